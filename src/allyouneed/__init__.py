@@ -1,0 +1,18 @@
+"""All You Need: the Transformer, cell by cell."""
+
+__version__ = "0.1.0"
+
+
+def start() -> str:
+    """Say what is installed, set the figure style and return the best device: "cuda", "mps" or "cpu".
+
+    The second line of every notebook.
+    """
+    import torch
+
+    from . import viz
+
+    viz.use_style()
+    device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    print(f"allyouneed {__version__} with torch {torch.__version__}, computing on {device}")
+    return device
