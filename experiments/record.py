@@ -20,20 +20,34 @@ FOLDER = Path(__file__).parents[1] / "src" / "allyouneed" / "results"
 def processor() -> str:
     """The processor's name, as the system tells it."""
     info = Path("/proc/cpuinfo")
-    names = [line for line in info.read_text().splitlines() if "model name" in line] if info.exists() else []
+    names = (
+        [line for line in info.read_text().splitlines() if "model name" in line]
+        if info.exists()
+        else []
+    )
     return names[0].split(":")[1].strip() if names else platform.processor() or platform.machine()
 
 
 def record(name: str, data: dict[str, Any]) -> Path:
     """Write `data` with the command, machine, versions, date and commit it came from; return the file."""
     commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True, cwd=FOLDER
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+        capture_output=True,
+        text=True,
+        cwd=FOLDER,
     ).stdout.strip()
     packages = ("torch", "numpy", "tokenizers", "sacrebleu")
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     body = {
-        "command": " ".join(["python", os.path.relpath(sys.argv[0], FOLDER.parents[2]), *sys.argv[1:]]),
-        "machine": {"processor": processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), "gpu": gpu},
+        "command": " ".join(
+            ["python", os.path.relpath(sys.argv[0], FOLDER.parents[2]), *sys.argv[1:]]
+        ),
+        "machine": {
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "gpu": gpu,
+        },
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
         "date": datetime.date.today().isoformat(),
         "commit": commit,

@@ -13,6 +13,12 @@ def start() -> str:
     from . import viz
 
     viz.use_style()
-    device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    device = (
+        "cuda"
+        if torch.cuda.is_available()
+        else "mps"
+        if torch.backends.mps.is_available()
+        else "cpu"
+    )
     print(f"allyouneed {__version__} with torch {torch.__version__}, computing on {device}")
     return device

@@ -52,7 +52,11 @@ def use_style() -> None:
 
 
 def attention_map(
-    weights: np.ndarray, queries: list[str], keys: list[str], ax: Axes | None = None, title: str = ""
+    weights: np.ndarray,
+    queries: list[str],
+    keys: list[str],
+    ax: Axes | None = None,
+    title: str = "",
 ) -> Axes:
     """Draw attention weights: rows are queries, columns are keys, white is 0 and dark blue is 1.
 

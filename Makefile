@@ -1,0 +1,52 @@
+# make book    build the website         make test    everything that CI runs
+# make help    the rest
+
+PORT ?= 8000
+BIN  := .venv/bin
+# The first Python that is new enough; PYTHON=/path/to/python says which.
+FIND := for p in python3 python3.13 python3.12 python3.11 python; do \
+          $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done
+PYTHON ?= $(shell $(FIND))
+PAGE := $(CURDIR)/_build/html/index.html
+
+.PHONY: help book test serve execute export address clean setup-book setup-all
+
+help:  ## Show this list
+	@echo "make ..."
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+
+book: setup-book  ## Build the website from the executed notebooks and print its address
+	@echo "Building the pages ..."
+	@$(BIN)/jupyter-book build . -W -n --keep-going --quiet > .venv/book.log 2>&1 \
+	  || { tail -n 30 .venv/book.log; echo; echo "The pages could not be built. All that was said: .venv/book.log"; exit 1; }
+	@echo "The book is built. Open it in a browser:"
+	@echo "  file://$(PAGE)"
+
+serve: book  ## Build the website and serve it on http://localhost:8000 (PORT=8001 for another port)
+	@$(BIN)/python tools/serve.py $(PORT)
+
+test: setup-all  ## Run everything that CI runs
+	@echo "Fetching the sentence pairs (once) ..."
+	@$(BIN)/python -c "from allyouneed.data import load_pairs; load_pairs()"
+	@echo "Checking style ..."
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . \
+	  || { echo "Run: .venv/bin/ruff check --fix . && .venv/bin/ruff format ."; exit 1; }
+	@echo "Running the tests and the notebooks (about ten minutes on two cores) ..."
+	@$(BIN)/python -m pytest tests notebooks --nbval --nbval-cell-timeout 300 -n 2 --dist loadfile -q
+
+execute: setup-all  ## Run all notebooks and write them in their one reproducible form
+	@$(BIN)/python tools/execute.py
+
+export: setup-all  ## Write the notebooks' exported cells to src/allyouneed
+	@$(BIN)/python tools/export.py
+
+address: setup-all  ## Write the repository's address (pyproject.toml) wherever it stands
+	@$(BIN)/python tools/address.py
+
+clean:  ## Remove the built pages and the virtual environment
+	@rm -rf _build .venv
+
+setup-book setup-all:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found."; \
+	  echo "Install one, or say where it is: make $(MAKECMDGOALS) PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) tools/install.py $(@:setup-%=%)

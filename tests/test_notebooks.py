@@ -1,0 +1,114 @@
+"""The notebooks as files: executed, fresh, in the one form, and in step with the package."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+sys.path.insert(0, str(ROOT / "tools"))
+import address  # noqa: E402
+import execute  # noqa: E402
+
+each_notebook = pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+
+
+def code_cells(file: Path) -> list[nbformat.NotebookNode]:
+    return [cell for cell in nbformat.read(file, as_version=4).cells if cell.cell_type == "code"]
+
+
+def test_modules_equal_their_notebooks():
+    done = subprocess.run(
+        [sys.executable, "tools/export.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@each_notebook
+def test_executed_and_fresh(file):
+    notebook = nbformat.read(file, as_version=4)
+    assert notebook.metadata.get("source_hash") == execute.source_hash(notebook), (
+        f"{file.name} was changed after it was run: `make execute`"
+    )
+    counts = [cell.execution_count for cell in code_cells(file) if cell.source.strip()]
+    assert counts == list(range(1, len(counts) + 1))
+    for cell in code_cells(file):
+        for output in cell.outputs:
+            assert output.output_type != "error" or "raises-exception" in cell.metadata.get(
+                "tags", []
+            )
+
+
+@each_notebook
+def test_in_the_one_form(file):
+    text = file.read_text(encoding="utf-8")
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    assert nbformat.writes(execute.normalise(nbformat.reads(text, as_version=4))) == text.rstrip(
+        "\n"
+    )
+    outputs = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
+    assert not re.search(r"0x[0-9a-f]{6,}|\b\d+(\.\d+)?it/s|/home/|/root/|/tmp/", outputs)
+
+
+@each_notebook
+def test_few_cells_are_not_compared(file):
+    ignored = [
+        c
+        for c in code_cells(file)
+        if {"nbval-ignore-output", "nbval-skip"} & set(c.metadata.get("tags", []))
+    ]
+    assert len(ignored) <= 6, [cell.source[:60] for cell in ignored]
+    for cell in ignored:
+        assert "setup" in cell.metadata.tags or "assert" in cell.source, (
+            f"not compared, and asserts nothing: {cell.source[:60]!r}"
+        )
+
+
+@each_notebook
+def test_set_up_cell_is_the_same(file):
+    cells = [cell for cell in code_cells(file) if "setup" in cell.metadata.get("tags", [])]
+    assert [cell.source for cell in cells] == [address.SET_UP]
+
+
+@each_notebook
+def test_plain_commonmark(file):
+    for cell in nbformat.read(file, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            assert not re.search(
+                r"^:::|^```\{|\{(eq|ref|cite|py:\w+|doc|numref)[:\w]*\}`", cell.source, re.M
+            ), cell.source[:200]
+
+
+@each_notebook
+def test_figures_speak(file):
+    """Every figure has a caption and a text for those who cannot see it."""
+    for cell in code_cells(file):
+        if any(
+            "image/svg+xml" in o.get("data", {}) or "image/png" in o.get("data", {})
+            for o in cell.outputs
+        ):
+            figure = cell.metadata.get("mystnb", {})
+            assert len(figure.get("image", {}).get("alt", "")) > 20, cell.source[:80]
+            assert len(figure.get("figure", {}).get("caption", "")) > 20, cell.source[:80]
+
+
+@each_notebook
+def test_cells_are_short(file):
+    lengths = sorted(
+        len(cell.source.strip().splitlines())
+        for cell in code_cells(file)
+        if not {"hide-input", "hide-cell", "remove-cell"} & set(cell.metadata.get("tags", []))
+    )
+    assert lengths[len(lengths) // 2] <= 8 and lengths[int(len(lengths) * 0.9)] <= 25, lengths
+
+
+def test_address_stands_in_one_place():
+    assert address.differences() == []
