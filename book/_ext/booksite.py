@@ -1,0 +1,64 @@
+"""What the site needs beyond its pages: addresses, links under a chapter's title, fewer scripts, 404.
+
+The repository's address stands in pyproject.toml ([project.urls] Repository) and is read here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+REPOSITORY = PROJECT["urls"]["Repository"].rstrip("/")
+OWNER, NAME = urlsplit(REPOSITORY).path.strip("/").split("/")
+SITE = f"https://{OWNER.lower()}.github.io/{NAME}/"
+COLAB = f"https://colab.research.google.com/github/{OWNER}/{NAME}/blob/main"
+UNUSED = re.compile(r"thebe|sphinx-design|design-tabs|togglebutton", re.I)
+
+
+def on_config_inited(app, config) -> None:
+    config.html_theme_options["repository_url"] = REPOSITORY
+    config.html_baseurl = config.ogp_site_url = SITE
+
+
+def chapter_links(app, pagename: str, module: str | None) -> str:
+    """The line of links under a chapter's title."""
+    links = [
+        (f"{COLAB}/{pagename}.ipynb", "Open in Colab", ""),
+        (f"../_sources/{pagename}.ipynb", "Download notebook", " download"),
+    ]
+    if module:
+        api = app.builder.get_relative_uri(pagename, "book/api")
+        links.append((f"{api}#module-{module}", f"Module <code>{module}</code>", ""))
+    items = "".join(f'<li><a href="{url}"{more}>{text}</a></li>' for url, text, more in links)
+    return f'<ul class="chapter-links">{items}</ul>'
+
+
+def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> None:
+    context["site_path"] = urlsplit(SITE).path
+    if pagename.startswith("notebooks/"):
+        links = chapter_links(app, pagename, (context.get("meta") or {}).get("exports_to"))
+        context["body"] = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
+    for kind in ("script_files", "css_files"):
+        kept = {}
+        for asset in context[kind]:
+            body = getattr(asset, "attributes", {}).get("body") or ""
+            if not UNUSED.search(f"{asset.filename or ''} {body}"):
+                kept.setdefault((asset.filename, body), asset)  # each of them once
+        context[kind] = list(kept.values())
+
+
+def on_doctree_resolved(app, doctree, docname: str) -> None:
+    """Drop the settings that sphinx-thebe writes into every page."""
+    for node in list(doctree.findall(lambda n: "text/x-thebe-config" in getattr(n, "rawsource", ""))):
+        node.parent.remove(node)
+
+
+def setup(app):
+    app.connect("config-inited", on_config_inited)
+    app.connect("html-page-context", on_page, priority=900)
+    app.connect("doctree-resolved", on_doctree_resolved, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
