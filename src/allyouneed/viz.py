@@ -6,6 +6,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 # Okabe and Ito's palette, safe for colour-blind readers. Q, K and V keep theirs in the whole book.
 BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW = (
@@ -51,8 +52,19 @@ def use_style() -> None:
         pass
 
 
+def checked(weights: ArrayLike, queries: list[str], keys: list[str]) -> np.ndarray:
+    """The weights as an array, one row per query and one column per key, or a ValueError."""
+    weights = np.asarray(weights, dtype=float)
+    if weights.shape != (len(queries), len(keys)):
+        raise ValueError(
+            f"weights: expected shape ({len(queries)} queries, {len(keys)} keys), "
+            f"got {tuple(weights.shape)}"
+        )
+    return weights
+
+
 def attention_map(
-    weights: np.ndarray,
+    weights: ArrayLike,
     queries: list[str],
     keys: list[str],
     ax: Axes | None = None,
@@ -63,11 +75,7 @@ def attention_map(
     `weights`: array or tensor of shape (len(queries), len(keys)).
     Raises ValueError if the shape does not fit the tokens.
     """
-    weights = np.asarray(weights, dtype=float)
-    if weights.shape != (len(queries), len(keys)):
-        raise ValueError(
-            f"weights: expected shape ({len(queries)} queries, {len(keys)} keys), got {tuple(weights.shape)}"
-        )
+    weights = checked(weights, queries, keys)
     if ax is None:
         _, ax = plt.subplots(figsize=(0.38 * len(keys) + 1.6, 0.32 * len(queries) + 1.2))
     ax.imshow(weights, cmap=ATTENTION, vmin=0, vmax=1, aspect="auto")
@@ -77,4 +85,33 @@ def attention_map(
     ax.grid(False)
     ax.spines[:].set_visible(False)
     ax.set_title(title)
+    return ax
+
+
+def alignment_ribbons(
+    weights: ArrayLike, queries: list[str], keys: list[str], ax: Axes | None = None
+) -> Axes:
+    """Draw attention weights as ribbons between two sentences: keys above, queries below.
+
+    `weights`: array or tensor of shape (len(queries), len(keys)); a ribbon is as wide and as dark
+    as its weight. Raises ValueError if the shape does not fit the tokens.
+    """
+    weights = checked(weights, queries, keys)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(0.78 * max(len(keys), len(queries)) + 0.6, 2.6))
+    top, bottom = np.linspace(0, 1, len(keys)), np.linspace(0, 1, len(queries))
+    down = np.linspace(0, 1, 40)
+    for t, s in np.argwhere(weights > 0.02):  # fainter ones could not be seen
+        middle = top[s] + (bottom[t] - top[s]) * (3 * down**2 - 2 * down**3)
+        half = 0.03 * weights[t, s]
+        shade = {"color": QUERY, "alpha": 0.12 + 0.7 * weights[t, s], "linewidth": 0}
+        ax.fill_betweenx(1 - down, middle - half, middle + half, **shade)
+    for words, places, height, side in (
+        (keys, top, 1.06, "bottom"),
+        (queries, bottom, -0.06, "top"),
+    ):
+        for word, place in zip(words, places, strict=True):
+            ax.text(place, height, word, ha="center", va=side, fontsize=12)
+    ax.set(xlim=(-0.06, 1.06), ylim=(-0.25, 1.25))
+    ax.axis("off")
     return ax
