@@ -15,8 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ADDRESS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
 ANY_ADDRESS = re.compile(r"https://github\.com/[\w.-]+/allyouneed(?![\w-])")
+INSTALL = f'get_ipython().run_line_magic("pip", "install -q git+{ADDRESS}")'
 SET_UP = f"""\
-import importlib.util; importlib.util.find_spec("allyouneed") or get_ipython().run_line_magic("pip", "install -q git+{ADDRESS}")
+import importlib.util; importlib.util.find_spec("allyouneed") or {INSTALL}
 import allyouneed; device = allyouneed.start()"""
 
 

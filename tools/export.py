@@ -59,9 +59,7 @@ def main(check: bool) -> int:
                 file.write_text(text, encoding="utf-8")
                 print(f"wrote src/allyouneed/{name}")
     if check and different:
-        print(
-            "Modules differ from their notebooks. Run `make export` (or undo the edit of the module)."
-        )
+        print("Modules differ from their notebooks: make export, or undo the edit of the module.")
         return 1
     return 0
 

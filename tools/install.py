@@ -8,6 +8,7 @@ Run by the system's own Python, so it uses nothing but the standard library.
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,29 +17,22 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 LOG = VENV / "install.log"
+NAMES = {"book": "the book needs", "all": "the tests need"}
+SIZES = {"book": "about 250 MB, a minute", "all": "about 2 GB, some minutes"}
 NEEDS = {
     "book": [["-r", "book/requirements.txt", "-c", "requirements.txt"]],
     "all": [["-r", "requirements.txt"], ["--no-deps", "--editable", "."]],
 }
-# What pip's last words mean, and what to do about it.
+# What pip's words mean, and what to do about it.
+NO_INDEX = "The package index cannot be reached: is there a network, or a proxy to set?"
 REASONS = [
-    (
-        "No space left on device",
-        "The disk is full. Free some space (1 GB for the book, 4 GB for the tests)",
-    ),
-    ("No matching distribution", "The package index has no fitting version, or cannot be reached"),
-    (
-        "Failed to establish a new connection",
-        "The package index cannot be reached: is there a network?",
-    ),
-    (
-        "Temporary failure in name resolution",
-        "The package index cannot be reached: is there a network?",
-    ),
-    (
-        "Connection refused",
-        "The package index cannot be reached: is there a network, or a proxy to set?",
-    ),
+    ("No space left on device", "The disk is full (the book needs 1 GB, the tests 4 GB)."),
+    ("No module named pip", "The environment in .venv is broken: make clean, then try again."),
+    ("Failed to establish a new connection", NO_INDEX),
+    ("Temporary failure in name resolution", NO_INDEX),
+    ("Connection refused", NO_INDEX),
+    ("No matching distribution", "The package index has no fitting version. " + NO_INDEX),
+    ("ResolutionImpossible", "The package index has no fitting versions. " + NO_INDEX),
 ]
 
 
@@ -59,23 +53,18 @@ def make_venv():
     done = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
     if done.returncode:
         words = done.stdout + done.stderr
+        shutil.rmtree(VENV, ignore_errors=True)  # half an environment would mislead the next run
         if "No space left" in words:
             fail("The disk is full: no room for the virtual environment.")
-        fail(
-            words
-            + "\nPython could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"
-        )
+        print(words)
+        fail("Python made no virtual environment. On Debian and Ubuntu: apt install python3-venv")
 
 
 def install(what):
     stamp = VENV / f"{what}.installed"
     if stamp.exists() and stamp.read_text() == fingerprint(what):
         return
-    size = {"book": "about 250 MB, a minute", "all": "about 2 GB, some minutes"}[what]
-    print(
-        f"Installing what {'the book' if what == 'book' else 'the tests'} need ({size}) ...",
-        flush=True,
-    )
+    print(f"Installing what {NAMES[what]} ({SIZES[what]}) ...", flush=True)
     with LOG.open("w") as log:
         for needs in NEEDS[what]:
             command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", *needs]
@@ -83,12 +72,12 @@ def install(what):
             if done.returncode:
                 log.flush()
                 words = LOG.read_text(errors="replace")
-                reason = next(
-                    (why for sign, why in REASONS if sign in words), "pip could not install"
-                )
+                known = (why for sign, why in REASONS if sign in words)
                 print("\n".join(words.strip().splitlines()[-5:]))
                 fail(
-                    f"{reason}. All that pip said: {LOG.relative_to(ROOT)}. Then run the same command again."
+                    f"{next(known, 'pip could not install what is needed.')}\n"
+                    f"All that pip said is in {LOG.relative_to(ROOT)}. "
+                    "When it is mended, run the same command again."
                 )
     stamp.write_text(fingerprint(what))
 
@@ -96,7 +85,7 @@ def install(what):
 def main():
     if len(sys.argv) != 2 or sys.argv[1] not in NEEDS:
         fail("usage: python tools/install.py book|all")
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 (run by whatever Python is there)
         fail("Python 3.11 or newer is needed; this one is " + sys.version.split()[0] + ".")
     try:
         make_venv()
