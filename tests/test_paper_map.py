@@ -122,3 +122,13 @@ def test_every_name_exists() -> None:
     assert names
     for module, name in names:
         assert name in defined(module), f"allyouneed.{module}.{name} does not exist"
+
+
+def test_the_first_page_shows_what_check_says(capsys: pytest.CaptureFixture[str]) -> None:
+    from allyouneed.exercises import check
+
+    intro = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", intro, re.S)[1]
+    shown = re.search(r"```text\n(.*?)```", intro, re.S)[1]
+    exec(code, {"check": check})
+    assert capsys.readouterr().out == shown
