@@ -1,0 +1,175 @@
+"""Are two answers the same? Tensors, arrays and lists of numbers count as one thing here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+NUMBERS = "biufc"  # numpy's kinds of numeric dtype
+
+
+def array(value: Any) -> np.ndarray | None:
+    """The value as an array of numbers, or None if it is something else (or ragged)."""
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        value = (value.double() if value.is_floating_point() else value).resolve_conj().numpy()
+    if isinstance(value, list | tuple):
+        if not value or any(isinstance(item, str | dict | set) for item in value):
+            return None
+        items = [array(item) for item in value]
+        if any(item is None for item in items) or len({item.shape for item in items}) > 1:
+            return None
+        if len({item.dtype.kind == "b" for item in items}) > 1:
+            return None
+        value = np.stack(items)
+    if isinstance(value, bool | int | float | complex | np.generic):
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in NUMBERS:
+        return value
+    return None
+
+
+def kind(value: Any) -> str:
+    """What a value is, in words: "a tensor of shape (2, 3)", "a list of 3", "a string"."""
+    if isinstance(value, Tensor | np.ndarray) and value.ndim:
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, bool | np.bool_):
+        return "True or False"
+    if isinstance(value, int | float | np.number | Tensor | np.ndarray):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, dict):
+        return f"a dict of {len(value)}"
+    if isinstance(value, list | tuple | set | frozenset):
+        name = "set" if isinstance(value, set | frozenset) else type(value).__name__
+        return f"a {name} of {len(value)}"
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself"
+    if callable(value):
+        return "a function"
+    return f"an object of type {type(value).__name__}"
+
+
+def parting(got: Any, want: Any, rtol: float, atol: float, place: str = "") -> str | None:
+    """Where two values part, in words, or None where they are the same."""
+    numbers = array(want)
+    if numbers is not None:
+        return _parting_numbers(got, numbers, want, rtol, atol, place)
+    if isinstance(want, str):
+        same = isinstance(got, str) and got.strip() == want.strip()
+        return None if same else f"{at(place)}got {show(got)}, expected {show(want)}"
+    if isinstance(want, dict):
+        if not isinstance(got, dict):
+            return f"{at(place)}got {kind(got)}, expected {kind(want)}"
+        missing = [key for key in want if key not in got]
+        extra = [key for key in got if key not in want]
+        if missing or extra:
+            what, key = ("is missing", missing[0]) if missing else ("should not be there", extra[0])
+            return f"{at(place)}the key {show(key)} {what}"
+        parts = (parting(got[k], want[k], rtol, atol, f"{place}[{k!r}]") for k in want)
+        return next(filter(None, parts), None)
+    if isinstance(want, list | tuple):
+        if isinstance(got, Tensor | np.ndarray) and got.ndim:
+            got = got.tolist()
+        if not isinstance(got, list | tuple):
+            return f"{at(place)}got {kind(got)}, expected {kind(want)}"
+        for i, (a, b) in enumerate(zip(got, want, strict=False)):
+            if part := parting(a, b, rtol, atol, f"{place}[{i}]"):
+                return part
+        if len(got) != len(want):
+            return f"{at(place)}got {len(got)} items, expected {len(want)}"
+        return None
+    if isinstance(want, set | frozenset):
+        same = isinstance(got, set | frozenset | list | tuple) and set(got) == set(want)
+    else:
+        same = type(got) is type(want) and bool(got == want)
+    return None if same else f"{at(place)}got {show(got)}, expected {show(want)}"
+
+
+def _parting_numbers(
+    got: Any, want: np.ndarray, shown: Any, rtol: float, atol: float, place: str
+) -> str | None:
+    found = array(got)
+    if found is None:
+        return f"{at(place)}got {kind(got)}, expected {kind(shown)}"
+    if want.ndim == 0 and found.size == 1:
+        found = found.reshape(())
+    if found.shape != want.shape:
+        return f"{at(place)}got {kind_of(found)}, expected {kind_of(want)}{turned(found, want)}"
+    if (found.dtype.kind == "b") != (want.dtype.kind == "b"):
+        names = {True: "True and False", False: "numbers"}
+        kinds = names[found.dtype.kind == "b"], names[want.dtype.kind == "b"]
+        return f"{at(place)}got {kinds[0]}, expected {kinds[1]}"
+    if want.ndim and want.dtype.kind in "iu" and found.dtype.kind == "f":
+        return f"{at(place)}got floating-point numbers, expected whole numbers"
+    if want.dtype.kind == "b":
+        near = found == want
+    else:
+        near = np.isclose(found, want, rtol=rtol, atol=atol, equal_nan=True)
+    if near.all():
+        return None
+    first = tuple(int(i) for i in np.argwhere(~near)[0])
+    place += f"[{', '.join(map(str, first))}]" if first else ""
+    return f"{at(place)}got {show(found[first].item())}, expected {show(want[first].item())}"
+
+
+def same(got: Any, want: Any, rtol: float, atol: float) -> bool:
+    return parting(got, want, rtol, atol) is None
+
+
+def kind_of(a: np.ndarray) -> str:
+    return f"shape {a.shape}" if a.ndim else "a single number"
+
+
+def turned(found: np.ndarray, want: np.ndarray) -> str:
+    if found.ndim == want.ndim and sorted(found.shape) == sorted(want.shape):
+        return " (the axes stand in another order)"
+    return ""
+
+
+def resemblance(got: Any, want: Any, rtol: float, atol: float) -> str:
+    """In words, what two arrays have to do with each other where they differ in one way."""
+    a, b = array(got), array(want)
+    if a is None or b is None or a.dtype.kind == "b" or b.dtype.kind == "b" or not a.size:
+        return ""
+    if a.ndim == 2 and a.T.shape == b.shape and a.size > 1 and np.allclose(a.T, b, rtol, atol):
+        return "Your answer is the expected one transposed."
+    if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return ""
+    if a.ndim and a.shape[0] > 1 and np.allclose(a[::-1], b, rtol, atol):
+        return "Your answer is the expected one in reverse order."
+    if np.allclose(-a, b, rtol, atol):
+        return "Your answer has the opposite sign."
+    top = np.abs(b).argmax()
+    if b.size > 2 and b.flat[top] and a.flat[top]:
+        factor = a.flat[top] / b.flat[top]
+        if np.allclose(a, b * factor, rtol, atol):
+            return f"Your answer is the expected one times {factor:.4g} everywhere."
+    if b.size > 2 and np.allclose(a - b, (a - b).flat[0], rtol, atol):
+        return f"Your answer is the expected one plus {(a - b).flat[0]:.4g} everywhere."
+    return ""
+
+
+def at(place: str) -> str:
+    return f"at {place}: " if place else ""
+
+
+def show(value: Any, width: int = 200) -> str:
+    """A short text of any value; never raises."""
+    try:
+        if isinstance(value, Tensor | np.ndarray):
+            numbers = array(value)
+            if numbers is None or numbers.size > 12:
+                return f"{kind(value)}, {str(value.dtype).removeprefix('torch.')}"
+            value = numbers.round(4).tolist()
+        if isinstance(value, float):
+            return f"{value:.6g}"
+        text = repr(value)
+    except BaseException:
+        return f"an object of type {type(value).__name__}"
+    return text if len(text) <= width else f"{text[: width - 4]} ..."

@@ -1,0 +1,351 @@
+"""The teacher behind the exercises: `check("1.2", answer)` says which mistake an answer makes.
+
+An exercise is data: the right answer, the cases it is tried on, and its known mistakes. What is
+right or wrong is decided by comparing what comes out, so that right answers pass in any style.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from . import diary
+from .compare import kind, parting, resemblance, same, show
+from .guard import GIB, MEMORY, Failure, run
+
+WIDTH = 88
+Case = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer that people really give: its name, what it computes, and why it is wrong."""
+
+    name: str
+    wrong: Any  # a function like the reference, or a plain value like it
+    why: str
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """Something that holds for every right answer: `holds(output, *case)`."""
+
+    name: str
+    holds: Callable[..., bool]
+    why: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    `reference`: the right answer, a function of a case's arguments or a plain value.
+    `cases`: argument tuples, or a function that makes them; none for a plain value.
+    `section`: the heading in the chapter where to look again.
+    `probe(answer, *case)`: what to compare, if not `answer(*case)`: a class is built and run there.
+    `canonical(output)`: brings equal answers into equal form (sorting, sets).
+    `seconds`: how long one call may take.
+    """
+
+    number: str
+    title: str
+    section: str
+    reference: Any
+    cases: Sequence[Case] | Callable[[], Sequence[Case]] = ()
+    mistakes: Sequence[Mistake] = ()
+    invariants: Sequence[Invariant] = ()
+    probe: Callable[..., Any] | None = None
+    canonical: Callable[[Any], Any] | None = None
+    rtol: float = 1e-4
+    atol: float = 1e-6
+    seconds: float = 10.0
+
+    def __post_init__(self):
+        if not re.fullmatch(r"\d+\.\d+", self.number):
+            raise ValueError(f'number: expected a form like "1.2", got {self.number!r}')
+        if callable(self.reference) and not self.all_cases():
+            raise ValueError(f"cases: expected at least one for exercise {self.number}, got none")
+        names = [mistake.name for mistake in self.mistakes]
+        if len(set(names)) < len(names):
+            raise ValueError(f"mistakes: expected different names, got {names}")
+
+    def all_cases(self) -> list[Case]:
+        """The cases, new each time; a plain value has one, without arguments."""
+        if not callable(self.reference):
+            return [()]
+        return list(self.cases() if callable(self.cases) else self.cases)
+
+    def output(self, answer: Any, case: Case) -> Any:
+        """What an answer gives for one case, in canonical form, or a `Failure`."""
+
+        def call() -> Any:
+            if not callable(self.reference):
+                return answer
+            if self.probe:
+                return self.probe(answer, *copy.deepcopy(case))
+            return answer(*copy.deepcopy(case))
+
+        value = run(call, self.seconds)
+        if self.canonical is None or value is None or isinstance(value, Failure):
+            return value
+        tidy = run(lambda: self.canonical(value), self.seconds)
+        return value if isinstance(tidy, Failure) else tidy  # of another kind: compared as it is
+
+    def agree(self, a: Any, b: Any) -> bool:
+        """Whether two outputs are the same: both of one value, or both of one kind of failure."""
+        if isinstance(a, Failure) or isinstance(b, Failure):
+            return isinstance(a, Failure) and isinstance(b, Failure) and a.kind == b.kind
+        return run(lambda: same(a, b, self.rtol, self.atol), self.seconds) is True
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `examine` found: "not attempted", "correct" or "wrong", and the reader's message."""
+
+    status: str
+    message: str
+    mistake: str | None = None  # the known mistake's name
+
+
+def find(number: str) -> Exercise:
+    """The exercise of that number. Raises KeyError, naming those that exist."""
+    chapter = str(number).split(".")[0]
+    known = {exercise.number: exercise for exercise in exercises(chapter)}
+    if number not in known:
+        every = [e.number for c in chapters() for e in exercises(c)]
+        raise KeyError(f"expected one of {', '.join(every)}; got {number!r}")
+    return known[number]
+
+
+def chapters() -> list[str]:
+    """The numbers of the chapters that have exercises."""
+    files = sorted(Path(__file__).parent.glob("chapter_[0-9][0-9].py"))
+    return [str(int(file.stem[-2:])) for file in files]
+
+
+def exercises(chapter: str) -> list[Exercise]:
+    if chapter not in chapters():
+        return []
+    return import_module(f".chapter_{int(chapter):02d}", __package__).EXERCISES
+
+
+def check(number: str, answer: Any, record: bool = True) -> None:
+    """Say whether an answer is right and, if not, which mistake it makes. Never raises.
+
+    `number`: the exercise, such as "1.2". `answer`: the function, class or value asked for.
+    A right answer goes into the reader's diary (see `progress`) unless `record` is False.
+    """
+    try:
+        verdict = examine(number, answer)
+    except KeyError as error:
+        print(f"check(number, answer): number: {error.args[0]}")
+        return
+    except BaseException as error:  # ours, not the reader's; still no reason to stop a notebook
+        print(f"Exercise {number} could not be checked ({type(error).__name__}); please tell us.")
+        return
+    print(verdict.message)
+    if verdict.status == "correct" and record and not name_of(answer).endswith("_solution"):
+        diary.write(str(number))
+
+
+def examine(number: str, answer: Any) -> Verdict:
+    """What `check` finds, as a `Verdict`. Raises KeyError for an exercise that does not exist."""
+    exercise = find(number)
+    title = f"Exercise {number} ({exercise.title})"
+    if is_blank(answer):
+        return Verdict("not attempted", f"{title}: not attempted yet.")
+    if callable(exercise.reference) and not callable(answer):
+        words = f"expected a function or a class, got {kind(answer)}: {show(answer)}."
+        hint = " Hand over the function itself, without calling it."
+        return wrong(title, words + hint)
+    cases = exercise.all_cases()
+    got = []
+    for case in cases:
+        got.append(exercise.output(answer, case))
+        if isinstance(got[-1], Failure) and got[-1].kind in ("OutOfTime", "OutOfMemory"):
+            return wrong(title, *explain_failure(exercise, answer, got[-1], case))
+    if got and all(isinstance(g, Failure) and g.stub for g in got):
+        return Verdict("not attempted", f"{title}: not attempted yet.")
+    want = [exercise.output(exercise.reference, case) for case in cases]
+    bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
+    if not bad:
+        return Verdict("correct", f"{title}: correct.")
+    first = bad[0]
+    if callable(exercise.reference) and all(got[i] is None for i in bad):
+        return wrong(title, "your function returned None. Is a `return` missing?")
+    if found := known_mistake(exercise, cases, got, want):
+        look = f'Look again at "{exercise.section}".'
+        return wrong(title, f"{found.name}.", found.why, look, mistake=found.name)
+    failed = next((i for i in bad if isinstance(got[i], Failure)), None)
+    if failed is not None:
+        return wrong(title, *explain_failure(exercise, answer, got[failed], cases[failed]))
+    look = f'The section to read again is "{exercise.section}".'
+    for rule in exercise.invariants:
+        broken = (i for i in bad if not holds(rule, got[i], cases[i], exercise.seconds))
+        if (i := next(broken, None)) is not None:
+            given = inputs(exercise, cases[i])
+            return wrong(title, f"broken rule: {rule.name}.", rule.why, given, look)
+    part = run(
+        lambda: parting(got[first], want[first], exercise.rtol, exercise.atol), exercise.seconds
+    )
+    part = part if isinstance(part, str) else f"got {kind(got[first])}, which cannot be compared"
+    like = run(lambda: resemblance(got[first], want[first], exercise.rtol, exercise.atol), 1.0)
+    some = ""
+    if len(cases) > 1:
+        some = f"It is right in {len(cases) - len(bad)} of {len(cases)} cases. "
+    like = like if isinstance(like, str) else ""
+    return wrong(title, part + ".", (some + like).strip(), inputs(exercise, cases[first]), look)
+
+
+def known_mistake(
+    exercise: Exercise, cases: list[Case], got: list[Any], want: list[Any]
+) -> Mistake | None:
+    """The first mistake of the bank that gives what the answer gives, in every case."""
+    if all(isinstance(g, Failure) for g in got):
+        return None
+    for mistake in exercise.mistakes:
+        if all(
+            exercise.agree(exercise.output(mistake.wrong, case), g)
+            for case, g in zip(cases, got, strict=True)
+        ):
+            return mistake
+    return None
+
+
+def holds(rule: Invariant, output: Any, case: Case, seconds: float) -> bool:
+    return run(lambda: bool(rule.holds(output, *copy.deepcopy(case))), seconds) is True
+
+
+def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Case) -> list[str]:
+    """In words: what was raised, on which line of the reader's, and for which inputs."""
+    if failure.kind == "OutOfTime":
+        what = (
+            f"it did not end within {exercise.seconds:g} seconds. Is there a loop that never stops?"
+        )
+    elif failure.kind == "OutOfMemory":
+        what = f"it asked for more than {MEMORY / GIB:g} GB of memory."
+    elif failure.kind == "RecursionError":
+        what = "it called itself too deeply. Does the recursion have an end?"
+    elif failure.kind == "KeyboardInterrupt":
+        what = "it was interrupted."
+    else:
+        what = f"it raised {failure.kind}: {shorten(failure.text)}"
+    names = list(inspect.signature(exercise.reference).parameters)
+    if failure.kind == "TypeError" and not exercise.probe and not fits(answer, case):
+        what = f"it cannot be called with the arguments of the task, ({', '.join(names)})."
+    lines = [what]
+    if failure.line:
+        where = f" of {failure.where}" if failure.where else ""
+        lines.append(f"Line {failure.line}{where}: `{failure.source}`")
+    return [*lines, inputs(exercise, case)]
+
+
+def fits(answer: Any, case: Case) -> bool:
+    try:
+        inspect.signature(answer).bind(*case)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def inputs(exercise: Exercise, case: Case) -> str:
+    """The arguments of a case in short, one to a line."""
+    if not case:
+        return ""
+    names = list(inspect.signature(exercise.reference).parameters)
+    rows = [
+        f"  {name} = {show(value)}{size(value)}" for name, value in zip(names, case, strict=False)
+    ]
+    return "\n".join(["Called with", *rows])
+
+
+def size(value: Any) -> str:
+    """The shape of a tensor whose numbers are shown, which do not tell it at a glance."""
+    if isinstance(value, Tensor | np.ndarray) and value.ndim and len(value.reshape(-1)) <= 12:
+        return f", {kind(value)}"
+    return ""
+
+
+def wrong(title: str, what: str, *more: str, mistake: str | None = None) -> Verdict:
+    """The message of a wrong answer, in paragraphs of readable width."""
+    lines = [f"{title}: not yet right."]
+    for paragraph in (what[:1].upper() + what[1:], *filter(None, more)):
+        for line in paragraph.splitlines():
+            indent = len(line) - len(line.lstrip()) + 2
+            lines += textwrap.wrap(
+                line.strip(),
+                WIDTH,
+                initial_indent=" " * indent,
+                subsequent_indent=" " * (indent + 2 * (indent > 2)),
+            )
+    return Verdict("wrong", "\n".join(lines), mistake)
+
+
+def shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) < 300 else text[:296] + " ..."
+
+
+def name_of(answer: Any) -> str:
+    name = getattr(answer, "__name__", "")
+    return name if isinstance(name, str) else ""
+
+
+def is_blank(answer: Any) -> bool:
+    """Whether an answer is still the stub: `...`, or a body of nothing but `...`, `pass` or
+    `raise NotImplementedError`."""
+    if answer is ... or answer is NotImplemented:
+        return True
+    if not inspect.isfunction(answer) and not inspect.isclass(answer):
+        return False
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(answer))).body[0]
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return False
+    return blank_body(tree)
+
+
+def blank_body(node: ast.AST) -> bool:
+    if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return False
+    body = [statement for statement in node.body if not says_nothing(statement)]
+    if isinstance(node, ast.ClassDef):  # a class is blank when none of its methods does anything
+        return all(
+            isinstance(s, ast.FunctionDef) and (blank_body(s) or only_super(s)) for s in body
+        )
+    return not body or len(body) == 1 and raises_not_implemented(body[0])
+
+
+def says_nothing(statement: ast.stmt) -> bool:
+    """`pass`, `...` and docstrings."""
+    is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return isinstance(statement, ast.Pass) or is_constant
+
+
+def raises_not_implemented(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Raise) and "NotImplementedError" in ast.dump(statement)
+
+
+def only_super(method: ast.FunctionDef) -> bool:
+    return len(method.body) == 1 and "super" in ast.dump(method.body[0])
+
+
+def progress() -> None:
+    """Print which exercises are done."""
+    done, kept = diary.read()
+    print("Exercises done" + ("" if kept else " (kept in memory only)"))
+    for chapter in chapters():
+        marks = [("[x] " if e.number in done else "[ ] ") + e.number for e in exercises(chapter)]
+        count = sum(e.number in done for e in exercises(chapter))
+        print(f"  Chapter {chapter:>2}: {count} of {len(marks)}   {'  '.join(marks)}")
