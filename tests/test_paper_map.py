@@ -131,4 +131,4 @@ def test_the_first_page_shows_what_check_says(capsys: pytest.CaptureFixture[str]
     code = re.search(r"```python\n(.*?)```", intro, re.S)[1]
     shown = re.search(r"```text\n(.*?)```", intro, re.S)[1]
     exec(code, {"check": check})
-    assert capsys.readouterr().out == shown
+    assert capsys.readouterr().out.split() == shown.split()  # long lines are broken on the page
