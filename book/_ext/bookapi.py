@@ -1,6 +1,6 @@
-"""The directive {module}: one module of the package, read from its source without importing it.
+"""The directive {api}: one module of the package, read from its source without importing it.
 
-    ```{module} allyouneed.tokens
+    ```{api} allyouneed.tokens
     ```
 
 shows what the module is for, links to its chapter and its source, and every public function and
@@ -50,7 +50,7 @@ def entry(node, kind: str, depth: int) -> list[str]:
         head = node.name + class_signature(node)
     else:
         head = node.name + signature(node, method=kind == "method")
-    fence, lines = ":" * (9 - depth), []
+    fence = ":" * (9 - depth)
     options = [f":{d}:" for d in ("classmethod", "staticmethod") if d in decorators]
     if decorators & {"property", "cached_property"}:
         kind, head = "property", node.name
@@ -62,7 +62,22 @@ def entry(node, kind: str, depth: int) -> list[str]:
     return [*lines, fence, ""]
 
 
+def definitions(file: Path) -> list[ast.AST]:
+    """What a module defines, and what a package takes from its own submodules."""
+    found = []
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if is_public(node):
+            found.append(node)
+        elif isinstance(node, ast.ImportFrom) and node.level == 1 and file.name == "__init__.py":
+            names = {alias.name for alias in node.names}
+            there = definitions(file.parent / f"{node.module}.py")
+            found += [item for item in there if item.name in names]
+    return found
+
+
 class Module(SphinxDirective):
+    """The directive; its argument is the module's full name."""
+
     required_arguments = 1
 
     def run(self):
@@ -70,22 +85,26 @@ class Module(SphinxDirective):
         file = ROOT / "src" / Path(*name.split("."))
         file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
         if not file.exists():
-            raise self.error(f"module: there is no {file.relative_to(ROOT)}")
-        self.env.note_dependency(str(file))
-        text = file.read_text(encoding="utf-8")
-        tree = ast.parse(text)
-        source = file.relative_to(ROOT).as_posix()
-        links = f"[source]({self.config.html_theme_options['repository_url']}/blob/main/{source})"
+            raise self.error(f"api: there is no {file.relative_to(ROOT)}")
+        for source in {file, *file.parent.glob("*.py")}:
+            self.env.note_dependency(str(source))
+        text, path = file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix()
         notebook = re.search(r"^# Made from notebooks/(\S+)", text, re.M)
-        if notebook:
-            links = f"made in [](../notebooks/{notebook[1]}), " + links
-        lines = [f":::{{py:module}} {name}", ":::", ""]
-        lines += [ast.get_docstring(tree) or "", "", links[0].upper() + links[1:], ""]
-        for node in filter(is_public, tree.body):
+        origin = f"Made in [](../notebooks/{notebook[1]}), kept" if notebook else "Written by hand"
+        url = f"{self.config.html_theme_options['repository_url']}/blob/main/{path}"
+        lines = [
+            f":::{{py:module}} {name}",
+            ":::",
+            "",
+            ast.get_docstring(ast.parse(text)) or "",
+            "",
+        ]
+        lines += [f"{origin} in [`{path}`]({url}).", ""]
+        for node in definitions(file):
             lines += entry(node, "class" if isinstance(node, ast.ClassDef) else "function", 0)
         return self.parse_text_to_nodes("\n".join(lines))
 
 
 def setup(app):
-    app.add_directive("module", Module)
+    app.add_directive("api", Module)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,7 +13,7 @@ import re
 from docutils import nodes
 
 KINDS = ["Exercise", "Note", "Departure from the paper", "From the paper", "Predict"]
-QUOTE = re.compile(r"^> \*\*(%s)\b(.*?)\.?\*\*.*(?:\n>.*)*" % "|".join(KINDS), re.M)
+QUOTE = re.compile(rf"^> \*\*({'|'.join(KINDS)})\b(.*?)\.?\*\*.*(?:\n>.*)*", re.M)
 DIRECTIVE = re.compile(r"^(#\|.*|#@title.*|# NBVAL_.*)\n?", re.M)
 FOLDED = {"solution": "Show a solution", "setup": "Show the set-up"}
 
@@ -42,7 +42,10 @@ def page_cell(cell: dict) -> dict:
     for tag, prompt in FOLDED.items():
         if tag in tags:
             tags = ["hide-cell" if t == "hide-input" else t for t in tags]
-            prompts = {"code_prompt_show": prompt, "code_prompt_hide": prompt.replace("Show", "Hide")}
+            prompts = {
+                "code_prompt_show": prompt,
+                "code_prompt_hide": prompt.replace("Show", "Hide"),
+            }
             metadata["mystnb"] = metadata.get("mystnb", {}) | prompts
     return cell | {"source": DIRECTIVE.sub("", source), "metadata": metadata | {"tags": tags}}
 
