@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 NUMBERS = "biufc"  # numpy's kinds of numeric dtype
@@ -107,15 +108,28 @@ def _parting_numbers(
         return f"{at(place)}got {kinds[0]}, expected {kinds[1]}"
     if want.ndim and want.dtype.kind in "iu" and found.dtype.kind == "f":
         return f"{at(place)}got floating-point numbers, expected whole numbers"
-    if want.dtype.kind == "b":
+    if want.dtype.kind in "biu" and found.dtype.kind in "biu":  # counted, so never nearly right
         near = found == want
     else:
+        if want.dtype.kind in "iu":
+            rtol = 0.0
+        rtol, atol = rtol + grain(got), atol + grain(got)
         near = np.isclose(found, want, rtol=rtol, atol=atol, equal_nan=True)
     if near.all():
         return None
     first = tuple(int(i) for i in np.argwhere(~near)[0])
     place += f"[{', '.join(map(str, first))}]" if first else ""
     return f"{at(place)}got {show(found[first].item())}, expected {show(want[first].item())}"
+
+
+def grain(value: Any) -> float:
+    """How coarse the numbers of a half-precision answer are; 0 for all finer ones."""
+    if isinstance(value, list | tuple):
+        return max(map(grain, value), default=0.0)
+    if isinstance(value, np.ndarray | np.generic):
+        return 4 * float(np.finfo(value.dtype).eps) if value.dtype == np.float16 else 0.0
+    coarse = isinstance(value, Tensor) and value.is_floating_point() and value.itemsize <= 2
+    return 4 * torch.finfo(value.dtype).eps if coarse else 0.0
 
 
 def same(got: Any, want: Any, rtol: float, atol: float) -> bool:

@@ -140,7 +140,7 @@ def exercises(chapter: str) -> list[Exercise]:
     return import_module(f".chapter_{int(chapter):02d}", __package__).EXERCISES
 
 
-def check(number: str, answer: Any, record: bool = True) -> None:
+def check(number: str, answer: Any = ..., record: bool = True) -> None:
     """Say whether an answer is right and, if not, which mistake it makes. Never raises.
 
     `number`: the exercise, such as "1.2". `answer`: the function, class or value asked for.
@@ -200,6 +200,8 @@ def examine(number: str, answer: Any) -> Verdict:
         lambda: parting(got[first], want[first], exercise.rtol, exercise.atol), exercise.seconds
     )
     part = part if isinstance(part, str) else f"got {kind(got[first])}, which cannot be compared"
+    if not callable(exercise.reference):  # the value that was expected is the solution
+        part = re.sub(r", expected (?!a |the |shape|floating|whole|numbers|True and).*", "", part)
     like = run(lambda: resemblance(got[first], want[first], exercise.rtol, exercise.atol), 1.0)
     some = ""
     if len(cases) > 1:

@@ -1,0 +1,330 @@
+"""The teacher itself: it ends what does not end, raises nothing, and says the true reason."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import time
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nbclient import NotebookClient
+
+from allyouneed.exercises import check, core, progress
+from allyouneed.exercises.core import Exercise, Invariant, Mistake, examine
+
+
+def scaled(x, factor):
+    return x * factor
+
+
+def rowwise(x):
+    return torch.softmax(x, -1)
+
+
+EXERCISES = [
+    Exercise(
+        "99.1", "scale", "Scaling", scaled,
+        cases=lambda: [(torch.tensor([1.0, -2.0, 3.0]), 2.5), (torch.ones(2, 3), -1.0)],
+        mistakes=[
+            Mistake("adds", lambda x, factor: x + factor, "It multiplies: it is not added."),
+            Mistake("divides", lambda x, factor: x / factor, "It multiplies."),
+        ],
+        seconds=1.0,
+    ),
+    Exercise("99.2", "count", "Counting", 42, mistakes=[Mistake("off by one", 41, "Both ends.")]),
+    Exercise(
+        "99.3", "softmax", "Softmax", rowwise,
+        cases=[(torch.tensor([[1.0, 2.0, 0.5], [0.0, 1.0, 3.0]]),)],
+        invariants=[
+            Invariant(
+                "the rows sum to one", lambda out, x: torch.allclose(out.sum(-1), torch.ones(2)),
+                "Every query shares out a weight of one among the keys.",
+            )
+        ],
+        seconds=1.0,
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def made_exercises(monkeypatch, tmp_path):
+    monkeypatch.setattr(core, "chapters", lambda: ["99"])
+    monkeypatch.setattr(core, "exercises", lambda chapter: EXERCISES if chapter == "99" else [])
+    monkeypatch.setattr(core.diary, "_memory", set())
+    monkeypatch.setenv("ALLYOUNEED_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        lambda x, factor: factor * x,
+        lambda x, factor: (x.double() * factor).numpy(),
+        lambda x, factor: (x * factor).tolist(),
+        lambda x, factor: x.mul_(factor),  # in place: the inputs are the call's own
+        lambda x, factor: (x * factor).requires_grad_(),
+        lambda x, factor: (x * factor).half(),
+    ],
+)
+def test_right_in_any_style(right):
+    verdict = examine("99.1", right)
+    assert verdict.status == "correct", verdict.message
+
+
+def said(answer, number="99.1") -> str:
+    verdict = examine(number, answer)
+    assert verdict.status == "wrong"
+    assert all(len(line) <= 100 for line in verdict.message.splitlines())
+    return " ".join(verdict.message.split())
+
+
+def test_names_the_mistake_and_where_to_look():
+    message = said(lambda x, factor: torch.add(x, factor))
+    assert "Adds." in message and "it is not added" in message and '"Scaling"' in message
+    assert examine("99.2", 41.0).mistake == "off by one"
+
+
+def test_names_the_broken_rule():
+    assert "the rows sum to one" in said(lambda x: torch.softmax(x, 0), "99.3")
+
+
+def test_says_where_values_part():
+    message = said(
+        lambda x, factor: torch.cat([(x * factor).flatten()[:-1], x.flatten()[-1:]]).view_as(x)
+    )
+    assert "At [2]: got 3, expected 7.5" in message and "factor = 2.5" in message
+
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        (lambda x, factor: -x * factor, "opposite sign"),
+        (lambda x, factor: 3 * x * factor, "times 3 everywhere"),
+        (lambda x, factor: x * factor + 1, "plus 1 everywhere"),
+        (lambda x, factor: (x * factor)[..., :1], "shape"),
+        (lambda x, factor: "hello", "got a string"),
+        (lambda x, factor: scaled, "got a function"),
+        (lambda x, factor: {1: 2}, "got a dict"),
+        (lambda x, factor: float("nan") * x, "got nan"),
+        (lambda x: x, "cannot be called with the arguments of the task, (x, factor)"),
+        (lambda x, factor: x @ torch.ones(7, 7), "RuntimeError"),
+        (lambda x, factor: 1 / 0, "ZeroDivisionError"),
+        (lambda x, factor: sys.exit(), "SystemExit"),
+        (3, "without calling it"),
+        ("text", "expected a function"),
+    ],
+)
+def test_says_what_is_wrong(answer, words):
+    assert words.lower() in said(answer).lower()
+
+
+def test_forgotten_return():
+    def forgets(x, factor):
+        x * factor
+
+    assert "Is a `return` missing?" in said(forgets)
+
+
+def test_shows_the_line_of_the_reader():
+    def fails(x, factor):
+        half = x.reshape(5, 5)
+        return half * factor
+
+    message = said(fails)
+    assert "half = x.reshape(5, 5)" in message and "of fails" in message and "factor" in message
+
+
+def test_raises_on_one_case_only():
+    def picky(x, factor):
+        if x.ndim == 2:
+            raise ValueError("two axes")
+        return x * factor
+
+    assert "two axes" in said(picky) and "(2, 3)" in said(picky)
+
+
+@pytest.mark.parametrize("swallow", [False, True])
+def test_endless_loop_ends(swallow):
+    def endless(x, factor):
+        while True:
+            try:
+                pass
+            except Exception:
+                if not swallow:
+                    raise
+
+    begin = time.monotonic()
+    assert "did not end within 1 seconds" in said(endless)
+    assert time.monotonic() - begin < 5
+
+
+def test_runaway_memory_ends():
+    def grows(x, factor):
+        rows = [0]
+        while True:
+            rows += rows
+
+    assert "memory" in said(grows) or "did not end" in said(grows)
+    assert "memory" in said(lambda x, factor: torch.zeros(10**12))
+
+
+def test_deep_recursion_ends():
+    def deep(x, factor):
+        return deep(x, factor)
+
+    assert "recursion" in said(deep)
+
+
+def test_settings_are_put_back():
+    def meddles(x, factor):
+        torch.set_default_dtype(torch.float64), torch.set_grad_enabled(False)
+        print("noise")
+        return x * factor
+
+    assert examine("99.1", meddles).status == "correct"
+    assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()
+
+
+class Evil:
+    def __eq__(self, other):
+        raise RuntimeError("no")
+
+    def __repr__(self):
+        raise RuntimeError("no")
+
+    __hash__ = None
+
+
+class Unfriendly:
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+things = [Evil(), Unfriendly(), Evil, torch.ones(2), torch.ones(()), np.zeros(3), object(), int]
+simple = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
+junk = st.recursive(
+    simple | st.binary(max_size=2) | st.integers(0, 7).map(lambda i: things[i]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=2), inner, max_size=2)
+        | st.tuples(inner, inner)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(junk)
+def test_never_raises(value):
+    for number in ("99.1", "99.2", "99.3", "99.9", "x", ""):
+        check(number, value, record=False)
+    check("99.1", lambda x, factor: value, record=False)
+    check("99.3", lambda x: value, record=False)
+
+
+def test_unknown_number_names_those_that_exist(capsys):
+    check("99.7", scaled)
+    assert "expected one of 99.1, 99.2, 99.3; got '99.7'" in capsys.readouterr().out
+
+
+def test_progress_keeps_what_is_done(capsys, tmp_path):
+    check("99.1", lambda x, factor: x * factor)
+    check("99.2", 40)
+    progress()
+    out = capsys.readouterr().out
+    assert "[x] 99.1" in out and "[ ] 99.2" in out and "1 of 3" in out
+    assert json.loads((tmp_path / "progress.json").read_text()) == {"done": ["99.1"]}
+
+
+def test_solutions_do_not_count_as_the_readers(capsys):
+    def scaled_solution(x, factor):
+        return x * factor
+
+    check("99.1", scaled_solution)
+    check("99.2", 42, record=False)
+    progress()
+    assert "0 of 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"done": 3}'])
+def test_progress_survives_a_broken_file(content, capsys, tmp_path):
+    (tmp_path / "progress.json").write_text(content)
+    check("99.2", 42)
+    progress()
+    assert "[x] 99.2" in capsys.readouterr().out
+
+
+def test_progress_lives_in_memory_where_nothing_can_be_written(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ALLYOUNEED_HOME", str(tmp_path / "file" / "folder"))
+    check("99.2", 42)
+    progress()
+    assert "[x] 99.2" in capsys.readouterr().out
+
+
+def test_bad_exercises_are_refused():
+    with pytest.raises(ValueError, match="number"):
+        Exercise("one", "t", "s", 1)
+    with pytest.raises(ValueError, match="cases"):
+        Exercise("1.1", "t", "s", scaled)
+    with pytest.raises(ValueError, match="mistakes"):
+        Exercise("1.1", "t", "s", 1, mistakes=[Mistake("a", 2, ""), Mistake("a", 3, "")])
+
+
+# In a process of its own, since the shape checks of the tests use random numbers themselves.
+READER = """
+import random
+import numpy, torch
+from allyouneed.exercises import check, progress
+from allyouneed.exercises.core import chapters, exercises
+
+exercise = next(e for e in exercises(chapters()[0]) if callable(e.reference))
+
+def stub(*args):
+    raise NotImplementedError  # your code here
+
+def endless(*args):
+    while True:
+        pass
+
+def fails(*args):
+    torch.manual_seed(1), random.seed(1), numpy.random.seed(1)
+    return undefined_name
+
+def states():
+    return torch.get_rng_state().tolist(), random.getstate(), numpy.random.get_state()[1].tolist()
+
+object.__setattr__(exercise, "seconds", 0.5)
+before = states()
+for answer in (stub, endless, fails, exercise.reference):
+    check(exercise.number, answer)
+progress()
+check(None, 1)
+check(1.2, 1)
+assert states() == before
+"""
+
+
+def assert_reader_was_served(text: str) -> None:
+    for words in ("not attempted yet", "did not end", "while True:", "undefined_name", "correct"):
+        assert words in text, text
+    assert "Traceback" not in text
+
+
+def test_plain_python(tmp_path):
+    (tmp_path / "reader.py").write_text(textwrap.dedent(READER))
+    done = subprocess.run([sys.executable, tmp_path / "reader.py"], capture_output=True, text=True)
+    assert_reader_was_served(done.stdout + done.stderr)
+
+
+def test_in_a_kernel():
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(READER)])
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    outputs = notebook.cells[0].outputs
+    assert_reader_was_served("".join(output.get("text", "") for output in outputs))

@@ -1,0 +1,144 @@
+"""Every exercise of every chapter: the right passes, each known mistake is named, none confused."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from allyouneed.exercises import examine
+from allyouneed.exercises.core import Exercise, chapters, exercises
+
+ROOT = Path(__file__).parents[1]
+EVERY = [exercise for chapter in chapters() for exercise in exercises(chapter)]
+BUILDING = [exercise for exercise in EVERY if callable(exercise.reference)]
+each = pytest.mark.parametrize("exercise", EVERY, ids=lambda e: e.number)
+each_building = pytest.mark.parametrize("exercise", BUILDING, ids=lambda e: e.number)
+each_chapter = pytest.mark.parametrize("chapter", chapters())
+
+
+def notebook(chapter: str) -> list[dict]:
+    (file,) = (ROOT / "notebooks").glob(f"{int(chapter):02d}_*.ipynb")
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    return [{**cell, "source": "".join(cell["source"])} for cell in cells]
+
+
+def right_answers(chapter: str) -> dict:
+    return importlib.import_module(f"right_answers.chapter_{int(chapter):02d}").RIGHT
+
+
+@each
+def test_reference_passes(exercise: Exercise):
+    assert examine(exercise.number, exercise.reference).status == "correct"
+
+
+@each
+def test_every_mistake_is_named(exercise: Exercise):
+    for mistake in exercise.mistakes:
+        verdict = examine(exercise.number, mistake.wrong)
+        assert (verdict.status, verdict.mistake) == ("wrong", mistake.name), verdict.message
+        assert mistake.name.lower() in " ".join(verdict.message.split()).lower()
+        assert exercise.section in " ".join(verdict.message.split())
+
+
+@each
+def test_no_two_mistakes_are_confused(exercise: Exercise):
+    cases = exercise.all_cases()
+    outputs = {
+        m.name: [exercise.output(m.wrong, case) for case in cases] for m in exercise.mistakes
+    }
+    for name, one in outputs.items():
+        for other, two in outputs.items():
+            alike = all(exercise.agree(a, b) for a, b in zip(one, two, strict=True))
+            assert name == other or not alike, f"{name} = {other}"
+
+
+@each_building
+def test_right_answers_in_other_styles_pass(exercise: Exercise):
+    answers = right_answers(exercise.number.split(".")[0])[exercise.number]
+    assert len(answers) >= 3
+    for answer in answers:
+        verdict = examine(exercise.number, answer)
+        assert verdict.status == "correct", verdict.message
+
+
+@each_building
+def test_blank_is_not_attempted(exercise: Exercise):
+    def dots(*args): ...
+
+    def nothing(*args):
+        """Only words."""
+        pass
+
+    def not_implemented(*args):
+        raise NotImplementedError  # your code here
+
+    for stub in (dots, nothing, not_implemented):
+        assert examine(exercise.number, stub).status == "not attempted"
+
+
+@each
+def test_blank_value_is_not_attempted(exercise: Exercise):
+    assert examine(exercise.number, ...).status == "not attempted"
+
+
+@each_building
+def test_bank_is_large_enough(exercise: Exercise):
+    assert len(exercise.mistakes) >= 4
+    assert all(len(mistake.why) > 30 for mistake in exercise.mistakes)
+
+
+@each_building
+def test_messages_do_not_show_the_solution(exercise: Exercise):
+    try:
+        lines = inspect.getsource(exercise.reference).splitlines()[1:]
+    except (OSError, TypeError):
+        return
+    solution = {line.strip() for line in lines if len(line.strip()) > 15 and "=" in line}
+    for mistake in exercise.mistakes:
+        message = examine(exercise.number, mistake.wrong).message
+        assert not [line for line in solution if line in message]
+
+
+@each_chapter
+def test_enough_exercises_with_numbers_of_their_own(chapter):
+    numbers = Counter(exercise.number for exercise in exercises(chapter))
+    assert len(numbers) >= 4 and set(numbers.values()) == {1}
+    assert all(number.startswith(f"{chapter}.") for number in numbers)
+
+
+@each_chapter
+def test_notebook_and_bank_agree(chapter):
+    cells = notebook(chapter)
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    text = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    for exercise in exercises(chapter):
+        number = exercise.number
+        assert exercise.section in headings, f"{number}: no section {exercise.section!r}"
+        assert len(re.findall(rf"^> \*\*Exercise {re.escape(number)} \(", text, re.M)) == 1
+        checks = [cell for cell in code if f'check("{number}"' in cell["source"]]
+        stubs = [c for c in checks if "solution" not in c["metadata"].get("tags", [])]
+        solutions = [c for c in checks if "solution" in c["metadata"].get("tags", [])]
+        assert len(stubs) == len(solutions) == 1, number
+        assert "not attempted" in str(stubs[0]["outputs"]), number
+        assert "correct" in str(solutions[0]["outputs"]), number
+        assert solutions[0]["source"].startswith("#@title Solution"), number
+        metadata = solutions[0]["metadata"]
+        assert metadata["cellView"] == "form" and metadata["jupyter"]["source_hidden"], number
+        assert "_solution" in solutions[0]["source"]
+
+
+@each_chapter
+def test_every_exercise_has_a_hint(chapter):
+    source = "\n".join(
+        cell["source"] for cell in notebook(chapter) if cell["cell_type"] == "markdown"
+    )
+    parts = re.split(r"^> \*\*Exercise (\d+\.\d+) \(", source, flags=re.M)
+    for number, part in zip(parts[1::2], parts[2::2], strict=True):
+        assert "<details><summary>Hint" in part, number
