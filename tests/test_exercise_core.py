@@ -328,3 +328,14 @@ def test_in_a_kernel():
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     outputs = notebook.cells[0].outputs
     assert_reader_was_served("".join(output.get("text", "") for output in outputs))
+
+
+def test_a_value_to_work_out_is_not_given_away():
+    assert "42" not in said(40, "99.2")
+
+
+def test_whole_numbers_are_exact_and_half_precision_is_enough():
+    assert not core.same(100_001, 100_000, 1e-4, 1e-6)
+    third = torch.rand(5) / 3
+    assert core.same(third.half(), third, 1e-4, 1e-6)
+    assert not core.same(third * 1.001, third, 1e-4, 1e-6)

@@ -209,11 +209,11 @@ def failure(error: BaseException) -> Failure:
     while step is not None:
         code = step.tb_frame.f_code
         raised = code.co_code[step.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-        mine = not readers(code.co_filename)
-        if not mine:
+        theirs = readers(code.co_filename)
+        if theirs:
             last = (step.tb_lineno, code.co_filename, code.co_name, step.tb_frame.f_globals)
         step = step.tb_next
-        raised = raised and not mine
+        raised = raised and theirs
     error.__traceback__ = None
     stub = kind == "NotImplementedError" and raised
     if last is None:
