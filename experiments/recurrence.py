@@ -1,7 +1,7 @@
-"""The long runs of chapter 2, "What recurrence costs". One thread; each part ends within minutes.
+"""The long runs of chapter 2, "What recurrence costs". Each takes one core for minutes.
 
 python experiments/recurrence.py recall       accuracy and training steps against distance
-python experiments/recurrence.py bottleneck   saying a sequence again through one fixed vector
+python experiments/recurrence.py bottleneck   repeating a sequence through one fixed vector
 python experiments/recurrence.py clock        time against length: a loop, and one matrix product
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 from record import record
@@ -17,11 +18,12 @@ from torch.nn import functional as F
 
 from allyouneed.recurrent import RNN, recall_batch
 
+# ---- recall: the first symbol, asked for at the end ----
+
 SYMBOLS, WIDTH, BATCH = 17, 32, 32
-DISTANCES = [5, 10, 20, 40, 80, 160]
-SEEDS = 5
-BUDGET = 3000
+DISTANCES = [5, 10, 15, 20, 30, 40, 80, 160]
 RATES = [1e-3, 3e-3, 1e-2, 3e-2]
+SEEDS, BUDGET = 5, 2000
 
 
 class Recurrent(nn.Module):
@@ -33,8 +35,8 @@ class Recurrent(nn.Module):
         self.net = net(WIDTH, WIDTH, batch_first=True)
         self.answer = nn.Linear(WIDTH, 8)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.answer(self.net(self.embed(tokens))[0][:, -1])
+    def forward(self, symbols: Tensor) -> Tensor:
+        return self.answer(self.net(self.embed(symbols))[0][:, -1])
 
 
 class LookUp(nn.Module):
@@ -43,17 +45,17 @@ class LookUp(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(SYMBOLS, WIDTH)
-        self.q, self.k, self.v = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3))
+        self.w_q, self.w_k, self.w_v = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3))
         self.answer = nn.Linear(WIDTH, 8)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        x = self.embed(tokens)
-        scores = self.k(x) @ self.q(x[:, -1:]).mT / WIDTH**0.5
-        return self.answer((scores.softmax(1) * self.v(x)).sum(1))
+    def forward(self, symbols: Tensor) -> Tensor:
+        x = self.embed(symbols)
+        scores = self.w_q(x[:, -1:]) @ self.w_k(x).mT / WIDTH**0.5
+        return self.answer((scores.softmax(-1) @ self.w_v(x))[:, 0])
 
 
 def build(name: str, seed: int) -> nn.Module:
-    """PyTorch's own initial weights; "LSTM, open gate" starts with a forget bias of 1 (Jozefowicz et al. 2015)."""
+    """PyTorch's initial weights; "LSTM, open gate": forget bias 1 (Jozefowicz et al., 2015)."""
     torch.manual_seed(seed)
     if name == "look-up":
         return LookUp()
@@ -66,58 +68,161 @@ def build(name: str, seed: int) -> nn.Module:
 
 
 def train(name: str, distance: int, seed: int, rate: float, budget: int) -> dict:
-    """Train on fresh examples; tested every 25 steps on 1000 others; stops at 99 %."""
+    """Train on fresh examples, tested every 25 steps on 1000 others; stops at 99 %."""
     model = build(name, seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     generator = torch.Generator().manual_seed(seed)
-    test_tokens, test_targets = recall_batch(distance, 1000, torch.Generator().manual_seed(999))
-    run: dict = {"seed": seed, "distance": distance, "steps_to_95": None}
+    test_symbols, test_capitals = recall_batch(distance, 1000, torch.Generator().manual_seed(999))
+    reached = None
     for step in range(1, budget + 1):
-        tokens, targets = recall_batch(distance, BATCH, generator)
+        symbols, capitals = recall_batch(distance, BATCH, generator)
         optimizer.zero_grad()
-        F.cross_entropy(model(tokens), targets).backward()
+        F.cross_entropy(model(symbols), capitals).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if step % 25 == 0:
             with torch.no_grad():
-                accuracy = (model(test_tokens).argmax(1) == test_targets).float().mean().item()
-            if accuracy >= 0.95 and run["steps_to_95"] is None:
-                run["steps_to_95"] = step
-            if accuracy >= 0.99:
+                right = (model(test_symbols).argmax(1) == test_capitals).float().mean().item()
+            if right >= 0.95 and reached is None:
+                reached = step
+            if right >= 0.99:
                 break
-    return run | {"steps": step, "accuracy": round(accuracy, 4)}
+    return {"seed": seed, "steps_to_95": reached, "steps": step, "accuracy": round(right, 4)}
+
+
+def scout(name: str) -> dict[float, list[int | None]]:
+    """Steps to 95 % with each rate, at distances 5, 10 and 40, on seeds not used again."""
+    tries = [(distance, 100 + seed) for distance in (5, 10, 40) for seed in range(SEEDS)]
+    return {r: [train(name, d, s, r, 1000)["steps_to_95"] for d, s in tries] for r in RATES}
 
 
 def recall() -> None:
-    """Every model gets the learning rate with which it is quickest at distance 20."""
+    """Each model gets the rate with the fewest failures in scouting, then the fewest steps."""
     models = {}
-    for name in ("RNN", "GRU", "LSTM", "look-up"):
-        scout = {}
-        for rate in RATES:
-            runs = [train(name, 20, 100 + seed, rate, 1500) for seed in range(3)]
-            scout[rate] = sum(run["steps_to_95"] or 1500 for run in runs) / 3
-        rate = min(RATES, key=scout.__getitem__)
-        print(name, "rate", rate, scout, flush=True)
-        runs = []
+    for name in ("look-up", "GRU", "LSTM, open gate", "LSTM", "RNN"):
+        tried = scout(name)
+        rate = min(
+            RATES, key=lambda r, tried=tried: (tried[r].count(None), sum(n or 0 for n in tried[r]))
+        )
+        print(name, rate, tried, flush=True)
+        distances: dict[str, list[dict]] = {}
         for distance in DISTANCES:
-            for seed in range(SEEDS):
-                runs.append(train(name, distance, seed, rate, BUDGET))
-            print(name, distance, [(r["steps_to_95"], r["accuracy"]) for r in runs[-SEEDS:]], flush=True)
-        models[name] = {"learning_rate": rate, "runs": runs}
+            runs = [train(name, distance, seed, rate, BUDGET) for seed in range(SEEDS)]
+            distances[str(distance)] = runs
+            print(name, distance, [run["steps_to_95"] for run in runs], flush=True)
+            learned = [any(run["steps_to_95"] for run in runs) for runs in distances.values()]
+            if learned[-2:] == [False, False]:
+                break  # two distances in a row that no seed learned: no use going further
+        scouting = {str(r): steps for r, steps in tried.items()}
+        models[name] = {"learning_rate": rate, "scouting": scouting, "distances": distances}
+    data = {"width": WIDTH, "batch": BATCH, "budget": BUDGET, "chance": 1 / 8, "models": models}
+    record("recurrence_recall", data)
+
+
+# ---- bottleneck: read a sequence into one state, then say it again ----
+
+DIGITS, LONGEST, STEPS = 10, 24, 3000
+START, END = 10, 11
+
+
+class Repeat(nn.Module):
+    """Encoder and decoder, both GRUs: all that the decoder gets of the source is one state."""
+
+    def __init__(self, d_hidden: int):
+        super().__init__()
+        self.embed = nn.Embedding(12, 32)
+        self.encoder = nn.GRU(32, d_hidden, batch_first=True)
+        self.decoder = nn.GRU(32, d_hidden, batch_first=True)
+        self.out = nn.Linear(d_hidden, 12)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        _, state = self.encoder(self.embed(source))
+        return self.out(self.decoder(self.embed(target), state)[0])
+
+    @torch.no_grad()
+    def say(self, source: Tensor) -> Tensor:
+        """Greedy decoding, as many digits as were read."""
+        _, state = self.encoder(self.embed(source))
+        digit, said = torch.full((len(source), 1), START), []
+        for _ in range(source.shape[1]):
+            states, state = self.decoder(self.embed(digit), state)
+            digit = self.out(states)[..., :10].argmax(-1)
+            said.append(digit)
+        return torch.cat(said, 1)
+
+
+def repeat(d_hidden: int, backwards: bool, seed: int) -> dict:
+    """Train on random digits of lengths 1 to LONGEST; test each length on 300 sequences."""
+    torch.manual_seed(seed)
+    model = Repeat(d_hidden)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, STEPS)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(STEPS):
+        length = int(torch.randint(1, LONGEST + 1, (), generator=generator))
+        digits = torch.randint(0, 10, (64, length), generator=generator)
+        source = digits.flip(1) if backwards else digits
+        start, end = digits.new_full((64, 1), START), digits.new_full((64, 1), END)
+        scores = model(source, torch.cat([start, digits], 1))
+        loss = F.cross_entropy(scores.flatten(0, 1), torch.cat([digits, end], 1).flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+    test = torch.Generator().manual_seed(999)
+    accuracy = {}
+    for length in range(1, LONGEST + 1):
+        digits = torch.randint(0, 10, (300, length), generator=test)
+        said = model.say(digits.flip(1) if backwards else digits)
+        accuracy[str(length)] = round((said == digits).float().mean().item(), 4)
+    return {"seed": seed, "accuracy": accuracy}
+
+
+def bottleneck(seeds: int = 3) -> None:
+    """Three state sizes with the source reversed (Sutskever et al., 2014), one also unreversed."""
+    runs = []
+    for d_hidden, backwards in ((16, True), (32, True), (64, True), (64, False)):
+        for seed in range(seeds):
+            run = repeat(d_hidden, backwards, seed)
+            runs.append({"hidden": d_hidden, "backwards": backwards, **run})
+            print(d_hidden, backwards, list(run["accuracy"].values())[3::4], flush=True)
+    data = {"lengths": [1, LONGEST], "digits": DIGITS, "steps": STEPS, "runs": runs}
+    record("recurrence_bottleneck", data)
+
+
+# ---- clock: the same arithmetic, one step after another or all at once ----
+
+
+def shortest(run: Callable[[], object], repeats: int) -> float:
+    """The shortest of several times, in milliseconds: what else runs here only makes it longer."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return round(1000 * min(times), 3)
+
+
+@torch.no_grad()
+def clock() -> None:
+    """A sentence of n vectors of width d: 2 n d^2 multiply-adds, in the loop and the product."""
+    d = 512
+    ours, theirs = RNN(d, d), nn.RNN(d, d, batch_first=True)
+    weight = torch.randn(d, 2 * d)
+    rows = []
+    for n in (8, 16, 32, 64, 128, 256, 512, 1024):
+        x = torch.randn(1, n, d)
+        row = {"n": n, "loop": shortest(lambda x=x: ours(x), 30)}
+        row["nn.RNN"] = shortest(lambda x=x: theirs(x), 30)
+        row["product"] = shortest(lambda x=x: x[0] @ weight, 60)
+        rows.append(row)
+        print(row, flush=True)
     record(
-        "recurrence_recall",
-        {
-            "task": "name the first symbol (one of 8) after reading distance - 1 distractors and a question mark",
-            "width": WIDTH,
-            "batch": BATCH,
-            "budget": BUDGET,
-            "chance": 1 / 8,
-            "distances": DISTANCES,
-            "models": models,
-        },
+        "recurrence_clock", {"d": d, "unit": "milliseconds, shortest of 30 or more", "rows": rows}
     )
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"recall": recall}[sys.argv[1]]()
+    {"recall": recall, "bottleneck": bottleneck, "clock": clock}[sys.argv[1]]()
