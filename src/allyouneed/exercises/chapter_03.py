@@ -1,0 +1,544 @@
+"""The exercises of chapter 3, attention as alignment: references, cases and known mistakes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .core import Exercise, Invariant, Mistake
+
+# 3.1 one look by hand: three weights, then the two entries of the context
+
+
+def look_by_hand(weights: list[float]) -> list[float]:
+    return [*weights, weights[1] * math.log(2), weights[2] * math.log(5)]
+
+
+LOG_SUM = math.log(2) + math.log(5)
+HAND_MISTAKES = [
+    Mistake(
+        "exponentials that were not divided by their sum",
+        look_by_hand([1.0, 2.0, 5.0]),
+        "These are the exponentials of the scores. Weights must sum to one: divide by 1 + 2 + 5.",
+    ),
+    Mistake(
+        "scores divided by their sum, without the exponential",
+        look_by_hand([0.0, math.log(2) / LOG_SUM, math.log(5) / LOG_SUM]),
+        "The softmax takes the exponential of each score first, then divides by the sum.",
+    ),
+    Mistake(
+        "a hard look-up",
+        look_by_hand([0.0, 0.0, 1.0]),
+        "All weight went to the best state. A soft look-up gives every state its share.",
+    ),
+    Mistake(
+        "the same weight for every state",
+        look_by_hand([1 / 3, 1 / 3, 1 / 3]),
+        "The scores differ, so the weights do. They would all be 1/3 if the query were zero.",
+    ),
+    Mistake(
+        "the context not weighted",
+        [1 / 8, 2 / 8, 5 / 8, math.log(2), math.log(5)],
+        "The weights are right. The context is the sum of the states, each times its weight.",
+    ),
+    Mistake(
+        "the softmax of the scores with the sign turned",
+        look_by_hand([10 / 17, 5 / 17, 2 / 17]),
+        "A higher score must give a higher weight: the exponential is that of e, not of -e.",
+    ),
+]
+
+# 3.2 general score
+
+
+def general_score(q: Tensor, k: Tensor, w: Tensor) -> Tensor:
+    return q @ w @ k.transpose(1, 2)
+
+
+def general_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(32)
+    sizes = [(2, 3, 4, 3), (3, 2, 5, 4)]  # B, T, S, width
+    return [
+        tuple(torch.randn(*shape, generator=draw) for shape in ((b, t, d), (b, s, d), (d, d)))
+        for b, t, s, d in sizes
+    ]
+
+
+GENERAL_MISTAKES = [
+    Mistake(
+        "W transposed",
+        lambda q, k, w: q @ w.T @ k.transpose(1, 2),
+        "W stands between query and key as q W k: its rows belong to the query, its columns to "
+        "the key. Where query and key have different widths, W transposed would not even fit.",
+    ),
+    Mistake(
+        "the dot score",
+        lambda q, k, w: q @ k.transpose(1, 2),
+        "W is missing. The general score is the dot score with a learned matrix in between.",
+    ),
+    Mistake(
+        "both query and key multiplied by W",
+        lambda q, k, w: q @ w @ (k @ w).transpose(1, 2),
+        "One matrix stands between the two. Here it is used twice, once on each side.",
+    ),
+    Mistake(
+        "entries of W that are not on its diagonal left out",
+        lambda q, k, w: (q * w.diagonal()) @ k.transpose(1, 2),
+        "q W is a product of matrices, in which each entry of the result mixes all entries of q.",
+    ),
+    Mistake(
+        "queries and keys exchanged",
+        lambda q, k, w: (q @ w @ k.transpose(1, 2)).transpose(1, 2),
+        "Rows are queries and columns are keys: the shape is (B, T, S), not (B, S, T).",
+    ),
+    Mistake(
+        "weights instead of scores",
+        lambda q, k, w: (q @ w @ k.transpose(1, 2)).softmax(-1),
+        "The softmax comes later. A score may be any number, also below zero.",
+    ),
+    Mistake(
+        "scores divided by the root of the width",
+        lambda q, k, w: q @ w @ k.transpose(1, 2) / k.shape[-1] ** 0.5,
+        "The division by a root belongs to the Transformer. Luong's score has none.",
+    ),
+]
+
+# 3.3 additive score
+
+
+def additive_score(q: Tensor, k: Tensor, w_q: Tensor, w_k: Tensor, v: Tensor) -> Tensor:
+    return torch.tanh((q @ w_q).unsqueeze(2) + (k @ w_k).unsqueeze(1)) @ v
+
+
+def additive_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(33)
+    cases = []
+    for b, t, s, d, a in ((2, 3, 4, 3, 5), (3, 4, 2, 2, 3)):
+        shapes = (b, t, d), (b, s, d), (d, a), (d, a), (a,)
+        cases.append(tuple(torch.randn(*shape, generator=draw) for shape in shapes))
+    return cases
+
+
+def _sums(q: Tensor, k: Tensor, w_q: Tensor, w_k: Tensor) -> Tensor:
+    return (q @ w_q).unsqueeze(2) + (k @ w_k).unsqueeze(1)
+
+
+ADDITIVE_MISTAKES = [
+    Mistake(
+        "no tanh",
+        lambda q, k, w_q, w_k, v: _sums(q, k, w_q, w_k) @ v,
+        "Without the tanh the score is one number for the query plus one for the key, and the "
+        "query's number cancels in the softmax: every query would look at the same place.",
+    ),
+    Mistake(
+        "tanh of the score instead of tanh of the hidden layer",
+        lambda q, k, w_q, w_k, v: torch.tanh(_sums(q, k, w_q, w_k) @ v),
+        "The tanh belongs inside, on the sum of the two projections; v comes after it.",
+    ),
+    Mistake(
+        "projections multiplied instead of added",
+        lambda q, k, w_q, w_k, v: torch.tanh((q @ w_q).unsqueeze(2) * (k @ w_k).unsqueeze(1)) @ v,
+        "The additive score owes its name to the sum of q W_q and k W_k.",
+    ),
+    Mistake(
+        "v left out",
+        lambda q, k, w_q, w_k, v: torch.tanh(_sums(q, k, w_q, w_k)).sum(-1),
+        "The hidden layer was summed as it is. Its entries must be weighted with v.",
+    ),
+    Mistake(
+        "the two matrices exchanged",
+        lambda q, k, w_q, w_k, v: torch.tanh(_sums(q, k, w_k, w_q)) @ v,
+        "W_q belongs to the query and W_k to the key.",
+    ),
+    Mistake(
+        "another function than tanh: the sigmoid",
+        lambda q, k, w_q, w_k, v: torch.sigmoid(_sums(q, k, w_q, w_k)) @ v,
+        "Bahdanau's hidden layer has tanh, which runs from -1 to 1.",
+    ),
+    Mistake(
+        "another function than tanh: the ReLU",
+        lambda q, k, w_q, w_k, v: torch.relu(_sums(q, k, w_q, w_k)) @ v,
+        "Bahdanau's hidden layer has tanh, which runs from -1 to 1.",
+    ),
+    Mistake(
+        "queries and keys exchanged",
+        lambda q, k, w_q, w_k, v: (torch.tanh(_sums(q, k, w_q, w_k)) @ v).transpose(1, 2),
+        "Rows are queries and columns are keys: the shape is (B, T, S), not (B, S, T).",
+    ),
+    Mistake(
+        "weights instead of scores",
+        lambda q, k, w_q, w_k, v: (torch.tanh(_sums(q, k, w_q, w_k)) @ v).softmax(-1),
+        "The softmax comes later. A score may be any number, also below zero.",
+    ),
+]
+
+# 3.4 kernel weights
+
+
+def _squared(q: Tensor, k: Tensor) -> Tensor:
+    return (q.unsqueeze(2) - k.unsqueeze(1)).pow(2).sum(-1)
+
+
+def kernel_weights(q: Tensor, k: Tensor, sigma: float) -> Tensor:
+    return (-_squared(q, k) / (2 * sigma**2)).softmax(-1)
+
+
+def kernel_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(34)
+    cases = []
+    for (b, t, s, d), sigma in (((2, 3, 4, 3), 0.7), ((1, 2, 5, 2), 1.6)):
+        q, k = torch.randn(b, t, d, generator=draw), torch.randn(b, s, d, generator=draw)
+        cases.append((q, k, sigma))
+    return cases
+
+
+def _sums_to_one(output: Tensor, *_: Tensor) -> bool:
+    sums = torch.as_tensor(output).double().sum(-1)
+    return bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-4))
+
+
+KERNEL_MISTAKES = [
+    Mistake(
+        "the distance not squared",
+        lambda q, k, sigma: (-_squared(q, k).sqrt() / (2 * sigma**2)).softmax(-1),
+        "The Gaussian bell falls with the square of the distance.",
+    ),
+    Mistake(
+        "the minus sign missing",
+        lambda q, k, sigma: (_squared(q, k) / (2 * sigma**2)).softmax(-1),
+        "The farthest key got the highest weight. Distance must make a key less alike.",
+    ),
+    Mistake(
+        "sigma not squared",
+        lambda q, k, sigma: (-_squared(q, k) / (2 * sigma)).softmax(-1),
+        "The squared distance is divided by 2 sigma squared, so that a distance is measured in "
+        "units of sigma.",
+    ),
+    Mistake(
+        "the 2 below the line missing",
+        lambda q, k, sigma: (-_squared(q, k) / sigma**2).softmax(-1),
+        "Equation (6) divides by 2 sigma squared. Without the 2 the bell is too narrow.",
+    ),
+    Mistake(
+        "weights that were not divided by their sum",
+        lambda q, k, sigma: (-_squared(q, k) / (2 * sigma**2)).exp(),
+        "These are the heights of the bells. Weights must sum to one for each query.",
+    ),
+    Mistake(
+        "scores instead of weights",
+        lambda q, k, sigma: -_squared(q, k) / (2 * sigma**2),
+        "The scores are right. What is asked for are the weights: the softmax is missing.",
+    ),
+    Mistake(
+        "the softmax over the queries",
+        lambda q, k, sigma: (-_squared(q, k) / (2 * sigma**2)).softmax(1),
+        "Each query must share its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the mean over the entries instead of the sum",
+        lambda q, k, sigma: (-_squared(q, k) / q.shape[-1] / (2 * sigma**2)).softmax(-1),
+        "The squared distance of two vectors is the sum of the squared differences.",
+    ),
+]
+
+# 3.5 masked softmax
+
+
+def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    hidden = ~mask.unsqueeze(1)
+    return scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, 0.0)
+
+
+def masked_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(35)
+    scores = torch.randn(2, 3, 4, generator=draw)
+    some = torch.tensor([[True, True, True, False], [True, False, True, False]])
+    more = torch.randn(3, 2, 4, generator=draw)
+    none_in_one = torch.tensor(
+        [[True, True, False, False], [False, False, False, False], [True, True, True, True]]
+    )
+    return [(scores, some), (more, none_in_one)]
+
+
+MASKED_MISTAKES = [
+    Mistake(
+        "the mask applied after the softmax",
+        lambda scores, mask: scores.softmax(-1) * mask.unsqueeze(1),
+        "The padding had its share before it was struck out, so what is left sums to less than "
+        "one. Hide the scores before the softmax.",
+    ),
+    Mistake(
+        "zero instead of minus infinity",
+        lambda scores, mask: (scores * mask.unsqueeze(1)).softmax(-1),
+        "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0.",
+    ),
+    Mistake(
+        "the mask turned round",
+        lambda scores, mask: masked_softmax(scores, ~mask),
+        "True means that the key is a token and may be looked at. Here the padding is looked at.",
+    ),
+    Mistake(
+        "the softmax over the queries",
+        lambda scores, mask: torch.nan_to_num(
+            scores.masked_fill(~mask.unsqueeze(1), -math.inf).softmax(1)
+        ),
+        "Each query must share its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the whole table",
+        lambda scores, mask: torch.nan_to_num(
+            scores.masked_fill(~mask.unsqueeze(1), -math.inf).flatten(1).softmax(-1)
+        ).view_as(scores),
+        "All queries of a sentence together sum to one. Each of them should.",
+    ),
+    Mistake(
+        "the softmax over the queries, and NaN in the columns of padding",
+        lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -math.inf).softmax(1),
+        "Each query must share its attention among the keys: the softmax runs over the last axis. "
+        "Along the queries, a column of padding is minus infinity alone, and gives 0/0.",
+    ),
+    Mistake(
+        "NaN where there is nothing to look at",
+        lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -math.inf).softmax(-1),
+        "A sentence of padding alone has no score above minus infinity, and its softmax is 0/0. "
+        "Its weights should be zero.",
+    ),
+    Mistake(
+        "a large negative number instead of minus infinity",
+        lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -1e9).softmax(-1),
+        "It works until a sentence is padding alone: then all its scores are the same large "
+        "negative number, and the padding gets equal weights that sum to one.",
+    ),
+    Mistake(
+        "the mask left out",
+        lambda scores, mask: scores.softmax(-1),
+        "The padding is looked at like a word.",
+    ),
+]
+
+
+def _hides_padding(output: Tensor, scores: Tensor, mask: Tensor) -> bool:
+    return bool(torch.as_tensor(output).masked_select(~mask.unsqueeze(1)).eq(0).all())
+
+
+# 3.6 greedy decoding
+
+
+class Step:
+    """A decoder made of a table: the next word depends on sentence, position and last word."""
+
+    def __init__(self, stops: list[int], vocab_size: int, eos: int, seed: int):
+        draw = torch.Generator().manual_seed(seed)
+        size = (len(stops), 24, vocab_size, vocab_size)
+        self.table = torch.randn(*size, generator=draw)
+        self.table[..., eos] = -10.0
+        for sentence, stop in enumerate(stops):  # how many words each sentence gets
+            self.table[sentence, stop, :, eos] = 10.0
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """(B, t) tokens, the first word included, to (B, t, V) logits of the words after each."""
+        tokens = torch.as_tensor(tokens)
+        sentences = torch.arange(tokens.shape[0]).unsqueeze(1)
+        return self.table[sentences, torch.arange(tokens.shape[1]).unsqueeze(0), tokens]
+
+
+def greedy_cases() -> list[tuple]:
+    return [
+        (Step([3, 5, 0], 9, 3, seed=36), 3, 2, 3, 8),  # step, batch_size, bos, eos, max_length
+        (Step([2, 20], 7, 1, seed=37), 2, 0, 1, 5),  # the second never ends by itself
+    ]
+
+
+def _write(step, batch_size, first, max_length, choose) -> Tensor:
+    tokens = torch.full((batch_size, 1), first)
+    for _ in range(max_length):
+        tokens = torch.cat([tokens, choose(step(tokens)).reshape(batch_size, 1)], dim=1)
+    return tokens
+
+
+def _cut(row: list[int], eos: int) -> list[int]:
+    return row[: row.index(eos)] if eos in row else row
+
+
+def _likeliest(logits: Tensor) -> Tensor:
+    return logits[:, -1].argmax(-1)
+
+
+def greedy_decode(step, batch_size: int, bos: int, eos: int, max_length: int) -> list[list[int]]:
+    tokens = _write(step, batch_size, bos, max_length, _likeliest)
+    return [_cut(row, eos) for row in tokens[:, 1:].tolist()]
+
+
+def _stop_with_the_first(step, batch_size, bos, eos, max_length):
+    rows = _write(step, batch_size, bos, max_length, _likeliest)[:, 1:].tolist()
+    shortest = min(len(_cut(row, eos)) for row in rows)
+    return [row[:shortest] for row in rows]
+
+
+def _with_eos(step, batch_size, bos, eos, max_length):
+    rows = _write(step, batch_size, bos, max_length, _likeliest)[:, 1:].tolist()
+    return [row[: row.index(eos) + 1] if eos in row else row for row in rows]
+
+
+GREEDY_MISTAKES = [
+    Mistake(
+        "does not stop at the end of a sentence",
+        lambda step, batch_size, bos, eos, max_length: _write(
+            step, batch_size, bos, max_length, _likeliest
+        )[:, 1:].tolist(),
+        "What comes after EOS is no part of the translation: cut each sentence there.",
+    ),
+    Mistake(
+        "BOS kept in the answer",
+        lambda step, batch_size, bos, eos, max_length: [
+            [bos, *row] for row in greedy_decode(step, batch_size, bos, eos, max_length)
+        ],
+        "BOS is what the decoder reads first. It was not written by it.",
+    ),
+    Mistake(
+        "EOS kept in the answer",
+        _with_eos,
+        "EOS says that the translation is over, and is no word of it.",
+    ),
+    Mistake(
+        "starts from EOS",
+        lambda step, batch_size, bos, eos, max_length: [
+            _cut(row, eos)
+            for row in _write(step, batch_size, eos, max_length, _likeliest)[:, 1:].tolist()
+        ],
+        "In training the first word read was BOS. Started from another one, the decoder is lost.",
+    ),
+    Mistake(
+        "takes the first position of the logits",
+        lambda step, batch_size, bos, eos, max_length: [
+            _cut(row, eos)
+            for row in _write(
+                step, batch_size, bos, max_length, lambda logits: logits[:, 0].argmax(-1)
+            )[:, 1:].tolist()
+        ],
+        "The next word follows from the last position, logits[:, -1]. The first position always "
+        "says what comes after BOS.",
+    ),
+    Mistake(
+        "stops all sentences when the first one ends",
+        _stop_with_the_first,
+        "The sentences of a batch end at different places. Go on until all have ended.",
+    ),
+    Mistake(
+        "takes the choice of the first sentence for all",
+        lambda step, batch_size, bos, eos, max_length: [
+            _cut(row, eos)
+            for row in _write(
+                step,
+                batch_size,
+                bos,
+                max_length,
+                lambda logits: _likeliest(logits)[:1].expand(batch_size),
+            )[:, 1:].tolist()
+        ],
+        "Each sentence of the batch chooses its own word: the argmax runs over the last axis.",
+    ),
+    Mistake(
+        "takes the least likely word",
+        lambda step, batch_size, bos, eos, max_length: [
+            _cut(row, eos)
+            for row in _write(
+                step, batch_size, bos, max_length, lambda logits: logits[:, -1].argmin(-1)
+            )[:, 1:].tolist()
+        ],
+        "The highest logit belongs to the likeliest word: argmax, not argmin.",
+    ),
+    Mistake(
+        "one word too few",
+        lambda step, batch_size, bos, eos, max_length: [
+            row[: max_length - 1] for row in greedy_decode(step, batch_size, bos, eos, max_length)
+        ],
+        "A sentence that does not end by itself has max_length words. BOS does not count.",
+    ),
+    Mistake(
+        "one word too many",
+        lambda step, batch_size, bos, eos, max_length: greedy_decode(
+            step, batch_size, bos, eos, max_length + 1
+        ),
+        "A sentence that does not end by itself is cut after max_length words.",
+    ),
+]
+
+
+def _lists(output: list) -> list[list[int]]:
+    return [[int(token) for token in row] for row in output]
+
+
+EXERCISES = [
+    Exercise(
+        number="3.1",
+        title="one look by hand",
+        section="Keep every state, and let the decoder look",
+        reference=look_by_hand([1 / 8, 2 / 8, 5 / 8]),
+        cases=[()],
+        mistakes=HAND_MISTAKES,
+        invariants=[],
+        rtol=5e-3,
+        atol=2e-3,
+    ),
+    Exercise(
+        number="3.2",
+        title="general score",
+        section="Dot and general",
+        reference=general_score,
+        cases=general_cases,
+        mistakes=GENERAL_MISTAKES,
+        invariants=[],
+    ),
+    Exercise(
+        number="3.3",
+        title="additive score",
+        section="Additive",
+        reference=additive_score,
+        cases=additive_cases,
+        mistakes=ADDITIVE_MISTAKES,
+        invariants=[],
+    ),
+    Exercise(
+        number="3.4",
+        title="kernel weights",
+        section="A kernel, and attention fifty years before",
+        reference=kernel_weights,
+        cases=kernel_cases,
+        mistakes=KERNEL_MISTAKES,
+        invariants=[
+            Invariant(
+                "rows sum to one",
+                _sums_to_one,
+                "The weights of one query over all keys must sum to one: they are shares.",
+            )
+        ],
+    ),
+    Exercise(
+        number="3.5",
+        title="masked softmax",
+        section="Padding",
+        reference=masked_softmax,
+        cases=masked_cases,
+        mistakes=MASKED_MISTAKES,
+        invariants=[
+            Invariant(
+                "padding gets no weight",
+                _hides_padding,
+                "Where the mask is False there is no word, and the weight must be exactly zero.",
+            )
+        ],
+    ),
+    Exercise(
+        number="3.6",
+        title="greedy decoding",
+        section="Writing",
+        reference=greedy_decode,
+        cases=greedy_cases,
+        mistakes=GREEDY_MISTAKES,
+        invariants=[],
+        canonical=_lists,
+    ),
+]
