@@ -58,6 +58,7 @@ def on_source_read(app, docname: str, source: list[str]) -> None:
     if module:
         app.env.metadata[docname]["exports_to"] = f"allyouneed.{module[1]}"
     notebook = json.loads(source[0])
+    notebook["metadata"].setdefault("language_info", {"name": "python"})
     notebook["cells"] = [page_cell(cell) for cell in notebook["cells"]]
     source[0] = json.dumps(notebook)
 
