@@ -62,7 +62,7 @@ def parting(got: Any, want: Any, rtol: float, atol: float, place: str = "") -> s
     if numbers is not None:
         return _parting_numbers(got, numbers, want, rtol, atol, place)
     if isinstance(want, str):
-        same = isinstance(got, str) and got.strip() == want.strip()
+        same = isinstance(got, str) and (got == want or not place and got.strip() == want.strip())
         return None if same else f"{at(place)}got {show(got)}, expected {show(want)}"
     if isinstance(want, dict):
         if not isinstance(got, dict):
