@@ -1,105 +1,165 @@
-"""PROTOTYPE: chapter 1's notebook generates this; the public names and signatures stay."""
+"""Tokens: sentences become ids by byte-pair encoding, and pairs of sentences become padded batches."""
+
+# Made from notebooks/01_tokens.ipynb by `make export`: edit the notebook, not this file.
 
 from __future__ import annotations
-from dataclasses import dataclass
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+
 import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tokenizers
 import torch
 from jaxtyping import Bool, Int
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
-import tokenizers
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
+__all__ = ["PAD", "UNK", "BOS", "EOS", "SPECIALS", "Tokenizer", "pad", "Batch", "token_batches"]
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3  # the ids of the special tokens, in every vocabulary
 SPECIALS = ["<pad>", "<unk>", "<bos>", "<eos>"]
 
 
+def _untrained() -> tokenizers.Tokenizer:
+    """Byte-pair encoding without merges: how text is cut beforehand and glued afterwards."""
+    bpe = tokenizers.Tokenizer(models.BPE(unk_token=SPECIALS[UNK]))
+    bpe.normalizer = normalizers.NFC()
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(),  # a space becomes the ▁ of the word after it
+            pre_tokenizers.Split(Regex(r"▁?[^\w▁]"), "isolated"),  # punctuation stands alone
+        ]
+    )
+    bpe.decoder = decoders.Metaspace()
+    return bpe
+
+
 class Tokenizer:
+    """Sentences to ids and back, by byte-pair encoding (Sennrich et al. 2016; section 5.1).
+
+    `decode(encode(s)) == s` for text in Unicode's NFC form, whose characters were all seen in
+    training and that does not begin with a space.
+    """
+
     def __init__(self, bpe: tokenizers.Tokenizer):
+        found = [bpe.token_to_id(token) for token in SPECIALS]
+        if found != [PAD, UNK, BOS, EOS]:
+            raise ValueError(f"bpe: expected {SPECIALS} to have the ids 0 to 3, got {found}")
+        bpe.encode_special_tokens = True  # a "<eos>" in a text is text
         self.bpe = bpe
 
     @classmethod
     def train(cls, sentences: Iterable[str], vocab_size: int) -> Tokenizer:
-        from tokenizers import Regex, models, normalizers, pre_tokenizers, decoders, trainers
-
-        bpe = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
-        bpe.normalizer = normalizers.NFC()
-        bpe.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Metaspace(), pre_tokenizers.Split(Regex(r"[^\w▁]"), "isolated")]
+        """Learn merges from sentences until there are vocab_size tokens, or no pair is left."""
+        if isinstance(sentences, str):
+            raise TypeError("sentences: expected several sentences, got one string")
+        bpe = _untrained()
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size, special_tokens=SPECIALS, show_progress=False
         )
-        bpe.decoder = decoders.Metaspace()
-        bpe.train_from_iterator(
-            sentences,
-            trainers.BpeTrainer(
-                vocab_size=vocab_size, special_tokens=SPECIALS, show_progress=False
-            ),
-        )
+        bpe.train_from_iterator(sentences, trainer)
+        if bpe.get_vocab_size() == len(SPECIALS):
+            raise ValueError("sentences: expected text to learn from, got none")
+        if bpe.get_vocab_size() > vocab_size:
+            raise ValueError(
+                f"vocab_size: expected at least {bpe.get_vocab_size()}, room for the special "
+                f"tokens and every character of the text, got {vocab_size}"
+            )
         return cls(bpe)
 
     def encode(self, sentence: str) -> list[int]:
-        """ids without BOS and EOS"""
+        """The ids of the sentence, without BOS and EOS."""
+        if not isinstance(sentence, str):
+            raise TypeError(f"sentence: expected a string, got {type(sentence).__name__}")
         return self.bpe.encode(sentence).ids
 
     def tokens(self, sentence: str) -> list[str]:
+        """The tokens that `encode` gives ids for, readable."""
         return self.bpe.encode(sentence).tokens
 
     def decode(self, ids: Iterable[int]) -> str:
-        """up to the first EOS; specials dropped"""
+        """The sentence of the ids up to the first EOS; special tokens give no text."""
         ids = [int(i) for i in ids]
-        if EOS in ids:
-            ids = ids[: ids.index(EOS)]
-        return self.bpe.decode(ids)
+        if outside := [i for i in ids if not 0 <= i < len(self)]:
+            raise ValueError(f"ids: expected numbers from 0 to {len(self) - 1}, got {outside[0]}")
+        return self.bpe.decode(ids[: ids.index(EOS)] if EOS in ids else ids)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.bpe.get_vocab_size()
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
+        """Write the vocabulary and the merges to one JSON file."""
         self.bpe.save(str(path))
 
     @classmethod
-    def load(cls, path):
-        return cls(tokenizers.Tokenizer.from_file(str(path)))
+    def load(cls, path: str | Path) -> Tokenizer:
+        """Read a tokenizer that `save` wrote."""
+        return cls(tokenizers.Tokenizer.from_str(Path(path).read_text(encoding="utf-8")))
+
+
+def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
+    """Lists of ids as one tensor, filled with PAD on the right up to the longest."""
+    if not len(sequences):
+        raise ValueError("sequences: expected at least one list of ids, got none")
+    longest = max(map(len, sequences))
+    rows = [[*sequence, *[PAD] * (longest - len(sequence))] for sequence in sequences]
+    return torch.tensor(rows, dtype=torch.long)
 
 
 @dataclass(frozen=True)
 class Batch:
-    src: Tensor  # (B, S) ids ... EOS, padded with PAD
-    tgt: Tensor  # (B, T) BOS ids ... EOS, padded with PAD
+    """Pairs of sentences as padded ids: src ends in EOS, tgt begins with BOS and ends in EOS."""
+
+    src: Int[Tensor, "B S"]
+    tgt: Int[Tensor, "B T"]
 
     @property
-    def src_mask(self):
-        return self.src != PAD  # True = a token
+    def src_mask(self) -> Bool[Tensor, "B S"]:
+        """True = a token, False = padding."""
+        return self.src != PAD
 
     @property
-    def tgt_mask(self):
+    def tgt_mask(self) -> Bool[Tensor, "B T"]:
+        """True = a token, False = padding."""
         return self.tgt != PAD
 
 
-def pad(sequences: list[list[int]]) -> Tensor:
-    n = max(map(len, sequences))
-    return torch.tensor([list(s) + [PAD] * (n - len(s)) for s in sequences])
-
-
 def token_batches(
-    pairs: list[tuple[list[int], list[int]]], max_tokens: int, seed: int = 0, epoch: int = 0
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    max_tokens: int,
+    seed: int = 0,
+    epoch: int = 0,
 ) -> Iterator[Batch]:
-    """pairs of ids without specials; every batch holds at most max_tokens source and at most max_tokens target positions, padding included; order fixed by seed and epoch"""
+    """Every pair of id lists once, in batches of pairs of similar length (section 5.1).
+
+    No batch has more than max_tokens positions on either side, padding, BOS and EOS included.
+    Which pairs come together, and in what order, follows from seed and epoch.
+    """
+    if not len(pairs):
+        raise ValueError("pairs: expected at least one pair of id lists, got none")
+    if isinstance(pairs[0][0], str):
+        raise TypeError("pairs: expected lists of ids, got sentences; encode them first")
+    lengths = [(len(tgt) + 2, len(src) + 1) for src, tgt in pairs]
+    longest = max(map(max, lengths))
+    if max_tokens < longest:
+        raise ValueError(
+            f"max_tokens: expected at least {longest}, the longest sentence with its BOS and EOS, "
+            f"got {max_tokens}"
+        )
     rng = random.Random(f"{seed}/{epoch}")
     order = list(range(len(pairs)))
-    rng.shuffle(order)
-    order.sort(key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))
-    groups, group, s, t = [], [], 0, 0
+    rng.shuffle(order)  # pairs of equal length come together anew in each epoch
+    order.sort(key=lengths.__getitem__)
+    groups, width = [[]], 0
     for i in order:
-        ls, lt = len(pairs[i][0]) + 1, len(pairs[i][1]) + 2
-        if group and max(max(s, ls), max(t, lt)) * (len(group) + 1) > max_tokens:
-            groups.append(group)
-            group, s, t = [], 0, 0
-        group.append(i)
-        s, t = max(s, ls), max(t, lt)
-    if group:
-        groups.append(group)
-    rng.shuffle(groups)
-    for g in groups:
-        yield Batch(
-            pad([[*pairs[i][0], EOS] for i in g]), pad([[BOS, *pairs[i][1], EOS] for i in g])
-        )
+        width = max(width, *lengths[i])
+        if width * (len(groups[-1]) + 1) > max_tokens:
+            groups.append([])
+            width = max(lengths[i])
+        groups[-1].append(i)
+    rng.shuffle(groups)  # not all short sentences first
+    return (
+        Batch(pad([[*pairs[i][0], EOS] for i in g]), pad([[BOS, *pairs[i][1], EOS] for i in g]))
+        for g in groups
+    )

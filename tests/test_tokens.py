@@ -1,0 +1,218 @@
+"""Tokens: round trips, vocabulary files, padding and batches."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allyouneed.tokens import BOS, EOS, PAD, SPECIALS, UNK, Batch, Tokenizer, pad, token_batches
+
+TEXT = [
+    "The black cat is sleeping.",
+    "Le chat noir dort.",
+    "Qu'est-ce que c'est ?",
+    "« Là-bas, à l'école », dit-elle !",
+    "Does he know? No, he doesn't.",
+] * 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(TEXT, vocab_size=120)
+
+
+# the tokenizer
+
+
+def test_special_tokens_have_the_first_ids(tokenizer):
+    assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
+    assert [tokenizer.bpe.id_to_token(i) for i in range(4)] == SPECIALS
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        *TEXT[:5],
+        "",
+        "a",
+        "?",
+        "l'école",
+        "chat ",  # a space at the end stays
+        "chat  noir",  # and so do two in a row
+        "que ?!",
+        "c'est-c'est",
+    ],
+)
+def test_round_trip(tokenizer, sentence):
+    assert tokenizer.decode(tokenizer.encode(sentence)) == sentence
+
+
+def test_what_does_not_survive(tokenizer):
+    """One space at the beginning, unknown characters, and accents in two pieces."""
+    assert tokenizer.decode(tokenizer.encode(" chat")) == "chat"
+    assert UNK in tokenizer.encode("chat 猫")
+    assert tokenizer.decode(tokenizer.encode("chat 猫")) == "chat "
+    in_two_pieces = unicodedata.normalize("NFD", "école")
+    assert tokenizer.decode(tokenizer.encode(in_two_pieces)) == "école"
+
+
+@settings(deadline=None, max_examples=100)
+@given(sentence=st.text(alphabet=sorted(set("".join(TEXT))), max_size=40))
+def test_round_trip_of_any_known_text(tokenizer, sentence):
+    assert tokenizer.decode(tokenizer.encode(sentence)) == sentence.removeprefix(" ")
+
+
+def test_tokens_are_readable_and_fit_the_ids(tokenizer):
+    tokens = tokenizer.tokens("Le chat noir dort.")
+    assert "".join(tokens) == "▁Le▁chat▁noir▁dort."
+    assert [tokenizer.bpe.token_to_id(t) for t in tokens] == tokenizer.encode("Le chat noir dort.")
+
+
+def test_punctuation_stands_alone(tokenizer):
+    assert tokenizer.tokens("c'est ?")[-1] in ("▁?", "?")
+    for sentence in TEXT:
+        for token in tokenizer.tokens(sentence):
+            bare = token.removeprefix("▁")
+            assert len(bare) <= 1 or bare.isalnum(), token
+
+
+def test_special_tokens_in_a_text_are_text(tokenizer):
+    ids = tokenizer.encode("le <eos> chat <pad>")
+    assert not {PAD, BOS, EOS} & set(ids)
+
+
+def test_decode_stops_at_eos_and_drops_specials(tokenizer):
+    ids = tokenizer.encode("Le chat")
+    more = tokenizer.encode("noir")
+    assert tokenizer.decode([BOS, *ids, EOS, *more]) == "Le chat"
+    assert tokenizer.decode(torch.tensor([BOS, *ids, EOS, PAD, PAD])) == "Le chat"
+    assert tokenizer.decode([]) == tokenizer.decode([EOS]) == ""
+
+
+def test_training_is_deterministic_and_exact(tokenizer):
+    again = Tokenizer.train(iter(TEXT), vocab_size=120)
+    assert len(again) == len(tokenizer) == 120
+    assert again.bpe.to_str() == tokenizer.bpe.to_str()
+
+
+def test_training_stops_when_no_pair_is_left():
+    assert len(Tokenizer.train(["ab ab"], vocab_size=1000)) < 20
+
+
+def test_save_and_load(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "tokenizer.json")
+    again = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert len(again) == len(tokenizer)
+    for sentence in [*TEXT, "le <eos>", "猫"]:
+        assert again.encode(sentence) == tokenizer.encode(sentence)
+
+
+def test_tokenizer_errors_say_what_is_wrong(tokenizer, tmp_path):
+    with pytest.raises(ValueError, match=r"vocab_size: expected at least \d+.* got 10"):
+        Tokenizer.train(TEXT, vocab_size=10)
+    with pytest.raises(ValueError, match="sentences: expected text to learn from, got none"):
+        Tokenizer.train([], vocab_size=100)
+    with pytest.raises(ValueError, match="sentences: expected text"):
+        Tokenizer.train(["", ""], vocab_size=100)
+    with pytest.raises(TypeError, match="sentences: expected several sentences, got one string"):
+        Tokenizer.train("one sentence", vocab_size=100)
+    for ids in ([-1], [len(tokenizer)], torch.tensor([5, 10_000])):
+        with pytest.raises(ValueError, match="ids: expected numbers from 0 to 119, got"):
+            tokenizer.decode(ids)
+    with pytest.raises(TypeError, match="sentence: expected a string, got list"):
+        tokenizer.encode(["a", "b"])
+    with pytest.raises(FileNotFoundError):
+        Tokenizer.load(tmp_path / "none.json")
+
+
+def test_a_foreign_vocabulary_is_refused():
+    import tokenizers
+
+    with pytest.raises(ValueError, match="bpe: expected .* ids 0 to 3"):
+        Tokenizer(tokenizers.Tokenizer(tokenizers.models.BPE()))
+
+
+# padding
+
+
+def test_pad():
+    assert pad([[5, 6, 7], [8]]).tolist() == [[5, 6, 7], [8, PAD, PAD]]
+    assert pad([[5]]).dtype == pad([[]]).dtype == torch.long
+    assert pad([[], []]).shape == (2, 0)
+    with pytest.raises(ValueError, match="sequences: expected at least one"):
+        pad([])
+
+
+def test_masks_are_true_at_tokens():
+    batch = Batch(pad([[5, 6, EOS], [7, EOS]]), pad([[BOS, EOS], [BOS, 5, 6, EOS]]))
+    assert batch.src_mask.tolist() == [[True, True, True], [True, True, False]]
+    assert batch.tgt_mask.tolist() == [[True, True, False, False], [True, True, True, True]]
+
+
+# batches
+
+ids = st.lists(st.integers(4, 50), max_size=12)
+many_pairs = st.lists(st.tuples(ids, ids), min_size=1, max_size=60)
+
+
+def contents(batches) -> list[tuple[list[int], list[int]]]:
+    """The pairs in the batches, in order, after checking that the marks are in their places."""
+    pairs = []
+    for batch in batches:
+        for src, tgt, src_mask, tgt_mask in zip(
+            batch.src, batch.tgt, batch.src_mask, batch.tgt_mask, strict=True
+        ):
+            src, tgt = src[src_mask].tolist(), tgt[tgt_mask].tolist()
+            assert src[-1] == EOS and tgt[0] == BOS and tgt[-1] == EOS
+            pairs.append((src[:-1], tgt[1:-1]))
+    return pairs
+
+
+@settings(deadline=None, max_examples=60)
+@given(many_pairs, st.integers(14, 80), st.integers(0, 3), st.integers(0, 3))
+def test_every_pair_once_and_the_limit_kept(pairs, max_tokens, seed, epoch):
+    batches = list(token_batches(pairs, max_tokens, seed, epoch))
+    assert sorted(contents(batches)) == sorted(pairs)
+    for batch in batches:
+        assert max(batch.src.numel(), batch.tgt.numel()) <= max_tokens
+        assert len(batch.src) == len(batch.tgt) > 0
+        assert batch.src_mask.any(0).all() and batch.tgt_mask.any(0).all()  # no empty column
+
+
+PAIRS = [([4 + i % 7] * (1 + i % 9), [20 + i % 5] * (1 + i % 8)) for i in range(200)]
+
+
+def test_order_follows_from_seed_and_epoch():
+    first = contents(token_batches(PAIRS, 60, seed=1, epoch=0))
+    assert contents(token_batches(PAIRS, 60, seed=1, epoch=0)) == first
+    assert contents(token_batches(PAIRS, 60, seed=1, epoch=1)) != first
+    assert contents(token_batches(PAIRS, 60, seed=2, epoch=0)) != first
+
+
+def test_the_global_random_state_is_left_alone():
+    import random
+
+    random.seed(3)
+    before = random.getstate()
+    list(token_batches(PAIRS, 60))
+    assert random.getstate() == before
+
+
+def test_similar_lengths_come_together():
+    batches = list(token_batches(PAIRS, 60))
+    used = sum(int(b.src_mask.sum() + b.tgt_mask.sum()) for b in batches)
+    assert used / sum(b.src.numel() + b.tgt.numel() for b in batches) > 0.75
+
+
+def test_batch_errors_come_at_once_and_say_what_is_wrong():
+    with pytest.raises(ValueError, match="pairs: expected at least one"):
+        token_batches([], 10)
+    with pytest.raises(ValueError, match="max_tokens: expected at least 12, .* got 11"):
+        token_batches([([5] * 3, [6] * 10)], 11)
+    assert len(list(token_batches([([5] * 3, [6] * 10)], 12))) == 1
+    with pytest.raises(TypeError, match="pairs: expected lists of ids, got sentences"):
+        token_batches([("Hello.", "Bonjour.")], 100)
