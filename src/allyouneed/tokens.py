@@ -1,4 +1,4 @@
-"""Tokens: sentences become ids by byte-pair encoding, and pairs of sentences become padded batches."""
+"""Tokens: sentences become ids by byte-pair encoding, and pairs of them padded batches."""
 
 # Made from notebooks/01_tokens.ipynb by `make export`: edit the notebook, not this file.
 
@@ -48,6 +48,7 @@ class Tokenizer:
             raise ValueError(f"bpe: expected {SPECIALS} to have the ids 0 to 3, got {found}")
         bpe.encode_special_tokens = True  # a "<eos>" in a text is text
         self.bpe = bpe
+        self.size = bpe.get_vocab_size()
 
     @classmethod
     def train(cls, sentences: Iterable[str], vocab_size: int) -> Tokenizer:
@@ -78,15 +79,15 @@ class Tokenizer:
         """The tokens that `encode` gives ids for, readable."""
         return self.bpe.encode(sentence).tokens
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int] | Int[Tensor, "T"]) -> str:
         """The sentence of the ids up to the first EOS; special tokens give no text."""
         ids = [int(i) for i in ids]
-        if outside := [i for i in ids if not 0 <= i < len(self)]:
-            raise ValueError(f"ids: expected numbers from 0 to {len(self) - 1}, got {outside[0]}")
+        if outside := [i for i in ids if not 0 <= i < self.size]:
+            raise ValueError(f"ids: expected numbers from 0 to {self.size - 1}, got {outside[0]}")
         return self.bpe.decode(ids[: ids.index(EOS)] if EOS in ids else ids)
 
     def __len__(self) -> int:
-        return self.bpe.get_vocab_size()
+        return self.size
 
     def save(self, path: str | Path) -> None:
         """Write the vocabulary and the merges to one JSON file."""
