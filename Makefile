@@ -19,6 +19,7 @@ book: setup-book  ## Build the website from the executed notebooks and print its
 	@echo "Building the pages ..."
 	@$(BIN)/jupyter-book build . -W -n --keep-going --quiet > .venv/book.log 2>&1 \
 	  || { tail -n 30 .venv/book.log; echo; echo "The pages could not be built. All that was said: .venv/book.log"; exit 1; }
+	@touch _build/built
 	@echo "The book is built. Open it in a browser:"
 	@echo "  file://$(PAGE)"
 
