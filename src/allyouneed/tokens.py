@@ -79,7 +79,7 @@ class Tokenizer:
         """The tokens that `encode` gives ids for, readable."""
         return self.bpe.encode(sentence).tokens
 
-    def decode(self, ids: Iterable[int] | Int[Tensor, "T"]) -> str:
+    def decode(self, ids: Iterable[int] | Int[Tensor, " T"]) -> str:
         """The sentence of the ids up to the first EOS; special tokens give no text."""
         ids = [int(i) for i in ids]
         if outside := [i for i in ids if not 0 <= i < self.size]:

@@ -174,6 +174,11 @@ PAIR_MISTAKES = [
         "Only symbols side by side can be merged.",
     ),
     Mistake(
+        "only the first word counted",
+        lambda words: pair_counts(words[:1]),
+        "The pairs of all words belong together. A `return` inside the loop ends it too early.",
+    ),
+    Mistake(
         "single symbols counted",
         lambda words: _by_word(words, lambda symbols: symbols),
         "These are the counts of the symbols. What is asked for are pairs of neighbours.",
@@ -337,6 +342,12 @@ MERGE_MISTAKES = [
         "only the left symbol compared",
         _left_only,
         "Both symbols must be those of the pair, not the left one alone.",
+    ),
+    Mistake(
+        "nothing merged",
+        lambda symbols, pair: list(symbols),
+        "The pair was never found. In Python a list never equals a tuple: compare two symbols with "
+        "two symbols, or make both of one kind.",
     ),
     Mistake(
         "one string instead of a list",
@@ -514,6 +525,11 @@ NEAREST_MISTAKES = [
         "the word itself among its neighbours",
         lambda vectors, i, k: _cosines(vectors, i).argsort(descending=True)[:k].tolist(),
         "Every vector is nearest to itself, with cosine 1. Others are asked for.",
+    ),
+    Mistake(
+        "the word itself and k others",
+        lambda vectors, i, k: _cosines(vectors, i).argsort(descending=True)[: k + 1].tolist(),
+        "Every vector is nearest to itself, with cosine 1. Strike it out; k others remain.",
     ),
     Mistake(
         "one neighbour too few",
