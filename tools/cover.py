@@ -16,11 +16,11 @@ import torch
 from safetensors.torch import load_file
 
 from allyouneed import viz, weights
-from allyouneed.alignment import Additive, Translator, greedy
+from allyouneed.alignment import Additive, Translator, translate_greedily
 from allyouneed.tokens import EOS, Tokenizer, pad
 
 FILE = Path(__file__).parents[1] / "book" / "_static" / "cover.svg"
-SENTENCE = "The black cat is sleeping on the table."
+SENTENCE = "He has never seen the red house."
 
 
 def alignment(sentence: str) -> tuple[torch.Tensor, list[str], list[str]]:
@@ -31,7 +31,7 @@ def alignment(sentence: str) -> tuple[torch.Tensor, list[str], list[str]]:
     model = Translator(len(tokenizer), d_model, Additive(d_model, 2 * d_model, d_model))
     model.load_state_dict(state)
     ids = tokenizer.encode(sentence)
-    written, looked = greedy(model.eval(), pad([[*ids, EOS]]))
+    written, looked = translate_greedily(model.eval(), pad([[*ids, EOS]]))
     target = [tokenizer.bpe.id_to_token(i) for i in written[0].tolist() if i != EOS]
     source = tokenizer.tokens(sentence)
     return looked[0, : len(target), : len(source)], target, source

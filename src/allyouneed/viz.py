@@ -70,7 +70,7 @@ def attention_map(
     ax: Axes | None = None,
     title: str = "",
 ) -> Axes:
-    """Draw attention weights: rows are queries, columns are keys, white is 0 and dark blue is 1.
+    """Draw attention weights: rows are queries, columns are keys, the fuller the blue the nearer to 1.
 
     `weights`: array or tensor of shape (len(queries), len(keys)).
     Raises ValueError if the shape does not fit the tokens.
