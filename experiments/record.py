@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-FOLDER = Path(__file__).parents[1] / "src" / "allyouneed" / "results"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "src" / "allyouneed" / "results"
 
 
 def processor() -> str:
@@ -28,20 +29,22 @@ def processor() -> str:
     return names[0].split(":")[1].strip() if names else platform.processor() or platform.machine()
 
 
+def commit() -> str:
+    """The commit of the code that runs, marked if code has changed since."""
+    code = ["src", "experiments", ":!src/allyouneed/results", ":!src/allyouneed/weights"]
+    head, changed = (
+        subprocess.run(["git", *words], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+        for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", *code])
+    )
+    return head + "-changed" * bool(changed)
+
+
 def record(name: str, data: dict[str, Any]) -> Path:
-    """Write `data` with the command, machine, versions, date and commit it came from; return the file."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-        capture_output=True,
-        text=True,
-        cwd=FOLDER,
-    ).stdout.strip()
+    """Write `data` with the command, machine, versions, date and commit it came from."""
     packages = ("torch", "numpy", "tokenizers", "sacrebleu")
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     body = {
-        "command": " ".join(
-            ["python", os.path.relpath(sys.argv[0], FOLDER.parents[2]), *sys.argv[1:]]
-        ),
+        "command": " ".join(["python", os.path.relpath(sys.argv[0], ROOT), *sys.argv[1:]]),
         "machine": {
             "processor": processor(),
             "cores": os.cpu_count(),
@@ -50,7 +53,7 @@ def record(name: str, data: dict[str, Any]) -> Path:
         },
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
         "date": datetime.date.today().isoformat(),
-        "commit": commit,
+        "commit": commit(),
         "data": data,
     }
     file = FOLDER / f"{name}.json"

@@ -29,7 +29,7 @@ from allyouneed.weights import FOLDER
 
 VOCAB_SIZE, D_MODEL, DROPOUT = 4000, 192, 0.2
 MAX_TOKENS, PEAK_RATE, CLIP, SEED = 2048, 2e-3, 1.0, 0
-WARMUP, UPDATES, RATE_ZERO = 200, 3200, 4135  # the rate rises, falls; we stop before it is zero
+WARMUP, UPDATES = 200, 4000  # the rate rises to its peak, then falls to zero in a line
 LOOK_EVERY = 400  # updates between two looks at the validation split
 BINS = [(1, 3), (4, 5), (6, 7), (8, 9), (10, 11), (12, 14), (15, 99)]  # source words, both ends in
 TOKENIZER = FOLDER / "translator-tokenizer.json"
@@ -76,7 +76,7 @@ def train(name: str) -> None:
     model = build(name, DROPOUT)
     adam = torch.optim.Adam(model.parameters(), lr=PEAK_RATE)
     rate = torch.optim.lr_scheduler.LambdaLR(
-        adam, lambda n: min((n + 1) / WARMUP, max(0.0, 1 - (n - WARMUP) / (RATE_ZERO - WARMUP)))
+        adam, lambda n: min((n + 1) / WARMUP, (UPDATES - n) / (UPDATES - WARMUP))
     )
     batches = (b for epoch in count() for b in token_batches(pairs, MAX_TOKENS, SEED, epoch))
     curve, best, running, tokens, seconds = [], float("inf"), [], 0, 0.0
@@ -208,7 +208,6 @@ def report() -> None:
         "max_tokens": MAX_TOKENS,
         "peak_rate": PEAK_RATE,
         "warmup": WARMUP,
-        "rate_zero": RATE_ZERO,
         "clip": CLIP,
         "seed": SEED,
         "test_pairs": len(test),
