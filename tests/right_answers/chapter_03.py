@@ -60,7 +60,9 @@ def kernel_loops(q, k, sigma):
 
 
 def masked_by_hand(scores, mask):
-    shares = scores.exp() * mask[:, None]
+    scores = scores.masked_fill(~mask[:, None], float("-inf"))
+    highest = scores.amax(-1, keepdim=True).clamp(min=-1e30)
+    shares = (scores - highest).exp()
     return shares / shares.sum(-1, keepdim=True).clamp(min=1e-30)
 
 

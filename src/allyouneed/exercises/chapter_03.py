@@ -48,6 +48,22 @@ HAND_MISTAKES = [
         look_by_hand([10 / 17, 5 / 17, 2 / 17]),
         "A higher score must give a higher weight: the exponential is that of e, not of -e.",
     ),
+    Mistake(
+        "the entries of the context exchanged",
+        [1 / 8, 2 / 8, 5 / 8, 5 / 8 * math.log(5), 2 / 8 * math.log(2)],
+        "The first entry of the context comes from the first entries of the states. Only the "
+        "second state has one that is not zero.",
+    ),
+    Mistake(
+        "the context before the weights",
+        [2 / 8 * math.log(2), 5 / 8 * math.log(5), 1 / 8, 2 / 8, 5 / 8],
+        "All five numbers are right. The task asks for the three weights first.",
+    ),
+    Mistake(
+        "the weights in percent",
+        [12.5, 25.0, 62.5, 2 / 8 * math.log(2), 5 / 8 * math.log(5)],
+        "Weights are shares of one, not of a hundred: they sum to one.",
+    ),
 ]
 
 # 3.2 general score
@@ -99,6 +115,12 @@ GENERAL_MISTAKES = [
         "The softmax comes later. A score may be any number, also below zero.",
     ),
     Mistake(
+        "keys reshaped, not transposed",
+        lambda q, k, w: q @ w @ k.reshape(k.shape[0], k.shape[2], k.shape[1]),
+        "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers "
+        "anew, so that each column holds pieces of several keys. A transpose exchanges the axes.",
+    ),
+    Mistake(
         "scores divided by the root of the width",
         lambda q, k, w: q @ w @ k.transpose(1, 2) / k.shape[-1] ** 0.5,
         "The division by a root belongs to the Transformer. Luong's score has none.",
@@ -136,6 +158,14 @@ ADDITIVE_MISTAKES = [
         "tanh of the score instead of tanh of the hidden layer",
         lambda q, k, w_q, w_k, v: torch.tanh(_sums(q, k, w_q, w_k) @ v),
         "The tanh belongs inside, on the sum of the two projections; v comes after it.",
+    ),
+    Mistake(
+        "tanh on each projection, before the sum",
+        lambda q, k, w_q, w_k, v: (
+            (torch.tanh(q @ w_q).unsqueeze(2) + torch.tanh(k @ w_k).unsqueeze(1)) @ v
+        ),
+        "The tanh comes after the sum. Before it, query and key never meet under one tanh, and "
+        "the query's part cancels in the softmax.",
     ),
     Mistake(
         "projections multiplied instead of added",
@@ -219,7 +249,7 @@ KERNEL_MISTAKES = [
     Mistake(
         "the 2 below the line missing",
         lambda q, k, sigma: (-_squared(q, k) / sigma**2).softmax(-1),
-        "Equation (6) divides by 2 sigma squared. Without the 2 the bell is too narrow.",
+        "Equation (3.6) divides by 2 sigma squared. Without the 2 the bell is too narrow.",
     ),
     Mistake(
         "weights that were not divided by their sum",
@@ -241,6 +271,26 @@ KERNEL_MISTAKES = [
         lambda q, k, sigma: (-_squared(q, k) / q.shape[-1] / (2 * sigma**2)).softmax(-1),
         "The squared distance of two vectors is the sum of the squared differences.",
     ),
+    Mistake(
+        "multiplied by sigma squared instead of divided",
+        lambda q, k, sigma: (-_squared(q, k) / 2 * sigma**2).softmax(-1),
+        "Python reads x / 2 * y as (x / 2) * y. What stands below the line needs brackets.",
+    ),
+    Mistake(
+        "the 2 squared as well",
+        lambda q, k, sigma: (-_squared(q, k) / (2 * sigma) ** 2).softmax(-1),
+        "Only sigma is squared: the distance is divided by 2 sigma squared, not by 4.",
+    ),
+    Mistake(
+        "the softmax of the exponentials",
+        lambda q, k, sigma: (-_squared(q, k) / (2 * sigma**2)).exp().softmax(-1),
+        "The softmax takes the exponential itself. Here it is taken twice.",
+    ),
+    Mistake(
+        "sigma ignored",
+        lambda q, k, sigma: (-_squared(q, k) / 2).softmax(-1),
+        "This is the kernel of width 1. The width sigma says how near is near.",
+    ),
 ]
 
 # 3.5 masked softmax
@@ -259,7 +309,18 @@ def masked_cases() -> list[tuple]:
     none_in_one = torch.tensor(
         [[True, True, False, False], [False, False, False, False], [True, True, True, True]]
     )
-    return [(scores, some), (more, none_in_one)]
+    last_hidden = torch.tensor([[True, True, False]])
+    far = ([-200.0, -201.0, 300.0], [100.0, 101.0, 5.0], [1.0, 2.0, 300.0])
+    extreme = [(torch.tensor([[row]]), last_hidden) for row in far]
+    return [(scores, some), (more, none_in_one), *extreme]
+
+
+def _shares(parts: Tensor, least: float) -> Tensor:
+    return parts / parts.sum(-1, keepdim=True).clamp(min=least)
+
+
+def _renormalised(scores: Tensor, mask: Tensor, least: float) -> Tensor:
+    return _shares(scores.softmax(-1) * mask.unsqueeze(1), least)
 
 
 MASKED_MISTAKES = [
@@ -312,6 +373,62 @@ MASKED_MISTAKES = [
         "negative number, and the padding gets equal weights that sum to one.",
     ),
     Mistake(
+        "a negative number that is not low enough",
+        lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -100.0).softmax(-1),
+        "It hides only while the real scores are larger. Next to scores of -200 the padding, at "
+        "-100, takes all the weight. No number is below every score, minus infinity is.",
+    ),
+    Mistake(
+        "a finite number in place of minus infinity",
+        lambda scores, mask: (
+            scores.masked_fill(~mask.unsqueeze(1), -100.0)
+            .softmax(-1)
+            .masked_fill(~mask.unsqueeze(1), 0.0)
+        ),
+        "It hides only while the real scores are larger. Next to scores of -200 the padding, at "
+        "-100, takes all the weight, and after it is struck out nothing is left.",
+    ),
+    Mistake(
+        "the softmax over all keys, divided again by what is left",
+        lambda scores, mask: _renormalised(scores, mask, least=1e-9),
+        "With a pencil this is right. In floating point a high score on the padding takes all "
+        "the weight, and what is left is zero. Hide the scores before the softmax.",
+    ),
+    Mistake(
+        "the softmax over all keys, divided again by what is left, and 0/0",
+        lambda scores, mask: _renormalised(scores, mask, least=0.0),
+        "With a pencil this is right where there is a word. In floating point a high score on the "
+        "padding takes all the weight, and what is left is zero. Hide the scores first.",
+    ),
+    Mistake(
+        "exponentials without care overflow",
+        lambda scores, mask: _shares(scores.exp() * mask.unsqueeze(1), least=1e-9),
+        "The exponential of 100 is infinite in 32 bits, and that of -200 is zero. A softmax takes "
+        "the highest score off all scores first, which changes no weight.",
+    ),
+    Mistake(
+        "exponentials without care overflow, and 0/0 where there is nothing to look at",
+        lambda scores, mask: _shares(scores.exp() * mask.unsqueeze(1), least=0.0),
+        "The exponential of 100 is infinite in 32 bits, and that of -200 is zero. A softmax takes "
+        "the highest score off all scores first. A sentence of padding alone needs care, too.",
+    ),
+    Mistake(
+        "exponentials of hidden scores, with the highest not taken off first",
+        lambda scores, mask: _shares(
+            scores.masked_fill(~mask.unsqueeze(1), -math.inf).exp(), least=1e-9
+        ),
+        "The padding is hidden well. But the exponential of 100 is infinite in 32 bits, and that "
+        "of -200 is zero: take the highest score off all scores first, or use softmax.",
+    ),
+    Mistake(
+        "exponentials of hidden scores, with the highest not taken off first, and 0/0",
+        lambda scores, mask: _shares(
+            scores.masked_fill(~mask.unsqueeze(1), -math.inf).exp(), least=0.0
+        ),
+        "The padding is hidden well. But the exponential of 100 is infinite in 32 bits, and that "
+        "of -200 is zero. A sentence of padding alone needs care, too.",
+    ),
+    Mistake(
         "the mask left out",
         lambda scores, mask: scores.softmax(-1),
         "The padding is looked at like a word.",
@@ -326,21 +443,33 @@ def _hides_padding(output: Tensor, scores: Tensor, mask: Tensor) -> bool:
 # 3.6 greedy decoding
 
 
+LONGEST = 24  # more than any answer needs
+
+
 class Step:
     """A decoder made of a table: the next word depends on sentence, position and last word."""
 
     def __init__(self, stops: list[int], vocab_size: int, eos: int, seed: int):
         draw = torch.Generator().manual_seed(seed)
-        size = (len(stops), 24, vocab_size, vocab_size)
+        size = (len(stops), LONGEST, vocab_size, vocab_size)
         self.table = torch.randn(*size, generator=draw)
         self.table[..., eos] = -10.0
         for sentence, stop in enumerate(stops):  # how many words each sentence gets
             self.table[sentence, stop, :, eos] = 10.0
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        """(B, t) tokens, the first word included, to (B, t, V) logits of the words after each."""
+        """(B, t) tokens, the first word included, to (B, t, V) logits of the words after each.
+
+        Raises ValueError unless all rows come at once, and if they are longer than any answer.
+        """
         tokens = torch.as_tensor(tokens)
-        sentences = torch.arange(tokens.shape[0]).unsqueeze(1)
+        rows, longest = self.table.shape[:2]
+        if tokens.ndim != 2 or tokens.shape[0] != rows or tokens.shape[1] > longest:
+            raise ValueError(
+                f"tokens: expected all {rows} rows at once, shape ({rows}, t) with t of at most "
+                f"{longest}, got shape {tuple(tokens.shape)}"
+            )
+        sentences = torch.arange(rows).unsqueeze(1)
         return self.table[sentences, torch.arange(tokens.shape[1]).unsqueeze(0), tokens]
 
 
@@ -375,6 +504,27 @@ def _stop_with_the_first(step, batch_size, bos, eos, max_length):
     rows = _write(step, batch_size, bos, max_length, _likeliest)[:, 1:].tolist()
     shortest = min(len(_cut(row, eos)) for row in rows)
     return [row[:shortest] for row in rows]
+
+
+def _stop_early(step, batch_size, bos, eos, max_length, over, keep_last):
+    """Write until `over(what was chosen)`, with or without the words that were chosen last."""
+    tokens = torch.full((batch_size, 1), bos)
+    for _ in range(max_length):
+        best = _likeliest(step(tokens))
+        stop = over(best == eos)
+        if keep_last or not stop:
+            tokens = torch.cat([tokens, best.unsqueeze(1)], dim=1)
+        if stop:
+            break
+    return [_cut(row, eos) for row in tokens[:, 1:].tolist()]
+
+
+def _only_last_token(step, batch_size, bos, eos, max_length):
+    tokens = torch.full((batch_size, 1), bos)
+    for _ in range(max_length):
+        best = _likeliest(step(tokens[:, -1:]))
+        tokens = torch.cat([tokens, best.unsqueeze(1)], dim=1)
+    return [_cut(row, eos) for row in tokens[:, 1:].tolist()]
 
 
 def _with_eos(step, batch_size, bos, eos, max_length):
@@ -427,6 +577,41 @@ GREEDY_MISTAKES = [
         "The sentences of a batch end at different places. Go on until all have ended.",
     ),
     Mistake(
+        "stops as soon as any sentence ends",
+        lambda *task: _stop_early(*task, over=lambda ended: ended.any(), keep_last=True),
+        "The sentences of a batch end at different places. Go on until all have ended.",
+    ),
+    Mistake(
+        "stops when the first sentence of the batch ends",
+        lambda *task: _stop_early(*task, over=lambda ended: ended[0], keep_last=True),
+        "Only the first row is asked whether it has ended. Go on until all rows have.",
+    ),
+    Mistake(
+        "stops when the first sentence of the batch ends, without the last words of the others",
+        lambda *task: _stop_early(*task, over=lambda ended: ended[0], keep_last=False),
+        "Only the first row is asked whether it has ended. Go on until all rows have.",
+    ),
+    Mistake(
+        "only the last token passed to step",
+        _only_last_token,
+        "`step` has no memory of earlier calls: give it all tokens so far.",
+    ),
+    Mistake(
+        "EOS deleted, what follows it kept",
+        lambda step, batch_size, bos, eos, max_length: [
+            [token for token in row if token != eos]
+            for row in _write(step, batch_size, bos, max_length, _likeliest)[:, 1:].tolist()
+        ],
+        "A translation ends at EOS. What comes after it is no part of it, so cut there.",
+    ),
+    Mistake(
+        "max_length ignored",
+        lambda step, batch_size, bos, eos, max_length: greedy_decode(
+            step, batch_size, bos, eos, LONGEST
+        ),
+        "A sentence that does not end by itself is cut after max_length tokens.",
+    ),
+    Mistake(
         "takes the choice of the first sentence for all",
         lambda step, batch_size, bos, eos, max_length: [
             _cut(row, eos)
@@ -455,14 +640,14 @@ GREEDY_MISTAKES = [
         lambda step, batch_size, bos, eos, max_length: [
             row[: max_length - 1] for row in greedy_decode(step, batch_size, bos, eos, max_length)
         ],
-        "A sentence that does not end by itself has max_length words. BOS does not count.",
+        "A sentence that does not end by itself has max_length tokens. BOS does not count.",
     ),
     Mistake(
         "one word too many",
         lambda step, batch_size, bos, eos, max_length: greedy_decode(
             step, batch_size, bos, eos, max_length + 1
         ),
-        "A sentence that does not end by itself is cut after max_length words.",
+        "A sentence that does not end by itself is cut after max_length tokens.",
     ),
 ]
 
