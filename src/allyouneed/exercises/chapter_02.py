@@ -141,6 +141,18 @@ def gru_only_candidate(x, h, w, u, b):
     return torch.tanh(x @ w[:, n:] + (r * h) @ u[:, n:] + b[n:])
 
 
+def gru_plain_candidate(x, h, w, u, b):
+    r, z, n = gates(x, h, w, u, b)
+    return z * h + (1 - z) * (x @ w[:, n:] + (r * h) @ u[:, n:] + b[n:])
+
+
+def gru_raw_gates(x, h, w, u, b):
+    n = 2 * h.shape[1]
+    r, z = (x @ w[:, :n] + h @ u[:, :n] + b[:n]).chunk(2, dim=1)
+    candidate = torch.tanh(x @ w[:, n:] + (r * h) @ u[:, n:] + b[n:])
+    return z * h + (1 - z) * candidate
+
+
 def gru_reset_on_word(x, h, w, u, b):
     r, z, n = gates(x, h, w, u, b)
     candidate = torch.tanh(r * (x @ w[:, n:] + h @ u[:, n:] + b[n:]))
@@ -230,6 +242,14 @@ def right_dilated(n: int, k: int) -> int:
     return layers_needed(n, k, True)
 
 
+def doubled(n: int, k: int) -> int:
+    """Layers needed when the gaps are 1, 2, 4, ..."""
+    layers = 0
+    while 1 + (k - 1) * (2**layers - 1) < n:
+        layers += 1
+    return layers
+
+
 def whole(output: object) -> object:
     return int(output) if isinstance(output, float) and output.is_integer() else output
 
@@ -261,14 +281,14 @@ EXERCISES = [
         cases=[()],
         mistakes=[
             Mistake(
-                "the tangent is missing",
+                "tanh is missing",
                 BY_HAND["no tanh"],
                 "The sum is right, but the state is its hyperbolic tangent, between -1 and 1.",
             ),
             Mistake(
                 "the bias is missing",
                 BY_HAND["no bias"],
-                "Equation (2.1) adds b before the tangent.",
+                "Equation (2.1) adds b before tanh is taken.",
             ),
             Mistake(
                 "the old state is missing",
@@ -301,7 +321,7 @@ EXERCISES = [
                 "The state is multiplied by U before it is added.",
             ),
             Mistake(
-                "a sigmoid in place of the tangent",
+                "a sigmoid in place of tanh",
                 BY_HAND["sigmoid"],
                 "The plain net uses tanh, which maps to (-1, 1). The sigmoid is for gates.",
             ),
@@ -316,7 +336,7 @@ EXERCISES = [
         cases=rnn_cases,
         mistakes=[
             Mistake(
-                "the tangent is missing",
+                "tanh is missing",
                 read(lambda x, h, w, u, b: x @ w + h @ u + b),
                 "Without tanh the whole net is one linear map, and its states may grow and grow.",
             ),
@@ -338,12 +358,12 @@ EXERCISES = [
             Mistake(
                 "the bias is missing",
                 read(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u)),
-                "b is added at every step, before the tangent.",
+                "b is added at every step, before tanh.",
             ),
             Mistake(
-                "the tangent takes the word alone",
+                "tanh is taken of the word alone",
                 read(lambda x, h, w, u, b: torch.tanh(x @ w + b) + h @ u),
-                "The tangent is taken of the whole sum, word, state and bias.",
+                "Take tanh of the whole sum: word, state and bias.",
             ),
             Mistake(
                 "returns only the last state",
@@ -365,6 +385,26 @@ EXERCISES = [
                 rnn_carries_over,
                 "Each sentence of the batch starts from its own row of h. Loop over the words, not "
                 "over the sentences.",
+            ),
+            Mistake(
+                "the states are one step late",
+                lambda x, h, w, u, b: torch.cat([h[:, None], rnn(x, h, w, u, b)[:, :-1]], dim=1),
+                "The state kept for word t is the one after reading it, not before.",
+            ),
+            Mistake(
+                "returns a pair",
+                lambda *case: (rnn(*case), rnn(*case)[:, -1]),
+                "The classes of the chapter do. Here only the states are asked for.",
+            ),
+            Mistake(
+                "tanh is taken of what is kept, and not of what is carried on",
+                lambda *case: torch.tanh(read(lambda x, h, w, u, b: x @ w + h @ u + b)(*case)),
+                "The state that goes on to the next word is the one after tanh.",
+            ),
+            Mistake(
+                "reads backwards",
+                lambda x, h, w, u, b: rnn(x.flip(1), h, w, u, b),
+                "The first state belongs to the first word. Reading starts there.",
             ),
             Mistake(
                 "reads from right to left",
@@ -394,7 +434,7 @@ EXERCISES = [
                 "and multiplies the result by U.",
             ),
             Mistake(
-                "z and 1 - z are swapped",
+                "the parts of z and 1 - z are swapped",
                 gru_update_swapped,
                 "In equation (2.7) z keeps the old state and 1 - z lets the candidate in.",
             ),
@@ -419,7 +459,7 @@ EXERCISES = [
                 "Only the old state is reset. The word and the bias enter the candidate in full.",
             ),
             Mistake(
-                "the gates are tangents",
+                "the gates are made with tanh",
                 gru_gates_tanh,
                 "A gate is a share between 0 and 1, so it is a sigmoid.",
             ),
@@ -427,6 +467,16 @@ EXERCISES = [
                 "the biases are missing",
                 gru_no_bias,
                 "b has three parts too, one for each gate and one for the candidate.",
+            ),
+            Mistake(
+                "the candidate has no tanh",
+                gru_plain_candidate,
+                "The candidate is a new state: the tanh of its sum.",
+            ),
+            Mistake(
+                "the gates have no sigmoid",
+                gru_raw_gates,
+                "A gate is a share between 0 and 1. The sigmoid makes it one.",
             ),
             Mistake(
                 "returns the candidate alone",
@@ -535,7 +585,7 @@ EXERCISES = [
                 "A window of k words holds the word itself and k - 1 new ones.",
             ),
             Mistake(
-                "n words in windows of k",
+                "windows side by side",
                 layers_with(lambda n, k: math.ceil(n / k), right_dilated),
                 "Windows of stacked layers overlap by one word, so each layer adds k - 1 words.",
             ),
@@ -556,6 +606,21 @@ EXERCISES = [
                 "takes the logarithm to base 2",
                 layers_with(right_contiguous, lambda n, k: (n - 1).bit_length()),
                 "With dilations 1, k, k**2, ... each layer multiplies the reach by k: base k.",
+            ),
+            Mistake(
+                "gaps that double",
+                layers_with(right_contiguous, doubled),
+                "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ...",
+            ),
+            Mistake(
+                "one layer for a single word",
+                lambda n, k, dilated: max(1, layers_needed(n, k, dilated)),
+                "A single word sees itself without any layer.",
+            ),
+            Mistake(
+                "the two cases are swapped",
+                lambda n, k, dilated: layers_needed(n, k, not dilated),
+                "With `dilated` true the reach is multiplied, with false it is added to.",
             ),
             Mistake(
                 "ignores the dilation",
@@ -583,6 +648,23 @@ EXERCISES = [
         ],
         canonical=whole,
         mistakes=[
+            Mistake(
+                "the entries of Table 1, without their constants",
+                counting(
+                    self_attention=lambda n, d, k: n * n * d, recurrent=lambda n, d, k: n * d * d
+                ),
+                "O(...) hides constants. Self-attention and recurrence make two products each.",
+            ),
+            Mistake(
+                "only the positions where the window fits",
+                counting(convolutional=lambda n, d, k: k * (n - k + 1) * d * d),
+                "The layer gives n words for n words; where the window sticks out, it is padded.",
+            ),
+            Mistake(
+                "one step of the recurrent layer",
+                counting(recurrent=lambda n, d, k: 2 * d * d),
+                "The layer reads n words, and each costs two products.",
+            ),
             Mistake(
                 "self-attention counted with one product",
                 counting(self_attention=lambda n, d, k: n * n * d),

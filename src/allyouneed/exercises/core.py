@@ -21,7 +21,7 @@ import numpy as np
 from torch import Tensor
 
 from . import diary
-from .compare import kind, parting, resemblance, same, show
+from .compare import alike, kind, parting, resemblance, same, show
 from .guard import GIB, MEMORY, Failure, run
 
 WIDTH = 88
@@ -192,7 +192,11 @@ def examine(number: str, answer: Any) -> Verdict:
         return wrong(title, *explain_failure(exercise, answer, got[failed], cases[failed]))
     look = f'The section to read again is "{exercise.section}".'
     for rule in exercise.invariants:
-        broken = (i for i in bad if not holds(rule, got[i], cases[i], exercise.seconds))
+        broken = (
+            i
+            for i in bad
+            if alike(got[i], want[i]) and not holds(rule, got[i], cases[i], exercise.seconds)
+        )
         if (i := next(broken, None)) is not None:
             given = inputs(exercise, cases[i])
             return wrong(title, f"broken rule: {rule.name}.", rule.why, given, look)
