@@ -99,7 +99,8 @@ def nearest_topk(vectors, i, k):
 def nearest_numpy(vectors, i, k):
     x = vectors.double().numpy()
     cosines = x @ x[i] / np.linalg.norm(x, axis=1) / np.linalg.norm(x[i])
-    return np.argsort(-cosines)[1 : k + 1]
+    cosines[i] = -np.inf
+    return np.argsort(-cosines)[:k]
 
 
 def nearest_without_the_query(vectors, i, k):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from .compare import array
 from .core import Exercise, Invariant, Mistake
 
 Pair = tuple[str, str]
@@ -32,6 +34,17 @@ HAND_MISTAKES = [
         ["ea", "▁s", "▁sea"],
         "In the second round two pairs occur equally often. The first in the order of Python's "
         "strings is taken, in which ▁ comes after all letters.",
+    ),
+    Mistake(
+        "the tie decided the other way, and the pairs not counted again",
+        ["ea", "▁s", "▁t"],
+        "In the second round two pairs occur equally often, and the alphabet decides. After each "
+        "merge the new symbol makes new pairs, which must be counted.",
+    ),
+    Mistake(
+        "no mark, and the pairs not counted again",
+        ["ea", "se", "te"],
+        "After the first merge the e of sea and tea is gone: count anew. And ▁ is a symbol, too.",
     ),
     Mistake(
         "the mark of the beginning of a word left out",
@@ -58,6 +71,13 @@ def _merge_names(answer: Any) -> list[str]:
     items = answer.replace(",", " ").split() if isinstance(answer, str) else answer
     joined = ["".join(item) for item in items]
     return [item.replace(" ", "").replace("+", "").replace("_", "▁") for item in joined]
+
+
+def _symbols(output: Any) -> Any:
+    """What a generator gives as a list, and any string as one and the same wrong answer."""
+    if isinstance(output, str):
+        return "one string"
+    return list(output) if isinstance(output, Iterator) else output
 
 
 # 1.2 count pairs
@@ -179,11 +199,29 @@ PAIR_MISTAKES = [
         "The pairs of all words belong together. A `return` inside the loop ends it too early.",
     ),
     Mistake(
+        "only the last word counted",
+        lambda words: pair_counts(words[-1:]),
+        "The pairs of all words belong together. Make one counter, before the loop over the words.",
+    ),
+    Mistake(
+        "the last symbol paired with the first",
+        lambda words: _by_word(words, lambda s: list(zip(s, s[1:] + s[:1], strict=True))),
+        "A word is no ring: its last symbol has no right neighbour. In Python symbols[-1] is the "
+        "last symbol.",
+    ),
+    Mistake(
         "single symbols counted",
         lambda words: _by_word(words, lambda symbols: symbols),
         "These are the counts of the symbols. What is asked for are pairs of neighbours.",
     ),
 ]
+
+
+def _all_neighbours(counts: Any, words: Words) -> bool:
+    if not isinstance(counts, dict) or not all(isinstance(key, tuple) for key in counts):
+        return True  # of another kind: not this rule's matter
+    return set(counts) <= set(pair_counts(words))
+
 
 # 1.3 merge a pair
 
@@ -351,7 +389,7 @@ MERGE_MISTAKES = [
     ),
     Mistake(
         "one string instead of a list",
-        lambda symbols, pair: " ".join(merge(symbols, pair)),
+        lambda symbols, pair: "",
         "The answer should be a list of symbols, like the one that was given.",
     ),
 ]
@@ -419,6 +457,15 @@ def _one_merge(word: str, merges: Merges) -> list[str]:
     return symbols
 
 
+def _until_none(word: str, merges: Merges) -> list[str]:
+    symbols = ["▁", *word]
+    for pair in merges:
+        if merge(symbols, pair) == symbols:
+            break
+        symbols = merge(symbols, pair)
+    return symbols
+
+
 def _mark_dropped(word: str, merges: Merges) -> list[str]:
     return [s for s in (x.replace("▁", "") for x in encode(word, merges)) if s]
 
@@ -483,6 +530,31 @@ ENCODE_MISTAKES = [
         "Where places of a pair overlap, the left one is merged.",
     ),
     Mistake(
+        "one string instead of a list",
+        lambda word, merges: "",
+        "The answer should be a list of symbols, so that their borders can be seen.",
+    ),
+    Mistake(
+        "stopped at the first merge that does not apply",
+        _until_none,
+        "Most merges do not occur in a word. Pass over them and go on with the next.",
+    ),
+    Mistake(
+        "the merges sorted",
+        lambda word, merges: _replay(["▁", *word], sorted(merges)),
+        "The merges are given in the order in which they were learnt, and keep it.",
+    ),
+    Mistake(
+        "the mark glued to the first letter",
+        lambda word, merges: _replay(["▁" + word[0], *word[1:]], merges),
+        "▁ begins as a symbol of its own. Only a merge can join it to the first letter.",
+    ),
+    Mistake(
+        "an underscore instead of the mark",
+        lambda word, merges: _replay(["_", *word], merges),
+        'The mark is the character ▁, which is written "\\u2581", and not the underscore _.',
+    ),
+    Mistake(
         "no merge applied",
         lambda word, merges: ["▁", *word],
         "These are the characters. The merges must be replayed on them.",
@@ -503,7 +575,10 @@ def nearest_cases() -> list[tuple]:
     for size, width, i, k in ((8, 3, 2, 4), (10, 4, 0, 3), (7, 5, 6, 6), (9, 2, 4, 1)):
         vectors = torch.randn(size, width, generator=draw) + 0.4
         cases.append((vectors * torch.rand(size, 1, generator=draw).add(0.2) * 3, i, k))
-    return cases
+    parallel = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    opposite = torch.tensor([[2.0, 0.0], [3.0, 3.0], [0.0, 1.0], [-1.0, 0.0]])
+    cases += [(parallel, 1, 1), (parallel, 0, 1)]
+    return [*cases, (opposite, 0, 3), (opposite, 3, 3)]
 
 
 def _best(scores: Tensor, i: int, k: int) -> list[int]:
@@ -515,7 +590,66 @@ def _cosines(vectors: Tensor, i: int) -> Tensor:
     return normalize(vectors, dim=1) @ normalize(vectors[i], dim=0)
 
 
+def _marked(vectors: Tensor, i: int, k: int, mark: float) -> list[int]:
+    cosines = _cosines(vectors, i)
+    cosines[i] = mark
+    return cosines.argsort(descending=True, stable=True)[:k].tolist()
+
+
+def _rows(output: Any) -> Any:
+    """A generator as a list; sets and whole results of topk as one and the same wrong answer."""
+    if isinstance(output, set | frozenset):
+        return "a set"
+    if isinstance(output, tuple) and hasattr(output, "indices"):
+        return "values and indices"
+    return list(output) if isinstance(output, Iterator) else output
+
+
+def _k_others(output: Any, vectors: Tensor, i: int, k: int) -> bool:
+    rows = array(output)
+    if rows is None or rows.ndim != 1 or rows.dtype.kind not in "iu":
+        return True  # of another kind: not this rule's matter
+    return len(rows) == k == len(set(rows.tolist()) - {i})
+
+
 NEAREST_MISTAKES = [
+    Mistake(
+        "the first place struck out instead of the word itself",
+        lambda vectors, i, k: (
+            _cosines(vectors, i).argsort(descending=True, stable=True)[1 : k + 1].tolist()
+        ),
+        "A parallel row also has cosine 1: strike out i by its number, not by its place.",
+    ),
+    Mistake(
+        "the word itself marked with -1",
+        lambda vectors, i, k: _marked(vectors, i, k, -1.0),
+        "-1 is a possible cosine: use minus infinity.",
+    ),
+    Mistake(
+        "the word itself marked with 0",
+        lambda vectors, i, k: _marked(vectors, i, k, 0.0),
+        "0 is a possible cosine, and many are below it: use minus infinity.",
+    ),
+    Mistake(
+        "a set instead of a list",
+        lambda vectors, i, k: set(),
+        "A set has no order. The nearest comes first, so a list is needed.",
+    ),
+    Mistake(
+        "the whole result of topk",
+        lambda vectors, i, k: vectors.flatten().topk(1),
+        "topk returns values and indices. What is asked for are the indices alone.",
+    ),
+    Mistake(
+        "counted from 1",
+        lambda vectors, i, k: [j + 1 for j in nearest(vectors, i, k)],
+        "The rows of a tensor are counted from 0, in this task, too.",
+    ),
+    Mistake(
+        "the vectors instead of their numbers",
+        lambda vectors, i, k: vectors[nearest(vectors, i, k)],
+        "These are the right rows. What is asked for are their numbers.",
+    ),
     Mistake(
         "dot products instead of cosines",
         lambda vectors, i, k: _best(vectors @ vectors[i], i, k),
@@ -623,9 +757,19 @@ def _repeat_last(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
     return ids, _until(sequences, 0)
 
 
+def _ragged(rows: Any) -> bool:
+    if not isinstance(rows, list | tuple) or not all(hasattr(row, "__len__") for row in rows):
+        return False
+    return len({len(row) for row in rows}) > 1
+
+
 def _ids_and_mask(output: Any) -> Any:
     """A mask of floats as one of whole numbers, so that both are met with the same words."""
-    if not isinstance(output, list | tuple) or len(output) != 2:
+    if not isinstance(output, list | tuple) or not output:
+        return output
+    if _ragged(output[0]):
+        return "not padded"
+    if len(output) != 2:
         return output
     ids, mask = output[0], torch.as_tensor(output[1])
     return ids, mask.long() if mask.is_floating_point() else mask
@@ -697,6 +841,11 @@ PAD_MISTAKES = [
         "the mask missing",
         lambda sequences: _ids(sequences),
         "Return two tensors: the ids, and the mask of the same shape.",
+    ),
+    Mistake(
+        "not padded",
+        lambda sequences: (sequences, [[True] * len(row) for row in sequences]),
+        "The lists still have different lengths. Fill the short ones up with PAD.",
     ),
     Mistake(
         "the ids missing",
@@ -805,6 +954,15 @@ def _equal_numbers(lengths, max_tokens):
     return [list(range(len(lengths)))[start : start + n] for start in range(0, len(lengths), n)]
 
 
+def _cleared(lengths, max_tokens):
+    batch = fill_batches(lengths, max_tokens)
+    return [batch[-1]] * len(batch)
+
+
+def _nested(output: Any) -> bool:
+    return isinstance(output, list) and all(isinstance(batch, list) for batch in output)
+
+
 BATCH_MISTAKES = [
     Mistake(
         "the tokens counted without padding",
@@ -908,6 +1066,27 @@ BATCH_MISTAKES = [
         "The first sentence begins the first batch. Nothing stands before it.",
     ),
     Mistake(
+        "an empty batch at the end",
+        lambda lengths, max_tokens: [*fill_batches(lengths, max_tokens), []],
+        "Begin a new batch only when a sentence is there to be put into it.",
+    ),
+    Mistake(
+        "one list instead of a list of batches",
+        lambda lengths, max_tokens: list(range(len(lengths))),
+        "Each batch is a list of its own, within the list of batches.",
+    ),
+    Mistake(
+        "the sizes of the batches",
+        lambda lengths, max_tokens: [len(b) for b in fill_batches(lengths, max_tokens)],
+        "The sizes are right, but the batches should hold the places of the sentences.",
+    ),
+    Mistake(
+        "the closed batch emptied",
+        _cleared,
+        "The closed batch was emptied; begin a new list. `clear` empties the very list that was "
+        "handed over.",
+    ),
+    Mistake(
         "every sentence a batch of its own",
         lambda lengths, max_tokens: [[i] for i in range(len(lengths))],
         "A batch takes sentences as long as they fit.",
@@ -936,6 +1115,14 @@ EXERCISES = [
         cases=PAIR_CASES,
         mistakes=PAIR_MISTAKES,
         canonical=_no_zeros,
+        invariants=[
+            Invariant(
+                "every pair stands in a word",
+                _all_neighbours,
+                "Only symbols side by side in one word are a pair: nothing across the border of "
+                "two words, and nothing from the last symbol back to the first.",
+            )
+        ],
     ),
     Exercise(
         number="1.3",
@@ -943,6 +1130,7 @@ EXERCISES = [
         section="Byte pairs by hand",
         reference=merge,
         cases=MERGE_CASES,
+        canonical=_symbols,
         mistakes=MERGE_MISTAKES,
         invariants=[
             Invariant(
@@ -958,6 +1146,7 @@ EXERCISES = [
         section="Byte pairs by hand",
         reference=encode,
         cases=ENCODE_CASES,
+        canonical=_symbols,
         mistakes=ENCODE_MISTAKES,
         invariants=[
             Invariant(
@@ -973,11 +1162,12 @@ EXERCISES = [
         section="From numbers to vectors",
         reference=nearest,
         cases=nearest_cases,
+        canonical=_rows,
         mistakes=NEAREST_MISTAKES,
         invariants=[
             Invariant(
                 "k others",
-                lambda output, vectors, i, k: len(set(map(int, output)) - {i}) == k,
+                _k_others,
                 "The answer must hold k different rows, and the row itself is none of them.",
             )
         ],
@@ -1001,13 +1191,23 @@ EXERCISES = [
         invariants=[
             Invariant(
                 "every sentence once",
-                lambda output, lengths, limit: sorted(sum(output, [])) == list(range(len(lengths))),
+                lambda output, lengths, limit: (
+                    not _nested(output) or sorted(sum(output, [])) == list(range(len(lengths)))
+                ),
                 "No sentence may be lost, and none may come twice.",
             ),
             Invariant(
+                "no batch is empty",
+                lambda output, lengths, limit: not _nested(output) or all(map(len, output)),
+                "A batch begins with a sentence, and keeps it.",
+            ),
+            Invariant(
                 "no batch over the limit",
-                lambda output, lengths, limit: all(
-                    len(batch) * max(lengths[i] for i in batch) <= limit for batch in output
+                lambda output, lengths, limit: (
+                    not _nested(output)
+                    or all(
+                        len(b) * max((lengths[i] for i in b), default=0) <= limit for b in output
+                    )
                 ),
                 "The number of sentences times the longest is at most max_tokens.",
             ),
