@@ -1,4 +1,4 @@
-"""Keep the numbers of a long run: `record(name, data)` writes src/allyouneed/results/<name>.json."""
+"""Keep the numbers of a long run: `record(name, data)` writes results/<name>.json."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Draw the cover figure: what the shipped translator of chapter 3 looks at as it writes.
 
-    python tools/cover.py        writes book/_static/cover.svg
+python tools/cover.py        writes book/_static/cover.svg
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ __version__ = "0.1.0"
 
 
 def start() -> str:
-    """Say what is installed, set the figure style and return the best device: "cuda", "mps" or "cpu".
+    """Say what is installed, set the figure style, return the best of "cuda", "mps" and "cpu".
 
     The second line of every notebook.
     """

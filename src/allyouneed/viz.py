@@ -42,7 +42,7 @@ STYLE = {
 
 
 def use_style() -> None:
-    """Set the book's figure style; in a notebook also make figures SVG, byte for byte reproducible."""
+    """Set the book's figure style; in a notebook, make figures SVG of reproducible bytes."""
     mpl.rcParams.update(STYLE)
     try:
         from matplotlib_inline.backend_inline import set_matplotlib_formats
@@ -70,7 +70,7 @@ def attention_map(
     ax: Axes | None = None,
     title: str = "",
 ) -> Axes:
-    """Draw attention weights: rows are queries, columns are keys, the fuller the blue the nearer to 1.
+    """Draw attention weights: rows are queries, columns keys; the fuller the blue, the nearer to 1.
 
     `weights`: array or tensor of shape (len(queries), len(keys)).
     Raises ValueError if the shape does not fit the tokens.

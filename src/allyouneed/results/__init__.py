@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return the record `name`: its `data`, and the `command`, `machine`, `versions`, `date` and `commit` it came from.
+    """Return the record `name`: its `data`, and the command, machine, versions, date and commit.
 
     Raises FileNotFoundError, naming the records that exist.
     """
