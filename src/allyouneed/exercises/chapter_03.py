@@ -376,7 +376,7 @@ MASKED_MISTAKES = [
         "a negative number that is not low enough",
         lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -100.0).softmax(-1),
         "It hides only while the real scores are larger. Next to scores of -200 the padding, at "
-        "-100, takes all the weight. No number is below every score, minus infinity is.",
+        "-20 or -100, takes all the weight. No number is below every score, minus infinity is.",
     ),
     Mistake(
         "a finite number in place of minus infinity",
@@ -386,7 +386,7 @@ MASKED_MISTAKES = [
             .masked_fill(~mask.unsqueeze(1), 0.0)
         ),
         "It hides only while the real scores are larger. Next to scores of -200 the padding, at "
-        "-100, takes all the weight, and after it is struck out nothing is left.",
+        "-20 or -100, takes all the weight, and after it is struck out nothing is left.",
     ),
     Mistake(
         "the softmax over all keys, divided again by what is left",
