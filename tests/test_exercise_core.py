@@ -170,7 +170,8 @@ def test_runaway_memory_ends():
         while True:
             rows += rows
 
-    assert "memory" in said(grows) or "did not end" in said(grows)
+    message = said(grows)
+    assert "memory" in message or "did not end" in message  # a slow machine's clock strikes first
     assert "memory" in said(lambda x, factor: torch.zeros(10**12))
 
 
