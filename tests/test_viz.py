@@ -46,3 +46,12 @@ def test_same_figure_same_bytes():
         return file.getvalue()
 
     assert drawn() == drawn()
+
+
+def test_ribbons_join_what_has_weight():
+    ax = viz.alignment_ribbons([[0.9, 0.1], [0.0, 1.0]], ["a", "b"], ["x", "y"])
+    assert len(ax.collections) == 3  # one for each weight that can be seen
+    assert [text.get_text() for text in ax.texts] == ["x", "y", "a", "b"]
+    with pytest.raises(ValueError, match=r"weights: expected shape \(1 queries, 2 keys\)"):
+        viz.alignment_ribbons(np.ones((2, 2)), ["a"], ["x", "y"])
+    plt.close("all")
