@@ -22,6 +22,7 @@ ROOMS = [
     ("pictures", ["viz"]),
     ("exercises", ["exercises"]),
     ("before", ["recurrent", "alignment"]),
+    ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
     ("text", ["data", "tokens"]),
     ("records", ["results", "weights"]),
 ]

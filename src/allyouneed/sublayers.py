@@ -1,0 +1,108 @@
+"""What stands around attention: layer normalisation, residual connections, feed-forward."""
+
+# Made from notebooks/10_sublayers.ipynb by `make export`: edit the notebook, not this file.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["layer_norm", "check_width", "LayerNorm", "FeedForward", "Residual"]
+
+
+def layer_norm(
+    x: Float[Tensor, "... D"], gamma: Float[Tensor, " D"], beta: Float[Tensor, " D"], eps: float
+) -> Float[Tensor, "... D"]:
+    """gamma (x - mean) / sqrt(variance + eps) + beta, over the entries of each vector.
+
+    Ba et al. (2016), equation 4 in section 3.1; the variance divides by D, not by D - 1.
+    """
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = (x - mean).pow(2).mean(dim=-1, keepdim=True)
+    return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
+
+
+def check_width(x: Tensor, d_model: int) -> None:
+    """Raise TypeError unless x is floating-point, ValueError unless d_model wide."""
+    if not x.is_floating_point():
+        raise TypeError(f"x: expected floating-point vectors, got {x.dtype}")
+    if x.shape[-1] != d_model:
+        raise ValueError(f"x: expected vectors of width d_model = {d_model}, got {tuple(x.shape)}")
+
+
+class LayerNorm(nn.Module):
+    """`layer_norm` with a gamma and a beta that are learned, computed in one call of PyTorch's.
+
+    Raises ValueError if d_model is not at least 1 or eps not above 0.
+    """
+
+    def __init__(self, d_model: int, eps: float = 1e-5):
+        super().__init__()
+        if d_model < 1:
+            raise ValueError(f"d_model: expected at least 1, got {d_model}")
+        if not eps > 0:
+            raise ValueError(f"eps: expected a number above 0, got {eps}")
+        self.gamma = nn.Parameter(torch.ones(d_model))
+        self.beta = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """Raises TypeError for integers, ValueError for another width."""
+        check_width(x, len(self.gamma))
+        return F.layer_norm(x, self.gamma.shape, self.gamma, self.beta, self.eps)
+
+
+class FeedForward(nn.Module):
+    """max(0, x W_1 + b_1) W_2 + b_2 at every position alike: Vaswani et al. (2017), equation (2).
+
+    Raises ValueError if d_model or d_ff is not at least 1.
+    """
+
+    def __init__(self, d_model: int, d_ff: int):
+        super().__init__()
+        for name, size in (("d_model", d_model), ("d_ff", d_ff)):
+            if size < 1:
+                raise ValueError(f"{name}: expected at least 1, got {size}")
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """Raises TypeError for integers, ValueError for another width."""
+        check_width(x, self.w_1.in_features)
+        return self.w_2(F.relu(self.w_1(x)))
+
+
+class Residual(nn.Module):
+    """LayerNorm(x + Dropout(Sublayer(x))), post-norm: Vaswani et al. (2017), sections 3.1 and 5.4.
+
+    With `norm_first`, pre-norm: x + Dropout(Sublayer(LayerNorm(x))). A stack of such layers needs
+    one more LayerNorm at its end. Raises ValueError if d_model is not at least 1 or dropout is not
+    a probability below 1.
+    """
+
+    def __init__(self, d_model: int, dropout: float = 0.0, norm_first: bool = False):
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout: expected a probability below 1, got {dropout}")
+        self.norm = LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.norm_first = norm_first
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "B T D"]:
+        """Run `sublayer`, a function of one tensor: `lambda x: self.attention(x, x, x, mask)`.
+
+        Raises ValueError if what it returns has another shape than x.
+        """
+        y = sublayer(self.norm(x) if self.norm_first else x)
+        if y.shape != x.shape:
+            raise ValueError(
+                f"sublayer: expected an output of shape {tuple(x.shape)}, got {tuple(y.shape)}"
+            )
+        y = x + self.dropout(y)
+        return y if self.norm_first else self.norm(y)
