@@ -1,13 +1,18 @@
 """How nbval compares notebooks here: floats within a tolerance, pictures not at all.
 
 Figures are checked by asserts on their data in the notebooks. Everything else that nbval
-compares, it compares as it is.
+compares, it compares as it is. Hypothesis draws the same examples every time, without a clock.
 """
 
 from __future__ import annotations
 
 import math
 import re
+
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None, derandomize=True)
+settings.load_profile("untimed")
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+\.\d*(?:e[-+]?\d+)?", re.I)
 RTOL, ATOL = 1e-3, 1e-4

@@ -220,7 +220,7 @@ junk = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(junk)
 def test_never_raises(value):
     for number in ("99.1", "99.2", "99.3", "99.9", "x", ""):

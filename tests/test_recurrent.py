@@ -38,7 +38,7 @@ def start(net: nn.Module, batch: int, d_hidden: int, dtype=torch.float64):
 
 
 @pytest.mark.parametrize(("ours", "theirs"), NETS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     batch=st.integers(1, 4),
     words=st.integers(1, 6),
@@ -154,7 +154,7 @@ def test_gradient_norms_are_those_of_the_product_of_jacobians():
         torch.testing.assert_close(norms[t], torch.linalg.matrix_norm(product, ord=2))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(gain=st.floats(0.1, 2.0), words=st.integers(1, 20))
 def test_gradient_norms_keep_to_the_bound(gain, words):
     torch.manual_seed(0)

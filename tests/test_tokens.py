@@ -61,7 +61,7 @@ def test_what_does_not_survive(tokenizer):
     assert tokenizer.decode(tokenizer.encode(in_two_pieces)) == "école"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(sentence=st.text(alphabet=sorted(set("".join(TEXT))), max_size=40))
 def test_round_trip_of_any_known_text(tokenizer, sentence):
     assert tokenizer.decode(tokenizer.encode(sentence)) == sentence.removeprefix(" ")
@@ -173,7 +173,7 @@ def contents(batches) -> list[tuple[list[int], list[int]]]:
     return pairs
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(many_pairs, st.integers(14, 80), st.integers(0, 3), st.integers(0, 3))
 def test_every_pair_once_and_the_limit_kept(pairs, max_tokens, seed, epoch):
     batches = list(token_batches(pairs, max_tokens, seed, epoch))
