@@ -1,0 +1,435 @@
+"""The long runs of chapters 6 to 10: what each part of the Transformer is worth.
+
+    python experiments/parts.py scale        # chapter 6: with and without 1 / sqrt(d_k)
+    python experiments/parts.py cost         # chapter 6: additive against dot-product attention
+    python experiments/parts.py heads        # chapter 7: one head and many
+    python experiments/parts.py positions    # chapter 9: none, sinusoids, a learned table
+    python experiments/parts.py norms        # chapter 10: LayerNorm, BatchNorm, neither
+    python experiments/parts.py warmup       # chapter 10: post-norm and pre-norm, with and without
+
+Each writes src/allyouneed/results/NAME.json. All but cost train one small encoder, built of the
+chapters' own parts, to fill gaps in English sentences. Every variant first tries all its rates
+with seed 0; the rate with the lowest held-out loss is then taken for the seeds 1, 2, 3.
+A number after the name is that of the steps (of the repeats, for cost): for a short trial.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import accumulate, product
+from typing import Any
+
+import torch
+from record import record
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+
+from allyouneed.alignment import Additive
+from allyouneed.attention import masked_softmax
+from allyouneed.data import load_pairs
+from allyouneed.masks import padding_mask
+from allyouneed.multihead import MultiHeadAttention
+from allyouneed.positions import LearnedPositions, SinusoidalPositions
+from allyouneed.similarity import dot_product
+from allyouneed.sublayers import FeedForward, LayerNorm, Residual
+from allyouneed.tokens import PAD, UNK, pad
+
+GAP, WORDS = 2, 500  # the id of a gap; this many words are known, the others are all UNK
+HIDDEN = 0.25  # each known word is hidden with this probability
+SHORTEST, LONGEST, SHORT = 3, 10, 8  # words of a sentence; SHORT in positions
+BATCH, STEPS, LOOKS, WARMUP = 64, 1000, 12, 100
+SEEDS, RATES, DEEP = (1, 2, 3), (1e-3, 2e-3, 4e-3), 6
+TASK = (
+    "Fill the gaps: each word of an English sentence of tatoeba-en-fr that is among the "
+    f"{WORDS} commonest is replaced by a gap with probability {HIDDEN}, and foretold from what is "
+    "left. Held-out sentences are those of the validation split; losses are nats per gap."
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One variant of the encoder and of its training."""
+
+    variant: str
+    d_model: int = 64
+    n_heads: int = 4
+    n_layers: int = 2
+    scaled: bool = True
+    positions: str = "sinusoids"
+    norm: str = "LayerNorm"
+    norm_first: bool = False
+    warmup: int = WARMUP
+
+
+# The task
+
+
+class Gaps:
+    """Sentences as ids, for training and held out, and the words that the ids stand for."""
+
+    def __init__(self, longest: int = LONGEST):
+        train, valid = (
+            [
+                re.findall(r"[a-z]+(?:'[a-z]+)?", sentence.lower())
+                for sentence in sorted({en for en, _ in load_pairs(split=split)})
+            ]
+            for split in ("train", "valid")
+        )
+        counts = Counter(word for sentence in train for word in sentence).most_common(WORDS)
+        self.ids = {word: i for i, (word, _) in enumerate(counts, start=GAP + 1)}
+        self.size = len(self.ids) + GAP + 1
+        self.train = self.encode([s for s in train if SHORTEST <= len(s) <= longest])
+        self.longer = self.encode([s for s in train if longest < len(s) <= 2 * longest])
+        self.valid = self.encode([s for s in valid if SHORTEST <= len(s) <= longest])
+        frequency = torch.tensor([0.0] * (GAP + 1) + [float(count) for _, count in counts])
+        self.guess = (frequency / frequency.sum()).log()  # what is foretold without looking
+
+    def encode(self, sentences: list[list[str]]) -> Tensor:
+        return pad([[self.ids.get(word, UNK) for word in words] for words in sentences])
+
+
+def hide(words: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Sentences with gaps, without columns that are all padding, and the words behind the gaps."""
+    words = words[:, : int((words != PAD).sum(1).max())]
+    hidden = (torch.rand(words.shape, generator=generator) < HIDDEN) & (words > GAP)
+    return words.masked_fill(hidden, GAP), words[hidden]
+
+
+# The encoder
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Each entry normalised over all positions of the batch, or over those in `real` alone."""
+
+    real: Tensor | None = None  # (B, T), True = a word; None = padding is counted too
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.real is None:
+            return super().forward(x.transpose(1, 2)).transpose(1, 2)
+        return torch.zeros_like(x).masked_scatter(
+            self.real.unsqueeze(-1), super().forward(x[self.real])
+        )
+
+
+class Encoder(nn.Module):
+    """Embedding, positions, layers of attention and feed-forward, and the embedding again."""
+
+    def __init__(self, size: int, setting: Setting, longest: int):
+        super().__init__()
+        self.setting, d_model = setting, setting.d_model
+        self.embedding = nn.Embedding(size, d_model, padding_idx=PAD)
+        self.positions = {
+            "none": nn.Identity,
+            "sinusoids": lambda: SinusoidalPositions(d_model),
+            "learned": lambda: LearnedPositions(d_model, longest),
+        }[setting.positions]()
+        self.attentions, self.feeds, self.residuals = (nn.ModuleList() for _ in range(3))
+        for _ in range(setting.n_layers):
+            self.attentions.append(MultiHeadAttention(d_model, setting.n_heads))
+            self.feeds.append(FeedForward(d_model, 2 * d_model))
+            for _ in range(2):
+                self.residuals.append(Residual(d_model, norm_first=setting.norm_first))
+        self.last_norm = LayerNorm(d_model) if setting.norm_first else nn.Identity()
+        for parameter in self.parameters():
+            if parameter.dim() == 2:
+                nn.init.xavier_uniform_(parameter)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        nn.init.zeros_(self.embedding.weight[PAD])
+        if setting.positions == "learned":
+            nn.init.normal_(self.positions.table, std=d_model**-0.5)
+        if setting.norm != "LayerNorm":
+            for residual in self.residuals:
+                batch_norm = setting.norm.startswith("BatchNorm")
+                residual.norm = BatchNorm(d_model) if batch_norm else nn.Identity()
+        if not setting.scaled:  # attention divides by sqrt(d_k): undone beforehand, in the queries
+            factor = math.sqrt(d_model // setting.n_heads)
+            for attention in self.attentions:
+                attention.w_q.register_forward_hook(lambda module, x, q: q * factor)
+
+    def forward(self, words: Tensor, looks: list[Tensor] | None = None) -> Tensor:
+        """Logits of the word behind each gap, (gaps, V); weights go to `looks`, if there is one."""
+        mask = padding_mask(words, PAD)
+
+        def attend(attention: MultiHeadAttention, y: Tensor) -> Tensor:
+            if looks is None:
+                return attention(y, y, y, mask)
+            y, weights = attention(y, y, y, mask, return_weights=True)
+            looks.append(weights)
+            return y
+
+        if self.setting.norm == "BatchNorm, masked":
+            for residual in self.residuals:
+                residual.norm.real = words != PAD
+        x = self.positions(self.embedding(words) * math.sqrt(self.setting.d_model))
+        for i, (attention, feed) in enumerate(zip(self.attentions, self.feeds, strict=True)):
+            x = self.residuals[2 * i](x, partial(attend, attention))
+            x = self.residuals[2 * i + 1](x, feed)
+        return self.last_norm(x[words == GAP]) @ self.embedding.weight.T
+
+
+# Training and looking
+
+
+def looks_at(steps: int) -> list[int]:
+    """The steps after which the held-out sentences are looked at: the first, the last, between."""
+    return [round(i * steps / LOOKS) for i in range(LOOKS + 1)]
+
+
+@torch.no_grad()
+def evaluate(
+    model: Encoder, words: Tensor, padding: int = 0, batch_statistics: bool = False
+) -> tuple[float | None, float]:
+    """Loss and accuracy on sentences with the same gaps each time; None if the loss is not finite.
+
+    `padding` more columns of it are put to each sentence's right. With `batch_statistics`,
+    BatchNorm takes mean and variance from the batch at hand, not its running averages, which it
+    moves: for a model whose training is over.
+    """
+    model.train(batch_statistics)
+    generator, loss, found, count = torch.Generator().manual_seed(0), 0.0, 0, 0
+    for some in words.split(256):
+        gaps, answers = hide(some, generator)
+        logits = model(F.pad(gaps, (0, padding), value=PAD))
+        loss += F.cross_entropy(logits, answers, reduction="sum").item()
+        found += int((logits.argmax(-1) == answers).sum())
+        count += len(answers)
+    model.train()
+    return round(loss / count, 4) if math.isfinite(loss) else None, round(found / count, 4)
+
+
+@torch.no_grad()
+def largest_weight(model: Encoder, words: Tensor) -> float | None:
+    """The largest attention weight of each row, averaged over words, heads and layers."""
+    words, _ = hide(words, torch.Generator().manual_seed(0))
+    looks: list[Tensor] = []
+    model.eval()(words, looks)
+    model.train()
+    weights = torch.stack(looks, dim=-1).amax(dim=3)  # (B, H, T, layers)
+    mean = weights.transpose(1, 2)[words != PAD].mean().item()
+    return round(mean, 4) if math.isfinite(mean) else None
+
+
+def train(gaps: Gaps, setting: Setting, rate: float, seed: int, steps: int) -> tuple[dict, Encoder]:
+    """One training: the rate rises in a line while warming up, then falls in a line to zero."""
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    model = Encoder(gaps.size, setting, longest=2 * LONGEST)
+    adam = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9)
+    run: dict[str, Any] = {**asdict(setting), "d_k": setting.d_model // setting.n_heads}
+    run |= {"seed": seed, "rate": rate, "loss": [], "accuracy": [], "largest_weight": []}
+    begin = time.process_time()
+    for step in range(steps + 1):
+        if step in looks_at(steps):
+            loss, accuracy = evaluate(model, gaps.valid)
+            run["loss"].append(loss)
+            run["accuracy"].append(accuracy)
+            run["largest_weight"].append(largest_weight(model, gaps.valid[:256]))
+        if step < steps:
+            rows = torch.randint(len(gaps.train), (BATCH,), generator=generator)
+            words, answers = hide(gaps.train[rows], generator)
+            loss = F.cross_entropy(model(words), answers)
+            adam.zero_grad()
+            loss.backward()
+            rising = (step + 1) / setting.warmup if setting.warmup else 1.0
+            adam.param_groups[0]["lr"] = rate * min(rising, 1 - step / steps)
+            adam.step()
+    run["seconds"] = round(time.process_time() - begin, 1)
+    shown = {k: run[k] for k in ("variant", "n_heads", "seed", "rate", "seconds")}
+    print(shown, run["loss"], run["largest_weight"][:: len(run["loss"]) - 1], flush=True)
+    return run, model
+
+
+def compare(
+    name: str,
+    settings: list[Setting],
+    steps: int,
+    gaps: Gaps,
+    rates: tuple[float, ...] = (),
+    after: Callable[[Encoder, Gaps], dict[str, Any]] = lambda model, gaps: {},
+    **more: Any,
+) -> None:
+    """Train every setting with each seed, at all of `rates` or else at its best, and record it."""
+    runs, sweep = [], []
+    for setting in settings:
+        for rate in rates or [best_rate(gaps, setting, steps, sweep)]:
+            for seed in SEEDS:
+                run, model = train(gaps, setting, rate, seed, steps)
+                runs.append(run | after(model, gaps))
+    _, answers = hide(gaps.valid, torch.Generator().manual_seed(0))
+    data = {
+        "task": TASK,
+        "words": WORDS,
+        "hidden": HIDDEN,
+        "batch": BATCH,
+        "train_sentences": len(gaps.train),
+        "valid_sentences": len(gaps.valid),
+        "valid_gaps": len(answers),
+        "unigram_loss": round(float(-gaps.guess[answers].mean()), 4),
+        "padding_share": round(float((gaps.valid == PAD).float().mean()), 3),
+        "optimizer": "Adam, betas (0.9, 0.98); the rate rises in a line for `warmup` steps and "
+        "falls in a line to zero; no dropout, no clipping",
+        "steps": looks_at(steps),
+        **more,
+        "sweep": sweep,
+        "runs": runs,
+    }
+    record(name, data)
+
+
+def best_rate(gaps: Gaps, setting: Setting, steps: int, sweep: list[dict]) -> float:
+    """The rate with the lowest held-out loss at the end, tried with seed 0.
+
+    As long as the best is the lowest or the highest tried, half or twice of it is tried besides.
+    """
+    losses: dict[float, float] = {}
+    todo = list(RATES)
+    while todo:
+        rate = todo.pop()
+        loss = train(gaps, setting, rate, 0, steps)[0]["loss"][-1]
+        losses[rate] = math.inf if loss is None else loss
+        sweep.append({"variant": setting.variant, "n_heads": setting.n_heads})
+        sweep[-1] |= {"rate": rate, "loss": loss}
+        best = min(losses, key=losses.__getitem__)
+        if not todo and best in (min(losses), max(losses)) and len(losses) < 6:
+            todo = [best / 2 if best == min(losses) else best * 2]
+    return best
+
+
+# The experiments
+
+
+def scale(steps: int = 800) -> None:
+    """Queries and keys of 8 entries and of 128, with their products divided by sqrt(d_k) or not."""
+    settings = [
+        Setting("scaled" if scaled else "unscaled", d_model=128, n_heads=n_heads, scaled=scaled)
+        for n_heads, scaled in product((16, 1), (True, False))
+    ]
+    compare("scale", settings, steps, Gaps())
+
+
+def heads(steps: int = STEPS) -> None:
+    """From one head of 64 entries to 16 heads of 4: the same number of parameters."""
+    settings = [Setting(f"{n} heads" if n > 1 else "1 head", n_heads=n) for n in (1, 2, 4, 8, 16)]
+    compare("heads", settings, steps, Gaps())
+
+
+def positions(steps: int = STEPS) -> None:
+    """Trained on sentences up to SHORT words, looked at by length up to twice that."""
+    gaps = Gaps(SHORT)
+    bins = [(low, low + 1) for low in range(SHORTEST, 2 * SHORT, 2)]
+    words = torch.cat([F.pad(gaps.valid, (0, SHORT)), gaps.longer])
+    lengths = (words != PAD).sum(1)
+    binned = [words[(low <= lengths) & (lengths <= high)][:1000] for low, high in bins]
+
+    def by_length(model: Encoder, gaps: Gaps) -> dict[str, Any]:
+        losses, accuracies = zip(*(evaluate(model, some) for some in binned), strict=True)
+        return {"loss_by_length": losses, "accuracy_by_length": accuracies}
+
+    rows = [
+        {"low": low, "high": high, "sentences": len(some), "trained": high <= SHORT}
+        for (low, high), some in zip(bins, binned, strict=True)
+    ]
+    settings = [Setting(kind, positions=kind) for kind in ("none", "sinusoids", "learned")]
+    compare("positions", settings, steps, gaps, after=by_length, longest=SHORT, lengths=rows)
+
+
+def norms(steps: int = STEPS) -> None:
+    """What stands in the place of LayerNorm, and what padding does to it."""
+
+    def looks(model: Encoder, gaps: Gaps) -> dict[str, Any]:
+        loss = {
+            f"{padding} more": evaluate(model, gaps.valid, padding, batch_statistics=True)[0]
+            for padding in (0, 10, 40)
+        }
+        return {"loss_with_batch_statistics": loss}
+
+    kinds = ("LayerNorm", "BatchNorm", "BatchNorm, masked", "none")
+    compare("norms", [Setting(kind, norm=kind) for kind in kinds], steps, Gaps(), after=looks)
+
+
+def warmup(steps: int = 600) -> None:
+    """Twelve narrow sublayers, normalised after or before, with and without warming up."""
+    settings = [
+        Setting(
+            f"{'pre' if first else 'post'}-norm, {'warm-up' if warm else 'no warm-up'}",
+            d_model=32,
+            n_layers=DEEP,
+            norm_first=first,
+            warmup=warm,
+        )
+        for first, warm in product((False, True), (WARMUP, 0))
+    ]
+    compare("warmup", settings, steps, Gaps(), rates=(1e-3, 3e-3, 1e-2))
+
+
+# What attention costs
+
+
+def peak_megabytes(call: Callable[[], Any]) -> float:
+    """The most that tensors of one call take at a time, as PyTorch's profiler counts them."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
+        call()
+    events = [e for e in watched.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    return max(accumulate(event.nbytes() for event in events)) / 1e6
+
+
+def cost(repeats: int = 21, d_k: int = 64) -> None:
+    """Seconds and megabytes of one call, from 16 words to 512: one sentence, one head."""
+    torch.manual_seed(0)
+    additive, root, rows = Additive(d_k, d_k, d_k), math.sqrt(d_k), []
+    kinds = {
+        "additive": lambda q, k, v: masked_softmax(additive(q, k)) @ v,
+        "dot": lambda q, k, v: masked_softmax(dot_product(q, k) / root) @ v,
+        "fused": lambda *qkv: F.scaled_dot_product_attention(*(x.unsqueeze(1) for x in qkv)),
+    }
+    for length in (16, 32, 64, 128, 256, 512):
+        qkv = [torch.randn(1, length, d_k, requires_grad=True) for _ in range(3)]
+
+        def forward(attend: Callable[..., Tensor], qkv: list[Tensor] = qkv) -> None:
+            with torch.no_grad():
+                attend(*qkv)
+
+        def both(attend: Callable[..., Tensor], qkv: list[Tensor] = qkv) -> None:
+            torch.autograd.grad(attend(*qkv).sum(), qkv)
+
+        for name, call in (("forward", forward), ("forward and backward", both)):
+            seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
+            calls = max(1, 2048 // length)  # in one measurement
+            for _ in range(1 + repeats):  # the first is not counted
+                for kind, attend in kinds.items():
+                    begin = time.process_time()
+                    for _ in range(calls):
+                        call(attend)
+                    seconds[kind].append((time.process_time() - begin) / calls)
+            median = {kind: statistics.median(taken[1:]) for kind, taken in seconds.items()}
+            for kind, attend in kinds.items():
+                row = {"length": length, "kind": kind, "pass": name}
+                row |= {"seconds": float(f"{median[kind]:.4g}")}
+                row |= {"ratio": float(f"{median[kind] / median['dot']:.4g}")}
+                row |= {"megabytes": float(f"{peak_megabytes(partial(call, attend)):.4g}")}
+                rows.append(row)
+                print(row, flush=True)
+    note = (
+        "Median process CPU time of one call, the kinds by turns, on one thread; other processes "
+        f"ran beside (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores), so trust the "
+        "ratios more than the seconds. Megabytes: the peak of the tensors that a call allocates, "
+        "counted by PyTorch's profiler, without queries, keys and values themselves."
+    )
+    record("cost", {"note": note, "d_k": d_k, "repeats": repeats, "rows": rows})
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    experiments = (scale, heads, positions, norms, warmup, cost)
+    {one.__name__: one for one in experiments}[sys.argv[1]](*map(int, sys.argv[2:]))
