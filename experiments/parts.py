@@ -48,7 +48,7 @@ GAP, WORDS = 2, 500  # the id of a gap; this many words are known, the others ar
 HIDDEN = 0.25  # each known word is hidden with this probability
 SHORTEST, LONGEST, SHORT = 3, 10, 8  # words of a sentence; SHORT in positions
 BATCH, STEPS, LOOKS, WARMUP = 64, 1000, 12, 100
-SEEDS, RATES, DEEP = (1, 2, 3), (1e-3, 2e-3, 4e-3), 6
+SEEDS, RATES = (1, 2, 3), (1e-3, 2e-3, 4e-3)
 TASK = (
     "Fill the gaps: each word of an English sentence of tatoeba-en-fr that is among the "
     f"{WORDS} commonest is replaced by a gap with probability {HIDDEN}, and foretold from what is "
@@ -244,7 +244,7 @@ def train(gaps: Gaps, setting: Setting, rate: float, seed: int, steps: int) -> t
             adam.param_groups[0]["lr"] = rate * min(rising, 1 - step / steps)
             adam.step()
     run["seconds"] = round(time.process_time() - begin, 1)
-    shown = {k: run[k] for k in ("variant", "n_heads", "seed", "rate", "seconds")}
+    shown = {k: run[k] for k in ("variant", "n_heads", "n_layers", "seed", "rate", "seconds")}
     print(shown, run["loss"], run["largest_weight"][:: len(run["loss"]) - 1], flush=True)
     return run, model
 
@@ -297,8 +297,8 @@ def best_rate(gaps: Gaps, setting: Setting, steps: int, sweep: list[dict]) -> fl
         rate = todo.pop()
         loss = train(gaps, setting, rate, 0, steps)[0]["loss"][-1]
         losses[rate] = math.inf if loss is None else loss
-        sweep.append({"variant": setting.variant, "n_heads": setting.n_heads})
-        sweep[-1] |= {"rate": rate, "loss": loss}
+        sizes = {"n_heads": setting.n_heads, "n_layers": setting.n_layers}
+        sweep.append({"variant": setting.variant, **sizes, "rate": rate, "loss": loss})
         best = min(losses, key=losses.__getitem__)
         if not todo and best in (min(losses), max(losses)) and len(losses) < 6:
             todo = [best / 2 if best == min(losses) else best * 2]
@@ -308,7 +308,7 @@ def best_rate(gaps: Gaps, setting: Setting, steps: int, sweep: list[dict]) -> fl
 # The experiments
 
 
-def scale(steps: int = 800) -> None:
+def scale(steps: int = 600) -> None:
     """Queries and keys of 8 entries and of 128, with their products divided by sqrt(d_k) or not."""
     settings = [
         Setting("scaled" if scaled else "unscaled", d_model=128, n_heads=n_heads, scaled=scaled)
@@ -343,8 +343,8 @@ def positions(steps: int = STEPS) -> None:
     compare("positions", settings, steps, gaps, after=by_length, longest=SHORT, lengths=rows)
 
 
-def norms(steps: int = STEPS) -> None:
-    """What stands in the place of LayerNorm, and what padding does to it."""
+def norms(steps: int = 600) -> None:
+    """What stands in the place of LayerNorm, in 2 narrow layers and in 6; what padding does to it."""
 
     def looks(model: Encoder, gaps: Gaps) -> dict[str, Any]:
         loss = {
@@ -354,16 +354,20 @@ def norms(steps: int = STEPS) -> None:
         return {"loss_with_batch_statistics": loss}
 
     kinds = ("LayerNorm", "BatchNorm", "BatchNorm, masked", "none")
-    compare("norms", [Setting(kind, norm=kind) for kind in kinds], steps, Gaps(), after=looks)
+    settings = [
+        Setting(kind, d_model=32, n_layers=depth, norm=kind)
+        for depth, kind in product((2, 6), kinds)
+    ]
+    compare("norms", settings, steps, Gaps(), after=looks)
 
 
 def warmup(steps: int = 600) -> None:
-    """Twelve narrow sublayers, normalised after or before, with and without warming up."""
+    """Six narrow layers, normalised after or before, with and without warming up."""
     settings = [
         Setting(
             f"{'pre' if first else 'post'}-norm, {'warm-up' if warm else 'no warm-up'}",
             d_model=32,
-            n_layers=DEEP,
+            n_layers=6,
             norm_first=first,
             warmup=warm,
         )
