@@ -344,7 +344,7 @@ def positions(steps: int = STEPS) -> None:
 
 
 def norms(steps: int = 600) -> None:
-    """What stands in the place of LayerNorm, in 2 narrow layers and in 6; what padding does to it."""
+    """What stands in the place of LayerNorm, in 2 narrow layers and in 6, with more padding."""
 
     def looks(model: Encoder, gaps: Gaps) -> dict[str, Any]:
         loss = {
