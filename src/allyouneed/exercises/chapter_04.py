@@ -1,0 +1,742 @@
+"""The exercises of chapter 4, self-attention with nothing to learn: cases and known mistakes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from .core import Exercise, Invariant, Mistake
+
+# 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
+
+VERY_CUTE_DOG = [[0.0, 1.0, 0.0, 1.0], [0.0, 2.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0]]
+
+
+def look_by_hand(weights: list[float]) -> list[float]:
+    """The weights, and the average of the three vectors with them."""
+    columns = zip(*VERY_CUTE_DOG, strict=True)
+    return [*weights, *(sum(w * v for w, v in zip(weights, c, strict=True)) for c in columns)]
+
+
+def shares(*scores: float) -> list[float]:
+    parts = [math.exp(score) for score in scores]
+    return [part / sum(parts) for part in parts]
+
+
+VERY = shares(2.0, 2.0, 1.0)
+HAND_MISTAKES = [
+    Mistake(
+        "scores as weights, without the softmax",
+        look_by_hand([2.0, 2.0, 1.0]),
+        "These are the dot products. Their softmax is missing: weights must sum to one.",
+    ),
+    Mistake(
+        "scores divided by their sum, without the exponential",
+        look_by_hand([0.4, 0.4, 0.2]),
+        "The softmax takes the exponential of each score first, then divides by the sum.",
+    ),
+    Mistake(
+        "exponentials that were not divided by their sum",
+        look_by_hand([math.exp(2), math.exp(2), math.exp(1)]),
+        "These are the exponentials of the scores. Divide each by the sum of all three.",
+    ),
+    Mistake(
+        "the softmax over the wrong axis",
+        look_by_hand([VERY[0], shares(2.0, 4.0, 2.0)[0], shares(1.0, 2.0, 5.0)[0]]),
+        "These are the weights with which the three words look at very: a column of the table. "
+        "Asked for is its row, how very looks at the three words. The row sums to one.",
+    ),
+    Mistake(
+        "the same weight for every word",
+        look_by_hand([1 / 3, 1 / 3, 1 / 3]),
+        "The scores are not all the same: dog shares less with very than very and cute do.",
+    ),
+    Mistake(
+        "only the most similar words looked at",
+        look_by_hand([0.5, 0.5, 0.0]),
+        "The softmax gives every word a share, the less similar ones, too.",
+    ),
+    Mistake(
+        "the word itself left out",
+        look_by_hand([0.0, *shares(2.0, 1.0)]),
+        "In self-attention a word looks at all words of its sentence, itself included.",
+    ),
+    Mistake(
+        "the row of cute",
+        look_by_hand(shares(2.0, 4.0, 2.0)),
+        "The word that looks around is very: all three scores are dot products with its vector.",
+    ),
+    Mistake(
+        "the row of dog",
+        look_by_hand(shares(1.0, 2.0, 5.0)),
+        "The word that looks around is very: all three scores are dot products with its vector.",
+    ),
+    Mistake(
+        "the nine words of the running sentence",
+        [0.2109, 0.2109, 0.0776, 0.2407, 0.7103, 0.1631, 0.8655],
+        "This is very in the long sentence. Here the sentence has three words, and three shares.",
+    ),
+    Mistake(
+        "the cosine in place of the dot product",
+        look_by_hand(shares(1.0, math.sqrt(0.5), math.sqrt(0.1))),
+        "The scores were divided by the lengths of the vectors. The dot product is not.",
+    ),
+    Mistake(
+        "the vectors summed without their weights",
+        [*VERY, 2.0, 4.0, 0.0, 1.0],
+        "The weights are right. The new vector is the sum of the three, each times its weight.",
+    ),
+    Mistake(
+        "the new vector before the weights",
+        [*look_by_hand(VERY)[3:], *VERY],
+        "All seven numbers are right. The task asks for the three weights first.",
+    ),
+    Mistake(
+        "the weights in percent",
+        [*(100 * w for w in VERY), *look_by_hand(VERY)[3:]],
+        "Weights are shares of one, not of a hundred: they sum to one.",
+    ),
+]
+
+# 4.2 cosine
+
+
+def cosines_of(q: Tensor, k: Tensor) -> Tensor:
+    return normalize(q, dim=-1) @ normalize(k, dim=-1).T
+
+
+def cosine_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(42)
+    q, k = torch.randn(3, 4, generator=draw), torch.randn(5, 4, generator=draw)
+    short_q, long_k = 0.1 * torch.randn(4, 3, generator=draw), 5 * torch.randn(2, 3, generator=draw)
+    no_q, no_k = q.clone(), k.clone()
+    no_q[1], no_k[3] = 0.0, 0.0
+    return [(q, k), (short_q, long_k), (no_q, no_k)]
+
+
+def _unsafe(q: Tensor, k: Tensor) -> Tensor:
+    return q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1))
+
+
+def _between(output: Tensor, *_: Tensor) -> bool:
+    return bool(torch.as_tensor(output).abs().max() <= 1 + 1e-4)
+
+
+COSINE_MISTAKES = [
+    Mistake(
+        "the dot product",
+        lambda q, k: q @ k.T,
+        "A cosine knows nothing of lengths: divide by the length of the query and of the key.",
+    ),
+    Mistake(
+        "only the queries divided by their length",
+        lambda q, k: normalize(q, dim=-1) @ k.T,
+        "A longer key would still count for more. Both lengths stand below the line.",
+    ),
+    Mistake(
+        "only the keys divided by their length",
+        lambda q, k: q @ normalize(k, dim=-1).T,
+        "A longer query would still get higher scores. Both lengths stand below the line.",
+    ),
+    Mistake(
+        "NaN for a vector of zeros",
+        _unsafe,
+        "The length of such a vector is 0, and 0/0 is not a number. The task asks for 0 there.",
+    ),
+    Mistake(
+        "one for a vector of zeros",
+        lambda q, k: torch.nan_to_num(_unsafe(q, k), nan=1.0),
+        "A vector of zeros points nowhere, so it is like nothing. The task asks for 0 there.",
+    ),
+    Mistake(
+        "divided by the squares of the lengths",
+        lambda q, k: torch.nan_to_num(
+            q @ k.T / (q.pow(2).sum(-1).unsqueeze(1) * k.pow(2).sum(-1)), nan=0.0
+        ),
+        "The length is the root of the sum of squares. Here the root is missing.",
+    ),
+    Mistake(
+        "divided by sums of absolute entries",
+        lambda q, k: normalize(q, p=1, dim=-1) @ normalize(k, p=1, dim=-1).T,
+        "The length of a vector is the root of the sum of the squares of its entries.",
+    ),
+    Mistake(
+        "divided by the sum of the two lengths",
+        lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) + k.norm(dim=-1)),
+        "The dot product is divided by the product of the two lengths.",
+    ),
+    Mistake(
+        "lengths along the wrong axis",
+        lambda q, k: normalize(q, dim=0) @ normalize(k, dim=0).T,
+        "Each column was divided by its length. A vector is a row: its entries lie along the last "
+        "axis.",
+    ),
+    Mistake(
+        "the length of the whole table",
+        lambda q, k: q @ k.T / (q.norm() * k.norm()),
+        "`norm()` without `dim` is one number for all vectors together. Each has its own length.",
+    ),
+    Mistake(
+        "the mean subtracted first",
+        lambda q, k: cosines_of(q - q.mean(-1, keepdim=True), k - k.mean(-1, keepdim=True)),
+        "This is the coefficient of correlation. The cosine takes the vectors as they are.",
+    ),
+    Mistake(
+        "the angle in place of its cosine",
+        lambda q, k: cosines_of(q, k).clamp(-1, 1).arccos(),
+        "The angle is small where two vectors are alike. Its cosine is large there.",
+    ),
+    Mistake(
+        "one minus the cosine",
+        lambda q, k: 1 - cosines_of(q, k),
+        "This is a distance, 0 for equal directions. A measure of likeness is 1 there.",
+    ),
+    Mistake(
+        "the sign lost",
+        lambda q, k: cosines_of(q, k).abs(),
+        "Vectors that point apart are not alike: their cosine is below 0.",
+    ),
+    Mistake(
+        "queries and keys exchanged",
+        lambda q, k: cosines_of(k, q),
+        "Rows are queries and columns are keys: the shape is (T, S), not (S, T).",
+    ),
+    Mistake(
+        "the softmax applied",
+        lambda q, k: cosines_of(q, k).softmax(-1),
+        "These are weights. What is asked for are the cosines themselves.",
+    ),
+]
+
+# 4.3 negative distance
+
+
+def minus_squared_distance(q: Tensor, k: Tensor) -> Tensor:
+    return -(q.unsqueeze(2) - k.unsqueeze(1)).pow(2).sum(-1)
+
+
+def distance_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(43)
+    sizes = [(2, 3, 4, 3), (3, 4, 2, 5), (2, 4, 4, 3)]  # B, T, S, K
+    return [
+        (torch.randn(b, t, d, generator=draw), torch.randn(b, s, d, generator=draw))
+        for b, t, s, d in sizes
+    ]
+
+
+def _squares(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    products = q @ k.transpose(1, 2)
+    return q.pow(2).sum(-1).unsqueeze(2), k.pow(2).sum(-1).unsqueeze(1), products
+
+
+def _not_above_zero(output: Tensor, *_: Tensor) -> bool:
+    return bool(torch.as_tensor(output).max() <= 1e-4)
+
+
+DISTANCE_MISTAKES = [
+    Mistake(
+        "the minus sign missing",
+        lambda q, k: -minus_squared_distance(q, k),
+        "The farthest key got the highest score. Distance must make a key less alike.",
+    ),
+    Mistake(
+        "the distance not squared",
+        lambda q, k: -(-minus_squared_distance(q, k)).sqrt(),
+        "This is minus the distance. Equation (4.3) has its square, which needs no root.",
+    ),
+    Mistake(
+        "the mean over the entries instead of the sum",
+        lambda q, k: minus_squared_distance(q, k) / q.shape[-1],
+        "The squared distance of two vectors is the sum of the squared differences.",
+    ),
+    Mistake(
+        "absolute differences instead of squares",
+        lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).abs().sum(-1),
+        "The differences are squared, so that large ones count for more.",
+    ),
+    Mistake(
+        "the square of the sum instead of the sum of the squares",
+        lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).sum(-1).pow(2),
+        "Square each difference first, then sum. Else differences of opposite sign cancel.",
+    ),
+    Mistake(
+        "only the largest difference counted",
+        lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).pow(2).amax(-1),
+        "All entries count: the squares of the differences are summed.",
+    ),
+    Mistake(
+        "half the squared distance",
+        lambda q, k: minus_squared_distance(q, k) / 2,
+        "The division by 2 belongs to the Gaussian kernel of Chapter 3. Equation (4.3) has none.",
+    ),
+    Mistake(
+        "queries and keys exchanged",
+        lambda q, k: minus_squared_distance(q, k).transpose(1, 2),
+        "Rows are queries and columns are keys: the shape is (B, T, S), not (B, S, T).",
+    ),
+    Mistake(
+        "the dot product",
+        lambda q, k: q @ k.transpose(1, 2),
+        "That is equation (4.1). The distance looks at the difference of the two vectors.",
+    ),
+    Mistake(
+        "the wrong sign before the dot product",
+        lambda q, k: -(_squares(q, k)[0] + _squares(q, k)[1] + 2 * _squares(q, k)[2]),
+        "This is the square of the sum of the vectors. In the square of the difference the dot "
+        "product has the other sign than the two squares.",
+    ),
+    Mistake(
+        "the factor two of the dot product missing",
+        lambda q, k: _squares(q, k)[2] - _squares(q, k)[0] - _squares(q, k)[1],
+        "In the square of a difference the product of the two stands twice.",
+    ),
+    Mistake(
+        "the squares of the queries missing",
+        lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[1],
+        "The softmax would not see it, since it is the same for all keys, but the score of a "
+        "vector with itself must be 0.",
+    ),
+    Mistake(
+        "the squares of the keys missing",
+        lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[0],
+        "Without them long keys are favoured, as by the dot product, and the softmax sees it.",
+    ),
+    Mistake(
+        "the softmax applied",
+        lambda q, k: minus_squared_distance(q, k).softmax(-1),
+        "These are weights. What is asked for are the scores themselves.",
+    ),
+    Mistake(
+        "the Gaussian bell",
+        lambda q, k: minus_squared_distance(q, k).exp(),
+        "The exponential belongs to the softmax. The score is the negative squared distance.",
+    ),
+    Mistake(
+        "the keys of the first sentence for all",
+        lambda q, k: minus_squared_distance(q, k[:1].expand_as(k)),
+        "Each sentence of the batch has its own keys.",
+    ),
+]
+
+# 4.4 one row of weights
+
+
+def weights_of_word(x: Tensor, t: int) -> Tensor:
+    return (x @ x[t]).softmax(0)
+
+
+def row_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(44)
+    sizes = [(5, 3, 2), (4, 2, 0), (6, 4, 5)]  # T, D, t
+    return [(torch.randn(length, d, generator=draw), t) for length, d, t in sizes]
+
+
+def _sums_to_one(output: Tensor, *_: object) -> bool:
+    return bool(abs(float(torch.as_tensor(output).double().sum()) - 1) < 1e-4)
+
+
+def _without_itself(scores: Tensor) -> Tensor:
+    return scores.masked_fill(torch.eye(scores.shape[-1], dtype=torch.bool), -math.inf)
+
+
+ROW_MISTAKES = [
+    Mistake(
+        "the softmax over the wrong axis",
+        lambda x, t: (x @ x.T).softmax(0)[t],
+        "Each column of the table was made to sum to one. A word divides its own attention among "
+        "all words, so its row sums to one.",
+    ),
+    Mistake(
+        "the softmax over the whole table",
+        lambda x, t: (x @ x.T).flatten().softmax(0).view(len(x), -1)[t],
+        "All words together share one. Each word should have a whole one to share.",
+    ),
+    Mistake(
+        "scores instead of weights",
+        lambda x, t: x @ x[t],
+        "The scores are right. The softmax, which turns them into shares, is missing.",
+    ),
+    Mistake(
+        "scores divided by their sum, without the exponential",
+        lambda x, t: x @ x[t] / (x @ x[t]).sum(),
+        "Scores can be negative, and so would be these weights. The softmax takes exponentials.",
+    ),
+    Mistake(
+        "weights that were not divided by their sum",
+        lambda x, t: (x @ x[t]).exp(),
+        "These are the exponentials of the scores. Divide them by their sum.",
+    ),
+    Mistake(
+        "words counted from 1",
+        lambda x, t: weights_of_word(x, t - 1),
+        "In Python the first word is word 0, so word t is `x[t]`.",
+    ),
+    Mistake(
+        "the word itself left out",
+        lambda x, t: _without_itself(x @ x.T)[t].softmax(-1),
+        "A word looks at all words of its sentence, itself included.",
+    ),
+    Mistake(
+        "a hard look",
+        lambda x, t: (x @ x[t] == (x @ x[t]).max()).float(),
+        "All weight went to the word with the highest score. The softmax gives each its share.",
+    ),
+    Mistake(
+        "the same weight for every word",
+        lambda x, t: torch.full((len(x),), 1 / len(x)),
+        "The weights must follow the scores.",
+    ),
+    Mistake(
+        "the sign of the scores turned",
+        lambda x, t: (-(x @ x[t])).softmax(0),
+        "A higher score must give a higher weight.",
+    ),
+    Mistake(
+        "the cosine in place of the dot product",
+        lambda x, t: (normalize(x, dim=-1) @ normalize(x, dim=-1)[t]).softmax(0),
+        "The scores were divided by the lengths of the vectors. The dot product is not.",
+    ),
+    Mistake(
+        "the distance in place of the dot product",
+        lambda x, t: (-(x - x[t]).pow(2).sum(-1)).softmax(0),
+        "The score of this exercise is the dot product, equation (4.1).",
+    ),
+    Mistake(
+        "scores divided by the root of the width",
+        lambda x, t: (x @ x[t] / x.shape[-1] ** 0.5).softmax(0),
+        "The division by a root comes in Chapter 6. Here the scores are plain dot products.",
+    ),
+    Mistake(
+        "the softmax taken twice",
+        lambda x, t: (x @ x[t]).softmax(0).softmax(0),
+        "Taken twice, the softmax makes the weights nearly equal.",
+    ),
+    Mistake(
+        "the exponential before the softmax",
+        lambda x, t: (x @ x[t]).exp().softmax(0),
+        "The softmax takes the exponential itself. Here it is taken twice.",
+    ),
+    Mistake(
+        "all rows instead of one",
+        lambda x, t: (x @ x.T).softmax(-1),
+        "This is the table for all words. Asked for is the row of word t alone, of shape (T).",
+    ),
+    Mistake(
+        "the new vector instead of the weights",
+        lambda x, t: weights_of_word(x, t) @ x,
+        "You went one step too far: the average of the words is not asked for here.",
+    ),
+]
+
+# 4.5 self-attention
+
+
+def self_attend(x: Tensor) -> Tensor:
+    return _products(x).softmax(-1) @ x
+
+
+def _products(x: Tensor) -> Tensor:
+    return x @ x.transpose(1, 2)
+
+
+def attend_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(45)
+    return [(torch.randn(*size, generator=draw),) for size in ((2, 4, 3), (3, 2, 5))]
+
+
+def _between_the_words(output: Tensor, x: Tensor) -> bool:
+    output = torch.as_tensor(output).double()
+    least, most = x.double().amin(1, keepdim=True), x.double().amax(1, keepdim=True)
+    return bool(((output >= least - 1e-4) & (output <= most + 1e-4)).all())
+
+
+def _laid_end_to_end(x: Tensor) -> Tensor:
+    return self_attend(x.reshape(1, -1, x.shape[-1])).view_as(x)
+
+
+def _hard(x: Tensor) -> Tensor:
+    best = _products(x).argmax(-1)
+    return torch.nn.functional.one_hot(best, x.shape[1]).to(x.dtype) @ x
+
+
+ATTEND_MISTAKES = [
+    Mistake(
+        "the softmax over the wrong axis, or the weights transposed",
+        lambda x: _products(x).softmax(1) @ x,
+        "Both come to the same, since the scores are symmetric. Each word that asks must share "
+        "its attention among the words it looks at: the rows of the weights sum to one, not the "
+        "columns.",
+    ),
+    Mistake(
+        "the softmax over the whole table",
+        lambda x: _products(x).flatten(1).softmax(-1).view_as(_products(x)) @ x,
+        "All words of a sentence together share one. Each should have a whole one to share.",
+    ),
+    Mistake(
+        "the softmax over the batch",
+        lambda x: _products(x).softmax(0) @ x,
+        "The sentences of the batch shared each pair of places among themselves. They must not "
+        "know of each other: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "no softmax",
+        lambda x: _products(x) @ x,
+        "Scores are no weights: they may be negative, and their sum is not one.",
+    ),
+    Mistake(
+        "scores divided by their sum, without the exponential",
+        lambda x: _products(x) / _products(x).sum(-1, keepdim=True) @ x,
+        "Scores can be negative, and their sum can be zero. The softmax takes exponentials first.",
+    ),
+    Mistake(
+        "weights that were not divided by their sum",
+        lambda x: _products(x).exp() @ x,
+        "The exponentials must be divided by their sum along each row, or vectors grow.",
+    ),
+    Mistake(
+        "the sentences of the batch laid end to end",
+        _laid_end_to_end,
+        "The words of one sentence look at those of another. Keep the axis of the batch.",
+    ),
+    Mistake(
+        "the mean of all words",
+        lambda x: x.mean(1, keepdim=True).expand_as(x),
+        "Every word got the same average. The weights must follow the scores.",
+    ),
+    Mistake(
+        "a hard look",
+        _hard,
+        "Each word took the word with the highest score. The softmax averages all of them.",
+    ),
+    Mistake(
+        "the weights instead of the average",
+        lambda x: _products(x).softmax(-1),
+        "The weights are right. The last step is missing: with them the words are averaged.",
+    ),
+    Mistake(
+        "the scores instead of the average",
+        _products,
+        "The scores are right. Two steps are missing: the softmax and the average.",
+    ),
+    Mistake(
+        "scores divided by the root of the width",
+        lambda x: (_products(x) / x.shape[-1] ** 0.5).softmax(-1) @ x,
+        "The division by a root comes in Chapter 6. Here the scores are plain dot products.",
+    ),
+    Mistake(
+        "scores divided by the width",
+        lambda x: (_products(x) / x.shape[-1]).softmax(-1) @ x,
+        "The dot product is a sum, not a mean, and the task has no scale.",
+    ),
+    Mistake(
+        "the cosine in place of the dot product",
+        lambda x: _products(normalize(x, dim=-1)).softmax(-1) @ x,
+        "The scores were divided by the lengths of the vectors. The dot product is not.",
+    ),
+    Mistake(
+        "the words themselves normalised",
+        lambda x: self_attend(normalize(x, dim=-1)),
+        "Neither the scores nor the words that are averaged are divided by a length.",
+    ),
+    Mistake(
+        "the distance in place of the dot product",
+        lambda x: minus_squared_distance(x, x).softmax(-1) @ x,
+        "The score of this exercise is the dot product, equation (4.1).",
+    ),
+    Mistake(
+        "the sign of the scores turned",
+        lambda x: (-_products(x)).softmax(-1) @ x,
+        "A higher score must give a higher weight.",
+    ),
+    Mistake(
+        "the word itself left out",
+        lambda x: _without_itself(_products(x)).softmax(-1) @ x,
+        "A word looks at all words of its sentence, itself included.",
+    ),
+    Mistake(
+        "the old vector added",
+        lambda x: x + self_attend(x),
+        "That is a residual connection, which comes in Chapter 10. Equation (4.6) has none.",
+    ),
+    Mistake(
+        "entries look at entries",
+        lambda x: x @ (x.transpose(1, 2) @ x).softmax(-1),
+        "The scores have shape (B, D, D): entries were compared with entries. Words should be "
+        "compared with words, which gives (B, T, T).",
+    ),
+    Mistake(
+        "the softmax after the average",
+        lambda x: (_products(x) @ x).softmax(-1),
+        "The softmax belongs to the scores. The average comes after it.",
+    ),
+    Mistake(
+        "the softmax taken twice",
+        lambda x: _products(x).softmax(-1).softmax(-1) @ x,
+        "Taken twice, the softmax makes the weights nearly equal.",
+    ),
+]
+
+# 4.6 words in another order
+
+
+def reordered(weights: Tensor, order: Tensor) -> Tensor:
+    return weights[order][:, order]
+
+
+def order_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(46)
+    orders = ([2, 0, 4, 1, 3], [1, 2, 3, 0])  # neither is its own inverse
+    return [
+        (torch.randn(len(o), len(o), generator=draw).softmax(-1), torch.tensor(o)) for o in orders
+    ]
+
+
+def _rows_sum_to_one(output: Tensor, *_: Tensor) -> bool:
+    sums = torch.as_tensor(output).double().sum(-1)
+    return bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-4))
+
+
+ORDER_MISTAKES = [
+    Mistake(
+        "only the rows reordered",
+        lambda weights, order: weights[order],
+        "The words that are looked at have moved as well: the columns need the new order, too.",
+    ),
+    Mistake(
+        "only the columns reordered",
+        lambda weights, order: weights[:, order],
+        "The words that look have moved as well: the rows need the new order, too.",
+    ),
+    Mistake(
+        "weights[order, order]",
+        lambda weights, order: weights[order, order],
+        "Two lists of places are read in pairs: this gives the weights of the words on "
+        "themselves, T numbers. Reorder one axis, then the other.",
+    ),
+    Mistake(
+        "the opposite order",
+        lambda weights, order: reordered(weights, order.argsort()),
+        "`order[i]` is where the new word i comes from, not where the old word i goes.",
+    ),
+    Mistake(
+        "the table as it was",
+        lambda weights, order: weights,
+        "A word keeps its weights, but its row and its columns stand elsewhere now.",
+    ),
+    Mistake(
+        "the table transposed",
+        lambda weights, order: reordered(weights.T, order),
+        "Rows are the words that look, before and after. They do not become columns.",
+    ),
+    Mistake(
+        "rows in the new order, columns in the opposite one",
+        lambda weights, order: weights[order][:, order.argsort()],
+        "Rows and columns stand for the same words, so both take the same order.",
+    ),
+    Mistake(
+        "columns in the new order, rows in the opposite one",
+        lambda weights, order: weights[order.argsort()][:, order],
+        "Rows and columns stand for the same words, so both take the same order.",
+    ),
+    Mistake(
+        "the rows reordered twice",
+        lambda weights, order: weights[order][order],
+        "The second index must go to the columns: `[:, order]`.",
+    ),
+    Mistake(
+        "the softmax applied again",
+        lambda weights, order: reordered(weights, order).softmax(-1),
+        "The weights are weights already. They only have to be moved.",
+    ),
+]
+
+
+EXERCISES = [
+    Exercise(
+        number="4.1",
+        title="one look by hand",
+        section="One word looks around",
+        reference=look_by_hand(VERY),
+        cases=[()],
+        mistakes=HAND_MISTAKES,
+        rtol=5e-3,
+        atol=2e-3,
+    ),
+    Exercise(
+        number="4.2",
+        title="cosine",
+        section="The cosine",
+        reference=cosines_of,
+        cases=cosine_cases,
+        mistakes=COSINE_MISTAKES,
+        invariants=[
+            Invariant("cosines lie between -1 and 1", _between, "No angle has a larger cosine.")
+        ],
+        atol=1e-5,
+    ),
+    Exercise(
+        number="4.3",
+        title="negative distance",
+        section="The distance",
+        reference=minus_squared_distance,
+        cases=distance_cases,
+        mistakes=DISTANCE_MISTAKES,
+        invariants=[
+            Invariant(
+                "no score is above zero",
+                _not_above_zero,
+                "A sum of squares is never negative, so minus one is never positive.",
+            )
+        ],
+        atol=1e-5,
+    ),
+    Exercise(
+        number="4.4",
+        title="one row of weights",
+        section="One word looks around",
+        reference=weights_of_word,
+        cases=row_cases,
+        mistakes=ROW_MISTAKES,
+        invariants=[
+            Invariant(
+                "the weights sum to one",
+                _sums_to_one,
+                "A word divides its attention among all words: its weights are shares of one.",
+            )
+        ],
+    ),
+    Exercise(
+        number="4.5",
+        title="self-attention",
+        section="By matrix, and over which axis?",
+        reference=self_attend,
+        cases=attend_cases,
+        mistakes=ATTEND_MISTAKES,
+        invariants=[
+            Invariant(
+                "new vectors lie between the old ones",
+                _between_the_words,
+                "Each is an average with positive weights that sum to one, so no entry can be "
+                "above the largest or below the smallest of its sentence.",
+            )
+        ],
+    ),
+    Exercise(
+        number="4.6",
+        title="words in another order",
+        section="Neither order, nor distance, nor length",
+        reference=reordered,
+        cases=order_cases,
+        mistakes=ORDER_MISTAKES,
+        invariants=[
+            Invariant(
+                "rows sum to one",
+                _rows_sum_to_one,
+                "The words are the same, so each still has one to share among them.",
+            )
+        ],
+    ),
+]
