@@ -110,5 +110,15 @@ def test_cells_are_short(file):
     assert lengths[len(lengths) // 2] <= 8 and lengths[int(len(lengths) * 0.9)] <= 25, lengths
 
 
+def test_the_running_sentence_is_the_same():
+    """Part II follows nine words and their numbers by hand, in every chapter."""
+    part_two = [file for file in NOTEBOOKS if 4 <= int(file.name[:2]) <= 10]
+    cells = [
+        [cell.source for cell in code_cells(file) if cell.source.startswith('words = "Bark is')]
+        for file in part_two
+    ]
+    assert len(part_two) == 7 and all(found == cells[0] and len(found) == 1 for found in cells)
+
+
 def test_address_stands_in_one_place():
     assert address.differences() == []
