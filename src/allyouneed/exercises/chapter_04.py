@@ -331,7 +331,7 @@ def weights_of_word(x: Tensor, t: int) -> Tensor:
 def row_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(44)
     sizes = [(5, 3, 2), (4, 2, 0), (6, 4, 5)]  # T, D, t
-    return [(torch.randn(length, d, generator=draw), t) for length, d, t in sizes]
+    return [(0.8 * torch.randn(length, d, generator=draw), t) for length, d, t in sizes]
 
 
 def _sums_to_one(output: Tensor, *_: object) -> bool:
@@ -444,7 +444,7 @@ def _products(x: Tensor) -> Tensor:
 
 def attend_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(45)
-    return [(torch.randn(*size, generator=draw),) for size in ((2, 4, 3), (3, 2, 5))]
+    return [(0.8 * torch.randn(*size, generator=draw),) for size in ((2, 4, 3), (3, 2, 5))]
 
 
 def _between_the_words(output: Tensor, x: Tensor) -> bool:
@@ -455,6 +455,10 @@ def _between_the_words(output: Tensor, x: Tensor) -> bool:
 
 def _laid_end_to_end(x: Tensor) -> Tensor:
     return self_attend(x.reshape(1, -1, x.shape[-1])).view_as(x)
+
+
+def _later(x: Tensor) -> Tensor:
+    return torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
 
 
 def _hard(x: Tensor) -> Tensor:
@@ -560,6 +564,23 @@ ATTEND_MISTAKES = [
         "the old vector added",
         lambda x: x + self_attend(x),
         "That is a residual connection, which comes in Chapter 10. Equation (4.6) has none.",
+    ),
+    Mistake(
+        "the words as they were",
+        lambda x: x,
+        "Nothing has moved. Each word was perhaps multiplied by the sum of its own weights, which "
+        "is one: weight (t, s) belongs to word s, and the sum runs over s.",
+    ),
+    Mistake(
+        "only the words up to its own place",
+        lambda x: _products(x).masked_fill(_later(x), -math.inf).softmax(-1) @ x,
+        "That is a causal mask, which comes in Chapter 8. Here a word looks at all words.",
+    ),
+    Mistake(
+        "the words reshaped, not transposed",
+        lambda x: (x @ x.reshape(x.shape[0], x.shape[2], x.shape[1])).softmax(-1) @ x,
+        "A reshape cuts the same row of numbers anew, so that a column holds pieces of several "
+        "words. A transpose exchanges the axes.",
     ),
     Mistake(
         "entries look at entries",
