@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["layer_norm", "check_width", "LayerNorm", "FeedForward", "Residual"]
+__all__ = ["layer_norm", "check_width", "LayerNorm", "Residual", "FeedForward"]
 
 
 def layer_norm(
@@ -56,26 +56,6 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.gamma.shape, self.gamma, self.beta, self.eps)
 
 
-class FeedForward(nn.Module):
-    """max(0, x W_1 + b_1) W_2 + b_2 at every position alike: Vaswani et al. (2017), equation (2).
-
-    Raises ValueError if d_model or d_ff is not at least 1.
-    """
-
-    def __init__(self, d_model: int, d_ff: int):
-        super().__init__()
-        for name, size in (("d_model", d_model), ("d_ff", d_ff)):
-            if size < 1:
-                raise ValueError(f"{name}: expected at least 1, got {size}")
-        self.w_1 = nn.Linear(d_model, d_ff)
-        self.w_2 = nn.Linear(d_ff, d_model)
-
-    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        """Raises TypeError for integers, ValueError for another width."""
-        check_width(x, self.w_1.in_features)
-        return self.w_2(F.relu(self.w_1(x)))
-
-
 class Residual(nn.Module):
     """LayerNorm(x + Dropout(Sublayer(x))), post-norm: Vaswani et al. (2017), sections 3.1 and 5.4.
 
@@ -106,3 +86,23 @@ class Residual(nn.Module):
             )
         y = x + self.dropout(y)
         return y if self.norm_first else self.norm(y)
+
+
+class FeedForward(nn.Module):
+    """max(0, x W_1 + b_1) W_2 + b_2 at every position alike: Vaswani et al. (2017), equation (2).
+
+    Raises ValueError if d_model or d_ff is not at least 1.
+    """
+
+    def __init__(self, d_model: int, d_ff: int):
+        super().__init__()
+        for name, size in (("d_model", d_model), ("d_ff", d_ff)):
+            if size < 1:
+                raise ValueError(f"{name}: expected at least 1, got {size}")
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """Raises TypeError for integers, ValueError for another width."""
+        check_width(x, self.w_1.in_features)
+        return self.w_2(F.relu(self.w_1(x)))

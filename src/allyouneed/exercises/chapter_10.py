@@ -1,0 +1,966 @@
+"""The exercises of chapter 10, layer norm, residuals, feed-forward: references, cases, mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .core import Exercise, Invariant, Mistake
+
+# 10.1 layer norm by hand: mean, variance, and the four entries
+
+
+def by_hand(mean: float, variance: float, entries: list[float]) -> list[float]:
+    return [mean, variance, *entries]
+
+
+HAND_MISTAKES = [  # of "very", (0, 1, 0, 1)
+    Mistake(
+        "the variance divided by 3, not by 4",
+        by_hand(0.5, 1 / 3, [-(0.75**0.5), 0.75**0.5, -(3**0.5), 3**0.5 + 1]),
+        "Layer norm divides the sum of the squared differences by D, the number of entries.",
+    ),
+    Mistake(
+        "the variance without its root",
+        by_hand(0.5, 0.25, [-2.0, 2.0, -4.0, 5.0]),
+        "The differences are divided by the root of the variance. Without it, the variance of the "
+        "result is not 1.",
+    ),
+    Mistake(
+        "gamma and beta forgotten",
+        by_hand(0.5, 0.25, [-1.0, 1.0, -1.0, 1.0]),
+        "The normalised entries are right. Each is still to be multiplied by its gamma, and its "
+        "beta added.",
+    ),
+    Mistake(
+        "beta forgotten",
+        by_hand(0.5, 0.25, [-1.0, 1.0, -2.0, 2.0]),
+        "After the multiplication by gamma, beta is added: here it changes the last entry.",
+    ),
+    Mistake(
+        "gamma forgotten",
+        by_hand(0.5, 0.25, [-1.0, 1.0, -1.0, 2.0]),
+        "Each normalised entry is multiplied by its gamma before beta is added.",
+    ),
+    Mistake(
+        "beta added before gamma multiplies",
+        by_hand(0.5, 0.25, [-1.0, 1.0, -2.0, 4.0]),
+        "Gamma multiplies the normalised entry alone; beta comes after it.",
+    ),
+    Mistake(
+        "the mean not taken off",
+        by_hand(0.5, 0.25, [0.0, 2.0, 0.0, 5.0]),
+        "The mean is taken off each entry first, so that the normalised entries have mean 0.",
+    ),
+    Mistake(
+        "the mean of the squares in place of the variance",
+        by_hand(0.5, 0.5, [-(0.5**0.5), 0.5**0.5, -(2**0.5), 2**0.5 + 1]),
+        "The squares are those of the differences from the mean, not of the entries themselves.",
+    ),
+    Mistake(
+        "the standard deviation in place of the variance",
+        by_hand(0.5, 0.5, [-1.0, 1.0, -2.0, 3.0]),
+        "The entries are right. The second number should be the variance, before its root.",
+    ),
+    Mistake(
+        "the sum of squares in place of the variance",
+        by_hand(0.5, 1.0, [-0.5, 0.5, -1.0, 2.0]),
+        "The variance is the mean of the squared differences: divide their sum by 4.",
+    ),
+]
+
+# 10.2 layer norm
+
+
+def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> Tensor:
+    mean = x.mean(-1, keepdim=True)
+    variance = (x - mean).pow(2).mean(-1, keepdim=True)
+    return gamma * (x - mean) / (variance + eps).sqrt() + beta
+
+
+def layer_norm_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(102)
+    cases = []
+    for (b, t, d), eps in (((2, 3, 4), 0.3), ((3, 2, 5), 1.5), ((2, 4, 3), 1e-5)):
+        x = torch.randn(b, t, d, generator=draw) + torch.randn(b, 1, 1, generator=draw)
+        gamma, beta = torch.randn(d, generator=draw), torch.randn(d, generator=draw)
+        cases.append((x, gamma, beta, eps))
+    cases[-1][0][0, 0] = 0.0  # a row of padding
+    return cases
+
+
+def _norm_over(x: Tensor, gamma: Tensor, beta: Tensor, eps: float, axes: tuple) -> Tensor:
+    mean = x.mean(axes, keepdim=True)
+    variance = (x - mean).pow(2).mean(axes, keepdim=True)
+    return gamma * (x - mean) / (variance + eps).sqrt() + beta
+
+
+def _centred(x: Tensor) -> Tensor:
+    return x - x.mean(-1, keepdim=True)
+
+
+def _variance(x: Tensor, correction: int = 0) -> Tensor:
+    return x.var(-1, correction=correction, keepdim=True)
+
+
+WORDS_WHY = (
+    "Each word is normalised by itself, over its own entries: the last axis. Along the words, one "
+    "word's output would depend on the others."
+)
+NORM_MISTAKES = [
+    Mistake(
+        "the variance divided by D - 1",
+        lambda x, gamma, beta, eps: (
+            gamma * _centred(x) / (_variance(x, correction=1) + eps).sqrt() + beta
+        ),
+        "`var` and `std` divide by D - 1 unless told otherwise. Layer norm divides by D: "
+        "`correction=0`.",
+    ),
+    Mistake(
+        "eps outside the root",
+        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x).sqrt() + eps) + beta,
+        "Eps is added to the variance, under the root. Behind it, the root's gradient at zero is "
+        "infinite.",
+    ),
+    Mistake(
+        "eps added to a standard deviation that was divided by D - 1",
+        lambda x, gamma, beta, eps: (
+            gamma * _centred(x) / (_variance(x, correction=1).sqrt() + eps) + beta
+        ),
+        "Two mistakes in one, as `x.std(-1) + eps` makes them: `std` divides by D - 1, and eps "
+        "comes after the root.",
+    ),
+    Mistake(
+        "eps left out",
+        lambda x, gamma, beta, eps: gamma * _centred(x) / _variance(x).sqrt() + beta,
+        "A word whose entries are all equal has variance 0, and gives 0/0. Eps under the root "
+        "keeps it finite.",
+    ),
+    Mistake(
+        "the variance divided by D - 1, and gamma and beta forgotten",
+        lambda x, gamma, beta, eps: _centred(x) / (_variance(x, correction=1) + eps).sqrt(),
+        "Two mistakes: the variance divides by D, and gamma and beta are missing.",
+    ),
+    Mistake(
+        "gamma and beta forgotten",
+        lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt(),
+        "The normalised entries are right. Multiply by gamma and add beta.",
+    ),
+    Mistake(
+        "beta forgotten",
+        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps).sqrt(),
+        "After the multiplication by gamma, beta is added.",
+    ),
+    Mistake(
+        "gamma forgotten",
+        lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt() + beta,
+        "Each normalised entry is multiplied by its gamma before beta is added.",
+    ),
+    Mistake(
+        "beta added before gamma multiplies",
+        lambda x, gamma, beta, eps: gamma * (_centred(x) / (_variance(x) + eps).sqrt() + beta),
+        "Gamma multiplies the normalised entry alone; beta comes after it.",
+    ),
+    Mistake(
+        "beta multiplied, gamma added",
+        lambda x, gamma, beta, eps: beta * _centred(x) / (_variance(x) + eps).sqrt() + gamma,
+        "Gamma is the factor and beta is what is added. Here they have changed places.",
+    ),
+    Mistake(
+        "along the words",
+        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (1,)),
+        WORDS_WHY,
+    ),
+    Mistake(
+        "along the sentences",
+        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0,)),
+        "This asks the other sentences of the batch. Layer norm runs over the last axis.",
+    ),
+    Mistake(
+        "batch normalisation",
+        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0, 1)),
+        "Each feature was normalised over all words of all sentences. Layer norm runs over the "
+        "features of one word.",
+    ),
+    Mistake(
+        "one mean for all words of a sentence",
+        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (1, 2)),
+        "Mean and variance run over words and features at once. Each word has its own.",
+    ),
+    Mistake(
+        "one mean for everything",
+        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0, 1, 2)),
+        "`x.mean()` without an axis is one number for the whole batch. Each word has its own mean.",
+    ),
+    Mistake(
+        "the variance without its root",
+        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps) + beta,
+        "The differences are divided by the root of the variance.",
+    ),
+    Mistake(
+        "multiplied by the root",
+        lambda x, gamma, beta, eps: gamma * _centred(x) * (_variance(x) + eps).sqrt() + beta,
+        "The root of the variance stands below the fraction bar.",
+    ),
+    Mistake(
+        "the mean not taken off",
+        lambda x, gamma, beta, eps: gamma * x / (_variance(x) + eps).sqrt() + beta,
+        "The mean is taken off each entry first, so that the normalised entries have mean 0.",
+    ),
+    Mistake(
+        "RMSNorm",
+        lambda x, gamma, beta, eps: (
+            gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + beta
+        ),
+        "The mean of the squares was used, and the mean was left where it is. Layer norm takes "
+        "the mean off, also inside the squares.",
+    ),
+    Mistake(
+        "the mean of the squares in place of the variance",
+        lambda x, gamma, beta, eps: (
+            gamma * _centred(x) / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + beta
+        ),
+        "The squares are those of the differences from the mean, not of the entries themselves.",
+    ),
+    Mistake(
+        "the sum of squares in place of the variance",
+        lambda x, gamma, beta, eps: (
+            gamma * _centred(x) / (_variance(x) * x.shape[-1] + eps).sqrt() + beta
+        ),
+        "The variance is the mean of the squared differences: divide their sum by D.",
+    ),
+    Mistake(
+        "absolute differences in place of squared ones",
+        lambda x, gamma, beta, eps: (
+            gamma * _centred(x) / (_centred(x).abs().mean(-1, keepdim=True) + eps) + beta
+        ),
+        "The variance is the mean of the squared differences, and its root is taken after that.",
+    ),
+]
+
+
+def _plain(output: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    return (torch.as_tensor(output).double() - beta.double()) / gamma.double()
+
+
+def _mean_zero(output: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> bool:
+    return bool(_plain(output, gamma, beta).mean(-1).abs().max() < 1e-3)
+
+
+# 10.3 batch normalisation that leaves the padding out
+
+
+def masked_batch_norm(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    words = x[mask]
+    mean, variance = words.mean(0), words.var(0, correction=0)
+    return ((x - mean) / (variance + eps).sqrt()).masked_fill(~mask.unsqueeze(-1), 0.0)
+
+
+def batch_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(103)
+    cases = []
+    for (b, t, d), lengths, eps in (((2, 4, 3), (4, 2), 0.2), ((3, 5, 2), (1, 5, 3), 0.7)):
+        x = torch.randn(b, t, d, generator=draw) + 1.0
+        mask = torch.arange(t) < torch.tensor(lengths).unsqueeze(1)
+        if not cases:  # zeros at the padding in one case, anything in the other
+            x = x * mask.unsqueeze(-1)
+        cases.append((x, mask, eps))
+    return cases
+
+
+def _finish(x: Tensor, mean: Tensor, variance: Tensor, mask: Tensor, eps: float) -> Tensor:
+    return (x - mean) / (variance + eps).sqrt() * mask.unsqueeze(-1)
+
+
+def _padding_counted(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    return _finish(x, x.mean((0, 1)), x.var((0, 1), correction=0), mask, eps)
+
+
+def _divided_by_all(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    keep, places = mask.unsqueeze(-1), mask.numel()
+    mean = (x * keep).sum((0, 1)) / places
+    variance = ((x - mean).pow(2) * keep).sum((0, 1)) / places
+    return _finish(x, mean, variance, mask, eps)
+
+
+def _zeros_counted(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    return _padding_counted(x * mask.unsqueeze(-1), mask, eps)
+
+
+def _variance_over_all(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    mean = x[mask].mean(0)
+    return _finish(x, mean, (x - mean).pow(2).mean((0, 1)), mask, eps)
+
+
+def _zeros_in_the_variance(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    mean = x[mask].mean(0)
+    squares = (x * mask.unsqueeze(-1) - mean).pow(2).sum((0, 1))
+    return _finish(x, mean, squares / mask.sum(), mask, eps)
+
+
+def _unbiased(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    return _finish(x, x[mask].mean(0), x[mask].var(0, correction=1), mask, eps)
+
+
+def _each_sentence(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    keep, count = mask.unsqueeze(-1), mask.sum(1).reshape(-1, 1, 1)
+    mean = (x * keep).sum(1, keepdim=True) / count
+    variance = ((x - mean).pow(2) * keep).sum(1, keepdim=True) / count
+    return _finish(x, mean, variance, mask, eps)
+
+
+def _mean_of_means(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    rows = [(row[keep].mean(0), keep) for row, keep in zip(x, mask, strict=True)]
+    mean = torch.stack([row for row, _ in rows]).mean(0)
+    variance = (x[mask] - mean).pow(2).mean(0)
+    return _finish(x, mean, variance, mask, eps)
+
+
+def _over_features(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    mean, variance = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
+    return _finish(x, mean, variance, mask, eps)
+
+
+def _one_for_all(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    return _finish(x, x[mask].mean(), x[mask].var(correction=0), mask, eps)
+
+
+def _not_zeroed(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    words = x[mask]
+    return (x - words.mean(0)) / (words.var(0, correction=0) + eps).sqrt()
+
+
+def _eps_outside(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    words = x[mask]
+    scale = words.var(0, correction=0).sqrt() + eps
+    return (x - words.mean(0)) / scale * mask.unsqueeze(-1)
+
+
+def _turned_mask(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    return masked_batch_norm(x, ~mask, eps)
+
+
+def _without_root(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    words = x[mask]
+    variance = words.var(0, correction=0)
+    return (x - words.mean(0)) / (variance + eps) * mask.unsqueeze(-1)
+
+
+BATCH_MISTAKES = [
+    Mistake(
+        "the padding counted",
+        _padding_counted,
+        "Mean and variance were taken over all places. Only the words, where the mask is True, "
+        "may count.",
+    ),
+    Mistake(
+        "the padding counted as zeros",
+        _zeros_counted,
+        "The padding was set to zero, and zeros were counted. A zero is a number like any other: "
+        "it must be left out of the sums and of the count.",
+    ),
+    Mistake(
+        "divided by the number of places, not of words",
+        _divided_by_all,
+        "The sums run over the words alone. So must the count that divides them.",
+    ),
+    Mistake(
+        "the variance taken over the padding as well",
+        _variance_over_all,
+        "The mean is right. The squared differences must be averaged over the words alone, too.",
+    ),
+    Mistake(
+        "zeros of the padding in the sum of squares",
+        _zeros_in_the_variance,
+        "A padded place that was set to zero is still the mean away from the mean: mask the "
+        "differences, not the entries.",
+    ),
+    Mistake(
+        "the mask turned round",
+        _turned_mask,
+        "True means that there is a word. Here the padding was normalised, and the words were "
+        "left out.",
+    ),
+    Mistake(
+        "the variance divided by the number of words less one",
+        _unbiased,
+        "`var` divides by n - 1 unless told otherwise. In training, batch norm divides by n: "
+        "`correction=0`.",
+    ),
+    Mistake(
+        "each sentence by itself",
+        _each_sentence,
+        "Batch norm takes one mean for each feature over the words of all sentences together.",
+    ),
+    Mistake(
+        "the mean of the sentences' means",
+        _mean_of_means,
+        "A short sentence has fewer words, and must weigh less. Average over the words, not over "
+        "the sentences.",
+    ),
+    Mistake(
+        "layer normalisation",
+        _over_features,
+        "Each word was normalised over its own features. Batch norm takes each feature by itself, "
+        "over the words.",
+    ),
+    Mistake(
+        "one mean for all features",
+        _one_for_all,
+        "Each feature has its own mean and variance: shape (D), not one number.",
+    ),
+    Mistake(
+        "the padding not set to zero",
+        _not_zeroed,
+        "The words are right. The places where the mask is False should be zero in the result.",
+    ),
+    Mistake(
+        "eps outside the root",
+        _eps_outside,
+        "Eps is added to the variance, under the root.",
+    ),
+    Mistake(
+        "the variance without its root",
+        _without_root,
+        "The differences are divided by the root of the variance.",
+    ),
+]
+
+
+def _padding_is_zero(output: Tensor, x: Tensor, mask: Tensor, eps: float) -> bool:
+    return bool(torch.as_tensor(output)[~mask].eq(0).all())
+
+
+# 10.4 and 10.5: residual connections
+
+
+class Tanh:
+    """A sub-layer for the cases: tanh(x W), which is neither linear nor even."""
+
+    def __init__(self, d_model: int, seed: int):
+        draw = torch.Generator().manual_seed(seed)
+        self.w = torch.randn(d_model, d_model, generator=draw)
+        self.b = torch.randn(d_model, generator=draw)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.tanh(x @ self.w.to(x.dtype) + self.b.to(x.dtype))
+
+
+class Norm:
+    """A layer norm for the cases, with a gamma and a beta of its own."""
+
+    def __init__(self, d_model: int, seed: int):
+        draw = torch.Generator().manual_seed(seed)
+        self.gamma = 1 + torch.rand(d_model, generator=draw)
+        self.beta = torch.randn(d_model, generator=draw)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return layer_norm(x, self.gamma.to(x.dtype), self.beta.to(x.dtype), 1e-5)
+
+
+def post_norm(x: Tensor, sublayer: Callable, norm: Callable) -> Tensor:
+    return norm(x + sublayer(x))
+
+
+def post_norm_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(104)
+    return [
+        (torch.randn(b, t, d, generator=draw), Tanh(d, d), Norm(d, d))
+        for b, t, d in ((2, 3, 4), (1, 2, 5))
+    ]
+
+
+POST_MISTAKES = [
+    Mistake(
+        "pre-norm",
+        lambda x, sublayer, norm: x + sublayer(norm(x)),
+        "This is the other order: the norm stands before the sub-layer. The paper normalises the "
+        "sum.",
+    ),
+    Mistake(
+        "the norm before the addition",
+        lambda x, sublayer, norm: x + norm(sublayer(x)),
+        "Only the sub-layer's output was normalised. The paper adds first and normalises the sum.",
+    ),
+    Mistake(
+        "no residual connection",
+        lambda x, sublayer, norm: norm(sublayer(x)),
+        "The sub-layer's output replaces x. It should be added to x. (`x = sublayer(x)` and then "
+        "`x + x` gives the same after the norm: there the old x was lost.)",
+    ),
+    Mistake(
+        "no norm",
+        lambda x, sublayer, norm: x + sublayer(x),
+        "The sum is right, and must be normalised.",
+    ),
+    Mistake(
+        "the residual connection round the normed x",
+        lambda x, sublayer, norm: norm(x) + sublayer(norm(x)),
+        "The norm came first, and everything after it was built on the normed x. The paper adds "
+        "to x itself, and normalises at the end.",
+    ),
+    Mistake(
+        "the norm before and after",
+        lambda x, sublayer, norm: norm(x + sublayer(norm(x))),
+        "Post-norm normalises once, after the addition. The sub-layer reads x as it is.",
+    ),
+    Mistake(
+        "normed x throughout, and normed again",
+        lambda x, sublayer, norm: norm(norm(x) + sublayer(norm(x))),
+        "Post-norm normalises once, after the addition. Here x is normalised on the way in, too.",
+    ),
+    Mistake(
+        "the residual of the normed x, with the sub-layer on x",
+        lambda x, sublayer, norm: norm(x) + sublayer(x),
+        "What is normalised should be the sum, not x alone.",
+    ),
+    Mistake(
+        "both normed, then added",
+        lambda x, sublayer, norm: norm(x) + norm(sublayer(x)),
+        "Norm of the sum, not sum of the norms: the result of this has no fixed length.",
+    ),
+    Mistake(
+        "x added twice",
+        lambda x, sublayer, norm: x + norm(x + sublayer(x)),
+        "The norm of the sum is the result. Nothing is added after it.",
+    ),
+    Mistake(
+        "the norm twice at the end",
+        lambda x, sublayer, norm: norm(norm(x + sublayer(x))),
+        "One norm is enough: the second one undoes gamma and beta of the first.",
+    ),
+    Mistake(
+        "multiplied in place of added",
+        lambda x, sublayer, norm: norm(x * sublayer(x)),
+        "A residual connection adds. A product has no open path: where x is zero nothing passes.",
+    ),
+    Mistake(
+        "the sub-layer twice",
+        lambda x, sublayer, norm: norm(sublayer(x) + sublayer(sublayer(x))),
+        "Often written as `x = sublayer(x)` and then `x + sublayer(x)`: the old x was lost.",
+    ),
+    Mistake(
+        "the sub-layer's output taken off",
+        lambda x, sublayer, norm: norm(x - sublayer(x)),
+        "The sub-layer's output is added to x, not taken off.",
+    ),
+]
+
+
+def pre_norm_stack(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
+    for sublayer, norm in zip(sublayers, norms, strict=True):
+        x = x + sublayer(norm(x))
+    return final_norm(x)
+
+
+def stack_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(105)
+    cases = []
+    for b, t, d, n in ((2, 3, 4, 3), (1, 2, 5, 2)):
+        x = torch.randn(b, t, d, generator=draw)
+        sublayers, norms = [Tanh(d, i) for i in range(n)], [Norm(d, 10 + i) for i in range(n)]
+        cases.append((x, sublayers, norms, Norm(d, 20)))
+    return cases
+
+
+def _through(step: Callable, end: Callable | None = None) -> Callable:
+    """A wrong stack: h = step(h, sublayer, norm, first x) layer by layer, then the end."""
+
+    def stack(x, sublayers, norms, final_norm):
+        h = x
+        for sublayer, norm in zip(sublayers, norms, strict=True):
+            h = step(h, sublayer, norm, x)
+        return final_norm(h) if end is None else end(h, norms, final_norm)
+
+    return stack
+
+
+def _pre(h, sublayer, norm, first):
+    return h + sublayer(norm(h))
+
+
+def _final_everywhere(x, sublayers, norms, final_norm):
+    for sublayer, norm in zip(sublayers, norms, strict=True):
+        x = final_norm(x + sublayer(norm(x)))
+    return x
+
+
+def _first_norm_for_all(x, sublayers, norms, final_norm):
+    return pre_norm_stack(x, sublayers, [norms[0]] * len(norms), final_norm)
+
+
+def _backwards(x, sublayers, norms, final_norm):
+    return pre_norm_stack(x, sublayers[::-1], norms[::-1], final_norm)
+
+
+def _side_by_side(x, sublayers, norms, final_norm):
+    added = [f(norm(x)) for f, norm in zip(sublayers, norms, strict=True)]
+    return final_norm(x + sum(added))
+
+
+def _final_first(x, sublayers, norms, final_norm):
+    return pre_norm_stack(final_norm(x), sublayers, norms, lambda h: h)
+
+
+def _last_only(x, sublayers, norms, final_norm):
+    return final_norm(x + sublayers[-1](norms[-1](x)))
+
+
+def _returned_early(x, sublayers, norms, final_norm):
+    return final_norm(x + sublayers[0](norms[0](x)))
+
+
+STACK_MISTAKES = [
+    Mistake(
+        "the final norm missing",
+        _through(_pre, lambda h, norms, final_norm: h),
+        "In pre-norm the stream is never normalised, so what leaves the stack has no fixed size. "
+        "One more norm comes after the last layer.",
+    ),
+    Mistake(
+        "post-norm",
+        _through(lambda h, f, norm, first: norm(h + f(h)), lambda h, norms, final_norm: h),
+        "This is the paper's order, without a final norm. In pre-norm, each sub-layer reads the "
+        "normed stream, and the stream itself is left alone.",
+    ),
+    Mistake(
+        "post-norm with a final norm",
+        _through(lambda h, f, norm, first: norm(h + f(h))),
+        "This is the paper's order, which needs no final norm. In pre-norm, each sub-layer reads "
+        "the normed stream, and the stream itself is left alone.",
+    ),
+    Mistake(
+        "the residual connection round the normed x",
+        _through(lambda h, f, norm, first: norm(h) + f(norm(h))),
+        "Often written as `x = norm(x)` and then `x + sublayer(x)`: the stream was lost. What is "
+        "added to must be x before the norm.",
+    ),
+    Mistake(
+        "the residual connection round the normed x, and no final norm",
+        _through(lambda h, f, norm, first: norm(h) + f(norm(h)), lambda h, norms, final_norm: h),
+        "Two mistakes: what is added to must be x before the norm, and one more norm comes after "
+        "the last layer.",
+    ),
+    Mistake(
+        "the norm before the addition",
+        _through(lambda h, f, norm, first: h + norm(f(h))),
+        "The sub-layer's output was normalised. In pre-norm it is the sub-layer's input.",
+    ),
+    Mistake(
+        "no residual connection",
+        _through(lambda h, f, norm, first: f(norm(h))),
+        "Each sub-layer's output replaces the stream. It should be added to it.",
+    ),
+    Mistake(
+        "no norm before the sub-layers",
+        _through(lambda h, f, norm, first: h + f(h)),
+        "Each sub-layer reads the stream through a norm of its own.",
+    ),
+    Mistake(
+        "the final norm after every layer",
+        _final_everywhere,
+        "The final norm stands once, behind the last layer. Inside the loop it cuts the stream.",
+    ),
+    Mistake(
+        "the final norm first",
+        _final_first,
+        "The final norm stands behind the last layer, not before the first.",
+    ),
+    Mistake(
+        "the last layer's norm as final norm",
+        _through(_pre, lambda h, norms, final_norm: norms[-1](h)),
+        "The final norm is one of its own, with its own gamma and beta: `final_norm`.",
+    ),
+    Mistake(
+        "the first norm for all layers",
+        _first_norm_for_all,
+        "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`.",
+    ),
+    Mistake(
+        "from the last layer to the first",
+        _backwards,
+        "The first sub-layer of the list comes first.",
+    ),
+    Mistake(
+        "all sub-layers read the first x",
+        _side_by_side,
+        "The layers stand on each other: the second reads what the first has added.",
+    ),
+    Mistake(
+        "each layer added to the first x",
+        _through(lambda h, f, norm, first: first + f(norm(h))),
+        "The stream must keep what every layer wrote. Here each layer's output is added to the "
+        "input of the whole stack, and what the layers before it wrote is lost.",
+    ),
+    Mistake(
+        "only the last layer",
+        _last_only,
+        "Often the sign of a loop that starts anew from x each time. Every layer must go on from "
+        "what the one before it left.",
+    ),
+    Mistake(
+        "only the first layer",
+        _returned_early,
+        "A `return` inside the loop ends it after the first layer.",
+    ),
+]
+
+# 10.6 feed-forward
+
+
+def feed_forward(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return (x @ w_1 + b_1).clamp(min=0) @ w_2 + b_2
+
+
+def feed_forward_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(106)
+    cases = []
+    for b, t, d, f in ((2, 3, 4, 4), (1, 2, 3, 7)):  # the first is square, the second is not
+        shapes = (b, t, d), (d, f), (f,), (f, d), (d,)
+        cases.append(tuple(torch.randn(*shape, generator=draw) for shape in shapes))
+    return cases
+
+
+def _with(activation: Callable) -> Callable:
+    return lambda x, w_1, b_1, w_2, b_2: activation(x @ w_1 + b_1) @ w_2 + b_2
+
+
+FEED_MISTAKES = [
+    Mistake(
+        "no ReLU",
+        _with(lambda h: h),
+        "Two linear maps in a row are one linear map: the hidden layer does nothing without the "
+        "ReLU.",
+    ),
+    Mistake(
+        "the ReLU at the end",
+        lambda x, w_1, b_1, w_2, b_2: torch.relu((x @ w_1 + b_1) @ w_2 + b_2),
+        "The ReLU stands between the two matrices. At the end it would forbid the net to write "
+        "anything negative into the stream.",
+    ),
+    Mistake(
+        "the ReLU after both",
+        lambda x, w_1, b_1, w_2, b_2: torch.relu(torch.relu(x @ w_1 + b_1) @ w_2 + b_2),
+        "One ReLU, between the two matrices. A second one at the end would forbid the net to "
+        "write anything negative into the stream.",
+    ),
+    Mistake(
+        "the ReLU on the input",
+        lambda x, w_1, b_1, w_2, b_2: (torch.relu(x) @ w_1 + b_1) @ w_2 + b_2,
+        "The ReLU belongs to the hidden layer, after the first matrix and its bias.",
+    ),
+    Mistake(
+        "the first bias missing",
+        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1) @ w_2 + b_2,
+        "b_1 is added before the ReLU. It says from where on a hidden unit fires.",
+    ),
+    Mistake(
+        "the second bias missing",
+        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2,
+        "b_2 is added at the end, when the hidden layer has been brought back to the stream's width.",
+    ),
+    Mistake(
+        "both biases missing",
+        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1) @ w_2,
+        "Unlike the projections of attention, the feed-forward net has biases: b_1 and b_2.",
+    ),
+    Mistake(
+        "the first bias after the ReLU",
+        lambda x, w_1, b_1, w_2, b_2: (torch.relu(x @ w_1) + b_1) @ w_2 + b_2,
+        "b_1 stands inside the maximum: max(0, x W_1 + b_1).",
+    ),
+    Mistake(
+        "GELU in place of the ReLU",
+        _with(torch.nn.functional.gelu),
+        "Later models use the GELU. The paper's equation (2) has max(0, .), the ReLU.",
+    ),
+    Mistake(
+        "the sigmoid in place of the ReLU",
+        _with(torch.sigmoid),
+        "The paper's equation (2) has max(0, .), the ReLU.",
+    ),
+    Mistake(
+        "tanh in place of the ReLU",
+        _with(torch.tanh),
+        "The paper's equation (2) has max(0, .), the ReLU.",
+    ),
+    Mistake(
+        "the softmax in place of the ReLU",
+        _with(lambda h: h.softmax(-1)),
+        "Hidden units do not compete: each is cut at zero by itself.",
+    ),
+    Mistake(
+        "the absolute value in place of the ReLU",
+        _with(torch.abs),
+        "What is negative becomes zero, not positive.",
+    ),
+    Mistake(
+        "the minimum in place of the maximum",
+        _with(lambda h: h.clamp(max=0)),
+        "max(0, .) keeps what is positive. Here the positive was cut off.",
+    ),
+    Mistake(
+        "both matrices transposed",
+        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1.T + b_1) @ w_2.T + b_2,
+        "`nn.Linear` stores its matrix transposed. Here w_1 is (D, F) and w_2 is (F, D), and rows "
+        "are multiplied from the left: x @ w_1.",
+    ),
+    Mistake(
+        "x added",
+        lambda x, w_1, b_1, w_2, b_2: x + torch.relu(x @ w_1 + b_1) @ w_2 + b_2,
+        "The residual connection stands outside of the feed-forward net, in `Residual`.",
+    ),
+    Mistake(
+        "the hidden layer returned",
+        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1),
+        "This is the hidden layer. The second matrix brings it back to the width of the stream.",
+    ),
+]
+
+
+def _each_word_alone(output: Tensor, x, w_1, b_1, w_2, b_2) -> bool:
+    return tuple(torch.as_tensor(output).shape) == tuple(x.shape)
+
+
+# 10.7 parameters of one encoder layer of the big model
+
+BIG_D, BIG_F, BIG_H = 1024, 4096, 16
+
+
+def parts_and_total(attention: int, feed: int, norms: int) -> list[int]:
+    return [attention, feed, norms, attention + feed + norms]
+
+
+ATTENTION = 4 * BIG_D**2
+FEED = 2 * BIG_D * BIG_F + BIG_F + BIG_D
+NORMS = 2 * 2 * BIG_D
+COUNT_MISTAKES = [
+    Mistake(
+        "the biases of the feed-forward net forgotten",
+        parts_and_total(ATTENTION, FEED - BIG_F - BIG_D, NORMS),
+        "The feed-forward net has b_1 with d_ff entries and b_2 with d_model.",
+    ),
+    Mistake(
+        "biases in the attention",
+        parts_and_total(ATTENTION + 4 * BIG_D, FEED, NORMS),
+        "The paper's projections are matrices without biases.",
+    ),
+    Mistake(
+        "biases in the attention, and none in the feed-forward net",
+        parts_and_total(ATTENTION + 4 * BIG_D, FEED - BIG_F - BIG_D, NORMS),
+        "It is the other way round: the attention has no biases, the feed-forward net has two.",
+    ),
+    Mistake(
+        "three matrices of attention in place of four",
+        parts_and_total(3 * BIG_D**2, FEED, NORMS),
+        "There are W^Q, W^K and W^V, and behind the heads W^O.",
+    ),
+    Mistake(
+        "the matrices of attention counted once for each head",
+        parts_and_total(ATTENTION * BIG_H, FEED, NORMS),
+        "A head's matrices are d_model times d_model / h. All heads together make one square.",
+    ),
+    Mistake(
+        "half of the norms",
+        parts_and_total(ATTENTION, FEED, NORMS // 2),
+        "An encoder layer has two sub-layers, and each has a LayerNorm of its own, with a gamma "
+        "and a beta of d_model entries each.",
+    ),
+    Mistake(
+        "the base model",
+        parts_and_total(4 * 512**2, 8 * 512**2 + 2048 + 512, 2048),
+        "These are the numbers of the chapter, for d_model = 512. The big model has 1024.",
+    ),
+    Mistake(
+        "d_ff of the base model",
+        parts_and_total(ATTENTION, 2 * BIG_D * 2048 + 2048 + BIG_D, NORMS),
+        "In the big model d_ff is 4096, again four times d_model.",
+    ),
+    Mistake(
+        "one matrix in the feed-forward net",
+        parts_and_total(ATTENTION, BIG_D * BIG_F + BIG_F, NORMS),
+        "The feed-forward net has two matrices, out of the stream and back into it.",
+    ),
+]
+
+EXERCISES = [
+    Exercise(
+        number="10.1",
+        title="layer norm by hand",
+        section="By hand",
+        reference=by_hand(0.5, 0.25, [-1.0, 1.0, -2.0, 3.0]),
+        mistakes=HAND_MISTAKES,
+        rtol=5e-3,
+        atol=2e-3,
+    ),
+    Exercise(
+        number="10.2",
+        title="layer norm",
+        section="Five ways to get it wrong",
+        reference=layer_norm,
+        cases=layer_norm_cases,
+        mistakes=NORM_MISTAKES,
+        invariants=[
+            Invariant(
+                "before gamma and beta, every word has mean 0",
+                _mean_zero,
+                "The mean of each word's own entries is taken off them.",
+            )
+        ],
+    ),
+    Exercise(
+        number="10.3",
+        title="batch norm without the padding",
+        section="Leave the padding out?",
+        reference=masked_batch_norm,
+        cases=batch_cases,
+        mistakes=BATCH_MISTAKES,
+        invariants=[
+            Invariant(
+                "the padding is zero in the result",
+                _padding_is_zero,
+                "The task asks for zeros where the mask is False.",
+            )
+        ],
+    ),
+    Exercise(
+        number="10.4",
+        title="post-norm",
+        section="Sub-layers that tell the orders apart",
+        reference=post_norm,
+        cases=post_norm_cases,
+        mistakes=POST_MISTAKES,
+    ),
+    Exercise(
+        number="10.5",
+        title="a pre-norm stack",
+        section="Through twelve layers",
+        reference=pre_norm_stack,
+        cases=stack_cases,
+        mistakes=STACK_MISTAKES,
+    ),
+    Exercise(
+        number="10.6",
+        title="feed-forward",
+        section="Position-wise feed-forward",
+        reference=feed_forward,
+        cases=feed_forward_cases,
+        mistakes=FEED_MISTAKES,
+        invariants=[
+            Invariant(
+                "the output has the shape of the input",
+                _each_word_alone,
+                "What a sub-layer returns is added to the stream, so it must be as wide.",
+            )
+        ],
+    ),
+    Exercise(
+        number="10.7",
+        title="where the parameters sit",
+        section="Where the parameters sit",
+        reference=parts_and_total(ATTENTION, FEED, NORMS),
+        mistakes=COUNT_MISTAKES,
+    ),
+]

@@ -1,0 +1,172 @@
+"""Right answers to the exercises of chapter 10, written in different styles."""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def norm_pytorch(x, gamma, beta, eps):
+    return F.layer_norm(x, (x.shape[-1],), gamma, beta, eps)
+
+
+def norm_var(x, gamma, beta, eps):
+    variance, mean = torch.var_mean(x, dim=2, correction=0, keepdim=True)
+    return torch.addcmul(beta, gamma, (x - mean) * torch.rsqrt(variance + eps))
+
+
+def norm_loops(x, gamma, beta, eps):
+    result = torch.zeros_like(x)
+    for b, t in np.ndindex(*x.shape[:2]):
+        word = x[b, t].tolist()
+        mean = sum(word) / len(word)
+        variance = sum((entry - mean) ** 2 for entry in word) / len(word)
+        for i, entry in enumerate(word):
+            result[b, t, i] = gamma[i] * (entry - mean) / (variance + eps) ** 0.5 + beta[i]
+    return result
+
+
+def norm_numpy(x, gamma, beta, eps):
+    x, gamma, beta = (array.double().numpy() for array in (x, gamma, beta))
+    return (x - x.mean(2, keepdims=True)) / np.sqrt(x.var(-1)[..., None] + eps) * gamma + beta
+
+
+def norm_in_place(x, gamma, beta, eps):
+    x -= x.mean(-1).unsqueeze(-1)
+    x /= ((x * x).mean(-1, keepdim=True) + eps) ** 0.5
+    x *= gamma
+    x += beta
+    return x
+
+
+def norm_squares(x, gamma, beta, eps):
+    x = x.double()
+    mean = torch.einsum("btd->bt", x)[..., None] / x.shape[-1]
+    variance = (x**2).mean(-1, keepdim=True) - mean**2
+    return ((x - mean) / torch.sqrt(variance + eps)) * gamma + beta
+
+
+def batch_counts(x, mask, eps):
+    keep = mask[:, :, None].to(x.dtype)
+    count = keep.sum()
+    mean = (x * keep).sum(dim=(0, 1)) / count
+    variance = (((x - mean) * keep) ** 2).sum(dim=(0, 1)) / count
+    return keep * (x - mean) / torch.sqrt(variance + eps)
+
+
+def batch_module(x, mask, eps):
+    result = torch.zeros_like(x)
+    result[mask] = nn.BatchNorm1d(x.shape[-1], eps=eps)(x[mask]).detach()
+    return result
+
+
+def batch_loops(x, mask, eps):
+    result = np.zeros(tuple(x.shape))
+    for d in range(x.shape[2]):
+        entries = [float(x[b, t, d]) for b, t in np.ndindex(*mask.shape) if mask[b, t]]
+        mean, variance = np.mean(entries), np.var(entries)
+        for b, t in np.ndindex(*mask.shape):
+            if mask[b, t]:
+                result[b, t, d] = (float(x[b, t, d]) - mean) / (variance + eps) ** 0.5
+    return result
+
+
+def batch_where(x, mask, eps):
+    words = torch.cat([sentence[keep] for sentence, keep in zip(x, mask, strict=True)])
+    std, mean = (words.var(dim=0, unbiased=False) + eps) ** 0.5, words.mean(dim=0)
+    return torch.where(mask.unsqueeze(2), (x - mean) / std, torch.tensor(0.0))
+
+
+def post_steps(x, sublayer, norm):
+    residual = x.clone()
+    x = sublayer(x)
+    x = residual + x
+    return norm(x)
+
+
+def post_in_place(x, sublayer, norm):
+    y = sublayer(x)
+    y += x
+    return norm(y)
+
+
+def post_words(x, sublayer, norm):
+    rows = [[norm(word + sublayer(word)) for word in sentence] for sentence in x]
+    return torch.stack([torch.stack(row) for row in rows])
+
+
+def post_double(x, sublayer, norm):
+    return norm(torch.stack([x.double(), sublayer(x.double())]).sum(0))
+
+
+def stack_index(x, sublayers, norms, final_norm):
+    for i in range(len(sublayers)):
+        x = x + sublayers[i](norms[i](x))
+    return final_norm(x)
+
+
+def stack_recursive(x, sublayers, norms, final_norm):
+    if not sublayers:
+        return final_norm(x)
+    return stack_recursive(x + sublayers[0](norms[0](x)), sublayers[1:], norms[1:], final_norm)
+
+
+def stack_stream(x, sublayers, norms, final_norm):
+    added = [x]
+    for f, norm in zip(sublayers, norms, strict=True):
+        added.append(f(norm(sum(added))))
+    return final_norm(torch.stack(added).sum(0))
+
+
+def stack_in_place(x, sublayers, norms, final_norm):
+    while sublayers:
+        x += sublayers.pop(0)(norms.pop(0)(x))
+    return final_norm(x).numpy()
+
+
+def feed_functional(x, w_1, b_1, w_2, b_2):
+    return F.linear(F.relu(F.linear(x, w_1.T, b_1)), w_2.T, b_2)
+
+
+def feed_einsum(x, w_1, b_1, w_2, b_2):
+    hidden = torch.einsum("btd,df->btf", x, w_1) + b_1
+    hidden[hidden < 0] = 0
+    return torch.einsum("btf,fd->btd", hidden, w_2) + b_2
+
+
+def feed_positions(x, w_1, b_1, w_2, b_2):
+    result = []
+    for t in range(x.shape[1]):
+        hidden = torch.maximum(torch.zeros(()), x[:, t] @ w_1 + b_1)
+        result.append(hidden @ w_2 + b_2)
+    return torch.stack(result, dim=1)
+
+
+def feed_numpy(x, w_1, b_1, w_2, b_2):
+    x, w_1, b_1, w_2, b_2 = (a.double().numpy() for a in (x, w_1, b_1, w_2, b_2))
+    return np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2
+
+
+def feed_convolutions(x, w_1, b_1, w_2, b_2):
+    hidden = F.conv1d(x.transpose(1, 2), w_1.T[:, :, None], b_1).relu()
+    return F.conv1d(hidden, w_2.T[:, :, None], b_2).transpose(1, 2)
+
+
+RIGHT = {
+    "10.1": [
+        [0.5, 0.25, -1, 1, -2, 3],
+        (1 / 2, 1 / 4, -1.0, 1.0, -2.0, 3.0),
+        torch.tensor([0.5, 0.25, -1.0, 1.0, -2.0, 3.0]),
+        np.array([0.5, 0.25, -0.99998, 0.99998, -1.99996, 2.99996]),
+    ],
+    "10.2": [norm_pytorch, norm_var, norm_loops, norm_numpy, norm_in_place, norm_squares],
+    "10.3": [batch_counts, batch_module, batch_loops, batch_where],
+    "10.4": [post_steps, post_in_place, post_words, post_double],
+    "10.5": [stack_index, stack_recursive, stack_stream, stack_in_place],
+    "10.6": [feed_functional, feed_einsum, feed_positions, feed_numpy, feed_convolutions],
+    "10.7": [
+        [4194304, 8393728, 4096, 12592128],
+        (4 * 1024**2, 2 * 1024 * 4096 + 4096 + 1024, 4 * 1024, 12_592_128),
+        torch.tensor([4194304, 8393728, 4096, 12592128]),
+    ],
+}
