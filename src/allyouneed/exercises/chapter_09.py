@@ -1,0 +1,875 @@
+"""The exercises of chapter 9, where am I: references, cases and known mistakes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .core import Exercise, Invariant, Mistake
+
+# 9.1 a row by hand: position 10 for d_model = 8
+
+HANDS = [10.0, 1.0, 0.1, 0.01]
+
+
+def pairs(angles: list[float]) -> list[float]:
+    return [f(angle) for angle in angles for f in (math.sin, math.cos)]
+
+
+HAND_MISTAKES = [
+    Mistake(
+        "angles taken in degrees",
+        pairs([math.radians(angle) for angle in HANDS]),
+        "The angles are in radians: a whole turn is 2 pi, not 360. Set the calculator to RAD.",
+    ),
+    Mistake(
+        "cosine before sine",
+        [f(angle) for angle in HANDS for f in (math.cos, math.sin)],
+        "The even entries, counted from 0, are the sines: each pair begins with its sine.",
+    ),
+    Mistake(
+        "all sines first, then all cosines",
+        [math.sin(angle) for angle in HANDS] + [math.cos(angle) for angle in HANDS],
+        "The numbers are right, their order is not: entry 2i is a sine, entry 2i + 1 the cosine of "
+        "the same angle. They take turns.",
+    ),
+    Mistake(
+        "exponent i instead of 2i",
+        pairs([10 / 10000 ** (i / 8) for i in range(4)]),
+        "The position was divided by the powers of 10000^(1/8). The exponent is 2i / d_model, and "
+        "10000^(2/8) = 10.",
+    ),
+    Mistake(
+        "the number of the entry taken for i",
+        [(math.sin, math.cos)[j % 2](10 / 10000 ** (2 * j / 8)) for j in range(8)],
+        "i counts the pairs, from 0 to 3. Both entries of a pair have the same angle.",
+    ),
+    Mistake(
+        "positions counted from 1",
+        pairs([angle * 0.9 for angle in HANDS]),
+        "This is the row of position 9. Positions count from 0, so that of 10 is the eleventh row.",
+    ),
+    Mistake(
+        "the row of position 11",
+        pairs([angle * 1.1 for angle in HANDS]),
+        "Positions count from 0, and nothing is added to them: the first angle is 10, not 11.",
+    ),
+    Mistake(
+        "angles without sine and cosine",
+        [angle for angle in HANDS for _ in range(2)],
+        "These are the angles. The entries are their sines and cosines.",
+    ),
+    Mistake(
+        "multiplied instead of divided",
+        pairs([10.0, 100.0, 1000.0, 10000.0]),
+        "The position is divided by 10^i, so that each hand is slower than the last.",
+    ),
+    Mistake(
+        "the row of position 1",
+        pairs([angle / 10 for angle in HANDS]),
+        "The angles of position 1 are 1, 0.1, 0.01 and 0.001; those of position 10 are ten times "
+        "as large.",
+    ),
+    Mistake(
+        "four angles, and nothing else",
+        HANDS,
+        "These are the angles of the four hands. Each gives two entries, its sine and its cosine.",
+    ),
+    Mistake(
+        "sines only",
+        [math.sin(angle) for angle in HANDS for _ in range(2)],
+        "The odd entries are cosines of the same angles.",
+    ),
+]
+
+# 9.2 sinusoids
+
+
+def interleave(even: Tensor, odd: Tensor) -> Tensor:
+    return torch.stack([even, odd], dim=-1).flatten(-2)
+
+
+def angles(
+    length: int,
+    d_model: int,
+    exponent: Callable[[Tensor, int], Tensor] = lambda i, d: 2 * i / d,
+    base: float = 10000.0,
+    start: int = 0,
+) -> Tensor:
+    i = torch.arange(d_model // 2, dtype=torch.float64)
+    position = torch.arange(start, start + length, dtype=torch.float64)[:, None]
+    return position / base ** exponent(i, d_model)
+
+
+def waves(angle: Tensor) -> Tensor:
+    return interleave(angle.sin(), angle.cos())
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    return waves(angles(length, d_model)).float()
+
+
+def columns(length: int, d_model: int, step: float) -> Tensor:
+    """Wrong: each column has a speed of its own, 10000^(-step j / d_model)."""
+    j = torch.arange(d_model, dtype=torch.float64)
+    angle = torch.arange(length)[:, None] / 10000 ** (step * j / d_model)
+    return torch.where(j % 2 == 0, angle.sin(), angle.cos())
+
+
+def to_the_end(length: int, d_model: int) -> Tensor:
+    return angles(length, d_model, lambda i, d: i / max(d / 2 - 1, 1))
+
+
+SINUSOID_CASES = [(2, 4), (7, 8), (1, 6), (5, 12), (4, 2)]
+SINUSOID_MISTAKES = [
+    Mistake(
+        "exponent i instead of 2i",
+        lambda length, d_model: waves(angles(length, d_model, lambda i, d: i / d)),
+        "i counts the pairs, from 0 to d_model / 2 - 1, and the exponent is 2i / d_model. With i "
+        "alone the largest wavelength is 100 times 2 pi or less.",
+    ),
+    Mistake(
+        "the number of the even column taken for i",
+        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 4 * i / d)),
+        "The loop over the columns 0, 2, 4, ... already counts 2i. Doubling it again makes most "
+        "hands so slow that they never move.",
+    ),
+    Mistake(
+        "a speed of its own for every column, exponent j / d_model",
+        lambda length, d_model: columns(length, d_model, 1.0),
+        "The sine and the cosine of a pair need the same angle: column 2i + 1 has the exponent "
+        "2i / d_model, not (2i + 1) / d_model. An i // 2 or j - j % 2 is missing.",
+    ),
+    Mistake(
+        "a speed of its own for every column, exponent 2j / d_model",
+        lambda length, d_model: columns(length, d_model, 2.0),
+        "In the formula i counts pairs of columns, not columns: j // 2 is missing. Sine and cosine "
+        "of a pair have the same angle.",
+    ),
+    Mistake(
+        "sine in both",
+        lambda length, d_model: interleave(*[angles(length, d_model).sin()] * 2),
+        "The odd columns are cosines. With sines alone a hand is seen from one side only, and a "
+        "step is no rotation.",
+    ),
+    Mistake(
+        "cosine in both",
+        lambda length, d_model: interleave(*[angles(length, d_model).cos()] * 2),
+        "The even columns are sines. With cosines alone a hand is seen from one side only.",
+    ),
+    Mistake(
+        "cosine before sine",
+        lambda length, d_model: interleave(
+            angles(length, d_model).cos(), angles(length, d_model).sin()
+        ),
+        "The sine stands in column 2i, the cosine in column 2i + 1: row 0 is 0, 1, 0, 1.",
+    ),
+    Mistake(
+        "all sines first, then all cosines",
+        lambda length, d_model: torch.cat(
+            [angles(length, d_model).sin(), angles(length, d_model).cos()], dim=1
+        ),
+        "The columns take turns in the paper: sine, cosine, sine, cosine. Two halves side by side "
+        "hold the same numbers (some code does it so), but in another order than equation (9.3).",
+    ),
+    Mistake(
+        "the last wavelength exactly 10000 times 2 pi",
+        lambda length, d_model: waves(to_the_end(length, d_model)),
+        "The exponents run to 1 here, i / (d_model / 2 - 1), as in the authors' first code. "
+        "Equation (9.3) has 2i / d_model, which stays below 1.",
+    ),
+    Mistake(
+        "two halves, and the last wavelength exactly 10000 times 2 pi",
+        lambda length, d_model: torch.cat(
+            [to_the_end(length, d_model).sin(), to_the_end(length, d_model).cos()], dim=1
+        ),
+        "This is how the authors' first code had it. Equation (9.3) has the columns take turns, "
+        "and the exponent 2i / d_model, which stays below 1.",
+    ),
+    Mistake(
+        "base 1000",
+        lambda length, d_model: waves(angles(length, d_model, base=1000.0)),
+        "The base of the powers is 10000, with four zeros.",
+    ),
+    Mistake(
+        "base 100000",
+        lambda length, d_model: waves(angles(length, d_model, base=100000.0)),
+        "The base of the powers is 10000, with four zeros.",
+    ),
+    Mistake(
+        "the logarithm to base 10 where the natural one belongs",
+        lambda length, d_model: waves(angles(length, d_model, base=math.exp(4.0))),
+        "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4.",
+    ),
+    Mistake(
+        "the logarithm to base 2 where the natural one belongs",
+        lambda length, d_model: waves(angles(length, d_model, base=math.exp(math.log2(10000)))),
+        "exp(-x log 10000) is 10000^-x only for the natural logarithm.",
+    ),
+    Mistake(
+        "positions divided by the length",
+        lambda length, d_model: waves(angles(length, d_model) / length),
+        "A step must be the same in every sentence. The position itself is divided by the powers "
+        "of 10000 and by nothing else.",
+    ),
+    Mistake(
+        "positions divided by the length less one",
+        lambda length, d_model: waves(angles(length, d_model) / max(length - 1, 1)),
+        "A step must be the same in every sentence. The position itself is divided by the powers "
+        "of 10000 and by nothing else.",
+    ),
+    Mistake(
+        "positions counted from 1",
+        lambda length, d_model: waves(angles(length, d_model, start=1)),
+        "Positions count from 0: the first row is 0, 1, 0, 1 and so on.",
+    ),
+    Mistake(
+        "angles taken in degrees",
+        lambda length, d_model: waves(angles(length, d_model).deg2rad()),
+        "torch.sin takes radians, and so does the paper: nothing is to be converted.",
+    ),
+    Mistake(
+        "a factor of 2 pi too much",
+        lambda length, d_model: waves(2 * math.pi * angles(length, d_model)),
+        "The first hand turns by one radian per position, not by a whole turn.",
+    ),
+    Mistake(
+        "multiplied by the power instead of divided",
+        lambda length, d_model: waves(angles(length, d_model, lambda i, d: -2 * i / d)),
+        "The position is divided by 10000^(2i/d_model), or multiplied with its inverse: a minus "
+        "sign in the exponent is missing.",
+    ),
+    Mistake(
+        "the same speed for every hand",
+        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 0 * i)),
+        "All pairs are alike. The exponent 2i / d_model must grow from pair to pair; in whole "
+        "numbers, with //, it is always 0.",
+    ),
+    Mistake(
+        "rows and columns exchanged",
+        lambda length, d_model: sinusoids(length, d_model).T,
+        "A row for each position, a column for each entry: the shape is (length, d_model).",
+    ),
+    Mistake(
+        "angles without sine and cosine",
+        lambda length, d_model: interleave(*[angles(length, d_model)] * 2),
+        "These are the angles. The entries are their sines and cosines.",
+    ),
+    Mistake(
+        "multiplied by the root of d_model",
+        lambda length, d_model: sinusoids(length, d_model) * math.sqrt(d_model),
+        "The factor sqrt(d_model) belongs to the embeddings, not to the positions.",
+    ),
+]
+
+
+def pairs_on_circle(output: Tensor, length: int, d_model: int) -> bool:
+    table = torch.as_tensor(output).double()
+    squares = table[:, 0::2].square() + table[:, 1::2].square()
+    return bool(torch.allclose(squares, torch.ones_like(squares), atol=1e-3))
+
+
+# 9.3 positions added to a batch
+
+
+def add_rows(x: Tensor, table: Tensor) -> Tensor:
+    return x + table[: x.shape[1]]
+
+
+def add_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(93)
+    sizes = [(2, 3, 4, 7), (3, 3, 2, 9), (1, 4, 3, 12), (4, 2, 6, 8), (2, 5, 5, 10)]
+    return [
+        (torch.randn(b, t, d, generator=draw), torch.randn(m, d, generator=draw))
+        for b, t, d, m in sizes
+    ]
+
+
+ADD_MISTAKES = [
+    Mistake(
+        "the row of the sentence, not of the word",
+        lambda x, table: x + table[: x.shape[0], None],
+        "The table was indexed with the batch: every word of a sentence got the same row. The "
+        "words are counted by axis 1 of (B, T, D).",
+    ),
+    Mistake(
+        "as many rows as sentences",
+        lambda x, table: x + table[: x.shape[0]],
+        "len(x) and x.size(0) are the number of sentences, B. It fits only where B happens to be "
+        "T, or where a single row is added to all words. The length is x.shape[1].",
+    ),
+    Mistake(
+        "multiplied instead of added",
+        lambda x, table: x * table[: x.shape[1]],
+        "The paper adds the positions. A product would strike out a word wherever a sine is 0.",
+    ),
+    Mistake(
+        "the last rows of the table",
+        lambda x, table: x + table[-x.shape[1] :],
+        "The first word stands at position 0 and gets the first row. These are the last T rows.",
+    ),
+    Mistake(
+        "positions counted from 1",
+        lambda x, table: x + table[1 : x.shape[1] + 1],
+        "Row 0 of the table belongs to the first word.",
+    ),
+    Mistake(
+        "the same row for all words: that of position T",
+        lambda x, table: x + table[x.shape[1]],
+        "table[T] is a single row. The first T rows are table[:T], with a colon.",
+    ),
+    Mistake(
+        "the first row for all words",
+        lambda x, table: x + table[0],
+        "table[0] is a single row, and was added to every word. Each position has its own.",
+    ),
+    Mistake(
+        "counted backwards",
+        lambda x, table: x + table[: x.shape[1]].flip(0),
+        "The first word got the row of the last. Positions grow from left to right.",
+    ),
+    Mistake(
+        "counted on from sentence to sentence",
+        lambda x, table: (
+            x
+            + table[torch.arange(x.shape[0] * x.shape[1]) % len(table)].view(
+                x.shape[0], x.shape[1], -1
+            )
+        ),
+        "Every sentence begins at position 0. Here the second goes on where the first has ended.",
+    ),
+    Mistake(
+        "added to the first sentence only",
+        lambda x, table: torch.cat([x[:1] + table[: x.shape[1]], x[1:]]),
+        "All sentences of the batch need positions; broadcasting adds (T, D) to each.",
+    ),
+    Mistake(
+        "words multiplied by the root of d_model as well",
+        lambda x, table: x * x.shape[2] ** 0.5 + table[: x.shape[1]],
+        "The factor has its place, and comes in the next exercise. Here only add.",
+    ),
+    Mistake(
+        "positions multiplied by the root of d_model",
+        lambda x, table: x + x.shape[2] ** 0.5 * table[: x.shape[1]],
+        "The rows of the table are added as they are.",
+    ),
+    Mistake(
+        "the number of the position instead of its row",
+        lambda x, table: x + torch.arange(x.shape[1])[:, None],
+        "The plain number swamps the word, as the chapter shows. Add the rows of the table.",
+    ),
+    Mistake(
+        "one number for each position: the first column of the table",
+        lambda x, table: x + table[: x.shape[1], :1],
+        "Each entry of the word gets the entry of the same column: the whole row is added.",
+    ),
+    Mistake(
+        "one row for each entry: the table turned",
+        lambda x, table: x + table[: x.shape[1]].sum(dim=1)[:, None],
+        "The row was summed to one number first. Add it entry by entry.",
+    ),
+    Mistake(
+        "the rows without the words",
+        lambda x, table: table[: x.shape[1]].expand_as(x),
+        "These are the positions alone. They are to be added to x.",
+    ),
+    Mistake(
+        "put side by side instead of added",
+        lambda x, table: torch.cat([x, table[: x.shape[1]].expand_as(x)], dim=2),
+        "The paper adds, so that the width stays D. Here it has doubled.",
+    ),
+    Mistake(
+        "the mean of word and position",
+        lambda x, table: (x + table[: x.shape[1]]) / 2,
+        "A sum is asked for, without a division.",
+    ),
+    Mistake(
+        "subtracted instead of added",
+        lambda x, table: x - table[: x.shape[1]],
+        "The rows are added: a plus sign.",
+    ),
+]
+
+# 9.4 what reaches the first layer
+
+
+def embed(tokens: Tensor, embedding: Tensor, table: Tensor) -> Tensor:
+    return embedding[tokens] * math.sqrt(embedding.shape[1]) + table[: tokens.shape[1]]
+
+
+def embed_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(94)
+    sizes = [(2, 3, 5, 6, 8), (3, 2, 8, 10, 9), (1, 4, 5, 7, 12), (3, 3, 2, 5, 7)]
+    return [
+        (
+            torch.randint(0, v, (b, t), generator=draw),
+            torch.randn(v, d, generator=draw),
+            torch.randn(m, d, generator=draw),
+        )
+        for b, t, d, v, m in sizes
+    ]
+
+
+def _parts(tokens: Tensor, embedding: Tensor, table: Tensor) -> tuple[Tensor, Tensor, float]:
+    return embedding[tokens], table[: tokens.shape[1]], math.sqrt(embedding.shape[1])
+
+
+def mixed(mix: Callable[[Tensor, Tensor, float], Tensor]) -> Callable[..., Tensor]:
+    return lambda tokens, embedding, table: mix(*_parts(tokens, embedding, table))
+
+
+EMBED_MISTAKES = [
+    Mistake(
+        "no factor",
+        mixed(lambda word, place, root: word + place),
+        "The words must be multiplied by sqrt(d_model) before the positions are added, or the "
+        "positions drown them.",
+    ),
+    Mistake(
+        "the factor after the sum",
+        mixed(lambda word, place, root: (word + place) * root),
+        "Here both parts grow, and the positions are as loud beside the words as before. Only the "
+        "words get the factor.",
+    ),
+    Mistake(
+        "the factor on the positions",
+        mixed(lambda word, place, root: word + place * root),
+        "It is the words that need to be louder, not the positions.",
+    ),
+    Mistake(
+        "divided by the root",
+        mixed(lambda word, place, root: word / root + place),
+        "The division by a root belongs to the scores of attention. Embeddings are multiplied.",
+    ),
+    Mistake(
+        "the sum divided by the root",
+        mixed(lambda word, place, root: (word + place) / root),
+        "The words are multiplied by the root, and the positions stay as they are.",
+    ),
+    Mistake(
+        "multiplied by d_model, without the root",
+        mixed(lambda word, place, root: word * root**2 + place),
+        "The factor is the square root of d_model.",
+    ),
+    Mistake(
+        "the root of the vocabulary's size",
+        lambda tokens, embedding, table: (
+            embedding[tokens] * len(embedding) ** 0.5 + table[: tokens.shape[1]]
+        ),
+        "len(embedding) is the number of words, V. The width D is embedding.shape[1].",
+    ),
+    Mistake(
+        "the root of the sentence's length",
+        lambda tokens, embedding, table: (
+            embedding[tokens] * tokens.shape[1] ** 0.5 + table[: tokens.shape[1]]
+        ),
+        "The factor is the root of the width D, not of the number of words T.",
+    ),
+    Mistake(
+        "the root of the number of sentences",
+        lambda tokens, embedding, table: (
+            embedding[tokens] * len(tokens) ** 0.5 + table[: tokens.shape[1]]
+        ),
+        "The factor is the root of the width D, not of the number of sentences B.",
+    ),
+    Mistake(
+        "the root of half the width",
+        mixed(lambda word, place, root: word * root / math.sqrt(2) + place),
+        "The root of D/2 is the length of a row of sinusoids. The factor is the root of D.",
+    ),
+    Mistake(
+        "the row of the word's id, not of its position",
+        lambda tokens, embedding, table: (
+            embedding[tokens] * embedding.shape[1] ** 0.5 + table[tokens % len(table)]
+        ),
+        "The table is indexed with the place in the sentence, 0, 1, 2, ..., not with the token.",
+    ),
+    Mistake(
+        "the row of the sentence, not of the word",
+        lambda tokens, embedding, table: (
+            embedding[tokens] * embedding.shape[1] ** 0.5 + table[: len(tokens), None]
+        ),
+        "The table was indexed with the batch: every word of a sentence got the same row. The "
+        "words are counted by axis 1 of the tokens.",
+    ),
+    Mistake(
+        "as many rows as sentences",
+        lambda tokens, embedding, table: (
+            embedding[tokens] * embedding.shape[1] ** 0.5 + table[: len(tokens)]
+        ),
+        "len(tokens) is the number of sentences, B. The length is tokens.shape[1].",
+    ),
+    Mistake(
+        "positions counted from 1",
+        lambda tokens, embedding, table: (
+            embedding[tokens] * embedding.shape[1] ** 0.5 + table[1 : tokens.shape[1] + 1]
+        ),
+        "Row 0 of the table belongs to the first word.",
+    ),
+    Mistake(
+        "positions left out",
+        mixed(lambda word, place, root: word * root),
+        "The words have their factor. The rows of their positions are still to be added.",
+    ),
+    Mistake(
+        "the positions divided by the root, and no factor on the words",
+        mixed(lambda word, place, root: word + place / root),
+        "The balance of the two is right, yet the sum is too small: the words are multiplied, and "
+        "the positions stay as they are.",
+    ),
+    Mistake(
+        "the words left out",
+        mixed(lambda word, place, root: place + 0 * word),
+        "These are the positions alone. Look up the words, multiply them, and add both.",
+    ),
+]
+
+# 9.5 the matrix of a step
+
+
+def blocks(sin: Tensor, cos: Tensor, signs: tuple[int, int] = (-1, 1)) -> Tensor:
+    """Blocks [[cos, -sin], [sin, cos]] along the diagonal."""
+    above, below = signs
+    return torch.block_diag(
+        *(torch.tensor([[c, above * s], [below * s, c]]) for s, c in zip(sin, cos, strict=True))
+    )
+
+
+def step_angles(
+    k: int, d_model: int, exponent: Callable = lambda i, d: 2 * i / d, base: float = 10000.0
+) -> Tensor:
+    return k / base ** exponent(torch.arange(d_model // 2, dtype=torch.float64), d_model)
+
+
+def turned(angle: Tensor, signs: tuple[int, int] = (-1, 1)) -> Tensor:
+    return blocks(angle.sin(), angle.cos(), signs).float()
+
+
+def step_matrix(k: int, d_model: int) -> Tensor:
+    return turned(step_angles(k, d_model))
+
+
+def step_in_halves(k: int, d_model: int) -> Tensor:
+    angle = step_angles(k, d_model)
+    sin, cos = angle.sin().diag(), angle.cos().diag()
+    return torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)])
+
+
+STEP_CASES = [(1, 4), (3, 8), (-2, 6), (0, 4), (5, 2)]
+STEP_MISTAKES = [
+    Mistake(
+        "the transposed matrix, a step back",
+        lambda k, d_model: step_matrix(k, d_model).T,
+        "It rotates the other way and leads from p to p - k. With the row on the left, as in "
+        "PE[p] R, the minus sign stands above the diagonal. (For columns it would stand below.)",
+    ),
+    Mistake(
+        "exponent i instead of 2i",
+        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: i / d)),
+        "The hands turn at the speeds of the sinusoids, 10000^(-2i/d_model), with i counting "
+        "hands.",
+    ),
+    Mistake(
+        "the number of the even column taken for i",
+        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 4 * i / d)),
+        "The columns 0, 2, 4, ... already are 2i. The exponent is column / d_model.",
+    ),
+    Mistake(
+        "the same angle for every hand",
+        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 0 * i)),
+        "Each hand has its own speed: hand i turns by k / 10000^(2i/d_model).",
+    ),
+    Mistake(
+        "base 1000",
+        lambda k, d_model: turned(step_angles(k, d_model, base=1000.0)),
+        "The base of the powers is 10000, with four zeros.",
+    ),
+    Mistake(
+        "not in blocks: the halves paired",
+        lambda k, d_model: step_in_halves(k, d_model),
+        "Here entry i is paired with entry i + d_model / 2. In the paper's table sine and cosine "
+        "of a hand are neighbours, so the blocks are 2 by 2 along the diagonal.",
+    ),
+    Mistake(
+        "the angle of k + 1",
+        lambda k, d_model: step_matrix(k + 1, d_model),
+        "A step of k turns hand i by k times its speed. For k = 0 nothing turns.",
+    ),
+    Mistake(
+        "the angle of k - 1",
+        lambda k, d_model: step_matrix(k - 1, d_model),
+        "A step of k turns hand i by k times its speed. For k = 0 nothing turns.",
+    ),
+    Mistake(
+        "a mirror, not a rotation: both sines with a plus",
+        lambda k, d_model: turned(step_angles(k, d_model), (1, 1)),
+        "One of the two sines has a minus sign: cos(a + b) = cos a cos b - sin a sin b.",
+    ),
+    Mistake(
+        "both sines with a minus",
+        lambda k, d_model: turned(step_angles(k, d_model), (-1, -1)),
+        "Only one of the two sines has a minus sign: sin(a + b) = sin a cos b + cos a sin b.",
+    ),
+    Mistake(
+        "sine and cosine exchanged",
+        lambda k, d_model: blocks(
+            step_angles(k, d_model).cos(), step_angles(k, d_model).sin()
+        ).float(),
+        "The cosines stand on the diagonal. For k = 0 the matrix must be the identity.",
+    ),
+    Mistake(
+        "only the cosines, on the diagonal",
+        lambda k, d_model: turned(step_angles(k, d_model), (0, 0)),
+        "A new sine needs the old cosine as well: the sines beside the diagonal are missing.",
+    ),
+    Mistake(
+        "angles taken in degrees",
+        lambda k, d_model: turned(step_angles(k, d_model).deg2rad()),
+        "The angles are in radians: nothing is to be converted.",
+    ),
+    Mistake(
+        "multiplied by the power instead of divided",
+        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: -2 * i / d)),
+        "Hand i turns by k divided by 10000^(2i/d_model): later hands are slower.",
+    ),
+    Mistake(
+        "the identity",
+        lambda k, d_model: torch.eye(d_model),
+        "This matrix leaves every position where it is. It is right for k = 0 alone.",
+    ),
+    Mistake(
+        "a step of 1, whatever k",
+        lambda k, d_model: step_matrix(1, d_model),
+        "A step of k turns hand i by k times its speed, not once.",
+    ),
+    Mistake(
+        "the sign of k ignored",
+        lambda k, d_model: step_matrix(abs(k), d_model),
+        "A negative k is a step back, and turns the other way.",
+    ),
+]
+
+
+def turns_and_nothing_else(output: Tensor, k: int, d_model: int) -> bool:
+    R = torch.as_tensor(output).double()
+    return bool(torch.allclose(R @ R.T, torch.eye(d_model).double(), atol=1e-3))
+
+
+# 9.6 rotary positions
+
+
+def turn(
+    x: Tensor, theta: Tensor, signs: tuple[int, int] = (-1, 1), halves: bool = False
+) -> Tensor:
+    """Each pair (a, b) to (a cos - b sin, a sin + b cos); pairs are neighbours or halves."""
+    above, below = signs
+    a, b = x.chunk(2, dim=-1) if halves else (x[..., 0::2], x[..., 1::2])
+    sin, cos = theta.sin(), theta.cos()
+    pair = [a * cos + above * b * sin, below * a * sin + b * cos]
+    return (torch.cat(pair, dim=-1) if halves else interleave(*pair)).to(x.dtype)
+
+
+def rotate(x: Tensor) -> Tensor:
+    return turn(x, angles(*x.shape[1:]))
+
+
+def rotate_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(96)
+    sizes = (2, 3, 4), (3, 5, 8), (1, 4, 2), (3, 3, 6)
+    return [(torch.randn(*size, generator=draw),) for size in sizes]
+
+
+def overwritten(x: Tensor) -> Tensor:
+    """Wrong: the second half is computed from the first one that is new already."""
+    theta = angles(*x.shape[1:])
+    a, b = x[..., 0::2], x[..., 1::2]
+    first = a * theta.cos() - b * theta.sin()
+    return interleave(first, first * theta.sin() + b * theta.cos())
+
+
+ROTATE_MISTAKES = [
+    Mistake(
+        "turned the other way",
+        lambda x: turn(x, angles(*x.shape[1:]), (1, -1)),
+        "The minus sign stands with the first of each pair: a cos - b sin. If queries and keys are "
+        "both turned so, the scores are the same, yet it is not what was asked for.",
+    ),
+    Mistake(
+        "halves paired instead of neighbours",
+        lambda x: turn(x, angles(*x.shape[1:]), halves=True),
+        "Entry i was paired with entry i + D/2. Some models do so, and it serves as well, but the "
+        "task pairs the entries 2i and 2i + 1.",
+    ),
+    Mistake(
+        "the pairs turned, then put back as halves",
+        lambda x: torch.cat([rotate(x)[..., 0::2], rotate(x)[..., 1::2]], dim=-1),
+        "The numbers are right. The pairs must stand side by side again: stack and flatten, "
+        "where you have joined two halves.",
+    ),
+    Mistake(
+        "the new first entry used for the second",
+        overwritten,
+        "The first half was overwritten before the second was computed. Both need the old a and b.",
+    ),
+    Mistake(
+        "exponent i instead of 2i",
+        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: i / d)),
+        "i counts the pairs, and the exponent is 2i / D.",
+    ),
+    Mistake(
+        "the number of the even entry taken for i",
+        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 4 * i / d)),
+        "The entries 0, 2, 4, ... already are 2i. The exponent is entry / D.",
+    ),
+    Mistake(
+        "the same angle for every pair",
+        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 0 * i)),
+        "Each pair has its own speed: pair i turns by p / 10000^(2i/D).",
+    ),
+    Mistake(
+        "base 1000",
+        lambda x: turn(x, angles(*x.shape[1:], base=1000.0)),
+        "The base of the powers is 10000, with four zeros.",
+    ),
+    Mistake(
+        "positions counted from 1",
+        lambda x: turn(x, angles(*x.shape[1:], start=1)),
+        "Positions count from 0: the first word is not turned at all.",
+    ),
+    Mistake(
+        "turned by the number of the sentence",
+        lambda x: turn(x, angles(x.shape[0], x.shape[2])[:, None]),
+        "The positions are counted by axis 1 of (B, T, D). Axis 0 counts the sentences.",
+    ),
+    Mistake(
+        "sinusoids added, nothing turned",
+        lambda x: x + sinusoids(*x.shape[1:]),
+        "This is the encoding of the paper. Rotary positions add nothing; they turn each pair.",
+    ),
+    Mistake(
+        "multiplied by the sinusoids",
+        lambda x: x * sinusoids(*x.shape[1:]),
+        "Each new entry is a sum of two products: both a and b go into it.",
+    ),
+    Mistake(
+        "a mirror, not a rotation: both signs plus",
+        lambda x: turn(x, angles(*x.shape[1:]), (1, 1)),
+        "One of the two sines has a minus sign: a cos - b sin.",
+    ),
+    Mistake(
+        "both sines with a minus",
+        lambda x: turn(x, angles(*x.shape[1:]), (-1, -1)),
+        "Only the first sine has a minus sign; the second entry is a sin + b cos.",
+    ),
+    Mistake(
+        "only the cosines",
+        lambda x: turn(x, angles(*x.shape[1:]), (0, 0)),
+        "Each entry must also take in its neighbour, times the sine.",
+    ),
+    Mistake(
+        "angles taken in degrees",
+        lambda x: turn(x, angles(*x.shape[1:]).deg2rad()),
+        "torch.sin takes radians: nothing is to be converted.",
+    ),
+    Mistake(
+        "the entries of each pair exchanged",
+        lambda x: interleave(rotate(x)[..., 1::2], rotate(x)[..., 0::2]),
+        "The numbers are right; a cos - b sin belongs first, in the entry 2i.",
+    ),
+    Mistake(
+        "positions divided by the length",
+        lambda x: turn(x, angles(*x.shape[1:]) / x.shape[1]),
+        "A step must be the same in every sentence: the position is not divided by the length.",
+    ),
+    Mistake(
+        "multiplied by the power instead of divided",
+        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: -2 * i / d)),
+        "The position is divided by 10000^(2i/D): later pairs turn more slowly.",
+    ),
+]
+
+
+def keeps_lengths(output: Tensor, x: Tensor) -> bool:
+    lengths = torch.as_tensor(output).double().norm(dim=-1)
+    return bool(torch.allclose(lengths, x.double().norm(dim=-1), atol=1e-3))
+
+
+EXERCISES = [
+    Exercise(
+        number="9.1",
+        title="a row by hand",
+        section="By hand",
+        reference=pairs(HANDS),
+        mistakes=HAND_MISTAKES,
+        rtol=0.0,
+        atol=2e-3,
+    ),
+    Exercise(
+        number="9.2",
+        title="sinusoids",
+        section="Sinusoids",
+        reference=sinusoids,
+        cases=SINUSOID_CASES,
+        mistakes=SINUSOID_MISTAKES,
+        invariants=[
+            Invariant(
+                "the pairs lie on a circle",
+                pairs_on_circle,
+                "Entries 2i and 2i + 1 are sine and cosine of one angle, so their squares sum to "
+                "one.",
+            )
+        ],
+        atol=1e-5,
+    ),
+    Exercise(
+        number="9.3",
+        title="add them to a batch",
+        section="Added to the words",
+        reference=add_rows,
+        cases=add_cases,
+        mistakes=ADD_MISTAKES,
+    ),
+    Exercise(
+        number="9.4",
+        title="what reaches the first layer",
+        section="How loud is a word?",
+        reference=embed,
+        cases=embed_cases,
+        mistakes=EMBED_MISTAKES,
+    ),
+    Exercise(
+        number="9.5",
+        title="the matrix of a step",
+        section="A step is a rotation",
+        reference=step_matrix,
+        cases=STEP_CASES,
+        mistakes=STEP_MISTAKES,
+        invariants=[
+            Invariant(
+                "a rotation keeps lengths",
+                turns_and_nothing_else,
+                "R times its transpose must be the identity: a rotation changes no length.",
+            )
+        ],
+        atol=1e-5,
+    ),
+    Exercise(
+        number="9.6",
+        title="rotary positions",
+        section="Rotary",
+        reference=rotate,
+        cases=rotate_cases,
+        mistakes=ROTATE_MISTAKES,
+        invariants=[
+            Invariant(
+                "a rotation keeps lengths",
+                keeps_lengths,
+                "Turning a vector does not change its length, and here some lengths have changed.",
+            )
+        ],
+        atol=1e-5,
+    ),
+]
