@@ -1,0 +1,874 @@
+"""The exercises of chapter 7, many heads: references, cases and known mistakes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .core import Exercise, Mistake
+
+# 7.1 two heads by hand: what each head finds, then the two outputs
+
+
+def heads_by_hand(head_1: float, head_2: float) -> list[float]:
+    return [head_1, head_2, head_1, head_1 + 2 * head_2]
+
+
+HAND_MISTAKES = [
+    Mistake(
+        "exponentials that were not divided by their sum",
+        heads_by_hand(28.0, 4.0),
+        "1 and 3 are the exponentials of the scores. Weights must sum to one: divide by 4.",
+    ),
+    Mistake(
+        "all weight on the key with the higher score",
+        heads_by_hand(8.0, 0.0),
+        "A head averages: the lower score is 0, and its exponential is 1, not nothing.",
+    ),
+    Mistake(
+        "the weights of the two keys exchanged",
+        heads_by_hand(5.0, 3.0),
+        "In head 1 the second key has the higher score and so the weight 3/4, in head 2 the first.",
+    ),
+    Mistake(
+        "one softmax for both heads",
+        heads_by_hand(6.0, 2.0),
+        "The scores of the two heads were added, or each key got the same weight. Every head has "
+        "a softmax of its own; that is what makes it a head.",
+    ),
+    Mistake(
+        "the last matrix transposed",
+        [7.0, 1.0, 8.0, 2.0],
+        "Vectors are rows and multiply from the left: the first output meets the first column.",
+    ),
+    Mistake(
+        "the last matrix forgotten",
+        [7.0, 1.0, 7.0, 1.0],
+        "The heads are right. The outputs are the two numbers side by side, times the matrix.",
+    ),
+    Mistake(
+        "the heads put side by side in the wrong order",
+        [7.0, 1.0, 1.0, 15.0],
+        "Head 1 comes first in the concatenation, and so it meets the first row of the matrix.",
+    ),
+    Mistake(
+        "the outputs before the heads",
+        [7.0, 9.0, 7.0, 1.0],
+        "All four numbers are right. The task asks for the two heads first.",
+    ),
+    Mistake(
+        "the diagonal of the last matrix alone",
+        [7.0, 1.0, 7.0, 2.0],
+        "Every output draws on both heads. The second one gets 1 times head 1 as well.",
+    ),
+]
+
+# 7.2 counting: one head's W^Q, all W^Q, the layer, the layer with biases
+
+D_MODEL, N_HEADS = 512, 8
+SQUARE, NARROW = D_MODEL**2, (D_MODEL // N_HEADS) ** 2
+
+COUNT_MISTAKES = [
+    Mistake(
+        "a head that reads only its own piece of the input",
+        [NARROW, N_HEADS * NARROW, 4 * N_HEADS * NARROW, 4 * N_HEADS * NARROW + 4 * D_MODEL],
+        "A head's queries are narrow, but they are made from all 512 entries: W_i^Q has "
+        "d_model rows and d_k columns, not d_k and d_k.",
+    ),
+    Mistake(
+        "a square of d_k for one head, the rest right",
+        [NARROW, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+        "Eight matrices of 64 x 64 would not make one of 512 x 512. W_i^Q has d_model rows.",
+    ),
+    Mistake(
+        "a full matrix for every head",
+        [SQUARE, 8 * SQUARE, 32 * SQUARE, 32 * SQUARE + 32 * D_MODEL],
+        "With h heads each is narrower by h: d_k = 512 / 8 = 64 columns for one head.",
+    ),
+    Mistake(
+        "a full matrix for one head, the rest right",
+        [SQUARE, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+        "512 x 512 is what all heads have together. One head has a slice of 64 columns.",
+    ),
+    Mistake(
+        "three matrices instead of four",
+        [SQUARE // 8, SQUARE, 3 * SQUARE, 3 * SQUARE + 3 * D_MODEL],
+        "Queries, keys and values make three. The fourth is W^O, which mixes the heads.",
+    ),
+    Mistake(
+        "three matrices and four biases",
+        [SQUARE // 8, SQUARE, 3 * SQUARE, 3 * SQUARE + 4 * D_MODEL],
+        "Queries, keys and values make three. The fourth is W^O, which mixes the heads.",
+    ),
+    Mistake(
+        "the layer counted once for every head",
+        [SQUARE // 8, SQUARE, 32 * SQUARE, 32 * SQUARE + 4 * D_MODEL],
+        "The four matrices of 512 x 512 hold all heads already.",
+    ),
+    Mistake(
+        "one bias instead of four",
+        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + D_MODEL],
+        "Each of the four linear layers has a bias of its own, 512 numbers wide.",
+    ),
+    Mistake(
+        "three biases instead of four",
+        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 3 * D_MODEL],
+        "The output layer has a bias as well.",
+    ),
+    Mistake(
+        "a full set of biases for every head",
+        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 32 * D_MODEL],
+        "A bias is as wide as the layer's output, 512, and the heads share it as they share that.",
+    ),
+    Mistake(
+        "the biases left out of the last number",
+        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE],
+        "nn.MultiheadAttention has biases by default: 512 more for each of the four layers.",
+    ),
+]
+
+# 7.3 split into heads
+
+
+def split(x: Tensor, n_heads: int) -> Tensor:
+    b, t, d = x.shape
+    return x.reshape(b, t, n_heads, d // n_heads).transpose(1, 2)
+
+
+def _numbers(shape: tuple[int, ...], seed: int, size: float = 1.0) -> Tensor:
+    return size * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def split_cases() -> list[tuple]:
+    return [
+        (_numbers((2, 5, 12), 73), 3),
+        (_numbers((3, 4, 6), 74), 2),
+        (_numbers((1, 3, 8), 75), 4),
+    ]
+
+
+def _cut(x: Tensor, *sizes: int) -> Tensor:
+    """The numbers of each sentence, in the order in which they lie, in another shape."""
+    return x.reshape(x.shape[0], *sizes)
+
+
+def _width(x: Tensor, n_heads: int) -> int:
+    return x.shape[-1] // n_heads
+
+
+SPLIT_MISTAKES = [
+    Mistake(
+        "the view alone, without a transpose",
+        lambda x, n_heads: _cut(x, n_heads, x.shape[1], _width(x, n_heads)),
+        "The shape is right, but a view does not move numbers: head 1 gets the first words whole, "
+        "cut in pieces, and head 2 the next. Cut to (B, T, H, K) first, then exchange axes.",
+    ),
+    Mistake(
+        "words and heads not exchanged",
+        lambda x, n_heads: _cut(x, x.shape[1], n_heads, _width(x, n_heads)),
+        "The cut is right. The head's axis must come before the word's: (B, H, T, K).",
+    ),
+    Mistake(
+        "n_heads and d_k exchanged",
+        lambda x, n_heads: split(x, _width(x, n_heads)),
+        "There should be n_heads heads of D / n_heads entries, not the other way round.",
+    ),
+    Mistake(
+        "interleaved heads",
+        lambda x, n_heads: _cut(x, x.shape[1], _width(x, n_heads), n_heads).permute(0, 3, 1, 2),
+        "Head i got every n_heads-th entry of a word. It should get neighbouring entries: cut the "
+        "last axis into (n_heads, d_k), not into (d_k, n_heads).",
+    ),
+    Mistake(
+        "the wrong axes exchanged",
+        lambda x, n_heads: _cut(x, x.shape[1], n_heads, _width(x, n_heads)).transpose(2, 3),
+        "After the cut the axes are (B, T, H, K). T and H must change places, not H and K.",
+    ),
+    Mistake(
+        "the heads before the sentences",
+        lambda x, n_heads: split(x, n_heads).transpose(0, 1),
+        "The batch axis stays first: (B, H, T, K). Stacked chunks need dim=1.",
+    ),
+    Mistake(
+        "words and entries exchanged inside the heads",
+        lambda x, n_heads: split(x, n_heads).transpose(2, 3),
+        "Each head holds one row per word: (B, H, T, K), not (B, H, K, T).",
+    ),
+    Mistake(
+        "transposed before the cut",
+        lambda x, n_heads: _cut(x.transpose(1, 2), n_heads, x.shape[1], _width(x, n_heads)),
+        "Cut the last axis while the entries of a word still lie side by side; exchange axes "
+        "after that.",
+    ),
+    Mistake(
+        "a cut to (B, H, K, T), with the last two axes exchanged",
+        lambda x, n_heads: _cut(x, n_heads, _width(x, n_heads), x.shape[1]).transpose(2, 3),
+        "The shape comes out right, but the numbers were read across words. The first cut must "
+        "keep the order in which they lie: (B, T, H, K).",
+    ),
+    Mistake(
+        "every head gets the whole vector",
+        lambda x, n_heads: torch.stack([x] * n_heads, dim=1),
+        "Nothing was cut. Each head gets a piece of D / n_heads entries of every word.",
+    ),
+    Mistake(
+        "the heads in reverse",
+        lambda x, n_heads: split(x, n_heads).flip(1),
+        "Head 1 gets the first entries of every word.",
+    ),
+]
+
+# 7.4 merge the heads
+
+
+def merge(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).flatten(2)
+
+
+def merge_cases() -> list[tuple]:
+    shapes = ((2, 3, 5, 4), (3, 2, 4, 3), (1, 4, 3, 2))
+    return [(_numbers(shape, seed),) for seed, shape in enumerate(shapes, start=76)]
+
+
+MERGE_MISTAKES = [
+    Mistake(
+        "no transpose",
+        lambda x: _cut(x, x.shape[2], -1),
+        "The shape is right, but the numbers were read head by head: word 1 got pieces of several "
+        "words of head 1. Exchange heads and words first.",
+    ),
+    Mistake(
+        "the heads added",
+        lambda x: x.sum(1),
+        "A sum is a blend again, in which no one can tell the heads apart. Put them side by side.",
+    ),
+    Mistake(
+        "the heads averaged",
+        lambda x: x.mean(1),
+        "An average is a blend again, in which no one can tell the heads apart. Put them side by "
+        "side.",
+    ),
+    Mistake(
+        "interleaved heads",
+        lambda x: x.permute(0, 2, 3, 1).flatten(2),
+        "The entries of the heads take turns. All of head 1 comes first, then all of head 2.",
+    ),
+    Mistake(
+        "joined along the words",
+        lambda x: x.flatten(1, 2),
+        "The heads follow one another as if they were more words. They belong side by side, along "
+        "the last axis.",
+    ),
+    Mistake(
+        "the wrong axes exchanged",
+        lambda x: _cut(x.transpose(2, 3), x.shape[2], -1),
+        "Heads and words must change places, not words and entries.",
+    ),
+    Mistake(
+        "heads and entries exchanged",
+        lambda x: _cut(x.transpose(1, 3), x.shape[2], -1),
+        "Heads and words must change places, not heads and entries.",
+    ),
+    Mistake(
+        "exchanged, but not joined",
+        lambda x: x.transpose(1, 2),
+        "(B, T, H, K) is right as far as it goes. The last two axes must become one.",
+    ),
+    Mistake(
+        "the first head alone",
+        lambda x: x[:, 0],
+        "The other heads are lost. All of them go side by side.",
+    ),
+    Mistake(
+        "the heads in reverse",
+        lambda x: merge(x.flip(1)),
+        "The vector of head 1 comes first, that of the last head last.",
+    ),
+    Mistake(
+        "joined with the sentences",
+        lambda x: x.flatten(0, 1),
+        "Sentences must stay apart. What is joined are the heads of one word.",
+    ),
+    Mistake(
+        "one row for a whole sentence",
+        lambda x: merge(x).flatten(1),
+        "Words must stay apart: the shape is (B, T, H * K).",
+    ),
+]
+
+# 7.5 the output as a sum
+
+
+def output_as_sum(heads: Tensor, w_o: Tensor) -> Tensor:
+    return merge(heads) @ w_o
+
+
+def sum_cases() -> list[tuple]:
+    return [
+        (_numbers((2, 3, 5, 4), 80), _numbers((12, 12), 81)),
+        (_numbers((3, 2, 4, 3), 82), _numbers((6, 6), 83)),
+    ]
+
+
+def _bands(heads: Tensor, w_o: Tensor) -> Tensor:
+    return w_o.reshape(heads.shape[1], heads.shape[3], -1)  # (H, K, D)
+
+
+def _apart(heads: Tensor, w_o: Tensor) -> Tensor:
+    return heads @ _bands(heads, w_o)  # (B, H, T, D)
+
+
+SUM_MISTAKES = [
+    Mistake(
+        "W^O transposed",
+        lambda heads, w_o: output_as_sum(heads, w_o.T),
+        "The bands are rows of w_o: the band of head i has K rows and all columns.",
+    ),
+    Mistake(
+        "the first band for every head",
+        lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o)[0],
+        "Every head has a band of its own. With one band for all, the heads are only added.",
+    ),
+    Mistake(
+        "averaged instead of added",
+        lambda heads, w_o: _apart(heads, w_o).mean(1),
+        "Equation (7.5) is a sum, not divided by the number of heads.",
+    ),
+    Mistake(
+        "side by side instead of added",
+        lambda heads, w_o: merge(_apart(heads, w_o)),
+        "After its band, what a head writes is as wide as the output. These are added.",
+    ),
+    Mistake(
+        "not added",
+        lambda heads, w_o: _apart(heads, w_o),
+        "This is what each head writes. The sum over the heads is missing.",
+    ),
+    Mistake(
+        "the bands in reverse",
+        lambda heads, w_o: (heads @ _bands(heads, w_o).flip(0)).sum(1),
+        "The first K rows of w_o belong to head 1, the last K rows to the last head.",
+    ),
+    Mistake(
+        "bands of interleaved rows",
+        lambda heads, w_o: sum(
+            heads[:, i] @ w_o[i :: heads.shape[1]] for i in range(heads.shape[1])
+        ),
+        "The band of head i are K rows next to each other, w_o[i * K : (i + 1) * K].",
+    ),
+    Mistake(
+        "W^O left out",
+        lambda heads, w_o: merge(heads),
+        "This is the concatenation. Each head must go through its band of w_o.",
+    ),
+    Mistake(
+        "the last head alone",
+        lambda heads, w_o: _apart(heads, w_o)[:, -1],
+        "What the other heads write is lost. Does the loop add, or overwrite?",
+    ),
+    Mistake(
+        "the first head alone",
+        lambda heads, w_o: _apart(heads, w_o)[:, 0],
+        "What the other heads write is lost. Is the `return` inside the loop?",
+    ),
+    Mistake(
+        "heads and bands added before they meet",
+        lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o).sum(0),
+        "Each head is multiplied with its own band first. The sum comes after that.",
+    ),
+    Mistake(
+        "heads merged without a transpose",
+        lambda heads, w_o: _cut(heads, heads.shape[2], -1) @ w_o,
+        "The numbers were read head by head, so that words are mixed. What one word has in each "
+        "head belongs together.",
+    ),
+]
+
+# 7.6 multi-head attention, as a function
+
+
+def multi_head(
+    x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, n_heads: int
+) -> Tensor:
+    return _multi_head(x, w_q, w_k, w_v, w_o, n_heads)
+
+
+def _multi_head(
+    x: Tensor,
+    w_q: Tensor,
+    w_k: Tensor,
+    w_v: Tensor,
+    w_o: Tensor,
+    n_heads: int,
+    divisor: Callable[[int, int], float] = lambda d_k, n_heads: math.sqrt(d_k),
+    split: Callable = split,
+    merge: Callable = merge,
+    dim: int | None = -1,
+) -> Tensor:
+    """Multi-head self-attention, with the places where it goes wrong open to a change."""
+    q, k, v = (split(x @ w, n_heads) for w in (w_q, w_k, w_v))
+    scores = q @ k.transpose(2, 3) / divisor(x.shape[-1] // n_heads, n_heads)
+    return merge((scores if dim is None else scores.softmax(dim)) @ v) @ w_o
+
+
+def multi_head_cases() -> list[tuple]:
+    cases = []
+    for seed, (b, t, d, n_heads) in enumerate(((2, 5, 12, 3), (3, 4, 10, 2)), start=84):
+        matrices = (_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4))
+        cases.append((_numbers((b, t, d), seed), *matrices, n_heads))
+    return cases
+
+
+def _change(**change: Any) -> Callable:
+    return lambda *case: _multi_head(*case, **change)
+
+
+VIEW_SPLIT: Callable = SPLIT_MISTAKES[0].wrong
+VIEW_MERGE: Callable = MERGE_MISTAKES[0].wrong
+
+
+def _scale_after(x, w_q, w_k, w_v, w_o, n_heads):
+    d_k = x.shape[-1] // n_heads
+    return _multi_head(x, w_q, w_k, w_v / d_k**0.5, w_o, n_heads, lambda *_: 1.0)
+
+
+MULTI_HEAD_MISTAKES = [
+    Mistake(
+        "divided by the root of d_model",
+        _change(divisor=lambda d_k, n_heads: math.sqrt(d_k * n_heads)),
+        "A head's dot product has d_k terms, so its variance grows with d_k = d_model / h.",
+    ),
+    Mistake(
+        "no scale",
+        _change(divisor=lambda d_k, n_heads: 1.0),
+        "The scores of every head must be divided by the root of d_k before the softmax.",
+    ),
+    Mistake(
+        "divided by d_k, without the root",
+        _change(divisor=lambda d_k, n_heads: d_k),
+        "The spread of a dot product grows with the root of d_k, and that is what divides it.",
+    ),
+    Mistake(
+        "divided by d_model, without the root",
+        _change(divisor=lambda d_k, n_heads: d_k * n_heads),
+        "What divides the scores is the root, and of d_k, the width of a head's queries and keys.",
+    ),
+    Mistake(
+        "divided by the root of the number of heads",
+        _change(divisor=lambda d_k, n_heads: math.sqrt(n_heads)),
+        "It is the width of the vectors, d_k, that makes dot products large, not the heads.",
+    ),
+    Mistake(
+        "multiplied by the root of d_k",
+        _change(divisor=lambda d_k, n_heads: 1 / math.sqrt(d_k)),
+        "Scores are too large as they are. Divide by the root of d_k.",
+    ),
+    Mistake(
+        "the scale after the softmax",
+        _scale_after,
+        "Divided after the softmax, the weights no longer sum to one. The scores are divided.",
+    ),
+    Mistake(
+        "split by a view, without a transpose",
+        _change(split=VIEW_SPLIT),
+        "The shapes are right, but the heads mix words. Cut to (B, T, H, K), then exchange axes.",
+    ),
+    Mistake(
+        "merged by a view, without a transpose",
+        _change(merge=VIEW_MERGE),
+        "The shapes are right, but words are mixed when the heads are joined. Exchange heads and "
+        "words first.",
+    ),
+    Mistake(
+        "split and merged by a view, without a transpose",
+        _change(split=VIEW_SPLIT, merge=VIEW_MERGE),
+        "The shapes are right, but each head attends within its own part of the sentence, between "
+        "pieces of words. Both ways need a transpose.",
+    ),
+    Mistake(
+        "interleaved heads",
+        _change(split=SPLIT_MISTAKES[3].wrong),
+        "Head i got every n_heads-th column. The columns of one head stand next to each other.",
+    ),
+    Mistake(
+        "interleaved heads, put back in the same way",
+        _change(split=SPLIT_MISTAKES[3].wrong, merge=MERGE_MISTAKES[3].wrong),
+        "Head i got every n_heads-th column. The columns of one head stand next to each other.",
+    ),
+    Mistake(
+        "n_heads and d_k exchanged",
+        lambda x, *rest: _multi_head(x, *rest[:4], x.shape[-1] // rest[4]),
+        "There should be n_heads heads of width D / n_heads, not the other way round.",
+    ),
+    Mistake(
+        "one head",
+        lambda *case: _multi_head(*case[:5], 1),
+        "Nothing was split: one softmax over the full width. That is the head that blends.",
+    ),
+    Mistake(
+        "one head, with the scale of many",
+        lambda *case: _multi_head(*case[:5], 1, lambda d_k, _: math.sqrt(d_k // case[5])),
+        "Nothing was split: one softmax over the full width. That is the head that blends.",
+    ),
+    Mistake(
+        "the softmax over the heads",
+        _change(dim=1),
+        "The heads shared each key among themselves. Every head shares its own whole among the "
+        "keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the queries",
+        _change(dim=2),
+        "Every query must share its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the sentences",
+        _change(dim=0),
+        "Sentences have nothing to do with each other: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "no softmax",
+        _change(dim=None),
+        "Scores are not weights. The softmax makes shares of them that sum to one.",
+    ),
+    Mistake(
+        "W^O forgotten",
+        lambda *case: _multi_head(*case[:4], torch.eye(len(case[4])), case[5]),
+        "The heads are only put side by side. The last product with w_o mixes them.",
+    ),
+    Mistake(
+        "all matrices transposed",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q.T, w_k.T, w_v.T, w_o.T, n_heads),
+        "The matrices multiply from the right as they are, x @ w_q. Transposed are those of "
+        "nn.Linear.",
+    ),
+    Mistake(
+        "W^O transposed",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_k, w_v, w_o.T, n_heads),
+        "w_o multiplies from the right as it is, merged @ w_o. Its rows belong to the heads.",
+    ),
+    Mistake(
+        "x for the values",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
+            x, w_q, w_k, torch.eye(len(w_v)), w_o, n_heads
+        ),
+        "The values are x W_i^V, as the queries are x W_i^Q. Here w_v was not used.",
+    ),
+    Mistake(
+        "the keys averaged instead of the values",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_k, w_k, w_o, n_heads),
+        "Keys are there to be compared with the query. What is averaged are the values.",
+    ),
+    Mistake(
+        "queries and keys exchanged",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_k, w_q, w_v, w_o, n_heads),
+        "The rows of the scores are queries: q k^T, not k q^T.",
+    ),
+]
+
+# 7.7 the module
+
+
+class ManyHeads(nn.Module):
+    """Multi-head attention, with the places where it goes wrong open to a change."""
+
+    bias, scale = False, staticmethod(lambda d_k, d_model: math.sqrt(d_k))
+    split, merge = staticmethod(split), staticmethod(merge)
+
+    def __init__(self, d_model: int, n_heads: int):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q = nn.Linear(d_model, d_model, self.bias)
+        self.w_k = nn.Linear(d_model, d_model, self.bias)
+        self.w_v = nn.Linear(d_model, d_model, self.bias)
+        self.w_o = nn.Linear(d_model, d_model, self.bias)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        q, k, v = (
+            self.split(w(x), self.n_heads) for w, x in ((self.w_q, q), (self.w_k, k), (self.w_v, v))
+        )
+        scores = q @ k.transpose(2, 3) / self.scale(q.shape[-1], q.shape[-1] * q.shape[1])
+        mask = torch.ones(scores.shape[2:]).bool() if mask is None else mask
+        return self.w_o(self.merge(self.weigh(scores, mask) @ v))
+
+    def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
+        return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(~mask, 0.0)
+
+
+def module_cases() -> list[tuple]:
+    """d_model, n_heads, the matrices, q, k, v, mask."""
+    cases = []
+    sizes = ((2, 5, 5, 12, 3), (2, 3, 5, 12, 3), (3, 4, 2, 10, 2), (2, 3, 5, 12, 3))
+    masks = (None, torch.ones(3, 5).bool().tril(1), None, torch.ones(2, 1, 3, 5).bool())
+    masks[3][0, :, :, 3:] = False  # padding
+    masks[3][1, :, 1] = False  # a query that may attend to nothing
+    for seed, ((b, t, s, d, n_heads), mask) in enumerate(zip(sizes, masks, strict=True), start=90):
+        matrices = [_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4)]
+        q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
+        cases.append((d, n_heads, matrices, q, k, v, mask))
+    return cases
+
+
+def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> Any:
+    """Build the class, copy the matrices into its layers (biases become one half), call it."""
+    module = answer(d_model, n_heads)
+    module.eval()
+    with torch.no_grad():
+        for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), matrices, strict=True):
+            layer = getattr(module, name)
+            if isinstance(layer, Tensor):  # a bare matrix, which multiplies from the right
+                layer.copy_(matrix.T)
+                continue
+            layer.weight.copy_(matrix)
+            if getattr(layer, "bias", None) is not None:
+                layer.bias.fill_(0.5)
+        return module(q, k, v) if mask is None else module(q, k, v, mask)
+
+
+def _but(**change: Any) -> type:
+    return type("Changed", (ManyHeads,), change)
+
+
+def _forward(change: Callable) -> type:
+    """The module with other inputs: `change(q, k, v, mask)` gives those that are used."""
+    return _but(
+        forward=lambda self, q, k, v, mask=None: ManyHeads.forward(self, *change(q, k, v, mask))
+    )
+
+
+def _shared(*names: str) -> type:
+    """The module in which the last of the layers named stands for the first as well."""
+
+    def forward(self, q, k, v, mask=None):
+        setattr(self, names[0], getattr(self, names[1]))
+        return ManyHeads.forward(self, q, k, v, mask)
+
+    return _but(forward=forward)
+
+
+MODULE_MISTAKES = [
+    Mistake(
+        "split by a view, without a transpose",
+        _but(split=staticmethod(VIEW_SPLIT)),
+        "The shapes are right, but the heads mix words. Cut to (B, T, H, K), then exchange axes.",
+    ),
+    Mistake(
+        "merged by a view, without a transpose",
+        _but(merge=staticmethod(VIEW_MERGE)),
+        "The shapes are right, but words are mixed when the heads are joined. Exchange heads and "
+        "words first.",
+    ),
+    Mistake(
+        "split and merged by a view, without a transpose",
+        _but(split=staticmethod(VIEW_SPLIT), merge=staticmethod(VIEW_MERGE)),
+        "The shapes are right, but the heads mix words. Both ways need a transpose.",
+    ),
+    Mistake(
+        "interleaved heads",
+        _but(
+            split=staticmethod(SPLIT_MISTAKES[3].wrong), merge=staticmethod(MERGE_MISTAKES[3].wrong)
+        ),
+        "Head i got every n_heads-th entry. The entries of one head stand next to each other.",
+    ),
+    Mistake(
+        "n_heads and d_k exchanged",
+        type(
+            "Changed",
+            (ManyHeads,),
+            {"__init__": lambda self, d, h: ManyHeads.__init__(self, d, d // h)},
+        ),
+        "There should be n_heads heads of width d_model / n_heads, not the other way round.",
+    ),
+    Mistake(
+        "one head",
+        type(
+            "Changed", (ManyHeads,), {"__init__": lambda self, d, h: ManyHeads.__init__(self, d, 1)}
+        ),
+        "Nothing was split: one softmax over the full width. That is the head that blends.",
+    ),
+    Mistake(
+        "divided by the root of d_model",
+        _but(scale=staticmethod(lambda d_k, d_model: math.sqrt(d_model))),
+        "A head's dot product has d_k terms, so its variance grows with d_k = d_model / h.",
+    ),
+    Mistake(
+        "no scale",
+        _but(scale=staticmethod(lambda d_k, d_model: 1.0)),
+        "The scores of every head must be divided by the root of d_k before the softmax.",
+    ),
+    Mistake(
+        "divided by d_k, without the root",
+        _but(scale=staticmethod(lambda d_k, d_model: d_k)),
+        "The spread of a dot product grows with the root of d_k, and that is what divides it.",
+    ),
+    Mistake(
+        "divided by the root of the number of heads",
+        _but(scale=staticmethod(lambda d_k, d_model: math.sqrt(d_model // d_k))),
+        "It is the width of the vectors, d_k, that makes dot products large, not the heads.",
+    ),
+    Mistake(
+        "W^O forgotten",
+        _but(forward=lambda self, *inputs: _without_w_o(self, *inputs)),
+        "The heads are only put side by side. The last layer, w_o, mixes them.",
+    ),
+    Mistake(
+        "layers with biases",
+        _but(bias=True),
+        "nn.Linear has a bias unless it is told not to. The paper's projections have none.",
+    ),
+    Mistake(
+        "the mask left out",
+        _forward(lambda q, k, v, mask: (q, k, v)),
+        "The mask is taken and not used: hidden keys are looked at like any other.",
+    ),
+    Mistake(
+        "the mask turned round",
+        _forward(lambda q, k, v, mask: (q, k, v, None if mask is None else ~mask)),
+        "True means may attend. nn.MultiheadAttention has it the other way round.",
+    ),
+    Mistake(
+        "the mask after the softmax",
+        _but(weigh=lambda self, scores, mask: scores.softmax(-1) * mask),
+        "Hidden keys had their share before it was struck out, so what is left sums to less than "
+        "one. Hide the scores before the softmax.",
+    ),
+    Mistake(
+        "zero instead of minus infinity",
+        _but(weigh=lambda self, scores, mask: (scores * mask).softmax(-1)),
+        "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0.",
+    ),
+    Mistake(
+        "NaN where there is nothing to attend to",
+        _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)),
+        "The softmax of minus infinities alone is 0/0. Such a query should find zeros: fill its "
+        "weights with zero after the softmax, or use `attention`.",
+    ),
+    Mistake(
+        "a large negative number instead of minus infinity",
+        _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1)),
+        "Where all keys are hidden, they all score the same large negative number, and get equal "
+        "weights. A query that may attend to nothing should find zeros.",
+    ),
+    Mistake(
+        "the softmax over the heads",
+        _but(
+            weigh=lambda self, scores, mask: torch.nan_to_num(
+                scores.masked_fill(~mask, -math.inf).softmax(1)
+            )
+        ),
+        "Every head shares its own whole among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the queries",
+        _but(
+            weigh=lambda self, scores, mask: torch.nan_to_num(
+                scores.masked_fill(~mask, -math.inf).softmax(2)
+            )
+        ),
+        "Every query must share its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the keys for the values",
+        _forward(lambda q, k, v, mask: (q, k, k, mask)),
+        "What is averaged are the values, which are made of v. Here k went into both.",
+    ),
+    Mistake(
+        "the keys averaged instead of the values",
+        _but(forward=lambda self, *inputs: _keys_averaged(self, *inputs)),
+        "Keys are there to be compared with the query. What is averaged are the values.",
+    ),
+    Mistake(
+        "the values made by w_k",
+        _shared("w_v", "w_k"),
+        "Each of the three has a layer of its own: values are w_v(v).",
+    ),
+    Mistake(
+        "the keys made by w_q",
+        _shared("w_k", "w_q"),
+        "Each of the three has a layer of its own: keys are w_k(k).",
+    ),
+]
+
+
+def _without_w_o(self: ManyHeads, *inputs: Tensor) -> Tensor:
+    self.w_o = nn.Identity()
+    return ManyHeads.forward(self, *inputs)
+
+
+def _keys_averaged(self: ManyHeads, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
+    self.w_v = self.w_k
+    return ManyHeads.forward(self, q, k, k, *mask)
+
+
+def _output(output: Any) -> Any:
+    return output[0] if isinstance(output, tuple) and len(output) == 2 else output
+
+
+EXERCISES = [
+    Exercise(
+        number="7.1",
+        title="two heads by hand",
+        section="Two heads by hand",
+        reference=heads_by_hand(7.0, 1.0),
+        cases=[()],
+        mistakes=HAND_MISTAKES,
+        rtol=5e-3,
+        atol=2e-3,
+    ),
+    Exercise(
+        number="7.2",
+        title="counting",
+        section="What do many heads cost?",
+        reference=[SQUARE // N_HEADS, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+        cases=[()],
+        mistakes=COUNT_MISTAKES,
+    ),
+    Exercise(
+        number="7.3",
+        title="split into heads",
+        section="The wrong cut",
+        reference=split,
+        cases=split_cases,
+        mistakes=SPLIT_MISTAKES,
+    ),
+    Exercise(
+        number="7.4",
+        title="merge the heads",
+        section="Merging",
+        reference=merge,
+        cases=merge_cases,
+        mistakes=MERGE_MISTAKES,
+    ),
+    Exercise(
+        number="7.5",
+        title="the output as a sum",
+        section="What the last matrix is for",
+        reference=output_as_sum,
+        cases=sum_cases,
+        mistakes=SUM_MISTAKES,
+        rtol=1e-3,
+        atol=1e-4,
+    ),
+    Exercise(
+        number="7.6",
+        title="multi-head attention",
+        section="The shapes, line by line",
+        reference=multi_head,
+        cases=multi_head_cases,
+        mistakes=MULTI_HEAD_MISTAKES,
+    ),
+    Exercise(
+        number="7.7",
+        title="the module",
+        section="The module",
+        reference=ManyHeads,
+        cases=module_cases,
+        mistakes=MODULE_MISTAKES,
+        probe=run_module,
+        canonical=_output,
+    ),
+]

@@ -1,0 +1,194 @@
+"""Right answers to the exercises of chapter 7, written in different styles."""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+from allyouneed.attention import attention
+
+
+def split_permute(x, n_heads):
+    return x.reshape(*x.shape[:2], n_heads, -1).permute(0, 2, 1, 3).contiguous().double()
+
+
+def split_slices(x, n_heads):
+    d_k = x.shape[-1] // n_heads
+    return torch.stack([x[:, :, i * d_k : (i + 1) * d_k] for i in range(n_heads)], dim=1)
+
+
+def split_numpy(x, n_heads):
+    return np.stack(np.split(x.numpy(), n_heads, axis=2), axis=1)
+
+
+def split_lists(x, n_heads):
+    d_k = x.shape[2] // n_heads
+    return [
+        [[word[i * d_k : (i + 1) * d_k] for word in sentence] for i in range(n_heads)]
+        for sentence in x.tolist()
+    ]
+
+
+def merge_cat(x):
+    return torch.cat(list(x.unbind(1)), dim=-1)
+
+
+def merge_contiguous(x):
+    b, h, t, k = x.shape
+    return x.permute(0, 2, 1, 3).contiguous().view(b, t, h * k)
+
+
+def merge_in_place(x):
+    b, h, t, k = x.shape
+    out = torch.zeros(b, t, h * k, dtype=torch.float64)
+    for i in range(h):
+        out[:, :, i * k : (i + 1) * k] = x[:, i]
+    return out
+
+
+def sum_einsum(heads, w_o):
+    return torch.einsum("bhtk,hkd->btd", heads, w_o.view(heads.shape[1], heads.shape[3], -1))
+
+
+def sum_in_place(heads, w_o):
+    b, h, t, k = heads.shape
+    out = torch.zeros(b, t, w_o.shape[1])
+    for i in range(h):
+        out += heads[:, i] @ w_o[i * k : (i + 1) * k]
+    return out
+
+
+def sum_numpy(heads, w_o):
+    heads, w_o = heads.double().numpy(), w_o.double().numpy()
+    return sum(
+        a @ b for a, b in zip(heads.swapaxes(0, 1), np.split(w_o, heads.shape[1]), strict=True)
+    )
+
+
+def sum_merged(heads, w_o):
+    return heads.transpose(1, 2).flatten(2) @ w_o
+
+
+def multi_head_loop(x, w_q, w_k, w_v, w_o, n_heads):
+    d_k = x.shape[-1] // n_heads
+    heads = []
+    for i in range(n_heads):
+        own = slice(i * d_k, (i + 1) * d_k)
+        heads.append(attention(x @ w_q[:, own], x @ w_k[:, own], x @ w_v[:, own]))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
+def multi_head_einsum(x, w_q, w_k, w_v, w_o, n_heads):
+    d = x.shape[-1]
+    q, k, v = (
+        torch.einsum("btd,dhk->bhtk", x, w.reshape(d, n_heads, d // n_heads))
+        for w in (w_q, w_k, w_v)
+    )
+    weights = torch.softmax(torch.einsum("bhtk,bhsk->bhts", q, k) * (d / n_heads) ** -0.5, dim=-1)
+    return torch.einsum("bhts,bhsk,hkd->btd", weights, v, w_o.reshape(n_heads, d // n_heads, d))
+
+
+def multi_head_torch(x, w_q, w_k, w_v, w_o, n_heads):
+    module = nn.MultiheadAttention(x.shape[-1], n_heads, bias=False, batch_first=True)
+    with torch.no_grad():
+        module.in_proj_weight.copy_(torch.cat([w_q, w_k, w_v], dim=1).T)
+        module.out_proj.weight.copy_(w_o.T)
+    return module(x, x, x)[0]
+
+
+def multi_head_numpy(x, w_q, w_k, w_v, w_o, n_heads):
+    x, w_q, w_k, w_v, w_o = (a.double().numpy() for a in (x, w_q, w_k, w_v, w_o))
+    out = np.zeros_like(x)
+    for b, sentence in enumerate(x):
+        pieces = (np.split(sentence @ w, n_heads, axis=1) for w in (w_q, w_k, w_v))
+        found = []
+        for q, k, v in zip(*pieces, strict=True):
+            shares = np.exp(q @ k.T / math.sqrt(q.shape[1]))
+            found.append(shares / shares.sum(1, keepdims=True) @ v)
+        out[b] = np.hstack(found) @ w_o
+    return out
+
+
+class FoldedIntoBatch(nn.Module):
+    """Heads folded into the batch, as older code does it; batched products."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.h, self.d_k = n_heads, d_model // n_heads
+        for name in ("w_q", "w_k", "w_v", "w_o"):
+            setattr(self, name, nn.Linear(d_model, d_model, bias=False))
+
+    def fold(self, x):
+        b, length, _ = x.shape
+        x = x.view(b, length, self.h, self.d_k).permute(0, 2, 1, 3)
+        return x.reshape(b * self.h, length, self.d_k)
+
+    def forward(self, q, k, v, mask=None):
+        b, t = q.shape[:2]
+        q, k, v = self.fold(self.w_q(q)), self.fold(self.w_k(k)), self.fold(self.w_v(v))
+        scores = torch.bmm(q, k.transpose(1, 2)).div_(self.d_k**0.5)
+        scores = scores.view(b, self.h, t, -1)
+        if mask is not None:
+            scores = torch.where(mask, scores, torch.tensor(-math.inf))
+        weights = torch.nan_to_num(torch.softmax(scores, dim=-1)).view(b * self.h, t, -1)
+        heads = torch.bmm(weights, v).view(b, self.h, t, self.d_k)
+        return self.w_o(torch.cat(heads.unbind(1), dim=-1))
+
+
+class OneHeadAfterTheOther(nn.Module):
+    """A loop over the heads, with the output as a sum."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.d_k = d_model // n_heads
+        self.w_q = nn.Linear(d_model, d_model, bias=False)
+        self.w_k = nn.Linear(d_model, d_model, bias=False)
+        self.w_v = nn.Linear(d_model, d_model, bias=False)
+        self.w_o = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (
+            w(a).split(self.d_k, -1) for w, a in ((self.w_q, q), (self.w_k, k), (self.w_v, v))
+        )
+        bands, out = self.w_o.weight.T.split(self.d_k), 0
+        for one_q, one_k, one_v, band in zip(q, k, v, bands, strict=True):
+            own = mask[:, 0] if mask is not None and mask.dim() == 4 else mask
+            out = out + attention(one_q, one_k, one_v, own) @ band
+        return out
+
+
+class BareMatrices(nn.Module):
+    """Parameters instead of layers, and the weights returned as well."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (
+            nn.Parameter(torch.randn(d_model, d_model)) for _ in range(4)
+        )
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (
+            (x @ w).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for x, w in ((q, self.w_q), (k, self.w_k), (v, self.w_v))
+        )
+        out, weights = attention(q, k, v, mask, return_weights=True)
+        return torch.einsum(
+            "bhtk,hkd->btd", out, self.w_o.unflatten(0, (self.n_heads, -1))
+        ), weights
+
+
+RIGHT = {
+    "7.1": [[7, 1, 7, 9], (7.0, 1.0, 7.0, 9.0), torch.tensor([7.0, 1.0, 7.0, 9.0])],
+    "7.2": [
+        [32_768, 262_144, 1_048_576, 1_050_624],
+        (512 * 64, 512**2, 4 * 512**2, 4 * (512**2 + 512)),
+        torch.tensor([32_768, 262_144, 1_048_576, 1_050_624]),
+    ],
+    "7.3": [split_permute, split_slices, split_numpy, split_lists],
+    "7.4": [merge_cat, merge_contiguous, merge_in_place],
+    "7.5": [sum_einsum, sum_in_place, sum_numpy, sum_merged],
+    "7.6": [multi_head_loop, multi_head_einsum, multi_head_torch, multi_head_numpy],
+    "7.7": [FoldedIntoBatch, OneHeadAfterTheOther, BareMatrices],
+}
