@@ -1,0 +1,1175 @@
+"""The exercises of chapter 8, masks: references, cases and known mistakes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from ..multihead import MultiHeadAttention
+from .core import Exercise, Invariant, Mistake
+
+# 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
+
+HAND_MISTAKES = [
+    Mistake(
+        "no mask at all",
+        [2 / 20, 1 / 20, 3 / 20, 4 / 20, 10 / 20],
+        "These are the weights of a word that sees all five places. It may see two of them.",
+    ),
+    Mistake(
+        "the padding mask forgotten",
+        [2 / 6, 1 / 6, 3 / 6, 0.0, 0.0],
+        "The future is hidden, and that is right. The first place is padding: hide it as well.",
+    ),
+    Mistake(
+        "the causal mask forgotten",
+        [0.0, 1 / 18, 3 / 18, 4 / 18, 10 / 18],
+        "The padding is hidden, and that is right. The fourth and fifth places are the future.",
+    ),
+    Mistake(
+        "zero instead of minus infinity",
+        [1 / 7, 1 / 7, 3 / 7, 1 / 7, 1 / 7],
+        "A hidden score of 0 has the exponential 1, and takes its share. Minus infinity has 0.",
+    ),
+    Mistake(
+        "the mask after the softmax",
+        [0.0, 1 / 20, 3 / 20, 0.0, 0.0],
+        "The hidden places were struck out above the line and left in the sum below it, so the "
+        "weights do not sum to one.",
+    ),
+    Mistake(
+        "the other triangle",
+        [0.0, 0.0, 3 / 17, 4 / 17, 10 / 17],
+        "A word sees itself and what comes before it. Here it sees itself and what comes after.",
+    ),
+    Mistake(
+        "a triangle without its diagonal",
+        [0.0, 1.0, 0.0, 0.0, 0.0],
+        "A word may see itself: up to and including that position.",
+    ),
+    Mistake(
+        "one word of the future seen",
+        [0.0, 1 / 8, 3 / 8, 4 / 8, 0.0],
+        "The third word sees up to the third place. The fourth is what it has to foretell.",
+    ),
+    Mistake(
+        "polarity turned round",
+        [2 / 16, 0.0, 0.0, 4 / 16, 10 / 16],
+        "These are the weights of what should be hidden.",
+    ),
+    Mistake(
+        "exponentials that were not divided by their sum",
+        [0.0, 1.0, 3.0, 0.0, 0.0],
+        "The right two places are left. Weights sum to one: divide by 1 + 3.",
+    ),
+    Mistake(
+        "scores shared out without the exponential",
+        [0.0, 0.0, 1.0, 0.0, 0.0],
+        "The second place has the score 0, and its exponential is 1, not 0.",
+    ),
+]
+
+# 8.2 padding mask
+
+
+def padding_mask(tokens: Tensor, pad: int) -> Tensor:
+    return (tokens != pad)[:, None, None, :]
+
+
+def padding_cases() -> list[tuple]:
+    right = torch.tensor([[5, 9, 4, 3], [8, 3, 0, 0], [7, 6, 3, 0]])
+    other_pad = torch.tensor([[0, 9, 1, 2, 3], [8, 0, 2, 7, 7]])
+    left = torch.tensor([[1, 1, 5, 3], [1, 0, 4, 3], [4, 0, 4, 3]])
+    whole = torch.tensor([[4, 5], [6, 3]])
+    return [(right, 0), (other_pad, 7), (left, 1), (whole, 0)]
+
+
+PADDING_MISTAKES = [
+    Mistake(
+        "polarity turned round",
+        lambda tokens, pad: (tokens == pad)[:, None, None, :],
+        "True means may attend, so it stands where there is a token, not where there is padding.",
+    ),
+    Mistake(
+        "the mask along the queries",
+        lambda tokens, pad: (tokens != pad)[:, None, :, None],
+        "What is hidden is a key. The last axis of the scores is that of the keys.",
+    ),
+    Mistake(
+        "the mask without its two new axes",
+        lambda tokens, pad: tokens != pad,
+        "A mask of shape (B, S) is taken for one of shape (T, S) as soon as it fits. It needs an "
+        "axis for the heads and one for the queries.",
+    ),
+    Mistake(
+        "one axis too few",
+        lambda tokens, pad: (tokens != pad)[:, None, :],
+        "(B, 1, S) broadcasts to (1, B, 1, S): the sentences are taken for heads.",
+    ),
+    Mistake(
+        "the batch not in front",
+        lambda tokens, pad: (tokens != pad)[None, None],
+        "Broadcasting counts from the right: here the sentences are taken for queries.",
+    ),
+    Mistake(
+        "the sentences taken for heads",
+        lambda tokens, pad: (tokens != pad)[None, :, None, :],
+        "The first axis of the scores is that of the sentences, the second that of the heads.",
+    ),
+    Mistake(
+        "numbers 0 and 1 instead of true and false",
+        lambda tokens, pad: (tokens != pad)[:, None, None, :].float(),
+        "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
+        "booleans.",
+    ),
+    Mistake(
+        "numbers to be added, 0 and minus infinity",
+        lambda tokens, pad: torch.zeros(tokens.shape).masked_fill(tokens == pad, -math.inf)[
+            :, None, None, :
+        ],
+        "This is the mask M of equation (8.2). Asked for is the boolean one.",
+    ),
+    Mistake(
+        "the id of the padding taken to be 0",
+        lambda tokens, pad: (tokens != 0)[:, None, None, :],
+        "The padding's id is an argument, `pad`. In another vocabulary it is another number.",
+    ),
+    Mistake(
+        "ids above that of the padding only",
+        lambda tokens, pad: (tokens > pad)[:, None, None, :],
+        "Where the padding's id is not 0, there are tokens below it.",
+    ),
+    Mistake(
+        "the padded queries hidden as well",
+        lambda tokens, pad: (tokens != pad)[:, None, :, None] & (tokens != pad)[:, None, None, :],
+        "Rows of padded queries would have nothing to look at. Nobody reads their outputs; only "
+        "keys need hiding.",
+    ),
+    Mistake(
+        "one mask for the whole batch",
+        lambda tokens, pad: (tokens != pad).all(0)[None, None, None],
+        "A place was hidden from all sentences as soon as one of them has padding there.",
+    ),
+]
+
+# 8.3 causal mask
+
+
+def causal_mask(length: int) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool).tril()
+
+
+def _square(length: int) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool)
+
+
+CAUSAL_MISTAKES = [
+    Mistake(
+        "the other triangle",
+        lambda length: _square(length).triu(),
+        "Row t is a query. It may see columns up to t, which lie to the left of the diagonal. "
+        "This mask shows the future and hides the past.",
+    ),
+    Mistake(
+        "polarity turned round",
+        lambda length: _square(length).triu(1),
+        "This mask is True where the future is. Here True means may attend.",
+    ),
+    Mistake(
+        "a triangle without its diagonal",
+        lambda length: _square(length).tril(-1),
+        "A position sees itself, too. Without the diagonal the first row is empty.",
+    ),
+    Mistake(
+        "one position too far",
+        lambda length: _square(length).tril(1),
+        "Each position sees the next one, which is the very token that it has to foretell.",
+    ),
+    Mistake(
+        "everything allowed",
+        lambda length: _square(length),
+        "No future is hidden.",
+    ),
+    Mistake(
+        "only itself allowed",
+        lambda length: torch.eye(length, dtype=torch.bool),
+        "A position may see all that came before it, not only itself.",
+    ),
+    Mistake(
+        "only itself and the one before",
+        lambda length: _square(length).tril() & _square(length).triu(-1),
+        "A position may see all that came before it, however far back.",
+    ),
+    Mistake(
+        "numbers 0 and 1 instead of true and false",
+        lambda length: _square(length).tril().int(),
+        "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
+        "booleans.",
+    ),
+    Mistake(
+        "numbers 0 and 1 for the other triangle",
+        lambda length: _square(length).triu().int(),
+        "Two things at once: the triangle is the other one, and a mask should be boolean.",
+    ),
+    Mistake(
+        "numbers 0 and 1 where 1 means hidden",
+        lambda length: _square(length).triu(1).int(),
+        "Two things at once: True should mean may attend, and a mask should be boolean.",
+    ),
+    Mistake(
+        "numbers to be added, 0 and minus infinity",
+        lambda length: torch.zeros(length, length).masked_fill(~_square(length).tril(), -math.inf),
+        "This is the mask M of equation (8.2). Asked for is the boolean one.",
+    ),
+]
+
+# 8.4 weights under a mask, four axes
+
+
+def masked_weights(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(~mask, 0.0)
+
+
+def weights_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(84)
+    scores = torch.randn(2, 3, 4, 4, generator=draw)  # T = S: a wrong axis runs through
+    lengths = torch.tensor([4, 2])
+    padding = (torch.arange(4) < lengths[:, None])[:, None, None, :]
+    causal = _square(4).tril()
+    cross = torch.randn(3, 2, 2, 5, generator=draw)
+    with_empty = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 0, 1, 1, 1]]).bool()
+    towering = torch.zeros(1, 1, 2, 3)
+    towering[..., 2], towering[..., 0] = 300.0, -1.0
+    deep = torch.tensor([[[[-200.0, -201.0, 5.0]]]])
+    last_hidden = torch.tensor([[True, True, False]])
+    return [
+        (scores, padding & causal),
+        (scores, causal),
+        (cross, with_empty[:, None, None, :]),
+        (towering, last_hidden),
+        (deep, last_hidden),
+    ]
+
+
+def _hidden(scores: Tensor, mask: Tensor, low: float) -> Tensor:
+    return scores.masked_fill(~mask, low)
+
+
+def _shares(parts: Tensor, least: float) -> Tensor:
+    return parts / parts.sum(-1, keepdim=True).clamp(min=least)
+
+
+WEIGHTS_MISTAKES = [
+    Mistake(
+        "NaN where there is nothing to look at",
+        lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(-1),
+        "A row with every score at minus infinity is 0/0. Its weights should be zero.",
+    ),
+    Mistake(
+        "the mask after the softmax",
+        lambda scores, mask: scores.softmax(-1) * mask,
+        "What is hidden had its share before it was struck out, so that the rest sums to less "
+        "than one. Hide the scores before the softmax.",
+    ),
+    Mistake(
+        "zero instead of minus infinity",
+        lambda scores, mask: (scores * mask).softmax(-1),
+        "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0.",
+    ),
+    Mistake(
+        "zero instead of minus infinity, and struck out afterwards",
+        lambda scores, mask: (scores * mask).softmax(-1) * mask,
+        "The hidden keys get nothing now, but each had added e^0 = 1 to the sum of its row, so "
+        "that the rest sums to less than one.",
+    ),
+    Mistake(
+        "softmax first, then the mask, then shares again",
+        lambda scores, mask: (
+            (scores.softmax(-1) * mask) / (scores.softmax(-1) * mask).sum(-1, keepdim=True)
+        ),
+        "On paper this is right, save for empty rows, which are 0/0. In floating point it also "
+        "fails when a hidden score towers over the rest: what may be seen is then rounded to 0 "
+        "before the division.",
+    ),
+    Mistake(
+        "softmax first, then the mask, then shares again, with a small number below the line",
+        lambda scores, mask: (
+            (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
+        ),
+        "On paper this is right. In floating point it fails when a hidden score towers over the "
+        "rest: what may be seen is rounded to 0 by the first softmax. Hide the scores before it.",
+    ),
+    Mistake(
+        "exponentials of all scores, with no highest score taken off",
+        lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
+        "The exponential of a large score is infinite, and of a very low one zero. Take the "
+        "highest score that may be seen off each row first, or use softmax, which does so.",
+    ),
+    Mistake(
+        "a large negative number instead of minus infinity",
+        lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-1),
+        "A row with nothing to look at has equal scores, and spreads its attention over all that "
+        "is hidden. Its weights should be zero.",
+    ),
+    Mistake(
+        "a negative number that is not low enough",
+        lambda scores, mask: _hidden(scores, mask, -100.0).softmax(-1),
+        "It hides only while the real scores are larger. Next to scores of -200, what is hidden "
+        "wins with -100.",
+    ),
+    Mistake(
+        "polarity turned round",
+        lambda scores, mask: _hidden(scores, ~mask, -math.inf).softmax(-1),
+        "True means may attend. Here the weights went to what is hidden.",
+    ),
+    Mistake(
+        "polarity turned round, with zeros in empty rows",
+        lambda scores, mask: masked_weights(scores, ~mask),
+        "True means may attend. Here the weights went to what is hidden.",
+    ),
+    Mistake(
+        "the softmax over the queries",
+        lambda scores, mask: torch.nan_to_num(_hidden(scores, mask, -math.inf).softmax(-2)),
+        "Each query shares its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the queries, with NaN in hidden columns",
+        lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(-2),
+        "Each query shares its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the heads",
+        lambda scores, mask: torch.nan_to_num(_hidden(scores, mask, -math.inf).softmax(1)),
+        "Heads do not share anything: each has a row of weights of its own for every query.",
+    ),
+    Mistake(
+        "the mask ignored",
+        lambda scores, mask: scores.softmax(-1),
+        "What is hidden is looked at like any other key.",
+    ),
+    Mistake(
+        "one added to the scores that may be seen",
+        lambda scores, mask: (scores + mask).softmax(-1),
+        "A mask of 0 and 1 that is added hides nothing. What is added must be 0 and minus "
+        "infinity.",
+    ),
+    Mistake(
+        "hidden scores, not weights",
+        lambda scores, mask: _hidden(scores, mask, -math.inf),
+        "The hiding is right. The softmax is missing.",
+    ),
+]
+
+
+def _weights_of(output: object) -> Tensor:
+    return torch.as_tensor(output).double()
+
+
+def _hides(output: Tensor, scores: Tensor, mask: Tensor) -> bool:
+    mask = mask.expand(scores.shape)
+    return bool(_weights_of(output)[~mask].eq(0).all())
+
+
+def _rows_sum(output: Tensor, scores: Tensor, mask: Tensor) -> bool:
+    sums = mask.expand(scores.shape).any(-1).double()
+    return bool(torch.allclose(_weights_of(output).sum(-1), sums, atol=1e-4))
+
+
+# 8.5 the shift
+
+
+PAD, BOS, EOS = 0, 2, 3
+
+
+def decoder_io(tgt: Tensor) -> tuple[Tensor, Tensor]:
+    return tgt[:, :-1], tgt[:, 1:]
+
+
+def shift_cases() -> list[tuple]:
+    return [
+        (torch.tensor([[2, 7, 8, 9, 5, 3], [2, 6, 6, 3, 0, 0], [2, 5, 3, 0, 0, 0]]),),
+        (torch.tensor([[2, 9, 4, 3], [2, 4, 7, 3]]),),
+    ]
+
+
+def _no_end(tokens: Tensor) -> Tensor:
+    return tokens.masked_fill(tokens == EOS, PAD)
+
+
+SHIFT_MISTAKES = [
+    Mistake(
+        "no shift",
+        lambda tgt: (tgt[:, :-1], tgt[:, :-1]),
+        "Each label is the token that the decoder has just read. It would learn to copy, with a "
+        "loss near zero, and write nothing but its first input.",
+    ),
+    Mistake(
+        "no shift, the first token taken off both",
+        lambda tgt: (tgt[:, 1:], tgt[:, 1:]),
+        "Each label is the token that the decoder has just read, so it would learn to copy. And "
+        "it never reads BOS, with which it has to begin.",
+    ),
+    Mistake(
+        "no shift, the whole target twice",
+        lambda tgt: (tgt, tgt),
+        "Each label is the token that the decoder has just read. It would learn to copy.",
+    ),
+    Mistake(
+        "inputs and labels exchanged",
+        lambda tgt: (tgt[:, 1:], tgt[:, :-1]),
+        "The decoder would read a word and be asked for the one before it, which it has seen.",
+    ),
+    Mistake(
+        "the labels before the inputs",
+        lambda tgt: [tgt[:, 1:], _no_end(tgt[:, :-1])],
+        "Both are right. The task asks for the inputs first.",
+    ),
+    Mistake(
+        "shifted twice",
+        lambda tgt: (tgt[:, :-2], tgt[:, 2:]),
+        "Each label is the token after the next one. The decoder would write every other word.",
+    ),
+    Mistake(
+        "the ends of the longest sentences cut off",
+        lambda tgt: (tgt[:, :-2], tgt[:, 1:-1]),
+        "The last column holds EOS for the longest sentences only; for the others it is padding. "
+        "The labels need it: the decoder learns from it where to stop.",
+    ),
+    Mistake(
+        "the labels without their last column",
+        lambda tgt: (tgt[:, :-1], tgt[:, 1:-1]),
+        "The last column holds EOS for the longest sentences. Without it there are more inputs "
+        "than labels, and the decoder does not learn where long sentences stop.",
+    ),
+    Mistake(
+        "EOS missing in the labels",
+        lambda tgt: (tgt[:, :-1], _no_end(tgt[:, 1:])),
+        "The end is a token to be foretold like any other. Without it the decoder never stops.",
+    ),
+    Mistake(
+        "BOS in the labels",
+        lambda tgt: (tgt[:, :-1], tgt),
+        "BOS is read first and never foretold. Labels begin with the first word.",
+    ),
+    Mistake(
+        "the first token moved to the end of the labels",
+        lambda tgt: (tgt, tgt.roll(-1, 1)),
+        "Rolling brings BOS back at the right end, as if it came after EOS. Cut it off.",
+    ),
+    Mistake(
+        "the whole target as input",
+        lambda tgt: (tgt, tgt[:, 1:]),
+        "There is one input too many: nothing comes after the last token, so it has no label.",
+    ),
+    Mistake(
+        "the input without BOS",
+        lambda tgt: (tgt[:, 1:-1], tgt[:, 2:]),
+        "The labels are one ahead of the inputs, which is right. But the decoder begins with BOS, "
+        "and the first word is a label, too.",
+    ),
+    Mistake(
+        "the batch cut instead of the sentences",
+        lambda tgt: (tgt[:-1], tgt[1:]),
+        "The first axis is that of the sentences. The cut goes along the second.",
+    ),
+]
+
+
+def _inputs_and_labels(output: tuple) -> dict[str, list]:
+    """Both as lists; an EOS among the inputs counts as padding, for nobody reads what follows."""
+    inputs, labels = (torch.as_tensor(part) for part in output)
+    return {"inputs": _no_end(inputs).tolist(), "labels": labels.tolist()}
+
+
+# 8.6 cross-attention
+
+
+def cross_attention(
+    attend: Callable, y: Tensor, memory: Tensor, tgt: Tensor, src: Tensor, pad: int
+) -> Tensor:
+    return attend(y, memory, memory, (src != pad)[:, None, None, :])
+
+
+def cross_cases() -> list[tuple]:
+    cases = []
+    for seed, pad, src, tgt in (
+        (1, 0, [[5, 6, 7, 3], [5, 3, 0, 0]], [[2, 8, 0, 0], [2, 8, 9, 0]]),  # S = T
+        (2, 9, [[5, 0, 7, 3, 4], [5, 3, 9, 9, 9]], [[2, 8, 4], [2, 9, 9]]),  # S > T
+        (3, 1, [[5, 3], [3, 1], [6, 3]], [[2, 8, 4], [2, 4, 1], [2, 1, 1]]),  # S < T
+    ):
+        torch.manual_seed(seed)
+        src, tgt = torch.tensor(src), torch.tensor(tgt)
+        y, memory = torch.randn(*tgt.shape, 4), torch.randn(*src.shape, 4)
+        cases.append((MultiHeadAttention(4, 2), y, memory, tgt, src, pad))
+    return cases
+
+
+def _keys(tokens: Tensor, pad: int) -> Tensor:
+    return (tokens != pad)[:, None, None, :]
+
+
+CROSS_MISTAKES = [
+    Mistake(
+        "the target's padding mask",
+        lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, _keys(tgt, pad)),
+        "A mask hides keys, and these keys are source tokens. The target's mask hides the wrong "
+        "places, and fits only when both lengths are the same.",
+    ),
+    Mistake(
+        "keys and values from the target",
+        lambda attend, y, memory, tgt, src, pad: attend(y, y, y, _keys(tgt, pad)),
+        "This is self-attention of the decoder. The source is never looked at.",
+    ),
+    Mistake(
+        "keys and values from the target, without a mask",
+        lambda attend, y, memory, tgt, src, pad: attend(y, y, y),
+        "This is self-attention of the decoder. The source is never looked at.",
+    ),
+    Mistake(
+        "keys and values from the target, with the source's mask",
+        lambda attend, y, memory, tgt, src, pad: attend(y, y, y, _keys(src, pad)),
+        "The mask is the source's, but the keys are not: the source is never looked at.",
+    ),
+    Mistake(
+        "the memory asks",
+        lambda attend, y, memory, tgt, src, pad: attend(memory, y, y, _keys(tgt, pad)),
+        "The decoder asks and the memory answers: queries come from y. The output needs a row for "
+        "each target token.",
+    ),
+    Mistake(
+        "the memory asks, with the source's mask",
+        lambda attend, y, memory, tgt, src, pad: attend(memory, y, y, _keys(src, pad)),
+        "The decoder asks and the memory answers: queries come from y.",
+    ),
+    Mistake(
+        "the memory looks at itself",
+        lambda attend, y, memory, tgt, src, pad: attend(memory, memory, memory, _keys(src, pad)),
+        "This is self-attention of the encoder. The queries come from the decoder.",
+    ),
+    Mistake(
+        "values from the target",
+        lambda attend, y, memory, tgt, src, pad: attend(y, memory, y, _keys(src, pad)),
+        "Keys and values come as pairs, both from the memory.",
+    ),
+    Mistake(
+        "keys from the target",
+        lambda attend, y, memory, tgt, src, pad: attend(y, y, memory, _keys(src, pad)),
+        "Keys and values come as pairs, both from the memory.",
+    ),
+    Mistake(
+        "no mask",
+        lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory),
+        "The memory of a short source is padded, and the decoder looks at the padding.",
+    ),
+    Mistake(
+        "polarity turned round",
+        lambda attend, y, memory, tgt, src, pad: attend(
+            y, memory, memory, (src == pad)[:, None, None, :]
+        ),
+        "True means may attend. Here the decoder looks at the padding of the source only.",
+    ),
+    Mistake(
+        "the id of the padding taken to be 0",
+        lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, _keys(src, 0)),
+        "The padding's id is an argument, `pad`. In another vocabulary it is another number.",
+    ),
+    Mistake(
+        "a causal mask on the source",
+        lambda attend, y, memory, tgt, src, pad: attend(
+            y,
+            memory,
+            memory,
+            _keys(src, pad) & torch.ones(y.shape[1], memory.shape[1]).tril().bool(),
+        ),
+        "The source is there from the beginning, all of it: cross-attention has no future.",
+    ),
+    Mistake(
+        "the padded queries hidden as well",
+        lambda attend, y, memory, tgt, src, pad: attend(
+            y, memory, memory, _keys(src, pad) & (tgt != pad)[:, None, :, None]
+        ),
+        "What is hidden are keys. The outputs of padded queries are read by nobody, so they are "
+        "left as they come.",
+    ),
+]
+
+# 8.7 masked multi-head attention, from an empty file
+
+
+class MaskedMultiHeadAttention(nn.Module):
+    def __init__(self, d_model: int, n_heads: int):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (
+            nn.Linear(d_model, d_model, bias=False) for _ in range(4)
+        )
+
+    def split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
+    def scale(self, q: Tensor) -> float:
+        return q.shape[-1] ** 0.5
+
+    def share(self, scores: Tensor, mask: Tensor) -> Tensor:
+        return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(~mask, 0.0)
+
+    def merge(self, heads: Tensor) -> Tensor:
+        return heads.transpose(1, 2).flatten(2)
+
+    def project(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.w_q(q), self.w_k(k), self.w_v(v)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = (self.split(x) for x in self.project(q, k, v))
+        weights = self.share(q @ k.transpose(-2, -1) / self.scale(q), mask)
+        return self.w_o(self.merge(weights @ v))
+
+
+def run_module(
+    answer: type,
+    d_model: int,
+    n_heads: int,
+    matrices: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor,
+) -> dict[str, Tensor | bool]:
+    """Build the class, give it these matrices, and run it forwards and backwards."""
+    net = answer(d_model, n_heads)
+    for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), matrices, strict=True):
+        layer = getattr(net, name, None)
+        weight = getattr(layer, "weight", None)
+        if weight is None or tuple(weight.shape) != tuple(matrix.shape):
+            raise AttributeError(
+                f"expected an attribute {name}, nn.Linear({d_model}, {d_model}, bias=False), got "
+                f"{layer if layer is not None else 'none'}"
+            )
+        with torch.no_grad():
+            weight.copy_(matrix)
+            if getattr(layer, "bias", None) is not None:
+                layer.bias.zero_()
+    dtype = net.w_q.weight.dtype
+    q, k, v = (x.to(dtype).requires_grad_() for x in (q, k, v))
+    output = net(q, k, v, mask)
+    output = output[0] if isinstance(output, tuple) else output
+    slopes = torch.autograd.grad(output.pow(2).sum(), (q, k, v), allow_unused=True)
+    finite = all(slope.isfinite().all() for slope in slopes if slope is not None)
+    return {"output": output.detach(), "gradients are finite": finite}
+
+
+def module_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(87)
+
+    def case(d_model, n_heads, t, s, mask, same=False, large=1.0):
+        matrices = torch.randn(4, d_model, d_model, generator=draw) * 0.6
+        q = torch.randn(2, t, d_model, generator=draw)
+        k, v = (torch.randn(2, s, d_model, generator=draw) for _ in range(2))
+        return d_model, n_heads, matrices, q, *((q, q) if same else (k * large, v)), mask
+
+    padding = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]]).bool()[:, None, None, :]
+    empty = torch.tensor([[1, 1, 0], [0, 0, 0]]).bool()[:, None, None, :]
+    heads = torch.rand(2, 3, 4, 5, generator=draw) > 0.3
+    heads[..., 0] = True
+    causal = _square(4).tril()
+    return [
+        case(8, 2, 4, 4, causal),
+        case(6, 3, 4, 5, padding),
+        case(4, 2, 4, 3, empty),
+        case(6, 3, 4, 5, heads),
+        case(8, 4, 5, 5, padding & _square(5).tril(), same=True),
+        case(4, 1, 4, 4, causal, large=40.0),
+    ]
+
+
+class _NoScale(MaskedMultiHeadAttention):
+    def scale(self, q):
+        return 1.0
+
+
+class _ScaleByModel(MaskedMultiHeadAttention):
+    def scale(self, q):
+        return (q.shape[-1] * self.n_heads) ** 0.5
+
+
+class _ScaleWithoutRoot(MaskedMultiHeadAttention):
+    def scale(self, q):
+        return q.shape[-1]
+
+
+class _ScaleByHeads(MaskedMultiHeadAttention):
+    def scale(self, q):
+        return self.n_heads**0.5
+
+
+class _ScaleTurned(MaskedMultiHeadAttention):
+    def scale(self, q):
+        return q.shape[-1] ** -0.5
+
+
+class _ScaleAfter(MaskedMultiHeadAttention):
+    def scale(self, q):
+        return 1.0
+
+    def share(self, scores, mask):
+        return super().share(scores, mask) / (self.w_q.weight.shape[0] / self.n_heads) ** 0.5
+
+
+class _ViewSplit(MaskedMultiHeadAttention):
+    def split(self, x):
+        return x.reshape(x.shape[0], self.n_heads, x.shape[1], -1)
+
+
+class _ViewMerge(MaskedMultiHeadAttention):
+    def merge(self, heads):
+        return heads.reshape(heads.shape[0], heads.shape[2], -1)
+
+
+class _ViewBoth(_ViewSplit):
+    merge = _ViewMerge.merge
+
+
+class _HeadsInnermost(MaskedMultiHeadAttention):
+    def split(self, x):
+        return x.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)
+
+
+class _HeadsInnermostThroughout(_HeadsInnermost):
+    def merge(self, heads):
+        return heads.permute(0, 2, 3, 1).flatten(2)
+
+
+class _Polarity(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        hidden = ~mask
+        return super().share(scores, hidden)
+
+
+class _PolarityPlain(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(mask, -math.inf).softmax(-1)
+
+
+class _MaskAfter(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.softmax(-1) * mask
+
+
+class _Zero(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return (scores * mask).softmax(-1)
+
+
+class _NaN(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -math.inf).softmax(-1)
+
+
+class _LateNaN(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return torch.nan_to_num((scores + torch.where(mask, 0.0, -math.inf)).softmax(-1))
+
+
+class _Finite(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -1e9).softmax(-1)
+
+
+class _OverQueries(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return torch.nan_to_num(scores.masked_fill(~mask, -math.inf).softmax(-2))
+
+
+class _OverQueriesPlain(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -math.inf).softmax(-2)
+
+
+class _OverQueriesFinite(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -1e9).softmax(-2)
+
+
+class _OverHeads(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return torch.nan_to_num(scores.masked_fill(~mask, -math.inf).softmax(1))
+
+
+class _NoSoftmax(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, 0.0)
+
+
+class _NoOutput(MaskedMultiHeadAttention):
+    def forward(self, q, k, v, mask):
+        self_o, self.w_o = self.w_o, nn.Identity()
+        try:
+            return super().forward(q, k, v, mask)
+        finally:
+            self.w_o = self_o
+
+
+class _MaskIgnored(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.softmax(-1)
+
+
+class _OneHead(MaskedMultiHeadAttention):
+    def __init__(self, d_model, n_heads):
+        n_heads = 1
+        super().__init__(d_model, n_heads)
+
+    def share(self, scores, mask):
+        return super().share(scores, mask if mask.dim() == 2 else mask[:, :1])
+
+
+class _ValuesAreKeys(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_q(q), self.w_k(k), self.w_v(k)
+
+
+class _ValuesByKeys(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_q(q), self.w_k(k), self.w_k(v)
+
+
+class _NoValues(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_q(q), self.w_k(k), v
+
+
+class _NoProjections(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return q, k, v
+
+
+class _OneProjection(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_q(q), self.w_q(k), self.w_q(v)
+
+
+class _Transposed(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return tuple(
+            x @ w.weight for x, w in zip((q, k, v), (self.w_q, self.w_k, self.w_v), strict=True)
+        )
+
+
+class _SelfOnly(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_q(q), self.w_k(q), self.w_v(q)
+
+
+class _SourceOnly(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_q(k), self.w_k(k), self.w_v(v)
+
+
+class _Residual(MaskedMultiHeadAttention):
+    def forward(self, q, k, v, mask):
+        found = super().forward(q, k, v, mask)
+        return q + found
+
+
+class _MeanOfHeads(MaskedMultiHeadAttention):
+    def merge(self, heads):
+        return heads.mean(1).repeat(1, 1, self.n_heads)
+
+
+class _ReversedHeads(MaskedMultiHeadAttention):
+    def merge(self, heads):
+        heads = heads.flip(1)
+        return super().merge(heads)
+
+
+MODULE_MISTAKES = [
+    Mistake(
+        "no scale",
+        _NoScale,
+        "The scores are divided by the root of d_k before the softmax. Without it the softmax "
+        "saturates as d_k grows.",
+    ),
+    Mistake(
+        "divided by the root of d_model",
+        _ScaleByModel,
+        "Each head's queries and keys have d_k = d_model / n_heads entries, and it is the root of "
+        "d_k that keeps the variance at one.",
+    ),
+    Mistake(
+        "divided by d_k, without the root",
+        _ScaleWithoutRoot,
+        "The standard deviation of q . k grows with the root of d_k. Divided by d_k the weights "
+        "are too even.",
+    ),
+    Mistake(
+        "divided by the root of the number of heads",
+        _ScaleByHeads,
+        "The scale is the root of d_k, the width of a head, not of how many heads there are.",
+    ),
+    Mistake(
+        "multiplied by the root of d_k",
+        _ScaleTurned,
+        "The scores must be divided by the root, so that they become smaller.",
+    ),
+    Mistake(
+        "the scale after the softmax",
+        _ScaleAfter,
+        "Divide the scores, not the weights: after the softmax the rows no longer sum to one.",
+    ),
+    Mistake(
+        "heads split by a view, without a transpose",
+        _ViewSplit,
+        "A view to (B, H, T, K) cuts the rows anew, so that a head gets pieces of other "
+        "positions. View to (B, T, H, K), then exchange T and H.",
+    ),
+    Mistake(
+        "heads merged by a view, without a transpose",
+        _ViewMerge,
+        "Before the heads are put side by side, H and T must change places again, back to "
+        "(B, T, H, K).",
+    ),
+    Mistake(
+        "heads split and merged by views, without transposes",
+        _ViewBoth,
+        "Without a transpose a head gets pieces of other positions, and positions are mixed. "
+        "Split to (B, T, H, K) and exchange T and H; before merging, exchange them back.",
+    ),
+    Mistake(
+        "the heads' columns taken in turn",
+        _HeadsInnermost,
+        "Head 1 owns the first d_k columns, head 2 the next, as they stand side by side: "
+        "(B, T, H, K), not (B, T, K, H).",
+    ),
+    Mistake(
+        "the heads' columns taken in turn, and put back so",
+        _HeadsInnermostThroughout,
+        "Head 1 owns the first d_k columns, head 2 the next: (B, T, H, K), not (B, T, K, H). This "
+        "net could be trained as well, but its weights mean something else.",
+    ),
+    Mistake(
+        "polarity turned round",
+        _Polarity,
+        "True means may attend. Here each query looks at what should be hidden.",
+    ),
+    Mistake(
+        "polarity turned round, with NaN in rows that are free",
+        _PolarityPlain,
+        "True means may attend. Here what may be seen was set to minus infinity.",
+    ),
+    Mistake(
+        "the mask after the softmax",
+        _MaskAfter,
+        "What is hidden had its share before it was struck out, so that the rest sums to less "
+        "than one. Hide the scores before the softmax.",
+    ),
+    Mistake(
+        "zero instead of minus infinity",
+        _Zero,
+        "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0.",
+    ),
+    Mistake(
+        "NaN where there is nothing to look at",
+        _NaN,
+        "A row with every score at minus infinity is 0/0. Set its weights to zero after the "
+        "softmax.",
+    ),
+    Mistake(
+        "NaN in the gradient of a row with nothing to look at",
+        _LateNaN,
+        "The output is right, but backwards the NaN comes again: 0 times NaN is NaN. Fill hidden "
+        "scores with masked_fill or where, which stop the gradient, instead of adding.",
+    ),
+    Mistake(
+        "a large negative number instead of minus infinity",
+        _Finite,
+        "A query with nothing to look at has equal scores, and attends to all that is hidden. It "
+        "should get zeros.",
+    ),
+    Mistake(
+        "the softmax over the queries",
+        _OverQueries,
+        "Each query shares its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the queries, with NaN in hidden columns",
+        _OverQueriesPlain,
+        "Each query shares its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the queries, with a large negative number for what is hidden",
+        _OverQueriesFinite,
+        "Each query shares its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the heads",
+        _OverHeads,
+        "Heads do not share anything: each has a row of weights of its own for every query.",
+    ),
+    Mistake(
+        "no softmax",
+        _NoSoftmax,
+        "The values were added up with the scores themselves. Weights are their softmax.",
+    ),
+    Mistake(
+        "w_o forgotten",
+        _NoOutput,
+        "The heads stand side by side; the last projection, which mixes them, is missing.",
+    ),
+    Mistake(
+        "the mask ignored",
+        _MaskIgnored,
+        "What is hidden is looked at like any other key.",
+    ),
+    Mistake(
+        "one wide head",
+        _OneHead,
+        "The vectors were not split: there is one softmax over d_model entries where n_heads "
+        "are asked for.",
+    ),
+    Mistake(
+        "values made from the keys' input",
+        _ValuesAreKeys,
+        "w_v is applied to v. In self-attention k and v are the same; in general they are not.",
+    ),
+    Mistake(
+        "values projected with w_k",
+        _ValuesByKeys,
+        "Each of the three has a matrix of its own: the values' is w_v.",
+    ),
+    Mistake(
+        "values not projected",
+        _NoValues,
+        "w_v is missing: the values are projected, too.",
+    ),
+    Mistake(
+        "no projections",
+        _NoProjections,
+        "w_q, w_k and w_v are missing: without them all heads look in the given coordinates.",
+    ),
+    Mistake(
+        "one matrix for all three",
+        _OneProjection,
+        "Queries, keys and values each have a matrix of their own.",
+    ),
+    Mistake(
+        "matrices transposed",
+        _Transposed,
+        "nn.Linear keeps its matrix transposed: call the layer, or multiply by weight.T.",
+    ),
+    Mistake(
+        "keys and values made from q",
+        _SelfOnly,
+        "The three arguments may be three different things. Only in self-attention are they one.",
+    ),
+    Mistake(
+        "queries made from k",
+        _SourceOnly,
+        "w_q is applied to q. The output has one row for each query.",
+    ),
+    Mistake(
+        "the input added to the output",
+        _Residual,
+        "The residual connection comes around this module, in Chapter 10. It is no part of it.",
+    ),
+    Mistake(
+        "the mean of the heads",
+        _MeanOfHeads,
+        "The heads are put side by side, not averaged: that would undo what they are for.",
+    ),
+    Mistake(
+        "the heads in reverse order",
+        _ReversedHeads,
+        "Head 1 comes first: its d_k entries are the first that w_o sees.",
+    ),
+]
+
+
+def _blind(output: dict, d_model, n_heads, matrices, q, k, v, mask) -> bool:
+    """Whether the rows that may attend to nothing are zero."""
+    rows = ~mask.expand(q.shape[0], n_heads, q.shape[1], k.shape[1]).any(-1).any(1)
+    return bool(torch.as_tensor(output["output"])[rows].eq(0).all())
+
+
+EXERCISES = [
+    Exercise(
+        number="8.1",
+        title="a row by hand",
+        section="Both masks at once",
+        reference=[0.0, 1 / 4, 3 / 4, 0.0, 0.0],
+        mistakes=HAND_MISTAKES,
+        rtol=5e-3,
+        atol=2e-3,
+    ),
+    Exercise(
+        number="8.2",
+        title="padding mask",
+        section="The mask lies along the keys",
+        reference=padding_mask,
+        cases=padding_cases,
+        mistakes=PADDING_MISTAKES,
+    ),
+    Exercise(
+        number="8.3",
+        title="causal mask",
+        section="Wrong triangles",
+        reference=causal_mask,
+        cases=[(5,), (2,), (1,)],
+        mistakes=CAUSAL_MISTAKES,
+    ),
+    Exercise(
+        number="8.4",
+        title="weights under a mask",
+        section="Minus infinity",
+        reference=masked_weights,
+        cases=weights_cases,
+        mistakes=WEIGHTS_MISTAKES,
+        invariants=[
+            Invariant(
+                "what is hidden gets no weight",
+                _hides,
+                "Where the mask is False the weight must be exactly zero.",
+            ),
+            Invariant(
+                "rows sum to one, or to zero if they are empty",
+                _rows_sum,
+                "The weights of a query are shares of one, unless there is nothing to share.",
+            ),
+        ],
+    ),
+    Exercise(
+        number="8.5",
+        title="the shift",
+        section="Teacher forcing, and the shift",
+        reference=decoder_io,
+        cases=shift_cases,
+        mistakes=SHIFT_MISTAKES,
+        canonical=_inputs_and_labels,
+    ),
+    Exercise(
+        number="8.6",
+        title="cross-attention",
+        section="The wrong mask, and the wrong memory",
+        reference=cross_attention,
+        cases=cross_cases,
+        mistakes=CROSS_MISTAKES,
+    ),
+    Exercise(
+        number="8.7",
+        title="masked multi-head attention, from an empty file",
+        section="The whole in six lines",
+        reference=MaskedMultiHeadAttention,
+        cases=module_cases,
+        mistakes=MODULE_MISTAKES,
+        invariants=[
+            Invariant(
+                "a query that sees nothing gets zeros",
+                _blind,
+                "Where every key is hidden, the row before w_o is zero, and so it is after it.",
+            )
+        ],
+        probe=run_module,
+    ),
+]

@@ -1,0 +1,220 @@
+"""Right answers to the exercises of chapter 8, written in different styles."""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def padding_compare(tokens, pad):
+    return ~tokens.eq(pad).reshape(len(tokens), 1, 1, -1)
+
+
+def padding_numpy(tokens, pad):
+    return np.expand_dims(tokens.numpy() != pad, (1, 2))
+
+
+def padding_loops(tokens, pad):
+    return [[[[token != pad for token in row]]] for row in tokens.tolist()]
+
+
+def padding_in_place(tokens, pad):
+    mask = torch.zeros(tokens.shape[0], 1, 1, tokens.shape[1], dtype=torch.bool)
+    mask[:, 0, 0][tokens != pad] = True
+    return mask
+
+
+def causal_places(length):
+    return torch.arange(length)[:, None] >= torch.arange(length)
+
+
+def causal_cumsum(length):
+    return torch.eye(length).cumsum(0).bool()
+
+
+def causal_not_upper(length):
+    return ~torch.triu(torch.ones(length, length), diagonal=1).bool()
+
+
+def causal_loops(length):
+    return [[s <= t for s in range(length)] for t in range(length)]
+
+
+def causal_numpy(length):
+    return np.tril(np.ones((length, length), dtype=bool))
+
+
+def weights_nan_to_num(scores, mask):
+    return torch.nan_to_num(torch.where(mask, scores, -torch.inf).softmax(dim=-1))
+
+
+def weights_additive(scores, mask):
+    added = torch.zeros(mask.shape).masked_fill(mask.logical_not(), float("-inf"))
+    return torch.softmax(scores + added, dim=-1).nan_to_num(0.0)
+
+
+def weights_by_hand(scores, mask):
+    highest = scores.masked_fill(~mask, -math.inf).amax(-1, keepdim=True).clamp(min=-1e30)
+    shares = (scores - highest).clamp(max=0).exp() * mask
+    return shares / shares.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+def weights_low_and_struck(scores, mask):
+    low = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~mask, low).softmax(-1) * mask
+
+
+def weights_loops(scores, mask):
+    mask = mask.expand_as(scores)
+    weights = torch.zeros_like(scores, dtype=torch.float64)
+    for b, h, t in np.ndindex(*scores.shape[:3]):
+        seen = mask[b, h, t]
+        if seen.any():
+            weights[b, h, t, seen] = scores[b, h, t, seen].double().softmax(0)
+    return weights
+
+
+def shift_clone(tgt):
+    inputs = tgt[:, :-1].clone()
+    inputs[inputs == 3] = 0
+    return inputs, tgt[:, 1:]
+
+
+def shift_lists(tgt):
+    return [row[:-1] for row in tgt.tolist()], [row[1:] for row in tgt.tolist()]
+
+
+def shift_narrow(tgt):
+    length = tgt.shape[1] - 1
+    return [tgt.narrow(1, 0, length), tgt.narrow(1, 1, length)]
+
+
+def shift_roll(tgt):
+    return tgt[..., :-1].numpy(), tgt.roll(-1, dims=1)[..., :-1]
+
+
+def cross_full(attend, y, memory, tgt, src, pad):
+    mask = (src != pad)[:, None, None, :].expand(-1, 1, y.shape[1], -1)
+    return attend(y, memory, memory, mask)
+
+
+def cross_names(attend, y, memory, tgt, src, pad):
+    may = torch.ones_like(src, dtype=torch.bool)
+    may[src == pad] = False
+    return attend(v=memory, k=memory, q=y, mask=may.view(len(src), 1, 1, -1))
+
+
+def cross_one_by_one(attend, y, memory, tgt, src, pad):
+    rows = []
+    for asks, answers, ids in zip(y, memory, src, strict=True):
+        words = answers[ids != pad][None]  # the padding cut off: nothing left to hide
+        rows.append(attend(asks[None], words, words)[0])
+    return torch.stack(rows)
+
+
+def cross_weights(attend, y, memory, tgt, src, pad):
+    return attend(y, memory, memory, src.ne(pad)[:, None, None], return_weights=True)[0]
+
+
+class Plain(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.h, self.d_k = n_heads, d_model // n_heads
+        self.w_q = nn.Linear(d_model, d_model, bias=False)
+        self.w_k = nn.Linear(d_model, d_model, bias=False)
+        self.w_v = nn.Linear(d_model, d_model, bias=False)
+        self.w_o = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, q, k, v, mask=None):
+        batch = q.size(0)
+        q = self.w_q(q).view(batch, -1, self.h, self.d_k).transpose(1, 2)
+        k = self.w_k(k).view(batch, -1, self.h, self.d_k).transpose(1, 2)
+        v = self.w_v(v).view(batch, -1, self.h, self.d_k).transpose(1, 2)
+        scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        weights = torch.nan_to_num(scores.softmax(dim=-1))
+        out = (
+            torch.matmul(weights, v)
+            .transpose(1, 2)
+            .contiguous()
+            .view(batch, -1, q.size(1) * q.size(3))
+        )
+        return self.w_o(out)
+
+
+class Einsum(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        for name in ("w_q", "w_k", "w_v", "w_o"):
+            setattr(self, name, nn.Linear(d_model, d_model))  # with biases, which the check zeroes
+
+    def forward(self, q, k, v, mask):
+        def split(x):
+            return x.reshape(*x.shape[:2], self.n_heads, -1)
+
+        q, k, v = split(self.w_q(q)), split(self.w_k(k)), split(self.w_v(v))
+        scores = torch.einsum("bthk,bshk->bhts", q, k) * q.shape[-1] ** -0.5
+        weights = torch.where(mask, scores, torch.finfo(scores.dtype).min).softmax(-1) * mask
+        return self.w_o(torch.einsum("bhts,bshk->bthk", weights, v).flatten(2))
+
+
+class HeadByHead(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads, self.d_k = n_heads, d_model // n_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (
+            nn.Linear(d_model, d_model, bias=False, dtype=torch.float64) for _ in range(4)
+        )
+
+    def forward(self, q, k, v, mask):
+        full = torch.broadcast_to(mask, (q.shape[0], self.n_heads, q.shape[1], k.shape[1]))
+        heads = []
+        for i in range(self.n_heads):
+            own = slice(i * self.d_k, (i + 1) * self.d_k)
+            a, b, c = self.w_q(q)[..., own], self.w_k(k)[..., own], self.w_v(v)[..., own]
+            scores = (a @ b.mT / self.d_k**0.5).masked_fill(~full[:, i], -torch.inf)
+            weights = scores.softmax(-1).masked_fill(~full[:, i], 0)
+            heads.append(weights @ c)
+        return self.w_o(torch.cat(heads, dim=-1))
+
+
+class Fused(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (
+            nn.Linear(d_model, d_model, bias=False) for _ in range(4)
+        )
+
+    def forward(self, q, k, v, mask):
+        q, k, v = (
+            w(x).unflatten(2, (self.n_heads, -1)).swapaxes(1, 2)
+            for w, x in ((self.w_q, q), (self.w_k, k), (self.w_v, v))
+        )
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.w_o(heads.swapaxes(1, 2).flatten(2))
+
+
+RIGHT = {
+    "8.1": [
+        [0, 0.25, 0.75, 0, 0],
+        (0.0, 1 / 4, 3 / 4, 0.0, 0.0),
+        torch.tensor([0, math.log(1), math.log(3), 0, 0]).exp() * torch.tensor([0, 1, 1, 0, 0]) / 4,
+    ],
+    "8.2": [padding_compare, padding_numpy, padding_loops, padding_in_place],
+    "8.3": [causal_places, causal_cumsum, causal_not_upper, causal_loops, causal_numpy],
+    "8.4": [
+        weights_nan_to_num,
+        weights_additive,
+        weights_by_hand,
+        weights_low_and_struck,
+        weights_loops,
+    ],
+    "8.5": [shift_clone, shift_lists, shift_narrow, shift_roll],
+    "8.6": [cross_full, cross_names, cross_one_by_one, cross_weights],
+    "8.7": [Plain, Einsum, HeadByHead, Fused],
+}
