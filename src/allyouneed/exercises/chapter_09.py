@@ -119,6 +119,18 @@ def columns(length: int, d_model: int, step: float) -> Tensor:
     return torch.where(j % 2 == 0, angle.sin(), angle.cos())
 
 
+def without_minus(length: int, d_model: int) -> Tensor:
+    """Wrong: exp(+...), in float32 as it is mostly written."""
+    power = torch.exp(torch.arange(0, d_model, 2) * (math.log(10000.0) / d_model))
+    return waves(torch.arange(length)[:, None] * power)
+
+
+def whole_exponents(length: int, d_model: int) -> Tensor:
+    j = torch.arange(d_model)
+    angle = torch.arange(length)[:, None] / 10000.0 ** (2 * j // d_model)
+    return torch.where(j % 2 == 0, angle.sin(), angle.cos())
+
+
 def to_the_end(length: int, d_model: int) -> Tensor:
     return angles(length, d_model, lambda i, d: i / max(d / 2 - 1, 1))
 
@@ -241,6 +253,25 @@ SINUSOID_MISTAKES = [
         lambda length, d_model: waves(angles(length, d_model, lambda i, d: -2 * i / d)),
         "The position is divided by 10000^(2i/d_model), or multiplied with its inverse: a minus "
         "sign in the exponent is missing.",
+    ),
+    Mistake(
+        "the minus sign missing in exp",
+        without_minus,
+        "10000^-x is exp(-x ln 10000). Without the minus sign the hands grow quicker, not slower.",
+    ),
+    Mistake(
+        "brackets missing around the exponent",
+        lambda length, d_model: waves(
+            torch.arange(length)[:, None] / 10000**2 * torch.arange(d_model // 2) / d_model
+        ),
+        "Python reads 10000 ** 2 * i / d_model as (10000 ** 2) * i / d_model. The exponent needs "
+        "brackets.",
+    ),
+    Mistake(
+        "the exponent in whole numbers",
+        whole_exponents,
+        "// cuts the exponent to a whole number, 0 or 1, so there are only two speeds. The "
+        "exponent 2i / d_model is a fraction.",
     ),
     Mistake(
         "the same speed for every hand",
