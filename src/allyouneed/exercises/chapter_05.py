@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,8 +23,8 @@ def head_by_hand(first: float, second: float, values: tuple = (4.0, 8.0)) -> lis
 
 
 def _flat(answer: Any) -> list:
-    if isinstance(answer, Tensor):
-        return answer.flatten().tolist()
+    if isinstance(answer, Tensor | np.ndarray):
+        return answer.reshape(-1).tolist()
     if isinstance(answer, list | tuple):
         return [number for part in answer for number in _flat(part)]
     return [answer]
@@ -185,6 +186,11 @@ LOOK_UP_MISTAKES = [
         "the cosine instead of the dot product",
         lambda query, keys, values: F.cosine_similarity(keys, query, dim=-1).softmax(-1) @ values,
         "The lengths of query and key count in a dot product: a longer query asks louder.",
+    ),
+    Mistake(
+        "the sigmoid instead of the softmax",
+        lambda query, keys, values: (keys @ query).sigmoid() @ values,
+        "The sigmoid judges each key by itself, so the weights do not sum to one.",
     ),
     Mistake(
         "weights instead of the output",
@@ -374,6 +380,23 @@ RELU_MISTAKES = [
         "The highest weight is one, and the sum more. Divide by the sum.",
     ),
     Mistake(
+        "divided by the length of the row instead of its sum",
+        lambda scores: F.normalize(scores.relu(), dim=-1),
+        "The length is the root of the sum of the squares, which is the default of F.normalize. "
+        "Divide by the sum.",
+    ),
+    Mistake(
+        "the lowest score moved to zero",
+        lambda scores: _shares(scores - scores.amin(-1, keepdim=True)),
+        "The lowest score of a row is not the zero of the ReLU: what is below zero becomes zero, "
+        "and what is above stays as it is.",
+    ),
+    Mistake(
+        "the sigmoid instead of the ReLU",
+        lambda scores: _shares(scores.sigmoid()),
+        "The sigmoid is above zero for every score, so nothing is struck out.",
+    ),
+    Mistake(
         "the sum kept from falling below 1",
         lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True).clamp(min=1.0),
         "A sum between 0 and 1 is a good sum and must be divided by. Only 0 needs care.",
@@ -394,7 +417,7 @@ RELU_MISTAKES = [
 
 
 def _not_negative(output: Tensor, scores: Tensor) -> bool:
-    return bool((torch.as_tensor(output) >= 0).all())
+    return not (torch.as_tensor(output) < 0).any()
 
 
 def _one_or_zero(output: Tensor, scores: Tensor) -> bool:
@@ -423,12 +446,12 @@ def _draw(seed: int, *shapes: tuple) -> tuple:
 
 
 def head_cases() -> list[tuple]:
-    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4), (2, 4, 3, 2, 2)]  # B, S, D, K, V
+    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4)]  # B, S, D, K, V
     return [_draw(55 + b, (b, s, d), (d, k), (d, k), (d, v)) for b, s, d, k, v in sizes]
 
 
 def across_cases() -> list[tuple]:
-    sizes = [(2, 3, 5, 4, 2, 3), (3, 4, 4, 3, 3, 3), (2, 4, 4, 3, 2, 2)]  # B, T, S, D, K, V
+    sizes = [(2, 3, 5, 4, 2, 3), (3, 4, 4, 3, 3, 3)]  # B, T, S, D, K, V
     return [
         _draw(56 + b, (b, t, d), (b, s, d), (d, k), (d, k), (d, v)) for b, t, s, d, k, v in sizes
     ]
@@ -556,6 +579,30 @@ SHARED = [
         "scores divided by the width",
         lambda y, x, w_q, w_k, w_v: (_table(y, x, w_q, w_k) / w_q.shape[1]).softmax(-1) @ (x @ w_v),
         "Equation (5.4) divides the scores by nothing.",
+    ),
+    (
+        "scores divided by the root of the words' width",
+        lambda y, x, w_q, w_k, w_v: (
+            (_table(y, x, w_q, w_k) / x.shape[-1] ** 0.5).softmax(-1) @ (x @ w_v)
+        ),
+        "Equation (5.4) divides the scores by nothing. Where Chapter 6 does, it is another width.",
+    ),
+    (
+        "exponentials that were not divided by their sum",
+        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).exp() @ (x @ w_v),
+        "Weights are shares: the exponentials of each query must be divided by their sum.",
+    ),
+    (
+        "scores divided by their sum, without the exponential",
+        lambda y, x, w_q, w_k, w_v: (
+            _table(y, x, w_q, w_k) / _table(y, x, w_q, w_k).sum(-1, keepdim=True) @ (x @ w_v)
+        ),
+        "The sum of scores may be zero or negative. The softmax takes the exponential first.",
+    ),
+    (
+        "the sigmoid instead of the softmax",
+        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).sigmoid() @ (x @ w_v),
+        "The sigmoid judges each key by itself, so the weights of a query do not sum to one.",
     ),
     (
         "weights transposed",
@@ -723,7 +770,11 @@ class OnlyTheLayers(LoadedHead):
         return self.roles(x)
 
 
-def use_head(answer: Any, x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> dict[str, Any]:
+def loaded_cases() -> list[tuple]:
+    return [(*matrices, x) for x, *matrices in head_cases()]
+
+
+def use_head(answer: Any, w_q: Tensor, w_k: Tensor, w_v: Tensor, x: Tensor) -> dict[str, Any]:
     """What the module gives, what its layers give, and whether there is a bias."""
     torch.manual_seed(0)  # layers that were not loaded are random: the same for every answer
     head = answer(w_q, w_k, w_v)
@@ -892,7 +943,7 @@ EXERCISES = [
         title="weights from another net",
         section="The transposed weight",
         reference=LoadedHead,
-        cases=head_cases,
+        cases=loaded_cases,
         mistakes=LOADED_MISTAKES,
         probe=use_head,
     ),
