@@ -379,6 +379,32 @@ ATTENTION_MISTAKES = [
         "All queries of a head together sum to one. Each of them should.",
     ),
     Mistake(
+        "queries and keys exchanged",
+        lambda q, k, v: scaled_attention(k, q, v),
+        "Rows are queries and columns are keys. Here the keys ask, which does not even fit when "
+        "there are more keys than queries.",
+    ),
+    Mistake(
+        "the table of weights turned round",
+        lambda q, k, v: (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1).mT @ v,
+        "Rows are queries and columns are keys, and each query averages with its own row.",
+    ),
+    Mistake(
+        "the softmax taken twice",
+        lambda q, k, v: (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1).softmax(-1) @ v,
+        "The weights were put through the softmax once more, which makes them almost equal.",
+    ),
+    Mistake(
+        "a sigmoid in place of the softmax",
+        lambda q, k, v: (_raw(q, k) / q.shape[-1] ** 0.5).sigmoid() @ v,
+        "A sigmoid looks at each score on its own. Weights must sum to one for each query.",
+    ),
+    Mistake(
+        "the logarithm of the softmax",
+        lambda q, k, v: (_raw(q, k) / q.shape[-1] ** 0.5).log_softmax(-1) @ v,
+        "The weights themselves are needed here, not their logarithms, which are negative.",
+    ),
+    Mistake(
         "no softmax",
         lambda q, k, v: _raw(q, k) / q.shape[-1] ** 0.5 @ v,
         "The values were weighted with the scores. Scores become weights through the softmax.",
