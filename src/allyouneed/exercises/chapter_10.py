@@ -133,6 +133,11 @@ NORM_MISTAKES = [
         "comes after the root.",
     ),
     Mistake(
+        "another eps than the one given",
+        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + 1e-5).sqrt() + beta,
+        "This is right for eps = 0.00001, PyTorch's own. Use the eps that is given.",
+    ),
+    Mistake(
         "eps left out",
         lambda x, gamma, beta, eps: gamma * _centred(x) / _variance(x).sqrt() + beta,
         "A word whose entries are all equal has variance 0, and gives 0/0. Eps under the root "
@@ -142,6 +147,12 @@ NORM_MISTAKES = [
         "the variance divided by D - 1, and gamma and beta forgotten",
         lambda x, gamma, beta, eps: _centred(x) / (_variance(x, correction=1) + eps).sqrt(),
         "Two mistakes: the variance divides by D, and gamma and beta are missing.",
+    ),
+    Mistake(
+        "eps added to a standard deviation that was divided by D - 1, and gamma and beta forgotten",
+        lambda x, gamma, beta, eps: _centred(x) / (_variance(x, correction=1).sqrt() + eps),
+        "Three mistakes in one: `x.std(-1)` divides by D - 1, eps comes after the root, and gamma "
+        "and beta are missing.",
     ),
     Mistake(
         "gamma and beta forgotten",
@@ -356,6 +367,14 @@ BATCH_MISTAKES = [
         "may count.",
     ),
     Mistake(
+        "the mask not used at all",
+        lambda x, mask, eps: _finish(
+            x, x.mean((0, 1)), x.var((0, 1), correction=0), torch.ones_like(mask), eps
+        ),
+        "This is batch norm over all places, padding and words alike. Only the words, where the "
+        "mask is True, may count, and the padding should be zero in the result.",
+    ),
+    Mistake(
         "the padding counted as zeros",
         _zeros_counted,
         "The padding was set to zero, and zeros were counted. A zero is a number like any other: "
@@ -447,6 +466,9 @@ class Tanh:
     def __call__(self, x: Tensor) -> Tensor:
         return torch.tanh(x @ self.w.to(x.dtype) + self.b.to(x.dtype))
 
+    def __repr__(self) -> str:
+        return "a function of (B, T, D)"
+
 
 class Norm:
     """A layer norm for the cases, with a gamma and a beta of its own."""
@@ -458,6 +480,9 @@ class Norm:
 
     def __call__(self, x: Tensor) -> Tensor:
         return layer_norm(x, self.gamma.to(x.dtype), self.beta.to(x.dtype), 1e-5)
+
+    def __repr__(self) -> str:
+        return "a layer norm"
 
 
 def post_norm(x: Tensor, sublayer: Callable, norm: Callable) -> Tensor:
@@ -491,9 +516,19 @@ POST_MISTAKES = [
         "`x + x` gives the same after the norm: there the old x was lost.)",
     ),
     Mistake(
+        "the sub-layer of the normed x, and no residual connection",
+        lambda x, sublayer, norm: sublayer(norm(x)),
+        "Two mistakes: the sub-layer's output should be added to x, and the norm comes after that.",
+    ),
+    Mistake(
         "no norm",
         lambda x, sublayer, norm: x + sublayer(x),
         "The sum is right, and must be normalised.",
+    ),
+    Mistake(
+        "another norm than the one given",
+        lambda x, sublayer, norm: torch.nn.functional.layer_norm(x + sublayer(x), x.shape[-1:]),
+        "The sum was normalised without the gamma and beta of `norm`. Use the norm that is given.",
     ),
     Mistake(
         "the residual connection round the normed x",
@@ -759,7 +794,7 @@ FEED_MISTAKES = [
     Mistake(
         "the second bias missing",
         lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2,
-        "b_2 is added at the end, when the hidden layer has been brought back to the stream's width.",
+        "b_2 is added at the end, when the second matrix has brought the word back to width D.",
     ),
     Mistake(
         "both biases missing",
@@ -775,6 +810,16 @@ FEED_MISTAKES = [
         "GELU in place of the ReLU",
         _with(torch.nn.functional.gelu),
         "Later models use the GELU. The paper's equation (2) has max(0, .), the ReLU.",
+    ),
+    Mistake(
+        "SiLU in place of the ReLU",
+        _with(torch.nn.functional.silu),
+        "Later models use the SiLU. The paper's equation (2) has max(0, .), the ReLU.",
+    ),
+    Mistake(
+        "the leaky ReLU in place of the ReLU",
+        _with(torch.nn.functional.leaky_relu),
+        "What is negative becomes zero, not a hundredth of itself.",
     ),
     Mistake(
         "the sigmoid in place of the ReLU",
@@ -885,6 +930,13 @@ COUNT_MISTAKES = [
     ),
 ]
 
+
+def whole(numbers: list) -> list:
+    """Numbers such as 4096.0, which a division makes, as whole ones."""
+    values = [float(number) for number in numbers]
+    return [int(v) for v in values] if all(v.is_integer() for v in values) else values
+
+
 EXERCISES = [
     Exercise(
         number="10.1",
@@ -961,6 +1013,7 @@ EXERCISES = [
         title="where the parameters sit",
         section="Where the parameters sit",
         reference=parts_and_total(ATTENTION, FEED, NORMS),
+        canonical=whole,
         mistakes=COUNT_MISTAKES,
     ),
 ]
