@@ -415,6 +415,21 @@ def _multi_head(
     return merge((scores if dim is None else scores.softmax(dim)) @ v) @ w_o
 
 
+def _diagonal_blocks(w: Tensor, n_heads: int) -> Tensor:
+    """The matrix with zeros wherever a head would read another head's piece of the input."""
+    return w * torch.block_diag(
+        *[torch.ones_like(w[: len(w) // n_heads, : len(w) // n_heads])] * n_heads
+    )
+
+
+def _one_table(
+    x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, n_heads: int
+) -> Tensor:
+    q, k = split(x @ w_q, n_heads), split(x @ w_k, n_heads)
+    weights = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).softmax(-1).mean(1)
+    return weights @ (x @ w_v) @ w_o
+
+
 def multi_head_cases() -> list[tuple]:
     cases = []
     for seed, (b, t, d, n_heads) in enumerate(((2, 5, 12, 3), (3, 4, 10, 2)), start=84):
@@ -545,6 +560,30 @@ MULTI_HEAD_MISTAKES = [
         lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q.T, w_k.T, w_v.T, w_o.T, n_heads),
         "The matrices multiply from the right as they are, x @ w_q. Transposed are those of "
         "nn.Linear.",
+    ),
+    Mistake(
+        "the first three matrices transposed",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q.T, w_k.T, w_v.T, w_o, n_heads),
+        "A head's matrix is a slice of columns, w_q[:, i * d_k : (i + 1) * d_k], not of rows.",
+    ),
+    Mistake(
+        "every head reads only its own piece of the input",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
+            x, *(_diagonal_blocks(w, n_heads) for w in (w_q, w_k, w_v)), w_o, n_heads
+        ),
+        "Each head reads the whole of x: its matrices have D rows and d_k columns, not d_k and "
+        "d_k. What is cut into heads is x @ w_q, not x.",
+    ),
+    Mistake(
+        "the weights of all heads averaged",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _one_table(x, w_q, w_k, w_v, w_o, n_heads),
+        "One table of weights for all is one head again. Every head averages its own values with "
+        "its own weights.",
+    ),
+    Mistake(
+        "w_k and w_v exchanged",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_v, w_k, w_o, n_heads),
+        "Keys, which are compared, are x @ w_k; values, which are averaged, are x @ w_v.",
     ),
     Mistake(
         "W^O transposed",
