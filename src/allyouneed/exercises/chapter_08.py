@@ -191,7 +191,7 @@ CAUSAL_MISTAKES = [
     Mistake(
         "everything allowed",
         lambda length: _square(length),
-        "No future is hidden.",
+        "No future is hidden: this table is True everywhere, and hides nothing from anyone.",
     ),
     Mistake(
         "only itself allowed",
@@ -368,12 +368,12 @@ def _weights_of(output: object) -> Tensor:
     return torch.as_tensor(output).double()
 
 
-def _hides(output: Tensor, scores: Tensor, mask: Tensor) -> bool:
+def _hides(output: object, scores: Tensor, mask: Tensor) -> bool:
     mask = mask.expand(scores.shape)
     return bool(_weights_of(output)[~mask].eq(0).all())
 
 
-def _rows_sum(output: Tensor, scores: Tensor, mask: Tensor) -> bool:
+def _rows_sum(output: object, scores: Tensor, mask: Tensor) -> bool:
     sums = mask.expand(scores.shape).any(-1).double()
     return bool(torch.allclose(_weights_of(output).sum(-1), sums, atol=1e-4))
 
@@ -478,7 +478,7 @@ SHIFT_MISTAKES = [
 ]
 
 
-def _inputs_and_labels(output: tuple) -> dict[str, list]:
+def _inputs_and_labels(output: list | tuple) -> dict[str, list]:
     """Both as lists; an EOS among the inputs counts as padding, for nobody reads what follows."""
     inputs, labels = (torch.as_tensor(part) for part in output)
     return {"inputs": _no_end(inputs).tolist(), "labels": labels.tolist()}
