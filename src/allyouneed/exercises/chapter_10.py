@@ -941,7 +941,7 @@ EXERCISES = [
     Exercise(
         number="10.1",
         title="layer norm by hand",
-        section="By hand",
+        section="LayerNorm by hand",
         reference=by_hand(0.5, 0.25, [-1.0, 1.0, -2.0, 3.0]),
         mistakes=HAND_MISTAKES,
         rtol=5e-3,
