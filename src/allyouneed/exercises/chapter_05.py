@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -461,9 +462,9 @@ def _table(y: Tensor, x: Tensor, w_q: Tensor, w_k: Tensor) -> Tensor:
     return (y @ w_q) @ (x @ w_k).transpose(-2, -1)
 
 
-def _two_ways(mistake: Any) -> tuple[Any, Any]:
-    """A mistake of two sequences, for one sequence and for two."""
-    return lambda x, *matrices: mistake(x, x, *matrices), mistake
+def _of_one(mistake: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A mistake of two sequences, made with one."""
+    return lambda x, *matrices: mistake(x, x, *matrices)
 
 
 # (name, what is computed, why): mistakes that both exercises share
@@ -485,11 +486,6 @@ SHARED = [
         "vector times its matrix.",
     ),
     (
-        "no matrix at all",
-        lambda y, x, w_q, w_k, w_v: weigh(y, x) @ x,
-        "This is Chapter 4: one vector plays all three roles.",
-    ),
-    (
         "the query matrix used for the keys as well",
         lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_q) @ (x @ w_v),
         "With one matrix for both, no word can ask for what it is not. Keys have their own.",
@@ -505,16 +501,6 @@ SHARED = [
         "A key says by what a word is found. What is averaged is the values.",
     ),
     (
-        "queries compared with the values",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_v) @ (x @ w_v),
-        "Scores come from queries and keys. The values are only averaged.",
-    ),
-    (
-        "keys and values exchanged",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_v) @ (x @ w_k),
-        "Scores come from queries and keys, and what is averaged is the values.",
-    ),
-    (
         "the matrices transposed",
         lambda y, x, w_q, w_k, w_v: head_across(y, x, w_q.T, w_k.T, w_v.T),
         "The matrices have the shape (D, K), so a row x is multiplied as it is: x W. It is "
@@ -524,6 +510,50 @@ SHARED = [
         "the softmax over the queries",
         lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(-2) @ (x @ w_v),
         "Each query must share its attention among the keys: the softmax runs over the last axis.",
+    ),
+    (
+        "no softmax",
+        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k) @ (x @ w_v),
+        "The scores weigh the values as they are. The softmax must make shares of them first.",
+    ),
+    (
+        "scores divided by the root of the width",
+        lambda y, x, w_q, w_k, w_v: (
+            (_table(y, x, w_q, w_k) / w_q.shape[1] ** 0.5).softmax(-1) @ (x @ w_v)
+        ),
+        "That division comes in Chapter 6. Equation (5.4) has none.",
+    ),
+    (
+        "weights transposed",
+        lambda y, x, w_q, w_k, w_v: (
+            _table(y, x, w_q, w_k).softmax(-1).transpose(-2, -1) @ (x @ w_v)
+        ),
+        "The rows of the weights belong to the queries. Turned on its side, the table hands each "
+        "value to the wrong words.",
+    ),
+    (
+        "weights instead of outputs",
+        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k),
+        "The weights are right. What is asked for is the weighted sums of the values.",
+    ),
+]
+
+# and those that only the first looks for
+ALONE = [
+    (
+        "no matrix at all",
+        lambda y, x, w_q, w_k, w_v: weigh(y, x) @ x,
+        "This is Chapter 4: one vector plays all three roles.",
+    ),
+    (
+        "queries compared with the values",
+        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_v) @ (x @ w_v),
+        "Scores come from queries and keys. The values are only averaged.",
+    ),
+    (
+        "keys and values exchanged",
+        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_v) @ (x @ w_k),
+        "Scores come from queries and keys, and what is averaged is the values.",
     ),
     (
         "the softmax over the batch",
@@ -539,19 +569,9 @@ SHARED = [
         "All queries of a sentence together sum to one. Each of them should.",
     ),
     (
-        "no softmax",
-        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k) @ (x @ w_v),
-        "The scores weigh the values as they are. The softmax must make shares of them first.",
-    ),
-    (
         "the softmax after the values",
         lambda y, x, w_q, w_k, w_v: (_table(y, x, w_q, w_k) @ (x @ w_v)).softmax(-1),
         "The softmax makes weights of the scores. It comes before the values are averaged.",
-    ),
-    (
-        "the softmax taken twice",
-        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(-1).softmax(-1) @ (x @ w_v),
-        "The weights went through a second softmax, which makes them nearly equal.",
     ),
     (
         "a hard look-up",
@@ -567,13 +587,6 @@ SHARED = [
         ),
         "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers "
         "anew, so that each column holds pieces of several keys. A transpose exchanges the axes.",
-    ),
-    (
-        "scores divided by the root of the width",
-        lambda y, x, w_q, w_k, w_v: (
-            (_table(y, x, w_q, w_k) / w_q.shape[1] ** 0.5).softmax(-1) @ (x @ w_v)
-        ),
-        "That division comes in Chapter 6. Equation (5.4) has none.",
     ),
     (
         "scores divided by the width",
@@ -593,34 +606,14 @@ SHARED = [
         "Weights are shares: the exponentials of each query must be divided by their sum.",
     ),
     (
-        "scores divided by their sum, without the exponential",
-        lambda y, x, w_q, w_k, w_v: (
-            _table(y, x, w_q, w_k) / _table(y, x, w_q, w_k).sum(-1, keepdim=True) @ (x @ w_v)
-        ),
-        "The sum of scores may be zero or negative. The softmax takes the exponential first.",
-    ),
-    (
         "the sigmoid instead of the softmax",
         lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).sigmoid() @ (x @ w_v),
         "The sigmoid judges each key by itself, so the weights of a query do not sum to one.",
     ),
-    (
-        "weights transposed",
-        lambda y, x, w_q, w_k, w_v: (
-            _table(y, x, w_q, w_k).softmax(-1).transpose(-2, -1) @ (x @ w_v)
-        ),
-        "The rows of the weights belong to the queries. Turned on its side, the table hands each "
-        "value to the wrong words.",
-    ),
-    (
-        "weights instead of outputs",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k),
-        "The weights are right. What is asked for is the weighted sums of the values.",
-    ),
 ]
 
 ONE_HEAD_MISTAKES = [
-    *(Mistake(name, _two_ways(wrong)[0], why) for name, wrong, why in SHARED),
+    *(Mistake(name, _of_one(wrong), why) for name, wrong, why in SHARED + ALONE),
     Mistake(
         "queries and keys exchanged",
         lambda x, w_q, w_k, w_v: weigh(x @ w_k, x @ w_q) @ (x @ w_v),
@@ -635,7 +628,7 @@ ONE_HEAD_MISTAKES = [
 ]
 
 ACROSS_MISTAKES = [
-    *(Mistake(name, _two_ways(wrong)[1], why) for name, wrong, why in SHARED),
+    *(Mistake(name, wrong, why) for name, wrong, why in SHARED),
     Mistake(
         "the two sequences exchanged",
         lambda y, x, w_q, w_k, w_v: head_across(x, y, w_q, w_k, w_v),
