@@ -79,6 +79,7 @@ def attention(
         )
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+        mask = torch.atleast_2d(mask)
     if not return_weights:  # the fast path: the same in one call, without keeping the weights
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
     weights = masked_softmax(dot_product(q, k) / math.sqrt(q.shape[-1]), mask)
