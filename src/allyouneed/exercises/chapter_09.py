@@ -135,7 +135,7 @@ def to_the_end(length: int, d_model: int) -> Tensor:
     return angles(length, d_model, lambda i, d: i / max(d / 2 - 1, 1))
 
 
-SINUSOID_CASES = [(2, 4), (7, 8), (1, 6), (5, 12), (4, 2)]
+SINUSOID_CASES = [(2, 4), (7, 8), (5, 12)]
 SINUSOID_MISTAKES = [
     Mistake(
         "exponent i instead of 2i",
@@ -312,7 +312,7 @@ def add_rows(x: Tensor, table: Tensor) -> Tensor:
 
 def add_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(93)
-    sizes = [(2, 3, 4, 7), (3, 3, 2, 9), (1, 4, 3, 12), (4, 2, 6, 8), (2, 5, 5, 10)]
+    sizes = [(2, 3, 4, 7), (1, 4, 3, 12), (3, 3, 2, 9)]  # B, T, D, rows of the table
     return [
         (torch.randn(b, t, d, generator=draw), torch.randn(m, d, generator=draw))
         for b, t, d, m in sizes
@@ -433,7 +433,7 @@ def embed(tokens: Tensor, embedding: Tensor, table: Tensor) -> Tensor:
 
 def embed_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(94)
-    sizes = [(2, 3, 5, 6, 8), (3, 2, 8, 10, 9), (1, 4, 5, 7, 12), (3, 3, 2, 5, 7)]
+    sizes = [(2, 3, 5, 6, 8), (1, 4, 8, 10, 12), (3, 3, 2, 5, 7)]  # B, T, D, V, rows
     return [
         (
             torch.randint(0, v, (b, t), generator=draw),
@@ -589,7 +589,7 @@ def step_in_halves(k: int, d_model: int) -> Tensor:
     return torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)])
 
 
-STEP_CASES = [(1, 4), (3, 8), (-2, 6), (0, 4), (5, 2)]
+STEP_CASES = [(1, 4), (3, 8), (-2, 6)]
 STEP_MISTAKES = [
     Mistake(
         "the transposed matrix, a step back",
@@ -709,7 +709,7 @@ def rotate(x: Tensor) -> Tensor:
 
 def rotate_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(96)
-    sizes = (2, 3, 4), (3, 5, 8), (1, 4, 2), (3, 3, 6)
+    sizes = (2, 3, 4), (3, 5, 8), (3, 3, 6)
     return [(torch.randn(*size, generator=draw),) for size in sizes]
 
 
