@@ -149,6 +149,35 @@ PADDING_MISTAKES = [
         "keys need hiding.",
     ),
     Mistake(
+        "a row for each query",
+        lambda tokens, pad: (tokens != pad)[:, None, None, :].repeat(1, 1, tokens.shape[1], 1),
+        "The values are right. The keys are hidden from all queries alike, so one row is enough; "
+        "and in cross-attention there are not as many queries as keys.",
+    ),
+    Mistake(
+        "the mask along the queries, in full",
+        lambda tokens, pad: (tokens != pad)[:, None, :, None].repeat(1, 1, 1, tokens.shape[1]),
+        "What is hidden is a key. The last axis of the scores is that of the keys.",
+    ),
+    Mistake(
+        "polarity turned round, and without its two new axes",
+        lambda tokens, pad: tokens == pad,
+        "Two things at once: True should stand where there is a token, and the mask needs an axis "
+        "for the heads and one for the queries.",
+    ),
+    Mistake(
+        "numbers, and without its two new axes",
+        lambda tokens, pad: (tokens != pad).int(),
+        "Two things at once: a mask should be boolean, and it needs an axis for the heads and one "
+        "for the queries.",
+    ),
+    Mistake(
+        "polarity turned round, along the queries",
+        lambda tokens, pad: (tokens == pad)[:, None, :, None],
+        "Two things at once: True should stand where there is a token, and the keys' axis is the "
+        "last.",
+    ),
+    Mistake(
         "one mask for the whole batch",
         lambda tokens, pad: (tokens != pad).all(0)[None, None, None],
         "A place was hidden from all sentences as soon as one of them has padding there.",
@@ -341,6 +370,21 @@ WEIGHTS_MISTAKES = [
         "Each query shares its attention among the keys: the softmax runs over the last axis.",
     ),
     Mistake(
+        "the softmax over the queries, with a large negative number for what is hidden",
+        lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-2),
+        "Each query shares its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the heads, with NaN where all of them are hidden",
+        lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(1),
+        "Heads do not share anything: each has a row of weights of its own for every query.",
+    ),
+    Mistake(
+        "minus infinity after the softmax",
+        lambda scores, mask: _hidden(scores.softmax(-1), mask, -math.inf),
+        "Minus infinity is a score that the softmax turns into 0. As a weight it is no share.",
+    ),
+    Mistake(
         "the softmax over the heads",
         lambda scores, mask: torch.nan_to_num(_hidden(scores, mask, -math.inf).softmax(1)),
         "Heads do not share anything: each has a row of weights of its own for every query.",
@@ -471,6 +515,33 @@ SHIFT_MISTAKES = [
         "and the first word is a label, too.",
     ),
     Mistake(
+        "one column too many",
+        lambda tgt: (tgt, torch.cat([tgt[:, 1:], torch.zeros_like(tgt[:, :1])], dim=1)),
+        "The last input has only padding for a label, and teaches nothing. Asked for is the shape "
+        "(B, T - 1).",
+    ),
+    Mistake(
+        "padding replaced in the labels",
+        lambda tgt: (tgt[:, :-1], tgt[:, 1:].masked_fill(tgt[:, 1:] == PAD, -100)),
+        "A loss can be told to leave out the id of the padding. The labels here keep it, as the "
+        "task says.",
+    ),
+    Mistake(
+        "only the inputs returned",
+        lambda tgt: tgt[:, :-1],
+        "These are the inputs. The task asks for the pair of inputs and labels.",
+    ),
+    Mistake(
+        "only the labels returned",
+        lambda tgt: tgt[:, 1:],
+        "These are the labels. The task asks for the pair of inputs and labels.",
+    ),
+    Mistake(
+        "a pair for each sentence",
+        lambda tgt: [(row[:-1], row[1:]) for row in tgt],
+        "Asked for is one pair for the whole batch: all inputs, and all labels.",
+    ),
+    Mistake(
         "the batch cut instead of the sentences",
         lambda tgt: (tgt[:-1], tgt[1:]),
         "The first axis is that of the sentences. The cut goes along the second.",
@@ -587,6 +658,37 @@ CROSS_MISTAKES = [
         "The source is there from the beginning, all of it: cross-attention has no future.",
     ),
     Mistake(
+        "a causal mask, and no padding mask",
+        lambda attend, y, memory, tgt, src, pad: attend(
+            y, memory, memory, torch.ones(y.shape[1], memory.shape[1]).tril().bool()
+        ),
+        "The source is there from the beginning, all of it. What must be hidden is its padding.",
+    ),
+    Mistake(
+        "self-attention of the decoder, with both its masks",
+        lambda attend, y, memory, tgt, src, pad: attend(
+            y, y, y, _keys(tgt, pad) & torch.ones(y.shape[1], y.shape[1]).tril().bool()
+        ),
+        "This is the attention that comes before. Here keys and values come from the memory.",
+    ),
+    Mistake(
+        "the memory asks, without a mask",
+        lambda attend, y, memory, tgt, src, pad: attend(memory, y, y),
+        "The decoder asks and the memory answers: queries come from y.",
+    ),
+    Mistake(
+        "the target's mask along the queries",
+        lambda attend, y, memory, tgt, src, pad: attend(
+            y, memory, memory, (tgt != pad)[:, None, :, None]
+        ),
+        "This hides the padded queries, which nobody reads, and shows the padding of the source.",
+    ),
+    Mistake(
+        "the input added to the output",
+        lambda attend, y, memory, tgt, src, pad: y + attend(y, memory, memory, _keys(src, pad)),
+        "The residual connection comes in Chapter 10. Asked for is what the attention gives.",
+    ),
+    Mistake(
         "the padded queries hidden as well",
         lambda attend, y, memory, tgt, src, pad: attend(
             y, memory, memory, _keys(src, pad) & (tgt != pad)[:, None, :, None]
@@ -637,7 +739,7 @@ def run_module(
     k: Tensor,
     v: Tensor,
     mask: Tensor,
-) -> dict[str, Tensor | bool]:
+) -> dict[str, Tensor | bool] | None:
     """Build the class, give it these matrices, and run it forwards and backwards."""
     net = answer(d_model, n_heads)
     for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), matrices, strict=True):
@@ -656,7 +758,12 @@ def run_module(
     q, k, v = (x.to(dtype).requires_grad_() for x in (q, k, v))
     output = net(q, k, v, mask)
     output = output[0] if isinstance(output, tuple) else output
-    slopes = torch.autograd.grad(output.pow(2).sum(), (q, k, v), allow_unused=True)
+    if output is None:
+        return None
+    try:
+        slopes = torch.autograd.grad(output.pow(2).sum(), (q, k, v), allow_unused=True)
+    except RuntimeError as error:
+        raise RuntimeError(f"it runs forwards, but gradients cannot be computed: {error}") from None
     finite = all(slope.isfinite().all() for slope in slopes if slope is not None)
     return {"output": output.detach(), "gradients are finite": finite}
 
@@ -728,6 +835,16 @@ class _ViewMerge(MaskedMultiHeadAttention):
         return heads.reshape(heads.shape[0], heads.shape[2], -1)
 
 
+class _MergeOtherAxes(MaskedMultiHeadAttention):
+    def merge(self, heads):
+        return heads.transpose(2, 3).reshape(heads.shape[0], heads.shape[2], -1)
+
+
+class _MergeInTurn(MaskedMultiHeadAttention):
+    def merge(self, heads):
+        return heads.permute(0, 2, 3, 1).flatten(2)
+
+
 class _ViewBoth(_ViewSplit):
     merge = _ViewMerge.merge
 
@@ -776,6 +893,33 @@ class _LateNaN(MaskedMultiHeadAttention):
 class _Finite(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         return scores.masked_fill(~mask, -1e9).softmax(-1)
+
+
+class _FinitePolarity(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(mask, -1e9).softmax(-1)
+
+
+class _ZeroStruck(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return (scores * mask).softmax(-1) * mask
+
+
+class _Added(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return (scores + mask).softmax(-1)
+
+
+class _SharesAgain(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        weights = scores.softmax(-1) * mask
+        return weights / weights.sum(-1, keepdim=True)
+
+
+class _SharesAgainGuarded(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        weights = scores.softmax(-1) * mask
+        return weights / (weights.sum(-1, keepdim=True) + 1e-9)
 
 
 class _OverQueries(MaskedMultiHeadAttention):
@@ -932,6 +1076,18 @@ MODULE_MISTAKES = [
         "(B, T, H, K).",
     ),
     Mistake(
+        "heads merged after the wrong transpose",
+        _MergeOtherAxes,
+        "Undo the split: H and T change places again, so that the heads of one position stand "
+        "side by side. Here T and K changed places.",
+    ),
+    Mistake(
+        "heads merged entry by entry in turn",
+        _MergeInTurn,
+        "The heads stand side by side, all entries of head 1 first: (B, T, H, K), not "
+        "(B, T, K, H).",
+    ),
+    Mistake(
         "heads split and merged by views, without transposes",
         _ViewBoth,
         "Without a transpose a head gets pieces of other positions, and positions are mixed. "
@@ -960,6 +1116,29 @@ MODULE_MISTAKES = [
         "True means may attend. Here what may be seen was set to minus infinity.",
     ),
     Mistake(
+        "polarity turned round, with a large negative number",
+        _FinitePolarity,
+        "True means may attend. Here what may be seen was hidden.",
+    ),
+    Mistake(
+        "the mask added to the scores as 0 and 1",
+        _Added,
+        "That hides nothing. What is added must be 0 where the query may look and minus infinity "
+        "where it may not.",
+    ),
+    Mistake(
+        "softmax first, then the mask, then shares again",
+        _SharesAgain,
+        "On paper this is right, save for empty rows, which are 0/0. In floating point it also "
+        "fails when a hidden score towers over the rest. Hide the scores before the softmax.",
+    ),
+    Mistake(
+        "softmax first, then the mask, then shares again, with a small number below the line",
+        _SharesAgainGuarded,
+        "On paper this is right. In floating point it fails when a hidden score towers over the "
+        "rest: what may be seen is rounded to 0 first. Hide the scores before the softmax.",
+    ),
+    Mistake(
         "the mask after the softmax",
         _MaskAfter,
         "What is hidden had its share before it was struck out, so that the rest sums to less "
@@ -969,6 +1148,12 @@ MODULE_MISTAKES = [
         "zero instead of minus infinity",
         _Zero,
         "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0.",
+    ),
+    Mistake(
+        "zero instead of minus infinity, and struck out afterwards",
+        _ZeroStruck,
+        "The hidden keys get nothing now, but each had added e^0 = 1 to the sum of its row, so "
+        "that the rest sums to less than one.",
     ),
     Mistake(
         "NaN where there is nothing to look at",
