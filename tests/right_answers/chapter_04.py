@@ -37,6 +37,12 @@ def cosine_small_epsilon(q, k):
     return (q @ k.T) / (q.norm(dim=1)[:, None] * k.norm(dim=1)[None] + 1e-8)
 
 
+def cosine_in_place(q, k):
+    for x in (q, k):
+        x /= x.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    return torch.einsum("tk,sk->ts", q, k)
+
+
 def distance_cdist(q, k):
     return -torch.cdist(q, k).square()
 
@@ -44,6 +50,11 @@ def distance_cdist(q, k):
 def distance_einsum(q, k):
     difference = q[:, :, None] - k[:, None]
     return -torch.einsum("btsd,btsd->bts", difference, difference)
+
+
+def distance_by_squares(q, k):
+    lengths = q.square().sum(-1)[:, :, None] + k.square().sum(-1)[:, None]
+    return 2 * q @ k.mT - lengths
 
 
 def distance_in_place(q, k):
@@ -127,6 +138,12 @@ def order_loops(weights, order):
     return [[weights[i, j].item() for j in order] for i in order]
 
 
+def order_in_place(weights, order):
+    weights[:] = weights[order]
+    weights[:] = weights[:, order]
+    return weights
+
+
 def order_selected(weights, order):
     return weights.index_select(0, order).index_select(1, order).double()
 
@@ -137,8 +154,21 @@ RIGHT = {
         (0.422, 0.422, 0.155, 0.311, 1.422, 0, 0.422),
         torch.tensor([0.4223, 0.4223, 0.1554, 0.3107, 1.4223, 0.0, 0.4223]),
     ],
-    "4.2": [cosine_where, cosine_loops, cosine_built_in, cosine_numpy, cosine_small_epsilon],
-    "4.3": [distance_cdist, distance_einsum, distance_in_place, distance_lists],
+    "4.2": [
+        cosine_where,
+        cosine_loops,
+        cosine_built_in,
+        cosine_numpy,
+        cosine_small_epsilon,
+        cosine_in_place,
+    ],
+    "4.3": [
+        distance_cdist,
+        distance_einsum,
+        distance_by_squares,
+        distance_in_place,
+        distance_lists,
+    ],
     "4.4": [row_of_table, row_by_loop, row_in_numpy, row_as_batch],
     "4.5": [
         attend_einsum,
@@ -148,5 +178,5 @@ RIGHT = {
         attend_numpy,
         attend_per_sentence,
     ],
-    "4.6": [order_indexed, order_matrix, order_loops, order_selected],
+    "4.6": [order_indexed, order_matrix, order_loops, order_in_place, order_selected],
 }

@@ -85,6 +85,26 @@ HAND_MISTAKES = [
         "The scores were divided by the lengths of the vectors. The dot product is not.",
     ),
     Mistake(
+        "the distance in place of the dot product",
+        look_by_hand(shares(0.0, -2.0, -5.0)),
+        "These scores are equation (4.3). Words look around with dot products, equation (4.1).",
+    ),
+    Mistake(
+        "scores divided by the root of the width",
+        look_by_hand(shares(1.0, 1.0, 0.5)),
+        "The division by a root comes in Chapter 6. Here the scores are plain dot products.",
+    ),
+    Mistake(
+        "only two digits",
+        [round(number, 2) for number in look_by_hand(VERY)],
+        "The way is right. Give three digits after the point.",
+    ),
+    Mistake(
+        "the old vector added",
+        [*VERY, *(a + b for a, b in zip(look_by_hand(VERY)[3:], VERY_CUTE_DOG[0], strict=True))],
+        "The new vector is the average alone, equation (4.5). It takes the place of the old one.",
+    ),
+    Mistake(
         "the vectors summed without their weights",
         [*VERY, 2.0, 4.0, 0.0, 1.0],
         "The weights are right. The new vector is the sum of the three, each times its weight.",
@@ -114,7 +134,8 @@ def cosine_cases() -> list[tuple]:
     short_q, long_k = 0.1 * torch.randn(4, 3, generator=draw), 5 * torch.randn(2, 3, generator=draw)
     no_q, no_k = q.clone(), k.clone()
     no_q[1], no_k[3] = 0.0, 0.0
-    return [(q, k), (short_q, long_k), (no_q, no_k)]
+    # the last: a bound of 0.01 below the line would be felt
+    return [(q, k), (short_q, long_k), (no_q, no_k), (short_q, 0.02 * long_k)]
 
 
 def _unsafe(q: Tensor, k: Tensor) -> Tensor:
@@ -122,7 +143,7 @@ def _unsafe(q: Tensor, k: Tensor) -> Tensor:
 
 
 def _between(output: Tensor, *_: Tensor) -> bool:
-    return bool(torch.as_tensor(output).abs().max() <= 1 + 1e-4)
+    return not bool((torch.as_tensor(output).abs() > 1 + 1e-4).any())  # a NaN breaks no rule
 
 
 COSINE_MISTAKES = [
@@ -145,6 +166,32 @@ COSINE_MISTAKES = [
         "NaN for a vector of zeros",
         _unsafe,
         "The length of such a vector is 0, and 0/0 is not a number. The task asks for 0 there.",
+    ),
+    Mistake(
+        "NaN for a query of zeros",
+        lambda q, k: q / q.norm(dim=-1, keepdim=True) @ normalize(k, dim=-1).T,
+        "Keys of zeros are taken care of, queries are not: there 0/0 is not a number.",
+    ),
+    Mistake(
+        "NaN for a key of zeros",
+        lambda q, k: normalize(q, dim=-1) @ (k / k.norm(dim=-1, keepdim=True)).T,
+        "Queries of zeros are taken care of, keys are not: there 0/0 is not a number.",
+    ),
+    Mistake(
+        "a lower bound of one below the line",
+        lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1)).clamp(min=1),
+        "This changes every cosine for which the product of the lengths is below 1, not only "
+        "those of vectors of zeros.",
+    ),
+    Mistake(
+        "one added below the line",
+        lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1) + 1),
+        "This makes every cosine smaller, not only those of vectors of zeros.",
+    ),
+    Mistake(
+        "negative cosines set to zero",
+        lambda q, k: cosines_of(q, k).clamp(min=0),
+        "Vectors that point apart have a cosine below 0. Only those of a vector of zeros are 0.",
     ),
     Mistake(
         "one for a vector of zeros",
@@ -233,7 +280,7 @@ def _squares(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _not_above_zero(output: Tensor, *_: Tensor) -> bool:
-    return bool(torch.as_tensor(output).max() <= 1e-4)
+    return not bool((torch.as_tensor(output) > 1e-4).any())
 
 
 DISTANCE_MISTAKES = [
@@ -246,6 +293,21 @@ DISTANCE_MISTAKES = [
         "the distance not squared",
         lambda q, k: -(-minus_squared_distance(q, k)).sqrt(),
         "This is minus the distance. Equation (4.3) has its square, which needs no root.",
+    ),
+    Mistake(
+        "the distance, neither squared nor negative",
+        lambda q, k: (-minus_squared_distance(q, k)).sqrt(),
+        "The farthest key got the highest score. Equation (4.3) has a minus and a square.",
+    ),
+    Mistake(
+        "the minus sign before the first square only",
+        lambda q, k: _squares(q, k)[1] - _squares(q, k)[0] - 2 * _squares(q, k)[2],
+        "The minus belongs to the whole squared distance: it needs a bracket.",
+    ),
+    Mistake(
+        "the lengths not squared",
+        lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[0].sqrt() - _squares(q, k)[1].sqrt(),
+        "The dot product of a vector with itself is the square of its length, without a root.",
     ),
     Mistake(
         "the mean over the entries instead of the sum",
@@ -344,10 +406,10 @@ def _without_itself(scores: Tensor) -> Tensor:
 
 ROW_MISTAKES = [
     Mistake(
-        "the softmax over the wrong axis",
+        "the softmax over the wrong axis, or a column of the table",
         lambda x, t: (x @ x.T).softmax(0)[t],
-        "Each column of the table was made to sum to one. A word divides its own attention among "
-        "all words, so its row sums to one.",
+        "Both come to the same: how the others look at word t. Asked for is how word t divides "
+        "its own attention among all words, a row that sums to one.",
     ),
     Mistake(
         "the softmax over the whole table",
@@ -410,6 +472,22 @@ ROW_MISTAKES = [
         "The division by a root comes in Chapter 6. Here the scores are plain dot products.",
     ),
     Mistake(
+        "scores divided by the width",
+        lambda x, t: (x @ x[t] / x.shape[-1]).softmax(0),
+        "The dot product is a sum, not a mean.",
+    ),
+    Mistake(
+        "the word's own score set to zero",
+        lambda x, t: (x @ x[t] * (1 - torch.eye(len(x))[t])).softmax(0),
+        "A word looks at itself as at any other, with its own score. And a score of 0 is not "
+        "nothing: its exponential is 1.",
+    ),
+    Mistake(
+        "only the words up to its own place",
+        lambda x, t: (x @ x[t]).masked_fill(torch.arange(len(x)) > t, -math.inf).softmax(0),
+        "That is a causal mask, which comes in Chapter 8. Here a word looks at all words.",
+    ),
+    Mistake(
         "the softmax taken twice",
         lambda x, t: (x @ x[t]).softmax(0).softmax(0),
         "Taken twice, the softmax makes the weights nearly equal.",
@@ -450,7 +528,7 @@ def attend_cases() -> list[tuple]:
 def _between_the_words(output: Tensor, x: Tensor) -> bool:
     output = torch.as_tensor(output).double()
     least, most = x.double().amin(1, keepdim=True), x.double().amax(1, keepdim=True)
-    return bool(((output >= least - 1e-4) & (output <= most + 1e-4)).all())
+    return not bool(((output < least - 1e-4) | (output > most + 1e-4)).any())
 
 
 def _laid_end_to_end(x: Tensor) -> Tensor:
@@ -459,6 +537,13 @@ def _laid_end_to_end(x: Tensor) -> Tensor:
 
 def _later(x: Tensor) -> Tensor:
     return torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+
+
+def _overwriting(x: Tensor) -> Tensor:
+    for sentence in x:
+        for t in range(len(sentence)):
+            sentence[t] = weights_of_word(sentence, t) @ sentence
+    return x
 
 
 def _hard(x: Tensor) -> Tensor:
@@ -561,6 +646,33 @@ ATTEND_MISTAKES = [
         "A word looks at all words of its sentence, itself included.",
     ),
     Mistake(
+        "the word's own score set to zero",
+        lambda x: (_products(x) * (1 - torch.eye(x.shape[1]))).softmax(-1) @ x,
+        "A word looks at itself as at any other, with its own score. And a score of 0 is not "
+        "nothing: its exponential is 1.",
+    ),
+    Mistake(
+        "old vectors overwritten too early",
+        _overwriting,
+        "The later words looked at the new vectors of the earlier ones. All look at the old "
+        "sentence at once, so keep it until the last has looked.",
+    ),
+    Mistake(
+        "two rounds",
+        lambda x: self_attend(self_attend(x)),
+        "The words looked around twice. The layer is one round.",
+    ),
+    Mistake(
+        "the weights of the first sentence for all",
+        lambda x: _products(x)[:1].softmax(-1) @ x,
+        "Each sentence of the batch has its own weights.",
+    ),
+    Mistake(
+        "the same place of other sentences",
+        lambda x: self_attend(x.transpose(0, 1)).transpose(0, 1),
+        "The first axis is the batch. Words look along the second, at their own sentence.",
+    ),
+    Mistake(
         "the old vector added",
         lambda x: x + self_attend(x),
         "That is a residual connection, which comes in Chapter 10. Equation (4.6) has none.",
@@ -620,6 +732,13 @@ def _rows_sum_to_one(output: Tensor, *_: Tensor) -> bool:
     return bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-4))
 
 
+def _overwritten(weights: Tensor, order: Tensor) -> Tensor:
+    for table in (weights, weights.T):
+        for new, old in enumerate(order.tolist()):
+            table[new] = table[old]
+    return weights
+
+
 ORDER_MISTAKES = [
     Mistake(
         "only the rows reordered",
@@ -632,7 +751,7 @@ ORDER_MISTAKES = [
         "The words that look have moved as well: the rows need the new order, too.",
     ),
     Mistake(
-        "weights[order, order]",
+        "`weights[order, order]`",
         lambda weights, order: weights[order, order],
         "Two lists of places are read in pairs: this gives the weights of the words on "
         "themselves, T numbers. Reorder one axis, then the other.",
@@ -665,7 +784,22 @@ ORDER_MISTAKES = [
     Mistake(
         "the rows reordered twice",
         lambda weights, order: weights[order][order],
-        "The second index must go to the columns: `[:, order]`.",
+        "Both indices went to the rows. The second belongs to the columns.",
+    ),
+    Mistake(
+        "only the rows reordered, and in the opposite order",
+        lambda weights, order: weights[order.argsort()],
+        "`order[i]` is where the new word i comes from. And the columns have moved as well.",
+    ),
+    Mistake(
+        "only the columns reordered, and in the opposite order",
+        lambda weights, order: weights[:, order.argsort()],
+        "`order[i]` is where the new word i comes from. And the rows have moved as well.",
+    ),
+    Mistake(
+        "old rows overwritten too early",
+        _overwritten,
+        "A row that is still needed was overwritten. Write into a new table.",
     ),
     Mistake(
         "the softmax applied again",
@@ -696,6 +830,7 @@ EXERCISES = [
         invariants=[
             Invariant("cosines lie between -1 and 1", _between, "No angle has a larger cosine.")
         ],
+        rtol=1e-3,
         atol=1e-5,
     ),
     Exercise(
