@@ -12,7 +12,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,7 @@ class Exercise:
     rtol: float = 1e-4
     atol: float = 1e-6
     seconds: float = 10.0
+    known: dict[tuple[str, int], Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
         if not re.fullmatch(r"\d+\.\d+", self.number):
@@ -101,6 +102,12 @@ class Exercise:
             return value
         tidy = run(lambda: self.canonical(value), self.seconds)
         return value if isinstance(tidy, Failure) else tidy  # of another kind: compared as it is
+
+    def known_output(self, mistake: Mistake, i: int, case: Case) -> Any:
+        """What a known mistake gives for case number i, computed once."""
+        if (mistake.name, i) not in self.known:
+            self.known[mistake.name, i] = self.output(mistake.wrong, case)
+        return self.known[mistake.name, i]
 
     def agree(self, a: Any, b: Any) -> bool:
         """Whether two outputs are the same: both of one value, or both of one kind of failure."""
@@ -222,8 +229,8 @@ def known_mistake(
         return None
     for mistake in exercise.mistakes:
         if all(
-            exercise.agree(exercise.output(mistake.wrong, case), g)
-            for case, g in zip(cases, got, strict=True)
+            exercise.agree(exercise.known_output(mistake, i, case), g)
+            for i, (case, g) in enumerate(zip(cases, got, strict=True))
         ):
             return mistake
     return None

@@ -92,7 +92,9 @@ def untouched(seed: int) -> Iterator[None]:
         torch.enable_grad(),
     ):
         warnings.simplefilter("ignore")
-        torch.manual_seed(seed), random.seed(seed), np.random.seed(seed)
+        torch.default_generator.manual_seed(seed), random.seed(seed), np.random.seed(seed)
+        if on_gpu:
+            torch.cuda.manual_seed_all(seed)
         try:
             yield
         finally:
