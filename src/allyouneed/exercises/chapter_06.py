@@ -337,6 +337,11 @@ ATTENTION_MISTAKES = [
         "d_k is the width of a query, its last axis, and not the length of the sentence.",
     ),
     Mistake(
+        "the root of the batch size",
+        lambda q, k, v: _divided(q, k, v, q.shape[0] ** 0.5),
+        "d_k is the last axis of q, not the first.",
+    ),
+    Mistake(
         "divided after the softmax",
         lambda q, k, v: _raw(q, k).softmax(-1) / q.shape[-1] ** 0.5 @ v,
         "The weights of a query no longer sum to one, and the softmax was as hard as before. "
