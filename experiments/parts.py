@@ -48,7 +48,8 @@ from allyouneed.tokens import PAD, UNK, pad
 
 GAP, WORDS = 2, 500  # the id of a gap; this many words are known, the others are all UNK
 HIDDEN = 0.25  # each known word is hidden with this probability
-SHORTEST, LONGEST, SHORT = 3, 10, 8  # words of a sentence; SHORT in positions
+SHORTEST, LONGEST = 3, 10  # words of a sentence
+SHORT, LOOKED_AT = 8, 400  # in positions: words, and sentences of each length
 BATCH, STEPS, LOOKS, WARMUP, HELD_OUT = 64, 400, 8, 100, 1600
 SEEDS, RATES = (0, 1, 2), (1e-3, 2e-3, 4e-3)
 TASK = (
@@ -96,7 +97,12 @@ class Gaps:
         self.longer = self.encode([s for s in train if longest < len(s) <= 2 * longest])
         self.valid = self.encode([s for s in valid if SHORTEST <= len(s) <= longest][:HELD_OUT])
         frequency = torch.tensor([0.0] * (GAP + 1) + [float(count) for _, count in counts])
-        self.guess = (frequency / frequency.sum()).log()  # what is foretold without looking
+        self.guess = (frequency / frequency.sum()).log()
+
+    def unigram_loss(self, words: Tensor) -> float:
+        """The loss of who foretells every word by its frequency, without looking at the others."""
+        _, answers = hide(words, torch.Generator().manual_seed(0))
+        return round(float(-self.guess[answers].mean()), 4)
 
     def encode(self, sentences: list[list[str]]) -> Tensor:
         return pad([[self.ids.get(word, UNK) for word in words] for words in sentences])
@@ -254,15 +260,13 @@ def train(gaps: Gaps, setting: Setting, rate: float, seed: int, steps: int) -> t
 
 
 def compare(
-    name: str,
     settings: list[Setting],
     steps: int,
     gaps: Gaps,
     rates: tuple[float, ...] = (),
     after: Callable[[Encoder, Gaps], dict[str, Any]] = lambda model, gaps: {},
-    **more: Any,
-) -> None:
-    """Train every setting with each seed, at all of `rates` or else at its best, and record it."""
+) -> dict[str, Any]:
+    """Train every setting with each seed, at all of `rates` or else at its best."""
     runs, sweep = [], []
     for setting in settings:
         if rates:
@@ -273,7 +277,7 @@ def compare(
             done = [first, *(train(gaps, setting, rate, seed, steps) for seed in SEEDS[1:])]
         runs += [run | after(model, gaps) for run, model in done]
     _, answers = hide(gaps.valid, torch.Generator().manual_seed(0))
-    data = {
+    return {
         "task": TASK,
         "words": WORDS,
         "hidden": HIDDEN,
@@ -281,16 +285,14 @@ def compare(
         "train_sentences": len(gaps.train),
         "valid_sentences": len(gaps.valid),
         "valid_gaps": len(answers),
-        "unigram_loss": round(float(-gaps.guess[answers].mean()), 4),
+        "unigram_loss": gaps.unigram_loss(gaps.valid),
         "padding_share": round(float((gaps.valid == PAD).float().mean()), 3),
         "optimizer": "Adam, betas (0.9, 0.98); the rate rises in a line for `warmup` steps and "
         "falls in a line to zero; no dropout, no clipping",
         "steps": looks_at(steps),
-        **more,
         "sweep": sweep,
         "runs": runs,
     }
-    record(name, data)
 
 
 def at_best_rate(
@@ -325,33 +327,45 @@ def scale(steps: int = STEPS) -> None:
         Setting("scaled" if scaled else "unscaled", d_model=128, n_heads=n_heads, scaled=scaled)
         for n_heads, scaled in product((16, 1), (True, False))
     ]
-    compare("scale", settings, steps, Gaps())
+    record("scale", compare(settings, steps, Gaps()))
 
 
 def heads(steps: int = 600) -> None:
     """From one head of 64 entries to 16 heads of 4: the same number of parameters."""
     settings = [Setting(f"{n} heads" if n > 1 else "1 head", n_heads=n) for n in (1, 2, 4, 8, 16)]
-    compare("heads", settings, steps, Gaps())
+    record("heads", compare(settings, steps, Gaps()))
 
 
 def positions(steps: int = 600) -> None:
-    """Trained on sentences up to SHORT words, looked at by length up to twice that."""
+    """Trained on sentences up to SHORT words, looked at by length up to twice that.
+
+    Then, to compare, trained on such longer sentences too: those that are not looked at.
+    """
     gaps = Gaps(SHORT)
     bins = [(low, low + 1) for low in range(SHORTEST, 2 * SHORT, 2)]
     words = torch.cat([F.pad(gaps.valid, (0, SHORT)), gaps.longer])
     lengths = (words != PAD).sum(1)
-    binned = [words[(low <= lengths) & (lengths <= high)][:1000] for low, high in bins]
+    binned = [words[(low <= lengths) & (lengths <= high)] for low, high in bins]
+    rest = torch.cat([some[LOOKED_AT:] for some in binned if len(some[0].nonzero()) > SHORT])
+    binned = [some[:LOOKED_AT] for some in binned]
 
     def by_length(model: Encoder, gaps: Gaps) -> dict[str, Any]:
         losses, accuracies = zip(*(evaluate(model, some) for some in binned), strict=True)
         return {"loss_by_length": losses, "accuracy_by_length": accuracies}
 
-    rows = [
+    settings = [Setting(kind, positions=kind) for kind in ("none", "sinusoids", "learned")]
+    data = compare(settings, steps, gaps, after=by_length)
+    data["longest"] = SHORT
+    data["lengths"] = [
         {"low": low, "high": high, "sentences": len(some), "trained": high <= SHORT}
+        | {"unigram_loss": gaps.unigram_loss(some)}
         for (low, high), some in zip(bins, binned, strict=True)
     ]
-    settings = [Setting(kind, positions=kind) for kind in ("none", "sinusoids", "learned")]
-    compare("positions", settings, steps, gaps, after=by_length, longest=SHORT, lengths=rows)
+    gaps.train = torch.cat([F.pad(gaps.train, (0, SHORT)), rest])
+    more = compare(settings, steps, gaps, after=by_length)
+    data["train_sentences_all_lengths"] = more["train_sentences"]
+    data |= {f"{key}_all_lengths": more[key] for key in ("sweep", "runs")}
+    record("positions", data)
 
 
 def norms(steps: int = STEPS) -> None:
@@ -369,7 +383,7 @@ def norms(steps: int = STEPS) -> None:
         Setting(kind, d_model=32, n_layers=depth, norm=kind)
         for depth, kind in product((2, 6), kinds)
     ]
-    compare("norms", settings, steps, Gaps(), after=looks)
+    record("norms", compare(settings, steps, Gaps(), after=looks))
 
 
 def warmup(steps: int = STEPS) -> None:
@@ -384,7 +398,7 @@ def warmup(steps: int = STEPS) -> None:
         )
         for first, warm in product((False, True), (WARMUP, 0))
     ]
-    compare("warmup", settings, steps, Gaps(), rates=(1e-3, 3e-3))
+    record("warmup", compare(settings, steps, Gaps(), rates=(1e-3, 3e-3)))
 
 
 # What attention costs
