@@ -163,6 +163,17 @@ class StateDict(nn.Module):
         return torch.einsum("bts,bsv->btv", weights, self.w_v(x))
 
 
+class Double(Copied):
+    """Layers of float64, and outputs of float64."""
+
+    def __init__(self, w_q, w_k, w_v):
+        super().__init__(w_q, w_k, w_v)
+        self.double()
+
+    def forward(self, x):
+        return super().forward(x.double())
+
+
 RIGHT = {
     "5.1": [
         [0, 2.197, 7.6],
@@ -174,5 +185,5 @@ RIGHT = {
     "5.4": [relu_loops, relu_nan_to_num, relu_normalize, relu_in_place],
     "5.5": [head_einsum, head_loops, head_between, head_joined, head_numpy],
     "5.6": [across_baddbmm, across_linear, across_one_by_one, across_columns],
-    "5.7": [Copied, Assigned, StateDict],
+    "5.7": [Copied, Assigned, StateDict, Double],
 }

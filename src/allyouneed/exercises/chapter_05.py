@@ -33,6 +33,17 @@ def _flat(answer: Any) -> list:
 
 HAND_MISTAKES = [
     Mistake(
+        "word 2 asks",
+        head_by_hand(3 * LN2, LN2),
+        "These are the scores and the output of word 2. The query of word 1 is x_1 times the query "
+        "matrix.",
+    ),
+    Mistake(
+        "the two scores exchanged",
+        [2 * LN3, 0.0, 7.6],
+        "The first number is the score for word 1, the second the score for word 2.",
+    ),
+    Mistake(
         "query and key exchanged",
         head_by_hand(0.0, 3 * LN2),
         "Word 1 asks, so its query meets the keys of both words. Here its key meets the queries.",
@@ -115,7 +126,7 @@ def look_up(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 def look_up_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(52)
-    sizes = [(3, 2, 4), (5, 3, 3), (3, 3, 3)]  # S, K, V
+    sizes = [(3, 2, 4), (5, 3, 3), (3, 3, 3), (4, 2, 1)]  # S, K, V
     return [
         tuple(torch.randn(*shape, generator=draw) for shape in ((k,), (s, k), (s, v)))
         for s, k, v in sizes
@@ -189,6 +200,18 @@ LOOK_UP_MISTAKES = [
         "The lengths of query and key count in a dot product: a longer query asks louder.",
     ),
     Mistake(
+        "the distance instead of the dot product",
+        lambda query, keys, values: (-(keys - query).norm(dim=-1)).softmax(-1) @ values,
+        "Equation (5.2) compares by the dot product. The nearest key in space need not have the "
+        "highest.",
+    ),
+    Mistake(
+        "the softmax over an axis of length one",
+        lambda query, keys, values: values.sum(0),
+        "Every weight is one, so the values are added as they are. The softmax must run over the "
+        "keys.",
+    ),
+    Mistake(
         "the sigmoid instead of the softmax",
         lambda query, keys, values: (keys @ query).sigmoid() @ values,
         "The sigmoid judges each key by itself, so the weights do not sum to one.",
@@ -254,6 +277,16 @@ BETWEEN_MISTAKES = [
         "Only the key matrix is transposed. This works only if D = K.",
     ),
     Mistake(
+        "reshaped, not transposed",
+        lambda w_q, w_k: w_q @ w_k.reshape(w_k.shape[1], w_k.shape[0]),
+        "A reshape gives the right shape and the wrong numbers. A transpose exchanges the axes.",
+    ),
+    Mistake(
+        "the two directions added",
+        lambda w_q, w_k: w_q @ w_k.T + w_k @ w_q.T,
+        "With this matrix each pair of words has one score. Who asks must make a difference.",
+    ),
+    Mistake(
         "multiplied entry by entry",
         lambda w_q, w_k: w_q * w_k,
         "A product of matrices is wanted: each entry of the query meets each entry of the key.",
@@ -300,12 +333,17 @@ def relu_cases() -> list[tuple]:
     mixed[1] = -mixed[1].abs()
     small = 0.3 * torch.randn(4, 4, generator=draw)
     small[2] = 0.0
-    return [(mixed,), (small,), (torch.rand(2, 5, generator=draw) + 0.1,)]
+    tiny = torch.tensor([[0.05, -0.2, 0.03], [0.4, 0.3, -0.1]])
+    return [(mixed,), (small,), (torch.rand(2, 5, generator=draw) + 0.1,), (tiny,)]
+
+
+def _shares_of(parts: Tensor, whole: Tensor, dim: int = -1) -> Tensor:
+    total = whole.sum(dim, keepdim=True)
+    return parts / total.masked_fill(total == 0, 1.0)
 
 
 def _shares(parts: Tensor, dim: int = -1) -> Tensor:
-    total = parts.sum(dim, keepdim=True)
-    return parts / total.masked_fill(total == 0, 1.0)
+    return _shares_of(parts, parts, dim)
 
 
 RELU_MISTAKES = [
@@ -339,6 +377,26 @@ RELU_MISTAKES = [
         "the ReLU after the division",
         lambda scores: _shares(scores).relu(),
         "The scores below zero were still in the sum. They must go before the sum is taken.",
+    ),
+    Mistake(
+        "the ReLU after the division, and NaN",
+        lambda scores: (scores / scores.sum(-1, keepdim=True)).relu(),
+        "The scores below zero were still in the sum. They must go before the sum is taken.",
+    ),
+    Mistake(
+        "divided by the sum of all scores",
+        lambda scores: _shares_of(scores.relu(), scores),
+        "The ReLU stands above the line only. Below it, too, what is below zero must be zero.",
+    ),
+    Mistake(
+        "divided by the sum of all scores, and NaN",
+        lambda scores: scores.relu() / scores.sum(-1, keepdim=True),
+        "The ReLU stands above the line only. Below it, too, what is below zero must be zero.",
+    ),
+    Mistake(
+        "equal shares for all scores above zero",
+        lambda scores: _shares((scores > 0).float()),
+        "A score of 3 should weigh three times as much as a score of 1.",
     ),
     Mistake(
         "absolute values instead of the ReLU",
@@ -447,12 +505,12 @@ def _draw(seed: int, *shapes: tuple) -> tuple:
 
 
 def head_cases() -> list[tuple]:
-    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4)]  # B, S, D, K, V
+    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4), (1, 4, 3, 2, 2)]  # B, S, D, K, V
     return [_draw(55 + b, (b, s, d), (d, k), (d, k), (d, v)) for b, s, d, k, v in sizes]
 
 
 def across_cases() -> list[tuple]:
-    sizes = [(2, 3, 5, 4, 2, 3), (3, 4, 4, 3, 3, 3)]  # B, T, S, D, K, V
+    sizes = [(2, 3, 5, 4, 2, 3), (3, 4, 4, 3, 3, 3), (1, 2, 3, 4, 2, 5)]  # B, T, S, D, K, V
     return [
         _draw(56 + b, (b, t, d), (b, s, d), (d, k), (d, k), (d, v)) for b, t, s, d, k, v in sizes
     ]
@@ -536,6 +594,32 @@ SHARED = [
         lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k),
         "The weights are right. What is asked for is the weighted sums of the values.",
     ),
+    (
+        "a hard look-up",
+        lambda y, x, w_q, w_k, w_v: (
+            F.one_hot(_table(y, x, w_q, w_k).argmax(-1), x.shape[1]).float() @ (x @ w_v)
+        ),
+        "Each query takes the best key only. The softmax gives every value its share.",
+    ),
+    (
+        "keys reshaped, not transposed",
+        lambda y, x, w_q, w_k, w_v: (
+            ((y @ w_q) @ (x @ w_k).reshape(x.shape[0], w_k.shape[1], -1)).softmax(-1) @ (x @ w_v)
+        ),
+        "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers "
+        "anew, so that each column holds pieces of several keys. A transpose exchanges the axes.",
+    ),
+    (
+        "scores of the words' own vectors",
+        lambda y, x, w_q, w_k, w_v: weigh(y, x) @ (x @ w_v),
+        "The values have their matrix. The scores are still those of Chapter 4: queries and keys "
+        "have matrices, too.",
+    ),
+    (
+        "the plain average of the values",
+        lambda y, x, w_q, w_k, w_v: (x @ w_v).mean(1, keepdim=True).expand(-1, y.shape[1], -1),
+        "Every query got the same. Values whose keys fit better count more.",
+    ),
 ]
 
 # and those that only the first looks for
@@ -574,21 +658,6 @@ ALONE = [
         "The softmax makes weights of the scores. It comes before the values are averaged.",
     ),
     (
-        "a hard look-up",
-        lambda y, x, w_q, w_k, w_v: (
-            F.one_hot(_table(y, x, w_q, w_k).argmax(-1), x.shape[1]).float() @ (x @ w_v)
-        ),
-        "Each query takes the best key only. The softmax gives every value its share.",
-    ),
-    (
-        "keys reshaped, not transposed",
-        lambda y, x, w_q, w_k, w_v: (
-            ((y @ w_q) @ (x @ w_k).reshape(x.shape[0], w_k.shape[1], -1)).softmax(-1) @ (x @ w_v)
-        ),
-        "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers "
-        "anew, so that each column holds pieces of several keys. A transpose exchanges the axes.",
-    ),
-    (
         "scores divided by the width",
         lambda y, x, w_q, w_k, w_v: (_table(y, x, w_q, w_k) / w_q.shape[1]).softmax(-1) @ (x @ w_v),
         "Equation (5.4) divides the scores by nothing.",
@@ -619,6 +688,11 @@ ONE_HEAD_MISTAKES = [
         lambda x, w_q, w_k, w_v: weigh(x @ w_k, x @ w_q) @ (x @ w_v),
         "The keys ask and the queries are found. Row t of the table must belong to the query of "
         "word t.",
+    ),
+    Mistake(
+        "the sentences of a batch looked at together",
+        lambda x, *matrices: one_head(x.flatten(0, 1)[None], *matrices)[0].view(*x.shape[:2], -1),
+        "The words of all sentences share one table. Each sentence of a batch has its own.",
     ),
     Mistake(
         "queries handed over as values",
@@ -720,6 +794,22 @@ class NotLoaded(LoadedHead):
         return nn.Linear(*w.shape, bias=False)
 
 
+class NotUsed(LoadedHead):
+    def __init__(self, *matrices):
+        super().__init__(*matrices)
+        self.matrices = matrices
+
+    def roles(self, x):
+        return tuple(x @ w for w in self.matrices)
+
+
+class Reshaped(LoadedHead):
+    def layer(self, w):
+        linear = nn.Linear(*w.shape, bias=False)
+        linear.weight = nn.Parameter(w.reshape(linear.weight.shape))
+        return linear
+
+
 class KeysAsk(LoadedHead):
     def roles(self, x):
         return self.w_k(x), self.w_q(x), self.w_v(x)
@@ -767,24 +857,29 @@ def loaded_cases() -> list[tuple]:
     return [(*matrices, x) for x, *matrices in head_cases()]
 
 
-def use_head(answer: Any, w_q: Tensor, w_k: Tensor, w_v: Tensor, x: Tensor) -> dict[str, Any]:
-    """What the module gives, what its layers give, and whether there is a bias."""
+def use_head(answer: Any, w_q: Tensor, w_k: Tensor, w_v: Tensor, x: Tensor) -> dict | None:
+    """Whether there is a bias, what the module gives, and what its layers give."""
     torch.manual_seed(0)  # layers that were not loaded are random: the same for every answer
     head = answer(w_q, w_k, w_v)
     layers = {"queries": head.w_q, "keys": head.w_k, "values": head.w_v}
-    biases = [layer.bias for layer in layers.values() if getattr(layer, "bias", None) is not None]
+    for name, layer in zip(("w_q", "w_k", "w_v"), layers.values(), strict=True):
+        if not isinstance(layer, nn.Linear):
+            raise TypeError(f"{name}: expected an nn.Linear, got {type(layer).__name__}")
+    biases = [layer.bias for layer in layers.values() if layer.bias is not None]
     with torch.no_grad():
         for bias in biases:  # no matter how they were set: they would be learned
             bias.fill_(0.5)
-        made = {name: layer(x) for name, layer in layers.items()}
+        made = {name: layer(x.to(layer.weight.dtype)) for name, layer in layers.items()}
         outputs = head(x)
+        if outputs is None:
+            return None
         for layer in layers.values():
-            layer.weight.mul_(0.5)
+            layer.weight = nn.Parameter(layer.weight / 2)  # the given matrices stay as they are
         return {
+            "a bias in one of the layers": bool(biases),
             "outputs": outputs,
             **made,
-            "outputs with half the weights": head(x),
-            "a bias": bool(biases),
+            "outputs, once the weights of the layers are halved": head(x),
         }
 
 
@@ -816,6 +911,17 @@ LOADED_MISTAKES = [
         "the matrices not put into the layers",
         NotLoaded,
         "The layers have the right shapes and their first random weights. Copy the matrices.",
+    ),
+    Mistake(
+        "the layers not used",
+        NotUsed,
+        "The outputs come from the matrices that were given. Training changes the layers, and the "
+        "outputs would not follow.",
+    ),
+    Mistake(
+        "the weights reshaped, not transposed",
+        Reshaped,
+        "A reshape gives the right shape and the wrong numbers. A transpose exchanges the axes.",
     ),
     Mistake(
         "queries and keys exchanged",
