@@ -152,8 +152,10 @@ class OneHeadAfterTheOther(nn.Module):
             w(a).split(self.d_k, -1) for w, a in ((self.w_q, q), (self.w_k, k), (self.w_v, v))
         )
         bands, out = self.w_o.weight.T.split(self.d_k), 0
-        for one_q, one_k, one_v, band in zip(q, k, v, bands, strict=True):
-            own = mask[:, 0] if mask is not None and mask.dim() == 4 else mask
+        for i, (one_q, one_k, one_v, band) in enumerate(zip(q, k, v, bands, strict=True)):
+            own = mask
+            if mask is not None and mask.dim() == 4:
+                own = mask[:, i % mask.shape[1]]  # (B, T, S), one for all heads or one for each
             out = out + attention(one_q, one_k, one_v, own) @ band
         return out
 

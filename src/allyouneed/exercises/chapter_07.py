@@ -14,55 +14,81 @@ from .core import Exercise, Mistake
 # 7.1 two heads by hand: what each head finds, then the two outputs
 
 
-def heads_by_hand(head_1: float, head_2: float) -> list[float]:
+def heads_by_hand(head_1: float | int, head_2: float | int) -> list[float | int]:
+    """Whole numbers for the mistakes: they are known in whole and in decimal numbers."""
     return [head_1, head_2, head_1, head_1 + 2 * head_2]
 
 
 HAND_MISTAKES = [
     Mistake(
         "exponentials that were not divided by their sum",
-        heads_by_hand(28.0, 4.0),
+        heads_by_hand(28, 4),
         "1 and 3 are the exponentials of the scores. Weights must sum to one: divide by 4.",
     ),
     Mistake(
         "all weight on the key with the higher score",
-        heads_by_hand(8.0, 0.0),
+        heads_by_hand(8, 0),
         "A head averages: the lower score is 0, and its exponential is 1, not nothing.",
     ),
     Mistake(
         "the weights of the two keys exchanged",
-        heads_by_hand(5.0, 3.0),
+        heads_by_hand(5, 3),
         "In head 1 the second key has the higher score and so the weight 3/4, in head 2 the first.",
     ),
     Mistake(
         "one softmax for both heads",
-        heads_by_hand(6.0, 2.0),
+        heads_by_hand(6, 2),
         "The scores of the two heads were added, or each key got the same weight. Every head has "
         "a softmax of its own; that is what makes it a head.",
     ),
     Mistake(
+        "the weights exchanged in head 1 alone",
+        heads_by_hand(5, 1),
+        "In head 1 the second key has the higher score and so the weight 3/4.",
+    ),
+    Mistake(
+        "the weights exchanged in head 2 alone",
+        heads_by_hand(7, 3),
+        "In head 2 the first key has the higher score and so the weight 3/4.",
+    ),
+    Mistake(
+        "one softmax over all four scores",
+        heads_by_hand(3.5, 0.5),
+        "The four weights sum to one together. Every head has a softmax, and a whole, of its own.",
+    ),
+    Mistake(
+        "the scores taken for weights",
+        heads_by_hand(8 * math.log(3), 0.0),
+        "Scores are not weights yet: exponentiate them, and divide by their sum in each head.",
+    ),
+    Mistake(
+        "divided by a root once more",
+        heads_by_hand(8 - 4 / (1 + 3**0.5**0.5), 4 / (1 + 3**0.5**0.5)),
+        "The scores are given already divided by the root of d_k. Take their exponentials.",
+    ),
+    Mistake(
         "the last matrix transposed",
-        [7.0, 1.0, 8.0, 2.0],
+        [7, 1, 8, 2],
         "Vectors are rows and multiply from the left: the first output meets the first column.",
     ),
     Mistake(
         "the last matrix forgotten",
-        [7.0, 1.0, 7.0, 1.0],
+        [7, 1, 7, 1],
         "The heads are right. The outputs are the two numbers side by side, times the matrix.",
     ),
     Mistake(
         "the heads put side by side in the wrong order",
-        [7.0, 1.0, 1.0, 15.0],
+        [7, 1, 1, 15],
         "Head 1 comes first in the concatenation, and so it meets the first row of the matrix.",
     ),
     Mistake(
         "the outputs before the heads",
-        [7.0, 9.0, 7.0, 1.0],
+        [7, 9, 7, 1],
         "All four numbers are right. The task asks for the two heads first.",
     ),
     Mistake(
         "the diagonal of the last matrix alone",
-        [7.0, 1.0, 7.0, 2.0],
+        [7, 1, 7, 2],
         "Every output draws on both heads. The second one gets 1 times head 1 as well.",
     ),
 ]
@@ -95,6 +121,26 @@ COUNT_MISTAKES = [
         "512 x 512 is what all heads have together. One head has a slice of 64 columns.",
     ),
     Mistake(
+        "a full matrix for every head, and four biases",
+        [SQUARE, 8 * SQUARE, 32 * SQUARE, 32 * SQUARE + 4 * D_MODEL],
+        "With h heads each is narrower by h: d_k = 512 / 8 = 64 columns for one head.",
+    ),
+    Mistake(
+        "a full matrix for every head, the layer right",
+        [SQUARE, 8 * SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+        "The four matrices of the layer hold all heads. One head has 64 of the 512 columns of W^Q.",
+    ),
+    Mistake(
+        "queries, keys and values counted for one head",
+        [3 * SQUARE // 8, 3 * SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+        "The first two numbers are asked for the queries alone.",
+    ),
+    Mistake(
+        "one head's matrices for the whole layer",
+        [SQUARE // 8, SQUARE, SQUARE // 2, SQUARE // 2 + 4 * D_MODEL],
+        "The layer holds the matrices of all eight heads, and W^O.",
+    ),
+    Mistake(
         "three matrices instead of four",
         [SQUARE // 8, SQUARE, 3 * SQUARE, 3 * SQUARE + 3 * D_MODEL],
         "Queries, keys and values make three. The fourth is W^O, which mixes the heads.",
@@ -123,6 +169,11 @@ COUNT_MISTAKES = [
         "a full set of biases for every head",
         [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 32 * D_MODEL],
         "A bias is as wide as the layer's output, 512, and the heads share it as they share that.",
+    ),
+    Mistake(
+        "biases as wide as one head",
+        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL // N_HEADS],
+        "A bias is as wide as the layer's output: all heads together, 512.",
     ),
     Mistake(
         "the biases left out of the last number",
@@ -216,6 +267,34 @@ SPLIT_MISTAKES = [
         "Nothing was cut. Each head gets a piece of D / n_heads entries of every word.",
     ),
     Mistake(
+        "the whole vector, with zeros outside the head's piece",
+        lambda x, n_heads: torch.stack(
+            [x * (torch.arange(x.shape[-1]) // _width(x, n_heads) == i) for i in range(n_heads)],
+            dim=1,
+        ),
+        "A head gets the D / n_heads entries of its piece and nothing else, no zeros either.",
+    ),
+    Mistake(
+        "the first piece for every head",
+        lambda x, n_heads: torch.stack([x[..., : _width(x, n_heads)]] * n_heads, dim=1),
+        "Head i gets the i-th piece. Does the slice move on with the loop?",
+    ),
+    Mistake(
+        "pieces that overlap",
+        lambda x, n_heads: x.unfold(-1, _width(x, n_heads), 1)[:, :, :n_heads].transpose(1, 2),
+        "Each piece begins where the last one ends: head i at i * d_k, not at i.",
+    ),
+    Mistake(
+        "the heads folded into the batch",
+        lambda x, n_heads: split(x, n_heads).flatten(0, 1),
+        "The pieces are right. Sentences and heads stay two axes: (B, H, T, K).",
+    ),
+    Mistake(
+        "the first sentence alone",
+        lambda x, n_heads: split(x[:1], n_heads),
+        "The batch holds several sentences. Is the `return` inside the loop?",
+    ),
+    Mistake(
         "the heads in reverse",
         lambda x, n_heads: split(x, n_heads).flip(1),
         "Head 1 gets the first entries of every word.",
@@ -289,6 +368,47 @@ MERGE_MISTAKES = [
         "The vector of head 1 comes first, that of the last head last.",
     ),
     Mistake(
+        "one row for a whole head",
+        lambda x: x.flatten(2),
+        "All words of a head were joined: (B, H, T * K). Exchange heads and words first.",
+    ),
+    Mistake(
+        "words and entries exchanged, and joined",
+        lambda x: x.transpose(2, 3).flatten(2),
+        "Heads and words must change places, not words and entries.",
+    ),
+    Mistake(
+        "heads and entries exchanged, and joined",
+        lambda x: x.transpose(1, 3).flatten(2),
+        "Heads and words must change places, not heads and entries.",
+    ),
+    Mistake(
+        "the sentences joined instead of the heads",
+        lambda x: torch.cat(list(x), dim=-1),
+        "The list was made along the first axis, the sentences. `x.unbind(1)` gives the heads.",
+    ),
+    Mistake(
+        "the heads as more sentences",
+        lambda x: torch.cat(list(x.unbind(1)), dim=0),
+        "Joined along the first axis the heads become sentences. They belong side by side, along "
+        "the last.",
+    ),
+    Mistake(
+        "the largest of the heads",
+        lambda x: x.amax(1),
+        "Nothing is chosen here: the vectors of all heads stand side by side.",
+    ),
+    Mistake(
+        "the first two heads alone",
+        lambda x: merge(x[:, :2]),
+        "There may be more than two heads. All of them go side by side.",
+    ),
+    Mistake(
+        "the first sentence alone",
+        lambda x: merge(x[:1]),
+        "The batch holds several sentences. Is the `return` inside the loop?",
+    ),
+    Mistake(
         "joined with the sentences",
         lambda x: x.flatten(0, 1),
         "Sentences must stay apart. What is joined are the heads of one word.",
@@ -320,6 +440,11 @@ def _bands(heads: Tensor, w_o: Tensor) -> Tensor:
 
 def _apart(heads: Tensor, w_o: Tensor) -> Tensor:
     return heads @ _bands(heads, w_o)  # (B, H, T, D)
+
+
+def _bands_apart(heads: Tensor, w_o: Tensor, step: int) -> Tensor:
+    _, h, _, k = heads.shape
+    return sum(heads[:, i] @ w_o[i * step : i * step + k] for i in range(h))
 
 
 SUM_MISTAKES = [
@@ -376,6 +501,31 @@ SUM_MISTAKES = [
         "What the other heads write is lost. Is the `return` inside the loop?",
     ),
     Mistake(
+        "the last head left out",
+        lambda heads, w_o: _apart(heads, w_o)[:, :-1].sum(1),
+        "The sum runs over all heads, and `range(H)` ends at H - 1 by itself.",
+    ),
+    Mistake(
+        "every head into its own entries only",
+        lambda heads, w_o: merge(heads) @ _diagonal_blocks(w_o, heads.shape[1]),
+        "The band of head i has K rows and all columns: every head writes into all entries.",
+    ),
+    Mistake(
+        "bands that begin H rows apart",
+        lambda heads, w_o: _bands_apart(heads, w_o, heads.shape[1]),
+        "The band of head i begins at row i * K, not at i * H.",
+    ),
+    Mistake(
+        "bands that begin one row apart",
+        lambda heads, w_o: _bands_apart(heads, w_o, 1),
+        "The band of head i begins at row i * K, where the last one ends.",
+    ),
+    Mistake(
+        "what comes in added to what goes out",
+        lambda heads, w_o: output_as_sum(heads, w_o) + merge(heads),
+        "Did the sum begin with the heads? It begins with zeros.",
+    ),
+    Mistake(
         "heads and bands added before they meet",
         lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o).sum(0),
         "Each head is multiplied with its own band first. The sum comes after that.",
@@ -408,10 +558,11 @@ def _multi_head(
     split: Callable = split,
     merge: Callable = merge,
     dim: int | None = -1,
+    hide: Callable[[Tensor], Tensor] = lambda scores: scores,
 ) -> Tensor:
     """Multi-head self-attention, with the places where it goes wrong open to a change."""
     q, k, v = (split(x @ w, n_heads) for w in (w_q, w_k, w_v))
-    scores = q @ k.transpose(2, 3) / divisor(x.shape[-1] // n_heads, n_heads)
+    scores = hide(q @ k.transpose(2, 3) / divisor(x.shape[-1] // n_heads, n_heads))
     return merge((scores if dim is None else scores.softmax(dim)) @ v) @ w_o
 
 
@@ -428,6 +579,14 @@ def _one_table(
     q, k = split(x @ w_q, n_heads), split(x @ w_k, n_heads)
     weights = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).softmax(-1).mean(1)
     return weights @ (x @ w_v) @ w_o
+
+
+def _inside_words(
+    x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, n_heads: int
+) -> Tensor:
+    q, k, v = ((x @ w).unflatten(-1, (n_heads, -1)) for w in (w_q, w_k, w_v))  # (B, T, H, K)
+    weights = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).softmax(-1)
+    return (weights @ v).flatten(2) @ w_o
 
 
 def multi_head_cases() -> list[tuple]:
@@ -465,7 +624,8 @@ MULTI_HEAD_MISTAKES = [
     Mistake(
         "divided by d_k, without the root",
         _change(divisor=lambda d_k, n_heads: d_k),
-        "The spread of a dot product grows with the root of d_k, and that is what divides it.",
+        "The spread of a dot product grows with the root of d_k, and that divides it, once. "
+        "(`attention` does so itself.)",
     ),
     Mistake(
         "divided by d_model, without the root",
@@ -527,7 +687,8 @@ MULTI_HEAD_MISTAKES = [
     Mistake(
         "one head, with the scale of many",
         lambda *case: _multi_head(*case[:5], 1, lambda d_k, _: math.sqrt(d_k // case[5])),
-        "Nothing was split: one softmax over the full width. That is the head that blends.",
+        "Nothing was split, or the scores of the heads were added: there is one softmax over the "
+        "full width. That is the head that blends.",
     ),
     Mistake(
         "the softmax over the heads",
@@ -579,6 +740,56 @@ MULTI_HEAD_MISTAKES = [
         lambda x, w_q, w_k, w_v, w_o, n_heads: _one_table(x, w_q, w_k, w_v, w_o, n_heads),
         "One table of weights for all is one head again. Every head averages its own values with "
         "its own weights.",
+    ),
+    Mistake(
+        "heads that attend to each other inside a word",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _inside_words(x, w_q, w_k, w_v, w_o, n_heads),
+        "Without the transpose the axis before the last is that of the heads, and each head of a "
+        "word looked at the other heads of the same word. Split into (B, H, T, K).",
+    ),
+    Mistake(
+        "sentences that attend to each other",
+        lambda x, *rest: _multi_head(x.transpose(0, 1), *rest).transpose(0, 1),
+        "The batch was taken for the length. nn.MultiheadAttention wants (T, B, D) unless it is "
+        "told batch_first=True.",
+    ),
+    Mistake(
+        "a causal mask",
+        _change(
+            hide=lambda scores: scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
+        ),
+        "The task has no mask: every word looks at all words, also at those after it.",
+    ),
+    Mistake(
+        "x added to the result",
+        lambda x, *rest: x + _multi_head(x, *rest),
+        "That is the residual connection of Chapter 10. Here the result alone is asked for.",
+    ),
+    Mistake(
+        "divided by the root of the length",
+        lambda x, *rest: _multi_head(x, *rest, lambda d_k, n_heads: math.sqrt(x.shape[1])),
+        "The scores grow with the width of the vectors, d_k, and not with the number of words.",
+    ),
+    Mistake(
+        "the heads added, and one band of W^O",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
+            x, w_q, w_k, w_v, torch.cat([w_o[: len(w_o) // n_heads]] * n_heads), n_heads
+        ),
+        "Heads are put side by side, so that each meets a band of its own. Added, they are blended "
+        "again.",
+    ),
+    Mistake(
+        "the heads averaged, and one band of W^O",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
+            x, w_q, w_k, w_v, torch.cat([w_o[: len(w_o) // n_heads] / n_heads] * n_heads), n_heads
+        ),
+        "Heads are put side by side, so that each meets a band of its own. Averaged, they are "
+        "blended again.",
+    ),
+    Mistake(
+        "the keys made by w_q",
+        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_q, w_v, w_o, n_heads),
+        "Keys are x @ w_k. Made by the same matrix as the queries, they have nothing of their own.",
     ),
     Mistake(
         "w_k and w_v exchanged",
@@ -641,10 +852,13 @@ class ManyHeads(nn.Module):
 def module_cases() -> list[tuple]:
     """d_model, n_heads, the matrices, q, k, v, mask."""
     cases = []
-    sizes = ((2, 5, 5, 12, 3), (2, 3, 5, 12, 3), (3, 4, 2, 10, 2), (2, 3, 5, 12, 3))
-    masks = (None, torch.ones(3, 5).bool().tril(1), None, torch.ones(2, 1, 3, 5).bool())
-    masks[3][0, :, :, 3:] = False  # padding
-    masks[3][1, :, 1] = False  # a query that may attend to nothing
+    sizes = ((2, 5, 5, 12, 3), (2, 3, 5, 12, 3), (3, 4, 2, 10, 2), *[(2, 3, 5, 12, 3)] * 2)
+    padding, apart = torch.ones(2, 1, 3, 5).bool(), torch.ones(1, 3, 3, 5).bool()
+    padding[0, :, :, 3:] = False
+    padding[1, :, 1] = False  # a query that may attend to nothing
+    apart[:, 1, :, :2] = False  # a mask for each head
+    apart[:, 2, 0] = False  # nothing to attend to in one head only
+    masks = (None, torch.ones(3, 5).bool().tril(1), None, padding, apart)
     for seed, ((b, t, s, d, n_heads), mask) in enumerate(zip(sizes, masks, strict=True), start=90):
         matrices = [_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4)]
         q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
@@ -662,6 +876,11 @@ def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> A
             if isinstance(layer, Tensor):  # a bare matrix, which multiplies from the right
                 layer.copy_(matrix.T)
                 continue
+            if layer.weight.shape != matrix.shape:
+                raise ValueError(
+                    f"{name}: expected nn.Linear(d_model, d_model) with a weight of shape "
+                    f"{tuple(matrix.shape)}, got {tuple(layer.weight.shape)}"
+                )
             layer.weight.copy_(matrix)
             if getattr(layer, "bias", None) is not None:
                 layer.bias.fill_(0.5)
@@ -742,7 +961,8 @@ MODULE_MISTAKES = [
     Mistake(
         "divided by d_k, without the root",
         _but(scale=staticmethod(lambda d_k, d_model: d_k)),
-        "The spread of a dot product grows with the root of d_k, and that is what divides it.",
+        "The spread of a dot product grows with the root of d_k, and that divides it, once. "
+        "(`attention` does so itself.)",
     ),
     Mistake(
         "divided by the root of the number of heads",
@@ -751,7 +971,7 @@ MODULE_MISTAKES = [
     ),
     Mistake(
         "W^O forgotten",
-        _but(forward=lambda self, *inputs: _without_w_o(self, *inputs)),
+        _but(forward=lambda self, *inputs: _left_out(self, ("w_o",), *inputs)),
         "The heads are only put side by side. The last layer, w_o, mixes them.",
     ),
     Mistake(
@@ -768,6 +988,50 @@ MODULE_MISTAKES = [
         "the mask turned round",
         _forward(lambda q, k, v, mask: (q, k, v, None if mask is None else ~mask)),
         "True means may attend. nn.MultiheadAttention has it the other way round.",
+    ),
+    Mistake(
+        "the mask added to the scores",
+        _but(weigh=lambda self, scores, mask: (scores + mask).softmax(-1)),
+        "Added, True is 1 and False is 0: that hides nothing. Where the mask is False, the score "
+        "becomes minus infinity.",
+    ),
+    Mistake(
+        "a mask of four axes left out",
+        _forward(
+            lambda q, k, v, mask: (q, k, v, mask if mask is None or mask.dim() == 2 else None)
+        ),
+        "A mask may have four axes, (B, H, T, S), of which those of size 1 are spread out.",
+    ),
+    Mistake(
+        "the first head's mask for all heads",
+        _forward(lambda q, k, v, mask: (q, k, v, _first(mask, heads=True))),
+        "A mask of four axes may say something else to each head.",
+    ),
+    Mistake(
+        "the first sentence's mask for all",
+        _forward(lambda q, k, v, mask: (q, k, v, _first(mask, sentences=True))),
+        "A mask of four axes may say something else to each sentence: padding does.",
+    ),
+    Mistake(
+        "one table of the mask for all sentences and heads",
+        _forward(lambda q, k, v, mask: (q, k, v, _first(mask, sentences=True, heads=True))),
+        "A mask of four axes may say something else to each sentence and to each head.",
+    ),
+    Mistake(
+        "NaN turned into zeros at the end",
+        _but(forward=lambda self, *inputs: _nan_at_the_end(self, *inputs)),
+        "If one head finds nothing, the others still find something. NaN of one head spoils the "
+        "whole output of the word in w_o, so put the zeros in before it.",
+    ),
+    Mistake(
+        "a score of zero, and the weight struck out",
+        _but(
+            weigh=lambda self, scores, mask: (
+                scores.masked_fill(~mask, 0.0).softmax(-1).masked_fill(~mask, 0.0)
+            )
+        ),
+        "The hidden keys had their share, exp(0) = 1, before it was struck out, so what is left "
+        "sums to less than one. Hide the scores with minus infinity.",
     ),
     Mistake(
         "the mask after the softmax",
@@ -811,6 +1075,37 @@ MODULE_MISTAKES = [
         "Every query must share its attention among the keys: the softmax runs over the last axis.",
     ),
     Mistake(
+        "k and v exchanged",
+        _forward(lambda q, k, v, mask: (q, v, k, mask)),
+        "The order is q, k, v: keys are w_k(k), values are w_v(v).",
+    ),
+    Mistake(
+        "w_k and w_v exchanged",
+        _but(forward=lambda self, *inputs: _renamed(self, {"w_k": "w_v", "w_v": "w_k"}, *inputs)),
+        "Keys, which are compared, are w_k(k); values, which are averaged, are w_v(v).",
+    ),
+    Mistake(
+        "one layer for all four",
+        _but(forward=lambda self, *inputs: _renamed(self, dict.fromkeys(LAYERS, "w_o"), *inputs)),
+        "There are four layers, each with numbers of its own. `a = b = nn.Linear(...)` makes one.",
+    ),
+    Mistake(
+        "the values not projected",
+        _but(forward=lambda self, *inputs: _left_out(self, ("w_v",), *inputs)),
+        "The values are w_v(v). Here v was split as it came.",
+    ),
+    Mistake(
+        "q, k and v not projected",
+        _but(forward=lambda self, *inputs: _left_out(self, ("w_q", "w_k", "w_v"), *inputs)),
+        "The inputs were split as they came. Each goes through its layer first: w_q(q), w_k(k), "
+        "w_v(v).",
+    ),
+    Mistake(
+        "q added to the result",
+        _but(forward=lambda self, q, *rest: q + ManyHeads.forward(self, q, *rest)),
+        "That is the residual connection of Chapter 10. Here the result alone is asked for.",
+    ),
+    Mistake(
         "the keys for the values",
         _forward(lambda q, k, v, mask: (q, k, k, mask)),
         "What is averaged are the values, which are made of v. Here k went into both.",
@@ -833,9 +1128,32 @@ MODULE_MISTAKES = [
 ]
 
 
-def _without_w_o(self: ManyHeads, *inputs: Tensor) -> Tensor:
-    self.w_o = nn.Identity()
+LAYERS = ("w_q", "w_k", "w_v", "w_o")
+
+
+def _left_out(self: ManyHeads, names: tuple[str, ...], *inputs: Tensor) -> Tensor:
+    for name in names:
+        setattr(self, name, nn.Identity())
     return ManyHeads.forward(self, *inputs)
+
+
+def _renamed(self: ManyHeads, names: dict[str, str], *inputs: Tensor) -> Tensor:
+    layers = {name: getattr(self, other) for name, other in names.items()}
+    for name, layer in layers.items():
+        setattr(self, name, layer)
+    return ManyHeads.forward(self, *inputs)
+
+
+def _nan_at_the_end(self: ManyHeads, *inputs: Tensor) -> Tensor:
+    self.weigh = lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)
+    return torch.nan_to_num(ManyHeads.forward(self, *inputs))
+
+
+def _first(mask: Tensor | None, sentences: bool = False, heads: bool = False) -> Tensor | None:
+    if mask is None or mask.dim() == 2:
+        return mask
+    mask = mask[:1] if sentences else mask
+    return mask[:, :1] if heads else mask
 
 
 def _keys_averaged(self: ManyHeads, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
