@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from nbclient import NotebookClient
 
 from allyouneed.exercises import check, core, progress
+from allyouneed.exercises.compare import show
 from allyouneed.exercises.core import Exercise, Invariant, Mistake, examine
 
 
@@ -129,6 +130,19 @@ def test_forgotten_return():
         x * factor
 
     assert "Is a `return` missing?" in said(forgets)
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (torch.tensor([[True, False]]), "[[True, False]]"),
+        (torch.tensor([1, 2]), "[1, 2]"),
+        (torch.tensor(0.123456), "0.1235"),
+        (torch.zeros(4, 5), "a tensor of shape (4, 5), float32"),
+    ],
+)
+def test_shows_small_tensors_by_their_numbers(value, text):
+    assert show(value) == text
 
 
 def test_shows_the_line_of_the_reader():

@@ -188,7 +188,7 @@ def show(value: Any, width: int = 200) -> str:
             numbers = array(value)
             if numbers is None or numbers.size > 12:
                 return f"{kind(value)}, {str(value.dtype).removeprefix('torch.')}"
-            value = numbers.round(4).tolist()
+            value = (numbers if numbers.dtype == bool else numbers.round(4)).tolist()
         if isinstance(value, float):
             return f"{value:.6g}"
         text = repr(value)
