@@ -852,7 +852,13 @@ class ManyHeads(nn.Module):
 def module_cases() -> list[tuple]:
     """d_model, n_heads, the matrices, q, k, v, mask."""
     cases = []
-    sizes = ((2, 5, 5, 12, 3), (2, 3, 5, 12, 3), (3, 4, 2, 10, 2), *[(2, 3, 5, 12, 3)] * 2)
+    sizes = (
+        (2, 5, 5, 12, 3),
+        (2, 3, 5, 12, 3),
+        (3, 4, 2, 10, 2),
+        (2, 3, 5, 12, 3),
+        (2, 3, 5, 9, 3),
+    )
     padding, apart = torch.ones(2, 1, 3, 5).bool(), torch.ones(1, 3, 3, 5).bool()
     padding[0, :, :, 3:] = False
     padding[1, :, 1] = False  # a query that may attend to nothing
@@ -946,6 +952,11 @@ MODULE_MISTAKES = [
         type(
             "Changed", (ManyHeads,), {"__init__": lambda self, d, h: ManyHeads.__init__(self, d, 1)}
         ),
+        "Nothing was split: one softmax over the full width. That is the head that blends.",
+    ),
+    Mistake(
+        "one head, which takes no mask made for several",
+        _but(forward=lambda self, *inputs: _one_head(self, *inputs)),
         "Nothing was split: one softmax over the full width. That is the head that blends.",
     ),
     Mistake(
@@ -1141,6 +1152,13 @@ def _renamed(self: ManyHeads, names: dict[str, str], *inputs: Tensor) -> Tensor:
     layers = {name: getattr(self, other) for name, other in names.items()}
     for name, layer in layers.items():
         setattr(self, name, layer)
+    return ManyHeads.forward(self, *inputs)
+
+
+def _one_head(self: ManyHeads, *inputs: Tensor) -> Tensor:
+    self.n_heads, mask = 1, inputs[3] if len(inputs) > 3 else None
+    if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
+        raise ValueError("as `attention` says it")
     return ManyHeads.forward(self, *inputs)
 
 
