@@ -150,7 +150,7 @@ class Einsum(nn.Module):
         super().__init__()
         self.n_heads = n_heads
         for name in ("w_q", "w_k", "w_v", "w_o"):
-            setattr(self, name, nn.Linear(d_model, d_model))  # with biases, which the check zeroes
+            setattr(self, name, nn.Linear(d_model, d_model, bias=False))
 
     def forward(self, q, k, v, mask):
         def split(x):

@@ -70,7 +70,42 @@ HAND_MISTAKES = [
         [0.0, 0.0, 1.0, 0.0, 0.0],
         "The second place has the score 0, and its exponential is 1, not 0.",
     ),
+    Mistake(
+        "the padding struck out after the softmax",
+        [0.0, 1 / 6, 3 / 6, 0.0, 0.0],
+        "The padding was left in the sum below the line, so the weights do not sum to one.",
+    ),
+    Mistake(
+        "the look shared evenly",
+        [0.0, 1 / 2, 1 / 2, 0.0, 0.0],
+        "The right two places are left. Their shares go by the exponentials of their scores.",
+    ),
+    Mistake(
+        "the mask, not the weights",
+        [0.0, 1.0, 1.0, 0.0, 0.0],
+        "These are the places that the third may see. Asked for is how much it looks at each.",
+    ),
+    Mistake(
+        "only the places that are seen",
+        [1 / 4, 3 / 4],
+        "Asked for are five weights: a hidden place has one, too.",
+    ),
+    Mistake(
+        "one word of the future seen, and the padding",
+        [2 / 10, 1 / 10, 3 / 10, 4 / 10, 0.0],
+        "The third word sees up to the third place, and no padding.",
+    ),
+    Mistake(
+        "a triangle without its diagonal, and the padding seen",
+        [2 / 3, 1 / 3, 0.0, 0.0, 0.0],
+        "A word may see itself, and it may see no padding.",
+    ),
 ]
+
+
+def _numbers(weights: list | tuple | Tensor) -> Tensor:
+    return torch.as_tensor(weights).double()
+
 
 # 8.2 padding mask
 
@@ -121,7 +156,7 @@ PADDING_MISTAKES = [
     ),
     Mistake(
         "numbers 0 and 1 instead of true and false",
-        lambda tokens, pad: (tokens != pad)[:, None, None, :].float(),
+        lambda tokens, pad: (tokens != pad)[:, None, None, :].int(),
         "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
         "booleans.",
     ),
@@ -181,6 +216,28 @@ PADDING_MISTAKES = [
         "one mask for the whole batch",
         lambda tokens, pad: (tokens != pad).all(0)[None, None, None],
         "A place was hidden from all sentences as soon as one of them has padding there.",
+    ),
+    Mistake(
+        "padding looked for at the end only",
+        lambda tokens, pad: (torch.arange(tokens.shape[1]) < (tokens != pad).sum(1, keepdim=True))[
+            :, None, None, :
+        ],
+        "The number of words is right, but padding may stand in front of them. Look at each id.",
+    ),
+    Mistake(
+        "everything hidden from the first padding on",
+        lambda tokens, pad: (tokens != pad).cumprod(1).bool()[:, None, None, :],
+        "Padding may stand in front of the words. Look at each id by itself.",
+    ),
+    Mistake(
+        "the causal mask as well",
+        lambda tokens, pad: (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril(),
+        "Only the padding is to be hidden here. The future has a mask of its own.",
+    ),
+    Mistake(
+        "the special tokens hidden as well",
+        lambda tokens, pad: (tokens > 3)[:, None, None, :],
+        "BOS, EOS and UNK are tokens like any others. Only `pad` is hidden.",
     ),
 ]
 
@@ -253,6 +310,31 @@ CAUSAL_MISTAKES = [
         lambda length: torch.zeros(length, length).masked_fill(~_square(length).tril(), -math.inf),
         "This is the mask M of equation (8.2). Asked for is the boolean one.",
     ),
+    Mistake(
+        "axes for sentences and heads in front",
+        lambda length: _square(length).tril()[None, None],
+        "The values are right. Two axes are enough: broadcasting adds the others in front.",
+    ),
+    Mistake(
+        "one axis too many",
+        lambda length: _square(length).tril()[None],
+        "The values are right, but asked for are two axes. Three are taken for (H, T, S).",
+    ),
+    Mistake(
+        "the columns in reverse order",
+        lambda length: _square(length).tril().flip(1),
+        "The triangle lies along the diagonal from the upper left to the lower right.",
+    ),
+    Mistake(
+        "the rows in reverse order",
+        lambda length: _square(length).tril().flip(0),
+        "Row 0 belongs to the first position, which sees the fewest places.",
+    ),
+    Mistake(
+        "nothing allowed",
+        lambda length: ~_square(length),
+        "This table is False everywhere. True means may attend.",
+    ),
 ]
 
 # 8.4 weights under a mask, four axes
@@ -272,7 +354,7 @@ def weights_cases() -> list[tuple]:
     with_empty = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 0, 1, 1, 1]]).bool()
     towering = torch.zeros(1, 1, 2, 3)
     towering[..., 2], towering[..., 0] = 300.0, -1.0
-    deep = torch.tensor([[[[-200.0, -201.0, 5.0]]]])
+    deep = torch.tensor([[[[-200.0, -201.0, 5.0], [-20000.0, -20001.0, 5.0]]]])
     last_hidden = torch.tensor([[True, True, False]])
     return [
         (scores, padding & causal),
@@ -315,21 +397,21 @@ WEIGHTS_MISTAKES = [
         "that the rest sums to less than one.",
     ),
     Mistake(
-        "softmax first, then the mask, then shares again",
+        "the mask after the exponentials, then shares of what is left",
         lambda scores, mask: (
             (scores.softmax(-1) * mask) / (scores.softmax(-1) * mask).sum(-1, keepdim=True)
         ),
         "On paper this is right, save for empty rows, which are 0/0. In floating point it also "
-        "fails when a hidden score towers over the rest: what may be seen is then rounded to 0 "
-        "before the division.",
+        "fails when a hidden score towers over the rest. Hide the scores first, and turn to "
+        "exponentials then.",
     ),
     Mistake(
-        "softmax first, then the mask, then shares again, with a small number below the line",
+        "the mask after the exponentials, then shares with a guard below the line",
         lambda scores, mask: (
             (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
         ),
         "On paper this is right. In floating point it fails when a hidden score towers over the "
-        "rest: what may be seen is rounded to 0 by the first softmax. Hide the scores before it.",
+        "rest: next to it, what may be seen is rounded to 0. Hide the scores first.",
     ),
     Mistake(
         "exponentials of all scores, with no highest score taken off",
@@ -404,6 +486,43 @@ WEIGHTS_MISTAKES = [
         "hidden scores, not weights",
         lambda scores, mask: _hidden(scores, mask, -math.inf),
         "The hiding is right. The softmax is missing.",
+    ),
+    Mistake(
+        "zero times minus infinity",
+        lambda scores, mask: (scores + ~mask * -math.inf).softmax(-1),
+        "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in "
+        "where the mask is False, and leave the rest alone.",
+    ),
+    Mistake(
+        "zero times minus infinity, and NaN made 0",
+        lambda scores, mask: torch.nan_to_num((scores + ~mask * -math.inf).softmax(-1)),
+        "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
+        "minus infinity in where the mask is False, and leave the rest alone.",
+    ),
+    Mistake(
+        "a negative number that is not low enough, and struck out afterwards",
+        lambda scores, mask: _hidden(scores, mask, -1e4).softmax(-1) * mask,
+        "It hides only while the real scores are larger. Next to scores of -20000, what is hidden "
+        "takes the whole look with -10000, and then it is struck out.",
+    ),
+    Mistake(
+        "one softmax for all queries",
+        lambda scores, mask: torch.nan_to_num(
+            _hidden(scores, mask, -math.inf).flatten(-2).softmax(-1).view_as(scores)
+        ),
+        "The weights of the whole table sum to one. Each row should, by itself.",
+    ),
+    Mistake(
+        "divided by a root once more",
+        lambda scores, mask: masked_weights(scores / scores.shape[-1] ** 0.5, mask),
+        "The scores are scaled already. And their last axis is that of the keys, not d_k long.",
+    ),
+    Mistake(
+        "the future hidden as well",
+        lambda scores, mask: masked_weights(
+            scores, mask & _square(scores.shape[-1]).tril()[: scores.shape[-2]]
+        ),
+        "Which keys may be seen is for the given mask to say. Here a causal one was added.",
     ),
 ]
 
@@ -546,6 +665,27 @@ SHIFT_MISTAKES = [
         lambda tgt: (tgt[:-1], tgt[1:]),
         "The first axis is that of the sentences. The cut goes along the second.",
     ),
+    Mistake(
+        "no shift, and both ends cut off",
+        lambda tgt: (tgt[:, 1:-1], tgt[:, 1:-1]),
+        "Each label is the token that the decoder has just read, so it would learn to copy. And "
+        "each of the two loses one end, not both.",
+    ),
+    Mistake(
+        "the labels moved the wrong way",
+        lambda tgt: (tgt[:, :-1], tgt.roll(1, 1)[:, :-1]),
+        "Each label is the token before the one that is read. It should be the one after.",
+    ),
+    Mistake(
+        "BOS put in front once more",
+        lambda tgt: (torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1), tgt),
+        "Each row begins with BOS already. Here the decoder reads BOS and is asked for BOS.",
+    ),
+    Mistake(
+        "the labels two places on",
+        lambda tgt: (tgt[:, :-1], torch.cat([tgt[:, 2:], torch.zeros_like(tgt[:, :1])], dim=1)),
+        "Each label is the token after the next one. The decoder would write every other word.",
+    ),
 ]
 
 
@@ -571,10 +711,11 @@ def cross_cases() -> list[tuple]:
         (2, 9, [[5, 0, 7, 3, 4], [5, 3, 9, 9, 9]], [[2, 8, 4], [2, 9, 9]]),  # S > T
         (3, 1, [[5, 3], [3, 1], [6, 3]], [[2, 8, 4], [2, 4, 1], [2, 1, 1]]),  # S < T
     ):
-        torch.manual_seed(seed)
         src, tgt = torch.tensor(src), torch.tensor(tgt)
-        y, memory = torch.randn(*tgt.shape, 4), torch.randn(*src.shape, 4)
-        cases.append((MultiHeadAttention(4, 2), y, memory, tgt, src, pad))
+        with torch.random.fork_rng(devices=[]):  # the reader's own seed stays as it is
+            torch.manual_seed(seed)
+            y, memory = torch.randn(*tgt.shape, 4), torch.randn(*src.shape, 4)
+            cases.append((MultiHeadAttention(4, 2), y, memory, tgt, src, pad))
     return cases
 
 
@@ -631,9 +772,9 @@ CROSS_MISTAKES = [
         "Keys and values come as pairs, both from the memory.",
     ),
     Mistake(
-        "no mask",
+        "nothing hidden",
         lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory),
-        "The memory of a short source is padded, and the decoder looks at the padding.",
+        "The memory of a short source is padded, and here the decoder looks at the padding.",
     ),
     Mistake(
         "polarity turned round",
@@ -696,6 +837,32 @@ CROSS_MISTAKES = [
         "What is hidden are keys. The outputs of padded queries are read by nobody, so they are "
         "left as they come.",
     ),
+    Mistake(
+        "the padding set to zero, not hidden",
+        lambda attend, y, memory, tgt, src, pad: attend(y, *[memory * (src != pad)[..., None]] * 2),
+        "A key of zeros has the score 0, and takes its share of the look.",
+    ),
+    Mistake(
+        "the target's causal mask on the source",
+        lambda attend, y, memory, tgt, src, pad: attend(
+            y, memory, memory, _keys(src, pad) & _square(y.shape[1]).tril()
+        ),
+        "The source is there from the beginning, all of it: cross-attention has no future. And "
+        "the square fits only when both lengths are the same.",
+    ),
+    Mistake(
+        "the mask without its two new axes",
+        lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, src != pad),
+        "A mask of shape (B, S) is taken for one of shape (T, S). It needs an axis for the heads "
+        "and one for the queries.",
+    ),
+    Mistake(
+        "the weights returned",
+        lambda attend, y, memory, tgt, src, pad: attend(
+            y, memory, memory, _keys(src, pad), return_weights=True
+        )[1],
+        "These are the right weights. Asked for is what the target finds with them.",
+    ),
 ]
 
 # 8.7 masked multi-head attention, from an empty file
@@ -745,27 +912,33 @@ def run_module(
     for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), matrices, strict=True):
         layer = getattr(net, name, None)
         weight = getattr(layer, "weight", None)
-        if weight is None or tuple(weight.shape) != tuple(matrix.shape):
+        biased = getattr(layer, "bias", None) is not None
+        if weight is None or biased or tuple(weight.shape) != tuple(matrix.shape):
             raise AttributeError(
                 f"expected an attribute {name}, nn.Linear({d_model}, {d_model}, bias=False), got "
                 f"{layer if layer is not None else 'none'}"
             )
         with torch.no_grad():
             weight.copy_(matrix)
-            if getattr(layer, "bias", None) is not None:
-                layer.bias.zero_()
     dtype = net.w_q.weight.dtype
     q, k, v = (x.to(dtype).requires_grad_() for x in (q, k, v))
     output = net(q, k, v, mask)
-    output = output[0] if isinstance(output, tuple) else output
     if output is None:
         return None
+    if not isinstance(output, Tensor):
+        raise TypeError(f"forward: expected a tensor (B, T, D), got a {type(output).__name__}")
+    learned = [getattr(net, name).weight for name in ("w_q", "w_k", "w_v", "w_o")]
     try:
-        slopes = torch.autograd.grad(output.pow(2).sum(), (q, k, v), allow_unused=True)
+        slopes = torch.autograd.grad(output.pow(2).sum(), (q, k, v, *learned), allow_unused=True)
     except RuntimeError as error:
         raise RuntimeError(f"it runs forwards, but gradients cannot be computed: {error}") from None
     finite = all(slope.isfinite().all() for slope in slopes if slope is not None)
-    return {"output": output.detach(), "gradients are finite": finite}
+    reached = all(slope is not None for slope in slopes[3:])
+    return {
+        "output": output.detach(),
+        "gradients are finite": finite,
+        "gradients reach all four layers": reached,
+    }
 
 
 def module_cases() -> list[tuple]:
@@ -878,6 +1051,37 @@ class _MaskAfter(MaskedMultiHeadAttention):
 class _Zero(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         return (scores * mask).softmax(-1)
+
+
+class _ZeroTimesInfinity(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return (scores + ~mask * -math.inf).softmax(-1)
+
+
+class _ZeroTimesInfinityMended(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return torch.nan_to_num((scores + ~mask * -math.inf).softmax(-1))
+
+
+class _NoHighest(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return _shares(scores.exp() * mask, 1e-30)
+
+
+class _CausalInstead(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        future = torch.ones(scores.shape[-2:]).triu(1).bool()
+        return scores.masked_fill(future, -math.inf).softmax(-1)
+
+
+class _FirstHeadsMask(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return super().share(scores, mask if mask.dim() < 4 else mask[:, :1])
+
+
+class _Detached(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return super().share(scores, mask).detach()
 
 
 class _NaN(MaskedMultiHeadAttention):
@@ -995,6 +1199,11 @@ class _OneProjection(MaskedMultiHeadAttention):
         return self.w_q(q), self.w_q(k), self.w_q(v)
 
 
+class _KeysByQueries(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_q(q), self.w_q(k), self.w_v(v)
+
+
 class _Transposed(MaskedMultiHeadAttention):
     def project(self, q, k, v):
         return tuple(
@@ -1021,6 +1230,11 @@ class _Residual(MaskedMultiHeadAttention):
 class _MeanOfHeads(MaskedMultiHeadAttention):
     def merge(self, heads):
         return heads.mean(1).repeat(1, 1, self.n_heads)
+
+
+class _SumOfHeads(MaskedMultiHeadAttention):
+    def merge(self, heads):
+        return heads.sum(1).repeat(1, 1, self.n_heads)
 
 
 class _ReversedHeads(MaskedMultiHeadAttention):
@@ -1127,16 +1341,17 @@ MODULE_MISTAKES = [
         "where it may not.",
     ),
     Mistake(
-        "softmax first, then the mask, then shares again",
+        "the mask after the exponentials, then shares of what is left",
         _SharesAgain,
         "On paper this is right, save for empty rows, which are 0/0. In floating point it also "
-        "fails when a hidden score towers over the rest. Hide the scores before the softmax.",
+        "fails when a hidden score towers over the rest. Hide the scores first, and turn to "
+        "exponentials then.",
     ),
     Mistake(
-        "softmax first, then the mask, then shares again, with a small number below the line",
+        "the mask after the exponentials, then shares with a guard below the line",
         _SharesAgainGuarded,
         "On paper this is right. In floating point it fails when a hidden score towers over the "
-        "rest: what may be seen is rounded to 0 first. Hide the scores before the softmax.",
+        "rest: next to it, what may be seen is rounded to 0. Hide the scores first.",
     ),
     Mistake(
         "the mask after the softmax",
@@ -1164,8 +1379,9 @@ MODULE_MISTAKES = [
     Mistake(
         "NaN in the gradient of a row with nothing to look at",
         _LateNaN,
-        "The output is right, but backwards the NaN comes again: 0 times NaN is NaN. Fill hidden "
-        "scores with masked_fill or where, which stop the gradient, instead of adding.",
+        "The output is right, but backwards the NaN comes again: 0 times NaN is NaN. Put minus "
+        "infinity in with masked_fill or where, not by adding, and make the empty rows zero in "
+        "the weights, right after the softmax, not later.",
     ),
     Mistake(
         "a large negative number instead of minus infinity",
@@ -1269,6 +1485,49 @@ MODULE_MISTAKES = [
         _ReversedHeads,
         "Head 1 comes first: its d_k entries are the first that w_o sees.",
     ),
+    Mistake(
+        "zero times minus infinity",
+        _ZeroTimesInfinity,
+        "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in "
+        "where the mask is False, and leave the rest alone.",
+    ),
+    Mistake(
+        "zero times minus infinity, and NaN made 0",
+        _ZeroTimesInfinityMended,
+        "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
+        "minus infinity in where the mask is False, and leave the rest alone.",
+    ),
+    Mistake(
+        "exponentials of all scores, with no highest score taken off",
+        _NoHighest,
+        "The exponential of a large score is infinite, and of a very low one zero. Use softmax, "
+        "which takes the highest score off first.",
+    ),
+    Mistake(
+        "a causal mask in place of the given one",
+        _CausalInstead,
+        "Which keys may be seen is for the given mask to say.",
+    ),
+    Mistake(
+        "the first head's mask for all heads",
+        _FirstHeadsMask,
+        "The mask broadcasts to (B, H, T, S), and may be another one for each head.",
+    ),
+    Mistake(
+        "weights cut off from the gradients",
+        _Detached,
+        "The output is right, but no gradient comes to w_q and w_k, so they would never learn.",
+    ),
+    Mistake(
+        "keys projected with w_q",
+        _KeysByQueries,
+        "Each of the three has a matrix of its own: the keys' is w_k.",
+    ),
+    Mistake(
+        "the sum of the heads",
+        _SumOfHeads,
+        "The heads are put side by side, not added up: that would undo what they are for.",
+    ),
 ]
 
 
@@ -1285,6 +1544,7 @@ EXERCISES = [
         section="Both masks at once",
         reference=[0.0, 1 / 4, 3 / 4, 0.0, 0.0],
         mistakes=HAND_MISTAKES,
+        canonical=_numbers,
         rtol=5e-3,
         atol=2e-3,
     ),
