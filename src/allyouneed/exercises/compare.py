@@ -163,6 +163,8 @@ def resemblance(got: Any, want: Any, rtol: float, atol: float) -> str:
         return "Your answer is the expected one transposed."
     if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return ""
+    if np.allclose(a, b, rtol, atol):  # equal, but of another kind
+        return ""
     if a.ndim and a.shape[0] > 1 and np.allclose(a[::-1], b, rtol, atol):
         return "Your answer is the expected one in reverse order."
     if np.allclose(-a, b, rtol, atol):
