@@ -14,6 +14,10 @@ HALF = (
     "d_k ** (1 / 2), or d_k ** 0.5, or math.sqrt."
 )
 
+BASE_MODEL = (
+    "8 is the root of d_k in the paper's base model, where d_k = 64. Take d_k from the shape of q."
+)
+
 # 6.1 one scaled look by hand: two weights, then the output
 
 
@@ -75,6 +79,16 @@ HAND_MISTAKES = [
         "The weights are right. The output is the sum of the values, each times its weight.",
     ),
     Mistake(
+        "the values added up",
+        [0.75, 0.25, 12.0],
+        "The weights are right. The output is the sum of the values, each times its weight.",
+    ),
+    Mistake(
+        "the keys share alike",
+        [0.5, 0.5, 6.0],
+        "The scores of the two keys differ, and so do their weights.",
+    ),
+    Mistake(
         "the output before the weights",
         [7.0, 0.75, 0.25],
         "All three numbers are right. The task asks for the two weights first.",
@@ -95,7 +109,7 @@ def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
 
 def scores_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(62)
-    sizes = [(2, 3, 4, 5), (3, 4, 4, 7)]  # B, T, S, K
+    sizes = [(2, 3, 6, 5), (3, 4, 5, 7)]  # B, T, S, K
     return [
         tuple(torch.randn(*shape, generator=draw) for shape in ((b, t, d), (b, s, d)))
         for b, t, s, d in sizes
@@ -144,6 +158,16 @@ SCORES_MISTAKES = [
         "d_k is the width of a key, its last axis. How many keys there are does not matter.",
     ),
     Mistake(
+        "always divided by 2",
+        lambda q, k: _raw(q, k) / 2,
+        "2 is the root of d_k in the example, where d_k = 4. Take d_k from the shape of q.",
+    ),
+    Mistake(
+        "always divided by 8",
+        lambda q, k: _raw(q, k) / 8,
+        BASE_MODEL,
+    ),
+    Mistake(
         "the root of the batch size",
         lambda q, k: _raw(q, k) / q.shape[0] ** 0.5,
         "d_k is the last axis of q, not the first.",
@@ -169,6 +193,11 @@ SCORES_MISTAKES = [
         "weights instead of scores",
         lambda q, k: (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1),
         "The scores are asked for, as they go into the softmax.",
+    ),
+    Mistake(
+        "exponentials of the scores",
+        lambda q, k: (_raw(q, k) / q.shape[-1] ** 0.5).exp(),
+        "The exponential is a part of the softmax, which comes next. Asked are the scores.",
     ),
     Mistake(
         "divided after the softmax",
@@ -214,6 +243,11 @@ SPREAD_MISTAKES = [
         "36 is the variance of one product q_i k_i. The dot product adds d_k = 16 of them.",
     ),
     Mistake(
+        "a standard deviation in the first place",
+        [24.0, 6.0, 24.0],
+        "24 is the standard deviation of q . k. The task asks for its variance first.",
+    ),
+    Mistake(
         "a variance in the second place",
         [576.0, 36.0, 24.0],
         "After the division the variance is 36. The standard deviation is its root.",
@@ -237,6 +271,11 @@ SPREAD_MISTAKES = [
         "a divisor for what was already divided",
         [576.0, 6.0, 6.0],
         "6 brings the scores to 1 after they were divided by 4. Asked is the divisor of q . k.",
+    ),
+    Mistake(
+        "a factor in place of the divisor",
+        [576.0, 6.0, 1 / 24],
+        "That is what to multiply q . k by. The task asks for what to divide it by.",
     ),
     Mistake(
         "the variance as the divisor",
@@ -340,6 +379,36 @@ ATTENTION_MISTAKES = [
         "the root of the batch size",
         lambda q, k, v: _divided(q, k, v, q.shape[0] ** 0.5),
         "d_k is the last axis of q, not the first.",
+    ),
+    Mistake(
+        "always divided by 8",
+        lambda q, k, v: _divided(q, k, v, 8),
+        BASE_MODEL,
+    ),
+    Mistake(
+        "always divided by the root of 2",
+        lambda q, k, v: _divided(q, k, v, 2**0.5),
+        "2 is d_k in the example. Take d_k from the shape of q.",
+    ),
+    Mistake(
+        "minus the scores",
+        lambda q, k, v: _divided(q, k, v, -(q.shape[-1] ** 0.5)),
+        "The key with the highest score gets the most weight, not the least.",
+    ),
+    Mistake(
+        "the future hidden",
+        lambda q, k, v: (
+            (_raw(q, k) / q.shape[-1] ** 0.5)
+            .masked_fill(torch.ones(q.shape[-2], k.shape[-2]).triu(1).bool(), -torch.inf)
+            .softmax(-1)
+            @ v
+        ),
+        "There is no mask here: every query may attend to every key, also to later ones.",
+    ),
+    Mistake(
+        "divided before the softmax and after it",
+        lambda q, k, v: scaled_attention(q, k, v) / q.shape[-1] ** 0.5,
+        "The scores are divided once, before the softmax. After it the weights must sum to one.",
     ),
     Mistake(
         "divided after the softmax",
@@ -520,7 +589,7 @@ JACOBIAN_MISTAKES = [
         "diag(p) is the first half of equation (6.8). The products are to be subtracted from it.",
     ),
     Mistake(
-        "p on the diagonal in place of p (1 - p)",
+        "the weight on the diagonal in place of p (1 - p)",
         lambda scores: _table(_p(scores)) + torch.diag(_p(scores) ** 2),
         "Beside the diagonal all is right. On it, the product p p must be subtracted as well.",
     ),
@@ -530,9 +599,33 @@ JACOBIAN_MISTAKES = [
         "On the diagonal stands p (1 - p), which is p - p p, and not 1 - p p.",
     ),
     Mistake(
-        "p (1 - p) for every pair",
+        "the product p (1 - p) for every pair",
         lambda scores: torch.outer(_p(scores), 1 - _p(scores)),
         "That is right on the diagonal. For two different keys the slope is minus p_i p_j.",
+    ),
+    Mistake(
+        "plus beside the diagonal",
+        lambda scores: 2 * torch.diag(_p(scores) * (1 - _p(scores))) - _table(_p(scores)),
+        "The diagonal is right. What one weight gains the others lose: beside it the slopes are "
+        "negative.",
+    ),
+    Mistake(
+        "the product subtracted twice on the diagonal",
+        lambda scores: _table(_p(scores)) - torch.diag(_p(scores) ** 2),
+        "Beside the diagonal all is right. p (1 - p) has the product p p subtracted already: take "
+        "diag(p), or leave the diagonal out of the table of products.",
+    ),
+    Mistake(
+        "one number in place of the table of products",
+        lambda scores: torch.diag(_p(scores)) - _p(scores) @ _p(scores),
+        "For p of one axis, p @ p is a single number, the sum of the squares. Make the table of "
+        "all products p_i p_j, of shape (S, S).",
+    ),
+    Mistake(
+        "slopes of the logarithm",
+        lambda scores: torch.eye(len(scores)) - _p(scores),
+        "These are the slopes of ln p_i. The slopes of p_i itself have p_i as a factor, which is "
+        "another one in each row.",
     ),
     Mistake(
         "squares subtracted in place of the table of products",
@@ -598,9 +691,19 @@ GRADIENT_MISTAKES = [
         "This is diag(p) alone. What a key gains the others lose: subtract the weighted mean.",
     ),
     Mistake(
-        "p (1 - p) for each key on its own",
+        "each key on its own, with p (1 - p)",
         lambda scores, v, g: _p(scores) * (1 - _p(scores)) * (v @ g),
         "This uses the diagonal of the Jacobian alone. Each score moves every weight.",
+    ),
+    Mistake(
+        "the weighted mean alone",
+        lambda scores, v, g: -_p(scores) * (_p(scores) @ (v @ g)),
+        "This is the second half of equation (6.8). Its first half, diag(p), is missing.",
+    ),
+    Mistake(
+        "the softmax taken of weights",
+        lambda scores, v, g: scores_gradient(_p(scores), v, g),
+        "The softmax was taken twice: of the scores, and of the weights once more.",
     ),
     Mistake(
         "the gradient of the weights",
@@ -643,7 +746,7 @@ GRADIENT_MISTAKES = [
         "The p of equation (6.8) is the softmax of the scores.",
     ),
     Mistake(
-        "g left out",
+        "values summed without g",
         lambda scores, v, g: scores_gradient(scores, v, torch.ones_like(g)),
         "The values were summed over their entries. Each entry must be weighted with g.",
     ),
