@@ -69,6 +69,22 @@ HAND_MISTAKES = [  # of "very", (0, 1, 0, 1)
         by_hand(0.5, 1.0, [-0.5, 0.5, -1.0, 2.0]),
         "The variance is the mean of the squared differences: divide their sum by 4.",
     ),
+    Mistake(
+        "mean and variance in each other's place",
+        by_hand(0.25, 0.5, [-1.0, 1.0, -2.0, 3.0]),
+        "The entries are right. The mean comes first, then the variance.",
+    ),
+    Mistake(
+        "the differences not divided",
+        by_hand(0.5, 0.25, [-0.5, 0.5, -1.0, 2.0]),
+        "The mean is taken off, and the differences are still to be divided by the root of the "
+        "variance.",
+    ),
+    Mistake(
+        "the last beta added to every entry",
+        by_hand(0.5, 0.25, [0.0, 2.0, -1.0, 3.0]),
+        "Beta has an entry of its own for each feature: here zero for the first three.",
+    ),
 ]
 
 # 10.2 layer norm
@@ -249,6 +265,31 @@ NORM_MISTAKES = [
         ),
         "The variance is the mean of the squared differences, and its root is taken after that.",
     ),
+    Mistake(
+        "eps taken off",
+        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) - eps).sqrt() + beta,
+        "Eps is added to the variance. Taken off, it can make the number under the root negative.",
+    ),
+    Mistake(
+        "eps squared",
+        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps**2).sqrt() + beta,
+        "Eps itself is added to the variance, not its square.",
+    ),
+    Mistake(
+        "beta taken off",
+        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps).sqrt() - beta,
+        "After the multiplication by gamma, beta is added, not taken off.",
+    ),
+    Mistake(
+        "gamma multiplied before the norm",
+        lambda x, gamma, beta, eps: layer_norm(gamma * x, torch.ones_like(gamma), beta, eps),
+        "Mean and variance are those of x itself. Gamma multiplies what is normalised already.",
+    ),
+    Mistake(
+        "divided by gamma",
+        lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt() / gamma + beta,
+        "Gamma is a factor: the normalised entries are multiplied by it.",
+    ),
 ]
 
 
@@ -257,7 +298,7 @@ def _plain(output: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
 
 
 def _mean_zero(output: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> bool:
-    return bool(_plain(output, gamma, beta).mean(-1).abs().max() < 1e-3)
+    return not bool(_plain(output, gamma, beta).mean(-1).abs().max() > 1e-3)  # NaN says nothing
 
 
 # 10.3 batch normalisation that leaves the padding out
@@ -359,6 +400,24 @@ def _without_root(x: Tensor, mask: Tensor, eps: float) -> Tensor:
     return (x - words.mean(0)) / (variance + eps) * mask.unsqueeze(-1)
 
 
+def _padding_statistics(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    rest = x[~mask]
+    return _finish(x, rest.mean(0), rest.var(0, correction=0), mask, eps)
+
+
+def _each_place(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    keep = mask.unsqueeze(-1)
+    count = keep.sum(0).clamp(min=1)
+    mean = (x * keep).sum(0) / count
+    variance = ((x - mean).pow(2) * keep).sum(0) / count
+    return _finish(x, mean, variance, mask, eps)
+
+
+def _std_plus_eps(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+    words = x[mask]
+    return (x - words.mean(0)) / (words.std(0) + eps) * mask.unsqueeze(-1)
+
+
 BATCH_MISTAKES = [
     Mistake(
         "the padding counted",
@@ -444,6 +503,60 @@ BATCH_MISTAKES = [
         "the variance without its root",
         _without_root,
         "The differences are divided by the root of the variance.",
+    ),
+    Mistake(
+        "the statistics of the padding",
+        _padding_statistics,
+        "Mean and variance were taken where the mask is False. True means that there is a word.",
+    ),
+    Mistake(
+        "the mean over all places, the variance over the words",
+        lambda x, mask, eps: _finish(x, x.mean((0, 1)), x[mask].var(0, correction=0), mask, eps),
+        "The variance is right. The mean, too, must be taken over the words alone.",
+    ),
+    Mistake(
+        "the mean over the words, the variance over all places",
+        lambda x, mask, eps: _finish(x, x[mask].mean(0), x.var((0, 1), correction=0), mask, eps),
+        "The mean is right. The variance, too, must be taken over the words alone.",
+    ),
+    Mistake(
+        "the squares divided by the number of places",
+        lambda x, mask, eps: _finish(
+            x,
+            x[mask].mean(0),
+            x[mask].var(0, correction=0) * (mask.sum() / mask.numel()),
+            mask,
+            eps,
+        ),
+        "The mean is right, and the padding is out of the sum of squares. Divide it by the number "
+        "of words, not of places.",
+    ),
+    Mistake(
+        "the mean not taken off",
+        lambda x, mask, eps: _finish(x, torch.zeros(()), x[mask].var(0, correction=0), mask, eps),
+        "The mean of each feature is taken off before the division.",
+    ),
+    Mistake(
+        "one mean for each place",
+        _each_place,
+        "Mean and variance were taken over the sentences, for each place by itself. Batch norm "
+        "takes them over all words of all sentences.",
+    ),
+    Mistake(
+        "eps added to a standard deviation that was divided by n - 1",
+        _std_plus_eps,
+        "Two mistakes in one, as `x[mask].std(0) + eps` makes them: `std` divides by n - 1, and "
+        "eps comes after the root.",
+    ),
+    Mistake(
+        "eps left out",
+        lambda x, mask, eps: masked_batch_norm(x, mask, 0.0),
+        "Eps is added to the variance, under the root.",
+    ),
+    Mistake(
+        "the padding left as it was",
+        lambda x, mask, eps: torch.where(mask.unsqueeze(-1), masked_batch_norm(x, mask, eps), x),
+        "The words are right. The places where the mask is False should be zero in the result.",
     ),
 ]
 
@@ -580,6 +693,22 @@ POST_MISTAKES = [
         "the sub-layer's output taken off",
         lambda x, sublayer, norm: norm(x - sublayer(x)),
         "The sub-layer's output is added to x, not taken off.",
+    ),
+    Mistake(
+        "x counted twice in the sum",
+        lambda x, sublayer, norm: norm(x + x + sublayer(x)),
+        "x is added to the sub-layer's output once. Perhaps the sum was built already and x was "
+        "added again.",
+    ),
+    Mistake(
+        "the sub-layer run on its own output",
+        lambda x, sublayer, norm: norm(x + sublayer(sublayer(x))),
+        "The sub-layer runs once, on x, and what it gives is added to x.",
+    ),
+    Mistake(
+        "the sub-layer after the norm of the sum",
+        lambda x, sublayer, norm: sublayer(norm(x + sublayer(x))),
+        "The norm of the sum is the result. The sub-layer runs once.",
     ),
 ]
 
@@ -740,6 +869,58 @@ STACK_MISTAKES = [
         _returned_early,
         "A `return` inside the loop ends it after the first layer.",
     ),
+    Mistake(
+        "the norms in reverse order",
+        lambda x, sublayers, norms, final_norm: pre_norm_stack(
+            x, sublayers, norms[::-1], final_norm
+        ),
+        "`norms[i]` belongs to `sublayers[i]`.",
+    ),
+    Mistake(
+        "the norm before and after",
+        _through(lambda h, f, norm, first: norm(h + f(norm(h)))),
+        "In pre-norm the sum is not normalised: the stream is left alone.",
+    ),
+    Mistake(
+        "the final norm in place of the layers' own",
+        lambda x, sublayers, norms, final_norm: pre_norm_stack(
+            x, sublayers, [final_norm] * len(sublayers), final_norm
+        ),
+        "Each layer has its own norm: `norms[i]`. The final norm stands behind the last layer.",
+    ),
+    Mistake(
+        "the final norm at both ends",
+        lambda x, sublayers, norms, final_norm: pre_norm_stack(
+            final_norm(x), sublayers, norms, final_norm
+        ),
+        "The final norm stands behind the last layer only. The stream begins with x itself.",
+    ),
+    Mistake(
+        "the final norm after every layer and at the end",
+        lambda x, sublayers, norms, final_norm: final_norm(
+            _final_everywhere(x, sublayers, norms, final_norm)
+        ),
+        "The final norm stands once, behind the last layer. Inside the loop it cuts the stream.",
+    ),
+    Mistake(
+        "the final norm added to the stream",
+        _through(_pre, lambda h, norms, final_norm: h + final_norm(h)),
+        "What leaves the stack is the final norm of the stream. Nothing is added to it.",
+    ),
+    Mistake(
+        "the first layer left out",
+        lambda x, sublayers, norms, final_norm: pre_norm_stack(
+            x, sublayers[1:], norms[1:], final_norm
+        ),
+        "Every layer of the list takes part. A loop over positions begins at 0.",
+    ),
+    Mistake(
+        "the last layer left out",
+        lambda x, sublayers, norms, final_norm: pre_norm_stack(
+            x, sublayers[:-1], norms[:-1], final_norm
+        ),
+        "Every layer of the list takes part: `range(n)` ends at n - 1 by itself.",
+    ),
 ]
 
 # 10.6 feed-forward
@@ -755,6 +936,7 @@ def feed_forward_cases() -> list[tuple]:
     for b, t, d, f in ((2, 3, 4, 4), (1, 2, 3, 7)):  # the first is square, the second is not
         shapes = (b, t, d), (d, f), (f,), (f, d), (d,)
         cases.append(tuple(torch.randn(*shape, generator=draw) for shape in shapes))
+    cases[1][0].mul_(5.0)  # hidden units of any size
     return cases
 
 
@@ -862,6 +1044,37 @@ FEED_MISTAKES = [
         lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1),
         "This is the hidden layer. The second matrix brings it back to the width of the stream.",
     ),
+    Mistake(
+        "1 for every unit that fires",
+        _with(lambda h: h.gt(0).to(h.dtype)),
+        "The ReLU keeps what is positive as it is. (In the chapter's example it happens to be 1.)",
+    ),
+    Mistake(
+        "cut at 1 as well",
+        _with(lambda h: h.clamp(0, 1)),
+        "The ReLU cuts at zero only. What is larger than 1 stays as it is.",
+    ),
+    Mistake(
+        "ReLU6 in place of the ReLU",
+        _with(torch.nn.functional.relu6),
+        "ReLU6 cuts at 6 as well. The paper's equation (2) has max(0, .), the ReLU.",
+    ),
+    Mistake(
+        "one maximum for all hidden units",
+        _with(lambda h: h.max(-1, keepdim=True).values.clamp(min=0).expand_as(h)),
+        "max(0, .) compares each hidden unit with zero, by itself. It is not the largest of the "
+        "units.",
+    ),
+    Mistake(
+        "the first bias taken off",
+        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 - b_1) @ w_2 + b_2,
+        "b_1 is added before the ReLU, not taken off.",
+    ),
+    Mistake(
+        "the second bias added twice",
+        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2 + b_2 + b_2,
+        "b_2 is added once, behind the second matrix.",
+    ),
 ]
 
 
@@ -928,6 +1141,42 @@ COUNT_MISTAKES = [
         parts_and_total(ATTENTION, BIG_D * BIG_F + BIG_F, NORMS),
         "The feed-forward net has two matrices, out of the stream and back into it.",
     ),
+    Mistake(
+        "b_2 forgotten",
+        parts_and_total(ATTENTION, FEED - BIG_D, NORMS),
+        "The feed-forward net has two biases: b_1 with d_ff entries and b_2 with d_model.",
+    ),
+    Mistake(
+        "b_1 forgotten",
+        parts_and_total(ATTENTION, FEED - BIG_F, NORMS),
+        "The feed-forward net has two biases: b_1 with d_ff entries and b_2 with d_model.",
+    ),
+    Mistake(
+        "both biases as wide as d_ff",
+        parts_and_total(ATTENTION, FEED - BIG_D + BIG_F, NORMS),
+        "b_2 stands behind W_2, back in the stream: it has d_model entries.",
+    ),
+    Mistake(
+        "a layer of the decoder",
+        parts_and_total(2 * ATTENTION, FEED, 3 * NORMS // 2),
+        "This is a decoder layer, with two attentions and three norms. The task asks for the "
+        "encoder.",
+    ),
+    Mistake(
+        "all six layers",
+        parts_and_total(6 * ATTENTION, 6 * FEED, 6 * NORMS),
+        "The task asks for one layer.",
+    ),
+    Mistake(
+        "the norms missing from the sum",
+        [ATTENTION, FEED, NORMS, ATTENTION + FEED],
+        "The parts are right. The sum is that of all three.",
+    ),
+    Mistake(
+        "one head",
+        parts_and_total(ATTENTION // BIG_H, FEED, NORMS),
+        "These are the matrices of one head. A layer has 16.",
+    ),
 ]
 
 
@@ -956,9 +1205,11 @@ EXERCISES = [
         mistakes=NORM_MISTAKES,
         invariants=[
             Invariant(
-                "before gamma and beta, every word has mean 0",
+                "without its beta and gamma, every word of the result has mean 0",
                 _mean_zero,
-                "The mean of each word's own entries is taken off them.",
+                "Take beta off your result and divide by gamma: the mean of each word is not 0. "
+                "Either the mean of the word's own entries was not taken off, or gamma or beta "
+                "came in at the wrong place.",
             )
         ],
     ),
