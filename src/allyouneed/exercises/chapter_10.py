@@ -290,6 +290,43 @@ NORM_MISTAKES = [
         lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt() / gamma + beta,
         "Gamma is a factor: the normalised entries are multiplied by it.",
     ),
+    Mistake(
+        "the variance divided by D - 1, and eps left out",
+        lambda x, gamma, beta, eps: gamma * _centred(x) / _variance(x, correction=1).sqrt() + beta,
+        "Two mistakes in one, as `x.std(-1)` makes them: `std` divides by D - 1, and eps is "
+        "missing under the root.",
+    ),
+    Mistake(
+        "along the words, and the variance divided by T - 1",
+        lambda x, gamma, beta, eps: (
+            gamma
+            * (x - x.mean(1, keepdim=True))
+            / (x.var(1, correction=1, keepdim=True) + eps).sqrt()
+            + beta
+        ),
+        "Two mistakes: each word is normalised over its own entries, the last axis, and the "
+        "variance divides by their number (`correction=0`).",
+    ),
+    Mistake(
+        "along the words, and gamma and beta forgotten",
+        lambda x, gamma, beta, eps: _norm_over(
+            x, torch.ones_like(gamma), torch.zeros_like(beta), eps, (1,)
+        ),
+        "Two mistakes: each word is normalised over its own entries, the last axis, and gamma and "
+        "beta are missing.",
+    ),
+    Mistake(
+        "the mean taken off, and nothing divided",
+        lambda x, gamma, beta, eps: gamma * _centred(x) + beta,
+        "The differences from the mean are still to be divided by the root of variance and eps.",
+    ),
+    Mistake(
+        "the length in place of the standard deviation",
+        lambda x, gamma, beta, eps: (
+            gamma * _centred(x) / (_centred(x).norm(dim=-1, keepdim=True) + eps) + beta
+        ),
+        "The root is that of the mean of the squares, not of their sum, and eps stands under it.",
+    ),
 ]
 
 
@@ -557,6 +594,36 @@ BATCH_MISTAKES = [
         "the padding left as it was",
         lambda x, mask, eps: torch.where(mask.unsqueeze(-1), masked_batch_norm(x, mask, eps), x),
         "The words are right. The places where the mask is False should be zero in the result.",
+    ),
+    Mistake(
+        "the sum of squares in place of the variance",
+        lambda x, mask, eps: _finish(
+            x, x[mask].mean(0), x[mask].var(0, correction=0) * mask.sum(), mask, eps
+        ),
+        "The variance is the mean of the squared differences: divide their sum by the number of "
+        "words.",
+    ),
+    Mistake(
+        "the mean of the squares in place of the variance",
+        lambda x, mask, eps: _finish(x, x[mask].mean(0), x[mask].pow(2).mean(0), mask, eps),
+        "The squares are those of the differences from the mean, not of the entries themselves.",
+    ),
+    Mistake(
+        "the mean taken off, and nothing divided",
+        lambda x, mask, eps: (x - x[mask].mean(0)) * mask.unsqueeze(-1),
+        "The differences from the mean are still to be divided by the root of variance and eps.",
+    ),
+    Mistake(
+        "the padding counted as zeros, and not set to zero in the result",
+        lambda x, mask, eps: _finish(
+            x * mask.unsqueeze(-1),
+            (x * mask.unsqueeze(-1)).mean((0, 1)),
+            (x * mask.unsqueeze(-1)).var((0, 1), correction=0),
+            torch.ones_like(mask),
+            eps,
+        ),
+        "Two mistakes: zeros are numbers like any other and must be left out of the sums and of "
+        "the count, and the padding should be zero in the result.",
     ),
 ]
 
@@ -921,6 +988,53 @@ STACK_MISTAKES = [
         ),
         "Every layer of the list takes part: `range(n)` ends at n - 1 by itself.",
     ),
+    Mistake(
+        "no norm at all",
+        _through(lambda h, f, norm, first: h + f(h), lambda h, norms, final_norm: h),
+        "Each sub-layer reads the stream through its norm, and the final norm closes the stack.",
+    ),
+    Mistake(
+        "no residual connection, and no final norm",
+        _through(lambda h, f, norm, first: f(norm(h)), lambda h, norms, final_norm: h),
+        "Two mistakes: each sub-layer's output is added to the stream, and the final norm closes "
+        "the stack.",
+    ),
+    Mistake(
+        "the norm before the addition, and no final norm",
+        _through(lambda h, f, norm, first: h + norm(f(h)), lambda h, norms, final_norm: h),
+        "Two mistakes: the norm is that of the sub-layer's input, and the final norm closes the "
+        "stack.",
+    ),
+    Mistake(
+        "the residual of the normed x, with the sub-layer on x",
+        _through(lambda h, f, norm, first: norm(h) + f(h)),
+        "It is the sub-layer that reads the normed x. The stream is left alone.",
+    ),
+    Mistake(
+        "the sub-layers' outputs taken off",
+        _through(lambda h, f, norm, first: h - f(norm(h))),
+        "Each sub-layer's output is added to the stream, not taken off.",
+    ),
+    Mistake(
+        "the stream added twice",
+        _through(lambda h, f, norm, first: h + h + f(norm(h))),
+        "The stream is what each sub-layer's output is added to, once.",
+    ),
+    Mistake(
+        "the last norm for all layers",
+        lambda x, sublayers, norms, final_norm: pre_norm_stack(
+            x, sublayers, [norms[-1]] * len(norms), final_norm
+        ),
+        "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`.",
+    ),
+    Mistake(
+        "one residual connection round the whole stack",
+        lambda x, sublayers, norms, final_norm: _through(
+            lambda h, f, norm, first: f(norm(h)),
+            lambda h, norms, final_norm: final_norm(x + h),
+        )(x, sublayers, norms, final_norm),
+        "Each layer has a residual connection of its own.",
+    ),
 ]
 
 # 10.6 feed-forward
@@ -1075,6 +1189,36 @@ FEED_MISTAKES = [
         lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2 + b_2 + b_2,
         "b_2 is added once, behind the second matrix.",
     ),
+    Mistake(
+        "no ReLU and no biases",
+        lambda x, w_1, b_1, w_2, b_2: x @ w_1 @ w_2,
+        "Two mistakes: the ReLU between the matrices is missing, and so are b_1 and b_2.",
+    ),
+    Mistake(
+        "no ReLU, and the first bias missing",
+        lambda x, w_1, b_1, w_2, b_2: x @ w_1 @ w_2 + b_2,
+        "Two mistakes: b_1 is missing, and so is the ReLU after it.",
+    ),
+    Mistake(
+        "the ReLU squared",
+        _with(lambda h: h.clamp(min=0) ** 2),
+        "What is positive stays as it is. Nothing is squared.",
+    ),
+    Mistake(
+        "ELU in place of the ReLU",
+        _with(torch.nn.functional.elu),
+        "The paper's equation (2) has max(0, .), the ReLU.",
+    ),
+    Mistake(
+        "softplus in place of the ReLU",
+        _with(torch.nn.functional.softplus),
+        "The paper's equation (2) has max(0, .), the ReLU.",
+    ),
+    Mistake(
+        "the ReLU on the first bias alone",
+        lambda x, w_1, b_1, w_2, b_2: (x @ w_1 + b_1.clamp(min=0)) @ w_2 + b_2,
+        "The maximum is that of 0 and x W_1 + b_1 together: mind the brackets.",
+    ),
 ]
 
 
@@ -1177,6 +1321,11 @@ COUNT_MISTAKES = [
         parts_and_total(ATTENTION // BIG_H, FEED, NORMS),
         "These are the matrices of one head. A layer has 16.",
     ),
+    Mistake(
+        "one matrix in the feed-forward net, with both biases",
+        parts_and_total(ATTENTION, BIG_D * BIG_F + BIG_F + BIG_D, NORMS),
+        "The feed-forward net has two matrices, out of the stream and back into it.",
+    ),
 ]
 
 
@@ -1208,8 +1357,8 @@ EXERCISES = [
                 "without its beta and gamma, every word of the result has mean 0",
                 _mean_zero,
                 "Take beta off your result and divide by gamma: the mean of each word is not 0. "
-                "Either the mean of the word's own entries was not taken off, or gamma or beta "
-                "came in at the wrong place.",
+                "Either the mean of the word's own entries was not taken off, or what is "
+                "multiplied and added after the division is not gamma and beta.",
             )
         ],
     ),
