@@ -75,4 +75,4 @@ class LearnedPositions(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Raises TypeError for integers, ValueError for another width or beyond max_length."""
         check_embeddings(x, self.table)
-        return x + self.table[: x.shape[1]]
+        return x + self.table[: x.shape[1]].to(x.dtype)

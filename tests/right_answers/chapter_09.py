@@ -80,6 +80,14 @@ def embed_one_hot(tokens, embedding, table):
     return math.sqrt(words.shape[-1]) * words + table[torch.arange(words.shape[1])]
 
 
+def embed_lists(tokens, embedding, table):
+    root, rows, places = len(embedding[0]) ** 0.5, embedding.tolist(), table.tolist()
+    return [
+        [[root * a + b for a, b in zip(rows[i], places[p])] for p, i in enumerate(sentence)]  # noqa: B905
+        for sentence in tokens.tolist()
+    ]
+
+
 def step_einsum(k, d_model):
     R = np.eye(d_model)
     for i in range(d_model // 2):
@@ -104,6 +112,14 @@ def step_power(k, d_model):
         one[i, i] = one[i + 1, i + 1] = hand.real
         one[i + 1, i], one[i, i + 1] = hand.imag, -hand.imag
     return torch.linalg.matrix_power(one, k)
+
+
+def step_exponential(k, d_model):
+    """The exponential of k times the speeds."""
+    speed = torch.zeros(d_model, d_model, dtype=torch.float64)
+    for i in range(0, d_model, 2):
+        speed[i + 1, i] = 10000 ** (-i / d_model)
+    return torch.linalg.matrix_exp(k * (speed - speed.T))
 
 
 def rotate_complex(x):
@@ -140,6 +156,15 @@ def rotate_half_trick(x):
     return x * angle.cos() + swapped * angle.sin()
 
 
+def rotate_in_place(x):
+    x, speed = x.double(), 10000 ** (-torch.arange(0, x.shape[2], 2).double() / x.shape[2])
+    for p in range(x.shape[1]):
+        sin, cos = torch.sin(p * speed), torch.cos(p * speed)
+        a, b = x[:, p, 0::2].clone(), x[:, p, 1::2].clone()
+        x[:, p, 0::2], x[:, p, 1::2] = a * cos - b * sin, a * sin + b * cos
+    return x
+
+
 RIGHT = {
     "9.1": [
         [-0.544, -0.839, 0.841, 0.540, 0.100, 0.995, 0.010, 1.000],
@@ -149,7 +174,7 @@ RIGHT = {
     ],
     "9.2": [sinusoids_loops, sinusoids_exp, sinusoids_numpy, sinusoids_complex],
     "9.3": [add_in_place, add_loops, add_looked_up, add_lists],
-    "9.4": [embed_in_place, embed_scaled_first, embed_one_hot],
-    "9.5": [step_einsum, step_solved, step_power],
-    "9.6": [rotate_complex, rotate_matrices, rotate_by_loop, rotate_half_trick],
+    "9.4": [embed_in_place, embed_scaled_first, embed_one_hot, embed_lists],
+    "9.5": [step_einsum, step_solved, step_power, step_exponential],
+    "9.6": [rotate_complex, rotate_matrices, rotate_by_loop, rotate_half_trick, rotate_in_place],
 }

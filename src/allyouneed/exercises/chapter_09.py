@@ -68,10 +68,10 @@ HAND_MISTAKES = [
         "The position is divided by 10^i, so that each hand is slower than the last.",
     ),
     Mistake(
-        "the row of position 1",
+        "angles ten times too small",
         pairs([angle / 10 for angle in HANDS]),
-        "The angles of position 1 are 1, 0.1, 0.01 and 0.001; those of position 10 are ten times "
-        "as large.",
+        "These are the angles 1, 0.1, 0.01 and 0.001, ten times too small. Either this is position "
+        "1, or i was counted from 1: the first hand has i = 0, and 10^0 = 1.",
     ),
     Mistake(
         "four angles, and nothing else",
@@ -82,6 +82,45 @@ HAND_MISTAKES = [
         "sines only",
         [math.sin(angle) for angle in HANDS for _ in range(2)],
         "The odd entries are cosines of the same angles.",
+    ),
+    Mistake(
+        "the number of the entry taken for i, without the 2",
+        [(math.sin, math.cos)[j % 2](10 / 10000 ** (j / 8)) for j in range(8)],
+        "Each entry has an angle of its own here. Sine and cosine of a pair have the same: entry "
+        "2i + 1 has the exponent 2i / d_model as well.",
+    ),
+    Mistake(
+        "the number of the even entry taken for i",
+        pairs([10 / 10000 ** (4 * i / 8) for i in range(4)]),
+        "The entries 0, 2, 4, 6 are 2i already: the divisors are 1, 10, 100 and 1000, not 1, 100, "
+        "10000 and so on.",
+    ),
+    Mistake(
+        "slowest hand first",
+        pairs(HANDS[::-1]),
+        "The numbers are right, their order is not: hand 0 is the quickest, with the angle 10.",
+    ),
+    Mistake(
+        "the row for d_model = 4, twice",
+        pairs([10.0, 0.1, 10.0, 0.1]),
+        "With d_model = 8 there are four hands of four speeds: the divisors are 1, 10, 100 and "
+        "1000.",
+    ),
+    Mistake(
+        "the signs of the first pair lost",
+        [abs(value) for value in pairs(HANDS)],
+        "An angle of 10 is a whole turn and 3.717 more, between pi and 3/2 pi. Which signs have "
+        "sine and cosine there?",
+    ),
+    Mistake(
+        "two digits only",
+        [round(value, 2) for value in pairs(HANDS)],
+        "The digits you give are right. Please give three after the point.",
+    ),
+    Mistake(
+        "sines only, four of them",
+        [math.sin(angle) for angle in HANDS],
+        "Each hand gives two entries: its cosine stands beside its sine.",
     ),
 ]
 
@@ -260,6 +299,13 @@ SINUSOID_MISTAKES = [
         "10000^-x is exp(-x ln 10000). Without the minus sign the hands grow quicker, not slower.",
     ),
     Mistake(
+        "multiplied instead of divided",
+        lambda length, d_model: waves(
+            torch.arange(length)[:, None] * 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        ),
+        "The position is divided by 10000^(2i/d_model). Here the hands grow quicker, not slower.",
+    ),
+    Mistake(
         "brackets missing around the exponent",
         lambda length, d_model: waves(
             torch.arange(length)[:, None] / 10000**2 * torch.arange(d_model // 2) / d_model
@@ -293,6 +339,79 @@ SINUSOID_MISTAKES = [
         "multiplied by the root of d_model",
         lambda length, d_model: sinusoids(length, d_model) * math.sqrt(d_model),
         "The factor sqrt(d_model) belongs to the embeddings, not to the positions.",
+    ),
+    Mistake(
+        "hands counted from 1",
+        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * (i + 1) / d)),
+        "i counts from 0: the first hand has the exponent 0, and turns by one radian per position.",
+    ),
+    Mistake(
+        "slowest hand first",
+        lambda length, d_model: waves(angles(length, d_model).flip(1)),
+        "The exponent grows with the column: the quickest hand stands in columns 0 and 1.",
+    ),
+    Mistake(
+        "the exponent divided by d_model - 1",
+        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / (d - 1))),
+        "The exponent is 2i / d_model, with nothing taken off.",
+    ),
+    Mistake(
+        "the exponent divided by the length",
+        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / length)),
+        "The exponent is 2i / d_model. The length of the table has no part in it.",
+    ),
+    Mistake(
+        "angles in whole numbers",
+        lambda length, d_model: waves(angles(length, d_model).floor()),
+        "// cuts the angle to a whole number. Slow hands turn by fractions: divide with /.",
+    ),
+    Mistake(
+        "sines only, the odd columns empty",
+        lambda length, d_model: interleave(
+            angles(length, d_model).sin(), 0 * angles(length, d_model)
+        ),
+        "The odd columns are still zero: the cosines are missing.",
+    ),
+    Mistake(
+        "cosines only, the even columns empty",
+        lambda length, d_model: interleave(
+            0 * angles(length, d_model), angles(length, d_model).cos()
+        ),
+        "The even columns are still zero: the sines are missing.",
+    ),
+    Mistake(
+        "sine and cosine stacked on the wrong axis",
+        lambda length, d_model: (
+            lambda a: torch.stack([a.sin(), a.cos()]).reshape(length, d_model)
+        )(angles(length, d_model)),
+        "reshape reads the numbers in the order in which they are stored, all sines first. Stack "
+        "along the last axis, so that the pairs are neighbours.",
+    ),
+    Mistake(
+        "the pairs not put side by side",
+        lambda length, d_model: sinusoids(length, d_model).unflatten(1, (-1, 2)),
+        "The numbers are right, with an axis too many: flatten the pairs into one row.",
+    ),
+    Mistake(
+        "sine in even rows, cosine in odd ones",
+        lambda length, d_model: torch.where(
+            torch.arange(length)[:, None] % 2 == 0,
+            interleave(*[angles(length, d_model).sin()] * 2),
+            interleave(*[angles(length, d_model).cos()] * 2),
+        ),
+        "It is the columns that take turns, not the rows: every position has sines and cosines.",
+    ),
+    Mistake(
+        "row 0 left at zero",
+        lambda length, d_model: torch.cat(
+            [torch.zeros(1, d_model), sinusoids(length, d_model)[1:]]
+        ),
+        "At position 0 all angles are zero, and the cosine of zero is 1.",
+    ),
+    Mistake(
+        "a row too many",
+        lambda length, d_model: sinusoids(length + 1, d_model),
+        "The positions are 0 to length - 1: there are length rows.",
     ),
 ]
 
@@ -398,9 +517,9 @@ ADD_MISTAKES = [
         "Each entry of the word gets the entry of the same column: the whole row is added.",
     ),
     Mistake(
-        "one row for each entry: the table turned",
+        "the row summed to one number",
         lambda x, table: x + table[: x.shape[1]].sum(dim=1)[:, None],
-        "The row was summed to one number first. Add it entry by entry.",
+        "Each row was summed first, and one number added to the whole word. Add entry by entry.",
     ),
     Mistake(
         "the rows without the words",
@@ -421,6 +540,57 @@ ADD_MISTAKES = [
         "subtracted instead of added",
         lambda x, table: x - table[: x.shape[1]],
         "The rows are added: a plus sign.",
+    ),
+    Mistake(
+        "nothing added",
+        lambda x, table: x.clone(),
+        "x came back as it was. An x[:, p] + table[p] alone changes nothing: keep the sum.",
+    ),
+    Mistake(
+        "the rows alone, without batch or words",
+        lambda x, table: table[: x.shape[1]],
+        "These are the first T rows of the table. They are to be added to every sentence of x.",
+    ),
+    Mistake(
+        "the first sentence alone",
+        lambda x, table: x[0] + table[: x.shape[1]],
+        "The sum is right for the first sentence. Return the whole batch, (B, T, D).",
+    ),
+    Mistake(
+        "the rows added twice",
+        lambda x, table: x + 2 * table[: x.shape[1]],
+        "Each word got its row twice. Once is enough.",
+    ),
+    Mistake(
+        "added once more with every sentence",
+        lambda x, table: x + table[: x.shape[1]] * torch.arange(1, len(x) + 1)[:, None, None],
+        "The second sentence got its rows twice, the third three times: in the loop over "
+        "sentences, add to that sentence only.",
+    ),
+    Mistake(
+        "the last word left out",
+        lambda x, table: torch.cat([x[:, :-1] + table[: x.shape[1] - 1], x[:, -1:]], dim=1),
+        "The last word of each sentence has no position: range(T) already ends at T - 1.",
+    ),
+    Mistake(
+        "the first word left out",
+        lambda x, table: torch.cat([x[:, :1], x[:, 1:] + table[1 : x.shape[1]]], dim=1),
+        "The first word has a position too: row 0.",
+    ),
+    Mistake(
+        "the row of the last word for all",
+        lambda x, table: x + table[x.shape[1] - 1],
+        "A single row was added to every word. The first T rows are table[:T], with a colon.",
+    ),
+    Mistake(
+        "axes exchanged",
+        lambda x, table: add_rows(x, table).transpose(0, 1),
+        "The sum is right, the axes are not: sentences first, then words.",
+    ),
+    Mistake(
+        "the length filled up to that of the table",
+        lambda x, table: torch.nn.functional.pad(x, (0, 0, 0, len(table) - x.shape[1])) + table,
+        "Cut the table to the sentences, not the other way: the sum has T words.",
     ),
 ]
 
@@ -556,6 +726,103 @@ EMBED_MISTAKES = [
         mixed(lambda word, place, root: place + 0 * word),
         "These are the positions alone. Look up the words, multiply them, and add both.",
     ),
+    Mistake(
+        "the embeddings alone",
+        mixed(lambda word, place, root: word),
+        "The words are looked up. They still need the factor, and the rows of their positions.",
+    ),
+    Mistake(
+        "the factor 2, whatever the width",
+        mixed(lambda word, place, root: 2 * word + place),
+        "The root of D is 2 in the example, where D = 4. Other widths have another.",
+    ),
+    Mistake(
+        "the root cut to a whole number",
+        mixed(lambda word, place, root: int(root) * word + place),
+        "The root of D is seldom a whole number: leave it as it is.",
+    ),
+    Mistake(
+        "the root of the number of rows in the table",
+        lambda tokens, embedding, table: (
+            embedding[tokens] * len(table) ** 0.5 + table[: tokens.shape[1]]
+        ),
+        "len(table) is the number of positions, M. The width D is embedding.shape[1].",
+    ),
+    Mistake(
+        "multiplied by the square of d_model",
+        mixed(lambda word, place, root: word * root**4 + place),
+        "The factor is the square root of d_model, d_model ** 0.5.",
+    ),
+    Mistake(
+        "the logarithm in place of the root",
+        mixed(lambda word, place, root: word * math.log(root**2) + place),
+        "The factor is the square root of d_model.",
+    ),
+    Mistake(
+        "the first row for all words",
+        mixed(lambda word, place, root: word * root + place[0]),
+        "table[0] is a single row, and was added to every word. Each position has its own.",
+    ),
+    Mistake(
+        "the last rows of the table",
+        lambda tokens, embedding, table: (
+            embedding[tokens] * embedding.shape[1] ** 0.5 + table[-tokens.shape[1] :]
+        ),
+        "The first word stands at position 0 and gets the first row. These are the last T rows.",
+    ),
+    Mistake(
+        "counted backwards",
+        mixed(lambda word, place, root: word * root + place.flip(0)),
+        "The first word got the row of the last. Positions grow from left to right.",
+    ),
+    Mistake(
+        "the embedding indexed by the position",
+        lambda tokens, embedding, table: (
+            embedding[: tokens.shape[1]] * embedding.shape[1] ** 0.5 + table[: tokens.shape[1]]
+        ).expand(len(tokens), -1, -1),
+        "The table of embeddings is indexed with the ids, embedding[tokens]; only the table of "
+        "positions goes by place.",
+    ),
+    Mistake(
+        "ids counted from 1",
+        lambda tokens, embedding, table: (
+            embedding[tokens - 1] * embedding.shape[1] ** 0.5 + table[: tokens.shape[1]]
+        ),
+        "Ids count from 0: id 0 is the first row of the embedding.",
+    ),
+    Mistake(
+        "the ids themselves for words",
+        lambda tokens, embedding, table: (
+            tokens[..., None] * embedding.shape[1] ** 0.5 + table[: tokens.shape[1]]
+        ),
+        "The number of the word was multiplied, not its vector. Look it up first: "
+        "embedding[tokens].",
+    ),
+    Mistake(
+        "put side by side instead of added",
+        mixed(lambda word, place, root: torch.cat([word * root, place.expand_as(word)], dim=-1)),
+        "The paper adds, so that the width stays D. Here it has doubled.",
+    ),
+    Mistake(
+        "multiplied instead of added",
+        mixed(lambda word, place, root: word * root * place),
+        "The positions are added to the words, with a plus sign.",
+    ),
+    Mistake(
+        "subtracted instead of added",
+        mixed(lambda word, place, root: word * root - place),
+        "The positions are added to the words, with a plus sign.",
+    ),
+    Mistake(
+        "the first sentence alone",
+        mixed(lambda word, place, root: word[0] * root + place),
+        "The sum is right for the first sentence. Return the whole batch, (B, T, D).",
+    ),
+    Mistake(
+        "words brought to length one first",
+        mixed(lambda word, place, root: torch.nn.functional.normalize(word, dim=-1) * root + place),
+        "The embeddings are multiplied as they are; nothing is divided by their length.",
+    ),
 ]
 
 # 9.5 the matrix of a step
@@ -681,6 +948,101 @@ STEP_MISTAKES = [
         lambda k, d_model: step_matrix(abs(k), d_model),
         "A negative k is a step back, and turns the other way.",
     ),
+    Mistake(
+        "the lower cosine with a minus",
+        lambda k, d_model: (
+            turned(step_angles(k, d_model), (1, 1)) * torch.tensor([1.0, -1.0]).repeat(d_model // 2)
+        ),
+        "Both cosines are positive. One of the two sines has the minus sign: the upper one.",
+    ),
+    Mistake(
+        "the second row of each block with the wrong sign",
+        lambda k, d_model: (
+            torch.tensor([1.0, -1.0]).repeat(d_model // 2)[:, None] * step_matrix(k, d_model)
+        ),
+        "The lower row of a block is sin, cos, both with a plus.",
+    ),
+    Mistake(
+        "a mirror, the sines on the diagonal",
+        lambda k, d_model: (
+            turned(math.pi / 2 - step_angles(k, d_model))
+            * torch.tensor([1.0, -1.0]).repeat(d_model // 2)
+        ),
+        "The cosines stand on the diagonal. For k = 0 the matrix must be the identity.",
+    ),
+    Mistake(
+        "the halves paired, and transposed",
+        lambda k, d_model: step_in_halves(k, d_model).T,
+        "Here entry i is paired with entry i + d_model / 2, and turned a step back. The blocks are "
+        "2 by 2 along the diagonal, with the minus sign above it.",
+    ),
+    Mistake(
+        "the logarithm to base 10 where the natural one belongs",
+        lambda k, d_model: turned(step_angles(k, d_model, base=math.exp(4.0))),
+        "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4.",
+    ),
+    Mistake(
+        "hands counted from 1",
+        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 2 * (i + 1) / d)),
+        "i counts from 0: the first hand turns by k radians.",
+    ),
+    Mistake(
+        "slowest hand first",
+        lambda k, d_model: turned(step_angles(k, d_model).flip(0)),
+        "The exponent grows along the diagonal: the first block is that of the quickest hand.",
+    ),
+    Mistake(
+        "only the first hand turned",
+        lambda k, d_model: turned(step_angles(k, d_model) * (torch.arange(d_model // 2) == 0)),
+        "Every hand turns, the later ones more slowly. Here the rest is the identity.",
+    ),
+    Mistake(
+        "one block alone",
+        lambda k, d_model: turned(step_angles(k, 2)),
+        "This is the block of the first hand. There are d_model / 2 blocks, along the diagonal.",
+    ),
+    Mistake(
+        "the blocks not put along the diagonal",
+        lambda k, d_model: (
+            torch.stack(list(turned(step_angles(k, d_model)).split(2)))
+            .unflatten(2, (-1, 2))
+            .diagonal(dim1=0, dim2=2)
+            .permute(2, 0, 1)
+        ),
+        "These are the blocks, one for each hand. Put them along the diagonal of a (d_model, "
+        "d_model) matrix of zeros.",
+    ),
+    Mistake(
+        "a factor of 2 pi too much",
+        lambda k, d_model: turned(2 * math.pi * step_angles(k, d_model)),
+        "The first hand turns by one radian per position, not by a whole turn.",
+    ),
+    Mistake(
+        "the matrix of one step, multiplied by k",
+        lambda k, d_model: k * step_matrix(1, d_model),
+        "k steps are k rotations one after the other: the angle grows, not the matrix.",
+    ),
+    Mistake(
+        "the matrix of one step to the power k, entry by entry",
+        lambda k, d_model: step_matrix(1, d_model) ** k,
+        "** works entry by entry. The power of a matrix is torch.linalg.matrix_power; to multiply "
+        "the angle by k is easier.",
+    ),
+    Mistake(
+        "a shift of the entries",
+        lambda k, d_model: torch.eye(d_model).roll(k, 1),
+        "A step moves no entry to another place. It turns each pair, by an angle of its own.",
+    ),
+    Mistake(
+        "angles in whole numbers",
+        lambda k, d_model: turned(step_angles(k, d_model).floor()),
+        "// cuts the angle to a whole number. Slow hands turn by fractions: divide with /.",
+    ),
+    Mistake(
+        "only the sines",
+        lambda k, d_model: step_matrix(k, d_model) - turned(step_angles(k, d_model), (0, 0)),
+        "The diagonal is still zero: the cosines are missing.",
+    ),
 ]
 
 
@@ -719,6 +1081,14 @@ def overwritten(x: Tensor) -> Tensor:
     a, b = x[..., 0::2], x[..., 1::2]
     first = a * theta.cos() - b * theta.sin()
     return interleave(first, first * theta.sin() + b * theta.cos())
+
+
+def second_first(x: Tensor) -> Tensor:
+    """Wrong: the first half is computed from the second one that is new already."""
+    theta = angles(*x.shape[1:])
+    a, b = x[..., 0::2], x[..., 1::2]
+    second = a * theta.sin() + b * theta.cos()
+    return interleave(a * theta.cos() - second * theta.sin(), second)
 
 
 ROTATE_MISTAKES = [
@@ -819,6 +1189,110 @@ ROTATE_MISTAKES = [
         "multiplied by the power instead of divided",
         lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: -2 * i / d)),
         "The position is divided by 10000^(2i/D): later pairs turn more slowly.",
+    ),
+    Mistake(
+        "multiplied instead of divided",
+        lambda x: turn(
+            x,
+            torch.arange(x.shape[1])[:, None]
+            * 10000 ** (torch.arange(0, x.shape[2], 2) / x.shape[2]),
+        ),
+        "The position is divided by 10000^(2i/D): later pairs turn more slowly.",
+    ),
+    Mistake(
+        "the cosine of the second entry with a minus",
+        lambda x: interleave(
+            rotate(x)[..., 0::2],
+            -rotate(x * torch.tensor([-1.0, 1.0]).repeat(x.shape[2] // 2))[..., 1::2],
+        ),
+        "The second entry is a sin + b cos, with a plus. The only minus stands in the first.",
+    ),
+    Mistake(
+        "nothing turned",
+        lambda x: x.clone(),
+        "x came back as it was. Every position but the first turns its pairs.",
+    ),
+    Mistake(
+        "sine and cosine exchanged",
+        lambda x: turn(x, math.pi / 2 - angles(*x.shape[1:])),
+        "For an angle of zero nothing may change: the first entry is a cos - b sin, with the "
+        "cosine at a.",
+    ),
+    Mistake(
+        "the entries a and b exchanged",
+        lambda x: rotate(x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)),
+        "a is the even entry, x[..., 0::2], b the odd one, x[..., 1::2].",
+    ),
+    Mistake(
+        "the new second entry used for the first",
+        second_first,
+        "The second half was overwritten before the first was computed. Both need the old a and b.",
+    ),
+    Mistake(
+        "halves taken apart, neighbours put together",
+        lambda x: interleave(*turn(x, angles(*x.shape[1:]), halves=True).chunk(2, dim=-1)),
+        "The pairs are the entries 2i and 2i + 1: take them apart with x[..., 0::2] and x[..., "
+        "1::2].",
+    ),
+    Mistake(
+        "only the first of each pair turned",
+        lambda x: interleave(rotate(x)[..., 0::2], x[..., 1::2]),
+        "Both entries of a pair change. The second becomes a sin + b cos.",
+    ),
+    Mistake(
+        "only the second of each pair turned",
+        lambda x: interleave(x[..., 0::2], rotate(x)[..., 1::2]),
+        "Both entries of a pair change. The first becomes a cos - b sin.",
+    ),
+    Mistake(
+        "the logarithm to base 10 where the natural one belongs",
+        lambda x: turn(x, angles(*x.shape[1:], base=math.exp(4.0))),
+        "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4.",
+    ),
+    Mistake(
+        "pairs counted from 1",
+        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 2 * (i + 1) / d)),
+        "i counts from 0: the first pair turns by p radians.",
+    ),
+    Mistake(
+        "every word turned by one step",
+        lambda x: turn(x, angles(2, x.shape[2])[1:]),
+        "The angle is p times the speed, with p the position of the word. Here p is 1 for all.",
+    ),
+    Mistake(
+        "every word turned by the length",
+        lambda x: turn(x, angles(x.shape[1] + 1, x.shape[2])[-1:]),
+        "Each word is turned by its own position, not by T.",
+    ),
+    Mistake(
+        "the angles repeated in halves",
+        lambda x: (
+            x * angles(*x.shape[1:]).repeat(1, 2).cos().float()
+            + interleave(-x[..., 1::2], x[..., 0::2])
+            * angles(*x.shape[1:]).repeat(1, 2).sin().float()
+        ),
+        "Entries 2i and 2i + 1 share an angle: repeat_interleave(2, dim=-1), where repeat puts the "
+        "angles 0, 1, 2, ... side by side twice.",
+    ),
+    Mistake(
+        "neighbours share an angle, halves are paired",
+        lambda x: (
+            x * angles(*x.shape[1:]).repeat_interleave(2, 1).cos().float()
+            + torch.cat([-x[..., x.shape[2] // 2 :], x[..., : x.shape[2] // 2]], dim=-1)
+            * angles(*x.shape[1:]).repeat_interleave(2, 1).sin().float()
+        ),
+        "The angles are right. The partner of entry 2i is entry 2i + 1, not the one half a width "
+        "away.",
+    ),
+    Mistake(
+        "the pairs not put side by side",
+        lambda x: rotate(x).unflatten(2, (-1, 2)),
+        "The numbers are right, with an axis too many: flatten the pairs into one row.",
+    ),
+    Mistake(
+        "the first sentence alone",
+        lambda x: rotate(x)[0],
+        "The first sentence is right. Return the whole batch, (B, T, D).",
     ),
 ]
 
