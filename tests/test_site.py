@@ -163,6 +163,13 @@ def violations(tab, options: str = "{rules: {'color-contrast': {enabled: false}}
     return axe(tab, "document", options)
 
 
+def broken_equations(tab) -> list[str]:
+    """What MathJax could not read."""
+    marked = """[...document.querySelectorAll("[data-mjx-error]")]
+                .map(one => one.getAttribute("data-mjx-error"))"""
+    return [f"equation: {what}" for what in tab.evaluate(marked)]
+
+
 def faint_text(tab) -> list[str]:
     """What axe-core says about contrast, asked once for each pair of colours on the page.
 
@@ -202,7 +209,7 @@ def axe(tab, context: str, options: str) -> list[str]:
 
 @needs_chromium
 def test_every_page_on_a_wide_screen(site, address, browser):
-    """No request out, nothing in the console, axe-core content in light and dark, light enough."""
+    """No request out, a clean console, sound equations, axe-core content, light enough."""
     wide = {"width": 1280, "height": 900}
     visit = Visit(browser, address, viewport=wide, color_scheme="light", reduced_motion="reduce")
     problems, weights = [], {}
@@ -214,7 +221,7 @@ def test_every_page_on_a_wide_screen(site, address, browser):
         if weights[page] > LIMIT:
             heavy = sorted(sizes.items(), key=lambda item: -item[1])[:8]
             problems.append(f"{page}: weighs {weights[page]:,} bytes compressed: {heavy}")
-        found = violations(tab) + faint_text(tab)
+        found = violations(tab) + faint_text(tab) + broken_equations(tab)
         tab.emulate_media(color_scheme="dark")
         if page != "404.html":
             tab.wait_for_selector("html[data-theme=dark]", state="attached", timeout=2000)
