@@ -5,13 +5,13 @@
     python experiments/parts.py heads        # chapter 7: one head and many
     python experiments/parts.py positions    # chapter 9: none, sinusoids, a learned table
     python experiments/parts.py norms        # chapter 10: LayerNorm, BatchNorm, neither
-    python experiments/parts.py warmup       # chapter 10: post-norm and pre-norm, with and without
+    python experiments/parts.py warmup 1200  # chapter 10: post-norm and pre-norm, with and without
 
 Each writes src/allyouneed/results/NAME.json. All but cost train one small encoder, built of the
 chapters' own parts, to fill gaps in English sentences. Every variant tries several rates with
 seed 0; the rate with the lowest held-out loss is then taken for the seeds 1 and 2 (not in warmup,
 which trains with each of its rates and seeds).
-A number after the name is that of the steps (of the repeats, for cost): for a short trial.
+A number after the name is that of the steps (of the repeats, for cost).
 """
 
 from __future__ import annotations
