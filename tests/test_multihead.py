@@ -26,7 +26,7 @@ def twins(n_heads, bias, dtype, batch_first=True, seed=0):
     ours = MultiHeadAttention(D_MODEL, n_heads, bias=bias).to(dtype)
     with torch.no_grad():
         for parameter in ours.parameters():
-            parameter.normal_()
+            parameter.normal_(std=D_MODEL**-0.5)  # small, so that no softmax is saturated
         theirs.in_proj_weight.copy_(torch.cat([ours.w_q.weight, ours.w_k.weight, ours.w_v.weight]))
         theirs.out_proj.weight.copy_(ours.w_o.weight)
         if bias:
@@ -53,9 +53,7 @@ COMBINATIONS = list(
     itertools.product(
         [1, 2, 4, 8],  # heads
         [False, True],  # bias
-        ["none", "padding", "causal", "padding and causal", "random"],
-        ["boolean", "additive"],
-        ["self", "cross"],
+        ["boolean", "additive"],  # form of their masks
         [False, True],  # batch_first
         [torch.float32, torch.float64],
         [False, True],  # training
@@ -64,26 +62,21 @@ COMBINATIONS = list(
 
 
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "padding and causal", "random"])
-@pytest.mark.parametrize("attends", ["self", "cross"])
-def test_parity_with_pytorch(kind, attends):
+@pytest.mark.parametrize("t, s", [(5, 5), (4, 6)], ids=["self", "cross"])
+def test_parity_with_pytorch(kind, t, s):
     """Outputs, weights, and gradients of inputs and weights, for every combination."""
-    for n_heads, bias, _, form, _, batch_first, dtype, training in (
-        c for c in COMBINATIONS if c[2] == kind and c[4] == attends
-    ):
-        t, s = (5, 5) if attends == "self" else (4, 6)
-        if "causal" in kind and t != s:
-            continue
+    for n_heads, bias, form, batch_first, dtype, training in COMBINATIONS:
         ours, theirs = twins(n_heads, bias, dtype, batch_first)
         ours.train(training)
         theirs.train(training)
         q = torch.randn(BATCH, t, D_MODEL, dtype=dtype)
-        kv = q if attends == "self" else torch.randn(BATCH, s, D_MODEL, dtype=dtype)
+        kv = q if t == s else torch.randn(BATCH, s, D_MODEL, dtype=dtype)
         tokens = torch.ones(BATCH, s, dtype=torch.long)
         tokens[1, 3:] = tokens[2, 1:] = 0
         padding = padding_mask(tokens, pad=0)
         mask, attn_mask, key_padding = None, None, None
         if "causal" in kind:
-            mask = causal_mask(t)
+            mask = causal_mask(s)[:t]  # (T, S): the first t queries of s positions
             attn_mask = flip_polarity(mask)
         if kind == "random":
             mask = torch.rand(BATCH, n_heads, t, s) < 0.6
@@ -111,12 +104,16 @@ def test_parity_with_pytorch(kind, attends):
         torch.testing.assert_close(again, expected, **close)
         torch.testing.assert_close(weights, their_weights, **close)
         upstream = torch.randn_like(out)
-        out.backward(upstream)
         expected.backward(upstream)
-        for a, b in zip(inputs, other, strict=True):
-            torch.testing.assert_close(a.grad, b.grad, **close)
-        for name, gradient in gradients(ours).items():
-            torch.testing.assert_close(gradient, gradients(theirs)[name], **close)
+        for ours_out in (out, again):  # the fast path, and the one spelled out
+            ours.zero_grad()
+            for x in inputs:
+                x.grad = None
+            ours_out.backward(upstream)
+            for a, b in zip(inputs, other, strict=True):
+                torch.testing.assert_close(a.grad, b.grad, **close)
+            for name, gradient in gradients(ours).items():
+                torch.testing.assert_close(gradient, gradients(theirs)[name], **close)
 
 
 @given(

@@ -50,11 +50,11 @@ def masked_softmax(
 def attention(
     q: Float[Tensor, "... T K"],
     k: Float[Tensor, "... S K"],
-    v: Float[Tensor, "... S V"],
+    v: Float[Tensor, "... S d_v"],
     mask: Tensor | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
-) -> Float[Tensor, "... T V"] | tuple[Float[Tensor, "... T V"], Float[Tensor, "... T S"]]:
+) -> Float[Tensor, "... T d_v"] | tuple[Float[Tensor, "... T d_v"], Float[Tensor, "... T S"]]:
     """softmax(Q K^T / sqrt(d_k)) V: Vaswani et al. (2017), equation (1).
 
     `mask`: boolean, True = may attend, broadcastable to (..., T, S); None hides nothing. A query

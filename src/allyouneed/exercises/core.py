@@ -55,7 +55,7 @@ class Exercise:
     `section`: the heading in the chapter where to look again.
     `probe(answer, *case)`: what to compare, if not `answer(*case)`: a class is built and run there.
     `canonical(output)`: brings equal answers into equal form (sorting, sets).
-    `seconds`: how long one call may take.
+    `seconds`: how long one call may take. `known`: what the mistakes gave, kept by `known_output`.
     """
 
     number: str
@@ -104,10 +104,13 @@ class Exercise:
         return value if isinstance(tidy, Failure) else tidy  # of another kind: compared as it is
 
     def known_output(self, mistake: Mistake, i: int, case: Case) -> Any:
-        """What a known mistake gives for case number i, computed once."""
-        if (mistake.name, i) not in self.known:
-            self.known[mistake.name, i] = self.output(mistake.wrong, case)
-        return self.known[mistake.name, i]
+        """What a known mistake gives for case number i: a value is computed once, and kept."""
+        if (mistake.name, i) in self.known:
+            return self.known[mistake.name, i]
+        value = self.output(mistake.wrong, case)
+        if not isinstance(value, Failure):  # it may have been the machine that was slow
+            self.known[mistake.name, i] = value
+        return value
 
     def agree(self, a: Any, b: Any) -> bool:
         """Whether two outputs are the same: both of one value, or both of one kind of failure."""
