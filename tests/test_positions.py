@@ -75,7 +75,8 @@ def test_the_sinusoids_are_a_buffer_and_the_learned_table_is_a_parameter():
     fixed, learned = SinusoidalPositions(8, 20), LearnedPositions(8, 20)
     assert list(fixed.parameters()) == [] and fixed.state_dict() == {}
     assert fixed.double().table.dtype == torch.float64
-    assert fixed(torch.zeros(1, 3, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
+    half = torch.zeros(1, 3, 8, dtype=torch.bfloat16)
+    assert fixed(half).dtype == learned(half).dtype == torch.bfloat16
     assert [tuple(p.shape) for p in learned.parameters()] == [(20, 8)]
     learned(torch.zeros(2, 3, 8)).sum().backward()
     gradient = learned.table.grad
