@@ -1,0 +1,261 @@
+"""The Transformer of Vaswani et al. (2017): encoder, decoder, and the whole machine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from allyouneed.masks import causal_mask, padding_mask
+from allyouneed.multihead import MultiHeadAttention
+from allyouneed.positions import SinusoidalPositions
+from allyouneed.sublayers import FeedForward, LayerNorm, Residual
+from allyouneed.tokens import PAD
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The sizes of a Transformer, with the names of the paper's Table 3; the defaults are BASE.
+
+    `vocab_size` counts the tokens of one vocabulary for both languages (sections 3.4 and 5.1).
+    `norm_first` puts LayerNorm before each sub-layer; the paper puts it after.
+    Raises ValueError for a size below 1, for n_heads that do not divide d_model, for an odd
+    d_model, and for a dropout that is not a probability below 1.
+    """
+
+    vocab_size: int = 37_000
+    d_model: int = 512
+    d_ff: int = 2048
+    n_heads: int = 8
+    n_layers: int = 6
+    dropout: float = 0.1
+    norm_first: bool = False
+
+    def __post_init__(self):
+        for name in ("vocab_size", "d_model", "d_ff", "n_heads", "n_layers"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or isinstance(size, bool):
+                raise TypeError(f"{name}: expected an integer, got {size!r}")
+            if size < 1:
+                raise ValueError(f"{name}: expected at least 1, got {size}")
+        if self.d_model % 2:
+            raise ValueError(f"d_model: expected an even number, got {self.d_model}")
+        if self.d_model % self.n_heads:
+            raise ValueError(
+                f"n_heads: expected a divisor of d_model = {self.d_model}, got {self.n_heads}"
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout: expected a probability below 1, got {self.dropout}")
+
+
+BASE = TransformerConfig()
+BIG = TransformerConfig(d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
+
+
+def attend(
+    attention: MultiHeadAttention,
+    x: Float[Tensor, "B T D"],
+    memory: Float[Tensor, "B S D"],
+    mask: Tensor | None,
+    maps: list[Tensor] | None,
+) -> Float[Tensor, "B T D"]:
+    """Let x ask memory; if `maps` is a list, add the weights of all heads, (B, H, T, S), to it."""
+    if maps is None:
+        return attention(x, memory, memory, mask)
+    y, weights = attention(x, memory, memory, mask, return_weights=True)
+    maps.append(weights)
+    return y
+
+
+def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
+    """Raise TypeError or ValueError unless tokens are ids of the vocabulary, of shape (B, length).
+
+    Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time.
+    """
+    if tokens.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
+    if tokens.dim() != 2 or not tokens.shape[1]:
+        raise ValueError(f"{name}: expected shape (B, length), got {tuple(tokens.shape)}")
+    if tokens.device.type == "cpu" and tokens.numel():
+        low, high = (int(limit) for limit in tokens.aminmax())
+        if low < 0 or high >= vocab_size:
+            raise ValueError(
+                f"{name}: expected ids from 0 to {vocab_size - 1}, got {low if low < 0 else high}"
+            )
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward, each in a residual: figure 1, left half."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        d_model, dropout, norm_first = config.d_model, config.dropout, config.norm_first
+        self.self_attention = MultiHeadAttention(d_model, config.n_heads)
+        self.feed_forward = FeedForward(d_model, config.d_ff)
+        self.residuals = nn.ModuleList(Residual(d_model, dropout, norm_first) for _ in range(2))
+
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        src_mask: Tensor | None = None,
+        maps: list[Tensor] | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        """`src_mask`: which source positions may be attended to, broadcastable to (B, H, S, S)."""
+        x = self.residuals[0](x, lambda x: attend(self.self_attention, x, x, src_mask, maps))
+        return self.residuals[1](x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, cross-attention to the memory, feed-forward: figure 1, right half."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        d_model, dropout, norm_first = config.d_model, config.dropout, config.norm_first
+        self.self_attention = MultiHeadAttention(d_model, config.n_heads)
+        self.cross_attention = MultiHeadAttention(d_model, config.n_heads)
+        self.feed_forward = FeedForward(d_model, config.d_ff)
+        self.residuals = nn.ModuleList(Residual(d_model, dropout, norm_first) for _ in range(3))
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"],
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        self_maps: list[Tensor] | None = None,
+        cross_maps: list[Tensor] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """`tgt_mask`, for self-attention, broadcasts to (B, H, T, T); `src_mask`, for
+        cross-attention, to (B, H, T, S)."""
+        own, cross = self.self_attention, self.cross_attention
+        x = self.residuals[0](x, lambda x: attend(own, x, x, tgt_mask, self_maps))
+        x = self.residuals[1](x, lambda x: attend(cross, x, memory, src_mask, cross_maps))
+        return self.residuals[2](x, self.feed_forward)
+
+
+class Encoder(nn.Module):
+    """A stack of N encoder layers (section 3.1); with pre-norm, one more LayerNorm at its end."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
+        self.norm = LayerNorm(config.d_model) if config.norm_first else nn.Identity()
+
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        src_mask: Tensor | None = None,
+        maps: list[Tensor] | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        """From the embedded source to the memory; masks and maps as in `EncoderLayer`."""
+        for layer in self.layers:
+            x = layer(x, src_mask, maps)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    """A stack of N decoder layers (section 3.1); with pre-norm, one more LayerNorm at its end."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_layers))
+        self.norm = LayerNorm(config.d_model) if config.norm_first else nn.Identity()
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"],
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        self_maps: list[Tensor] | None = None,
+        cross_maps: list[Tensor] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """From the embedded target to the states that predict; as in `DecoderLayer`."""
+        for layer in self.layers:
+            x = layer(x, memory, src_mask, tgt_mask, self_maps, cross_maps)
+        return self.norm(x)
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The attention weights of every head, one tensor per layer, lowest layer first."""
+
+    encoder: list[Float[Tensor, "B H S S"]]
+    decoder: list[Float[Tensor, "B H T T"]]
+    cross: list[Float[Tensor, "B H T S"]]
+
+
+class Transformer(nn.Module):
+    """The whole machine: Vaswani et al. (2017), section 3 and figure 1.
+
+    One matrix, `embedding`, embeds source and target tokens and gives the logits (section 3.4).
+    Raises TypeError unless config is a TransformerConfig.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.positions = SinusoidalPositions(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+        nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)
+
+    def embed(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """Dropout(sqrt(d_model) E[token] + PE[position]): sections 3.4, 3.5 and 5.4."""
+        x = self.embedding(tokens) * math.sqrt(self.config.d_model)
+        return self.dropout(self.positions(x))
+
+    def encode(
+        self, src: Int[Tensor, "B S"], maps: list[Tensor] | None = None
+    ) -> Float[Tensor, "B S D"]:
+        """The memory of source tokens; padding is hidden from every query."""
+        check_tokens("src", src, self.config.vocab_size)
+        return self.encoder(self.embed(src), padding_mask(src, PAD), maps)
+
+    def decode(
+        self,
+        tgt: Int[Tensor, "B T"],
+        memory: Float[Tensor, "B S D"],
+        src_mask: Bool[Tensor, "B 1 1 S"],
+        self_maps: list[Tensor] | None = None,
+        cross_maps: list[Tensor] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """The states from which each next target token is predicted, given those up to it."""
+        check_tokens("tgt", tgt, self.config.vocab_size)
+        if len(tgt) != len(memory):
+            raise ValueError(f"tgt: expected {len(memory)} sentences as in src, got {len(tgt)}")
+        tgt_mask = padding_mask(tgt, PAD) & causal_mask(tgt.shape[1], tgt.device)
+        return self.decoder(self.embed(tgt), memory, src_mask, tgt_mask, self_maps, cross_maps)
+
+    def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """The states times the embedding matrix: what softmax makes probabilities of."""
+        return F.linear(x, self.embedding.weight)
+
+    def forward(
+        self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"], return_weights: bool = False
+    ) -> Float[Tensor, "B T V"] | tuple[Float[Tensor, "B T V"], AttentionMaps]:
+        """The logits of the token that follows each target token.
+
+        `src` ends in EOS, `tgt` begins with BOS; padding stands on the right.
+
+        Returns the logits, and if asked for the attention weights of all layers and heads.
+        Raises TypeError unless the tokens are integers, ValueError for other axes than (B, length),
+        for ids outside of the vocabulary (on the CPU) and for another number of sentences.
+        """
+        maps = AttentionMaps([], [], []) if return_weights else None
+        memory = self.encode(src, maps and maps.encoder)
+        states = self.decode(
+            tgt, memory, padding_mask(src, PAD), maps and maps.decoder, maps and maps.cross
+        )
+        return (self.logits(states), maps) if maps else self.logits(states)
