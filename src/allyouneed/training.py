@@ -1,0 +1,231 @@
+"""Training: label smoothing, the learning-rate schedule, and the loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from allyouneed.fast import linear_cross_entropy, use_fast_dropout
+from allyouneed.masks import causal_mask, padding_mask
+from allyouneed.tokens import PAD, Batch
+from allyouneed.transformer import Transformer
+
+__all__ = [
+    "label_smoothed_loss", "learning_rate", "adam", "Objective", "Record", "train",
+    "validation_loss", "average",
+]  # fmt: skip
+
+
+def label_smoothed_loss(
+    logits: Float[Tensor, "*N V"], targets: Int[Tensor, "*N"], smoothing: float = 0.1
+) -> tuple[Float[Tensor, ""], int]:
+    """The sum of the losses in nats, and the number of targets they stand for (section 5.4).
+
+    Cross-entropy between softmax(logits) and a distribution with 1 - smoothing on the target and
+    smoothing spread evenly over the V - 1 tokens that are not PAD. Targets that are PAD count for
+    nothing. Raises ValueError for shapes that do not fit or a smoothing that is not in [0, 1).
+    """
+    if logits.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"targets: expected shape {tuple(logits.shape[:-1])}, got {tuple(targets.shape)}"
+        )
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing: expected a number in [0, 1), got {smoothing}")
+    real = targets != PAD
+    log_p = logits[real].float().log_softmax(dim=-1)  # (tokens, V)
+    right = log_p.gather(1, targets[real][:, None]).sum()
+    others = (log_p.sum() - log_p[:, PAD].sum()) / (log_p.shape[1] - 1)
+    return -(1 - smoothing) * right - smoothing * others, int(real.sum())
+
+
+def learning_rate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
+    """d_model^-0.5 min(step^-0.5, step warmup_steps^-1.5): Vaswani et al. (2017), equation (3).
+
+    Steps count from 1. Raises ValueError for a step, width or warm-up below 1.
+    """
+    for name, value in (("step", step), ("d_model", d_model), ("warmup_steps", warmup_steps)):
+        if value < 1:
+            raise ValueError(f"{name}: expected at least 1, got {value}")
+    return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+
+
+def adam(model: nn.Module) -> torch.optim.Adam:
+    """Adam with the paper's beta_1 = 0.9, beta_2 = 0.98 and epsilon = 1e-9 (section 5.3).
+
+    Its learning rate is set anew at every step by `train`. The update of all parameters is fused.
+    """
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+class Objective(nn.Module):
+    """A Transformer and its loss as one module, which computes in `dtype` what can be.
+
+    With bfloat16, weights stay in float32; matrix products and what lies between the layers are
+    in bfloat16 (autocast), softmax and loss in float32.
+    """
+
+    def __init__(self, model: Transformer, smoothing: float, dtype: torch.dtype):
+        super().__init__()
+        self.model, self.smoothing, self.dtype = model, smoothing, dtype
+
+    def forward(self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"]) -> Float[Tensor, ""]:
+        """The sum of the label-smoothed losses of all target tokens but BOS, in nats."""
+        model, device = self.model, src.device.type
+        inputs, labels = tgt[:, :-1], tgt[:, 1:]
+        src_mask = padding_mask(src, PAD)
+        tgt_mask = causal_mask(inputs.shape[1], src.device)
+        # Padding stands on the right: no token sees it from its left, so the causal mask is enough.
+        with torch.autocast(device, self.dtype, enabled=self.dtype != torch.float32):
+            memory = model.encoder(model.embed(src).to(self.dtype), src_mask)
+            states = model.decoder(model.embed(inputs).to(self.dtype), memory, src_mask, tgt_mask)
+        real = labels != PAD
+        return linear_cross_entropy(
+            states[real].to(self.dtype), model.embedding.weight, labels[real], self.smoothing
+        )
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where a run stands after an update, and how that update went.
+
+    `step` updates are done, `batch` batches of epoch `epoch` are used up. `loss` is in nats per
+    target token, smoothing included; `tokens` are the target tokens of the update, padding not
+    counted; `norm` is the length of the gradient before clipping.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    loss: float = math.nan
+    learning_rate: float = 0.0
+    tokens: int = 0
+    norm: float = math.nan
+
+
+def train(
+    model: Transformer,
+    batches: Callable[[int], Iterable[Batch]],
+    steps: int,
+    optimizer: torch.optim.Optimizer | None = None,
+    schedule: Callable[[int], float] | None = None,
+    smoothing: float = 0.1,
+    dtype: torch.dtype = torch.float32,
+    accumulate: int = 1,
+    max_norm: float = math.inf,
+    seed: int = 0,
+    after: Record = Record(),
+) -> Iterator[Record]:
+    """Train until `steps` updates are done, and yield a record after each of them.
+
+    `batches(epoch)` gives the batches of an epoch, always the same ones for the same number;
+    `schedule(step)` the learning rate, by default the paper's; `accumulate` batches make one
+    update; gradients longer than `max_norm` are shortened to it. All that is random follows from
+    `seed` and the step: with the model and the optimiser of a record put back and `after` that
+    record, the run goes on as if it had never stopped. Inside `torchrun`, every process takes its
+    share of the batches, and an update takes `accumulate` batches of each process.
+
+    Raises FloatingPointError when a loss is not finite, before the weights are changed.
+    """
+    if accumulate < 1 or steps < 0:
+        raise ValueError(
+            f"accumulate and steps: expected at least 1 and 0, got {accumulate} and {steps}"
+        )
+    device = next(model.parameters()).device
+    rank, world = 0, 1
+    if distributed.is_initialized():
+        rank, world = distributed.get_rank(), distributed.get_world_size()
+    if device.type == "cpu":
+        use_fast_dropout(model)
+    objective = Objective(model, smoothing, dtype)
+    if world > 1:
+        objective = DistributedDataParallel(objective)
+    optimizer = optimizer or adam(model)
+    schedule = schedule or (lambda step: learning_rate(step, model.config.d_model))
+    step, epoch, batch = after.step, after.epoch, after.batch
+    while step < steps:
+        stream = islice(batches(epoch), batch, None)
+        while step < steps and (group := list(islice(stream, world * accumulate))):
+            model.train()
+            torch.manual_seed((seed * 1_000_003 + step) * 1_000 + rank)
+            rate = schedule(step + 1)
+            for settings in optimizer.param_groups:
+                settings["lr"] = rate
+            tokens = sum(int(b.tgt_mask[:, 1:].sum()) for b in group)
+            mine = group[rank::world]
+            loss = torch.zeros((), device=device)
+            for i, part in enumerate(mine or group[:1]):
+                src, tgt = (_to(x, device) for x in (part.src, part.tgt))
+                last = i == max(len(mine), 1) - 1
+                with nullcontext() if last or world == 1 else objective.no_sync():
+                    share = objective(src, tgt) * (world / tokens if mine else 0.0)
+                    share.backward()  # the gradient of the mean over all tokens of the update
+                loss += share.detach()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+            if world > 1:
+                distributed.all_reduce(loss)  # the sum over the processes
+                loss /= world
+            if not math.isfinite(loss):
+                optimizer.zero_grad()
+                raise FloatingPointError(
+                    f"loss: expected a finite number, got {float(loss)} at step {step + 1}; the "
+                    "weights are those of the step before. A lower learning rate, a longer warm-up "
+                    "or max_norm may help"
+                )
+            optimizer.step()
+            optimizer.zero_grad()
+            step, batch = step + 1, batch + len(group)
+            yield Record(step, epoch, batch, float(loss), rate, tokens, float(norm))
+        if step < steps:
+            if not batch:
+                raise ValueError(f"batches: expected at least one batch in epoch {epoch}, got none")
+            epoch, batch = epoch + 1, 0
+
+
+def _to(x: Tensor, device: torch.device) -> Tensor:
+    """A copy on the device; to a GPU it is made while the GPU still computes the batch before."""
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
+
+
+@torch.inference_mode()
+def validation_loss(
+    model: Transformer, batches: Iterable[Batch], dtype: torch.dtype = torch.float32
+) -> float:
+    """The mean loss in nats per target token, without smoothing; its exponential is perplexity.
+
+    Every token counts alike, in whatever batch it stands. The model's mode is as it was before.
+    Raises ValueError for no batches.
+    """
+    device, training = next(model.parameters()).device, model.training
+    objective = Objective(model.eval(), 0.0, dtype)
+    total = tokens = 0
+    for batch in batches:
+        total += float(objective(batch.src.to(device), batch.tgt.to(device)))
+        tokens += int(batch.tgt_mask[:, 1:].sum())
+    model.train(training)
+    if not tokens:
+        raise ValueError("batches: expected at least one batch, got none")
+    return total / tokens
+
+
+def average(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several checkpoints of one model, entry by entry (section 6.1).
+
+    Raises ValueError for no states, or for states with other names or shapes.
+    """
+    if not states:
+        raise ValueError("states: expected at least one, got none")
+    first = states[0]
+    for state in states[1:]:
+        if {k: v.shape for k, v in state.items()} != {k: v.shape for k, v in first.items()}:
+            raise ValueError("states: expected the same names and shapes in all of them")
+    return {
+        k: torch.stack([s[k].float() for s in states]).mean(0).to(first[k].dtype) for k in first
+    }
