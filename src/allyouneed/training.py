@@ -1,5 +1,7 @@
 """Training: label smoothing, the learning-rate schedule, and the loop."""
 
+# Made from notebooks/12_training.ipynb by `make export`: edit the notebook, not this file.
+
 from __future__ import annotations
 
 import math
@@ -19,9 +21,19 @@ from allyouneed.tokens import PAD, Batch
 from allyouneed.transformer import Transformer
 
 __all__ = [
-    "label_smoothed_loss", "learning_rate", "adam", "Objective", "Record", "train",
-    "validation_loss", "average",
-]  # fmt: skip
+    "label_smoothed_loss",
+    "adam",
+    "learning_rate",
+    "Objective",
+    "Record",
+    "groups",
+    "to_device",
+    "gradients",
+    "check_finite",
+    "train",
+    "validation_loss",
+    "average",
+]
 
 
 def label_smoothed_loss(
@@ -46,6 +58,14 @@ def label_smoothed_loss(
     return -(1 - smoothing) * right - smoothing * others, int(real.sum())
 
 
+def adam(model: nn.Module) -> torch.optim.Adam:
+    """Adam with the paper's beta_1 = 0.9, beta_2 = 0.98 and epsilon = 1e-9 (section 5.3).
+
+    Its learning rate is set anew at every step by `train`. The update of all parameters is fused.
+    """
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
 def learning_rate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
     """d_model^-0.5 min(step^-0.5, step warmup_steps^-1.5): Vaswani et al. (2017), equation (3).
 
@@ -55,14 +75,6 @@ def learning_rate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
         if value < 1:
             raise ValueError(f"{name}: expected at least 1, got {value}")
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
-
-
-def adam(model: nn.Module) -> torch.optim.Adam:
-    """Adam with the paper's beta_1 = 0.9, beta_2 = 0.98 and epsilon = 1e-9 (section 5.3).
-
-    Its learning rate is set anew at every step by `train`. The update of all parameters is fused.
-    """
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 
 class Objective(nn.Module):
@@ -110,6 +122,65 @@ class Record:
     norm: float = math.nan
 
 
+def groups(
+    batches: Callable[[int], Iterable[Batch]], size: int, after: Record
+) -> Iterator[tuple[int, int, list[Batch]]]:
+    """The batches of epoch after epoch, `size` for each update, from where `after` stands.
+
+    With them come the epoch, and how many of its batches are used up when they are. The last
+    group of an epoch may be smaller. Raises ValueError for an epoch without batches.
+    """
+    epoch, used = after.epoch, after.batch
+    while True:
+        rest = islice(batches(epoch), used, None)
+        while group := list(islice(rest, size)):
+            used += len(group)
+            yield epoch, used, group
+        if not used:
+            raise ValueError(f"batches: expected at least one batch in epoch {epoch}, got none")
+        epoch, used = epoch + 1, 0
+
+
+def to_device(x: Tensor, device: torch.device) -> Tensor:
+    """A copy on the device; to a GPU it is made while the GPU still computes the batch before."""
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
+
+
+def gradients(
+    objective: nn.Module, group: Sequence[Batch], device: torch.device, rank: int, world: int
+) -> tuple[Float[Tensor, ""], int]:
+    """Add to every weight's gradient that of the mean loss over all target tokens of the group.
+
+    Each of `world` processes takes its share of the batches. Returns the mean loss, and the number
+    of tokens, of the whole group.
+    """
+    tokens = sum(int(batch.tgt_mask[:, 1:].sum()) for batch in group)
+    mine, weight = group[rank::world], world / tokens  # the mean over processes takes `world` away
+    if not mine:  # no batch is left for this process: the others wait for its gradient, zero
+        mine, weight = group[:1], 0.0
+    total = torch.zeros((), device=device)
+    for i, batch in enumerate(mine, 1):
+        alone = world == 1 or i == len(mine)  # else gradients are sent round after the last batch
+        with nullcontext() if alone else objective.no_sync():
+            loss = objective(to_device(batch.src, device), to_device(batch.tgt, device)) * weight
+            loss.backward()
+        total += loss.detach()
+    if world > 1:
+        distributed.all_reduce(total)  # the sum over the processes
+    return total / world, tokens
+
+
+def check_finite(step: int, **values: Tensor) -> None:
+    """Raise FloatingPointError unless all values of an update are finite numbers."""
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"{name}: expected a finite number, got {float(value)} at step {step}; the weights "
+                "are those of the step before. A lower learning rate, a longer warm-up or max_norm "
+                "may help"
+            )
+
+
 def train(
     model: Transformer,
     batches: Callable[[int], Iterable[Batch]],
@@ -132,7 +203,7 @@ def train(
     record, the run goes on as if it had never stopped. Inside `torchrun`, every process takes its
     share of the batches, and an update takes `accumulate` batches of each process.
 
-    Raises FloatingPointError when a loss is not finite, before the weights are changed.
+    Raises FloatingPointError when a loss or a gradient is not finite, before the weights change.
     """
     if accumulate < 1 or steps < 0:
         raise ValueError(
@@ -149,49 +220,21 @@ def train(
         objective = DistributedDataParallel(objective)
     optimizer = optimizer or adam(model)
     schedule = schedule or (lambda step: learning_rate(step, model.config.d_model))
-    step, epoch, batch = after.step, after.epoch, after.batch
-    while step < steps:
-        stream = islice(batches(epoch), batch, None)
-        while step < steps and (group := list(islice(stream, world * accumulate))):
-            model.train()
-            torch.manual_seed((seed * 1_000_003 + step) * 1_000 + rank)
-            rate = schedule(step + 1)
-            for settings in optimizer.param_groups:
-                settings["lr"] = rate
-            tokens = sum(int(b.tgt_mask[:, 1:].sum()) for b in group)
-            mine = group[rank::world]
-            loss = torch.zeros((), device=device)
-            for i, part in enumerate(mine or group[:1]):
-                src, tgt = (_to(x, device) for x in (part.src, part.tgt))
-                last = i == max(len(mine), 1) - 1
-                with nullcontext() if last or world == 1 else objective.no_sync():
-                    share = objective(src, tgt) * (world / tokens if mine else 0.0)
-                    share.backward()  # the gradient of the mean over all tokens of the update
-                loss += share.detach()
-            norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-            if world > 1:
-                distributed.all_reduce(loss)  # the sum over the processes
-                loss /= world
-            if not math.isfinite(loss):
-                optimizer.zero_grad()
-                raise FloatingPointError(
-                    f"loss: expected a finite number, got {float(loss)} at step {step + 1}; the "
-                    "weights are those of the step before. A lower learning rate, a longer warm-up "
-                    "or max_norm may help"
-                )
-            optimizer.step()
-            optimizer.zero_grad()
-            step, batch = step + 1, batch + len(group)
-            yield Record(step, epoch, batch, float(loss), rate, tokens, float(norm))
-        if step < steps:
-            if not batch:
-                raise ValueError(f"batches: expected at least one batch in epoch {epoch}, got none")
-            epoch, batch = epoch + 1, 0
+    updates = groups(batches, world * accumulate, after)
 
-
-def _to(x: Tensor, device: torch.device) -> Tensor:
-    """A copy on the device; to a GPU it is made while the GPU still computes the batch before."""
-    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
+    for step in range(after.step + 1, steps + 1):
+        epoch, batch, group = next(updates)
+        model.train()
+        optimizer.zero_grad()
+        torch.manual_seed((seed * 1_000_003 + step - 1) * 1_000 + rank)  # the dropout of this step
+        loss, tokens = gradients(objective, group, device, rank, world)
+        norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        check_finite(step, loss=loss, gradient=norm)
+        rate = schedule(step)
+        for settings in optimizer.param_groups:
+            settings["lr"] = rate
+        optimizer.step()
+        yield Record(step, epoch, batch, float(loss), rate, tokens, float(norm))
 
 
 @torch.inference_mode()
