@@ -21,9 +21,13 @@ NAMES = [name for name in NAMES if not name.startswith("__")]
 ROOMS = [
     ("pictures", ["viz"]),
     ("exercises", ["exercises"]),
+    ("command", ["command"]),
+    ("inference", ["decoding", "evaluation"]),
+    ("training", ["fast", "training", "checkpoints"]),
+    ("model", ["saving", "transformer"]),
     ("before", ["recurrent", "alignment"]),
     ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
-    ("text", ["data", "tokens"]),
+    ("text", ["data", "subwords", "tokens"]),
     ("records", ["results", "weights"]),
 ]
 NEVER_IMPORTED = {"viz", "exercises"}  # by notebooks and readers only

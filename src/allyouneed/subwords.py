@@ -1,0 +1,59 @@
+"""BPE-dropout: the same word cut in another way each time, so that a small corpus says more.
+
+This module is plumbing written by hand; no chapter explains it. Provilkov, Emelianenko and Voita
+(2020), https://arxiv.org/abs/1910.13267, section 3: while merges are applied to a word, each
+possible merge is left out with probability p. With p = 0 the words are cut as always.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+from allyouneed.tokens import UNK, Tokenizer
+
+VARIANTS = 32  # ways in which a word is cut, drawn once; each use of the word takes one of them
+
+
+class BPEDropout:
+    """Encode sentences as a tokenizer does, but with each merge left out with probability p.
+
+    Which variants a word has follows from the word and `seed`. Raises ValueError unless p is a
+    probability below 1.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, p: float, seed: int = 0):
+        if not 0 <= p < 1:
+            raise ValueError(f"p: expected a probability below 1, got {p}")
+        self.tokenizer, self.p, self.seed = tokenizer, p, seed
+        model = json.loads(tokenizer.bpe.to_str())["model"]
+        pairs = [m if isinstance(m, list) else m.split(" ") for m in model["merges"]]
+        self.ranks = {(left, right): rank for rank, (left, right) in enumerate(pairs)}
+        self.ids = model["vocab"]
+        self.variants: dict[str, list[list[int]]] = {}
+
+    def encode(self, sentence: str, rng: random.Random) -> list[int]:
+        """The ids of the sentence, without BOS and EOS; `rng` chooses among the variants."""
+        bpe = self.tokenizer.bpe
+        words = bpe.pre_tokenizer.pre_tokenize_str(bpe.normalizer.normalize_str(sentence))
+        ids: list[int] = []
+        for word, _ in words:
+            if word not in self.variants:
+                draws = random.Random(f"{self.seed}/{word}")
+                count = VARIANTS if self.p else 1
+                self.variants[word] = [self._cut(word, draws) for _ in range(count)]
+            ids += rng.choice(self.variants[word])
+        return ids
+
+    def _cut(self, word: str, draws: random.Random) -> list[int]:
+        pieces = list(word)
+        while True:
+            merges = [
+                (self.ranks[pair], i)
+                for i, pair in enumerate(zip(pieces, pieces[1:], strict=False))
+                if pair in self.ranks and draws.random() >= self.p
+            ]
+            if not merges:
+                return [self.ids.get(piece, UNK) for piece in pieces]
+            _, i = min(merges)
+            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
