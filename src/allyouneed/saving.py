@@ -1,30 +1,96 @@
 """Models as single files: weights, sizes, tokenizer and card in one safetensors file.
 
 This module is plumbing written by hand. Nothing in such a file is code, and nothing is unpickled.
+A file carries the sha256 of its own content, so that one changed or missing byte is noticed, and
+is written whole or not at all.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import tokenizers
 import torch
+from torch import Tensor
 
 from allyouneed import weights
 from allyouneed.tokens import Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
 
 FORMAT = "allyouneed transformer 1"
+UNSEALED = b"0" * 64  # stands where the sha256 will stand, while it is computed
+SEAL = b'"sha256":"'
 
 
 class ModelFileError(ValueError):
-    """A file is not a model of ours, or is damaged; the message says which and what to do."""
+    """A file is not one of ours, or is damaged; the message says which and what is wrong."""
+
+
+def write_file(path: str | Path, *parts: bytes | memoryview) -> None:
+    """Write a file, whole or not at all, so that not even a power cut leaves half of it.
+
+    It is written beside its place, forced onto the disk, and then moved.
+    """
+    path = Path(path)
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with open(part, "wb") as file:
+            for content in parts:
+                file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    if os.name == "posix":  # the move itself, too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write tensors and texts as one safetensors file that carries its own sha256."""
+    content = safetensors.torch.save(
+        {name: x.detach().cpu().contiguous() for name, x in tensors.items()},
+        {**metadata, "sha256": UNSEALED.decode()},
+    )
+    start = content.index(SEAL + UNSEALED) + len(SEAL)
+    rest = memoryview(content)[start + len(UNSEALED) :]
+    write_file(path, content[:start], hashlib.sha256(content).hexdigest().encode(), rest)
+
+
+def read_tensors(path: str | Path, form: str) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Read what `write_tensors` wrote: the texts and the tensors.
+
+    Raises FileNotFoundError if there is no such file, ModelFileError if its metadata do not name
+    the format `form`, or if it is not, to the last byte, what was written.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"path: expected a file, found none at {path}")
+    content = Path(path).read_bytes()
+    try:
+        size = int.from_bytes(content[:8], "little")
+        metadata = json.loads(content[8 : 8 + size]).get("__metadata__", {})
+    except Exception as error:  # whatever a foreign file may bring about
+        raise ModelFileError(f"{path}: expected a safetensors file, got another or half") from error
+    if metadata.get("format") != form:
+        raise ModelFileError(
+            f"{path}: expected {form!r} in its metadata, got {metadata.get('format')!r}"
+        )
+    start = content.find(SEAL, 0, 8 + size) + len(SEAL)
+    found = hashlib.sha256(content[:start] + UNSEALED)
+    found.update(memoryview(content)[start + len(UNSEALED) :])
+    if found.hexdigest() != metadata.get("sha256"):
+        raise ModelFileError(f"{path}: damaged: its content is not what was written (sha256)")
+    return metadata, safetensors.torch.load(content)
 
 
 def save_model(
@@ -52,17 +118,8 @@ def save_model(
     }
     if tokenizer is not None:
         metadata["tokenizer"] = tokenizer.bpe.to_str()
-    tensors = {k: v.detach().to("cpu", dtype).contiguous() for k, v in model.state_dict().items()}
-    path = Path(path)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with open(part, "wb") as file:
-            file.write(safetensors.torch.save(tensors, metadata))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    tensors = {name: x.to(dtype) for name, x in model.state_dict().items()}
+    write_tensors(path, tensors, metadata)
 
 
 def load_model(
@@ -72,7 +129,7 @@ def load_model(
 
     Raises FileNotFoundError if there is no such file, ModelFileError if it holds something else.
     """
-    metadata, tensors = _read(path)
+    metadata, tensors = read_tensors(path, FORMAT)
     try:
         model = Transformer(TransformerConfig(**json.loads(metadata["config"])))
         model.load_state_dict(tensors)
@@ -80,15 +137,13 @@ def load_model(
         if "tokenizer" in metadata:
             tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
     except Exception as error:  # tokenizers raises plain Exception
-        raise ModelFileError(
-            f"{path}: expected a whole model, got a damaged one ({error})"
-        ) from error
+        raise ModelFileError(f"{path}: expected a model, got {error}") from error
     return model.to(device).eval(), tokenizer
 
 
 def model_card(path: str | Path) -> dict[str, Any]:
     """What a user of the model should know. Raises as `load_model` does."""
-    return json.loads(_read(path)[0]["card"])
+    return json.loads(read_tensors(path, FORMAT)[0]["card"])
 
 
 def pretrained(name: str, device: str | torch.device = "cpu") -> tuple[Transformer, Tokenizer]:
@@ -102,19 +157,3 @@ def pretrained(name: str, device: str | torch.device = "cpu") -> tuple[Transform
     if name not in names:
         raise ValueError(f"name: expected one of {', '.join(map(repr, names))}, got {name!r}")
     return load_model(weights.path(f"{name}.safetensors"), device)
-
-
-def _read(path: str | Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"path: expected a model file, found none at {path}")
-    try:
-        with safetensors.safe_open(str(path), "pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-    except Exception as error:
-        raise ModelFileError(f"{path}: expected a safetensors file, got {error}") from error
-    if metadata.get("format") != FORMAT:
-        raise ModelFileError(
-            f"{path}: expected {FORMAT!r} in its metadata, got {metadata.get('format')!r}"
-        )
-    return metadata, tensors

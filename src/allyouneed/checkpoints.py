@@ -1,0 +1,125 @@
+"""Checkpoints: all that a run needs to go on, in files that survive whatever stops it.
+
+This module is plumbing written by hand. A checkpoint is one safetensors file: the model, the state
+of Adam, the record of the last update, sizes, tokenizer and settings. It is written whole or not at
+all, carries the sha256 of its own content, and nothing in it is unpickled.
+
+A folder holds two kinds: step-00001200.safetensors, of which the last ones are kept, to be averaged
+(section 6.1) and to fall back on; and pause-00001234.safetensors, only to go on from, which goes
+when a later checkpoint is there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+import torch
+from torch import Tensor
+
+from allyouneed.saving import ModelFileError, read_tensors, write_tensors
+from allyouneed.tokens import Tokenizer
+from allyouneed.training import Record
+from allyouneed.transformer import Transformer, TransformerConfig
+
+CHECKPOINT_FORMAT = "allyouneed checkpoint 1"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run as it stood after an update: `run` are its settings, as JSON can hold them."""
+
+    model: dict[str, Tensor]
+    optimizer: dict[str, Any]
+    record: Record
+    config: TransformerConfig
+    tokenizer: Tokenizer
+    run: dict[str, Any]
+
+
+def save_checkpoint(
+    path: str | Path,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    record: Record,
+    tokenizer: Tokenizer,
+    run: dict[str, Any],
+) -> None:
+    """Write a checkpoint to one file: all of it, or nothing. Raises OSError if it does not fit."""
+    state = optimizer.state_dict()
+    tensors = {f"model.{name}": x for name, x in model.state_dict().items()}
+    for i, entries in state["state"].items():
+        tensors |= {f"optimizer.{i}.{name}": x for name, x in entries.items()}
+    texts = {
+        "optimizer": state["param_groups"],
+        "record": asdict(record),
+        "config": asdict(model.config),
+        "run": run,
+    }
+    metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in texts.items()}
+    metadata |= {"format": CHECKPOINT_FORMAT, "tokenizer": tokenizer.bpe.to_str()}
+    write_tensors(path, tensors, metadata)
+
+
+def load_checkpoint(path: str | Path) -> Checkpoint:
+    """Read a checkpoint. Raises FileNotFoundError, or ModelFileError for another or damaged file.
+
+    Put it back with `model.load_state_dict` and `optimizer.load_state_dict`.
+    """
+    metadata, tensors = read_tensors(path, CHECKPOINT_FORMAT)
+    model, state = {}, {}
+    for name, x in tensors.items():
+        owner, _, rest = name.partition(".")
+        if owner == "model":
+            model[rest] = x
+        else:
+            i, entry = rest.split(".")
+            state.setdefault(int(i), {})[entry] = x.clone()  # in memory of its own, as before
+    groups = json.loads(metadata["optimizer"])
+    return Checkpoint(
+        model,
+        {"state": state, "param_groups": [g | {"betas": tuple(g["betas"])} for g in groups]},
+        Record(**json.loads(metadata["record"])),
+        TransformerConfig(**json.loads(metadata["config"])),
+        Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"])),
+        json.loads(metadata["run"]),
+    )
+
+
+def checkpoint_path(folder: str | Path, kind: str, step: int) -> Path:
+    """Where a checkpoint of the kind "step" or "pause" belongs."""
+    return Path(folder) / f"{kind}-{step:08}.safetensors"
+
+
+def checkpoint_files(folder: str | Path, kind: str = "*") -> list[Path]:
+    """The checkpoints of a folder, of one kind or of both, the newest last."""
+    files = Path(folder).glob(f"{kind}-{'[0-9]' * 8}.safetensors")
+    return sorted(files, key=lambda file: file.stem.split("-")[1])
+
+
+def newest_checkpoint(folder: str | Path) -> tuple[Path | None, Checkpoint | None, list[str]]:
+    """The newest whole checkpoint of a folder, if any, and what is wrong with newer ones."""
+    troubles = []
+    for file in reversed(checkpoint_files(folder)):
+        try:
+            return file, load_checkpoint(file), troubles
+        except ModelFileError as error:
+            troubles.append(str(error))
+    return None, None, troubles
+
+
+def forget_checkpoints(written: Path, keep: int) -> None:
+    """Remove what the checkpoint just written makes needless.
+
+    That is every other one of the kind "pause", and all of the kind "step" up to it but the last
+    `keep`.
+    """
+    pauses = checkpoint_files(written.parent, "pause")
+    steps = checkpoint_files(written.parent, "step")
+    step = written.stem.split("-")[1]
+    for file in pauses + [file for file in steps if file.stem.split("-")[1] <= step][:-keep]:
+        if file != written:
+            file.unlink(missing_ok=True)
