@@ -80,7 +80,9 @@ def attention(
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
         mask = torch.atleast_2d(mask)
-    if not return_weights:  # the fast path: the same in one call, without keeping the weights
+    half_on_cpu = q.dtype == torch.bfloat16 and q.device.type == "cpu"  # spelled out is faster
+    if not return_weights and not half_on_cpu:  # the fast path: one call, no weights kept
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
     weights = masked_softmax(dot_product(q, k) / math.sqrt(q.shape[-1]), mask)
-    return F.dropout(weights, dropout) @ v, weights
+    outputs = F.dropout(weights, dropout) @ v
+    return (outputs, weights) if return_weights else outputs
