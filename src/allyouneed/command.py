@@ -54,19 +54,18 @@ from allyouneed.transformer import Transformer, TransformerConfig
 
 # Named settings. Options come before them. Without a learning rate it is the paper's.
 SMALL = dict(d_model=256, d_ff=512, heads=4, layers=3, vocabulary=4000, dropout=0.3,
-             batch_tokens=2048, learning_rate=2e-3, warmup=1000, epochs=30, average=8)  # fmt: skip
-PAPER = dict(vocabulary=37_000, batch_tokens=25_000, warmup=4000, validate_every=2000)
+             norm_first=True, batch_tokens=2048, learning_rate=2e-3, warmup=400, epochs=30,
+             average=8)  # fmt: skip
+PAPER = dict(layers=6, vocabulary=37_000, batch_tokens=25_000, warmup=4000, validate_every=2000)
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": SMALL | dict(d_model=64, d_ff=128, layers=2, vocabulary=1000, dropout=0.1, epochs=3),
     "multi30k": SMALL,
-    "tatoeba": SMALL,
-    "base": PAPER | dict(d_model=512, d_ff=2048, heads=8, layers=6, dropout=0.1,
-                         steps=100_000, average=5),
-    "big": PAPER | dict(d_model=1024, d_ff=4096, heads=16, layers=6, dropout=0.3,
-                        steps=300_000, average=20),
-}  # fmt: skip
-USUAL = dict(learning_rate=None, smoothing=0.1, accumulate=1, max_norm=math.inf, seed=0,
-             norm_first=False, bpe_dropout=0.0, precision="auto", compile=False, steps=None, epochs=None,
+    "tatoeba": SMALL | dict(dropout=0.1, warmup=1000, epochs=10, average=5),
+    "base": PAPER | dict(d_model=512, d_ff=2048, heads=8, dropout=0.1, steps=100_000, average=5),
+    "big": PAPER | dict(d_model=1024, d_ff=4096, heads=16, dropout=0.3, steps=300_000, average=20),
+}
+USUAL = dict(learning_rate=None, smoothing=0.1, bpe_dropout=0.0, accumulate=1, max_norm=math.inf,
+             seed=0, norm_first=False, precision="auto", compile=False, steps=None, epochs=None,
              validate_every=None, keep=2)  # fmt: skip
 OWN = {"multi30k-en-de": "multi30k", "tatoeba-en-fr": "tatoeba"}  # the preset of a set of pairs
 MAY_CHANGE = {"steps", "epochs", "validate_every", "average", "keep", "compile"}  # on resuming
