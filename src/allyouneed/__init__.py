@@ -22,3 +22,15 @@ def start() -> str:
     )
     print(f"allyouneed {__version__} with torch {torch.__version__}, computing on {device}")
     return device
+
+
+def pretrained(name: str, device: str = "cpu"):
+    """A translator that ships with the package, in eval mode, and its tokenizer.
+
+    `name`: "tatoeba-en-fr", everyday sentences, English to French; or "multi30k-en-de", captions of
+    photographs, English to German, for non-commercial use as the data it comes from.
+    Raises ValueError for another name.
+    """
+    from . import saving
+
+    return saving.pretrained(name, device)

@@ -1,0 +1,162 @@
+"""Chapter 14's numbers: how good are the trained translators?
+
+Train first, one command for each seed (runs/ is any folder outside of the repository):
+
+    python -m allyouneed train --data multi30k-en-de --seed 0 --out runs/multi30k-0
+
+then measure all seeds of a set together, and ship the one that is best on validation:
+
+    python experiments/translation.py measure multi30k-en-de runs/multi30k-*
+    python experiments/translation.py ship multi30k-en-de runs/multi30k-0
+
+`measure` chooses beam and length penalty on the valid split, by the mean BLEU of the seeds, and
+only then translates the test split: once with the choice, and once with the paper's beam of 4 and
+penalty of 0.6, and greedily. A record that is there is never measured again without --again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from record import record
+
+from allyouneed import results, weights
+from allyouneed.data import load_pairs
+from allyouneed.decoding import translate
+from allyouneed.evaluation import bleu, scores
+from allyouneed.saving import load_model, save_model
+
+BEAMS = (4, 5, 8)
+PENALTIES = (0.0, 0.3, 0.6, 1.0, 1.4, 1.8)
+TERMS = {
+    "multi30k-en-de": "for non-commercial research and education, as the captions it was trained "
+    "on (Multi30k, under the terms of Flickr30K)",
+    "tatoeba-en-fr": "CC BY 2.0 FR, as the sentences it was trained on (Tatoeba, through "
+    "ManyThings.org)",
+}
+
+
+def measured(model, tokenizer, pairs, beam: int, penalty: float) -> dict[str, Any]:
+    """Scores of one model on a split, each with its signature, and the translations."""
+    start = time.process_time()
+    written = translate(model, tokenizer, [s for s, _ in pairs], beam, penalty)
+    seconds = time.process_time() - start
+    found = scores(written, [t for _, t in pairs])
+    return {
+        "beam": beam,
+        "length penalty": penalty,
+        "scores": {s.name: round(s.value, 2) for s in found},
+        "signatures": {s.name: s.signature for s in found},
+        "processor seconds": round(seconds, 1),
+        "translations": written,
+    }
+
+
+def measure(data: str, folders: list[Path]) -> None:
+    """Choose on valid, then look at test, for all seeds; keep it in results/."""
+    valid, test = load_pairs(data, "valid"), load_pairs(data, "test")
+    models = [load_model(folder / "model.safetensors") for folder in folders]
+    sources, targets = [s for s, _ in valid], [t for _, t in valid]
+    grid = []
+    for beam in BEAMS:
+        for penalty in PENALTIES:
+            each = [bleu(translate(*m, sources, beam, penalty), targets) for m in models]
+            grid.append(
+                {
+                    "beam": beam,
+                    "length penalty": penalty,
+                    "BLEU": [round(x, 2) for x in each],
+                    "mean": round(sum(each) / len(each), 3),
+                }
+            )
+            print(grid[-1], flush=True)
+    choice = max(grid, key=lambda row: row["mean"])
+    runs = []
+    for folder, (model, tokenizer) in zip(folders, models, strict=True):
+        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        history = json.loads((folder / "history.json").read_text(encoding="utf-8"))
+        losses = history["losses"]
+        step = max(1, len(losses) // 200)
+        tests = {
+            "chosen": measured(model, tokenizer, test, choice["beam"], choice["length penalty"]),
+            "paper": measured(model, tokenizer, test, 4, 0.6),
+            "greedy": measured(model, tokenizer, test, 1, 0.6),
+        }
+        for name in ("paper", "greedy"):
+            del tests[name]["translations"]
+        print(folder.name, {name: t["scores"] for name, t in tests.items()}, flush=True)
+        runs.append(
+            {
+                "seed": run["settings"]["seed"],
+                "settings": run["settings"],
+                "starts": run["starts"],
+                "pairs": run["data"],
+                "parameters": sum(p.numel() for p in model.parameters()),
+                "history": history["rows"],
+                "losses": [  # means of `every` updates
+                    round(sum(losses[i : i + step]) / len(losses[i : i + step]), 4)
+                    for i in range(0, len(losses), step)
+                ],
+                "every": step,
+                "seconds": round(history["seconds"]),
+                "test": tests,
+            }
+        )
+    body = {"data": data, "grid": grid, "choice": choice, "runs": runs}
+    record(data.split("-")[0], body)
+
+
+def ship(data: str, folder: Path) -> None:
+    """Store a run's model in 16-bit numbers in weights/, with its card."""
+    model, tokenizer = load_model(folder / "model.safetensors")
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    measured = results.load(data.split("-")[0])
+    mine = next(r for r in measured["data"]["runs"] if r["seed"] == run["settings"]["seed"])
+    chosen = mine["test"]["chosen"]
+    card = {
+        "what": f"a Transformer that translates, trained on {data} alone",
+        "terms": TERMS[data],
+        "license of the code": "MIT; figures and text CC BY 4.0",
+        "train": run["starts"][0]["command"],
+        "measure": measured["command"],
+        "settings": run["settings"],
+        "parameters": mine["parameters"],
+        "stored as": "bfloat16",
+        "commit": run["starts"][0]["commit"],
+        "date": run["starts"][0]["date"],
+        "machine": run["starts"][0]["machine"],
+        "versions": run["starts"][0]["versions"],
+        "bleu on test": {k: v for k, v in chosen.items() if k != "translations"},
+        "signature": chosen["signatures"]["BLEU"],
+        "kept in": "experiments/translation.py wrote this card",
+    }
+    file = weights.FOLDER / f"{data}.safetensors"
+    save_model(file, model, tokenizer, card, torch.bfloat16)
+    file.with_suffix(".json").write_text(
+        json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["measure", "ship"])
+    parser.add_argument("data", choices=list(TERMS))
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--again", action="store_true", help="measure although a record is there")
+    args = parser.parse_args()
+    if args.what == "ship":
+        return ship(args.data, args.folders[0])
+    kept = results.FOLDER / f"{args.data.split('-')[0]}.json"
+    if kept.exists() and not args.again:
+        raise SystemExit(f"{kept} is there: the test set was looked at. --again measures anew")
+    measure(args.data, args.folders)
+
+
+if __name__ == "__main__":
+    main()
