@@ -87,7 +87,7 @@ def measure(data: str, folders: list[Path]) -> None:
             "paper": measured(model, tokenizer, test, 4, 0.6),
             "greedy": measured(model, tokenizer, test, 1, 0.6),
         }
-        for name in ("paper", "greedy"):
+        for name in ("paper", "greedy") if not runs else tests:  # kept: the first run's, as chosen
             del tests[name]["translations"]
         print(folder.name, {name: t["scores"] for name, t in tests.items()}, flush=True)
         runs.append(

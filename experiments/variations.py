@@ -33,7 +33,7 @@ from allyouneed.training import learning_rate, train, validation_loss
 from allyouneed.transformer import Transformer, TransformerConfig
 
 BASE = TransformerConfig(vocab_size=4000, d_model=128, d_ff=512, n_heads=4, n_layers=3, dropout=0.1)
-STEPS, WARMUP, MAX_TOKENS, VALID = 1000, 400, 2048, 1000
+STEPS, WARMUP, MAX_TOKENS, VALID = 800, 300, 2048, 1000
 
 
 def narrower_keys(d_k: int, model: Transformer) -> None:
