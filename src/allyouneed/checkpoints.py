@@ -6,18 +6,22 @@ all, carries the sha256 of its own content, and nothing in it is unpickled.
 
 A folder holds two kinds: step-00001200.safetensors, of which the last ones are kept, to be averaged
 (section 6.1) and to fall back on; and pause-00001234.safetensors, only to go on from, which goes
-when a later checkpoint is there.
+when a later checkpoint is there. Ctrl-C and SIGTERM wait for the loop, which then writes one.
 """
 
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from allyouneed.saving import ModelFileError, read_tensors, write_tensors
@@ -111,6 +115,23 @@ def newest_checkpoint(folder: str | Path) -> tuple[Path | None, Checkpoint | Non
     return None, None, troubles
 
 
+def last_models(
+    folder: str | Path, step: int, count: int
+) -> tuple[list[dict[str, Tensor]], list[str]]:
+    """The weights of the last `count` checkpoints of the kind "step" up to a step, the newest last.
+
+    Returns with them what is wrong with files that had to be left out.
+    """
+    last = checkpoint_path(folder, "step", step).name
+    models, troubles = [], []
+    for file in [f for f in checkpoint_files(folder, "step") if f.name <= last][-count:]:
+        try:
+            models.append(load_checkpoint(file).model)
+        except ModelFileError as error:
+            troubles.append(str(error))
+    return models, troubles
+
+
 def forget_checkpoints(written: Path, keep: int) -> None:
     """Remove what the checkpoint just written makes needless.
 
@@ -123,3 +144,40 @@ def forget_checkpoints(written: Path, keep: int) -> None:
     for file in pauses + [file for file in steps if file.stem.split("-")[1] <= step][:-keep]:
         if file != written:
             file.unlink(missing_ok=True)
+
+
+def claim(folder: Path) -> FileLock:
+    """Make the folder of a run and keep other runs out of it until the lock is released.
+
+    What a killed run left half written goes. Raises ValueError if another run is at work there.
+    """
+    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(f"folder: another run is at work in {folder}") from None
+    for part in [*folder.glob("*.part"), *folder.glob("checkpoints/*.part")]:
+        part.unlink()
+    return lock
+
+
+@contextmanager
+def stoppable() -> Iterator[dict[str, bool]]:
+    """Ctrl-C and SIGTERM set "asked", for a loop to see, instead of breaking into it.
+
+    While the loop has set "now", they break into it all the same.
+    """
+    stop = {"asked": False, "now": False}
+
+    def ask(number: int, frame: Any) -> None:
+        stop["asked"] = True
+        if stop["now"]:
+            raise KeyboardInterrupt
+
+    usual = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)

@@ -24,8 +24,8 @@ from allyouneed.tokens import Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
 
 FORMAT = "allyouneed transformer 1"
-UNSEALED = b"0" * 64  # stands where the sha256 will stand, while it is computed
-SEAL = b'"sha256":"'
+SEAL = '"sha256":"'  # what stands before the sha256 of a file in its header,
+UNSEALED = "0" * 64  # and what stands in the place of the sha256 while it is computed
 
 
 class ModelFileError(ValueError):
@@ -57,14 +57,20 @@ def write_file(path: str | Path, *parts: bytes | memoryview) -> None:
 
 
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors and texts as one safetensors file that carries its own sha256."""
-    content = safetensors.torch.save(
-        {name: x.detach().cpu().contiguous() for name, x in tensors.items()},
-        {**metadata, "sha256": UNSEALED.decode()},
-    )
-    start = content.index(SEAL + UNSEALED) + len(SEAL)
-    rest = memoryview(content)[start + len(UNSEALED) :]
-    write_file(path, content[:start], hashlib.sha256(content).hexdigest().encode(), rest)
+    """Write tensors and texts as one safetensors file that carries its own sha256.
+
+    The same tensors and texts always make the same file.
+    """
+    content = safetensors.torch.save({k: x.detach().cpu().contiguous() for k, x in tensors.items()})
+    start = 8 + int.from_bytes(content[:8], "little")  # of the tensors, after the header
+    header = {"__metadata__": {**metadata, "sha256": UNSEALED}, **json.loads(content[8:start])}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    text = len(text).to_bytes(8, "little") + text
+    seal = hashlib.sha256(text)
+    seal.update(memoryview(content)[start:])
+    seals = [f'{SEAL}{x}"'.encode() for x in (UNSEALED, seal.hexdigest())]
+    write_file(path, text.replace(*seals, 1), memoryview(content)[start:])
 
 
 def read_tensors(path: str | Path, form: str) -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -78,17 +84,17 @@ def read_tensors(path: str | Path, form: str) -> tuple[dict[str, str], dict[str,
     content = Path(path).read_bytes()
     try:
         size = int.from_bytes(content[:8], "little")
-        metadata = json.loads(content[8 : 8 + size]).get("__metadata__", {})
+        metadata = dict(json.loads(content[8 : 8 + size]).get("__metadata__", {}))
     except Exception as error:  # whatever a foreign file may bring about
         raise ModelFileError(f"{path}: expected a safetensors file, got another or half") from error
     if metadata.get("format") != form:
         raise ModelFileError(
             f"{path}: expected {form!r} in its metadata, got {metadata.get('format')!r}"
         )
-    start = content.find(SEAL, 0, 8 + size) + len(SEAL)
-    found = hashlib.sha256(content[:start] + UNSEALED)
-    found.update(memoryview(content)[start + len(UNSEALED) :])
-    if found.hexdigest() != metadata.get("sha256"):
+    at = content.find(SEAL.encode(), 0, 8 + size) + len(SEAL)
+    seal = hashlib.sha256(content[:at] + UNSEALED.encode())
+    seal.update(memoryview(content)[at + 64 :])
+    if seal.hexdigest() != metadata.get("sha256"):
         raise ModelFileError(f"{path}: damaged: its content is not what was written (sha256)")
     return metadata, safetensors.torch.load(content)
 
