@@ -21,7 +21,7 @@ NAMES = [name for name in NAMES if not name.startswith("__")]
 ROOMS = [
     ("pictures", ["viz"]),
     ("exercises", ["exercises"]),
-    ("command", ["command"]),
+    ("command", ["runs", "command"]),
     ("inference", ["decoding", "evaluation"]),
     ("training", ["fast", "training", "checkpoints"]),
     ("model", ["saving", "transformer"]),
