@@ -24,10 +24,10 @@ ROOMS = [
     ("command", ["runs", "command"]),
     ("inference", ["decoding", "evaluation"]),
     ("training", ["fast", "training", "checkpoints"]),
-    ("model", ["saving", "transformer"]),
+    ("model", ["transformer", "saving"]),
     ("before", ["recurrent", "alignment"]),
     ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
-    ("text", ["data", "subwords", "tokens"]),
+    ("text", ["data", "tokens", "subwords"]),
     ("records", ["results", "weights"]),
 ]
 NEVER_IMPORTED = {"viz", "exercises"}  # by notebooks and readers only

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import itertools
+import math
 import os
 import shutil
 import sys
