@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 PAD, BOS, EOS = 0, 2, 3
+torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # the first one imports much
 
 
 def shift_slices(targets):

@@ -425,22 +425,16 @@ RATE_MISTAKES = [
         "w times w^-1.5.",
     ),
     Mistake(
-        "the root of the step with a plus",
-        lambda step, d_model, warmup_steps: (
-            d_model**-0.5 * min(step**0.5, step * warmup_steps**-1.5)
-        ),
-        "The exponent of the step is -0.5, so that the rate falls after the warm-up.",
-    ),
-    Mistake(
         "no warm-up",
         lambda step, d_model, warmup_steps: (d_model * step) ** -0.5,
-        "The second entry of the minimum, step * warmup_steps^-1.5, has no effect: it is missing, or "
-        "its exponent has the wrong sign.",
+        "The second entry of the minimum, step * warmup_steps^-1.5, has no effect: it is missing, "
+        "or its exponent has the wrong sign.",
     ),
     Mistake(
         "no fall after the warm-up",
         lambda step, d_model, warmup_steps: d_model**-0.5 * step * warmup_steps**-1.5,
-        "The first entry of the minimum, step^-0.5, is missing: the rate grows for ever.",
+        "The rate grows for ever. The first entry of the minimum, step^-0.5, is missing, or its "
+        "exponent has the wrong sign.",
     ),
     Mistake(
         "the sum in place of the minimum",
@@ -636,7 +630,7 @@ ADAM_MISTAKES = [
     Mistake(
         "betas exchanged",
         _exchanged,
-        "beta_1 belongs to m, beta_2 to v.",
+        "beta_1 belongs to m, the average of the gradients, and beta_2 to v.",
     ),
     Mistake(
         "the gradient not squared",
@@ -691,7 +685,7 @@ ADAM_MISTAKES = [
     Mistake(
         "v and m returned in each other's place",
         _order,
-        "The order is theta, m, v.",
+        "The order of what is returned is theta, m, v.",
     ),
     Mistake(
         "the old m and v returned",
@@ -1073,6 +1067,7 @@ EXERCISES = [
         reference=adam_update,
         cases=adam_cases,
         mistakes=ADAM_MISTAKES,
+        seconds=30.0,  # the first optimiser of PyTorch takes some to import
     ),
     Exercise(
         number="12.5",
