@@ -37,7 +37,7 @@ PAPER = dict(layers=6, vocabulary=37_000, batch_tokens=25_000, warmup=4000, vali
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": SMALL | dict(d_model=64, d_ff=128, layers=2, vocabulary=1000, dropout=0.1, epochs=3),
     "multi30k": SMALL,
-    "tatoeba": SMALL | dict(dropout=0.1, warmup=1000, epochs=7, average=5),
+    "tatoeba": SMALL | dict(dropout=0.1, warmup=1000, epochs=5, average=3),
     "base": PAPER | dict(d_model=512, d_ff=2048, heads=8, dropout=0.1, steps=100_000, average=5),
     "big": PAPER | dict(d_model=1024, d_ff=4096, heads=16, dropout=0.3, steps=300_000, average=20),
 }
