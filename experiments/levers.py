@@ -23,7 +23,7 @@ from allyouneed.tokens import BOS, EOS, PAD, Batch, Tokenizer, pad, token_batche
 from allyouneed.training import Objective, adam, label_smoothed_loss
 from allyouneed.transformer import Transformer, TransformerConfig
 
-DATA, MAX_TOKENS, GROUPS, ROUNDS = "multi30k-en-de", 4096, 2, 3
+DATA, MAX_TOKENS, GROUPS, ROUNDS = "multi30k-en-de", 2048, 2, 3
 CONFIG = TransformerConfig(8_000, d_model=256, d_ff=1024, n_heads=4, n_layers=3)
 LEFT_OUT = (
     "nothing", "bucketing", "bfloat16", "the loss in chunks", "fast dropout", "the fused optimiser",
