@@ -34,7 +34,11 @@ def scores(translations: Sequence[str], references: Sequence[str]) -> list[Score
             f"translations: expected one for each of the references, at least one, "
             f"got {len(translations)} for {len(references)}"
         )
-    metrics = {"BLEU": BLEU(), "BLEU, lower-cased": BLEU(lowercase=True), "chrF2": CHRF()}
+    metrics = {  # `force` only says that we know what we do: no warning about spaces before dots
+        "BLEU": BLEU(force=True),
+        "BLEU, lower-cased": BLEU(lowercase=True, force=True),
+        "chrF2": CHRF(),
+    }
     return [
         Score(
             name,

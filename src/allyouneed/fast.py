@@ -97,11 +97,11 @@ class _Drop(torch.autograd.Function):
 class FastDropout(nn.Dropout):
     """`nn.Dropout`, with four decisions out of each random number: p in steps of 1 / 65536.
 
-    On the CPU only; elsewhere it is `nn.Dropout`.
+    On the CPU only, and for p that is not rounded to 0 or 1; else it is `nn.Dropout`.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or not self.p or x.device.type != "cpu":
+        if not self.training or x.device.type != "cpu" or round(self.p * 65536) in (0, 65536):
             return super().forward(x)
         return _Drop.apply(x, self.p)
 

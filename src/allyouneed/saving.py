@@ -142,6 +142,8 @@ def load_model(
         tokenizer = None
         if "tokenizer" in metadata:
             tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
+            if len(tokenizer) != model.config.vocab_size:
+                raise ValueError(f"a tokenizer of {len(tokenizer)} tokens for {model.config}")
     except Exception as error:  # tokenizers raises plain Exception
         raise ModelFileError(f"{path}: expected a model, got {error}") from error
     return model.to(device).eval(), tokenizer

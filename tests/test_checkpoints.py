@@ -1,0 +1,182 @@
+"""Checkpoints: what goes in comes out, to the bit; and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+import pytest
+import torch
+
+from allyouneed import checkpoints
+from allyouneed.checkpoints import (
+    checkpoint_files,
+    checkpoint_path,
+    claim,
+    forget_checkpoints,
+    last_models,
+    load_checkpoint,
+    newest_checkpoint,
+    save_checkpoint,
+    stoppable,
+)
+from allyouneed.saving import ModelFileError, save_model
+from allyouneed.tokens import Tokenizer, token_batches
+from allyouneed.training import Record, adam, train
+from allyouneed.transformer import Transformer, TransformerConfig
+
+TOKENIZER = Tokenizer.train(["ein Mann, eine Frau", 'Größe "3" {} 😀'], 50)
+RUN = {"settings": {"seed": 3, "data": "ä\t"}, "history": {"losses": [0.1, 2.5]}}
+PAIRS = [([5, 6, 7], [8, 9]), ([9, 9], [4]), ([4], [5, 5, 5, 5])]
+
+
+def model_of() -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(TransformerConfig(len(TOKENIZER), 8, 8, 2, 1, 0.1))
+
+
+def trained(steps: int):
+    model = model_of()
+    optimizer = adam(model)
+    updates = train(model, lambda epoch: token_batches(PAIRS, 20, 0, epoch), steps, optimizer)
+    return model, optimizer, [Record(), *updates][-1]
+
+
+@pytest.fixture(scope="module")
+def state():
+    return trained(3)
+
+
+def same(a, b) -> bool:
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_round_trip(tmp_path, steps):
+    model, optimizer, record = trained(steps)
+    save_checkpoint(tmp_path / "c", model, optimizer, record, TOKENIZER, RUN)
+    back = load_checkpoint(tmp_path / "c")
+    assert same(back.model, dict(model.state_dict()))
+    assert same(back.optimizer, optimizer.state_dict())
+    assert repr(back.record) == repr(record)  # also where the loss is not yet a number
+    assert back.config == model.config and back.run == RUN
+    assert back.tokenizer.bpe.to_str() == TOKENIZER.bpe.to_str()
+    fresh = model_of()
+    fresh_optimizer = adam(fresh)
+    fresh.load_state_dict(back.model)
+    fresh_optimizer.load_state_dict(back.optimizer)
+    assert same(fresh_optimizer.state_dict(), optimizer.state_dict())
+
+
+def test_a_model_is_no_checkpoint_and_the_other_way_round(tmp_path, state):
+    save_model(tmp_path / "model", state[0], TOKENIZER)
+    with pytest.raises(ModelFileError, match="expected 'allyouneed checkpoint 1' .* transformer 1"):
+        load_checkpoint(tmp_path / "model")
+
+
+def test_names_sort_by_step(tmp_path):
+    for kind, step in (("step", 9), ("step", 100), ("pause", 20), ("pause", 123_456)):
+        checkpoint_path(tmp_path, kind, step).touch()
+    (tmp_path / "step-1.safetensors").touch()  # not one of ours
+    (tmp_path / "step-00000300.safetensors.part").touch()
+    steps = [int(f.stem.split("-")[1]) for f in checkpoint_files(tmp_path)]
+    assert steps == [9, 20, 100, 123_456]
+    assert [f.stem for f in checkpoint_files(tmp_path, "step")] == [
+        "step-00000009",
+        "step-00000100",
+    ]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "foreign", "empty"])
+def test_the_one_before_a_damaged_one_is_taken(tmp_path, state, damage):
+    model, optimizer, record = state
+    for step in (1, 2):
+        path = checkpoint_path(tmp_path, "step", step)
+        save_checkpoint(path, model, optimizer, Record(step), TOKENIZER, RUN)
+    whole = path.read_bytes()
+    middle = len(whole) * 2 // 3
+    path.write_bytes({
+        "cut": whole[:middle],
+        "flip": whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1 :],
+        "foreign": b"PK\3\4 something else",
+        "empty": b"",
+    }[damage])  # fmt: skip
+    file, checkpoint, troubles = newest_checkpoint(tmp_path)
+    assert checkpoint.record.step == 1 and file.name == "step-00000001.safetensors"
+    assert len(troubles) == 1 and "step-00000002.safetensors" in troubles[0]
+    assert path.exists()  # nothing is thrown away
+    models, troubles = last_models(tmp_path, 2, 5)
+    assert len(models) == 1 and len(troubles) == 1
+
+
+def test_no_checkpoint(tmp_path):
+    assert newest_checkpoint(tmp_path / "none") == (None, None, [])
+    checkpoint_path(tmp_path, "step", 1).touch()
+    assert newest_checkpoint(tmp_path)[:2] == (None, None)
+
+
+def test_what_is_forgotten(tmp_path):
+    def write(kind: str, step: int, keep: int) -> list[str]:
+        path = checkpoint_path(tmp_path, kind, step)
+        path.touch()
+        forget_checkpoints(path, keep)
+        return [f"{f.stem[0]}{int(f.stem.split('-')[1])}" for f in checkpoint_files(tmp_path)]
+
+    assert write("pause", 0, 2) == ["p0"]
+    assert write("step", 10, 2) == ["s10"]
+    assert write("pause", 13, 2) == ["s10", "p13"]
+    assert write("pause", 17, 2) == ["s10", "p17"]
+    assert write("step", 20, 2) == ["s10", "s20"]
+    assert write("step", 30, 2) == ["s20", "s30"]
+    # gone back to 20 because 30 is damaged: what is written on the way is never removed
+    assert write("pause", 25, 2) == ["s20", "p25", "s30"]
+    assert write("step", 30, 2) == ["s20", "s30"]
+
+
+def test_a_full_disk(tmp_path, state, monkeypatch):
+    model, optimizer, record = state
+    first, second = (checkpoint_path(tmp_path, "step", step) for step in (1, 2))
+    save_checkpoint(first, model, optimizer, record, TOKENIZER, RUN)
+
+    def full(number):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        save_checkpoint(second, model, optimizer, record, TOKENIZER, RUN)
+    assert os.listdir(tmp_path) == [first.name] and load_checkpoint(first).record == record
+
+
+def test_one_run_in_a_folder(tmp_path):
+    lock = claim(tmp_path / "run")
+    with pytest.raises(ValueError, match="another run is at work in"):
+        claim(tmp_path / "run")
+    lock.release()
+    (tmp_path / "run" / "checkpoints" / "step-00000001.safetensors.part").touch()
+    claim(tmp_path / "run").release()
+    assert os.listdir(tmp_path / "run" / "checkpoints") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_wait(number):
+    usual = signal.getsignal(number)
+    with stoppable() as stop:
+        signal.raise_signal(number)
+        signal.raise_signal(number)  # torchrun passes them on twice
+        assert stop["asked"]
+        stop["now"] = True
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert signal.getsignal(number) is usual
+
+
+def test_nothing_is_unpickled():
+    text = open(checkpoints.__file__).read()
+    assert "torch.load(" not in text and "pickle.load" not in text

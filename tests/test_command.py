@@ -1,0 +1,399 @@
+"""The command line: runs that are killed, stopped, damaged; and odd input to every command."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from allyouneed import command, runs
+from allyouneed.checkpoints import checkpoint_files, load_checkpoint
+from allyouneed.saving import load_model, save_model
+from allyouneed.transformer import Transformer
+
+ROOT = Path(__file__).parents[1]
+WORDS = "der ein Mann Frau Hund geht läuft sieht groß klein und im auf Haus Ball".split()
+SMALL = ["--d-model", "8", "--d-ff", "8", "--heads", "2", "--layers", "1", "--vocabulary", "60",
+         "--batch-tokens", "160", "--warmup", "10", "--average", "3", "--precision", "fp32",
+         "--dropout", "0.2"]  # fmt: skip
+RUN = [*SMALL, "--steps", "36", "--validate-every", "6"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Sentences and the same words backwards."""
+    draw = random.Random(0)
+    sentences = {" ".join(draw.choices(WORDS, k=draw.randint(1, 6))) for _ in range(150)}
+    file = tmp_path_factory.mktemp("data") / "pairs.tsv"
+    lines = [f"{s}\t{' '.join(reversed(s.split()))}\n" for s in sorted(sentences)]
+    file.write_text("".join(lines), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory) -> Path:
+    """A run that nothing disturbed."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    assert command.main(["train", "--data", str(data), "--out", str(out), *RUN]) == 0
+    return out
+
+
+@pytest.fixture
+def copy(whole, tmp_path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "copy"))
+
+
+def said(capsys, *words: object) -> tuple[int, str, str]:
+    """The exit code of a command, and what it wrote to standard output and to standard error."""
+    capsys.readouterr()
+    try:
+        code = command.main(list(map(str, words)))
+    except SystemExit as end:  # argparse
+        code = end.code
+    return code, *capsys.readouterr()
+
+
+def refused(capsys, *words: object) -> str:
+    """The one line of an error."""
+    code, _, error = said(capsys, *words)
+    lines = [x for x in error.splitlines() if not x.startswith("usage:") and "step/s" not in x]
+    assert code == 2 and len(lines) == 1 and "error: " in lines[0], error
+    return lines[0]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """The same to the last bit: model kept, weights, Adam's state, losses, validations."""
+    assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    a, b = (load_checkpoint(checkpoint_files(run / "checkpoints")[-1]) for run in (one, other))
+    assert a.record == b.record
+    assert all(torch.equal(a.model[name], b.model[name]) for name in a.model)
+    for i, state in a.optimizer["state"].items():
+        assert all(torch.equal(x, b.optimizer["state"][i][name]) for name, x in state.items())
+    first, second = (json.loads((run / "history.json").read_text()) for run in (one, other))
+    assert first["losses"] == second["losses"]
+    for row in first["rows"] + second["rows"]:
+        del row["minutes"]
+    assert first["rows"] == second["rows"]
+
+
+# A run, and what stops it
+
+
+def test_what_a_run_leaves(whole):
+    assert {"model.safetensors", "tokenizer.json", "history.json", "run.json"} <= set(
+        os.listdir(whole)
+    )
+    assert "<svg" in (whole / "curves.svg").read_text()
+    history = json.loads((whole / "history.json").read_text())
+    assert [row["step"] for row in history["rows"]] == [6, 12, 18, 24, 30, 36]
+    assert len(history["losses"]) == 36 and history["losses"][-1] < history["losses"][0]
+    run = json.loads((whole / "run.json").read_text(), parse_constant=pytest.fail)
+    assert run["settings"]["d_model"] == 8 and run["data"]["pairs"] > 100
+    assert {"command", "machine", "versions", "date", "commit"} == set(run["starts"][0])
+    steps = [f.stem for f in checkpoint_files(whole / "checkpoints")]
+    assert steps == ["step-00000024", "step-00000030", "step-00000036"]
+    model, tokenizer = load_model(whole / "model.safetensors")
+    assert len(tokenizer) == model.config.vocab_size
+
+
+def child(words: list[str], dies: str = "") -> int:
+    """Run a command in a forked process, which may kill itself in the middle of a write."""
+    if pid := os.fork():
+        return pid
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1), os.dup2(null, 2)
+    if dies:
+        function, number = dies.split()
+        real, calls = getattr(os, function), iter(range(int(number)))
+
+        def deadly(*args):
+            if next(calls, None) is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args)
+
+        setattr(os, function, deadly)
+    os._exit(command.main(words))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_and_resumed_is_the_same_bit_for_bit(whole, data, tmp_path, seed):
+    """Killed again and again, at random moments and in the middle of writing files."""
+    torch.set_num_threads(1)
+    draw, out, killed = random.Random(seed), tmp_path / "run", 0
+    words = ["train", "--data", str(data), "--out", str(out), "--resume", *RUN]
+    for i in range(6):
+        if i % 2:  # in the middle of writing some file: before it is safe, or before it is moved
+            pid = child(words, f"{draw.choice(['fsync', 'replace'])} {draw.randint(0, 9)}")
+        else:
+            pid = child(words)
+            time.sleep(draw.uniform(0.05, 0.6))
+            os.kill(pid, signal.SIGKILL)
+        killed += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    assert killed >= 3
+    assert command.main(words) == 0
+    assert_same_run(out, whole)
+    assert not list(out.rglob("*.part"))
+
+
+def test_a_real_process_is_killed_and_resumed(whole, data, tmp_path):
+    out = tmp_path / "run"
+    words = [sys.executable, "-m", "allyouneed", "train", "--data", str(data), "--out", str(out)]
+    process = subprocess.Popen([*words, *RUN], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not checkpoint_files(out / "checkpoints", "step") and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert command.main(["train", "--resume", "--out", str(out)]) == 0
+    assert_same_run(out, whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_stop(whole, data, tmp_path, capsys, monkeypatch, number):
+    """The step is finished, a checkpoint written, and the way to go on is told."""
+    real = runs.train
+
+    def interrupted(*args):
+        for record in real(*args):
+            if record.step == 15:
+                signal.raise_signal(number)
+            yield record
+
+    monkeypatch.setattr(runs, "train", interrupted)
+    out = tmp_path / "run"
+    code, text, _ = said(capsys, "train", "--data", data, "--out", out, *RUN)
+    assert code == 130 and f"train --resume --out {out}" in text and "after step 15" in text
+    assert checkpoint_files(out / "checkpoints")[-1].stem == "pause-00000015"
+    monkeypatch.undo()
+    assert said(capsys, "train", "--resume", "--out", out)[0] == 0
+    assert_same_run(out, whole)
+
+
+def test_stopped_while_it_validates(whole, data, tmp_path, capsys, monkeypatch):
+    def interrupted(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(runs, "translate", interrupted)
+    out = tmp_path / "run"
+    assert said(capsys, "train", "--data", data, "--out", out, *RUN)[0] == 130
+    monkeypatch.undo()
+    assert said(capsys, "train", "--resume", "--out", out)[0] == 0
+    assert_same_run(out, whole)
+
+
+def test_the_newest_checkpoint_is_damaged(whole, copy, capsys):
+    newest = checkpoint_files(copy / "checkpoints")[-1]
+    newest.write_bytes(newest.read_bytes()[:-1])
+    code, text, _ = said(capsys, "train", "--resume", "--out", copy)
+    assert code == 0 and f"Passed over: {newest}" in text and "step-00000030" in text
+    assert_same_run(copy, whole)
+
+
+def test_all_checkpoints_are_damaged(copy, capsys):
+    for file in checkpoint_files(copy / "checkpoints"):
+        file.write_bytes(b"")
+    before = (copy / "model.safetensors").read_bytes()
+    assert "expected a whole checkpoint" in refused(capsys, "train", "--resume", "--out", copy)
+    assert (copy / "model.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("calls", [0, 3, 5, 9, 12])
+def test_a_full_disk(whole, data, tmp_path, capsys, monkeypatch, calls):
+    real, left = os.fsync, iter(range(calls))
+
+    def full(number):
+        if next(left, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", full)
+    out = tmp_path / "run"
+    assert "the disk is full" in refused(capsys, "train", "--data", data, "--out", out, *RUN)
+    monkeypatch.undo()
+    assert said(capsys, "train", "--data", data, "--out", out, "--resume", *RUN)[0] == 0
+    assert_same_run(out, whole)
+
+
+def test_a_loss_that_is_no_number(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    words = ["train", "--data", data, "--out", out, *RUN, "--learning-rate", "1e30"]
+    assert "expected a finite number" in refused(capsys, *words)
+    assert load_checkpoint(checkpoint_files(out / "checkpoints")[-1])
+
+
+def test_other_settings_on_resuming(copy, data, tmp_path, capsys):
+    before = {f: f.read_bytes() for f in copy.rglob("*.safetensors")}
+    resume = ["train", "--resume", "--out", copy]
+    assert "--dropout: this run began with 0.2, got 0.5" in refused(
+        capsys, *resume, "--dropout", "0.5"
+    )
+    assert "--d-model: this run" in refused(capsys, *resume, "--preset", "tiny")
+    other = tmp_path / "other.tsv"
+    other.write_text("a\tb\n")
+    assert "--data: this run began with" in refused(capsys, *resume, "--data", other)
+    text = data.read_text(encoding="utf-8")
+    try:
+        data.write_text(text + "Mann\tMann\n", encoding="utf-8")
+        assert "not those this run began with" in refused(capsys, *resume)
+    finally:
+        data.write_text(text, encoding="utf-8")
+    (copy / "tokenizer.json").write_text("{}")
+    assert "tokenizer.json: not the tokenizer" in refused(capsys, *resume)
+    assert {f: f.read_bytes() for f in copy.rglob("*.safetensors")} == before
+    (copy / "tokenizer.json").unlink()
+    assert said(capsys, *resume, "--steps", 38)[0] == 0  # longer is fine
+    assert load_checkpoint(checkpoint_files(copy / "checkpoints")[-1]).record.step == 38
+
+
+def test_a_folder_that_holds_a_run(copy, data, capsys):
+    assert "holds a run" in refused(capsys, "train", "--data", data, "--out", copy, *RUN)
+
+
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("", "expected at least one pair"),
+        ("\n \n", "expected at least one pair"),
+        ("ein Mann\n", "line 1: expected a sentence, a tab and its translation, got 'ein Mann'"),
+        ("a\tb\n\tb\n", "line 2: expected"),
+    ],
+)
+def test_pairs_that_are_none(tmp_path, capsys, text, named):
+    (tmp_path / "x.tsv").write_text(text)
+    words = ["train", "--data", tmp_path / "x.tsv", "--out", tmp_path / "run", *RUN]
+    assert named in refused(capsys, *words)
+
+
+def test_bad_train_options(tmp_path, data, capsys):
+    def error(*words: object) -> str:
+        return refused(capsys, "train", "--out", tmp_path / "run", *words)
+
+    assert "--data: expected" in error()
+    assert "--data: expected" in error("--data", "nowhere.tsv")
+    (tmp_path / "x").write_bytes(b"\xff\xfe\0\t\0")
+    assert "expected text in UTF-8" in error("--data", tmp_path / "x")
+    assert "--vocabulary: " in error("--data", data, "--vocabulary", 5)
+    assert "n_heads: expected a divisor" in error("--data", data, *RUN, "--heads", 3)
+    assert "more than 3 tokens (--batch-tokens)" in error("--data", data, *RUN, "--batch-tokens", 3)
+    for option, value in (("--dropout", "1"), ("--epochs", "0"), ("--steps", "x"), ("--seed", "-1"),
+                          ("--learning-rate", "nan"), ("--preset", "huge"), ("--hands", "3")):  # fmt: skip
+        assert option in error("--data", data, option, value)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or not os.geteuid(), reason="root may write anywhere"
+)
+def test_a_folder_that_cannot_be_written(tmp_path, data, capsys):
+    tmp_path.chmod(0o500)
+    assert "Permission denied" in refused(capsys, "train", "--data", data, "--out", tmp_path / "r")
+
+
+def test_a_folder_that_is_a_file(tmp_path, data, capsys):
+    (tmp_path / "file").touch()
+    error = refused(capsys, "train", "--data", data, "--out", tmp_path / "file" / "run", *RUN)
+    assert "file" in error
+
+
+def test_one_pair_windows_lines_and_a_long_one(tmp_path, capsys):
+    file, out = tmp_path / "x.tsv", tmp_path / "run"
+    long = " ".join(["Hund"] * 300)
+    file.write_bytes(f"\ufeffGröße 😀\tsize 😀\tnote\r\n\r\n{long}\t{long}\r\n".encode())
+    words = ["train", "--data", file, "--out", out, *SMALL, "--steps", 2]
+    code, text, _ = said(capsys, *words)
+    assert code == 0 and "too small to hold pairs out" in text and "1 of 2 training pairs" in text
+    tokenizer = load_model(out / "model.safetensors")[1]
+    assert tokenizer.decode(tokenizer.encode("Größe 😀")) == "Größe 😀"
+
+
+# Translating and scoring
+
+
+def test_translate_a_sentence(whole, capsys):
+    code, text, error = said(capsys, "translate", "ein Mann geht", "--model", whole)
+    assert code == 0 and text.count("\n") == 1 and not error
+    same = said(capsys, "translate", "ein", "Mann", "geht", "--model", whole / "model.safetensors")
+    assert same == (code, text, error)
+
+
+def test_translate_lines(whole, capsys, monkeypatch):
+    lines = ["ein Mann", "", "  ", "漢字 😀 \0 <eos>", "ein Mann\r", "x" * 200, "der Hund"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
+    code, text, error = said(capsys, "translate", "--model", whole, "--beam", 2)
+    found = text.split("\n")
+    assert code == 0 and len(found) == len(lines) + 1 and not error
+    assert found[1] == found[2] == "" and found[0] == found[4]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert said(capsys, "translate", "--model", whole) == (0, "", "")
+
+
+def test_translate_more_than_the_model_takes(whole, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Mann\n" + "Hund " * 6000 + "\nMann\n"))
+    code, text, error = said(capsys, "translate", "--model", whole, "--beam", 1)
+    first, empty, last, _ = text.split("\n")
+    assert code == 2 and first == last and empty == "" and "its line stays empty" in error
+
+
+def test_sample(whole, capsys):
+    words = ["translate", "ein Mann geht", "--model", whole, "--sample", "--temperature", "2"]
+    texts = [said(capsys, *words, "--seed", seed)[1] for seed in (0, 0, 1, 2)]
+    assert texts[0] == texts[1] and len(set(texts)) > 1
+    assert said(capsys, *words, "--top-k", 3, "--top-p", 0.5)[0] == 0
+
+
+def test_show_attention(whole, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    words = ["translate", "ein Mann", "--model", whole, "--show-attention"]
+    code, text, _ = said(capsys, *words)
+    first, header, *rows = text.rstrip("\n").split("\n")
+    assert code == 0 and header.split()[-1] == "<eos>" and rows[-1].split()[0] == "<eos>"
+    assert max(map(len, text.split("\n")[1:])) <= 60
+    if not any(line == "" for line in rows):  # all columns fit: the rows sum to one
+        for row in rows:
+            numbers = [int(word) for word in row.split() if word.isdigit()]
+            assert abs(sum(numbers) - 100) <= len(numbers)
+    assert said(capsys, *words, "--layer", 1, "--head", 2)[0] == 0
+    assert "--head: expected 1 to 2, got 3" in refused(capsys, *words, "--head", 3)
+    assert said(capsys, "translate", "", "--model", whole, "--show-attention")[1] == "\n"
+
+
+def test_evaluate(whole, data, capsys, tmp_path):
+    code, text, _ = said(capsys, "evaluate", "--data", data, "--split", "valid", "--model", whole)
+    assert code == 0 and "case:mixed" in text and "case:lc" in text and "chrF2" in text
+    (tmp_path / "one.tsv").write_bytes("Hund\tHund 😀\r\n".encode())
+    code, text, _ = said(capsys, "evaluate", "--data", tmp_path / "one.tsv", "--model", whole)
+    assert code == 0 and "1 sentences" in text
+    assert "--split: expected" in refused(
+        capsys, "evaluate", "--data", data, "--split", "test", "--model", whole
+    )
+
+
+@pytest.mark.parametrize("name", ["translate", "evaluate"])
+def test_models_that_are_none(name, data, tmp_path, capsys, whole):
+    words = [name, *(["ein"] if name == "translate" else ["--data", data]), "--model"]
+    assert "--model: expected a file" in refused(capsys, *words, "klingon")
+    assert "no model.safetensors in" in refused(capsys, *words, tmp_path)
+    assert "expected a safetensors file" in refused(capsys, *words, data)
+    (checkpoint,) = checkpoint_files(whole / "checkpoints")[-1:]
+    assert "allyouneed checkpoint 1" in refused(capsys, *words, checkpoint)
+    bare = tmp_path / "bare"
+    save_model(bare, Transformer(load_model(whole / "model.safetensors")[0].config))
+    assert "tokenizer" in refused(capsys, *words, bare)
+
+
+def test_help(capsys):
+    for words in ([], ["train"], ["translate"], ["evaluate"]):
+        code, text, _ = said(capsys, *words, "--help")
+        assert code == 0 and "examples:" in text and "python -m allyouneed train" in text or words
+        assert max(map(len, text.splitlines())) <= 100
+    assert said(capsys)[0] == 2

@@ -1,0 +1,314 @@
+"""Training: the loss, the schedule, the loop, and that padding changes none of them."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from allyouneed.decoding import greedy
+from allyouneed.tokens import BOS, EOS, PAD, Batch, pad, token_batches
+from allyouneed.training import (
+    Objective,
+    Record,
+    adam,
+    average,
+    label_smoothed_loss,
+    learning_rate,
+    train,
+    validation_loss,
+)
+from allyouneed.transformer import Transformer, TransformerConfig
+
+V = 30
+DRAWS = torch.Generator().manual_seed(1)
+LENGTHS = [1, 9, 2, 7, 3, 3, 8, 1, 5, 4, 6, 2, 10]
+
+
+def words(length: int) -> list[int]:
+    return torch.randint(EOS + 1, V, (length,), generator=DRAWS).tolist()
+
+
+PAIRS = [(words(n), words(m)) for n, m in zip(LENGTHS, reversed(LENGTHS), strict=True)]
+
+
+def model_of(**options) -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(TransformerConfig(V, 16, 32, 2, 1, **{"dropout": 0.0, **options}))
+
+
+def batches(epoch: int):
+    return token_batches(PAIRS, 40, 0, epoch)
+
+
+def wider(batch: Batch, columns: int) -> Batch:
+    """The same pairs with more padding on both sides of the batch."""
+    return Batch(F.pad(batch.src, (0, columns)), F.pad(batch.tgt, (0, columns + 1)))
+
+
+def weights(model) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+# The loss
+
+
+def by_hand(logits, target, smoothing):
+    """-sum_k q_k log p_k, one target, q spelled out."""
+    p = [math.exp(z) for z in logits]
+    q = [0.0 if k == PAD else smoothing / (len(p) - 1) for k in range(len(p))]
+    q[target] += 1 - smoothing
+    return -sum(qk * math.log(pk / sum(p)) for qk, pk in zip(q, p, strict=True))
+
+
+def test_smoothing_by_hand():
+    logits = torch.tensor([[0.1, 0.2, 0.3, 2.0], [1.0, -1.0, 0.0, 0.5], [9.0, 9.0, 9.0, 9.0]])
+    loss, tokens = label_smoothed_loss(logits, torch.tensor([3, 2, PAD]), 0.3)
+    assert tokens == 2
+    expected = by_hand(logits[0].tolist(), 3, 0.3) + by_hand(logits[1].tolist(), 2, 0.3)
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 20), st.integers(3, 20), st.floats(0, 0.9), st.integers(0, 99))
+def test_smoothing_is_that_of_pytorch_without_padding(n, v, smoothing, seed):
+    """F.cross_entropy smooths over all classes: without PAD among them, the two are the same."""
+    g = torch.Generator().manual_seed(seed)
+    logits = torch.randn(n, v, generator=g)
+    targets = torch.randint(1, v, (n,), generator=g)
+    loss, _ = label_smoothed_loss(logits, targets, 0.0)
+    torch.testing.assert_close(loss, F.cross_entropy(logits, targets, reduction="sum"))
+    logits[:, PAD] = -1e4  # PAD is out of the game: v - 1 classes are left, for both
+    ours = -(1 - smoothing) * logits.log_softmax(-1).gather(1, targets[:, None]).sum()
+    ours -= smoothing / (v - 1) * logits.log_softmax(-1)[:, 1:].sum()
+    theirs = F.cross_entropy(logits[:, 1:], targets - 1, reduction="sum", label_smoothing=smoothing)
+    loss, _ = label_smoothed_loss(logits, targets, smoothing)
+    torch.testing.assert_close(loss, theirs, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(loss, ours, rtol=1e-4, atol=1e-4)
+
+
+def test_smoothing_gives_padding_no_mass():
+    logits = torch.zeros(4, 5, requires_grad=True)
+    loss, _ = label_smoothed_loss(logits, torch.tensor([1, 2, 3, PAD]), 0.4)
+    loss.backward()
+    p = 1 / 5
+    assert torch.allclose(logits.grad[:3, PAD], torch.tensor(p))  # p - 0
+    assert torch.allclose(logits.grad[0, 2], torch.tensor(p - 0.1))  # p - eps / (V - 1)
+    assert torch.allclose(logits.grad[0, 1], torch.tensor(p - 0.6 - 0.1))
+    assert (logits.grad[3] == 0).all()
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0, math.nan])
+def test_bad_smoothing(smoothing):
+    with pytest.raises(ValueError, match="smoothing: expected"):
+        label_smoothed_loss(torch.zeros(2, 5), torch.ones(2, dtype=torch.long), smoothing)
+
+
+def test_bad_shapes():
+    with pytest.raises(ValueError, match="targets: expected"):
+        inspect.unwrap(label_smoothed_loss)(torch.zeros(2, 5), torch.ones(3, dtype=torch.long))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_objective_is_the_model_and_the_loss(norm_first):
+    """The fast step gives what the spelled-out one gives: loss and every gradient."""
+    batch = Batch(pad([[*s, EOS] for s, _ in PAIRS]), pad([[BOS, *t, EOS] for _, t in PAIRS]))
+    model = model_of(norm_first=norm_first)
+    parameters = list(model.parameters())
+    fast = Objective(model, 0.1, torch.float32)(batch.src, batch.tgt)
+    grads = torch.autograd.grad(fast, parameters)
+    loss, tokens = label_smoothed_loss(model(batch.src, batch.tgt[:, :-1]), batch.tgt[:, 1:], 0.1)
+    assert tokens == sum(len(t) + 1 for _, t in PAIRS)
+    torch.testing.assert_close(fast, loss, rtol=1e-5, atol=1e-4)
+    for a, b in zip(grads, torch.autograd.grad(loss, parameters), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+    half = Objective(model, 0.1, torch.bfloat16)(batch.src, batch.tgt)
+    torch.testing.assert_close(half, loss, rtol=0.02, atol=0.0)
+    for a, b in zip(torch.autograd.grad(half, parameters), grads, strict=True):
+        assert (a - b).norm() < 0.25 * b.norm() + 1e-3
+
+
+# Padding
+
+
+def test_padding_changes_neither_loss_nor_gradient():
+    objective = Objective(model_of(), 0.1, torch.float32)
+    for batch in batches(0):
+        losses = [objective(b.src, b.tgt) for b in (batch, wider(batch, 5))]
+        torch.testing.assert_close(*losses, rtol=1e-5, atol=1e-4)
+        for a, b in zip(
+            *(torch.autograd.grad(x, objective.parameters()) for x in losses), strict=True
+        ):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_batching_changes_neither_validation_loss_nor_translations():
+    model = model_of()
+    one_by_one = [token_batches([pair], 40) for pair in PAIRS]
+    ways = [batches(0), batches(3), [wider(b, 4) for b in batches(0)], itertools.chain(*one_by_one)]
+    losses = [validation_loss(model, way) for way in ways]
+    assert losses == pytest.approx([losses[0]] * 4, rel=1e-5)
+    sources = [[*source, EOS] for source, _ in PAIRS]
+    together = greedy(model, F.pad(pad(sources), (0, 6)), 12)
+    assert together == [greedy(model, pad([source]), 12)[0] for source in sources]
+
+
+def test_update_does_not_depend_on_padding_or_on_how_pairs_are_batched():
+    """An update by three batches is the update by their pairs in one batch, or padded wider."""
+    few = list(itertools.islice(batches(0), 3))
+    rows = [
+        (s[s != PAD].tolist(), t[t != PAD].tolist())
+        for b in few
+        for s, t in zip(b.src, b.tgt, strict=True)
+    ]
+    one = Batch(pad([s for s, _ in rows]), pad([t for _, t in rows]))
+    found = []
+    for group in (few, [one], [wider(b, 3) for b in few]):
+        model = model_of()
+        (record,) = train(model, lambda epoch, g=group: g, 1, accumulate=len(group))
+        found.append((weights(model), record.loss, record.tokens, record.norm))
+    for other in found[1:]:
+        torch.testing.assert_close(other[0], found[0][0], rtol=1e-3, atol=1e-5)
+        assert other[1:] == pytest.approx(found[0][1:], rel=1e-4)
+
+
+# The schedule
+
+
+@pytest.mark.parametrize(
+    "step, d_model, warmup, expected",
+    [
+        (1, 512, 4000, 512**-0.5 * 4000**-1.5),  # 1.75e-7
+        (2000, 512, 4000, 3.493856e-4),  # half way up: half of the peak
+        (4000, 512, 4000, 6.987712e-4),  # the peak: 1 / sqrt(512 * 4000)
+        (16000, 512, 4000, 3.493856e-4),  # four times as far: half of the peak again
+        (100, 256, 100, 1 / 160),
+        (1, 4, 1, 0.5),
+    ],
+)
+def test_equation_3(step, d_model, warmup, expected):
+    assert learning_rate(step, d_model, warmup) == pytest.approx(expected, rel=1e-6)
+
+
+def test_schedule_rises_then_falls():
+    rates = [learning_rate(step, 64, 50) for step in range(1, 300)]
+    assert rates.index(max(rates)) == 49
+    assert rates[:50] == sorted(rates[:50]) and rates[49:] == sorted(rates[49:], reverse=True)
+    with pytest.raises(ValueError, match="step: expected at least 1, got 0"):
+        learning_rate(0, 64)
+
+
+# The loop
+
+
+def test_records_tell_what_happened():
+    records = list(train(model_of(), batches, 9, accumulate=3, max_norm=1.0))
+    count = sum(1 for _ in batches(0))
+    per_epoch = math.ceil(count / 3)
+    assert count % 3  # the last update of an epoch has fewer batches
+    assert [r.step for r in records] == list(range(1, 10))
+    assert [r.epoch for r in records] == [i // per_epoch for i in range(9)]
+    assert sum(r.tokens for r in records[:per_epoch]) == sum(len(t) + 1 for _, t in PAIRS)
+    assert [r.batch for r in records[:per_epoch]][-1] == count
+    assert [r.learning_rate for r in records] == [learning_rate(s, 16) for s in range(1, 10)]
+
+
+def test_it_learns():
+    model = model_of()
+    records = list(train(model, batches, 150, schedule=lambda step: 3e-3, smoothing=0.0))
+    assert records[0].loss == pytest.approx(math.log(V), rel=0.3)
+    assert validation_loss(model, batches(0)) < 0.5 < records[0].loss
+
+
+@pytest.mark.parametrize("stop", [1, 4, 5, 6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_resumed_is_the_same_bit_for_bit(stop, dtype):
+    settings = dict(dtype=dtype, accumulate=2, max_norm=0.5, seed=3)
+    whole = model_of(dropout=0.3)
+    optimizer = adam(whole)
+    losses = [r.loss for r in train(whole, batches, 11, optimizer, **settings)]
+    first = model_of(dropout=0.3)
+    first_optimizer = adam(first)
+    for record in train(first, batches, 11, first_optimizer, **settings):
+        torch.rand(3)  # what others draw meanwhile does not matter
+        if record.step == stop:
+            break
+    second = model_of(dropout=0.3)
+    second.load_state_dict(first.state_dict())
+    second_optimizer = adam(second)
+    second_optimizer.load_state_dict(first_optimizer.state_dict())
+    rest = train(second, batches, 11, second_optimizer, after=record, **settings)
+    assert [r.loss for r in rest] == losses[stop:]
+    assert torch.equal(weights(second), weights(whole))
+    assert not torch.equal(weights(first), weights(whole))
+
+
+def test_seed_matters_and_nothing_else():
+    def run(seed: int) -> torch.Tensor:
+        model = model_of(dropout=0.3)
+        list(train(model, batches, 3, seed=seed))
+        return weights(model)
+
+    assert torch.equal(run(1), run(1)) and not torch.equal(run(1), run(2))
+
+
+def test_a_loss_that_is_no_number_stops_before_the_weights_change():
+    model = model_of()
+    updates = train(model, batches, 5, schedule=lambda step: 1e-3)
+    next(updates)
+    before = weights(model)
+    with torch.no_grad():
+        model.encoder.layers[0].feed_forward.w_1.weight[0, 0] = math.nan
+    with pytest.raises(FloatingPointError, match="expected a finite number, got nan at step 2"):
+        next(updates)
+    after = weights(model)
+    assert ((after == before) | after.isnan()).all() and after.isnan().sum() == 1
+
+
+def test_ids_outside_of_the_vocabulary():
+    for bad in (V, V + 5):
+        batch = Batch(torch.tensor([[4, bad, EOS]]), torch.tensor([[BOS, 4, EOS]]))
+        with pytest.raises((ValueError, IndexError)):
+            next(train(model_of(), lambda epoch, b=batch: [b], 1))
+
+
+def test_bad_settings():
+    with pytest.raises(ValueError, match="at least 1 and 0, got 0 and 1"):
+        next(train(model_of(), batches, 1, accumulate=0))
+    with pytest.raises(ValueError, match="expected at least one batch in epoch 0"):
+        next(train(model_of(), lambda epoch: [], 1))
+    with pytest.raises(ValueError, match="batches: expected"):
+        validation_loss(model_of(), [])
+    assert list(train(model_of(), batches, 0)) == []
+    assert list(train(model_of(), batches, 3, after=Record(step=3))) == []
+
+
+# Averages
+
+
+def test_average():
+    states = [
+        {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(1.0)},
+        {"a": torch.tensor([3.0, 6.0]), "b": torch.tensor(2.0)},
+    ]
+    mean = average(states)
+    assert mean["a"].tolist() == [2.0, 4.0] and mean["b"] == 1.5
+    assert states[0]["a"].tolist() == [1.0, 2.0]  # unchanged
+    assert torch.equal(average(states[:1])["a"], states[0]["a"])
+    half = average([{"a": torch.ones(1, dtype=torch.bfloat16)}] * 3)["a"]
+    assert half.dtype == torch.bfloat16 and half == 1
+
+
+def test_average_of_what_does_not_fit():
+    with pytest.raises(ValueError, match="at least one"):
+        average([])
+    with pytest.raises(ValueError, match="same names and shapes"):
+        average([{"a": torch.ones(2)}, {"a": torch.ones(3)}])
+    with pytest.raises(ValueError, match="same names and shapes"):
+        average([{"a": torch.ones(2)}, {"b": torch.ones(2)}])
