@@ -239,7 +239,7 @@ class Marian(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.model = marian_model(config)
+        self.model = hugging_face_model(config)
 
     def loss(self, batch: Batch) -> Tensor:
         logits = self.model(
@@ -251,27 +251,32 @@ class Marian(nn.Module):
         return smoothed_loss(logits, batch.tgt[:, 1:], SMOOTHING)
 
 
-def marian_model(config: TransformerConfig) -> nn.Module:
-    """Hugging Face's Marian (post-norm), of our sizes and our special tokens."""
-    from transformers import MarianConfig, MarianMTModel
+def hugging_face_model(config: TransformerConfig) -> nn.Module:
+    """Hugging Face's Marian, of our sizes and our special tokens. Marian is post-norm; for
+    pre-norm it is their MBart, without the norm that MBart has on its embeddings."""
+    from transformers import MarianConfig, MarianMTModel, MBartConfig, MBartForConditionalGeneration
 
+    pre = config.norm_first
     half = {"layers": config.n_layers, "ffn_dim": config.d_ff, "attention_heads": config.n_heads}
-    return MarianMTModel(
-        MarianConfig(
-            vocab_size=config.vocab_size,
-            d_model=config.d_model,
-            dropout=config.dropout,
-            activation_function="relu",
-            scale_embedding=True,
-            max_position_embeddings=512,
-            pad_token_id=PAD,
-            bos_token_id=BOS,
-            eos_token_id=EOS,
-            decoder_start_token_id=BOS,
-            forced_eos_token_id=None,
-            **{f"{part}_{name}": n for part in ("encoder", "decoder") for name, n in half.items()},
-        )
+    sizes = (MBartConfig if pre else MarianConfig)(
+        vocab_size=config.vocab_size,
+        d_model=config.d_model,
+        dropout=config.dropout,
+        activation_function="relu",
+        scale_embedding=True,
+        max_position_embeddings=512,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        forced_eos_token_id=None,
+        **{f"{part}_{name}": n for part in ("encoder", "decoder") for name, n in half.items()},
     )
+    model = (MBartForConditionalGeneration if pre else MarianMTModel)(sizes)
+    if pre:
+        for half in (model.model.encoder, model.model.decoder):
+            half.layernorm_embedding = nn.Identity()
+    return model
 
 
 class XTransformers(nn.Module):

@@ -1,0 +1,209 @@
+"""The benchmarks' own parts are fair: the same tokens, dropout, smoothing and translations."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import allyouneed
+from allyouneed.tokens import PAD, Batch, pad
+from allyouneed.transformer import Transformer, TransformerConfig
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+SMALL = TransformerConfig(40, d_model=16, d_ff=32, n_heads=2, n_layers=2, dropout=0.1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def benchmarks():
+    """The benchmarks' modules, and the path as it was afterwards."""
+    path = sys.path[:]
+    sys.path.insert(0, str(FOLDER))
+    yield
+    sys.path[:] = path
+
+
+@pytest.fixture
+def batch():
+    torch.manual_seed(0)
+    src = pad([torch.randint(4, 40, (n,)).tolist() + [3] for n in (3, 7, 9)])
+    tgt = pad([[2, *torch.randint(4, 40, (n,)).tolist(), 3] for n in (5, 2, 8)])
+    return Batch(src, tgt)
+
+
+def built(name, config=SMALL):
+    """A peer of the training benchmark; the test is skipped if it is not installed."""
+    import training
+
+    try:
+        torch.manual_seed(1)
+        return training.PEERS[name].build(config)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"{name} is not installed: {error.name}")
+
+
+NAMES = [
+    "torch.nn.Transformer",
+    "the equations, plainly",
+    "JoeyNMT",
+    "Hugging Face Marian",
+    "x-transformers",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_counts_for_nothing(name, batch):
+    """More padding changes no peer's loss: everybody learns from the same tokens."""
+    peer = built(name).eval()
+    wider = Batch(*(nn.functional.pad(x, (0, 3), value=PAD) for x in (batch.src, batch.tgt)))
+    torch.testing.assert_close(peer.loss(batch), peer.loss(wider), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dropout_is_where_the_paper_has_it(name, batch):
+    """On embeddings and sub-layer outputs: 2 + 2 n + 3 n times in a loss, and never elsewhere."""
+    peer, seen = built(name).train(), []
+    dropout = torch.nn.functional.dropout
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def watch(x, p=0.5, training=True, inplace=False):
+        if training and p:
+            seen.append((p, x.shape[-1]))
+        return dropout(x, p, training, inplace)
+
+    def watch_attention(q, k, v, attn_mask=None, dropout_p=0.0, *args, **kwargs):
+        assert dropout_p == 0
+        return attention(q, k, v, attn_mask, dropout_p, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.nn.functional, "dropout", watch)
+        patch.setattr(torch.nn.functional, "scaled_dot_product_attention", watch_attention)
+        peer.loss(batch).backward()
+    assert seen == [(0.1, SMALL.d_model)] * (2 + 5 * SMALL.n_layers)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everybody_learns_the_same_from_the_same_tokens(name, batch):
+    """The gradient of a loss by its logits is p - wanted: 0.9 for the label, 0.1 for the others."""
+    peer, seen = built(name).eval(), []
+    linear = nn.functional.linear
+
+    def watch(x, weight, bias=None):
+        y = linear(x, weight, bias)
+        if len(weight) == SMALL.vocab_size:
+            y.retain_grad()
+            seen.append(y)
+        return y
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nn.functional, "linear", watch)
+        peer.loss(batch).backward()
+    (logits,) = seen
+    labels = batch.tgt[:, 1:]
+    real = labels != PAD
+    assert not logits.grad[~real].any()
+    wanted = (logits.softmax(-1) - logits.grad)[real]
+    right = wanted.gather(1, labels[real][:, None])
+    torch.testing.assert_close(right, torch.full_like(right, 0.9), rtol=0, atol=0.1 / 40 + 1e-4)
+    torch.testing.assert_close(wanted.sum(1), torch.ones(len(wanted)), rtol=0, atol=1e-4)
+
+
+def test_tokens_and_flops(batch):
+    from measure import flops, target_tokens
+
+    assert target_tokens(batch) == 6 + 3 + 9
+    wider = Batch(batch.src, nn.functional.pad(batch.tgt, (0, 5), value=PAD))
+    assert target_tokens(wider) == target_tokens(batch)
+    assert flops(SMALL, wider) == flops(SMALL, batch)
+    one = Batch(torch.tensor([[5, 3]]), torch.tensor([[2, 5, 6, 3]]))
+    layers = 2 * (4 * 16 * 16 * 2 + 2 * 16 * 32 * 2 + 2 * 16 * 4)  # encoder: two tokens
+    layers += 2 * (6 * 16 * 16 * 3 + 2 * 16 * 32 * 3 + 2 * 16 * 16 * 2 + 2 * 16 * (9 + 6))
+    assert flops(SMALL, one) == 6 * (layers + 16 * 40 * 3)
+
+
+def test_everybody_takes_every_turn():
+    """Each round gives each item to each peer once, and each peer goes first equally often."""
+    from measure import Clock, Peak, interleave
+
+    class Still(Peak):
+        def __init__(self):
+            pass
+
+        def look(self):
+            pass
+
+    calls = []
+    work = {name: lambda i, name=name: calls.append((name, i)) for name in "abc"}
+    seconds = interleave(work, 3, 2, Clock(torch.device("cpu")), Still())
+    assert {name: len(s) for name, s in seconds.items()} == dict.fromkeys("abc", 6)
+    assert len(calls) == 27 and {calls.count(c) for c in calls} == {3}
+    assert sorted(name for name, _ in calls[::3]) == list("aaabbbccc")
+
+
+def test_ours_trains_on_the_given_batch(batch):
+    """Ours is `train` itself: the same updates as a call of it."""
+    import training
+
+    from allyouneed.training import train
+
+    torch.manual_seed(2)
+    step = training.our_step(SMALL, torch.device("cpu"), bf16=False)
+    model = next(c.cell_contents for c in step.__closure__ if hasattr(c.cell_contents, "gi_frame"))
+    ours = model.gi_frame.f_locals["model"]
+    torch.manual_seed(2)
+    other = Transformer(SMALL)
+    step(batch), step(batch)
+    list(train(other, lambda epoch: [batch] * 2, steps=2, schedule=lambda step: 1e-4))
+    for a, b in zip(ours.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+TRANSLATORS = ["without a cache", "generate", "JoeyNMT", "CTranslate2"]
+
+
+def beside_ours(name, model, src, beam):
+    """The translations of a peer and ours; the test is skipped if the peer is not installed."""
+    import decoding
+
+    (peer,) = (peer for full, peer in decoding.PEERS.items() if name in full)
+    try:
+        theirs = peer(model).translate(src, beam)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"{name} is not installed: {error.name}")
+    return theirs, decoding.PEERS["ours"](model).translate(src, beam)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_all_give_our_tokens(name, norm_first, batch, monkeypatch):
+    import decoding
+
+    monkeypatch.setattr(decoding, "longest", lambda src: 8)  # random weights hardly come to an end
+    torch.manual_seed(3)
+    model = Transformer(TransformerConfig(40, 16, 32, 2, 2, norm_first=norm_first)).eval()
+    theirs, ours = beside_ours(name, model, batch.src, beam=1)
+    assert theirs == ours
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_all_give_our_translations(name, beam):
+    import decoding
+
+    if name == "without a cache" and beam > 1:
+        pytest.skip("the loop without a cache is greedy only")
+    model, tokenizer = allyouneed.pretrained("tatoeba-en-fr")
+    sentences = ["We want to go home.", "Tom has a dog.", "Where did you buy that old book?"]
+    (src,) = decoding.source_batches(tokenizer, sentences, 3, torch.device("cpu"))
+    theirs, ours = beside_ours(name, model, src, beam)
+    assert decoding.require_the_same(name, model, src, theirs, ours) == 0
+
+
+def test_another_translation_is_an_error(batch):
+    import decoding
+
+    model = Transformer(SMALL).eval()
+    ours = [[5, 6], [7], [8, 9, 10]]
+    with pytest.raises(AssertionError, match="a peer: expected our translations, got 3 others"):
+        decoding.require_the_same("a peer", model, batch.src, [ids + [5] for ids in ours], ours)
