@@ -1,5 +1,7 @@
 """The Transformer of Vaswani et al. (2017): encoder, decoder, and the whole machine."""
 
+# Made from notebooks/11_transformer.ipynb by `make export`: edit the notebook, not this file.
+
 from __future__ import annotations
 
 import math
@@ -16,6 +18,20 @@ from allyouneed.positions import SinusoidalPositions
 from allyouneed.sublayers import FeedForward, LayerNorm, Residual
 from allyouneed.tokens import PAD
 
+__all__ = [
+    "BASE",
+    "BIG",
+    "TransformerConfig",
+    "attend",
+    "EncoderLayer",
+    "Encoder",
+    "DecoderLayer",
+    "Decoder",
+    "check_tokens",
+    "AttentionMaps",
+    "Transformer",
+]
+
 
 @dataclass(frozen=True)
 class TransformerConfig:
@@ -23,8 +39,9 @@ class TransformerConfig:
 
     `vocab_size` counts the tokens of one vocabulary for both languages (sections 3.4 and 5.1).
     `norm_first` puts LayerNorm before each sub-layer; the paper puts it after.
-    Raises ValueError for a size below 1, for n_heads that do not divide d_model, for an odd
-    d_model, and for a dropout that is not a probability below 1.
+    Raises TypeError for a size that is not an integer; ValueError for a size below 1, for n_heads
+    that do not divide d_model, for an odd d_model, and for a dropout that is not a probability
+    below 1.
     """
 
     vocab_size: int = 37_000
@@ -71,23 +88,6 @@ def attend(
     return y
 
 
-def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
-    """Raise TypeError or ValueError unless tokens are ids of the vocabulary, of shape (B, length).
-
-    Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time.
-    """
-    if tokens.dtype not in (torch.int64, torch.int32):
-        raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
-    if tokens.dim() != 2 or not tokens.shape[1]:
-        raise ValueError(f"{name}: expected shape (B, length), got {tuple(tokens.shape)}")
-    if tokens.device.type == "cpu" and tokens.numel():
-        low, high = (int(limit) for limit in tokens.aminmax())
-        if low < 0 or high >= vocab_size:
-            raise ValueError(
-                f"{name}: expected ids from 0 to {vocab_size - 1}, got {low if low < 0 else high}"
-            )
-
-
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward, each in a residual: figure 1, left half."""
 
@@ -107,6 +107,26 @@ class EncoderLayer(nn.Module):
         """`src_mask`: which source positions may be attended to, broadcastable to (B, H, S, S)."""
         x = self.residuals[0](x, lambda x: attend(self.self_attention, x, x, src_mask, maps))
         return self.residuals[1](x, self.feed_forward)
+
+
+class Encoder(nn.Module):
+    """A stack of N encoder layers (section 3.1); with pre-norm, one more LayerNorm at its end."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
+        self.norm = LayerNorm(config.d_model) if config.norm_first else nn.Identity()
+
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        src_mask: Tensor | None = None,
+        maps: list[Tensor] | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        """From the embedded source to the memory; masks and maps as in `EncoderLayer`."""
+        for layer in self.layers:
+            x = layer(x, src_mask, maps)
+        return self.norm(x)
 
 
 class DecoderLayer(nn.Module):
@@ -137,26 +157,6 @@ class DecoderLayer(nn.Module):
         return self.residuals[2](x, self.feed_forward)
 
 
-class Encoder(nn.Module):
-    """A stack of N encoder layers (section 3.1); with pre-norm, one more LayerNorm at its end."""
-
-    def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
-        self.norm = LayerNorm(config.d_model) if config.norm_first else nn.Identity()
-
-    def forward(
-        self,
-        x: Float[Tensor, "B S D"],
-        src_mask: Tensor | None = None,
-        maps: list[Tensor] | None = None,
-    ) -> Float[Tensor, "B S D"]:
-        """From the embedded source to the memory; masks and maps as in `EncoderLayer`."""
-        for layer in self.layers:
-            x = layer(x, src_mask, maps)
-        return self.norm(x)
-
-
 class Decoder(nn.Module):
     """A stack of N decoder layers (section 3.1); with pre-norm, one more LayerNorm at its end."""
 
@@ -178,6 +178,23 @@ class Decoder(nn.Module):
         for layer in self.layers:
             x = layer(x, memory, src_mask, tgt_mask, self_maps, cross_maps)
         return self.norm(x)
+
+
+def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
+    """Raise TypeError or ValueError unless tokens are ids of the vocabulary, of shape (B, length).
+
+    Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time.
+    """
+    if tokens.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
+    if tokens.dim() != 2 or not tokens.shape[1]:
+        raise ValueError(f"{name}: expected shape (B, length), got {tuple(tokens.shape)}")
+    if tokens.device.type == "cpu" and tokens.numel():
+        low, high = (int(limit) for limit in tokens.aminmax())
+        if low < 0 or high >= vocab_size:
+            raise ValueError(
+                f"{name}: expected ids from 0 to {vocab_size - 1}, got {low if low < 0 else high}"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1600 @@
+"""The exercises of chapter 11, the whole machine: references, cases, mistakes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from allyouneed.masks import causal_mask, padding_mask
+from allyouneed.tokens import BOS, EOS, PAD, pad
+from allyouneed.transformer import Transformer, TransformerConfig
+
+from .core import Exercise, Invariant, Mistake
+
+# 11.1 count the parameters
+
+SIZES = [(10, 4, 8, 1, False), (10, 4, 8, 1, True), (37, 6, 10, 3, False), (37, 6, 10, 3, True)]
+
+
+def count(
+    vocab_size: int,
+    d_model: int,
+    d_ff: int,
+    n_layers: int,
+    norm_first: bool,
+    *,
+    embeddings: int = 1,
+    attentions: int = 3,
+    matrices: int = 4,
+    attention_bias: int = 0,
+    feed_forwards: int = 2,
+    feed_forward_bias: bool = True,
+    norms: int = 5,
+    norm_width: int = 2,
+    final: Callable[[bool], int] = lambda norm_first: 2 * norm_first,
+    logit_bias: int = 0,
+    once: bool = False,
+) -> int:
+    """Equation (11.4), with something to get wrong in every term."""
+    attention = matrices * d_model**2 + attention_bias * d_model
+    feed_forward = 2 * d_model * d_ff + feed_forward_bias * (d_ff + d_model)
+    layers = attentions * attention + feed_forwards * feed_forward + norms * norm_width * d_model
+    ends = final(norm_first) * norm_width * d_model
+    n_layers = 1 if once else n_layers
+    return int(
+        embeddings * vocab_size * d_model + n_layers * layers + ends + logit_bias * vocab_size
+    )
+
+
+def parameters(vocab_size: int, d_model: int, d_ff: int, n_layers: int, norm_first: bool) -> int:
+    return count(vocab_size, d_model, d_ff, n_layers, norm_first)
+
+
+def _counted(**wrong) -> Callable:
+    return lambda *sizes: count(*sizes, **wrong)
+
+
+COUNT_MISTAKES = [
+    Mistake(
+        "an embedding of its own for each language",
+        _counted(embeddings=2),
+        "Source and target share one vocabulary and one matrix (section 3.4 of the paper).",
+    ),
+    Mistake(
+        "three embedding matrices",
+        _counted(embeddings=3),
+        "Source, target and logits share one matrix. It counts once.",
+    ),
+    Mistake(
+        "the embedding left out",
+        _counted(embeddings=0),
+        "The embedding matrix has vocab_size rows of d_model numbers, all of them learned.",
+    ),
+    Mistake(
+        "cross-attention forgotten",
+        _counted(attentions=2),
+        "A decoder layer has two attentions: one to its own words and one to the memory.",
+    ),
+    Mistake(
+        "cross-attention and its norm forgotten",
+        _counted(attentions=2, norms=4),
+        "A decoder layer has three sub-layers, the second of which is cross-attention, in a "
+        "residual connection with a LayerNorm of its own.",
+    ),
+    Mistake(
+        "two attentions in the encoder layer, too",
+        _counted(attentions=4),
+        "Only the decoder looks at the memory. An encoder layer has one attention.",
+    ),
+    Mistake(
+        "three matrices in each attention",
+        _counted(matrices=3),
+        "Attention has four: for queries, keys, values, and the one that mixes the heads, W^O.",
+    ),
+    Mistake(
+        "biases in the attention",
+        _counted(attention_bias=4),
+        "The four projections of attention have no biases here, as in the paper's formulas. "
+        "PyTorch's have.",
+    ),
+    Mistake(
+        "biases in attention, and final norms in both orders",
+        _counted(attention_bias=4, final=lambda norm_first: 2),
+        "This is the count of `nn.Transformer` (with an embedding). Ours has no biases in "
+        "attention, and final norms in pre-norm only.",
+    ),
+    Mistake(
+        "no biases in the feed-forward net",
+        _counted(feed_forward_bias=False),
+        "Equation (2) has two: b_1 with d_ff numbers and b_2 with d_model.",
+    ),
+    Mistake(
+        "one feed-forward net in each pair of layers",
+        _counted(feed_forwards=1),
+        "An encoder layer has a feed-forward net, and a decoder layer has one, too.",
+    ),
+    Mistake(
+        "two norms in the decoder layer, or one bias in each feed-forward net",
+        _counted(norms=4),
+        "Twice d_model is missing in each pair of layers. A decoder layer has three LayerNorms, "
+        "one for each sub-layer, and a feed-forward net has two biases, b_1 and b_2.",
+    ),
+    Mistake(
+        "the norms forgotten",
+        _counted(norms=0, final=lambda norm_first: 0),
+        "Each LayerNorm learns a gamma and a beta, d_model numbers each.",
+    ),
+    Mistake(
+        "one vector in each norm",
+        _counted(norm_width=1),
+        "A LayerNorm learns two vectors, gamma and beta.",
+    ),
+    Mistake(
+        "final norms in post-norm, too",
+        _counted(final=lambda norm_first: 2),
+        "In post-norm the last layer has just normalised, and no norm comes after it. "
+        "(`nn.Transformer` has one all the same.)",
+    ),
+    Mistake(
+        "final norms in post-norm, and none in pre-norm",
+        _counted(final=lambda norm_first: 2 * (not norm_first)),
+        "It is the other way round: a pre-norm stream has not been normalised at the top.",
+    ),
+    Mistake(
+        "no final norms",
+        _counted(final=lambda norm_first: 0),
+        "In pre-norm one more LayerNorm stands at the end of each stack.",
+    ),
+    Mistake(
+        "one final norm",
+        _counted(final=lambda norm_first: norm_first),
+        "There are two stacks, and in pre-norm each ends in a LayerNorm.",
+    ),
+    Mistake(
+        "a bias in the logits",
+        _counted(logit_bias=1),
+        "The logits are the states times the shared matrix, and nothing is added.",
+    ),
+    Mistake(
+        "one layer only",
+        _counted(once=True),
+        "There are n_layers encoder layers and n_layers decoder layers, each with its own weights.",
+    ),
+    Mistake(
+        "the encoder only",
+        _counted(attentions=1, feed_forwards=1, norms=2, final=lambda norm_first: norm_first),
+        "The decoder has n_layers layers as well, and they are larger than those of the encoder.",
+    ),
+    Mistake(
+        "the encoder twice",
+        _counted(embeddings=2, attentions=2, norms=4),
+        "The decoder is no second encoder, and the embedding is shared: a decoder layer has a "
+        "cross-attention and a third norm.",
+    ),
+]
+
+# 11.2 words in, words out
+
+
+def in_and_out(tokens: Tensor, states: Tensor, table: Tensor, places: Tensor) -> tuple:
+    x = table[tokens] * math.sqrt(table.shape[1]) + places[: tokens.shape[1]]
+    return x, states @ table.T
+
+
+def in_and_out_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(112)
+    cases = []
+    for b, t, d, v, length in ((3, 4, 6, 7, 9), (2, 5, 8, 11, 5), (4, 4, 2, 5, 6)):
+        tokens = torch.randint(v, (b, t), generator=draw)
+        states = torch.randn(b, t, d, generator=draw)
+        table = torch.randn(v, d, generator=draw) * d**-0.5
+        cases.append((tokens, states, table, torch.randn(length, d, generator=draw)))
+    return cases
+
+
+def _in(factor: Callable[[Tensor, Tensor], float]) -> Callable:
+    """A wrong way in: the embedding times factor(tokens, table), and the rest right."""
+
+    def answer(tokens, states, table, places):
+        x = table[tokens] * factor(tokens, table) + places[: tokens.shape[1]]
+        return x, states @ table.T
+
+    return answer
+
+
+def _root(table: Tensor) -> float:
+    return math.sqrt(table.shape[1])
+
+
+def _places_by_sentence(tokens, states, table, places):
+    x = table[tokens] * _root(table) + places[: len(tokens), None]
+    return x, states @ table.T
+
+
+def _from(change_x: Callable | None = None, change_logits: Callable | None = None) -> Callable:
+    """The right pair, with one of the two changed afterwards."""
+
+    def answer(tokens, states, table, places):
+        x, logits = in_and_out(tokens, states, table, places)
+        if change_x:
+            x = change_x(x, tokens, table, places[: tokens.shape[1]])
+        if change_logits:
+            logits = change_logits(logits, states, table)
+        return x, logits
+
+    return answer
+
+
+IN_MISTAKES = [
+    Mistake(
+        "no factor",
+        _in(lambda tokens, table: 1),
+        "The rows of the shared matrix are small; beside the sinusoids the word would be a "
+        "whisper. Multiply by the root of d_model.",
+    ),
+    Mistake(
+        "divided by the root",
+        _in(lambda tokens, table: 1 / _root(table)),
+        "It is attention's scores that are divided, by the root of d_k. Embeddings are multiplied.",
+    ),
+    Mistake(
+        "multiplied by d_model itself",
+        _in(lambda tokens, table: table.shape[1]),
+        "The factor is the root of d_model. With d_model itself the word drowns its place.",
+    ),
+    Mistake(
+        "the root of the vocabulary",
+        _in(lambda tokens, table: math.sqrt(len(table))),
+        "The root is that of d_model, the width of the rows, not of their number.",
+    ),
+    Mistake(
+        "the root of the length",
+        _in(lambda tokens, table: math.sqrt(tokens.shape[1])),
+        "The root is that of d_model, the last axis of the table, and not of the number of tokens.",
+    ),
+    Mistake(
+        "the places multiplied, too",
+        _from(lambda x, tokens, table, places: (table[tokens] + places) * _root(table)),
+        "Only the embedding is multiplied. The sinusoids are added afterwards.",
+    ),
+    Mistake(
+        "only the places multiplied",
+        _from(lambda x, tokens, table, places: table[tokens] + places * _root(table)),
+        "It is the embedding that is multiplied, and the sinusoids are added as they are.",
+    ),
+    Mistake(
+        "the places forgotten",
+        _from(lambda x, tokens, table, places: x - places),
+        "Without positions a sentence is a bag of words: add the first T rows of `places`.",
+    ),
+    Mistake(
+        "the first place for all tokens",
+        _from(lambda x, tokens, table, places: x - places + places[0]),
+        "Each token gets the sinusoids of its own place: row t of `places` for token t.",
+    ),
+    Mistake(
+        "places by token",
+        lambda tokens, states, table, places: (
+            table[tokens] * _root(table) + places[tokens % len(places)],
+            states @ table.T,
+        ),
+        "The row of `places` is chosen by where the token stands, not by which token it is.",
+    ),
+    Mistake(
+        "places counted from 1",
+        _from(
+            lambda x, tokens, table, places: x - places + places.roll(-1, 0),
+        ),
+        "Positions count from 0: the first token gets row 0.",
+    ),
+    Mistake(
+        "softmax taken already",
+        _from(None, lambda logits, states, table: logits.softmax(-1)),
+        "Logits come before the softmax. The loss takes it, and a second one would be too many.",
+    ),
+    Mistake(
+        "log-softmax taken already",
+        _from(None, lambda logits, states, table: logits.log_softmax(-1)),
+        "Logits come before the softmax. The loss takes it and its logarithm.",
+    ),
+    Mistake(
+        "the root on the way out, too",
+        _from(None, lambda logits, states, table: logits * _root(table)),
+        "The root belongs to the embedding layers. Logits are the plain product.",
+    ),
+    Mistake(
+        "the logits divided by the root",
+        _from(None, lambda logits, states, table: logits / _root(table)),
+        "The matrix is small already, so that the logits have the size 1. Nothing is divided.",
+    ),
+    Mistake(
+        "the root on the way out, and not on the way in",
+        _from(
+            lambda x, tokens, table, places: table[tokens] + places,
+            lambda logits, states, table: logits * _root(table),
+        ),
+        "The root belongs to the embedding layers. Logits are the plain product.",
+    ),
+    Mistake(
+        "the logits of x",
+        lambda tokens, states, table, places: (
+            (x := in_and_out(tokens, states, table, places)[0]),
+            x @ table.T,
+        ),
+        "What goes in is not what comes out: the logits are made of `states`.",
+    ),
+    Mistake(
+        "the two in each other's place",
+        lambda tokens, states, table, places: in_and_out(tokens, states, table, places)[::-1],
+        "Return the pair in the order asked for: x first, then the logits.",
+    ),
+]
+
+# 11.3 and 11.4: the layers, with sub-layers that are neither linear nor alike
+
+
+class Attention:
+    """Scaled dot-product attention with matrices of its own, for the cases."""
+
+    def __init__(self, d_model: int, seed: int):
+        draw = torch.Generator().manual_seed(seed)
+        self.w = torch.randn(4, d_model, d_model, generator=draw) * d_model**-0.5 * 1.5
+
+    def __call__(self, q, k=None, v=None, mask=None) -> Tensor:
+        k = q if k is None else k
+        v = k if v is None else v
+        w_q, w_k, w_v, w_o = self.w.to(q.dtype)
+        scores = (q @ w_q) @ (k @ w_k).transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        return scores.softmax(-1).nan_to_num() @ (v @ w_v) @ w_o
+
+    def __repr__(self) -> str:
+        return "attention(q, k, v, mask)"
+
+
+class Net:
+    """A feed-forward net for the cases."""
+
+    def __init__(self, d_model: int, seed: int):
+        draw = torch.Generator().manual_seed(seed)
+        self.w_1 = torch.randn(d_model, 3 * d_model, generator=draw)
+        self.w_2 = torch.randn(3 * d_model, d_model, generator=draw) * d_model**-0.5
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return (x @ self.w_1.to(x.dtype)).relu() @ self.w_2.to(x.dtype) + 0.3
+
+    def __repr__(self) -> str:
+        return "a feed-forward net"
+
+
+class Norm:
+    """A layer norm for the cases, with a gamma and a beta of its own."""
+
+    def __init__(self, d_model: int, seed: int):
+        draw = torch.Generator().manual_seed(seed)
+        self.gamma = 0.5 + torch.rand(d_model, generator=draw)
+        self.beta = torch.randn(d_model, generator=draw)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        width = (x.shape[-1],)
+        return nn.functional.layer_norm(x, width, self.gamma.to(x.dtype), self.beta.to(x.dtype))
+
+    def __repr__(self) -> str:
+        return "a layer norm"
+
+
+def encoder_layer(x, mask, attention, feed_forward, norms, norm_first) -> Tensor:
+    if norm_first:
+        h = norms[0](x)
+        x = x + attention(h, h, h, mask)
+        return x + feed_forward(norms[1](x))
+    x = norms[0](x + attention(x, x, x, mask))
+    return norms[1](x + feed_forward(x))
+
+
+def encoder_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(113)
+    cases = []
+    for i, norm_first in enumerate((False, True, False, True)):
+        b, s, d = ((2, 5, 4), (2, 5, 4), (1, 3, 6), (1, 3, 6))[i]
+        x = torch.randn(b, s, d, generator=draw) * 2
+        mask = torch.ones(b, 1, s, dtype=torch.bool)
+        mask[0, 0, -2:] = False
+        norms = [Norm(d, 3 + i), Norm(d, 13 + i)]
+        cases.append((x, mask, Attention(d, i), Net(d, 23 + i), norms, norm_first))
+    return cases
+
+
+def _layer(post: Callable | None = None, pre: Callable | None = None) -> Callable:
+    """A wrong encoder layer: wrong in one order or in both; None = as it should be."""
+
+    def layer(x, mask, attention, feed_forward, norms, norm_first):
+        wrong = pre if norm_first else post
+        if wrong is None:
+            return encoder_layer(x, mask, attention, feed_forward, norms, norm_first)
+        return wrong(x, lambda *qkv: attention(*qkv, mask), feed_forward, *norms)
+
+    return layer
+
+
+def _post(x, a, f, n1, n2):
+    x = n1(x + a(x, x, x))
+    return n2(x + f(x))
+
+
+def _pre(x, a, f, n1, n2):
+    h = n1(x)
+    x = x + a(h, h, h)
+    return x + f(n2(x))
+
+
+def _pre_keys_raw(x, a, f, n1, n2):
+    x = x + a(n1(x), x, x)
+    return x + f(n2(x))
+
+
+def _pre_norm_lost(x, a, f, n1, n2):
+    x = x + a(x, x, x)
+    return x + f(x)
+
+
+def _pre_round_normed(x, a, f, n1, n2):
+    x = n1(x)
+    x = x + a(x, x, x)
+    x = n2(x)
+    return x + f(x)
+
+
+def _pre_final(x, a, f, n1, n2):
+    return n2(_pre(x, a, f, n1, n2))
+
+
+def _pre_on_output(x, a, f, n1, n2):
+    x = x + n1(a(x, x, x))
+    return x + n2(f(x))
+
+
+def _post_on_output(x, a, f, n1, n2):
+    return _pre_on_output(x, a, f, n1, n2)
+
+
+def _no_residual_post(x, a, f, n1, n2):
+    x = n1(a(x, x, x))
+    return n2(f(x))
+
+
+def _no_residual_pre(x, a, f, n1, n2):
+    h = n1(x)
+    return f(n2(a(h, h, h)))
+
+
+def _no_second_residual_post(x, a, f, n1, n2):
+    return n2(f(n1(x + a(x, x, x))))
+
+
+def _no_second_residual_pre(x, a, f, n1, n2):
+    h = n1(x)
+    return f(n2(x + a(h, h, h)))
+
+
+def _residual_from_start_post(x, a, f, n1, n2):
+    y = n1(x + a(x, x, x))
+    return n2(x + f(y))
+
+
+def _residual_from_start_pre(x, a, f, n1, n2):
+    h = n1(x)
+    y = x + a(h, h, h)
+    return x + f(n2(y))
+
+
+def _one_norm_post(x, a, f, n1, n2):
+    return _post(x, a, f, n1, n1)
+
+
+def _one_norm_pre(x, a, f, n1, n2):
+    return _pre(x, a, f, n1, n1)
+
+
+def _swapped_post(x, a, f, n1, n2):
+    return _post(x, a, f, n2, n1)
+
+
+def _swapped_pre(x, a, f, n1, n2):
+    return _pre(x, a, f, n2, n1)
+
+
+def _net_first_post(x, a, f, n1, n2):
+    x = n2(x + f(x))
+    return n1(x + a(x, x, x))
+
+
+def _net_first_pre(x, a, f, n1, n2):
+    x = x + f(n2(x))
+    h = n1(x)
+    return x + a(h, h, h)
+
+
+def _norm_at_end_only(x, a, f, n1, n2):
+    x = x + a(x, x, x)
+    return n2(x + f(x))
+
+
+def _side_by_side_post(x, a, f, n1, n2):
+    return n2(n1(x + a(x, x, x)) + f(x))
+
+
+def _side_by_side_pre(x, a, f, n1, n2):
+    h = n1(x)
+    return x + a(h, h, h) + f(n2(x))
+
+
+ENCODER_MISTAKES = [
+    Mistake(
+        "post-norm in both orders",
+        _layer(None, _post),
+        "If norm_first is True, the norm stands before the sub-layer, and nothing after the sum.",
+    ),
+    Mistake(
+        "pre-norm in both orders",
+        _layer(_pre, None),
+        "If norm_first is False, the order is the paper's: the sum is normalised.",
+    ),
+    Mistake(
+        "the two orders in each other's place",
+        _layer(_pre, _post),
+        "norm_first means that the norm comes before the sub-layer. Without it, after the sum.",
+    ),
+    Mistake(
+        "the mask not handed over",
+        lambda x, mask, attention, feed_forward, norms, norm_first: encoder_layer(
+            x, None, attention, feed_forward, norms, norm_first
+        ),
+        "The attention must get the mask, or every word looks at padding.",
+    ),
+    Mistake(
+        "the mask turned round",
+        lambda x, mask, attention, feed_forward, norms, norm_first: encoder_layer(
+            x, ~mask, attention, feed_forward, norms, norm_first
+        ),
+        "The mask is True where one may attend. Hand it over as it is.",
+    ),
+    Mistake(
+        "in pre-norm, keys and values of the un-normed x",
+        _layer(None, _pre_keys_raw),
+        "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike.",
+    ),
+    Mistake(
+        "in pre-norm, the norms lost",
+        _layer(None, _pre_norm_lost),
+        "The norm was computed and not used, or left out: each sub-layer must read the normed "
+        "stream. An outer `x` inside a lambda does this without a word.",
+    ),
+    Mistake(
+        "in pre-norm, the residual connection round the normed x",
+        _layer(None, _pre_round_normed),
+        "`x = norm(x)` overwrites the stream. What is added to must be x before the norm.",
+    ),
+    Mistake(
+        "in pre-norm, a norm at the end of the layer",
+        _layer(None, _pre_final),
+        "The final norm of pre-norm belongs to the whole stack, not to each layer.",
+    ),
+    Mistake(
+        "in pre-norm, the norm on what the sub-layer gives",
+        _layer(None, _pre_on_output),
+        "Pre-norm normalises what the sub-layer reads, not what it gives.",
+    ),
+    Mistake(
+        "in post-norm, the norm before the addition",
+        _layer(_post_on_output, None),
+        "Only the sub-layer's output was normalised. The paper adds first and normalises the sum.",
+    ),
+    Mistake(
+        "in post-norm, the first norm missing",
+        _layer(_norm_at_end_only, None),
+        "Each of the two sums is normalised, the one after attention, too.",
+    ),
+    Mistake(
+        "no residual connections",
+        _layer(_no_residual_post, _no_residual_pre),
+        "What a sub-layer gives is added to what it was given, and does not replace it.",
+    ),
+    Mistake(
+        "no residual connection round the feed-forward net",
+        _layer(_no_second_residual_post, _no_second_residual_pre),
+        "Both sub-layers stand in a residual connection.",
+    ),
+    Mistake(
+        "the second residual connection from the layer's input",
+        _layer(_residual_from_start_post, _residual_from_start_pre),
+        "What the feed-forward net gives is added to what came out of the first sub-layer. Here "
+        "it was added to the old x, and the attention's work was lost from the stream.",
+    ),
+    Mistake(
+        "one norm used twice",
+        _layer(_one_norm_post, _one_norm_pre),
+        "Each sub-layer has a norm of its own, with its own gamma and beta.",
+    ),
+    Mistake(
+        "the norms in each other's place",
+        _layer(_swapped_post, _swapped_pre),
+        "`norms[0]` belongs to the attention, `norms[1]` to the feed-forward net.",
+    ),
+    Mistake(
+        "the feed-forward net first",
+        _layer(_net_first_post, _net_first_pre),
+        "Attention comes first: the net computes on what the attention has found.",
+    ),
+    Mistake(
+        "the feed-forward net reads the layer's input",
+        _layer(_side_by_side_post, _side_by_side_pre),
+        "The two sub-layers stand one after the other: the net reads what the attention left.",
+    ),
+]
+
+
+def decoder_layer(
+    x, memory, src_mask, tgt_mask, self_attention, cross_attention, feed_forward, norms
+) -> Tensor:
+    x = norms[0](x + self_attention(x, x, x, tgt_mask))
+    x = norms[1](x + cross_attention(x, memory, memory, src_mask))
+    return norms[2](x + feed_forward(x))
+
+
+def decoder_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(114)
+    cases = []
+    for i, (b, s, t, d) in enumerate(((2, 4, 4, 6), (3, 5, 5, 4))):
+        x, memory = (torch.randn(b, n, d, generator=draw) * 1.5 for n in (t, s))
+        src_mask, tgt_mask = torch.ones(b, 1, s).bool(), torch.ones(b, 1, t).bool()
+        src_mask[0, 0, -1:], tgt_mask[-1, 0, -2:] = False, False
+        tgt_mask = tgt_mask & torch.ones(t, t).bool().tril()
+        parts = (Attention(d, 30 + i), Attention(d, 40 + i), Net(d, 50 + i))
+        cases.append((x, memory, src_mask, tgt_mask, *parts, [Norm(d, 60 + n) for n in range(3)]))
+    # at last, two lengths that differ
+    x, memory = (torch.randn(2, n, 4, generator=draw) for n in (3, 5))
+    parts = (Attention(4, 70), Attention(4, 71), Net(4, 72))
+    masks = torch.tensor([[[True] * 4 + [False]], [[True] * 5]]), torch.ones(3, 3).bool().tril()
+    return [*cases, (x, memory, *masks, *parts, [Norm(4, 73 + n) for n in range(3)])]
+
+
+def _steps(
+    first: Callable | None = None, cross: Callable | None = None, end: Callable | None = None
+):
+    """A wrong decoder layer: one of its three steps done in another way.
+
+    first(x, a, norm, masks), cross(x, memory, c, norm, masks, start), end(x, f, norm, start)."""
+
+    def layer(x, memory, src_mask, tgt_mask, self_attention, cross_attention, feed_forward, norms):
+        masks, start = (src_mask, tgt_mask), x
+        if first:
+            x = first(x, memory, self_attention, norms[0], masks)
+        else:
+            x = norms[0](x + self_attention(x, x, x, tgt_mask))
+        if cross:
+            x = cross(x, memory, cross_attention, norms[1], masks, start)
+        else:
+            x = norms[1](x + cross_attention(x, memory, memory, src_mask))
+        return end(x, feed_forward, norms[2], start) if end else norms[2](x + feed_forward(x))
+
+    return layer
+
+
+def _rewired(change: Callable) -> Callable:
+    """A right layer on wrong arguments: change(arguments by name)."""
+
+    names = "x memory src_mask tgt_mask self_attention cross_attention feed_forward norms".split()
+
+    def layer(*arguments):
+        given = dict(zip(names, arguments, strict=True))
+        return decoder_layer(**{**given, **change(given)})
+
+    return layer
+
+
+def _decoder_pre_norm(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    h = norms[0](x)
+    x = x + a(h, h, h, tgt_mask)
+    x = x + c(norms[1](x), memory, memory, src_mask)
+    return x + f(norms[2](x))
+
+
+def _cross_first(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = norms[0](x + c(x, memory, memory, src_mask))
+    x = norms[1](x + a(x, x, x, tgt_mask))
+    return norms[2](x + f(x))
+
+
+def _norm_outputs(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = x + norms[0](a(x, x, x, tgt_mask))
+    x = x + norms[1](c(x, memory, memory, src_mask))
+    return x + norms[2](f(x))
+
+
+def _no_residuals(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = norms[0](a(x, x, x, tgt_mask))
+    x = norms[1](c(x, memory, memory, src_mask))
+    return norms[2](f(x))
+
+
+def _both_at_once(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    y = norms[0](x + a(x, x, x, tgt_mask))
+    y = norms[1](y + c(x, memory, memory, src_mask))
+    return norms[2](y + f(y))
+
+
+DECODER_MISTAKES = [
+    Mistake(
+        "the target's mask in cross-attention",
+        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, m, m, masks[1]))),
+        "The keys of cross-attention come from the source, so it is the source's padding that is "
+        "hidden. Where the lengths differ, the target's mask does not even fit.",
+    ),
+    Mistake(
+        "no mask in cross-attention",
+        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, m, m, None))),
+        "The memory has rows for the source's padding, and src_mask hides them.",
+    ),
+    Mistake(
+        "a causal mask on the source",
+        _steps(
+            cross=lambda x, m, c, n, masks, start: n(
+                x + c(x, m, m, masks[0] & torch.ones(x.shape[1], m.shape[1]).bool().tril())
+            )
+        ),
+        "The whole source is there from the beginning; cross-attention has no future to hide.",
+    ),
+    Mistake(
+        "the source's mask in self-attention",
+        _steps(first=lambda x, m, a, n, masks: n(x + a(x, x, x, masks[0]))),
+        "The keys of self-attention are the target's own words: it takes tgt_mask, which also "
+        "hides the future.",
+    ),
+    Mistake(
+        "no mask in self-attention",
+        _steps(first=lambda x, m, a, n, masks: n(x + a(x, x, x, None))),
+        "Without tgt_mask every word sees the words that it is to foretell.",
+    ),
+    Mistake(
+        "the two masks in each other's place",
+        _rewired(lambda g: {"src_mask": g["tgt_mask"], "tgt_mask": g["src_mask"]}),
+        "tgt_mask belongs to self-attention and src_mask to cross-attention, where the keys come "
+        "from the source.",
+    ),
+    Mistake(
+        "the memory as query",
+        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, x, x, masks[1]))),
+        "The decoder asks and the memory answers: queries come from x, keys and values from the "
+        "memory.",
+    ),
+    Mistake(
+        "the memory as query, key and value",
+        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, m, m, masks[0]))),
+        "Here the source looks at itself once more. Queries must come from x. (Where the lengths "
+        "differ, the sum does not even fit.)",
+    ),
+    Mistake(
+        "keys and values from the target",
+        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, x, masks[1]))),
+        "The source is not used at all. Keys and values of cross-attention are the memory.",
+    ),
+    Mistake(
+        "keys from the memory, values from the target",
+        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, m, x, masks[0]))),
+        "Keys and values both come from the memory: a key says where to look, its value what is "
+        "found there.",
+    ),
+    Mistake(
+        "values from the memory, keys from the target",
+        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, m, masks[0]))),
+        "Keys and values both come from the memory: a key says where to look, its value what is "
+        "found there.",
+    ),
+    Mistake(
+        "cross-attention asks with the layer's input",
+        _both_at_once,
+        "The query of cross-attention is what the first sub-layer left, which knows the words "
+        "before.",
+    ),
+    Mistake(
+        "the second residual connection from the layer's input",
+        _steps(cross=lambda x, m, c, n, masks, start: n(start + c(x, m, m, masks[0]))),
+        "What cross-attention finds is added to what the first sub-layer left, not to the old x.",
+    ),
+    Mistake(
+        "the third residual connection from the layer's input",
+        _steps(end=lambda x, f, n, start: n(start + f(x))),
+        "What the net gives is added to what cross-attention left. Here both attentions are lost "
+        "from the stream.",
+    ),
+    Mistake(
+        "no residual connection round self-attention",
+        _steps(first=lambda x, m, a, n, masks: n(a(x, x, x, masks[1]))),
+        "All three sub-layers stand in a residual connection.",
+    ),
+    Mistake(
+        "no residual connection round cross-attention",
+        _steps(cross=lambda x, m, c, n, masks, start: n(c(x, m, m, masks[0]))),
+        "All three sub-layers stand in a residual connection. Without this one the target's own "
+        "words are lost.",
+    ),
+    Mistake(
+        "no residual connection round the feed-forward net",
+        _steps(end=lambda x, f, n, start: n(f(x))),
+        "All three sub-layers stand in a residual connection.",
+    ),
+    Mistake(
+        "no residual connections",
+        _no_residuals,
+        "What a sub-layer gives is added to what it was given, and does not replace it.",
+    ),
+    Mistake(
+        "the memory added in place of x",
+        _steps(cross=lambda x, m, c, n, masks, start: n(m + c(x, m, m, masks[0]))),
+        "The residual connection carries the target's own stream, x. (Where the lengths differ, "
+        "the sum does not even fit.)",
+    ),
+    Mistake(
+        "pre-norm",
+        _decoder_pre_norm,
+        "This is the other order. The paper normalises the sums.",
+    ),
+    Mistake(
+        "the norms before the additions",
+        _norm_outputs,
+        "Only what the sub-layers give was normalised. The paper normalises the sums.",
+    ),
+    Mistake(
+        "the memory normed",
+        _rewired(lambda g: {"memory": g["norms"][1](g["memory"])}),
+        "The memory is the encoder's finished work, normalised already, and is used as it is.",
+    ),
+    Mistake(
+        "no norm after self-attention",
+        _steps(first=lambda x, m, a, n, masks: x + a(x, x, x, masks[1])),
+        "Each of the three sums is normalised.",
+    ),
+    Mistake(
+        "no norm after cross-attention",
+        _steps(cross=lambda x, m, c, n, masks, start: x + c(x, m, m, masks[0])),
+        "Each of the three sums is normalised.",
+    ),
+    Mistake(
+        "no norm at the end",
+        _steps(end=lambda x, f, n, start: x + f(x)),
+        "Each of the three sums is normalised, the last one, too.",
+    ),
+    Mistake(
+        "one norm used three times",
+        _rewired(lambda g: {"norms": [g["norms"][0]] * 3}),
+        "Each sub-layer has a norm of its own, with its own gamma and beta.",
+    ),
+    Mistake(
+        "the norms in reverse order",
+        _rewired(lambda g: {"norms": g["norms"][::-1]}),
+        "The norms are given in the order of use.",
+    ),
+    Mistake(
+        "cross-attention first",
+        _cross_first,
+        "First a position looks at its own past, and then, knowing what to ask, at the source.",
+    ),
+    Mistake(
+        "the two attentions in each other's place",
+        _rewired(
+            lambda g: {
+                "self_attention": g["cross_attention"],
+                "cross_attention": g["self_attention"],
+            }
+        ),
+        "Each attention has weights of its own: `self_attention` for the target's own words, "
+        "`cross_attention` for the memory.",
+    ),
+    Mistake(
+        "no cross-attention",
+        _steps(cross=lambda x, m, c, n, masks, start: x),
+        "The second of three sub-layers looks into the memory. Without it the source is not used.",
+    ),
+    Mistake(
+        "no feed-forward net",
+        _steps(end=lambda x, f, n, start: x),
+        "The third sub-layer is missing: the feed-forward net, in its residual connection.",
+    ),
+]
+
+# 11.5 three masks
+
+
+def three_masks(src: Tensor, tgt: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor]:
+    src_mask = (src != pad)[:, None, None, :]
+    causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).tril()
+    return src_mask, (tgt != pad)[:, None, None, :] & causal, src_mask
+
+
+MASK_CASES = [
+    (
+        torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0], [4, 4, 3, 0]]),
+        torch.tensor([[2, 9, 0, 0], [2, 5, 6, 7], [2, 8, 4, 0]]),
+        0,
+    ),
+    (torch.tensor([[5, 6, 9, 9, 9], [0, 7, 8, 0, 3]]), torch.tensor([[2, 9, 9], [2, 5, 0]]), 9),
+]
+
+
+def mask_probe(answer: Callable, src: Tensor, tgt: Tensor, pad: int) -> Any:
+    """The three masks in full, (B, S, S), (B, T, T) and (B, T, S), for one head."""
+    masks = answer(src, tgt, pad)
+    if masks is None or not isinstance(masks, tuple | list) or len(masks) != 3:
+        return masks
+    (b, s), t = src.shape, tgt.shape[1]
+    shapes = ((b, 1, s, s), (b, 1, t, t), (b, 1, t, s))
+    full = []
+    for mask, shape in zip(masks, shapes, strict=True):
+        mask = torch.as_tensor(mask)
+        if mask.dtype == torch.bool and mask.dim() == 4 and mask.shape[1] > 1:
+            raise ValueError(f"expected one mask for all heads, got shape {tuple(mask.shape)}")
+        full.append(mask.broadcast_to(shape)[:, 0])
+    return full
+
+
+def _masks(
+    encoder: Callable | None = None, decoder: Callable | None = None, cross: Callable | None = None
+) -> Callable:
+    """Three masks of which some are made in another way: from (src mask, tgt mask, causal)."""
+
+    def answer(src, tgt, pad):
+        s, t = (src != pad)[:, None, None, :], (tgt != pad)[:, None, None, :]
+        causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).tril()
+        right = (s, t & causal, s)
+        made = (encoder, decoder, cross)
+        return tuple(f(s, t, causal) if f else r for f, r in zip(made, right, strict=True))
+
+    return answer
+
+
+def _square(length: int) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool).tril()
+
+
+def _same_or_source(s: Tensor, t: Tensor) -> Tensor:
+    """The target's padding where it fits the source's length, else the source's."""
+    return t if t.shape[-1] == s.shape[-1] else s
+
+
+def _cut(s: Tensor, t: Tensor) -> Tensor:
+    return torch.ones(t.shape[-1], s.shape[-1], dtype=torch.bool).tril()
+
+
+MASK_MISTAKES = [
+    Mistake(
+        "the target's padding in cross-attention",
+        _masks(cross=lambda s, t, causal: _same_or_source(s, t)),
+        "The keys of cross-attention come from the source, so it is the source's padding that is "
+        "hidden.",
+    ),
+    Mistake(
+        "the decoder's mask in cross-attention",
+        _masks(cross=lambda s, t, causal: t & causal if t.shape == s.shape else s),
+        "Cross-attention looks at the source, all of which is there: only its padding is hidden.",
+    ),
+    Mistake(
+        "a causal mask in cross-attention",
+        _masks(cross=lambda s, t, causal: s & _cut(s, t)),
+        "The source has no future: every target word may see the whole of it.",
+    ),
+    Mistake(
+        "nothing hidden in cross-attention",
+        _masks(cross=lambda s, t, causal: torch.ones_like(s)),
+        "The memory has rows for the source's padding, and they must be hidden.",
+    ),
+    Mistake(
+        "both paddings in cross-attention",
+        _masks(cross=lambda s, t, causal: s & t.transpose(-2, -1)),
+        "A mask hides keys. Padded queries are left alone: their outputs go nowhere, and a row "
+        "with nothing to look at makes trouble.",
+    ),
+    Mistake(
+        "a causal mask in the encoder",
+        _masks(encoder=lambda s, t, causal: s & _square(s.shape[-1])),
+        "The source is read as a whole. Only the target has a future that must be hidden.",
+    ),
+    Mistake(
+        "a causal mask in the encoder and in cross-attention",
+        _masks(
+            encoder=lambda s, t, causal: s & _square(s.shape[-1]),
+            cross=lambda s, t, causal: s & _cut(s, t),
+        ),
+        "The source is read as a whole. Only the target has a future that must be hidden.",
+    ),
+    Mistake(
+        "no causal mask",
+        _masks(decoder=lambda s, t, causal: t),
+        "The decoder must not see the words that it is to foretell.",
+    ),
+    Mistake(
+        "no padding in the decoder's mask",
+        _masks(decoder=lambda s, t, causal: causal),
+        "With padding on the right the triangle alone would do for real words, but the mask asked "
+        "for hides padding, too: a key may be seen if both say so.",
+    ),
+    Mistake(
+        "padding or past, in place of and",
+        _masks(decoder=lambda s, t, causal: t | causal),
+        "A key may be seen if it is a token and not in the future: `&`, not `|`.",
+    ),
+    Mistake(
+        "the upper triangle",
+        _masks(decoder=lambda s, t, causal: t & causal.transpose(0, 1)),
+        "This shows the future and hides the past. Row t may look at columns up to t.",
+    ),
+    Mistake(
+        "the triangle without its diagonal",
+        _masks(decoder=lambda s, t, causal: t & causal.tril(-1)),
+        "A position may look at itself. The shift of the labels takes care of the rest.",
+    ),
+    Mistake(
+        "the triangle one diagonal too high",
+        _masks(decoder=lambda s, t, causal: t & torch.ones_like(causal).tril(1)),
+        "Each word sees one word of its future, and that is the very one it is to foretell.",
+    ),
+    Mistake(
+        "True where it is hidden",
+        lambda src, tgt, pad: tuple(~mask for mask in three_masks(src, tgt, pad)),
+        "True = may attend in this book. PyTorch's module says the opposite.",
+    ),
+    Mistake(
+        "the paddings turned round",
+        lambda src, tgt, pad: (
+            (src == pad)[:, None, None],
+            (tgt == pad)[:, None, None] & _square(tgt.shape[1]),
+            (src == pad)[:, None, None],
+        ),
+        "`tokens == pad` is True at the padding. The mask should be True at the tokens.",
+    ),
+    Mistake(
+        "the padding along the queries",
+        lambda src, tgt, pad: (
+            (src != pad)[:, None, :, None],
+            (tgt != pad)[:, None, :, None] & _square(tgt.shape[1]),
+            (tgt != pad)[:, None, :, None],
+        ),
+        "What is hidden are keys, which lie along the last axis.",
+    ),
+    Mistake(
+        "the padding along keys and queries",
+        lambda src, tgt, pad: (
+            (src != pad)[:, None, None, :] & (src != pad)[:, None, :, None],
+            (tgt != pad)[:, None, None, :] & (tgt != pad)[:, None, :, None] & _square(tgt.shape[1]),
+            (src != pad)[:, None, None, :] & (tgt != pad)[:, None, :, None],
+        ),
+        "A mask hides keys. Padded queries are left alone: their outputs go nowhere, and a row "
+        "with nothing to look at makes trouble.",
+    ),
+    Mistake(
+        "padding taken for 0",
+        lambda src, tgt, pad: three_masks(src, tgt, 0),
+        "The id of the padding is given as `pad`, and is not always 0.",
+    ),
+]
+
+# 11.6 a batch with its ends
+
+BATCH_CASES = [
+    ([([5, 6], [7]), ([8], [9, 4])],),
+    ([([5, 6, 7, 8], [9, 10]), ([11], [12, 13]), ([4, 5], [6])],),
+    ([([9], [4, 5, 6, 7])],),
+]
+
+
+def rows(pairs: list, src: Callable, read: Callable, labels: Callable) -> list[Tensor]:
+    sources = [src(list(source)) for source, _ in pairs]
+    reads, asked = ([f(list(target)) for _, target in pairs] for f in (read, labels))
+    return [pad(sources), pad(reads), pad(asked)]
+
+
+def make_batch(pairs: list) -> list[Tensor]:
+    return rows(pairs, lambda s: [*s, EOS], lambda t: [BOS, *t], lambda t: [*t, EOS])
+
+
+def batch_form(output):
+    """Tuples and lists of tensors or of lists of lists are all one."""
+    return [torch.as_tensor(part).long() for part in output]
+
+
+def _batch(
+    src: Callable = lambda s: [*s, EOS],
+    read: Callable = lambda t: [BOS, *t],
+    labels: Callable = lambda t: [*t, EOS],
+) -> Callable:
+    return lambda pairs: rows(pairs, src, read, labels)
+
+
+def _left(sequences: list) -> Tensor:
+    return pad([row[::-1] for row in sequences]).flip(1)
+
+
+def _left_batch(pairs):
+    return [
+        _left([[*s, EOS] for s, _ in pairs]),
+        _left([[BOS, *t] for _, t in pairs]),
+        _left([[*t, EOS] for _, t in pairs]),
+    ]
+
+
+def _filled_with(filler: int) -> Callable:
+    def answer(pairs):
+        filled = []
+        for lists in (
+            [[*s, EOS] for s, _ in pairs],
+            [[BOS, *t] for _, t in pairs],
+            [[*t, EOS] for _, t in pairs],
+        ):
+            width = max(map(len, lists))
+            filled.append(torch.tensor([[*r, *[filler] * (width - len(r))] for r in lists]))
+        return filled
+
+    return answer
+
+
+def _one_width(pairs):
+    parts = make_batch(pairs)
+    width = max(part.shape[1] for part in parts)
+    return [nn.functional.pad(part, (0, width - part.shape[1])) for part in parts]
+
+
+def _cut_columns(pairs):
+    src, tgt = pad([[*s, EOS] for s, _ in pairs]), pad([[BOS, *t, EOS] for _, t in pairs])
+    return [src, tgt[:, :-1], tgt[:, 1:]]
+
+
+def _end_at_the_end(pairs):
+    src, read, labels = make_batch(pairs)
+    ids = pad([list(t) for _, t in pairs])
+    return [src, read, torch.cat([ids, torch.full((len(pairs), 1), EOS)], 1)]
+
+
+BATCH_MISTAKES = [
+    Mistake(
+        "no shift: labels equal what is read",
+        _batch(labels=lambda t: [BOS, *t]),
+        "Each place would be asked for the very token it reads. The labels are one step ahead.",
+    ),
+    Mistake(
+        "no shift, without special tokens",
+        _batch(read=lambda t: [*t, EOS], labels=lambda t: [*t, EOS]),
+        "Each place would be asked for the very token it reads. What is read begins with BOS.",
+    ),
+    Mistake(
+        "the shift the wrong way round",
+        _batch(read=lambda t: [*t, EOS], labels=lambda t: [BOS, *t]),
+        "Here each place is asked for the token before. What is read and the labels have changed "
+        "places.",
+    ),
+    Mistake(
+        "shifted twice",
+        _batch(labels=lambda t: [*t[1:], EOS, EOS][: len(t) + 1]),
+        "Each place is asked for the token after the next. After BOS comes the first token.",
+    ),
+    Mistake(
+        "BOS missing in what is read",
+        _batch(read=lambda t: [*t]),
+        "Without BOS nothing is there from which the first token could be foretold.",
+    ),
+    Mistake(
+        "EOS missing in the labels",
+        _batch(labels=lambda t: [*t]),
+        "The decoder is never asked for EOS, and will not know when to stop.",
+    ),
+    Mistake(
+        "EOS missing in the source",
+        _batch(src=lambda s: [*s]),
+        "The source ends in EOS, too.",
+    ),
+    Mistake(
+        "BOS and EOS round the source",
+        _batch(src=lambda s: [BOS, *s, EOS]),
+        "The source has EOS at its end, and nothing in front.",
+    ),
+    Mistake(
+        "BOS in front of the source, in place of EOS",
+        _batch(src=lambda s: [BOS, *s]),
+        "The source has EOS at its end, and nothing in front.",
+    ),
+    Mistake(
+        "no special tokens at all",
+        _batch(src=lambda s: [*s], read=lambda t: [*t], labels=lambda t: [*t]),
+        "The source ends in EOS, what is read begins with BOS, the labels end in EOS.",
+    ),
+    Mistake(
+        "EOS in what is read",
+        _batch(read=lambda t: [BOS, *t, EOS]),
+        "What is read has as many places as the labels. After EOS nothing is left to foretell.",
+    ),
+    Mistake(
+        "cut from the padded batch",
+        _cut_columns,
+        "`tgt[:, :-1]` takes EOS away from the longest rows only; shorter ones still read it. That "
+        "is harmless, as Chapter 8 says, but it is not what is asked for here: BOS and ids.",
+    ),
+    Mistake(
+        "BOS and EOS in what is read and in the labels",
+        _batch(read=lambda t: [BOS, *t, EOS], labels=lambda t: [BOS, *t, EOS]),
+        "This is the whole target twice. What is read is all but EOS, the labels are all but BOS.",
+    ),
+    Mistake(
+        "EOS as BOS",
+        _batch(read=lambda t: [EOS, *t]),
+        "What is read begins with BOS, which is 2.",
+    ),
+    Mistake(
+        "BOS as EOS",
+        _batch(src=lambda s: [*s, BOS], labels=lambda t: [*t, BOS]),
+        "What ends a row is EOS, which is 3.",
+    ),
+    Mistake(
+        "BOS and EOS in each other's place",
+        _batch(lambda s: [*s, BOS], lambda t: [EOS, *t], lambda t: [*t, BOS]),
+        "BOS is 2 and begins, EOS is 3 and ends.",
+    ),
+    Mistake(
+        "EOS behind the padding",
+        _end_at_the_end,
+        "EOS comes directly after the last word of each row, and the padding after that.",
+    ),
+    Mistake(
+        "padding on the left",
+        _left_batch,
+        "PAD stands on the right, so that places count from the first word.",
+    ),
+    Mistake(
+        "filled with EOS",
+        _filled_with(EOS),
+        "Rows are filled with PAD, which is 0; then the loss can leave it out.",
+    ),
+    Mistake(
+        "filled with -1",
+        _filled_with(-1),
+        "Rows are filled with PAD, which is 0: -1 is no token.",
+    ),
+    Mistake(
+        "source and target filled to one width",
+        _one_width,
+        "Source and target are filled up each to its own longest row.",
+    ),
+    Mistake(
+        "source and target in each other's place",
+        lambda pairs: make_batch([(target, source) for source, target in pairs]),
+        "Each pair is source first, then target.",
+    ),
+    Mistake(
+        "the source copied from the target",
+        lambda pairs: make_batch([(target, target) for _, target in pairs]),
+        "What the encoder reads is the first of each pair.",
+    ),
+]
+
+# 11.7 find the bugs
+
+WRITERS = TransformerConfig(12, 16, 32, n_heads=2, n_layers=2, dropout=0.4)
+
+
+def writer(size: float) -> Transformer:
+    """An untrained model whose words depend on all it reads; with dropout, in training mode."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        model = Transformer(WRITERS)
+        for name, parameter in model.named_parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=size if "embedding" in name else 0.3)
+    return model.train()
+
+
+def write_out(model: Transformer, src: Tensor, length: int) -> Tensor:
+    model.eval()
+    memory = model.encode(src)
+    tgt = torch.full((len(src), 1), BOS)
+    for _ in range(length):
+        states = model.decode(tgt, memory, padding_mask(src, PAD))
+        tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], dim=1)
+    return tgt[:, 1:]
+
+
+def writing_cases() -> list[tuple]:
+    src = torch.tensor([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [11, 3, 0, 0, 0], [7, 10, 4, 3, 0]])
+    return [(writer(1.0), src, 6), (writer(0.3), src, 6)]
+
+
+def seeded(answer: Callable, model: Transformer, src: Tensor, length: int) -> Any:
+    """Run an answer with dropout, if it is on, drawn alike for all."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        return answer(model, src, length)
+
+
+def _writes(
+    evaluate: bool = True,
+    first: int = BOS,
+    mask: Callable = lambda src, tgt: padding_mask(src, PAD),
+    place: Callable = lambda best: best[:, -1:],
+    join: Callable = lambda tgt, best: torch.cat([tgt, best], dim=1),
+    end: Callable = lambda tgt, length: tgt[:, 1:],
+) -> Callable:
+    def answer(model, src, length):
+        if evaluate:
+            model.eval()
+        memory = model.encode(src)
+        tgt = torch.full((len(src), 1), first)
+        for _ in range(length):
+            states = model.decode(tgt, memory, mask(src, tgt))
+            tgt = join(tgt, place(model.logits(states).argmax(-1)))
+        return end(tgt, length)
+
+    return answer
+
+
+def _no_feedback(model, src, length):
+    model.eval()
+    memory, tgt = model.encode(src), torch.full((len(src), length), BOS)
+    return model.logits(model.decode(tgt, memory, padding_mask(src, PAD))).argmax(-1)
+
+
+def _last_only(model, src, length):
+    model.eval()
+    memory, last, written = model.encode(src), torch.full((len(src), 1), BOS), []
+    for _ in range(length):
+        last = model.logits(model.decode(last, memory, padding_mask(src, PAD))).argmax(-1)
+        written.append(last)
+    return torch.cat(written, 1)
+
+
+def _all_rewritten(model, src, length):
+    model.eval()
+    memory, start = model.encode(src), torch.full((len(src), 1), BOS)
+    tgt = start
+    for _ in range(length):
+        states = model.decode(tgt, memory, padding_mask(src, PAD))
+        tgt = torch.cat([start, model.logits(states).argmax(-1)], 1)
+    return tgt[:, 1:]
+
+
+def _stops(model, src, length):
+    written = write_out(model, src, length)
+    after = (written == EOS).cumsum(1) - (written == EOS).long() > 0
+    return written.masked_fill(after, PAD)
+
+
+def _memory_from_target(model, src, length):
+    model.eval()
+    tgt = torch.full((len(src), 1), BOS)
+    for _ in range(length):
+        states = model.decode(tgt, model.encode(tgt), padding_mask(tgt, PAD))
+        tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], 1)
+    return tgt[:, 1:]
+
+
+WRITING_MISTAKES = [
+    Mistake(
+        "dropout left on",
+        _writes(evaluate=False),
+        "Everything else is right. The model comes from training: call `model.eval()` first.",
+    ),
+    Mistake(
+        "begun with EOS",
+        _writes(first=EOS),
+        "In training every target began with BOS. The model has never seen anything begin with "
+        "EOS.",
+    ),
+    Mistake(
+        "begun with PAD",
+        _writes(first=PAD),
+        "In training every target began with BOS, and padding is hidden besides.",
+    ),
+    Mistake(
+        "the source's padding not hidden",
+        _writes(mask=lambda src, tgt: None),
+        "Cross-attention must not look at the source's padding: `padding_mask(src, PAD)`.",
+    ),
+    Mistake(
+        "the mask turned round",
+        _writes(mask=lambda src, tgt: ~padding_mask(src, PAD)),
+        "True = may attend: the mask is handed over as `padding_mask` makes it.",
+    ),
+    Mistake(
+        "the first place read",
+        _writes(place=lambda best: best[:, :1]),
+        "The first state foretells the first token, again and again. The new token is foretold by "
+        "the last.",
+    ),
+    Mistake(
+        "new tokens put in front",
+        _writes(
+            join=lambda tgt, best: torch.cat([best, tgt], dim=1), end=lambda tgt, n: tgt[:, :-1]
+        ),
+        "A new token is put behind the others: that is the order in which they are read.",
+    ),
+    Mistake(
+        "new tokens put in front, and the rest cut at the wrong end",
+        _writes(join=lambda tgt, best: torch.cat([best, tgt], dim=1)),
+        "A new token is put behind the others. Then BOS stands in front and can be cut there.",
+    ),
+    Mistake(
+        "BOS returned",
+        _writes(end=lambda tgt, length: tgt),
+        "What is written is right. The BOS that it begins with was not written by the model: cut "
+        "it off.",
+    ),
+    Mistake(
+        "BOS returned, and the last token lost",
+        _writes(end=lambda tgt, length: tgt[:, :-1]),
+        "The cut was made at the wrong end: BOS stands in front.",
+    ),
+    Mistake(
+        "every place written at once",
+        _no_feedback,
+        "All places read BOS, and none what was written before it. Each new token must be read "
+        "before the next is foretold.",
+    ),
+    Mistake(
+        "only the newest token read",
+        _last_only,
+        "The decoder reads all tokens so far, not the newest alone (unless the rest is cached, "
+        "with its positions).",
+    ),
+    Mistake(
+        "only the newest token returned",
+        _writes(end=lambda tgt, length: tgt[:, -1:]),
+        "Return all that was written, `length` tokens for each sentence.",
+    ),
+    Mistake(
+        "stopped at EOS",
+        _stops,
+        "In earnest one stops there. Here the task is to go on for `length` tokens.",
+    ),
+    Mistake(
+        "the memory made of the target",
+        _memory_from_target,
+        "The encoder reads the source, once.",
+    ),
+    Mistake(
+        "nothing mended but the beginning and the end",
+        _writes(
+            evaluate=False,
+            mask=lambda src, tgt: None,
+            place=lambda best: best[:, :1],
+        ),
+        "Still to be mended: dropout, the source's padding, and which place is read.",
+    ),
+    Mistake(
+        "dropout left on, and the source's padding not hidden",
+        _writes(evaluate=False, mask=lambda src, tgt: None),
+        "Two faults are left: call `model.eval()` first, and hide the source's padding in "
+        "cross-attention.",
+    ),
+    Mistake(
+        "dropout left on, and BOS returned",
+        _writes(evaluate=False, end=lambda tgt, length: tgt),
+        "Two faults are left: call `model.eval()` first, and cut BOS off at the end.",
+    ),
+]
+
+
+def _no_padding_seen(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
+    """No padding is seen, in any of the three."""
+    encoder, decoder, cross = output
+    hidden = (encoder.mT[src == pad], decoder.mT[tgt == pad], cross.mT[src == pad])
+    return not any(bool(columns.any()) for columns in hidden)
+
+
+def _future_hidden(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
+    return not bool((output[1] & ~causal_mask(tgt.shape[1])).any())
+
+
+def _size(output, *sizes) -> bool:
+    return int(output) >= sizes[0] * sizes[1]
+
+
+def _past_only(output, *arguments) -> bool:
+    """Nothing changes at the first place if the later ones change."""
+    x, *rest = arguments
+    later = x.clone()
+    later[:, 1:] = later[:, 1:].flip(-1) + 1.0
+    return torch.allclose(
+        torch.as_tensor(output)[:, :1].to(x.dtype), decoder_layer(later, *rest)[:, :1], atol=1e-3
+    )
+
+
+EXERCISES = [
+    Exercise(
+        number="11.1",
+        title="count the parameters",
+        section="Every parameter",
+        reference=parameters,
+        cases=SIZES,
+        mistakes=COUNT_MISTAKES,
+        invariants=[
+            Invariant(
+                "the embedding alone has vocab_size times d_model",
+                _size,
+                "The whole cannot have fewer parameters than the embedding matrix.",
+            )
+        ],
+    ),
+    Exercise(
+        number="11.2",
+        title="words in, words out",
+        section="Words in, words out",
+        reference=in_and_out,
+        cases=in_and_out_cases,
+        mistakes=IN_MISTAKES,
+    ),
+    Exercise(
+        number="11.3",
+        title="the encoder layer in both orders",
+        section="The encoder",
+        reference=encoder_layer,
+        cases=encoder_cases,
+        mistakes=ENCODER_MISTAKES,
+    ),
+    Exercise(
+        number="11.4",
+        title="the decoder layer",
+        section="The decoder",
+        reference=decoder_layer,
+        cases=decoder_cases,
+        mistakes=DECODER_MISTAKES,
+        invariants=[
+            Invariant(
+                "the first place does not know the later ones",
+                _past_only,
+                "Other words behind the first one change what stands at the first place. Does the "
+                "self-attention get tgt_mask?",
+            )
+        ],
+    ),
+    Exercise(
+        number="11.5",
+        title="three masks",
+        section="The whole",
+        reference=three_masks,
+        cases=MASK_CASES,
+        probe=mask_probe,
+        mistakes=MASK_MISTAKES,
+        invariants=[
+            Invariant(
+                "no padding is seen",
+                _no_padding_seen,
+                "A key that is padding must be hidden from every query. Padding masks are made "
+                "from the tokens that the keys come from.",
+            ),
+            Invariant(
+                "no word sees its future",
+                _future_hidden,
+                "Row t of the decoder's mask must be False behind column t.",
+            ),
+        ],
+    ),
+    Exercise(
+        number="11.6",
+        title="a batch with its ends",
+        section="The whole",
+        reference=make_batch,
+        cases=BATCH_CASES,
+        canonical=batch_form,
+        mistakes=BATCH_MISTAKES,
+    ),
+    Exercise(
+        number="11.7",
+        title="find the bugs",
+        section="Copy",
+        reference=write_out,
+        cases=writing_cases,
+        probe=seeded,
+        mistakes=WRITING_MISTAKES,
+    ),
+]
