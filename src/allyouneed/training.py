@@ -25,11 +25,11 @@ __all__ = [
     "adam",
     "learning_rate",
     "Objective",
-    "Record",
-    "groups",
     "to_device",
     "gradients",
     "check_finite",
+    "Record",
+    "groups",
     "train",
     "validation_loss",
     "average",
@@ -104,43 +104,6 @@ class Objective(nn.Module):
         )
 
 
-@dataclass(frozen=True)
-class Record:
-    """Where a run stands after an update, and how that update went.
-
-    `step` updates are done, `batch` batches of epoch `epoch` are used up. `loss` is in nats per
-    target token, smoothing included; `tokens` are the target tokens of the update, padding not
-    counted; `norm` is the length of the gradient before clipping.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    loss: float = math.nan
-    learning_rate: float = 0.0
-    tokens: int = 0
-    norm: float = math.nan
-
-
-def groups(
-    batches: Callable[[int], Iterable[Batch]], size: int, after: Record
-) -> Iterator[tuple[int, int, list[Batch]]]:
-    """The batches of epoch after epoch, `size` for each update, from where `after` stands.
-
-    With them come the epoch, and how many of its batches are used up when they are. The last
-    group of an epoch may be smaller. Raises ValueError for an epoch without batches.
-    """
-    epoch, used = after.epoch, after.batch
-    while True:
-        rest = islice(batches(epoch), used, None)
-        while group := list(islice(rest, size)):
-            used += len(group)
-            yield epoch, used, group
-        if not used:
-            raise ValueError(f"batches: expected at least one batch in epoch {epoch}, got none")
-        epoch, used = epoch + 1, 0
-
-
 def to_device(x: Tensor, device: torch.device) -> Tensor:
     """A copy on the device; to a GPU it is made while the GPU still computes the batch before."""
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
@@ -181,6 +144,43 @@ def check_finite(step: int, **values: Tensor) -> None:
             )
 
 
+@dataclass(frozen=True)
+class Record:
+    """Where a run stands after an update, and how that update went.
+
+    `step` updates are done, `batch` batches of epoch `epoch` are used up. `loss` is in nats per
+    target token, smoothing included; `tokens` are the target tokens of the update, padding not
+    counted; `norm` is the length of the gradient before clipping.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    loss: float = math.nan
+    learning_rate: float = 0.0
+    tokens: int = 0
+    norm: float = math.nan
+
+
+def groups(
+    batches: Callable[[int], Iterable[Batch]], size: int, after: Record
+) -> Iterator[tuple[int, int, list[Batch]]]:
+    """The batches of epoch after epoch, `size` for each update, from where `after` stands.
+
+    With them come the epoch, and how many of its batches are used up when they are. The last
+    group of an epoch may be smaller. Raises ValueError for an epoch without batches.
+    """
+    epoch, used = after.epoch, after.batch
+    while True:
+        rest = islice(batches(epoch), used, None)
+        while group := list(islice(rest, size)):
+            used += len(group)
+            yield epoch, used, group
+        if not used:
+            raise ValueError(f"batches: expected at least one batch in epoch {epoch}, got none")
+        epoch, used = epoch + 1, 0
+
+
 def train(
     model: Transformer,
     batches: Callable[[int], Iterable[Batch]],
@@ -203,6 +203,8 @@ def train(
     record, the run goes on as if it had never stopped. Inside `torchrun`, every process takes its
     share of the batches, and an update takes `accumulate` batches of each process.
 
+    PyTorch's generator is seeded before every update, and on a CPU `FastDropout` takes the place
+    of the model's dropout.
     Raises FloatingPointError when a loss or a gradient is not finite, before the weights change.
     """
     if accumulate < 1 or steps < 0:
