@@ -172,10 +172,10 @@ def evaluate_command(args: argparse.Namespace) -> int:
     return 0
 
 
-def number(kind: type, low: float, high: float = math.inf) -> Callable[[str], float]:
+def number(kind: type, low: int, high: int | float = math.inf) -> Callable[[str], int | float]:
     """A reader of numbers of a kind, from low up to but without high."""
 
-    def read(text: str) -> float:
+    def read(text: str) -> int | float:
         try:
             value = kind(text)
         except ValueError:
@@ -211,7 +211,7 @@ OPTIONS = {  # of `train`: what they take, and what they mean
     "seed": (number(int, 0), "another number, another run (0)"),
     "validate-every": (COUNT, "validate after so many steps (after every epoch)"),
     "average": (COUNT, "translate with the average of that many last checkpoints (section 6.1)"),
-    "keep": (COUNT, "checkpoints to keep, at least 2 and those that are averaged"),
+    "keep": (COUNT, "checkpoints to keep, besides the newest; at least those that are averaged"),
     "threads": (COUNT, "processor cores to use (all)"),
 }  # fmt: skip
 SHADES = " ░▒▓█"

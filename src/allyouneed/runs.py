@@ -109,7 +109,8 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     def save(kind: str) -> None:
         path = checkpoint_path(out / "checkpoints", kind, record.step)
         save_checkpoint(path, model, optimizer, record, tokenizer, run)
-        forget_checkpoints(path, max(2, settings["keep"], settings["average"]))
+        # one more than is averaged: if the newest is damaged, the one before it is validated alike
+        forget_checkpoints(path, max(settings["keep"], settings["average"]) + 1)
 
     def validate() -> None:
         """Add a row to the history: how good is the average of the last checkpoints?"""
