@@ -285,9 +285,10 @@ def test_bad_train_options(tmp_path, data, capsys):
     assert "expected text in UTF-8" in error("--data", tmp_path / "x")
     assert "--vocabulary: " in error("--data", data, "--vocabulary", 5)
     assert "n_heads: expected a divisor" in error("--data", data, *RUN, "--heads", 3)
-    assert "more than 3 tokens (--batch-tokens)" in error("--data", data, *RUN, "--batch-tokens", 3)
+    assert "more than 2 tokens" in error("--data", data, *RUN, "--batch-tokens", 2)
     for option, value in (("--dropout", "1"), ("--epochs", "0"), ("--steps", "x"), ("--seed", "-1"),
-                          ("--learning-rate", "nan"), ("--preset", "huge"), ("--hands", "3")):  # fmt: skip
+                          ("--learning-rate", "nan"), ("--preset", "huge"),
+                          ("--hands", "3")):  # fmt: skip
         assert option in error("--data", data, option, value)
 
 

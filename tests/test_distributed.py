@@ -53,7 +53,8 @@ def trained(accumulate: int) -> tuple[torch.Tensor, list[tuple]]:
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(20, 8, 16, 2, 1, dropout=0.0))
     records = train(
-        model, lambda epoch: batches, 7, schedule=lambda step: 1e-3, accumulate=accumulate, max_norm=1.0
+        model, lambda epoch: batches, 7, schedule=lambda step: 1e-3, accumulate=accumulate,
+        max_norm=1.0,
     )  # fmt: skip
     told = [(r.step, r.epoch, r.batch, r.tokens, r.loss, r.norm) for r in records]
     return torch.cat([p.detach().flatten() for p in model.parameters()]), told
@@ -82,8 +83,9 @@ def test_two_processes_are_as_one(tmp_path):
         SCRIPT.format(here=here, folder=tmp_path, words=[*words, "--out", str(two)]),
         encoding="utf-8",
     )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script],
+        [*torchrun, "--nproc-per-node", "2", script],
         env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
