@@ -32,7 +32,7 @@ from allyouneed.transformer import Transformer
 # Named settings. Options come before them. Without a learning rate it is the paper's.
 SMALL = dict(d_model=256, d_ff=512, heads=4, layers=3, vocabulary=4000, dropout=0.3,
              norm_first=True, batch_tokens=2048, learning_rate=2e-3, warmup=400, epochs=30,
-             average=8)  # fmt: skip
+             cooldown=0.3, average=8)  # fmt: skip
 PAPER = dict(layers=6, vocabulary=37_000, batch_tokens=25_000, warmup=4000, validate_every=2000)
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": SMALL | dict(d_model=64, d_ff=128, layers=2, vocabulary=1000, dropout=0.1, epochs=3),
@@ -41,7 +41,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "base": PAPER | dict(d_model=512, d_ff=2048, heads=8, dropout=0.1, steps=100_000, average=5),
     "big": PAPER | dict(d_model=1024, d_ff=4096, heads=16, dropout=0.3, steps=300_000, average=20),
 }
-USUAL = dict(learning_rate=None, smoothing=0.1, bpe_dropout=0.0, accumulate=1, max_norm=None,
+USUAL = dict(learning_rate=None, smoothing=0.1, bpe_dropout=0.0, cooldown=0.0, accumulate=1, max_norm=None,
              seed=0, norm_first=False, precision="auto", compile=False, steps=None, epochs=None,
              validate_every=None, keep=2)  # fmt: skip
 OWN = {"multi30k-en-de": "multi30k", "tatoeba-en-fr": "tatoeba"}  # the preset of a set of pairs
@@ -207,6 +207,7 @@ OPTIONS = {  # of `train`: what they take, and what they mean
     "accumulate": (COUNT, "batches of one update (1)"),
     "learning-rate": (AMOUNT, "peak of the learning rate (the paper's: (d_model warmup)^-0.5)"),
     "warmup": (COUNT, "steps in which the learning rate rises"),
+    "cooldown": (SHARE, "last share of the steps, in which the learning rate falls to zero (0)"),
     "max-norm": (AMOUNT, "shorten gradients that are longer than this (never)"),
     "seed": (number(int, 0), "another number, another run (0)"),
     "validate-every": (COUNT, "validate after so many steps (after every epoch)"),

@@ -51,7 +51,15 @@ from allyouneed.tokens import Batch, Tokenizer, token_batches
 from allyouneed.training import Record, adam, average, learning_rate, train, validation_loss
 from allyouneed.transformer import Transformer, TransformerConfig
 
-MAY_CHANGE = {"steps", "epochs", "validate_every", "average", "keep", "compile"}  # on resuming
+MAY_CHANGE = {
+    "steps",
+    "epochs",
+    "cooldown",
+    "validate_every",
+    "average",
+    "keep",
+    "compile",
+}  # on resuming
 PAUSE = 600  # seconds after which a run writes a checkpoint of its own accord
 
 
@@ -139,7 +147,7 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
         if not begun:
             save("pause")
     updates = train(
-        model, batches, steps, optimizer, schedule_of(settings), settings["smoothing"], dtype,
+        model, batches, steps, optimizer, schedule_of(settings, steps), settings["smoothing"], dtype,
         settings["accumulate"], settings["max_norm"] or math.inf, settings["seed"], record,
     )  # fmt: skip
     try:
@@ -367,11 +375,18 @@ def processor() -> str:
     return info.read_text() if info.exists() else ""
 
 
-def schedule_of(settings: dict[str, Any]) -> Callable[[int], float]:
-    """The paper's schedule, equation (3), stretched to another peak if one is given."""
+def schedule_of(settings: dict[str, Any], steps: int) -> Callable[[int], float]:
+    """The paper's schedule, equation (3), stretched to another peak if one is given.
+
+    In the last part of the run, `cooldown` of its steps, the rate falls linearly to zero; the
+    paper's does not (cooldown = 0).
+    """
     d_model, warmup, peak = (settings[k] for k in ("d_model", "warmup", "learning_rate"))
     scale = peak / learning_rate(warmup, d_model, warmup) if peak else 1.0
-    return lambda step: scale * learning_rate(step, d_model, warmup)
+    last = settings["cooldown"] * steps
+    return lambda step: (
+        scale * learning_rate(step, d_model, warmup) * min(1.0, (steps - step + 1) / (last + 1))
+    )
 
 
 def in_any_process(flag: bool, device: torch.device) -> bool:
