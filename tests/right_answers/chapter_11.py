@@ -188,7 +188,7 @@ def write_one_by_one(model, src, length):
         memory, row = model.encode(sentence), [BOS]
         for _ in range(length):
             states = model.decode(torch.tensor([row]), memory, padding_mask(sentence, PAD))
-            row.append(int(model.logits(states[0, -1:]).argmax()))
+            row.append(int(model.logits(states[:, -1:]).argmax()))
         rows.append(row[1:])
     return rows
 
@@ -199,7 +199,8 @@ def write_in_place(model, src, length):
     tgt = torch.full((len(src), length + 1), PAD)
     tgt[:, 0] = BOS
     for t in range(length):
-        tgt[:, t + 1] = model.logits(model.decode(tgt[:, : t + 1], memory, mask)[:, t]).argmax(-1)
+        last = model.decode(tgt[:, : t + 1], memory, mask)[:, t : t + 1]
+        tgt[:, t + 1] = model.logits(last).argmax(-1).squeeze(1)
     return tgt[:, 1:]
 
 

@@ -1194,7 +1194,7 @@ BATCH_MISTAKES = [
     Mistake(
         "EOS missing in the source",
         _batch(src=lambda s: [*s]),
-        "The source ends in EOS, too.",
+        "The source ends in EOS as well: the encoder is to see where it stops.",
     ),
     Mistake(
         "BOS and EOS round the source",
@@ -1317,6 +1317,10 @@ def seeded(answer: Callable, model: Transformer, src: Tensor, length: int) -> An
         return answer(model, src, length)
 
 
+def _nothing_hidden(src: Tensor, tgt: Tensor) -> Tensor:
+    return torch.ones_like(padding_mask(src, PAD))
+
+
 def _writes(
     evaluate: bool = True,
     first: int = BOS,
@@ -1397,7 +1401,7 @@ WRITING_MISTAKES = [
     ),
     Mistake(
         "the source's padding not hidden",
-        _writes(mask=lambda src, tgt: None),
+        _writes(mask=_nothing_hidden),
         "Cross-attention must not look at the source's padding: `padding_mask(src, PAD)`.",
     ),
     Mistake(
@@ -1465,14 +1469,14 @@ WRITING_MISTAKES = [
         "nothing mended but the beginning and the end",
         _writes(
             evaluate=False,
-            mask=lambda src, tgt: None,
+            mask=_nothing_hidden,
             place=lambda best: best[:, :1],
         ),
         "Still to be mended: dropout, the source's padding, and which place is read.",
     ),
     Mistake(
         "dropout left on, and the source's padding not hidden",
-        _writes(evaluate=False, mask=lambda src, tgt: None),
+        _writes(evaluate=False, mask=_nothing_hidden),
         "Two faults are left: call `model.eval()` first, and hide the source's padding in "
         "cross-attention.",
     ),
