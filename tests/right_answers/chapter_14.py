@@ -1,0 +1,145 @@
+"""Right answers to the exercises of chapter 14, written in different styles."""
+
+import math
+import statistics
+
+import numpy as np
+import torch
+
+
+def report_loop(valid, test):
+    best = 0
+    for i, score in enumerate(valid):
+        if score > valid[best]:
+            best = i
+    return test[best]
+
+
+def report_index(valid, test):
+    return test[list(valid).index(max(valid))]
+
+
+def report_numpy(valid, test):
+    return float(np.array(test)[np.argmax(valid)])
+
+
+def report_zip(valid, test):
+    return max(zip(valid, test, strict=True), key=lambda pair: pair[0])[1]
+
+
+def bleu_loop(matches, totals, lengths, references):
+    product = 1.0
+    for n in range(4):
+        product *= sum(int(row[n]) for row in matches) / sum(int(row[n]) for row in totals)
+    c, r = int(sum(lengths)), int(sum(references))
+    brevity = 1.0 if c >= r else math.exp(1 - r / c)
+    return 100 * brevity * product**0.25
+
+
+def bleu_logs(matches, totals, lengths, references):
+    logs = torch.log(matches.sum(0) / totals.sum(0)).mean()
+    c, r = lengths.sum(), references.sum()
+    return 100 * torch.exp(logs + torch.minimum(torch.tensor(0.0), 1 - r / c))
+
+
+def bleu_numpy(matches, totals, lengths, references):
+    precisions = np.asarray(matches).sum(0) / np.asarray(totals).sum(0)
+    c, r = np.asarray(lengths).sum(), np.asarray(references).sum()
+    return float(100 * min(1.0, np.exp(1 - r / c)) * np.prod(precisions) ** 0.25)
+
+
+def paired_loop(a, b, draws):
+    differences = []
+    for row in draws.tolist():
+        score = [
+            100 * sum(int(s[i][0]) for i in row) / sum(int(s[i][1]) for i in row) for s in (a, b)
+        ]
+        differences.append(score[0] - score[1])
+    return differences
+
+
+def paired_numpy(a, b, draws):
+    a, b = (np.asarray(x)[np.asarray(draws)].sum(axis=1) for x in (a, b))
+    return 100 * (a[:, 0] / a[:, 1] - b[:, 0] / b[:, 1])
+
+
+def paired_counts(a, b, draws):
+    often = torch.stack([row.bincount(minlength=len(a)) for row in draws]).double()  # (R, N)
+    first, second = often @ a.double(), often @ b.double()
+    return (first[:, 0] / first[:, 1] - second[:, 0] / second[:, 1]) * 100
+
+
+def flops_parts(n_layers, d_model, d_ff, vocab_size, src_tokens, tgt_tokens):
+    square, feed = d_model * d_model, 2 * d_model * d_ff
+    products = 0
+    for _ in range(n_layers):
+        products += (4 * square + feed) * src_tokens  # encoder layer
+        products += (4 * square + feed) * tgt_tokens  # decoder layer
+        products += 2 * square * (src_tokens + tgt_tokens)  # cross-attention
+    products += vocab_size * d_model * tgt_tokens
+    return 2 * products + 4 * products
+
+
+def flops_float(n_layers, d_model, d_ff, vocab_size, src_tokens, tgt_tokens):
+    shared = n_layers * d_model * (6 * d_model + 2 * d_ff) * (src_tokens + tgt_tokens)
+    return 6.0 * (shared + vocab_size * d_model * tgt_tokens)
+
+
+def flops_torch(n_layers, d_model, d_ff, vocab_size, src_tokens, tgt_tokens):
+    matrices = torch.tensor([6.0 * d_model**2 + 2.0 * d_model * d_ff], dtype=torch.float64)
+    return (
+        6
+        * (
+            n_layers * matrices * (src_tokens + tgt_tokens)
+            + float(vocab_size * d_model) * tgt_tokens
+        )[0]
+    )
+
+
+def ensemble_loop(x, nets):
+    total = 0
+    for w_1, w_2 in nets:
+        total = total + torch.softmax((x @ w_1).clamp(min=0) @ w_2, dim=1)
+    return total / len(nets)
+
+
+def ensemble_stack(x, nets):
+    w_1, w_2 = (torch.stack(matrices) for matrices in zip(*nets, strict=True))
+    hidden = torch.einsum("bd,ndf->nbf", x, w_1).relu()
+    return torch.einsum("nbf,nfv->nbv", hidden, w_2).softmax(-1).mean(0)
+
+
+def ensemble_numpy(x, nets):
+    rows = []
+    for w_1, w_2 in nets:
+        logits = np.maximum(x.double().numpy() @ w_1.double().numpy(), 0) @ w_2.double().numpy()
+        e = np.exp(logits - logits.max(axis=1, keepdims=True))
+        rows.append(e / e.sum(axis=1, keepdims=True))
+    return np.mean(rows, axis=0)
+
+
+def noise_statistics(base, rows):
+    middle, spread = statistics.fmean(base), statistics.stdev(base)
+    low, high = middle - 2 * spread, middle + 2 * spread
+    return [name for name in rows if rows[name] < low or rows[name] > high]
+
+
+def noise_numpy(base, rows):
+    middle, spread = np.mean(base), np.std(base, ddof=1)
+    return {name for name, score in rows.items() if np.abs(score - middle) / spread > 2}
+
+
+def noise_by_hand(base, rows):
+    middle = sum(base) / len(base)
+    variance = sum((x - middle) ** 2 for x in base) / (len(base) - 1)
+    return tuple(name for name, score in rows.items() if (score - middle) ** 2 > 4 * variance)
+
+
+RIGHT = {
+    "14.1": [report_loop, report_index, report_numpy, report_zip],
+    "14.2": [bleu_loop, bleu_logs, bleu_numpy],
+    "14.3": [paired_loop, paired_numpy, paired_counts],
+    "14.4": [flops_parts, flops_float, flops_torch],
+    "14.5": [ensemble_loop, ensemble_stack, ensemble_numpy],
+    "14.6": [noise_statistics, noise_numpy, noise_by_hand],
+}
