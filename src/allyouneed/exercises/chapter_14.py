@@ -26,7 +26,7 @@ REPORT_CASES = [
 ]
 
 
-def _of_the_best(valid: Sequence[float], choose: Callable) -> float:
+def _of_the_best(valid: Sequence[float], choose: Callable) -> int | float:
     best = max(valid)
     return choose([i for i, score in enumerate(valid) if score == best])
 
