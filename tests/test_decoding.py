@@ -53,10 +53,8 @@ def sources(count: int = 9, seed: int = 0) -> torch.Tensor:
 def log_p(model: Transformer, src: torch.Tensor, rows: list[list[int]]) -> torch.Tensor:
     """Of every next token, without a cache; PAD and BOS are not allowed. One source, equal rows."""
     memory = model.encode(src).expand(len(rows), -1, -1)
-    states = model.decode(
-        torch.tensor([[BOS, *ids] for ids in rows]), memory, src.eq(src)[:, None, None]
-    )
-    logits = model.logits(states)
+    mask = padding_mask(src, PAD).expand(len(rows), -1, -1, -1)
+    logits = model.logits(model.decode(torch.tensor([[BOS, *r] for r in rows]), memory, mask))
     logits[..., [PAD, BOS]] = -math.inf
     return logits.log_softmax(-1)
 
@@ -151,11 +149,11 @@ def test_biases_in_attention(norm_first):
 @quick
 @given(seed=st.integers(0, 99), norm_first=st.booleans())
 def test_greedy_is_the_plain_one(seed, norm_first):
-    model, src = a_model(norm_first, seed), sources(4, seed)
-    expected = [plain_greedy(model, one, 8) for one in one_by_one(src)]
-    assert greedy(model, src, 8) == expected
-    assert beam_search(model, src, 1, max_length=8) == expected
-    assert [greedy(model, one, 8)[0] for one in one_by_one(src)] == expected
+    model, src = a_model(norm_first, seed), sources(3, seed)
+    expected = [plain_greedy(model, one, 6) for one in one_by_one(src)]
+    assert greedy(model, src, 6) == expected
+    assert beam_search(model, src, 1, max_length=6) == expected
+    assert [greedy(model, one, 6)[0] for one in one_by_one(src)] == expected
 
 
 @quick
@@ -306,7 +304,7 @@ def test_likeliest_is_topk(k, piles, seed):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_other_dtypes(dtype):
-    model, src = a_model(dtype=dtype), sources()
+    model, src = a_model().to(dtype), sources()
     for decode in (greedy, beam_search, sample):
         rows = decode(model, src, max_length=5)
         assert len(rows) == len(src) and all(len(row) <= 5 for row in rows)
@@ -332,7 +330,8 @@ def tokenizer() -> Tokenizer:
 def test_translate_keeps_the_order(tokenizer):
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(len(tokenizer), 16, 32, 4, 1)).double()
-    texts = ["two dogs", "", "a man rides a horse in the snow", "a", " ", "dogs run"]
+    texts = ["two dogs", "", "a man rides a horse", "a", " ", "dogs run"]
+    model.positions.table = model.positions.table[:20]  # shorter translations
     found = translate(model, tokenizer, texts, beam=3, batch=2)
     alone = [translate(model, tokenizer, [text], beam=3)[0] for text in texts]
     assert found == alone and found[1] == ""
