@@ -274,8 +274,8 @@ def hugging_face_model(config: TransformerConfig) -> nn.Module:
     )
     model = (MBartForConditionalGeneration if pre else MarianMTModel)(sizes)
     if pre:
-        for half in (model.model.encoder, model.model.decoder):
-            half.layernorm_embedding = nn.Identity()
+        for part in (model.model.encoder, model.model.decoder):
+            part.layernorm_embedding = nn.Identity()
     return model
 
 
