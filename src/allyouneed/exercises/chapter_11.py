@@ -155,6 +155,21 @@ COUNT_MISTAKES = [
         "There are two stacks, and in pre-norm each ends in a LayerNorm.",
     ),
     Mistake(
+        "a final norm in every layer",
+        lambda v, d, f, n, first: count(v, d, f, n, first) + 4 * d * (n - 1) * first,
+        "The final norm of pre-norm belongs to the stack: one in the encoder, one in the decoder.",
+    ),
+    Mistake(
+        "both biases d_model wide",
+        lambda v, d, f, n, first: count(v, d, f, n, first) + 2 * n * (d - f),
+        "b_1 is added to the hidden layer and has d_ff numbers. Only b_2 has d_model.",
+    ),
+    Mistake(
+        "both biases d_ff wide",
+        lambda v, d, f, n, first: count(v, d, f, n, first) + 2 * n * (f - d),
+        "b_2 is added to what goes back to the stream and has d_model numbers. Only b_1 has d_ff.",
+    ),
+    Mistake(
         "a bias in the logits",
         _counted(logit_bias=1),
         "The logits are the states times the shared matrix, and nothing is added.",
@@ -617,6 +632,16 @@ ENCODER_MISTAKES = [
         "it was added to the old x, and the attention's work was lost from the stream.",
     ),
     Mistake(
+        "in post-norm, the second residual connection from the layer's input",
+        _layer(_residual_from_start_post, None),
+        "Equation (11.2) has x' in both places: the second sum is x' + FFN(x').",
+    ),
+    Mistake(
+        "in pre-norm, the second residual connection from the layer's input",
+        _layer(None, _residual_from_start_pre),
+        "What the net gives is added to the stream as the attention left it, not to the old x.",
+    ),
+    Mistake(
         "one norm used twice",
         _layer(_one_norm_post, _one_norm_pre),
         "Each sub-layer has a norm of its own, with its own gamma and beta.",
@@ -935,11 +960,18 @@ def mask_probe(answer: Callable, src: Tensor, tgt: Tensor, pad: int) -> Any:
     (b, s), t = src.shape, tgt.shape[1]
     shapes = ((b, 1, s, s), (b, 1, t, t), (b, 1, t, s))
     full = []
-    for mask, shape in zip(masks, shapes, strict=True):
+    names = ("the encoder's", "the decoder's", "that of cross-attention")
+    for name, mask, shape in zip(names, masks, shapes, strict=True):
         mask = torch.as_tensor(mask)
         if mask.dtype == torch.bool and mask.dim() == 4 and mask.shape[1] > 1:
             raise ValueError(f"expected one mask for all heads, got shape {tuple(mask.shape)}")
-        full.append(mask.broadcast_to(shape)[:, 0])
+        try:
+            full.append(mask.broadcast_to(shape)[:, 0])
+        except RuntimeError:
+            raise ValueError(
+                f"{name}: a mask of shape {tuple(mask.shape)} does not broadcast to {shape}; "
+                "the axis of the heads comes second"
+            ) from None
     return full
 
 
