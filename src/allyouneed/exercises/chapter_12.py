@@ -100,6 +100,11 @@ SHIFT_MISTAKES = [
         "Behind its last token each sentence asks for EOS. PAD asks for nothing.",
     ),
     Mistake(
+        "no EOS in the labels, which are one column short",
+        lambda targets: (inputs_and_labels(targets)[0], _padded(targets)),
+        "Behind its last token each sentence asks for EOS, or the net will never learn to stop.",
+    ),
+    Mistake(
         "no BOS in the inputs",
         lambda targets: (_padded(targets), _padded([[*ids[1:], EOS] for ids in targets])),
         "Without BOS nobody asks for the first token, and inference has nothing to begin with.",
@@ -155,6 +160,20 @@ SHIFT_MISTAKES = [
             inputs_and_labels(targets)[1].masked_fill(inputs_and_labels(targets)[1] == PAD, EOS),
         ),
         "Each sentence has one EOS. What is behind it is PAD, which asks for nothing.",
+    ),
+    Mistake(
+        "the labels padded with -100",
+        lambda targets: (
+            inputs_and_labels(targets)[0],
+            inputs_and_labels(targets)[1].masked_fill(inputs_and_labels(targets)[1] == PAD, -100),
+        ),
+        "PyTorch's `cross_entropy` leaves -100 out unless told otherwise. Here PAD says that "
+        "nothing is asked.",
+    ),
+    Mistake(
+        "not padded",
+        lambda targets: ([[BOS, *ids] for ids in targets], [[*ids, EOS] for ids in targets]),
+        "The rows of a batch are equally long. Fill the shorter ones up with PAD.",
     ),
     Mistake(
         "BOS and EOS exchanged",
@@ -281,6 +300,14 @@ LOSS_MISTAKES = [
         "Places whose label is PAD count for nothing. Leave them out before you sum.",
     ),
     Mistake(
+        "padding counted, with its share of the smoothing",
+        lambda logits, targets, smoothing: (
+            smoothed_loss(logits, targets, smoothing)
+            - smoothing * logits[targets == PAD].log_softmax(-1)[:, 1:].mean(-1).sum()
+        ),
+        "Where the label is PAD the whole row of q is zero, the shares of the smoothing too.",
+    ),
+    Mistake(
         "the mean in place of the sum",
         _variant(ours, torch.mean),
         "The task asks for the sum over tokens. Means of batches cannot be put together.",
@@ -308,6 +335,11 @@ LOSS_MISTAKES = [
         "smoothing and 1 - smoothing exchanged",
         _variant(lambda e, v: ours(1 - e, v)),
         "The right token keeps 1 - smoothing, and `smoothing` is spread.",
+    ),
+    Mistake(
+        "the paper's 0.1 in place of smoothing",
+        lambda logits, targets, smoothing: smoothed_loss(logits, targets, 0.1),
+        "How much is spread is given: use the argument.",
     ),
     Mistake(
         "the wrong sign",
@@ -466,6 +498,11 @@ RATE_MISTAKES = [
         "The order of the arguments is step, d_model, warmup_steps.",
     ),
     Mistake(
+        "the paper's 4000 in place of warmup_steps",
+        lambda step, d_model, warmup_steps: rate(step, d_model, 4000),
+        "The length of the warm-up is given: use the argument.",
+    ),
+    Mistake(
         "level after the warm-up",
         lambda step, d_model, warmup_steps: (
             d_model**-0.5 * min(warmup_steps**-0.5, step * warmup_steps**-1.5)
@@ -601,6 +638,11 @@ ADAM_MISTAKES = [
         "t is 1 in the first update already. Use it as it is given.",
     ),
     Mistake(
+        "t - 1 in place of t",
+        lambda theta, g, m, v, t, *numbers: adam_update(theta, g, m, v, t - 1, *numbers),
+        "t is the number of this update. With t - 1 the first one divides by 1 - beta^0, zero.",
+    ),
+    Mistake(
         "multiplied by the correction",
         _adam(m_hat=lambda m, b, t: m * (1 - b**t), v_hat=lambda v, b, t: v * (1 - b**t)),
         "The averages are too small and have to grow: divide by 1 - beta^t.",
@@ -688,6 +730,16 @@ ADAM_MISTAKES = [
         "The order of what is returned is theta, m, v.",
     ),
     Mistake(
+        "theta returned last",
+        lambda *case: (lambda theta, m, v: (m, v, theta))(*adam_update(*case)),
+        "The order of what is returned is theta, m, v.",
+    ),
+    Mistake(
+        "theta alone returned",
+        lambda *case: adam_update(*case)[0],
+        "theta is right. The next update needs the new m and v as well: return all three.",
+    ),
+    Mistake(
         "the old m and v returned",
         _old_state,
         "theta is right. The next update needs the new m and v.",
@@ -742,6 +794,11 @@ MERGE_MISTAKES = [
         lambda gradients, tokens: (
             sum(g / n for g, n in zip(gradients, tokens, strict=True)) / len(tokens)
         ),
+        "Each gradient is that of a mean: it has been divided already. Multiply by its tokens.",
+    ),
+    Mistake(
+        "divided by its own tokens once more, and added up",
+        lambda gradients, tokens: sum(g / n for g, n in zip(gradients, tokens, strict=True)),
         "Each gradient is that of a mean: it has been divided already. Multiply by its tokens.",
     ),
     Mistake(
@@ -901,6 +958,21 @@ CLIP_MISTAKES = [
         "long gradients thrown away",
         _scaled(length, lambda norm, c: 1.0 if norm <= c else 0.0),
         "A gradient that is too long is shortened, not dropped.",
+    ),
+    Mistake(
+        "made of length 1",
+        _scaled(length, lambda norm, c: 1 / norm),
+        "The length is limited to max_norm. A gradient that is short enough stays as it is.",
+    ),
+    Mistake(
+        "length and gradients in each other's place",
+        lambda gradients, max_norm: clipped(gradients, max_norm)[::-1],
+        "The order of what is returned is gradients, length.",
+    ),
+    Mistake(
+        "the gradients alone returned",
+        lambda gradients, max_norm: clipped(gradients, max_norm)[0],
+        "The length before clipping is asked for, too: return the pair.",
     ),
     Mistake(
         "nothing clipped",
