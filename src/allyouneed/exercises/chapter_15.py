@@ -81,6 +81,11 @@ ENTROPY_MISTAKES = [
         "without the last axis.",
     ),
     Mistake(
+        "one number for everything",
+        lambda weights: _products(weights).sum(),
+        "Each query has its entropy: sum over the last axis only.",
+    ),
+    Mistake(
         "divided by the logarithm of the number of keys",
         lambda weights: _products(weights).sum(-1) / math.log(weights.shape[-1]),
         "That is the share of the greatest possible entropy. The task asks for the entropy itself.",
@@ -156,6 +161,12 @@ def _found(weights: Tensor, mask: Tensor) -> Tensor:
     return weights.diagonal(-1, dim1=2, dim2=3) * mask[:, None, 1:]
 
 
+def _wrapped(weights: Tensor) -> Tensor:
+    """The weights on the key t - 1, (B, H, T), with the last key before the first query."""
+    t = torch.arange(weights.shape[-1])
+    return weights[:, :, t, t - 1]
+
+
 def _sentence_means(weights: Tensor, mask: Tensor) -> Tensor:
     return _found(weights, mask).sum(-1) / mask[:, None, 1:].sum(-1)
 
@@ -229,6 +240,26 @@ PREVIOUS_MISTAKES = [
         "Divide by the number of queries, so that the score lies between 0 and 1.",
     ),
     Mistake(
+        "divided by the number of heads as well",
+        lambda weights, mask: previous(weights, mask) / weights.shape[1],
+        "The score is the mean over one head's queries. A mask spread over the heads counts each "
+        "query once for every head.",
+    ),
+    Mistake(
+        "the padding counted in place of the tokens",
+        lambda weights, mask: (
+            (weights.diagonal(-1, dim1=2, dim2=3) * ~mask[:, None, 1:]).sum((0, 2))
+            / (~mask[:, 1:]).sum()
+        ),
+        "True in the mask means a token, and those are the queries that count.",
+    ),
+    Mistake(
+        "the last token taken as the one before the first",
+        lambda weights, mask: (_wrapped(weights) * mask[:, None]).sum((0, 2)) / mask.sum(),
+        "In Python the index -1 is the last entry. The first token has none before it: begin with "
+        "the second.",
+    ),
+    Mistake(
         "one score for all heads",
         lambda weights, mask: previous(weights, mask).mean(),
         "Each head has its own score: the axis of the heads stays.",
@@ -288,6 +319,12 @@ DEAF_MISTAKES = [
         "heads.",
     ),
     Mistake(
+        "rows in place of columns, as many as d_v",
+        lambda weight, n_heads, head: _zeroed(weight, _block(weight, n_heads, head), ALL),
+        "`nn.Linear` multiplies by the transposed weight: each column belongs to one *input*, and "
+        "the inputs of W^O are the heads. The width d_v is right; the axis is not.",
+    ),
+    Mistake(
         "rows and columns",
         lambda weight, n_heads, head: _zeroed(
             _zeroed(weight, ALL, _block(weight, n_heads, head)),
@@ -315,6 +352,11 @@ DEAF_MISTAKES = [
         "heads counted from 1",
         lambda weight, n_heads, head: deaf(weight, n_heads, (head - 1) % n_heads),
         "Heads are counted from 0: head 0 has the first d_v columns.",
+    ),
+    Mistake(
+        "heads counted from 1, and none before the first",
+        lambda weight, n_heads, head: deaf(weight, n_heads, head - 1) if head else weight,
+        "Heads are counted from 0: the slice runs from head d_v to (head + 1) d_v.",
     ),
     Mistake(
         "heads counted from the right",
@@ -348,6 +390,17 @@ DEAF_MISTAKES = [
         "the width taken from the rows",
         lambda weight, n_heads, head: _zeroed(weight, ALL, _block(weight, n_heads, head, 0)),
         "The number of columns is h d_v, and that of the rows d_model. They need not be equal.",
+    ),
+    Mistake(
+        "the head's last column left in",
+        lambda weight, n_heads, head: _zeroed(
+            weight,
+            ALL,
+            slice(
+                head * (weight.shape[1] // n_heads), (head + 1) * (weight.shape[1] // n_heads) - 1
+            ),
+        ),
+        "A slice leaves out its end already: no 1 is to be taken off.",
     ),
     Mistake(
         "every column from this head on",
@@ -472,6 +525,17 @@ ALIGNED_MISTAKES = [
         "Asked for is where the largest weight stands, `argmax`, not how large it is.",
     ),
     Mistake(
+        "tokens that look most at the end left out",
+        lambda weights: [s for s in weights[:-1].argmax(-1).tolist() if s < weights.shape[1] - 1],
+        "Every token gets a place. Leave out the column of `<eos>` first, then look for the "
+        "largest weight of what is left.",
+    ),
+    Mistake(
+        "pairs in place of places",
+        lambda weights: list(enumerate(weights[:-1, :-1].argmax(-1).tolist())),
+        "Asked for is one whole number for each token: the place in the list says for which.",
+    ),
+    Mistake(
         "the order turned round",
         lambda weights: weights[:-1, :-1].argmax(-1).flip(0).tolist(),
         "The first entry belongs to y_1, the last to y_n.",
@@ -544,6 +608,22 @@ ROLLOUT_MISTAKES = [
         "Every layer's rows sum to 2 once the identity is added. Each of them is to be halved.",
     ),
     Mistake(
+        "only the identity halved",
+        lambda maps: _product([weights + _eye(maps) / 2 for weights in maps]),
+        "The sum is halved, the map and the identity, so that rows sum to 1.",
+    ),
+    Mistake(
+        "1 added to every entry",
+        lambda maps: _product([(weights + 1) / 2 for weights in maps]),
+        "I is the identity: 1 on the diagonal and 0 beside it. `weights + 1` adds 1 everywhere.",
+    ),
+    Mistake(
+        "the first map without the residual",
+        lambda maps: _product(_half(maps)[1:]) @ maps[0],
+        "The first layer has a residual connection, too. Start with the identity, or with half of "
+        "the first map and the identity.",
+    ),
+    Mistake(
         "the identity added to the product",
         lambda maps: (_product(maps) + _eye(maps)) / 2,
         "Every layer has a residual connection of its own: add the identity to each map before "
@@ -568,6 +648,11 @@ ROLLOUT_MISTAKES = [
     Mistake(
         "multiplied entry by entry",
         lambda maps: torch.stack(_half(maps)).prod(0),
+        "`*` multiplies entry by entry. What one layer does to another's output is `@`.",
+    ),
+    Mistake(
+        "multiplied entry by entry, from the identity on",
+        lambda maps: torch.stack([_eye(maps), *_half(maps)]).prod(0),
         "`*` multiplies entry by entry. What one layer does to another's output is `@`.",
     ),
     Mistake(
@@ -686,6 +771,17 @@ RANK_MISTAKES = [
         "positive always look alike without it.",
     ),
     Mistake(
+        "the sum of products, not divided",
+        lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).sum(),
+        "Divided by the lengths of both lists of differences it lies between -1 and 1.",
+    ),
+    Mistake(
+        "sorted values in place of ranks",
+        lambda a, b: _pearson(a.sort().values, b.sort().values),
+        "Sorting forgets which entry stood where. Each entry keeps its place, and its rank takes "
+        "the place of its value.",
+    ),
+    Mistake(
         "not divided by the spread",
         lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean(),
         "That is the covariance of the ranks. Divided by both standard deviations it lies between "
@@ -709,6 +805,11 @@ RANK_MISTAKES = [
         "not taken off 1",
         lambda a, b: 6 * _distance(a, b)[0] / (len(a) * (len(a) ** 2 - 1)),
         "That fraction is 0 for equal orders. The correlation is 1 minus it.",
+    ),
+    Mistake(
+        "n forgotten under the fraction",
+        lambda a, b: 1 - 6 * _distance(a, b)[0] / (len(a) ** 2 - 1),
+        "The short form divides by n (n^2 - 1).",
     ),
     Mistake(
         "n squared in place of n squared minus 1",
