@@ -209,7 +209,7 @@ def test_a_larger_length_penalty_gives_longer_translations():
 
 
 def test_the_limit_is_the_source_and_fifty_more(monkeypatch):
-    model, src = a_model(), sources()
+    model, src = a_model(), sources(3)
     never = Cache.step
 
     def step(self, tokens):

@@ -333,7 +333,7 @@ SCORE_MISTAKES = [
     Mistake(
         "alpha as a factor",
         lambda logits, ids, a: _log_p(logits, ids) / ((5 + len(ids)) / 6 * (a or 1)),
-        "Alpha is an exponent.",
+        "Alpha is an exponent: the quotient is raised to its power.",
     ),
     Mistake(
         "eos not counted in the length",
