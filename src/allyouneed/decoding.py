@@ -65,8 +65,8 @@ def reading(model: nn.Module) -> Iterator[None]:
 
 
 def side_by_side(*layers: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    """Several linear layers as the weight and bias of one."""
-    weight = torch.cat([layer.weight for layer in layers])
+    """One linear layer or several as the weight and bias of one, wide in memory, not tall."""
+    weight = torch.cat([layer.weight.T for layer in layers], dim=1).T
     biases = [layer.bias for layer in layers]
     return weight, None if biases[0] is None else torch.cat(biases)
 
@@ -96,12 +96,13 @@ class FastLayer:
 
     def __init__(self, layer: DecoderLayer):
         own, cross = layer.self_attention, layer.cross_attention
-        self.n_heads, self.feed_forward = own.n_heads, layer.feed_forward
+        self.n_heads = own.n_heads
         self.norm_first = layer.residuals[0].norm_first
         self.norms = [residual.norm for residual in layer.residuals]
         self.qkv = side_by_side(own.w_q, own.w_k, own.w_v)
         self.cross_kv = side_by_side(cross.w_k, cross.w_v)
         self.own_o, self.cross_q, self.cross_o = own.w_o, cross.w_q, cross.w_o
+        self.w_1, self.w_2 = side_by_side(layer.feed_forward.w_1), layer.feed_forward.w_2
 
     def heads(self, x: Float[Tensor, "B N D3"], pieces: int) -> Float[Tensor, "P B H N K"]:
         """Cut each vector into pieces (query, key, value), and each piece into heads."""
@@ -137,8 +138,8 @@ class FastLayer:
             return attended(self.heads(q, 1)[0], *cross, cross_mask, self.cross_o)
 
         def feed_forward(x: Tensor) -> Tensor:
-            w_1, w_2 = self.feed_forward.w_1, self.feed_forward.w_2
-            return F.linear(F.linear(x, w_1.weight, w_1.bias).relu_(), w_2.weight, w_2.bias)
+            hidden = F.linear(x, *self.w_1).relu_()
+            return F.linear(hidden, self.w_2.weight, self.w_2.bias)
 
         for i, sublayer in enumerate((self_attention, cross_attention, feed_forward)):
             x = self.residual(i, x, sublayer)
@@ -158,9 +159,10 @@ class Cache:
         self.layers = [FastLayer(layer) for layer in model.decoder.layers]
         self.final_norm, self.table = model.decoder.norm, model.positions.table
         self.embedding = model.embedding.weight
-        self.output = F.pad(self.embedding.T, (0, -vocab_size % GROUP))  # V up to a whole GROUP
-        self.never = self.output.new_zeros(self.output.shape[1])
+        self.never = memory.new_zeros(vocab_size + -vocab_size % GROUP)  # V up to a whole GROUP
         self.never[[PAD, BOS, *range(vocab_size, len(self.never))]] = -math.inf
+        self.output = memory.new_zeros(memory.shape[2], len(self.never))  # (D, V)
+        self.output[:, :vocab_size] = self.embedding.T
         cross = [layer.heads(F.linear(memory, *layer.cross_kv), 2) for layer in self.layers]
         self.cross = torch.stack(cross)  # (layers, 2, B, H, S, K)
         *axes, S, K = self.cross.shape
