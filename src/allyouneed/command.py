@@ -41,9 +41,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "base": PAPER | dict(d_model=512, d_ff=2048, heads=8, dropout=0.1, steps=100_000, average=5),
     "big": PAPER | dict(d_model=1024, d_ff=4096, heads=16, dropout=0.3, steps=300_000, average=20),
 }
-USUAL = dict(learning_rate=None, smoothing=0.1, bpe_dropout=0.0, cooldown=0.0, accumulate=1, max_norm=None,
-             seed=0, norm_first=False, precision="auto", compile=False, steps=None, epochs=None,
-             validate_every=None, keep=2)  # fmt: skip
+USUAL = dict(learning_rate=None, smoothing=0.1, bpe_dropout=0.0, cooldown=0.0, accumulate=1,
+             max_norm=None, seed=0, norm_first=False, precision="auto", compile=False,
+             steps=None, epochs=None, validate_every=None, keep=2)  # fmt: skip
 OWN = {"multi30k-en-de": "multi30k", "tatoeba-en-fr": "tatoeba"}  # the preset of a set of pairs
 
 

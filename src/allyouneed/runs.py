@@ -147,8 +147,8 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
         if not begun:
             save("pause")
     updates = train(
-        model, batches, steps, optimizer, schedule_of(settings, steps), settings["smoothing"], dtype,
-        settings["accumulate"], settings["max_norm"] or math.inf, settings["seed"], record,
+        model, batches, steps, optimizer, schedule_of(settings, steps), settings["smoothing"],
+        dtype, settings["accumulate"], settings["max_norm"] or math.inf, settings["seed"], record,
     )  # fmt: skip
     try:
         with stoppable() as stop, progress(record.step, steps, rank) as bar:
