@@ -349,7 +349,7 @@ def test_no_sentences():
     ("wrong", "error", "words"),
     [
         ({"src": [[4, EOS]]}, TypeError, "src"),
-        ({"src": torch.rand(2, 3)}, TypeError, "src"),
+        ({"src": torch.full((2, 3), 0.5)}, TypeError, "src"),
         ({"src": torch.tensor([4, EOS])}, ValueError, "src"),
         ({"src": torch.tensor([[4, V]])}, ValueError, "src"),
         ({"src": torch.tensor([[4, EOS], [PAD, PAD]])}, ValueError, "padding"),
