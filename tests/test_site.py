@@ -224,7 +224,7 @@ def test_every_page_on_a_wide_screen(site, address, browser):
         found = violations(tab) + faint_text(tab) + broken_equations(tab)
         tab.emulate_media(color_scheme="dark")
         if page != "404.html":
-            tab.wait_for_selector("html[data-theme=dark]", state="attached", timeout=2000)
+            tab.wait_for_selector("html[data-theme=dark]", state="attached")
         found += [f"dark: {v}" for v in faint_text(tab)]
         tab.emulate_media(color_scheme="light")
         problems += [f"{page}: {what}" for what in visit.wrong + found]

@@ -272,10 +272,16 @@ def test_a_loss_that_is_no_number_stops_before_the_weights_change():
 
 
 def test_ids_outside_of_the_vocabulary():
-    for bad in (V, V + 5):
-        batch = Batch(torch.tensor([[4, bad, EOS]]), torch.tensor([[BOS, 4, EOS]]))
-        with pytest.raises((ValueError, IndexError)):
-            next(train(model_of(), lambda epoch, b=batch: [b], 1))
+    good = torch.tensor([[BOS, 4, EOS]])
+    for bad in (V, V + 5, -1):
+        wrong = torch.tensor([[4, bad, EOS]])
+        for name, batch in (("src", Batch(wrong, good)), ("tgt", Batch(good, wrong))):
+            model = model_of()
+            before = weights(model)
+            expected = f"{name}: expected ids from 0 to {V - 1}, got {bad}"
+            with pytest.raises(ValueError, match=expected):
+                next(train(model, lambda epoch, b=batch: [b], 1))
+            assert (weights(model) == before).all()
 
 
 def test_bad_settings():

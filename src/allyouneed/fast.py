@@ -21,7 +21,7 @@ TINY = torch.finfo(torch.float32).tiny  # so that no loss is above 87 nats
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, weight, targets, smoothing):
+    def forward(ctx, x, weight, targets, smoothing, learn):
         vocab_size = len(weight)
         share = smoothing / (vocab_size - 1)  # of every token but PAD
         w = weight.to(x.dtype)
@@ -38,6 +38,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
             log_sum = z_right - p.gather(1, right).clamp_min(TINY).log()
             total += (log_sum - (1 - smoothing) * z_right).sum()
             total -= share * (x[some] @ away).sum(dtype=torch.float32)
+            if not learn:
+                continue
             p = p.to(x.dtype)
             p -= share  # from here on the gradient of the logits
             p[:, PAD] += share
@@ -51,7 +53,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         dx, dw = ctx.saved_tensors
-        return dx * grad.to(dx.dtype), dw.to(ctx.dtype) * grad, None, None
+        return dx * grad.to(dx.dtype), dw.to(ctx.dtype) * grad, None, None, None
 
 
 def linear_cross_entropy(
@@ -75,7 +77,8 @@ def linear_cross_entropy(
         raise ValueError(f"targets: expected shape ({len(x)},), got {tuple(targets.shape)}")
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing: expected a number in [0, 1), got {smoothing}")
-    return _LinearCrossEntropy.apply(x, weight, targets, smoothing)
+    learn = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+    return _LinearCrossEntropy.apply(x, weight, targets, smoothing, learn)
 
 
 class _Drop(torch.autograd.Function):

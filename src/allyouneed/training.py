@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from allyouneed.fast import linear_cross_entropy, use_fast_dropout
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.tokens import PAD, Batch
-from allyouneed.transformer import Transformer
+from allyouneed.transformer import Transformer, check_tokens
 
 __all__ = [
     "label_smoothed_loss",
@@ -205,7 +205,8 @@ def train(
 
     PyTorch's generator is seeded before every update, and on a CPU `FastDropout` takes the place
     of the model's dropout.
-    Raises FloatingPointError when a loss or a gradient is not finite, before the weights change.
+    Raises ValueError for an id that is not in the vocabulary, FloatingPointError when a loss or a
+    gradient is not finite; either way before the weights change.
     """
     if accumulate < 1 or steps < 0:
         raise ValueError(
@@ -226,6 +227,9 @@ def train(
 
     for step in range(after.step + 1, steps + 1):
         epoch, batch, group = next(updates)
+        for each in group:  # while it is on the CPU: a GPU does not survive a wrong id
+            check_tokens("src", each.src, model.config.vocab_size)
+            check_tokens("tgt", each.tgt, model.config.vocab_size)
         model.train()
         optimizer.zero_grad()
         torch.manual_seed((seed * 1_000_003 + step - 1) * 1_000 + rank)  # the dropout of this step
