@@ -29,7 +29,8 @@ WORDS = "der ein Mann Frau Hund geht läuft sieht groß klein und im auf Haus Ba
 SMALL = ["--d-model", "8", "--d-ff", "8", "--heads", "2", "--layers", "1", "--vocabulary", "60",
          "--batch-tokens", "160", "--warmup", "10", "--average", "3", "--precision", "fp32",
          "--dropout", "0.2", "--threads", "1"]  # fmt: skip
-RUN = [*SMALL, "--steps", "36", "--validate-every", "6"]
+RUN = [*SMALL, "--steps", "36", "--validate-every", "6", "--cooldown", "0.5",
+       "--bpe-dropout", "0.1"]  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -135,6 +136,15 @@ def child(words: list[str], dies: str = "") -> int:
 
         setattr(os, function, deadly)
     os._exit(command.main(words))
+
+
+def test_cooldown_is_the_papers_schedule_to_its_half_and_then_a_line_to_zero():
+    settings = {"d_model": 8, "warmup": 10, "learning_rate": 2e-3, "cooldown": 0.5}
+    rate, plain = (runs.schedule_of(settings | {"cooldown": c}, 36) for c in (0.5, 0.0))
+    assert rate(10) == pytest.approx(2e-3) == plain(10)
+    assert all(rate(step) == plain(step) for step in range(1, 19))
+    share = [rate(step) / plain(step) for step in range(19, 37)]
+    assert share == pytest.approx([1 - i / 19 for i in range(1, 19)])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

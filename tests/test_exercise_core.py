@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nbclient import NotebookClient
 
 from allyouneed.exercises import check, core, progress
-from allyouneed.exercises.compare import show
+from allyouneed.exercises.compare import parting, show
 from allyouneed.exercises.core import Exercise, Invariant, Mistake, examine
 
 
@@ -354,3 +354,10 @@ def test_whole_numbers_are_exact_and_half_precision_is_enough():
     third = torch.rand(5) / 3
     assert core.same(third.half(), third, 1e-4, 1e-6)
     assert not core.same(third * 1.001, third, 1e-4, 1e-6)
+
+
+def test_of_a_tuple_the_part_that_differs_is_named():
+    want = torch.zeros(2, 3), torch.zeros(2, 3)
+    got = torch.zeros(2, 3), torch.zeros(2, 4)
+    part = parting(got, want, 1e-5, 1e-6)
+    assert part == "at [1]: got shape (2, 4), expected shape (2, 3)"

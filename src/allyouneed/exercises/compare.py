@@ -59,7 +59,9 @@ def kind(value: Any) -> str:
 def parting(got: Any, want: Any, rtol: float, atol: float, place: str = "") -> str | None:
     """Where two values part, in words, or None where they are the same."""
     numbers = array(want)
-    if numbers is not None:
+    rows = (list, tuple)
+    ragged = isinstance(got, rows) and isinstance(want, rows) and array(got) is None
+    if numbers is not None and not ragged:  # of what is ragged, each part is looked at
         return _parting_numbers(got, numbers, want, rtol, atol, place)
     if isinstance(want, str):
         same = isinstance(got, str) and (got == want or not place and got.strip() == want.strip())
