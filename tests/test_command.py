@@ -345,6 +345,15 @@ def test_translate_a_sentence(whole, capsys):
     assert same == (code, text, error)
 
 
+@pytest.mark.parametrize(
+    "name, sentence, word",
+    [("multi30k-en-de", "A man rides a horse.", "Pferd"), ("tatoeba-en-fr", "Thanks.", "Merci")],
+)
+def test_translate_with_a_shipped_model(name, sentence, word, capsys):
+    code, text, _ = said(capsys, "translate", "--model", name, sentence)
+    assert code == 0 and word in text and text.count("\n") == 1
+
+
 def test_translate_lines(whole, capsys, monkeypatch):
     lines = ["ein Mann", "", "  ", "漢字 😀 \0 <eos>", "ein Mann\r", "x" * 200, "der Hund"]
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
