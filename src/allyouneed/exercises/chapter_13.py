@@ -41,9 +41,15 @@ def _read(answer: Callable, model: nn.Module, x: Tensor) -> dict:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         y = answer(model, x)
-    if not isinstance(y, Tensor):
-        return {"output": y, "gradients": False, "training": model.training}
-    return {"output": y.detach(), "gradients": y.requires_grad, "training": model.training}
+    found = {
+        "output": y.detach() if isinstance(y, Tensor) else y,
+        "gradients": isinstance(y, Tensor) and y.requires_grad,
+        "training": [part.training for part in model.modules()],
+        "dropout": [part.p for part in model.modules() if isinstance(part, nn.Dropout)],
+        "learning": torch.is_grad_enabled() and all(w.requires_grad for w in model.parameters()),
+    }
+    torch.set_grad_enabled(True)
+    return found
 
 
 def _reader(mode: bool | None, after: str, gradients: bool = False) -> Callable:
@@ -53,11 +59,27 @@ def _reader(mode: bool | None, after: str, gradients: bool = False) -> Callable:
             model.train(mode)
         with torch.set_grad_enabled(gradients):
             y = model(x)
-        if after != "leave":
-            model.train({"restore": before, "train": True, "opposite": not before}[after])
+        if after == "alone":
+            model.training = before
+        elif after != "leave":
+            modes = {"restore": before, "train": True, "opposite": not before, "eval": False}
+            model.train(modes[after])
         return y
 
     return wrong
+
+
+def _without_p(model: nn.Module, x: Tensor) -> Tensor:
+    for part in model.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
+    with torch.no_grad():
+        return model(x)
+
+
+def _frozen(model: nn.Module, x: Tensor) -> Tensor:
+    model.requires_grad_(False)
+    return _reader(False, "restore", gradients=True)(model, x)
 
 
 DROPOUT_MISTAKES = [
@@ -115,6 +137,30 @@ DROPOUT_MISTAKES = [
         _reader(False, "opposite"),
         "Afterwards the model should be in the mode it was in, not in the other one.",
     ),
+    Mistake(
+        "evaluation mode only after the call",
+        _reader(None, "eval"),
+        "When `model.eval()` comes, the output has been computed already, with dropout. And the "
+        "mode is not put back.",
+    ),
+    Mistake(
+        "the mode of the parts not put back",
+        _reader(False, "alone"),
+        "`model.eval()` changes the mode of every part, `model.training = ...` only that of the "
+        "outermost. `model.train(mode)` reaches all.",
+    ),
+    Mistake(
+        "dropout taken out for good",
+        _without_p,
+        "The output is right, but the model has lost its dropout and will train without it. A "
+        "mode can be put back.",
+    ),
+    Mistake(
+        "the weights frozen for good",
+        _frozen,
+        "Without `requires_grad` the model cannot learn any more. `torch.no_grad()` holds for "
+        "the lines inside only.",
+    ),
 ]
 
 # 13.2 greedy with a state
@@ -130,7 +176,8 @@ class Speaker:
         seen = (*(state or ()), int(token))
         draw = random.Random(f"{self.seed}/{seen}")
         scores = [draw.random() * 3 for _ in range(self.size)]
-        scores[self.eos] = 9.0 if self.end is not None and len(seen) > self.end else -1.0
+        ends = self.end is not None and len(seen) > self.end and self.eos not in seen
+        scores[self.eos] = 9.0 if ends else -1.0  # whoever asks on after the end hears more
         total = math.log(sum(map(math.exp, scores)))
         return [score - total for score in scores], seen
 
@@ -154,9 +201,13 @@ def _greedy(
     keep_eos: bool = False,
     keep_first: bool = False,
     stop: bool = True,
+    end: int | None = None,
+    once: bool = False,
+    numbers: bool = False,
 ) -> Callable:
-    def answer(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
-        begin = {"bos": bos, "eos": eos, "zero": 0}[first]
+    def answer(step: Callable, bos: int, eos: int, max_length: int) -> list:
+        begin = {"bos": bos, "eos": eos, "zero": 0, "chapter": 2}[first]
+        eos = eos if end is None else end
         newest, memory, ids = begin, None, []
         for _ in range(max_length + extra):
             log_p, after = step(newest, memory)
@@ -165,28 +216,38 @@ def _greedy(
                 if keep_eos:
                     ids.append(best)
                 break
-            ids.append(best)
-            memory = after if state else memory
+            ids.append(max(log_p) if numbers else best)
+            memory = after if state and (memory is None or not once) else memory
             newest = best if token else begin
         return [begin, *ids] if keep_first else ids
 
     return answer
 
 
+def _strikes_eos(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
+    ids = _greedy(stop=False)(step, bos, eos, max_length)
+    return [i for i in ids if i != eos]
+
+
+def _tokens(ids: object) -> list:
+    """Numbers, whole ones as integers."""
+    return [int(i) if float(i).is_integer() else float(i) for i in ids]
+
+
 greedy_with_state = _greedy()
 GREEDY_MISTAKES = [
     Mistake(
-        "eos kept in the result",
+        "`eos` kept in the result",
         _greedy(keep_eos=True),
         "`eos` says that the sentence is over. It is no part of it.",
     ),
     Mistake(
-        "bos kept in the result",
+        "`bos` kept in the result",
         _greedy(keep_first=True),
         "`bos` is what the decoder is begun with. It is no part of the sentence.",
     ),
     Mistake(
-        "bos and eos kept in the result",
+        "`bos` and `eos` kept in the result",
         _greedy(keep_first=True, keep_eos=True),
         "The result has the tokens between the two, and neither of them.",
     ),
@@ -207,7 +268,7 @@ GREEDY_MISTAKES = [
         "decoder forgets all but the newest token.",
     ),
     Mistake(
-        "bos handed in at every step",
+        "`bos` handed in at every step",
         _greedy(token=False),
         "After the first step the decoder reads what it has said itself: hand the newest token in.",
     ),
@@ -230,6 +291,32 @@ GREEDY_MISTAKES = [
         "no stop at eos",
         _greedy(stop=False),
         "When the likeliest token is `eos`, the sentence is over.",
+    ),
+    Mistake(
+        "what follows eos kept",
+        _strikes_eos,
+        "It is not enough to strike `eos` out: what a decoder says behind it belongs to no "
+        "sentence. Stop there.",
+    ),
+    Mistake(
+        "the state of the first step handed in again and again",
+        _greedy(once=True),
+        "Each call returns a new state. The next call needs the newest.",
+    ),
+    Mistake(
+        "the chapter's `EOS` in place of `eos`",
+        _greedy(end=3),
+        "The sentence ends at the argument `eos`, which need not be 3.",
+    ),
+    Mistake(
+        "the chapter's `BOS` in place of `bos`",
+        _greedy("chapter"),
+        "The first token is the argument `bos`, which need not be 2.",
+    ),
+    Mistake(
+        "log-probabilities in place of tokens",
+        _greedy(numbers=True),
+        "The token is the place of the largest log-probability, not its value.",
     ),
 ]
 
@@ -315,6 +402,27 @@ SCORE_MISTAKES = [
         "The penalty is ((5 + length) / 6) to the power of alpha, not the length.",
     ),
     Mistake(
+        "the mean for each token, and the penalty too",
+        lambda logits, ids, a: _log_p(logits, ids) / len(ids) / _lp(len(ids), a),
+        "Log P is the sum over the tokens, as in equation (13.1), and it is divided once, by the "
+        "penalty.",
+    ),
+    Mistake(
+        "0.6 whatever alpha is",
+        lambda logits, ids, a: _log_p(logits, ids) / _lp(len(ids), 0.6),
+        "The exponent is the argument `alpha`.",
+    ),
+    Mistake(
+        "divided by 5 in place of 6",
+        lambda logits, ids, a: _log_p(logits, ids) / ((5 + len(ids)) / 5) ** a,
+        "The denominator is 5 + 1, so that a length of 1 has a penalty of 1.",
+    ),
+    Mistake(
+        "the size of the vocabulary in place of the length",
+        lambda logits, ids, a: _log_p(logits, ids) / _lp(logits.shape[1], a),
+        "|Y| is the number of tokens, T: `logits` has T rows and V columns.",
+    ),
+    Mistake(
         "divided by the length to the power of alpha",
         lambda logits, ids, a: _log_p(logits, ids) / len(ids) ** a,
         "This is another penalty, that of some libraries. Wu and others have "
@@ -332,11 +440,11 @@ SCORE_MISTAKES = [
     ),
     Mistake(
         "alpha as a factor",
-        lambda logits, ids, a: _log_p(logits, ids) / ((5 + len(ids)) / 6 * (a or 1)),
+        lambda logits, ids, a: _log_p(logits, ids) / ((5 + len(ids)) / 6 * a),
         "Alpha is an exponent: the quotient is raised to its power.",
     ),
     Mistake(
-        "eos not counted in the length",
+        "`<eos>` not counted in the length",
         lambda logits, ids, a: _log_p(logits, ids) / _lp(len(ids) - 1, a),
         "The last of the ids is `<eos>`, and it counts.",
     ),
@@ -397,28 +505,33 @@ def _step(
     total: Callable = lambda scores, log_p: scores[:, None] + log_p,
     looked: int = 1,
     eos_open: bool = False,
-    fill: bool = True,
-    divide: int | None = None,
+    among: int | None = None,
     descending: bool = True,
-    swap: bool = False,
-    before: bool = False,
+    change: Callable = lambda i, parent, token, score, own: (parent, token, score),
 ) -> Callable:
-    """The step, and its wrong ways: `looked` times N candidates may end the sentence."""
+    """The step, and its wrong ways: `looked` times N candidates may end the sentence.
+
+    `among`: this many times N are looked through for those that go on, and all of them do.
+    `change(i, parent, token, score, own)`: what is returned of the i-th that goes on; of those
+    that end, the score alone is changed.
+    """
 
     def answer(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
         n, v = log_p.shape
         sums = total(scores, log_p)
         ranked = [
-            (*((token, parent) if swap else (parent, token)), sums[parent, token].item(), token)
-            for parent in range(n)
-            for token in range(v)
+            (parent, token, sums[parent, token].item()) for parent in range(n) for token in range(v)
         ]
         ranked.sort(key=lambda c: c[2], reverse=descending)
-        ended = [(c[0], c[2]) for c in ranked[: n * looked] if c[3] == eos]
-        going = [c[:3] for c in ranked if eos_open or c[3] != eos]
-        if not fill:
-            going = [c[:3] for c in ranked[:n] if c[3] != eos]
-        return ended, going[:n]
+        ended = [c for c in ranked[: n * looked] if c[1] == eos]
+        near = ranked[: n * among] if among else ranked
+        going = [c for c in near if eos_open or c[1] != eos]
+        going = going if among else going[:n]
+        told = [
+            [change(i, *c, log_p[c[:2]].item()) for i, c in enumerate(some)]
+            for some in (ended, going)
+        ]
+        return [(c[0], new[2]) for c, new in zip(ended, told[0], strict=True)], told[1]
 
     return answer
 
@@ -442,6 +555,24 @@ def _only_best_parent(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, li
     alone = torch.full_like(scores, -1e9)
     alone[scores.argmax()] = scores.max()
     return beam_step(alone, log_p, eos)
+
+
+def _divided_by_n(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    n = len(scores)
+    top, place = (scores[:, None] + log_p).flatten().topk(2 * n)
+    found = [(i // n, i % n, s) for i, s in zip(place.tolist(), top.tolist(), strict=True)]
+    ended = [(parent, s) for parent, token, s in found[:n] if token == eos]
+    return ended, [c for c in found if c[1] != eos][:n]
+
+
+def _best_end_only(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    ended, going = beam_step(scores, log_p, eos)
+    return ended[:1], going
+
+
+def _backwards(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    ended, going = beam_step(scores, log_p, eos)
+    return ended, going[::-1]
 
 
 def _in_order(output: object) -> list:
@@ -479,13 +610,13 @@ BEAM_MISTAKES = [
         "The best score is the largest, the one nearest to zero.",
     ),
     Mistake(
-        "eos goes on",
+        "`eos` goes on",
         _step(eos_open=True),
         "A sentence that has said `eos` is finished. It must leave the open ones, or it says more "
         "after its end.",
     ),
     Mistake(
-        "eos among the first 2N ends a sentence",
+        "`eos` among the first 2N ends a sentence",
         _step(looked=2),
         "Only an `eos` among the best N candidates counts. Others would not have been kept either. "
         "Else a beam of 1 would no longer be greedy.",
@@ -497,7 +628,7 @@ BEAM_MISTAKES = [
     ),
     Mistake(
         "the places of the finished not filled",
-        _step(fill=False),
+        _step(among=1),
         "N hypotheses go on. Where one of the best N has ended, the next open candidate moves up.",
     ),
     Mistake(
@@ -519,9 +650,45 @@ BEAM_MISTAKES = [
     ),
     Mistake(
         "parent and token in each other's place",
-        _step(swap=True),
+        _step(change=lambda i, parent, token, score, own: (token, parent, score)),
         "The candidate at the flat place i has the parent i // V and the token i % V, and the "
         "parent comes first.",
+    ),
+    Mistake(
+        "the flat place divided by N",
+        _divided_by_n,
+        "The flat place i is parent * V + token, since each row has V entries: divide by V.",
+    ),
+    Mistake(
+        "the new places in place of the parents",
+        _step(change=lambda i, parent, token, score, own: (i, token, score)),
+        "`parent` says which of the old hypotheses is continued. The place in the new list is "
+        "another number.",
+    ),
+    Mistake(
+        "the parent's score without the new token",
+        _step(change=lambda i, parent, token, score, own: (parent, token, score - own)),
+        "The score of what goes on includes the new token.",
+    ),
+    Mistake(
+        "the score of the new token alone",
+        _step(change=lambda i, parent, token, score, own: (parent, token, own)),
+        "The score of what goes on is that of all its tokens: the parent's, and the new one's.",
+    ),
+    Mistake(
+        "more than N go on",
+        _step(among=2),
+        "Of the best 2N candidates those without `eos` are N or more. The best N of them go on.",
+    ),
+    Mistake(
+        "the worst of those that go on first",
+        _backwards,
+        "The second list begins with the best.",
+    ),
+    Mistake(
+        "only the best of those that end",
+        _best_end_only,
+        "Every candidate with `eos` among the best N is a finished translation.",
     ),
 ]
 
@@ -537,13 +704,14 @@ def top_p(p: Tensor, threshold: float) -> Tensor:
 
 
 def top_p_cases() -> list[tuple]:
-    """No partial sum is near the threshold, so that rounding decides nothing."""
+    """No partial sum is near the threshold, or all are exact: rounding decides nothing."""
     return [
         (torch.tensor([0.15, 0.5, 0.05, 0.3]), 0.7),
         (torch.tensor([0.06, 0.1, 0.34, 0.2, 0.3]), 0.6),
         (torch.tensor([0.02, 0.9, 0.08]), 0.4),
         (torch.tensor([0.21, 0.19, 0.2, 0.18, 0.22]), 0.95),
         (torch.tensor([0.4, 0.1, 0.26, 0.24]), 0.45),
+        (torch.tensor([0.25, 0.125, 0.5, 0.0625, 0.0625]), 0.75),
     ]
 
 
@@ -553,7 +721,7 @@ def _nucleus(keep: Callable, normal: bool = True, descending: bool = True) -> Ca
         kept = keep(values, threshold)
         result = torch.zeros_like(p)
         result[ids[kept]] = values[kept]
-        return result / result.sum().clamp(min=1e-9) if normal else result
+        return result / result.sum() if normal else result
 
     return wrong
 
@@ -604,6 +772,28 @@ TOP_P_MISTAKES = [
         _nucleus(lambda v, t: v.cumsum(0) <= t),
         "What is kept must together have at least the threshold. The token that crosses it is "
         "still needed. Without it nothing may be left at all.",
+    ),
+    Mistake(
+        "the token that reaches the line dropped",
+        _nucleus(lambda v, t: v.cumsum(0) < t),
+        "What is kept must together have at least the threshold. The token with which the sum "
+        "reaches it is still needed. Without it nothing may be left at all.",
+    ),
+    Mistake(
+        "the token that reaches the line dropped, except the first",
+        _nucleus(lambda v, t: (v.cumsum(0) < t) | (torch.arange(len(v)) == 0)),
+        "What is kept must together have at least the threshold. The token with which the sum "
+        "reaches it is still needed, whichever it is.",
+    ),
+    Mistake(
+        "more than the threshold, not at least",
+        _nucleus(lambda v, t: v.cumsum(0) - v <= t),
+        "Where the sum is exactly the threshold, it has been reached, and nothing more is kept.",
+    ),
+    Mistake(
+        "one minus the threshold kept",
+        _nucleus(lambda v, t: v.cumsum(0) - v < 1 - t),
+        "What is kept has the threshold. What is dropped has at most the rest.",
     ),
     Mistake(
         "the token that crosses the line dropped, except the first",
@@ -702,21 +892,23 @@ def cache_cases() -> list[tuple]:
 
 
 def _cached(
-    place: Callable = lambda t: t,
-    scale_up: bool = True,
+    place: Callable | None = lambda t: t,
+    scale_up: Callable = lambda d: d**0.5,
     add: bool = True,
     scale: Callable = lambda d, d_k: d_k**0.5,
     see: str = "all",
     store: str = "append",
     swap: bool = False,
     ask: str = "query",
-    soft: bool = True,
+    soft: str = "softmax",
+    late: bool = False,
 ) -> Callable:
     def answer(token, embedding, positions, w_q, w_k, w_v, keys, values):
         d, d_k = w_q.shape
-        x = embedding[token] * (d**0.5 if scale_up else 1)
+        x = embedding[token] * scale_up(d)
         if add:
-            x = x + positions[place(len(keys))]
+            at = place(len(keys)) if place is not None else token
+            x = x + positions[at] * (d**0.5 if late else 1)
         q, k, v = x @ w_q, x @ w_k, x @ w_v
         if swap:
             k, v = v, k
@@ -732,10 +924,19 @@ def _cached(
         }[see]
         asked = {"query": q, "key": k}[ask]
         scores = seen_keys @ asked / scale(d, d_k)
-        weights = scores.softmax(0) if soft else torch.full_like(scores, 1 / max(1, len(scores)))
+        weights = {
+            "softmax": scores.softmax(0),
+            "none": scores,
+            "mean": torch.full_like(scores, 1 / max(1, len(scores))),
+        }[soft]
         return weights @ seen_values, keys, values
 
     return answer
+
+
+def _values_first(*inputs) -> tuple:
+    output, keys, values = cached_step(*inputs)
+    return output, values, keys
 
 
 CACHE_MISTAKES = [
@@ -752,7 +953,7 @@ CACHE_MISTAKES = [
     ),
     Mistake(
         "the position one too small",
-        _cached(place=lambda t: max(0, t - 1)),
+        _cached(place=lambda t: t - 1),
         "`len(keys) - 1` is the position of the last token in the cache. The new one comes after.",
     ),
     Mistake(
@@ -762,7 +963,7 @@ CACHE_MISTAKES = [
     ),
     Mistake(
         "the embedding not multiplied by the root of D",
-        _cached(scale_up=False),
+        _cached(scale_up=lambda d: 1.0),
         "The embedding is multiplied by sqrt(D) before the position is added (section 3.4).",
     ),
     Mistake(
@@ -814,8 +1015,34 @@ CACHE_MISTAKES = [
     ),
     Mistake(
         "the plain mean of the values",
-        _cached(soft=False),
+        _cached(soft="mean"),
         "The values are weighted by the softmax of the scores.",
+    ),
+    Mistake(
+        "no softmax",
+        _cached(soft="none"),
+        "Scores become weights by the softmax: above zero, and their sum is one.",
+    ),
+    Mistake(
+        "the position multiplied by the root of D as well",
+        _cached(late=True),
+        "Only the embedding is multiplied. The position is added afterwards.",
+    ),
+    Mistake(
+        "the embedding multiplied by D, not by its root",
+        _cached(scale_up=lambda d: d),
+        "The embedding is multiplied by sqrt(D).",
+    ),
+    Mistake(
+        "the id of the token as its position",
+        _cached(place=None),
+        "`token` says which word it is. Where it stands is the number of tokens before it, "
+        "`len(keys)`.",
+    ),
+    Mistake(
+        "values returned before keys",
+        _values_first,
+        "The order is output, keys, values.",
     ),
 ]
 
@@ -873,19 +1100,26 @@ def _bleu(
     mean: Callable = _root,
     brevity: Callable = _brevity,
     factor: float = 100.0,
+    grams: Callable = ngrams,
+    more: int = 0,
 ) -> Callable:
     def answer(hypotheses: list, references: list) -> float:
         precisions = []
         for n in orders:
             counts = [
-                (ngrams(h, n), ngrams(r, n)) for h, r in zip(hypotheses, references, strict=True)
+                (grams(h, n), grams(r, n)) for h, r in zip(hypotheses, references, strict=True)
             ]
-            total = sum(size(*pair) for pair in counts)
-            precisions.append(sum(match(*pair) for pair in counts) / total if total else 0.0)
+            total = sum(size(*pair) for pair in counts) + more
+            right = sum(match(*pair) for pair in counts) + more
+            precisions.append(right / total if total else 0.0)
         c, r = sum(map(len, hypotheses)), sum(map(len, references))
         return factor * brevity(c, r) * mean(precisions)
 
     return answer
+
+
+def _arithmetic(precisions: list[float]) -> float:
+    return sum(precisions) / len(precisions) if all(precisions) else 0.0
 
 
 def _mean_of_sentences(hypotheses: list, references: list) -> float:
@@ -949,7 +1183,8 @@ BLEU_MISTAKES = [
     Mistake(
         "no brevity penalty",
         _bleu(brevity=lambda c, r: 1.0),
-        "Precision alone rewards saying little. Multiply by BP.",
+        "Precision alone rewards saying little: multiply by BP, where c and r are numbers of "
+        "words, not of sentences.",
     ),
     Mistake(
         "the brevity penalty with r and c swapped",
@@ -958,17 +1193,17 @@ BLEU_MISTAKES = [
         "the hypotheses.",
     ),
     Mistake(
-        "exp(1 - r / c) for long hypotheses too",
+        "the exponential for long hypotheses too",
         _bleu(brevity=lambda c, r: math.exp(1 - r / c)),
         "BP is never above 1. What is too long is punished by its precisions already.",
     ),
     Mistake(
-        "c / r in place of the exponential",
+        "the quotient c / r in place of the exponential",
         _bleu(brevity=lambda c, r: min(1.0, c / r)),
         "The brevity penalty is exp(1 - r / c).",
     ),
     Mistake(
-        "c / r in the exponent",
+        "the quotient c / r in the exponent",
         _bleu(brevity=lambda c, r: 1.0 if c >= r else math.exp(1 - c / r)),
         "The exponent is 1 - r / c, which is negative for what is too short.",
     ),
@@ -997,8 +1232,46 @@ BLEU_MISTAKES = [
     ),
     Mistake(
         "the arithmetic mean of the precisions",
-        _bleu(mean=lambda p: sum(p) / len(p)),
+        _bleu(mean=_arithmetic),
         "The mean is geometric: the fourth root of the product.",
+    ),
+    Mistake(
+        "the arithmetic mean, zeros and all",
+        _bleu(mean=lambda p: sum(p) / len(p)),
+        "The mean is geometric: the fourth root of the product. One zero makes it zero.",
+    ),
+    Mistake(
+        "precisions of zero left out",
+        _bleu(mean=lambda p: _root([q for q in p if q])),
+        "If one of the four precisions is zero, so is the product, and BLEU is 0.",
+    ),
+    Mistake(
+        "one added to every count",
+        _bleu(more=1),
+        "Equation (13.7) takes the counts as they are, without smoothing.",
+    ),
+    Mistake(
+        "the last group of each sentence forgotten",
+        _bleu(grams=lambda words, n: ngrams(words[:-1], n)),
+        "m words have m - n + 1 groups of n: `range(len(words) - n + 1)`.",
+    ),
+    Mistake(
+        "groups cut off at the end counted",
+        _bleu(grams=lambda w, n: Counter(tuple(w[i : i + n]) for i in range(len(w)))),
+        "A group of n has n words. The last one begins at word m - n + 1 of m, and slices that "
+        "begin later are shorter.",
+    ),
+    Mistake(
+        "hypotheses and references in each other's place",
+        lambda hypotheses, references: _bleu()(references, hypotheses),
+        "Precisions are shares of what the hypotheses said, and BP is below 1 where these are "
+        "short. Check which of the two is divided by.",
+    ),
+    Mistake(
+        "all sentences joined to one",
+        lambda hypotheses, references: _bleu()([sum(hypotheses, [])], [sum(references, [])]),
+        "Each hypothesis is compared with its own reference, and no group of words reaches from "
+        "one sentence into the next.",
     ),
     Mistake(
         "the fourth root forgotten",
@@ -1049,7 +1322,7 @@ EXERCISES = [
         reference=greedy_with_state,
         cases=greedy_cases,
         mistakes=GREEDY_MISTAKES,
-        canonical=lambda ids: [int(i) for i in ids],
+        canonical=_tokens,
     ),
     Exercise(
         number="13.3",
