@@ -32,7 +32,7 @@ from allyouneed.evaluation import bleu, scores
 from allyouneed.saving import load_model, save_model
 
 BEAMS = (4, 5, 8)
-PENALTIES = (0.0, 0.3, 0.6, 1.0, 1.4, 1.8)
+PENALTIES = (0.0, 0.6, 1.0, 1.4, 1.8, 2.2, 2.6)
 CHOICE = 1014  # sentences of valid to choose on: all of Multi30k's, evenly spread ones of Tatoeba's
 TERMS = {
     "multi30k-en-de": "for non-commercial research and education, as the captions it was trained "
