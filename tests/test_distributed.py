@@ -14,13 +14,11 @@ import torch
 from allyouneed import command
 from allyouneed.checkpoints import checkpoint_files, load_checkpoint
 
-# What each process runs: one training for each `accumulate`, and then the command line itself.
+# What each process runs: one training for each `accumulate`.
 SCRIPT = """
 import sys
-from pathlib import Path
 import torch
 from torch import distributed
-from allyouneed.command import main
 
 sys.path.insert(0, {here!r})
 from test_distributed import trained
@@ -31,7 +29,6 @@ for accumulate in (1, 2):
     if distributed.get_rank() == 0:
         torch.save((weights, records), "{folder}/" + str(accumulate))
 distributed.destroy_process_group()
-sys.exit(main({words!r}))
 """
 
 
@@ -69,7 +66,29 @@ def assert_close(one, other):
     )  # fmt: skip
 
 
+def torchrun(*words: object) -> str:
+    """What two processes say; an error if one of them fails, or both wait for each other."""
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*run, *map(str, words)], env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_two_processes_are_as_one(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        SCRIPT.format(here=str(Path(__file__).parent), folder=tmp_path), encoding="utf-8"
+    )
+    torchrun(script)
+    for accumulate in (1, 2):
+        found = torch.load(tmp_path / str(accumulate), weights_only=True)
+        assert_close(found, trained(2 * accumulate))
+
+
+def test_two_processes_on_the_command_line(tmp_path):
     draw = random.Random(0)
     sentences = {" ".join(draw.choices("abcdefg", k=draw.randint(1, 5))) for _ in range(60)}
     (tmp_path / "pairs.tsv").write_text("".join(f"{s}\t{s[::-1]}\n" for s in sorted(sentences)))
@@ -77,23 +96,9 @@ def test_two_processes_are_as_one(tmp_path):
              "--heads", "2", "--layers", "1", "--vocabulary", "30", "--batch-tokens", "80",
              "--precision", "fp32", "--dropout", "0", "--steps", "9", "--validate-every", "4",
              "--average", "2"]  # fmt: skip
-    script = tmp_path / "script.py"
-    here, two, one = str(Path(__file__).parent), tmp_path / "two", tmp_path / "one"
-    script.write_text(
-        SCRIPT.format(here=here, folder=tmp_path, words=[*words, "--out", str(two)]),
-        encoding="utf-8",
-    )
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    done = subprocess.run(
-        [*torchrun, "--nproc-per-node", "2", script],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Best: BLEU") == 1  # only the first process speaks
-    for accumulate in (1, 2):
-        found = torch.load(tmp_path / str(accumulate), weights_only=True)
-        assert_close(found, trained(2 * accumulate))
-
+    two, one = tmp_path / "two", tmp_path / "one"
+    said = torchrun("-m", "allyouneed", *words, "--out", two)
+    assert said.count("Best: BLEU") == 1  # only the first process speaks
     assert command.main([*words, "--accumulate", "2", "--out", str(one)]) == 0
     a, b = (load_checkpoint(checkpoint_files(run / "checkpoints")[-1]) for run in (one, two))
     assert (a.record.step, a.record.batch, a.record.tokens) == (
