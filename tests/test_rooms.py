@@ -22,12 +22,13 @@ ROOMS = [
     ("pictures", ["viz"]),
     ("exercises", ["exercises"]),
     ("command", ["runs", "command"]),
+    ("family", ["families", "sparse", "parsing", "scaling"]),
     ("inference", ["decoding", "evaluation"]),
     ("training", ["fast", "training", "checkpoints"]),
     ("model", ["transformer", "saving"]),
     ("before", ["recurrent", "alignment"]),
     ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
-    ("text", ["data", "tokens", "subwords"]),
+    ("text", ["data", "tokens", "subwords", "shards"]),
     ("records", ["results", "weights"]),
 ]
 NEVER_IMPORTED = {"viz", "exercises"}  # by notebooks and readers only
