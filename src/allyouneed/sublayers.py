@@ -91,18 +91,20 @@ class Residual(nn.Module):
 class FeedForward(nn.Module):
     """max(0, x W_1 + b_1) W_2 + b_2 at every position alike: Vaswani et al. (2017), equation (2).
 
+    `activation` may be another function than max(0, .), as `F.gelu` in chapter 16.
     Raises ValueError if d_model or d_ff is not at least 1.
     """
 
-    def __init__(self, d_model: int, d_ff: int):
+    def __init__(self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor] = F.relu):
         super().__init__()
         for name, size in (("d_model", d_model), ("d_ff", d_ff)):
             if size < 1:
                 raise ValueError(f"{name}: expected at least 1, got {size}")
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
+        self.activation = activation
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """Raises TypeError for integers, ValueError for another width."""
         check_width(x, self.w_1.in_features)
-        return self.w_2(F.relu(self.w_1(x)))
+        return self.w_2(self.activation(self.w_1(x)))

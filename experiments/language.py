@@ -1,0 +1,213 @@
+"""A GPT and a BERT of the same size, trained on WikiText-2: chapter 16.
+
+    python experiments/language.py train gpt ../language     # about 40 minutes on one core
+    python experiments/language.py train bert ../language    # about 30 minutes
+    python experiments/language.py measure ../language       # about 10 minutes
+
+Both are the same machine to the last parameter; one has the causal mask and predicts the next
+token, the other has none and restores masked ones. They share one vocabulary, made from the
+training articles. `train` keeps the weights that are best on the validation articles, in the
+folder that is named. `measure` writes the two models in bfloat16 to src/allyouneed/weights/ and
+measures those files on the test articles, once; it writes src/allyouneed/results/language.json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from record import commit
+from torch import Tensor, nn
+
+from allyouneed.data import load_wikitext2
+from allyouneed.families import LanguageModel, LanguageModelConfig, encode_text, mask_tokens
+from allyouneed.fast import linear_cross_entropy, use_fast_dropout
+from allyouneed.saving import write_tensors
+from allyouneed.tokens import EOS, Tokenizer
+
+VOCABULARY = 4096  # the last of them is <mask>
+LENGTH = 256  # tokens in a window
+BATCH = {"gpt": 4, "bert": 8}  # windows in a step; a BERT learns from fewer tokens of each
+STEPS = {"gpt": 7000, "bert": 3600}
+WARMUP, COOLDOWN, RATE, DECAY = 300, 0.5, 1.5e-3, 0.05  # the cool-down is a share of the steps
+SHARE = 7  # in measuring, every seventh token is masked, in seven turns
+EVERY, SOME = 500, 40_000  # steps between validations, and tokens that they look at
+FORMAT = "allyouneed language model 1"
+
+
+def make_tokenizer(articles: list[str]) -> Tokenizer:
+    """One vocabulary for both models: BPE of the training articles, and <mask>."""
+    lines = (line.split() for article in articles for line in article.split("\n"))
+    known = (" ".join(word for word in line if word != "<unk>") for line in lines)
+    bpe = Tokenizer.train(known, VOCABULARY - 1).bpe
+    bpe.add_special_tokens(["<mask>"])
+    return Tokenizer(bpe)
+
+
+def config(name: str) -> LanguageModelConfig:
+    """The same for both, but for the mask."""
+    return LanguageModelConfig(
+        vocab_size=VOCABULARY,
+        d_model=224,
+        d_ff=896,
+        n_heads=4,
+        n_layers=4,
+        dropout=0.1,
+        attention_dropout=0.0,
+        max_length=LENGTH,
+        causal=name == "gpt",
+        activation="gelu_tanh",
+    )
+
+
+def epochs(ids: Tensor, batch: int, seed: int) -> Iterator[Tensor]:
+    """Windows, (batch, LENGTH + 1), for ever: each epoch is cut elsewhere and shuffled."""
+    rng = random.Random(seed)
+    while True:
+        starts = list(range(rng.randrange(LENGTH), len(ids) - LENGTH, LENGTH))
+        rng.shuffle(starts)
+        for i in range(0, len(starts) - batch + 1, batch):
+            yield torch.stack([ids[s : s + LENGTH + 1] for s in starts[i : i + batch]])
+
+
+def loss(model: LanguageModel, windows: Tensor, generator: torch.Generator) -> tuple[Tensor, int]:
+    """The sum of the losses of a batch of windows, in nats, and of how many tokens."""
+    if model.config.causal:
+        tokens, labels = windows[:, :-1], windows[:, 1:]
+        chosen = torch.ones_like(labels, dtype=torch.bool)
+    else:
+        labels = windows[:, :-1]
+        everywhere = torch.ones_like(labels, dtype=torch.bool)
+        tokens, chosen = mask_tokens(
+            labels, everywhere, VOCABULARY - 1, VOCABULARY, generator=generator
+        )
+    with torch.autocast("cpu", torch.bfloat16):
+        states = model.states(tokens)
+    states = states[chosen].bfloat16()
+    return linear_cross_entropy(states, model.embedding.weight, labels[chosen], 0.0), len(states)
+
+
+@torch.inference_mode()
+def next_token_nats(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> float:
+    """The total of -log P(token | up to LENGTH before it, at least half as many), in nats."""
+    ids, half, total = torch.cat([torch.tensor([EOS]), ids]), LENGTH // 2, 0.0
+    for start in range(0, len(ids) - 1, half):
+        begin = max(0, start - half)
+        window = ids[begin : start + half + 1]
+        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            states = model.states(window[None, :-1])[0, start - begin :]
+        labels = window[start - begin + 1 :]
+        total += float(linear_cross_entropy(states.to(dtype), model.embedding.weight, labels, 0.0))
+    return total
+
+
+@torch.inference_mode()
+def masked_nats(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> tuple[float, int]:
+    """With every seventh token masked, in seven turns: total nats, and how many are right."""
+    total, right = 0.0, 0
+    for start in range(0, len(ids), LENGTH):
+        window = ids[start : start + LENGTH]
+        hidden = torch.arange(len(window))[None, :] % SHARE == torch.arange(SHARE)[:, None]
+        tokens = window.expand(SHARE, -1).masked_fill(hidden, VOCABULARY - 1)
+        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            states = model.states(tokens)[hidden].to(dtype)
+        labels = window.expand(SHARE, -1)[hidden]
+        total += float(linear_cross_entropy(states, model.embedding.weight, labels, 0.0))
+        right += int((model.logits(states.float()).argmax(-1) == labels).sum())
+    return total, right
+
+
+def judged(model: LanguageModel, ids: Tensor, dtype: torch.dtype = torch.float32) -> float:
+    """Nats per token: of the next one for a GPT, of masked ones for a BERT."""
+    model.eval()
+    total = (
+        next_token_nats(model, ids, dtype)
+        if model.config.causal
+        else masked_nats(model, ids, dtype)[0]
+    )
+    model.train()
+    return total / len(ids)
+
+
+def train(name: str, folder: Path) -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(16)
+    folder.mkdir(parents=True, exist_ok=True)
+    articles = load_wikitext2("train")
+    tokenizer = make_tokenizer(articles)
+    ids = torch.tensor(encode_text(tokenizer, "\n".join(articles)))
+    valid = torch.tensor(encode_text(tokenizer, "\n".join(load_wikitext2("valid"))))[:SOME]
+    model = LanguageModel(config(name))
+    use_fast_dropout(model)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": DECAY},
+            {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0},
+        ],
+        lr=0.0,
+        betas=(0.9, 0.98),
+        fused=True,
+    )
+    steps, best, curve = STEPS[name], math.inf, []
+    batches, generator = epochs(ids, BATCH[name], 16), torch.Generator().manual_seed(16)
+    began, total, count = time.process_time(), 0.0, 0
+    print(f"{len(ids)} tokens, {sum(p.numel() for p in parameters)} parameters", flush=True)
+    for step in range(1, steps + 1):
+        nats, n = loss(model, next(batches), generator)
+        optimizer.zero_grad()
+        (nats / n).backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        left = (steps - step + 1) / (COOLDOWN * steps)
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * min(1.0, step / WARMUP, left)
+        optimizer.step()
+        total, count = total + float(nats.detach()), count + n
+        if step % EVERY == 0 or step == steps:
+            found = judged(model, valid, torch.bfloat16)
+            seconds = time.process_time() - began
+            curve.append({"step": step, "train": total / count, "valid": found})
+            print(
+                f"{name} {step:6} train {total / count:.4f} valid {found:.4f} {seconds:.0f} s",
+                flush=True,
+            )
+            total, count = 0.0, 0
+            if found < best:
+                best = found
+                facts = {
+                    "step": step,
+                    "steps": steps,
+                    "processor seconds": round(seconds),
+                    "curve": curve,
+                    "commit": commit(),
+                }
+                write_tensors(
+                    folder / f"language-{name}.safetensors",
+                    model.state_dict(),
+                    metadata(name, tokenizer, facts),
+                )
+
+
+def metadata(name: str, tokenizer: Tokenizer, card: dict) -> dict[str, str]:
+    """The texts that stand in a file beside the weights."""
+    return {
+        "format": FORMAT,
+        "config": json.dumps(asdict(config(name))),
+        "tokenizer": tokenizer.bpe.to_str(),
+        "card": json.dumps(card),
+    }
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["train", "gpt" | "bert" as name, folder]:
+            train(name, Path(folder))
+        case _:
+            sys.exit(__doc__)
