@@ -118,11 +118,12 @@ def gradients(
     of tokens, of the whole group.
     """
     tokens = sum(int(batch.tgt_mask[:, 1:].sum()) for batch in group)
-    mine, weight = group[rank::world], world / tokens  # the mean over processes takes `world` away
-    if not mine:  # no batch is left for this process: the others wait for its gradient, zero
-        mine, weight = group[:1], 0.0
+    weight = world / tokens  # the mean over processes takes `world` away
+    mine = [(batch, weight) for batch in group[rank::world]]
+    if len(mine) < math.ceil(len(group) / world):  # the others wait for one more gradient: zero
+        mine.append((group[0], 0.0))
     total = torch.zeros((), device=device)
-    for i, batch in enumerate(mine, 1):
+    for i, (batch, weight) in enumerate(mine, 1):
         alone = world == 1 or i == len(mine)  # else gradients are sent round after the last batch
         with nullcontext() if alone else objective.no_sync():
             loss = objective(to_device(batch.src, device), to_device(batch.tgt, device)) * weight
@@ -193,6 +194,7 @@ def train(
     max_norm: float = math.inf,
     seed: int = 0,
     after: Record = Record(),
+    objective: nn.Module | None = None,
 ) -> Iterator[Record]:
     """Train until `steps` updates are done, and yield a record after each of them.
 
@@ -202,6 +204,8 @@ def train(
     `seed` and the step: with the model and the optimiser of a record put back and `after` that
     record, the run goes on as if it had never stopped. Inside `torchrun`, every process takes its
     share of the batches, and an update takes `accumulate` batches of each process.
+    `objective` is the model's `Objective` if it is spread over the processes already; else
+    `DistributedDataParallel` does it.
 
     PyTorch's generator is seeded before every update, and on a CPU `FastDropout` takes the place
     of the model's dropout.
@@ -218,9 +222,9 @@ def train(
         rank, world = distributed.get_rank(), distributed.get_world_size()
     if device.type == "cpu":
         use_fast_dropout(model)
-    objective = Objective(model, smoothing, dtype)
-    if world > 1:
-        objective = DistributedDataParallel(objective)
+    if objective is None:
+        objective = Objective(model, smoothing, dtype)
+        objective = DistributedDataParallel(objective) if world > 1 else objective
     optimizer = optimizer or adam(model)
     schedule = schedule or (lambda step: learning_rate(step, model.config.d_model))
     updates = groups(batches, world * accumulate, after)
@@ -235,6 +239,8 @@ def train(
         torch.manual_seed((seed * 1_000_003 + step - 1) * 1_000 + rank)  # the dropout of this step
         loss, tokens = gradients(objective, group, device, rank, world)
         norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        if hasattr(norm, "full_tensor"):  # of gradients that are spread over the processes
+            norm = norm.full_tensor()
         check_finite(step, loss=loss, gradient=norm)
         rate = schedule(step)
         for settings in optimizer.param_groups:
