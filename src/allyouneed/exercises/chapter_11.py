@@ -124,6 +124,11 @@ COUNT_MISTAKES = [
         "one for each sub-layer, and a feed-forward net has two biases, b_1 and b_2.",
     ),
     Mistake(
+        "three norms in the encoder layer",
+        _counted(norms=6),
+        "An encoder layer has two sub-layers, and one LayerNorm for each. Three are the decoder's.",
+    ),
+    Mistake(
         "the norms forgotten",
         _counted(norms=0, final=lambda norm_first: 0),
         "Each LayerNorm learns a gamma and a beta, d_model numbers each.",
@@ -294,15 +299,16 @@ IN_MISTAKES = [
     Mistake(
         "places by token",
         lambda tokens, states, table, places: (
-            table[tokens] * _root(table) + places[tokens % len(places)],
+            table[tokens] * _root(table) + places[tokens],  # an error where an id is too large
             states @ table.T,
         ),
         "The row of `places` is chosen by where the token stands, not by which token it is.",
     ),
     Mistake(
         "places counted from 1",
-        _from(
-            lambda x, tokens, table, places: x - places + places.roll(-1, 0),
+        lambda tokens, states, table, places: (
+            table[tokens] * _root(table) + places[1 : tokens.shape[1] + 1],
+            states @ table.T,
         ),
         "Positions count from 0: the first token gets row 0.",
     ),
@@ -341,6 +347,24 @@ IN_MISTAKES = [
             x @ table.T,
         ),
         "What goes in is not what comes out: the logits are made of `states`.",
+    ),
+    Mistake(
+        "the places added to the states",
+        lambda tokens, states, table, places: (
+            in_and_out(tokens, states, table, places)[0],
+            (states + places[: tokens.shape[1]]) @ table.T,
+        ),
+        "Places are added on the way in only. The states have gone through the machine already.",
+    ),
+    Mistake(
+        "only x returned",
+        lambda *case: in_and_out(*case)[0],
+        "Return a pair: x, which goes in, and the logits, which come out.",
+    ),
+    Mistake(
+        "only the logits returned",
+        lambda *case: in_and_out(*case)[1],
+        "Return a pair: x, which goes in, and the logits, which come out.",
     ),
     Mistake(
         "the two in each other's place",
@@ -497,6 +521,17 @@ def _no_second_residual_pre(x, a, f, n1, n2):
     return f(n2(x + a(h, h, h)))
 
 
+def _no_first_residual_post(x, a, f, n1, n2):
+    x = n1(a(x, x, x))
+    return n2(x + f(x))
+
+
+def _no_first_residual_pre(x, a, f, n1, n2):
+    h = n1(x)
+    x = a(h, h, h)
+    return x + f(n2(x))
+
+
 def _residual_from_start_post(x, a, f, n1, n2):
     y = n1(x + a(x, x, x))
     return n2(x + f(y))
@@ -532,6 +567,57 @@ def _net_first_post(x, a, f, n1, n2):
 def _net_first_pre(x, a, f, n1, n2):
     x = x + f(n2(x))
     h = n1(x)
+    return x + a(h, h, h)
+
+
+def _pre_query_raw(x, a, f, n1, n2):
+    h = n1(x)
+    x = x + a(x, h, h)
+    return x + f(n2(x))
+
+
+def _pre_value_raw(x, a, f, n1, n2):
+    h = n1(x)
+    x = x + a(h, h, x)
+    return x + f(n2(x))
+
+
+def _pre_first_norm_lost(x, a, f, n1, n2):
+    x = x + a(x, x, x)
+    return x + f(n2(x))
+
+
+def _pre_second_norm_lost(x, a, f, n1, n2):
+    h = n1(x)
+    x = x + a(h, h, h)
+    return x + f(x)
+
+
+def _pre_first_round_normed(x, a, f, n1, n2):
+    x = n1(x)
+    x = x + a(x, x, x)
+    return x + f(n2(x))
+
+
+def _pre_second_round_normed(x, a, f, n1, n2):
+    h = n1(x)
+    x = n2(x + a(h, h, h))
+    return x + f(x)
+
+
+def _no_norm_at_end(x, a, f, n1, n2):
+    x = n1(x + a(x, x, x))
+    return x + f(x)
+
+
+def _net_first_in_order_post(x, a, f, n1, n2):
+    x = n1(x + f(x))
+    return n2(x + a(x, x, x))
+
+
+def _net_first_in_order_pre(x, a, f, n1, n2):
+    x = x + f(n1(x))
+    h = n2(x)
     return x + a(h, h, h)
 
 
@@ -585,6 +671,26 @@ ENCODER_MISTAKES = [
         "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike.",
     ),
     Mistake(
+        "in pre-norm, queries of the un-normed x",
+        _layer(None, _pre_query_raw),
+        "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike.",
+    ),
+    Mistake(
+        "in pre-norm, values of the un-normed x",
+        _layer(None, _pre_value_raw),
+        "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike.",
+    ),
+    Mistake(
+        "in pre-norm, the first norm lost",
+        _layer(None, _pre_first_norm_lost),
+        "The attention read the raw stream. In pre-norm it reads `norms[0](x)`.",
+    ),
+    Mistake(
+        "in pre-norm, the second norm lost",
+        _layer(None, _pre_second_norm_lost),
+        "The feed-forward net read the raw stream. In pre-norm it reads `norms[1](x)`.",
+    ),
+    Mistake(
         "in pre-norm, the norms lost",
         _layer(None, _pre_norm_lost),
         "The norm was computed and not used, or left out: each sub-layer must read the normed "
@@ -594,6 +700,16 @@ ENCODER_MISTAKES = [
         "in pre-norm, the residual connection round the normed x",
         _layer(None, _pre_round_normed),
         "`x = norm(x)` overwrites the stream. What is added to must be x before the norm.",
+    ),
+    Mistake(
+        "in pre-norm, the first residual connection round the normed x",
+        _layer(None, _pre_first_round_normed),
+        "`x = norms[0](x)` overwrites the stream. What is added to must be x before the norm.",
+    ),
+    Mistake(
+        "in pre-norm, the second residual connection round the normed x",
+        _layer(None, _pre_second_round_normed),
+        "What the net gives is added to the stream before `norms[1]`, not to the normed one.",
     ),
     Mistake(
         "in pre-norm, a norm at the end of the layer",
@@ -614,6 +730,16 @@ ENCODER_MISTAKES = [
         "in post-norm, the first norm missing",
         _layer(_norm_at_end_only, None),
         "Each of the two sums is normalised, the one after attention, too.",
+    ),
+    Mistake(
+        "in post-norm, the last norm missing",
+        _layer(_no_norm_at_end, None),
+        "Each of the two sums is normalised, the last one, too.",
+    ),
+    Mistake(
+        "no residual connection round the attention",
+        _layer(_no_first_residual_post, _no_first_residual_pre),
+        "Both sub-layers stand in a residual connection.",
     ),
     Mistake(
         "no residual connections",
@@ -654,6 +780,11 @@ ENCODER_MISTAKES = [
     Mistake(
         "the feed-forward net first",
         _layer(_net_first_post, _net_first_pre),
+        "Attention comes first: the net computes on what the attention has found.",
+    ),
+    Mistake(
+        "the feed-forward net first, with the attention's norm",
+        _layer(_net_first_in_order_post, _net_first_in_order_pre),
         "Attention comes first: the net computes on what the attention has found.",
     ),
     Mistake(
@@ -748,6 +879,24 @@ def _no_residuals(x, memory, src_mask, tgt_mask, a, c, f, norms):
     return norms[2](f(x))
 
 
+def _net_second(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = norms[0](x + a(x, x, x, tgt_mask))
+    x = norms[1](x + f(x))
+    return norms[2](x + c(x, memory, memory, src_mask))
+
+
+def _residual_past_cross(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = norms[0](x + a(x, x, x, tgt_mask))
+    y = norms[1](x + c(x, memory, memory, src_mask))
+    return norms[2](x + f(y))
+
+
+def _side_by_side(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = norms[0](x + a(x, x, x, tgt_mask))
+    y = norms[1](x + c(x, memory, memory, src_mask))
+    return norms[2](y + f(x))
+
+
 def _both_at_once(x, memory, src_mask, tgt_mask, a, c, f, norms):
     y = norms[0](x + a(x, x, x, tgt_mask))
     y = norms[1](y + c(x, memory, memory, src_mask))
@@ -799,6 +948,12 @@ DECODER_MISTAKES = [
         "memory.",
     ),
     Mistake(
+        "the memory as query, with the source's mask",
+        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, x, x, masks[0]))),
+        "The decoder asks and the memory answers: queries come from x, keys and values from the "
+        "memory.",
+    ),
+    Mistake(
         "the memory as query, key and value",
         _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, m, m, masks[0]))),
         "Here the source looks at itself once more. Queries must come from x. (Where the lengths "
@@ -807,6 +962,11 @@ DECODER_MISTAKES = [
     Mistake(
         "keys and values from the target",
         _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, x, masks[1]))),
+        "The source is not used at all. Keys and values of cross-attention are the memory.",
+    ),
+    Mistake(
+        "keys and values from the target, with the source's mask",
+        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, x, masks[0]))),
         "The source is not used at all. Keys and values of cross-attention are the memory.",
     ),
     Mistake(
@@ -837,6 +997,32 @@ DECODER_MISTAKES = [
         _steps(end=lambda x, f, n, start: n(start + f(x))),
         "What the net gives is added to what cross-attention left. Here both attentions are lost "
         "from the stream.",
+    ),
+    Mistake(
+        "the third residual connection from what self-attention left",
+        _residual_past_cross,
+        "What the net gives is added to what cross-attention left. Here what was found in the "
+        "source is lost from the stream.",
+    ),
+    Mistake(
+        "the feed-forward net reads what self-attention left",
+        _side_by_side,
+        "The sub-layers stand one after the other: the net reads what cross-attention left.",
+    ),
+    Mistake(
+        "the feed-forward net before cross-attention",
+        _net_second,
+        "The feed-forward net comes last: it computes on what was found in the source.",
+    ),
+    Mistake(
+        "the source's mask turned round",
+        _rewired(lambda g: {"src_mask": ~g["src_mask"]}),
+        "The mask is True where one may attend. Hand it over as it is.",
+    ),
+    Mistake(
+        "the target's mask turned round",
+        _rewired(lambda g: {"tgt_mask": ~g["tgt_mask"]}),
+        "The mask is True where one may attend. Hand it over as it is.",
     ),
     Mistake(
         "no residual connection round self-attention",
@@ -899,6 +1085,16 @@ DECODER_MISTAKES = [
         "one norm used three times",
         _rewired(lambda g: {"norms": [g["norms"][0]] * 3}),
         "Each sub-layer has a norm of its own, with its own gamma and beta.",
+    ),
+    Mistake(
+        "the second norm used twice",
+        _rewired(lambda g: {"norms": [g["norms"][i] for i in (0, 1, 1)]}),
+        "Each sub-layer has a norm of its own. The last one, `norms[2]`, was not used.",
+    ),
+    Mistake(
+        "the last two norms in each other's place",
+        _rewired(lambda g: {"norms": [g["norms"][i] for i in (0, 2, 1)]}),
+        "The norms are given in the order of use: the second belongs to cross-attention.",
     ),
     Mistake(
         "the norms in reverse order",
@@ -1185,6 +1381,18 @@ def _cut_columns(pairs):
     return [src, tgt[:, :-1], tgt[:, 1:]]
 
 
+def _ends_at_the_end(pairs):
+    """EOS behind the padding of source and labels alike."""
+    end = torch.full((len(pairs), 1), EOS)
+    sources, ids = pad([list(s) for s, _ in pairs]), pad([list(t) for _, t in pairs])
+    return [torch.cat([sources, end], 1), make_batch(pairs)[1], torch.cat([ids, end], 1)]
+
+
+def _labels_ignored(pairs):
+    src, read, labels = make_batch(pairs)
+    return [src, read, labels.masked_fill(labels == PAD, -100)]
+
+
 def _end_at_the_end(pairs):
     src, read, labels = make_batch(pairs)
     ids = pad([list(t) for _, t in pairs])
@@ -1275,7 +1483,24 @@ BATCH_MISTAKES = [
         "BOS is 2 and begins, EOS is 3 and ends.",
     ),
     Mistake(
+        "BOS in the labels",
+        _batch(labels=lambda t: [BOS, *t, EOS]),
+        "The labels have no BOS: nobody foretells it, and they have as many places as what is "
+        "read.",
+    ),
+    Mistake(
+        "labels filled with -100",
+        _labels_ignored,
+        "-100 is what PyTorch's loss leaves out by default. Here rows are filled with PAD, "
+        "which is 0, and the loss is told so.",
+    ),
+    Mistake(
         "EOS behind the padding",
+        _ends_at_the_end,
+        "EOS comes directly after the last word of each row, and the padding after that.",
+    ),
+    Mistake(
+        "EOS of the labels behind the padding",
         _end_at_the_end,
         "EOS comes directly after the last word of each row, and the padding after that.",
     ),
@@ -1523,25 +1748,28 @@ WRITING_MISTAKES = [
 def _no_padding_seen(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
     """No padding is seen, in any of the three."""
     encoder, decoder, cross = output
+    if not encoder.dtype == decoder.dtype == cross.dtype == torch.bool:
+        return True  # numbers in place of True and False, and that is what is said
     hidden = (encoder.mT[src == pad], decoder.mT[tgt == pad], cross.mT[src == pad])
     return not any(bool(columns.any()) for columns in hidden)
 
 
 def _future_hidden(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
-    return not bool((output[1] & ~causal_mask(tgt.shape[1])).any())
+    decoder = output[1]
+    return decoder.dtype != torch.bool or not (decoder & ~causal_mask(tgt.shape[1])).any()
 
 
 def _size(output, *sizes) -> bool:
     return int(output) >= sizes[0] * sizes[1]
 
 
-def _past_only(output, *arguments) -> bool:
-    """Nothing changes at the first place if the later ones change."""
-    x, *rest = arguments
-    later = x.clone()
-    later[:, 1:] = later[:, 1:].flip(-1) + 1.0
-    return torch.allclose(
-        torch.as_tensor(output)[:, :1].to(x.dtype), decoder_layer(later, *rest)[:, :1], atol=1e-3
+def _ends_normed(output, *arguments) -> bool:
+    """Without the last norm's beta and gamma, every vector has the mean 0 and the variance 1."""
+    last = arguments[-1][2]
+    x = (torch.as_tensor(output).float() - last.beta) / last.gamma
+    ones = torch.ones(x.shape[:-1])
+    return torch.allclose(x.mean(-1), 0 * ones, atol=1e-3) and torch.allclose(
+        x.var(-1, correction=0), ones, atol=1e-2
     )
 
 
@@ -1586,10 +1814,10 @@ EXERCISES = [
         mistakes=DECODER_MISTAKES,
         invariants=[
             Invariant(
-                "the first place does not know the later ones",
-                _past_only,
-                "Other words behind the first one change what stands at the first place. Does the "
-                "self-attention get tgt_mask?",
+                "what leaves the layer has gone through the last norm",
+                _ends_normed,
+                "In the paper's order the last thing that is done is a norm of the last sum, with "
+                "`norms[2]`.",
             )
         ],
     ),
