@@ -1,0 +1,363 @@
+"""Parsing: sentences become constituency trees with the Transformer, and trees are scored."""
+
+# Made from notebooks/18_parsing.ipynb by `make export`: edit the notebook, not this file.
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from allyouneed.decoding import Cache, reading
+from allyouneed.tokens import BOS, EOS, SPECIALS, UNK, pad
+from allyouneed.transformer import Transformer
+
+WORD = "XX"  # stands for a word in a tree that is written as a sequence
+END = SPECIALS[EOS]
+
+__all__ = [
+    "WORD",
+    "END",
+    "PUNCTUATION",
+    "SAME",
+    "Tree",
+    "read_tree",
+    "normalised",
+    "linearised",
+    "may_follow",
+    "rebuilt",
+    "mended",
+    "looks",
+    "Vocabulary",
+    "brackets",
+    "BracketScore",
+    "bracket_score",
+    "most_brackets",
+    "write_trees",
+    "parse",
+]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A bracket: its label, and the smaller trees in it; or a word's tag, and the word."""
+
+    label: str
+    inside: tuple[Tree, ...] | str
+
+    @property
+    def leaves(self) -> list[Tree]:
+        """The brackets of the words, from left to right."""
+        if isinstance(self.inside, str):
+            return [self]
+        return [leaf for tree in self.inside for leaf in tree.leaves]
+
+    @property
+    def words(self) -> list[str]:
+        """The sentence."""
+        return [leaf.inside for leaf in self.leaves]
+
+    def __str__(self) -> str:
+        inside = self.inside if isinstance(self.inside, str) else " ".join(map(str, self.inside))
+        return f"({self.label} {inside})"
+
+
+def read_tree(text: str) -> Tree:
+    """The tree of a text such as "(S (NP (NNP Jane)) (VP (VBZ sleeps)))".
+
+    Raises ValueError if the text is not one tree.
+    """
+    found: list[tuple[str, list]] = [("", [])]  # the open brackets: label, and what is inside
+    for mark in re.findall(r"\(\s*[^\s()]*|\)|[^\s()]+", text):
+        if mark[0] == "(":
+            found.append((mark[1:].strip(), []))
+        elif mark == ")" and len(found) > 1 and found[-1][1]:
+            label, inside = found.pop()
+            if inside[1:] and any(isinstance(part, str) for part in inside):
+                raise ValueError(f"text: expected one word in a bracket, got {inside[:2]}")
+            word = isinstance(inside[0], str)
+            found[-1][1].append(Tree(label, inside[0] if word else tuple(inside)))
+        elif mark != ")":
+            found[-1][1].append(mark)
+        else:
+            raise ValueError(f"text: expected something to close before each ')', got {text!r}")
+    if len(found) > 1 or len(found[0][1]) != 1 or isinstance(found[0][1][0], str):
+        raise ValueError(f"text: expected one tree with all brackets closed, got {text!r}")
+    return found[0][1][0]
+
+
+def normalised(tree: Tree) -> Tree | None:
+    """The tree as parsers learn it, or None if nothing is left of it.
+
+    Empty elements (-NONE-) go, and with them the brackets that they leave empty. Of a label the
+    part before the first "-", "=" or "|" stays: NP-SBJ-1 is NP. A bracket without a label, which
+    the Penn Treebank has around every tree, goes, or is called TOP if several trees are in it.
+    """
+    if tree.label == "-NONE-":
+        return None
+    if isinstance(tree.inside, str):
+        return tree
+    inside = tuple(small for part in tree.inside if (small := normalised(part)))
+    if not inside:
+        return None
+    if not tree.label:
+        return inside[0] if len(inside) == 1 else Tree("TOP", inside)
+    return Tree(re.split(r"[-=|]", tree.label)[0], inside)
+
+
+def linearised(tree: Tree) -> list[str]:
+    """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. Vinyals et al. (2015), section 2.2."""
+    if isinstance(tree.inside, str):
+        return [WORD]
+    inside = [symbol for small in tree.inside for symbol in linearised(small)]
+    return [f"({tree.label}", *inside, f"){tree.label}"]
+
+
+def may_follow(
+    written: Sequence[str], n_words: int, openings: Iterable[str], most: float = math.inf
+) -> set[str]:
+    """Which symbols may come next in a half-written tree over n_words words: never none.
+
+    `openings`: the opening brackets that exist; `most`: how many of them a tree may have.
+    """
+    opened, words, brackets = [], 0, 0
+    for symbol in written:
+        if symbol == WORD:
+            words += 1
+        elif symbol[0] == "(":
+            opened.append(symbol[1:])
+            brackets += 1
+        else:
+            opened.pop()
+    if written and not opened:
+        return {END}
+    left, fresh = words < n_words, bool(written) and written[-1][0] == "("
+    following = set(openings) if left and brackets < most else set()
+    if opened and left:
+        following.add(WORD)
+    if opened and not fresh and not (left and len(opened) == 1):
+        following.add(")" + opened[-1])
+    return following
+
+
+def rebuilt(symbols: Sequence[str], leaves: Sequence[Tree]) -> Tree:
+    """The tree that `linearised` wrote, over these words; `rebuilt(linearised(t), t.leaves) == t`.
+
+    Raises ValueError, naming the first symbol that may not stand where it does.
+    """
+    openings = {symbol for symbol in symbols if symbol[0] == "("}
+    for i, symbol in enumerate([*symbols, END]):
+        if symbol not in may_follow(symbols[:i], len(leaves), openings):
+            raise ValueError(
+                f"symbols: expected a tree over {len(leaves)} words, got {symbol!r} in place {i}"
+            )
+    rest, found = iter(leaves), [[]]  # what is inside of each open bracket
+    for symbol in symbols:
+        if symbol == WORD:
+            found[-1].append(next(rest))
+        elif symbol[0] == "(":
+            found.append([])
+        else:
+            inside = found.pop()
+            found[-1].append(Tree(symbol[1:], tuple(inside)))
+    return found[0][0]
+
+
+def mended(symbols: Sequence[str], n_words: int) -> list[str]:
+    """A tree out of any symbols: what may not follow is dropped, and what lacks is added."""
+    openings = {symbol for symbol in symbols if symbol[0] == "("}
+    kept: list[str] = []
+    for symbol in symbols:
+        if symbol in may_follow(kept, n_words, openings):
+            kept.append(symbol)
+    kept = kept or ["(S"]
+    while END not in (following := may_follow(kept, n_words, ())):
+        kept.append(WORD if WORD in following else following.pop())
+    return kept
+
+
+def looks(word: str) -> str:
+    """What a rare word is known by: a digit, a capital or not, a hyphen, the last two letters."""
+    if any(letter.isdigit() for letter in word):
+        return "0"
+    case = "A" if word[0].isupper() else "a"
+    return case + "-" * ("-" in word) + (word[-2:].lower() if len(word) > 3 else "")
+
+
+class Vocabulary:
+    """One vocabulary for sentences and trees: special tokens, symbols of trees, words, their looks.
+
+    Ids: the SPECIALS, then `symbols`, then `words`, then `kinds`, which are what `looks` gives.
+    """
+
+    def __init__(self, symbols: Sequence[str], words: Sequence[str], kinds: Sequence[str]):
+        self.table = [*SPECIALS, *symbols, *words, *kinds]
+        places = iter(range(len(SPECIALS), len(self.table)))
+        self.symbol_ids = {symbol: next(places) for symbol in symbols} | {END: EOS}
+        self.word_ids = {word: next(places) for word in words}
+        self.kind_ids = {kind: next(places) for kind in kinds}
+        self.openings = {symbol for symbol in symbols if symbol[0] == "("}
+
+    @classmethod
+    def learn(cls, trees: Iterable[Tree], min_count: int = 1) -> Vocabulary:
+        """From trees for training: all their labels, and words that occur min_count times.
+
+        Of the looks of words, those that at least two different words share.
+        """
+        trees = list(trees)
+        words = Counter(word for tree in trees for word in tree.words)
+        kinds = Counter(looks(word) for word in words)
+        symbols = sorted({symbol for tree in trees for symbol in linearised(tree)})
+        return cls(
+            symbols,
+            [word for word, count in words.items() if count >= min_count],
+            [kind for kind, count in kinds.items() if count > 1],
+        )
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def encode_words(self, words: Iterable[str]) -> list[int]:
+        """The ids of a sentence: of each word, else of its looks, else UNK."""
+        ids, kinds = self.word_ids, self.kind_ids
+        return [ids[w] if w in ids else kinds.get(looks(w), UNK) for w in words]
+
+    def encode_tree(self, tree: Tree) -> list[int]:
+        """The ids of a tree's symbols, UNK for a label that is not known."""
+        return [self.symbol_ids.get(symbol, UNK) for symbol in linearised(tree)]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The entries of the vocabulary that these ids stand for."""
+        return [self.table[i] for i in ids]
+
+
+PUNCTUATION = {",", ":", "``", "''", "."}  # tags whose words do not count: COLLINS.prm
+SAME = {"PRT": "ADVP"}  # labels that count as one
+
+
+def brackets(tree: Tree, tags: Sequence[str]) -> Counter[tuple[str, int, int]]:
+    """The brackets that EVALB compares: label, start and end, where words are counted from 0.
+
+    `tags`: those of the true tree, for they say which words are punctuation and do not count.
+    Neither do brackets called TOP, nor those around nothing but punctuation.
+    """
+    found: Counter[tuple[str, int, int]] = Counter()
+    opened, place, rest = [], 0, iter(tags)
+    for symbol in linearised(tree):
+        if symbol == WORD:
+            place += next(rest) not in PUNCTUATION
+        elif symbol[0] == "(":
+            opened.append((SAME.get(symbol[1:], symbol[1:]), place))
+        else:
+            label, start = opened.pop()
+            if start < place and label != "TOP":
+                found[label, start, place] += 1
+    return found
+
+
+@dataclass(frozen=True)
+class BracketScore:
+    """How many brackets are in the true trees, in the parser's, and in both."""
+
+    true: int
+    given: int
+    both: int
+    exact: int  # sentences without a mistake
+    sentences: int
+
+    @property
+    def recall(self) -> float:
+        """Which share of the true brackets was found."""
+        return self.both / self.true if self.true else 0.0
+
+    @property
+    def precision(self) -> float:
+        """Which share of the brackets given is true."""
+        return self.both / self.given if self.given else 0.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of recall and precision: 2 both / (true + given)."""
+        return 2 * self.both / (self.true + self.given) if self.true + self.given else 0.0
+
+
+def bracket_score(
+    true: Sequence[Tree], given: Sequence[Tree | None], max_words: int | None = None
+) -> BracketScore:
+    """Labelled bracketing over all sentences together, as EVALB counts with COLLINS.prm.
+
+    None in `given` is a tree that cannot be read: it has no brackets, and all true ones are missed.
+    With `max_words`, only sentences of so many words count, punctuation included.
+    Raises ValueError for another number of trees, or of words in a tree.
+    """
+    if len(true) != len(given):
+        raise ValueError(f"given: expected {len(true)} trees as in true, got {len(given)}")
+    counts = []
+    for i, (a, b) in enumerate(zip(true, given, strict=True)):
+        tags = [leaf.label for leaf in a.leaves]
+        if b is not None and len(b.leaves) != len(tags):
+            raise ValueError(f"given: expected {len(tags)} words in tree {i}, got {len(b.leaves)}")
+        if max_words is None or len(tags) <= max_words:
+            x, y = brackets(a, tags), Counter() if b is None else brackets(b, tags)
+            counts.append((x.total(), y.total(), (x & y).total(), x == y and b is not None, 1))
+    return BracketScore(*(sum(column) for column in zip(*counts, (0, 0, 0, 0, 0), strict=True)))
+
+
+def most_brackets(n_words: int) -> int:
+    """How many brackets a parsed tree may have, so that every tree comes to an end."""
+    return 2 * n_words + 4
+
+
+def write_trees(
+    model: Transformer, vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]
+) -> list[list[str]]:
+    """The likeliest symbol among those that `may_follow`, again and again: greedy, constrained.
+
+    `sentences`: lists of words. Returns the symbols of a tree for each, well-formed always.
+    """
+    ids = [[*vocabulary.encode_words(words), EOS] for words in sentences]
+    src = pad(ids).to(model.embedding.weight.device)
+    longest = max(map(len, sentences))
+    written: list[list[str]] = [[] for _ in sentences]
+    with reading(model):
+        cache = Cache(model, src, 1, longest + 2 * most_brackets(longest) + 1)
+        todo, newest = list(range(len(sentences))), src.new_full((len(src),), BOS)
+        while todo:
+            logits = cache.step(newest[:, None])[:, 0]
+            hidden = torch.ones_like(logits, dtype=torch.bool)
+            for row, i in enumerate(todo):
+                n = len(sentences[i])
+                following = may_follow(written[i], n, vocabulary.openings, most_brackets(n))
+                hidden[row, [vocabulary.symbol_ids[symbol] for symbol in following]] = False
+            newest = logits.masked_fill(hidden, -math.inf).argmax(1)
+            for i, symbol in zip(todo, vocabulary.decode(newest.tolist()), strict=True):
+                written[i].append(symbol)
+            done = newest == EOS
+            if done.any():
+                rows = cache.leave(done)
+                newest, todo = newest[rows], [todo[row] for row in rows.tolist()]
+    return [symbols[:-1] for symbols in written]
+
+
+def parse(
+    model: Transformer,
+    vocabulary: Vocabulary,
+    sentences: Sequence[Sequence[str]],
+    batch: int = 64,
+) -> list[Tree]:
+    """A tree for each sentence, a list of words; the tag of every word is XX.
+
+    `batch`: how many sentences are parsed at a time.
+    """
+    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+    trees: dict[int, Tree] = {}
+    for start in range(0, len(order), batch):
+        chosen = order[start : start + batch]
+        found = write_trees(model, vocabulary, [sentences[i] for i in chosen])
+        for i, symbols in zip(chosen, found, strict=True):
+            trees[i] = rebuilt(symbols, [Tree(WORD, word) for word in sentences[i]])
+    return [trees[i] for i in range(len(sentences))]
