@@ -4,20 +4,29 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
+from pathlib import Path
+from typing import Any
 
+import safetensors.torch
+import tokenizers
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from allyouneed import weights
+from allyouneed.data import load_published
 from allyouneed.decoding import narrowed, reading
 from allyouneed.masks import causal_mask
 from allyouneed.multihead import MultiHeadAttention
 from allyouneed.positions import LearnedPositions
+from allyouneed.saving import ModelFileError, read_tensors, write_tensors
 from allyouneed.sublayers import FeedForward, LayerNorm
 from allyouneed.tokens import EOS, UNK, Tokenizer
 from allyouneed.transformer import EncoderLayer, TransformerConfig, check_tokens
@@ -26,6 +35,9 @@ __all__ = [
     "ACTIVATIONS",
     "GPT2",
     "BERT",
+    "FORMAT",
+    "GPT2_NAMES",
+    "BERT_NAMES",
     "LanguageModelConfig",
     "LanguageLayer",
     "LanguageModel",
@@ -33,6 +45,15 @@ __all__ = [
     "decode_text",
     "mask_tokens",
     "write",
+    "save_language_model",
+    "load_language_model",
+    "renamed",
+    "with_weights",
+    "check_tied",
+    "from_gpt2",
+    "from_bert",
+    "load_gpt2",
+    "load_bert",
 ]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -291,3 +312,187 @@ def write(
                 new = p.multinomial(1, generator=generator)
             tokens = torch.cat([tokens, new], dim=1)
     return tokens
+
+
+FORMAT = "allyouneed language model 1"
+
+
+def save_language_model(
+    path: str | Path,
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    card: dict[str, Any] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write a language model to one file, as `save_model` does a Transformer.
+
+    Raises ValueError if the tokenizer has another size than the model's vocabulary.
+    """
+    if len(tokenizer) != model.config.vocab_size:
+        raise ValueError(
+            f"tokenizer: expected {model.config.vocab_size} tokens as the model has, "
+            f"got {len(tokenizer)}"
+        )
+    metadata = {
+        "format": FORMAT,
+        "config": json.dumps(asdict(model.config)),
+        "tokenizer": tokenizer.bpe.to_str(),
+        "card": json.dumps(card or {}, ensure_ascii=False),
+    }
+    write_tensors(path, {name: x.to(dtype) for name, x in model.state_dict().items()}, metadata)
+
+
+def load_language_model(
+    name: str | Path, device: str | torch.device = "cpu"
+) -> tuple[LanguageModel, Tokenizer]:
+    """Read what `save_language_model` wrote: the model, in float32 and eval mode; its tokenizer.
+
+    `name`: a path, or "gpt" or "bert" for the small ones that ship with the package (trained on
+    WikiText-2, CC BY-SA). Raises FileNotFoundError or ModelFileError as `load_model` does.
+    """
+    if name in ("gpt", "bert"):
+        name = weights.path(f"language-{name}.safetensors")
+    metadata, tensors = read_tensors(name, FORMAT)
+    try:
+        model = LanguageModel(LanguageModelConfig(**json.loads(metadata["config"])))
+        model.load_state_dict(tensors)
+        tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
+    except Exception as error:  # tokenizers raises plain Exception
+        raise ModelFileError(f"{name}: expected a language model, got {error}") from error
+    return model.to(device).eval(), tokenizer
+
+
+GPT2_NAMES = {
+    "h": "layers",
+    "wte": "embedding",
+    "wpe.weight": "positions.table",
+    "ln_1": "residuals.0.norm",
+    "ln_2": "residuals.1.norm",
+    "attn.c_proj": "self_attention.w_o",
+    "mlp.c_fc": "feed_forward.w_1",
+    "mlp.c_proj": "feed_forward.w_2",
+    "ln_f": "norm",
+}
+BERT_NAMES = {
+    "embeddings.word_embeddings": "embedding",
+    "embeddings.position_embeddings.weight": "positions.table",
+    "embeddings.token_type_embeddings": "segments",
+    "embeddings.LayerNorm": "norm",
+    "encoder.layer": "layers",
+    "attention.self.query": "self_attention.w_q",
+    "attention.self.key": "self_attention.w_k",
+    "attention.self.value": "self_attention.w_v",
+    "attention.output.dense": "self_attention.w_o",
+    "attention.output.LayerNorm": "residuals.0.norm",
+    "intermediate.dense": "feed_forward.w_1",
+    "output.dense": "feed_forward.w_2",
+    "output.LayerNorm": "residuals.1.norm",
+    "cls.predictions.transform.dense": "transform",
+    "cls.predictions.transform.LayerNorm": "transform_norm",
+    "cls.predictions.bias": "bias",
+}
+
+
+def renamed(name: str, names: dict[str, str]) -> str:
+    """Our name of a published weight: each part that `names` knows is replaced."""
+    for theirs, ours in names.items():
+        name = re.sub(rf"(^|\.){re.escape(theirs)}(?=\.|$)", rf"\g<1>{ours}", name)
+    if re.search(r"norm\.\w+$", name):
+        name = name.replace(".weight", ".gamma").replace(".bias", ".beta")
+    return name
+
+
+def with_weights(
+    config: LanguageModelConfig, n_heads: int, state: dict[str, Tensor]
+) -> LanguageModel:
+    """A model in eval mode with weights of our names: `config`, but with the sizes that they have.
+
+    Raises ValueError if a weight is missing, left over or of a shape that does not fit.
+    """
+    try:
+        sizes = {
+            "vocab_size": len(state["embedding.weight"]),
+            "d_model": state["embedding.weight"].shape[1],
+            "d_ff": len(state["layers.0.feed_forward.w_1.bias"]),
+            "n_layers": sum(name.endswith("w_1.bias") for name in state),
+            "max_length": len(state["positions.table"]),
+            "n_segments": len(state.get("segments.weight", ())),
+        }
+        model = LanguageModel(replace(config, n_heads=n_heads, **sizes))
+        model.load_state_dict(state)
+    except (KeyError, RuntimeError) as error:
+        raise ValueError(f"state: expected the weights of such a model, got {error}") from error
+    return model.eval()
+
+
+def check_tied(state: dict[str, Tensor], output: str, embedding: str) -> None:
+    """Raise ValueError if there is a matrix for the logits that is not the embedding matrix."""
+    if output in state and not torch.equal(state[output], state[embedding]):
+        raise ValueError(f"state: expected {output} to be equal to {embedding}, got another")
+
+
+def from_gpt2(
+    state: dict[str, Tensor], n_heads: int, config: LanguageModelConfig = GPT2
+) -> LanguageModel:
+    """A model with the weights of a GPT-2, named as in the published file or in `transformers`.
+
+    There, matrices stand the other way round than in `nn.Linear`, and those of queries, keys and
+    values side by side in one. `config` gives what weights do not tell: activation, eps, dropout.
+    Raises ValueError as `with_weights` does, and if embeddings and logits share no matrix.
+    """
+    check_tied(state, "lm_head.weight", "transformer.wte.weight")
+    ours = {}
+    for name, x in state.items():
+        name = name.removeprefix("transformer.")
+        if name == "lm_head.weight" or re.search(r"\.attn\.(masked_)?bias$", name):  # a causal mask
+            continue
+        if ".c_" in name and x.dim() == 2:
+            x = x.T
+        if "c_attn" in name:
+            for letter, piece in zip("qkv", x.chunk(3), strict=True):
+                one = name.replace("attn.c_attn", f"self_attention.w_{letter}")
+                ours[renamed(one, GPT2_NAMES)] = piece
+        else:
+            ours[renamed(name, GPT2_NAMES)] = x
+    return with_weights(config, n_heads, ours)
+
+
+def from_bert(
+    state: dict[str, Tensor], n_heads: int, config: LanguageModelConfig = BERT
+) -> LanguageModel:
+    """A model with the weights of a BERT, named as in the published file or in `transformers`.
+
+    What belongs to its second task, whether two sentences follow each other, is left out.
+    Raises ValueError as `from_gpt2` does.
+    """
+    check_tied(state, "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight")
+    unused = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.")
+    names = {name: name.removeprefix("bert.") for name in state}
+    ours = {
+        renamed(names[name], BERT_NAMES): x
+        for name, x in state.items()
+        if not names[name].startswith(unused) and not name.endswith("position_ids")
+    }
+    return with_weights(config, n_heads, ours)
+
+
+def load_gpt2(device: str | torch.device = "cpu") -> tuple[LanguageModel, tokenizers.Tokenizer]:
+    """The published GPT-2 of 124 million parameters, in eval mode, and its tokenizer.
+
+    Fetched once (548 MB) from the Hugging Face hub, as published by OpenAI under the MIT licence.
+    Raises DataError where that cannot be done, or if a file has not the sha256 it should have.
+    """
+    content, tokenizer = load_published("gpt2")
+    model = from_gpt2(safetensors.torch.load(content), n_heads=12)
+    return model.to(device), tokenizers.Tokenizer.from_str(tokenizer.decode())
+
+
+def load_bert(device: str | torch.device = "cpu") -> tuple[LanguageModel, tokenizers.Tokenizer]:
+    """The published BERT, base and uncased, of 110 million parameters, and its tokenizer.
+
+    Fetched once (440 MB) from the Hugging Face hub, as published by Google under the Apache
+    licence 2.0. The tokenizer puts [CLS] in front and [SEP] behind. Raises as `load_gpt2` does.
+    """
+    content, tokenizer = load_published("bert")
+    model = from_bert(safetensors.torch.load(content), n_heads=12)
+    return model.to(device), tokenizers.Tokenizer.from_str(tokenizer.decode())
