@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from statistics import mean, pstdev, stdev
+from statistics import mean, median, pstdev, stdev
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ def reported(valid: Sequence[float], test: Sequence[float]) -> float:
 
 REPORT_CASES = [
     ([31.0, 33.5, 33.1, 32.0], [30.2, 31.4, 32.6, 29.0]),
-    ([28.0, 29.5, 29.5, 27.1, 29.5], [30.0, 28.2, 29.1, 31.3, 28.9]),  # ties
+    ([28.0, 29.5, 29.5, 27.1, 29.5, 29.5], [30.0, 28.9, 28.2, 31.3, 29.1, 28.8]),  # ties
     ([40.1, 39.0, 39.9], [39.5, 41.0, 38.8]),
 ]
 
@@ -58,6 +58,12 @@ REPORT_MISTAKES = [
         "ties broken by the test set",
         lambda valid, test: _of_the_best(valid, lambda tied: max(test[i] for i in tied)),
         "The test set must not choose, not even between settings that tie on validation.",
+    ),
+    Mistake(
+        "of those that tie the worst on test",
+        lambda valid, test: _of_the_best(valid, lambda tied: min(test[i] for i in tied)),
+        "That is cautious, and the test set chooses all the same. The first of those that tie "
+        "counts.",
     ),
     Mistake(
         "the mean of those that tie",
@@ -190,6 +196,18 @@ BLEU_MISTAKES = [
         "one.",
     ),
     Mistake(
+        "the brevity penalty under the root",
+        lambda m, t, c, r: 100 * (_brevity(c, r) * _pooled(m, t).prod()) ** 0.25,
+        "Only the product of the precisions is under the fourth root. The penalty stands before "
+        "it.",
+    ),
+    Mistake(
+        "a penalty for what is long, none for what is short",
+        lambda m, t, c, r: 100 * _root(m, t) * torch.exp((1 - r.sum() / c.sum().double()).clamp(0)),
+        "The two branches are exchanged: exp(1 - r / c) is for hypotheses that are shorter than "
+        "the references.",
+    ),
+    Mistake(
         "a number from 0 to 1",
         lambda m, t, c, r: corpus_bleu(m, t, c, r) / 100,
         "BLEU is given from 0 to 100 here.",
@@ -242,7 +260,18 @@ def _shared_total(a: Tensor, b: Tensor, draws: Tensor) -> Tensor:
     return 100 * (sums_a[:, 0] - sums_b[:, 0]) / sums_a[:, 1]
 
 
+def _as_weights(counts: Tensor, draws: Tensor) -> Tensor:
+    sums = draws.double() @ counts.double()
+    return 100 * sums[:, 0] / sums[:, 1]
+
+
 PAIRED_MISTAKES = [
+    Mistake(
+        "the draws read as how often each sentence counts",
+        lambda a, b, draws: _as_weights(a, draws) - _as_weights(b, draws),
+        "In the chapter `resample` gives such numbers. Here a row of `draws` holds the numbers of "
+        "the drawn sentences themselves: index with it.",
+    ),
     Mistake(
         "another draw for the second system",
         lambda a, b, draws: _ratio(a, draws) - _ratio(b, draws.roll(1, 0)),
@@ -296,6 +325,11 @@ PAIRED_MISTAKES = [
         "Each system said a number of words of its own, and is divided by that.",
     ),
     Mistake(
+        "both divided by the words of the second",
+        lambda a, b, draws: -_shared_total(b, a, draws),
+        "Each system said a number of words of its own, and is divided by that.",
+    ),
+    Mistake(
         "parts of 1, not per cent",
         lambda a, b, draws: paired(a, b, draws) / 100,
         "Scores are given from 0 to 100 here.",
@@ -311,7 +345,7 @@ PAIRED_MISTAKES = [
 
 
 def _flops(
-    n: int, d: int, f: int, v: int, src: int, tgt: int, *, each: int = 6, kv: str = "src",
+    n: int, d: int, f: int, v: int, src: int, tgt: int, *, each: int = 6, kv: str | None = "src",
     qo: str = "tgt", cross: int = 1, logits: str | None = "tgt", lookups: int = 0,
     attention: int = 4, matrices: int = 2,
 ) -> int:  # fmt: skip
@@ -376,6 +410,24 @@ FLOPS_MISTAKES = [
         "cross-attention forgotten",
         _flops_with(cross=0),
         "A decoder layer has two attentions: its own and the one to the memory.",
+    ),
+    Mistake(
+        "keys and values of cross-attention forgotten",
+        _flops_with(kv=None),
+        "Cross-attention has four matrices as well. Two of them, for keys and values, meet the "
+        "source tokens in every layer of the decoder.",
+    ),
+    Mistake(
+        "the embedding matrix for source tokens as well",
+        lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src, tgt) + 6 * v * d * src,
+        "Source tokens have no logits, and to embed them is to read one row. Only target tokens "
+        "are multiplied with the embedding matrix.",
+    ),
+    Mistake(
+        "the embedding matrix twice for target tokens",
+        lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src, tgt) + 6 * v * d * tgt,
+        "To embed a token is to read one row. Target tokens are multiplied with the matrix once, "
+        "when logits are made.",
     ),
     Mistake(
         "the logits forgotten",
@@ -476,6 +528,12 @@ ENSEMBLE_MISTAKES = [
         "probabilities multiplied, not averaged",
         lambda x, nets: _mean(_probabilities(x, net).log() for net in nets).exp(),
         "The mean of log-probabilities is the log of a geometric mean; its rows do not sum to one.",
+    ),
+    Mistake(
+        "the product of the probabilities, rescaled",
+        lambda x, nets: (len(nets) * _mean(_logits(x, net) for net in nets)).softmax(-1),
+        "Logits that are added, or probabilities that are multiplied, make another mixture. Here "
+        "the probabilities are averaged.",
     ),
     Mistake(
         "log-probabilities",
@@ -599,6 +657,11 @@ NOISE_MISTAKES = [
         "measured from the first seed",
         _rows_where(lambda b, x: abs(x - b[0]) > 2 * stdev(b)),
         "Differences are taken from the mean of all seeds.",
+    ),
+    Mistake(
+        "measured from the median",
+        _rows_where(lambda b, x: abs(x - median(b)) > 2 * stdev(b)),
+        "Differences are taken from the mean of the seeds.",
     ),
     Mistake(
         "measured from the best seed",
