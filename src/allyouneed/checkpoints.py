@@ -22,7 +22,7 @@ from typing import Any
 import tokenizers
 import torch
 from filelock import FileLock, Timeout
-from torch import Tensor
+from torch import Tensor, distributed
 
 from allyouneed.saving import ModelFileError, read_tensors, write_tensors
 from allyouneed.tokens import Tokenizer
@@ -52,11 +52,17 @@ def save_checkpoint(
     tokenizer: Tokenizer,
     run: dict[str, Any],
 ) -> None:
-    """Write a checkpoint to one file: all of it, or nothing. Raises OSError if it does not fit."""
+    """Write a checkpoint to one file: all of it, or nothing. Raises OSError if it does not fit.
+
+    The first process writes. If the model is sharded, all must call, for each has a part of it;
+    the file is the same as of a model that is not.
+    """
     state = optimizer.state_dict()
     tensors = {f"model.{name}": x for name, x in model.state_dict().items()}
     for i, entries in state["state"].items():
         tensors |= {f"optimizer.{i}.{name}": x for name, x in entries.items()}
+    if not (tensors := gathered(tensors)):
+        return
     texts = {
         "optimizer": state["param_groups"],
         "record": asdict(record),
@@ -68,10 +74,40 @@ def save_checkpoint(
     write_tensors(path, tensors, metadata)
 
 
+def gathered(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors in one piece, those that are sharded over processes too; these on the CPU.
+
+    Only the first process gets them, the others nothing; all must call.
+    """
+    first = not distributed.is_initialized() or distributed.get_rank() == 0
+    found = {}
+    for name, x in tensors.items():  # one after another: no other process ever holds them all
+        if hasattr(x, "full_tensor"):
+            x = x.full_tensor().cpu()
+        if first:
+            found[name] = x
+    return found
+
+
+def put_back(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Load a checkpoint's optimiser; of tensors whose parameter is sharded, this process's part."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    parts = {}
+    for i, entries in state["state"].items():
+        p, parts[i] = parameters[i], dict(entries)
+        if hasattr(p, "full_tensor"):
+            from torch.distributed.tensor import distribute_tensor
+
+            for name, x in entries.items():
+                if x.shape == p.shape:
+                    parts[i][name] = distribute_tensor(x.to(p.device), p.device_mesh, p.placements)
+    optimizer.load_state_dict(state | {"state": parts})
+
+
 def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read a checkpoint. Raises FileNotFoundError, or ModelFileError for another or damaged file.
 
-    Put it back with `model.load_state_dict` and `optimizer.load_state_dict`.
+    Put it back with `model.load_state_dict` and `put_back`.
     """
     metadata, tensors = read_tensors(path, CHECKPOINT_FORMAT)
     model, state = {}, {}
