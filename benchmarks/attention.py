@@ -1,0 +1,203 @@
+"""Attention over long inputs, form beside form: `python benchmarks/attention.py --device cpu`.
+
+Everybody is causal and gets the same queries, keys and values; see README.md in this folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+
+from allyouneed.attention import attention
+from allyouneed.masks import causal_mask
+from allyouneed.sparse import (
+    dilated_attention,
+    dilated_mask,
+    flash_attention,
+    windowed_attention,
+    windowed_mask,
+)
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "experiments")]
+from measure import Clock, ratio, rotated, table  # noqa: E402
+from record import record  # noqa: E402
+
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+DILATION = 4
+FULL, WINDOW, HOLES = "all keys", "window", "window with holes"
+
+
+def flex(
+    length: int, window: int, device: torch.device, dtype: torch.dtype
+) -> tuple[str, Attend | None]:
+    """`flex_attention` with the same window: compiled if that works here, else as it is."""
+    try:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    except ImportError:
+        return "flex_attention is not in this PyTorch", None
+    blocks = create_block_mask(
+        lambda b, h, q, k: (q >= k) & (q - k < window), None, None, length, length, device=device
+    )
+    try:
+        compiled = partial(torch.compile(flex_attention), block_mask=blocks)
+        compiled(*torch.randn(3, 1, 4, length, 64, device=device, dtype=dtype).unbind(0))
+        return "flex_attention, compiled", compiled
+    except Exception as error:  # no compiler, or one that this PyTorch cannot use
+        print(f"flex_attention is not compiled here: {type(error).__name__}")
+        return "flex_attention, not compiled", partial(flex_attention, block_mask=blocks)
+
+
+def forms(
+    length: int, window: int, device: torch.device, dtype: torch.dtype
+) -> dict[str, tuple[str, Attend]]:
+    """What is measured: the name, which keys a query sees, and a function of q, k and v."""
+    causal = causal_mask(length, device)
+    near = windowed_mask(length, window, True, device)
+    holes = {"window": window, "dilation": DILATION, "causal": True}
+    sdpa = F.scaled_dot_product_attention
+    found = {
+        "SDPA, is_causal": (FULL, partial(sdpa, is_causal=True)),
+        "by hand": (FULL, lambda q, k, v: attention(q, k, v, causal, return_weights=True)[0]),
+        "flash_attention": (FULL, lambda q, k, v: flash_attention(q, k, v, causal)),
+        "SDPA with the window's mask": (WINDOW, partial(sdpa, attn_mask=near)),
+        "windowed_attention": (WINDOW, partial(windowed_attention, window=window, causal=True)),
+        "dilated_attention": (HOLES, partial(dilated_attention, **holes)),
+    }
+    name, attend = flex(length, window, device, dtype)
+    return found | ({name: (WINDOW, attend)} if attend else {})
+
+
+def require_equal(found: dict[str, tuple[str, Attend]], window: int, qkv: list[Tensor]) -> None:
+    """An error unless everybody gives what `attention` gives with the mask of its pattern."""
+    length, device = qkv[0].shape[-2], qkv[0].device
+    masks = {
+        FULL: causal_mask(length, device),
+        WINDOW: windowed_mask(length, window, True, device),
+        HOLES: dilated_mask(length, window, DILATION, True, device),
+    }
+    right = {sees: attention(*qkv, mask) for sees, mask in masks.items()}
+    for name, (sees, attend) in found.items():
+        off = (attend(*qkv) - right[sees]).abs().max().item()
+        if off > (1e-3 if qkv[0].dtype == torch.float32 else 5e-2):
+            raise AssertionError(f"{name}: expected attention with its mask, got {off} off")
+
+
+def forward(attend: Attend, qkv: list[Tensor]) -> None:
+    attend(*(x.detach() for x in qkv))
+
+
+def both(attend: Attend, qkv: list[Tensor]) -> None:
+    out = attend(*qkv)
+    torch.autograd.grad(out, qkv, torch.ones_like(out))
+
+
+def peak_megabytes(work: Callable[[], object], device: torch.device) -> float:
+    """The most that tensors allocated by a call take at a time, q, k and v themselves left out."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        return (torch.cuda.max_memory_allocated(device) - before) / 1e6
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
+        work()
+    events = [e for e in watched.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    return max(accumulate(event.nbytes() for event in events)) / 1e6
+
+
+def measure(
+    found: dict[str, tuple[str, Attend]],
+    call: Callable[[Attend, list[Tensor]], None],
+    qkv: list[Tensor],
+    rounds: int,
+    clock: Clock,
+) -> Iterator[dict]:
+    """A row for each form; they take turns, in an order that rotates, after one warm-up."""
+    seconds: dict[str, list[float]] = {name: [] for name in found}
+    for turn in range(rounds + 1):
+        for name in rotated(list(found), turn):
+            s = clock.time(lambda name=name: call(found[name][1], qkv))
+            seconds[name] += [s] * (turn > 0)
+    for name, (sees, attend) in found.items():
+        yield {
+            "form": name,
+            "sees": sees,
+            "length": qkv[0].shape[-2],
+            "pass": "forward" if call is forward else "forward and backward",
+            "seconds": float(f"{median(seconds[name]):.4g}"),
+            "times SDPA": float(f"{ratio(seconds[name], seconds['SDPA, is_causal']):.4g}"),
+            "megabytes": float(f"{peak_megabytes(partial(call, attend, qkv), clock.device):.4g}"),
+        }
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = options.add_argument
+    add("--device", default="cpu", help="cpu or cuda")
+    add("--dtype", default="float32", help="or bfloat16, with which a GPU has its fast forms")
+    add("--threads", type=int, default=1, help="of the CPU; with 1 its own time is measured")
+    add("--lengths", type=int, nargs="+", default=[512, 1024, 2048, 4096, 8192])
+    add("--window", type=int, default=256, help="keys that a query sees")
+    add("--heads", type=int, default=4, help="of 64 entries each; one sequence")
+    add("--rounds", type=int, default=5, help="how often everybody takes a turn")
+    add("--record", action="store_true", help="write the table to the package's results")
+    wanted = options.parse_args()
+
+    torch.set_num_threads(wanted.threads)
+    torch.manual_seed(0)
+    warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
+    clock, rows = Clock(torch.device(wanted.device)), []
+    for length in wanted.lengths:
+        shape = (1, wanted.heads, length, 64)
+        kind = {"device": clock.device, "dtype": getattr(torch, wanted.dtype)}
+        qkv = [torch.randn(shape, requires_grad=True, **kind) for _ in range(3)]
+        found = forms(length, wanted.window, **kind)
+        require_equal(found, wanted.window, [x.detach() for x in qkv])
+        for call in (forward, both):
+            able = {
+                name: form
+                for name, form in found.items()
+                if call is forward  # flex_attention has no backward pass on a CPU when compiled
+                or not (clock.device.type == "cpu" and name.startswith("flex"))
+            }
+            new = list(measure(able, call, qkv, wanted.rounds, clock))
+            rows += new
+            print(f"\n{length} positions, {new[0]['pass']}, {wanted.device}, {clock.name}")
+            print(*in_print(new), sep="\n", flush=True)
+    if wanted.record:
+        conditions = {**vars(wanted), "time": clock.name, "dilation": DILATION}
+        name = "attention_cost" + "_gpu" * (clock.device.type == "cuda")
+        record(name, {**conditions, "rows": rows})
+
+
+def in_print(rows: list[dict]) -> Iterator[str]:
+    """The lines of a table."""
+    head = ["", "sees", "milliseconds", "times SDPA", "megabytes"]
+    yield from table(
+        head,
+        [
+            [
+                row["form"],
+                row["sees"],
+                f"{1e3 * row['seconds']:.2f}",
+                f"{row['times SDPA']:.2f}",
+                f"{row['megabytes']:.1f}",
+            ]
+            for row in rows
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
