@@ -110,7 +110,17 @@ SHIFT_MISTAKES = [
         "Without BOS nobody asks for the first token, and inference has nothing to begin with.",
     ),
     Mistake(
-        "EOS for the longest sentence only",
+        "no BOS in the inputs, which are one column short",
+        lambda targets: (_padded(targets), inputs_and_labels(targets)[1]),
+        "Without BOS nobody asks for the first token, and inference has nothing to begin with.",
+    ),
+    Mistake(
+        "the inputs alone returned",
+        lambda targets: inputs_and_labels(targets)[0],
+        "Return the pair: what the decoder reads, and what it is asked for.",
+    ),
+    Mistake(
+        "EOS behind the padding",
         lambda targets: (
             inputs_and_labels(targets)[0],
             torch.cat([_padded(targets), torch.full((len(targets), 1), EOS)], dim=1),
@@ -306,6 +316,36 @@ LOSS_MISTAKES = [
             - smoothing * logits[targets == PAD].log_softmax(-1)[:, 1:].mean(-1).sum()
         ),
         "Where the label is PAD the whole row of q is zero, the shares of the smoothing too.",
+    ),
+    Mistake(
+        "padding counted, with 1 - smoothing on PAD",
+        lambda logits, targets, smoothing: (
+            smoothed_loss(logits, targets, smoothing)
+            + _loss(
+                logits[targets == PAD],
+                targets[targets == PAD],
+                1 - smoothing,
+                smoothing / (logits.shape[-1] - 1),
+                padding=True,
+            ).sum()
+        ),
+        "Places whose label is PAD count for nothing: there the whole row of q is zero.",
+    ),
+    Mistake(
+        "a share of the same size for PAD, too",
+        _variant(lambda e, v: (1 - e + e / (v - 1), e / (v - 1), e / (v - 1))),
+        "The target distribution sums to more than 1. PAD gets no share; all others have it.",
+    ),
+    Mistake(
+        "the sum of the logarithms in place of their mean",
+        _variant(lambda e, v: (1.0, e, 0.0)),
+        "Each of the V - 1 tokens gets smoothing / (V - 1), and not the whole of it.",
+    ),
+    Mistake(
+        "sum and number returned",
+        lambda *case: (smoothed_loss(*case), int((case[1] != PAD).sum())),
+        "The sum is right. The chapter's function returns the number of tokens as well; here the "
+        "sum alone is asked for.",
     ),
     Mistake(
         "the mean in place of the sum",
@@ -510,6 +550,20 @@ RATE_MISTAKES = [
         "After the warm-up the rate falls with the root of the step.",
     ),
     Mistake(
+        "1 / step in place of its root",
+        lambda step, d_model, warmup_steps: (
+            d_model**-0.5 * min(1 / step, step * warmup_steps**-1.5)
+        ),
+        "The exponent of the step is -0.5, not -1.",
+    ),
+    Mistake(
+        "the step under the exponent of warmup_steps",
+        lambda step, d_model, warmup_steps: (
+            d_model**-0.5 * min(step**-0.5, (step * warmup_steps) ** -1.5)
+        ),
+        "Only warmup_steps has the exponent -1.5. The step itself is multiplied with it.",
+    ),
+    Mistake(
         "in proportion to 1 / step after the warm-up",
         lambda step, d_model, warmup_steps: (
             d_model**-0.5 * min(warmup_steps**0.5 / step, step * warmup_steps**-1.5)
@@ -583,6 +637,19 @@ def _old_moments(theta, g, m, v, t, rate, beta_1, beta_2, eps):
     new = adam_update(theta, g, m, v, t, rate, beta_1, beta_2, eps)
     old = m / (1 - beta_1**t) / ((v / (1 - beta_2**t)).sqrt() + eps)
     return theta - rate * old, new[1], new[2]
+
+
+def _old_m(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+    new = adam_update(theta, g, m, v, t, rate, beta_1, beta_2, eps)
+    step = m / (1 - beta_1**t) / ((new[2] / (1 - beta_2**t)).sqrt() + eps)
+    return theta - rate * step, new[1], new[2]
+
+
+def _v_from_m(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+    m = beta_1 * m + (1 - beta_1) * g
+    v = beta_2 * v + (1 - beta_2) * m**2
+    step = m / (1 - beta_1**t) / ((v / (1 - beta_2**t)).sqrt() + eps)
+    return theta - rate * step, m, v
 
 
 def _g_itself(theta, g, m, v, t, rate, beta_1, beta_2, eps):
@@ -680,6 +747,40 @@ ADAM_MISTAKES = [
         "v is the average of the squares of the gradients, not of their sizes.",
     ),
     Mistake(
+        "v an average of the gradients",
+        _adam(new_v=lambda v, g, b: b * v + (1 - b) * g),
+        "v is the average of the squares of the gradients.",
+    ),
+    Mistake(
+        "v made of the squares of m",
+        _v_from_m,
+        "v takes the square of the gradient, not of the average m.",
+    ),
+    Mistake(
+        "no division by the root of v",
+        _adam(step=lambda m, v, eps: m),
+        "This is momentum. Adam divides by the root of the corrected v, plus eps.",
+    ),
+    Mistake(
+        "eps added to the quotient",
+        _adam(step=lambda m, v, eps: m / v.sqrt() + eps),
+        "eps stands below the fraction bar, beside the root.",
+    ),
+    Mistake(
+        "beta times t in the correction",
+        _adam(m_hat=lambda m, b, t: m / (1 - b * t), v_hat=lambda v, b, t: v / (1 - b * t)),
+        "The correction has beta to the power t, `beta**t`.",
+    ),
+    Mistake(
+        "the step returned in place of theta",
+        lambda theta, *case: (
+            theta - (new := adam_update(theta, *case))[0],
+            new[1],
+            new[2],
+        ),
+        "The step is right. Return what the weights are after it: theta minus the step.",
+    ),
+    Mistake(
         "the averages without 1 - beta",
         _adam(new_m=lambda m, g, b: b * m + g, new_v=lambda v, g, b: b * v + g**2),
         "New and old share the weight 1: beta for the old average, 1 - beta for the new gradient.",
@@ -717,6 +818,11 @@ ADAM_MISTAKES = [
         "the step made with the old m and v",
         _old_moments,
         "First the averages take the new gradient in, then the step is made with them.",
+    ),
+    Mistake(
+        "the step made with the old m",
+        _old_m,
+        "First m takes the new gradient in, then the step is made with it.",
     ),
     Mistake(
         "the gradient in place of m",
@@ -820,6 +926,19 @@ MERGE_MISTAKES = [
         "divided by the mean number of tokens twice",
         lambda gradients, tokens: merged(gradients, tokens) / (sum(tokens) / len(tokens)),
         "One division by the number of all tokens is enough.",
+    ),
+    Mistake(
+        "weighed, and not added up",
+        lambda gradients, tokens: [
+            g * n / sum(tokens) for g, n in zip(gradients, tokens, strict=True)
+        ],
+        "Each batch has its right weight. Add them up: one gradient is asked for.",
+    ),
+    Mistake(
+        "the sum of the means over the mean number of tokens",
+        lambda gradients, tokens: sum(gradients) / (sum(tokens) / len(tokens)),
+        "The gradients are those of means already. Multiply each by its tokens, and divide the "
+        "sum by all tokens.",
     ),
     Mistake(
         "weighed with the tokens of the other batches",
@@ -955,6 +1074,19 @@ CLIP_MISTAKES = [
         "to watch.",
     ),
     Mistake(
+        "the factor returned in place of the length",
+        lambda gradients, max_norm: (
+            clipped(gradients, max_norm)[0],
+            min(1.0, max_norm / length(gradients)),
+        ),
+        "The gradients are right. With them the length before clipping is asked for.",
+    ),
+    Mistake(
+        "the root of the sum of mean squares",
+        _scaled(lambda gradients: sum(float((g**2).mean()) for g in gradients) ** 0.5),
+        "The length has the sum of all squares under its root, not a mean for each tensor.",
+    ),
+    Mistake(
         "long gradients thrown away",
         _scaled(length, lambda norm, c: 1.0 if norm <= c else 0.0),
         "A gradient that is too long is shortened, not dropped.",
@@ -1063,6 +1195,21 @@ STATE_MISTAKES = [
         "divided by one less",
         _entrywise(lambda tensors: sum(tensors) / max(1, len(tensors) - 1)),
         "A mean of n divides by n. (n - 1 is for variances.)",
+    ),
+    Mistake(
+        "divided by one more",
+        _entrywise(lambda tensors: sum(tensors) / (len(tensors) + 1)),
+        "A mean of n checkpoints divides by n, and not by n + 1.",
+    ),
+    Mistake(
+        "divided by the paper's five",
+        _entrywise(lambda tensors: sum(tensors) / 5),
+        "Divide by the number of checkpoints that are given.",
+    ),
+    Mistake(
+        "the mean of the first and the last",
+        _entrywise(lambda tensors: (tensors[0] + tensors[-1]) / 2),
+        "All checkpoints are to be averaged, those between as well.",
     ),
     Mistake(
         "divided by two",
