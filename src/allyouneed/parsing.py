@@ -192,31 +192,36 @@ class Vocabulary:
     """One vocabulary for sentences and trees: special tokens, symbols of trees, words, their looks.
 
     Ids: the SPECIALS, then `symbols`, then `words`, then `kinds`, which are what `looks` gives.
+    With `copying`, a tree is written with the words themselves in the places of XX.
     """
 
-    def __init__(self, symbols: Sequence[str], words: Sequence[str], kinds: Sequence[str]):
+    def __init__(
+        self,
+        symbols: Sequence[str],
+        words: Sequence[str],
+        kinds: Sequence[str],
+        copying: bool = False,
+    ):
         self.table = [*SPECIALS, *symbols, *words, *kinds]
         places = iter(range(len(SPECIALS), len(self.table)))
         self.symbol_ids = {symbol: next(places) for symbol in symbols} | {END: EOS}
         self.word_ids = {word: next(places) for word in words}
         self.kind_ids = {kind: next(places) for kind in kinds}
         self.openings = {symbol for symbol in symbols if symbol[0] == "("}
+        self.copying = copying
 
     @classmethod
-    def learn(cls, trees: Iterable[Tree], min_count: int = 1) -> Vocabulary:
+    def learn(cls, trees: Iterable[Tree], min_count: int = 1, copying: bool = False) -> Vocabulary:
         """From trees for training: all their labels, and words that occur min_count times.
 
         Of the looks of words, those that at least two different words share.
         """
         trees = list(trees)
-        words = Counter(word for tree in trees for word in tree.words)
-        kinds = Counter(looks(word) for word in words)
+        counts = Counter(word for tree in trees for word in tree.words)
         symbols = sorted({symbol for tree in trees for symbol in linearised(tree)})
-        return cls(
-            symbols,
-            [word for word, count in words.items() if count >= min_count],
-            [kind for kind, count in kinds.items() if count > 1],
-        )
+        words = [word for word, count in counts.items() if count >= min_count]
+        kinds = [kind for kind, count in Counter(map(looks, counts)).items() if count > 1]
+        return cls(symbols, words, kinds, copying)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -224,15 +229,24 @@ class Vocabulary:
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """The ids of a sentence: of each word, else of its looks, else UNK."""
         ids, kinds = self.word_ids, self.kind_ids
-        return [ids[w] if w in ids else kinds.get(looks(w), UNK) for w in words]
+        return [ids[word] if word in ids else kinds.get(looks(word), UNK) for word in words]
 
     def encode_tree(self, tree: Tree) -> list[int]:
         """The ids of a tree's symbols, UNK for a label that is not known."""
-        return [self.symbol_ids.get(symbol, UNK) for symbol in linearised(tree)]
+        words = iter(self.encode_words(tree.words))
+        return [
+            next(words) if self.copying and symbol == WORD else self.symbol_ids.get(symbol, UNK)
+            for symbol in linearised(tree)
+        ]
 
-    def decode(self, ids: Iterable[int]) -> list[str]:
-        """The entries of the vocabulary that these ids stand for."""
-        return [self.table[i] for i in ids]
+    def decode_tree(self, ids: Iterable[int]) -> list[str]:
+        """The symbols of these ids; with `copying`, XX for every word."""
+        words = self.copying
+        return [WORD if words and self.is_word(i) else self.table[i] for i in ids]
+
+    def is_word(self, i: int) -> bool:
+        """Whether an id stands for a word, known or not."""
+        return i == UNK or i >= len(SPECIALS) + len(self.symbol_ids) - 1
 
 
 PUNCTUATION = {",", ":", "``", "''", "."}  # tags whose words do not count: COLLINS.prm
@@ -323,6 +337,14 @@ def write_trees(
     src = pad(ids).to(model.embedding.weight.device)
     longest = max(map(len, sentences))
     written: list[list[str]] = [[] for _ in sentences]
+
+    def allowed(i: int) -> list[int]:
+        """The ids that may come next in sentence i."""
+        n, place = len(sentences[i]), written[i].count(WORD)
+        symbols = may_follow(written[i], n, vocabulary.openings, most_brackets(n))
+        own = {WORD: ids[i][place]} if vocabulary.copying else {}
+        return [own.get(symbol) or vocabulary.symbol_ids[symbol] for symbol in symbols]
+
     with reading(model):
         cache = Cache(model, src, 1, longest + 2 * most_brackets(longest) + 1)
         todo, newest = list(range(len(sentences))), src.new_full((len(src),), BOS)
@@ -330,11 +352,9 @@ def write_trees(
             logits = cache.step(newest[:, None])[:, 0]
             hidden = torch.ones_like(logits, dtype=torch.bool)
             for row, i in enumerate(todo):
-                n = len(sentences[i])
-                following = may_follow(written[i], n, vocabulary.openings, most_brackets(n))
-                hidden[row, [vocabulary.symbol_ids[symbol] for symbol in following]] = False
+                hidden[row, allowed(i)] = False
             newest = logits.masked_fill(hidden, -math.inf).argmax(1)
-            for i, symbol in zip(todo, vocabulary.decode(newest.tolist()), strict=True):
+            for i, symbol in zip(todo, vocabulary.decode_tree(newest.tolist()), strict=True):
                 written[i].append(symbol)
             done = newest == EOS
             if done.any():
