@@ -1,18 +1,25 @@
-"""Two processes under torchrun make the same weights as one that takes the same global batches."""
+"""Several processes under torchrun make the weights of one, whatever happens to them on the way.
+
+Every launch costs seconds, so each tries several things. Nothing waits for ever.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from allyouneed import command
-from allyouneed.checkpoints import checkpoint_files, load_checkpoint
+from allyouneed.checkpoints import Checkpoint, checkpoint_files, load_checkpoint
+from allyouneed.shards import Shards
 
 # What each process runs: one training for each `accumulate`.
 SCRIPT = """
@@ -66,15 +73,26 @@ def assert_close(one, other):
     )  # fmt: skip
 
 
-def torchrun(*words: object) -> str:
-    """What two processes say; an error if one of them fails, or both wait for each other."""
-    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*run, *map(str, words)], env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=300,
+def torchrun(*words: object, processes: int = 2, restarts: int = 0) -> subprocess.Popen:
+    """Start processes; they have a limit on waiting of their own."""
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone",
+           "--nproc-per-node", processes, "--max-restarts", restarts]  # fmt: skip
+    return subprocess.Popen(
+        list(map(str, [*run, *words])), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+
+
+def ended(process: subprocess.Popen, code: int = 0) -> str:
+    """What the processes say; an error if one of them fails, or all wait for each other."""
+    try:
+        said, _ = process.communicate(timeout=300)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert process.returncode == code, said
+    return said
 
 
 def test_two_processes_are_as_one(tmp_path):
@@ -82,29 +100,142 @@ def test_two_processes_are_as_one(tmp_path):
     script.write_text(
         SCRIPT.format(here=str(Path(__file__).parent), folder=tmp_path), encoding="utf-8"
     )
-    torchrun(script)
+    ended(torchrun(script))
     for accumulate in (1, 2):
         found = torch.load(tmp_path / str(accumulate), weights_only=True)
         assert_close(found, trained(2 * accumulate))
 
 
-def test_two_processes_on_the_command_line(tmp_path):
-    draw = random.Random(0)
-    sentences = {" ".join(draw.choices("abcdefg", k=draw.randint(1, 5))) for _ in range(60)}
-    (tmp_path / "pairs.tsv").write_text("".join(f"{s}\t{s[::-1]}\n" for s in sorted(sentences)))
-    words = ["train", "--data", str(tmp_path / "pairs.tsv"), "--d-model", "8", "--d-ff", "8",
-             "--heads", "2", "--layers", "1", "--vocabulary", "30", "--batch-tokens", "80",
-             "--precision", "fp32", "--dropout", "0", "--steps", "9", "--validate-every", "4",
-             "--average", "2"]  # fmt: skip
-    two, one = tmp_path / "two", tmp_path / "one"
-    said = torchrun("-m", "allyouneed", *words, "--out", two)
-    assert said.count("Best: BLEU") == 1  # only the first process speaks
-    assert command.main([*words, "--accumulate", "2", "--out", str(one)]) == 0
-    a, b = (load_checkpoint(checkpoint_files(run / "checkpoints")[-1]) for run in (one, two))
-    assert (a.record.step, a.record.batch, a.record.tokens) == (
-        b.record.step, b.record.batch, b.record.tokens
+# On the command line: an update is always two batches, whoever computes them.
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory) -> Path:
+    """A folder of shards, prepared of sentences and the same words backwards."""
+    from test_shards import published
+
+    folder = tmp_path_factory.mktemp("distributed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ALLYOUNEED_DATA", str(published(folder / "wmt", 400)))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        assert command.main(["prepare", "--data", "wmt14-en-de", "--out", f"{folder}/shards"]) == 0
+    return folder / "shards"
+
+
+@pytest.fixture(scope="module")
+def config(shards) -> Path:
+    """The settings of all runs."""
+    file = shards.parent / "settings.toml"
+    file.write_text(
+        f'data = "{shards}"\nd-model = 8\nd-ff = 8\nheads = 2\nlayers = 1\ndropout = 0\n'
+        'batch-tokens = 200\nupdate-batches = 2\nwarmup = 10\nprecision = "fp32"\nsteps = 24\n'
+        "validate-every = 8\naverage = 2\nkeep = 9\nthreads = 1\nmax-norm = 1\n"
+    )
+    return file
+
+
+@pytest.fixture(scope="module")
+def alone(config, tmp_path_factory) -> Path:
+    """The run of one process that nothing disturbs."""
+    out, threads = tmp_path_factory.mktemp("alone") / "run", torch.get_num_threads()
+    assert command.main(["train", "--config", str(config), "--out", str(out)]) == 0
+    torch.set_num_threads(threads)
+    return out
+
+
+def newest(run: Path) -> Checkpoint:
+    return load_checkpoint(checkpoint_files(run / "checkpoints")[-1])
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """The same weights, state of Adam, losses and scores, but for rounding."""
+    a, b = newest(one), newest(other)
+    assert (a.record.step, a.record.epoch, a.record.batch, a.record.tokens) == (
+        b.record.step, b.record.epoch, b.record.batch, b.record.tokens
     )  # fmt: skip
+    close = {"rtol": 1e-3, "atol": 1e-5}
+    assert a.model.keys() == b.model.keys()
+    for name in a.model:
+        torch.testing.assert_close(a.model[name], b.model[name], **close)
+    for i, state in a.optimizer["state"].items():
+        for name, x in state.items():
+            torch.testing.assert_close(x, b.optimizer["state"][i][name], **close)
+    histories = [json.loads((run / "history.json").read_text()) for run in (one, other)]
+    torch.testing.assert_close(*(torch.tensor(h["losses"]) for h in histories), rtol=0, atol=1e-3)
+    rows = [[(row["step"], row["epoch"]) for row in h["rows"]] for h in histories]
+    assert rows[0] == rows[1]
+
+
+def workers(process: subprocess.Popen) -> dict[int, int]:
+    """The process id of each rank that torchrun has started."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            words = (folder / "environ").read_bytes().split(b"\0") if parent == process.pid else []
+        except OSError:  # it has just ended
+            continue
+        ranks = [int(word[5:]) for word in words if word.startswith(b"RANK=")]
+        found |= {rank: int(folder.name) for rank in ranks}
+    return found
+
+
+def wait_for(process: subprocess.Popen, happens) -> None:
+    """Wait until something happens, as long as the process runs."""
+    end = time.monotonic() + 240
+    while not happens() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+def test_killed_processes_are_started_again(config, alone, tmp_path):
+    """First the second process dies, then the first; the last 16 steps are of a third start."""
+    out, steps = tmp_path / "run", []
+    # the same command begins and goes on
+    process = torchrun("-m", "allyouneed", "train", "--config", config, "--out", out, "--resume",
+                       restarts=3)  # fmt: skip
+    for rank, step in ((1, 8), (0, 16)):
+        file = out / "checkpoints" / f"step-{step:08}.safetensors"
+        wait_for(process, file.exists)
+        os.kill(workers(process)[rank], signal.SIGKILL)
+        steps.append(newest(out).record.step)
+    said = ended(process)
+    assert steps[0] < 24 and said.count("Going on from") == 2 and said.count("Best: BLEU") == 1
+    assert_same_run(out, alone)
+
+
+def test_sharded_then_on_another_number_of_processes(config, alone, tmp_path):
+    """Two sharded processes for 8 steps, one for 8, then two that are not sharded."""
+    out = tmp_path / "run"
+    words = ["train", "--config", str(config), "--out", str(out), "--resume"]
+    said = ended(torchrun("-m", "allyouneed", *words, "--shard", "--steps", 8))
+    assert said.count("Best: BLEU") == 1  # only the first process speaks
+    assert newest(out).run["settings"]["accumulate"] == 1
+    threads = torch.get_num_threads()
+    assert command.main([*words, "--steps", "16"]) == 0
+    torch.set_num_threads(threads)
+    assert newest(out).run["settings"]["accumulate"] == 2
+    ended(torchrun("-m", "allyouneed", *words, "--steps", 24))
+    assert_same_run(out, alone)
+
+
+def test_from_four_processes_to_two_sharded_ones(config, shards, tmp_path):
+    """An update has four batches; the eight steps of four processes are those of one."""
+    out, one, threads = tmp_path / "run", tmp_path / "one", torch.get_num_threads()
+    words = ["train", "--config", str(config), "--update-batches", "4", "--resume"]
+    ended(torchrun("-m", "allyouneed", *words, "--out", out, "--steps", 4, processes=4))
+    ended(torchrun("-m", "allyouneed", *words, "--out", out, "--steps", 8, "--shard"))
+    assert command.main([*words, "--out", str(one), "--steps", "8"]) == 0
+    torch.set_num_threads(threads)
+    a, b = newest(out), newest(one)
+    assert a.record.batch == b.record.batch and a.run["settings"]["accumulate"] == 2
     for name in a.model:
         torch.testing.assert_close(a.model[name], b.model[name], rtol=1e-3, atol=1e-5)
-    losses = [json.loads((run / "history.json").read_text())["losses"] for run in (one, two)]
-    torch.testing.assert_close(*map(torch.tensor, losses), rtol=1e-3, atol=1e-3)
+
+
+def test_processes_that_cannot_share(alone, config, tmp_path):
+    said = ended(
+        torchrun("-m", "allyouneed", "train", "--out", alone, "--resume", processes=3), code=1
+    )
+    assert "3 processes cannot share the 2 batches of an update" in said
+    assert said.count("error: --update-batches") == 1

@@ -7,6 +7,7 @@ goes wrong ends in one line and exit code 2; a run that is asked to stop ends in
 from __future__ import annotations
 
 import argparse
+import difflib
 import errno
 import itertools
 import math
@@ -14,18 +15,20 @@ import os
 import shutil
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 from allyouneed.data import SPLITS, DataError
 from allyouneed.decoding import beam_search, sample, translate
-from allyouneed.evaluation import scores
+from allyouneed.evaluation import papers_bleu, scores
 from allyouneed.runs import place, read_pairs, train_run
 from allyouneed.saving import load_model, pretrained
+from allyouneed.shards import CORPORA, prepare_shards, read_manifest
 from allyouneed.tokens import BOS, EOS, Tokenizer
 from allyouneed.transformer import Transformer
 
@@ -43,22 +46,66 @@ PRESETS: dict[str, dict[str, Any]] = {
     "base": PAPER | dict(d_model=512, d_ff=2048, heads=8, dropout=0.1, steps=100_000, average=5),
     "big": PAPER | dict(d_model=1024, d_ff=4096, heads=16, dropout=0.3, steps=300_000, average=20),
 }
-USUAL = dict(learning_rate=None, smoothing=0.1, bpe_dropout=0.0, cooldown=0.0, accumulate=1,
-             max_norm=None, seed=0, norm_first=False, precision="auto", compile=False,
-             steps=None, epochs=None, validate_every=None, keep=2)  # fmt: skip
+USUAL = dict(learning_rate=None, smoothing=0.1, bpe_dropout=0.0, cooldown=0.0, accumulate=None,
+             update_batches=None, max_norm=None, seed=0, norm_first=False, precision="auto",
+             compile=False, shard=False, steps=None, epochs=None, validate_every=None,
+             keep=2)  # fmt: skip
 OWN = {"multi30k-en-de": "multi30k", "tatoeba-en-fr": "tatoeba"}  # the preset of a set of pairs
 
 
+def prepare_command(args: argparse.Namespace) -> int:
+    """Make the shards of a set, or go on with it; a finished folder is verified."""
+    prepare_shards(args.data, args.out, lambda text: print(text, flush=True))
+    return 0
+
+
 def train_command(args: argparse.Namespace) -> int:
-    """Train a model: options, before a preset, before what is usual."""
-    if args.threads:
-        torch.set_num_threads(args.threads)
-    names = {"data", *USUAL, *SMALL}
-    given = {k: v for k, v in vars(args).items() if k in names and v is not None}
-    if args.steps or args.epochs:  # one takes the place of the other
-        given |= {"steps": args.steps, "epochs": args.epochs}
-    usual = USUAL | PRESETS[args.preset or OWN.get(args.data, "multi30k")]
-    return train_run(Path(args.out), usual | given if args.preset else given, usual, args.resume)
+    """Train a model: options, before a file of settings, before a preset, before what is usual."""
+    names = {"data", "preset", "threads", *USUAL, *SMALL}
+    options = {k: v for k, v in vars(args).items() if k in names and v is not None}
+    settings = read_settings(Path(args.config)) if args.config else {}
+    for either in ({"steps", "epochs"}, {"accumulate", "update_batches"}):
+        if options.keys() & either:  # one takes the place of the other
+            settings = {k: v for k, v in settings.items() if k not in either}
+    given = settings | options
+    if threads := given.pop("threads", None):
+        torch.set_num_threads(threads)
+    if given.keys() & {"steps", "epochs"}:
+        given = {"steps": None, "epochs": None} | given
+    preset, data = given.pop("preset", None), given.get("data", "")
+    own = OWN.get(data, "base" if Path(data or "file").is_dir() else "multi30k")
+    usual = USUAL | PRESETS[preset or own]
+    return train_run(Path(args.out), usual | given if preset else given, usual, args.resume)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings of a TOML file, whose names are those of the options of `train`."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"--config: expected a file of settings, found none at {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: expected TOML (name = value), got: {error}") from None
+    known, settings = [*OPTIONS, *SWITCHES, *CHOICES, "data"], {}
+    for key, value in table.items():
+        try:
+            if key in OPTIONS:
+                value = OPTIONS[key][0](repr(value))  # of a word, with its quotes: no number
+            elif key in SWITCHES and not isinstance(value, bool):
+                raise argparse.ArgumentTypeError(f"expected true or false, got {value!r}")
+            elif key in CHOICES and value not in CHOICES[key][0]:
+                names = ", ".join(CHOICES[key][0])
+                raise argparse.ArgumentTypeError(f"expected one of {names}, got {value!r}")
+            elif key == "data" and not isinstance(value, str):
+                raise argparse.ArgumentTypeError(f"expected a name in quotes, got {value!r}")
+        except argparse.ArgumentTypeError as error:
+            raise ValueError(f"{path}, {key}: {error}") from None
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else f" ({', '.join(known)})"
+            raise ValueError(f"{path}: expected options of train, got {key!r}{hint}")
+        settings[key.replace("-", "_")] = value
+    return settings
 
 
 def translate_command(args: argparse.Namespace) -> int:
@@ -157,7 +204,8 @@ def evaluate_command(args: argparse.Namespace) -> int:
     """Translate a set of pairs and compare with its other side."""
     _, _, device = place()
     model, tokenizer = find_model(args.model, device)
-    split = args.split or ("valid" if args.data in SPLITS else "all")
+    named = args.data in [*SPLITS, *CORPORA] or Path(args.data).is_dir()
+    split = args.split or ("valid" if named else "all")
     pairs = read_pairs(args.data, split)
     longest, room = max(len(tokenizer.encode(s)) for s, _ in pairs), len(model.positions.table)
     if longest >= room:
@@ -169,7 +217,14 @@ def evaluate_command(args: argparse.Namespace) -> int:
         f"{args.data}, {split}: {len(pairs):,} sentences, beam {args.beam}, length penalty "
         f"{args.length_penalty:g}, {seconds:.1f} seconds on {device}"
     )
-    for score in scores(written, [target for _, target in pairs]):
+    references = [target for _, target in pairs]
+    found, language = scores(written, references), args.tokenised
+    name = read_manifest(Path(args.data))["set"] if Path(args.data).is_dir() else args.data
+    if language is None and name in CORPORA:
+        language = CORPORA[name].target
+    if language:
+        found.append(papers_bleu(written, references, language))
+    for score in found:
         print(f"{score.name:18} {score.value:6.2f}   {score.signature}")
     return 0
 
@@ -206,7 +261,9 @@ OPTIONS = {  # of `train`: what they take, and what they mean
     "bpe-dropout": (SHARE, "probability with which a merge is left out when words are cut (0)"),
     "smoothing": (SHARE, "label smoothing (0.1)"),
     "batch-tokens": (COUNT, "positions of a batch on each side, padding included"),
-    "accumulate": (COUNT, "batches of one update (1)"),
+    "accumulate": (COUNT, "batches of one update, of each process (1)"),
+    "update-batches": (COUNT, "batches of one update, of all processes together; instead of "
+                       "--accumulate, for the same updates on any number of processes"),
     "learning-rate": (AMOUNT, "peak of the learning rate (the paper's: (d_model warmup)^-0.5)"),
     "warmup": (COUNT, "steps in which the learning rate rises"),
     "cooldown": (SHARE, "last share of the steps, in which the learning rate falls to zero (0)"),
@@ -217,6 +274,20 @@ OPTIONS = {  # of `train`: what they take, and what they mean
     "keep": (COUNT, "checkpoints to keep, besides the newest; at least those that are averaged"),
     "threads": (COUNT, "processor cores to use (all)"),
 }  # fmt: skip
+SWITCHES = {
+    "norm-first": "LayerNorm before each sub-layer; the paper has it after",
+    "compile": "use torch.compile: a slow start, then faster on a GPU",
+    "shard": "spread weights, gradients and Adam's state over the processes of torchrun, where a "
+    "model does not fit into each",
+}
+CHOICES = {
+    "preset": (list(PRESETS), "named settings, which the options below change: tiny (a quick try), "
+               "multi30k and tatoeba (small models for these data; the usual choice), base and big "
+               "(the paper's; base is usual for shards)"),
+    "precision": (["auto", "bf16", "fp32"], "bf16 is faster where the machine has instructions for "
+                  "it (auto)"),
+}  # fmt: skip
+LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out")  # of other processes
 SHADES = " ░▒▓█"
 EXAMPLES = """examples:
   python -m allyouneed train --data tatoeba-en-fr --out runs/first
@@ -230,7 +301,14 @@ TRAIN_EXAMPLES = """examples:
   on your own pairs (each line: a sentence, a tab, its translation), with less dropout:
     python -m allyouneed train --data pairs.tsv --dropout 0.1 --out runs/mine
   on two GPUs:
-    torchrun --nproc-per-node 2 -m allyouneed train --data pairs.tsv --preset base --out runs/b"""
+    torchrun --nproc-per-node 2 -m allyouneed train --data pairs.tsv --preset base --out runs/b
+  the paper's base model, on eight GPUs; a process that dies is started again, up to three times:
+    torchrun --nproc-per-node 8 --max-restarts 3 -m allyouneed train --resume \
+      --config recipes/base-en-de.toml --data shards/en-de --out runs/base"""
+PREPARE_EXAMPLES = """examples:
+  python -m allyouneed prepare --data wmt14-en-de --out shards/en-de
+  python -m allyouneed train --config recipes/base-en-de.toml --data shards/en-de --out runs/base
+  python -m allyouneed evaluate --data shards/en-de --split test --model runs/base"""
 TRANSLATE_EXAMPLES = """examples:
   python -m allyouneed translate "A man rides a horse." --model multi30k-en-de
   python -m allyouneed translate "A man rides a horse." --model runs/first --show-attention
@@ -245,6 +323,17 @@ def parser() -> argparse.ArgumentParser:
         "good it is.", epilog=EXAMPLES, **plain,
     )  # fmt: skip
     commands = top.add_subparsers(required=True, metavar="COMMAND")
+    p = commands.add_parser(
+        "prepare", help="fetch WMT 2014 and write it as shards, to train on", **plain,
+        epilog=PREPARE_EXAMPLES,
+        description="Read millions of pairs from the Hugging Face hub, learn a vocabulary, and\n"
+        "write them as token ids: 0.6 GB with German, 5 GB with French. If it is broken off, give\n"
+        "the same command again: it goes on. In a finished folder it looks whether all is sound.",
+    )  # fmt: skip
+    p.set_defaults(run=prepare_command)
+    p.add_argument("--data", required=True, choices=CORPORA, help="the set, from English to German "
+                   "or to French")  # fmt: skip
+    p.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the shards")
     t = commands.add_parser(
         "train", help="train a model on pairs of sentences", epilog=TRAIN_EXAMPLES, **plain,
         usage="python -m allyouneed train --data DATA --out FOLDER [options]",
@@ -252,21 +341,20 @@ def parser() -> argparse.ArgumentParser:
         "folder:\nmodel.safetensors (the best on validation), checkpoints, history and curves.",
     )  # fmt: skip
     t.set_defaults(run=train_command)
-    t.add_argument("--data", help=f"{', '.join(SPLITS)}, or a file of pairs: a sentence, a tab, "
-                   "its translation in each line")  # fmt: skip
+    t.add_argument("--data", help=f"{', '.join(SPLITS)}; a file of pairs: a sentence, a tab, its "
+                   "translation in each line; or a folder of shards (see prepare)")  # fmt: skip
     t.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the run")
-    t.add_argument("--preset", choices=PRESETS, help="named settings, which the options below "
-                   "change: tiny (a quick try), multi30k and tatoeba (small models for these data; "
-                   "the usual choice), base and big (the paper's)")  # fmt: skip
-    t.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
+    t.add_argument("--config", metavar="FILE", help="settings from a file, as those in recipes/: "
+                   "lines such as d-model = 512, with the names of the options below (TOML); "
+                   "options given here come first")  # fmt: skip
+    for name, (names, text) in CHOICES.items():
+        t.add_argument(f"--{name}", choices=names, help=text)
+    t.add_argument("--resume", action="store_true", help="go on from the newest checkpoint, if "
+                   "there is one")  # fmt: skip
     for name, (kind, text) in OPTIONS.items():
         t.add_argument(f"--{name}", type=kind, metavar="N", help=text)
-    t.add_argument("--norm-first", action=argparse.BooleanOptionalAction, help="LayerNorm before "
-                   "each sub-layer; the paper has it after")  # fmt: skip
-    t.add_argument("--precision", choices=["auto", "bf16", "fp32"], help="bf16 is faster where the "
-                   "machine has instructions for it (auto)")  # fmt: skip
-    t.add_argument("--compile", action="store_true", default=None, help="use torch.compile: a "
-                   "slow start, then faster on a GPU")  # fmt: skip
+    for name, text in SWITCHES.items():
+        t.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=text)
 
     for name, text, run, examples in (
         ("translate", "translate a sentence or lines", translate_command, TRANSLATE_EXAMPLES),
@@ -280,9 +368,14 @@ def parser() -> argparse.ArgumentParser:
         c.add_argument("--length-penalty", type=AMOUNT, default=0.6, help="alpha of the length "
                        "penalty (0.6): more favours longer translations")  # fmt: skip
         if name == "evaluate":
-            c.add_argument("--data", required=True, help="as for train")
+            c.add_argument(
+                "--data", required=True, help="as for train; or wmt14-en-de, wmt14-en-fr"
+            )
             c.add_argument("--split", help="train, valid, test; of a file train, valid, all "
                            "(valid, of a file all)")  # fmt: skip
+            c.add_argument("--tokenised", choices=["de", "fr"], help="also BLEU of tokenised "
+                           "text in this language, as in papers before 2018 (WMT 2014: always)",
+                           )  # fmt: skip
             continue
         c.add_argument("sentence", nargs="*", help="what to translate (else: standard input, "
                        "line by line)")  # fmt: skip
@@ -318,10 +411,17 @@ def main(words: list[str] | None = None) -> int:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             message = (
                 "the disk is full. What was written before is whole: free some space and go on "
-                "with --resume"
+                "with the same command; `train` with --resume"
             )
     except (ValueError, TypeError, FloatingPointError, DataError) as error:
         message = str(error)
+    except RuntimeError as error:
+        if not (distributed.is_initialized() and any(word in str(error) for word in LOST)):
+            raise
+        message = (
+            f"another process was lost ({str(error).splitlines()[0][:100]}). All checkpoints are "
+            "kept: go on with --resume; torchrun does with --max-restarts"
+        )
     if int(os.environ.get("RANK", 0)) == 0:
         print(f"error: {message}", file=sys.stderr)
     return 2

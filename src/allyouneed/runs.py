@@ -9,6 +9,7 @@ curves.svg; and checkpoints/. Each file is written whole or not at all.
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import io
 import json
@@ -23,6 +24,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,8 +39,10 @@ from allyouneed.checkpoints import (
     checkpoint_path,
     claim,
     forget_checkpoints,
+    gathered,
     last_models,
     newest_checkpoint,
+    put_back,
     save_checkpoint,
     stoppable,
 )
@@ -46,9 +50,18 @@ from allyouneed.data import SPLITS, Pairs, load_pairs
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
 from allyouneed.saving import save_model, write_file
+from allyouneed.shards import CORPORA, ShardBatches, Shards, newstest
 from allyouneed.subwords import BPEDropout
 from allyouneed.tokens import Batch, Tokenizer, token_batches
-from allyouneed.training import Record, adam, average, learning_rate, train, validation_loss
+from allyouneed.training import (
+    Objective,
+    Record,
+    adam,
+    average,
+    learning_rate,
+    train,
+    validation_loss,
+)
 from allyouneed.transformer import Transformer, TransformerConfig
 
 MAY_CHANGE = {
@@ -59,8 +72,14 @@ MAY_CHANGE = {
     "average",
     "keep",
     "compile",
+    "shard",
+    "processes",  # `share` sees to it that an update stays what it is
+    "accumulate",
+    "update_batches",
 }  # on resuming
 PAUSE = 600  # seconds after which a run writes a checkpoint of its own accord
+PATIENCE = datetime.timedelta(minutes=10)  # with other processes, in the middle of an update
+LONG_PATIENCE = datetime.timedelta(hours=2)  # with the first one, while it validates
 
 
 def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: bool) -> int:
@@ -74,6 +93,7 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     lock = claim(out) if rank == 0 else None
     file, begun = find_run(out, resume, say)
     settings = settings_of(given | {"processes": world}, usual, begun)
+    settings |= share(given, settings, begun)
     pairs, valid = training_pairs(settings["data"], say)
     run = begun.run if begun else {"history": {"rows": [], "losses": [], "seconds": 0.0}}
     data = {"name": settings["data"], "pairs": len(pairs), "sha256": fingerprint(pairs, valid)}
@@ -81,17 +101,24 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
         raise ValueError(f"--data: the pairs of {data['name']} are not those this run began with")
     run |= {"settings": settings, "starts": [*run.get("starts", []), circumstances()]}
     tokenizer = begun.tokenizer if begun else learn_tokenizer(pairs, settings["vocabulary"])
+    settings["vocabulary"] = len(tokenizer) if isinstance(pairs, Shards) else settings["vocabulary"]
 
     torch.manual_seed(settings["seed"])
     sizes = [settings[name] for name in ("d_model", "d_ff", "heads", "layers", "dropout")]
     config = TransformerConfig(len(tokenizer), *sizes, settings["norm_first"])
-    model, averaged = Transformer(config).to(device), Transformer(config).to(device)
-    optimizer, record = adam(model), begun.record if begun else Record()
+    model, record = Transformer(config), begun.record if begun else Record()
+    dtype = torch.bfloat16 if use_bf16(settings["precision"], device) else torch.float32
     states: deque[dict[str, Tensor]] = deque(maxlen=settings["average"])
     if begun:
         check_tokenizer(out / "tokenizer.json", tokenizer)
         model.load_state_dict(begun.model)
-        optimizer.load_state_dict(begun.optimizer)
+    objective = None
+    if settings["shard"] and world > 1:
+        objective = ShardedObjective(model, settings["smoothing"], dtype)
+        objective.spread(device)
+    optimizer = adam(model.to(device))
+    if begun:
+        put_back(optimizer, begun.optimizer)
         models, troubles = last_models(out / "checkpoints", record.step, settings["average"])
         states += models
         for trouble in troubles:
@@ -99,12 +126,16 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     if settings["compile"]:
         model.encoder.compile(dynamic=True)
         model.decoder.compile(dynamic=True)
-    dtype = torch.bfloat16 if use_bf16(settings["precision"], device) else torch.float32
 
     longest = len(model.positions.table)
-    pairs, batches = prepare(pairs, tokenizer, settings, longest, "training", say)
+    if isinstance(pairs, Shards):
+        batches = shard_batches(pairs, settings, longest, rank, world, say)
+        number = len(batches)
+    else:
+        pairs, batches = prepare(pairs, tokenizer, settings, longest, "training", say)
+        number = sum(1 for _ in batches(0))
     valid, valid_batches = prepare(valid, tokenizer, settings, longest, "validation", say)
-    per_epoch = math.ceil(sum(1 for _ in batches(0)) / (world * settings["accumulate"]))
+    per_epoch = math.ceil(number / settings["update_batches"])
     steps = settings["steps"] or settings["epochs"] * per_epoch
     every = settings["validate_every"] or per_epoch
     history = run["history"]
@@ -118,11 +149,14 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
         path = checkpoint_path(out / "checkpoints", kind, record.step)
         save_checkpoint(path, model, optimizer, record, tokenizer, run)
         # one more than is averaged: if the newest is damaged, the one before it is validated alike
-        forget_checkpoints(path, max(settings["keep"], settings["average"]) + 1)
+        if rank == 0:
+            forget_checkpoints(path, max(settings["keep"], settings["average"]) + 1)
 
     def validate() -> None:
         """Add a row to the history: how good is the average of the last checkpoints?"""
+        averaged = Transformer(config)
         averaged.load_state_dict(average(list(states)))
+        averaged.to(device)
         rows, losses = history["rows"], history["losses"]
         recent = losses[rows[-1]["step"] if rows else 0 :]
         written = translate(averaged, tokenizer, [source for source, _ in valid], beam=1)
@@ -144,11 +178,12 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     if rank == 0:
         write_json(out / "run.json", {k: v for k, v in run.items() if k != "history"})
         write_file(out / "tokenizer.json", tokenizer.bpe.to_str(pretty=True).encode())
-        if not begun:
-            save("pause")
+    if not begun:
+        save("pause")
     updates = train(
         model, batches, steps, optimizer, schedule_of(settings, steps), settings["smoothing"],
         dtype, settings["accumulate"], settings["max_norm"] or math.inf, settings["seed"], record,
+        objective,
     )  # fmt: skip
     try:
         with stoppable() as stop, progress(record.step, steps, rank) as bar:
@@ -156,6 +191,7 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
                 stop["now"] = True
                 validate()  # it may have been cut off
                 stop["now"] = False
+            wait_for_the_first()
             clock = saved = began = time.monotonic()
             tokens = 0
             for record in updates:
@@ -169,12 +205,11 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
                     refresh=False,
                 )
                 bar.update()
-                asked = in_any_process(stop["asked"], device)
+                asked, pause = in_any_process([stop["asked"], now - saved > PAUSE], device)
                 due = record.step % every == 0 or record.step == steps
-                if rank == 0 and due:
-                    state = model.state_dict()
+                if due and (state := gathered(model.state_dict())):
                     states.append({name: x.to("cpu", copy=True) for name, x in state.items()})
-                if rank == 0 and (due or asked or now - saved > PAUSE):
+                if due or asked or pause:
                     save("step" if due else "pause")
                     saved = time.monotonic()
                 if asked:
@@ -184,6 +219,8 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
                     validate()
                     stop["now"] = False
                     tokens, began = 0, time.monotonic()
+                if due:
+                    wait_for_the_first()
                 clock = time.monotonic()
     except KeyboardInterrupt:
         say(
@@ -211,9 +248,42 @@ def place() -> tuple[int, int, torch.device]:
         torch.cuda.set_device(device)
     if world > 1:
         engine = "nccl" if device.type == "cuda" else "gloo"
-        patience = datetime.timedelta(hours=2)  # the others wait while the first one validates
-        distributed.init_process_group(engine, timeout=patience)
+        distributed.init_process_group(engine, timeout=PATIENCE)
     return rank, world, device
+
+
+@functools.cache
+def patient_group() -> distributed.ProcessGroup:
+    """All processes once more, for waits that may be long. A lost one is noticed late in it."""
+    return distributed.new_group(timeout=LONG_PATIENCE, backend="gloo")
+
+
+def wait_for_the_first() -> None:
+    """Wait for the first process, which had work of its own; alone, go on."""
+    if distributed.is_initialized():
+        distributed.barrier(patient_group())
+
+
+class ShardedObjective(Objective):
+    """An Objective whose weights, gradients and Adam's state are spread over all processes.
+
+    Each process keeps a part of every matrix. The layers are put together when they compute, one
+    at a time, and taken apart again: Zhao et al. (2023), https://arxiv.org/abs/2304.11277.
+    """
+
+    def spread(self, device: torch.device) -> None:
+        """Take the model apart, in place; make the optimiser afterwards."""
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = init_device_mesh(device.type, (distributed.get_world_size(),))
+        for layer in [*self.model.encoder.layers, *self.model.decoder.layers]:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(self, mesh=mesh)  # what is left: embedding and norms
+
+    def no_sync(self) -> AbstractContextManager:
+        """Gradients go round after every batch, for no process has room for all of them."""
+        return nullcontext()
 
 
 def find_run(
@@ -252,17 +322,55 @@ def settings_of(
     return old | given
 
 
+def share(
+    given: dict[str, Any], settings: dict[str, Any], begun: Checkpoint | None
+) -> dict[str, int]:
+    """How many batches an update has, and how many of them each process takes.
+
+    The first number never changes in a run, so the second follows from the number of processes.
+    Raises ValueError if they cannot share evenly, or if something else was asked for.
+    """
+    world, total = settings["processes"], given.get("update_batches")
+    if begun:
+        old = begun.run["settings"]
+        before = old.get("update_batches") or old["processes"] * old["accumulate"]
+        if total not in (None, before):
+            raise ValueError(f"--update-batches: this run began with {before}, got {total}")
+        total = before
+    total = total or world * (settings["accumulate"] or 1)
+    if total % world:
+        raise ValueError(
+            f"--update-batches: {world} processes cannot share the {total} batches of an update "
+            f"evenly; expected a number of processes that divides {total}"
+        )
+    if given.get("accumulate") not in (None, total // world):
+        raise ValueError(
+            f"--accumulate: expected {total // world}, the share of each of {world} processes of "
+            f"the {total} batches of an update, got {given['accumulate']}"
+        )
+    return {"update_batches": total, "accumulate": total // world}
+
+
 def read_pairs(data: str, split: str) -> Pairs:
     """The pairs of a set, or of a file with a sentence, a tab and its translation in each line.
 
     Of a file, `split` may be "all"; "valid" are about 5 % of it, at most about 2,000 pairs,
-    chosen by the source sentence, and "train" the others.
+    chosen by the source sentence, and "train" the others. Of WMT 2014, by name or by its folder
+    of shards, there are "valid" and "test".
     """
     if data in SPLITS:
         return load_pairs(data, split)
+    if data in CORPORA:
+        return newstest(data, split)
+    if Path(data).is_dir():
+        if split not in ("valid", "test"):
+            raise ValueError(f"--split: expected valid or test of {data}, got {split!r}")
+        return Shards(data).pairs(split)
     if not Path(data).is_file():
-        known = ", ".join(SPLITS)
-        raise ValueError(f"--data: expected {known} or a file of pairs, got {data!r}")
+        known = ", ".join([*SPLITS, *CORPORA])
+        raise ValueError(
+            f"--data: expected {known}, a folder of shards or a file of pairs, got {data!r}"
+        )
     try:
         lines = Path(data).read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -289,13 +397,44 @@ def read_pairs(data: str, split: str) -> Pairs:
     return [p for p, out in zip(pairs, held, strict=True) if out == (split == "valid")]
 
 
-def training_pairs(data: str, say: Callable[[str], None]) -> tuple[Pairs, Pairs]:
+def training_pairs(data: str, say: Callable[[str], None]) -> tuple[Pairs | Shards, Pairs]:
     """The pairs to train on, and those to validate on."""
+    if data in CORPORA:
+        raise ValueError(
+            f"--data: {data} does not fit into memory. Prepare it: python -m allyouneed prepare "
+            f"--data {data} --out FOLDER, and train with --data FOLDER"
+        )
+    if Path(data).is_dir():
+        shards = Shards(data)
+        return shards, shards.pairs("valid")
     pairs, valid = read_pairs(data, "train"), read_pairs(data, "valid")
     if not pairs or not valid:
         say(f"{data} is too small to hold pairs out: validating on those it is trained on")
         pairs = valid = read_pairs(data, "all")
     return pairs, valid
+
+
+def shard_batches(
+    shards: Shards, settings: dict[str, Any], longest: int, rank: int, world: int,
+    say: Callable[[str], None],
+) -> ShardBatches:  # fmt: skip
+    """The batches of each epoch of a folder of shards."""
+    if settings["bpe_dropout"]:
+        raise ValueError(
+            f"--bpe-dropout: shards hold words that are cut already: expected 0, "
+            f"got {settings['bpe_dropout']}"
+        )
+    size = settings["batch_tokens"]
+    batches = ShardBatches(shards, size, settings["seed"], longest, rank, world)
+    if batches.left_out:
+        message = (
+            f"{batches.left_out:,} of {len(shards):,} training pairs have more than "
+            f"{min(size, longest):,} tokens (--batch-tokens)"
+        )
+        if not len(batches):
+            raise ValueError(message)
+        say(f"Left out: {message}")
+    return batches
 
 
 def prepare(
@@ -334,14 +473,20 @@ def prepare(
     return pairs, batches
 
 
-def learn_tokenizer(pairs: Pairs, vocabulary: int) -> Tokenizer:
-    """One vocabulary for both languages; inside torchrun, the first process's for all."""
+def learn_tokenizer(pairs: Pairs | Shards, vocabulary: int) -> Tokenizer:
+    """One vocabulary for both languages; inside torchrun, the first process's for all.
+
+    Shards have theirs already.
+    """
+    if isinstance(pairs, Shards):
+        return pairs.tokenizer
     text = [""]
     if int(os.environ.get("RANK", 0)) == 0:
         try:
             text = [Tokenizer.train((s for p in pairs for s in p), vocabulary).bpe.to_str()]
         except ValueError as error:
             raise ValueError(f"--vocabulary: {error}") from None
+    wait_for_the_first()
     if distributed.is_initialized():
         distributed.broadcast_object_list(text)
     return Tokenizer(tokenizers.Tokenizer.from_str(text[0]))
@@ -389,13 +534,13 @@ def schedule_of(settings: dict[str, Any], steps: int) -> Callable[[int], float]:
     )
 
 
-def in_any_process(flag: bool, device: torch.device) -> bool:
-    """Whether a flag is set in any of the processes."""
+def in_any_process(flags: list[bool], device: torch.device) -> list[bool]:
+    """Of each flag, whether it is set in any of the processes."""
     if not distributed.is_initialized():
-        return flag
-    flags = torch.tensor(float(flag), device=device)
-    distributed.all_reduce(flags)
-    return bool(flags > 0)
+        return flags
+    sums = torch.tensor(flags, dtype=torch.float32, device=device)
+    distributed.all_reduce(sums)
+    return (sums > 0).tolist()
 
 
 def progress(step: int, steps: int, rank: int) -> tqdm:
@@ -449,8 +594,10 @@ def write_json(path: Path, value: Any) -> None:
     write_file(path, json.dumps(value, indent=1, ensure_ascii=False).encode())
 
 
-def fingerprint(*several: Pairs) -> str:
-    """The sha256 of pairs."""
+def fingerprint(*several: Pairs | Shards) -> str:
+    """The sha256 of pairs, or of what a folder of shards says about all its files."""
+    if isinstance(several[0], Shards):
+        return several[0].sha256
     return hashlib.sha256(json.dumps(several).encode()).hexdigest()
 
 
