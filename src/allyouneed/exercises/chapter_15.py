@@ -434,6 +434,19 @@ DEAF_MISTAKES = [
         "The right columns are zero, but the matrix has been turned: it is to keep its shape.",
     ),
     Mistake(
+        "minus infinity in place of 0",
+        lambda weight, n_heads, head: weight.masked_fill(
+            _zeroed(torch.ones_like(weight), ALL, _block(weight, n_heads, head)) == 0, -math.inf
+        ),
+        "That is for scores before a softmax. A weight is multiplied with what comes in: with 0 "
+        "the head is not heard.",
+    ),
+    Mistake(
+        "only the piece that was taken out",
+        lambda weight, n_heads, head: 0 * weight[:, _block(weight, n_heads, head)],
+        "The zeros stand where the head was. Return the whole matrix, in its shape.",
+    ),
+    Mistake(
         "nothing changed",
         lambda weight, n_heads, head: weight.clone(),
         "The matrix comes back as it was. Are the zeros written into a copy that is not returned?",
@@ -497,6 +510,12 @@ ALIGNED_MISTAKES = [
         "the first source token left out, and the indices put right",
         lambda weights: (weights[:-1, 1:].argmax(-1) + 1).tolist(),
         "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column.",
+    ),
+    Mistake(
+        "the wrong row, and the first source token left out",
+        lambda weights: weights[1:, 1:].argmax(-1).tolist(),
+        "Two mistakes: y_1 is written by the row of `<bos>`, the first. And the source has no "
+        "`<bos>`: its `<eos>`, the last column, is to be left out.",
     ),
     Mistake(
         "for each source token the target token",
@@ -578,6 +597,13 @@ def _half(maps: list[Tensor]) -> list[Tensor]:
     return [(weights + _eye(maps)) / 2 for weights in maps]
 
 
+def _onto_the_words(maps: list[Tensor]) -> Tensor:
+    result = _eye(maps)
+    for weights in maps:
+        result = (weights @ result + _eye(maps)) / 2
+    return result
+
+
 ROLLOUT_MISTAKES = [
     Mistake(
         "the residual connection forgotten",
@@ -606,6 +632,17 @@ ROLLOUT_MISTAKES = [
         "halved once, at the end",
         lambda maps: _product([weights + _eye(maps) for weights in maps]) / 2,
         "Every layer's rows sum to 2 once the identity is added. Each of them is to be halved.",
+    ),
+    Mistake(
+        "only the map halved",
+        lambda maps: _product([weights / 2 + _eye(maps) for weights in maps]),
+        "Old and new count one half each: the sum of both is halved, or a row sums to 1.5.",
+    ),
+    Mistake(
+        "what stood below all layers in place of what stood before the layer",
+        _onto_the_words,
+        "The residual connection of a layer adds what came into *this* layer, and that has been "
+        "mixed already: it is the layer's whole matrix that is multiplied with what is below.",
     ),
     Mistake(
         "only the identity halved",
@@ -754,6 +791,17 @@ RANK_MISTAKES = [
         "only the second ranked",
         lambda a, b: _pearson(a, ranks(b)),
         "Both lists are to be replaced by their ranks.",
+    ),
+    Mistake(
+        "the cosine of the values",
+        lambda a, b: torch.nn.functional.cosine_similarity(a.double(), b.double(), dim=0),
+        "Put the rank in the place of each value, and take the mean off both lists of ranks.",
+    ),
+    Mistake(
+        "the sum of the squared differences of the ranks",
+        lambda a, b: _distance(a, b)[0],
+        "That is 0 for equal orders. The short form is 1 - 6 (sum of squared differences of ranks) "
+        "/ (n (n^2 - 1)).",
     ),
     Mistake(
         "the mean not taken off",
