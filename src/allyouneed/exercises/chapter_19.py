@@ -1,0 +1,863 @@
+"""The exercises of chapter 19, scaling out: references, cases, mistakes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .core import Exercise, Invariant, Mistake
+
+# 19.1 gradients of shares put together
+
+
+def combine(gradients: list[Tensor], tokens: list[int]) -> Tensor:
+    return sum(g * n for g, n in zip(gradients, tokens, strict=True)) / sum(tokens)
+
+
+def combine_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(191)
+    return [
+        ([torch.randn(p, generator=draw) for _ in tokens], list(tokens))
+        for p, tokens in ((5, (1, 3)), (4, (7, 2, 6)), (6, (3, 0, 9, 4)), (3, (5,)))
+    ]
+
+
+COMBINE_MISTAKES = [
+    Mistake(
+        "the mean of the means",
+        lambda gradients, tokens: sum(gradients) / len(gradients),
+        "Shares with few tokens count as much as those with many. Each gradient is to be weighted "
+        "by its number of tokens.",
+    ),
+    Mistake(
+        "a plain sum",
+        lambda gradients, tokens: sum(gradients),
+        "Each gradient is that of a mean. Weighted by the tokens they add up to the gradient of "
+        "the whole mean; unweighted they do not.",
+    ),
+    Mistake(
+        "the sum of the losses",
+        lambda gradients, tokens: sum(g * n for g, n in zip(gradients, tokens, strict=True)),
+        "That is the gradient of the summed loss. Divide by the number of all tokens.",
+    ),
+    Mistake(
+        "divided by the number of processes",
+        lambda gradients, tokens: (
+            sum(g * n for g, n in zip(gradients, tokens, strict=True)) / len(tokens)
+        ),
+        "The weighted gradients are sums over tokens, so they are divided by the number of tokens.",
+    ),
+    Mistake(
+        "divided by the largest share",
+        lambda gradients, tokens: (
+            sum(g * n for g, n in zip(gradients, tokens, strict=True)) / max(tokens)
+        ),
+        "The weights n_i / n add up to one: n is the number of tokens of all shares together.",
+    ),
+    Mistake(
+        "divided by the tokens, not multiplied",
+        lambda gradients, tokens: (
+            sum(g / n for g, n in zip(gradients, tokens, strict=True) if n) / len(tokens)
+        ),
+        "The gradients are those of means: they have been divided by their tokens already. "
+        "Multiply, to undo it.",
+    ),
+    Mistake(
+        "divided by the tokens twice",
+        lambda gradients, tokens: sum(gradients) / sum(tokens),
+        "The gradients are those of means: each has been divided by its tokens. Undo that before "
+        "you divide by all tokens.",
+    ),
+    Mistake(
+        "divided twice, by all tokens and by the processes",
+        lambda gradients, tokens: combine(gradients, tokens) / len(tokens),
+        "Once all tokens have divided the sum it is a mean. `DistributedDataParallel` takes a mean "
+        "over the processes by itself, which is why `gradients` of chapter 12 multiplies by their "
+        "number; here nobody does.",
+    ),
+    Mistake(
+        "weighted by softmax",
+        lambda gradients, tokens: sum(
+            g * w for g, w in zip(gradients, torch.tensor(tokens).float().softmax(0), strict=True)
+        ),
+        "The weights are shares of the tokens, n_i / n. Nothing is exponentiated.",
+    ),
+    Mistake(
+        "shares without tokens counted as one token",
+        lambda gradients, tokens: combine(gradients, [max(n, 1) for n in tokens]),
+        "A share without tokens has the weight 0. It must change nothing.",
+    ),
+    Mistake(
+        "the gradient of the largest share only",
+        lambda gradients, tokens: gradients[tokens.index(max(tokens))],
+        "Every token counts, in whatever share it stands.",
+    ),
+]
+
+
+# 19.2 bytes sent in a ring
+
+
+def bytes_sent(parameters: int, n: int, sharded: bool) -> float:
+    return (3 if sharded else 2) * (n - 1) / n * 4 * parameters
+
+
+def bytes_sent_cases() -> list[tuple]:
+    return [(1000, 4, False), (210, 7, True), (50, 1, False)]
+
+
+BYTES_MISTAKES = [
+    Mistake(
+        "only half of the ring",
+        lambda parameters, n, sharded: (2 if sharded else 1) * (n - 1) / n * 4 * parameters,
+        "All-reduce is reduce-scatter and all-gather: two rounds. Stage 3 has three.",
+    ),
+    Mistake(
+        "numbers in place of bytes",
+        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) / 4,
+        "The gradients are float32 numbers, and each has 4 bytes.",
+    ),
+    Mistake(
+        "numbers of two bytes",
+        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) / 2,
+        "The gradients are float32: 4 bytes each. Two would be bfloat16.",
+    ),
+    Mistake(
+        "numbers of eight bytes",
+        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 2,
+        "The gradients are float32: 4 bytes each. Eight would be float64.",
+    ),
+    Mistake(
+        "bits in place of bytes",
+        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 8,
+        "The question is for bytes: a float32 number has 4 of them, 32 bits.",
+    ),
+    Mistake(
+        "all processes together, or whole gradients in each step",
+        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * n,
+        "In each of the n - 1 steps of a round a process sends one *piece*, an n-th of the "
+        "gradient. The question is what each process sends, not all of them together.",
+    ),
+    Mistake(
+        "the piece that a process keeps is sent as well",
+        lambda parameters, n, sharded: (3 if sharded else 2) * 4 * parameters,
+        "In each round a process sends n - 1 of the n pieces: the factor is (n - 1) / n.",
+    ),
+    Mistake(
+        "sharding costs nothing more",
+        lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters,
+        "In stage 3 the weights are collected twice, forwards and backwards, and the gradients "
+        "scattered once: three rounds.",
+    ),
+    Mistake(
+        "sharding costs twice as much",
+        lambda parameters, n, sharded: (4 if sharded else 2) * (n - 1) / n * 4 * parameters,
+        "Two all-gathers and one reduce-scatter are three rounds, not four.",
+    ),
+    Mistake(
+        "sharding costs less",
+        lambda parameters, n, sharded: (1 if sharded else 2) * (n - 1) / n * 4 * parameters,
+        "Sharding saves memory, not messages: weights that one does not hold must be sent for.",
+    ),
+    Mistake(
+        "sharding and not sharding exchanged",
+        lambda parameters, n, sharded: bytes_sent(parameters, n, not sharded),
+        "It is the sharded run that sends half as much again.",
+    ),
+    Mistake(
+        "divided by n - 1",
+        lambda parameters, n, sharded: (3 if sharded else 2) * n / max(n - 1, 1) * 4 * parameters,
+        "The factor is (n - 1) / n: alone, a process sends nothing.",
+    ),
+    Mistake(
+        "one n-th in place of all but one n-th",
+        lambda parameters, n, sharded: (3 if sharded else 2) / n * 4 * parameters,
+        "A piece is an n-th of the gradient, and a process sends n - 1 of them in each round.",
+    ),
+    Mistake(
+        "as many steps as processes",
+        lambda parameters, n, sharded: (3 if sharded else 2) * (n - 2) / n * 4 * parameters,
+        "A round has n - 1 steps: a piece must come to all others.",
+    ),
+    Mistake(
+        "the moments are sent, too",
+        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 3,
+        "Adam's moments stay where they are. What is sent are gradients, and in stage 3 weights.",
+    ),
+]
+
+
+# 19.3 operations of a decoder-only model of today
+
+
+def modern_flops(
+    d_model: int, d_ff: int, n_heads: int, n_groups: int, n_layers: int, vocab_size: int, T: int
+) -> int:
+    return _modern(d_model, d_ff, n_heads, n_groups, n_layers, vocab_size, T)
+
+
+def _modern(
+    d, f, h, g, n, v, t, *, kv=None, net=3, out=2, look=4, add=2, logits=None, keys=None
+):  # fmt: skip
+    """The count, with its parts to be changed: `kv` for the width of keys and values."""
+    kv = d // h * g if kv is None else kv
+    matrices = add * t * (out * d * d + 2 * d * kv + net * d * f)
+    return n * (matrices + look * t * (t if keys is None else keys) * d) + (
+        add * t * d * v if logits is None else logits
+    )
+
+
+def modern_cases() -> list[tuple]:
+    return [
+        (64, 160, 8, 2, 3, 100, 10),
+        (96, 256, 6, 3, 2, 50, 7),
+    ]
+
+
+def _m(**changes):
+    return lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, **changes)
+
+
+MODERN_MISTAKES = [
+    Mistake(
+        "multiplications without additions",
+        lambda *sizes: _modern(*sizes) / 2,
+        "Each entry of a product takes a multiplication and an addition: two operations.",
+    ),
+    Mistake(
+        "keys and values for every head",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d),
+        "Keys and values are made for n_groups sets only: their matrices give n_groups times "
+        "d_model / n_heads entries.",
+    ),
+    Mistake(
+        "one set of keys and values",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d // h),
+        "That is multi-query attention. Here there are n_groups sets.",
+    ),
+    Mistake(
+        "keys and values as wide as one group's share of the heads",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d // g),
+        "A set of keys has d_model / n_heads entries, and there are n_groups sets.",
+    ),
+    Mistake(
+        "two matrices in the feed-forward net",
+        _m(net=2),
+        "A gated net has three: the gate, what it lets through, and the way back.",
+    ),
+    Mistake(
+        "no output matrix",
+        _m(out=1),
+        "W^O is one of the matrices of attention, as wide as that of the queries.",
+    ),
+    Mistake(
+        "scores without weighted sums",
+        _m(look=2),
+        "Each query multiplies all keys, and then all values: 2 T T d_model operations each.",
+    ),
+    Mistake(
+        "no scores",
+        _m(look=0),
+        "The products of queries with keys, and of weights with values, have no parameters, but "
+        "they are matrix products.",
+    ),
+    Mistake(
+        "scores for the groups only",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 * g / h),
+        "Sharing keys saves memory, not scores: every query head looks at all keys.",
+    ),
+    Mistake(
+        "half of the scores, as the mask hides half",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, keys=(t + 1) / 2),
+        "The task counts causal attention in full: it is computed, and then masked.",
+    ),
+    Mistake(
+        "scores times the heads",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 * h),
+        "A head has d_model / n_heads entries, so all heads together take 2 T T d_model operations "
+        "for their scores.",
+    ),
+    Mistake(
+        "no logits",
+        _m(logits=0),
+        "The logits are a product with a (d_model, vocab_size) matrix, at every position.",
+    ),
+    Mistake(
+        "logits of the last position only",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=2 * d * v),
+        "In training every position predicts the token that follows: T times d_model times "
+        "vocab_size.",
+    ),
+    Mistake(
+        "logits in every layer",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=2 * n * t * d * v),
+        "The logits come once, after the last layer.",
+    ),
+    Mistake(
+        "the embedding counted as a product",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=4 * t * d * v),
+        "To look up an embedding takes no operation. Only the logits are a product.",
+    ),
+    Mistake(
+        "one layer",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, 1, v, t),
+        "There are n_layers layers, and each takes the same operations.",
+    ),
+    Mistake(
+        "one token",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, 1),
+        "A text of T tokens: every matrix meets T of them, and every token looks at T.",
+    ),
+    Mistake(
+        "the backward pass as well",
+        lambda *sizes: 3 * _modern(*sizes),
+        "The task asks for one forward pass. A training step takes three times as many.",
+    ),
+    Mistake(
+        "cross-attention as well",
+        lambda d, f, h, g, n, v, t: (
+            2 * _modern(d, f, h, g, n, v, t, net=0, logits=0)
+            + _modern(d, f, h, g, n, v, t, out=0, kv=0, look=0)
+        ),
+        "A decoder-only model has one attention in each layer: there is no memory to look at.",
+    ),
+]
+
+
+# 19.4 the fewest GPUs that hold a model
+
+
+def fewest(parameters: int, activations: int, memory: int, stage: int) -> int:
+    return _fewest(parameters, activations, memory, (16, 8, 4, 0)[stage])
+
+
+def _fewest(parameters, activations, memory, full, all_bytes=16, shared_activations=True):
+    """`full` of the bytes for each parameter are in every GPU, the rest is shared."""
+    shared, fixed = (all_bytes - full) * parameters, full * parameters
+    if shared_activations:
+        shared += activations
+    else:
+        fixed += activations
+    room = memory - fixed
+    if room < 0 or room == 0 < shared:
+        return 0
+    return max(1, -(-shared // room)) if shared else 1
+
+
+def fewest_cases() -> list[tuple]:
+    return [
+        (10, 100, 90, 1),
+        (100, 1000, 5000, 0),
+        (100, 1000, 1600, 0),
+        (100, 700, 1900, 0),
+        (100, 1000, 650, 2),
+        (100, 1000, 970, 1),
+        (100, 1000, 370, 3),
+        (100, 1000, 400, 2),
+        (100, 900, 500, 3),
+        (1000, 128, 8128, 1),
+    ]
+
+
+def _loop(parameters, activations, memory, stage, most):
+    wanted = fewest(parameters, activations, memory, stage)
+    return wanted if wanted <= most else 0
+
+
+FEWEST_MISTAKES = [
+    Mistake(
+        "the activations in every GPU in full",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (16, 8, 4, 0)[stage], shared_activations=False
+        ),
+        "Each GPU has an n-th of the batch, and so an n-th of its activations.",
+    ),
+    Mistake(
+        "no activations",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, 0, memory, (16, 8, 4, 0)[stage]
+        ),
+        "The activations need room as well, an n-th of them in each GPU.",
+    ),
+    Mistake(
+        "rounded down",
+        lambda parameters, activations, memory, stage: (
+            0
+            if (wanted := fewest(parameters, activations, memory, stage)) == 0
+            else max(
+                1,
+                (activations + parameters * (0, 8, 12, 16)[stage])
+                // max(1, memory - parameters * (16, 8, 4, 0)[stage]),
+            )
+            if wanted > 1
+            else 1
+        ),
+        "With the number rounded down the last bytes have no place: round up.",
+    ),
+    Mistake(
+        "one more when it fits exactly",
+        lambda parameters, activations, memory, stage: (
+            0
+            if (room := memory - parameters * (16, 8, 4, 0)[stage]) <= 0
+            else (activations + parameters * (0, 8, 12, 16)[stage]) // room + 1
+        ),
+        "At most `memory` bytes: a GPU that is full to the last byte will do.",
+    ),
+    Mistake(
+        "everything shared at every stage",
+        lambda parameters, activations, memory, stage: _fewest(parameters, activations, memory, 0),
+        "Only stage 3 shares everything. Before it, weights are in every GPU in full, and more.",
+    ),
+    Mistake(
+        "nothing shared but the activations",
+        lambda parameters, activations, memory, stage: _fewest(parameters, activations, memory, 16),
+        "Stage 1 shares the moments, 2 also the gradients, 3 also the weights.",
+    ),
+    Mistake(
+        "stages counted from one too low",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (16, 16, 8, 4)[stage]
+        ),
+        "Stage 1 shares Adam's moments already.",
+    ),
+    Mistake(
+        "stages counted from one too high",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (8, 4, 0, 0)[stage]
+        ),
+        "Stage 0 shares nothing, and stage 1 the moments only.",
+    ),
+    Mistake(
+        "the gradients shared first",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (16, 12, 4, 0)[stage]
+        ),
+        "Stage 1 shares the moments, the largest part. The gradients come in stage 2.",
+    ),
+    Mistake(
+        "the weights shared second",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (16, 8, 4, 4)[stage]
+        ),
+        "In stage 3 nothing is left in full: moments, gradients and weights are all shared.",
+    ),
+    Mistake(
+        "one moment in place of two",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (12, 8, 4, 0)[stage], all_bytes=12
+        ),
+        "Adam keeps two averages, of the gradient and of its square: 8 bytes for each parameter.",
+    ),
+    Mistake(
+        "no gradients",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (12, 4, 4, 0)[stage], all_bytes=12
+        ),
+        "The gradients have 4 bytes for each parameter, too: 16 in all.",
+    ),
+    Mistake(
+        "numbers of two bytes",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (8, 4, 2, 0)[stage], all_bytes=8
+        ),
+        "In float32 a number has 4 bytes.",
+    ),
+    Mistake(
+        "the next power of two",
+        lambda parameters, activations, memory, stage: (
+            0
+            if (wanted := fewest(parameters, activations, memory, stage)) == 0
+            else 2 ** math.ceil(math.log2(wanted))
+        ),
+        "The task asks for the smallest number, which need not be a power of two.",
+    ),
+    Mistake(
+        "1 where there is none",
+        lambda parameters, activations, memory, stage: (
+            fewest(parameters, activations, memory, stage) or 1
+        ),
+        "If what every GPU holds in full leaves no room, no number of GPUs will do: 0.",
+    ),
+    Mistake(
+        "a search that ends too soon",
+        lambda parameters, activations, memory, stage: _loop(
+            parameters, activations, memory, stage, 12
+        ),
+        "The number may be larger than the search goes. One can divide instead of trying.",
+    ),
+    Mistake(
+        "a fraction",
+        lambda parameters, activations, memory, stage: (
+            0
+            if (room := memory - parameters * (16, 8, 4, 0)[stage]) <= 0
+            else max(1.0, (activations + parameters * (0, 8, 12, 16)[stage]) / room)
+        ),
+        "GPUs come in whole numbers: round up.",
+    ),
+    Mistake(
+        "the whole divided by the memory",
+        lambda parameters, activations, memory, stage: (
+            0
+            if memory <= parameters * (16, 8, 4, 0)[stage]
+            else -(-(16 * parameters + activations) // memory)
+        ),
+        "What every GPU holds in full takes its room from each of them. Subtract it from the "
+        "memory, and divide what is shared by what is left.",
+    ),
+]
+
+
+# 19.5 attention with grouped heads
+
+
+def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    times = q.shape[1] // k.shape[1]
+    return _attend(q, k.repeat_interleave(times, 1), v.repeat_interleave(times, 1))
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    return (q @ k.transpose(-1, -2) * scale).softmax(-1) @ v
+
+
+def _tiled(x: Tensor, q: Tensor) -> Tensor:
+    return x.repeat(1, q.shape[1] // x.shape[1], 1, 1)
+
+
+def _spread(x: Tensor, q: Tensor) -> Tensor:
+    return x.repeat_interleave(q.shape[1] // x.shape[1], 1)
+
+
+def grouped_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(195)
+    cases = []
+    for B, H, G, T, S, K in ((2, 6, 2, 3, 5, 4), (1, 4, 4, 2, 3, 6), (2, 8, 4, 4, 3, 2),
+                             (1, 3, 1, 4, 4, 8)):  # fmt: skip
+        sizes = ((B, H, T, K), (B, G, S, K), (B, G, S, K))
+        cases.append(tuple(2 * torch.randn(*size, generator=draw) for size in sizes))
+    return cases
+
+
+def _averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    means = q.unflatten(1, (k.shape[1], -1)).mean(2)
+    return _spread(_attend(means, k, v), q)
+
+
+GROUPED_MISTAKES = [
+    Mistake(
+        "the sets dealt out like cards",
+        lambda q, k, v: _attend(q, _tiled(k, q), _tiled(v, q)),
+        "`repeat` puts copies of all sets behind each other, so head 1 gets the second set. "
+        "*Neighbouring* heads share one: `repeat_interleave`.",
+    ),
+    Mistake(
+        "keys in one order, values in another",
+        lambda q, k, v: _attend(q, _spread(k, q), _tiled(v, q)),
+        "The keys are in place. The values of a head belong to the same set as its keys.",
+    ),
+    Mistake(
+        "values in place, keys dealt out like cards",
+        lambda q, k, v: _attend(q, _tiled(k, q), _spread(v, q)),
+        "The values are in place. The keys of a head belong to the same set as its values.",
+    ),
+    Mistake(
+        "one set for all heads",
+        lambda q, k, v: _attend(q, k[:, :1], v[:, :1]),
+        "That is multi-query attention. There are G sets, and H / G heads share one.",
+    ),
+    Mistake(
+        "the mean of all sets for all heads",
+        lambda q, k, v: _attend(q, k.mean(1, keepdim=True), v.mean(1, keepdim=True)),
+        "Each head has a set of keys and values, that of its group. Sets are not averaged.",
+    ),
+    Mistake(
+        "the queries of a group averaged",
+        _averaged,
+        "Heads share keys and values, not queries: each head asks for itself.",
+    ),
+    Mistake(
+        "not scaled",
+        lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), 1.0),
+        "Scores are divided by the square root of K, as in equation (1).",
+    ),
+    Mistake(
+        "divided by K",
+        lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), 1 / q.shape[-1]),
+        "Divide by the square root of K.",
+    ),
+    Mistake(
+        "multiplied by the root of K",
+        lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), q.shape[-1] ** 0.5),
+        "Divide by the square root of K, do not multiply.",
+    ),
+    Mistake(
+        "divided by the root of d_model",
+        lambda q, k, v: _attend(
+            q, _spread(k, q), _spread(v, q), (q.shape[1] * q.shape[-1]) ** -0.5
+        ),
+        "The scale is the root of the width of *one* head, K, not of all heads together.",
+    ),
+    Mistake(
+        "the softmax over the queries",
+        lambda q, k, v: (
+            (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-2) @ _spread(v, q)
+        ),
+        "Each query shares its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "the softmax over the heads",
+        lambda q, k, v: (
+            (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(1) @ _spread(v, q)
+        ),
+        "Each query shares its attention among the keys: the softmax runs over the last axis.",
+    ),
+    Mistake(
+        "no softmax",
+        lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5) @ _spread(v, q),
+        "The scores become weights by a softmax over the keys.",
+    ),
+    Mistake(
+        "a causal mask",
+        lambda q, k, v: (
+            (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5)
+            .masked_fill(torch.ones(q.shape[2], k.shape[2]).triu(1).bool(), -math.inf)
+            .softmax(-1)
+            @ _spread(v, q)
+        ),
+        "The task has no mask: every query may attend to every key.",
+    ),
+    Mistake(
+        "the weights in place of the outputs",
+        lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1),
+        "The outputs are the weights times the values.",
+    ),
+    Mistake(
+        "the groups in reverse order",
+        lambda q, k, v: _attend(q, _spread(k.flip(1), q), _spread(v.flip(1), q)),
+        "The first H / G heads use the first set.",
+    ),
+    Mistake(
+        "only as many heads as there are sets",
+        lambda q, k, v: _attend(q[:, : k.shape[1]], k, v),
+        "All H heads ask: the output has shape (B, H, T, K).",
+    ),
+]
+
+
+# 19.6 the noise scale
+
+
+def noise_scale(gradients: Tensor, b: float) -> float:
+    small, large = _lengths(gradients)
+    return float(_trace(gradients, b) / _squared(len(gradients), small, large))
+
+
+def _lengths(gradients: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean squared length of a share's gradient, and that of the whole batch."""
+    return gradients.pow(2).sum(1).mean(), gradients.mean(0).pow(2).sum()
+
+
+def _trace(gradients: Tensor, b: float) -> Tensor:
+    small, large = _lengths(gradients)
+    return (small - large) / (1 / b - 1 / (len(gradients) * b))
+
+
+def _squared(N: int, small: Tensor, large: Tensor) -> Tensor:
+    return (N * large - small) / (N - 1)
+
+
+def noise_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(196)
+    cases = [(torch.tensor([[3.0, 0.0], [1.0, 0.0]]), 10)]
+    for N, P, b in ((3, 6, 7), (5, 4, 100), (8, 12, 25)):
+        mean = 2 * torch.randn(P, generator=draw)
+        cases.append((mean + torch.randn(N, P, generator=draw), b))
+    return cases
+
+
+def _noise(change):
+    """A wrong noise scale from the trace, |g|^2, the two lengths, N and b."""
+
+    def wrong(gradients, b):
+        small, large = _lengths(gradients)
+        N = len(gradients)
+        trace, squared = _trace(gradients, b), _squared(N, small, large)
+        return float(change(trace, squared, small, large, N, b))
+
+    return wrong
+
+
+NOISE_MISTAKES = [
+    Mistake(
+        "the noise left in the length of the gradient",
+        _noise(lambda trace, squared, small, large, N, b: trace / large),
+        "The mean of N shares still holds noise: its squared length is too long by "
+        "tr Sigma / (N b). Equation (19.10) takes that out.",
+    ),
+    Mistake(
+        "the length of a share's gradient",
+        _noise(lambda trace, squared, small, large, N, b: trace / small),
+        "The gradient of one share is mostly noise. |g| is that of the true gradient, by equation "
+        "(19.10).",
+    ),
+    Mistake(
+        "in shares, not in tokens",
+        _noise(lambda trace, squared, small, large, N, b: trace / squared / b),
+        "The covariance is that of *one token*: a share of b tokens has a b-th of it. The result "
+        "is in tokens.",
+    ),
+    Mistake(
+        "in whole batches",
+        _noise(lambda trace, squared, small, large, N, b: trace / squared / (N * b)),
+        "The result is in tokens, not in batches of N b of them.",
+    ),
+    Mistake(
+        "shares taken for tokens, the other way",
+        _noise(lambda trace, squared, small, large, N, b: trace / squared / b**2),
+        "1 / b is the noise of a share in units of that of a token, so b multiplies.",
+    ),
+    Mistake(
+        "divided by N in place of N - 1",
+        _noise(
+            lambda trace, squared, small, large, N, b: (
+                b * (small - large) / (large - (small - large) / N)
+            )
+        ),
+        "The shares' deviations from their own mean are too small by (N - 1) / N. Equation (19.10) "
+        "has 1 / b - 1 / (N b) below.",
+    ),
+    Mistake(
+        "the difference of the lengths over the whole length",
+        _noise(lambda trace, squared, small, large, N, b: b * (small - large) / large),
+        "Both have to be corrected: see equation (19.10) for the trace and for |g|^2.",
+    ),
+    Mistake(
+        "upside down",
+        _noise(lambda trace, squared, small, large, N, b: squared / trace),
+        "The noise scale is the noise divided by the gradient.",
+    ),
+    Mistake(
+        "the trace alone",
+        _noise(lambda trace, squared, small, large, N, b: trace),
+        "Divide by the squared length of the true gradient, equation (19.8).",
+    ),
+    Mistake(
+        "the length in place of its square",
+        _noise(lambda trace, squared, small, large, N, b: trace / squared.abs().sqrt()),
+        "The gradient's length is squared in equation (19.8): noise and gradient must have one "
+        "unit.",
+    ),
+    Mistake(
+        "the root of the noise scale",
+        _noise(lambda trace, squared, small, large, N, b: (trace / squared).abs().sqrt()),
+        "The noise scale is a ratio of squared lengths, without a root.",
+    ),
+    Mistake(
+        "b in place of N b for the whole batch",
+        _noise(lambda trace, squared, small, large, N, b: (small - large) * b / squared),
+        "The whole batch has N b tokens: below stands 1 / b - 1 / (N b).",
+    ),
+    Mistake(
+        "the signs of the difference exchanged",
+        _noise(lambda trace, squared, small, large, N, b: -trace / squared),
+        "Small shares have the longer gradients on average. The trace is positive.",
+    ),
+    Mistake(
+        "mean of the lengths in place of the squares",
+        lambda gradients, b: float(
+            (gradients.norm(dim=1).mean() ** 2 - _lengths(gradients)[1])
+            / (1 / b - 1 / (len(gradients) * b))
+            / _squared(len(gradients), gradients.norm(dim=1).mean() ** 2, _lengths(gradients)[1])
+        ),
+        "Square first, then take the mean over the shares: the mean of squares is not the square "
+        "of the mean.",
+    ),
+    Mistake(
+        "the sum of the shares in place of their mean",
+        lambda gradients, b: float(
+            (_lengths(gradients)[0] - gradients.sum(0).pow(2).sum())
+            / (1 / b - 1 / (len(gradients) * b))
+            / _squared(len(gradients), _lengths(gradients)[0], gradients.sum(0).pow(2).sum())
+        ),
+        "Each row is the gradient of a mean. With equal shares the gradient of the whole batch is "
+        "the mean of the rows.",
+    ),
+    Mistake(
+        "means over the parameters of the wrong axis",
+        lambda gradients, b: noise_scale(gradients.T, b),
+        "Rows are shares, columns parameters: squares are summed along a row, means taken down the "
+        "columns.",
+    ),
+]
+
+
+EXERCISES = [
+    Exercise(
+        number="19.1",
+        title="put gradients together",
+        section="One batch, several processes",
+        reference=combine,
+        cases=combine_cases,
+        mistakes=COMBINE_MISTAKES,
+        invariants=[
+            Invariant(
+                "equal gradients stay as they are",
+                lambda output, gradients, tokens: (
+                    len(gradients) > 1
+                    or torch.allclose(torch.as_tensor(output).float(), gradients[0])
+                ),
+                "If all shares agree, so does the whole: the weights add up to one.",
+            )
+        ],
+    ),
+    Exercise(
+        number="19.2",
+        title="what is sent",
+        section="All-reduce, in a ring",
+        reference=bytes_sent,
+        cases=bytes_sent_cases,
+        mistakes=BYTES_MISTAKES,
+        canonical=float,
+        rtol=1e-6,
+    ),
+    Exercise(
+        number="19.3",
+        title="operations of a model of today",
+        section="Operations, matrix by matrix",
+        reference=modern_flops,
+        cases=modern_cases,
+        mistakes=MODERN_MISTAKES,
+        canonical=float,
+        rtol=1e-6,
+    ),
+    Exercise(
+        number="19.4",
+        title="how many GPUs",
+        section="Sharding",
+        reference=fewest,
+        cases=fewest_cases,
+        mistakes=FEWEST_MISTAKES,
+        canonical=float,
+        rtol=1e-6,
+    ),
+    Exercise(
+        number="19.5",
+        title="grouped heads",
+        section="What has changed since 2017",
+        reference=grouped,
+        cases=grouped_cases,
+        mistakes=GROUPED_MISTAKES,
+    ),
+    Exercise(
+        number="19.6",
+        title="the noise scale",
+        section="How large may a batch be?",
+        reference=noise_scale,
+        cases=noise_cases,
+        mistakes=NOISE_MISTAKES,
+        canonical=float,
+        rtol=1e-3,
+    ),
+]

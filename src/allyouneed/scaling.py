@@ -1,0 +1,230 @@
+"""What a training costs on one processor or a thousand: operations, memory, communication, time, price."""
+
+# Made from notebooks/19_scaling.ipynb by `make export`: edit the notebook, not this file.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from allyouneed.transformer import TransformerConfig
+
+__all__ = [
+    "P100",
+    "V100",
+    "A100",
+    "H100",
+    "ring_all_reduce",
+    "activation_bytes",
+    "state_bytes",
+    "sent_bytes",
+    "pair_flops",
+    "Device",
+    "all_reduce_seconds",
+    "Projection",
+    "project",
+    "parameter_count",
+    "steps_needed",
+]
+
+
+def ring_all_reduce(vectors: Sequence[Float[Tensor, " P"]]) -> tuple[list[Tensor], list[int]]:
+    """Add up one vector of each of N processes, in a ring, as if they were processes.
+
+    Returns the sum as each process has it in the end, and the bytes that each has sent.
+    Raises ValueError for no vectors, or for vectors of several lengths.
+    """
+    if not len(vectors) or len({v.shape for v in vectors}) > 1 or vectors[0].dim() != 1:
+        raise ValueError(
+            f"vectors: expected one of shape (P,) for each process, "
+            f"got shapes {[tuple(v.shape) for v in vectors]}"
+        )
+    n = len(vectors)
+    pieces = [list(v.clone().tensor_split(n)) for v in vectors]  # pieces[process][number]
+    sent = [0] * n
+    for step in range(2 * (n - 1)):
+        on_the_way = [((i - step) % n, pieces[i][(i - step) % n]) for i in range(n)]
+        for i, (number, piece) in enumerate(on_the_way):
+            sent[i] += piece.numel() * piece.element_size()
+            right = pieces[(i + 1) % n]
+            right[number] = right[number] + piece if step < n - 1 else piece.clone()
+    return [torch.cat(p) for p in pieces], sent
+
+
+def activation_bytes(
+    config: TransformerConfig, src_tokens: float, tgt_tokens: float, size: int = 4
+) -> float:
+    """Bytes that the forward pass keeps for the backward pass, `size` for each number.
+
+    For attention that does not keep its weights and a loss that does not keep its logits, as
+    `attention` and `Objective` have them; padding counts as tokens. With dropout, a byte more for
+    each number it looks at. Token ids and masks are left out.
+    """
+    d, f, h, n = config.d_model, config.d_ff, config.n_heads, config.n_layers
+    src = n * (10 * d + f + h + 4) + d
+    tgt = n * (12 * d + f + 2 * h + 6) + d
+    total = size * (src_tokens * src + tgt_tokens * tgt)
+    if config.dropout:
+        total += d * (src_tokens * (2 * n + 1) + tgt_tokens * (3 * n + 1))
+    return float(total)
+
+
+def state_bytes(parameters: float, n: int = 1, stage: int = 0) -> dict[str, float]:
+    """Bytes that each of n processes holds for the state of a training in float32 with Adam.
+
+    `stage`: of ZeRO (Rajbhandari et al. 2020): 0 shares nothing, 1 the moments, 2 the gradients
+    too, 3 the weights too, as `fully_shard` does. Raises ValueError for another stage or n < 1.
+    """
+    if n < 1 or stage not in (0, 1, 2, 3):
+        raise ValueError(f"n and stage: expected n >= 1 and a stage from 0 to 3, got {n}, {stage}")
+    part = parameters / n
+    return {
+        "weights": 4 * (part if stage >= 3 else parameters),
+        "gradients": 4 * (part if stage >= 2 else parameters),
+        "moments": 8 * (part if stage >= 1 else parameters),
+    }
+
+
+def sent_bytes(size: float, n: int, stage: int = 0) -> float:
+    """Bytes that each of n processes sends in an update, for a gradient of `size` bytes."""
+    return (3 if stage == 3 else 2) * (n - 1) / n * size
+
+
+def pair_flops(config: TransformerConfig, S: float, T: float) -> dict[str, float]:
+    """Operations of all matrix products in one forward pass of one pair of sentences.
+
+    `S` source tokens with their EOS, `T` target tokens with their BOS. A training step takes
+    three times as many: each product has two more in the backward pass.
+    """
+    d, f, n, v = config.d_model, config.d_ff, config.n_layers, config.vocab_size
+    return {
+        "encoder, attention matrices": n * 8 * S * d * d,
+        "encoder, feed-forward": n * 4 * S * d * f,
+        "decoder, attention matrices": n * (12 * T + 4 * S) * d * d,
+        "decoder, feed-forward": n * 4 * T * d * f,
+        "scores and weighted sums": n * 4 * d * (S * S + T * T + T * S),
+        "logits": 2 * T * d * v,
+    }
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU, by its data sheet: per second, in operations and bytes.
+
+    `link` and `network` are what it can send to others in its machine and in other machines, each
+    way; `per_machine` is how many share a machine. `delay` is the time that one message needs
+    however short it is, an assumption. `price` is what an hour costs, in whatever money; None is
+    unknown.
+    """
+
+    name: str
+    flops: float
+    memory: float
+    bandwidth: float
+    link: float
+    network: float
+    per_machine: int = 8
+    delay: float = 10e-6
+    price: float | None = None
+
+
+P100 = Device("P100", 9.5e12, 16e9, 732e9, link=80e9, network=1.25e9)
+V100 = Device("V100", 125e12, 16e9, 900e9, link=150e9, network=1.25e9)
+A100 = Device("A100", 312e12, 40e9, 1555e9, link=300e9, network=6.25e9, price=1.844)
+H100 = Device("H100", 989e12, 80e9, 3350e9, link=450e9, network=50e9, price=4.916)
+
+
+def all_reduce_seconds(size: float, device: Device, n: int) -> float:
+    """Seconds to add up `size` bytes over n devices: equation (19.6), rings in and between machines.
+
+    Raises ValueError unless n is at least 1 and, if there are several machines, they are full.
+    """
+    inside = min(n, device.per_machine)
+    if n < 1 or n % inside:
+        raise ValueError(f"n: expected whole machines of {device.per_machine} devices, got {n}")
+    machines = n // inside
+    return (
+        2 * (inside - 1) / inside * size / device.link
+        + 2 * (machines - 1) / machines * size / inside / device.network
+        + 2 * (inside + machines - 2) * device.delay
+    )
+
+
+@dataclass(frozen=True)
+class Projection:
+    """What a training would take: seconds of one update, and of all of them hours and price.
+
+    `talk` is the whole time of sending, `exposed` the part that no computing hides. `efficiency`
+    is the time of one device, divided by n times the time of n.
+    """
+
+    compute: float
+    talk: float
+    exposed: float
+    update: float
+    step: float
+    hours: float
+    efficiency: float
+    price: float | None
+
+
+def project(
+    config: TransformerConfig,
+    device: Device,
+    n: int,
+    steps: float,
+    tokens: float = 25_000,
+    length: float = 30,
+    utilisation: float = 0.35,
+    sharded: bool = False,
+    parameters: float | None = None,
+) -> Projection:
+    """What `steps` updates of `tokens` target tokens each take on n devices: equation (19.7).
+
+    As many source tokens come with them, in sentences of `length`. Products are in 16 bits,
+    weights, gradients and moments in 32; `sharded` is stage 3 of ZeRO. `utilisation` is the share
+    of the peak that computing reaches where memory is no limit. An idealisation: all devices are
+    always equally busy, data are always there, and nothing fails.
+    Raises ValueError unless the utilisation is above 0 and at most 1.
+    """
+    if not 0 < utilisation <= 1:
+        raise ValueError(f"utilisation: expected a share above 0, at most 1, got {utilisation}")
+    P = parameters or parameter_count(config)
+    operations = 3 * sum(pair_flops(config, length, length).values()) / length * tokens
+    floor = 6 * P / device.bandwidth
+
+    def seconds(n: int) -> tuple[float, float, float, float]:
+        compute = max(operations / (n * utilisation * device.flops), floor)
+        talk = all_reduce_seconds(4 * P, device, n) * (1.5 if sharded else 1)
+        return (
+            compute, talk, max(0.0, talk - 2 / 3 * compute),
+            28 * P / (n if sharded else 1) / device.bandwidth,
+        )  # fmt: skip
+
+    compute, talk, exposed, update = seconds(n)
+    step = compute + exposed + update
+    one = seconds(1)
+    hours = steps * step / 3600
+    return Projection(
+        compute, talk, exposed, update, step, hours, (one[0] + one[3]) / (n * step),
+        None if device.price is None else n * hours * device.price,
+    )  # fmt: skip
+
+
+def parameter_count(config: TransformerConfig) -> int:
+    """The parameters of a `Transformer`, without building it."""
+    d, f, n = config.d_model, config.d_ff, config.n_layers
+    layers = n * (12 * d * d + 2 * (2 * d * f + f + d) + 5 * 2 * d)
+    return config.vocab_size * d + layers + (4 * d if config.norm_first else 0)
+
+
+def steps_needed(tokens: float, least: float, noise: float) -> float:
+    """Steps to reach a loss with batches of so many tokens: McCandlish et al. (2018), section 2.
+
+    `least` are the steps that a batch without noise needs; `noise` is the noise scale, in tokens.
+    """
+    return least * (1 + noise / tokens)

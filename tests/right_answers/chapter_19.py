@@ -1,0 +1,175 @@
+"""Differently written right answers to the exercises of chapter 19."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+
+def combine_matrix(gradients, tokens):
+    weights = torch.tensor(tokens, dtype=torch.float64)
+    return (weights / weights.sum()) @ torch.stack(gradients).double()
+
+
+def combine_loops(gradients, tokens):
+    total = [0.0] * len(gradients[0])
+    for g, n in zip(gradients, tokens, strict=True):
+        for j, value in enumerate(g.tolist()):
+            total[j] += value * n
+    return [value / sum(tokens) for value in total]
+
+
+def combine_numpy(gradients, tokens):
+    return np.average([g.numpy() for g in gradients], axis=0, weights=tokens)
+
+
+def combine_in_place(gradients, tokens):
+    result = torch.zeros_like(gradients[0])
+    for g, n in zip(gradients, tokens, strict=True):
+        result += g.mul_(n / sum(tokens))
+    return result
+
+
+def sent_steps(parameters, n, sharded):
+    piece = 4 * parameters / n
+    return sum(piece for _ in range((3 if sharded else 2) * (n - 1)))
+
+
+def sent_sharded(parameters, n, sharded):
+    half = 4 * parameters - 4 * parameters / n
+    return 2 * half + (half if sharded else 0)
+
+
+def sent_tensor(parameters, n, sharded):
+    return torch.tensor(2.0 + bool(sharded)) * 4 * parameters * (1 - 1 / n)
+
+
+def flops_products(d_model, d_ff, n_heads, n_groups, n_layers, vocab_size, T):
+    d_k = d_model // n_heads
+    product = lambda m, k, n: 2 * m * k * n  # noqa: E731
+    layer = product(T, d_model, d_model) * 2 + 2 * product(T, d_model, n_groups * d_k)
+    layer += n_heads * (product(T, d_k, T) + product(T, T, d_k))
+    layer += 2 * product(T, d_model, d_ff) + product(T, d_ff, d_model)
+    return layer * n_layers + product(T, d_model, vocab_size)
+
+
+def flops_by_layer(d_model, d_ff, n_heads, n_groups, n_layers, vocab_size, T):
+    total = 0
+    for _ in range(n_layers):
+        total += 4 * T * d_model**2 * (1 + n_groups / n_heads)
+        total += 6 * T * d_model * d_ff
+        total += 4 * T**2 * d_model
+    return total + 2 * T * d_model * vocab_size
+
+
+def flops_float(d_model, d_ff, n_heads, n_groups, n_layers, vocab_size, T):
+    width = d_model / n_heads * n_groups
+    per_token = n_layers * (2 * d_model + 2 * width + 3 * d_ff + 2 * T) + vocab_size
+    return torch.tensor(2.0 * T * d_model * per_token, dtype=torch.float64)
+
+
+def fewest_search(parameters, activations, memory, stage):
+    parts = {"weights": 4, "gradients": 4, "moments": 8}
+    shared = {0: [], 1: ["moments"], 2: ["moments", "gradients"], 3: list(parts)}[stage]
+    for n in range(1, 5000):
+        held = activations / n
+        for name, size in parts.items():
+            held += size * parameters / (n if name in shared else 1)
+        if held <= memory + 1e-9:
+            return n
+    return 0
+
+
+def fewest_ceil(parameters, activations, memory, stage):
+    share = [0, 8, 12, 16][stage]
+    left = memory - (16 - share) * parameters
+    if left <= 0:
+        return 0
+    return max(math.ceil((share * parameters + activations) / left), 1)
+
+
+def fewest_halving(parameters, activations, memory, stage):
+    share = [0, 8, 12, 16][stage] * parameters + activations
+    full = 16 * parameters + activations - share
+
+    def fits(n):
+        return full * n + share <= memory * n
+
+    if full >= memory and not (full == memory and share == 0):
+        return 0
+    low, high = 0, 1
+    while not fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def grouped_fused(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+def grouped_loops(q, k, v):
+    heads, group = [], q.shape[1] // k.shape[1]
+    for h in range(q.shape[1]):
+        keys, values = k[:, h // group], v[:, h // group]
+        weights = torch.softmax(torch.bmm(q[:, h], keys.mT) / math.sqrt(q.shape[3]), dim=2)
+        heads.append(torch.bmm(weights, values))
+    return torch.stack(heads, 1)
+
+
+def grouped_einsum(q, k, v):
+    B, H, T, K = q.shape
+    q = q.double().reshape(B, k.shape[1], -1, T, K)
+    scores = torch.einsum("bgmtk,bgsk->bgmts", q, k.double()) / K**0.5
+    return torch.einsum("bgmts,bgsk->bgmtk", scores.softmax(-1), v.double()).reshape(B, H, T, K)
+
+
+def grouped_index(q, k, v):
+    which = torch.arange(q.shape[1]) * k.shape[1] // q.shape[1]
+    weights = (q @ k[:, which].mT * q.shape[-1] ** -0.5).softmax(-1)
+    return (weights @ v[:, which]).tolist()
+
+
+def noise_formula(gradients, b):
+    N = len(gradients)
+    small = (gradients**2).sum(1).mean()
+    large = (gradients.mean(0) ** 2).sum()
+    trace = (small - large) / (1 / b - 1 / (N * b))
+    return trace / ((N * large - small) / (N - 1))
+
+
+def noise_large_b(gradients, b):
+    N = gradients.shape[0]
+    B = N * b
+    small = gradients.double().norm(dim=1).square().mean()
+    large = gradients.double().mean(0).norm().square()
+    return ((small - large) / (1 / b - 1 / B) / ((B * large - b * small) / (B - b))).item()
+
+
+def noise_pairs(gradients, b):
+    products = (gradients @ gradients.T).tolist()
+    N = len(products)
+    apart = [products[i][j] for i in range(N) for j in range(N) if i != j]
+    length = sum(apart) / len(apart)  # two shares have the true gradient in common, and no noise
+    return b * (sum(products[i][i] for i in range(N)) / N - length) / length
+
+
+def noise_numpy(gradients, b):
+    g = gradients.numpy()
+    spread = g.var(axis=0, ddof=1).sum()
+    return b * spread / ((g.mean(axis=0) ** 2).sum() - spread / len(g))
+
+
+RIGHT = {
+    "19.1": [combine_matrix, combine_loops, combine_numpy, combine_in_place],
+    "19.2": [sent_steps, sent_sharded, sent_tensor],
+    "19.3": [flops_products, flops_by_layer, flops_float],
+    "19.4": [fewest_search, fewest_ceil, fewest_halving],
+    "19.5": [grouped_fused, grouped_loops, grouped_einsum, grouped_index],
+    "19.6": [noise_formula, noise_large_b, noise_pairs, noise_numpy],
+}

@@ -1,0 +1,238 @@
+"""The cost model: counts that agree with PyTorch's, and laws that projections must obey."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from allyouneed.fast import use_fast_dropout
+from allyouneed.scaling import (
+    A100,
+    H100,
+    P100,
+    V100,
+    Device,
+    activation_bytes,
+    all_reduce_seconds,
+    pair_flops,
+    parameter_count,
+    project,
+    ring_all_reduce,
+    sent_bytes,
+    state_bytes,
+    steps_needed,
+)
+from allyouneed.training import Objective, adam
+from allyouneed.transformer import BASE, BIG, Transformer, TransformerConfig
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = [
+    TransformerConfig(50, 16, 24, 4, 1),
+    TransformerConfig(90, 32, 16, 2, 3, dropout=0.0, norm_first=True),
+    TransformerConfig(200, 48, 96, 6, 2, dropout=0.3),
+]
+
+
+# The ring
+
+
+@given(n=st.integers(1, 7), size=st.integers(0, 23), seed=st.integers(0, 100))
+@settings(max_examples=40, deadline=None)
+def test_ring_adds_up_and_all_agree(n, size, seed):
+    draw = torch.Generator().manual_seed(seed)
+    vectors = [torch.randn(size, generator=draw) for _ in range(n)]
+    before = [v.clone() for v in vectors]
+    sums, sent = ring_all_reduce(vectors)
+    assert len(sums) == len(sent) == n
+    for found in sums:
+        torch.testing.assert_close(found, torch.stack(vectors).sum(0), rtol=1e-5, atol=1e-5)
+        assert torch.equal(found, sums[0])  # to the last bit: else copies of a model drift apart
+    assert all(torch.equal(a, b) for a, b in zip(vectors, before, strict=True))
+    assert sum(sent) == 2 * (n - 1) * size * 4  # every piece goes round once to add, once to tell
+    if size % n == 0:
+        assert sent == [sent_bytes(4 * size, n)] * n
+
+
+def test_ring_sends_what_the_numbers_weigh():
+    vectors = [torch.ones(6, dtype=torch.float64)] * 3
+    assert ring_all_reduce(vectors)[1] == [2 * 2 * 2 * 8] * 3
+
+
+def test_ring_refuses():
+    for vectors in ([], [torch.ones(3), torch.ones(4)], [torch.ones(2, 2)]):
+        with pytest.raises(ValueError, match="vectors: expected one of shape"):
+            ring_all_reduce(vectors)
+
+
+# Counts
+
+
+@pytest.mark.parametrize("config", [*CONFIGS, BASE, BIG], ids=str)
+def test_parameters_are_counted(config):
+    with torch.device("meta"):
+        model = Transformer(config)
+    assert parameter_count(config) == sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 7, 5), (2, 4, 11)])
+def test_operations_are_pytorchs(config, shape):
+    B, S, T = shape
+    src, tgt = (torch.randint(4, config.vocab_size, (B, n)) for n in (S, T))
+    model = Transformer(config)
+    forward = B * sum(pair_flops(config, S, T).values())
+    with sdpa_kernel(SDPBackend.MATH):
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            model(src, tgt)
+        assert counter.get_total_flops() == forward
+        with FlopCounterMode(display=False) as counter:
+            model(src, tgt).logsumexp(-1).sum().backward()
+        assert counter.get_total_flops() == 3 * forward
+
+
+def test_operations_part_as_they_should():
+    c = TransformerConfig(100, 8, 16, 2, 3)
+    one, two = pair_flops(c, 5, 7), pair_flops(c, 10, 14)
+    for name in one:
+        times = 4 if name == "scores and weighted sums" else 2
+        assert two[name] == times * one[name], name
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_activations_are_those_that_autograd_keeps(config):
+    B, S, T = 6, 12, 9
+    model = Transformer(config)
+    use_fast_dropout(model)
+    own = {p.untyped_storage().data_ptr() for p in [*model.parameters(), *model.buffers()]}
+    seen = {}
+
+    def note(x):
+        if x.untyped_storage().data_ptr() not in own and x.shape != model.embedding.weight.shape:
+            seen[x.untyped_storage().data_ptr()] = x
+        return x
+
+    src, tgt = torch.randint(4, config.vocab_size, (B, S)), torch.randint(4, 40, (B, T + 1))
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        Objective(model, 0.1, torch.float32)(src, tgt)
+    kept = sum(x.untyped_storage().nbytes() for x in seen.values())
+    counted = activation_bytes(config, B * S, B * T)
+    rest = 40 * B * (S + T) + 4 * T * T  # ids, labels, masks
+    extra = 8 * B * (S + T) * (config.d_model if config.norm_first else 0)  # the last norms'
+    assert counted <= kept <= counted + rest + extra
+
+
+def test_state_is_what_pytorch_holds():
+    model = Transformer(CONFIGS[0])
+    optimizer = adam(model)
+    ids = torch.randint(4, 50, (2, 5))
+    Objective(model, 0.1, torch.float32)(ids, ids).backward()
+    optimizer.step()
+    size = lambda tensors: sum(t.numel() * t.element_size() for t in tensors)  # noqa: E731
+    moments = [s[name] for s in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
+    assert state_bytes(parameter_count(CONFIGS[0])) == {
+        "weights": size(model.parameters()),
+        "gradients": size(p.grad for p in model.parameters()),
+        "moments": size(moments),
+    }
+
+
+@given(n=st.integers(1, 2000), stage=st.integers(0, 3))
+def test_each_stage_holds_less_and_never_below_its_share(n, stage):
+    held = [sum(state_bytes(1e9, n, s).values()) for s in range(4)]
+    assert held == sorted(held, reverse=True)
+    assert held[0] == 16e9 and math.isclose(held[3], 16e9 / n)
+    assert math.isclose(sent_bytes(4e9, n, 3), 1.5 * sent_bytes(4e9, n, stage % 3))
+
+
+def test_state_refuses():
+    for n, stage in ((0, 0), (2, 4), (2, -1)):
+        with pytest.raises(ValueError, match="n and stage: expected"):
+            state_bytes(10, n, stage)
+
+
+# Time and price
+
+
+def test_all_reduce_by_hand():
+    device = Device("d", 1e12, 1e9, 1e12, link=100.0, network=10.0, per_machine=4, delay=0.0)
+    assert all_reduce_seconds(400, device, 1) == 0
+    assert all_reduce_seconds(400, device, 4) == 2 * 3 / 4 * 400 / 100
+    assert all_reduce_seconds(400, device, 8) == pytest.approx(6 + 2 * 1 / 2 * 100 / 10)
+    late = replace(device, delay=1.0)
+    assert all_reduce_seconds(0, late, 4) == 2 * 3 and all_reduce_seconds(0, late, 8) == 2 * 4
+    for n in (0, 6):
+        with pytest.raises(ValueError, match="n: expected whole machines of 4"):
+            all_reduce_seconds(1, device, n)
+
+
+@given(
+    k=st.integers(0, 9), tokens=st.floats(1e3, 1e6), use=st.floats(0.05, 1.0),
+    device=st.sampled_from([P100, V100, A100, H100]), sharded=st.booleans(),
+)  # fmt: skip
+def test_laws_of_projection(k, tokens, use, device, sharded):
+    one, p = (project(BASE, device, n, 1000, tokens, 30, use, sharded) for n in (1, 2**k))
+    assert p.step == p.compute + p.exposed + p.update and p.hours == 1000 * p.step / 3600
+    assert 0 <= p.exposed <= p.talk and one.efficiency == 1 and one.talk == 0
+    assert p.compute <= one.compute and p.compute * 2**k >= one.compute * (1 - 1e-9)
+    if not sharded:  # with sharding Adam's part is less, too
+        assert p.efficiency <= 1 + 1e-9
+    if device.price is None:
+        assert p.price is None
+    else:
+        assert p.price == pytest.approx(2**k * p.hours * device.price)
+    more = project(BASE, device, 2**k, 1000, 2 * tokens, 30, use, sharded)
+    assert more.step >= p.step and more.efficiency >= p.efficiency - 1e-9
+
+
+def test_the_papers_steps():
+    """0.4 and 1.0 seconds (section 5.2), with the share of the peak that Table 2 implies."""
+    for config, steps, hours, seconds in ((BASE, 1e5, 12, 0.4), (BIG, 3e5, 84, 1.0)):
+        needed = 3 * sum(pair_flops(config, 30, 30).values()) / 30 * steps * 25_000
+        share = needed / (hours * 3600 * 8 * 9.5e12)
+        assert 0.25 < share < 0.45
+        assert project(config, P100, 8, steps, utilisation=share).step == pytest.approx(
+            seconds, rel=0.1
+        )
+
+
+def test_projection_refuses():
+    for share in (0, 1.2, -1):
+        with pytest.raises(ValueError, match="utilisation: expected a share"):
+            project(BASE, H100, 8, 1, utilisation=share)
+
+
+@given(noise=st.floats(10, 1e6), tokens=st.floats(10, 1e7))
+def test_batches_trade_steps_for_tokens(noise, tokens):
+    steps = steps_needed(tokens, 100, noise)
+    assert math.isclose((steps / 100 - 1) * (steps * tokens / (100 * noise) - 1), 1, rel_tol=1e-6)
+    assert steps_needed(2 * tokens, 100, noise) < steps
+
+
+# The recipes that the chapter explains
+
+
+@pytest.mark.parametrize("size, pair", [(s, p) for s in ("base", "big") for p in ("de", "fr")])
+def test_recipes_are_those_of_the_paper(size, pair):
+    recipe = tomllib.loads((ROOT / "recipes" / f"{size}-en-{pair}.toml").read_text("utf-8"))
+    config = BASE if size == "base" else BIG
+    for name, value in (
+        ("d-model", config.d_model), ("d-ff", config.d_ff), ("heads", config.n_heads),
+        ("layers", config.n_layers), ("steps", 100_000 if size == "base" else 300_000),
+        ("dropout", 0.3 if (size, pair) == ("big", "de") else 0.1), ("smoothing", 0.1),
+        ("warmup", 4000), ("average", 5 if size == "base" else 20),
+    ):  # fmt: skip
+        assert recipe[name] == value, name
+    assert recipe["batch-tokens"] * recipe["update-batches"] == 25_000
+    chapter = json.loads((ROOT / "notebooks" / "19_scaling.ipynb").read_text("utf-8"))
+    text = "".join("".join(cell["source"]) for cell in chapter["cells"])
+    assert "8 batches of 3,125 positions" in text
