@@ -2,7 +2,7 @@
 
     python experiments/language.py train gpt ../language     # about 30 minutes on one core
     python experiments/language.py train bert ../language    # about 20 minutes, after that
-    python experiments/language.py measure ../language       # about 10 minutes
+    python experiments/language.py measure ../language       # about 4 minutes
 
 Both are the same machine to the last parameter; one has the causal mask and predicts the next
 token, the other has none and restores masked ones. The BERT begins with the weights of the GPT:
@@ -47,7 +47,7 @@ LENGTH = 256  # tokens in a window
 BATCH = {"gpt": 4, "bert": 8}  # windows in a step; a BERT learns from fewer tokens of each
 STEPS = {"gpt": 7000, "bert": 2800}
 WARMUP, COOLDOWN, RATE, DECAY = 300, 0.5, 1.5e-3, 0.05  # the cool-down is a share of the steps
-SHARE = 7  # in measuring, every seventh token is masked, in seven turns
+SHARE = 7  # in measuring, every seventh token is masked
 EVERY, SOME = 500, 40_000  # steps between validations, and tokens that they look at
 
 
@@ -103,46 +103,46 @@ def loss(model: LanguageModel, windows: Tensor, generator: torch.Generator) -> t
     return linear_cross_entropy(states, model.embedding.weight, labels[chosen], 0.0), len(states)
 
 
+Score = tuple[float, int, int]  # nats in total, tokens that were asked for, how many are right
+
+
 @torch.inference_mode()
-def next_token_nats(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> float:
-    """The total of -log P(token | up to LENGTH before it, at least half as many), in nats."""
-    ids, half, total = torch.cat([torch.tensor([EOS]), ids]), LENGTH // 2, 0.0
+def next_tokens(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> Score:
+    """Each token from up to LENGTH before it, and from at least half as many where there are."""
+    ids, half, total, right = torch.cat([torch.tensor([EOS]), ids]), LENGTH // 2, 0.0, 0
     for start in range(0, len(ids) - 1, half):
         begin = max(0, start - half)
         window = ids[begin : start + half + 1]
         with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
-            states = model.states(window[None, :-1])[0, start - begin :]
+            states = model.states(window[None, :-1])[0, start - begin :].to(dtype)
         labels = window[start - begin + 1 :]
-        total += float(linear_cross_entropy(states.to(dtype), model.embedding.weight, labels, 0.0))
-    return total
+        total += float(linear_cross_entropy(states, model.embedding.weight, labels, 0.0))
+        right += int((model.logits(states.float()).argmax(-1) == labels).sum())
+    return total, len(ids) - 1, right
 
 
 @torch.inference_mode()
-def masked_nats(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> tuple[float, int]:
-    """With every seventh token masked, in seven turns: total nats, and how many are right."""
-    total, right = 0.0, 0
+def masked_tokens(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> Score:
+    """Every seventh token of each window of LENGTH, all of them covered at once."""
+    total, count, right = 0.0, 0, 0
     for start in range(0, len(ids), LENGTH):
         window = ids[start : start + LENGTH]
-        hidden = torch.arange(len(window))[None, :] % SHARE == torch.arange(SHARE)[:, None]
-        tokens = window.expand(SHARE, -1).masked_fill(hidden, VOCABULARY - 1)
+        hidden = torch.arange(len(window)) % SHARE == SHARE // 2
         with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
-            states = model.states(tokens)[hidden].to(dtype)
-        labels = window.expand(SHARE, -1)[hidden]
+            states = model.states(window.masked_fill(hidden, VOCABULARY - 1)[None])[0, hidden]
+        states, labels = states.to(dtype), window[hidden]
         total += float(linear_cross_entropy(states, model.embedding.weight, labels, 0.0))
+        count += len(labels)
         right += int((model.logits(states.float()).argmax(-1) == labels).sum())
-    return total, right
+    return total, count, right
 
 
-def judged(model: LanguageModel, ids: Tensor, dtype: torch.dtype = torch.float32) -> float:
-    """Nats per token: of the next one for a GPT, of masked ones for a BERT."""
+def judged(model: LanguageModel, ids: Tensor, dtype: torch.dtype = torch.float32) -> Score:
+    """Of the next tokens for a GPT, of masked ones for a BERT."""
     model.eval()
-    total = (
-        next_token_nats(model, ids, dtype)
-        if model.config.causal
-        else masked_nats(model, ids, dtype)[0]
-    )
+    score = (next_tokens if model.config.causal else masked_tokens)(model, ids, dtype)
     model.train()
-    return total / len(ids)
+    return score
 
 
 def train(name: str, folder: Path) -> None:
@@ -183,7 +183,8 @@ def train(name: str, folder: Path) -> None:
         optimizer.step()
         total, count = total + float(nats.detach()), count + n
         if step % EVERY == 0 or step == steps:
-            found = judged(model, valid, torch.bfloat16)
+            nats, asked, _ = judged(model, valid, torch.bfloat16)
+            found = nats / asked
             seconds = time.process_time() - began
             curve.append({"step": step, "train": total / count, "valid": found})
             print(
@@ -229,19 +230,10 @@ def measure(folder: Path) -> None:
         for split, content in text.items():
             ids = torch.tensor(encode_text(tokenizer, content))
             data["tokens"][split] = len(ids)
+            nats, asked, right = judged(model, ids)
+            facts[split] = {"nats per token": nats / asked, "right": right / asked, "asked": asked}
             if name == "gpt":
-                nats = next_token_nats(model, ids, torch.float32)
-                facts[split] = {
-                    "nats per token": nats / len(ids),
-                    "perplexity per word": math.exp(nats / words[split]),
-                }
-            else:
-                nats, right = masked_nats(model, ids, torch.float32)
-                facts[split] = {
-                    "nats per masked token": nats / len(ids),
-                    "right": right / len(ids),
-                    "exp of nats per word": math.exp(nats / words[split]),
-                }
+                facts[split]["perplexity per word"] = math.exp(nats / words[split])
             print(name, split, facts[split], flush=True)
         data[name] = facts
     record("language", data)
