@@ -1,0 +1,851 @@
+"""The exercises of chapter 17, long inputs: references, cases, mistakes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .core import Exercise, Invariant, Mistake
+
+# 17.1 count the pairs
+
+
+def count_pairs(length: int, window: int, causal: bool) -> int:
+    one_side = sum(length - away for away in range(1, min(window, length)))
+    return length + one_side * (1 if causal else 2)
+
+
+COUNT_CASES = [
+    (5, 2, True),
+    (5, 2, False),
+    (7, 3, False),
+    (7, 3, True),
+    (6, 1, True),
+    (6, 1, False),
+    (4, 9, True),
+    (4, 9, False),
+    (20, 6, True),
+    (1000, 64, False),
+]
+
+
+def _keys(window: int, causal: bool) -> int:
+    return window if causal else 2 * window - 1
+
+
+def _one_side(length: int, window: int) -> int:
+    return sum(length - away for away in range(1, window))
+
+
+COUNT_MISTAKES = [
+    Mistake(
+        "the ends forgotten",
+        lambda n, w, causal: n * _keys(w, causal),
+        "Queries near the ends have fewer keys: there is nothing before the first position and "
+        "nothing behind the last.",
+    ),
+    Mistake(
+        "the ends forgotten, with a window no wider than the input",
+        lambda n, w, causal: n * min(n, _keys(w, causal)),
+        "Queries near the ends have fewer keys: there is nothing before the first position and "
+        "nothing behind the last.",
+    ),
+    Mistake(
+        "all pairs",
+        lambda n, w, causal: n * n,
+        "That is full attention. Only pairs that are fewer than `window` positions apart count.",
+    ),
+    Mistake(
+        "all pairs that are not in the future",
+        lambda n, w, causal: n * (n + 1) // 2 if causal else n * n,
+        "That is attention without a window. Only pairs that are fewer than `window` positions "
+        "apart count.",
+    ),
+    Mistake(
+        "always causal",
+        lambda n, w, causal: count_pairs(n, w, True),
+        "Two-sided, a query also sees the window - 1 positions behind it.",
+    ),
+    Mistake(
+        "always two-sided",
+        lambda n, w, causal: count_pairs(n, w, False),
+        "If `causal`, the pairs above the diagonal do not count.",
+    ),
+    Mistake(
+        "two-sided taken as twice the causal number",
+        lambda n, w, causal: count_pairs(n, w, True) * (1 if causal else 2),
+        "The main diagonal, each position with itself, lies in both halves and counts once.",
+    ),
+    Mistake(
+        "one position too far",
+        lambda n, w, causal: count_pairs(n, w + 1, causal),
+        "Fewer than `window` positions apart: the distance goes up to window - 1.",
+    ),
+    Mistake(
+        "one position too few",
+        lambda n, w, causal: count_pairs(n, max(w - 1, 1), causal),
+        "The distance goes up to window - 1, which makes `window` keys with the position itself.",
+    ),
+    Mistake(
+        "positions do not see themselves",
+        lambda n, w, causal: count_pairs(n, w, causal) - n,
+        "A distance of 0 is fewer than `window`: the main diagonal counts.",
+    ),
+    Mistake(
+        "a window wider than the input",
+        lambda n, w, causal: n + _one_side(n, w) * (1 if causal else 2),
+        "No two positions are further apart than length - 1. Beyond, diagonals have no pairs, and "
+        "not a negative number of them.",
+    ),
+    Mistake(
+        "the window in the middle",
+        lambda n, w, causal: (
+            count_pairs(n, w, True) if causal else count_pairs(n, w // 2 + 1, False)
+        ),
+        "Two-sided, `window` - 1 positions are seen on *either* side: 2 window - 1 keys, not "
+        "`window` in all.",
+    ),
+    Mistake(
+        "the future in place of the past taken off twice",
+        lambda n, w, causal: n + (0 if causal else 2 * _one_side(n, min(w, n))),
+        "Causal, a query still sees the window - 1 positions before it.",
+    ),
+    Mistake(
+        "only the first query's keys are fewer",
+        lambda n, w, causal: n * min(n, _keys(w, causal)) - (min(w, n) - 1),
+        "The first window - 1 queries lack keys, each by another number: one, two, three, ...",
+    ),
+]
+
+# 17.2 a summary behind each block
+
+
+def fixed_mask(length: int, stride: int, n_summary: int) -> Tensor:
+    t = torch.arange(length)[:, None]
+    s = torch.arange(length)[None, :]
+    block = t.div(stride, rounding_mode="floor") == s.div(stride, rounding_mode="floor")
+    return (s <= t) & (block | (s.remainder(stride) >= stride - n_summary))
+
+
+FIXED_CASES = [(5, 2, 1), (12, 4, 1), (11, 4, 2), (10, 3, 3), (9, 5, 2), (7, 1, 1), (4, 6, 2)]
+
+
+def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
+    t, s = torch.arange(length)[:, None], torch.arange(length)
+    past, block, summary = s <= t, t // stride == s // stride, s % stride >= stride - c
+    forms = {
+        "two-sided": lambda: block | summary,
+        "block only": lambda: past & block,
+        "summary only": lambda: past & summary,
+        "both": lambda: past & block & summary,
+        "first": lambda: past & (block | (s % stride < c)),
+        "queries": lambda: past & (block | (t % stride >= stride - c)),
+        "one more": lambda: past & (block | (s % stride >= stride - c - 1)),
+        "one less": lambda: past & (block | (s % stride > stride - c)),
+        "last one": lambda: past & (block | (s % stride == stride - 1)),
+        "window": lambda: past & ((t - s < stride) | summary),
+        "stride": lambda: past & (block | ((t - s) % stride == 0)),
+        "strict": lambda: (s < t) & (block | summary),
+        "place": lambda: past & ((t % stride == s % stride) | summary),
+        "turned": lambda: (past & (block | summary)).T,
+        "from the end": lambda: past & (block | (s >= length - c)),
+        "summary block": lambda: (past & block) | summary,
+        "multiple": lambda: past & (block | ((s + 1) % stride == 0) & (s + 1 >= c)),
+        "hidden": lambda: ~(past & (block | summary)),
+    }
+    return forms[rule]()
+
+
+def _fixed_mistake(name: str, rule: str, why: str) -> Mistake:
+    return Mistake(name, lambda n, stride, c: _fixed(n, stride, c, rule), why)
+
+
+FIXED_MISTAKES = [
+    _fixed_mistake(
+        "the future is seen", "two-sided", "Both conditions stand under s <= t: keys lie not ahead."
+    ),
+    _fixed_mistake(
+        "the future is seen through summaries",
+        "summary block",
+        "Summaries are seen by *later* queries only: s <= t holds for them too.",
+    ),
+    _fixed_mistake(
+        "blocks without summaries",
+        "block only",
+        "The last positions of every earlier block are seen too; without them no block hears of "
+        "another.",
+    ),
+    _fixed_mistake(
+        "summaries without blocks", "summary only", "Within its own block a query sees all before."
+    ),
+    _fixed_mistake(
+        "both at once", "both", "One of the two conditions is enough: same block *or* summary."
+    ),
+    _fixed_mistake(
+        "the first positions of a block",
+        "first",
+        "A summary stands behind what it sums up: the *last* positions of each block.",
+    ),
+    _fixed_mistake(
+        "the queries are summaries",
+        "queries",
+        "It is the key that must be one of the last positions of its block.",
+    ),
+    _fixed_mistake(
+        "one summary too many",
+        "one more",
+        "The last n_summary places of a block are stride - n_summary to stride - 1.",
+    ),
+    _fixed_mistake(
+        "one summary too few",
+        "one less",
+        "The last n_summary places of a block are stride - n_summary to stride - 1, both included.",
+    ),
+    _fixed_mistake(
+        "always one summary", "last one", "Each block has n_summary of them, not always one."
+    ),
+    _fixed_mistake(
+        "a window in place of blocks",
+        "window",
+        "Blocks have fixed borders. A window moves along with the query; that is another pattern.",
+    ),
+    _fixed_mistake(
+        "strides in place of summaries",
+        "stride",
+        "A stride counts back from the query. Summaries stand at fixed places, for all queries "
+        "alike.",
+    ),
+    _fixed_mistake(
+        "positions do not see themselves", "strict", "s <= t includes s = t: everybody sees itself."
+    ),
+    _fixed_mistake(
+        "the same place in place of the same block",
+        "place",
+        "`%` gives the place in a block, `//` the block. Two positions of one block agree in `//`.",
+    ),
+    _fixed_mistake("rows and columns swapped", "turned", "Rows are queries, columns keys."),
+    _fixed_mistake(
+        "summaries at the end of the input",
+        "from the end",
+        "Every block has summaries of its own, at its own end.",
+    ),
+    _fixed_mistake("True for hidden", "hidden", "In this book True means: may be seen."),
+]
+
+# 17.3 who hears whom
+
+
+def heard(masks: list[Tensor]) -> Tensor:
+    eye = torch.eye(len(masks[0]))
+    known = eye
+    for mask in masks:
+        known = ((mask.float() + eye) @ known).clamp(max=1)
+    return known > 0
+
+
+def heard_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(173)
+    first = [torch.tensor([[0, 1], [0, 0]]).bool()]
+    chain = [torch.tensor([[0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]).bool()]
+    chain.append(torch.tensor([[0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]).bool())
+    drawn = [
+        [torch.rand(n, n, generator=draw) < share for _ in range(layers)]
+        for n, layers, share in ((6, 3, 0.2), (7, 2, 0.25), (9, 4, 0.12))
+    ]
+    band = [torch.ones(8, 8).tril().triu(-w).bool() for w in (1, 3)]
+    return [(first,), (chain,), (chain[::-1],), *((masks,) for masks in drawn), (band,)]
+
+
+def _product(masks: list[Tensor], residual: bool = True) -> Tensor:
+    eye = torch.eye(len(masks[0]))
+    known = eye
+    for mask in masks:
+        known = (mask.float() + eye * residual) @ known
+    return known
+
+
+HEARD_MISTAKES = [
+    Mistake(
+        "the layers from top to bottom",
+        lambda masks: _product(masks[::-1]) > 0,
+        "The first mask is the lowest layer, next to the inputs. It stands on the *right* of the "
+        "product.",
+    ),
+    Mistake(
+        "no residual connections",
+        lambda masks: _product(masks, residual=False) > 0,
+        "Every position keeps what it has, whether its mask says so or not: add the diagonal to "
+        "each layer.",
+    ),
+    Mistake(
+        "the residual connection only at the end",
+        lambda masks: (_product(masks, residual=False) + torch.eye(len(masks[0]))) > 0,
+        "What a middle layer has must survive the layers above it too: add the diagonal to each "
+        "layer.",
+    ),
+    Mistake(
+        "the residual connection only at the first layer",
+        lambda masks: (
+            (_product(masks[1:], False) if len(masks) > 1 else torch.eye(len(masks[0])))
+            @ (masks[0].float() + torch.eye(len(masks[0])))
+            > 0
+        ),
+        "Every layer has one.",
+    ),
+    Mistake(
+        "any layer in place of a path",
+        lambda masks: (sum(mask.float() for mask in masks) + torch.eye(len(masks[0]))) > 0,
+        "News travel over several layers: t sees j above, and j has seen s below. That is a "
+        "product of matrices, not a sum.",
+    ),
+    Mistake(
+        "all layers at once",
+        lambda masks: torch.stack(masks).all(0) | torch.eye(len(masks[0])).bool(),
+        "A path may take another pair in each layer. Multiply the masks as matrices.",
+    ),
+    Mistake(
+        "entry by entry",
+        lambda masks: (
+            torch.stack([mask | torch.eye(len(mask)).bool() for mask in masks]).all(0)
+            & ~torch.eye(len(masks[0])).bool()
+        ),
+        "`*` and `&` multiply entry by entry. Rows by columns is `@`.",
+    ),
+    Mistake(
+        "rows and columns swapped",
+        lambda masks: (_product(masks) > 0).T,
+        "Rows are outputs, columns inputs, as in each mask.",
+    ),
+    Mistake(
+        "the masks turned",
+        lambda masks: _product([mask.T for mask in masks]) > 0,
+        "Rows of a mask are queries, and a query hears of its keys: multiply the masks as they "
+        "are.",
+    ),
+    Mistake(
+        "only the last layer",
+        lambda masks: (masks[-1].float() + torch.eye(len(masks[0]))) > 0,
+        "The lower layers have already carried news: multiply all of them.",
+    ),
+    Mistake(
+        "only the first layer",
+        lambda masks: (masks[0].float() + torch.eye(len(masks[0]))) > 0,
+        "The layers above carry the news further: multiply all of them.",
+    ),
+    Mistake(
+        "the number of paths",
+        lambda masks: _product(masks),
+        "The product counts the paths. Asked for is whether there is one: `> 0`.",
+    ),
+    Mistake(
+        "exactly one path",
+        lambda masks: _product(masks) == 1,
+        "There may be several paths from one position to another. One is enough: `> 0`.",
+    ),
+    Mistake(
+        "the lowest layer left out",
+        lambda masks: _product(masks[1:]) > 0 if len(masks) > 1 else torch.eye(len(masks[0])) > 0,
+        "Every mask counts, the first one included.",
+    ),
+    Mistake(
+        "True for what is not heard",
+        lambda masks: _product(masks) == 0,
+        "True means that the output can depend on the input.",
+    ),
+]
+
+# 17.4 two halves
+
+Half = tuple[Tensor, Tensor, Tensor]
+
+
+def merge(one: Half, two: Half) -> Tensor:
+    top = torch.stack([one[0], two[0]]).amax(0)
+    fades = [(half[0] - top).exp() for half in (one, two)]
+    total = fades[0] * one[1] + fades[1] * two[1]
+    out = fades[0][:, None] * one[2] + fades[1][:, None] * two[2]
+    return out / total[:, None]
+
+
+def _half(scores: Tensor, values: Tensor) -> Half:
+    m = scores.amax(-1)
+    weights = (scores - m.clamp(min=-1e30)[:, None]).exp()
+    return m, weights.sum(-1), weights @ values
+
+
+def merge_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(174)
+    first = tuple(torch.tensor(x) for x in ([0.0], [1.0], [[4.0]]))
+    cases = [(first, tuple(torch.tensor(x) for x in ([0.0], [3.0], [[0.0]])))]
+    for t, near, far, d_v, shift in ((3, 4, 5, 2, 0.0), (4, 2, 6, 4, 3.0), (2, 3, 3, 3, 200.0)):
+        scores = torch.randn(t, near + far, generator=draw) * 2
+        scores[:, near:] += shift
+        values = torch.randn(near + far, d_v, generator=draw)
+        one, two = _half(scores[:, :near], values[:near]), _half(scores[:, near:], values[near:])
+        cases += [(one, two), (two, one)][: 1 + (t == 4)]
+    scores, values = torch.randn(3, 6, generator=draw), torch.randn(6, 2, generator=draw)
+    scores[0, :3] = scores[2, 3:] = -math.inf
+    scores[1] += 300  # far from the maxima of the other queries
+    cases.append((_half(scores[:, :3], values[:3]), _half(scores[:, 3:], values[3:])))
+    return cases
+
+
+def _merged(one: Half, two: Half, rule: str) -> Tensor:
+    (m1, l1, o1), (m2, l2, o2) = one, two
+    m = torch.maximum(m1, m2)
+    f1, f2 = (m1 - m).exp(), (m2 - m).exp()
+    total, out = f1 * l1 + f2 * l2, f1[:, None] * o1 + f2[:, None] * o2
+    forms = {
+        "plain": lambda: (o1 + o2) / (l1 + l2)[:, None],
+        "mean": lambda: (o1 / l1[:, None] + o2 / l2[:, None]) / 2,
+        "undivided": lambda: out,
+        "out only": lambda: out / (l1 + l2)[:, None],
+        "total only": lambda: (o1 + o2) / total[:, None],
+        "upside down": lambda: (
+            ((m - m1).exp()[:, None] * o1 + (m - m2).exp()[:, None] * o2)
+            / ((m - m1).exp() * l1 + (m - m2).exp() * l2)[:, None]
+        ),
+        "swapped": lambda: (f2[:, None] * o1 + f1[:, None] * o2) / (f2 * l1 + f1 * l2)[:, None],
+        "no maximum": lambda: (
+            (m1.exp()[:, None] * o1 + m2.exp()[:, None] * o2)
+            / (m1.exp() * l1 + m2.exp() * l2)[:, None]
+        ),
+        "least": lambda: (
+            (
+                (m1 - torch.minimum(m1, m2)).exp()[:, None] * o1
+                + (m2 - torch.minimum(m1, m2)).exp()[:, None] * o2
+            )
+            / ((m1 - torch.minimum(m1, m2)).exp() * l1 + (m2 - torch.minimum(m1, m2)).exp() * l2)[
+                :, None
+            ]
+        ),
+        "divided first": lambda: (
+            (f1[:, None] * o1 / l1[:, None] + f2[:, None] * o2 / l2[:, None]) / (f1 + f2)[:, None]
+        ),
+        "weights of halves": lambda: (
+            ((f1 * l1)[:, None] * o1 / 1.0 + (f2 * l2)[:, None] * o2 / 1.0) / total[:, None]
+        ),
+        "one maximum": lambda: (
+            ((m1 - m.max()).exp()[:, None] * o1 + (m2 - m.max()).exp()[:, None] * o2)
+            / (l1 * (m1 - m.max()).exp() + l2 * (m2 - m.max()).exp())[:, None]
+        ),
+        "second scaled": lambda: (
+            (o1 + (m2 - m1).exp()[:, None] * o2) / (l1 + (m2 - m1).exp() * l2)[:, None]
+        ),
+        "greater half": lambda: torch.where(
+            (m1 >= m2)[:, None], o1 / l1[:, None], o2 / l2[:, None]
+        ),
+        "ratio": lambda: (
+            ((m1 / m)[:, None] * o1 + (m2 / m)[:, None] * o2)
+            / ((m1 / m) * l1 + (m2 / m) * l2)[:, None]
+        ),
+        "tuple": lambda: (m, total, out),
+    }
+    return forms[rule]()
+
+
+def _merge_mistake(name: str, rule: str, why: str) -> Mistake:
+    return Mistake(name, lambda one, two: _merged(one, two, rule), why)
+
+
+MERGE_MISTAKES = [
+    _merge_mistake(
+        "added without scaling",
+        "plain",
+        "Each half has taken its own maximum off its scores. Before they are added, both must be "
+        "brought to the same one.",
+    ),
+    _merge_mistake(
+        "the mean of both outputs",
+        "mean",
+        "A half with greater scores counts for more. Add the sums `o` and `l`, scaled, and divide "
+        "at the end.",
+    ),
+    _merge_mistake(
+        "not divided", "undivided", "`o` is a sum. The output is `o / l`, with both merged."
+    ),
+    _merge_mistake(
+        "only the values scaled", "out only", "The sums `l` need the same factors as the `o`."
+    ),
+    _merge_mistake(
+        "only the sums scaled", "total only", "The `o` need the same factors as the sums `l`."
+    ),
+    _merge_mistake(
+        "scaled the wrong way",
+        "upside down",
+        "The factor is e to the power of (old maximum - new maximum), at most 1: the old terms "
+        "had too little taken off.",
+    ),
+    _merge_mistake(
+        "the factors swapped", "swapped", "Each half is scaled by the factor of its own maximum."
+    ),
+    _merge_mistake(
+        "scaled by the exponential of the maximum",
+        "no maximum",
+        "That is right on paper and overflows for large scores: e to the power of 200 is not a "
+        "number of 32 bits. Take the greater maximum off first.",
+    ),
+    _merge_mistake(
+        "scaled to the lesser maximum",
+        "least",
+        "Right on paper, but the factor of the greater half overflows when the maxima lie far "
+        "apart. Scale to the greater one.",
+    ),
+    _merge_mistake(
+        "divided before they are added",
+        "divided first",
+        "A half's share depends on its sum `l`, and not on its maximum alone. Divide at the end.",
+    ),
+    _merge_mistake(
+        "the sums counted twice",
+        "weights of halves",
+        "`o` is not divided by `l` yet, so it must not be multiplied by it.",
+    ),
+    _merge_mistake(
+        "one maximum for all queries",
+        "one maximum",
+        "Every query has a maximum of its own. Beside one with large scores all terms of another "
+        "one may underflow to 0.",
+    ),
+    _merge_mistake(
+        "only the second half scaled",
+        "second scaled",
+        "Scaling to the first half's maximum overflows where the second's is much greater, and "
+        "gives no number where the first saw nothing. Scale to the greater of the two.",
+    ),
+    _merge_mistake(
+        "the half with the greater maximum",
+        "greater half",
+        "The other half's keys count as well, if for less.",
+    ),
+    _merge_mistake(
+        "maxima divided", "ratio", "The factor is the exponential of a *difference* of maxima."
+    ),
+    _merge_mistake(
+        "a tuple in place of the output",
+        "tuple",
+        "Those are `m`, `l` and `o` of all keys. Asked for is the attention itself, `o / l`.",
+    ),
+]
+
+# 17.5 windows that stop at a document's edge
+
+
+def document_mask(documents: Tensor, window: int) -> Tensor:
+    place = torch.arange(documents.shape[1])
+    away = place[:, None] - place[None, :]
+    near = (away >= 0) & (away < window)
+    return (documents.unsqueeze(2) == documents.unsqueeze(1)) & near
+
+
+DOCUMENT_CASES = [
+    (torch.tensor([[7, 7, 7, 4, 4]]), 2),
+    (torch.tensor([[1, 1, 1, 1, 2, 2, 2, 3], [5, 6, 6, 6, 6, 6, 9, 9]]), 3),
+    (torch.tensor([[3, 3, 3, 3, 3, 3], [0, 0, 1, 1, 1, 2], [4, 4, 4, 4, 4, 1]]), 4),
+    (torch.tensor([[2, 2, 1, 1]]), 1),
+    (torch.tensor([[8, 8, 8, 2, 2, 5]]), 9),
+]
+
+
+def _document(documents: Tensor, window: int, rule: str) -> Tensor:
+    T = documents.shape[1]
+    place = torch.arange(T)
+    away = place[:, None] - place
+    same = documents[:, :, None] == documents[:, None, :]
+    near = (away >= 0) & (away < window)
+    step = documents[:, :, None] - documents[:, None, :]
+    forms = {
+        "no documents": lambda: near.expand(len(documents), T, T),
+        "no window": lambda: same & (away >= 0),
+        "two-sided": lambda: same & (away.abs() < window),
+        "future": lambda: same & (away <= 0) & (away > -window),
+        "or": lambda: same | near,
+        "too far": lambda: same & (away >= 0) & (away <= window),
+        "too near": lambda: same & (away >= 0) & (away < window - 1),
+        "others": lambda: ~same & near,
+        "strict": lambda: same & (away > 0) & (away < window),
+        "all rows": lambda: (same.all(0) & near).expand(len(documents), T, T),
+        "first row": lambda: (same[0] & near).expand(len(documents), T, T),
+        "earlier": lambda: (step >= 0) & near,
+        "no batch": lambda: (same & near)[0],
+        "neighbours": lambda: (
+            near & (documents == documents.roll(1, 1))[:, :, None] | torch.eye(T, dtype=torch.bool)
+        ),
+        "heads": lambda: (same & near)[:, None],
+        "hidden": lambda: ~(same & near),
+        "neither": lambda: same,
+    }
+    return forms[rule]()
+
+
+def _document_mistake(name: str, rule: str, why: str) -> Mistake:
+    return Mistake(name, lambda documents, window: _document(documents, window, rule), why)
+
+
+DOCUMENT_MISTAKES = [
+    _document_mistake(
+        "documents see each other",
+        "no documents",
+        "A window that reaches over an edge must stop there: same document *and* near.",
+    ),
+    _document_mistake(
+        "no window", "no window", "Within a document, too, only `window` keys are seen."
+    ),
+    _document_mistake("the future is seen", "two-sided", "The windows are causal: 0 <= t - s."),
+    _document_mistake(
+        "only the future is seen", "future", "Rows are queries. A query sees keys *before* it."
+    ),
+    _document_mistake("one condition is enough", "or", "Both must hold: same document *and* near."),
+    _document_mistake(
+        "one position too far", "too far", "Fewer than `window` apart: t - s < window."
+    ),
+    _document_mistake(
+        "one position too few",
+        "too near",
+        "t - s goes up to window - 1, which makes `window` keys with the position itself.",
+    ),
+    _document_mistake(
+        "only other documents are seen", "others", "Positions of the *same* document are seen."
+    ),
+    _document_mistake(
+        "positions do not see themselves", "strict", "t - s = 0 is allowed: everybody sees itself."
+    ),
+    _document_mistake(
+        "one mask for the whole batch",
+        "all rows",
+        "Each row of the batch has documents of its own, and so a mask of its own.",
+    ),
+    _document_mistake(
+        "the first row's documents for all",
+        "first row",
+        "Each row of the batch has documents of its own, and so a mask of its own.",
+    ),
+    _document_mistake(
+        "numbers compared by size",
+        "earlier",
+        "The number of a document is a name. Compare with `==`, not with `>=`.",
+    ),
+    _document_mistake("the batch axis lost", "no batch", "The result has the shape (B, T, T)."),
+    _document_mistake(
+        "only compared with the neighbour",
+        "neighbours",
+        "It is not enough that the query's own neighbour is of its document: every key within the "
+        "window must be.",
+    ),
+    _document_mistake(
+        "an axis for the heads",
+        "heads",
+        "Asked for is (B, T, T). The axis of the heads comes in when the mask is used.",
+    ),
+    _document_mistake("True for hidden", "hidden", "In this book True means: may be seen."),
+    _document_mistake(
+        "neither window nor order",
+        "neither",
+        "Same document is one condition. The window and the order are the other one.",
+    ),
+]
+
+# 17.6 what the last position misses
+
+
+def missed(length: int, window: int, dilations: list[int]) -> list[int]:
+    known = {length - 1}
+    for d in dilations:
+        known |= {t - d * i for t in known for i in range(window) if d * i <= t}
+    return [s for s in range(length) if s not in known]
+
+
+MISSED_CASES = [
+    (8, 2, [2, 4]),
+    (8, 2, [1, 2, 5]),
+    (8, 2, [1, 2, 4]),
+    (12, 3, [2, 2]),
+    (20, 3, [1, 5]),
+    (16, 4, [3]),
+    (10, 2, [4, 1]),
+    (15, 1, [1, 2]),
+    (30, 3, [9, 2, 4]),
+    (9, 3, [4, 3]),
+]
+
+
+def _heard(length: int, window: int, dilations: list[int], step=None) -> set[int]:
+    known = {length - 1}
+    for d in dilations:
+        steps = step(window, d) if step else range(0, window * d, d)
+        known = {t - i for t in known for i in steps if t - i >= 0}
+    return known
+
+
+def _rest(length: int, known: set[int]) -> list[int]:
+    return sorted(set(range(length)) - known)
+
+
+MISSED_MISTAKES = [
+    Mistake(
+        "what is heard",
+        lambda n, w, ds: sorted(_heard(n, w, ds)),
+        "Those are the positions that it hears of. Asked for are the others.",
+    ),
+    Mistake(
+        "only as far as the formula",
+        lambda n, w, ds: list(range(max(0, n - 1 - sum((w - 1) * d for d in ds)))),
+        "That is how *far* the layers reach. Between there and the last position may be holes.",
+    ),
+    Mistake(
+        "the dilation forgotten",
+        lambda n, w, ds: _rest(n, _heard(n, w, [1] * len(ds))),
+        "With dilation d the keys stand d positions apart.",
+    ),
+    Mistake(
+        "one layer only",
+        lambda n, w, ds: _rest(n, _heard(n, w, ds[:1])),
+        "News travel over all layers: start the next one from *every* position heard so far.",
+    ),
+    Mistake(
+        "the top layer only",
+        lambda n, w, ds: _rest(n, _heard(n, w, ds[-1:])),
+        "News travel over all layers: start the next one from *every* position heard so far.",
+    ),
+    Mistake(
+        "each layer by itself",
+        lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
+        "A path may take steps in several layers: their lengths add up.",
+    ),
+    Mistake(
+        "one key too many",
+        lambda n, w, ds: _rest(n, _heard(n, w + 1, ds)),
+        "A window of w keys takes 0 to w - 1 steps.",
+    ),
+    Mistake(
+        "the position itself left out",
+        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(d, w * d, d))),
+        "A window holds the position itself: zero steps are allowed in every layer.",
+    ),
+    Mistake(
+        "zero steps left out, but the last position kept",
+        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(d, w * d, d)) | {n - 1}),
+        "A window holds the position itself: zero steps are allowed in every layer, not only in "
+        "all at once.",
+    ),
+    Mistake(
+        "steps of w to the power of the layer",
+        lambda n, w, ds: _rest(n, _heard(n, w, [w**i for i in range(len(ds))])),
+        "The dilations are given; they need not be powers of the window.",
+    ),
+    Mistake(
+        "counted from 1",
+        lambda n, w, ds: [s + 1 for s in missed(n, w, ds)],
+        "Positions are counted from 0.",
+    ),
+    Mistake(
+        "distances in place of positions",
+        lambda n, w, ds: sorted(n - 1 - s for s in missed(n, w, ds)),
+        "Those are distances from the last position. Asked for are the positions themselves.",
+    ),
+    Mistake(
+        "how many are missed",
+        lambda n, w, ds: len(missed(n, w, ds)),
+        "That is their number. Asked for is the list.",
+    ),
+    Mistake(
+        "negative positions wrapped around",
+        lambda n, w, ds: _rest(n, {(n - 1 - s) % n for s in _sums(w, ds)}),
+        "Before position 0 there is nothing. In Python a negative index counts from the end.",
+    ),
+    Mistake(
+        "negative positions moved to the first",
+        lambda n, w, ds: _rest(n, {max(0, n - 1 - s) for s in _sums(w, ds)}),
+        "Before position 0 there is nothing. A step beyond it leads nowhere, not to position 0.",
+    ),
+]
+
+
+def _sums(window: int, dilations: list[int]) -> set[int]:
+    """All distances that can be gone with up to window - 1 steps in each layer."""
+    sums = {0}
+    for d in dilations:
+        sums = {s + i * d for s in sums for i in range(window)}
+    return sums
+
+
+EXERCISES = [
+    Exercise(
+        number="17.1",
+        title="count the pairs",
+        section="Windows, as a mask",
+        reference=count_pairs,
+        cases=COUNT_CASES,
+        mistakes=COUNT_MISTAKES,
+    ),
+    Exercise(
+        number="17.2",
+        title="a summary behind each block",
+        section="Strides, and positions that everybody sees",
+        reference=fixed_mask,
+        cases=FIXED_CASES,
+        mistakes=FIXED_MISTAKES,
+        invariants=[
+            Invariant(
+                "nobody sees the future",
+                lambda output, *_: bool((torch.as_tensor(output).int().triu(1) == 0).all()),
+                "Above the diagonal everything is False, since s <= t.",
+            )
+        ],
+    ),
+    Exercise(
+        number="17.3",
+        title="who hears whom",
+        section="How far layers see",
+        reference=heard,
+        cases=heard_cases,
+        mistakes=HEARD_MISTAKES,
+        invariants=[
+            Invariant(
+                "every position hears itself",
+                lambda output, *_: bool(torch.as_tensor(output).bool().diagonal().all()),
+                "The residual connections bring it from the bottom to the top.",
+            )
+        ],
+    ),
+    Exercise(
+        number="17.4",
+        title="two halves",
+        section="One pass over the keys",
+        reference=merge,
+        cases=merge_cases,
+        mistakes=MERGE_MISTAKES,
+        invariants=[
+            Invariant(
+                "the output is a number everywhere",
+                lambda output, *_: bool(torch.as_tensor(output).isfinite().all()),
+                "Every query has seen something in one half at least, so no quotient is 0 / 0.",
+            )
+        ],
+    ),
+    Exercise(
+        number="17.5",
+        title="windows that stop at a document's edge",
+        section="Windows, as a mask",
+        reference=document_mask,
+        cases=DOCUMENT_CASES,
+        mistakes=DOCUMENT_MISTAKES,
+        invariants=[
+            Invariant(
+                "nobody sees the future",
+                lambda output, *_: bool((torch.as_tensor(output).int().triu(1) == 0).all()),
+                "Above the diagonal everything is False: the windows are causal.",
+            )
+        ],
+    ),
+    Exercise(
+        number="17.6",
+        title="what the last position misses",
+        section="Windows with holes",
+        reference=missed,
+        cases=MISSED_CASES,
+        mistakes=MISSED_MISTAKES,
+    ),
+]

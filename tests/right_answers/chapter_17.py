@@ -1,0 +1,194 @@
+"""Right answers to the exercises of chapter 17, written in different styles."""
+
+import itertools
+
+import numpy as np
+import torch
+
+from allyouneed.masks import causal_mask
+from allyouneed.sparse import dilated_mask, reach, windowed_mask
+
+
+def count_by_rows(length, window, causal):
+    total = 0
+    for t in range(length):
+        first = max(0, t - window + 1)
+        last = t if causal else min(length - 1, t + window - 1)
+        total += last - first + 1
+    return total
+
+
+def count_by_triangles(length, window, causal):
+    n = length
+    outside = max(0, n - window)
+    below = n * (n + 1) // 2 - outside * (outside + 1) // 2
+    return below if causal else 2 * below - n
+
+
+def count_with_tensors(length, window, causal):
+    t = torch.arange(length)
+    back = torch.minimum(t, torch.tensor(window - 1)).sum()
+    return length + (back if causal else 2 * back)
+
+
+def fixed_loops(length, stride, n_summary):
+    rows = []
+    for t in range(length):
+        row = []
+        for s in range(length):
+            same = t // stride == s // stride
+            row.append(s <= t and (same or s % stride >= stride - n_summary))
+        rows.append(row)
+    return torch.tensor(rows)
+
+
+def fixed_in_place(length, stride, n_summary):
+    mask = torch.zeros(length, length, dtype=torch.bool)
+    for start in range(0, length, stride):
+        end = start + stride
+        mask[start:end, start:end] = True
+        mask[:, max(start, end - n_summary) : end] = True
+    return mask & causal_mask(length)
+
+
+def fixed_numpy(length, stride, n_summary):
+    t, s = np.indices((length, length))
+    summary = np.isin(s % stride, range(stride - n_summary, stride))
+    return np.tril(np.logical_or(t // stride == s // stride, summary))
+
+
+def heard_with_reach(masks):
+    return reach(*masks)
+
+
+def heard_with_sets(masks):
+    known = [{t} for t in range(len(masks[0]))]
+    for mask in masks:
+        known = [
+            known[t].union(*(known[s] for s in row.nonzero().flatten().tolist()))
+            for t, row in enumerate(mask)
+        ]
+    return [[s in row for s in range(len(known))] for row in known]
+
+
+def heard_from_above(masks):
+    known = torch.eye(len(masks[0]), dtype=torch.bool)
+    for mask in reversed(masks):
+        mask = mask | torch.eye(len(mask), dtype=torch.bool)
+        known = torch.einsum("tj,js->ts", known.long(), mask.long()).bool()
+    return known
+
+
+def heard_by_gradient(masks):
+    x = torch.ones(len(masks[0]), dtype=torch.float64, requires_grad=True)
+    y = x
+    for mask in masks:
+        y = y + mask.double() @ y
+    return torch.stack([torch.autograd.grad(out, x, retain_graph=True)[0] for out in y]) > 0
+
+
+def heard_numpy(masks):
+    eye = np.eye(len(masks[0]))
+    layers = [mask.numpy() + eye for mask in masks[::-1]]
+    return np.linalg.multi_dot(layers) > 0 if len(layers) > 1 else layers[0] > 0
+
+
+def merge_logs(one, two):
+    logs = [top + total.log() for top, total, _ in (one, two)]
+    both = torch.logaddexp(*logs)
+    out = 0
+    for log, (_, total, part) in zip(logs, (one, two), strict=True):
+        out = out + (log - both).exp()[:, None] * part / total.clamp(min=1)[:, None]
+    return out
+
+
+def merge_stacked(one, two):
+    top, total, out = (torch.stack(x) for x in zip(one, two, strict=True))
+    fade = torch.exp(top - top.max(0).values)
+    return torch.einsum("ht,htd->td", fade, out) / (fade * total).sum(0).unsqueeze(-1)
+
+
+def merge_double_loop(one, two):
+    rows = []
+    for t in range(len(one[0])):
+        top = max(float(one[0][t]), float(two[0][t]))
+        fades = [np.exp(float(half[0][t]) - top) for half in (one, two)]
+        total = sum(f * float(half[1][t]) for f, half in zip(fades, (one, two), strict=True))
+        out = sum(f * half[2][t].double() for f, half in zip(fades, (one, two), strict=True))
+        rows.append((out / total).tolist())
+    return rows
+
+
+def merge_in_place(one, two):
+    (top, total, out), (top2, total2, out2) = one, two
+    new = torch.where(top > top2, top, top2)
+    total.mul_((top - new).exp()).add_(total2 * (top2 - new).exp())
+    out.mul_((top - new).exp().unsqueeze(1)).add_(out2 * (top2 - new).exp().unsqueeze(1))
+    return out.div_(total.unsqueeze(1))
+
+
+def document_loops(documents, window):
+    B, T = documents.shape
+    mask = torch.zeros(B, T, T, dtype=torch.bool)
+    for b, t in itertools.product(range(B), range(T)):
+        for s in range(max(0, t - window + 1), t + 1):
+            mask[b, t, s] = documents[b, t] == documents[b, s]
+    return mask
+
+
+def document_rows(documents, window):
+    length = documents.size(1)
+    return torch.stack(
+        [(row[:, None] == row) * windowed_mask(length, window, causal=True) for row in documents]
+    )
+
+
+def document_numpy(documents, window):
+    d = documents.numpy()
+    T = d.shape[1]
+    near = np.tril(np.ones((T, T), bool)) & ~np.tril(np.ones((T, T), bool), -window)
+    return np.equal(d[:, :, None], d[:, None, :]) & near
+
+
+def document_triangles(documents, window):
+    same = documents.unsqueeze(-1).eq(documents.unsqueeze(-2))
+    return same.tril().triu(1 - window)
+
+
+def missed_with_reach(length, window, dilations):
+    heard = reach(*(dilated_mask(length, window, d, causal=True) for d in dilations))[-1]
+    return (~heard).nonzero().flatten().tolist()
+
+
+def missed_with_sums(length, window, dilations):
+    ways = itertools.product(*(range(0, window * d, d) for d in dilations))
+    gone = {sum(way) for way in ways}
+    return [s for s in range(length) if length - 1 - s not in gone]
+
+
+def missed_with_flags(length, window, dilations):
+    heard = torch.zeros(length, dtype=torch.bool)
+    heard[-1] = True
+    for d in dilations:
+        more = heard.clone()
+        for i in range(1, window):
+            if i * d < length:
+                more[: length - i * d] |= heard[i * d :]
+        heard = more
+    return torch.arange(length)[~heard]
+
+
+RIGHT = {
+    "17.1": [count_by_rows, count_by_triangles, count_with_tensors],
+    "17.2": [fixed_loops, fixed_in_place, fixed_numpy],
+    "17.3": [
+        heard_with_reach,
+        heard_with_sets,
+        heard_from_above,
+        heard_by_gradient,
+        heard_numpy,
+    ],
+    "17.4": [merge_logs, merge_stacked, merge_double_loop, merge_in_place],
+    "17.5": [document_loops, document_rows, document_numpy, document_triangles],
+    "17.6": [missed_with_reach, missed_with_sums, missed_with_flags],
+}
