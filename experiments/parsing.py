@@ -39,8 +39,8 @@ from allyouneed.transformer import Transformer, TransformerConfig
 
 SIZES = {"d_model": 128, "d_ff": 512, "n_heads": 4, "n_layers": 3, "dropout": 0.2}
 SETTINGS = {"max_tokens": 1000, "warmup_steps": 400, "rate": 0.7, "smoothing": 0.1, "min_count": 3}
-STEPS = {16: 600, 8: 900, 4: 1300, 2: 2000, 1: 4000}  # updates, by share of the training trees
-RUNS = [(16, True), (8, True), (4, True), (4, False), (2, True), (1, True)]  # share, copying
+STEPS = {16: 400, 8: 600, 4: 900, 2: 1500, 1: 3000}  # updates, by share of the training trees
+RUNS = [(16, True), (8, True), (4, True), (2, True), (1, True), (4, False)]  # share, copying
 AVERAGED, MARKS = 5, 4  # states in an average; how often a run is judged on validation
 
 

@@ -30,12 +30,12 @@ __all__ = [
     "linearised",
     "may_follow",
     "rebuilt",
-    "mended",
-    "looks",
-    "Vocabulary",
     "brackets",
     "BracketScore",
     "bracket_score",
+    "looks",
+    "Vocabulary",
+    "mended",
     "most_brackets",
     "write_trees",
     "parse",
@@ -75,17 +75,15 @@ def read_tree(text: str) -> Tree:
     for mark in re.findall(r"\(\s*[^\s()]*|\)|[^\s()]+", text):
         if mark[0] == "(":
             found.append((mark[1:].strip(), []))
-        elif mark == ")" and len(found) > 1 and found[-1][1]:
-            label, inside = found.pop()
-            if inside[1:] and any(isinstance(part, str) for part in inside):
-                raise ValueError(f"text: expected one word in a bracket, got {inside[:2]}")
-            word = isinstance(inside[0], str)
-            found[-1][1].append(Tree(label, inside[0] if word else tuple(inside)))
         elif mark != ")":
             found[-1][1].append(mark)
         else:
-            raise ValueError(f"text: expected something to close before each ')', got {text!r}")
-    if len(found) > 1 or len(found[0][1]) != 1 or isinstance(found[0][1][0], str):
+            label, inside = found.pop()
+            word = len(inside) == 1 and isinstance(inside[0], str)
+            if not found or not inside or not word and str in map(type, inside):
+                raise ValueError(f"text: expected trees or one word in each bracket, got {text!r}")
+            found[-1][1].append(Tree(label, inside[0] if word else tuple(inside)))
+    if len(found) != 1 or [type(tree) for tree in found[0][1]] != [Tree]:
         raise ValueError(f"text: expected one tree with all brackets closed, got {text!r}")
     return found[0][1][0]
 
@@ -110,7 +108,7 @@ def normalised(tree: Tree) -> Tree | None:
 
 
 def linearised(tree: Tree) -> list[str]:
-    """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. Vinyals et al. (2015), section 2.2."""
+    """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. Vinyals et al. (2015), figure 2."""
     if isinstance(tree.inside, str):
         return [WORD]
     inside = [symbol for small in tree.inside for symbol in linearised(small)]
@@ -167,88 +165,6 @@ def rebuilt(symbols: Sequence[str], leaves: Sequence[Tree]) -> Tree:
     return found[0][0]
 
 
-def mended(symbols: Sequence[str], n_words: int) -> list[str]:
-    """A tree out of any symbols: what may not follow is dropped, and what lacks is added."""
-    openings = {symbol for symbol in symbols if symbol[0] == "("}
-    kept: list[str] = []
-    for symbol in symbols:
-        if symbol in may_follow(kept, n_words, openings):
-            kept.append(symbol)
-    kept = kept or ["(S"]
-    while END not in (following := may_follow(kept, n_words, ())):
-        kept.append(WORD if WORD in following else following.pop())
-    return kept
-
-
-def looks(word: str) -> str:
-    """What a rare word is known by: a digit, a capital or not, a hyphen, the last two letters."""
-    if any(letter.isdigit() for letter in word):
-        return "0"
-    case = "A" if word[0].isupper() else "a"
-    return case + "-" * ("-" in word) + (word[-2:].lower() if len(word) > 3 else "")
-
-
-class Vocabulary:
-    """One vocabulary for sentences and trees: special tokens, symbols of trees, words, their looks.
-
-    Ids: the SPECIALS, then `symbols`, then `words`, then `kinds`, which are what `looks` gives.
-    With `copying`, a tree is written with the words themselves in the places of XX.
-    """
-
-    def __init__(
-        self,
-        symbols: Sequence[str],
-        words: Sequence[str],
-        kinds: Sequence[str],
-        copying: bool = False,
-    ):
-        self.table = [*SPECIALS, *symbols, *words, *kinds]
-        places = iter(range(len(SPECIALS), len(self.table)))
-        self.symbol_ids = {symbol: next(places) for symbol in symbols} | {END: EOS}
-        self.word_ids = {word: next(places) for word in words}
-        self.kind_ids = {kind: next(places) for kind in kinds}
-        self.openings = {symbol for symbol in symbols if symbol[0] == "("}
-        self.copying = copying
-
-    @classmethod
-    def learn(cls, trees: Iterable[Tree], min_count: int = 1, copying: bool = False) -> Vocabulary:
-        """From trees for training: all their labels, and words that occur min_count times.
-
-        Of the looks of words, those that at least two different words share.
-        """
-        trees = list(trees)
-        counts = Counter(word for tree in trees for word in tree.words)
-        symbols = sorted({symbol for tree in trees for symbol in linearised(tree)})
-        words = [word for word, count in counts.items() if count >= min_count]
-        kinds = [kind for kind, count in Counter(map(looks, counts)).items() if count > 1]
-        return cls(symbols, words, kinds, copying)
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    def encode_words(self, words: Iterable[str]) -> list[int]:
-        """The ids of a sentence: of each word, else of its looks, else UNK."""
-        ids, kinds = self.word_ids, self.kind_ids
-        return [ids[word] if word in ids else kinds.get(looks(word), UNK) for word in words]
-
-    def encode_tree(self, tree: Tree) -> list[int]:
-        """The ids of a tree's symbols, UNK for a label that is not known."""
-        words = iter(self.encode_words(tree.words))
-        return [
-            next(words) if self.copying and symbol == WORD else self.symbol_ids.get(symbol, UNK)
-            for symbol in linearised(tree)
-        ]
-
-    def decode_tree(self, ids: Iterable[int]) -> list[str]:
-        """The symbols of these ids; with `copying`, XX for every word."""
-        words = self.copying
-        return [WORD if words and self.is_word(i) else self.table[i] for i in ids]
-
-    def is_word(self, i: int) -> bool:
-        """Whether an id stands for a word, known or not."""
-        return i == UNK or i >= len(SPECIALS) + len(self.symbol_ids) - 1
-
-
 PUNCTUATION = {",", ":", "``", "''", "."}  # tags whose words do not count: COLLINS.prm
 SAME = {"PRT": "ADVP"}  # labels that count as one
 
@@ -295,7 +211,7 @@ class BracketScore:
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of recall and precision: 2 both / (true + given)."""
+        """The harmonic mean of recall and precision, equation (18.2)."""
         return 2 * self.both / (self.true + self.given) if self.true + self.given else 0.0
 
 
@@ -310,7 +226,7 @@ def bracket_score(
     """
     if len(true) != len(given):
         raise ValueError(f"given: expected {len(true)} trees as in true, got {len(given)}")
-    counts = []
+    counts = [(0, 0, 0, 0, 0)]
     for i, (a, b) in enumerate(zip(true, given, strict=True)):
         tags = [leaf.label for leaf in a.leaves]
         if b is not None and len(b.leaves) != len(tags):
@@ -318,7 +234,87 @@ def bracket_score(
         if max_words is None or len(tags) <= max_words:
             x, y = brackets(a, tags), Counter() if b is None else brackets(b, tags)
             counts.append((x.total(), y.total(), (x & y).total(), x == y and b is not None, 1))
-    return BracketScore(*(sum(column) for column in zip(*counts, (0, 0, 0, 0, 0), strict=True)))
+    return BracketScore(*map(sum, zip(*counts, strict=True)))
+
+
+def looks(word: str) -> str:
+    """What a rare word is known by: a digit, a capital or not, a hyphen, the last two letters."""
+    if any(letter.isdigit() for letter in word):
+        return "0"
+    case = "A" if word[0].isupper() else "a"
+    return case + "-" * ("-" in word) + (word[-2:].lower() if len(word) > 3 else "")
+
+
+class Vocabulary:
+    """One vocabulary for sentences and trees: special tokens, symbols of trees, words, their looks.
+
+    Ids: the SPECIALS, then `symbols`, then `words`, then `kinds`, which are what `looks` gives.
+    With `copying`, a tree is written with the words themselves in the places of XX.
+    """
+
+    def __init__(
+        self,
+        symbols: Sequence[str],
+        words: Sequence[str],
+        kinds: Sequence[str],
+        copying: bool = False,
+    ):
+        self.table = [*SPECIALS, *symbols, *words, *kinds]
+        places = iter(range(len(SPECIALS), len(self.table)))
+        self.symbol_ids = {symbol: next(places) for symbol in symbols} | {END: EOS}
+        self.word_ids = {word: next(places) for word in words}
+        self.kind_ids = {kind: next(places) for kind in kinds}
+        self.openings = {symbol for symbol in symbols if symbol[0] == "("}
+        self.copying = copying
+        first = len(SPECIALS) + len(symbols)
+        self.word_places = [UNK, *range(first, len(self.table))]  # the ids of words
+
+    @classmethod
+    def learn(cls, trees: Iterable[Tree], min_count: int = 1, copying: bool = False) -> Vocabulary:
+        """From trees for training: all their labels, and words that occur min_count times.
+
+        Of the looks of words, those that at least two different words share.
+        """
+        trees = list(trees)
+        counts = Counter(word for tree in trees for word in tree.words)
+        symbols = sorted({symbol for tree in trees for symbol in linearised(tree)})
+        words = [word for word, count in counts.items() if count >= min_count]
+        kinds = [kind for kind, count in Counter(map(looks, counts)).items() if count > 1]
+        return cls(symbols, words, kinds, copying)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def encode_words(self, words: Iterable[str]) -> list[int]:
+        """The ids of a sentence: of each word, else of its looks, else UNK."""
+        ids, kinds = self.word_ids, self.kind_ids
+        return [ids[word] if word in ids else kinds.get(looks(word), UNK) for word in words]
+
+    def encode_tree(self, tree: Tree) -> list[int]:
+        """The ids of a tree's symbols, UNK for a label that is not known."""
+        words = iter(self.encode_words(tree.words))
+        return [
+            next(words) if self.copying and symbol == WORD else self.symbol_ids.get(symbol, UNK)
+            for symbol in linearised(tree)
+        ]
+
+    def decode_tree(self, ids: Iterable[int]) -> list[str]:
+        """The symbols of these ids; with `copying`, XX for every word."""
+        words = set(self.word_places) if self.copying else ()
+        return [WORD if i in words else self.table[i] for i in ids]
+
+
+def mended(symbols: Sequence[str], n_words: int) -> list[str]:
+    """A tree out of any symbols: what may not follow is dropped, and what lacks is added."""
+    openings = {symbol for symbol in symbols if symbol[0] == "("}
+    kept: list[str] = []
+    for symbol in symbols:
+        if symbol in may_follow(kept, n_words, openings):
+            kept.append(symbol)
+    kept = kept or ["(S"]
+    while END not in (following := may_follow(kept, n_words, ())):
+        kept.append(WORD if WORD in following else following.pop())
+    return kept
 
 
 def most_brackets(n_words: int) -> int:
@@ -331,29 +327,29 @@ def write_trees(
 ) -> list[list[str]]:
     """The likeliest symbol among those that `may_follow`, again and again: greedy, constrained.
 
+    With `copying`, a word is as likely as all words together, for which one it must be is known.
     `sentences`: lists of words. Returns the symbols of a tree for each, well-formed always.
     """
     ids = [[*vocabulary.encode_words(words), EOS] for words in sentences]
     src = pad(ids).to(model.embedding.weight.device)
     longest = max(map(len, sentences))
     written: list[list[str]] = [[] for _ in sentences]
-
-    def allowed(i: int) -> list[int]:
-        """The ids that may come next in sentence i."""
-        n, place = len(sentences[i]), written[i].count(WORD)
-        symbols = may_follow(written[i], n, vocabulary.openings, most_brackets(n))
-        own = {WORD: ids[i][place]} if vocabulary.copying else {}
-        return [own.get(symbol) or vocabulary.symbol_ids[symbol] for symbol in symbols]
-
     with reading(model):
         cache = Cache(model, src, 1, longest + 2 * most_brackets(longest) + 1)
         todo, newest = list(range(len(sentences))), src.new_full((len(src),), BOS)
         while todo:
             logits = cache.step(newest[:, None])[:, 0]
-            hidden = torch.ones_like(logits, dtype=torch.bool)
+            any_word = logits[:, vocabulary.word_places].logsumexp(1)
+            chosen = torch.full_like(logits, -math.inf)
             for row, i in enumerate(todo):
-                hidden[row, allowed(i)] = False
-            newest = logits.masked_fill(hidden, -math.inf).argmax(1)
+                n = len(sentences[i])
+                following = may_follow(written[i], n, vocabulary.openings, most_brackets(n))
+                if vocabulary.copying and WORD in following:
+                    following.remove(WORD)
+                    chosen[row, ids[i][written[i].count(WORD)]] = any_word[row]
+                places = [vocabulary.symbol_ids[symbol] for symbol in following]
+                chosen[row, places] = logits[row, places]
+            newest = chosen.argmax(1)
             for i, symbol in zip(todo, vocabulary.decode_tree(newest.tolist()), strict=True):
                 written[i].append(symbol)
             done = newest == EOS

@@ -1,0 +1,828 @@
+"""The exercises of chapter 18, parsing: references, cases, mistakes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .core import Exercise, Invariant, Mistake
+
+Span = tuple[str, int, int]
+
+
+# 18.1 a score by hand: true are S 0-5, NP 0-1, VP 1-5, ADVP 2-3, NP 3-5 and NP 3-4,
+# and all but the last are given
+
+BY_HAND_MISTAKES = [
+    Mistake(
+        "the full stop counted as a word",
+        6 / 11,
+        "The full stop is deleted before spans are counted. With it, VP and the longer NP end in "
+        "different places in the two trees; without it, they agree.",
+    ),
+    Mistake(
+        "ADVP and PRT taken for different labels",
+        8 / 11,
+        "By EVALB's settings the two count as the same label.",
+    ),
+    Mistake(
+        "the full stop counted, and ADVP and PRT taken for different labels",
+        4 / 11,
+        "Two of the rules are left out: punctuation is deleted first, and ADVP and PRT are the "
+        "same label.",
+    ),
+    Mistake(
+        "the precision",
+        1.0,
+        "All that the parser gives is true, but F1 also asks how much of what is true was given.",
+    ),
+    Mistake(
+        "the recall, or the common brackets as a share of all",
+        5 / 6,
+        "Five of six true brackets are found. F1 is 2 both / (true + given).",
+    ),
+    Mistake(
+        "the plain mean of precision and recall",
+        11 / 12,
+        "F1 is the harmonic mean: 2 both / (true + given).",
+    ),
+    Mistake(
+        "tags counted as brackets",
+        20 / 21,
+        "The five words have tags, and both trees have them at the same places. Tags do not count.",
+    ),
+    Mistake(
+        "tags counted as brackets, that of the full stop too",
+        22 / 23,
+        "Tags do not count, and punctuation is deleted altogether.",
+    ),
+    Mistake(
+        "tags counted as brackets, and the full stop as a word",
+        18 / 23,
+        "Tags do not count, and the full stop is deleted before spans are counted.",
+    ),
+    Mistake(
+        "the outermost S left out",
+        8 / 9,
+        "Only a bracket called TOP is left out. S is a label like the others.",
+    ),
+    Mistake("in percent", 1000 / 11, "The task asks for a number between 0 and 1."),
+    Mistake(
+        "the factor 2 forgotten",
+        5 / 11,
+        "A bracket that both have counts in both sums: 2 both / (true + given).",
+    ),
+    Mistake(
+        "whether the trees are the same",
+        0.0,
+        "They are not, but F1 gives credit for each bracket.",
+    ),
+]
+
+
+# 18.2 spans
+
+
+def spans(symbols: list[str]) -> list[Span]:
+    found, opened, words = [], [], 0
+    for symbol in symbols:
+        if symbol == "XX":
+            words += 1
+        elif symbol[0] == "(":
+            opened.append((symbol[1:], words))
+        else:
+            found.append((*opened.pop(), words))
+    return found
+
+
+SENTENCES = [
+    "(S (NP XX )NP XX )S",
+    "(S (NP XX XX )NP (VP XX (NP (NP XX XX )NP (PP XX (NP XX )NP )PP )NP )VP XX )S",
+    "(S XX (NP (NP XX )NP )NP (VP XX )VP )S",
+    "(S (SBAR XX (S (NP XX )NP (VP XX XX )VP )S )SBAR XX (NP XX XX )NP (VP XX )VP XX )S",
+    "(NP (NP (NP XX XX )NP XX (NP XX )NP )NP (PP XX (NP XX XX XX )NP )PP )NP",
+]
+
+
+def span_cases() -> list[tuple]:
+    return [(text.split(),) for text in SENTENCES]
+
+
+def _first_opened(symbols: list[str]) -> list[Span]:
+    found, opened, words = [], [], 0
+    for symbol in symbols:
+        if symbol == "XX":
+            words += 1
+        elif symbol[0] == "(":
+            opened.append((symbol[1:], words))
+        else:
+            found.append((*opened.pop(0), words))
+    return found
+
+
+def _next_of_its_label(symbols: list[str]) -> list[Span]:
+    found = []
+    for i, symbol in enumerate(symbols):
+        if symbol[0] == "(":
+            end = symbols.index(")" + symbol[1:], i)
+            found.append((symbol[1:], symbols[:i].count("XX"), symbols[:end].count("XX")))
+    return found
+
+
+def _places(symbols: list[str]) -> list[Span]:
+    found, opened = [], []
+    for i, symbol in enumerate(symbols):
+        if symbol[0] == "(":
+            opened.append((symbol[1:], i))
+        elif symbol != "XX":
+            found.append((*opened.pop(), i))
+    return found
+
+
+def _words_as_brackets(symbols: list[str]) -> list[Span]:
+    return [*spans(symbols), *(("XX", i, i + 1) for i in range(symbols.count("XX")))]
+
+
+SPAN_MISTAKES = [
+    Mistake(
+        "the end is the last word inside",
+        lambda s: [(label, a, b - 1) for label, a, b in spans(s)],
+        "`end` is the number of the first word after the bracket, so that end - start is how many "
+        "words are in it.",
+    ),
+    Mistake(
+        "words counted from 1",
+        lambda s: [(label, a + 1, b + 1) for label, a, b in spans(s)],
+        "The first word has the number 0.",
+    ),
+    Mistake(
+        "words counted from 1, and the end is the last word inside",
+        lambda s: [(label, a + 1, b) for label, a, b in spans(s)],
+        "The first word has the number 0, and `end` is the number of the first word after the "
+        "bracket.",
+    ),
+    Mistake(
+        "symbols counted in place of words",
+        _places,
+        "Spans are counted in words: brackets take up no room.",
+    ),
+    Mistake(
+        "repeated brackets lost",
+        lambda s: list(dict.fromkeys(spans(s))),
+        "An NP around an NP of the same words is there twice. A set keeps it once.",
+    ),
+    Mistake(
+        "one bracket for each span",
+        lambda s: [(label, a, b) for (a, b), label in {x[1:]: x[0] for x in spans(s)}.items()],
+        "Several brackets may be around the same words; a dictionary by spans keeps one of them.",
+    ),
+    Mistake(
+        "one bracket for each label",
+        lambda s: list({x[0]: x for x in spans(s)}.values()),
+        "A tree may have many brackets with one label; a dictionary by labels keeps one of them.",
+    ),
+    Mistake(
+        "the bracket opened first closes first",
+        _first_opened,
+        "Brackets are nested: what closes is the one opened last, `opened.pop()`.",
+    ),
+    Mistake(
+        "closed by the next bracket of its label",
+        _next_of_its_label,
+        "Inside of an NP there may be another NP. The next )NP then belongs to that one.",
+    ),
+    Mistake(
+        "the bracket left in the label",
+        lambda s: [("(" + label, a, b) for label, a, b in spans(s)],
+        'The label of "(NP" is "NP".',
+    ),
+    Mistake(
+        "the closing bracket left in the label",
+        lambda s: [(")" + label, a, b) for label, a, b in spans(s)],
+        'The label of ")NP" is "NP".',
+    ),
+    Mistake(
+        "the outermost bracket left out",
+        lambda s: spans(s)[:-1],
+        "All brackets count, the outermost one too.",
+    ),
+    Mistake(
+        "words taken for brackets",
+        _words_as_brackets,
+        "XX is a word, not a bracket.",
+    ),
+    Mistake(
+        "the number of words in place of the end",
+        lambda s: [(label, a, b - a) for label, a, b in spans(s)],
+        "The third entry is where the bracket ends, not how long it is.",
+    ),
+    Mistake(
+        "brackets around one word left out",
+        lambda s: [x for x in spans(s) if x[2] - x[1] > 1],
+        "A bracket may hold a single word, and counts all the same.",
+    ),
+    Mistake(
+        "the label behind the span",
+        lambda s: [(a, b, label) for label, a, b in spans(s)],
+        "The order in a tuple is label, start, end.",
+    ),
+]
+
+
+def sorted_spans(output: object) -> object:
+    return sorted(tuple(span) for span in output)  # type: ignore[union-attr]
+
+
+# 18.3 is it a tree
+
+
+def well_formed(
+    symbols: list[str],
+    n_words: int,
+    empty: bool = False,  # what is let through
+    labels: bool = False,
+    outside: bool = False,
+    forest: bool = False,
+    unclosed: bool = False,
+    nothing: bool = False,
+) -> bool:
+    opened, before, trees = [], "", 0
+    if not symbols:
+        return nothing and not n_words
+    for symbol in symbols:
+        if symbol[0] == "(":
+            if not opened:
+                trees += 1
+            opened.append(symbol[1:])
+        elif symbol == "XX":
+            if not opened and not outside:
+                return False
+        else:
+            if not opened or before[0] == "(" and not empty:
+                return False
+            if opened.pop() != symbol[1:] and not labels:
+                return False
+        before = symbol
+    if opened and not unclosed or trees != 1 and not forest:
+        return False
+    return symbols.count("XX") == n_words
+
+
+TREES = [
+    ("(S (NP XX )NP XX )S", 2, True),
+    ("(S (NP XX )NP XX )S", 3, False),
+    ("(S (NP XX )NP XX )S", 1, False),
+    ("(NP (NP (NP XX )NP )NP )NP", 1, True),
+    ("(S (NP XX XX )NP (VP XX (NP XX )NP )VP XX )S", 5, True),
+    ("(VP XX (NP XX XX )NP )VP", 3, True),
+    ("(S (NP XX )VP (VP XX )NP )S", 2, False),  # labels crossed
+    ("(S (NP XX )S )NP", 1, False),  # the same labels, but crossed
+    ("(S (NP )NP XX )S", 1, False),  # empty
+    ("(S )S", 0, False),
+    ("(S XX )S (S XX )S", 2, False),  # two trees
+    ("(S XX )S (NP )NP", 1, False),  # two trees, one of them empty
+    ("(S XX )S XX", 2, False),  # a word outside
+    ("XX (S XX )S", 2, False),
+    ("XX", 1, False),
+    ("(S (NP XX )NP", 1, False),  # not closed
+    ("(S XX", 1, False),
+    ("(S XX )S )S", 1, False),  # closed too often
+    (")S (S XX )S", 1, False),
+    (")S XX (S", 1, False),
+    ("", 0, False),
+    ("(S (NP XX )NP XX (VP XX )VP )S", 3, True),
+    ("(S (NP XX (VP XX )NP )VP )S", 2, False),  # closed in the wrong order
+    ("(S XX (NP XX )NP )S", 2, True),
+]
+
+
+def tree_cases() -> list[tuple]:
+    return [(text.split(), n) for text, n, _ in TREES]
+
+
+def _balanced(s: list[str], n: int) -> bool:
+    depth = sum((x[0] == "(") - (x[0] == ")") for x in s)
+    return depth == 0 and s.count("XX") == n
+
+
+def _each_label_balanced(s: list[str], n: int) -> bool:
+    opened = Counter(x[1:] for x in s if x[0] == "(")
+    return opened == Counter(x[1:] for x in s if x[0] == ")") and s.count("XX") == n
+
+
+def _queue(s: list[str], n: int) -> bool:
+    opened, before = [], ""
+    for i, symbol in enumerate(s):
+        if i and not opened:
+            return False
+        if symbol[0] == "(":
+            opened.append(symbol[1:])
+        elif symbol == "XX":
+            if not opened:
+                return False
+        elif before[0:1] == "(" or not opened or opened.pop(0) != symbol[1:]:
+            return False
+        before = symbol
+    return bool(s) and not opened and s.count("XX") == n
+
+
+def _closing_ignored(s: list[str], n: int) -> bool:
+    """A closing bracket without an open one is passed over."""
+    depth, kept = 0, []
+    for symbol in s:
+        depth += (symbol[0] == "(") - (symbol[0] == ")")
+        if depth < 0:
+            depth = 0
+        else:
+            kept.append(symbol)
+    return well_formed(kept, n)
+
+
+TREE_MISTAKES = [
+    Mistake(
+        "empty brackets let through",
+        lambda s, n: well_formed(s, n, empty=True),
+        "A bracket must hold something: it may not close right after it opened.",
+    ),
+    Mistake(
+        "labels not compared",
+        lambda s, n: well_formed(s, n, labels=True),
+        "A bracket closes with its own label: after (NP comes )NP, not )VP.",
+    ),
+    Mistake(
+        "words not counted",
+        lambda s, n: well_formed(s, s.count("XX")),
+        "XX must stand there exactly `n_words` times.",
+    ),
+    Mistake(
+        "too few words let through",
+        lambda s, n: s.count("XX") <= n and well_formed(s, s.count("XX")),
+        "Exactly `n_words` words, not at most so many.",
+    ),
+    Mistake(
+        "too many words let through",
+        lambda s, n: s.count("XX") >= n and well_formed(s, s.count("XX")),
+        "Exactly `n_words` words, not at least so many.",
+    ),
+    Mistake(
+        "several trees let through",
+        lambda s, n: well_formed(s, n, forest=True),
+        "There is one outermost bracket, and everything is in it.",
+    ),
+    Mistake(
+        "words outside of all brackets let through",
+        lambda s, n: bool(s) and s != ["XX"] and well_formed(s, n, outside=True),
+        "Every word stands inside of the outermost bracket.",
+    ),
+    Mistake(
+        "words and trees side by side let through",
+        lambda s, n: well_formed(s, n, outside=True, forest=True),
+        "There is one outermost bracket, and all words are in it.",
+    ),
+    Mistake(
+        "open brackets at the end let through",
+        lambda s, n: well_formed(s, n, unclosed=True),
+        "At the end every bracket must be closed.",
+    ),
+    Mistake(
+        "no symbols taken for a tree",
+        lambda s, n: well_formed(s, n, nothing=True),
+        "A tree has an outermost bracket. No symbols are no tree, even of no words.",
+    ),
+    Mistake(
+        "closing brackets without an open one let through",
+        _closing_ignored,
+        "What closes must have been opened before.",
+    ),
+    Mistake(
+        "only as many closing brackets as opening ones",
+        _balanced,
+        "Equal numbers are not enough: order, labels, and what is inside matter as well.",
+    ),
+    Mistake(
+        "only as many closing brackets as opening ones of each label",
+        _each_label_balanced,
+        "Equal numbers are not enough: brackets must be nested.",
+    ),
+    Mistake(
+        "the bracket opened first closes first",
+        _queue,
+        "Brackets are nested: the one opened last closes first.",
+    ),
+    Mistake(
+        "the outermost bracket must be S",
+        lambda s, n: s[:1] == ["(S"] and well_formed(s, n),
+        "A tree may have any label at its top: headlines are often an NP.",
+    ),
+    Mistake(
+        "a bracket around one bracket refused",
+        lambda s, n: (
+            well_formed(s, n)
+            and not any(a[0] == b[0] == "(" for a, b in zip(s, s[1:], strict=False))
+        ),
+        "A bracket may begin with another bracket.",
+    ),
+    Mistake("True for everything", lambda s, n: True, "There are sequences that are no trees."),
+    Mistake("the other way round", lambda s, n: not well_formed(s, n), "True means: a tree."),
+]
+
+
+# 18.4 F1 of a corpus
+
+Spans = list[Span]
+
+
+def corpus_f1(true: list[Spans], given: list[Spans | None]) -> float:
+    both = total = 0
+    for a, b in zip(true, given, strict=True):
+        x, y = Counter(a), Counter(b or ())
+        both += (x & y).total()
+        total += x.total() + y.total()
+    return 2 * both / total if total else 0.0
+
+
+def corpus_cases() -> list[tuple]:
+    a = [("S", 0, 5), ("NP", 0, 1), ("VP", 1, 5), ("NP", 2, 5), ("NP", 2, 5)]
+    b = [("S", 0, 5), ("NP", 0, 1), ("VP", 1, 4), ("NP", 2, 5), ("PP", 3, 5), ("S", 0, 5)]
+    c = [("S", 0, 3), ("NP", 0, 2), ("VP", 2, 3)]
+    d = [("S", 0, 3), ("VP", 0, 2), ("VP", 2, 3), ("VP", 2, 3)]
+    e = [("S", 0, 7), ("NP", 0, 3), ("VP", 3, 7), ("NP", 4, 7), ("PP", 1, 3), ("NP", 2, 3)]
+    return [
+        ([a, c], [b, None]),
+        ([c], [c]),
+        ([a, c, e, c], [b, d, None, [("S", 0, 3), ("NP", 0, 2)]]),
+        ([e, c, a], [e[:3], d, a]),
+        ([a, c], [c, a]),
+        ([c], [None]),
+        ([[], c], [[], d]),
+        ([[]], [None]),
+    ]
+
+
+def _counts(true: list[Spans], given: list[Spans | None], form=Counter) -> tuple[int, int, int]:
+    pairs = [(form(a), form(b or ())) for a, b in zip(true, given, strict=True)]
+    size = lambda x: x.total() if isinstance(x, Counter) else len(x)
+    return tuple(
+        sum(column) for column in zip(*((size(x), size(y), size(x & y)) for x, y in pairs))
+    )  # type: ignore[return-value]
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else 0.0
+
+
+def _f(counts: tuple[int, int, int]) -> float:
+    return _ratio(2 * counts[2], counts[0] + counts[1])
+
+
+def _read(true: list[Spans], given: list[Spans | None]) -> list[tuple[Spans, Spans]]:
+    return [(a, b) for a, b in zip(true, given, strict=True) if b is not None]
+
+
+def _skipped(true: list[Spans], given: list[Spans | None]) -> float:
+    pairs = _read(true, given)
+    return corpus_f1([a for a, _ in pairs], [b for _, b in pairs])
+
+
+def _mean(values: list[float]) -> float:
+    return _ratio(sum(values), len(values))
+
+
+def _each(true: list[Spans], given: list[Spans | None]) -> list[float]:
+    return [corpus_f1([a], [b]) for a, b in zip(true, given, strict=True)]
+
+
+def _parts(true: list[Spans], given: list[Spans | None]) -> tuple[float, float]:
+    t, g, both = _counts(true, given)
+    return _ratio(both, g), _ratio(both, t)
+
+
+def _cut(spans: list[Spans | None], part: slice) -> list[Spans | None]:
+    return [None if s is None else [x[part] for x in s] for s in spans]  # type: ignore[misc]
+
+
+def _reused(true: list[Spans], given: list[Spans | None]) -> float:
+    """Every true bracket that is somewhere in the given ones, however often it was used."""
+    both = sum(x in (b or []) for a, b in zip(true, given, strict=True) for x in a)
+    t, g, _ = _counts(true, given)
+    return _ratio(2 * both, t + g)
+
+
+def _reused_given(true: list[Spans], given: list[Spans | None]) -> float:
+    both = sum(x in a for a, b in zip(true, given, strict=True) for x in b or [])
+    t, g, _ = _counts(true, given)
+    return _ratio(2 * both, t + g)
+
+
+def _pooled(true: list[Spans], given: list[Spans | None]) -> float:
+    return corpus_f1([[x for a in true for x in a]], [[x for b in given for x in b or []]])
+
+
+CORPUS_MISTAKES = [
+    Mistake(
+        "outputs that are no trees left out",
+        _skipped,
+        "None counts as no brackets: the true ones of that sentence are all missed. Left out, the "
+        "sentence counts nowhere, and the score is about other sentences.",
+    ),
+    Mistake(
+        "outputs that are no trees left out, and a mean of the sentences' F1",
+        lambda t, g: _mean(_each(*zip(*_read(t, g), strict=True))) if _read(t, g) else 0.0,
+        "None counts as no brackets; and the counts of all sentences are added up before dividing.",
+    ),
+    Mistake(
+        "a mean of the sentences' F1",
+        lambda t, g: _mean(_each(t, g)),
+        "The counts of all sentences are added up first, and divided once. Otherwise a sentence of "
+        "two brackets weighs as much as one of thirty.",
+    ),
+    Mistake(
+        "repeated brackets lost",
+        lambda t, g: _f(_counts(t, g, set)),
+        "A bracket that stands there twice counts twice. A set keeps it once.",
+    ),
+    Mistake(
+        "a given bracket used several times",
+        _reused,
+        "If a true bracket stands there twice and the parser gives it once, one of the two is "
+        "missed.",
+    ),
+    Mistake(
+        "a true bracket used several times",
+        _reused_given,
+        "If the parser gives a bracket twice and it is true once, one of the two is wrong.",
+    ),
+    Mistake(
+        "the precision",
+        lambda t, g: _parts(t, g)[0],
+        "That is the share of what was given that is true. F1 also asks for what was missed.",
+    ),
+    Mistake(
+        "the recall",
+        lambda t, g: _parts(t, g)[1],
+        "That is the share of what is true that was given. F1 also asks for what was given wrongly.",
+    ),
+    Mistake(
+        "the plain mean of precision and recall",
+        lambda t, g: sum(_parts(t, g)) / 2,
+        "F1 is the harmonic mean: 2 both / (true + given).",
+    ),
+    Mistake(
+        "labels not compared",
+        lambda t, g: corpus_f1(_cut(t, slice(1, 3)), _cut(g, slice(1, 3))),  # type: ignore[arg-type]
+        "A bracket is right if label, start and end are.",
+    ),
+    Mistake(
+        "spans not compared",
+        lambda t, g: corpus_f1(_cut(t, slice(0, 1)), _cut(g, slice(0, 1))),  # type: ignore[arg-type]
+        "A bracket is right if label, start and end are.",
+    ),
+    Mistake(
+        "the end not compared",
+        lambda t, g: corpus_f1(_cut(t, slice(0, 2)), _cut(g, slice(0, 2))),  # type: ignore[arg-type]
+        "A bracket is right if label, start and end are.",
+    ),
+    Mistake(
+        "the factor 2 forgotten",
+        lambda t, g: corpus_f1(t, g) / 2,
+        "A bracket that both have counts in both sums: 2 both / (true + given).",
+    ),
+    Mistake(
+        "common brackets as a share of all",
+        lambda t, g: _ratio(_counts(t, g)[2], sum(_counts(t, g)[:2]) - _counts(t, g)[2]),
+        "Both over either is Jaccard's index. F1 is 2 both / (true + given).",
+    ),
+    Mistake(
+        "all sentences in one heap",
+        _pooled,
+        "Brackets are compared sentence by sentence: S 0-3 of one sentence is not that of another.",
+    ),
+    Mistake(
+        "in percent",
+        lambda t, g: 100 * corpus_f1(t, g),
+        "The task asks for a number between 0 and 1.",
+    ),
+    Mistake(
+        "the share of sentences without a mistake",
+        lambda t, g: _mean([float(x == 1) for x in _each(t, g)]),
+        "F1 gives credit for each bracket.",
+    ),
+    Mistake(
+        "1 for no brackets at all",
+        lambda t, g: corpus_f1(t, g) if sum(_counts(t, g)[:2]) else 1.0,
+        "The task asks for 0 when there is nothing to count.",
+    ),
+    Mistake(
+        "one list of scores",
+        _each,
+        "One number is asked for, over all sentences together.",
+    ),
+]
+
+
+# 18.5 bottom up
+
+
+def bottom_up(symbols: list[str]) -> list[str]:
+    found, counts = [], [0]
+    for symbol in symbols:
+        if symbol[0] == "(":
+            counts.append(0)
+            continue
+        found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{counts.pop()}")
+        counts[-1] += 1
+    return found
+
+
+def _walk(symbols: list[str], count, form="{label}/{n}".format, after=True) -> list[str]:
+    """As asked for, with another count of what is in a bracket, or another way to write it.
+
+    `count(words, brackets, all_words, all_brackets)`: of the parts, and of all that is inside.
+    """
+
+    def tree(place: int) -> tuple[list[str], tuple[int, int, int, int], int]:
+        """The bracket that opens there: what is written, its counts, the place after it."""
+        written, words, brackets, all_words, all_brackets = [], 0, 0, 0, 0
+        label, i = symbols[place][1:], place + 1
+        while symbols[i][0] != ")":
+            if symbols[i] == "XX":
+                written, words, all_words, i = [*written, "XX"], words + 1, all_words + 1, i + 1
+            else:
+                more, (_, _, w, b), i = tree(i)
+                written, brackets = written + more, brackets + 1
+                all_words, all_brackets = all_words + w, all_brackets + b + 1
+        counts = (words, brackets, all_words, all_brackets)
+        own = form(label=label, n=count(*counts))
+        own = [own] if isinstance(own, str) else own
+        return written + own if after else own + written, counts, i + 1
+
+    return tree(0)[0]
+
+
+def _parts_of(w: int, b: int, all_w: int, all_b: int) -> int:
+    return w + b
+
+
+BOTTOM_UP_MISTAKES = [
+    Mistake(
+        "all words inside counted",
+        lambda s: _walk(s, lambda w, b, aw, ab: aw),
+        "The parts of a bracket are what stands in it directly: a smaller bracket is one part, "
+        "however many words it has.",
+    ),
+    Mistake(
+        "everything inside counted",
+        lambda s: _walk(s, lambda w, b, aw, ab: aw + ab),
+        "The parts of a bracket are what stands in it directly: what is inside of a smaller "
+        "bracket belongs to that one.",
+    ),
+    Mistake(
+        "only smaller brackets counted",
+        lambda s: _walk(s, lambda w, b, aw, ab: b),
+        "A word that stands in the bracket directly is a part as well.",
+    ),
+    Mistake(
+        "only words counted",
+        lambda s: _walk(s, lambda w, b, aw, ab: w),
+        "A bracket that closes is a part of the one around it: add one to the count there.",
+    ),
+    Mistake(
+        "all smaller brackets counted, at any depth, and the words in it directly",
+        lambda s: _walk(s, lambda w, b, aw, ab: w + ab),
+        "Of the smaller brackets only those count that stand in the bracket directly.",
+    ),
+    Mistake(
+        "one part too many",
+        lambda s: _walk(s, lambda w, b, aw, ab: w + b + 1),
+        "The count begins at 0 when the bracket opens; the bracket is no part of itself.",
+    ),
+    Mistake(
+        "one part too few",
+        lambda s: _walk(s, lambda w, b, aw, ab: w + b - 1),
+        "Every word and every smaller bracket that stands in it directly is a part.",
+    ),
+    Mistake(
+        "no numbers",
+        lambda s: _walk(s, _parts_of, "{label}".format),
+        "Without the number nobody knows how many parts belong to the bracket.",
+    ),
+    Mistake(
+        "written where the bracket begins",
+        lambda s: _walk(s, _parts_of, after=False),
+        "The symbol of a bracket stands after its parts.",
+    ),
+    Mistake(
+        "from right to left",
+        lambda s: bottom_up(s)[::-1],
+        "The words stay in their order, and a bracket comes after its parts.",
+    ),
+    Mistake(
+        "the bracket left in the label",
+        lambda s: _walk(s, _parts_of, "){label}/{n}".format),
+        'The label of ")NP" is "NP".',
+    ),
+    Mistake(
+        "the number before the label",
+        lambda s: _walk(s, _parts_of, "{n}/{label}".format),
+        'First the label, then the number: "NP/2".',
+    ),
+    Mistake(
+        "label and number as two symbols",
+        lambda s: _walk(s, _parts_of, lambda label, n: [label, str(n)]),
+        'A bracket is one symbol: "NP/2".',
+    ),
+    Mistake(
+        "words left out",
+        lambda s: [x for x in bottom_up(s) if x != "XX"],
+        "Each word is written as XX.",
+    ),
+    Mistake(
+        "words with a number",
+        lambda s: [x + "/1" * (x == "XX") for x in bottom_up(s)],
+        'A word is "XX", without a number.',
+    ),
+    Mistake(
+        "brackets with one part left out",
+        lambda s: [x for x in bottom_up(s) if not x.endswith("/1")],
+        "A bracket around one part is written as well.",
+    ),
+    Mistake(
+        "opening brackets left in",
+        lambda s: [y for x in s for y in ([x] if x[0] == "(" else [])] + bottom_up(s),
+        "Only words and the ends of brackets are written.",
+    ),
+    Mistake(
+        "one text in place of a list",
+        lambda s: " ".join(bottom_up(s)),
+        "The result is a list of symbols, as the input is.",
+    ),
+]
+
+
+EXERCISES = [
+    Exercise(
+        number="18.1",
+        title="a score by hand",
+        section="How a tree is scored",
+        reference=10 / 11,
+        mistakes=BY_HAND_MISTAKES,
+        rtol=2e-3,
+    ),
+    Exercise(
+        number="18.2",
+        title="spans",
+        section="How a tree is scored",
+        reference=spans,
+        cases=span_cases,
+        mistakes=SPAN_MISTAKES,
+        canonical=sorted_spans,
+        invariants=[
+            Invariant(
+                "as many spans as brackets",
+                lambda output, symbols: len(output) == sum(x[0] == "(" for x in symbols),
+                "Every bracket of the tree gives one tuple.",
+            )
+        ],
+    ),
+    Exercise(
+        number="18.3",
+        title="is it a tree",
+        section="Which sequences are trees",
+        reference=lambda s, n: well_formed(s, n),
+        cases=tree_cases,
+        mistakes=TREE_MISTAKES,
+        canonical=bool,
+    ),
+    Exercise(
+        number="18.4",
+        title="a score for a corpus",
+        section="How a tree is scored",
+        reference=corpus_f1,
+        cases=corpus_cases,
+        mistakes=CORPUS_MISTAKES,
+        invariants=[
+            Invariant(
+                "a share",
+                lambda output, *_: 0 <= float(output) <= 1,
+                "F1 lies between 0 and 1: the common brackets cannot be more than those of either.",
+            )
+        ],
+    ),
+    Exercise(
+        number="18.5",
+        title="another way to write a tree",
+        section="A tree as a sequence",
+        reference=bottom_up,
+        cases=span_cases,
+        mistakes=BOTTOM_UP_MISTAKES,
+        canonical=lambda output: output if isinstance(output, str) else list(output),
+        invariants=[
+            Invariant(
+                "as many symbols as words and brackets",
+                lambda output, symbols: (
+                    len(output) == len(symbols) - sum(x[0] == "(" for x in symbols)
+                ),
+                "Each word and each bracket gives one symbol.",
+            )
+        ],
+    ),
+]
