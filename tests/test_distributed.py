@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from allyouneed import command
+from allyouneed import command, runs
 from allyouneed.checkpoints import Checkpoint, checkpoint_files, load_checkpoint
-from allyouneed.shards import Shards
 
 # What each process runs: one training for each `accumulate`.
 SCRIPT = """
@@ -106,7 +105,7 @@ def test_two_processes_are_as_one(tmp_path):
         assert_close(found, trained(2 * accumulate))
 
 
-# On the command line: an update is always two batches, whoever computes them.
+# On the command line: an update is always four batches, whoever computes them.
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +127,7 @@ def config(shards) -> Path:
     file = shards.parent / "settings.toml"
     file.write_text(
         f'data = "{shards}"\nd-model = 8\nd-ff = 8\nheads = 2\nlayers = 1\ndropout = 0\n'
-        'batch-tokens = 200\nupdate-batches = 2\nwarmup = 10\nprecision = "fp32"\nsteps = 24\n'
+        'batch-tokens = 200\nupdate-batches = 4\nwarmup = 10\nprecision = "fp32"\nsteps = 32\n'
         "validate-every = 8\naverage = 2\nkeep = 9\nthreads = 1\nmax-norm = 1\n"
     )
     return file
@@ -189,7 +188,7 @@ def wait_for(process: subprocess.Popen, happens) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 def test_killed_processes_are_started_again(config, alone, tmp_path):
-    """First the second process dies, then the first; the last 16 steps are of a third start."""
+    """First the second process dies, then the first; the last steps are of a third start."""
     out, steps = tmp_path / "run", []
     # the same command begins and goes on
     process = torchrun("-m", "allyouneed", "train", "--config", config, "--out", out, "--resume",
@@ -200,42 +199,42 @@ def test_killed_processes_are_started_again(config, alone, tmp_path):
         os.kill(workers(process)[rank], signal.SIGKILL)
         steps.append(newest(out).record.step)
     said = ended(process)
-    assert steps[0] < 24 and said.count("Going on from") == 2 and said.count("Best: BLEU") == 1
+    assert steps[-1] < 32 and said.count("Going on from") == 2 and said.count("Best: BLEU") == 1
     assert_same_run(out, alone)
 
 
-def test_sharded_then_on_another_number_of_processes(config, alone, tmp_path):
-    """Two sharded processes for 8 steps, one for 8, then two that are not sharded."""
-    out = tmp_path / "run"
-    words = ["train", "--config", str(config), "--out", str(out), "--resume"]
-    said = ended(torchrun("-m", "allyouneed", *words, "--shard", "--steps", 8))
+def test_each_time_on_another_number_of_processes(config, alone, tmp_path):
+    """Four processes for 8 steps, then two that are sharded, one, and two: the run of one."""
+    out, threads = tmp_path / "run", torch.get_num_threads()
+    words = ["train", "--config", str(config), "--out", str(out), "--resume", "--steps"]
+    said = ended(torchrun("-m", "allyouneed", *words, 8, processes=4))
     assert said.count("Best: BLEU") == 1  # only the first process speaks
-    assert newest(out).run["settings"]["accumulate"] == 1
-    threads = torch.get_num_threads()
-    assert command.main([*words, "--steps", "16"]) == 0
+    shares = [newest(out).run["settings"]["accumulate"]]
+    ended(torchrun("-m", "allyouneed", *words, 16, "--shard"))
+    shares.append(newest(out).run["settings"]["accumulate"])
+    assert command.main([*words, "24", "--no-shard"]) == 0
     torch.set_num_threads(threads)
-    assert newest(out).run["settings"]["accumulate"] == 2
-    ended(torchrun("-m", "allyouneed", *words, "--steps", 24))
+    shares.append(newest(out).run["settings"]["accumulate"])
+    ended(torchrun("-m", "allyouneed", *words, 32))
+    assert shares == [1, 2, 4]
     assert_same_run(out, alone)
 
 
-def test_from_four_processes_to_two_sharded_ones(config, shards, tmp_path):
-    """An update has four batches; the eight steps of four processes are those of one."""
-    out, one, threads = tmp_path / "run", tmp_path / "one", torch.get_num_threads()
-    words = ["train", "--config", str(config), "--update-batches", "4", "--resume"]
-    ended(torchrun("-m", "allyouneed", *words, "--out", out, "--steps", 4, processes=4))
-    ended(torchrun("-m", "allyouneed", *words, "--out", out, "--steps", 8, "--shard"))
-    assert command.main([*words, "--out", str(one), "--steps", "8"]) == 0
-    torch.set_num_threads(threads)
-    a, b = newest(out), newest(one)
-    assert a.record.batch == b.record.batch and a.run["settings"]["accumulate"] == 2
-    for name in a.model:
-        torch.testing.assert_close(a.model[name], b.model[name], rtol=1e-3, atol=1e-5)
-
-
-def test_processes_that_cannot_share(alone, config, tmp_path):
-    said = ended(
-        torchrun("-m", "allyouneed", "train", "--out", alone, "--resume", processes=3), code=1
-    )
-    assert "3 processes cannot share the 2 batches of an update" in said
-    assert said.count("error: --update-batches") == 1
+def test_who_takes_how_many_batches(alone):
+    begun = newest(alone)
+    assert runs.share({"update_batches": 8}, {"processes": 2}, None) == {
+        "update_batches": 8, "accumulate": 4,
+    }  # fmt: skip
+    assert runs.share({"accumulate": 3}, {"processes": 2, "accumulate": 3}, None) == {
+        "update_batches": 6, "accumulate": 3,
+    }  # fmt: skip
+    assert runs.share({}, {"processes": 1, "accumulate": None}, None)["update_batches"] == 1
+    old = replace(begun, run={"settings": {"processes": 3, "accumulate": 2}})  # of an older version
+    assert runs.share({}, {"processes": 2}, old) == {"update_batches": 6, "accumulate": 3}
+    for given, world, named in (
+        ({}, 3, "--update-batches: 3 processes cannot share the 4 batches of an update evenly"),
+        ({"accumulate": 3}, 2, "--accumulate: expected 2, the share of each of 2 processes"),
+        ({"update_batches": 8}, 2, "--update-batches: this run began with 4, got 8"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            runs.share(given, {"processes": world}, begun)

@@ -303,7 +303,7 @@ TRAIN_EXAMPLES = """examples:
   on two GPUs:
     torchrun --nproc-per-node 2 -m allyouneed train --data pairs.tsv --preset base --out runs/b
   the paper's base model, on eight GPUs; a process that dies is started again, up to three times:
-    torchrun --nproc-per-node 8 --max-restarts 3 -m allyouneed train --resume \
+    torchrun --nproc-per-node 8 --max-restarts 3 -m allyouneed train --resume \\
       --config recipes/base-en-de.toml --data shards/en-de --out runs/base"""
 PREPARE_EXAMPLES = """examples:
   python -m allyouneed prepare --data wmt14-en-de --out shards/en-de

@@ -248,8 +248,25 @@ def place() -> tuple[int, int, torch.device]:
         torch.cuda.set_device(device)
     if world > 1:
         engine = "nccl" if device.type == "cuda" else "gloo"
-        distributed.init_process_group(engine, timeout=PATIENCE)
+        store = meeting_place(world)
+        distributed.init_process_group(
+            engine, store=store, rank=rank if store else -1, world_size=world if store else -1,
+            timeout=PATIENCE,
+        )  # fmt: skip
     return rank, world, device
+
+
+def meeting_place(world: int) -> distributed.Store | None:
+    """Where the processes of this start find each other; nothing if the usual place will do.
+
+    torchrun may keep one store for all its starts. Processes that it starts again would find the
+    addresses of the dead there, and call them, so each start gets a part of its own.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return None
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = distributed.TCPStore(host, port, world, False, PATIENCE)
+    return distributed.PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
 
 
 @functools.cache
