@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -47,7 +48,7 @@ CONFIGS = [
 
 
 @given(n=st.integers(1, 7), size=st.integers(0, 23), seed=st.integers(0, 100))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30)
 def test_ring_adds_up_and_all_agree(n, size, seed):
     draw = torch.Generator().manual_seed(seed)
     vectors = [torch.randn(size, generator=draw) for _ in range(n)]
@@ -70,8 +71,10 @@ def test_ring_sends_what_the_numbers_weigh():
 
 def test_ring_refuses():
     for vectors in ([], [torch.ones(3), torch.ones(4)], [torch.ones(2, 2)]):
-        with pytest.raises(ValueError, match="vectors: expected one of shape"):
+        with pytest.raises((ValueError, TypeCheckError)):  # jaxtyping, on in tests, may come first
             ring_all_reduce(vectors)
+    with pytest.raises(ValueError, match="vectors: expected one of shape"):
+        ring_all_reduce([])
 
 
 # Counts
@@ -84,8 +87,9 @@ def test_parameters_are_counted(config):
     assert parameter_count(config) == sum(p.numel() for p in model.parameters())
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 7, 5), (2, 4, 11)])
+@pytest.mark.parametrize(
+    "config, shape", zip(CONFIGS, [(1, 1, 1), (3, 7, 5), (2, 4, 11)], strict=True), ids=str
+)
 def test_operations_are_pytorchs(config, shape):
     B, S, T = shape
     src, tgt = (torch.randint(4, config.vocab_size, (B, n)) for n in (S, T))

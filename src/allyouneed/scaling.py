@@ -1,4 +1,4 @@
-"""What a training costs on one processor or a thousand: operations, memory, communication, time, price."""
+"""What a training costs, on one GPU or a thousand: operations, memory, messages, time, price."""
 
 # Made from notebooks/19_scaling.ipynb by `make export`: edit the notebook, not this file.
 
@@ -13,7 +13,10 @@ from torch import Tensor
 
 from allyouneed.transformer import TransformerConfig
 
+Number = int | float
+
 __all__ = [
+    "Number",
     "P100",
     "V100",
     "A100",
@@ -56,7 +59,7 @@ def ring_all_reduce(vectors: Sequence[Float[Tensor, " P"]]) -> tuple[list[Tensor
 
 
 def activation_bytes(
-    config: TransformerConfig, src_tokens: float, tgt_tokens: float, size: int = 4
+    config: TransformerConfig, src_tokens: Number, tgt_tokens: Number, size: int = 4
 ) -> float:
     """Bytes that the forward pass keeps for the backward pass, `size` for each number.
 
@@ -73,7 +76,7 @@ def activation_bytes(
     return float(total)
 
 
-def state_bytes(parameters: float, n: int = 1, stage: int = 0) -> dict[str, float]:
+def state_bytes(parameters: Number, n: int = 1, stage: int = 0) -> dict[str, Number]:
     """Bytes that each of n processes holds for the state of a training in float32 with Adam.
 
     `stage`: of ZeRO (Rajbhandari et al. 2020): 0 shares nothing, 1 the moments, 2 the gradients
@@ -89,12 +92,12 @@ def state_bytes(parameters: float, n: int = 1, stage: int = 0) -> dict[str, floa
     }
 
 
-def sent_bytes(size: float, n: int, stage: int = 0) -> float:
+def sent_bytes(size: Number, n: int, stage: int = 0) -> Number:
     """Bytes that each of n processes sends in an update, for a gradient of `size` bytes."""
     return (3 if stage == 3 else 2) * (n - 1) / n * size
 
 
-def pair_flops(config: TransformerConfig, S: float, T: float) -> dict[str, float]:
+def pair_flops(config: TransformerConfig, S: Number, T: Number) -> dict[str, Number]:
     """Operations of all matrix products in one forward pass of one pair of sentences.
 
     `S` source tokens with their EOS, `T` target tokens with their BOS. A training step takes
@@ -122,14 +125,14 @@ class Device:
     """
 
     name: str
-    flops: float
-    memory: float
-    bandwidth: float
-    link: float
-    network: float
+    flops: Number
+    memory: Number
+    bandwidth: Number
+    link: Number
+    network: Number
     per_machine: int = 8
-    delay: float = 10e-6
-    price: float | None = None
+    delay: Number = 10e-6
+    price: Number | None = None
 
 
 P100 = Device("P100", 9.5e12, 16e9, 732e9, link=80e9, network=1.25e9)
@@ -138,8 +141,8 @@ A100 = Device("A100", 312e12, 40e9, 1555e9, link=300e9, network=6.25e9, price=1.
 H100 = Device("H100", 989e12, 80e9, 3350e9, link=450e9, network=50e9, price=4.916)
 
 
-def all_reduce_seconds(size: float, device: Device, n: int) -> float:
-    """Seconds to add up `size` bytes over n devices: equation (19.6), rings in and between machines.
+def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
+    """Seconds to add up `size` bytes over n devices, in and between machines: equation (19.6).
 
     Raises ValueError unless n is at least 1 and, if there are several machines, they are full.
     """
@@ -162,26 +165,25 @@ class Projection:
     is the time of one device, divided by n times the time of n.
     """
 
-    compute: float
-    talk: float
-    exposed: float
-    update: float
-    step: float
-    hours: float
-    efficiency: float
-    price: float | None
+    compute: Number
+    talk: Number
+    exposed: Number
+    update: Number
+    step: Number
+    hours: Number
+    efficiency: Number
+    price: Number | None
 
 
 def project(
     config: TransformerConfig,
     device: Device,
     n: int,
-    steps: float,
-    tokens: float = 25_000,
-    length: float = 30,
-    utilisation: float = 0.35,
+    steps: Number,
+    tokens: Number = 25_000,
+    length: Number = 30,
+    utilisation: Number = 0.35,
     sharded: bool = False,
-    parameters: float | None = None,
 ) -> Projection:
     """What `steps` updates of `tokens` target tokens each take on n devices: equation (19.7).
 
@@ -193,11 +195,11 @@ def project(
     """
     if not 0 < utilisation <= 1:
         raise ValueError(f"utilisation: expected a share above 0, at most 1, got {utilisation}")
-    P = parameters or parameter_count(config)
+    P = parameter_count(config)
     operations = 3 * sum(pair_flops(config, length, length).values()) / length * tokens
     floor = 6 * P / device.bandwidth
 
-    def seconds(n: int) -> tuple[float, float, float, float]:
+    def seconds(n: int) -> tuple[Number, Number, Number, Number]:
         compute = max(operations / (n * utilisation * device.flops), floor)
         talk = all_reduce_seconds(4 * P, device, n) * (1.5 if sharded else 1)
         return (
@@ -222,7 +224,7 @@ def parameter_count(config: TransformerConfig) -> int:
     return config.vocab_size * d + layers + (4 * d if config.norm_first else 0)
 
 
-def steps_needed(tokens: float, least: float, noise: float) -> float:
+def steps_needed(tokens: Number, least: Number, noise: Number) -> Number:
     """Steps to reach a loss with batches of so many tokens: McCandlish et al. (2018), section 2.
 
     `least` are the steps that a batch without noise needs; `noise` is the noise scale, in tokens.

@@ -649,7 +649,7 @@ GROUPED_MISTAKES = [
 # 19.6 the noise scale
 
 
-def noise_scale(gradients: Tensor, b: float) -> float:
+def noise_scale(gradients: Tensor, b: int) -> float:
     small, large = _lengths(gradients)
     return float(_trace(gradients, b) / _squared(len(gradients), small, large))
 
@@ -659,7 +659,7 @@ def _lengths(gradients: Tensor) -> tuple[Tensor, Tensor]:
     return gradients.pow(2).sum(1).mean(), gradients.mean(0).pow(2).sum()
 
 
-def _trace(gradients: Tensor, b: float) -> Tensor:
+def _trace(gradients: Tensor, b: int) -> Tensor:
     small, large = _lengths(gradients)
     return (small - large) / (1 / b - 1 / (len(gradients) * b))
 
