@@ -127,7 +127,8 @@ def config(shards) -> Path:
     file = shards.parent / "settings.toml"
     file.write_text(
         f'data = "{shards}"\nd-model = 8\nd-ff = 8\nheads = 2\nlayers = 1\ndropout = 0\n'
-        'batch-tokens = 200\nupdate-batches = 4\nwarmup = 10\nprecision = "fp32"\nsteps = 32\n'
+        "learning-rate = 0.002\nwarmup = 10\nbatch-tokens = 200\nupdate-batches = 4\n"
+        'precision = "fp32"\nsteps = 32\n'
         "validate-every = 8\naverage = 2\nkeep = 9\nthreads = 1\nmax-norm = 1\n"
     )
     return file

@@ -81,7 +81,8 @@ def gathered(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """
     first = not distributed.is_initialized() or distributed.get_rank() == 0
     found = {}
-    for name, x in tensors.items():  # one after another: no other process ever holds them all
+    for name in sorted(tensors):  # one by one, in one order; no other process ever holds them all
+        x = tensors[name]
         if hasattr(x, "full_tensor"):
             x = x.full_tensor().cpu()
         if first:
@@ -93,12 +94,12 @@ def put_back(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
     """Load a checkpoint's optimiser; of tensors whose parameter is sharded, this process's part."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     parts = {}
-    for i, entries in state["state"].items():
+    for i, entries in sorted(state["state"].items()):  # all processes in one order
         p, parts[i] = parameters[i], dict(entries)
         if hasattr(p, "full_tensor"):
             from torch.distributed.tensor import distribute_tensor
 
-            for name, x in entries.items():
+            for name, x in sorted(entries.items()):
                 if x.shape == p.shape:
                     parts[i][name] = distribute_tensor(x.to(p.device), p.device_mesh, p.placements)
     optimizer.load_state_dict(state | {"state": parts})
