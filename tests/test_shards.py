@@ -20,7 +20,7 @@ import torch
 from allyouneed import command, shards
 from allyouneed.data import DataError
 from allyouneed.shards import CORPORA, ShardBatches, Shards, prepare_shards
-from allyouneed.tokens import BOS, EOS, PAD, Batch, Tokenizer, token_batches
+from allyouneed.tokens import BOS, EOS, PAD, Batch, token_batches
 
 WORDS = "der ein Mann Frau Hund geht läuft sieht groß klein und im auf Haus Ball".split()
 
@@ -339,37 +339,11 @@ def test_long_pairs_are_left_out(whole):
 # Millions of pairs
 
 
-def synthetic(folder: Path, pairs: int, shards_of: int = 500_000) -> Path:
-    """Shards of random ids, of lengths as German has them; the quickest way to millions."""
-    draw = np.random.default_rng(0)
-    folder.mkdir(parents=True)
-    tokenizer = Tokenizer.train(WORDS, 200)
-    texts = {"valid.tsv": "Mann\tFrau\n", "test.tsv": "Frau\tMann\n"}
-    texts["tokenizer.json"] = tokenizer.bpe.to_str()
-    files, counts = {name: text.encode() for name, text in texts.items()}, []
-    for number, first in enumerate(range(0, pairs, shards_of)):
-        size = min(shards_of, pairs - first)
-        lengths = np.clip(
-            draw.gamma(2.2, 13.0, (size, 1)) * draw.normal(1, 0.15, (size, 2)), 1, 250
-        )
-        starts = np.concatenate([[0], np.cumsum(lengths.astype(np.int64).ravel())]).astype("<u4")
-        tokens = draw.integers(EOS + 1, len(tokenizer), int(starts[-1]), np.uint16)
-        files[f"train-{number:05}.tokens"] = tokens.astype("<u2").tobytes()
-        files[f"train-{number:05}.starts"] = starts.tobytes()
-        counts.append({"rows": size, "pairs": size})
-        for name in list(files):
-            (folder / name).write_bytes(content := files.pop(name))
-            texts[name] = [len(content), shards.hashlib.sha256(content).hexdigest()]
-    manifest = {
-        "format": shards.SHARDS_FORMAT, "set": "wmt14-en-de", "complete": True, "files": texts,
-        "shards": counts,
-    }  # fmt: skip
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return folder
-
-
 def test_millions_of_pairs(tmp_path):
     """Two million pairs: little memory, nothing left out, and only the first batches are read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(Path(__file__).parents[1] / "benchmarks"), *sys.path])
+        from loader import synthetic
     folder = Shards(synthetic(tmp_path / "many", 2_000_000))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     batches = ShardBatches(folder, 25_000)
