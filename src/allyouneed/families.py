@@ -35,23 +35,23 @@ __all__ = [
     "ACTIVATIONS",
     "GPT2",
     "BERT",
-    "FORMAT",
     "GPT2_NAMES",
     "BERT_NAMES",
+    "FORMAT",
     "LanguageModelConfig",
     "LanguageLayer",
     "LanguageModel",
-    "encode_text",
-    "decode_text",
-    "mask_tokens",
-    "write",
-    "save_language_model",
-    "load_language_model",
     "renamed",
     "with_weights",
     "check_tied",
     "from_gpt2",
     "from_bert",
+    "write",
+    "mask_tokens",
+    "encode_text",
+    "decode_text",
+    "save_language_model",
+    "load_language_model",
     "load_gpt2",
     "load_bert",
 ]
@@ -196,6 +196,8 @@ class LanguageModel(nn.Module):
                 f"tokens: expected at most max_length = {self.config.max_length}, got {length}"
             )
         if segments is not None:
+            if not self.config.n_segments:
+                raise ValueError("segments: expected None, the model has no segment embeddings")
             check_tokens("segments", segments, self.config.n_segments)
             if segments.shape != tokens.shape:
                 raise ValueError(
@@ -224,142 +226,6 @@ class LanguageModel(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """The logits at each position; arguments as in `states`."""
         return self.logits(self.states(tokens, mask, segments))
-
-
-def encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text whose words are parted by spaces: EOS ends each line, <unk> is UNK."""
-    ids = []
-    for line in text.split("\n"):
-        for unknown, words in groupby(line.split(), key=lambda word: word == "<unk>"):
-            words = list(words)
-            ids += [UNK] * len(words) if unknown else tokenizer.encode(" ".join(words))
-        ids.append(EOS)
-    return ids
-
-
-def decode_text(tokenizer: Tokenizer, ids: list[int] | Int[Tensor, " T"]) -> str:
-    """The text of ids, as `encode_text` read it; other special tokens are shown as well."""
-    pieces = (
-        " " + t if t[0] == "<" and t[-1] == ">" else t
-        for t in (tokenizer.bpe.id_to_token(int(i)) for i in ids)
-    )
-    lines = "".join(pieces).replace(" <eos>", "\n").replace("▁", " ").split("\n")
-    return "\n".join(line.strip() for line in lines)
-
-
-def mask_tokens(
-    tokens: Int[Tensor, "B T"],
-    maskable: Bool[Tensor, "B T"],
-    mask_token: int,
-    vocab_size: int,
-    share: float = 0.15,
-    generator: torch.Generator | None = None,
-) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """Spoil some tokens for a model to restore: Devlin et al. (2019), section 3.1.
-
-    Each token that is `maskable` is chosen with probability `share`. Of the chosen, 80 in 100
-    become the mask token, 10 a token drawn from the whole vocabulary, and 10 stay as they are.
-    Returns the spoilt tokens, and which were chosen: the loss counts these, and no others.
-    Raises ValueError for a share that is not in (0, 1] or for shapes that differ.
-    """
-    if not 0 < share <= 1:
-        raise ValueError(f"share: expected a number above 0, up to 1, got {share}")
-    if maskable.shape != tokens.shape:
-        raise ValueError(
-            f"maskable: expected shape {tuple(tokens.shape)}, got {tuple(maskable.shape)}"
-        )
-    where = {"device": tokens.device, "generator": generator}
-    chosen = (torch.rand(tokens.shape, **where) < share) & maskable
-    what = torch.rand(tokens.shape, **where)
-    random = torch.randint(vocab_size, tokens.shape, dtype=tokens.dtype, **where)
-    spoilt = tokens.masked_fill(chosen & (what < 0.8), mask_token)
-    return torch.where(chosen & (what >= 0.9), random, spoilt), chosen
-
-
-def write(
-    model: LanguageModel,
-    tokens: Int[Tensor, "B T"],
-    count: int,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    generator: torch.Generator | None = None,
-) -> Int[Tensor, "B T+count"]:
-    """Append `count` tokens, each drawn from the model's probabilities, narrowed by `narrowed`.
-
-    A temperature of 0 takes the likeliest. When there are more than max_length tokens, the model
-    reads the last max_length of them. Everything is computed anew for each token; chapter 13's
-    cache would spare that.
-    Raises ValueError for a model that is not causal, a count below 0, or settings out of range.
-    """
-    if not model.config.causal:
-        raise ValueError("model: expected a causal one; a bidirectional one has no next token")
-    if count < 0:
-        raise ValueError(f"count: expected at least 0, got {count}")
-    if not temperature >= 0:
-        raise ValueError(f"temperature: expected at least 0, got {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k: expected at least 1, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
-    with reading(model):
-        for _ in range(count):
-            logits = model.logits(model.states(tokens[:, -model.config.max_length :])[:, -1])
-            if temperature == 0:
-                new = logits.argmax(-1, keepdim=True)
-            else:
-                p = narrowed(logits, temperature, top_k, top_p).softmax(-1)
-                new = p.multinomial(1, generator=generator)
-            tokens = torch.cat([tokens, new], dim=1)
-    return tokens
-
-
-FORMAT = "allyouneed language model 1"
-
-
-def save_language_model(
-    path: str | Path,
-    model: LanguageModel,
-    tokenizer: Tokenizer,
-    card: dict[str, Any] | None = None,
-    dtype: torch.dtype = torch.float32,
-) -> None:
-    """Write a language model to one file, as `save_model` does a Transformer.
-
-    Raises ValueError if the tokenizer has another size than the model's vocabulary.
-    """
-    if len(tokenizer) != model.config.vocab_size:
-        raise ValueError(
-            f"tokenizer: expected {model.config.vocab_size} tokens as the model has, "
-            f"got {len(tokenizer)}"
-        )
-    metadata = {
-        "format": FORMAT,
-        "config": json.dumps(asdict(model.config)),
-        "tokenizer": tokenizer.bpe.to_str(),
-        "card": json.dumps(card or {}, ensure_ascii=False),
-    }
-    write_tensors(path, {name: x.to(dtype) for name, x in model.state_dict().items()}, metadata)
-
-
-def load_language_model(
-    name: str | Path, device: str | torch.device = "cpu"
-) -> tuple[LanguageModel, Tokenizer]:
-    """Read what `save_language_model` wrote: the model, in float32 and eval mode; its tokenizer.
-
-    `name`: a path, or "gpt" or "bert" for the small ones that ship with the package (trained on
-    WikiText-2, CC BY-SA). Raises FileNotFoundError or ModelFileError as `load_model` does.
-    """
-    if name in ("gpt", "bert"):
-        name = weights.path(f"language-{name}.safetensors")
-    metadata, tensors = read_tensors(name, FORMAT)
-    try:
-        model = LanguageModel(LanguageModelConfig(**json.loads(metadata["config"])))
-        model.load_state_dict(tensors)
-        tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
-    except Exception as error:  # tokenizers raises plain Exception
-        raise ModelFileError(f"{name}: expected a language model, got {error}") from error
-    return model.to(device).eval(), tokenizer
 
 
 GPT2_NAMES = {
@@ -474,6 +340,141 @@ def from_bert(
         if not names[name].startswith(unused) and not name.endswith("position_ids")
     }
     return with_weights(config, n_heads, ours)
+
+
+def write(
+    model: LanguageModel,
+    tokens: Int[Tensor, "B T"],
+    count: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+) -> Int[Tensor, "B N"]:
+    """The tokens and `count` more, each drawn from the model's probabilities, narrowed by `narrowed`.
+
+    A temperature of 0 takes the likeliest. When there are more than max_length tokens, the model
+    reads the last max_length of them. Everything is computed anew for each token; chapter 13's
+    cache would spare that.
+    Raises ValueError for a model that is not causal, a count below 0, or settings out of range.
+    """
+    if not model.config.causal:
+        raise ValueError("model: expected a causal one; a bidirectional one has no next token")
+    if count < 0:
+        raise ValueError(f"count: expected at least 0, got {count}")
+    if not temperature >= 0:
+        raise ValueError(f"temperature: expected at least 0, got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k: expected at least 1, got {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
+    with reading(model):
+        for _ in range(count):
+            logits = model.logits(model.states(tokens[:, -model.config.max_length :])[:, -1])
+            if temperature == 0:
+                new = logits.argmax(-1, keepdim=True)
+            else:
+                p = narrowed(logits, temperature, top_k, top_p).softmax(-1)
+                new = p.multinomial(1, generator=generator)
+            tokens = torch.cat([tokens, new], dim=1)
+    return tokens
+
+
+def mask_tokens(
+    tokens: Int[Tensor, "B T"],
+    maskable: Bool[Tensor, "B T"],
+    mask_token: int,
+    vocab_size: int,
+    share: float = 0.15,
+    generator: torch.Generator | None = None,
+) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
+    """Spoil some tokens for a model to restore: Devlin et al. (2019), section 3.1.
+
+    Each token that is `maskable` is chosen with probability `share`. Of the chosen, 80 in 100
+    become the mask token, 10 a token drawn from the whole vocabulary, and 10 stay as they are.
+    Returns the spoilt tokens, and which were chosen: the loss counts these, and no others.
+    Raises ValueError for a share that is not in (0, 1] or for shapes that differ.
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share: expected a number above 0, up to 1, got {share}")
+    if maskable.shape != tokens.shape:
+        raise ValueError(
+            f"maskable: expected shape {tuple(tokens.shape)}, got {tuple(maskable.shape)}"
+        )
+    where = {"device": tokens.device, "generator": generator}
+    chosen = (torch.rand(tokens.shape, **where) < share) & maskable
+    what = torch.rand(tokens.shape, **where)
+    random = torch.randint(vocab_size, tokens.shape, dtype=tokens.dtype, **where)
+    spoilt = tokens.masked_fill(chosen & (what < 0.8), mask_token)
+    return torch.where(chosen & (what >= 0.9), random, spoilt), chosen
+
+
+def encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text whose words are parted by spaces: EOS ends each line, <unk> is UNK."""
+    ids = []
+    for line in text.split("\n"):
+        for unknown, words in groupby(line.split(), key=lambda word: word == "<unk>"):
+            words = list(words)
+            ids += [UNK] * len(words) if unknown else tokenizer.encode(" ".join(words))
+        ids.append(EOS)
+    return ids
+
+
+def decode_text(tokenizer: Tokenizer, ids: list[int] | Int[Tensor, " T"]) -> str:
+    """The text of ids, as `encode_text` read it; other special tokens are shown as well."""
+    text = ""
+    for token in (tokenizer.bpe.id_to_token(int(i)) for i in ids):
+        special = token.startswith("<") and token.endswith(">")
+        text += "\n" if token == "<eos>" else f" {token}" if special else token.replace("▁", " ")
+    return "\n".join(line.strip() for line in text.split("\n"))
+
+
+FORMAT = "allyouneed language model 1"
+
+
+def save_language_model(
+    path: str | Path,
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    card: dict[str, Any] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write a language model to one file, as `save_model` does a Transformer.
+
+    Raises ValueError if the tokenizer has another size than the model's vocabulary.
+    """
+    if len(tokenizer) != model.config.vocab_size:
+        raise ValueError(
+            f"tokenizer: expected {model.config.vocab_size} tokens as the model has, "
+            f"got {len(tokenizer)}"
+        )
+    metadata = {
+        "format": FORMAT,
+        "config": json.dumps(asdict(model.config)),
+        "tokenizer": tokenizer.bpe.to_str(),
+        "card": json.dumps(card or {}, ensure_ascii=False),
+    }
+    write_tensors(path, {name: x.to(dtype) for name, x in model.state_dict().items()}, metadata)
+
+
+def load_language_model(
+    name: str | Path, device: str | torch.device = "cpu"
+) -> tuple[LanguageModel, Tokenizer]:
+    """Read what `save_language_model` wrote: the model, in float32 and eval mode; its tokenizer.
+
+    `name`: a path, or "gpt" or "bert" for the small ones that ship with the package (trained on
+    WikiText-2, CC BY-SA). Raises FileNotFoundError or ModelFileError as `load_model` does.
+    """
+    if name in ("gpt", "bert"):
+        name = weights.path(f"language-{name}.safetensors")
+    metadata, tensors = read_tensors(name, FORMAT)
+    try:
+        model = LanguageModel(LanguageModelConfig(**json.loads(metadata["config"])))
+        model.load_state_dict(tensors)
+        tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
+    except Exception as error:  # tokenizers raises plain Exception
+        raise ModelFileError(f"{name}: expected a language model, got {error}") from error
+    return model.to(device).eval(), tokenizer
 
 
 def load_gpt2(device: str | torch.device = "cpu") -> tuple[LanguageModel, tokenizers.Tokenizer]:

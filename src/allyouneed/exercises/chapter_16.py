@@ -1,0 +1,587 @@
+"""The exercises of chapter 16, one machine, three families: references, cases, mistakes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .core import Exercise, Invariant, Mistake
+
+# 16.1 perplexity per word
+
+
+def word_perplexity(nats: float, tokens: int, words: int) -> float:
+    return math.exp(nats * tokens / words)
+
+
+PERPLEXITY_MISTAKES = [
+    Mistake(
+        "per token",
+        lambda nats, tokens, words: math.exp(nats),
+        "That is the perplexity per token. The total, `nats * tokens`, is to be shared among the "
+        "words.",
+    ),
+    Mistake(
+        "tokens and words in each other's place",
+        lambda nats, tokens, words: math.exp(nats * words / tokens),
+        "The total is nats times *tokens*, and it is shared among the *words*. A word has more "
+        "than one token, so a word needs more nats than a token.",
+    ),
+    Mistake(
+        "the perplexity multiplied",
+        lambda nats, tokens, words: math.exp(nats) * tokens / words,
+        "Nats add up, perplexities do not: the ratio belongs into the exponent.",
+    ),
+    Mistake(
+        "nats per word, without the exponential",
+        lambda nats, tokens, words: nats * tokens / words,
+        "That is the mean loss per word. Perplexity is its exponential.",
+    ),
+    Mistake(
+        "as if nats were bits",
+        lambda nats, tokens, words: 2 ** (nats * tokens / words),
+        "Nats come from the natural logarithm: the exponential is that of e, not of 2.",
+    ),
+    Mistake(
+        "of the whole text",
+        lambda nats, tokens, words: math.exp(min(nats * tokens, 700)),
+        "That is one over the probability of the whole text. Divide the total by the number of "
+        "words before taking the exponential.",
+    ),
+    Mistake(
+        "the total taken for the mean",
+        lambda nats, tokens, words: math.exp(nats / words),
+        "`nats` is the mean per token, not the total. The total is nats times tokens.",
+    ),
+    Mistake(
+        "one over the perplexity",
+        lambda nats, tokens, words: math.exp(-nats * tokens / words),
+        "That is the mean probability of a word. Perplexity is one over it.",
+    ),
+]
+
+
+# 16.2 a prefix mask for a batch
+
+
+def prefix_masks(prefix: Tensor, length: int) -> Tensor:
+    place = torch.arange(length)
+    return (place < prefix[:, None])[:, None, :] | (place[None, :] <= place[:, None])
+
+
+def prefix_cases() -> list[tuple]:
+    return [
+        (torch.tensor([2, 0, 5]), 5),
+        (torch.tensor([3]), 6),
+        (torch.tensor([1, 4]), 4),
+    ]
+
+
+def _causal(length: int) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool).tril()
+
+
+def _source(prefix: Tensor, length: int) -> Tensor:
+    return torch.arange(length) < prefix[:, None]
+
+
+PREFIX_MISTAKES = [
+    Mistake(
+        "queries in place of keys",
+        lambda prefix, length: _source(prefix, length)[:, :, None] | _causal(length),
+        "Open are the *columns* of the source, its keys, for every query. As it is, the queries of "
+        "the source may look at everything, the target too.",
+    ),
+    Mistake(
+        "the source sees itself only",
+        lambda prefix, length: (
+            _source(prefix, length)[:, :, None] & _source(prefix, length)[:, None, :]
+            | (_causal(length) & ~_source(prefix, length)[:, None, :])
+        ),
+        "A target token, too, may attend to the whole source: without it there would be nothing "
+        "to translate.",
+    ),
+    Mistake(
+        "both conditions at once",
+        lambda prefix, length: _source(prefix, length)[:, None, :] & _causal(length),
+        "It is enough that one of the conditions holds: the key stands in the source, *or* it "
+        "does not stand behind the query.",
+    ),
+    Mistake(
+        "without the query itself",
+        lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).tril(-1),
+        "A position may attend to those *up to* its own, itself included.",
+    ),
+    Mistake(
+        "a source one token too long",
+        lambda prefix, length: _source(prefix + 1, length)[:, None, :] | _causal(length),
+        "`prefix` tokens belong to the source: positions 0 to prefix - 1.",
+    ),
+    Mistake(
+        "True = hidden",
+        lambda prefix, length: ~prefix_masks(prefix, length),
+        "In this book True means may attend.",
+    ),
+    Mistake(
+        "anti-causal",
+        lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).T,
+        "Rows are queries and columns keys: a query may look at keys to its left, on and below the "
+        "diagonal.",
+    ),
+    Mistake(
+        "only the source",
+        lambda prefix, length: _source(prefix, length)[:, None, :].expand(-1, length, -1),
+        "The target may also attend to its own beginning.",
+    ),
+    Mistake(
+        "causal in the source, too",
+        lambda prefix, length: _causal(length).expand(len(prefix), -1, -1),
+        "Within the source every position sees every other, those behind it as well.",
+    ),
+    Mistake(
+        "one prefix for all rows",
+        lambda prefix, length: prefix_masks(prefix[:1].expand(len(prefix)), length),
+        "Each row has a prefix of its own.",
+    ),
+]
+
+
+# 16.3 the loss of a GPT
+
+
+def gpt_loss(logits: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:
+    real = torch.arange(1, tokens.shape[1]) < lengths[:, None]
+    return F.cross_entropy(logits[:, :-1][real], tokens[:, 1:][real])
+
+
+def loss_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(163)
+    cases = []
+    for b, t, v, lengths in ((2, 5, 4, (5, 3)), (3, 6, 5, (2, 6, 4)), (1, 4, 3, (4,))):
+        tokens = torch.randint(1, v, (b, t), generator=draw)
+        lengths = torch.tensor(lengths)
+        tokens = torch.where(torch.arange(t) < lengths[:, None], tokens, 0)
+        cases.append((2 * torch.randn(b, t, v, generator=draw), tokens, lengths))
+    return cases
+
+
+def _each(logits: Tensor, tokens: Tensor) -> Tensor:
+    """The loss of each token but the first, (B, T - 1)."""
+    return F.cross_entropy(logits[:, :-1].transpose(1, 2), tokens[:, 1:], reduction="none")
+
+
+def _here(logits: Tensor, tokens: Tensor) -> Tensor:
+    return F.cross_entropy(logits.transpose(1, 2), tokens, reduction="none")
+
+
+def _real(tokens: Tensor, lengths: Tensor, start: int = 1) -> Tensor:
+    return torch.arange(start, tokens.shape[1]) < lengths[:, None]
+
+
+LOSS_MISTAKES = [
+    Mistake(
+        "not shifted",
+        lambda logits, tokens, lengths: _here(logits, tokens)[_real(tokens, lengths, 0)].mean(),
+        "The logits at position t are about the token at t + 1. Unshifted, the model is asked for "
+        "a token that it has already read.",
+    ),
+    Mistake(
+        "not shifted, without the first token",
+        lambda logits, tokens, lengths: _here(logits, tokens)[:, 1:][_real(tokens, lengths)].mean(),
+        "To leave out the first token is not to shift: the logits at t are about the token at "
+        "t + 1.",
+    ),
+    Mistake(
+        "shifted the other way",
+        lambda logits, tokens, lengths: F.cross_entropy(
+            logits[:, 1:][_real(tokens, lengths)], tokens[:, :-1][_real(tokens, lengths)]
+        ),
+        "That asks each position for the token before it, which it has read. Logits at t go with "
+        "the token at t + 1.",
+    ),
+    Mistake(
+        "padding counted",
+        lambda logits, tokens, lengths: _each(logits, tokens).mean(),
+        "Behind the end of a row stands padding, which nobody wants to predict: count the tokens "
+        "at positions below the length only.",
+    ),
+    Mistake(
+        "padding set to zero and counted in the mean",
+        lambda logits, tokens, lengths: (_each(logits, tokens) * _real(tokens, lengths)).mean(),
+        "A loss of zero for padding still counts in the mean. Divide by the number of real tokens.",
+    ),
+    Mistake(
+        "a mean of the rows' means",
+        lambda logits, tokens, lengths: (
+            (_each(logits, tokens) * _real(tokens, lengths)).sum(1) / (lengths - 1)
+        ).mean(),
+        "Every token counts alike, in whatever row it stands: one mean over all of them.",
+    ),
+    Mistake(
+        "one token too many in each row",
+        lambda logits, tokens, lengths: _each(logits, tokens)[
+            _real(tokens, lengths + 1)
+            if (lengths < tokens.shape[1]).any()
+            else _real(tokens, lengths - 1)
+        ].mean(),
+        "Row b has lengths[b] tokens, and all but the first are predicted: lengths[b] - 1, at the "
+        "positions 1 to lengths[b] - 1.",
+    ),
+    Mistake(
+        "the last token of each row left out",
+        lambda logits, tokens, lengths: (
+            (_each(logits, tokens) * _real(tokens, lengths - 1)).sum()
+            / _real(tokens, lengths - 1).sum()
+        ),
+        "The last real token is predicted as well, from the position before it.",
+    ),
+    Mistake(
+        "the sum",
+        lambda logits, tokens, lengths: _each(logits, tokens)[_real(tokens, lengths)].sum(),
+        "Asked for is the mean over the predicted tokens.",
+    ),
+    Mistake(
+        "divided by all real tokens, the first ones too",
+        lambda logits, tokens, lengths: (
+            _each(logits, tokens)[_real(tokens, lengths)].sum() / lengths.sum()
+        ),
+        "Nothing predicts the first token of a row. Row b counts lengths[b] - 1 tokens.",
+    ),
+    Mistake(
+        "the minus sign missing",
+        lambda logits, tokens, lengths: -gpt_loss(logits, tokens, lengths),
+        "Logarithms of probabilities are negative; the loss is minus their mean.",
+    ),
+    Mistake(
+        "logits in place of log-probabilities",
+        lambda logits, tokens, lengths: (
+            -logits[:, :-1].gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)].mean()
+        ),
+        "Logits are not yet log-probabilities: `log_softmax` comes first.",
+    ),
+    Mistake(
+        "probabilities in place of their logarithms",
+        lambda logits, tokens, lengths: (
+            -logits[:, :-1]
+            .softmax(-1)
+            .gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)]
+            .mean()
+        ),
+        "The loss is the mean of minus the *logarithm* of the probability.",
+    ),
+    Mistake(
+        "softmax over the positions",
+        lambda logits, tokens, lengths: (
+            -logits.log_softmax(1)[:, :-1]
+            .gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)]
+            .mean()
+        ),
+        "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+        "axis.",
+    ),
+]
+
+
+# 16.4 one head out of a packed matrix
+
+
+def key_matrix(c_attn: Tensor, n_heads: int, head: int) -> Tensor:
+    d_model = len(c_attn)
+    d_k = d_model // n_heads
+    return c_attn[:, d_model + head * d_k : d_model + (head + 1) * d_k]
+
+
+def packed_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(164)
+    return [
+        (torch.randn(d, 3 * d, generator=draw), n, head)
+        for d, n, head in ((4, 2, 1), (6, 3, 1), (8, 2, 0), (6, 2, 1), (12, 3, 2))
+    ]
+
+
+def _columns(start: Callable[[int, int, int], int]) -> Callable[[Tensor, int, int], Tensor]:
+    def answer(c_attn: Tensor, n_heads: int, head: int) -> Tensor:
+        d_model = len(c_attn)
+        d_k = d_model // n_heads
+        first = start(d_model, d_k, head)
+        return c_attn[:, first : first + d_k]
+
+    return answer
+
+
+PACKED_MISTAKES = [
+    Mistake(
+        "the head's queries",
+        _columns(lambda d_model, d_k, head: head * d_k),
+        "The first d_model columns make queries. Keys begin at column d_model.",
+    ),
+    Mistake(
+        "the head's values",
+        _columns(lambda d_model, d_k, head: 2 * d_model + head * d_k),
+        "The order is queries, keys, values: the last third makes values.",
+    ),
+    Mistake(
+        "as if each head had its queries, keys and values together",
+        _columns(lambda d_model, d_k, head: (3 * head + 1) * d_k),
+        "All queries of all heads come first, then all keys. Within the keys, the heads stand one "
+        "behind the other. (Other models do pack head by head.)",
+    ),
+    Mistake(
+        "transposed",
+        lambda c_attn, n_heads, head: key_matrix(c_attn, n_heads, head).T,
+        "`c_attn` multiplies from the right, and so shall the answer: shape (d_model, d_k).",
+    ),
+    Mistake(
+        "rows in place of columns",
+        lambda c_attn, n_heads, head: key_matrix(c_attn.T.reshape_as(c_attn), n_heads, head),
+        "c_attn has shape (d_model, 3 d_model), and outputs are its columns. Transposing and "
+        "reshaping mixes inputs with outputs.",
+    ),
+    Mistake(
+        "heads counted from 1",
+        _columns(lambda d_model, d_k, head: d_model + (head - 1) * d_k),
+        "Heads are counted from 0: head 0 has the first d_k columns of the keys.",
+    ),
+    Mistake(
+        "every n-th column",
+        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][:, head::n_heads],
+        "A head's columns stand side by side. Taking every n-th one gives each head a piece of all "
+        "of them.",
+    ),
+    Mistake(
+        "the keys of all heads",
+        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1],
+        "That is W^K of all heads side by side. One head has d_model / n_heads of these columns.",
+    ),
+    Mistake(
+        "heads counted from the end",
+        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].chunk(n_heads, 1)[n_heads - 1 - head],
+        "Head 0 has the first columns of the keys, and the last head the last ones.",
+    ),
+]
+
+
+# 16.5 pseudo-log-likelihood
+
+
+class _Toy:
+    """A masked language model without weights to learn: every position hears all others."""
+
+    def __init__(self, vocab_size: int, seed: int):
+        draw = torch.Generator().manual_seed(seed)
+        self.pairs = torch.randn(vocab_size, vocab_size, generator=draw)
+        self.places = torch.randn(40, vocab_size, generator=draw)
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        T = tokens.shape[-1]
+        heard = self.pairs[tokens]
+        near = (torch.arange(T)[:, None] - torch.arange(T)).abs() + 1.0
+        logits = (1 / near) @ heard + self.places[:T]
+        return logits + 2 * F.one_hot(tokens, len(self.pairs))  # what is in view is known
+
+
+def pseudo_log_likelihood(model: Callable, tokens: Tensor, mask_token: int) -> Tensor:
+    t = torch.arange(len(tokens))
+    covered = tokens.repeat(len(tokens), 1)
+    covered[t, t] = mask_token
+    return model(covered).log_softmax(-1)[t, t, tokens].sum()
+
+
+def pseudo_cases() -> list[tuple]:
+    return [
+        (_Toy(7, 1), torch.tensor([3, 1, 4, 1, 5]), 6),
+        (_Toy(9, 2), torch.tensor([2, 7, 1, 8, 2, 8]), 8),
+        (_Toy(5, 3), torch.tensor([1, 3, 2]), 0),
+    ]
+
+
+def _covered(tokens: Tensor, where: Tensor, mask_token: int) -> Tensor:
+    return tokens.repeat(len(tokens), 1).masked_fill(where, mask_token)
+
+
+def _at(model: Callable, covered: Tensor, tokens: Tensor) -> Tensor:
+    t = torch.arange(len(tokens))
+    return model(covered).log_softmax(-1)[t, t, tokens]
+
+
+def _square(tokens: Tensor) -> Tensor:
+    return torch.ones(len(tokens), len(tokens), dtype=torch.bool)
+
+
+PSEUDO_MISTAKES = [
+    Mistake(
+        "nothing covered",
+        lambda model, tokens, mask_token: (
+            model(tokens[None]).log_softmax(-1)[0, torch.arange(len(tokens)), tokens].sum()
+        ),
+        "A token that stands in view is no question. Cover each position before asking for it.",
+    ),
+    Mistake(
+        "everything covered at once",
+        lambda model, tokens, mask_token: _at(
+            model, _covered(tokens, _square(tokens), mask_token), tokens
+        ).sum(),
+        "One position is covered at a time; all the others are in view.",
+    ),
+    Mistake(
+        "what was covered stays covered",
+        lambda model, tokens, mask_token: _at(
+            model, _covered(tokens, _square(tokens).tril(), mask_token), tokens
+        ).sum(),
+        "Each position is covered in turn, and uncovered again before the next: start from the "
+        "whole text every time.",
+    ),
+    Mistake(
+        "the right side covered, too",
+        lambda model, tokens, mask_token: _at(
+            model, _covered(tokens, _square(tokens).triu(), mask_token), tokens
+        ).sum(),
+        "That asks from the left only, like a GPT. A masked model sees the tokens on the right as "
+        "well.",
+    ),
+    Mistake(
+        "the mean",
+        lambda model, tokens, mask_token: (
+            pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
+        ),
+        "The log-probabilities are added up. The mean forgets how long the text is.",
+    ),
+    Mistake(
+        "the loss in place of the log-probability",
+        lambda model, tokens, mask_token: -pseudo_log_likelihood(model, tokens, mask_token),
+        "Asked for is the sum of log-probabilities, a negative number.",
+    ),
+    Mistake(
+        "all positions counted each time",
+        lambda model, tokens, mask_token: (
+            model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+            .log_softmax(-1)
+            .gather(2, tokens.repeat(len(tokens), 1)[..., None])
+            .sum()
+        ),
+        "With position t covered, only the answer at position t counts. The others stand in view.",
+    ),
+    Mistake(
+        "logits in place of log-probabilities",
+        lambda model, tokens, mask_token: model(
+            _covered(tokens, torch.eye(len(tokens)).bool(), mask_token)
+        )[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens].sum(),
+        "`log_softmax` over the vocabulary comes before the token is looked up.",
+    ),
+    Mistake(
+        "probabilities added up",
+        lambda model, tokens, mask_token: (
+            _at(model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens)
+            .exp()
+            .sum()
+        ),
+        "It is the logarithms that are added.",
+    ),
+    Mistake(
+        "the probability of the mask token",
+        lambda model, tokens, mask_token: _at(
+            model,
+            _covered(tokens, torch.eye(len(tokens)).bool(), mask_token),
+            torch.full_like(tokens, mask_token),
+        ).sum(),
+        "Look up the token that stood there before it was covered.",
+    ),
+    Mistake(
+        "asked one position further right",
+        lambda model, tokens, mask_token: (
+            model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+            .log_softmax(-1)[
+                torch.arange(1, len(tokens)), torch.arange(len(tokens) - 1), tokens[1:]
+            ]
+            .sum()
+        ),
+        "A masked model answers at the covered position itself. The shift by one belongs to GPT.",
+    ),
+    Mistake(
+        "the first token left out",
+        lambda model, tokens, mask_token: _at(
+            model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
+        )[1:].sum(),
+        "Each position is covered once, the first one as well: unlike a GPT, this model can say "
+        "something about it.",
+    ),
+]
+
+
+EXERCISES = [
+    Exercise(
+        number="16.1",
+        title="perplexity per word",
+        section="Perplexity per word",
+        reference=word_perplexity,
+        cases=[(4.0, 140, 100), (1.5, 300, 200), (2.0, 90, 60)],
+        mistakes=PERPLEXITY_MISTAKES,
+        invariants=[
+            Invariant(
+                "a perplexity is at least 1",
+                lambda output, *_: float(output) >= 1 - 1e-6,
+                "Losses are not negative, so their exponential is at least 1.",
+            )
+        ],
+    ),
+    Exercise(
+        number="16.2",
+        title="a prefix mask for a batch",
+        section="Which half of the machine?",
+        reference=prefix_masks,
+        cases=prefix_cases,
+        mistakes=PREFIX_MISTAKES,
+        canonical=lambda mask: torch.as_tensor(mask).bool(),
+        invariants=[
+            Invariant(
+                "every position may attend to itself",
+                lambda output, *_: bool(
+                    torch.as_tensor(output).bool().diagonal(dim1=-2, dim2=-1).all()
+                ),
+                "It stands neither behind itself, nor is anything hidden that a causal mask shows.",
+            )
+        ],
+    ),
+    Exercise(
+        number="16.3",
+        title="the loss of a GPT",
+        section="A leak",
+        reference=gpt_loss,
+        cases=loss_cases,
+        mistakes=LOSS_MISTAKES,
+        invariants=[
+            Invariant(
+                "a loss is not negative",
+                lambda output, *_: float(output) >= -1e-5,
+                "No probability is above 1, so minus its logarithm is not below 0.",
+            )
+        ],
+    ),
+    Exercise(
+        number="16.4",
+        title="one head out of a packed matrix",
+        section="Equal to the real thing",
+        reference=key_matrix,
+        cases=packed_cases,
+        mistakes=PACKED_MISTAKES,
+    ),
+    Exercise(
+        number="16.5",
+        title="pseudo-log-likelihood",
+        section="Perplexity per word",
+        reference=pseudo_log_likelihood,
+        cases=pseudo_cases,
+        mistakes=PSEUDO_MISTAKES,
+        invariants=[
+            Invariant(
+                "a sum of log-probabilities is not positive",
+                lambda output, *_: float(output) <= 1e-5,
+                "No probability is above 1.",
+            )
+        ],
+    ),
+]
