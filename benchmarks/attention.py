@@ -175,10 +175,10 @@ def main() -> None:
             rows += new
             print(f"\n{length} positions, {new[0]['pass']}, {wanted.device}, {clock.name}")
             print(*in_print(new), sep="\n", flush=True)
-    if wanted.record:
-        conditions = {**vars(wanted), "time": clock.name, "dilation": DILATION}
-        name = "attention_cost" + "_gpu" * (clock.device.type == "cuda")
-        record(name, {**conditions, "rows": rows})
+        if wanted.record:  # after each length: a long one may not fit into the memory
+            conditions = {**vars(wanted), "time": clock.name, "dilation": DILATION}
+            name = "attention_cost" + "_gpu" * (clock.device.type == "cuda")
+            record(name, {**conditions, "rows": rows})
 
 
 def in_print(rows: list[dict]) -> Iterator[str]:
