@@ -20,7 +20,7 @@ def combine_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(191)
     return [
         ([torch.randn(p, generator=draw) for _ in tokens], list(tokens))
-        for p, tokens in ((5, (1, 3)), (4, (7, 2, 6)), (6, (3, 0, 9, 4)), (3, (5,)))
+        for p, tokens in ((4, (7, 2, 6)), (6, (3, 0, 9, 4)))
     ]
 
 
@@ -160,6 +160,12 @@ BYTES_MISTAKES = [
         "sharding costs less",
         lambda parameters, n, sharded: (1 if sharded else 2) * (n - 1) / n * 4 * parameters,
         "Sharding saves memory, not messages: weights that one does not hold must be sent for.",
+    ),
+    Mistake(
+        "a sharded process sends its own part only",
+        lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters / (n if sharded else 1),
+        "It owns an n-th of the weights, but it needs all of them twice, and has gradients for "
+        "all of them: three rounds of (n - 1) / n of the bytes.",
     ),
     Mistake(
         "sharding and not sharding exchanged",
@@ -354,10 +360,8 @@ def fewest_cases() -> list[tuple]:
         (100, 700, 1900, 0),
         (100, 1000, 650, 2),
         (100, 1000, 970, 1),
-        (100, 1000, 370, 3),
         (100, 1000, 400, 2),
         (100, 900, 500, 3),
-        (1000, 128, 8128, 1),
     ]
 
 
@@ -435,6 +439,13 @@ FEWEST_MISTAKES = [
             parameters, activations, memory, (16, 12, 4, 0)[stage]
         ),
         "Stage 1 shares the moments, the largest part. The gradients come in stage 2.",
+    ),
+    Mistake(
+        "only stage 3 shares anything",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (16, 16, 16, 0)[stage]
+        ),
+        "Stage 1 shares the moments already, and stage 2 the gradients as well.",
     ),
     Mistake(
         "the weights shared second",
@@ -533,8 +544,7 @@ def _spread(x: Tensor, q: Tensor) -> Tensor:
 def grouped_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(195)
     cases = []
-    for B, H, G, T, S, K in ((2, 6, 2, 3, 5, 4), (1, 4, 4, 2, 3, 6), (2, 8, 4, 4, 3, 2),
-                             (1, 3, 1, 4, 4, 8)):  # fmt: skip
+    for B, H, G, T, S, K in ((2, 6, 2, 3, 5, 4), (1, 8, 4, 4, 3, 2)):
         sizes = ((B, H, T, K), (B, G, S, K), (B, G, S, K))
         cases.append(tuple(2 * torch.randn(*size, generator=draw) for size in sizes))
     return cases
@@ -671,7 +681,7 @@ def _squared(N: int, small: Tensor, large: Tensor) -> Tensor:
 def noise_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(196)
     cases = [(torch.tensor([[3.0, 0.0], [1.0, 0.0]]), 10)]
-    for N, P, b in ((3, 6, 7), (5, 4, 100), (8, 12, 25)):
+    for N, P, b in ((3, 6, 7), (8, 12, 25)):
         mean = 2 * torch.randn(P, generator=draw)
         cases.append((mean + torch.randn(N, P, generator=draw), b))
     return cases
@@ -707,6 +717,12 @@ NOISE_MISTAKES = [
         _noise(lambda trace, squared, small, large, N, b: trace / squared / b),
         "The covariance is that of *one token*: a share of b tokens has a b-th of it. The result "
         "is in tokens.",
+    ),
+    Mistake(
+        "in shares, and the noise left in the length of the gradient",
+        _noise(lambda trace, squared, small, large, N, b: trace / large / b),
+        "Two things are missing: the factor b, since the result is in tokens, and the correction "
+        "of |g|^2 by equation (19.10).",
     ),
     Mistake(
         "in whole batches",
@@ -803,12 +819,13 @@ EXERCISES = [
         mistakes=COMBINE_MISTAKES,
         invariants=[
             Invariant(
-                "equal gradients stay as they are",
-                lambda output, gradients, tokens: (
-                    len(gradients) > 1
-                    or torch.allclose(torch.as_tensor(output).float(), gradients[0])
+                "between the smallest and the largest gradient",
+                lambda output, gradients, tokens: bool(
+                    (torch.as_tensor(output) <= torch.stack(gradients).amax(0) + 1e-4).all()
+                    and (torch.as_tensor(output) >= torch.stack(gradients).amin(0) - 1e-4).all()
                 ),
-                "If all shares agree, so does the whole: the weights add up to one.",
+                "The weights n_i / n are positive and add up to one, so each entry of the result "
+                "lies between the smallest and the largest of the shares.",
             )
         ],
     ),
