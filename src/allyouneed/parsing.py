@@ -116,11 +116,11 @@ def linearised(tree: Tree) -> list[str]:
 
 
 def may_follow(
-    written: Sequence[str], n_words: int, openings: Iterable[str], most: float = math.inf
+    written: Sequence[str], n_words: int, openings: Iterable[str], most: int | None = None
 ) -> set[str]:
     """Which symbols may come next in a half-written tree over n_words words: never none.
 
-    `openings`: the opening brackets that exist; `most`: how many of them a tree may have.
+    `openings`: the opening brackets that exist; `most`: how many a tree may have, if limited.
     """
     opened, words, brackets = [], 0, 0
     for symbol in written:
@@ -134,7 +134,8 @@ def may_follow(
     if written and not opened:
         return {END}
     left, fresh = words < n_words, bool(written) and written[-1][0] == "("
-    following = set(openings) if left and brackets < most else set()
+    room = most is None or brackets < most
+    following = set(openings) if left and room else set()
     if opened and left:
         following.add(WORD)
     if opened and not fresh and not (left and len(opened) == 1):
@@ -149,7 +150,8 @@ def rebuilt(symbols: Sequence[str], leaves: Sequence[Tree]) -> Tree:
     """
     openings = {symbol for symbol in symbols if symbol[0] == "("}
     for i, symbol in enumerate([*symbols, END]):
-        if symbol not in may_follow(symbols[:i], len(leaves), openings):
+        following = may_follow(symbols[:i], len(leaves), openings)
+        if symbol not in following or (symbol == END) != (i == len(symbols)):
             raise ValueError(
                 f"symbols: expected a tree over {len(leaves)} words, got {symbol!r} in place {i}"
             )
@@ -309,7 +311,7 @@ def mended(symbols: Sequence[str], n_words: int) -> list[str]:
     openings = {symbol for symbol in symbols if symbol[0] == "("}
     kept: list[str] = []
     for symbol in symbols:
-        if symbol in may_follow(kept, n_words, openings):
+        if symbol in may_follow(kept, n_words, openings) - {END}:
             kept.append(symbol)
     kept = kept or ["(S"]
     while END not in (following := may_follow(kept, n_words, ())):

@@ -66,7 +66,7 @@ def tree_stack(symbols, n_words):
     opened, closed = [], False
     if symbols.count("XX") != n_words:
         return False
-    for before, symbol in zip(["", *symbols], symbols):
+    for before, symbol in zip(["", *symbols], symbols, strict=False):
         if closed:
             return False
         if symbol[0] == "(":
@@ -117,7 +117,7 @@ def tree_numpy(symbols, n_words):
 
 def f1_counter(true, given):
     both = t = g = 0
-    for a, b in zip(true, given):
+    for a, b in zip(true, given, strict=True):
         b = [] if b is None else b
         both += sum((Counter(a) & Counter(b)).values())
         t, g = t + len(a), g + len(b)
@@ -130,12 +130,12 @@ def f1_marked(true, given):
     b = Counter((i, *x) for i, tree in enumerate(given) for x in tree or [])
     both = sum(min(n, b[x]) for x, n in a.items())
     total = sum(a.values()) + sum(b.values())
-    return Fraction(2 * both, total) if total else 0
+    return float(Fraction(2 * both, total)) if total else 0
 
 
 def f1_means(true, given):
     both = t = g = 0
-    for a, b in zip(true, given):
+    for a, b in zip(true, given, strict=True):
         rest = list(b) if b else []
         t, g = t + len(a), g + len(rest)
         for x in a:

@@ -100,6 +100,7 @@ SENTENCES = [
     "(S XX (NP (NP XX )NP )NP (VP XX )VP )S",
     "(S (SBAR XX (S (NP XX )NP (VP XX XX )VP )S )SBAR XX (NP XX XX )NP (VP XX )VP XX )S",
     "(NP (NP (NP XX XX )NP XX (NP XX )NP )NP (PP XX (NP XX XX XX )NP )PP )NP",
+    "(S (VP XX (ADVP (ADVP XX )ADVP )ADVP )VP )S",
 ]
 
 
@@ -289,6 +290,7 @@ TREES = [
     (")S (S XX )S", 1, False),
     (")S XX (S", 1, False),
     ("", 0, False),
+    ("(S (NP XX )VP )S", 1, False),
     ("(S (NP XX )NP XX (VP XX )VP )S", 3, True),
     ("(S (NP XX (VP XX )NP )VP )S", 2, False),  # closed in the wrong order
     ("(S XX (NP XX )NP )S", 2, True),
@@ -458,19 +460,21 @@ def corpus_cases() -> list[tuple]:
     ]
 
 
-def _counts(true: list[Spans], given: list[Spans | None], form=Counter) -> tuple[int, int, int]:
-    pairs = [(form(a), form(b or ())) for a, b in zip(true, given, strict=True)]
-    size = lambda x: x.total() if isinstance(x, Counter) else len(x)
-    return tuple(
-        sum(column) for column in zip(*((size(x), size(y), size(x & y)) for x, y in pairs))
-    )  # type: ignore[return-value]
+def _counts(true: list[Spans], given: list[Spans | None], form=Counter) -> tuple[int, ...]:
+    """How many brackets are true, given, and both; `form` collects those of a sentence."""
+    total = [0, 0, 0]
+    for a, b in zip(true, given, strict=True):
+        x, y = form(a), form(b or ())
+        for i, found in enumerate((x, y, x & y)):
+            total[i] += sum(found.values()) if isinstance(found, Counter) else len(found)
+    return tuple(total)
 
 
 def _ratio(a: float, b: float) -> float:
     return a / b if b else 0.0
 
 
-def _f(counts: tuple[int, int, int]) -> float:
+def _f(counts: tuple[int, ...]) -> float:
     return _ratio(2 * counts[2], counts[0] + counts[1])
 
 
@@ -559,7 +563,8 @@ CORPUS_MISTAKES = [
     Mistake(
         "the recall",
         lambda t, g: _parts(t, g)[1],
-        "That is the share of what is true that was given. F1 also asks for what was given wrongly.",
+        "That is the share of the true brackets that was given. F1 also asks for what was given "
+        "wrongly.",
     ),
     Mistake(
         "the plain mean of precision and recall",
