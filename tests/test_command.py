@@ -335,6 +335,88 @@ def test_one_pair_windows_lines_and_a_long_one(tmp_path, capsys):
     assert tokenizer.decode(tokenizer.encode("Größe 😀")) == "Größe 😀"
 
 
+# Settings from a file
+
+
+def test_a_file_of_settings_is_as_options(whole, data, tmp_path):
+    """What the fixture `whole` gives as options; the command line comes first."""
+    file, out = tmp_path / "settings.toml", tmp_path / "run"
+    pairs = zip(RUN[::2], RUN[1::2], strict=True)
+    lines = [f"{name.removeprefix('--')} = {value}" for name, value in pairs]
+    text = "\n".join(lines).replace("fp32", '"fp32"').replace("steps = 36", "steps = 9")
+    file.write_text(f'# as in RUN\ndata = "{data}"\n{text}\n', encoding="utf-8")
+    run = ["train", "--config", str(file), "--out", str(out), "--steps"]
+    assert command.main([*run, "36"]) == 0
+    assert_same_run(out, whole)
+    assert command.main([*run, "36", "--resume"]) == 0
+
+
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("d_model = 8", "expected options of train, got 'd_model'; did you mean d-model?"),
+        ("out = 'x'", "expected options of train, got 'out'"),
+        ("[model]\nheads = 2", "expected options of train, got 'model'"),
+        ("d-model = '8'", "d-model: expected a whole number of at least 1, got"),
+        ("d-model = 8.5", "d-model: expected a whole number of at least 1, got '8.5'"),
+        ("d-model = true", "d-model: expected a whole number of at least 1, got 'True'"),
+        ("dropout = 1.5", "dropout: expected a number of at least 0 and below 1, got '1.5'"),
+        ("norm-first = 1", "norm-first: expected true or false, got 1"),
+        ("precision = 'fp16'", "precision: expected one of auto, bf16, fp32, got 'fp16'"),
+        ("preset = 3", "preset: expected one of tiny"),
+        ("data = 3", "data: expected a name in quotes, got 3"),
+        ("d-model 8", "expected TOML (name = value), got:"),
+        ("heads = 2\nheads = 3", "expected TOML (name = value), got:"),
+    ],
+)
+def test_bad_files_of_settings(tmp_path, data, capsys, text, named):
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    words = ["train", "--config", file, "--data", data, "--out", tmp_path / "run"]
+    error = refused(capsys, *words)
+    assert error.startswith(f"error: {file}") and named in error
+
+
+def test_no_file_of_settings(tmp_path, data, capsys):
+    words = ["train", "--data", data, "--out", tmp_path / "run", "--config"]
+    assert "--config: expected a file of settings" in refused(capsys, *words, "nowhere.toml")
+    (tmp_path / "x").write_bytes(b"\xff\xfe")
+    assert "expected TOML" in refused(capsys, *words, tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", ["base-en-de", "big-en-de", "base-en-fr", "big-en-fr"])
+def test_recipes_are_the_papers(name):
+    settings = command.read_settings(ROOT / "recipes" / f"{name}.toml")
+    preset = command.PRESETS[name.partition("-")[0]]
+    told = {"dropout", "batch_tokens", "vocabulary", "validate_every"}
+    assert {k: v for k, v in preset.items() if k not in told} == {
+        k: settings[k] for k in preset if k not in told
+    }
+    assert settings["batch_tokens"] * settings["update_batches"] == 25_000
+    assert settings["dropout"] == (0.3 if name == "big-en-de" else 0.1)
+    assert settings["steps"] % settings["validate_every"] == 0
+    assert all(
+        "#" in line or not line.partition("=")[2] or line.startswith("seed")
+        for line in (ROOT / "recipes" / f"{name}.toml").read_text().splitlines()
+    )
+
+
+def test_update_batches_take_the_place_of_accumulate(data, tmp_path, capsys):
+    file = tmp_path / "settings.toml"
+    file.write_text("update-batches = 4\n")
+    words = ["train", "--config", file, "--data", data, *SMALL, "--steps", 1, "--out"]
+    assert said(capsys, *words, tmp_path / "one")[0] == 0
+    assert said(capsys, *words, tmp_path / "two", "--accumulate", 3)[0] == 0
+    for run, number in (("one", 4), ("two", 3)):
+        settings = json.loads((tmp_path / run / "run.json").read_text())["settings"]
+        assert settings["update_batches"] == settings["accumulate"] == number
+    words = ["train", "--resume", "--steps", 2, "--out", tmp_path / "one"]
+    assert "--accumulate: expected 4" in refused(capsys, *words, "--accumulate", 2)
+    assert "--update-batches: this run began with 4, got 8" in refused(
+        capsys, *words, "--update-batches", 8
+    )
+
+
 # Translating and scoring
 
 
@@ -398,6 +480,9 @@ def test_show_attention(whole, capsys, monkeypatch):
 def test_evaluate(whole, data, capsys, tmp_path):
     code, text, _ = said(capsys, "evaluate", "--data", data, "--split", "valid", "--model", whole)
     assert code == 0 and "case:mixed" in text and "case:lc" in text and "chrF2" in text
+    assert "tokenised" not in text
+    text = said(capsys, "evaluate", "--data", data, "--model", whole, "--tokenised", "fr")[1]
+    assert "BLEU, tokenised" in text and "tok:moses-like-fr|smooth:none" in text
     (tmp_path / "one.tsv").write_bytes("Hund\tHund 😀\r\n".encode())
     code, text, _ = said(capsys, "evaluate", "--data", tmp_path / "one.tsv", "--model", whole)
     assert code == 0 and "1 sentences" in text
@@ -420,7 +505,7 @@ def test_models_that_are_none(name, data, tmp_path, capsys, whole):
 
 
 def test_help(capsys):
-    for words in ([], ["train"], ["translate"], ["evaluate"]):
+    for words in ([], ["prepare"], ["train"], ["translate"], ["evaluate"]):
         code, text, _ = said(capsys, *words, "--help")
         assert code == 0 and "examples:" in text and "python -m allyouneed train" in text or words
         assert max(map(len, text.splitlines())) <= 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sacrebleu
 
-from allyouneed.evaluation import bleu, scores
+from allyouneed.evaluation import bleu, papers_bleu, scores, tokenised
 
 RIGHT = ["Ein Mann reitet auf einem Pferd.", "Zwei Hunde spielen im Schnee.", "Größe: 3,5 m!"]
 OTHER = ["ein Mann reitet ein Pferd.", "Zwei Hunde spielen in dem Schnee.", ""]
@@ -46,3 +46,54 @@ def test_bad_numbers(translations, references):
 def test_a_string_is_not_several():
     with pytest.raises(TypeError, match="got one string"):
         bleu("abc", ["a", "b", "c"])
+
+
+# As the papers before 2018 have it
+
+
+@pytest.mark.parametrize(
+    "language, sentence, words",
+    [
+        ("de", "Ein Mann, 1,5 m groß.", "Ein Mann , 1,5 m groß ."),
+        ("de", "„Nein“, sagt er: ‚z.B. so‘ ...", "„ Nein “ , sagt er : ‚ z.B. so ‘ ..."),
+        ("de", "Das Rich-Text-Format.", "Das Rich ##AT##-##AT## Text ##AT##-##AT## Format ."),
+        ("de", "A-b-c-d", "A ##AT##-##AT## b-c ##AT##-##AT## d"),
+        ("de", "Ende.. 10.000 (U.S.A.)!", "Ende .. 10.000 ( U.S.A. ) !"),
+        ("de", "Gibt's  5\u00a0% - ja?", "Gibt ' s 5 % - ja ?"),
+        ("de", "ca. zwei a_b.", "ca. zwei a _ b ."),
+        ("fr", "L'homme a dit : « c'est l'été »", "L' homme a dit : « c' est l' été »"),
+        ("fr", "n'est-ce pas ? '68.", "n' est-ce pas ? ' 68 ."),
+        ("de", "", ""),
+    ],
+)
+def test_tokenised(language, sentence, words):
+    """What the Moses tokenizer gives, then tensor2tensor's split of compounds."""
+    assert tokenised(sentence, language) == words
+
+
+def test_papers_bleu():
+    right, other = RIGHT[:2], ["Ein Mann reitet auf einem Pferd!", RIGHT[1]]
+    score = papers_bleu(other, right, "de")
+    plain = [[tokenised(s, "de") for s in side] for side in (other, right)]
+    assert (
+        score.value
+        == sacrebleu.corpus_bleu(
+            plain[0], [plain[1]], tokenize="none", smooth_method="none", force=True
+        ).score
+    )
+    assert score.signature.startswith(
+        "nrefs:1|case:mixed|eff:no|tok:moses-like-de+hyphens|smooth:none|version:"
+    )
+    assert papers_bleu(right, right, "fr").value == pytest.approx(100.0)
+    assert papers_bleu(["a"], ["b"], "fr").value == 0.0
+
+
+def test_compounds_give_more_to_match():
+    one, other = ["Das Rich-Text-Format ist alt."], ["Das Rich-Text-Dokument ist alt."]
+    assert papers_bleu(one, other, "de").value > papers_bleu(one, other, "fr").value
+
+
+@pytest.mark.parametrize("translations, references", [([], []), (["a"], ["a", "b"])])
+def test_papers_bleu_of_bad_numbers(translations, references):
+    with pytest.raises(ValueError, match="translations: expected one for each"):
+        papers_bleu(translations, references, "de")
