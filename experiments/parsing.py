@@ -12,9 +12,9 @@ core that has nothing else to do; needs the treebank (`load_treebank`).
 
 from __future__ import annotations
 
+import copy
 import json
 import time
-from collections import deque
 
 import torch
 from record import FOLDER, record
@@ -34,14 +34,28 @@ from allyouneed.parsing import (
     rebuilt,
 )
 from allyouneed.tokens import EOS, pad, token_batches
-from allyouneed.training import average, learning_rate, train, validation_loss
+from allyouneed.training import train, validation_loss
 from allyouneed.transformer import Transformer, TransformerConfig
 
-SIZES = {"d_model": 128, "d_ff": 512, "n_heads": 4, "n_layers": 3, "dropout": 0.2}
-SETTINGS = {"max_tokens": 1000, "warmup_steps": 400, "rate": 0.7, "smoothing": 0.1, "min_count": 3}
-STEPS = {16: 400, 8: 600, 4: 900, 2: 1500, 1: 3000}  # updates, by share of the training trees
-RUNS = [(16, True), (8, True), (4, True), (2, True), (1, True), (4, False)]  # share, copying
-AVERAGED, MARKS = 5, 4  # states in an average; how often a run is judged on validation
+SIZES = {
+    "d_model": 128,
+    "d_ff": 512,
+    "n_heads": 4,
+    "n_layers": 3,
+    "dropout": 0.2,
+    "norm_first": True,
+}
+SETTINGS = {"max_tokens": 1500, "rate": 3e-3, "smoothing": 0.1, "min_count": 3}
+STEPS = {16: 300, 8: 450, 4: 700, 2: 1000, 1: 1500}  # updates, by share of the training trees
+RUNS = [(16, True), (4, True), (1, True), (8, True), (2, True), (4, False)]  # share, copying
+MARKS = 3  # how often a run is judged on validation
+
+
+def rate(step: int, steps: int) -> float:
+    """Up in a straight line for a third of the run, then down as one over the root, to zero."""
+    warmup = steps / 3
+    falls = min(1.0, (steps + 1 - step) / (0.3 * steps))
+    return SETTINGS["rate"] * min(step / warmup, (warmup / step) ** 0.5) * falls
 
 
 def in_numbers(score: BracketScore) -> dict[str, float]:
@@ -121,33 +135,26 @@ def run(
     learn, held = pairs(vocabulary, trees), pairs(vocabulary, valid)
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(len(vocabulary), **SIZES))
-    judge = Transformer(model.config).eval()
     steps, began = STEPS[share], time.process_time()
-    last: deque[dict] = deque(maxlen=AVERAGED)
     curve, best = [], None
     for r in train(
         model,
         lambda epoch: token_batches(learn, SETTINGS["max_tokens"], epoch=epoch),
         steps,
-        schedule=lambda step: (
-            SETTINGS["rate"] * learning_rate(step, SIZES["d_model"], SETTINGS["warmup_steps"])
-        ),
+        schedule=lambda step: rate(step, steps),
         smoothing=SETTINGS["smoothing"],
         dtype=torch.bfloat16,
     ):
-        if r.step % (steps // 50) == 0:
-            last.append({k: x.clone() for k, x in model.state_dict().items()})
         if r.step % (steps // MARKS) == 0:
-            judge.load_state_dict(average(list(last)))
-            score = bracket_score(valid, parse(judge, vocabulary, [t.words for t in valid]))
-            loss = validation_loss(judge, token_batches(held, 1000))
+            score = bracket_score(valid, parse(model, vocabulary, [t.words for t in valid]))
+            loss = validation_loss(model, token_batches(held, 1000))
             curve.append({"step": r.step, "epoch": r.epoch, "loss": round(loss, 4)})
             curve[-1]["f1"] = round(100 * score.f1, 2)
             print(share, curve[-1], f"{time.process_time() - began:.0f} s", flush=True)
             if best is None or score.f1 > best[0]:
-                best = (score.f1, r.step, average(list(last)))
+                best = (score.f1, r.step, copy.deepcopy(model.state_dict()))
     seconds = time.process_time() - began
-    judge.load_state_dict(best[2])
+    model.load_state_dict(best[2])
     return {
         "trees": len(trees),
         "words": sum(len(t.leaves) for t in trees),
@@ -157,8 +164,8 @@ def run(
         "chosen_step": best[1],
         "seconds": round(seconds),
         "curve": curve,
-        "valid": judged(judge, vocabulary, valid),
-        "test": judged(judge, vocabulary, test),
+        "valid": judged(model, vocabulary, valid),
+        "test": judged(model, vocabulary, test),
     }
 
 
