@@ -88,7 +88,7 @@ def test_parameters_are_counted(config):
 
 
 @pytest.mark.parametrize(
-    "config, shape", zip(CONFIGS, [(1, 1, 1), (3, 7, 5), (2, 4, 11)], strict=True), ids=str
+    "config, shape", list(zip(CONFIGS, [(1, 1, 1), (3, 7, 5), (2, 4, 11)], strict=True)), ids=str
 )
 def test_operations_are_pytorchs(config, shape):
     B, S, T = shape
