@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -307,3 +310,21 @@ def test_scores_beyond_the_reach_have_no_influence():
         v[..., :10, :] = 1e6
         after = windowed_attention(q, k, v, 4, causal=True)
     assert torch.equal(before[..., 13:, :], after[..., 13:, :])
+
+
+def test_the_benchmark_compares_what_is_equal(monkeypatch):
+    folder = Path(__file__).parents[1] / "benchmarks"
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    spec = importlib.util.spec_from_file_location("attention_benchmark", folder / "attention.py")
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    monkeypatch.setattr(bench, "flex", lambda *_: ("none", None))  # compiling takes a minute
+    qkv = [torch.randn(1, 2, 100, 8, requires_grad=True) for _ in range(3)]
+    found = bench.forms(100, 16, torch.device("cpu"), torch.float32)
+    bench.require_equal(found, 16, [x.detach() for x in qkv])
+    rows = list(bench.measure(found, bench.both, qkv, 1, bench.Clock(torch.device("cpu"))))
+    assert len(rows) == 6 and rows[0]["times SDPA"] == 1
+    assert all(row["seconds"] > 0 and row["megabytes"] > 0 for row in rows)
+    found["wrong"] = (bench.WINDOW, found["SDPA, is_causal"][1])
+    with pytest.raises(AssertionError, match="wrong: expected attention with its mask"):
+        bench.require_equal(found, 16, [x.detach() for x in qkv])

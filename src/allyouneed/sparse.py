@@ -1,4 +1,4 @@
-"""Attention for long inputs: windows, dilation, global positions, and one pass over tiles."""
+"""Attention for long inputs: windows, holes, positions that all see, one pass over tiles."""
 
 # Made from notebooks/17_sparse.ipynb by `make export`: edit the notebook, not this file.
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -19,17 +19,17 @@ from allyouneed.similarity import check_vectors
 
 __all__ = [
     "check_sizes",
-    "windowed_mask",
     "dilated_mask",
-    "global_mask",
+    "windowed_mask",
     "neighbourhoods",
     "real_keys",
     "in_blocks",
     "windowed_attention",
+    "reach",
     "dilated_attention",
+    "global_mask",
     "global_attention",
     "SparseAttention",
-    "reach",
     "tile_scores",
     "Flash",
     "flash_attention",
@@ -41,17 +41,6 @@ def check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name}: expected at least 1, got {size}")
-
-
-def windowed_mask(
-    length: int, window: int, causal: bool = False, device: torch.device | str | None = None
-) -> Bool[Tensor, "T T"]:
-    """True where query and key are fewer than `window` positions apart: equation (17.2).
-
-    A query sees itself and window - 1 positions on either side, if `causal` only on the left.
-    Vaswani et al. (2017), section 4. Raises ValueError if length or window is not at least 1.
-    """
-    return dilated_mask(length, window, 1, causal, device)
 
 
 def dilated_mask(
@@ -73,27 +62,20 @@ def dilated_mask(
     return mask & (away >= 0) if causal else mask
 
 
-def global_mask(
-    length: int,
-    window: int,
-    n_global: int,
-    causal: bool = False,
-    device: torch.device | str | None = None,
+def windowed_mask(
+    length: int, window: int, causal: bool = False, device: torch.device | str | None = None
 ) -> Bool[Tensor, "T T"]:
-    """`windowed_mask`, and the first n_global positions see all and are seen by all.
+    """True where query and key are fewer than `window` positions apart: equation (17.2).
 
-    If `causal`, nobody sees the future even so. Beltagy et al. (2020), section 3.1.
-    Raises ValueError if length, window or n_global is not at least 1.
+    A query sees itself and window - 1 positions on either side, if `causal` only on the left.
+    Vaswani et al. (2017), section 4. Raises ValueError if length or window is not at least 1.
     """
-    check_sizes(length=length, window=window, n_global=n_global)
-    first = torch.arange(length, device=device) < n_global
-    mask = windowed_mask(length, window, False, device) | first | first[:, None]
-    return mask.tril() if causal else mask
+    return dilated_mask(length, window, 1, causal, device)
 
 
 def neighbourhoods(
-    x: Float[Tensor, "... T K"] | Bool[Tensor, "... T K"], block: int, before: int, after: int
-) -> Float[Tensor, "... N size K"] | Bool[Tensor, "... N size K"]:
+    x: Shaped[Tensor, "... T K"], block: int, before: int, after: int
+) -> Shaped[Tensor, "... N size K"]:
     """For each block of positions the block itself, `before` positions before it, `after` after.
 
     N = T / block, rounded up; size = before + block + after. What lies outside is 0 or False.
@@ -168,6 +150,21 @@ def windowed_attention(
     return attention(*blocks).flatten(-3, -2)[..., : q.shape[-2], :]
 
 
+def reach(*masks: Bool[Tensor, "T T"]) -> Bool[Tensor, "T T"]:
+    """Which inputs (columns) can change which outputs (rows) of layers with these masks.
+
+    The first mask is that of the lowest layer. Residual connections are counted: each position
+    reaches itself. Raises ValueError unless there is a mask and all are squares of one size.
+    """
+    if not masks or any(mask.shape != (len(masks[0]),) * 2 for mask in masks):
+        shapes = [tuple(mask.shape) for mask in masks]
+        raise ValueError(f"masks: expected squares of one size, at least one, got {shapes}")
+    reached = torch.eye(len(masks[0]), device=masks[0].device)
+    for mask in masks:
+        reached = ((mask.float() @ reached + reached) > 0).float()
+    return reached.bool()
+
+
 def dilated_attention(
     q: Float[Tensor, "... T K"],
     k: Float[Tensor, "... T K"],
@@ -191,6 +188,24 @@ def dilated_attention(
     real = apart(real.transpose(-2, -1)).transpose(-2, -1)
     y = windowed_attention(apart(q), apart(k), apart(v), window, causal, real)
     return y.transpose(-3, -2).flatten(-3, -2)[..., :length, :]
+
+
+def global_mask(
+    length: int,
+    window: int,
+    n_global: int,
+    causal: bool = False,
+    device: torch.device | str | None = None,
+) -> Bool[Tensor, "T T"]:
+    """`windowed_mask`, and the first n_global positions see all and are seen by all.
+
+    If `causal`, nobody sees the future even so. Beltagy et al. (2020), section 3.1.
+    Raises ValueError if length, window or n_global is not at least 1.
+    """
+    check_sizes(length=length, window=window, n_global=n_global)
+    first = torch.arange(length, device=device) < n_global
+    mask = windowed_mask(length, window, False, device) | first | first[:, None]
+    return mask.tril() if causal else mask
 
 
 def global_attention(
@@ -261,21 +276,6 @@ class SparseAttention(MultiHeadAttention):
             for w, x in ((self.w_q, q), (self.w_k, k), (self.w_v, v))
         )
         return self.w_o(merge_heads(self.pattern(q, k, v, padding=mask)))
-
-
-def reach(*masks: Bool[Tensor, "T T"]) -> Bool[Tensor, "T T"]:
-    """Which inputs (columns) can change which outputs (rows) of layers with these masks.
-
-    The first mask is that of the lowest layer. Residual connections are counted: each position
-    reaches itself. Raises ValueError unless there is a mask and all are squares of one size.
-    """
-    if not masks or any(mask.shape != (len(masks[0]),) * 2 for mask in masks):
-        shapes = [tuple(mask.shape) for mask in masks]
-        raise ValueError(f"masks: expected squares of one size, at least one, got {shapes}")
-    reached = torch.eye(len(masks[0]), device=masks[0].device)
-    for mask in masks:
-        reached = ((mask.float() @ reached + reached) > 0).float()
-    return reached.bool()
 
 
 def tile_scores(
