@@ -351,7 +351,7 @@ def write(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "B N"]:
-    """The tokens and `count` more, each drawn from the model's probabilities, narrowed by `narrowed`.
+    """The tokens, and `count` more, drawn from what the model says, narrowed by `narrowed`.
 
     A temperature of 0 takes the likeliest. When there are more than max_length tokens, the model
     reads the last max_length of them. Everything is computed anew for each token; chapter 13's
@@ -377,7 +377,7 @@ def write(
                 p = narrowed(logits, temperature, top_k, top_p).softmax(-1)
                 new = p.multinomial(1, generator=generator)
             tokens = torch.cat([tokens, new], dim=1)
-    return tokens
+    return tokens.clone()  # outside of `reading`, so that gradients may be asked for again
 
 
 def mask_tokens(
