@@ -119,6 +119,7 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     optimizer = adam(model.to(device))
     if begun:
         put_back(optimizer, begun.optimizer)
+    if begun and rank == 0:  # who validates
         models, troubles = last_models(out / "checkpoints", record.step, settings["average"])
         states += models
         for trouble in troubles:
@@ -260,7 +261,9 @@ def meeting_place(world: int) -> distributed.Store | None:
     """Where the processes of this start find each other; nothing if the usual place will do.
 
     torchrun may keep one store for all its starts. Processes that it starts again would find the
-    addresses of the dead there, and call them, so each start gets a part of its own.
+    addresses of the dead there, and call them, so each start gets a part of its own. Several
+    machines may count starts differently: there set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for
+    torchrun, which then makes a new store each time.
     """
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
@@ -332,8 +335,9 @@ def settings_of(
     old = begun.run["settings"] if begun else usual | given
     if "data" not in old:
         raise ValueError("--data: expected a set of pairs or a file of pairs, got none")
+    own = {"vocabulary"} if Path(old["data"]).is_dir() else set()  # that of the shards
     for name, value in given.items():
-        if name not in MAY_CHANGE and value != old.get(name):
+        if name not in MAY_CHANGE | own and value != old.get(name):
             option = "--" + name.replace("_", "-")
             raise ValueError(f"{option}: this run began with {old.get(name)}, got {value}")
     return old | given

@@ -231,12 +231,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"expected a folder of shards, found none at {folder}")
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        form = manifest["format"]
+        form, known = manifest["format"], {"set", "complete", "files", "shards"} <= set(manifest)
     except FileNotFoundError:
         raise DataError(f"{folder} is no folder of shards: it has no manifest.json") from None
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder}/manifest.json: expected the manifest of shards") from error
-    if form != SHARDS_FORMAT:
+    if form != SHARDS_FORMAT or not known:
         raise DataError(f"{folder}/manifest.json: expected {SHARDS_FORMAT!r}, got {form!r}")
     return manifest
 
