@@ -335,11 +335,11 @@ def test_a_word_may_look_like_a_symbol():
 
 
 @pytest.mark.parametrize("copying", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_noise_writes_trees(copying, seed):
-    known = trees(40, 10 + seed)
+    known = trees(10, 10 + seed)
     v = Vocabulary.learn(known, copying=copying)
-    sentences = [tree.words for tree in known] + [["unseen"], ["never", "12", "Heard-of"] * 10]
+    sentences = [tree.words for tree in known] + [["unseen"], ["never", "12", "Heard-of"] * 5]
     model = a_parser(v, seed)
     with torch.no_grad():
         model.embedding.weight.mul_(10 ** (seed - 1))  # from undecided to very sure
@@ -374,7 +374,7 @@ def by_hand(model: Transformer, v: Vocabulary, words: list[str]) -> list[str]:
 @pytest.mark.parametrize("copying", [False, True])
 @torch.no_grad()
 def test_equal_to_decoding_by_hand(copying):
-    known = trees(12, 20)
+    known = trees(6, 20)
     v = Vocabulary.learn(known, copying=copying)
     model = a_parser(v, 3)
     sentences = [tree.words for tree in known]
@@ -385,11 +385,12 @@ def test_a_tree_written_freely_is_the_tree_written_under_the_rule():
     """With XX, where greedy decoding gives a tree by itself, the rule changes nothing."""
     known = [read_tree("(S (NP (NN a)) (VP (VB b)))")]
     v = Vocabulary.learn(known)
-    model = a_parser(v).train()
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(len(v), 32, 64, 2, 1, dropout=0.0))
     src = pad([[*v.encode_words(known[0].words), EOS]])
     tgt = pad([[BOS, *v.encode_tree(known[0]), EOS]])
-    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
-    for _ in range(60):
+    optimizer = torch.optim.Adam(model.parameters(), 5e-3)
+    for _ in range(100):
         optimizer.zero_grad()
         logits = model(src, tgt[:, :-1])
         torch.nn.functional.cross_entropy(logits[0], tgt[0, 1:]).backward()
