@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -292,7 +293,7 @@ HEARD_MISTAKES = [
             @ (masks[0].float() + torch.eye(len(masks[0])))
             > 0
         ),
-        "Every layer has one.",
+        "Every layer has one, and in each of them a position keeps what it has.",
     ),
     Mistake(
         "any layer in place of a path",
@@ -392,7 +393,7 @@ def merge_cases() -> list[tuple]:
     return cases
 
 
-def _merged(one: Half, two: Half, rule: str) -> Tensor:
+def _merged(one: Half, two: Half, rule: str) -> Any:
     (m1, l1, o1), (m2, l2, o2) = one, two
     m = torch.maximum(m1, m2)
     f1, f2 = (m1 - m).exp(), (m2 - m).exp()
@@ -738,7 +739,7 @@ MISSED_MISTAKES = [
     Mistake(
         "counted from 1",
         lambda n, w, ds: [s + 1 for s in missed(n, w, ds)],
-        "Positions are counted from 0.",
+        "Positions are counted from 0 in this task, as in Python.",
     ),
     Mistake(
         "distances in place of positions",
