@@ -182,7 +182,8 @@ class ShardBatches:
     many empty sentences as they have target tokens, BOS and EOS not counted twice: what the
     process must know of them is how many tokens the whole update has.
 
-    Memory: 4 bytes a pair and 8 a batch; while an epoch begins, about 40 a pair.
+    Memory: 4 bytes a pair, 8 in the middle of an epoch, 26 for a moment before. What is read of the
+    files comes on top, but the system can take that back.
     """
 
     def __init__(
