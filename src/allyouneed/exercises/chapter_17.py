@@ -118,6 +118,11 @@ COUNT_MISTAKES = [
         lambda n, w, causal: n * min(n, _keys(w, causal)) - (min(w, n) - 1),
         "The first window - 1 queries lack keys, each by another number: one, two, three, ...",
     ),
+    Mistake(
+        "only queries with a whole window",
+        lambda n, w, causal: max(0, n - _keys(w, causal) + 1) * _keys(w, causal),
+        "Queries near the ends have fewer keys, but they have some, and these count.",
+    ),
 ]
 
 # 17.2 a summary behind each block
@@ -155,6 +160,11 @@ def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
         "summary block": lambda: (past & block) | summary,
         "multiple": lambda: past & (block | ((s + 1) % stride == 0) & (s + 1 >= c)),
         "hidden": lambda: ~(past & (block | summary)),
+        "one back": lambda: past & (block | (t // stride - s // stride == 1) & summary),
+        "from one": lambda: (
+            past & (((t + 1) // stride == (s + 1) // stride) | ((s + 1) % stride >= stride - c))
+        ),
+        "all for summaries": lambda: past & (block | summary | (t % stride >= stride - c)),
     }
     return forms[rule]()
 
@@ -233,6 +243,21 @@ FIXED_MISTAKES = [
         "Every block has summaries of its own, at its own end.",
     ),
     _fixed_mistake("True for hidden", "hidden", "In this book True means: may be seen."),
+    _fixed_mistake(
+        "only the summaries of one block",
+        "one back",
+        "The summaries of *every* earlier block are seen, not only those of the last one.",
+    ),
+    _fixed_mistake(
+        "counted from 1",
+        "from one",
+        "Positions are counted from 0: the first block holds 0 to stride - 1.",
+    ),
+    _fixed_mistake(
+        "summaries that see everything before them",
+        "all for summaries",
+        "Summaries are seen by all later queries. As queries they follow the same rule as others.",
+    ),
 ]
 
 # 17.3 who hears whom
@@ -296,9 +321,25 @@ HEARD_MISTAKES = [
         "Every layer has one, and in each of them a position keeps what it has.",
     ),
     Mistake(
+        "no residual connection at the lowest layer",
+        lambda masks: _product(masks[1:] or [torch.zeros_like(masks[0])]) @ masks[0].float() > 0,
+        "Every layer has one, the lowest too: start from the identity, not from the first mask.",
+    ),
+    Mistake(
+        "the first mask in all layers",
+        lambda masks: _product([masks[0]] * len(masks)) > 0,
+        "Each layer has a mask of its own.",
+    ),
+    Mistake(
+        "as many layers as it takes",
+        lambda masks: _product([torch.stack(masks).any(0)] * (len(masks[0]) + 1)) > 0,
+        "There are only the layers given, each once and in their order. Do not go on until "
+        "nothing changes.",
+    ),
+    Mistake(
         "any layer in place of a path",
         lambda masks: (sum(mask.float() for mask in masks) + torch.eye(len(masks[0]))) > 0,
-        "News travel over several layers: t sees j above, and j has seen s below. That is a "
+        "News travels over several layers: t sees j above, and j has seen s below. That is a "
         "product of matrices, not a sum.",
     ),
     Mistake(
@@ -443,6 +484,10 @@ def _merged(one: Half, two: Half, rule: str) -> Any:
             / ((m1 / m) * l1 + (m2 / m) * l2)[:, None]
         ),
         "tuple": lambda: (m, total, out),
+        "first scaled": lambda: (
+            ((m1 - m2).exp()[:, None] * o1 + o2) / ((m1 - m2).exp() * l1 + l2)[:, None]
+        ),
+        "outputs added": lambda: o1 / l1[:, None] + o2 / l2[:, None],
     }
     return forms[rule]()
 
@@ -515,6 +560,18 @@ MERGE_MISTAKES = [
         "second scaled",
         "Scaling to the first half's maximum overflows where the second's is much greater, and "
         "gives no number where the first saw nothing. Scale to the greater of the two.",
+    ),
+    _merge_mistake(
+        "only the first half scaled",
+        "first scaled",
+        "Scaling to the second half's maximum overflows where the first's is much greater, and "
+        "gives no number where the second saw nothing. Scale to the greater of the two.",
+    ),
+    _merge_mistake(
+        "the two outputs added",
+        "outputs added",
+        "The weights of both halves together must sum to 1. Add the sums `o` and `l`, scaled, and "
+        "divide at the end.",
     ),
     _merge_mistake(
         "the half with the greater maximum",
@@ -680,6 +737,13 @@ def _heard(length: int, window: int, dilations: list[int], step=None) -> set[int
     return known
 
 
+def _both_ways(length: int, window: int, dilations: list[int]) -> set[int]:
+    known = {length - 1}
+    for d in dilations:
+        known = {t + i * d for t in known for i in range(1 - window, window)} & set(range(length))
+    return known
+
+
 def _rest(length: int, known: set[int]) -> list[int]:
     return sorted(set(range(length)) - known)
 
@@ -703,12 +767,12 @@ MISSED_MISTAKES = [
     Mistake(
         "one layer only",
         lambda n, w, ds: _rest(n, _heard(n, w, ds[:1])),
-        "News travel over all layers: start the next one from *every* position heard so far.",
+        "News travels over all layers: start the next one from *every* position heard so far.",
     ),
     Mistake(
         "the top layer only",
         lambda n, w, ds: _rest(n, _heard(n, w, ds[-1:])),
-        "News travel over all layers: start the next one from *every* position heard so far.",
+        "News travels over all layers: start the next one from *every* position heard so far.",
     ),
     Mistake(
         "each layer by itself",
@@ -719,6 +783,36 @@ MISSED_MISTAKES = [
         "one key too many",
         lambda n, w, ds: _rest(n, _heard(n, w + 1, ds)),
         "A window of w keys takes 0 to w - 1 steps.",
+    ),
+    Mistake(
+        "one key too few",
+        lambda n, w, ds: _rest(n, _heard(n, max(w - 1, 1), ds)),
+        "A window of w keys takes 0 to w - 1 steps, both included.",
+    ),
+    Mistake(
+        "a window counted in positions",
+        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(0, w, d))),
+        "The window counts keys, holes not included: from t - (w - 1) d to t.",
+    ),
+    Mistake(
+        "the holes filled",
+        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(w * d))),
+        "Between two keys of a window with dilation d lie d - 1 positions that it does not see.",
+    ),
+    Mistake(
+        "only the far end of each window",
+        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: (0, (w - 1) * d))),
+        "A layer may take any number of steps from 0 to w - 1, not only none or all.",
+    ),
+    Mistake(
+        "position 0 left out",
+        lambda n, w, ds: _rest(n, _heard(n, w, ds) - {0}),
+        "Position 0 can be heard as well: `>= 0`, not `> 0`.",
+    ),
+    Mistake(
+        "both directions",
+        lambda n, w, ds: _rest(n, _both_ways(n, w, ds)),
+        "The layers are causal: from position t only t and what lies before it is seen.",
     ),
     Mistake(
         "the position itself left out",
