@@ -90,6 +90,15 @@ COMBINE_MISTAKES = [
         "A share without tokens has the weight 0. It must change nothing.",
     ),
     Mistake(
+        "the mean of the shares that have tokens",
+        lambda gradients, tokens: (
+            sum(g for g, n in zip(gradients, tokens, strict=True) if n)
+            / sum(1 for n in tokens if n)
+        ),
+        "Leaving out the empty shares is not enough: each of the others is to be weighted by its "
+        "number of tokens.",
+    ),
+    Mistake(
         "the gradient of the largest share only",
         lambda gradients, tokens: gradients[tokens.index(max(tokens))],
         "Every token counts, in whatever share it stands.",
@@ -105,7 +114,7 @@ def bytes_sent(parameters: int, n: int, sharded: bool) -> float:
 
 
 def bytes_sent_cases() -> list[tuple]:
-    return [(1000, 4, False), (210, 7, True), (50, 1, False)]
+    return [(1000, 4, False), (215, 7, True), (50, 1, False)]
 
 
 BYTES_MISTAKES = [
@@ -120,9 +129,10 @@ BYTES_MISTAKES = [
         "The gradients are float32 numbers, and each has 4 bytes.",
     ),
     Mistake(
-        "numbers of two bytes",
+        "half of what is sent",
         lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) / 2,
-        "The gradients are float32: 4 bytes each. Two would be bfloat16.",
+        "Either the numbers have 2 bytes each, where float32 has 4, or half of the rounds is "
+        "missing: all-reduce has two, reduce-scatter and all-gather, and stage 3 has three.",
     ),
     Mistake(
         "numbers of eight bytes",
@@ -144,6 +154,27 @@ BYTES_MISTAKES = [
         "the piece that a process keeps is sent as well",
         lambda parameters, n, sharded: (3 if sharded else 2) * 4 * parameters,
         "In each round a process sends n - 1 of the n pieces: the factor is (n - 1) / n.",
+    ),
+    Mistake(
+        "pieces cut down to whole numbers",
+        lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * (parameters // n),
+        "Equation (19.2) as it stands: a piece has an n-th of the bytes, whole or not.",
+    ),
+    Mistake(
+        "pieces rounded up to whole numbers",
+        lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * -(-parameters // n),
+        "Equation (19.2) as it stands: a piece has an n-th of the bytes, whole or not.",
+    ),
+    Mistake(
+        "rounded down to whole bytes",
+        lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * parameters // n,
+        "Equation (19.2) as it stands: nothing is rounded. In Python / divides, // rounds down.",
+    ),
+    Mistake(
+        "three rounds always",
+        lambda parameters, n, sharded: 3 * (n - 1) / n * 4 * parameters,
+        "Plain data parallelism has two rounds, reduce-scatter and all-gather. Only stage 3 has "
+        "three.",
     ),
     Mistake(
         "sharding costs nothing more",
@@ -249,6 +280,11 @@ MODERN_MISTAKES = [
         "A set of keys has d_model / n_heads entries, and there are n_groups sets.",
     ),
     Mistake(
+        "keys without values",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d / h * g / 2),
+        "Keys and values have a matrix each.",
+    ),
+    Mistake(
         "two matrices in the feed-forward net",
         _m(net=2),
         "A gated net has three: the gate, what it lets through, and the way back.",
@@ -273,6 +309,16 @@ MODERN_MISTAKES = [
         "scores for the groups only",
         lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 * g / h),
         "Sharing keys saves memory, not scores: every query head looks at all keys.",
+    ),
+    Mistake(
+        "scores of one head",
+        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 / h),
+        "There are n_heads heads of d_model / n_heads entries: together d_model.",
+    ),
+    Mistake(
+        "a query looks at one key",
+        _m(keys=1),
+        "Each of the T queries looks at T keys: the scores grow with the square of T.",
     ),
     Mistake(
         "half of the scores, as the mask hides half",
@@ -356,10 +402,11 @@ def fewest_cases() -> list[tuple]:
     return [
         (10, 100, 90, 1),
         (100, 1000, 5000, 0),
-        (100, 1000, 1600, 0),
+        (100, 1000, 1500, 0),
         (100, 700, 1900, 0),
         (100, 1000, 650, 2),
-        (100, 1000, 970, 1),
+        (100, 1000, 807, 1),
+        (100, 1000, 1300, 1),
         (100, 1000, 400, 2),
         (100, 900, 500, 3),
     ]
@@ -399,6 +446,42 @@ FEWEST_MISTAKES = [
             else 1
         ),
         "With the number rounded down the last bytes have no place: round up.",
+    ),
+    Mistake(
+        "rounded to the nearest",
+        lambda parameters, activations, memory, stage: (
+            0
+            if (room := memory - parameters * (16, 8, 4, 0)[stage]) <= 0
+            else max(1, round((activations + parameters * (0, 8, 12, 16)[stage]) / room))
+        ),
+        "With the number rounded down the last bytes have no place: round up, always.",
+    ),
+    Mistake(
+        "a number below zero where there is none",
+        lambda parameters, activations, memory, stage: (
+            0
+            if (room := memory - parameters * (16, 8, 4, 0)[stage]) == 0
+            else max(1, wanted)
+            if (wanted := -(-(activations + parameters * (0, 8, 12, 16)[stage]) // room)) > 0
+            else wanted
+        ),
+        "If what every GPU holds in full is more than its memory, no number will do: return 0.",
+    ),
+    Mistake(
+        "1 where what is held in full is too much",
+        lambda parameters, activations, memory, stage: (
+            0
+            if (room := memory - parameters * (16, 8, 4, 0)[stage]) == 0
+            else max(1, -(-(activations + parameters * (0, 8, 12, 16)[stage]) // room))
+        ),
+        "If what every GPU holds in full is more than its memory, no number will do: return 0.",
+    ),
+    Mistake(
+        "-1 where there is none",
+        lambda parameters, activations, memory, stage: (
+            fewest(parameters, activations, memory, stage) or -1
+        ),
+        "The task asks for 0 if no number will do.",
     ),
     Mistake(
         "one more when it fits exactly",
@@ -448,6 +531,13 @@ FEWEST_MISTAKES = [
         "Stage 1 shares the moments already, and stage 2 the gradients as well.",
     ),
     Mistake(
+        "only the moments shared in stage 2",
+        lambda parameters, activations, memory, stage: _fewest(
+            parameters, activations, memory, (16, 8, 8, 0)[stage]
+        ),
+        "Stage 2 shares the gradients as well as the moments.",
+    ),
+    Mistake(
         "the weights shared second",
         lambda parameters, activations, memory, stage: _fewest(
             parameters, activations, memory, (16, 8, 4, 4)[stage]
@@ -495,6 +585,13 @@ FEWEST_MISTAKES = [
         "a search that ends too soon",
         lambda parameters, activations, memory, stage: _loop(
             parameters, activations, memory, stage, 12
+        ),
+        "The number may be larger than the search goes. One can divide instead of trying.",
+    ),
+    Mistake(
+        "a search up to a hundred",
+        lambda parameters, activations, memory, stage: _loop(
+            parameters, activations, memory, stage, 100
         ),
         "The number may be larger than the search goes. One can divide instead of trying.",
     ),
@@ -644,6 +741,11 @@ GROUPED_MISTAKES = [
         "The outputs are the weights times the values.",
     ),
     Mistake(
+        "keys in the place of values",
+        lambda q, k, v: _attend(q, _spread(k, q), _spread(k, q)),
+        "The weights come from queries and keys; what they weigh are the values, v.",
+    ),
+    Mistake(
         "the groups in reverse order",
         lambda q, k, v: _attend(q, _spread(k.flip(1), q), _spread(v.flip(1), q)),
         "The first H / G heads use the first set.",
@@ -697,6 +799,11 @@ def _noise(change):
         return float(change(trace, squared, small, large, N, b))
 
     return wrong
+
+
+def _unsquared(gradients: Tensor, b: int) -> float:
+    small, large, N = gradients.norm(dim=1).mean(), gradients.mean(0).norm(), len(gradients)
+    return float((small - large) / (1 / b - 1 / (N * b)) / _squared(N, small, large))
 
 
 NOISE_MISTAKES = [
@@ -758,6 +865,38 @@ NOISE_MISTAKES = [
         "the trace alone",
         _noise(lambda trace, squared, small, large, N, b: trace),
         "Divide by the squared length of the true gradient, equation (19.8).",
+    ),
+    Mistake(
+        "the gradient alone",
+        _noise(lambda trace, squared, small, large, N, b: squared),
+        "That is |g|^2, what is divided by. Above it stands the trace, equation (19.8).",
+    ),
+    Mistake(
+        "not divided by N - 1",
+        _noise(lambda trace, squared, small, large, N, b: trace / (N * large - small)),
+        "|g|^2 in equation (19.10) is divided by N - 1.",
+    ),
+    Mistake(
+        "|g|^2 divided by N",
+        _noise(lambda trace, squared, small, large, N, b: trace / ((N * large - small) / N)),
+        "|g|^2 in equation (19.10) is divided by N - 1.",
+    ),
+    Mistake(
+        "1 / N in place of 1 / (N b)",
+        _noise(
+            lambda trace, squared, small, large, N, b: (small - large) / (1 / b - 1 / N) / squared
+        ),
+        "The whole batch has N b tokens: below stands 1 / b - 1 / (N b).",
+    ),
+    Mistake(
+        "times the number of shares",
+        _noise(lambda trace, squared, small, large, N, b: trace / squared * N),
+        "By equation (19.10) the result is in tokens already, whatever the number of shares.",
+    ),
+    Mistake(
+        "lengths that are not squared",
+        lambda gradients, b: _unsquared(gradients, b),
+        "Equation (19.10) is about squared lengths, of the shares and of the whole.",
     ),
     Mistake(
         "the length in place of its square",
