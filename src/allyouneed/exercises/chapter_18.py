@@ -153,7 +153,7 @@ SPAN_MISTAKES = [
     Mistake(
         "words counted from 1",
         lambda s: [(label, a + 1, b + 1) for label, a, b in spans(s)],
-        "The first word has the number 0.",
+        "Words are counted from 0: the first word has the number 0.",
     ),
     Mistake(
         "words counted from 1, and the end is the last word inside",
@@ -194,12 +194,12 @@ SPAN_MISTAKES = [
     Mistake(
         "the bracket left in the label",
         lambda s: [("(" + label, a, b) for label, a, b in spans(s)],
-        'The label of "(NP" is "NP".',
+        'The label of "(NP" is "NP", without the bracket.',
     ),
     Mistake(
         "the closing bracket left in the label",
         lambda s: [(")" + label, a, b) for label, a, b in spans(s)],
-        'The label of ")NP" is "NP".',
+        'The label of ")NP" is "NP", without the bracket.',
     ),
     Mistake(
         "the outermost bracket left out",
@@ -209,7 +209,7 @@ SPAN_MISTAKES = [
     Mistake(
         "words taken for brackets",
         _words_as_brackets,
-        "XX is a word, not a bracket.",
+        "XX is a word, not a bracket, and has no span of its own.",
     ),
     Mistake(
         "the number of words in place of the end",
@@ -424,16 +424,18 @@ TREE_MISTAKES = [
         "A bracket may begin with another bracket.",
     ),
     Mistake("True for everything", lambda s, n: True, "There are sequences that are no trees."),
-    Mistake("the other way round", lambda s, n: not well_formed(s, n), "True means: a tree."),
+    Mistake(
+        "the other way round",
+        lambda s, n: not well_formed(s, n),
+        "True means that it is a tree, False that it is none.",
+    ),
 ]
 
 
 # 18.4 F1 of a corpus
 
-Spans = list[Span]
 
-
-def corpus_f1(true: list[Spans], given: list[Spans | None]) -> float:
+def corpus_f1(true: list, given: list) -> float | int:
     both = total = 0
     for a, b in zip(true, given, strict=True):
         x, y = Counter(a), Counter(b or ())
@@ -460,7 +462,7 @@ def corpus_cases() -> list[tuple]:
     ]
 
 
-def _counts(true: list[Spans], given: list[Spans | None], form=Counter) -> tuple[int, ...]:
+def _counts(true: list, given: list, form=Counter) -> tuple[int, ...]:
     """How many brackets are true, given, and both; `form` collects those of a sentence."""
     total = [0, 0, 0]
     for a, b in zip(true, given, strict=True):
@@ -470,54 +472,54 @@ def _counts(true: list[Spans], given: list[Spans | None], form=Counter) -> tuple
     return tuple(total)
 
 
-def _ratio(a: float, b: float) -> float:
+def _ratio(a: float | int, b: float | int) -> float | int:
     return a / b if b else 0.0
 
 
-def _f(counts: tuple[int, ...]) -> float:
+def _f(counts: tuple[int, ...]) -> float | int:
     return _ratio(2 * counts[2], counts[0] + counts[1])
 
 
-def _read(true: list[Spans], given: list[Spans | None]) -> list[tuple[Spans, Spans]]:
+def _read(true: list, given: list) -> list:
     return [(a, b) for a, b in zip(true, given, strict=True) if b is not None]
 
 
-def _skipped(true: list[Spans], given: list[Spans | None]) -> float:
+def _skipped(true: list, given: list) -> float | int:
     pairs = _read(true, given)
     return corpus_f1([a for a, _ in pairs], [b for _, b in pairs])
 
 
-def _mean(values: list[float]) -> float:
+def _mean(values: list) -> float | int:
     return _ratio(sum(values), len(values))
 
 
-def _each(true: list[Spans], given: list[Spans | None]) -> list[float]:
+def _each(true: list, given: list) -> list:
     return [corpus_f1([a], [b]) for a, b in zip(true, given, strict=True)]
 
 
-def _parts(true: list[Spans], given: list[Spans | None]) -> tuple[float, float]:
+def _parts(true: list, given: list) -> tuple:
     t, g, both = _counts(true, given)
     return _ratio(both, g), _ratio(both, t)
 
 
-def _cut(spans: list[Spans | None], part: slice) -> list[Spans | None]:
+def _cut(spans: list, part: slice) -> list:
     return [None if s is None else [x[part] for x in s] for s in spans]  # type: ignore[misc]
 
 
-def _reused(true: list[Spans], given: list[Spans | None]) -> float:
+def _reused(true: list, given: list) -> float | int:
     """Every true bracket that is somewhere in the given ones, however often it was used."""
     both = sum(x in (b or []) for a, b in zip(true, given, strict=True) for x in a)
     t, g, _ = _counts(true, given)
     return _ratio(2 * both, t + g)
 
 
-def _reused_given(true: list[Spans], given: list[Spans | None]) -> float:
+def _reused_given(true: list, given: list) -> float | int:
     both = sum(x in a for a, b in zip(true, given, strict=True) for x in b or [])
     t, g, _ = _counts(true, given)
     return _ratio(2 * both, t + g)
 
 
-def _pooled(true: list[Spans], given: list[Spans | None]) -> float:
+def _pooled(true: list, given: list) -> float | int:
     return corpus_f1([[x for a in true for x in a]], [[x for b in given for x in b or []]])
 
 
@@ -723,22 +725,22 @@ BOTTOM_UP_MISTAKES = [
     Mistake(
         "the bracket left in the label",
         lambda s: _walk(s, _parts_of, "){label}/{n}".format),
-        'The label of ")NP" is "NP".',
+        'The label of ")NP" is "NP", without the bracket.',
     ),
     Mistake(
         "the number before the label",
         lambda s: _walk(s, _parts_of, "{n}/{label}".format),
-        'First the label, then the number: "NP/2".',
+        'First comes the label, then the number: "NP/2".',
     ),
     Mistake(
         "label and number as two symbols",
         lambda s: _walk(s, _parts_of, lambda label, n: [label, str(n)]),
-        'A bracket is one symbol: "NP/2".',
+        'A bracket is written as one symbol: "NP/2".',
     ),
     Mistake(
         "words left out",
         lambda s: [x for x in bottom_up(s) if x != "XX"],
-        "Each word is written as XX.",
+        "Each word is written as XX, where it stands.",
     ),
     Mistake(
         "words with a number",
