@@ -101,6 +101,7 @@ SENTENCES = [
     "(S (SBAR XX (S (NP XX )NP (VP XX XX )VP )S )SBAR XX (NP XX XX )NP (VP XX )VP XX )S",
     "(NP (NP (NP XX XX )NP XX (NP XX )NP )NP (PP XX (NP XX XX XX )NP )PP )NP",
     "(S (VP XX (ADVP (ADVP XX )ADVP )ADVP )VP )S",
+    "(TOP (S (VP XX (PRT XX )PRT )VP (NP XX XX XX XX XX XX XX XX XX XX XX )NP XX )S )TOP",
 ]
 
 
@@ -136,6 +137,18 @@ def _places(symbols: list[str]) -> list[Span]:
             opened.append((symbol[1:], i))
         elif symbol != "XX":
             found.append((*opened.pop(), i))
+    return found
+
+
+def _last_of_its_label(symbols: list[str]) -> list[Span]:
+    found, starts, words = [], {}, 0
+    for symbol in symbols:
+        if symbol == "XX":
+            words += 1
+        elif symbol[0] == "(":
+            starts[symbol[1:]] = words
+        else:
+            found.append((symbol[1:], starts[symbol[1:]], words))
     return found
 
 
@@ -220,6 +233,27 @@ SPAN_MISTAKES = [
         "brackets around one word left out",
         lambda s: [x for x in spans(s) if x[2] - x[1] > 1],
         "A bracket may hold a single word, and counts all the same.",
+    ),
+    Mistake(
+        "TOP left out",
+        lambda s: [x for x in spans(s) if x[0] != "TOP"],
+        "EVALB leaves TOP out; here all brackets count.",
+    ),
+    Mistake(
+        "PRT renamed",
+        lambda s: [(label.replace("PRT", "ADVP"), a, b) for label, a, b in spans(s)],
+        "EVALB takes PRT for ADVP; here every label stays as it is.",
+    ),
+    Mistake(
+        "the start of the last bracket with the same label",
+        _last_of_its_label,
+        "A bracket may be inside of another one with its label. One place for each label is not "
+        "enough: keep a list of the open brackets.",
+    ),
+    Mistake(
+        "the end before the start",
+        lambda s: [(label, b, a) for label, a, b in spans(s)],
+        "The order in a tuple is label, start, end.",
     ),
     Mistake(
         "the label behind the span",
@@ -450,12 +484,14 @@ def corpus_cases() -> list[tuple]:
     c = [("S", 0, 3), ("NP", 0, 2), ("VP", 2, 3)]
     d = [("S", 0, 3), ("VP", 0, 2), ("VP", 2, 3), ("VP", 2, 3)]
     e = [("S", 0, 7), ("NP", 0, 3), ("VP", 3, 7), ("NP", 4, 7), ("PP", 1, 3), ("NP", 2, 3)]
+    f = [("TOP", 0, 6), ("S", 0, 6), ("VP", 2, 6), ("PRT", 3, 4)]
     return [
         ([a, c], [b, None]),
         ([c], [c]),
         ([a, c, e, c], [b, d, None, [("S", 0, 3), ("NP", 0, 2)]]),
         ([e, c, a], [e[:3], d, a]),
         ([a, c], [c, a]),
+        ([f], [[*f[:3], ("ADVP", 3, 4)]]),
         ([c], [None]),
         ([[], c], [[], d]),
         ([[]], [None]),
@@ -506,6 +542,16 @@ def _cut(spans: list, part: slice) -> list:
     return [None if s is None else [x[part] for x in s] for s in spans]  # type: ignore[misc]
 
 
+def _without_top(spans: list) -> list:
+    return [None if s is None else [x for x in s if x[0] != "TOP"] for s in spans]
+
+
+def _renamed(spans: list) -> list:
+    return [
+        None if s is None else [(x[0].replace("PRT", "ADVP"), *x[1:]) for x in s] for s in spans
+    ]
+
+
 def _reused(true: list, given: list) -> float | int:
     """Every true bracket that is somewhere in the given ones, however often it was used."""
     both = sum(x in (b or []) for a, b in zip(true, given, strict=True) for x in a)
@@ -545,6 +591,21 @@ CORPUS_MISTAKES = [
         "repeated brackets lost",
         lambda t, g: _f(_counts(t, g, set)),
         "A bracket that stands there twice counts twice. A set keeps it once.",
+    ),
+    Mistake(
+        "common brackets counted once, all others as often as they occur",
+        lambda t, g: _f((*_counts(t, g)[:2], _counts(t, g, lambda x: Counter(set(x)))[2])),
+        "A bracket that both have twice is common twice.",
+    ),
+    Mistake(
+        "TOP left out",
+        lambda t, g: corpus_f1(_without_top(t), _without_top(g)),
+        "EVALB leaves TOP out; here all brackets count.",
+    ),
+    Mistake(
+        "PRT taken for ADVP",
+        lambda t, g: corpus_f1(_renamed(t), _renamed(g)),
+        "EVALB takes PRT for ADVP; here every label is taken as it stands.",
     ),
     Mistake(
         "a given bracket used several times",
@@ -669,6 +730,18 @@ def _parts_of(w: int, b: int, all_w: int, all_b: int) -> int:
     return w + b
 
 
+def _one_count_a_label(symbols: list[str]) -> list[str]:
+    found, opened, counts = [], [""], {"": 0}
+    for symbol in symbols:
+        if symbol[0] == "(":
+            opened.append(symbol[1:])
+            counts[symbol[1:]] = 0
+            continue
+        found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{counts[opened.pop()]}")
+        counts[opened[-1]] += 1
+    return found
+
+
 BOTTOM_UP_MISTAKES = [
     Mistake(
         "all words inside counted",
@@ -706,6 +779,11 @@ BOTTOM_UP_MISTAKES = [
         "one part too few",
         lambda s: _walk(s, lambda w, b, aw, ab: w + b - 1),
         "Every word and every smaller bracket that stands in it directly is a part.",
+    ),
+    Mistake(
+        "one count for each label",
+        _one_count_a_label,
+        "An NP may hold another NP, and each has its own count: keep a list of counts.",
     ),
     Mistake(
         "no numbers",
