@@ -87,6 +87,13 @@ def loss_rows(logits, tokens, lengths):
     return torch.cat(rows).mean()
 
 
+def loss_weights(logits, tokens, lengths):
+    place = torch.arange(tokens.shape[1])
+    weight = ((place >= 1) & (place < lengths[:, None])).double()[:, 1:]
+    p = logits.double().softmax(-1)[:, :-1].gather(2, tokens[:, 1:, None])[..., 0]
+    return -(p.log() * weight).sum() / weight.sum()
+
+
 def loss_weighted(logits, tokens, lengths):
     means = [
         F.cross_entropy(z[: n - 1], x[1:n]) * (n - 1)
@@ -149,7 +156,7 @@ def pseudo_softmax(model, tokens, mask_token):
 RIGHT = {
     "16.1": [perplexity_power, perplexity_total, perplexity_tensor, perplexity_bits],
     "16.2": [prefix_loops, prefix_slices, prefix_numpy, prefix_maximum, prefix_numbers],
-    "16.3": [loss_loops, loss_ignore, loss_gather, loss_rows, loss_weighted],
+    "16.3": [loss_loops, loss_ignore, loss_gather, loss_rows, loss_weighted, loss_weights],
     "16.4": [keys_view, keys_split, keys_numpy, keys_loops],
     "16.5": [pseudo_loop, pseudo_loss, pseudo_in_place, pseudo_softmax],
 }

@@ -58,6 +58,16 @@ PERPLEXITY_MISTAKES = [
         "`nats` is the mean per token, not the total. The total is nats times tokens.",
     ),
     Mistake(
+        "divided after the exponential",
+        lambda nats, tokens, words: math.exp(min(nats * tokens, 700)) / words,
+        "The total is shared among the words while it is in nats, inside of the exponential.",
+    ),
+    Mistake(
+        "the tokens of a word rounded down",
+        lambda nats, tokens, words: math.exp(nats * (tokens // words)),
+        "`//` drops what is behind the point, but a word has 1.4 tokens, say: `/`.",
+    ),
+    Mistake(
         "one over the perplexity",
         lambda nats, tokens, words: math.exp(-nats * tokens / words),
         "That is the mean probability of a word. Perplexity is one over it.",
@@ -87,6 +97,12 @@ def _causal(length: int) -> Tensor:
 
 def _source(prefix: Tensor, length: int) -> Tensor:
     return torch.arange(length) < prefix[:, None]
+
+
+def _zeros_and_ones(mask: Tensor) -> Tensor:
+    """A mask of any dtype as a boolean one; what is to be added to scores stays as it is."""
+    mask = torch.as_tensor(mask)
+    return mask if mask.is_floating_point() and (mask < 0).any() else mask.bool()
 
 
 PREFIX_MISTAKES = [
@@ -122,6 +138,25 @@ PREFIX_MISTAKES = [
         "`prefix` tokens belong to the source: positions 0 to prefix - 1.",
     ),
     Mistake(
+        "a source one token too short",
+        lambda prefix, length: _source(prefix - 1, length)[:, None, :] | _causal(length),
+        "`prefix` tokens belong to the source: positions 0 to prefix - 1, the last one included.",
+    ),
+    Mistake(
+        "queries and keys exchanged",
+        lambda prefix, length: prefix_masks(prefix, length).transpose(1, 2),
+        "Rows are queries and columns keys: entry [b, t, s] says whether position t may attend to "
+        "position s.",
+    ),
+    Mistake(
+        "numbers to be added to scores",
+        lambda prefix, length: torch.zeros(len(prefix), length, length).masked_fill(
+            ~prefix_masks(prefix, length), -math.inf
+        ),
+        "Zeros and minus infinities are what other code adds to scores. Asked for is a boolean "
+        "mask.",
+    ),
+    Mistake(
         "True = hidden",
         lambda prefix, length: ~prefix_masks(prefix, length),
         "In this book True means may attend.",
@@ -141,6 +176,11 @@ PREFIX_MISTAKES = [
         "causal in the source, too",
         lambda prefix, length: _causal(length).expand(len(prefix), -1, -1),
         "Within the source every position sees every other, those behind it as well.",
+    ),
+    Mistake(
+        "the longest prefix for all rows",
+        lambda prefix, length: prefix_masks(prefix.max().expand(len(prefix)), length),
+        "Each row has a prefix of its own.",
     ),
     Mistake(
         "one prefix for all rows",
@@ -163,6 +203,8 @@ def loss_cases() -> list[tuple]:
     cases = []
     for b, t, v, lengths in ((2, 5, 4, (5, 3)), (3, 6, 5, (2, 6, 4)), (1, 4, 3, (4,))):
         tokens = torch.randint(1, v, (b, t), generator=draw)
+        if b == 3:
+            tokens[1, 2:4] = 0  # in some vocabularies id 0 is a word
         lengths = torch.tensor(lengths)
         tokens = torch.where(torch.arange(t) < lengths[:, None], tokens, 0)
         cases.append((2 * torch.randn(b, t, v, generator=draw), tokens, lengths))
@@ -215,6 +257,54 @@ LOSS_MISTAKES = [
         "A loss of zero for padding still counts in the mean. Divide by the number of real tokens.",
     ),
     Mistake(
+        "every 0 taken for padding",
+        lambda logits, tokens, lengths: F.cross_entropy(
+            logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=0
+        ),
+        "Id 0 need not be padding: in GPT-2's vocabulary it is an exclamation mark. `lengths` says "
+        "which tokens are real.",
+    ),
+    Mistake(
+        "not shifted, and every 0 taken for padding",
+        lambda logits, tokens, lengths: F.cross_entropy(
+            logits.flatten(0, 1), tokens.flatten(), ignore_index=0
+        ),
+        "The logits at position t are about the token at t + 1. And id 0 need not be padding: "
+        "`lengths` says which tokens are real.",
+    ),
+    Mistake(
+        "divided by the number of rows",
+        lambda logits, tokens, lengths: (
+            _each(logits, tokens)[_real(tokens, lengths)].sum() / len(tokens)
+        ),
+        "Asked for is the mean over tokens, not over rows.",
+    ),
+    Mistake(
+        "divided by all entries of tokens",
+        lambda logits, tokens, lengths: (
+            _each(logits, tokens)[_real(tokens, lengths)].sum() / tokens.numel()
+        ),
+        "Padding and first tokens are not predicted: row b counts lengths[b] - 1 tokens.",
+    ),
+    Mistake(
+        "flattened before it was shifted",
+        lambda logits, tokens, lengths: F.cross_entropy(
+            logits.flatten(0, 1)[:-1], tokens.flatten()[1:]
+        ),
+        "Flattened first, the last logits of a row are asked for the first token of the next. And "
+        "padding is counted.",
+    ),
+    Mistake(
+        "softmax twice",
+        lambda logits, tokens, lengths: gpt_loss(logits.softmax(-1), tokens, lengths),
+        "`cross_entropy` takes logits and does the softmax itself.",
+    ),
+    Mistake(
+        "the perplexity",
+        lambda logits, tokens, lengths: gpt_loss(logits, tokens, lengths).exp(),
+        "Asked for is the loss in nats. Perplexity is its exponential.",
+    ),
+    Mistake(
         "a mean of the rows' means",
         lambda logits, tokens, lengths: (
             (_each(logits, tokens) * _real(tokens, lengths)).sum(1) / (lengths - 1)
@@ -223,11 +313,7 @@ LOSS_MISTAKES = [
     ),
     Mistake(
         "one token too many in each row",
-        lambda logits, tokens, lengths: _each(logits, tokens)[
-            _real(tokens, lengths + 1)
-            if (lengths < tokens.shape[1]).any()
-            else _real(tokens, lengths - 1)
-        ].mean(),
+        lambda logits, tokens, lengths: _each(logits, tokens)[_real(tokens, lengths + 1)].mean(),
         "Row b has lengths[b] tokens, and all but the first are predicted: lengths[b] - 1, at the "
         "positions 1 to lengths[b] - 1.",
     ),
@@ -347,6 +433,28 @@ PACKED_MISTAKES = [
         "Heads are counted from 0: head 0 has the first d_k columns of the keys.",
     ),
     Mistake(
+        "from column number head on",
+        _columns(lambda d_model, d_k, head: d_model + head),
+        "Each head takes d_model / n_heads columns, so head i begins i times as many further on.",
+    ),
+    Mistake(
+        "reshaped to three matrices",
+        lambda c_attn, n_heads, head: c_attn.reshape(3, len(c_attn), -1)[1].chunk(n_heads, 1)[head],
+        "Queries, keys and values stand side by side. A `view` or `reshape` that begins with 3 "
+        "puts the first third of the *rows* into the first matrix.",
+    ),
+    Mistake(
+        "reshaped to heads",
+        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].reshape(n_heads, len(c_attn), -1)[head],
+        "The keys are found, but heads are *columns* of them. A `view` or `reshape` that begins "
+        "with n_heads cuts rows.",
+    ),
+    Mistake(
+        "rows of the keys",
+        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].chunk(n_heads, 0)[head],
+        "Rows are inputs, and each head reads all of them. A head is a group of columns.",
+    ),
+    Mistake(
         "every n-th column",
         lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][:, head::n_heads],
         "A head's columns stand side by side. Taking every n-th one gives each head a piece of all "
@@ -375,6 +483,9 @@ class _Toy:
         draw = torch.Generator().manual_seed(seed)
         self.pairs = torch.randn(vocab_size, vocab_size, generator=draw)
         self.places = torch.randn(40, vocab_size, generator=draw)
+
+    def __repr__(self) -> str:
+        return f"<a masked language model of {len(self.pairs)} tokens>"
 
     def __call__(self, tokens: Tensor) -> Tensor:
         T = tokens.shape[-1]
@@ -426,6 +537,16 @@ PSEUDO_MISTAKES = [
             model, _covered(tokens, _square(tokens), mask_token), tokens
         ).sum(),
         "One position is covered at a time; all the others are in view.",
+    ),
+    Mistake(
+        "the text itself overwritten",
+        lambda model, tokens, mask_token: _at(
+            model,
+            _covered(tokens, _square(tokens).tril(), mask_token),
+            torch.full_like(tokens, mask_token),
+        ).sum(),
+        "Cover a copy, `tokens.clone()`. Written into the text itself, the mask token stays there, "
+        "and is what is looked up.",
     ),
     Mistake(
         "what was covered stays covered",
@@ -502,6 +623,42 @@ PSEUDO_MISTAKES = [
         "A masked model answers at the covered position itself. The shift by one belongs to GPT.",
     ),
     Mistake(
+        "answers of the position before",
+        lambda model, tokens, mask_token: (
+            model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+            .roll(1, 1)
+            .log_softmax(-1)[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens]
+            .sum()
+        ),
+        "This model answers at the covered position itself. To answer one place before is a habit "
+        "of this chapter's small BERT.",
+    ),
+    Mistake(
+        "softmax over the positions",
+        lambda model, tokens, mask_token: (
+            model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+            .log_softmax(1)[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens]
+            .sum()
+        ),
+        "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+        "axis.",
+    ),
+    Mistake(
+        "equal tokens covered together",
+        lambda model, tokens, mask_token: _at(
+            model, _covered(tokens, tokens[:, None] == tokens, mask_token), tokens
+        ).sum(),
+        "One *position* is covered at a time. If its token stands elsewhere, too, it stays in view "
+        "there.",
+    ),
+    Mistake(
+        "the last token left out",
+        lambda model, tokens, mask_token: _at(
+            model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
+        )[:-1].sum(),
+        "Each position is covered once, the last one as well.",
+    ),
+    Mistake(
         "the first token left out",
         lambda model, tokens, mask_token: _at(
             model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
@@ -518,7 +675,7 @@ EXERCISES = [
         title="perplexity per word",
         section="Perplexity per word",
         reference=word_perplexity,
-        cases=[(4.0, 140, 100), (1.5, 300, 200), (2.0, 90, 60)],
+        cases=[(4.0, 140, 100), (1.5, 300, 200), (2.0, 90, 60), (1.2, 250, 100)],
         mistakes=PERPLEXITY_MISTAKES,
         invariants=[
             Invariant(
@@ -535,12 +692,12 @@ EXERCISES = [
         reference=prefix_masks,
         cases=prefix_cases,
         mistakes=PREFIX_MISTAKES,
-        canonical=lambda mask: torch.as_tensor(mask).bool(),
+        canonical=_zeros_and_ones,
         invariants=[
             Invariant(
                 "every position may attend to itself",
                 lambda output, *_: bool(
-                    torch.as_tensor(output).bool().diagonal(dim1=-2, dim2=-1).all()
+                    (torch.as_tensor(output) != 0).diagonal(dim1=-2, dim2=-1).all()
                 ),
                 "It stands neither behind itself, nor is anything hidden that a causal mask shows.",
             )
