@@ -108,7 +108,7 @@ def normalised(tree: Tree) -> Tree | None:
 
 
 def linearised(tree: Tree) -> list[str]:
-    """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. Vinyals et al. (2015), figure 2."""
+    """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. After Vinyals et al. (2015)."""
     if isinstance(tree.inside, str):
         return [WORD]
     inside = [symbol for small in tree.inside for symbol in linearised(small)]
