@@ -262,7 +262,7 @@ def meeting_place(world: int) -> distributed.Store | None:
 
     torchrun may keep one store for all its starts. Processes that it starts again would find the
     addresses of the dead there, and call them, so each start gets a part of its own. Several
-    machines may count starts differently: there set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for
+    machines may count starts differently: there set `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` for
     torchrun, which then makes a new store each time.
     """
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
