@@ -51,16 +51,11 @@ LENGTH = 256  # tokens in a window
 BATCH = {"gpt": 4, "bert": 8}  # windows in a step; a BERT learns from fewer tokens of each
 STEPS = {"gpt": 7000, "bert": 900}
 RATE = {"gpt": 1.5e-3, "bert": 6e-4}
-WARMUP, COOLDOWN, DECAY = (
-    {"gpt": 300, "bert": 100},
-    0.5,
-    0.05,
-)  # the cool-down is a share of the steps
+WARMUP = {"gpt": 300, "bert": 100}
+COOLDOWN, DECAY = 0.5, 0.05  # the cool-down is a share of the steps
 SHARE = 7  # in measuring, every seventh token is masked
-EVERY, SOME = (
-    {"gpt": 500, "bert": 300},
-    40_000,
-)  # steps between validations, and tokens that they look at
+EVERY = {"gpt": 500, "bert": 300}  # steps between validations,
+SOME = 40_000  # and tokens that they look at
 
 
 def make_tokenizer(articles: list[str]) -> Tokenizer:
@@ -239,7 +234,6 @@ def measure(folder: Path) -> None:
         }
         file = weights.FOLDER / source.name
         save_language_model(file, model, tokenizer, card, torch.bfloat16)
-        file.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         model, tokenizer = load_language_model(file)  # as shipped
         ids = torch.tensor(encode_text(tokenizer, text))
         nats, asked, right = judged(model, ids)
@@ -248,8 +242,9 @@ def measure(folder: Path) -> None:
             data["tokens"] = len(ids)
             found["perplexity per word"] = math.exp(nats / words)
         print(name, found, flush=True)
-        facts["test"] = found
-        data[name] = facts
+        data[name] = facts | {"test": found}
+        text_of_card = json.dumps(card | {"test": found}, indent=1)
+        file.with_suffix(".json").write_text(text_of_card + "\n", encoding="utf-8")
     record("language", data)
 
 

@@ -43,8 +43,9 @@ def record(name: str, data: dict[str, Any]) -> Path:
     """Write `data` with the command, machine, versions, date and commit it came from."""
     packages = ("torch", "numpy", "tokenizers", "sacrebleu")
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    words = [os.path.relpath(w, ROOT) if os.path.isabs(w) else w for w in sys.argv[1:]]
     body = {
-        "command": " ".join(["python", os.path.relpath(sys.argv[0], ROOT), *sys.argv[1:]]),
+        "command": " ".join(["python", os.path.relpath(sys.argv[0], ROOT), *words]),
         "machine": {
             "processor": processor(),
             "cores": os.cpu_count(),
