@@ -8,9 +8,7 @@ Both are the same machine to the last parameter; one has the causal mask and pre
 token, the other has none and restores masked ones. They share one vocabulary, made from the
 training articles. The BERT begins with the weights of the GPT, since only one token in seven tells
 it something, and from noise it would have to read far longer. So it says what stood at a place
-where a GPT says it: one place before (BehnamGhader et al. 2024, section 2). When it had to answer
-at the place itself, 500 steps at a rate of 1.5e-3 brought it to 6.51 nats, the frequencies of
-tokens, and no further.
+where a GPT says it: one place before (BehnamGhader et al. 2024, section 2).
 
 `train` keeps the weights that are best on the validation articles, in the folder that is named.
 `measure` writes the two models in bfloat16 to src/allyouneed/weights/ and measures these files on
