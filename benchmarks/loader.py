@@ -22,8 +22,9 @@ from allyouneed.tokens import EOS, Tokenizer, token_batches
 sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 from record import record  # noqa: E402
 
-# Target tokens a second of one H200 on the paper's models with 37,000 tokens: what it could do if
-# every one of its 790 TFLOP/s went into the model, and at the share that is reached in practice.
+# Target tokens a second of one H200 on the paper's models with 37,000 tokens, if 790 TFLOP/s, what
+# dense matrices in bfloat16 reach, all went into the model (378 and 1,284 MFLOP a token, forward
+# and backward); and the share that one may hope for. An assumption: no H200 has run this code.
 H200 = {"base": (2_090_000, 0.45), "big": (615_000, 0.6)}
 
 

@@ -138,13 +138,13 @@ def test_french(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_and_gone_on_is_the_same_to_the_last_byte(whole, tmp_path):
-    """Killed in the middle of every write, before the file is moved to its place."""
+    """Killed at the second write, then at every fifth, before the file is moved to its place."""
     folder, killed = tmp_path / "shards", 0
     while not killed or os.WIFSIGNALED(status):
         if (pid := os.fork()) == 0:
             os.environ["TOKENIZERS_PARALLELISM"] = "0"  # its threads are not there after a fork
             signal.alarm(120)
-            real, left = os.replace, iter(range(4))
+            real, left = os.replace, iter(range(4 if killed else 1))
 
             def deadly(*args, real=real, left=left):
                 if next(left, None) is None:
@@ -159,9 +159,7 @@ def test_killed_and_gone_on_is_the_same_to_the_last_byte(whole, tmp_path):
         status = os.waitpid(pid, 0)[1]
         killed += os.WIFSIGNALED(status)
     assert killed >= 4
-    assert not list(folder.glob("*.part")) or prepare_shards("wmt14-en-de", folder, print, 100)
-    for part in folder.glob("*.part"):
-        part.unlink()
+    assert not list(folder.glob("*.part"))
     assert_same_folder(folder, whole)
 
 
@@ -169,7 +167,7 @@ def test_killed_and_gone_on_is_the_same_to_the_last_byte(whole, tmp_path):
 def test_damaged_files_are_made_anew(copy, whole, name, capsys):
     content = (copy / name).read_bytes()
     (copy / name).write_bytes(content[:-4] + b"\0\1\2\3")
-    with pytest.raises(DataError, match=f"{name}: expected sha256 .* put|puts it right"):
+    with pytest.raises(DataError, match=f"{name}: expected sha256 .*puts it right"):
         Shards(copy).verify()
     prepare_shards("wmt14-en-de", copy, print, rows=100)
     assert f"{name} is damaged" in capsys.readouterr().out
@@ -353,7 +351,7 @@ def test_millions_of_pairs(tmp_path):
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held / len(folder) < 12 and peak / len(folder) < 40  # bytes a pair
+    assert held / len(folder) < 12 and peak / len(folder) < 27  # bytes a pair
     assert batches.left_out == 0 and batches.bounds[-1] == len(folder) == 2_000_000
     full = [max(b.src.numel(), b.tgt.numel()) for b in some]
     assert max(full) <= 25_000 and np.median(full) > 24_000

@@ -53,8 +53,9 @@ def papers_bleu(translations: Sequence[str], references: Sequence[str], language
     """
     check_sentences(translations, references)
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    texts = ([tokenised(s, language) for s in side] for side in (translations, references))
-    hypotheses, truth = texts
+    hypotheses, truth = (
+        [tokenised(s, language) for s in side] for side in (translations, references)
+    )
     value = metric.corpus_score(hypotheses, [truth]).score
     hyphens = "+hyphens" if language == "de" else ""
     signature = metric.get_signature().format()

@@ -178,9 +178,9 @@ class ShardBatches:
     more than `limit` tokens are left out, `left_out` counts them. `len` is the number of batches,
     the same in every epoch.
 
-    Each of `world` processes builds every world-th batch only. In place of the others stand as
-    many empty sentences as they have target tokens, BOS and EOS not counted twice: what the
-    process must know of them is how many tokens the whole update has.
+    Each of `world` processes builds every world-th batch only. In place of the others stands an
+    empty sentence for each token that they are to predict (EOS counted, BOS not), so that the
+    process knows how many tokens the whole update has.
 
     Memory: 4 bytes a pair, 8 in the middle of an epoch, 26 for a moment before. What is read of the
     files comes on top, but the system can take that back.
@@ -301,7 +301,7 @@ class _Preparation:
                 number += 1
                 continue
             if rows is None or at != number:  # else the stream stands there already
-                rows = self.read("train", skip=number * self.rows)
+                rows = read_rows(self.corpus, "train", number * self.rows)
             content, counts = self.shard(itertools.islice(rows, self.rows))
             at = number + 1
             if counts["rows"]:
@@ -331,14 +331,17 @@ class _Preparation:
         path, known = self.folder / name, self.manifest["files"].get(name)
         if known is None or not path.is_file():
             return False
-        if sound := hashlib.sha256(path.read_bytes()).hexdigest() == known[1]:
-            return sound
+        if hashlib.sha256(path.read_bytes()).hexdigest() == known[1]:
+            return True
         self.say(f"{path} is damaged: it is made anew")
         return False
 
     def keep(self, name: str, make: Callable[[], str]) -> None:
         if not self.whole(name):
-            self.store(name, make().encode())
+            content = make().encode()
+            if not self.manifest["files"]:
+                self.save_manifest()  # first, so that who is killed finds a folder of ours
+            self.store(name, content)
             self.save_manifest()
 
     def store(self, name: str, content: bytes) -> None:
@@ -354,17 +357,16 @@ class _Preparation:
         text = json.dumps(self.manifest, indent=1, ensure_ascii=False)
         _write(self.folder / "manifest.json", text.encode())
 
-    def read(self, split: str, skip: int = 0) -> Iterator[tuple[str, str]]:
-        return read_rows(self.corpus, split, skip)
-
     def sentences(self, split: str) -> str:
-        pairs = ("\t".join(" ".join(s.split()) for s in pair) for pair in self.read(split))
+        pairs = (
+            "\t".join(" ".join(s.split()) for s in pair) for pair in read_rows(self.corpus, split)
+        )
         return "".join(f"{line}\n" for line in pairs)
 
     def learn(self) -> str:
         """The vocabulary, from a sample of all parts of the set."""
         self.say(f"Learning a vocabulary from one pair in {self.corpus.every} ...")
-        some = itertools.islice(self.read("train"), 0, None, self.corpus.every)
+        some = itertools.islice(read_rows(self.corpus, "train"), 0, None, self.corpus.every)
         texts = (text for pair in some for side in pair if (text := _clean(side)))
         try:
             return Tokenizer.train(texts, self.corpus.vocabulary).bpe.to_str(pretty=True)
