@@ -1,0 +1,56 @@
+// Attention row by row: go over the map, and see what the keys of that row weigh, and the sum.
+// data: queries [T], keys [S], weights [T][S]; values [S][D] and outputs [T][D] if the sum is drawn.
+
+/** The entries of a vector as squares: as large as the number, open if it is below zero. */
+function squares(vector, largest) {
+  const svg = drawing(22 * vector.length, 22);
+  vector.forEach((x, i) => {
+    const side = 20 * Math.sqrt(Math.min(Math.abs(x) / largest, 1));
+    const place = { x: 22 * i + 11 - side / 2, y: 11 - side / 2, width: side, height: side };
+    svg.append(make("svg:rect", { ...place, class: x < 0 ? "minus" : "plus" }));
+  });
+  svg.setAttribute("width", 22 * vector.length);
+  return svg;
+}
+
+function draw(stage, { queries, keys, weights, values, outputs }) {
+  const largest = values && Math.max(...[...values, ...outputs].flat().map(Math.abs));
+  const body = make("tbody");
+  const title = (text, name) => make("th", { scope: "col", class: name }, text);
+  const head = make("tr", {}, title("key", "k-ink"), title("weight", "q-ink"), title(""),
+    ...(values ? [title("value", "v-ink"), title("weight × value", "v-ink")] : []));
+  const table = make("table", { class: "rows" }, make("thead", {}, head), body);
+
+  let now = 0;
+  const look = (t) => {
+    now = t;
+    const lines = keys.map((key, s) => {
+      const weight = weights[t][s];
+      const bar = make("span", { class: "bar", style: `--w: ${weight}` });
+      const line = make("tr", {}, make("th", { scope: "row" }, key), make("td", {}, bar),
+        make("td", { class: "number" }, show(weight)));
+      if (values) {
+        line.append(make("td", {}, squares(values[s], largest)),
+          make("td", {}, squares(values[s].map((x) => weight * x), largest)));
+      }
+      return line;
+    });
+    if (values) {
+      lines.push(make("tr", { class: "sum" },
+        make("th", { scope: "row", colspan: 4 }, "their sum, the output"),
+        make("td", {}, squares(outputs[t], largest))));
+    }
+    body.replaceChildren(...lines);
+    const ranked = keys.map((key, s) => [weights[t][s], key, s]).sort((a, b) => b[0] - a[0]);
+    const best = ranked.slice(0, 3).map(([w, key]) => `${show(w)} to “${key}”`).join(", ");
+    const sum = values ? ` The sum is (${outputs[t].map((x) => show(x)).join(", ")}).` : "";
+    stage.tell({ query: t, weights: weights[t], output: outputs?.[t] },
+      `“${queries[t]}” gives most weight ${best}.${sum}`);
+  };
+  const map = grid("attention weights, a row for each query", queries, keys, {
+    cell: (t, s) => ({ weight: weights[t][s], mark: t === now ? "chosen" : "" }),
+    enter: (t) => t !== now && (look(t), map.paint()),
+  });
+  stage.add(map, table);
+  look(0);
+}

@@ -1,0 +1,243 @@
+// What all interactive pictures share: making elements, four controls, and the stage.
+// A picture is this file and one other, which has a function draw(stage, data). `begin` runs it.
+// Its numbers come from the notebook. Where a picture must compute, it does so with `dot` and
+// `softmax` below or in its own file, and a test compares the result with the package.
+
+/** make("p", {class: "hint"}, "text", child): an element. Names like "svg:line" are SVG. */
+function make(name, attributes = {}, ...children) {
+  const [tag, kind] = name.split(":").reverse();
+  const element = kind === "svg"
+    ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+    : document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value !== false && value != null) element.setAttribute(key, value);
+  }
+  element.append(...children.filter((child) => child != null));
+  return element;
+}
+
+/** An SVG drawing that fits its place. What it shows must also be said in words: it is hidden
+    from screen readers unless `attributes` say otherwise. */
+function drawing(width, height, attributes = {}) {
+  const viewBox = `0 0 ${width} ${height}`;
+  return make("svg:svg", { viewBox, "aria-hidden": "true", focusable: "false", ...attributes });
+}
+
+/** A number as the book prints it. */
+function show(x, digits = 2) {
+  const text = Number(x).toFixed(digits);
+  return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
+}
+
+function dot(a, b) {
+  return a.reduce((sum, x, i) => sum + x * b[i], 0);
+}
+
+/** exp(score) / sum of all; the largest score is taken off first, so that nothing overflows. */
+function softmax(scores) {
+  const top = Math.max(...scores);
+  if (top === -Infinity) return scores.map(() => 0); // nothing may be looked at
+  const powers = scores.map((score) => Math.exp(score - top));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  return powers.map((power) => power / total);
+}
+
+/** Where an arrow key leads in a table of rows x columns; null for any other key. */
+function arrowKey(event, row, column, rows, columns) {
+  const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  const ends = { Home: [row, 0], End: [row, columns - 1] };
+  if (!(event.key in step) && !(event.key in ends)) return null;
+  event.preventDefault();
+  if (event.key in ends) return ends[event.key];
+  const [down, right] = step[event.key];
+  const inside = (x, n) => Math.min(Math.max(x, 0), n - 1);
+  return [inside(row + down, rows), inside(column + right, columns)];
+}
+
+/** A row of names of which one is chosen: by click, by arrow keys, and by hovering if `hover`. */
+function choice(label, names, chosen, change, { hover = false } = {}) {
+  const choose = (i, focus = false) => {
+    buttons.forEach((button, j) => {
+      button.setAttribute("aria-checked", j === i);
+      button.tabIndex = j === i ? 0 : -1;
+    });
+    if (focus) buttons[i].focus();
+    change(i);
+  };
+  const buttons = names.map((name, i) =>
+    make("button", {
+      type: "button", role: "radio",
+      onclick: () => choose(i),
+      onpointerenter: (event) => hover && event.pointerType === "mouse" && choose(i),
+      onkeydown: (event) => {
+        const all = names.length;
+        const column = "ArrowUp ArrowDown".includes(event.key); // up and down are left and right
+        const place = column ? arrowKey(event, i, 0, all, 1) : arrowKey(event, 0, i, 1, all);
+        if (place) choose(column ? place[0] : place[1], true);
+      },
+    }, name));
+  const element = make("div", { class: "choice", role: "radiogroup", "aria-label": label },
+    make("span", { class: "label", "aria-hidden": "true" }, label), ...buttons);
+  buttons.forEach((button, j) => {
+    button.setAttribute("aria-checked", j === chosen);
+    button.tabIndex = j === chosen ? 0 : -1;
+  });
+  return { element, choose, buttons };
+}
+
+/** A slider; `text` turns its value into what is shown beside it. */
+function slider(label, { min, max, step = 1, value, text = String }, change) {
+  const output = make("output", {}, text(value));
+  const input = make("input", {
+    type: "range", min, max, step, value, "aria-label": label, "aria-valuetext": text(value),
+    oninput: () => {
+      output.textContent = text(Number(input.value));
+      input.setAttribute("aria-valuetext", output.textContent);
+      change(Number(input.value));
+    },
+  });
+  const element = make("label", { class: "slider" }, make("span", {}, label), input, output);
+  const set = (x) => {
+    input.value = x;
+    input.dispatchEvent(new Event("input"));
+  };
+  return { element, input, set };
+}
+
+/** A button that does something, or, given `pressed`, one that is on or off. */
+function button(label, press, pressed = null) {
+  const element = make("button", {
+    type: "button", "aria-pressed": pressed,
+    onclick: () => {
+      if (pressed !== null) element.setAttribute("aria-pressed", (pressed = !pressed));
+      press(pressed);
+    },
+  }, label);
+  return { element };
+}
+
+/** A table of cells, rows for queries and columns for keys, with one cell in the tab order.
+
+    cell(row, column) gives {weight, text, name}: the fill from 0 to 1, what stands in it, and what
+    it is called. `enter` is called for the cell under the mouse or the focus, `press` for a click,
+    Space or Enter. `paint()` asks for all cells again. */
+function grid(label, rows, columns, { cell, enter = () => {}, press = null, head = "" }) {
+  const cells = rows.map((row, r) => columns.map((column, c) =>
+    make("td", {
+      role: "gridcell", tabindex: r || c ? -1 : 0,
+      onfocus: () => enter(r, c),
+      onpointerenter: (event) => event.pointerType === "mouse" && enter(r, c),
+      onclick: () => (focusOn(r, c), press?.(r, c), paint()),
+      onkeydown: (event) => {
+        if (press && (event.key === " " || event.key === "Enter")) {
+          event.preventDefault();
+          press(r, c);
+          paint();
+        }
+        const place = arrowKey(event, r, c, rows.length, columns.length);
+        if (place) focusOn(...place);
+      },
+    })));
+  const focusOn = (r, c) => {
+    cells.flat().forEach((one) => (one.tabIndex = -1));
+    cells[r][c].tabIndex = 0;
+    cells[r][c].focus();
+  };
+  const paint = () => cells.forEach((line, r) => line.forEach((element, c) => {
+    const { weight = 0, text = "", name, mark = "" } = cell(r, c);
+    element.style.setProperty("--w", weight.toFixed(3));
+    element.textContent = text;
+    element.className = mark;
+    element.setAttribute("aria-label", name ?? `${rows[r]}, ${columns[c]}: ${show(weight)}`);
+  }));
+  const top = make("tr", { role: "row" }, make("td", { role: "presentation" }, head),
+    ...columns.map((name) => make("th", { role: "columnheader", scope: "col" },
+      make("span", {}, name))));
+  const lines = cells.map((line, r) => make("tr", { role: "row" },
+    make("th", { role: "rowheader", scope: "row" }, rows[r]), ...line));
+  const element = make("div", { class: "grid-box" },
+    make("table", { class: "grid", role: "grid", "aria-label": label }, top, ...lines));
+  paint();
+  return { element, paint, cells, focusOn };
+}
+
+/** A point that can be dragged, or moved with the arrow keys (with Shift, ten times as far).
+
+    `svg` is where it lives; at() gives its place there, in the drawing's units; move(x, y) is told
+    where it should go, and may refuse. `value()` says in words where it is. */
+function handle(svg, { label, at, move, value, step = 8, radius = 9, className = "" }) {
+  const knob = make("svg:circle", { r: radius });
+  const element = make("svg:g", {
+    class: `handle ${className}`, tabindex: 0, role: "slider", "aria-label": label,
+    onkeydown: (event) => {
+      const by = event.shiftKey ? 10 * step : step;
+      const steps = {
+        ArrowUp: [0, -by], ArrowDown: [0, by], ArrowLeft: [-by, 0], ArrowRight: [by, 0],
+      };
+      if (!(event.key in steps)) return;
+      event.preventDefault();
+      const [x, y] = at();
+      go(x + steps[event.key][0], y + steps[event.key][1]);
+    },
+    onpointerdown: (event) => (element.setPointerCapture(event.pointerId), element.focus()),
+    onpointermove: (event) => {
+      if (!element.hasPointerCapture(event.pointerId)) return;
+      const place = new DOMPoint(event.clientX, event.clientY)
+        .matrixTransform(svg.getScreenCTM().inverse());
+      go(place.x, place.y);
+    },
+  }, make("svg:circle", { r: 22, class: "reach" }), knob);
+  const go = (x, y) => (move(x, y), paint());
+  const paint = () => {
+    element.setAttribute("transform", `translate(${at().join()})`);
+    element.setAttribute("aria-valuenow", at()[0].toFixed(2));
+    element.setAttribute("aria-valuetext", value());
+  };
+  svg.removeAttribute("aria-hidden");
+  svg.append(element);
+  paint();
+  return { element, paint };
+}
+
+/** An arrow in a drawing, from one point to another; `set` moves it. */
+function arrow(className) {
+  const line = make("svg:line", {});
+  const tip = make("svg:path", {});
+  const set = ([x1, y1], [x2, y2]) => {
+    const length = Math.hypot(x2 - x1, y2 - y1);
+    const [ux, uy] = length ? [(x2 - x1) / length, (y2 - y1) / length] : [0, 0];
+    const [bx, by] = [x2 - 9 * ux, y2 - 9 * uy];
+    for (const [key, value] of Object.entries({ x1, y1, x2: bx, y2: by })) {
+      line.setAttribute(key, value);
+    }
+    tip.setAttribute("d", length < 9 ? "" :
+      `M${x2} ${y2}L${bx - 4.5 * uy} ${by + 4.5 * ux}L${bx + 4.5 * uy} ${by - 4.5 * ux}Z`);
+  };
+  return { element: make("svg:g", { class: `arrow ${className}` }, line, tip), set };
+}
+
+/** Start a picture: it takes the place of the still one, which stays for print.
+
+    If anything fails, the still picture stays for good. On the stage, `tell(state, sentence)` says
+    what is now to be seen: the sentence to the reader, the state to whoever tests the picture. */
+function begin(id, draw) {
+  const root = document.getElementById(id);
+  if (!root || root.dataset.state) return;
+  const said = make("p", { class: "says", role: "status" });
+  const element = make("div", { class: "stage" });
+  const stage = {
+    element,
+    add: (...parts) => element.append(...parts.map((part) => part.element ?? part)),
+    tell: (state, sentence) => {
+      root.dataset.state = JSON.stringify(state);
+      said.textContent = sentence;
+    },
+  };
+  draw(stage, JSON.parse(root.querySelector("script[type='application/json']").textContent));
+  root.append(element, said);
+  const figure = root.closest(".cell_output")?.querySelector("figure"); // on a page of the book
+  if (!figure) return;
+  figure.prepend(root);
+  figure.classList.add("moves");
+}

@@ -1,0 +1,106 @@
+"""Interactive pictures, each opened alone in a browser, with the network off."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from allyouneed.pictures import Interactive
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = next(
+    filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None
+)
+PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>picture</title>
+<style>body {{ margin: 1rem; }} </style>
+<body><main><h1>picture</h1>{}</main></body></html>"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None and os.environ.get("CI") != "true":
+        pytest.skip("no picture was opened: there is no Chromium here")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Stage:
+    """A picture on a page of its own: `state` is what it says is to be seen, `tab` the page."""
+
+    def __init__(self, browser, html: str, **context):
+        self.wrong = []
+        self.tab = browser.new_context(offline=True, **context).new_page()
+        self.tab.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.tab.on("console", lambda message: self.wrong.append(message.text))
+        self.tab.on("request", lambda request: self.wrong.append(request.url))
+        self.tab.set_content(PAGE.format(html))
+        assert not self.wrong, self.wrong
+
+    @property
+    def state(self) -> dict:
+        return json.loads(self.tab.locator(".moving").get_attribute("data-state"))
+
+    @property
+    def says(self) -> str:
+        return self.tab.locator(".moving .says").inner_text()
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.tab.keyboard.press(key)
+
+
+def committed(chapter: int, kind: str) -> list[str]:
+    """The pictures of one kind as they stand in a chapter's committed outputs."""
+    file = next((ROOT / "notebooks").glob(f"{chapter:02d}_*.ipynb"))
+    found = []
+    for cell in nbformat.read(file, as_version=4).cells:
+        for output in cell.get("outputs", []):
+            html = output.get("data", {}).get("text/html", "")
+            if html.startswith(f'<div class="moving {kind}"'):
+                found.append(html)
+    return found
+
+
+@pytest.fixture
+def stage(browser):
+    """stage(picture) opens an `Interactive`; stage(4, "attention-rows") what chapter 4 shows."""
+    opened = []
+
+    def open_one(picture: Interactive | int, kind: str = "", which: int = 0, **context) -> Stage:
+        if isinstance(picture, Interactive):
+            html = picture._repr_html_()
+        else:
+            html = committed(picture, kind)[which]
+        opened.append(Stage(browser, html, **context))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.tab.context.close()
+
+
+@pytest.fixture
+def core(browser):
+    """core("softmax", [1, 2]): what a function of core.js, or of another kind's file, returns."""
+    tab = browser.new_context(offline=True).new_page()
+
+    def call(name: str, *arguments, kind: str | None = None):
+        folder = ROOT / "src" / "allyouneed" / "pictures"
+        for file in ("core", kind):
+            if file and not tab.evaluate("key => window[key]", f"has-{file}"):
+                tab.add_script_tag(content=(folder / f"{file}.js").read_text(encoding="utf-8"))
+                tab.evaluate("key => { window[key] = true; }", f"has-{file}")
+        return tab.evaluate(f"(all) => {name}(...all)", list(arguments))
+
+    yield call
+    tab.context.close()
