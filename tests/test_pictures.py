@@ -41,7 +41,7 @@ def test_each_has_a_still_one_and_is_of_today(file):
     for cell, kind, name, html in cells_with_pictures(file):
         names.append(name)
         assert any("image/svg+xml" in output.get("data", {}) for output in cell.outputs), name
-        assert pictures.script(kind, name) in html, f"{name}: run tools/execute.py {file.name}"
+        assert pictures.script(kind, name) in html, f"{name}: run tools/redraw.py"
     assert len(names) == len(set(names))
 
 

@@ -112,11 +112,15 @@ class Visit:
         self.tab.route("**/*", self.gate)
         self.tab.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
         self.tab.on("console", self.listen)
-        self.tab.on("requestfailed", lambda request: self.wrong.append(f"failed: {request.url}"))
+        self.tab.on("requestfailed", self.failed)
 
     def listen(self, message):
         if message.type in ("error", "warning"):
             self.wrong.append(f"{message.text} {message.location.get('url', '')}")
+
+    def failed(self, request):
+        if request.failure != "net::ERR_ABORTED":  # the reader went on to another page
+            self.wrong.append(f"failed: {request.url}")
 
     def gate(self, route):
         url = route.request.url
