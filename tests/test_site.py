@@ -326,7 +326,7 @@ def test_chapters_link_to_colab_notebook_and_module(site):
 def test_chapters_have_their_numbers(site):
     for chapter in (ROOT / "notebooks").glob("*.ipynb"):
         page = (HTML / "notebooks" / f"{chapter.stem}.html").read_text(encoding="utf-8")
-        assert re.search(rf"<h1><span class=\"section-number\">{int(chapter.stem[:2])}\. ", page)
+        assert re.search(rf"<h1><span class=\"section-number\">{int(chapter.stem[:2])}</span>", page)
 
 
 def test_the_package_page_has_every_public_module(site):

@@ -20,6 +20,7 @@ THEBE = re.compile(r'<script type="text/x-thebe-config">.*?</script>\s*<script>.
 FONT_AWESOME = re.compile(
     r"(?<=[};])(?:\.fa[\w-]*(?::+before|:+after)?,?)+\{[^{}]*\}|@font-face\{[^{}]*Awesome[^{}]*\}"
 )
+NUMBER = re.compile(r'(?<=<h1><span class="section-number">)(\d+)\. ')
 UNUSED = re.compile(r"thebe|sphinx-design|design-tabs|togglebutton|toggleHint|toggleOpen", re.I)
 
 
@@ -45,7 +46,8 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
     context["site_path"] = urlsplit(SITE).path
     if pagename.startswith("notebooks/"):
         links = chapter_links(app, pagename, (context.get("meta") or {}).get("exports_to"))
-        context["body"] = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
+        body = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
+        context["body"] = NUMBER.sub(r"\1", body, count=1)  # "4. " stands above the title as "4"
     # What axe-core finds in the markup of MyST-NB and bibtex: a fold is named by its words, and a
     # list holds list items.
     body = context.get("body", "").replace(' aria-label="Toggle hidden content"', "")
