@@ -134,7 +134,7 @@ class Visit:
     def open(self, page: str):
         self.wrong, self.loaded = [], set()
         self.tab.goto(self.home + page, wait_until="load")
-        self.tab.evaluate("window.MathJax?.startup?.promise.then(() => null)")
+        self.tab.evaluate("window.mathematicsIsSet?.then(() => null)")
         self.tab.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
         self.tab.evaluate("document.fonts.ready.then(() => null)")
         return self.tab
@@ -326,7 +326,9 @@ def test_chapters_link_to_colab_notebook_and_module(site):
 def test_chapters_have_their_numbers(site):
     for chapter in (ROOT / "notebooks").glob("*.ipynb"):
         page = (HTML / "notebooks" / f"{chapter.stem}.html").read_text(encoding="utf-8")
-        assert re.search(rf"<h1><span class=\"section-number\">{int(chapter.stem[:2])}</span>", page)
+        assert re.search(
+            rf"<h1><span class=\"section-number\">{int(chapter.stem[:2])}</span>", page
+        )
 
 
 def test_the_package_page_has_every_public_module(site):

@@ -2,6 +2,7 @@
 
 - A quote that starts `> **Exercise 1.2 (title).**` (or another of KINDS) becomes a box.
 - `#| export` and `#@title` lines are dropped, and the cell says to which module it goes.
+- A picture that moves is put into the figure of the still one that its cell has drawn.
 - Folded cells say what is folded; a solution is folded together with what it prints.
 """
 
@@ -15,6 +16,7 @@ from docutils import nodes
 KINDS = ["Exercise", "Note", "Departure from the paper", "From the paper", "Predict"]
 QUOTE = re.compile(rf"^> \*\*({'|'.join(KINDS)})\b(.*?)\.?\*\*.*(?:\n>.*)*", re.M)
 DIRECTIVE = re.compile(r"^(#\|.*|#@title.*|# NBVAL_.*)\n?", re.M)
+MOVING = '<div class="moving '
 FOLDED = {"solution": "Show a solution", "setup": "Show the set-up"}
 
 
@@ -50,6 +52,38 @@ def page_cell(cell: dict) -> dict:
     return cell | {"source": DIRECTIVE.sub("", source), "metadata": metadata | {"tags": tags}}
 
 
+def moves(output: dict) -> bool:
+    """Whether an output of a cell is an interactive picture."""
+    return "".join(output.get("data", {}).get("text/html", "")).startswith(MOVING)
+
+
+def apart(cell: dict) -> list[dict]:
+    """A cell, and its interactive picture in a cell of its own: else both would be figures."""
+    outputs = cell.get("outputs", [])
+    picture = [output for output in outputs if moves(output)]
+    if not picture:
+        return [cell]
+    still = [output for output in outputs if not moves(output)]
+    unseen = {"source": "moves", "metadata": {"tags": ["remove-input"]}}
+    return [
+        cell | {"outputs": still},
+        cell | unseen | {"outputs": picture, "id": f"{cell['id']}-moves"},
+    ]
+
+
+def on_doctree_read(app, doctree) -> None:
+    """Bring the two together again: the moving picture first, then the still one, one caption."""
+    for raw in list(doctree.findall(nodes.raw)):
+        if not raw.astext().startswith(MOVING):
+            continue
+        cell = raw.parent
+        while "cell" not in cell.get("classes", []):
+            cell = cell.parent
+        before = cell.parent[cell.parent.index(cell) - 1]
+        next(before.findall(nodes.figure)).insert(0, raw.deepcopy())
+        cell.parent.remove(cell)
+
+
 def on_source_read(app, docname: str, source: list[str]) -> None:
     if not app.env.doc2path(docname).endswith(".ipynb"):
         source[0] = QUOTE.sub(box, source[0])
@@ -59,7 +93,7 @@ def on_source_read(app, docname: str, source: list[str]) -> None:
         app.env.metadata[docname]["exports_to"] = f"allyouneed.{module[1]}"
     notebook = json.loads(source[0])
     notebook["metadata"].setdefault("language_info", {"name": "python"})
-    notebook["cells"] = [page_cell(cell) for cell in notebook["cells"]]
+    notebook["cells"] = [part for cell in notebook["cells"] for part in apart(page_cell(cell))]
     source[0] = json.dumps(notebook)
 
 
@@ -77,5 +111,6 @@ def on_doctree_resolved(app, doctree, docname: str) -> None:
 
 def setup(app):
     app.connect("source-read", on_source_read)
+    app.connect("doctree-read", on_doctree_read)
     app.connect("doctree-resolved", on_doctree_resolved)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -42,6 +42,15 @@ def chapter_links(app, pagename: str, module: str | None) -> str:
     return f'<ul class="chapter-links">{items}</ul>'
 
 
+def later(asset) -> None:
+    """No script stands in the way of the text: all run when the page has been read."""
+    if getattr(asset, "attributes", {}).get("body", "").startswith("DOCUMENTATION_OPTIONS"):
+        body = asset.attributes["body"]
+        asset.attributes["body"] = f'addEventListener("DOMContentLoaded", () => {{ {body} }});'
+    elif str(asset.filename).endswith(".js"):
+        asset.attributes["defer"] = "defer"
+
+
 def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> None:
     context["site_path"] = urlsplit(SITE).path
     if pagename.startswith("notebooks/"):
@@ -58,6 +67,7 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
             body = getattr(asset, "attributes", {}).get("body") or ""
             if not UNUSED.search(f"{asset.filename or ''} {body}"):
                 kept.setdefault((asset.filename, body), asset)  # each of them once
+                later(asset)
         context[kind] = list(kept.values())
 
 

@@ -1,5 +1,33 @@
-// What the pages do beyond the theme: boxes that scroll can be reached with the keyboard, the list
-// of contents follows the reader, and wide tables scroll in a box of their own.
+// What the pages do beyond the theme: mathematics is set a little at a time, boxes that scroll can be
+// reached with the keyboard, the list of contents follows the reader, and wide tables scroll in a
+// box of their own.
+
+// What is near the reader's eyes is set first, then the rest, in portions short enough for the page
+// to answer in between.
+const mathematics = async (reach) => {
+  await window.MathJax?.startup?.promise;
+  if (!window.MathJax?.typesetPromise) return;
+  const left = new Set(document.querySelectorAll(".math"));
+  const near = [];
+  const watch = new IntersectionObserver((seen) => {
+    near.push(...seen.filter((one) => one.isIntersecting).map((one) => one.target));
+  }, { rootMargin: "600px" });
+  left.forEach((one) => watch.observe(one));
+  addEventListener("beforeprint", () => left.size && MathJax.typeset([...left]));
+  const pause = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go));
+  await pause();
+  while (left.size) {
+    for (const end = performance.now() + 8; left.size && performance.now() < end; ) {
+      const next = near.shift() ?? left.values().next().value;
+      if (!left.delete(next)) continue;
+      watch.unobserve(next);
+      await MathJax.typesetPromise([next]);
+    }
+    await pause();
+  }
+  reach();
+};
+
 document.addEventListener("DOMContentLoaded", () => {
   for (const table of document.querySelectorAll(".bd-article table.table, .bd-article table.dataframe")) {
     if (table.parentElement.matches(".pst-scrollable-table-container, .table-wrap")) continue;
@@ -17,7 +45,8 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     boxes.forEach((box) => (box.scrollWidth > box.clientWidth ? (box.tabIndex = 0) : box.removeAttribute("tabindex")));
   };
-  addEventListener("load", () => (window.MathJax?.startup?.promise ?? Promise.resolve()).then(reach));
+  reach();
+  addEventListener("load", () => (window.mathematicsIsSet = mathematics(reach)));
   addEventListener("resize", reach);
   document.addEventListener("toggle", reach, true);
 

@@ -236,8 +236,5 @@ function begin(id, draw) {
   };
   draw(stage, JSON.parse(root.querySelector("script[type='application/json']").textContent));
   root.append(element, said);
-  const figure = root.closest(".cell_output")?.querySelector("figure"); // on a page of the book
-  if (!figure) return;
-  figure.prepend(root);
-  figure.classList.add("moves");
+  root.closest("figure")?.classList.add("moves"); // on a page of the book
 }
