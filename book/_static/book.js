@@ -3,11 +3,11 @@
 // box of their own.
 
 // What is near the reader's eyes is set first, then the rest, in portions short enough for the page
-// to answer in between.
+// to answer in between. Until all is set, sections out of sight are not laid out, since each formula
+// would have the whole page measured anew.
 const mathematics = async (reach) => {
   await window.MathJax?.startup?.promise;
-  if (!window.MathJax?.typesetPromise) return;
-  const left = new Set(document.querySelectorAll(".math"));
+  const left = new Set(window.MathJax?.typesetPromise ? document.querySelectorAll(".math") : []);
   const near = [];
   const watch = new IntersectionObserver((seen) => {
     near.push(...seen.filter((one) => one.isIntersecting).map((one) => one.target));
@@ -23,6 +23,10 @@ const mathematics = async (reach) => {
       watch.unobserve(next);
       await MathJax.typesetPromise([next]);
     }
+    await pause();
+  }
+  for (const section of document.querySelectorAll(".bd-article > section > section")) {
+    section.classList.add("laid"); // see book.css: until now its place was an estimate
     await pause();
   }
   reach();
@@ -45,7 +49,6 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     boxes.forEach((box) => (box.scrollWidth > box.clientWidth ? (box.tabIndex = 0) : box.removeAttribute("tabindex")));
   };
-  reach();
   addEventListener("load", () => (window.mathematicsIsSet = mathematics(reach)));
   addEventListener("resize", reach);
   document.addEventListener("toggle", reach, true);
