@@ -1,6 +1,7 @@
 // Heads, there and back: where each of the labelled numbers stands in every form.
-// data: words [T][D], as they come; cut [T][H][K], the view of them; heads [2][H][T][K], cut rightly
-// and by a view alone; back [2][2][T][D], merged, for each of the two cuts rightly and by reshape.
+// data: words [T][D], as they come; cut [T][H][K], the view of them; heads [2][H][T][K], cut
+// rightly and by a view alone; back [2][2][T][D], merged, for each of the two cuts rightly and
+// by a reshape.
 
 /** Where a number stands in a nested list: its indices, from the outermost in. */
 function find(list, number) {
@@ -64,8 +65,8 @@ function draw(stage, { words, cut, heads, back }) {
     const now = [words, heads[there], heads[0], back[there][home]].map((one) => find(one, number));
     const lost = [astray(heads[there], heads[0]), astray(back[there][home], words)];
     const counts = lost[0] + lost[1] === 0 ? "" :
-      ` Of ${H * T * K} numbers, ${lost[0]} stand wrong in the heads and ${lost[1]} after the way ` +
-      `back${lost[0] && !lost[1] ? ": one mistake hides the other." : "."}`;
+      ` Of ${H * T * K} numbers, ${lost[0]} stand wrong in the heads and ${lost[1]} after the ` +
+      `way back${lost[0] && !lost[1] ? ": one mistake hides the other." : "."}`;
     stage.tell({ number, there, home, head: now[1], back: now[3], astray: lost },
       story(number, ...now) + counts);
   };

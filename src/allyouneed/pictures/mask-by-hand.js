@@ -8,12 +8,11 @@ function maskedSoftmax(scores, mask) {
     softmax(row.map((score, s) => (mask[t][s] ? score : -Infinity))));
 }
 
-/** Which inputs each output depends on after some layers of attention, all with the same mask.
+/** Which words each output feels after some layers, all with the same mask.
 
-    A query with a choice between keys depends on its own word, too, which asks. */
+    A layer adds what a word hears to the word itself, so each output feels its own word. */
 function felt(mask, layers) {
-  const once = mask.map((row, t) =>
-    row.map((seen, s) => seen || (s === t && row.filter(Boolean).length > 1)));
+  const once = mask.map((row, t) => row.map((seen, s) => seen || s === t));
   let all = once;
   for (let layer = 1; layer < layers; layer++) {
     const below = all;
@@ -112,9 +111,8 @@ function draw(stage, { words, is_word, scores, masks, wrong }) {
     buttons.forEach(({ element }) =>
       element.setAttribute("aria-pressed", element.textContent === same));
     const late = [...new Set(view.later.leaks.map(([t]) => t))];
-    const { leaks, paddings, empty } = view.now;
     stage.tell(
-      { mask, weights: view.weights, felt: view.table, layers, leaks, paddings, empty, known: same },
+      { mask, weights: view.weights, felt: view.table, layers, ...view.now, known: same },
       `${same in wrong ? `This is ${same}. ` : ""}${verdict(view.now, late, layers, words)}`,
     );
   };
@@ -132,6 +130,7 @@ function draw(stage, { words, is_word, scores, masks, wrong }) {
       "Click a cell to hide a key from a query, or to show it. ",
       make("span", { class: "ring leak" }), " a word meets a later one. ",
       make("span", { class: "ring lost" }), " a word meets a padding. ",
+      "A layer adds what a word hears to the word. ",
       "From “both”, three clicks make the triangle that is one word too far."),
   );
   renew();

@@ -1,5 +1,5 @@
 // The three attentions on one pair of sentences: choose a word, and see where it asks and is asked.
-// data: source [S] and target [T], the tokens; masks: {encoder [S][S], causal [T][T], cross [T][S]}.
+// data: source [S], target [T], the tokens; masks: {encoder [S][S], causal [T][T], cross [T][S]}.
 
 /** A small plan of one attention: from which sentence queries, keys and values come. */
 function plan(asks, answers) {
@@ -109,8 +109,8 @@ function draw(stage, { source, target, masks }) {
     } else {
       const [causal, cross] = [seen(masks.causal, place), seen(masks.cross, place)];
       stage.tell({ side, place, causal, cross },
-        `${name} asks twice. Its own sentence, no further than itself: ${list("target", causal)}. ` +
-        `Then the memory, all that is no padding: ${list("source", cross)}.`);
+        `${name} asks twice. Its own sentence, no further than itself: ` +
+        `${list("target", causal)}. Then the memory, all that is no padding: ${list("source", cross)}.`);
     }
   };
   stage.add(names, ...panels.map(({ name, plan: { element }, map }) =>
