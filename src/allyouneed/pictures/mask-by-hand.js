@@ -48,7 +48,7 @@ function verdict({ leaks, paddings, empty }, late, layers, words) {
   if (paddings.length === 1) said.push(`${quoted(paddings[0][0])} may see a padding.`);
   else if (paddings.length) said.push(`${paddings.length} cells let a word see a padding.`);
   for (const t of empty) {
-    said.push(`${quoted(t)} may see nothing: its weights are zeros, and so is its output.`);
+    said.push(`${quoted(t)} may see nothing: its weights are zeros.`);
   }
   if (!said.length) said.push("No word sees a later one, none a padding, and each has a key.");
   if (leaks.length || late.length) {
