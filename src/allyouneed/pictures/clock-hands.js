@@ -106,12 +106,10 @@ function draw(stage, { width, position, step, positions, steps }) {
     products.paint(
       Array.from({ length: steps + 1 }, (_, far) => dot(here, encoding(p + far, width))), k);
     const product = dot(here, there);
-    const [first, second] = hands.map((speed) => show(speed * k));
-    const last = show(hands.at(-1) * k, 4);
+    const [first, last] = [show(hands[0] * k), show(hands.at(-1) * k, 4)];
     stage.tell({ ...now, here, there, product },
-      `A step of ${k} turns the quickest hand by ${first} radians, the next by ${second}, the ` +
-      `slowest by ${last}, wherever it starts. Position ${p} times position ${p + k}, entry by ` +
-      `entry, sums to ${show(product)}.`);
+      `A step of ${k} turns the quickest hand by ${first} radians and the slowest by ${last}, ` +
+      `wherever it starts. The dot product of positions ${p} and ${p + k} is ${show(product)}.`);
   };
   const place = slider("position p", { min: 0, max: positions, value: position },
     (to) => change({ position: to }));
