@@ -104,6 +104,13 @@ def test_a_query_of_zero_shares_evenly(arrows):
     assert "fits all keys alike: 0.25 to each" in arrows.says
 
 
+def test_two_keys_that_fit_alike_are_both_named(arrows):
+    arrows.tab.get_by_role("slider", name="query").focus()
+    arrows.press("Shift+ArrowLeft", "Shift+ArrowLeft", "Shift+ArrowUp")
+    shows(arrows, query=[0, 1])
+    assert "fits “Bark” and “dog” best: score 2.00, weight 0.44" in arrows.says
+
+
 def drag(arrows, name, right, up):
     """Drag the head of an arrow so many units of the plane."""
     knob = arrows.tab.get_by_role("slider", name=name).locator("circle").last

@@ -25,11 +25,11 @@ function endToEnd(weights, values) {
 const SIZE = 300;
 
 /** A plane from `low` to `high` in both directions: place() goes into it, back() out of it. */
-function plane(low, high, [right, up], name) {
+function plane(low, high, [right, up]) {
   const unit = SIZE / (high - low);
   const place = ([x, y]) => [(x - low) * unit, (high - y) * unit];
   const back = (x, y) => [x / unit + low, high - y / unit];
-  const svg = drawing(SIZE, SIZE, { role: "group", "aria-label": name });
+  const svg = drawing(SIZE, SIZE);
   for (let n = Math.ceil(low); n <= high; n++) {
     const [x, y] = place([n, n]);
     const kind = n === 0 ? "axis" : "mesh";
@@ -58,7 +58,8 @@ const pair = (vector, digits = 1) => `(${vector.map((x) => show(x, digits)).join
 
 /** The query, the keys and their shadows; `changed` is called when one of them has been moved. */
 function asking(words, now, axes, changed) {
-  const { svg, unit, place, back } = plane(-2.75, 2.75, axes, "the query and the keys");
+  const { svg, unit, place, back } = plane(-2.75, 2.75, axes);
+  set(svg, { role: "group", "aria-label": "the query and the keys" });
   const origin = place([0, 0]);
   const line = make("svg:line", { class: "direction" });
   const shadows = words.map(() => make("svg:line", { class: "shadow" }));
@@ -105,7 +106,7 @@ function asking(words, now, axes, changed) {
 
 /** The values, the area between them, and the weighted sum: each one's share, end to end. */
 function answering(words, values, axes) {
-  const { svg, place } = plane(-0.35, 2.4, axes, "the values and their weighted sum");
+  const { svg, place } = plane(-0.35, 2.4, axes);
   const origin = place([0, 0]);
   values.forEach((_, c) => values.forEach((_, b) => values.forEach((_, a) => {
     if (a >= b || b >= c) return; // all triangles of three values: together the area between them
@@ -146,21 +147,22 @@ function draw(stage, { words, query, keys, values, keyAxes, valueAxes }) {
       make("td", { class: "number" }, show(scores[s])),
       make("td", {}, make("span", { class: "bar", style: `--w: ${weights[s]}` })),
       make("td", { class: "number" }, show(weights[s])))));
-    const best = scores.indexOf(Math.max(...scores));
-    const alike = scores.every((score) => Math.abs(score - scores[best]) < 1e-9);
-    const fits = alike
-      ? `fits all keys alike: ${show(weights[best])} to each`
-      : `fits “${words[best]}” best: score ${show(scores[best])}, weight ${show(weights[best])}`;
+    const [top, most] = [Math.max(...scores), show(Math.max(...weights))];
+    const best = words.filter((_, s) => top - scores[s] < 1e-9).map((word) => `“${word}”`);
+    const fits = best.length === words.length
+      ? `fits all keys alike: ${most} to each`
+      : `fits ${best.join(" and ")} best: score ${show(top)}, weight ${most}`;
     stage.tell({ ...now, scores, weights, output },
       `The query ${pair(now.query)} ${fits}. Out comes ${pair(output, 2)}.`);
     ask.paint();
   };
   const ask = asking(words, now, keyAxes, () => changed());
   const answer = answering(words, values, valueAxes);
-  const title = (name, className) => make("th", { scope: "col", class: className }, name);
+  const title = (name, className, colspan = 1) =>
+    make("th", { scope: "col", class: className, colspan }, name);
   const rows = make("tbody");
   const table = make("table", { class: "shares" }, make("thead", {}, make("tr", {},
-    title("key", "k-ink"), title("q · k", "number"), title("weight", "q-ink"), title(""))), rows);
+    title("key", "k-ink"), title("q · k", "number"), title("weight", "q-ink", 2))), rows);
   const back = button("back to the start", () => (Object.assign(now, start()), changed()));
   const hint = make("p", { class: "hint" },
     "Drag the heads of the arrows, or move them with the arrow keys (Shift for long steps).");
