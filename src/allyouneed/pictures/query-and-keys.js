@@ -1,0 +1,171 @@
+// A query and keys as arrows to drag: the scores, the shares, and the value that comes out.
+// data: words [S], query [2], keys [S][2], values [S][2]; what the axes of the two planes mean:
+// keyAxes and valueAxes, [to the right, upwards].
+
+/** Equation (5.2): scores [S], weights [S], and the weighted sum of the values. */
+function lookUp(query, keys, values) {
+  const scores = keys.map((key) => dot(query, key));
+  const weights = softmax(scores);
+  const output = values[0].map((_, i) => dot(weights, values.map((value) => value[i])));
+  return { scores, weights, output };
+}
+
+/** Where the shadow of a key ends on the line of the query; at the origin if the query is zero. */
+function shadow(query, key) {
+  const square = dot(query, query);
+  return square ? query.map((x) => (x * dot(query, key)) / square) : [0, 0];
+}
+
+/** The sums of the first one, two, ... of the values, each times its weight. */
+function endToEnd(weights, values) {
+  let at = [0, 0];
+  return values.map((value, s) => (at = at.map((x, i) => x + weights[s] * value[i])));
+}
+
+const SIZE = 300;
+
+/** A plane from `low` to `high` in both directions: place() goes into it, back() out of it. */
+function plane(low, high, [right, up]) {
+  const unit = SIZE / (high - low);
+  const place = ([x, y]) => [(x - low) * unit, (high - y) * unit];
+  const back = (x, y) => [x / unit + low, high - y / unit];
+  const svg = drawing(SIZE, SIZE);
+  for (let n = Math.ceil(low); n <= high; n++) {
+    const [x, y] = place([n, n]);
+    const kind = n === 0 ? "axis" : "mesh";
+    svg.append(make("svg:line", { x1: x, x2: x, y1: 0, y2: SIZE, class: kind }),
+      make("svg:line", { x1: 0, x2: SIZE, y1: y, y2: y, class: kind }));
+  }
+  svg.append(
+    make("svg:text", { x: SIZE - 2, y: SIZE - 6, class: "soft end" }, `${right} →`),
+    make("svg:text", { x: 2, y: 12, class: "soft" }, `↑ ${up}`));
+  return { svg, unit, place, back };
+}
+
+function text(name, className = "") {
+  return make("svg:text", { class: className, "text-anchor": "middle" }, name);
+}
+
+function set(element, attributes) {
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+}
+
+const move = (text, [x, y], right = 0, down = 0) => set(text, { x: x + right, y: y + down });
+const moveTo = (circle, [cx, cy]) => set(circle, { cx, cy });
+const between = (line, [x1, y1], [x2, y2]) => set(line, { x1, y1, x2, y2 });
+
+const pair = (vector, digits = 1) => `(${vector.map((x) => show(x, digits)).join(",\u00a0")})`;
+
+/** The query, the keys and their shadows; `changed` is called when one of them has been moved. */
+function asking(words, now, axes, changed) {
+  const { svg, unit, place, back } = plane(-2.75, 2.75, axes);
+  set(svg, { role: "group", "aria-label": "the query and the keys" });
+  const origin = place([0, 0]);
+  const line = make("svg:line", { class: "direction" });
+  const shadows = words.map(() => make("svg:line", { class: "shadow" }));
+  const feet = words.map(() => make("svg:circle", { r: 3, class: "foot" }));
+  const query = arrow("q");
+  const keys = words.map(() => arrow("k"));
+  const names = words.map((word) => text(word, "k-ink"));
+  const queryName = text("query", "q-ink");
+  svg.append(line, ...shadows, query.element, ...keys.map((key) => key.element), ...feet,
+    ...names, queryName);
+
+  const held = (label, className, get, put) => {
+    const inside = (a) => Math.min(Math.max(Math.round(10 * a) / 10, -2.5), 2.5);
+    const one = handle(svg, {
+      label, className, step: unit / 10, radius: className === "q" ? 13 : 9,
+      at: () => place(get()),
+      move: (x, y) => (put(back(x, y).map(inside)), changed()),
+      value: () => pair(get()),
+    });
+    // A finger on a handle drags it; without this the page scrolls, whatever touch-action says.
+    one.element.addEventListener("touchstart", (event) => event.preventDefault());
+    return one;
+  };
+  const handles = words.map((word, s) =>
+    held(`key of ${word}`, "k", () => now.keys[s], (to) => (now.keys[s] = to)));
+  handles.push(held("query", "q", () => now.query, (to) => (now.query = to)));
+
+  const paint = () => {
+    query.set(origin, place(now.query));
+    move(queryName, place(now.query), 0, 27);
+    const length = Math.hypot(...now.query) || 1;
+    between(line, ...[-9, 9].map((far) => place(now.query.map((x) => (far * x) / length))));
+    now.keys.forEach((key, s) => {
+      keys[s].set(origin, place(key));
+      move(names[s], place(key), 0, -15);
+      const foot = place(shadow(now.query, key));
+      between(shadows[s], place(key), foot);
+      moveTo(feet[s], foot);
+    });
+    handles.forEach((one) => one.paint());
+  };
+  return { svg, paint };
+}
+
+/** The values, the area between them, and the weighted sum: each one's share, end to end. */
+function answering(words, values, axes) {
+  const { svg, place } = plane(-0.35, 2.4, axes);
+  const origin = place([0, 0]);
+  values.forEach((_, c) => values.forEach((_, b) => values.forEach((_, a) => {
+    if (a >= b || b >= c) return; // all triangles of three values: together the area between them
+    const corners = [a, b, c].map((s) => place(values[s]).join()).join(" ");
+    svg.append(make("svg:polygon", { points: corners, class: "between" }));
+  })));
+  const shares = make("svg:polyline", { class: "shares" });
+  const joints = words.map((_, s) =>
+    make("svg:circle", { r: s < words.length - 1 ? 2.5 : 6, class: "joint" }));
+  const output = arrow("v output");
+  words.forEach((word, s) => {
+    const whole = arrow("v whole");
+    whole.set(origin, place(values[s]));
+    const name = text(word, "v-ink");
+    move(name, place(values[s]), values[s][0] ? 0 : -21, values[s][0] ? -8 : 5);
+    svg.append(whole.element, name);
+  });
+  const outputName = text("output", "v-ink strong");
+  svg.append(output.element, shares, ...joints, outputName);
+  const paint = (weights, sum) => {
+    const ends = endToEnd(weights, values).map(place);
+    shares.setAttribute("points", [origin, ...ends].join(" "));
+    ends.forEach((end, s) => moveTo(joints[s], end));
+    output.set(origin, place(sum));
+    move(outputName, place(sum), 36, 5);
+  };
+  return { svg, paint };
+}
+
+function draw(stage, { words, query, keys, values, keyAxes, valueAxes }) {
+  const start = () => ({ query: [...query], keys: keys.map((key) => [...key]) });
+  const now = start();
+  const changed = () => {
+    const { scores, weights, output } = lookUp(now.query, now.keys, values);
+    answer.paint(weights, output);
+    rows.replaceChildren(...words.map((word, s) => make("tr", {},
+      make("th", { scope: "row", class: "k-ink" }, word),
+      make("td", { class: "number" }, show(scores[s])),
+      make("td", {}, make("span", { class: "bar", style: `--w: ${weights[s]}` })),
+      make("td", { class: "number" }, show(weights[s])))));
+    const [top, most] = [Math.max(...scores), show(Math.max(...weights))];
+    const best = words.filter((_, s) => top - scores[s] < 1e-9).map((word) => `“${word}”`);
+    const fits = best.length === words.length
+      ? `fits all keys alike: ${most} to each`
+      : `fits ${best.join(" and ")} best: score ${show(top)}, weight ${most}`;
+    stage.tell({ ...now, scores, weights, output },
+      `The query ${pair(now.query)} ${fits}. Out comes ${pair(output, 2)}.`);
+    ask.paint();
+  };
+  const ask = asking(words, now, keyAxes, () => changed());
+  const answer = answering(words, values, valueAxes);
+  const title = (name, className, colspan = 1) =>
+    make("th", { scope: "col", class: className, colspan }, name);
+  const rows = make("tbody");
+  const table = make("table", { class: "shares" }, make("thead", {}, make("tr", {},
+    title("key", "k-ink"), title("q · k", "number"), title("weight", "q-ink", 2))), rows);
+  const back = button("back to the start", () => (Object.assign(now, start()), changed()));
+  const hint = make("p", { class: "hint" },
+    "Drag the heads of the arrows, or move them with the arrow keys (Shift for long steps).");
+  stage.add(ask.svg, answer.svg, table, make("div", { class: "beside" }, hint, back.element));
+  changed();
+}
