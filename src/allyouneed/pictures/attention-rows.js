@@ -1,5 +1,5 @@
 // Attention row by row: go over the map, and see what the keys of that row weigh, and the sum.
-// data: queries [T], keys [S], weights [T][S]; values [S][D] and outputs [T][D] if the sum is drawn.
+// data: queries [T], keys [S], weights [T][S]; if the sum is drawn, values [S][D], outputs [T][D].
 
 /** The entries of a vector as squares: as large as the number, open if it is below zero. */
 function squares(vector, largest) {

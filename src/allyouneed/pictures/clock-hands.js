@@ -26,10 +26,6 @@ function long(x) {
   return x < 100 ? x.toPrecision(3) : Math.round(x).toLocaleString("en");
 }
 
-function set(element, attributes) {
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-}
-
 const MIDDLE = 42;
 const onClock = (sin, cos, radius) => [MIDDLE + radius * sin, MIDDLE - radius * cos];
 

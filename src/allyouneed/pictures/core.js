@@ -17,6 +17,11 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
+/** Give an element other attributes. */
+function set(element, attributes) {
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+}
+
 /** An SVG drawing that fits its place. What it shows must also be said in words: it is hidden
     from screen readers unless `attributes` say otherwise. */
 function drawing(width, height, attributes = {}) {
@@ -180,6 +185,7 @@ function handle(svg, { label, at, move, value, step = 8, radius = 9, className =
       const [x, y] = at();
       go(x + steps[event.key][0], y + steps[event.key][1]);
     },
+    ontouchstart: (event) => event.preventDefault(), // a finger drags it, and does not scroll
     onpointerdown: (event) => (element.setPointerCapture(event.pointerId), element.focus()),
     onpointermove: (event) => {
       if (!element.hasPointerCapture(event.pointerId)) return;

@@ -46,10 +46,6 @@ function text(name, className = "") {
   return make("svg:text", { class: className, "text-anchor": "middle" }, name);
 }
 
-function set(element, attributes) {
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-}
-
 const move = (text, [x, y], right = 0, down = 0) => set(text, { x: x + right, y: y + down });
 const moveTo = (circle, [cx, cy]) => set(circle, { cx, cy });
 const between = (line, [x1, y1], [x2, y2]) => set(line, { x1, y1, x2, y2 });
@@ -79,8 +75,6 @@ function asking(words, now, axes, changed) {
       move: (x, y) => (put(back(x, y).map(inside)), changed()),
       value: () => pair(get()),
     });
-    // A finger on a handle drags it; without this the page scrolls, whatever touch-action says.
-    one.element.addEventListener("touchstart", (event) => event.preventDefault());
     return one;
   };
   const handles = words.map((word, s) =>

@@ -24,10 +24,6 @@ function median(numbers) {
   return [...numbers].sort((a, b) => a - b)[(numbers.length - 1) >> 1];
 }
 
-function set(element, attributes) {
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-}
-
 function label(x, y, name, className = "soft") {
   return make("svg:text", { x, y, class: className }, name);
 }
