@@ -69,13 +69,12 @@ function asking(words, now, axes, changed) {
 
   const held = (label, className, get, put) => {
     const inside = (a) => Math.min(Math.max(Math.round(10 * a) / 10, -2.5), 2.5);
-    const one = handle(svg, {
+    return handle(svg, {
       label, className, step: unit / 10, radius: className === "q" ? 13 : 9,
       at: () => place(get()),
       move: (x, y) => (put(back(x, y).map(inside)), changed()),
       value: () => pair(get()),
     });
-    return one;
   };
   const handles = words.map((word, s) =>
     held(`key of ${word}`, "k", () => now.keys[s], (to) => (now.keys[s] = to)));
