@@ -1,5 +1,5 @@
 // The learning rate: equation (3) for a width and a warm-up to choose, and the rate of one step.
-// data: widths to choose from; warmups {min, max, step}; steps, how far the axis goes; highest rate.
+// data: widths to choose from; warmups {min, max, step}; steps and highest, where the axes end.
 
 /** The two entries of the minimum in equation (3), each times d_model^-0.5. */
 function entries(step, dModel, warmup) {
@@ -21,49 +21,70 @@ function power(rate) {
 const FIELD = { width: 620, height: 300, left: 30, right: 14, top: 34, bottom: 46 };
 const thousands = (n) => n.toLocaleString("en");
 
-function draw(stage, { widths, warmups, steps, highest }) {
-  let [dModel, warmup, step] = [512, 4000, 2000];
+/** The rate against the step; dashed, both entries of the minimum. */
+function chart(steps, highest) {
   const { width, height, left, right, top, bottom } = FIELD;
-  const x = (n) => left + (width - left - right) * n / steps;
+  const x = (step) => left + (width - left - right) * step / steps;
   const y = (rate) => height - bottom - (height - top - bottom) * rate / highest;
-  const marks = [...Array(201).keys()].map((i) => Math.max(1, i * steps / 200));
-  const line = (points) => `M${points
-    .filter(([, rate]) => rate <= highest)
-    .map(([n, rate]) => `${x(n).toFixed(1)} ${y(rate).toFixed(1)}`).join("L")}`;
-
+  const stepAt = (place) => (place - left) / (width - left - right) * steps;
   const svg = drawing(width, height);
+  const text = (x, y, anchor, name, words) => svg.append(
+    make("svg:text", { x, y, "text-anchor": anchor, class: name }, words));
+
   for (let i = 0; i <= 4; i++) {
     const rate = i * highest / 4;
-    svg.append(make("svg:line", { x1: left, x2: x(steps), y1: y(rate), y2: y(rate), class: "rule" }),
-      make("svg:text", { x: left - 8, y: y(rate) + 4, "text-anchor": "end", class: "soft" },
-        `${Number((1e4 * rate).toFixed(1))}`));
+    const level = { y1: y(rate), y2: y(rate) };
+    svg.append(make("svg:line", { x1: left, x2: x(steps), ...level, class: "rule" }));
+    text(left - 8, y(rate) + 4, "end", "soft", `${Number((1e4 * rate).toFixed(1))}`);
   }
-  for (let n = 0; n <= steps; n += 5000) {
-    const anchor = n < steps ? "middle" : "end";
-    const place = { x: x(n), y: height - bottom + 20, "text-anchor": anchor, class: "soft" };
-    svg.append(make("svg:text", place, thousands(n)));
+  for (let step = 0; step <= steps; step += 5000) {
+    const anchor = step < steps ? "middle" : "end";
+    text(x(step), height - bottom + 20, anchor, "soft", thousands(step));
   }
-  const names = ["rising", "falling", "rate"];
-  const [rising, falling, curve] = names.map((name) => make("svg:path", { class: name }));
-  svg.append(make("svg:text", { x: 0, y: 16 }, "rate, in units of 10⁻⁴"),
-    make("svg:text", { x: x(steps), y: height - 4, "text-anchor": "end" }, "step"),
-    rising, falling, curve);
+  text(0, 16, "start", "", "rate, in units of 10⁻⁴");
+  text(x(steps), height - 4, "end", "", "step");
+  const [rising, falling, curve] = ["rising", "falling", "rate"].map((name) =>
+    svg.appendChild(make("svg:path", { class: name })));
+
+  const line = (points) => `M${points.filter(([, rate]) => rate <= highest)
+    .map(([step, rate]) => `${x(step).toFixed(1)} ${y(rate).toFixed(1)}`).join("L")}`;
+  const set = (dModel, warmup) => {
+    const marks = [...Array(201).keys()].map((i) => Math.max(1, i * steps / 200));
+    marks.push(warmup); // so that the peak is a corner
+    marks.sort((a, b) => a - b);
+    const both = marks.map((step) => [step, entries(step, dModel, warmup)]);
+    rising.setAttribute("d", line(both.map(([step, entry]) => [step, entry.rising])));
+    falling.setAttribute("d", line(both.map(([step, entry]) => [step, entry.falling])));
+    curve.setAttribute("d", line(marks.map((step) => [step, learningRate(step, dModel, warmup)])));
+  };
+  return { svg, x, y, stepAt, set };
+}
+
+function draw(stage, { widths, warmups, steps, highest }) {
+  let [dModel, warmup, step] = [512, 4000, 2000];
+  const plot = chart(steps, highest);
+  let ring = null;
 
   const look = () => {
-    const all = marks.map((n) => [n, entries(n, dModel, warmup)]);
-    rising.setAttribute("d", line(all.map(([n, both]) => [n, both.rising])));
-    falling.setAttribute("d", line(all.map(([n, both]) => [n, both.falling])));
-    curve.setAttribute("d", line([...marks, warmup].sort((a, b) => a - b)
-      .map((n) => [n, learningRate(n, dModel, warmup)])));
+    plot.set(dModel, warmup);
+    ring?.paint();
     const [rate, peak] = [step, warmup].map((n) => learningRate(n, dModel, warmup));
     const part = step < warmup ? "it still rises, by the same amount each step" :
       step > warmup ? "it falls, whatever the warm-up was" : "this is the peak";
     stage.tell({ dModel, warmup, step, rate, peak },
       `At step ${thousands(step)} the rate is ${power(rate)}: ${part}. ` +
       `The peak: ${power(peak)}, at step ${thousands(warmup)}.`);
-    ring?.paint();
   };
-  let ring = null;
+  look();
+  ring = handle(plot.svg, {
+    label: "step", className: "q", step: plot.x(100) - plot.x(0),
+    at: () => [plot.x(step), plot.y(learningRate(step, dModel, warmup))],
+    value: () => `step ${thousands(step)}`,
+    move: (place) => {
+      step = Math.min(Math.max(100 * Math.round(plot.stepAt(place) / 100), 1), steps);
+      look();
+    },
+  });
   stage.add(
     choice("d_model", widths.map(String), widths.indexOf(dModel),
       (i) => (dModel = widths[i], look())),
@@ -71,15 +92,5 @@ function draw(stage, { widths, warmups, steps, highest }) {
       (n) => (warmup = n, look())),
     make("p", { class: "hint wide" }, "Drag the ring along the curve, or move it with the arrow " +
       "keys. The dashed lines are the two entries of the minimum."),
-    make("div", { class: "wide" }, svg));
-  look();
-  ring = handle(svg, {
-    label: "step", className: "q", step: x(100) - x(0), value: () => `step ${thousands(step)}`,
-    at: () => [x(step), y(learningRate(step, dModel, warmup))],
-    move: (place) => {
-      const moved = 100 * Math.round((place - left) / (x(100) - left));
-      step = Math.min(Math.max(moved, 1), steps);
-      look();
-    },
-  });
+    make("div", { class: "wide" }, plot.svg));
 }
