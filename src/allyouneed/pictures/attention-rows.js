@@ -17,7 +17,8 @@ function draw(stage, { queries, keys, weights, values, outputs }) {
   const largest = values && Math.max(...[...values, ...outputs].flat().map(Math.abs));
   const body = make("tbody");
   const title = (text, name) => make("th", { scope: "col", class: name }, text);
-  const head = make("tr", {}, title("key", "k-ink"), title("weight", "q-ink"), title(""),
+  const head = make("tr", {}, title("key", "k-ink"), title("weight", "q-ink"),
+    make("td"),
     ...(values ? [title("value", "v-ink"), title("weight × value", "v-ink")] : []));
   const table = make("table", { class: "rows" }, make("thead", {}, head), body);
 
