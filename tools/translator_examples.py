@@ -4,7 +4,7 @@
 
 Each has what the page would show of a translation that it makes itself: the tokens of the source,
 the tokens written, and for each of these its probability, the ten likeliest, and what every head of
-every layer of the decoder attends to in the source. Numbers have three decimals.
+every layer of the decoder attends to in the source.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def example(model, tokenizer, sentence: str) -> dict[str, Any]:
         logits[..., [PAD, BOS]] = -math.inf  # they never follow
     token, steps = tokenizer.bpe.id_to_token, []
     for t, (p, written) in enumerate(zip(logits[0].softmax(-1), [*ids, EOS], strict=True)):
-        top = [[token(int(i)), round(float(p[i]), 3)] for i in p.topk(10).indices]
+        top = [[token(int(i)), round(float(p[i]), 5)] for i in p.topk(10).indices]
         cross = [
             [[round(w, 3) for w in head[t].tolist()] for head in layer[0]] for layer in maps.cross
         ]
         steps.append(
-            {"token": token(written), "p": round(float(p[written]), 3), "top": top, "cross": cross}
+            {"token": token(written), "p": round(float(p[written]), 5), "top": top, "cross": cross}
         )
     return {
         "source": sentence,

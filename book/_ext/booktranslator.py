@@ -92,14 +92,14 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
         app.add_css_file("translator/translator.css")
 
 
-def on_build_finished(app, exception) -> None:
-    if app.builder.format == "html" and not exception:
+def on_builder_inited(app) -> None:
+    if app.builder.format == "html":
         write(Path(app.outdir) / "_static" / "translator")
 
 
 def setup(app):
     app.connect("html-page-context", on_page)
-    app.connect("build-finished", on_build_finished)
+    app.connect("builder-inited", on_builder_inited)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 

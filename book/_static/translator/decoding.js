@@ -44,8 +44,8 @@ globalThis.Translator ??= {};
   // One token after the other: `choose` takes it from the probabilities, a Float32Array of V.
   // Yields and returns {ids, steps}: the tokens so far and the record of each, EOS included.
   function* tokenByToken(model, src, temperature, choose) {
-    const limit = limitOf(model, src), cache = new Cache(model, yield* model.encode(src), 1, limit);
-    const ids = [], steps = [];
+    const limit = limitOf(model, src), ids = [], steps = [];
+    const cache = new Cache(model, yield* model.encode(src), 1, limit);
     for (let token = BOS; token !== EOS && ids.length < limit;) {
       const { logits, cross } = cache.step([token]);
       const scores = possible(logits.row(0));
@@ -115,7 +115,7 @@ globalThis.Translator ??= {};
       }
       const going = top.filter(({ token }) => token !== EOS).slice(0, this.n);
       this.open = going.map((one) => this.child(one, probabilities, cross));
-      return { parents: going.map(({ parent }) => parent), tokens: going.map(({ token }) => token) };
+      return { parents: going.map((one) => one.parent), tokens: going.map((one) => one.token) };
     }
 
     child({ parent, token, score }, probabilities, cross) {

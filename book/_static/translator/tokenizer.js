@@ -57,8 +57,8 @@ globalThis.Translator ??= {};
     decode(ids) {
       const end = ids.indexOf(EOS);
       const words = (end < 0 ? ids : ids.slice(0, end)).filter((id) => id > EOS);
-      const text = ([first, ...rest]) => first.replaceAll("▁", "") + rest.join("").replaceAll("▁", " ");
-      return words.length ? text(words.map((id) => this.vocabulary[id])) : "";
+      const [first = "", ...rest] = words.map((id) => this.vocabulary[id]);
+      return first.replaceAll("▁", "") + rest.join("").replaceAll("▁", " ");
     }
   }
 

@@ -87,7 +87,7 @@ globalThis.Translator ??= {};
   // Raises an Error whose message can be shown.
   async function load(name, onProgress = () => {}) {
     if (!globalThis.DecompressionStream) {
-      throw new Error("This browser is too old to unpack the model (it has no DecompressionStream).");
+      throw new Error("This browser cannot unpack the model: it has no DecompressionStream.");
     }
     const { version } = Translator.models[name];
     const local = location.protocol === "file:";
