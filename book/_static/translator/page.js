@@ -7,7 +7,7 @@
 
 {
   const { EOS, UNK, run } = Translator;
-  const LONG = 40; // tokens; the models have seen few sentences beyond
+  const LONG = 30; // tokens: of a hundred sentences in training, less than one was longer
   const LANGUAGES = { de: "German", fr: "French" };
   const at = (id) => document.getElementById(`t-${id}`);
   const form = document.getElementById("translator");
@@ -42,15 +42,15 @@
         return `“${character}” (U+${code})`;
       });
       const more = unknown.length > 6 ? ` and ${unknown.length - 6} more` : "";
-      found.push(`Unknown to the model: ${named.join(", ")}${more}. It reads <unk> there.`);
+      found.push(`Unknown to the model: ${named.join(", ")}${more}. <unk> stands in their place.`);
     }
     const letters = text.match(/\p{L}/gu) ?? [], latin = text.match(/\p{Script=Latin}/gu) ?? [];
     if (letters.length > 2 * latin.length) {
       found.push("This is hardly English. The model knows English alone, and will guess.");
     }
     if (ids.length > LONG) {
-      found.push(`${ids.length} tokens is long: the model has seen few sentences beyond ${LONG}, ` +
-        "and may lose the thread.");
+      found.push(`${ids.length} tokens is long. The model has seen few sentences of more than ` +
+        `${LONG}, and may lose the thread.`);
     }
     if (at("source").value.length >= at("source").maxLength) {
       found.push(`At most ${at("source").maxLength.toLocaleString("en")} characters fit.`);

@@ -8,7 +8,8 @@ globalThis.Translator ??= {};
 
   // Punctuation stands alone, with the ▁ before it. Where Python's tokenizer says \w it means
   // letters, marks, digits and connectors of all scripts; JavaScript's \w is only [A-Za-z0-9_].
-  const PUNCTUATION = /▁?[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}▁]/u;
+  // The brackets make `split` keep what it splits at.
+  const PUNCTUATION = /(▁?[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}▁])/u;
 
   class Tokenizer {
     // `tokens`: id to token. `merges`: pairs "left right", the one that was learned first first.
@@ -23,8 +24,7 @@ globalThis.Translator ??= {};
       let line = text.replace(/\p{Surrogate}/gu, "\ufffd").normalize("NFC").replaceAll(" ", "▁");
       if (line && !line.startsWith("▁")) line = "▁" + line;
       const words = line.split(/(?=▁)/u);
-      return words.flatMap((word) => word.split(new RegExp(`(${PUNCTUATION.source})`, "u")))
-        .filter((piece) => piece);
+      return words.flatMap((word) => word.split(PUNCTUATION)).filter((piece) => piece);
     }
 
     // Byte-pair encoding of one piece: of all neighbours, join those that were learned first.
