@@ -27,7 +27,7 @@ from test_site import CHROMIUM, Quiet, Visit, faint_text, needs_chromium, violat
 from allyouneed.data import load_pairs
 from allyouneed.decoding import beam_search, greedy, translate
 from allyouneed.saving import load_model, pretrained, save_model
-from allyouneed.tokens import BOS, EOS, Tokenizer
+from allyouneed.tokens import BOS, EOS, PAD, Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +46,15 @@ HEAD = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8
 html a { color: var(--accent); }</style>
 <link rel="stylesheet" href="../_static/translator/translator.css">"""
 DONE = "/a second/.test(document.getElementById('t-status').textContent)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """The browser needs the other core."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +141,8 @@ def test_translations_are_the_packages(engine, name, beam, alpha, count):
 ODD = [
     "", " ", "   ", "▁", "▁▁ ▁a", " at both ends ", "two  spaces", "a\tb\nc\r\nd", "a\u00a0b",
     "don't \"quote\" (this)!?", "snake_case 1,234.5 x² ½ Ⅷ ٣", "café cafe\u0301 n\u0303 ﬁ Å\u0327",
-    "\u0301starts with a mark", "Ωmega Привет 你好 こんにちは 안녕 مرحبا नमस्ते", "👩\u200d👩\u200d👧 😀🇩🇪 ok",
+    "\u0301starts with a mark", "Ωmega Привет 你好 こんにちは 안녕 مرحبا नमस्ते",
+    "👩\u200d👩\u200d👧 😀🇩🇪 ok",
     "<eos> <pad> </s> &amp; <script>alert(1)</script>", "zero\u200bwidth\u200djoiner\u00adsoft",
     "A" * 300, "Donaudampfschifffahrtsgesellschaftskapitän", "…—–‘’“”«»", "\ufffd \ufeff",
 ]  # fmt: skip
@@ -271,7 +281,7 @@ def test_untrained_models(engine, tmp_path, norm_first, seed):
     for length in (1, 5):
         src = torch.randint(EOS + 1, len(tokenizer), (1, length), generator=generator)
         src[0, -1] = EOS
-        for beam in (1, 2, 3, 8):
+        for beam in (1, 2, 5):
             search = """([src, beam]) => { const {model} = models.random;
               const found = beam === 1 ? Translator.greedy(model, src)
                 : Translator.beamSearch(model, src, beam, 0.6);
@@ -285,7 +295,7 @@ def test_sampling_draws_from_the_probabilities(engine):
     """Over many seeds, first tokens come as often as they should; a seed draws the same again."""
     found = engine.evaluate(
         """() => { const {model, tokenizer} = models["tatoeba-en-fr"];
-          const src = [...tokenizer.encode("Go."), Translator.EOS], counts = {}, n = 2000;
+          const src = [...tokenizer.encode("Go."), Translator.EOS], counts = {}, n = 300;
           let first;
           for (let seed = 0; seed < n; seed++) {
             const drawing = Translator.sample(model, src, 1.5, seed);
@@ -298,13 +308,13 @@ def test_sampling_draws_from_the_probabilities(engine):
     )
     assert found["twice"][0] == found["twice"][1]
     for one in found["top"][:5]:
-        assert found["counts"].get(str(one["id"]), 0) == pytest.approx(one["p"], abs=0.04)
+        assert found["counts"].get(str(one["id"]), 0) == pytest.approx(one["p"], abs=0.1)
     model, tokenizer = pretrained("tatoeba-en-fr")
     src = torch.tensor([[*tokenizer.encode("Go."), EOS]])
     with torch.inference_mode():
         logits = model(src, torch.tensor([[BOS]]))[0, 0] / 1.5
-    logits[[0, BOS]] = -torch.inf
-    expected = logits.softmax(-1).topk(10)
+        logits[[PAD, BOS]] = -torch.inf
+        expected = logits.softmax(-1).topk(10)
     assert [one["id"] for one in found["top"]] == expected.indices.tolist()
     assert close([one["p"] for one in found["top"]], expected.values)
 
@@ -402,8 +412,8 @@ def test_a_reader_translates(visit):
     shown = """[...document.querySelectorAll("#t-map tbody tr")].map(row =>
       [...row.cells].slice(1).map(cell => Number(cell.ariaLabel.split(": ").pop())))"""
     assert np.allclose(tab.evaluate(shown), maps.cross[-1][0].mean(0), atol=0.006)
-    tab.select_option("#t-layer", "0")
-    tab.select_option("#t-head", "1")
+    tab.select_option("#t-layer", label="1")
+    tab.select_option("#t-head", label="2")
     assert np.allclose(tab.evaluate(shown), maps.cross[0][0, 1], atol=0.006)
     # the mouse tells a weight; arrow keys go from cell to cell and choose the step
     tab.hover("#t-map td[data-step='1'][data-column='2']")
