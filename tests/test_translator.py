@@ -403,6 +403,7 @@ def test_a_reader_translates(visit):
     tab, (model, tokenizer) = visit.tab, pretrained("multi30k-en-de")
     sentence = "A man in a green hat is selling apples."
     assert run(tab, sentence) == translate(model, tokenizer, [sentence])[0]
+    assert tab.inner_text("#t-ended-list li:first-child b") == tab.inner_text("#t-output")
     assert not visit.wrong
     # the map: the mean of the last layer's heads, then one head of the first layer
     src = torch.tensor([[*tokenizer.encode(sentence), EOS]])

@@ -8,6 +8,7 @@
 {
   const { EOS, UNK, run } = Translator;
   const LONG = 30; // tokens: of a hundred sentences in training, less than one was longer
+  const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
   const LANGUAGES = { de: "German", fr: "French" };
   const at = (id) => document.getElementById(`t-${id}`);
   const form = document.getElementById("translator");
@@ -19,12 +20,20 @@
   const chosen = () => form.elements["t-model"].value;
   const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
   const percent = (p) => (p > 0 && p < 0.001 ? "< 0.1 %" : `${(100 * p).toFixed(1)} %`);
+  const minus = (number) => number.toFixed(2).replace("-", "−");
   const say = (text) => { at("status").textContent = text; };
 
   function element(tag, properties = {}, ...children) {
     const node = Object.assign(document.createElement(tag), properties);
     node.append(...children);
     return node;
+  }
+
+  // A token, in which ▁ stands back a little.
+  function words(token) {
+    return token.split(/(▁)/).map((part) => {
+      return part === "▁" ? element("span", { className: "t-space", textContent: part }) : part;
+    });
   }
 
   // ---- from text to a view ----
@@ -69,11 +78,12 @@
     return null;
   }
 
-  function viewOf(tokenizer, src, { ids, steps }) {
+  function viewOf(tokenizer, src, { ids, steps, ended = [] }) {
     const token = (id) => tokenizer.vocabulary[id];
     return {
       sourceTokens: src.map(token),
       text: tokenizer.decode(ids),
+      ended: ended.map(({ ids, score, final }) => ({ text: tokenizer.decode(ids), score, final })),
       steps: steps.map(({ token: id, p, top, cross }) => {
         return { token: token(id), p, top: top.map((one) => [token(one.id), one.p]), cross };
       }),
@@ -185,7 +195,22 @@
     at("step").max = Math.max(1, view.steps.length);
     drawMap();
     choose(0, 0);
-    at("says").textContent = nothing ? "Nothing is translated yet." : "";
+    const cut = Math.max(view.sourceTokens.length, view.steps.length) > WIDE;
+    at("says").textContent = nothing ? "Nothing is translated yet."
+      : cut ? `The map shows the first ${WIDE} tokens.` : "";
+    listEnded(view.ended ?? []);
+  }
+
+  // What the beam had to choose from, the best first.
+  function listEnded(ended) {
+    const best = [...ended].sort((a, b) => b.final - a.final);
+    at("ended").hidden = best.length < 2;
+    at("ended-list").replaceChildren(...best.map(({ text, score, final }) => {
+      const numbers = `${minus(final)} (log P = ${minus(score)})`;
+      return element("li", {}, element("b", { textContent: text }),
+        element("span", { textContent: numbers }));
+    }));
+    for (const text of at("ended-list").querySelectorAll("b")) text.lang = chosen().slice(-2);
   }
 
   function showRemarks(sentences) {
@@ -237,13 +262,14 @@
   }
 
   function drawMap() {
-    const { sourceTokens, steps } = state.view;
+    const sourceTokens = state.view.sourceTokens.slice(0, WIDE);
+    const steps = state.view.steps.slice(0, WIDE);
     listHeads(steps[0]);
     const names = sourceTokens.map((token) => {
-      return element("th", { scope: "col" }, element("span", { textContent: token }));
+      return element("th", { scope: "col" }, element("span", {}, ...words(token)));
     });
     const rows = steps.map((step, t) => {
-      const cells = weights(step).map((w, s) => {
+      const cells = weights(step).slice(0, WIDE).map((w, s) => {
         const cell = element("td", { role: "gridcell", tabIndex: t || s ? -1 : 0 });
         cell.setAttribute("aria-label", `${step.token} to ${sourceTokens[s]}: ${w.toFixed(2)}`);
         cell.style.setProperty("--w", `${Math.round(100 * w)}%`);
@@ -251,7 +277,7 @@
         cell.dataset.column = s;
         return cell;
       });
-      return element("tr", {}, element("th", { scope: "row", textContent: step.token }), ...cells);
+      return element("tr", {}, element("th", { scope: "row" }, ...words(step.token)), ...cells);
     });
     const head = element("thead", {}, element("tr", {}, element("td"), ...names));
     at("map").replaceChildren(head, element("tbody", {}, ...rows));
@@ -272,8 +298,8 @@
     const { sourceTokens, steps } = state.view, w = weights(steps[t])[s];
     const head = at("head").value;
     const who = head === "mean" ? "all heads together give" : `head ${Number(head) + 1} gives`;
-    at("says").textContent =
-      `To write “${steps[t].token}”, ${who} “${sourceTokens[s]}” a weight of ${w.toFixed(2)}.`;
+    at("says").replaceChildren("To write “", ...words(steps[t].token), `”, ${who} “`,
+      ...words(sourceTokens[s]), `” a weight of ${w.toFixed(2)}.`);
   }
 
   // One step is chosen at a time, in the map and below it.
@@ -297,17 +323,17 @@
     at("top").replaceChildren();
     at("so-far").textContent = "";
     if (!step) return;
-    const before = steps.slice(0, state.step).map(({ token }) => token).join(" ");
-    const so_far = element("span", { textContent: before });
-    at("so-far").append(before ? "After " : "At the beginning", so_far);
+    const before = steps.slice(0, state.step).map(({ token }) => token).join("");
+    const text = element("span", { textContent: before.replaceAll("▁", " ").trim() });
+    at("so-far").append(before ? "After " : "At the beginning", text);
     const rank = step.top.findIndex(([token]) => token === step.token);
     const rows = rank < 0 ? [...step.top, [step.token, step.p]] : step.top;
     at("top").append(...rows.map(([token, p]) => {
       const bar = element("i"), written = token === step.token;
       bar.style.setProperty("--w", `${100 * p}%`);
-      const words = written ? `${percent(p)}, written` : percent(p);
+      const says = written ? `${percent(p)}, written` : percent(p);
       return element("li", { className: written ? "t-written" : "" },
-        element("b", { textContent: token }), bar, element("span", { textContent: words }));
+        element("b", {}, ...words(token)), bar, element("span", { textContent: says }));
     }));
   }
 
