@@ -537,6 +537,25 @@ def test_a_file_that_is_damaged_or_does_not_come(browser, folder, address):
     assert run(tab) == "Ein Hund."
 
 
+def test_a_browser_that_is_too_old_is_told(browser, folder):
+    visit = Visit(browser, folder.as_uri() + "/")
+    visit.tab.add_init_script("delete globalThis.DecompressionStream")
+    tab = visit.open("book/translator.html")
+    tab.press("#t-source", "Enter")
+    tab.wait_for_function("""document.getElementById("t-status").textContent
+      .includes("This browser cannot unpack the model")""")
+    tab.context.close()
+
+
+def test_progress_goes_up_to_the_size(engine):
+    seen, size = engine.evaluate(
+        """async () => { const seen = [], name = "tatoeba-en-fr";
+             await Translator.load(name, bytes => seen.push(bytes));
+             return [seen, Translator.models[name].bytes]; }"""
+    )
+    assert len(seen) > 5 and seen == sorted(seen) and seen[-1] == size
+
+
 def fulfil(route, body):
     route.fulfill(body=body)
 

@@ -158,7 +158,7 @@
       clear();
       if (why) return say(why);
       const src = [...tokenizer.encode(text), EOS], start = performance.now();
-      at("output").classList.add("t-writing");
+      writing(true);
       const result = await write(decoder(model, src), tokenizer);
       const seconds = (performance.now() - start) / 1000;
       if (!result) return say("Stopped before the first token.");
@@ -169,9 +169,15 @@
     } catch (error) {
       say(error.message);
     } finally {
-      at("output").classList.remove("t-writing");
+      writing(false);
       busy(false);
     }
+  }
+
+  // While it changes with every token, a screen reader is asked to wait.
+  function writing(now) {
+    at("output").classList.toggle("t-writing", now);
+    at("output").setAttribute("aria-busy", now);
   }
 
   function busy(now) {
@@ -270,7 +276,7 @@
     });
     const rows = steps.map((step, t) => {
       const cells = weights(step).slice(0, WIDE).map((w, s) => {
-        const cell = element("td", { role: "gridcell", tabIndex: t || s ? -1 : 0 });
+        const cell = element("td", { tabIndex: t || s ? -1 : 0 });
         cell.setAttribute("aria-label", `${step.token} to ${sourceTokens[s]}: ${w.toFixed(2)}`);
         cell.style.setProperty("--w", `${Math.round(100 * w)}%`);
         cell.dataset.step = t;
