@@ -180,11 +180,13 @@ def test_every_character_is_a_letter_or_not_alike(engine):
         return [piece for piece, _ in cut]
 
     found = engine.evaluate(
-        """letters => letters.map(c => models["tatoeba-en-fr"].tokenizer.pieces(`a${c}b`))""",
-        letters,
+        """letters => JSON.stringify(JSON.parse(letters).map(c =>
+             models["tatoeba-en-fr"].tokenizer.pieces(`a${c}b`)))""",
+        json.dumps(letters),
     )
     assert len(letters) > 140_000
-    different = [c for c, f in zip(letters, found, strict=True) if f != pieces(f"a{c}b")]
+    both = zip(letters, json.loads(found), strict=True)
+    different = [c for c, f in both if f != pieces(f"a{c}b")]
     assert not different, [f"U+{ord(c):04X}" for c in different]
 
 
@@ -434,7 +436,7 @@ def test_a_reader_translates(visit):
     tokens = tab.locator("#t-top b").all_inner_texts()
     assert tokens == [tokenizer.bpe.id_to_token(int(i)) for i in top.indices]
     assert tab.locator("#t-top .t-written b").inner_text() == tokenizer.bpe.id_to_token(ids[2])
-    first = tab.locator("#t-top li span").first.inner_text()
+    first = tab.locator("#t-top li > span").first.inner_text()
     assert first.startswith(f"{100 * top.values[0]:.1f} %")
     found = violations(tab) + faint_text(tab)
     tab.evaluate("document.documentElement.dataset.theme = 'dark'")
@@ -547,13 +549,15 @@ def test_a_browser_that_is_too_old_is_told(browser, folder):
     tab.context.close()
 
 
-def test_progress_goes_up_to_the_size(engine):
-    seen, size = engine.evaluate(
+def test_progress_goes_up_to_the_size(browser, address):
+    tab = Visit(browser, address).open("book/translator.html")
+    seen, size = tab.evaluate(
         """async () => { const seen = [], name = "tatoeba-en-fr";
              await Translator.load(name, bytes => seen.push(bytes));
              return [seen, Translator.models[name].bytes]; }"""
     )
-    assert len(seen) > 5 and seen == sorted(seen) and seen[-1] == size
+    assert len(seen) > 1 and seen == sorted(seen) and seen[-1] == size
+    tab.context.close()
 
 
 def fulfil(route, body):
