@@ -38,8 +38,9 @@
 
   // ---- from text to a view ----
 
-  // Line breaks and runs of spaces count as one space, as in the data that the models know.
-  const tidy = (text) => text.replace(/\s+/gu, " ").trim();
+  // As the data was cleaned that the models know: soft hyphens and zero-width spaces go; line breaks
+  // and runs of spaces become one space.
+  const tidy = (text) => text.replace(/[\u00ad\u200b]/g, "").replace(/\s+/g, " ").trim();
 
   // What the reader should know about a text: sentences, none if all is well.
   function remarks(text, tokenizer) {
