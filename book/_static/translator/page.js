@@ -247,7 +247,7 @@
     at("source").value = example.source;
     showRemarks([]);
     show(example);
-    say("An example, worked out ahead by the package. Change it and press Translate.");
+    say("An example, worked out ahead with a beam of 4. Change it and press Translate.");
   }
 
   function listExamples() {
@@ -387,7 +387,7 @@
     tell(step, column);
   });
   at("map").addEventListener("keydown", (event) => {
-    const { step, column } = state, { length } = state.view.sourceTokens;
+    const { step, column } = state, length = Math.min(WIDE, state.view.sourceTokens.length);
     const moves = {
       ArrowUp: [step - 1, column], ArrowDown: [step + 1, column],
       ArrowLeft: [step, column - 1], ArrowRight: [step, column + 1],
