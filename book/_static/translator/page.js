@@ -38,8 +38,8 @@
 
   // ---- from text to a view ----
 
-  // As the data was cleaned that the models know: soft hyphens and zero-width spaces go; line breaks
-  // and runs of spaces become one space.
+  // As the data was cleaned that the models know: soft hyphens and zero-width spaces go, line
+  // breaks and runs of spaces become one space.
   const tidy = (text) => text.replace(/[\u00ad\u200b]/g, "").replace(/\s+/g, " ").trim();
 
   // What the reader should know about a text: sentences, none if all is well.
