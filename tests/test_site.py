@@ -270,6 +270,22 @@ def test_search_and_mathematics(site, address, browser, how):
     assert "/notebooks/" in tab.url and not visit.wrong, visit.wrong
 
 
+@needs_chromium
+@pytest.mark.parametrize("how", ["http", "file"])
+def test_the_translator_is_in_the_book(site, address, browser, how):
+    """What else it does, tests/test_translator.py holds."""
+    home = address if how == "http" else HTML.as_uri() + "/"
+    visit = Visit(browser, home)
+    tab = visit.open("book/translator.html")
+    assert not any("translator/models/" in url for url in visit.loaded)
+    tab.fill("#t-source", "A dog.")
+    tab.press("#t-source", "Enter")
+    tab.wait_for_function(
+        "document.getElementById('t-output').textContent === 'Ein Hund.'", timeout=60_000
+    )
+    assert not visit.wrong, visit.wrong
+
+
 def test_links_and_pictures(site):
     """Links inside the book lead somewhere, also to the place in the page; pictures have words."""
     problems = []

@@ -1,0 +1,419 @@
+// The page of the translator: its controls, the map of the attention, the likeliest tokens.
+//
+// Whether it comes from an example or was made here, a translation is shown from one object, the
+// view: {source, sourceTokens, text, steps}, where a step is {token, p, top, cross}.
+// Texts are put in as text, never as markup.
+"use strict";
+
+{
+  const { EOS, UNK, run } = Translator;
+  const LONG = 30; // tokens: of a hundred sentences in training, less than one was longer
+  const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
+  const LANGUAGES = { de: "German", fr: "French" };
+  const at = (id) => document.getElementById(`t-${id}`);
+  const form = document.getElementById("translator");
+
+  // What is loaded, shown and chosen.
+  const loaded = new Map(); // name: {model, tokenizer}
+  const state = { view: null, step: 0, column: 0, busy: false, stop: false };
+
+  const chosen = () => form.elements["t-model"].value;
+  const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+  const percent = (p) => (p > 0 && p < 0.001 ? "< 0.1 %" : `${(100 * p).toFixed(1)} %`);
+  const minus = (number) => number.toFixed(2).replace("-", "−");
+  const say = (text) => { at("status").textContent = text; };
+
+  function element(tag, properties = {}, ...children) {
+    const node = Object.assign(document.createElement(tag), properties);
+    node.append(...children);
+    return node;
+  }
+
+  // A token, in which ▁ stands back a little.
+  function words(token) {
+    return token.split(/(▁)/).map((part) => {
+      return part === "▁" ? element("span", { className: "t-space", textContent: part }) : part;
+    });
+  }
+
+  // ---- from text to a view ----
+
+  // As the data was cleaned that the models know: soft hyphens and zero-width spaces go, line
+  // breaks and runs of spaces become one space.
+  const tidy = (text) => text.replace(/[\u00ad\u200b]/g, "").replace(/\s+/g, " ").trim();
+
+  // What the reader should know about a text: sentences, none if all is well.
+  function remarks(text, tokenizer) {
+    const found = [], ids = tokenizer.encode(text), unknown = tokenizer.unknown(text);
+    if (/<[a-z!/][^>]*>/i.test(text)) found.push("Markup is read as plain text, and never run.");
+    if (unknown.length) {
+      const named = unknown.slice(0, 6).map((character) => {
+        const code = character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+        return `“${character}” (U+${code})`;
+      });
+      const more = unknown.length > 6 ? ` and ${unknown.length - 6} more` : "";
+      found.push(`Unknown to the model: ${named.join(", ")}${more}. <unk> stands in their place.`);
+    }
+    const letters = text.match(/\p{L}/gu) ?? [], latin = text.match(/\p{Script=Latin}/gu) ?? [];
+    if (letters.length > 2 * latin.length) {
+      found.push("This is hardly English. The model knows English alone, and will guess.");
+    }
+    if (ids.length > LONG) {
+      found.push(`${ids.length} tokens is long. The model has seen few sentences of more than ` +
+        `${LONG}, and may lose the thread.`);
+    }
+    if (at("source").value.length >= at("source").maxLength) {
+      found.push(`At most ${at("source").maxLength.toLocaleString("en")} characters fit.`);
+    }
+    return found;
+  }
+
+  // Why a text cannot be translated, or nothing.
+  function refusal(text, { model, tokenizer }) {
+    const ids = tokenizer.encode(text);
+    const blank = new Set([UNK, tokenizer.ids.get("▁")]);
+    if (ids.every((id) => blank.has(id))) {
+      return "The model knows none of these characters, so there is nothing to translate.";
+    }
+    if (ids.length >= model.room) return `A sentence may have ${model.room - 1} tokens at most.`;
+    return null;
+  }
+
+  function viewOf(tokenizer, src, { ids, steps, ended = [] }) {
+    const token = (id) => tokenizer.vocabulary[id];
+    return {
+      sourceTokens: src.map(token),
+      text: tokenizer.decode(ids),
+      ended: ended.map(({ ids, score, final }) => ({ text: tokenizer.decode(ids), score, final })),
+      steps: steps.map(({ token: id, p, top, cross }) => {
+        return { token: token(id), p, top: top.map((one) => [token(one.id), one.p]), cross };
+      }),
+    };
+  }
+
+  // ---- translating ----
+
+  function choices() {
+    return {
+      beam: Number(at("beam").value),
+      temperature: Number(at("temperature").value),
+      seed: Number(at("seed").value),
+    };
+  }
+
+  function decoder(model, src) {
+    const { beam, temperature, seed } = choices();
+    if (temperature > 0) return Translator.sample(model, src, temperature, seed);
+    return beam === 1 ? Translator.greedy(model, src) : Translator.beamSearch(model, src, beam);
+  }
+
+  async function ready(name) {
+    if (!loaded.has(name)) {
+      const { bytes } = Translator.models[name], bar = at("progress"), start = performance.now();
+      say(`Loading the model, ${megabytes(bytes)} …`);
+      bar.hidden = false;
+      bar.max = bytes;
+      bar.removeAttribute("value");
+      try {
+        loaded.set(name, await Translator.load(name, (received) => { bar.value = received; }));
+        showSize();
+        const seconds = ((performance.now() - start) / 1000).toFixed(1);
+        say(`The model is loaded (${seconds} seconds).`);
+      } finally {
+        bar.hidden = true;
+      }
+    }
+    return loaded.get(name);
+  }
+
+  // Let the browser draw and listen.
+  const breathe = () => new Promise((resume) => setTimeout(resume));
+
+  // Run the decoder and show each token as it comes; about 60 times a second we breathe.
+  async function write(decoding, tokenizer) {
+    let last = performance.now();
+    for (;;) {
+      const { value, done } = decoding.next();
+      if (done) return value;
+      if (performance.now() - last < 15) continue;
+      if (value) at("output").textContent = tokenizer.decode(value.ids);
+      await breathe();
+      if (state.stop) return value ?? null;
+      last = performance.now();
+    }
+  }
+
+  async function translate() {
+    const text = tidy(at("source").value), name = chosen();
+    showRemarks([]);
+    if (!text) {
+      clear();
+      const what = at("source").value ? "There are only spaces" : "There is nothing";
+      return say(`${what} here. Type an English sentence.`);
+    }
+    busy(true);
+    try {
+      const { model, tokenizer } = await ready(name);
+      const why = refusal(text, { model, tokenizer });
+      showRemarks(remarks(text, tokenizer));
+      clear();
+      if (why) return say(why);
+      const src = [...tokenizer.encode(text), EOS], start = performance.now();
+      writing(true);
+      const result = await write(decoder(model, src), tokenizer);
+      const seconds = (performance.now() - start) / 1000;
+      if (!result) return say("Stopped before the first token.");
+      show(viewOf(tokenizer, src, result));
+      const count = result.steps.length, rate = Math.round(count / seconds);
+      const how = state.stop ? "Stopped" : "Translated";
+      say(`${how}: ${count} tokens in ${seconds.toFixed(2)} seconds, ${rate} a second.`);
+    } catch (error) {
+      say(error.message);
+    } finally {
+      writing(false);
+      busy(false);
+    }
+  }
+
+  // While it changes with every token, a screen reader is asked to wait.
+  function writing(now) {
+    at("output").classList.toggle("t-writing", now);
+    at("output").setAttribute("aria-busy", now);
+  }
+
+  function busy(now) {
+    Object.assign(state, { busy: now, stop: false });
+    at("go").textContent = now ? "Stop" : "Translate";
+    for (const radio of form.elements["t-model"]) radio.disabled = now;
+  }
+
+  // ---- showing ----
+
+  function clear() {
+    show({ sourceTokens: [], text: "", steps: [] });
+  }
+
+  function show(view) {
+    Object.assign(state, { view, step: 0, column: 0 });
+    at("output").textContent = view.text;
+    at("output").lang = chosen().slice(-2);
+    const nothing = !view.steps.length;
+    for (const id of ["look", "next"]) at(id).classList.toggle("t-empty", nothing);
+    at("step").max = Math.max(1, view.steps.length);
+    drawMap();
+    choose(0, 0);
+    const cut = Math.max(view.sourceTokens.length, view.steps.length) > WIDE;
+    at("says").textContent = nothing ? "Nothing is translated yet."
+      : cut ? `The map shows the first ${WIDE} tokens.` : "";
+    listEnded(view.ended ?? []);
+  }
+
+  // What the beam had to choose from, the best first.
+  function listEnded(ended) {
+    const best = [...ended].sort((a, b) => b.final - a.final);
+    at("ended").hidden = best.length < 2;
+    at("ended-list").replaceChildren(...best.map(({ text, score, final }) => {
+      const numbers = `${minus(final)} (log P = ${minus(score)})`;
+      return element("li", {}, element("b", { textContent: text }),
+        element("span", { textContent: numbers }));
+    }));
+    for (const text of at("ended-list").querySelectorAll("b")) text.lang = chosen().slice(-2);
+  }
+
+  function showRemarks(sentences) {
+    at("remarks").replaceChildren(...sentences.map((text) => element("li", { textContent: text })));
+    at("remarks").hidden = !sentences.length;
+  }
+
+  function showSize() {
+    const { bytes, parameters } = Translator.models[chosen()];
+    at("size").textContent = loaded.has(chosen())
+      ? `${(parameters / 1e6).toFixed(1)} million weights are in your browser.`
+      : `The first time, this loads ${megabytes(bytes)}.`;
+  }
+
+  function showChoices() {
+    const { beam, temperature } = choices(), draws = temperature > 0;
+    at("beam-says").value = beam;
+    at("temperature-says").value = temperature.toFixed(1).replace(".0", "");
+    at("beam").disabled = draws;
+    at("seed-label").hidden = at("again").hidden = !draws;
+    at("choice").textContent = draws ? "Each token is drawn by its probability; the beam rests."
+      : beam === 1 ? "Greedy: the likeliest token, again and again."
+        : `Beam search: the best of ${beam} beginnings at a time.`;
+  }
+
+  function showExample(example) {
+    at("source").value = example.source;
+    showRemarks([]);
+    show(example);
+    say("An example, worked out ahead with a beam of 4. Change it and press Translate.");
+  }
+
+  function listExamples() {
+    const buttons = Translator.examples[chosen()].map((example) => {
+      const button = element("button", { type: "button", textContent: example.source, lang: "en" });
+      button.onclick = () => { if (!state.busy) showExample(example); };
+      return button;
+    });
+    at("examples").replaceChildren(...buttons);
+  }
+
+  // ---- the map ----
+
+  // The weights of a step over the source: of one head, or the mean of all.
+  function weights(step) {
+    const heads = step.cross[Number(at("layer").value)], head = at("head").value;
+    if (head !== "mean") return Array.from(heads[Number(head)]);
+    return Array.from(heads[0], (_, s) => heads.reduce((sum, w) => sum + w[s], 0) / heads.length);
+  }
+
+  function drawMap() {
+    const sourceTokens = state.view.sourceTokens.slice(0, WIDE);
+    const steps = state.view.steps.slice(0, WIDE);
+    listHeads(steps[0]);
+    const names = sourceTokens.map((token) => {
+      return element("th", { scope: "col" }, element("span", {}, ...words(token)));
+    });
+    const rows = steps.map((step, t) => {
+      const cells = weights(step).slice(0, WIDE).map((w, s) => {
+        const cell = element("td", { tabIndex: t || s ? -1 : 0 });
+        cell.setAttribute("aria-label", `${step.token} to ${sourceTokens[s]}: ${w.toFixed(2)}`);
+        cell.style.setProperty("--w", `${Math.round(100 * w)}%`);
+        cell.dataset.step = t;
+        cell.dataset.column = s;
+        return cell;
+      });
+      return element("tr", {}, element("th", { scope: "row" }, ...words(step.token)), ...cells);
+    });
+    const head = element("thead", {}, element("tr", {}, element("td"), ...names));
+    at("map").replaceChildren(head, element("tbody", {}, ...rows));
+  }
+
+  function listHeads(step) {
+    if (!step || at("layer").length) return;
+    step.cross.forEach((_, i) => at("layer").add(new Option(i + 1, i)));
+    at("layer").value = step.cross.length - 1;
+    at("head").add(new Option("mean of all", "mean"));
+    step.cross[0].forEach((_, i) => at("head").add(new Option(i + 1, i)));
+  }
+
+  const cellAt = (step, column) => at("map").tBodies[0].rows[step]?.cells[column + 1];
+
+  // Say the weight of a cell in words.
+  function tell(t, s) {
+    const { sourceTokens, steps } = state.view, w = weights(steps[t])[s];
+    const head = at("head").value;
+    const who = head === "mean" ? "all heads together give" : `head ${Number(head) + 1} gives`;
+    at("says").replaceChildren("To write “", ...words(steps[t].token), `”, ${who} “`,
+      ...words(sourceTokens[s]), `” a weight of ${w.toFixed(2)}.`);
+  }
+
+  // One step is chosen at a time, in the map and below it.
+  function choose(step, column = state.column) {
+    cellAt(state.step, state.column)?.setAttribute("tabindex", -1);
+    Object.assign(state, { step, column });
+    cellAt(step, column)?.setAttribute("tabindex", 0);
+    for (const row of at("map").tBodies[0].rows) {
+      row.classList.toggle("t-chosen", row.sectionRowIndex === step);
+    }
+    showStep();
+  }
+
+  // ---- the likeliest tokens ----
+
+  function showStep() {
+    const { steps } = state.view, step = steps[state.step];
+    at("step").value = state.step + 1;
+    at("step").disabled = !step;
+    at("step-says").value = step ? `${state.step + 1} of ${steps.length}` : "";
+    at("top").replaceChildren();
+    at("so-far").textContent = "";
+    if (!step) return;
+    const before = steps.slice(0, state.step).map(({ token }) => token).join("");
+    const text = element("span", { textContent: before.replaceAll("▁", " ").trim() });
+    at("so-far").append(before ? "After " : "At the beginning", text);
+    const rank = step.top.findIndex(([token]) => token === step.token);
+    const rows = rank < 0 ? [...step.top, [step.token, step.p]] : step.top;
+    at("top").append(...rows.map(([token, p]) => {
+      const bar = element("i"), written = token === step.token;
+      bar.style.setProperty("--w", `${100 * p}%`);
+      const says = written ? `${percent(p)}, written` : percent(p);
+      return element("li", { className: written ? "t-written" : "" },
+        element("b", {}, ...words(token)), bar, element("span", { textContent: says }));
+    }));
+  }
+
+  // ---- listening ----
+
+  // If the model is there already, a new choice shows at once what it changes.
+  const anew = () => { if (loaded.has(chosen()) && !state.busy) translate(); };
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (state.busy) state.stop = true;
+    else translate();
+  });
+  at("source").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (!state.busy) translate();
+  });
+  for (const radio of form.elements["t-model"]) radio.addEventListener("change", changeModel);
+  for (const id of ["beam", "temperature", "seed"]) {
+    at(id).addEventListener("input", showChoices);
+    at(id).addEventListener("change", anew);
+  }
+  at("again").addEventListener("click", () => {
+    at("seed").value = choices().seed + 1;
+    if (!state.busy) translate();
+  });
+  for (const id of ["layer", "head"]) {
+    at(id).addEventListener("change", () => {
+      drawMap();
+      choose(state.step);
+      if (state.view.steps.length) tell(state.step, state.column);
+    });
+  }
+  at("step").addEventListener("input", () => choose(Number(at("step").value) - 1));
+
+  // A cell under the pointer is told; a cell with the focus is told and chosen.
+  at("map").addEventListener("pointerover", ({ target }) => {
+    if (target.dataset.step) tell(Number(target.dataset.step), Number(target.dataset.column));
+  });
+  at("map").addEventListener("focusin", ({ target }) => {
+    const [step, column] = [Number(target.dataset.step), Number(target.dataset.column)];
+    choose(step, column);
+    tell(step, column);
+  });
+  at("map").addEventListener("keydown", (event) => {
+    const { step, column } = state, length = Math.min(WIDE, state.view.sourceTokens.length);
+    const moves = {
+      ArrowUp: [step - 1, column], ArrowDown: [step + 1, column],
+      ArrowLeft: [step, column - 1], ArrowRight: [step, column + 1],
+      Home: [step, 0], End: [step, length - 1],
+    };
+    const cell = moves[event.key] && moves[event.key][1] >= 0 && cellAt(...moves[event.key]);
+    if (moves[event.key]) event.preventDefault();
+    cell?.focus?.();
+  });
+
+  // Another model: its own examples. A sentence that the reader typed stays.
+  function changeModel() {
+    const typed = tidy(at("source").value), examples = Object.values(Translator.examples).flat();
+    at("language").textContent = LANGUAGES[chosen().slice(-2)];
+    showSize();
+    listExamples();
+    if (!typed || examples.some(({ source }) => source === typed)) {
+      showExample(Translator.examples[chosen()][0]);
+    } else {
+      clear();
+      say("Press Translate to hear the other model.");
+      anew();
+    }
+  }
+
+  showChoices();
+  at("source").value = "";
+  changeModel();
+}

@@ -1,0 +1,582 @@
+"""The translator in the page, in a browser with the network off: what it writes is what the package
+writes, to the letter; its numbers are the package's numbers; its page says what it does.
+
+Needs Chromium (on Debian: `apt install chromium`). Nothing here needs the built book: the page is
+made from book/translator.md without its theme.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import sys
+import threading
+import unicodedata
+from functools import cache, partial
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from markdown_it import MarkdownIt
+from test_site import CHROMIUM, Quiet, Visit, faint_text, needs_chromium, violations
+
+from allyouneed.data import load_pairs
+from allyouneed.decoding import beam_search, greedy, translate
+from allyouneed.saving import load_model, pretrained, save_model
+from allyouneed.tokens import BOS, EOS, PAD, Tokenizer
+from allyouneed.transformer import Transformer, TransformerConfig
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "book" / "_static" / "translator"
+sys.path[:0] = [str(ROOT / "book" / "_ext"), str(ROOT / "tools")]
+import booktranslator  # noqa: E402
+import translator_examples  # noqa: E402
+
+each_model = pytest.mark.parametrize("name", booktranslator.MODELS)
+pretrained = cache(pretrained)
+pytestmark = needs_chromium
+HEAD = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>The translator</title>
+<link rel="stylesheet" href="../_static/book.css">
+<style>body { margin: 0; background: var(--pst-color-background); color: var(--ink); }
+html a { color: var(--accent); }</style>
+<link rel="stylesheet" href="../_static/translator/translator.css">"""
+DONE = "/a second/.test(document.getElementById('t-status').textContent)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """The browser needs the other core."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The page and its files, at the places that they have in the book."""
+    folder = tmp_path_factory.mktemp("translator")
+    shutil.copytree(ROOT / "book" / "_static", folder / "_static")
+    shutil.copytree(ROOT / "book" / "_vendor", folder / "_static", dirs_exist_ok=True)
+    booktranslator.write(folder / "_static" / "translator")
+    (folder / "book").mkdir()
+    text = (ROOT / "book" / "translator.md").read_text(encoding="utf-8")
+    body = MarkdownIt("commonmark", {"html": True}).render(text)
+    sources = [f"../_static/translator/{name}.js" for name in booktranslator.SCRIPTS]
+    scripts = "".join(f'<script defer src="{source}"></script>' for source in sources)
+    page = (
+        f'{HEAD}{scripts}<main class="bd-main"><article class="bd-article">{body}</article></main>'
+    )
+    (folder / "book" / "translator.html").write_text(page, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    assert CHROMIUM, "CI needs Chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def engine(folder, browser):
+    """A tab in which the scripts are loaded, and both models with them."""
+    tab = Visit(browser, folder.as_uri() + "/").open("book/translator.html")
+    names = json.dumps(booktranslator.MODELS)
+    tab.evaluate(f"""async () => {{ globalThis.models = {{}};
+      for (const name of {names}) models[name] = await Translator.load(name); }}""")
+    return tab
+
+
+# ---- the machine ----
+
+
+def sentences(name: str) -> list[str]:
+    """200 sentences in English that the model was not trained on."""
+    if not os.environ.get("ALLYOUNEED_DATA"):
+        name = "tatoeba-en-fr"  # comes with pip; strange to the other model, and no harm in that
+    pairs = load_pairs(name, "test")
+    return [source for source, _ in pairs[:: len(pairs) // 200]][:200]
+
+
+TRANSLATE = """([name, sentences, beam, alpha]) => {
+  const {model, tokenizer} = models[name];
+  return sentences.map(sentence => {
+    const src = [...tokenizer.encode(sentence), Translator.EOS];
+    const found = beam === 1 ? Translator.greedy(model, src)
+      : Translator.beamSearch(model, src, beam, alpha);
+    return tokenizer.decode(Translator.run(found).ids);
+  });
+}"""
+
+
+@each_model
+@pytest.mark.parametrize("beam, alpha, count", [(1, 0.6, 200), (4, 0.6, 200), (5, 2.6, 20)])
+def test_translations_are_the_packages(engine, name, beam, alpha, count):
+    chosen = sentences(name)[:count]
+    assert len(chosen) == count
+    expected = translate(*pretrained(name), chosen, beam, alpha)
+    found = engine.evaluate(TRANSLATE, [name, chosen, beam, alpha])
+    different = [(s, e, f) for s, e, f in zip(chosen, expected, found, strict=True) if e != f]
+    assert not different
+
+
+ODD = [
+    "", " ", "   ", "▁", "▁▁ ▁a", " at both ends ", "two  spaces", "a\tb\nc\r\nd", "a\u00a0b",
+    "don't \"quote\" (this)!?", "snake_case 1,234.5 x² ½ Ⅷ ٣", "café cafe\u0301 n\u0303 ﬁ Å\u0327",
+    "\u0301starts with a mark", "Ωmega Привет 你好 こんにちは 안녕 مرحبا नमस्ते",
+    "👩\u200d👩\u200d👧 😀🇩🇪 ok",
+    "<eos> <pad> </s> &amp; <script>alert(1)</script>", "zero\u200bwidth\u200djoiner\u00adsoft",
+    "A" * 300, "Donaudampfschifffahrtsgesellschaftskapitän", "…—–‘’“”«»", "\ufffd \ufeff",
+]  # fmt: skip
+
+
+@each_model
+def test_odd_text_is_cut_and_glued_alike(engine, name):
+    tokenizer = pretrained(name)[1]
+    generator, alphabet = np.random.default_rng(0), sorted(set("".join(ODD)) | set("aeinrst▁ .,"))
+    texts = ODD + ["".join(generator.choice(alphabet, n)) for n in range(1, 120)]
+    found = engine.evaluate(
+        """([name, texts]) => texts.map(text => {
+             const {tokenizer} = models[name], ids = tokenizer.encode(text);
+             return [ids, tokenizer.decode(ids)]; })""",
+        [name, texts],
+    )
+    for text, (ids, glued) in zip(texts, found, strict=True):
+        assert ids == tokenizer.encode(text), text
+        assert glued == tokenizer.decode(ids), text
+    ids = generator.integers(0, len(tokenizer), (100, 9)).tolist()  # as a model may write them
+    glued = engine.evaluate(
+        "([name, rows]) => rows.map(ids => models[name].tokenizer.decode(ids))", [name, ids]
+    )
+    assert glued == [tokenizer.decode(row) for row in ids]
+
+
+def test_every_character_is_a_letter_or_not_alike(engine):
+    """In whatever script: each between an a and a b, cut into pieces."""
+    bpe = pretrained("tatoeba-en-fr")[1].bpe
+    letters = [chr(c) for c in range(sys.maxunicode + 1)]
+    letters = [c for c in letters if unicodedata.category(c) not in ("Cn", "Cs", "Co")]
+
+    def pieces(text: str) -> list[str]:
+        cut = bpe.pre_tokenizer.pre_tokenize_str(bpe.normalizer.normalize_str(text))
+        return [piece for piece, _ in cut]
+
+    found = engine.evaluate(
+        """letters => JSON.stringify(JSON.parse(letters).map(c =>
+             models["tatoeba-en-fr"].tokenizer.pieces(`a${c}b`)))""",
+        json.dumps(letters),
+    )
+    assert len(letters) > 140_000
+    both = zip(letters, json.loads(found), strict=True)
+    different = [c for c, f in both if f != pieces(f"a{c}b")]
+    assert not different, [f"U+{ord(c):04X}" for c in different]
+
+
+@each_model
+def test_no_bit_of_a_weight_is_lost(engine, name):
+    """A sum over all bits of each tensor, in which each place counts differently."""
+    found = engine.evaluate(
+        """name => {
+          const sums = {};
+          const walk = (node, path) => {
+            if (!node.data) return Object.entries(node).forEach(([k, x]) => walk(x, [...path, k]));
+            const {buffer, byteOffset, length} = node.data;
+            const bits = new Uint32Array(buffer, byteOffset, length);
+            sums[path.join(".")] = bits.reduce((a, b, i) => (a + Math.imul(b, 2 * i + 1)) >>> 0, 0);
+          };
+          walk(models[name].model.weights, []);
+          return sums;
+        }""",
+        name,
+    )
+    expected = {}
+    for key, tensor in pretrained(name)[0].state_dict().items():
+        bits = tensor.numpy().ravel().view(np.uint32)
+        odd = 2 * np.arange(len(bits), dtype=np.uint32) + 1
+        expected[key] = int((bits * odd).sum(dtype=np.uint32))
+    assert found == expected
+
+
+FORWARD = """([name, src, tgt]) => {
+  const {model} = models[name], encoder = [];
+  const memory = Translator.run(model.encode(src, encoder));
+  const cache = new Translator.Cache(model, memory, 1, tgt.length);
+  const steps = tgt.map(token => cache.step([token]));
+  const list = heads => heads.map(rows => rows.map(w => [...w]));
+  return {
+    logits: steps.map(({logits}) => [...logits.row(0)]),
+    encoder: encoder.map(list),
+    cross: steps.map(({cross}) => cross.map(list)),
+    own: steps.map(({own}) => own.map(list)),
+  };
+}"""
+
+
+def close(found, expected) -> bool:
+    return torch.allclose(torch.tensor(found, dtype=torch.float32), expected, rtol=1e-4, atol=1e-4)
+
+
+def check_forward(engine, name, model, generator):
+    """Logits and the weights of all attentions on random tokens."""
+    size = model.config.vocab_size
+    src = torch.randint(EOS, size, (1, 9), generator=generator)
+    tgt = torch.randint(EOS, size, (1, 7), generator=generator)
+    tgt[0, 0] = BOS
+    found = engine.evaluate(FORWARD, [name, src[0].tolist(), tgt[0].tolist()])
+    with torch.inference_mode():
+        logits, maps = model(src, tgt, return_weights=True)
+    assert close(found["logits"], logits[0])
+    assert close(found["encoder"], torch.stack(maps.encoder)[:, 0])
+    for t in range(7):
+        assert close(found["cross"][t], torch.stack(maps.cross)[:, 0, :, t : t + 1])
+        assert close(found["own"][t], torch.stack(maps.decoder)[:, 0, :, t : t + 1, : t + 1])
+
+
+@each_model
+def test_logits_and_attention(engine, name):
+    for seed in range(3):
+        check_forward(engine, name, pretrained(name)[0], torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize("seed", range(3))
+def test_untrained_models(engine, tmp_path, norm_first, seed):
+    """Models of other shapes, and of both norms: logits, attention, greedy and every beam.
+
+    Most of their searches end for want of room.
+    """
+    torch.manual_seed(seed)
+    tokenizer = Tokenizer.train(["the quick brown fox jumps over the lazy dog and the hen"], 44)
+    sizes = [(16, 32, 4, 2), (12, 20, 2, 1), (32, 16, 2, 3)][seed]
+    model = Transformer(TransformerConfig(len(tokenizer), *sizes, norm_first=norm_first))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    save_model(tmp_path / "model.safetensors", model, tokenizer, dtype=torch.bfloat16)
+    model, _ = load_model(tmp_path / "model.safetensors")
+    packed = base64.b64encode(booktranslator.pack(tmp_path / "model.safetensors")).decode()
+    engine.evaluate(
+        """async packed => { const {body} = await fetch(`data:;base64,${packed}`);
+             models.random = Translator.read(await Translator.unpack(body, () => {})); }""",
+        packed,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    check_forward(engine, "random", model, generator)
+    for length in (1, 5):
+        src = torch.randint(EOS + 1, len(tokenizer), (1, length), generator=generator)
+        src[0, -1] = EOS
+        for beam in (1, 2, 5):
+            search = """([src, beam]) => { const {model} = models.random;
+              const found = beam === 1 ? Translator.greedy(model, src)
+                : Translator.beamSearch(model, src, beam, 0.6);
+              return Translator.run(found).ids.filter(id => id !== Translator.EOS); }"""
+            found = engine.evaluate(search, [src[0].tolist(), beam])
+            expected = greedy(model, src) if beam == 1 else beam_search(model, src, beam)
+            assert [found] == expected, (length, beam)
+
+
+def test_sampling_draws_from_the_probabilities(engine):
+    """Over many seeds, first tokens come as often as they should; a seed draws the same again."""
+    found = engine.evaluate(
+        """() => { const {model, tokenizer} = models["tatoeba-en-fr"];
+          const src = [...tokenizer.encode("Go."), Translator.EOS], counts = {}, n = 300;
+          let first;
+          for (let seed = 0; seed < n; seed++) {
+            const drawing = Translator.sample(model, src, 1.5, seed);
+            do { first = drawing.next(); } while (!first.value);
+            const {token} = first.value.steps[0];
+            counts[token] = (counts[token] ?? 0) + 1 / n;
+          }
+          const draw = () => Translator.run(Translator.sample(model, src, 2, 7)).ids;
+          return {counts, top: first.value.steps[0].top, twice: [draw(), draw()]}; }"""
+    )
+    assert found["twice"][0] == found["twice"][1]
+    for one in found["top"][:5]:
+        assert found["counts"].get(str(one["id"]), 0) == pytest.approx(one["p"], abs=0.1)
+    model, tokenizer = pretrained("tatoeba-en-fr")
+    src = torch.tensor([[*tokenizer.encode("Go."), EOS]])
+    with torch.inference_mode():
+        logits = model(src, torch.tensor([[BOS]]))[0, 0] / 1.5
+        logits[[PAD, BOS]] = -torch.inf
+        expected = logits.softmax(-1).topk(10)
+    assert [one["id"] for one in found["top"]] == expected.indices.tolist()
+    assert close([one["p"] for one in found["top"]], expected.values)
+
+
+def read_script(text: str) -> dict:
+    """The examples in examples.js."""
+    body = text.split("Translator.examples = ", 1)[1].rstrip().rstrip(";")
+    for spare in (",\n  ]", ",\n}"):
+        body = body.replace(spare, spare[1:])
+    return json.loads(body)
+
+
+def alike(a, b) -> bool:
+    """The same, but for the last digits of numbers."""
+    if isinstance(a, float | int):
+        return abs(a - b) < 0.002
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(alike, a, b))
+    return a == b
+
+
+def test_examples_are_the_packages(engine):
+    """Those that are committed are those that the package makes now, and what the page would."""
+    committed = read_script((SCRIPTS / "examples.js").read_text(encoding="utf-8"))
+    made = read_script(translator_examples.script())
+    sure = [  # beyond the first, ten likeliest may change places on another machine
+        {name: [one | {"steps": [step | {"top": step["top"][:1]} for step in one["steps"]]}
+                for one in some] for name, some in examples.items()}
+        for examples in (committed, made)
+    ]  # fmt: skip
+    assert alike(*sure)
+    for name, examples in committed.items():
+        for example in examples:
+            found = engine.evaluate(
+                """([name, sentence]) => { const {model, tokenizer} = models[name];
+                  const src = [...tokenizer.encode(sentence), Translator.EOS];
+                  const {ids, steps} = Translator.run(Translator.beamSearch(model, src, 4));
+                  return [tokenizer.decode(ids), steps.map(({p, cross}) =>
+                    ({p, cross: cross.map(heads => heads.map(w => [...w]))}))]; }""",
+                [name, example["source"]],
+            )
+            steps = [{"p": step["p"], "cross": step["cross"]} for step in example["steps"]]
+            assert alike(found, [example["text"], steps])
+
+
+# ---- the page ----
+
+
+@pytest.fixture(params=["http", "file"])
+def visit(request, browser, folder, address):
+    home = address if request.param == "http" else folder.as_uri() + "/"
+    visit = Visit(browser, home, viewport={"width": 1000, "height": 900}, reduced_motion="reduce")
+    visit.open("book/translator.html")
+    yield visit
+    visit.tab.context.close()
+
+
+def run(tab, text: str | None = None) -> str:
+    """Type, press Enter, and wait; the translation."""
+    if text is not None:
+        tab.fill("#t-source", text)
+    tab.evaluate("document.getElementById('t-status').textContent = ''")
+    tab.press("#t-source", "Enter")
+    tab.wait_for_function(DONE, timeout=60_000)
+    return tab.inner_text("#t-output")
+
+
+def test_examples_are_there_before_anything_is_loaded(visit):
+    tab = visit.tab
+    examples = read_script((SCRIPTS / "examples.js").read_text(encoding="utf-8"))
+    for name in booktranslator.MODELS:
+        tab.check(f"input[value={name}]")
+        for example in examples[name]:
+            tab.click(f"#t-examples button:text-is({json.dumps(example['source'])})")
+            assert tab.input_value("#t-source") == example["source"]
+            assert tab.inner_text("#t-output") == example["text"]
+            rows = tab.locator("#t-map tbody th").all_inner_texts()
+            assert rows == [step["token"] for step in example["steps"]]
+    assert not any("models/" in url for url in visit.loaded) and not visit.wrong
+    assert "MB" in tab.inner_text("#t-size")
+
+
+def test_a_reader_translates(visit):
+    tab, (model, tokenizer) = visit.tab, pretrained("multi30k-en-de")
+    sentence = "A man in a green hat is selling apples."
+    assert run(tab, sentence) == translate(model, tokenizer, [sentence])[0]
+    assert tab.inner_text("#t-ended-list li:first-child b") == tab.inner_text("#t-output")
+    assert not visit.wrong
+    # the map: the mean of the last layer's heads, then one head of the first layer
+    src = torch.tensor([[*tokenizer.encode(sentence), EOS]])
+    (ids,) = beam_search(model, src)
+    with torch.inference_mode():
+        logits, maps = model(src, torch.tensor([[BOS, *ids]]), return_weights=True)
+    shown = """[...document.querySelectorAll("#t-map tbody tr")].map(row =>
+      [...row.cells].slice(1).map(cell => Number(cell.ariaLabel.split(": ").pop())))"""
+    assert np.allclose(tab.evaluate(shown), maps.cross[-1][0].mean(0), atol=0.006)
+    tab.select_option("#t-layer", label="1")
+    tab.select_option("#t-head", label="2")
+    assert np.allclose(tab.evaluate(shown), maps.cross[0][0, 1], atol=0.006)
+    # the mouse tells a weight; arrow keys go from cell to cell and choose the step
+    tab.hover("#t-map td[data-step='1'][data-column='2']")
+    weight = f"{maps.cross[0][0, 1, 1, 2]:.2f}"
+    assert tab.inner_text("#t-says").endswith(f"a weight of {weight}.")
+    tab.focus("#t-map td[tabindex='0']")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowLeft", "ArrowUp", "ArrowRight"):
+        tab.keyboard.press(key)
+    focus = tab.evaluate("({...document.activeElement.dataset})")
+    assert focus == {"step": "1", "column": "1"}
+    assert f"“{tokenizer.bpe.id_to_token(ids[1])}”" in tab.inner_text("#t-says")
+    assert tab.input_value("#t-step") == "2"
+    # the likeliest tokens of a step
+    tab.focus("#t-step")
+    tab.keyboard.press("ArrowRight")
+    top = logits[0, 2].softmax(-1).topk(10)
+    tokens = tab.locator("#t-top b").all_inner_texts()
+    assert tokens == [tokenizer.bpe.id_to_token(int(i)) for i in top.indices]
+    assert tab.locator("#t-top .t-written b").inner_text() == tokenizer.bpe.id_to_token(ids[2])
+    first = tab.locator("#t-top li > span").first.inner_text()
+    assert first.startswith(f"{100 * top.values[0]:.1f} %")
+    found = violations(tab) + faint_text(tab)
+    tab.evaluate("document.documentElement.dataset.theme = 'dark'")
+    assert not found + [f"dark: {what}" for what in faint_text(tab)]
+
+
+def test_sliders(visit):
+    tab, (model, tokenizer) = visit.tab, pretrained("tatoeba-en-fr")
+    sentence = "The old man told us a story that nobody believed."
+    tab.check("input[value=tatoeba-en-fr]")
+    tab.focus("#t-beam")
+    for _ in range(3):
+        tab.keyboard.press("ArrowLeft")
+    assert run(tab, sentence) == translate(model, tokenizer, [sentence], beam=1)[0]
+    tab.focus("#t-beam")
+    tab.keyboard.press("End")
+    tab.wait_for_function(DONE)
+    assert run(tab) == translate(model, tokenizer, [sentence], beam=8)[0]
+    tab.focus("#t-temperature")
+    tab.keyboard.press("End")
+    tab.wait_for_selector("#t-seed:visible")
+    draws = [run(tab), run(tab)]
+    assert draws[0] == draws[1]  # the same seed
+    tab.click("#t-again")
+    tab.wait_for_function(DONE)
+    assert tab.input_value("#t-seed") == "2"
+    assert run(tab) != draws[0]
+    assert not visit.wrong
+
+
+@pytest.mark.parametrize(
+    "text, remark",
+    [
+        ("A dog <b>runs</b> <img src=x onerror=alert(1)> home.", "Markup is read as plain text"),
+        ("A 😀 dog runs.", "“😀” (U+1F600)"),
+        ("Собака бежит a.", "hardly English"),
+        ("A dog runs. " * 20, "tokens is long"),
+        ("a " * 500, "At most 1,000 characters"),
+    ],
+)
+def test_odd_input_is_remarked_upon(browser, folder, text, remark):
+    visit = Visit(browser, folder.as_uri() + "/")
+    tab = visit.open("book/translator.html")
+    tab.check("input[value=tatoeba-en-fr]")
+    tab.on("dialog", lambda dialog: visit.wrong.append("something was run"))
+    run(tab, text)
+    assert remark in tab.inner_text("#t-remarks")
+    assert tab.locator(":is(.translator, #t-output) :is(img, script)").count() == 0
+    assert not visit.wrong
+    tab.context.close()
+
+
+def test_what_cannot_be_translated(visit):
+    tab = visit.tab
+    for text, words in [("", "There is nothing"), ("  \n ", "only spaces"), ("你好", "knows none")]:
+        tab.fill("#t-source", text)
+        tab.click("#t-go")
+        tab.wait_for_function(
+            f"""document.getElementById("t-status").textContent
+          .includes({json.dumps(words)})""",
+            timeout=60_000,
+        )
+        assert tab.inner_text("#t-output") == ""
+    assert run(tab, "A dog.") and not visit.wrong
+
+
+def test_stop(visit):
+    tab = visit.tab
+    run(tab, "A dog.")
+    tab.fill("#t-source", "A dog runs and runs " * 40)
+    tab.press("#t-source", "Enter")
+    tab.click("#t-go:text-is('Stop')")
+    tab.wait_for_function("document.getElementById('t-go').textContent === 'Translate'")
+    assert tab.inner_text("#t-status").startswith("Stopped")
+
+
+def test_a_file_that_is_damaged_or_does_not_come(browser, folder, address):
+    """Both are said, and the next try may succeed."""
+    visit = Visit(browser, address)
+    tab = visit.open("book/translator.html")
+    whole = (folder / "_static/translator/models/multi30k-en-de.bin").read_bytes()
+    wrong = bytearray(whole)
+    wrong[len(whole) // 2] ^= 1
+    for body, words in [
+        (bytes(wrong), "damaged"),
+        (whole[: len(whole) // 2], "damaged"),
+        (None, "could not be fetched"),
+    ]:
+        answer = (lambda route: route.abort()) if body is None else partial(fulfil, body=body)
+        tab.route("**/*.bin*", answer)
+        tab.fill("#t-source", "A dog.")
+        tab.click("#t-go")
+        tab.wait_for_function(
+            f"""document.getElementById("t-status").textContent
+          .includes({json.dumps(words)})""",
+            timeout=60_000,
+        )
+        tab.unroute("**/*.bin*")
+        assert not tab.is_visible("#t-progress")
+    assert run(tab) == "Ein Hund."
+
+
+def test_a_browser_that_is_too_old_is_told(browser, folder):
+    visit = Visit(browser, folder.as_uri() + "/")
+    visit.tab.add_init_script("delete globalThis.DecompressionStream")
+    tab = visit.open("book/translator.html")
+    tab.press("#t-source", "Enter")
+    tab.wait_for_function("""document.getElementById("t-status").textContent
+      .includes("This browser cannot unpack the model")""")
+    tab.context.close()
+
+
+def test_progress_goes_up_to_the_size(browser, address):
+    tab = Visit(browser, address).open("book/translator.html")
+    seen, size = tab.evaluate(
+        """async () => { const seen = [], name = "tatoeba-en-fr";
+             await Translator.load(name, bytes => seen.push(bytes));
+             return [seen, Translator.models[name].bytes]; }"""
+    )
+    assert len(seen) > 1 and seen == sorted(seen) and seen[-1] == size
+    tab.context.close()
+
+
+def fulfil(route, body):
+    route.fulfill(body=body)
+
+
+@each_model
+def test_what_goes_over_the_wire(folder, name):
+    """All that the page fetches of its own before the first translation: 12 MB at most."""
+    scripts = [f for f in (folder / "_static" / "translator").iterdir() if f.is_file()]
+    packed = folder / "_static" / "translator" / "models" / f"{name}.bin"
+    assert packed.stat().st_size + sum(file.stat().st_size for file in scripts) <= 12_000_000
+
+
+def test_scripts_are_as_long_as_the_page_says():
+    text = (ROOT / "book" / "translator.md").read_text(encoding="utf-8")
+    for file in SCRIPTS.glob("*.js"):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        assert file.name == "examples.js" or all(len(line) <= 100 for line in lines), file.name
+        if f"{file.name}</a>" in text:
+            said = int(text.split(f"{file.name}</a>, about ")[1].split()[0])
+            assert abs(said - len(lines)) <= 15, (file.name, len(lines))
