@@ -58,6 +58,18 @@ def test_in_the_one_form(file):
     assert not re.search(r"0x[0-9a-f]{6,}|\b\d+(\.\d+)?it/s|/(home|root|tmp)/", outputs)
 
 
+def test_widgets_are_left_out():
+    """A widget does nothing without a kernel; what stands beside it in the output is kept."""
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "a" * 32}, "text/plain": "w"}
+    both = ({"text/plain": "still"}, view)
+    outputs = [nbformat.v4.new_output("display_data", data=data) for data in both]
+    cell = nbformat.v4.new_code_cell("look_inside()", outputs=outputs)
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"widgets": {"state": {}}})
+    done = execute.normalise(notebook)
+    assert [output.data for output in done.cells[0].outputs] == [{"text/plain": "still"}]
+    assert "widgets" not in done.metadata
+
+
 @each_notebook
 def test_few_cells_are_not_compared(file):
     ignored = [

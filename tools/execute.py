@@ -65,14 +65,15 @@ def joined_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return joined
 
 
+def needs_kernel(output: NotebookNode) -> bool:
+    """A widget, which without a kernel does nothing: the still output beside it is kept."""
+    return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
+
+
 def normalise(notebook: NotebookNode) -> NotebookNode:
     """Take out all that differs from one run to the next without meaning anything."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    kept = {
-        k: notebook.metadata[k]
-        for k in ("accelerator", "colab", "widgets")
-        if k in notebook.metadata
-    }
+    kept = {k: notebook.metadata[k] for k in ("accelerator", "colab") if k in notebook.metadata}
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": kernel,
@@ -92,7 +93,7 @@ def normalise(notebook: NotebookNode) -> NotebookNode:
         if cell.source.strip():
             count += 1
             cell.execution_count = count
-        cell.outputs = joined_streams(cell.outputs)
+        cell.outputs = joined_streams([one for one in cell.outputs if not needs_kernel(one)])
         for output in cell.outputs:
             if output.output_type == "execute_result":
                 output.execution_count = count

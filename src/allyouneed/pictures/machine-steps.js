@@ -1,0 +1,225 @@
+// A token's way through the machine: box by box, with the shapes, in training and while writing.
+// data: source [S] and target [T] the tokens; own {encoder, decoder} the places of the two that
+// we follow; shapes {training, writing, cached}{box}{tensor} the sizes; rows {box} the first
+// entries of the vector of our token after that box, the same in all three.
+
+const MODES = ["training", "writing", "cached"];
+const [ENCODER, DECODER] = ["encoder", "decoder"];
+const WIDTHS = { D: 60, K: 34, F: 110, V: 40 }; // of a drawn block, by its last axis
+const LINE = 15; // height of a row of a block
+
+/** Axes or sizes as the book writes them: (2, 6, 64). */
+function listed(all) {
+  return `(${all.join(", ")})`;
+}
+
+/** All boxes in the order of the way; `level` is the height of the box in the plan. */
+function boxesOfTheWay() {
+  const parts = {
+    [ENCODER]: ["tokens", "embedding", "positions", "self_attention", "add 0", "feed_forward",
+      "add 1", "layer 2"],
+    [DECODER]: ["tokens", "embedding", "positions", "self_attention", "add 0", "cross_attention",
+      "add 1", "feed_forward", "add 2", "layer 2", "logits", "softmax"],
+  };
+  return Object.entries(parts).flatMap(([stack, names]) =>
+    names.map((part, level) => ({ stack, part, level, name: `${stack} ${part}` })));
+}
+
+/** The tensors of a box, as [name, axes, sign before it]; R stands for the rows of our stream. */
+function tensorsOf({ stack, part }, mode) {
+  const short = mode === "cached" || (mode === "writing" && /logits|softmax/.test(part));
+  const R = stack === ENCODER ? "S" : short ? "1" : "T";
+  const C = stack === ENCODER || part === "cross_attention" ? "S" : "T";
+  const [ids, x] = [`B ${R}`, `B ${R} D`];
+  if (part === "tokens") return [["out", ids, ""]];
+  if (part === "embedding") return [["ids", ids, ""], ["out", x, "→"]];
+  if (part.endsWith("attention")) {
+    return [["q", `B H ${R} K`, ""], ["k", `B H ${C} K`, ""], ["v", `B H ${C} K`, ""],
+      ["weights", `B H ${R} ${C}`, "→"], ["out", x, "→"]];
+  }
+  if (part.startsWith("add")) return [["x", x, ""], ["y", x, "+"], ["out", x, "→"]];
+  if (part === "feed_forward") return [["x", x, ""], ["hidden", `B ${R} F`, "→"], ["out", x, "→"]];
+  if (part === "logits") return [["x", x, ""], ["out", `B ${R} V`, "→"]];
+  if (part === "softmax") return [["x", `B ${R} V`, ""], ["out", `B ${R} V`, "→"]];
+  return [["x", x, ""], ["out", x, "→"]];
+}
+
+/** Which places of the stream the rows of a tensor are, and what is done with each of them. */
+function rowsOf([tensor, axes], box, mode, { source, target, own }) {
+  const keys = tensor === "k" || tensor === "v";
+  const cross = keys && box.part === "cross_attention";
+  const stream = box.stack === ENCODER || cross ? ENCODER : DECODER;
+  const our = own[stream];
+  const written = mode === "training" ? target : target.slice(0, our + 1);
+  const all = stream === ENCODER ? source : written;
+  const places = axes.split(" ").includes("1") ? [our] : all.map((_, place) => place);
+  const kind = (place) => {
+    if (box.stack === ENCODER && mode !== "training") return "kept";
+    if (mode === "cached" && keys && (cross || place < our)) return "kept";
+    if (keys) return stream === DECODER && place > our ? "hidden" : "made";
+    return place === our ? "own" : "made";
+  };
+  return places.map((place) => ({ token: all[place], kind: kind(place) }));
+}
+
+/** A tensor as a block: a line for each place, a shadow for the other sentence of the batch. */
+function block([tensor, axes, sign], sizes, rows, our) {
+  const last = axes.split(" ").at(-1);
+  const ids = axes.split(" ").length === 2;
+  const heads = tensor === "weights" ? sizes[1] : 1;
+  const width = ids ? 44 : WIDTHS[last] ?? 12 * sizes.at(-1);
+  const svg = drawing(34 + heads * (width + 8), LINE * rows.length + 6);
+  svg.setAttribute("width", 34 + heads * (width + 8));
+  for (let head = 0; head < heads; head += 1) {
+    const left = 32 + head * (width + 8);
+    const shadow = { x: left + 4, y: 5, width, height: LINE * rows.length };
+    svg.append(make("svg:rect", { ...shadow, class: "shadow" }));
+    rows.forEach(({ token, kind }, i) => {
+      const place = { x: left, y: 1 + LINE * i, width, height: LINE };
+      svg.append(make("svg:rect", { ...place, class: "ground" }));
+      svg.append(make("svg:rect", { ...place, class: `line ${kind} ${tensor}` }));
+      if (tensor === "weights" && kind === "own") {
+        const open = axes.endsWith("T") ? our + 1 : sizes.at(-1);
+        svg.append(make("svg:rect", { ...place, x: left + 12 * open,
+          width: width - 12 * open, class: "unseen" }));
+      }
+      const at = { x: ids ? left + width / 2 : 28, y: 12 + LINE * i };
+      const look = { "text-anchor": ids ? "middle" : "end", class: ids ? kind : "soft" };
+      if (!head) svg.append(make("svg:text", { ...at, ...look }, token));
+    });
+  }
+  const ink = { q: "q-ink", k: "k-ink", v: "v-ink" }[tensor];
+  return make("div", { class: "tensor" },
+    sign ? make("span", { class: "sign" }, sign) : null,
+    make("div", {}, make("div", { class: `name ${ink}` }, ids ? "ids" : tensor), svg,
+      make("div", { class: "axes" }, listed(axes.split(" "))),
+      make("div", { class: "axes" }, listed(sizes))));
+}
+
+/** The plan of the machine; `go(i)` is called for a click on box i. */
+function plan(boxes, go) {
+  const svg = drawing(300, 380, { class: "plan" });
+  const x = { [ENCODER]: 8, [DECODER]: 160 };
+  const y = (level) => 352 - 30 * level - (level > 2 ? 8 : 0) - (level > 9 ? 8 : 0);
+  for (const [stack, low, high] of [[ENCODER, 3, 7], [DECODER, 3, 9]]) {
+    const frame = { x: x[stack] - 5, y: y(high) - 5, width: 142, height: y(low) - y(high) + 34 };
+    svg.append(make("svg:rect", { ...frame, class: "frame" }));
+  }
+  const road = `M74 ${y(7)}V${y(8) + 12}H146.5V${y(5) + 12}H152`;
+  svg.append(make("svg:path", { d: road, class: "memory" }),
+    make("svg:path", { d: `M160 ${y(5) + 12}l-9 -4.5v9Z`, class: "tip" }),
+    make("svg:text", { x: 74, y: y(8) + 6, "text-anchor": "middle", class: "soft" }, "memory"));
+  const drawn = boxes.map(({ stack, part, level }, i) => {
+    const place = { x: x[stack], y: y(level), width: 132, height: 24, rx: 3 };
+    const text = { tokens: stack === ENCODER ? "source" : "target", embedding: "embedding × √D",
+      positions: "+ positions", "layer 2": "layer 2, the same" }[part]
+      ?? part.replace(/add (.)/, "residuals[$1]");
+    const element = make("svg:g", { class: `box ${part.split(" ")[0]}`, onclick: () => go(i) },
+      make("svg:rect", place),
+      make("svg:text", { x: x[stack] + 66, y: y(level) + 16.5, "text-anchor": "middle" }, text));
+    svg.append(element);
+    return element;
+  });
+  return { element: svg, drawn };
+}
+
+/** One sentence on what happens in a box. */
+function story({ stack, part }, mode, { source, target, own }) {
+  const [first, second] = [`“${source[own.encoder]}”`, `“${target[own.decoder]}”`];
+  const before = `the ${own.decoder} places before it`;
+  if (stack === ENCODER && mode !== "training") {
+    return "Nothing runs here: the source was read once, before the first token was written.";
+  }
+  const attention = {
+    encoder: `${first} asks all ${source.length} places, and sums their values.`,
+    training: `${second} asks itself and ${before}; the mask hides what comes later.`,
+    writing: `${second} asks itself and ${before}, whose keys and values are all computed again.`,
+    cached: `${second} alone is computed; keys and values of ${before} are read from the cache.`,
+  };
+  const cross = {
+    training: `${second} asks the memory: keys and values of ${source.length} source places.`,
+    writing: `${second} asks the memory, whose keys and values are computed again.`,
+    cached: `${second} asks the memory, whose keys and values are read from the cache.`,
+  };
+  const wanted = `the token after ${second}`;
+  return {
+    tokens: stack === ENCODER ? `Ids of tokens, ending in ‹eos›. We follow ${first}.`
+      : { training: `The whole target at once. We follow ${second}.`,
+        writing: `All that has been written. We want ${wanted}.`,
+        cached: `The newest token only. We want ${wanted}.` }[mode],
+    embedding: "Each id becomes its row of the embedding matrix, times √D.",
+    positions: "The sinusoids of its place are added to each.",
+    self_attention: attention[stack === ENCODER ? ENCODER : mode],
+    cross_attention: cross[mode],
+    feed_forward: "Wider, max(0, ·), and narrow again: each place for itself.",
+    "layer 2": "The second layer does the same with weights of its own"
+      + (stack === ENCODER ? "; what comes out is the memory." : "."),
+    logits: "A dot product with every row of the embedding matrix: a score for each token.",
+    softmax: `Probabilities of ${wanted}`
+      + (mode === "training" ? ", and after every other place, in one pass." : "."),
+  }[part] ?? "What came out of the sub-layer is added to what went in; then LayerNorm.";
+}
+
+/** The first entries of a vector as squares, filled if above zero. */
+function entries(vector) {
+  const svg = drawing(20 * vector.length, 20, { width: 20 * vector.length });
+  const largest = Math.max(...vector.map(Math.abs));
+  vector.forEach((x, i) => {
+    const side = 17 * Math.sqrt(Math.abs(x) / largest);
+    svg.append(make("svg:rect", { x: 20 * i + 10 - side / 2, y: 10 - side / 2, width: side,
+      height: side, class: x < 0 ? "minus" : "plus" }));
+  });
+  return svg;
+}
+
+function draw(stage, data) {
+  const boxes = boxesOfTheWay();
+  let [mode, now] = ["training", 0];
+  const go = (step) => bar.set(step);
+  const map = plan(boxes, go);
+  const panel = make("div", { class: "panel" });
+
+  const paint = () => {
+    const box = boxes[now];
+    const shapes = data.shapes[mode][box.name];
+    const tensors = tensorsOf(box, mode).filter(([name]) => name in shapes);
+    map.drawn.forEach((element, i) => {
+      element.classList.toggle("now", i === now);
+      element.classList.toggle("idle", boxes[i].stack === ENCODER && mode !== "training");
+    });
+    const our = data.own[box.stack];
+    const token = (box.stack === ENCODER ? data.source : data.target)[our];
+    panel.replaceChildren(make("div", { class: "tensors" }, ...tensors.map((tensor) =>
+      block(tensor, shapes[tensor[0]], rowsOf(tensor, box, mode, data), our))));
+    if (data.rows[box.name]) {
+      panel.append(make("p", { class: "label" }, `“${token}” after this box, first entries`),
+        entries(data.rows[box.name]));
+    }
+    const made = tensors.filter(([name, , sign]) => sign === "→" || name === "out").map(
+      ([name, axes]) => `${name} ${listed(axes.split(" "))} = ${listed(shapes[name])}`);
+    const place = `${now + 1} of ${boxes.length}, ${box.stack}, ${box.part}`;
+    const rows = tensors.map((tensor) => rowsOf(tensor, box, mode, data).map((row) => row.kind));
+    stage.tell({ mode, step: now, box: box.name, shapes, rows },
+      `${place.replace(/add (.)/, "residuals[$1]")}. ${story(box, mode, data)} `
+      + `Shapes: ${made.join(", ")}.`);
+    back.element.disabled = now === 0;
+    next.element.disabled = now === boxes.length - 1;
+  };
+
+  const back = button("Back", () => go(now - 1));
+  const next = button("Next", () => go(now + 1));
+  const bar = slider("Step", { min: 0, max: boxes.length - 1, value: 0,
+    text: (step) => `${step + 1} of ${boxes.length}` }, (step) => {
+    now = step;
+    paint();
+  });
+  const modes = choice("What it does", ["training", "writing", "writing with the cache"], 0, (i) => {
+    mode = MODES[i];
+    paint();
+  });
+  stage.add(make("div", { class: "row" }, modes.element),
+    make("div", { class: "row" }, back.element, next.element, bar.element), map, panel,
+    make("p", { class: "hint wide" }, "Go along with Back and Next, or press a box. Dark: our "
+      + "token. Pale: computed too. Hollow: read, not computed. Dotted: hidden by the mask."));
+  paint();
+}

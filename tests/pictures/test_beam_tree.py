@@ -1,0 +1,100 @@
+"""Beam search as a tree (Chapter 13): what the picture says is what `beam_search` does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import allyouneed
+from allyouneed.decoding import Beam, Cache, beam_search, limits, penalty, reading
+from allyouneed.tokens import BOS, EOS
+
+KIND = "beam-tree"
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return allyouneed.pretrained("tatoeba-en-fr", "cpu")
+
+
+@pytest.fixture(scope="module")
+def searched(translator):
+    """searched[n]: after each step what is open, and log P / penalty of what has ended so far."""
+    model, tokenizer = translator
+    src = torch.tensor([[*tokenizer.encode("Is that right?"), EOS]])
+    found = {}
+    for n in (1, 2, 3):
+        with reading(model):
+            limit = limits(model, src, 30)
+            beam, cache = Beam(src, n, limit, 0.6), Cache(model, src, n, 30)
+            tokens, steps = src.new_full((1, n), BOS), []
+            while not (steps and beam.done()):
+                parents, tokens = beam.grow(cache.step(tokens))
+                cache.descend(parents)
+                texts = [tokenizer.decode(row) for row in beam.ids[0, :, : beam.length].tolist()]
+                steps.append((texts, beam.scores[0].tolist(), float(beam.best), int(beam.ended)))
+            answer = tokenizer.decode(beam.result()[0].tolist())
+            assert answer == tokenizer.decode(beam_search(model, src, n, max_length=30)[0])
+        found[n] = steps, answer
+    return found
+
+
+@pytest.fixture
+def tree(stage):
+    return stage(13, KIND)
+
+
+def shows(tree, searched, beam: int, step: int) -> None:
+    texts, scores, best, ended = searched[beam][0][step - 1]
+    state = tree.state
+    assert (state["beam"], state["step"]) == (beam, step)
+    assert [one["text"] for one in state["open"]] == texts
+    assert [one["log_p"] for one in state["open"]] == pytest.approx(scores, abs=6e-3)
+    assert len(state["ended"]) == ended
+    if ended:
+        assert state["ended"][0]["score"] == pytest.approx(best, abs=2e-3)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3])
+def test_every_step_by_keyboard(tree, searched, beam):
+    tree.tab.get_by_role("radio", name="3").focus()
+    tree.press(*["ArrowLeft"] * (3 - beam))
+    tree.tab.get_by_role("slider", name="Step").focus()
+    steps, answer = searched[beam]
+    for step in range(1, len(steps) + 1):
+        tree.press("ArrowRight")
+        shows(tree, searched, beam, step)
+    assert tree.state["over"] and f"“{answer}”" in tree.says
+    assert tree.tab.get_by_role("button", name="Next").is_disabled()
+    assert tree.tab.locator(".node.best").count() >= 5
+
+
+def test_by_mouse(tree, searched):
+    following = tree.tab.get_by_role("button", name="Next")
+    for _ in range(4):
+        following.click()
+    shows(tree, searched, 3, 4)
+    assert "“Est-ce juste” (−2.51) go on" in tree.says
+    tree.tab.get_by_role("radio", name="2").click()
+    shows(tree, searched, 2, 4)
+    assert "Est-ce juste" in [one["text"] for one in tree.state["cut"]]
+    tree.tab.get_by_role("button", name="Back").click()
+    shows(tree, searched, 2, 3)
+
+
+def test_by_touch_the_tree_fits(stage, searched):
+    phone = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 844}}
+    tree = stage(13, KIND, **phone)
+    for _ in range(6):
+        tree.tab.get_by_role("button", name="Next").tap()
+    shows(tree, searched, 3, 6)
+    score = tree.state["ended"][0]
+    assert score["score"] == pytest.approx(score["log_p"] / penalty(6, 0.6), abs=1e-3)
+    assert tree.tab.evaluate("document.documentElement.scrollWidth") <= 390
+    assert tree.tab.locator("svg.tree").bounding_box()["width"] <= 340
+
+
+def test_one_edge_and_one_box_for_each_candidate(tree):
+    tree.tab.get_by_role("slider", name="Step").focus()
+    tree.press("End")
+    assert tree.tab.locator(".edge").count() == 60 and tree.tab.locator(".node").count() == 61
