@@ -122,20 +122,20 @@ function draw(stage, data) {
     report(search, step, now, data));
   };
 
-  const back = button("Back", () => bar.set(step - 1));
-  const next = button("Next", () => bar.set(step + 1));
-  const bar = slider("Step", { min: 0, max: search.steps.length, value: 0 }, (t) => {
+  const back = button("back", () => bar.set(step - 1));
+  const next = button("next", () => bar.set(step + 1));
+  const bar = slider("step", { min: 0, max: search.steps.length, value: 0 }, (t) => {
     step = t;
     paint();
   });
   const chosen = data.searches.length - 1;
-  const beams = choice("Beam", data.searches.map(({ beam }) => `${beam}`), chosen, (i) => {
+  const beams = choice("beam", data.searches.map(({ beam }) => `${beam}`), chosen, (i) => {
     search = data.searches[i];
     bar.input.max = search.steps.length;
     bar.set(Math.min(step, search.steps.length));
   });
-  stage.add(make("div", { class: "row" }, beams.element, back.element, next.element, bar.element),
-    place, lists, make("p", { class: "hint wide" }, "Let it grow with Next. A number is log P of "
+  stage.add(make("div", { class: "controls" }, beams.element, back.element, next.element, bar.element),
+    place, lists, make("p", { class: "hint wide" }, "Let it grow with “next”. A number is log P of "
       + "all tokens up to there. Blue goes on, green has ended, dashed is cut off."));
   paint();
   new ResizeObserver(([{ contentRect }]) => {

@@ -110,7 +110,7 @@ function draw(stage, { width, position, step, positions, steps }) {
   const place = slider("position p", { min: 0, max: positions, value: position },
     (to) => change({ position: to }));
   const far = slider("step k", { min: 0, max: steps, value: step }, (to) => change({ step: to }));
-  stage.add(make("div", { class: "row" }, place.element, far.element),
+  stage.add(make("div", { class: "controls" }, place.element, far.element),
     make("div", { class: "clocks" }, ...clocks.map((one) => one.element)), products.svg,
     make("p", { class: "hint wide" },
       "Move p: all hands turn, and the grey angles stay. Move k: the angles open. Above each " +

@@ -206,20 +206,20 @@ function draw(stage, data) {
     next.element.disabled = now === boxes.length - 1;
   };
 
-  const back = button("Back", () => go(now - 1));
-  const next = button("Next", () => go(now + 1));
-  const bar = slider("Step", { min: 0, max: boxes.length - 1, value: 0,
+  const back = button("back", () => go(now - 1));
+  const next = button("next", () => go(now + 1));
+  const bar = slider("step", { min: 0, max: boxes.length - 1, value: 0,
     text: (step) => `${step + 1} of ${boxes.length}` }, (step) => {
     now = step;
     paint();
   });
-  const modes = choice("What it does", ["training", "writing", "writing with the cache"], 0, (i) => {
+  const modes = choice("what it does", ["training", "writing", "writing with the cache"], 0, (i) => {
     mode = MODES[i];
     paint();
   });
-  stage.add(make("div", { class: "row" }, modes.element),
-    make("div", { class: "row" }, back.element, next.element, bar.element), map, panel,
-    make("p", { class: "hint wide" }, "Go along with Back and Next, or press a box. Dark: our "
+  stage.add(make("div", { class: "controls" }, modes.element),
+    make("div", { class: "controls" }, back.element, next.element, bar.element), map, panel,
+    make("p", { class: "hint wide" }, "Go along with “back” and “next”, or press a box. Dark: our "
       + "token. Pale: computed too. Hollow: read, not computed. Dotted: hidden by the mask."));
   paint();
 }

@@ -118,7 +118,7 @@ function draw(stage, { words, is_word, scores, masks, wrong }) {
   };
   const title = (...parts) => make("p", { class: "title" }, ...parts);
   stage.add(
-    make("div", { class: "row", role: "group", "aria-label": "masks" },
+    make("div", { class: "controls", role: "group", "aria-label": "masks" },
       ...buttons.map(({ element }) => element)),
     make("div", { class: "panel" }, title("who may see whom, and the weights"), map.element),
     make("div", { class: "panel" }, title("which words each output feels"), reach.element,

@@ -127,7 +127,7 @@ function draw(stage, { widths, scores, gradients }) {
     (rooted) => change({ rooted }));
   const next = button("another query",
     () => change({ query: (now.query + 1) % scores.length }));
-  stage.add(make("div", { class: "row" }, wide.element, root.element, next.element),
+  stage.add(make("div", { class: "controls" }, wide.element, root.element, next.element),
     left.svg, right.svg, make("p", { class: "hint wide" },
       "The bars belong to one query. The dots are all sixteen at every width, that one in " +
       "orange; the line is their median."));

@@ -67,10 +67,10 @@ function draw(stage, { sentences, start }) {
   const numbers = (n) => Array.from({ length: n }, (_, i) => `${i + 1}`);
   const names = sentences.map(({ english }) => english);
   const controls = [
-    choice("Sentence", names, s, (i) => (s = i, rebuild())),
-    choice("Kind", Object.keys(KINDS), 2, (i) => (kind = Object.keys(KINDS)[i], rebuild())),
-    choice("Layer", numbers(sentences[0].maps.cross.length), layer, (i) => (layer = i, change())),
-    choice("Head", [...numbers(heads), "mean"], head, (i) => (head = i, change())),
+    choice("sentence", names, s, (i) => (s = i, rebuild())),
+    choice("kind", Object.keys(KINDS), 2, (i) => (kind = Object.keys(KINDS)[i], rebuild())),
+    choice("layer", numbers(sentences[0].maps.cross.length), layer, (i) => (layer = i, change())),
+    choice("head", [...numbers(heads), "mean"], head, (i) => (head = i, change())),
   ];
   stage.add(make("div", { class: "controls" }, ...controls.map(({ element }) => element)), place,
     make("p", { class: "hint wide" }, "Move over the cells. Numbers are weights in hundredths, from "

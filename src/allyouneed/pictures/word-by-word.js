@@ -47,7 +47,7 @@ function draw(stage, { sentences }) {
   const open = (i) => {
     s = i;
     const { source, reference, tokens } = sentences[s];
-    const words = choice("Ours", tokens.map(({ token }) => token.replace("▁", "")), 0, look,
+    const words = choice("ours", tokens.map(({ token }) => token.replace("▁", "")), 0, look,
       { hover: true });
     words.buttons.forEach((element, t) => {
       const { token, p } = tokens[t];
@@ -63,7 +63,7 @@ function draw(stage, { sentences }) {
     look(0);
   };
   const numbers = sentences.map((_, i) => `${i + 1}`);
-  stage.add(make("div", { class: "row" }, choice("Sentence", numbers, 0, open).element), text, panel,
+  stage.add(make("div", { class: "controls" }, choice("sentence", numbers, 0, open).element), text, panel,
     make("p", { class: "hint wide" }, "Move over the words of our translation. The fuller the "
       + "colour, the less likely the token was; underlined: below one half."));
   open(0);
