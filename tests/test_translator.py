@@ -506,11 +506,24 @@ def test_what_cannot_be_translated(visit):
 def test_stop(visit):
     tab = visit.tab
     run(tab, "A dog.")
+    tab.fill("#t-beam", "8")
     tab.fill("#t-source", "A dog runs and runs " * 40)
     tab.press("#t-source", "Enter")
+    tab.wait_for_timeout(450)
     tab.click("#t-go:text-is('Stop')")
     tab.wait_for_function("document.getElementById('t-go').textContent === 'Translate'")
     assert tab.inner_text("#t-status").startswith("Stopped")
+
+
+def test_a_double_click_translates_once(visit):
+    tab = visit.tab
+    once = run(tab, "A dog.")
+    tab.fill("#t-source", "A dog. ")
+    assert "has changed" in tab.inner_text("#t-status")
+    tab.dblclick("#t-go")
+    tab.wait_for_function("document.getElementById('t-go').textContent === 'Translate'")
+    assert tab.inner_text("#t-status").startswith("Translated")
+    assert tab.inner_text("#t-output") == once
 
 
 def test_a_file_that_is_damaged_or_does_not_come(browser, folder, address):

@@ -30,7 +30,7 @@ def shows(rows, numbers, query: int) -> None:
     assert rows.state["output"] == pytest.approx(numbers["outputs"][query].tolist(), abs=1e-3)
     assert f"“{WORDS[query]}”" in rows.says
     best = numbers["weights"][query].argmax()
-    assert f"{numbers['weights'][query].max():.2f} to “{WORDS[best]}”" in rows.says
+    assert f"“{WORDS[best]}” ({numbers['weights'][query].max():.2f})" in rows.says
 
 
 def test_by_keyboard(rows, numbers):

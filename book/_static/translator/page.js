@@ -7,7 +7,7 @@
 
 {
   const { EOS, UNK, run } = Translator;
-  const LONG = 30; // tokens: of a hundred sentences in training, less than one was longer
+  const LONG = 30; // tokens: of a hundred sentences in training, fewer than one was longer
   const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
   const LANGUAGES = { de: "German", fr: "French" };
   const at = (id) => document.getElementById(`t-${id}`);
@@ -15,7 +15,7 @@
 
   // What is loaded, shown and chosen.
   const loaded = new Map(); // name: {model, tokenizer}
-  const state = { view: null, step: 0, column: 0, busy: false, stop: false };
+  const state = { view: null, step: 0, column: 0, busy: false, since: 0, stop: false };
 
   const chosen = () => form.elements["t-model"].value;
   const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
@@ -63,7 +63,8 @@
         `${LONG}, and may lose the thread.`);
     }
     if (at("source").value.length >= at("source").maxLength) {
-      found.push(`At most ${at("source").maxLength.toLocaleString("en")} characters fit.`);
+      const most = at("source").maxLength.toLocaleString("en");
+      found.push(`At most ${most} characters fit. What came after them is left out.`);
     }
     return found;
   }
@@ -152,6 +153,7 @@
       return say(`${what} here. Type an English sentence.`);
     }
     busy(true);
+    say("Translating …");
     try {
       const { model, tokenizer } = await ready(name);
       const why = refusal(text, { model, tokenizer });
@@ -182,7 +184,7 @@
   }
 
   function busy(now) {
-    Object.assign(state, { busy: now, stop: false });
+    Object.assign(state, { busy: now, since: performance.now(), stop: false });
     at("go").textContent = now ? "Stop" : "Translate";
     for (const radio of form.elements["t-model"]) radio.disabled = now;
   }
@@ -196,6 +198,7 @@
   function show(view) {
     Object.assign(state, { view, step: 0, column: 0 });
     at("output").textContent = view.text;
+    at("output").classList.remove("t-stale");
     at("output").lang = chosen().slice(-2);
     const nothing = !view.steps.length;
     for (const id of ["look", "next"]) at(id).classList.toggle("t-empty", nothing);
@@ -247,7 +250,10 @@
     at("source").value = example.source;
     showRemarks([]);
     show(example);
-    say("An example, worked out ahead with a beam of 4. Change it and press Translate.");
+    at("beam").value = 4;
+    at("temperature").value = 0;
+    showChoices();
+    say("An example, translated beforehand with a beam of 4. Change it and press Translate.");
   }
 
   function listExamples() {
@@ -351,13 +357,18 @@
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (state.busy) state.stop = true;
-    else translate();
+    if (!state.busy) translate();
+    else if (performance.now() - state.since > 400) state.stop = true; // not by a double click
   });
   at("source").addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     if (!state.busy) translate();
+  });
+  at("source").addEventListener("input", () => {
+    if (state.busy) return;
+    at("output").classList.add("t-stale");
+    say("The English has changed. Press Translate.");
   });
   for (const radio of form.elements["t-model"]) radio.addEventListener("change", changeModel);
   for (const id of ["beam", "temperature", "seed"]) {
@@ -408,7 +419,7 @@
       showExample(Translator.examples[chosen()][0]);
     } else {
       clear();
-      say("Press Translate to hear the other model.");
+      say("Press Translate to see what the other model makes of it.");
       anew();
     }
   }

@@ -43,15 +43,17 @@ function draw(stage, { queries, keys, weights, values, outputs }) {
     }
     body.replaceChildren(...lines);
     const ranked = keys.map((key, s) => [weights[t][s], key, s]).sort((a, b) => b[0] - a[0]);
-    const best = ranked.slice(0, 3).map(([w, key]) => `${show(w)} to “${key}”`).join(", ");
+    const best = ranked.slice(0, 3).map(([w, key]) => `“${key}” (${show(w)})`).join(", ");
     const sum = values ? ` The sum is (${outputs[t].map((x) => show(x)).join(", ")}).` : "";
     stage.tell({ query: t, weights: weights[t], output: outputs?.[t] },
-      `“${queries[t]}” gives most weight ${best}.${sum}`);
+      `“${queries[t]}” looks most at ${best}.${sum}`);
   };
   const map = grid("attention weights, a row for each query", queries, keys, {
     cell: (t, s) => ({ weight: weights[t][s], mark: t === now ? "chosen" : "" }),
     enter: (t) => t !== now && (look(t), map.paint()),
   });
-  stage.add(map, table);
+  stage.add(map, table, make("p", { class: "hint wide" }, "Move over the map: each row is a query, "
+    + "and beside it stands what it asks together" + (values ? ". A square is as large as its number,"
+    + " open if that is below zero." : ".")));
   look(0);
 }

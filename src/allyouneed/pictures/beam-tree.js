@@ -38,7 +38,7 @@ function tree({ beam, steps }, step, now, room) {
   const [columns, N] = [steps[0].length, beam];
   const column = Math.min(room / columns, 92);
   const width = column * columns;
-  const svg = drawing(width, LEVEL * (step + 1) + 22, { width, class: "tree" });
+  const svg = drawing(width, LEVEL * (steps.length + 1) + 22, { width, class: "tree" });
   const x = (rank) => (rank + 0.5) * column;
   const y = (level) => 22 + LEVEL * level;
   const best = (now.over && now.ended[0]?.way) || [];
@@ -136,7 +136,8 @@ function draw(stage, data) {
   });
   stage.add(make("div", { class: "controls" }, beams.element, back.element, next.element, bar.element),
     place, lists, make("p", { class: "hint wide" }, "Let it grow with “next”. A number is log P of "
-      + "all tokens up to there. Blue goes on, green has ended, dashed is cut off."));
+      + "all tokens up to there. Blue goes on, green has ended, dashed is cut off. Thick, at the "
+      + "end: the way of the winner."));
   paint();
   new ResizeObserver(([{ contentRect }]) => {
     if (Math.abs(contentRect.width - room) < 1) return;

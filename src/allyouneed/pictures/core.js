@@ -175,10 +175,12 @@ function handle(svg, { label, at, move, value, step = 8, radius = 9, className =
   const knob = make("svg:circle", { r: radius });
   const element = make("svg:g", {
     class: `handle ${className}`, tabindex: 0, role: "slider", "aria-label": label,
+    "aria-valuemin": 0, "aria-valuemax": svg.viewBox.baseVal.width,
     onkeydown: (event) => {
       const by = event.shiftKey ? 10 * step : step;
       const steps = {
         ArrowUp: [0, -by], ArrowDown: [0, by], ArrowLeft: [-by, 0], ArrowRight: [by, 0],
+        Home: [-9999, 0], End: [9999, 0], PageUp: [0, -10 * by], PageDown: [0, 10 * by],
       };
       if (!(event.key in steps)) return;
       event.preventDefault();
@@ -197,7 +199,7 @@ function handle(svg, { label, at, move, value, step = 8, radius = 9, className =
   const go = (x, y) => (move(x, y), paint());
   const paint = () => {
     element.setAttribute("transform", `translate(${at().join()})`);
-    element.setAttribute("aria-valuenow", at()[0].toFixed(2));
+    element.setAttribute("aria-valuenow", Math.round(at()[0]));
     element.setAttribute("aria-valuetext", value());
   };
   svg.removeAttribute("aria-hidden");

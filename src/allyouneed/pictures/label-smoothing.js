@@ -93,7 +93,8 @@ function shares(vocabulary) {
 }
 
 /** What the loss does to a model; `pull` is minus its gradient for the right logit. */
-function verdict(pull) {
+function verdict(pull, smoothing) {
+  if (!smoothing && pull < 0.003) return "nearly sure, and never sure enough: the loss still pulls";
   if (Math.abs(pull) < 0.003) return "as sure as it is asked to be: the loss rests here";
   return pull > 0
     ? "less sure than it is asked to be: the loss pushes the right logit up"
@@ -111,7 +112,7 @@ function draw(stage, { vocabulary, most }) {
     table.set(q, p);
     stage.tell({ smoothing, gap, loss: now, q, p, lowest: lowest <= most ? lowest : null },
       `Smoothing ${show(smoothing)}, gap ${show(gap, 1)}: a loss of ${show(now)} nats. ` +
-      `The model is ${verdict(q.right - p.right)}.`);
+      `The model is ${verdict(q.right - p.right, smoothing)}.`);
   };
   look();
   const ring = handle(plot.svg, {

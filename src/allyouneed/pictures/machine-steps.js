@@ -219,7 +219,7 @@ function draw(stage, data) {
   });
   stage.add(make("div", { class: "controls" }, modes.element),
     make("div", { class: "controls" }, back.element, next.element, bar.element), map, panel,
-    make("p", { class: "hint wide" }, "Go along with “back” and “next”, or press a box. Dark: our "
-      + "token. Pale: computed too. Hollow: read, not computed. Dotted: hidden by the mask."));
+    make("p", { class: "hint wide" }, "Go along with “back” and “next”, or press a box. Strongest: "
+      + "our token. Pale: computed too. Hollow: read, not computed. Dotted: hidden, or not run."));
   paint();
 }

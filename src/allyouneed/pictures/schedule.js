@@ -71,9 +71,9 @@ function draw(stage, { widths, warmups, steps, highest }) {
     const [rate, peak] = [step, warmup].map((n) => learningRate(n, dModel, warmup));
     const part = step < warmup ? "it still rises, by the same amount each step" :
       step > warmup ? "it falls, whatever the warm-up was" : "this is the peak";
+    const top = step === warmup ? "" : ` The peak: ${power(peak)}, at step ${thousands(warmup)}.`;
     stage.tell({ dModel, warmup, step, rate, peak },
-      `At step ${thousands(step)} the rate is ${power(rate)}: ${part}. ` +
-      `The peak: ${power(peak)}, at step ${thousands(warmup)}.`);
+      `At step ${thousands(step)} the rate is ${power(rate)}: ${part}.${top}`);
   };
   look();
   ring = handle(plot.svg, {

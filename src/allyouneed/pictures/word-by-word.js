@@ -42,7 +42,7 @@ function draw(stage, { sentences }) {
     const what = token === "‹eos›" ? "the end" : `“${piece(token)}”`;
     stage.tell({ sentence: s, token: t, p, likeliest, certainty: certainty(tokens) },
       `${before ? `After “${before}”` : "At the beginning"}, ${what} has the probability `
-      + `${show(p)}. The others that come nearest: ${others}.`);
+      + `${show(p)}. The likeliest others: ${others}.`);
   };
   const open = (i) => {
     s = i;
