@@ -25,7 +25,7 @@ const mathematics = async (reach) => {
     }
     await pause();
   }
-  for (const section of document.querySelectorAll(".bd-article > section > section")) {
+  for (const section of document.querySelectorAll(".bd-article > section > section:not(.laid)")) {
     section.classList.add("laid"); // see book.css: until now its place was an estimate
     await pause();
   }
@@ -33,6 +33,8 @@ const mathematics = async (reach) => {
 };
 
 document.addEventListener("DOMContentLoaded", () => {
+  const sections = document.querySelectorAll(".bd-article > section > section");
+  if (location.hash) sections.forEach((one) => one.classList.add("laid")); // the way must not change
   for (const table of document.querySelectorAll(".bd-article table.table, .bd-article table.dataframe")) {
     if (table.parentElement.matches(".pst-scrollable-table-container, .table-wrap")) continue;
     const box = Object.assign(document.createElement("div"), { className: "table-wrap" });
