@@ -21,7 +21,8 @@ function ribbons(weights, t) {
 }
 
 function draw(stage, { sentences }) {
-  const place = make("div", { class: "pair wide" });
+  const lengths = sentences.flatMap(({ source, target }) => [source.length, target.length]);
+  const place = make("div", { class: "pair wide", style: `--most: ${Math.max(...lengths)}` });
 
   const open = (which) => {
     const { source, target, weights } = sentences[which];

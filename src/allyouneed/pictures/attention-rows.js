@@ -1,18 +1,6 @@
 // Attention row by row: go over the map, and see what the keys of that row weigh, and the sum.
 // data: queries [T], keys [S], weights [T][S]; if the sum is drawn, values [S][D], outputs [T][D].
 
-/** The entries of a vector as squares: as large as the number, open if it is below zero. */
-function squares(vector, largest) {
-  const svg = drawing(22 * vector.length, 22);
-  vector.forEach((x, i) => {
-    const side = 20 * Math.sqrt(Math.min(Math.abs(x) / largest, 1));
-    const place = { x: 22 * i + 11 - side / 2, y: 11 - side / 2, width: side, height: side };
-    svg.append(make("svg:rect", { ...place, class: x < 0 ? "minus" : "plus" }));
-  });
-  svg.setAttribute("width", 22 * vector.length);
-  return svg;
-}
-
 function draw(stage, { queries, keys, weights, values, outputs }) {
   const largest = values && Math.max(...[...values, ...outputs].flat().map(Math.abs));
   const body = make("tbody");

@@ -35,6 +35,18 @@ function show(x, digits = 2) {
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 
+/** The entries of a vector as squares: as large as the number, open if it is below zero. */
+function squares(vector, largest, side = 22) {
+  const svg = drawing(side * vector.length, side, { width: side * vector.length });
+  vector.forEach((x, i) => {
+    const size = (side - 2) * Math.sqrt(Math.min(Math.abs(x) / largest, 1));
+    const place = { x: side * (i + 0.5) - size / 2, y: (side - size) / 2 };
+    const shape = { ...place, width: size, height: size, class: x < 0 ? "minus" : "plus" };
+    svg.append(make("svg:rect", shape));
+  });
+  return svg;
+}
+
 function dot(a, b) {
   return a.reduce((sum, x, i) => sum + x * b[i], 0);
 }
@@ -225,6 +237,21 @@ function arrow(className) {
   return { element: make("svg:g", { class: `arrow ${className}` }, line, tip), set };
 }
 
+/** Keep an element as tall as it has been, so that nothing below it jumps when it has less to show.
+    At another width it begins anew. */
+function steady(element) {
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return; // a phone has hidden its address bar, no more
+    width = innerWidth;
+    element.style.minHeight = "";
+  });
+  new ResizeObserver(() => {
+    const { height } = element.getBoundingClientRect();
+    if (height) element.style.minHeight = `${height}px`;
+  }).observe(element);
+}
+
 /** Start a picture: it takes the place of the still one, which stays for print.
 
     If anything fails, the still picture stays for good. On the stage, `tell(state, sentence)` says
@@ -244,5 +271,7 @@ function begin(id, draw) {
   };
   draw(stage, JSON.parse(root.querySelector("script[type='application/json']").textContent));
   root.append(element, said);
+  steady(element);
+  steady(said);
   root.closest("figure")?.classList.add("moves"); // on a page of the book
 }

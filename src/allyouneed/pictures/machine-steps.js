@@ -5,8 +5,9 @@
 
 const MODES = ["training", "writing", "cached"];
 const [ENCODER, DECODER] = ["encoder", "decoder"];
-const WIDTHS = { D: 60, K: 34, F: 110, V: 40 }; // of a drawn block, by its last axis
+const WIDTHS = { D: 36, K: 20, F: 72, V: 24 }; // of a drawn block, by its last axis
 const LINE = 15; // height of a row of a block
+const CELL = 11; // width of a weight
 
 /** Axes or sizes as the book writes them: (2, 6, 64). */
 function listed(all) {
@@ -56,7 +57,7 @@ function rowsOf([tensor, axes], box, mode, { source, target, own }) {
   const kind = (place) => {
     if (box.stack === ENCODER && mode !== "training") return "kept";
     if (mode === "cached" && keys && (cross || place < our)) return "kept";
-    if (keys) return stream === DECODER && place > our ? "hidden" : "made";
+    if (keys) return stream === DECODER && place > our ? "masked" : "made";
     return place === our ? "own" : "made";
   };
   return places.map((place) => ({ token: all[place], kind: kind(place) }));
@@ -67,21 +68,21 @@ function block([tensor, axes, sign], sizes, rows, our) {
   const last = axes.split(" ").at(-1);
   const ids = axes.split(" ").length === 2;
   const heads = tensor === "weights" ? sizes[1] : 1;
-  const width = ids ? 44 : WIDTHS[last] ?? 12 * sizes.at(-1);
+  const width = ids ? 44 : WIDTHS[last] ?? CELL * sizes.at(-1);
   const svg = drawing(34 + heads * (width + 8), LINE * rows.length + 6);
   svg.setAttribute("width", 34 + heads * (width + 8));
   for (let head = 0; head < heads; head += 1) {
     const left = 32 + head * (width + 8);
-    const shadow = { x: left + 4, y: 5, width, height: LINE * rows.length };
-    svg.append(make("svg:rect", { ...shadow, class: "shadow" }));
+    const second = { x: left + 4, y: 5, width, height: LINE * rows.length };
+    svg.append(make("svg:rect", { ...second, class: "second" }));
     rows.forEach(({ token, kind }, i) => {
       const place = { x: left, y: 1 + LINE * i, width, height: LINE };
       svg.append(make("svg:rect", { ...place, class: "ground" }));
       svg.append(make("svg:rect", { ...place, class: `line ${kind} ${tensor}` }));
       if (tensor === "weights" && kind === "own") {
         const open = axes.endsWith("T") ? our + 1 : sizes.at(-1);
-        svg.append(make("svg:rect", { ...place, x: left + 12 * open,
-          width: width - 12 * open, class: "unseen" }));
+        svg.append(make("svg:rect", { ...place, x: left + CELL * open,
+          width: width - CELL * open, class: "unseen" }));
       }
       const at = { x: ids ? left + width / 2 : 28, y: 12 + LINE * i };
       const look = { "text-anchor": ids ? "middle" : "end", class: ids ? kind : "soft" };
@@ -160,24 +161,13 @@ function story({ stack, part }, mode, { source, target, own }) {
   }[part] ?? "What came out of the sub-layer is added to what went in; then LayerNorm.";
 }
 
-/** The first entries of a vector as squares, filled if above zero. */
-function entries(vector) {
-  const svg = drawing(20 * vector.length, 20, { width: 20 * vector.length });
-  const largest = Math.max(...vector.map(Math.abs));
-  vector.forEach((x, i) => {
-    const side = 17 * Math.sqrt(Math.abs(x) / largest);
-    svg.append(make("svg:rect", { x: 20 * i + 10 - side / 2, y: 10 - side / 2, width: side,
-      height: side, class: x < 0 ? "minus" : "plus" }));
-  });
-  return svg;
-}
-
 function draw(stage, data) {
   const boxes = boxesOfTheWay();
   let [mode, now] = ["training", 0];
   const go = (step) => bar.set(step);
   const map = plan(boxes, go);
   const panel = make("div", { class: "panel" });
+  steady(panel);
 
   const paint = () => {
     const box = boxes[now];
@@ -191,9 +181,12 @@ function draw(stage, data) {
     const token = (box.stack === ENCODER ? data.source : data.target)[our];
     panel.replaceChildren(make("div", { class: "tensors" }, ...tensors.map((tensor) =>
       block(tensor, shapes[tensor[0]], rowsOf(tensor, box, mode, data), our))));
-    if (data.rows[box.name]) {
-      panel.append(make("p", { class: "label" }, `“${token}” after this box, first entries`),
-        entries(data.rows[box.name]));
+    const first = data.rows[box.name];
+    if (first) {
+      const all = shapes.out.at(-1);
+      panel.append(squares(first, Math.max(...first.map(Math.abs)), 20),
+        make("p", { class: "hint" }, `The first ${first.length} of the ${all} numbers of “${token}” `
+          + "after this box. A square is as large as its number, open if that is below zero."));
     }
     const made = tensors.filter(([name, , sign]) => sign === "→" || name === "out").map(
       ([name, axes]) => `${name} ${listed(axes.split(" "))} = ${listed(shapes[name])}`);

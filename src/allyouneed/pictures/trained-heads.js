@@ -22,6 +22,7 @@ function draw(stage, { sentences, start }) {
   const heads = sentences[0].maps.cross[0].length;
   let [s, kind, layer, head, row, column] = [0, "cross", start.layer, start.head, 1, 0];
   const place = make("div", { class: "place" });
+  steady(place);
   let weights = [];
   let map = null;
 

@@ -29,7 +29,7 @@ function bars({ token, p, likeliest }) {
 
 function draw(stage, { sentences }) {
   let s = 0;
-  const text = make("div", { class: "wide" });
+  const text = make("div", { class: "wide lines" });
   const panel = make("div", { class: "wide" });
 
   const look = (t) => {
