@@ -20,6 +20,7 @@ function make(name, attributes = {}, ...children) {
 /** Give an element other attributes. */
 function set(element, attributes) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
 }
 
 /** An SVG drawing that fits its place. What it shows must also be said in words: it is hidden
@@ -182,9 +183,10 @@ function grid(label, rows, columns, { cell, enter = () => {}, press = null, head
 /** A point that can be dragged, or moved with the arrow keys (with Shift, ten times as far).
 
     `svg` is where it lives; at() gives its place there, in the drawing's units; move(x, y) is told
-    where it should go, and may refuse. `value()` says in words where it is. */
-function handle(svg, { label, at, move, value, step = 8, radius = 9, className = "" }) {
-  const knob = make("svg:circle", { r: radius });
+    where it should go, and may refuse. `value()` says in words where it is. `parts` are what is
+    seen of it, if not a ring. */
+function handle(svg, { label, at, move, value, step = 8, className = "", parts = null }) {
+  const seen = parts ?? [make("svg:circle", { r: 9, class: "knob" })];
   const element = make("svg:g", {
     class: `handle ${className}`, tabindex: 0, role: "slider", "aria-label": label,
     "aria-valuemin": 0, "aria-valuemax": svg.viewBox.baseVal.width,
@@ -207,7 +209,7 @@ function handle(svg, { label, at, move, value, step = 8, radius = 9, className =
         .matrixTransform(svg.getScreenCTM().inverse());
       go(place.x, place.y);
     },
-  }, make("svg:circle", { r: 22, class: "reach" }), knob);
+  }, make("svg:circle", { r: 22, class: "reach" }), ...seen);
   const go = (x, y) => (move(x, y), paint());
   const paint = () => {
     element.setAttribute("transform", `translate(${at().join()})`);
