@@ -23,6 +23,22 @@ def test_nothing_to_look_at_gives_zeros(core):
 def test_numbers_are_printed_as_in_the_book(core):
     assert core("show", -0.001) == "0.00"
     assert core("show", -1.5, 1) == "−1.5"
+    assert core("thousands", 20_000) == "20,000"
+
+
+@pytest.mark.parametrize(
+    "x, digits, text",
+    [
+        (6.99e-4, 2, "6.99 × 10⁻⁴"), (1e-7, 2, "1.00 × 10⁻⁷"), (3.21e-13, 1, "3.2 × 10⁻¹³"),
+        (25_000, 1, "2.5 × 10⁴"),
+    ],
+)  # fmt: skip
+def test_powers_of_ten(core, x, digits, text):
+    assert core("power", x, digits).replace("\u00a0", " ") == text
+
+
+def test_tokens_as_text(core):
+    assert core("written", ["▁Le", "▁ch", "at", ".", "<eos>"]) == "Le chat."
 
 
 def test_on_a_phone_the_sentence_is_always_in_sight(stage):

@@ -58,7 +58,7 @@ function draw(stage, { sentences }) {
   };
   const names = sentences.map(({ name }) => name);
   stage.add(choice("sentence", names, 0, open),
-    make("p", { class: "hint wide" }, "Go down the French words, as they were written. " +
-      "A ribbon is as wide as its weight."), place);
+    hint("Go down the French words, as they were written. A ribbon is as wide as its weight."),
+    place);
   open(0);
 }

@@ -3,33 +3,24 @@
 
 function draw(stage, { queries, keys, weights, values, outputs }) {
   const largest = values && Math.max(...[...values, ...outputs].flat().map(Math.abs));
-  const body = make("tbody");
-  const title = (text, name) => make("th", { scope: "col", class: name }, text);
-  const head = make("tr", {}, title("key", "k-ink"), title("weight", "q-ink"),
-    make("td"),
-    ...(values ? [title("value", "v-ink"), title("weight × value", "v-ink")] : []));
-  const table = make("table", { class: "rows" }, make("thead", {}, head), body);
+  const parts = table("parts", [["key", "k-ink"], ["weight", "q-ink", 2],
+    ...(values ? [["value", "v-ink"], ["weight × value", "v-ink"]] : [])]);
 
   let now = 0;
   const look = (t) => {
     now = t;
     const lines = keys.map((key, s) => {
       const weight = weights[t][s];
-      const bar = make("span", { class: "bar", style: `--w: ${weight}` });
-      const line = make("tr", {}, make("th", { scope: "row" }, key), make("td", {}, bar),
-        make("td", { class: "number" }, show(weight)));
-      if (values) {
-        line.append(make("td", {}, squares(values[s], largest)),
-          make("td", {}, squares(values[s].map((x) => weight * x), largest)));
-      }
-      return line;
+      const value = values ? [values[s], values[s].map((x) => weight * x)] : [];
+      return line(key,
+        [bar(weight), show(weight), ...value.map((vector) => squares(vector, largest))]);
     });
     if (values) {
-      lines.push(make("tr", { class: "sum" },
-        make("th", { scope: "row", colspan: 4 }, "their sum, the output"),
-        make("td", {}, squares(outputs[t], largest))));
+      const sum = line("their sum, the output", [squares(outputs[t], largest)], { class: "sum" });
+      sum.firstChild.colSpan = 4;
+      lines.push(sum);
     }
-    body.replaceChildren(...lines);
+    parts.set(lines);
     const ranked = keys.map((key, s) => [weights[t][s], key, s]).sort((a, b) => b[0] - a[0]);
     const best = ranked.slice(0, 3).map(([w, key]) => `“${key}” (${show(w)})`).join(", ");
     const sum = values ? ` The sum is (${outputs[t].map((x) => show(x)).join(", ")}).` : "";
@@ -40,8 +31,8 @@ function draw(stage, { queries, keys, weights, values, outputs }) {
     cell: (t, s) => ({ weight: weights[t][s], mark: t === now ? "chosen" : "" }),
     enter: (t) => t !== now && (look(t), map.paint()),
   });
-  stage.add(map, table, make("p", { class: "hint wide" }, "Move over the map: each row is a query, "
-    + "and beside it stands what it asks together" + (values ? ". A square is as large as its number,"
-    + " open if that is below zero." : ".")));
+  stage.add(map, parts, hint("Move over the map: each row is a query, and beside it stands what it "
+    + "asks together.",
+  values ? " A square is as large as its number, open if that is below zero." : ""));
   look(0);
 }

@@ -1,4 +1,4 @@
-// What all interactive pictures share: making elements, four controls, and the stage.
+// What all interactive pictures share: making elements, numbers as text, controls, and the stage.
 // A picture is this file and one other, which has a function draw(stage, data). `begin` runs it.
 // Its numbers come from the notebook. Where a picture must compute, it does so with `dot` and
 // `softmax` below or in its own file, and a test compares the result with the package.
@@ -30,10 +30,55 @@ function drawing(width, height, attributes = {}) {
   return make("svg:svg", { viewBox, "aria-hidden": "true", focusable: "false", ...attributes });
 }
 
+/** A text in a drawing. `className` may hold "middle" or "end": what of it stands at x. */
+function label(x, y, words, className = "") {
+  return make("svg:text", { x, y, class: className }, words);
+}
+
+/** Level lines across a drawing, each with its name before it; marks are [y, name, is the axis]. */
+function levels(marks, left, right, gap = 7) {
+  return marks.flatMap(([y, name, axis = false]) => [
+    make("svg:line", { x1: left, x2: right, y1: y, y2: y, class: axis ? "axis" : "mesh" }),
+    label(left - gap, y + 4, name, "soft end"),
+  ]);
+}
+
 /** A number as the book prints it. */
 function show(x, digits = 2) {
   const text = Number(x).toFixed(digits);
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
+}
+
+/** 6283 as 6,283. */
+function thousands(n) {
+  return n.toLocaleString("en");
+}
+
+/** 0.000699 as 7.0 × 10⁻⁴, in one piece: no line breaks at its spaces. */
+function power(x, digits = 1) {
+  const [factor, exponent] = x.toExponential(digits).split("e");
+  const raised = { "-": "⁻", "+": "", ..."⁰¹²³⁴⁵⁶⁷⁸⁹" };
+  return `${factor}\u00a0×\u00a010${[...exponent].map((sign) => raised[sign]).join("")}`;
+}
+
+/** Tokens as text: "▁" begins a word. */
+function written(tokens) {
+  return tokens.join("").replaceAll("▁", " ").replace("<eos>", "").trim();
+}
+
+/** The numbers 0 to n - 1. */
+function range(n) {
+  return [...Array(n).keys()];
+}
+
+/** 0, step, 2 step and so on, as far as `last`. */
+function every(step, last) {
+  return range(Math.floor(last / step) + 1).map((i) => i * step);
+}
+
+/** x, or the nearer end of low to high if it lies outside. */
+function clamp(x, low, high) {
+  return Math.min(Math.max(x, low), high);
 }
 
 /** The entries of a vector as squares: as large as the number, open if it is below zero. */
@@ -46,6 +91,37 @@ function squares(vector, largest, side = 22) {
     svg.append(make("svg:rect", shape));
   });
   return svg;
+}
+
+/** A weight from 0 to 1 as a bar. */
+function bar(weight, className = "") {
+  return make("span", { class: `bar ${className}`, style: `--w: ${weight}` });
+}
+
+/** A row of a table: its name, then cells, numbers as text or elements such as bars. */
+function line(name, cells, attributes = {}) {
+  return make("tr", attributes, make("th", { scope: "row" }, name), ...cells.map((cell) =>
+    make("td", { class: typeof cell === "string" ? "number" : null }, cell)));
+}
+
+/** A table with a head of titles, each [text, class, columns]; set(lines) fills it. */
+function table(className, titles = []) {
+  const body = make("tbody");
+  const head = titles.map(([text, name, colspan]) =>
+    make("th", { scope: "col", class: name, colspan }, text));
+  const element = make("table", { class: `shares ${className}` },
+    make("thead", {}, make("tr", {}, ...head)), body);
+  return { element, set: (lines) => body.replaceChildren(...lines) };
+}
+
+/** What can be tried, in words, over the whole width. */
+function hint(...words) {
+  return make("p", { class: "hint wide" }, ...words);
+}
+
+/** A part of a picture, with a title. */
+function panel(title, ...parts) {
+  return make("div", { class: "panel" }, make("p", { class: "title" }, title), ...parts);
 }
 
 function dot(a, b) {
@@ -69,8 +145,7 @@ function arrowKey(event, row, column, rows, columns) {
   event.preventDefault();
   if (event.key in ends) return ends[event.key];
   const [down, right] = step[event.key];
-  const inside = (x, n) => Math.min(Math.max(x, 0), n - 1);
-  return [inside(row + down, rows), inside(column + right, columns)];
+  return [clamp(row + down, 0, rows - 1), clamp(column + right, 0, columns - 1)];
 }
 
 /** A row of names of which one is chosen: by click, by arrow keys, and by hovering if `hover`. */
@@ -133,6 +208,27 @@ function button(label, press, pressed = null) {
     },
   }, label);
   return { element };
+}
+
+/** The way through steps 0 to `last`, forth and back by buttons or by a slider. */
+function walk(last, change, text = String) {
+  const by = (n) => () => bar.set(Number(bar.input.value) + n);
+  const [back, next] = [button("back", by(-1)), button("next", by(1))];
+  const ends = () => {
+    back.element.disabled = Number(bar.input.value) === 0;
+    next.element.disabled = bar.input.value === bar.input.max;
+  };
+  const bar = slider("step", { min: 0, max: last, value: 0, text }, (step) => {
+    ends();
+    change(step);
+  });
+  /** Another way, `last` steps long, from the same step or from its end. */
+  const renew = (last) => {
+    bar.input.max = last;
+    bar.set(Number(bar.input.value));
+  };
+  ends();
+  return { elements: [back.element, next.element, bar.element], set: bar.set, renew };
 }
 
 /** A table of cells, rows for queries and columns for keys, with one cell in the tab order.

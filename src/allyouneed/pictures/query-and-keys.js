@@ -37,13 +37,8 @@ function plane([low, high], [right, up]) {
       make("svg:line", { x1: 0, x2: SIZE, y1: y, y2: y, class: kind }));
   }
   svg.append(
-    make("svg:text", { x: SIZE - 2, y: SIZE - 6, class: "soft end" }, `${right} →`),
-    make("svg:text", { x: 2, y: 12, class: "soft" }, `↑ ${up}`));
+    label(SIZE - 2, SIZE - 6, `${right} →`, "soft end"), label(2, 12, `↑ ${up}`, "soft"));
   return { svg, unit, place, back };
-}
-
-function text(name, className = "") {
-  return make("svg:text", { class: className, "text-anchor": "middle" }, name);
 }
 
 const move = (text, [x, y], right = 0, down = 0) => set(text, { x: x + right, y: y + down });
@@ -63,13 +58,13 @@ function asking(words, now, axes, changed) {
   const feet = words.map(() => make("svg:circle", { r: 3, class: "foot" }));
   const query = arrow("q");
   const keys = words.map(() => arrow("k"));
-  const names = words.map((word) => text(word, "k-ink"));
+  const names = words.map((word) => label(0, 0, word, "k-ink middle"));
   const stem = make("svg:line", { class: "stem" });
   svg.append(line, ...shadows, query.element, stem, ...keys.map((key) => key.element), ...feet,
     ...names);
 
   const held = (label, className, get, put, below = 0, parts = null) => {
-    const inside = (a) => Math.min(Math.max(Math.round(10 * a) / 10, -2.5), 2.5);
+    const inside = (a) => clamp(Math.round(10 * a) / 10, -2.5, 2.5);
     return handle(svg, {
       label, className, parts, step: unit / 10,
       at: () => plus(place(get()), [0, below]),
@@ -79,7 +74,7 @@ function asking(words, now, axes, changed) {
   };
   // The query hangs from its arrow by its name, so that a key under its head can be held, too.
   const tag = [make("svg:rect", { x: -25, y: -10, width: 50, height: 20, rx: 10, class: "knob" }),
-    set(text("query", "q-ink"), { y: 4.5 })];
+    label(0, 4.5, "query", "q-ink middle")];
   const handles = [held("query", "q", () => now.query, (to) => (now.query = to), 21, tag),
     ...words.map((word, s) =>
       held(`key of ${word}`, "k", () => now.keys[s], (to) => (now.keys[s] = to)))];
@@ -119,23 +114,23 @@ function answering(words, values, axes) {
     const corners = [a, b, c].map((s) => place(values[s]).join()).join(" ");
     svg.append(make("svg:polygon", { points: corners, class: "between" }));
   })));
-  const shares = make("svg:polyline", { class: "shares" });
+  const way = make("svg:polyline", { class: "end-to-end" });
   const joints = words.map((_, s) =>
     make("svg:circle", { r: s < words.length - 1 ? 2.5 : 6, class: "joint" }));
   const output = arrow("v output");
   words.forEach((word, s) => {
     const whole = arrow("v whole");
     whole.set(origin, place(values[s]));
-    const name = text(word, "v-ink");
+    const name = label(0, 0, word, "v-ink middle");
     const [right, down] = outward(values[s], values);
     move(name, place(values[s]), 21 * right, 15 * down + 4);
     svg.append(whole.element, name);
   });
-  const outputName = text("output", "v-ink strong");
-  svg.append(output.element, shares, ...joints, outputName);
+  const outputName = label(0, 0, "output", "v-ink strong middle");
+  svg.append(output.element, way, ...joints, outputName);
   const paint = (weights, sum) => {
     const ends = endToEnd(weights, values).map(place);
-    shares.setAttribute("points", [origin, ...ends].join(" "));
+    way.setAttribute("points", [origin, ...ends].join(" "));
     ends.forEach((end, s) => moveTo(joints[s], end));
     output.set(origin, place(sum));
     const [right, down] = outward(sum, values);
@@ -150,11 +145,8 @@ function draw(stage, { words, query, keys, values, keyAxes, valueAxes }) {
   const changed = () => {
     const { scores, weights, output } = lookUp(now.query, now.keys, values);
     answer.paint(weights, turned(output));
-    rows.replaceChildren(...words.map((word, s) => make("tr", {},
-      make("th", { scope: "row", class: "k-ink" }, word),
-      make("td", { class: "number" }, show(scores[s])),
-      make("td", {}, make("span", { class: "bar", style: `--w: ${weights[s]}` })),
-      make("td", { class: "number" }, show(weights[s])))));
+    shares.set(words.map((word, s) =>
+      line(word, [show(scores[s]), bar(weights[s]), show(weights[s])])));
     const [top, most] = [Math.max(...scores), show(Math.max(...weights))];
     const best = words.filter((_, s) => top - scores[s] < 1e-9).map((word) => `“${word}”`);
     const fits = best.length === words.length
@@ -168,15 +160,11 @@ function draw(stage, { words, query, keys, values, keyAxes, valueAxes }) {
   const turned = (value) => keyAxes.map((axis) => value[valueAxes.indexOf(axis)]);
   const ask = asking(words, now, keyAxes, () => changed());
   const answer = answering(words, values.map(turned), keyAxes);
-  const title = (name, className, colspan = 1) =>
-    make("th", { scope: "col", class: className, colspan }, name);
-  const rows = make("tbody");
-  const table = make("table", { class: "shares" }, make("thead", {}, make("tr", {},
-    title("key", "k-ink"), title("q · k", "number"), title("weight", "q-ink", 2))), rows);
+  const shares = table("", [["key", "k-ink"], ["q · k", "number"], ["weight", "q-ink", 2]]);
   const back = button("back to the start", () => (Object.assign(now, start()), changed()));
-  const hint = make("p", { class: "hint" },
+  const tip = make("p", { class: "hint" },
     "Drag the heads of the keys, and the query by its name, or move them with the arrow keys "
     + "(Shift for long steps).");
-  stage.add(ask.svg, answer.svg, table, make("div", { class: "beside" }, hint, back.element));
+  stage.add(ask.svg, answer.svg, shares, make("div", { class: "beside" }, tip, back.element));
   changed();
 }

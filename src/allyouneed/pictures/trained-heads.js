@@ -65,7 +65,7 @@ function draw(stage, { sentences, start }) {
     place.replaceChildren(map.element);
     tell();
   };
-  const numbers = (n) => Array.from({ length: n }, (_, i) => `${i + 1}`);
+  const numbers = (n) => range(n).map((i) => `${i + 1}`);
   const names = sentences.map(({ english }) => english);
   const controls = [
     choice("sentence", names, s, (i) => (s = i, rebuild())),
@@ -74,7 +74,7 @@ function draw(stage, { sentences, start }) {
     choice("head", [...numbers(heads), "mean"], head, (i) => (head = i, change())),
   ];
   stage.add(make("div", { class: "controls" }, ...controls.map(({ element }) => element)), place,
-    make("p", { class: "hint wide" }, "Move over the cells. Numbers are weights in hundredths, from "
-      + "10 on. Orange frames, in cross-attention: the links drawn by hand."));
+    hint("Move over the cells. Numbers are weights in hundredths, from 10 on. Orange frames, in "
+      + "cross-attention: the links drawn by hand."));
   rebuild();
 }
