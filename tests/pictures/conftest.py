@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 from pathlib import Path
 
-import nbformat
 import pytest
+import torch
 
 from allyouneed.pictures import Interactive
 
@@ -32,6 +33,15 @@ def browser():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """The models here are small: two threads wait for each other longer than they compute."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 class Stage:
@@ -59,13 +69,14 @@ class Stage:
             self.tab.keyboard.press(key)
 
 
+@functools.cache
 def committed(chapter: int, kind: str) -> list[str]:
     """The pictures of one kind as they stand in a chapter's committed outputs."""
     file = next((ROOT / "notebooks").glob(f"{chapter:02d}_*.ipynb"))
     found = []
-    for cell in nbformat.read(file, as_version=4).cells:
+    for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
         for output in cell.get("outputs", []):
-            html = output.get("data", {}).get("text/html", "")
+            html = "".join(output.get("data", {}).get("text/html", ""))
             if html.startswith(f'<div class="moving {kind}"'):
                 found.append(html)
     return found

@@ -28,7 +28,7 @@ function draw(stage, { queries, keys, weights, values, outputs }) {
       `“${queries[t]}” looks most at ${best}.${sum}`);
   };
   const map = grid("attention weights, a row for each query", queries, keys, {
-    cell: (t, s) => ({ weight: weights[t][s], mark: t === now ? "chosen" : "" }),
+    cell: (t, s) => ({ weight: weights[t][s], mark: t === now ? "asks" : "" }),
     enter: (t) => t !== now && (look(t), map.paint()),
   });
   stage.add(map, parts, hint("Move over the map: each row is a query, and beside it stands what it "

@@ -104,13 +104,13 @@ function line(name, cells, attributes = {}) {
     make("td", { class: typeof cell === "string" ? "number" : null }, cell)));
 }
 
-/** A table with a head of titles, each [text, class, columns]; set(lines) fills it. */
-function table(className, titles = []) {
+/** A table; `titles`, if it has any, are [text, class, columns]; set(lines) fills it. */
+function table(className = "", titles = []) {
   const body = make("tbody");
   const head = titles.map(([text, name, colspan]) =>
     make("th", { scope: "col", class: name, colspan }, text));
   const element = make("table", { class: `shares ${className}` },
-    make("thead", {}, make("tr", {}, ...head)), body);
+    head.length ? make("thead", {}, make("tr", {}, ...head)) : null, body);
   return { element, set: (lines) => body.replaceChildren(...lines) };
 }
 

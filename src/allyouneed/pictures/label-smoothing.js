@@ -26,7 +26,7 @@ function bestGap(smoothing, vocabulary) {
   return smoothing > 0 ? Math.log(right / other) : Infinity;
 }
 
-const FRAME = { width: 600, height: 296, left: 44, right: 16, top: 24, bottom: 56, tall: 7 };
+const FRAME = { width: 600, height: 302, left: 44, right: 16, top: 24, bottom: 62, tall: 7 };
 
 /** The loss against the gap, without smoothing and with as much as `set` says. The names stand so
     far from the curves that the ring on one of them, which is 15 high on a phone, covers none. */

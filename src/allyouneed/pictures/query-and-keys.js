@@ -160,7 +160,7 @@ function draw(stage, { words, query, keys, values, keyAxes, valueAxes }) {
   const turned = (value) => keyAxes.map((axis) => value[valueAxes.indexOf(axis)]);
   const ask = asking(words, now, keyAxes, () => changed());
   const answer = answering(words, values.map(turned), keyAxes);
-  const shares = table("", [["key", "k-ink"], ["q · k", "number"], ["weight", "q-ink", 2]]);
+  const shares = table("compared", [["key", "k-ink"], ["q · k", "number"], ["weight", "q-ink", 2]]);
   const back = button("back to the start", () => (Object.assign(now, start()), changed()));
   const tip = make("p", { class: "hint" },
     "Drag the heads of the keys, and the query by its name, or move them with the arrow keys "

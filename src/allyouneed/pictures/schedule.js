@@ -12,7 +12,7 @@ function learningRate(step, dModel, warmup) {
   return Math.min(falling, rising);
 }
 
-const FIELD = { width: 620, height: 310, left: 44, right: 16, top: 34, bottom: 56 };
+const FIELD = { width: 620, height: 316, left: 44, right: 16, top: 34, bottom: 62 };
 
 /** The rate against the step; dashed, both entries of the minimum. The numbers stand so far from
     the axes that the ring, which is 15 high on a phone, covers none. */

@@ -54,7 +54,7 @@ function draw(stage, { source, target, masks }) {
         const { asks, asked } = part(word, rows, columns);
         return {
           weight: !mask[t][s] ? 0 : t === asks || (rows !== columns && s === asked) ? 0.75 : 0.22,
-          mark: `${mask[t][s] ? "" : "shut"}${t === asks ? " chosen" : ""}` +
+          mark: `${mask[t][s] ? "" : "shut"}${t === asks ? " asks" : ""}` +
             `${rows !== columns && s === asked ? " asked" : ""}`,
           name: `${sides[rows][t]} ${mask[t][s] ? "may" : "may not"} see ${sides[columns][s]}`,
         };

@@ -48,7 +48,7 @@ function draw(stage, { sentences, start }) {
     const linked = kind === "cross" && sentences[s].links.some(([t, k]) => t === r && k === c);
     const w = weights[r][c];
     return { weight: w, text: w >= 0.095 ? show(100 * w, 0) : "",
-      mark: [linked && "linked", r === row && "chosen"].filter(Boolean).join(" ") };
+      mark: [linked && "linked", r === row && "asks"].filter(Boolean).join(" ") };
   };
   /** Another head on the same tokens: the cells stay, their weights change. */
   const change = () => {

@@ -17,7 +17,7 @@ function lines({ token, p, likeliest }) {
 function draw(stage, { sentences }) {
   let s = 0;
   const text = make("div", { class: "wide sentences" });
-  const shares = table("");
+  const shares = table();
 
   const look = (t) => {
     const { tokens } = sentences[s];
