@@ -47,13 +47,15 @@ def one_thread():
 class Stage:
     """A picture on a page of its own: `state` is what it says is to be seen, `tab` the page."""
 
-    def __init__(self, browser, html: str, **context):
+    def __init__(self, tab, html: str):
         self.wrong = []
-        self.tab = browser.new_context(offline=True, **context).new_page()
-        self.tab.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.tab.on("console", lambda message: self.wrong.append(message.text))
-        self.tab.on("request", lambda request: self.wrong.append(request.url))
-        self.tab.set_content(PAGE.format(html))
+        self.tab = tab
+        tab.mouse.move(0, 0)  # where it hovers over nothing
+        tab.goto("about:blank")  # a new window: nothing of another test's picture is left
+        tab.on("pageerror", lambda error: self.wrong.append(str(error)))
+        tab.on("console", lambda message: self.wrong.append(message.text))
+        tab.on("request", lambda request: self.wrong.append(request.url))
+        tab.set_content(PAGE.format(html))
         assert not self.wrong, self.wrong
 
     @property
@@ -82,9 +84,28 @@ def committed(chapter: int, kind: str) -> list[str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def tabs(browser):
+    """tabs(**context) is a page of such a context: one for all tests of a file, as a new context
+    costs five times what a new picture costs."""
+    opened = {}
+
+    def tab(**context):
+        name = json.dumps(context, sort_keys=True)
+        if name not in opened:
+            opened[name] = browser.new_context(offline=True, **context).new_page()
+        return opened[name]
+
+    yield tab
+    for one in opened.values():
+        one.context.close()
+
+
 @pytest.fixture
-def stage(browser):
-    """stage(picture) opens an `Interactive`; stage(4, "attention-rows") what chapter 4 shows."""
+def stage(tabs):
+    """stage(picture) opens an `Interactive`; stage(4, "attention-rows") what chapter 4 shows.
+
+    A picture takes the place of one that was opened before it for the same sort of screen."""
     opened = []
 
     def open_one(picture: Interactive | int, kind: str = "", which: int = 0, **context) -> Stage:
@@ -92,15 +113,15 @@ def stage(browser):
             html = picture._repr_html_()
         else:
             html = committed(picture, kind)[which]
-        opened.append(Stage(browser, html, **context))
+        opened.append(Stage(tabs(**context), html))
         return opened[-1]
 
     yield open_one
     for one in opened:
-        one.tab.context.close()
+        assert not one.wrong, one.wrong
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def core(browser):
     """core("softmax", [1, 2]): what a function of core.js, or of another kind's file, returns."""
     tab = browser.new_context(offline=True).new_page()
