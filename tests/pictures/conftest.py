@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 from pathlib import Path
 
-import nbformat
 import pytest
+import torch
 
 from allyouneed.pictures import Interactive
 
@@ -34,16 +35,27 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """The models here are small: two threads wait for each other longer than they compute."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 class Stage:
     """A picture on a page of its own: `state` is what it says is to be seen, `tab` the page."""
 
-    def __init__(self, browser, html: str, **context):
+    def __init__(self, tab, html: str):
         self.wrong = []
-        self.tab = browser.new_context(offline=True, **context).new_page()
-        self.tab.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.tab.on("console", lambda message: self.wrong.append(message.text))
-        self.tab.on("request", lambda request: self.wrong.append(request.url))
-        self.tab.set_content(PAGE.format(html))
+        self.tab = tab
+        tab.mouse.move(0, 0)  # where it hovers over nothing
+        tab.goto("about:blank")  # a new window: nothing of another test's picture is left
+        tab.on("pageerror", lambda error: self.wrong.append(str(error)))
+        tab.on("console", lambda message: self.wrong.append(message.text))
+        tab.on("request", lambda request: self.wrong.append(request.url))
+        tab.set_content(PAGE.format(html))
         assert not self.wrong, self.wrong
 
     @property
@@ -59,21 +71,41 @@ class Stage:
             self.tab.keyboard.press(key)
 
 
+@functools.cache
 def committed(chapter: int, kind: str) -> list[str]:
     """The pictures of one kind as they stand in a chapter's committed outputs."""
     file = next((ROOT / "notebooks").glob(f"{chapter:02d}_*.ipynb"))
     found = []
-    for cell in nbformat.read(file, as_version=4).cells:
+    for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
         for output in cell.get("outputs", []):
-            html = output.get("data", {}).get("text/html", "")
+            html = "".join(output.get("data", {}).get("text/html", ""))
             if html.startswith(f'<div class="moving {kind}"'):
                 found.append(html)
     return found
 
 
+@pytest.fixture(scope="module")
+def tabs(browser):
+    """tabs(**context) is a page of such a context: one for all tests of a file, as a new context
+    costs five times what a new picture costs."""
+    opened = {}
+
+    def tab(**context):
+        name = json.dumps(context, sort_keys=True)
+        if name not in opened:
+            opened[name] = browser.new_context(offline=True, **context).new_page()
+        return opened[name]
+
+    yield tab
+    for one in opened.values():
+        one.context.close()
+
+
 @pytest.fixture
-def stage(browser):
-    """stage(picture) opens an `Interactive`; stage(4, "attention-rows") what chapter 4 shows."""
+def stage(tabs):
+    """stage(picture) opens an `Interactive`; stage(4, "attention-rows") what chapter 4 shows.
+
+    A picture takes the place of one that was opened before it for the same sort of screen."""
     opened = []
 
     def open_one(picture: Interactive | int, kind: str = "", which: int = 0, **context) -> Stage:
@@ -81,15 +113,15 @@ def stage(browser):
             html = picture._repr_html_()
         else:
             html = committed(picture, kind)[which]
-        opened.append(Stage(browser, html, **context))
+        opened.append(Stage(tabs(**context), html))
         return opened[-1]
 
     yield open_one
     for one in opened:
-        one.tab.context.close()
+        assert not one.wrong, one.wrong
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def core(browser):
     """core("softmax", [1, 2]): what a function of core.js, or of another kind's file, returns."""
     tab = browser.new_context(offline=True).new_page()

@@ -97,4 +97,5 @@ def test_by_touch_the_tree_fits(stage, searched):
 def test_one_edge_and_one_box_for_each_candidate(tree):
     tree.tab.get_by_role("slider", name="Step").focus()
     tree.press("End")
+    assert tree.tab.locator(".node.open").count() == 1 + 9 * 3  # in the last step none goes on
     assert tree.tab.locator(".edge").count() == 60 and tree.tab.locator(".node").count() == 61

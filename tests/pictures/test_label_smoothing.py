@@ -86,7 +86,7 @@ def test_by_mouse_the_ring_stays_on_the_curve(stage, picture):
     here = knob.locator("circle").last.bounding_box()
     page.tab.mouse.move(here["x"] + here["width"] / 2, here["y"] + here["height"] / 2)
     page.tab.mouse.down()
-    page.tab.mouse.move(box["x"] + box["width"] * (34 + 552 * 9.1 / 20) / 600, box["y"], steps=4)
+    page.tab.mouse.move(box["x"] + box["width"] * (44 + 540 * 9.1 / 20) / 600, box["y"], steps=4)
     page.tab.mouse.up()
     shows(page, 9.1, 0.1)
     assert "the loss rests here" in page.says

@@ -38,8 +38,8 @@ def shows(arrows, query=None, **keys) -> None:
         assert state["query"] == pytest.approx(query)
     for word, key in keys.items():
         assert state["keys"][["Bark", "very", "cute", "dog"].index(word)] == pytest.approx(key)
-    x, y = (f"{number:.2f}".replace("-", "−") for number in output)
-    assert f"Out comes ({x},\u00a0{y})." in arrows.says.replace("\n", " ")
+    being, quality = (f"{number:.2f}".replace("-", "−") for number in output)
+    assert f"Out comes being\u00a0{being}, quality\u00a0{quality}." in arrows.says
     numbers = arrows.tab.locator("table.shares .number:last-child").all_inner_texts()
     assert [float(number) for number in numbers] == pytest.approx(weights, abs=0.005001)
 
@@ -116,7 +116,7 @@ def drag(arrows, name, right, up):
     knob = arrows.tab.get_by_role("slider", name=name).locator("circle").last
     box, plane = knob.bounding_box(), arrows.tab.locator(".moving svg").first.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    unit = plane["width"] / 5.5
+    unit = plane["width"] / 6.2
     arrows.tab.mouse.move(x, y)
     arrows.tab.mouse.down()
     arrows.tab.mouse.move(x + right * unit / 2, y)
@@ -139,7 +139,7 @@ def test_by_touch(stage):
     knob = arrows.tab.get_by_role("slider", name="key of Bark").locator("circle").last
     box, plane = knob.bounding_box(), arrows.tab.locator(".moving svg").first.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    unit = plane["width"] / 5.5
+    unit = plane["width"] / 6.2
     finger = arrows.tab.context.new_cdp_session(arrows.tab)
     path = [("touchStart", x, y), ("touchMove", x + unit, y), ("touchMove", x + unit, y + 3 * unit)]
     for kind, *at in path:
@@ -155,8 +155,28 @@ def test_what_is_drawn_follows_the_numbers(arrows):
     line = arrows.tab.locator(".output line")
     angle = line.evaluate("e => Math.atan2(e.y1.baseVal.value - e.y2.baseVal.value,"
                           " e.x2.baseVal.value - e.x1.baseVal.value)")  # fmt: skip
-    x, y = arrows.state["output"]
-    assert angle == pytest.approx(math.atan2(y, x), abs=1e-3)
+    being, quality = arrows.state["output"]  # quality to the right and being upwards
+    assert angle == pytest.approx(math.atan2(being, quality), abs=1e-3)
     bars = arrows.tab.locator("table.shares .bar").all()
     widths = [float(re.search(r"--w: ([\d.e-]+)", bar.get_attribute("style"))[1]) for bar in bars]
     assert widths == pytest.approx(arrows.state["weights"])
+
+
+def test_a_key_under_the_head_of_the_query_can_be_held(arrows):
+    drag(arrows, "key of cute", -1, 1)
+    shows(arrows, query=[2, 0], cute=[1, 1])
+
+
+def test_the_name_of_the_output_lies_over_no_other(arrows):
+    """Where the query points along the value of a word, its name and "output" are near."""
+    names = arrows.tab.locator(".moving svg").nth(1).locator("text:not(.soft)")
+    arrows.tab.get_by_role("slider", name="query").focus()
+    for keys in ([], ["Shift+ArrowUp"] * 2, ["Shift+ArrowLeft"] * 2, ["Shift+ArrowDown"] * 4):
+        arrows.press(*keys)
+        *words, output = [name.bounding_box() for name in names.all()]
+        for word in words:
+            beside = abs(word["x"] - output["x"]) >= max(word["width"], output["width"]) - 1 or (
+                output["x"] + output["width"] < word["x"] or word["x"] + word["width"] < output["x"]
+            )
+            apart = abs(word["y"] - output["y"]) >= 0.8 * word["height"]
+            assert beside or apart, arrows.state["query"]

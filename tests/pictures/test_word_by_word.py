@@ -31,7 +31,7 @@ def expected(translator, words):
     model, tokenizer = translator
 
     def compute():
-        source = words.tab.locator(".line").first.inner_text().replace("English", "").strip()
+        source = words.tab.locator(".sentence").first.inner_text().replace("English", "").strip()
         src = torch.tensor([[*tokenizer.encode(source), EOS]])
         ids = [*beam_search(model, src, 4)[0], EOS]
         with torch.no_grad():
@@ -72,8 +72,8 @@ def test_by_mouse(words, expected):
     group = words.tab.get_by_role("radiogroup", name="Ours")
     group.get_by_role("radio").nth(3).hover()
     shows(words, p, ids, 3)
-    assert words.tab.locator(".bars tr.taken").count() == 1
-    widths = words.tab.locator(".bars .bar").evaluate_all(
+    assert words.tab.locator(".shares tr.taken").count() == 1
+    widths = words.tab.locator(".shares .bar").evaluate_all(
         "bars => bars.map(bar => parseFloat(bar.style.getPropertyValue('--w')))"
     )
     assert widths[:5] == [q for _, q in words.state["likeliest"]]

@@ -21,7 +21,8 @@ function ribbons(weights, t) {
 }
 
 function draw(stage, { sentences }) {
-  const place = make("div", { class: "pair wide" });
+  const lengths = sentences.flatMap(({ source, target }) => [source.length, target.length]);
+  const place = make("div", { class: "pair wide", style: `--most: ${Math.max(...lengths)}` });
 
   const open = (which) => {
     const { source, target, weights } = sentences[which];
@@ -57,7 +58,7 @@ function draw(stage, { sentences }) {
   };
   const names = sentences.map(({ name }) => name);
   stage.add(choice("sentence", names, 0, open),
-    make("p", { class: "hint wide" }, "Go down the French words, as they were written. " +
-      "A ribbon is as wide as its weight."), place);
+    hint("Go down the French words, as they were written. A ribbon is as wide as its weight."),
+    place);
   open(0);
 }

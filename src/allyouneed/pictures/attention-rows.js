@@ -1,47 +1,26 @@
 // Attention row by row: go over the map, and see what the keys of that row weigh, and the sum.
 // data: queries [T], keys [S], weights [T][S]; if the sum is drawn, values [S][D], outputs [T][D].
 
-/** The entries of a vector as squares: as large as the number, open if it is below zero. */
-function squares(vector, largest) {
-  const svg = drawing(22 * vector.length, 22);
-  vector.forEach((x, i) => {
-    const side = 20 * Math.sqrt(Math.min(Math.abs(x) / largest, 1));
-    const place = { x: 22 * i + 11 - side / 2, y: 11 - side / 2, width: side, height: side };
-    svg.append(make("svg:rect", { ...place, class: x < 0 ? "minus" : "plus" }));
-  });
-  svg.setAttribute("width", 22 * vector.length);
-  return svg;
-}
-
 function draw(stage, { queries, keys, weights, values, outputs }) {
   const largest = values && Math.max(...[...values, ...outputs].flat().map(Math.abs));
-  const body = make("tbody");
-  const title = (text, name) => make("th", { scope: "col", class: name }, text);
-  const head = make("tr", {}, title("key", "k-ink"), title("weight", "q-ink"),
-    make("td"),
-    ...(values ? [title("value", "v-ink"), title("weight × value", "v-ink")] : []));
-  const table = make("table", { class: "rows" }, make("thead", {}, head), body);
+  const parts = table("parts", [["key", "k-ink"], ["weight", "q-ink", 2],
+    ...(values ? [["value", "v-ink"], ["weight × value", "v-ink"]] : [])]);
 
   let now = 0;
   const look = (t) => {
     now = t;
     const lines = keys.map((key, s) => {
       const weight = weights[t][s];
-      const bar = make("span", { class: "bar", style: `--w: ${weight}` });
-      const line = make("tr", {}, make("th", { scope: "row" }, key), make("td", {}, bar),
-        make("td", { class: "number" }, show(weight)));
-      if (values) {
-        line.append(make("td", {}, squares(values[s], largest)),
-          make("td", {}, squares(values[s].map((x) => weight * x), largest)));
-      }
-      return line;
+      const value = values ? [values[s], values[s].map((x) => weight * x)] : [];
+      return line(key,
+        [bar(weight), show(weight), ...value.map((vector) => squares(vector, largest))]);
     });
     if (values) {
-      lines.push(make("tr", { class: "sum" },
-        make("th", { scope: "row", colspan: 4 }, "their sum, the output"),
-        make("td", {}, squares(outputs[t], largest))));
+      const sum = line("their sum, the output", [squares(outputs[t], largest)], { class: "sum" });
+      sum.firstChild.colSpan = 4;
+      lines.push(sum);
     }
-    body.replaceChildren(...lines);
+    parts.set(lines);
     const ranked = keys.map((key, s) => [weights[t][s], key, s]).sort((a, b) => b[0] - a[0]);
     const best = ranked.slice(0, 3).map(([w, key]) => `“${key}” (${show(w)})`).join(", ");
     const sum = values ? ` The sum is (${outputs[t].map((x) => show(x)).join(", ")}).` : "";
@@ -49,11 +28,11 @@ function draw(stage, { queries, keys, weights, values, outputs }) {
       `“${queries[t]}” looks most at ${best}.${sum}`);
   };
   const map = grid("attention weights, a row for each query", queries, keys, {
-    cell: (t, s) => ({ weight: weights[t][s], mark: t === now ? "chosen" : "" }),
+    cell: (t, s) => ({ weight: weights[t][s], mark: t === now ? "asks" : "" }),
     enter: (t) => t !== now && (look(t), map.paint()),
   });
-  stage.add(map, table, make("p", { class: "hint wide" }, "Move over the map: each row is a query, "
-    + "and beside it stands what it asks together" + (values ? ". A square is as large as its number,"
-    + " open if that is below zero." : ".")));
+  stage.add(map, parts, hint("Move over the map: each row is a query, and beside it stands what it "
+    + "asks together.",
+  values ? " A square is as large as its number, open if that is below zero." : ""));
   look(0);
 }

@@ -6,11 +6,6 @@
 
 const LEVEL = 52; // height of a step in the tree
 
-/** Tokens as text: "▁" begins a word. */
-function written(tokens) {
-  return tokens.join("").replaceAll("▁", " ").replace("‹eos›", "").trim();
-}
-
 /** What stands after `step` steps: open hypotheses, all that have ended, and each one's way.
 
     A way is the list of ranks, one for each step, that leads to a candidate. */
@@ -33,41 +28,50 @@ function standing({ steps, penalties }, step) {
   return { open, ended, last, over: step === steps.length };
 }
 
+/** A candidate as a box with its token and, but at the root, its number. */
+function node({ token, log_p }, x, y, width, look) {
+  const box = { x: x - width / 2, y, width, height: 34, rx: 4 };
+  return make("svg:g", { class: `node ${look}` }, make("svg:rect", box),
+    label(x, y + (log_p === null ? 21 : 14), token, "middle"),
+    log_p === null ? null : label(x, y + 28, show(log_p), "number middle"));
+}
+
+/** The line from one box to another below it. */
+function edge(from, to, top, look) {
+  const bottom = top + LEVEL - 34;
+  const d = `M${from} ${top}C${from} ${bottom - 4} ${to} ${top + 4} ${to} ${bottom}`;
+  return make("svg:path", { d, class: `edge ${look}` });
+}
+
+/** The line between the best N and the others, and the two names above. */
+function halves(N, column, bottom) {
+  const name = (words, middle) =>
+    label(middle * column, 12, N > 1 ? `the ${words} ${N}` : `the ${words}`, "soft middle");
+  const between = make("svg:path", { d: `M${N * column} 4V${bottom}`, class: "between" });
+  return [name("best", N / 2), name("next", 3 * N / 2), between];
+}
+
 /** The tree after `step` steps, as wide as there is room; the way of the best stands out. */
-function tree({ beam, steps }, step, now, room) {
-  const [columns, N] = [steps[0].length, beam];
-  const column = Math.min(room / columns, 92);
-  const width = column * columns;
+function tree({ beam, steps }, step, { over, ended }, room) {
+  const column = Math.min(room / (2 * beam), 92);
+  const width = column * 2 * beam;
   const svg = drawing(width, LEVEL * (steps.length + 1) + 22, { width, class: "tree" });
   const x = (rank) => (rank + 0.5) * column;
   const y = (level) => 22 + LEVEL * level;
-  const best = (now.over && now.ended[0]?.way) || [];
-  const heads = [[0, N, `the best ${N}`], [N, 2 * N, `the next ${N}`]];
-  for (const [from, to, text] of step ? heads : []) {
-    const place = { x: (from + to) / 2 * column, y: 12, "text-anchor": "middle", class: "soft" };
-    svg.append(make("svg:text", place, N > 1 ? text : text.replace(" 1", "")));
-  }
-  if (step) svg.append(make("svg:path", { d: `M${width / 2} 4V${y(step) + 36}`, class: "border" }));
-  const node = (level, place, { token, log_p, fate }, chosen) => {
-    const box = { x: place - column / 2 + 2, y: y(level), width: column - 4, height: 34, rx: 4 };
-    const word = token.replace("▁", "");
-    const lines = log_p === null ? [[word, 21]] : [[word, 14], [show(log_p), 28]];
-    svg.append(make("svg:g", { class: `node ${fate} ${chosen ? "best" : ""}` },
-      make("svg:rect", box), ...lines.map(([text, down], i) =>
-        make("svg:text", { x: place, y: y(level) + down, "text-anchor": "middle",
-          class: i ? "number" : "" }, text))));
-  };
-  node(0, x(N - 0.5), { token: "‹bos›", log_p: null, fate: "open" }, now.over);
-  let open = [{ from: x(N - 0.5), way: [] }];
+  const best = (over && ended[0]?.way) || [];
+  const place = (one, at, level, look) => svg.append(node(one, at, y(level), column - 4, look));
+  if (step) svg.append(...halves(beam, column, y(step) + 36));
+  let open = [{ from: x(beam - 0.5), way: [] }];
+  place({ token: "<bos>", log_p: null }, open[0].from, 0, over ? "open best" : "open");
   steps.slice(0, step).forEach((candidates, t) => {
-    const grown = candidates.map((candidate, rank) => {
-      const { from, way } = open[candidate.parent];
-      const one = { from: x(rank), way: [...way, rank], fate: candidate.fate };
-      const [top, bottom] = [y(t) + 34, y(t + 1)];
-      const bend = `M${from} ${top}C${from} ${bottom - 4} ${one.from} ${top + 4} ${one.from} ${bottom}`;
-      svg.prepend(make("svg:path", { d: bend, class: `edge ${candidate.fate}` }));
-      node(t + 1, x(rank), candidate, t < best.length && one.way.every((r, i) => r === best[i]));
-      return one;
+    const grown = candidates.map(({ parent, fate, ...one }, rank) => {
+      const way = [...open[parent].way, rank];
+      const won = t < best.length && way.every((r, i) => r === best[i]);
+      const last = over && t === step - 1; // what is still open then is given up
+      const look = last && fate === "open" ? "cut" : fate;
+      svg.prepend(edge(open[parent].from, x(rank), y(t) + 34, look));
+      place(one, x(rank), t + 1, won ? `${look} best` : look);
+      return { from: x(rank), way, fate };
     });
     open = grown.filter(({ fate }) => fate === "open");
   });
@@ -76,7 +80,7 @@ function tree({ beam, steps }, step, now, room) {
 
 /** A list of hypotheses, best first, with a heading. */
 function hypotheses(title, all, line, empty) {
-  const items = all.map((one) => make("li", {}, make("span", { class: "text" }, one.text || "‹bos›"),
+  const items = all.map((one) => make("li", {}, make("span", {}, one.text || "<bos>"),
     make("span", { class: "number" }, line(one))));
   return make("div", { class: "list" }, make("p", { class: "label" }, title),
     items.length ? make("ul", {}, ...items) : make("p", { class: "hint" }, empty));
@@ -91,11 +95,12 @@ function report({ beam, steps }, step, { open, ended, last, over }, data) {
   const closed = ended.filter((one) => one.step === step).map(({ text, log_p, penalty, score }) =>
     ` “${text}” has ended: ${show(log_p)} / ${show(penalty)} = ${show(score)}.`).join("");
   if (over) {
-    return `${start} ${count[ended.length] } ended: that is enough, and the search `
-      + `is over. The best score, ${show(ended[0].score)}, has “${ended[0].text}”`;
+    const given = open.length > 1 ? `the ${open.length} still open are` : "the one still open is";
+    return `${start} ${count[ended.length]} ended: that is enough, and ${given} given up. `
+      + `The best score, ${show(ended[0].score)}, has “${ended[0].text}”.`;
   }
-  const late = last.some(({ fate, token }) => fate === "cut" && token === "‹eos›")
-    ? ` ‹eos› behind the best ${beam} counts for nothing.` : "";
+  const late = last.some(({ fate, token }) => fate === "cut" && token === "<eos>")
+    ? ` <eos> behind the best ${beam} counts for nothing.` : "";
   const on = open.length > 1 ? "go" : "goes";
   return `${start} ${names(open)} ${on} on; all else is cut off.${closed}${late}`;
 }
@@ -109,35 +114,30 @@ function draw(stage, data) {
   const paint = () => {
     const now = standing(search, step);
     place.replaceChildren(tree(search, step, now, room));
-    const score = ({ log_p, penalty, score }) => `${show(log_p)} / ${show(penalty)} = ${show(score)}`;
+    const score = ({ log_p, penalty, score }) =>
+      `${show(log_p)} / ${show(penalty)} = ${show(score)}`;
     lists.replaceChildren(
       hypotheses(now.over ? "still open, given up" : "open, by log P", now.open,
         ({ log_p }) => show(log_p), "none"),
       hypotheses("ended, by log P / length penalty", now.ended, score, "none yet"));
-    back.element.disabled = step === 0;
-    next.element.disabled = now.over;
     const plain = (all) => all.map(({ text, log_p, score }) => ({ text, log_p, score }));
     stage.tell({ beam: search.beam, step, open: plain(now.open), ended: plain(now.ended),
       cut: plain(now.last.filter(({ fate }) => fate === "cut")), over: now.over },
     report(search, step, now, data));
   };
 
-  const back = button("back", () => bar.set(step - 1));
-  const next = button("next", () => bar.set(step + 1));
-  const bar = slider("step", { min: 0, max: search.steps.length, value: 0 }, (t) => {
+  const way = walk(search.steps.length, (t) => {
     step = t;
     paint();
   });
   const chosen = data.searches.length - 1;
   const beams = choice("beam", data.searches.map(({ beam }) => `${beam}`), chosen, (i) => {
     search = data.searches[i];
-    bar.input.max = search.steps.length;
-    bar.set(Math.min(step, search.steps.length));
+    way.renew(search.steps.length);
   });
-  stage.add(make("div", { class: "controls" }, beams.element, back.element, next.element, bar.element),
-    place, lists, make("p", { class: "hint wide" }, "Let it grow with “next”. A number is log P of "
-      + "all tokens up to there. Blue goes on, green has ended, dashed is cut off. Thick, at the "
-      + "end: the way of the winner."));
+  stage.add(make("div", { class: "controls" }, beams.element, ...way.elements), place, lists,
+    hint("Let it grow with “next”. A number is log P of all tokens up to there. Blue goes on, "
+      + "green has ended, dashed is cut off or given up. Thick, at the end: the winner's way."));
   paint();
   new ResizeObserver(([{ contentRect }]) => {
     if (Math.abs(contentRect.width - room) < 1) return;

@@ -3,9 +3,7 @@
 // merges, of which the last joined left and right, the pieces, with blanks between them; in the
 // first step n is 0, and left and right are empty. total: how many merges were learnt.
 
-const PLOT = { width: 620, height: 190, left: 34, right: 12, top: 16, bottom: 36 };
-
-const thousands = (n) => n.toLocaleString("en");
+const PLOT = { width: 620, height: 190, left: 36, right: 12, top: 16, bottom: 36 };
 
 /** Where n merges and so many tokens lie in the plot: merges on a logarithmic axis, from 1. */
 function place(n, tokens, total, most) {
@@ -19,21 +17,14 @@ function stairs(steps, total) {
   const counts = steps.map(([n, , , pieces]) => [n, pieces.split(" ").length]);
   const most = Math.ceil(counts[0][1] / 10) * 10;
   const at = (n, tokens) => place(n, tokens, total, most);
-  const svg = drawing(PLOT.width, PLOT.height);
-  for (let tokens = 0; tokens <= most; tokens += most > 30 ? 20 : 10) {
-    const [x, y] = at(1, tokens);
-    svg.append(make("svg:line", { x1: x, y1: y, x2: at(total, 0)[0], y2: y, class: "rule" }),
-      make("svg:text", { x: x - 6, y: y + 4, "text-anchor": "end", class: "soft" }, `${tokens}`));
-  }
+  const svg = drawing(PLOT.width, PLOT.height, { class: "broad" });
+  const [[left, ground], end] = [at(1, 0), at(total, 0)];
+  const marks = every(most > 30 ? 20 : 10, most).map((tokens) => [at(1, tokens)[1], `${tokens}`]);
+  svg.append(...levels(marks, left, end[0]),
+    label(end[0], ground + 32, "merges", "end"), label(left + 6, PLOT.top - 4, "tokens"));
   for (let n = 1; n <= total; n *= 10) {
-    const [x, y] = at(n, 0);
-    svg.append(make("svg:text", { x, y: y + 17, "text-anchor": "middle", class: "soft" },
-      thousands(n)));
+    svg.append(label(at(n, 0)[0], ground + 17, thousands(n), "soft middle"));
   }
-  const end = at(total, 0);
-  const label = { x: end[0], y: end[1] + 32, "text-anchor": "end" };
-  svg.append(make("svg:text", label, "merges"),
-    make("svg:text", { x: at(1, 0)[0] + 6, y: PLOT.top - 4 }, "tokens"));
   const path = counts.map(([n, tokens], i) => {
     const [x, y] = at(n, tokens);
     return i ? `H${x.toFixed(1)}V${y.toFixed(1)}` : `M${x.toFixed(1)} ${y.toFixed(1)}`;
@@ -88,8 +79,7 @@ function draw(stage, { sentences, total }) {
   };
   const names = sentences.map(({ text }) => text);
   stage.add(choice("sentence", names, 0, choose),
-    make("p", { class: "hint wide" }, "Move the slider: each step is the next merge that finds " +
-      "something to join."),
+    hint("Move the slider: each step is the next merge that finds something to join."),
     merges, cut, plot);
   look();
 }

@@ -3,7 +3,7 @@
 
 /** omega of each hand: radians per position. */
 function speeds(width) {
-  return Array.from({ length: width / 2 }, (_, i) => 10000 ** ((-2 * i) / width));
+  return range(width / 2).map((i) => 10000 ** ((-2 * i) / width));
 }
 
 /** A row of the table of sinusoids, equation (9.3): a sine and a cosine for each hand. */
@@ -23,7 +23,7 @@ function turned(vector, step) {
 
 /** A wavelength: 6.28, 62.8, 628, 6,283. */
 function long(x) {
-  return x < 100 ? x.toPrecision(3) : Math.round(x).toLocaleString("en");
+  return x < 100 ? x.toPrecision(3) : thousands(Math.round(x));
 }
 
 const MIDDLE = 42;
@@ -58,28 +58,22 @@ function clock(speed) {
 
 /** The dot product of two positions against the step between them. */
 function curve(steps, largest) {
-  const [left, low] = [34, 0];
+  const left = 34;
   const across = (step) => left + (step * 288) / steps;
-  const height = (product) => 26 + ((largest - product) * 150) / (largest - low);
+  const height = (product) => 26 + ((largest - product) * 150) / largest;
   const svg = drawing(330, 220);
-  for (let product = 0; product <= largest; product += 2) {
-    const y = height(product);
-    svg.append(make("svg:text", { x: left - 7, y: y + 4, class: "soft end" }, String(product)),
-      make("svg:line", { x1: left, x2: 326, y1: y, y2: y, class: product ? "mesh" : "axis" }));
-  }
-  for (let step = 0; step <= steps; step += 10) {
-    svg.append(make("svg:text", { x: across(step), y: 196, class: "soft middle" }, String(step)));
-  }
+  svg.append(
+    ...levels(every(2, largest).map((x) => [height(x), `${x}`, x === 0]), left, 326),
+    ...every(10, steps).map((step) => label(across(step), 196, `${step}`, "soft middle")));
   const line = make("svg:polyline", { class: "line" });
-  const mark = make("svg:circle", { r: 6, class: "mark" });
+  const ring = make("svg:circle", { r: 6, class: "here-and-there" });
   const number = make("svg:text", { class: "strong" });
-  svg.append(line, mark, number,
-    make("svg:text", { x: left, y: 10 }, "dot product of positions p and p + k"),
-    make("svg:text", { x: across(steps / 2), y: 216, class: "soft middle" }, "step k"));
+  svg.append(line, ring, number, label(left, 10, "dot product of positions p and p + k"),
+    label(across(steps / 2), 216, "step k", "soft middle"));
   const paint = (products, step) => {
     line.setAttribute("points", products.map((x, k) => [across(k), height(x)]).join(" "));
-    set(mark, { cx: across(step), cy: height(products[step]) });
-    const right = step < 0.8 * steps; // the number stands beside the mark, inside the drawing
+    set(ring, { cx: across(step), cy: height(products[step]) });
+    const right = step < 0.8 * steps; // the number stands beside the ring, inside the drawing
     set(number, { x: across(step) + (right ? 10 : -10), y: height(products[step]) - 8 });
     number.setAttribute("text-anchor", right ? "start" : "end");
     number.textContent = show(products[step]);
@@ -100,7 +94,7 @@ function draw(stage, { width, position, step, positions, steps }) {
     clocks.forEach((one, i) => one.paint(
       here.slice(2 * i, 2 * i + 2), there.slice(2 * i, 2 * i + 2), hands[i] * k));
     products.paint(
-      Array.from({ length: steps + 1 }, (_, far) => dot(here, encoding(p + far, width))), k);
+      range(steps + 1).map((far) => dot(here, encoding(p + far, width))), k);
     const product = dot(here, there);
     const [first, last] = [show(hands[0] * k), show(hands.at(-1) * k, 4)];
     stage.tell({ ...now, here, there, product },
@@ -112,8 +106,7 @@ function draw(stage, { width, position, step, positions, steps }) {
   const far = slider("step k", { min: 0, max: steps, value: step }, (to) => change({ step: to }));
   stage.add(make("div", { class: "controls" }, place.element, far.element),
     make("div", { class: "clocks" }, ...clocks.map((one) => one.element)), products.svg,
-    make("p", { class: "hint wide" },
-      "Move p: all hands turn, and the grey angles stay. Move k: the angles open. Above each " +
+    hint("Move p: all hands turn, and the grey angles stay. Move k: the angles open. Above each " +
       "clock its wavelength, below it the cosine of its angle; their sum is the dot product."));
   change({});
 }

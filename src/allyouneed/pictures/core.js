@@ -1,4 +1,4 @@
-// What all interactive pictures share: making elements, four controls, and the stage.
+// What all interactive pictures share: making elements, numbers as text, controls, and the stage.
 // A picture is this file and one other, which has a function draw(stage, data). `begin` runs it.
 // Its numbers come from the notebook. Where a picture must compute, it does so with `dot` and
 // `softmax` below or in its own file, and a test compares the result with the package.
@@ -20,6 +20,7 @@ function make(name, attributes = {}, ...children) {
 /** Give an element other attributes. */
 function set(element, attributes) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
 }
 
 /** An SVG drawing that fits its place. What it shows must also be said in words: it is hidden
@@ -29,10 +30,98 @@ function drawing(width, height, attributes = {}) {
   return make("svg:svg", { viewBox, "aria-hidden": "true", focusable: "false", ...attributes });
 }
 
+/** A text in a drawing. `className` may hold "middle" or "end": what of it stands at x. */
+function label(x, y, words, className = "") {
+  return make("svg:text", { x, y, class: className }, words);
+}
+
+/** Level lines across a drawing, each with its name before it; marks are [y, name, is the axis]. */
+function levels(marks, left, right, gap = 7) {
+  return marks.flatMap(([y, name, axis = false]) => [
+    make("svg:line", { x1: left, x2: right, y1: y, y2: y, class: axis ? "axis" : "mesh" }),
+    label(left - gap, y + 4, name, "soft end"),
+  ]);
+}
+
 /** A number as the book prints it. */
 function show(x, digits = 2) {
   const text = Number(x).toFixed(digits);
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
+}
+
+/** 6283 as 6,283. */
+function thousands(n) {
+  return n.toLocaleString("en");
+}
+
+/** 0.000699 as 7.0 × 10⁻⁴, in one piece: no line breaks at its spaces. */
+function power(x, digits = 1) {
+  const [factor, exponent] = x.toExponential(digits).split("e");
+  const raised = { "-": "⁻", "+": "", ..."⁰¹²³⁴⁵⁶⁷⁸⁹" };
+  return `${factor}\u00a0×\u00a010${[...exponent].map((sign) => raised[sign]).join("")}`;
+}
+
+/** Tokens as text: "▁" begins a word. */
+function written(tokens) {
+  return tokens.join("").replaceAll("▁", " ").replace("<eos>", "").trim();
+}
+
+/** The numbers 0 to n - 1. */
+function range(n) {
+  return [...Array(n).keys()];
+}
+
+/** 0, step, 2 step and so on, as far as `last`. */
+function every(step, last) {
+  return range(Math.floor(last / step) + 1).map((i) => i * step);
+}
+
+/** x, or the nearer end of low to high if it lies outside. */
+function clamp(x, low, high) {
+  return Math.min(Math.max(x, low), high);
+}
+
+/** The entries of a vector as squares: as large as the number, open if it is below zero. */
+function squares(vector, largest, side = 22) {
+  const svg = drawing(side * vector.length, side, { width: side * vector.length });
+  vector.forEach((x, i) => {
+    const size = (side - 2) * Math.sqrt(Math.min(Math.abs(x) / largest, 1));
+    const place = { x: side * (i + 0.5) - size / 2, y: (side - size) / 2 };
+    const shape = { ...place, width: size, height: size, class: x < 0 ? "minus" : "plus" };
+    svg.append(make("svg:rect", shape));
+  });
+  return svg;
+}
+
+/** A weight from 0 to 1 as a bar. */
+function bar(weight, className = "") {
+  return make("span", { class: `bar ${className}`, style: `--w: ${weight}` });
+}
+
+/** A row of a table: its name, then cells, numbers as text or elements such as bars. */
+function line(name, cells, attributes = {}) {
+  return make("tr", attributes, make("th", { scope: "row" }, name), ...cells.map((cell) =>
+    make("td", { class: typeof cell === "string" ? "number" : null }, cell)));
+}
+
+/** A table; `titles`, if it has any, are [text, class, columns]; set(lines) fills it. */
+function table(className = "", titles = []) {
+  const body = make("tbody");
+  const head = titles.map(([text, name, colspan]) =>
+    make("th", { scope: "col", class: name, colspan }, text));
+  const element = make("table", { class: `shares ${className}` },
+    head.length ? make("thead", {}, make("tr", {}, ...head)) : null, body);
+  return { element, set: (lines) => body.replaceChildren(...lines) };
+}
+
+/** What can be tried, in words, over the whole width. */
+function hint(...words) {
+  return make("p", { class: "hint wide" }, ...words);
+}
+
+/** A part of a picture, with a title. */
+function panel(title, ...parts) {
+  return make("div", { class: "panel" }, make("p", { class: "title" }, title), ...parts);
 }
 
 function dot(a, b) {
@@ -56,8 +145,7 @@ function arrowKey(event, row, column, rows, columns) {
   event.preventDefault();
   if (event.key in ends) return ends[event.key];
   const [down, right] = step[event.key];
-  const inside = (x, n) => Math.min(Math.max(x, 0), n - 1);
-  return [inside(row + down, rows), inside(column + right, columns)];
+  return [clamp(row + down, 0, rows - 1), clamp(column + right, 0, columns - 1)];
 }
 
 /** A row of names of which one is chosen: by click, by arrow keys, and by hovering if `hover`. */
@@ -122,6 +210,27 @@ function button(label, press, pressed = null) {
   return { element };
 }
 
+/** The way through steps 0 to `last`, forth and back by buttons or by a slider. */
+function walk(last, change, text = String) {
+  const by = (n) => () => bar.set(Number(bar.input.value) + n);
+  const [back, next] = [button("back", by(-1)), button("next", by(1))];
+  const ends = () => {
+    back.element.disabled = Number(bar.input.value) === 0;
+    next.element.disabled = bar.input.value === bar.input.max;
+  };
+  const bar = slider("step", { min: 0, max: last, value: 0, text }, (step) => {
+    ends();
+    change(step);
+  });
+  /** Another way, `last` steps long, from the same step or from its end. */
+  const renew = (last) => {
+    bar.input.max = last;
+    bar.set(Number(bar.input.value));
+  };
+  ends();
+  return { elements: [back.element, next.element, bar.element], set: bar.set, renew };
+}
+
 /** A table of cells, rows for queries and columns for keys, with one cell in the tab order.
 
     cell(row, column) gives {weight, text, name}: the fill from 0 to 1, what stands in it, and what
@@ -170,9 +279,10 @@ function grid(label, rows, columns, { cell, enter = () => {}, press = null, head
 /** A point that can be dragged, or moved with the arrow keys (with Shift, ten times as far).
 
     `svg` is where it lives; at() gives its place there, in the drawing's units; move(x, y) is told
-    where it should go, and may refuse. `value()` says in words where it is. */
-function handle(svg, { label, at, move, value, step = 8, radius = 9, className = "" }) {
-  const knob = make("svg:circle", { r: radius });
+    where it should go, and may refuse. `value()` says in words where it is. `parts` are what is
+    seen of it, if not a ring. */
+function handle(svg, { label, at, move, value, step = 8, className = "", parts = null }) {
+  const seen = parts ?? [make("svg:circle", { r: 9, class: "knob" })];
   const element = make("svg:g", {
     class: `handle ${className}`, tabindex: 0, role: "slider", "aria-label": label,
     "aria-valuemin": 0, "aria-valuemax": svg.viewBox.baseVal.width,
@@ -195,7 +305,7 @@ function handle(svg, { label, at, move, value, step = 8, radius = 9, className =
         .matrixTransform(svg.getScreenCTM().inverse());
       go(place.x, place.y);
     },
-  }, make("svg:circle", { r: 22, class: "reach" }), knob);
+  }, make("svg:circle", { r: 22, class: "reach" }), ...seen);
   const go = (x, y) => (move(x, y), paint());
   const paint = () => {
     element.setAttribute("transform", `translate(${at().join()})`);
@@ -225,6 +335,21 @@ function arrow(className) {
   return { element: make("svg:g", { class: `arrow ${className}` }, line, tip), set };
 }
 
+/** Keep an element as tall as it has been, so that nothing below it jumps when it has less to show.
+    At another width it begins anew. */
+function steady(element) {
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return; // a phone has hidden its address bar, no more
+    width = innerWidth;
+    element.style.minHeight = "";
+  });
+  new ResizeObserver(() => {
+    const { height } = element.getBoundingClientRect();
+    if (height) element.style.minHeight = `${height}px`;
+  }).observe(element);
+}
+
 /** Start a picture: it takes the place of the still one, which stays for print.
 
     If anything fails, the still picture stays for good. On the stage, `tell(state, sentence)` says
@@ -244,5 +369,7 @@ function begin(id, draw) {
   };
   draw(stage, JSON.parse(root.querySelector("script[type='application/json']").textContent));
   root.append(element, said);
+  steady(element);
+  steady(said);
   root.closest("figure")?.classList.add("moves"); // on a page of the book
 }

@@ -105,8 +105,7 @@ function draw(stage, { words, cut, heads, back }) {
     choice("there", ["view, transpose", "view alone"], 0, (i) => ((there = i), build())),
     choice("back", ["transpose, reshape", "reshape alone"], 0, (i) => ((home = i), build())),
     forms,
-    make("p", { class: "hint wide" },
-      "Move over a number: it lights up in every form. Then try the wrong ways."),
+    hint("Move over a number: it lights up in every form. Then try the wrong ways."),
   );
   build();
 }

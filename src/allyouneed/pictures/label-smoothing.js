@@ -26,70 +26,58 @@ function bestGap(smoothing, vocabulary) {
   return smoothing > 0 ? Math.log(right / other) : Infinity;
 }
 
-const FRAME = { width: 600, height: 280, left: 34, right: 14, top: 20, bottom: 44, tall: 7 };
+const FRAME = { width: 600, height: 302, left: 44, right: 16, top: 24, bottom: 62, tall: 7 };
 
-/** The loss against the gap, without smoothing and with as much as `set` says. */
+/** The loss against the gap, without smoothing and with as much as `set` says. The names stand so
+    far from the curves that the ring on one of them, which is 15 high on a phone, covers none. */
 function chart(vocabulary, most) {
   const { width, height, left, right, top, bottom, tall } = FRAME;
   const x = (gap) => left + (width - left - right) * gap / most;
   const y = (nats) => height - bottom - (height - top - bottom) * Math.min(nats, tall) / tall;
   const gapAt = (place) => (place - left) / (width - left - right) * most;
-  const gaps = [...Array(201).keys()].map((i) => i * most / 200);
+  const gaps = range(201).map((i) => i * most / 200);
   const curve = (smoothing) => `M${gaps.map((gap) =>
     `${x(gap).toFixed(1)} ${y(loss(gap, smoothing, vocabulary)).toFixed(1)}`).join("L")}`;
-  const svg = drawing(width, height);
-  const text = (x, y, anchor, name, words = "") => svg.appendChild(
-    make("svg:text", { x, y, "text-anchor": anchor, class: name }, words));
-
-  for (const nats of [0, 2, 4, 6]) {
-    const level = { y1: y(nats), y2: y(nats) };
-    svg.append(make("svg:line", { x1: left, x2: x(most), ...level, class: "rule" }));
-    text(left - 8, y(nats) + 4, "end", "soft", `${nats}`);
-  }
-  for (let gap = 0; gap <= most; gap += 5) {
-    text(x(gap), height - bottom + 18, "middle", "soft", `${gap}`);
-  }
-  text(left, top - 6, "start", "", "loss in nats");
-  text(x(most), height - 4, "end", "", "right logit minus the others");
+  const svg = drawing(width, height, { class: "broad" });
+  svg.append(...levels([0, 2, 4, 6].map((nats) => [y(nats), `${nats}`]), left, x(most), 18),
+    ...every(5, most).map((gap) => label(x(gap), height - bottom + 31, `${gap}`, "soft middle")),
+    label(left + 22, top - 8, "loss in nats"),
+    label(x(most), height - 4, "right logit minus the others", "end"));
   const best = make("svg:line", { class: "best", y2: height - bottom });
   const smooth = make("svg:path", { class: "smooth" });
-  svg.append(make("svg:path", { class: "plain", d: curve(0) }), best, smooth);
-  const lowest = text(0, 0, "middle", "k-ink", "lowest");
-  const plainName = text(x(most), y(0) - 8, "end", "q-ink", "ε = 0");
-  const smoothName = text(x(most), 0, "end", "k-ink");
+  const lowest = label(0, 0, "lowest", "k-ink middle");
+  const plainName = label(x(most) - 22, y(0) - 8, "ε = 0", "q-ink end");
+  const smoothName = label(x(most) - 22, 0, "", "k-ink end");
+  svg.append(make("svg:path", { class: "plain", d: curve(0) }), best, smooth, lowest, plainName,
+    smoothName);
 
-  const set = (smoothing) => {
+  const paint = (smoothing) => {
     const [end, gap] = [y(loss(most, smoothing, vocabulary)), bestGap(smoothing, vocabulary)];
     smooth.setAttribute("d", curve(smoothing));
     smoothName.textContent = smoothing ? `ε = ${show(smoothing)}` : "";
-    smoothName.setAttribute("y", end - 10);
-    plainName.setAttribute("visibility", !smoothing || y(0) - end > 34 ? "visible" : "hidden");
+    smoothName.setAttribute("y", end - 20);
+    plainName.setAttribute("visibility", !smoothing || y(0) - end > 24 ? "visible" : "hidden");
     for (const part of [best, lowest]) {
       part.setAttribute("visibility", gap <= most ? "visible" : "hidden");
     }
     if (gap > most) return;
     const floor = y(loss(gap, smoothing, vocabulary));
-    for (const key of ["x1", "x2"]) best.setAttribute(key, x(gap));
-    best.setAttribute("y1", floor);
-    lowest.setAttribute("x", x(gap));
-    lowest.setAttribute("y", floor - 12);
+    set(best, { x1: x(gap), x2: x(gap), y1: floor });
+    set(lowest, { x: x(gap), y: floor - 22 });
   };
-  return { svg, x, y, gapAt, set };
+  return { svg, x, y, gapAt, paint };
 }
 
 /** A table of the probabilities asked for and given, with bars. */
-function shares(vocabulary) {
-  const titles = [["probability of", ""], ["asked for, q", "k-ink"], ["given, p", "q-ink"]];
-  const head = titles.map(([text, name]) => make("th", { scope: "col", class: name }, text));
-  const body = make("tbody");
-  const share = (part, name) => make("td", {}, make("span", { class: "share" },
-    make("span", { class: `bar ${name}`, style: `--w: ${part}` })), show(part, 4));
+function comparison(vocabulary) {
+  const { element, set } = table("wide",
+    [["probability of"], ["asked for, q", "k-ink"], ["given, p", "q-ink"]]);
+  const share = (part, name) => make("span", {},
+    make("span", { class: "whole" }, bar(part, name)), show(part, 4));
   const rows = [["the right token", "right"], [`each of ${vocabulary - 2} others`, "other"]];
-  const set = (q, p) => body.replaceChildren(...rows.map(([name, key]) => make("tr", {},
-    make("th", { scope: "row" }, name), share(q[key], "k"), share(p[key], "q"))));
-  const element = make("table", { class: "shares wide" },
-    make("thead", {}, make("tr", {}, ...head)), body);
-  return { element, set };
+  const paint = (q, p) => set(rows.map(([name, key]) =>
+    line(name, [share(q[key], "k"), share(p[key], "")])));
+  return { element, paint };
 }
 
 /** What the loss does to a model; `pull` is minus its gradient for the right logit. */
@@ -103,13 +91,13 @@ function verdict(pull, smoothing) {
 
 function draw(stage, { vocabulary, most }) {
   let [gap, smoothing] = [4, 0.1];
-  const [plot, table] = [chart(vocabulary, most), shares(vocabulary)];
+  const [plot, shares] = [chart(vocabulary, most), comparison(vocabulary)];
 
   const look = () => {
     const [q, p] = [target(smoothing, vocabulary), model(gap, vocabulary)];
     const [lowest, now] = [bestGap(smoothing, vocabulary), loss(gap, smoothing, vocabulary)];
-    plot.set(smoothing);
-    table.set(q, p);
+    plot.paint(smoothing);
+    shares.paint(q, p);
     stage.tell({ smoothing, gap, loss: now, q, p, lowest: lowest <= most ? lowest : null },
       `Smoothing ${show(smoothing)}, gap ${show(gap, 1)}: a loss of ${show(now)} nats. ` +
       `The model is ${verdict(q.right - p.right, smoothing)}.`);
@@ -119,15 +107,15 @@ function draw(stage, { vocabulary, most }) {
     label: "right logit minus the others", className: "k", step: plot.x(0.1) - plot.x(0),
     at: () => [plot.x(gap), plot.y(loss(gap, smoothing, vocabulary))], value: () => show(gap, 1),
     move: (place) => {
-      gap = Math.round(Math.min(Math.max(plot.gapAt(place), 0), most) * 10) / 10;
+      gap = Math.round(10 * clamp(plot.gapAt(place), 0, most)) / 10;
       look();
     },
   });
   stage.add(
-    make("p", { class: "hint wide" }, "Drag the ring along the curve, or move it with the arrow " +
-      "keys; the slider sets how much is asked for."),
+    hint("Drag the ring along the curve, or move it with the arrow keys; the slider sets how " +
+      "much is asked for."),
     slider("smoothing ε", {
       min: 0, max: 0.3, step: 0.01, value: smoothing, text: (share) => show(share),
     }, (share) => (smoothing = share, look(), ring.paint())),
-    make("div", { class: "wide" }, plot.svg), table);
+    make("div", { class: "wide" }, plot.svg), shares);
 }

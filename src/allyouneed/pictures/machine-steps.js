@@ -5,8 +5,9 @@
 
 const MODES = ["training", "writing", "cached"];
 const [ENCODER, DECODER] = ["encoder", "decoder"];
-const WIDTHS = { D: 60, K: 34, F: 110, V: 40 }; // of a drawn block, by its last axis
+const WIDTHS = { D: 36, K: 20, F: 72, V: 24 }; // of a drawn block, by its last axis
 const LINE = 15; // height of a row of a block
+const CELL = 11; // width of a weight
 
 /** Axes or sizes as the book writes them: (2, 6, 64). */
 function listed(all) {
@@ -56,36 +57,36 @@ function rowsOf([tensor, axes], box, mode, { source, target, own }) {
   const kind = (place) => {
     if (box.stack === ENCODER && mode !== "training") return "kept";
     if (mode === "cached" && keys && (cross || place < our)) return "kept";
-    if (keys) return stream === DECODER && place > our ? "hidden" : "made";
+    if (keys) return stream === DECODER && place > our ? "masked" : "made";
     return place === our ? "own" : "made";
   };
   return places.map((place) => ({ token: all[place], kind: kind(place) }));
 }
 
-/** A tensor as a block: a line for each place, a shadow for the other sentence of the batch. */
+/** A tensor as a block: a line for each place, an outline for the other sentence of the batch. */
 function block([tensor, axes, sign], sizes, rows, our) {
   const last = axes.split(" ").at(-1);
   const ids = axes.split(" ").length === 2;
   const heads = tensor === "weights" ? sizes[1] : 1;
-  const width = ids ? 44 : WIDTHS[last] ?? 12 * sizes.at(-1);
+  const width = ids ? 44 : WIDTHS[last] ?? CELL * sizes.at(-1);
   const svg = drawing(34 + heads * (width + 8), LINE * rows.length + 6);
   svg.setAttribute("width", 34 + heads * (width + 8));
   for (let head = 0; head < heads; head += 1) {
     const left = 32 + head * (width + 8);
-    const shadow = { x: left + 4, y: 5, width, height: LINE * rows.length };
-    svg.append(make("svg:rect", { ...shadow, class: "shadow" }));
+    const second = { x: left + 4, y: 5, width, height: LINE * rows.length };
+    svg.append(make("svg:rect", { ...second, class: "second" }));
     rows.forEach(({ token, kind }, i) => {
       const place = { x: left, y: 1 + LINE * i, width, height: LINE };
       svg.append(make("svg:rect", { ...place, class: "ground" }));
       svg.append(make("svg:rect", { ...place, class: `line ${kind} ${tensor}` }));
       if (tensor === "weights" && kind === "own") {
         const open = axes.endsWith("T") ? our + 1 : sizes.at(-1);
-        svg.append(make("svg:rect", { ...place, x: left + 12 * open,
-          width: width - 12 * open, class: "unseen" }));
+        svg.append(make("svg:rect", { ...place, x: left + CELL * open,
+          width: width - CELL * open, class: "unseen" }));
       }
-      const at = { x: ids ? left + width / 2 : 28, y: 12 + LINE * i };
-      const look = { "text-anchor": ids ? "middle" : "end", class: ids ? kind : "soft" };
-      if (!head) svg.append(make("svg:text", { ...at, ...look }, token));
+      if (head) return;
+      svg.append(label(ids ? left + width / 2 : 28, 12 + LINE * i, token,
+        ids ? `${kind} middle` : "soft end"));
     });
   }
   const ink = { q: "q-ink", k: "k-ink", v: "v-ink" }[tensor];
@@ -108,15 +109,14 @@ function plan(boxes, go) {
   const road = `M74 ${y(7)}V${y(8) + 12}H146.5V${y(5) + 12}H152`;
   svg.append(make("svg:path", { d: road, class: "memory" }),
     make("svg:path", { d: `M160 ${y(5) + 12}l-9 -4.5v9Z`, class: "tip" }),
-    make("svg:text", { x: 74, y: y(8) + 6, "text-anchor": "middle", class: "soft" }, "memory"));
+    label(74, y(8) + 6, "memory", "soft middle"));
   const drawn = boxes.map(({ stack, part, level }, i) => {
     const place = { x: x[stack], y: y(level), width: 132, height: 24, rx: 3 };
     const text = { tokens: stack === ENCODER ? "source" : "target", embedding: "embedding × √D",
       positions: "+ positions", "layer 2": "layer 2, the same" }[part]
       ?? part.replace(/add (.)/, "residuals[$1]");
     const element = make("svg:g", { class: `box ${part.split(" ")[0]}`, onclick: () => go(i) },
-      make("svg:rect", place),
-      make("svg:text", { x: x[stack] + 66, y: y(level) + 16.5, "text-anchor": "middle" }, text));
+      make("svg:rect", place), label(x[stack] + 66, y(level) + 16.5, text, "middle"));
     svg.append(element);
     return element;
   });
@@ -143,7 +143,7 @@ function story({ stack, part }, mode, { source, target, own }) {
   };
   const wanted = `the token after ${second}`;
   return {
-    tokens: stack === ENCODER ? `Ids of tokens, ending in ‹eos›. We follow ${first}.`
+    tokens: stack === ENCODER ? `Ids of tokens, ending in <eos>. We follow ${first}.`
       : { training: `The whole target at once. We follow ${second}.`,
         writing: `All that has been written. We want ${wanted}.`,
         cached: `The newest token only. We want ${wanted}.` }[mode],
@@ -160,24 +160,12 @@ function story({ stack, part }, mode, { source, target, own }) {
   }[part] ?? "What came out of the sub-layer is added to what went in; then LayerNorm.";
 }
 
-/** The first entries of a vector as squares, filled if above zero. */
-function entries(vector) {
-  const svg = drawing(20 * vector.length, 20, { width: 20 * vector.length });
-  const largest = Math.max(...vector.map(Math.abs));
-  vector.forEach((x, i) => {
-    const side = 17 * Math.sqrt(Math.abs(x) / largest);
-    svg.append(make("svg:rect", { x: 20 * i + 10 - side / 2, y: 10 - side / 2, width: side,
-      height: side, class: x < 0 ? "minus" : "plus" }));
-  });
-  return svg;
-}
-
 function draw(stage, data) {
   const boxes = boxesOfTheWay();
   let [mode, now] = ["training", 0];
-  const go = (step) => bar.set(step);
-  const map = plan(boxes, go);
-  const panel = make("div", { class: "panel" });
+  const map = plan(boxes, (step) => way.set(step));
+  const inside = make("div", { class: "inside" }); // what is in the box
+  steady(inside);
 
   const paint = () => {
     const box = boxes[now];
@@ -189,11 +177,15 @@ function draw(stage, data) {
     });
     const our = data.own[box.stack];
     const token = (box.stack === ENCODER ? data.source : data.target)[our];
-    panel.replaceChildren(make("div", { class: "tensors" }, ...tensors.map((tensor) =>
+    inside.replaceChildren(make("div", { class: "tensors" }, ...tensors.map((tensor) =>
       block(tensor, shapes[tensor[0]], rowsOf(tensor, box, mode, data), our))));
-    if (data.rows[box.name]) {
-      panel.append(make("p", { class: "label" }, `“${token}” after this box, first entries`),
-        entries(data.rows[box.name]));
+    const first = data.rows[box.name];
+    if (first) {
+      const all = shapes.out.at(-1);
+      inside.append(squares(first, Math.max(...first.map(Math.abs)), 20),
+        make("p", { class: "hint" }, `The first ${first.length} of the ${all} numbers of `
+          + `“${token}” after this box. A square is as large as its number, open if that is below `
+          + "zero."));
     }
     const made = tensors.filter(([name, , sign]) => sign === "→" || name === "out").map(
       ([name, axes]) => `${name} ${listed(axes.split(" "))} = ${listed(shapes[name])}`);
@@ -202,24 +194,20 @@ function draw(stage, data) {
     stage.tell({ mode, step: now, box: box.name, shapes, rows },
       `${place.replace(/add (.)/, "residuals[$1]")}. ${story(box, mode, data)} `
       + `Shapes: ${made.join(", ")}.`);
-    back.element.disabled = now === 0;
-    next.element.disabled = now === boxes.length - 1;
   };
 
-  const back = button("back", () => go(now - 1));
-  const next = button("next", () => go(now + 1));
-  const bar = slider("step", { min: 0, max: boxes.length - 1, value: 0,
-    text: (step) => `${step + 1} of ${boxes.length}` }, (step) => {
+  const way = walk(boxes.length - 1, (step) => {
     now = step;
     paint();
-  });
-  const modes = choice("what it does", ["training", "writing", "writing with the cache"], 0, (i) => {
+  }, (step) => `${step + 1} of ${boxes.length}`);
+  const names = ["training", "writing", "writing with the cache"];
+  const modes = choice("what it does", names, 0, (i) => {
     mode = MODES[i];
     paint();
   });
   stage.add(make("div", { class: "controls" }, modes.element),
-    make("div", { class: "controls" }, back.element, next.element, bar.element), map, panel,
-    make("p", { class: "hint wide" }, "Go along with “back” and “next”, or press a box. Strongest: "
-      + "our token. Pale: computed too. Hollow: read, not computed. Dotted: hidden, or not run."));
+    make("div", { class: "controls" }, ...way.elements), map, inside,
+    hint("Go along with “back” and “next”, or press a box. Strongest: our token. Pale: computed "
+      + "too. Hollow: read, not computed. Dotted: hidden, or not run."));
   paint();
 }

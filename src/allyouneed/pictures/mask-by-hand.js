@@ -23,11 +23,14 @@ function felt(mask, layers) {
 
 /** The cells of one table in which a word meets a later word, or a padding; and rows without any.
 
-    The rows of paddings do not count: nobody reads them. */
+    The rows of paddings do not count, nobody reads them; in how many of them a padding is seen? */
 function faults(mask, isWord) {
-  const found = { leaks: [], paddings: [], empty: [] };
+  const found = { leaks: [], paddings: [], empty: [], unread: 0 };
   mask.forEach((row, t) => {
-    if (!isWord[t]) return;
+    if (!isWord[t]) {
+      if (row.some((seen, s) => seen && !isWord[s])) found.unread += 1;
+      return;
+    }
     if (!row.includes(true)) found.empty.push(t);
     row.forEach((seen, s) => {
       if (seen && !isWord[s]) found.paddings.push([t, s]);
@@ -38,7 +41,7 @@ function faults(mask, isWord) {
 }
 
 /** What there is to say about a mask. */
-function verdict({ leaks, paddings, empty }, late, layers, words) {
+function verdict({ leaks, paddings, empty, unread }, late, layers, words) {
   const quoted = (t) => `“${words[t]}”`;
   const said = [];
   if (leaks.length === 1) {
@@ -50,7 +53,11 @@ function verdict({ leaks, paddings, empty }, late, layers, words) {
   for (const t of empty) {
     said.push(`${quoted(t)} may see nothing: its weights are zeros.`);
   }
-  if (!said.length) said.push("No word sees a later one, none a padding, and each has a key.");
+  if (!said.length) {
+    said.push("No word sees a later one, none a padding, and each has a key.",
+      unread ? `The ${unread === 1 ? "row" : `${unread} rows`} in which a padding sees a padding `
+        + `${unread === 1 ? "is" : "are"} read by nobody.` : "Paddings see no padding either.");
+  }
   if (leaks.length || late.length) {
     const who = late.length === 1 ? "1 word feels" : `${late.length} words feel`;
     said.push(`After ${layers} layer${layers > 1 ? "s" : ""} ${who} a later one.`);
@@ -116,18 +123,16 @@ function draw(stage, { words, is_word, scores, masks, wrong }) {
       `${same in wrong ? `This is ${same}. ` : ""}${verdict(view.now, late, layers, words)}`,
     );
   };
-  const title = (...parts) => make("p", { class: "title" }, ...parts);
   stage.add(
     make("div", { class: "controls", role: "group", "aria-label": "masks" },
       ...buttons.map(({ element }) => element)),
-    make("div", { class: "panel" }, title("who may see whom, and the weights"), map.element),
-    make("div", { class: "panel" }, title("which words each output feels"), reach.element,
+    panel("who may see whom, and the weights", map.element),
+    panel("which words each output feels", reach.element,
       choice("after layers", ["1", "2", "6"], 1, (i) => {
         layers = [1, 2, 6][i];
         renew();
       }).element),
-    make("p", { class: "hint wide" },
-      "Click a cell to hide a key from a query, or to show it. ",
+    hint("Click a cell to hide a key from a query, or to show it. ",
       make("span", { class: "ring leak" }), " a word meets a later one. ",
       make("span", { class: "ring lost" }), " a word meets a padding. ",
       "A layer adds what a word hears to the word. ",

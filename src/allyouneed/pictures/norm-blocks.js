@@ -21,7 +21,7 @@ function draw(stage, { features, norms, neighbours }) {
   const build = () => {
     const { words, x, normal } = neighbours[which];
     const rows = words.flat();
-    const table = (title, text) => {
+    const block = (title, text) => {
       const map = grid(title, rows, features, {
         cell: (row, d) => {
           const one = [...at(row), d];
@@ -42,11 +42,11 @@ function draw(stage, { features, norms, neighbours }) {
       return map;
     };
     grids = [
-      table("the numbers", (one) => show(get(x, one), 0)),
-      table("normalised", (one) => show(get(normal[norm], one))),
+      block("the numbers", (one) => show(get(x, one), 0)),
+      block("normalised", (one) => show(get(normal[norm], one))),
     ];
-    maps.replaceChildren(...["the numbers", "normalised"].map((title, i) =>
-      make("div", { class: "panel" }, make("p", { class: "title" }, title), grids[i].element)));
+    maps.replaceChildren(panel("the numbers", grids[0].element),
+      panel("normalised", grids[1].element));
     paint();
   };
   const paint = () => {
@@ -54,7 +54,7 @@ function draw(stage, { features, norms, neighbours }) {
     const { words, x, is_word, mean, variance, normal } = neighbours[which];
     const [b, t, d] = place;
     const group = [];
-    for (let i = 0; i < B * T; i++) {
+    for (const i of range(B * T)) {
       features.forEach((_, e) => shared([...at(i), e]) && group.push(get(x, [...at(i), e])));
     }
     const state = { norm, which, place, group, value: get(normal[norm], place) };
@@ -77,8 +77,7 @@ function draw(stage, { features, norms, neighbours }) {
     choice("second sentence", neighbours.map(({ name }) => name), 0,
       (i) => ((which = i), build())),
     maps,
-    make("p", { class: "hint wide" },
-      "Move over a number. Then change the second sentence and watch the first."),
+    hint("Move over a number. Then change the second sentence and watch the first."),
   );
   build();
 }

@@ -18,7 +18,7 @@ function stations(net, from, to) {
 /** All connections that lead to the output `to` at the top: pairs of places [layer, word]. */
 function cone(net, to, layers, n) {
   if (!net.jumps) {
-    const words = [...Array(to + 1).keys()];
+    const words = range(to + 1);
     return [...words.map((word) => [[1, word], [0, word]]),
       ...words.slice(1).map((word) => [[1, word], [1, word - 1]])];
   }
@@ -39,51 +39,46 @@ function cone(net, to, layers, n) {
   return lines;
 }
 
-/** The picture of one net: all places, the cone, and the way; `set` draws them anew. */
+/** The picture of one net: all places, the cone, and the way; `paint` draws them anew. */
 function plane(n) {
   const { width, left, bottom, high, all } = SIZE;
   const step = (width - 2 * left) / (n - 1);
-  const svg = drawing(width, bottom + 40);
+  const svg = drawing(width, bottom + 40, { class: "broad" });
   const [lines, dots, way] = ["lines", "dots", "way"].map((name) =>
     svg.appendChild(make("svg:path", { class: name })));
   const [low, top] = ["k-ink", "q-ink"].map((name) =>
-    svg.appendChild(make("svg:text", { "text-anchor": "middle", class: name })));
+    svg.appendChild(label(0, 0, "", `${name} middle`)));
   let layers = 1;
   const x = (word) => left + step * word;
   const y = (layer) => bottom - layer * Math.min(high, all / layers);
   const spot = ([layer, word]) => `${x(word).toFixed(1)} ${y(layer).toFixed(1)}`;
-  const label = (text, word, height) => {
-    text.setAttribute("x", Math.min(Math.max(x(word), 30), width - 30));
-    text.setAttribute("y", height);
+  const name = (text, word, y) => {
+    set(text, { x: clamp(x(word), 30, width - 30), y });
     text.textContent = `word ${word + 1}`;
   };
-  const set = (net, places) => {
+  const paint = (net, places) => {
     const [[, from], [highest, to]] = [places[0], places.at(-1)];
     layers = highest;
-    const everywhere = [...Array(layers + 1).keys()].flatMap((layer) =>
-      [...Array(n).keys()].map((word) => [layer, word]));
+    const everywhere = range(layers + 1).flatMap((layer) => range(n).map((word) => [layer, word]));
     dots.setAttribute("d", everywhere.map((place) => `M${spot(place)}h0`).join(""));
     lines.setAttribute("d", cone(net, to, layers, n)
       .map((pair) => `M${pair.map(spot).join("L")}`).join(""));
     way.setAttribute("d", `M${places.map(spot).join("L")}`);
-    label(low, from, y(0) + 33);
-    label(top, to, y(layers) - 19);
+    name(low, from, y(0) + 33);
+    name(top, to, y(layers) - 19);
   };
   const wordAt = (place) => Math.round((place - left) / step);
-  return { svg, step, x, y, wordAt, set };
+  return { svg, step, x, y, wordAt, paint };
 }
 
 /** A table of all nets, with bars as long as their paths. */
 function comparison(nets, n) {
-  const body = make("tbody");
-  const head = ["net", "layers", "path"].map((name) => make("th", { scope: "col" }, name));
-  const set = (counts, which) => body.replaceChildren(...counts.map(({ layers, path }, i) =>
-    make("tr", { class: i === which ? "chosen" : "" },
-      make("th", { scope: "row" }, nets[i].name), make("td", {}, `${layers}`),
-      make("td", {}, make("span", { class: "bar", style: `--w: ${path / n}` }), `${path}`))));
-  const element = make("table", { class: "lengths wide" },
-    make("thead", {}, make("tr", {}, ...head)), body);
-  return { element, set };
+  const { element, set } = table("wide", [["net"], ["layers"], ["path"]]);
+  const paint = (counts, which) => set(counts.map(({ layers, path }, i) => {
+    const length = make("span", {}, bar(path / n), `${path}`);
+    return line(nets[i].name, [`${layers}`, length], { class: i === which ? "chosen" : null });
+  }));
+  return { element, paint };
 }
 
 /** "1 layer", "2 layers" */
@@ -93,7 +88,7 @@ function several(n, name) {
 
 function draw(stage, { n, nets }) {
   let [which, from, to] = [0, 2, n - 4];
-  const [picture, table] = [plane(n), comparison(nets, n)];
+  const [picture, lengths] = [plane(n), comparison(nets, n)];
   let [layers, ends] = [1, []];
 
   const look = () => {
@@ -101,8 +96,8 @@ function draw(stage, { n, nets }) {
     const ways = nets.map((one) => stations(one, from, to));
     const counts = ways.map((places) => ({ layers: places.at(-1)[0], path: places.length - 1 }));
     layers = counts[which].layers;
-    picture.set(net, ways[which]);
-    table.set(counts, which);
+    picture.paint(net, ways[which]);
+    lengths.paint(counts, which);
     ends.forEach((one) => one.paint());
     const name = net.name[0].toUpperCase() + net.name.slice(1);
     stage.tell({ net: net.name, from: from + 1, to: to + 1, places: ways[which], counts },
@@ -110,22 +105,21 @@ function draw(stage, { n, nets }) {
       `${several(layers, "layer")}, and a path of ${several(counts[which].path, "step")}.`);
   };
   look();
-  const inside = (i, lowest, highest) => Math.min(Math.max(i, lowest), highest);
   const { svg, step, x, y, wordAt } = picture;
   ends = [
     handle(svg, {
       label: "the word", className: "k", step, at: () => [x(from), y(0)],
       value: () => `word ${from + 1}`,
-      move: (place) => (from = inside(wordAt(place), 0, to - 1), look()),
+      move: (place) => (from = clamp(wordAt(place), 0, to - 1), look()),
     }),
     handle(svg, {
       label: "the output", className: "q", step, at: () => [x(to), y(layers)],
       value: () => `word ${to + 1}`,
-      move: (place) => (to = inside(wordAt(place), from + 1, n - 1), look()),
+      move: (place) => (to = clamp(wordAt(place), from + 1, n - 1), look()),
     }),
   ];
   stage.add(choice("net", nets.map(({ name }) => name), 0, (i) => (which = i, look())),
-    make("p", { class: "hint wide" }, "Drag the two rings, or move them with the arrow keys: the " +
-      "word at the bottom, and the output above that is to know of it."),
-    make("div", { class: "wide" }, svg), table);
+    hint("Drag the two rings, or move them with the arrow keys: the word at the bottom, and the " +
+      "output above that is to know of it."),
+    make("div", { class: "wide" }, svg), lengths);
 }

@@ -12,52 +12,37 @@ function learningRate(step, dModel, warmup) {
   return Math.min(falling, rising);
 }
 
-/** 0.000699 as 6.99 × 10⁻⁴, with spaces at which no line breaks. */
-function power(rate) {
-  const [factor, exponent] = rate.toExponential(2).split("e-");
-  return `${factor}\u00a0×\u00a010⁻${[...exponent].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
-}
+const FIELD = { width: 620, height: 316, left: 44, right: 16, top: 34, bottom: 62 };
 
-const FIELD = { width: 620, height: 300, left: 30, right: 14, top: 34, bottom: 46 };
-const thousands = (n) => n.toLocaleString("en");
-
-/** The rate against the step; dashed, both entries of the minimum. */
+/** The rate against the step; dashed, both entries of the minimum. The numbers stand so far from
+    the axes that the ring, which is 15 high on a phone, covers none. */
 function chart(steps, highest) {
   const { width, height, left, right, top, bottom } = FIELD;
   const x = (step) => left + (width - left - right) * step / steps;
   const y = (rate) => height - bottom - (height - top - bottom) * rate / highest;
   const stepAt = (place) => (place - left) / (width - left - right) * steps;
-  const svg = drawing(width, height);
-  const text = (x, y, anchor, name, words) => svg.append(
-    make("svg:text", { x, y, "text-anchor": anchor, class: name }, words));
-
-  for (let i = 0; i <= 4; i++) {
-    const rate = i * highest / 4;
-    const level = { y1: y(rate), y2: y(rate) };
-    svg.append(make("svg:line", { x1: left, x2: x(steps), ...level, class: "rule" }));
-    text(left - 8, y(rate) + 4, "end", "soft", `${Number((1e4 * rate).toFixed(1))}`);
-  }
-  for (let step = 0; step <= steps; step += 5000) {
-    const anchor = step < steps ? "middle" : "end";
-    text(x(step), height - bottom + 20, anchor, "soft", thousands(step));
-  }
-  text(0, 16, "start", "", "rate, in units of 10⁻⁴");
-  text(x(steps), height - 4, "end", "", "step");
+  const svg = drawing(width, height, { class: "broad" });
+  const rates = range(5).map((i) => i * highest / 4);
+  const marks = rates.map((rate) => [y(rate), `${Number((1e4 * rate).toFixed(1))}`]);
+  svg.append(...levels(marks, left, x(steps), 18), label(0, 16, "rate, in units of 10⁻⁴"),
+    ...every(5000, steps).map((step) => label(x(step), height - bottom + 31, thousands(step),
+      step < steps ? "soft middle" : "soft end")),
+    label(x(steps), height - 4, "step", "end"));
   const [rising, falling, curve] = ["rising", "falling", "rate"].map((name) =>
     svg.appendChild(make("svg:path", { class: name })));
 
-  const line = (points) => `M${points.filter(([, rate]) => rate <= highest)
+  const path = (points) => `M${points.filter(([, rate]) => rate <= highest)
     .map(([step, rate]) => `${x(step).toFixed(1)} ${y(rate).toFixed(1)}`).join("L")}`;
-  const set = (dModel, warmup) => {
-    const marks = [...Array(201).keys()].map((i) => Math.max(1, i * steps / 200));
-    marks.push(warmup); // so that the peak is a corner
-    marks.sort((a, b) => a - b);
-    const both = marks.map((step) => [step, entries(step, dModel, warmup)]);
-    rising.setAttribute("d", line(both.map(([step, entry]) => [step, entry.rising])));
-    falling.setAttribute("d", line(both.map(([step, entry]) => [step, entry.falling])));
-    curve.setAttribute("d", line(marks.map((step) => [step, learningRate(step, dModel, warmup)])));
+  const paint = (dModel, warmup) => {
+    const places = range(201).map((i) => Math.max(1, i * steps / 200));
+    places.push(warmup); // so that the peak is a corner
+    places.sort((a, b) => a - b);
+    const both = places.map((step) => [step, entries(step, dModel, warmup)]);
+    rising.setAttribute("d", path(both.map(([step, entry]) => [step, entry.rising])));
+    falling.setAttribute("d", path(both.map(([step, entry]) => [step, entry.falling])));
+    curve.setAttribute("d", path(places.map((step) => [step, learningRate(step, dModel, warmup)])));
   };
-  return { svg, x, y, stepAt, set };
+  return { svg, x, y, stepAt, paint };
 }
 
 function draw(stage, { widths, warmups, steps, highest }) {
@@ -66,14 +51,15 @@ function draw(stage, { widths, warmups, steps, highest }) {
   let ring = null;
 
   const look = () => {
-    plot.set(dModel, warmup);
+    plot.paint(dModel, warmup);
     ring?.paint();
     const [rate, peak] = [step, warmup].map((n) => learningRate(n, dModel, warmup));
     const part = step < warmup ? "it still rises, by the same amount each step" :
       step > warmup ? "it falls, whatever the warm-up was" : "this is the peak";
-    const top = step === warmup ? "" : ` The peak: ${power(peak)}, at step ${thousands(warmup)}.`;
+    const top = step === warmup ? "" :
+      ` The peak: ${power(peak, 2)}, at step ${thousands(warmup)}.`;
     stage.tell({ dModel, warmup, step, rate, peak },
-      `At step ${thousands(step)} the rate is ${power(rate)}: ${part}.${top}`);
+      `At step ${thousands(step)} the rate is ${power(rate, 2)}: ${part}.${top}`);
   };
   look();
   ring = handle(plot.svg, {
@@ -81,7 +67,7 @@ function draw(stage, { widths, warmups, steps, highest }) {
     at: () => [plot.x(step), plot.y(learningRate(step, dModel, warmup))],
     value: () => `step ${thousands(step)}`,
     move: (place) => {
-      step = Math.min(Math.max(100 * Math.round(plot.stepAt(place) / 100), 1), steps);
+      step = clamp(100 * Math.round(plot.stepAt(place) / 100), 1, steps);
       look();
     },
   });
@@ -90,7 +76,7 @@ function draw(stage, { widths, warmups, steps, highest }) {
       (i) => (dModel = widths[i], look())),
     slider("warm-up steps", { ...warmups, value: warmup, text: thousands },
       (n) => (warmup = n, look())),
-    make("p", { class: "hint wide" }, "Drag the ring along the curve, or move it with the arrow " +
-      "keys. The dashed lines are the two entries of the minimum."),
+    hint("Drag the ring along the curve, or move it with the arrow keys. The dashed lines are " +
+      "the two entries of the minimum."),
     make("div", { class: "wide" }, plot.svg));
 }

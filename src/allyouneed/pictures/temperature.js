@@ -11,12 +11,11 @@ function temper(scores, divisor) {
   };
 }
 
-/** A number that may be very small: 0.12, or 3.4 · 10⁻⁷. */
+/** A number that may be very small: 0.12, or 3.4 × 10⁻⁷. */
 function small(x) {
   if (x >= 0.01) return show(x);
   if (x < 1e-12) return "less than 10⁻¹²";
-  const [front, power] = x.toExponential(1).split("e-");
-  return `${front} · 10⁻${[...power].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
+  return power(x);
 }
 
 /** The middle one; of an even number, the lower of the two in the middle. */
@@ -24,25 +23,18 @@ function median(numbers) {
   return [...numbers].sort((a, b) => a - b)[(numbers.length - 1) >> 1];
 }
 
-function label(x, y, name, className = "soft") {
-  return make("svg:text", { x, y, class: className }, name);
-}
-
 /** Weights as bars that rise, their slopes as bars that hang below: 130 units are a whole. */
 function bars(count) {
   const [left, ground, whole, room] = [34, 160, 130, 290 / count];
   const svg = drawing(330, 220);
-  for (const [weight, name] of [[1, "1"], [0.5, "0.5"], [0, "0"], [-0.25, "0.25"]]) {
-    const y = ground - whole * weight;
-    svg.append(label(left - 6, y + 4, name, "soft end"),
-      make("svg:line", { x1: left, x2: 326, y1: y, y2: y, class: weight ? "mesh" : "axis" }));
-  }
-  const bar = (i, className) => {
+  const marks = [[1, "1"], [0.5, "0.5"], [0, "0"], [-0.25, "0.25"]];
+  svg.append(...levels(marks.map(([weight, name]) => [ground - whole * weight, name, weight === 0]),
+    left, 326));
+  const upright = (i, className) => {
     const place = { x: left + (i + 0.14) * room, width: 0.72 * room };
     return svg.appendChild(make("svg:rect", { ...place, class: className }));
   };
-  const up = Array.from({ length: count }, (_, i) => bar(i, "weight"));
-  const down = Array.from({ length: count }, (_, i) => bar(i, "slope"));
+  const [up, down] = ["weight", "slope"].map((name) => range(count).map((i) => upright(i, name)));
   const best = svg.appendChild(label(0, 0, "", "q-ink middle"));
   const bestSlope = svg.appendChild(label(0, 0, "", "k-ink middle"));
   svg.append(label(left, 10, "weights p of nine keys", "q-ink"),
@@ -74,11 +66,7 @@ function cloud(widths) {
   const marks = [
     [100, "100"], [1, "1"], [1e-2, "10⁻²"], [1e-4, "10⁻⁴"], [1e-6, "10⁻⁶"], [1e-8, "≤ 10⁻⁸"],
   ];
-  for (const [length, name] of marks) {
-    const y = height(length);
-    svg.append(label(left - 4, y + 4, name, "soft end"),
-      make("svg:line", { x1: left, x2: 326, y1: y, y2: y, class: "mesh" }));
-  }
+  svg.append(...levels(marks.map(([length, name]) => [height(length), name]), left, 326, 4));
   widths.forEach((width, w) => {
     if (w % 3 === 0) svg.append(label(across(w), 198, String(width), "soft middle"));
   });
@@ -128,7 +116,7 @@ function draw(stage, { widths, scores, gradients }) {
   const next = button("another query",
     () => change({ query: (now.query + 1) % scores.length }));
   stage.add(make("div", { class: "controls" }, wide.element, root.element, next.element),
-    left.svg, right.svg, make("p", { class: "hint wide" },
+    left.svg, right.svg, hint(
       "The bars belong to one query. The dots are all sixteen at every width, that one in " +
       "orange; the line is their median."));
   change({});

@@ -3,10 +3,10 @@
 
 /** A small plan of one attention: from which sentence queries, keys and values come. */
 function plan(asks, answers) {
-  const svg = drawing(190, 104);
+  const svg = drawing(190, 104, { width: 190 });
   const box = (x, y, width, text) => svg.append(
     make("svg:rect", { x: x - width / 2, y, width, height: 24, rx: 5, class: "box" }),
-    make("svg:text", { x, y: y + 16.5, "text-anchor": "middle" }, text));
+    label(x, y + 16.5, text, "middle"));
   const same = asks === answers;
   const [from, to] = same ? [95, 95] : [48, 134];
   box(95, 2, 132, "attention");
@@ -20,11 +20,9 @@ function plan(asks, answers) {
     one.set([starts[letter], 77], [ends[letter], 28]);
     const x = (starts[letter] + ends[letter]) / 2;
     one.element.append(make("svg:circle", { cx: x, cy: 53, r: 9, class: "behind" }),
-      make("svg:text", { x, y: 57.5, "text-anchor": "middle", class: `${letter}-ink` },
-        letter.toUpperCase()));
+      label(x, 57.5, letter.toUpperCase(), `${letter}-ink middle`));
     svg.append((lines[letter] = one.element));
   }
-  svg.setAttribute("width", 190);
   return { element: svg, lines };
 }
 
@@ -48,10 +46,10 @@ function draw(stage, { source, target, masks }) {
     { name: "causal self-attention", rows: "target", columns: "target", mask: masks.causal },
     { name: "cross-attention", rows: "target", columns: "source", mask: masks.cross },
   ];
-  for (const panel of panels) {
-    const { name, rows, columns, mask } = panel;
-    panel.plan = plan(rows, rows === columns ? columns : "memory");
-    panel.map = grid(`${name}: which keys each query may see`, sides[rows], sides[columns], {
+  for (const one of panels) {
+    const { name, rows, columns, mask } = one;
+    one.plan = plan(rows, rows === columns ? columns : "memory");
+    one.map = grid(`${name}: which keys each query may see`, sides[rows], sides[columns], {
       cell: (t, s) => {
         const { asks, asked } = part(word, rows, columns);
         return {
@@ -110,11 +108,12 @@ function draw(stage, { source, target, masks }) {
       const [causal, cross] = [seen(masks.causal, place), seen(masks.cross, place)];
       stage.tell({ side, place, causal, cross },
         `${name} asks twice. Its own sentence, no further than itself: ` +
-        `${list("target", causal)}. Then the memory, all that is no padding: ${list("source", cross)}.`);
+        `${list("target", causal)}. Then the memory, all that is no padding: ` +
+        `${list("source", cross)}.`);
     }
   };
-  stage.add(names, ...panels.map(({ name, plan: { element }, map }) =>
-    make("div", { class: "panel" }, make("p", { class: "title" }, name), element, map.element)));
-  stage.add(make("p", { class: "hint wide" }, "Choose a word, or move over a row."));
+  stage.add(names,
+    ...panels.map(({ name, plan: { element }, map }) => panel(name, element, map.element)),
+    hint("Choose a word, or move over a row."));
   paint();
 }

@@ -22,6 +22,7 @@ function draw(stage, { sentences, start }) {
   const heads = sentences[0].maps.cross[0].length;
   let [s, kind, layer, head, row, column] = [0, "cross", start.layer, start.head, 1, 0];
   const place = make("div", { class: "place" });
+  steady(place);
   let weights = [];
   let map = null;
 
@@ -47,7 +48,7 @@ function draw(stage, { sentences, start }) {
     const linked = kind === "cross" && sentences[s].links.some(([t, k]) => t === r && k === c);
     const w = weights[r][c];
     return { weight: w, text: w >= 0.095 ? show(100 * w, 0) : "",
-      mark: [linked && "linked", r === row && "chosen"].filter(Boolean).join(" ") };
+      mark: [linked && "linked", r === row && "asks"].filter(Boolean).join(" ") };
   };
   /** Another head on the same tokens: the cells stay, their weights change. */
   const change = () => {
@@ -64,7 +65,7 @@ function draw(stage, { sentences, start }) {
     place.replaceChildren(map.element);
     tell();
   };
-  const numbers = (n) => Array.from({ length: n }, (_, i) => `${i + 1}`);
+  const numbers = (n) => range(n).map((i) => `${i + 1}`);
   const names = sentences.map(({ english }) => english);
   const controls = [
     choice("sentence", names, s, (i) => (s = i, rebuild())),
@@ -73,7 +74,7 @@ function draw(stage, { sentences, start }) {
     choice("head", [...numbers(heads), "mean"], head, (i) => (head = i, change())),
   ];
   stage.add(make("div", { class: "controls" }, ...controls.map(({ element }) => element)), place,
-    make("p", { class: "hint wide" }, "Move over the cells. Numbers are weights in hundredths, from "
-      + "10 on. Orange frames, in cross-attention: the links drawn by hand."));
+    hint("Move over the cells. Numbers are weights in hundredths, from 10 on. Orange frames, in "
+      + "cross-attention: the links drawn by hand."));
   rebuild();
 }
