@@ -140,7 +140,7 @@ function draw(stage, data) {
       + "end: the way of the winner."));
   paint();
   new ResizeObserver(([{ contentRect }]) => {
-    if (Math.abs(contentRect.width - room) < 1) return;
+    if (!contentRect.width || Math.abs(contentRect.width - room) < 1) return; // hidden, or the same
     room = contentRect.width;
     paint();
   }).observe(place);
