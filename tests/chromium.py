@@ -57,6 +57,7 @@ class Visit:
             self.wrong.append(f"asks for {request.url}")
 
     def open(self, page: str):
+        self.tab.goto("about:blank")  # what the last page still asks for is not this page's
         self.wrong, self.loaded = [], set()
         self.tab.goto(self.home + page, wait_until="load")
         self.tab.evaluate("window.mathematicsIsSet?.then(() => null)")

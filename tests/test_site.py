@@ -169,6 +169,14 @@ def test_every_page(site, address, browser):
     assert not problems, "\n".join(problems)
 
 
+def test_a_chapter_opened_on_a_phone(address, browser):
+    """Not only made narrower."""
+    size = {"width": 390, "height": 844}
+    visit = Visit(browser, address, viewport=size, is_mobile=True, has_touch=True)
+    tab = visit.open("notebooks/06_attention.html")
+    assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390)
+
+
 @pytest.fixture(params=["http", "file"])
 def home(request, address):
     """Where the book is: on a server, or opened as a file."""
