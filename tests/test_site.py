@@ -6,32 +6,30 @@ Needs Chromium (on Debian: `apt install chromium`) and the packages that `make b
 from __future__ import annotations
 
 import gzip
-import os
 import re
-import shutil
 import subprocess
 import sys
-import threading
 import tomllib
-from functools import cache, partial
+from functools import cache
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
+from chromium import (
+    Visit,
+    faint_text,
+    in_theme,
+    plain_code,
+    sample_colours,
+    served,
+    violations,
+)
 
 ROOT = Path(__file__).parents[1]
 HTML = ROOT / "_build" / "html"
 LIMIT = 900_000  # bytes of a first visit, compressed
 SOURCES = ["_config.yml", "_toc.yml", "pyproject.toml", "book", "notebooks", "src/allyouneed"]
-CHROMIUM = next(
-    filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None
-)
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None and os.environ.get("CI") != "true",
-    reason="no page was opened: there is no Chromium here (Debian: apt install chromium)",
-)
 
 
 def build() -> None:
@@ -79,65 +77,10 @@ def site() -> list[str]:
     return [file.relative_to(HTML).as_posix() for file in files if file != HTML / "index.html"]
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture(scope="module")
 def address(site):
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=HTML)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    assert CHROMIUM, "CI needs Chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-class Visit:
-    """A browser tab that lets no request out and writes down what goes wrong and what comes in."""
-
-    def __init__(self, browser, home: str, **context):
-        self.home, self.wrong, self.loaded = home, [], set()
-        self.tab = browser.new_context(**context).new_page()
-        self.tab.route("**/*", self.gate)
-        self.tab.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
-        self.tab.on("console", self.listen)
-        self.tab.on("requestfailed", self.failed)
-
-    def listen(self, message):
-        if message.type in ("error", "warning"):
-            self.wrong.append(f"{message.text} {message.location.get('url', '')}")
-
-    def failed(self, request):
-        if request.failure != "net::ERR_ABORTED":  # the reader went on to another page
-            self.wrong.append(f"failed: {request.url}")
-
-    def gate(self, route):
-        url = route.request.url
-        if url.startswith((self.home, "data:", "blob:")):
-            self.loaded.add(url.split("?")[0].split("#")[0])
-            route.continue_()
-        else:
-            self.wrong.append(f"asks for {url}")
-            route.abort()
-
-    def open(self, page: str):
-        self.wrong, self.loaded = [], set()
-        self.tab.goto(self.home + page, wait_until="load")
-        self.tab.evaluate("window.mathematicsIsSet?.then(() => null)")
-        self.tab.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
-        self.tab.evaluate("document.fonts.ready.then(() => null)")
-        return self.tab
+    with served(HTML) as address:
+        yield address
 
 
 def scroll_through(tab) -> None:
@@ -150,21 +93,18 @@ def scroll_through(tab) -> None:
     )
 
 
+@cache
+def weight_of(path: str) -> int:
+    """What a file weighs on its way: what is compressed already is not compressed again."""
+    data = (HTML / path).read_bytes()
+    packed = path.endswith((".woff", ".woff2", ".png", ".jpg"))
+    return len(data) if packed else len(gzip.compress(data, 6))
+
+
 def weight(urls: set[str], home: str) -> dict[str, int]:
-    """What each file weighs on its way: what is compressed already is not compressed again."""
-    sizes = {}
-    for url in urls:
-        if url.startswith(home):
-            path = unquote(url[len(home) :]) or "index.html"
-            data = (HTML / path).read_bytes()
-            packed = path.endswith((".woff", ".woff2", ".png", ".jpg"))
-            sizes[path] = len(data) if packed else len(gzip.compress(data, 6))
-    return sizes
-
-
-def violations(tab, options: str = "{rules: {'color-contrast': {enabled: false}}}") -> list[str]:
-    """What axe-core finds, but for contrast and for matters that it calls minor."""
-    return axe(tab, "document", options)
+    """What each file of a page weighs."""
+    paths = [unquote(url[len(home) :]) for url in urls if url.startswith(home)]
+    return {path: weight_of(path) for path in paths}
 
 
 def broken_equations(tab) -> list[str]:
@@ -174,50 +114,37 @@ def broken_equations(tab) -> list[str]:
     return [f"equation: {what}" for what in tab.evaluate(marked)]
 
 
-def faint_text(tab) -> list[str]:
-    """What axe-core says about contrast, asked once for each pair of colours on the page.
-
-    A chapter has thousands of coloured words of code; asking about each takes a minute.
-    """
-    pairs = """(() => {
-      const pairs = new Map();
-      for (const element of document.querySelectorAll("body *")) {
-        const text = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
-        if (!text || !element.checkVisibility()) continue;
-        const style = getComputedStyle(element);
-        const clear = one => /, 0\\)$/.test(getComputedStyle(one).backgroundColor);
-        let paper = element;
-        while (paper.parentElement && clear(paper)) paper = paper.parentElement;
-        const colours = [style.color, getComputedStyle(paper).backgroundColor, style.opacity];
-        const pair = [...colours, style.fontSize, style.fontWeight].join();
-        if (!pairs.has(pair)) pairs.set(pair, element);
-      }
-      return {include: [...pairs.values()]};
-    })()"""
-    return axe(tab, pairs, "{runOnly: ['color-contrast']}")
+def moving_pictures(tab) -> list[str]:
+    """What is wrong with the interactive pictures of a page, on the screen and on paper."""
+    look = """[...document.querySelectorAll(".moving")].map(one => {
+      const still = one.closest("figure")?.querySelector("img");
+      const [started, moves, stays] = [one.dataset.state, one.checkVisibility(),
+        still?.checkVisibility()];
+      return [one.className, {started: started !== undefined, moves, stays}]; })"""
+    wrong = []
+    for medium, moves in [("print", False), ("screen", True)]:
+        tab.emulate_media(media=medium)
+        right = {"started": True, "moves": moves, "stays": not moves}
+        wrong += [f"{medium}: {kind}: {is_}" for kind, is_ in tab.evaluate(look) if is_ != right]
+    return wrong
 
 
-def axe(tab, context: str, options: str) -> list[str]:
-    import axe_playwright_python
-
-    if not tab.evaluate("typeof axe === 'object'"):
-        folder = Path(axe_playwright_python.__file__).parent
-        tab.evaluate(next(folder.glob("**/axe.min.js")).read_text(encoding="utf-8") + "; null")
-    found = tab.evaluate(f"axe.run({context}, {options}).then(result => result.violations)")
-    return [
-        f"{v['impact']}: {v['id']}: {v['help']}: {[node['target'] for node in v['nodes'][:3]]}"
-        for v in found
-        if v["impact"] != "minor"
-    ]
+def narrower(tab, width: int) -> list[str]:
+    """Make the window narrower: nothing may be wider than it."""
+    tab.set_viewport_size({"width": width, "height": 844})
+    tab.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    found = tab.evaluate("document.documentElement.scrollWidth")
+    return [f"{found} pixels wide on a screen of {width}"] if found > width else []
 
 
-@needs_chromium
-def test_every_page_on_a_wide_screen(site, address, browser):
-    """No request out, a clean console, sound equations, axe-core content, light enough."""
-    wide = {"width": 1280, "height": 900}
-    visit = Visit(browser, address, viewport=wide, color_scheme="light", reduced_motion="reduce")
+def test_every_page(site, address, browser):
+    """No request out, a clean console, sound equations, pictures that move, axe-core content in
+    light and dark, light enough; on a tablet and a phone nothing is wider than the screen."""
+    visit = Visit(browser, address, color_scheme="light", reduced_motion="reduce")
+    small = "{runOnly: ['scrollable-region-focusable', 'button-name', 'link-name', 'region']}"
     problems, weights = [], {}
     for page in site:
+        visit.tab.set_viewport_size({"width": 1280, "height": 900})
         tab = visit.open(page)
         scroll_through(tab)
         sizes = weight(visit.loaded, address)
@@ -225,39 +152,38 @@ def test_every_page_on_a_wide_screen(site, address, browser):
         if weights[page] > LIMIT:
             heavy = sorted(sizes.items(), key=lambda item: -item[1])[:8]
             problems.append(f"{page}: weighs {weights[page]:,} bytes compressed: {heavy}")
-        found = violations(tab) + faint_text(tab) + broken_equations(tab)
-        tab.emulate_media(color_scheme="dark")
-        if page != "404.html":
-            tab.wait_for_selector("html[data-theme=dark]", state="attached")
-        found += [f"dark: {v}" for v in faint_text(tab)]
-        tab.emulate_media(color_scheme="light")
+        found = broken_equations(tab) + moving_pictures(tab)
+        for theme in ("dark", "light"):
+            in_theme(tab, theme)
+            sample_colours(tab)
+        plain_code(tab)
+        found += violations(tab) + faint_text(tab)
+        in_theme(tab, "dark")
+        found += [f"dark: {what}" for what in faint_text(tab)]
+        in_theme(tab, "light")
+        found += narrower(tab, 768) + narrower(tab, 390)
+        found += [f"phone: {what}" for what in violations(tab, small)]
         problems += [f"{page}: {what}" for what in visit.wrong + found]
     print("\ncompressed bytes of a first visit, by page:")
     print(*(f"{size:>9,}  {page}" for page, size in weights.items()), sep="\n")
     assert not problems, "\n".join(problems)
 
 
-@needs_chromium
-def test_every_page_on_a_phone(site, address, browser):
-    """Nothing is wider than the screen, and boxes that scroll can be reached with the keyboard."""
-    phone = {"width": 390, "height": 844}
-    visit = Visit(browser, address, viewport=phone, is_mobile=True, has_touch=True)
-    differ = "{runOnly: ['scrollable-region-focusable', 'button-name', 'link-name', 'region']}"
-    problems = []
-    for page in site:
-        tab = visit.open(page)
-        width = tab.evaluate("document.documentElement.scrollWidth")
-        if width > 390:
-            problems.append(f"{page}: {width} pixels wide")
-        problems += [f"{page}: {what}" for what in visit.wrong + violations(tab, differ)]
-    assert not problems, "\n".join(problems)
+def test_a_chapter_opened_on_a_phone(address, browser):
+    """Not only made narrower."""
+    size = {"width": 390, "height": 844}
+    visit = Visit(browser, address, viewport=size, is_mobile=True, has_touch=True)
+    tab = visit.open("notebooks/06_attention.html")
+    assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390)
 
 
-@needs_chromium
-@pytest.mark.parametrize("how", ["http", "file"])
-def test_search_and_mathematics(site, address, browser, how):
-    """Also when the book is opened as a file."""
-    home = address if how == "http" else HTML.as_uri() + "/"
+@pytest.fixture(params=["http", "file"])
+def home(request, address):
+    """Where the book is: on a server, or opened as a file."""
+    return address if request.param == "http" else HTML.as_uri() + "/"
+
+
+def test_search_and_mathematics(home, browser):
     visit = Visit(browser, home)
     tab = visit.open("search.html?q=softmax")
     tab.wait_for_selector('#search-results a[href*="notation"]')  # results come one by one
@@ -270,11 +196,8 @@ def test_search_and_mathematics(site, address, browser, how):
     assert "/notebooks/" in tab.url and not visit.wrong, visit.wrong
 
 
-@needs_chromium
-@pytest.mark.parametrize("how", ["http", "file"])
-def test_the_translator_is_in_the_book(site, address, browser, how):
+def test_the_translator_is_in_the_book(home, browser):
     """What else it does, tests/test_translator.py holds."""
-    home = address if how == "http" else HTML.as_uri() + "/"
     visit = Visit(browser, home)
     tab = visit.open("book/translator.html")
     assert not any("translator/models/" in url for url in visit.loaded)

@@ -5,6 +5,7 @@ The repository's address stands in pyproject.toml ([project.urls] Repository) an
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -22,6 +23,11 @@ FONT_AWESOME = re.compile(
 )
 NUMBER = re.compile(r'(?<=<h1><span class="section-number">)(\d+)\. ')
 SEARCH = re.compile(r'<script (src="(?:_static/(?:searchtools|language_data)|searchindex)\.js)')
+FONTS = [  # of what every page shows first
+    "source-serif-4-latin-400-normal",
+    "source-serif-4-latin-600-normal",
+    "source-sans-3-latin-wght-normal",
+]
 UNUSED = re.compile(r"thebe|sphinx-design|design-tabs|togglebutton|toggleHint|toggleOpen", re.I)
 
 
@@ -43,6 +49,22 @@ def chapter_links(app, pagename: str, module: str | None) -> str:
     return f'<ul class="chapter-links">{items}</ul>'
 
 
+def fonts_first(folder: str) -> str:
+    """A script that asks for the fonts at once, and not when the style sheets have been read: else
+    the text is set in another font first, and all of it moves when the right one comes.
+
+    Not on a phone, where little moves and the style sheets would come later for it. A script, since
+    a page that is opened as a file may not ask ahead.
+    """
+    urls = json.dumps([f"{folder}/{name}.woff2" for name in FONTS])
+    link = (
+        '{rel: "preload", as: "font", type: "font/woff2", crossOrigin: "", '
+        'media: "(min-width: 600px)", href}'
+    )
+    ask = f'document.head.append(Object.assign(document.createElement("link"), {link}))'
+    return f'<script>if (location.protocol !== "file:") for (const href of {urls}) {ask};</script>'
+
+
 def later(asset) -> None:
     """No script stands in the way of the text: all run when the page has been read."""
     if getattr(asset, "attributes", {}).get("body", "").startswith("DOCUMENTATION_OPTIONS"):
@@ -54,6 +76,8 @@ def later(asset) -> None:
 
 def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> None:
     context["site_path"] = urlsplit(SITE).path
+    fonts = context["pathto"]("_static/fonts", resource=True)
+    context["metatags"] = context.get("metatags", "") + fonts_first(fonts)
     if pagename.startswith("notebooks/"):
         links = chapter_links(app, pagename, (context.get("meta") or {}).get("exports_to"))
         body = context["body"].replace("</h1>", f"</h1>\n{links}", 1)

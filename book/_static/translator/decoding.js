@@ -66,7 +66,7 @@ globalThis.Translator ??= {};
 
   // Each token is drawn from softmax(logits / temperature). The same seed, the same draws.
   function sample(model, src, temperature, seed) {
-    const random = generator(seed);
+    const random = mulberry32(seed);
     return tokenByToken(model, src, temperature, (probabilities) => {
       let left = random();
       const token = probabilities.findIndex((p) => (left -= p) < 0);
@@ -74,8 +74,8 @@ globalThis.Translator ??= {};
     });
   }
 
-  // Random numbers from 0 to 1, always the same for a seed: the generator "mulberry32".
-  function generator(seed) {
+  // Random numbers from 0 to 1, always the same for a seed (Tommy Ettinger's "mulberry32").
+  function mulberry32(seed) {
     let state = seed >>> 0;
     return () => {
       state = (state + 0x6d2b79f5) >>> 0;

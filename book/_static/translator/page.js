@@ -63,21 +63,17 @@
         `${LONG}, and may lose the thread.`);
     }
     if (at("source").value.length >= at("source").maxLength) {
-      const most = at("source").maxLength.toLocaleString("en");
+      const most = at("source").maxLength;
       found.push(`At most ${most} characters fit. What came after them is left out.`);
     }
     return found;
   }
 
   // Why a text cannot be translated, or nothing.
-  function refusal(text, { model, tokenizer }) {
-    const ids = tokenizer.encode(text);
+  function refusal(text, tokenizer) {
     const blank = new Set([UNK, tokenizer.ids.get("▁")]);
-    if (ids.every((id) => blank.has(id))) {
-      return "The model knows none of these characters, so there is nothing to translate.";
-    }
-    if (ids.length >= model.room) return `A sentence may have ${model.room - 1} tokens at most.`;
-    return null;
+    if (tokenizer.encode(text).some((id) => !blank.has(id))) return null;
+    return "The model knows none of these characters, so there is nothing to translate.";
   }
 
   function viewOf(tokenizer, src, { ids, steps, ended = [] }) {
@@ -156,7 +152,7 @@
     say("Translating …");
     try {
       const { model, tokenizer } = await ready(name);
-      const why = refusal(text, { model, tokenizer });
+      const why = refusal(text, tokenizer);
       showRemarks(remarks(text, tokenizer));
       clear();
       if (why) return say(why);
@@ -296,6 +292,12 @@
     at("map").replaceChildren(head, element("tbody", {}, ...rows));
   }
 
+  // While there is more of the map to the right, its edge fades.
+  const box = at("map").parentElement;
+  function fade() {
+    box.classList.toggle("t-more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  }
+
   function listHeads(step) {
     if (!step || at("layer").length) return;
     step.cross.forEach((_, i) => at("layer").add(new Option(i + 1, i)));
@@ -408,6 +410,10 @@
     if (moves[event.key]) event.preventDefault();
     cell?.focus?.();
   });
+
+  box.addEventListener("scroll", fade, { passive: true });
+  const resized = new ResizeObserver(fade);
+  for (const one of [box, at("map")]) resized.observe(one);
 
   // Another model: its own examples. A sentence that the reader typed stays.
   function changeModel() {

@@ -80,24 +80,25 @@ globalThis.Translator ??= {};
     return scores;
   }
 
-  // softmax(q k^T / sqrt(K)) v in each head: the paper's equation (1). q is (N, D), keys and
-  // values are (S, D), and head h has the columns from h K to (h + 1) K of each.
-  // `visible[n]` lists the rows of keys and values that query n may attend to.
+  // softmax(q k^T / sqrt(K)) v in each head: the paper's equation (1). q is (N, D), k and v
+  // are (S, D), and head h has the columns from h K to (h + 1) K of each.
+  // `visible[n]` lists the rows of k and v that query n may attend to.
   // Returns the heads side by side, (N, D), and the weights: weights[h][n] is one row of them.
-  function attention(q, keys, values, nHeads, visible) {
+  function attention(q, k, v, nHeads, visible) {
     const D = q.cols, K = D / nHeads, y = new Matrix(q.rows, D), weights = [];
     for (let h = 0; h < nHeads; h++) {
       weights.push(visible.map((rows, n) => {
         const w = new Float32Array(rows.length), query = n * D + h * K;
         for (let i = 0; i < rows.length; i++) {
           const key = rows[i] * D + h * K;
-          for (let k = 0; k < K; k++) w[i] += q.data[query + k] * keys.data[key + k];
-          w[i] /= Math.sqrt(K);
+          let dot = 0;
+          for (let d = 0; d < K; d++) dot += q.data[query + d] * k.data[key + d];
+          w[i] = dot / Math.sqrt(K);
         }
         softmax(w);
         for (let i = 0; i < rows.length; i++) {
           const value = rows[i] * D + h * K;
-          for (let k = 0; k < K; k++) y.data[query + k] += w[i] * values.data[value + k];
+          for (let d = 0; d < K; d++) y.data[query + d] += w[i] * v.data[value + d];
         }
         return w;
       }));
@@ -128,7 +129,7 @@ globalThis.Translator ??= {};
     }
 
     // With pre-norm, a stack of layers ends in one more LayerNorm.
-    last({ norm }, x) {
+    finalNorm({ norm }, x) {
       return norm ? layerNorm(norm, x) : x;
     }
 
@@ -163,7 +164,7 @@ globalThis.Translator ??= {};
         x = this.residual(layer.residuals[1], x, (x) => feedForward(layer.feed_forward, x));
         yield;
       }
-      return this.last(this.weights.encoder, x);
+      return this.finalNorm(this.weights.encoder, x);
     }
   }
 
@@ -215,7 +216,7 @@ globalThis.Translator ??= {};
       }
       this.length++;
       // One matrix embeds source and target tokens, and gives the logits (section 3.4).
-      const logits = linear(model.weights.embedding, model.last(model.weights.decoder, x));
+      const logits = linear(model.weights.embedding, model.finalNorm(model.weights.decoder, x));
       return { logits, cross, own };
     }
 

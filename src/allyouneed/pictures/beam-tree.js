@@ -140,7 +140,7 @@ function draw(stage, data) {
       + "green has ended, dashed is cut off or given up. Thick, at the end: the winner's way."));
   paint();
   new ResizeObserver(([{ contentRect }]) => {
-    if (Math.abs(contentRect.width - room) < 1) return;
+    if (!contentRect.width || Math.abs(contentRect.width - room) < 1) return; // hidden, or the same
     room = contentRect.width;
     paint();
   }).observe(place);

@@ -1,0 +1,142 @@
+"""Chromium for the tests: a folder served, a tab that keeps to it, and what axe-core says."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+NAMES = ["chromium", "chromium-browser", "google-chrome"]
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # no other machine is found
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address at which the folder is served meanwhile."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+class Visit:
+    """A browser tab that writes down what goes wrong, what comes in, and what it asks of others."""
+
+    def __init__(self, browser, home: str, **context):
+        self.home, self.wrong, self.loaded = home, [], set()
+        self.tab = browser.new_context(**context).new_page()
+        self.tab.on("request", self.asked)
+        self.tab.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        self.tab.on("console", self.listen)
+        self.tab.on("requestfailed", self.failed)
+
+    def listen(self, message):
+        url = message.location.get("url", "")
+        unasked = url.endswith("/favicon.ico")  # looked for by the browser where no page names it
+        if message.type in ("error", "warning") and not unasked:
+            self.wrong.append(f"{message.text} {url}")
+
+    def failed(self, request):
+        if request.failure != "net::ERR_ABORTED":  # the reader went on to another page
+            self.wrong.append(f"failed: {request.url}")
+
+    def asked(self, request):
+        if request.url.startswith((self.home, "data:", "blob:")):
+            self.loaded.add(request.url.split("?")[0].split("#")[0])
+        else:
+            self.wrong.append(f"asks for {request.url}")
+
+    def open(self, page: str):
+        self.tab.goto("about:blank")  # what the last page still asks for is not this page's
+        self.wrong, self.loaded = [], set()
+        self.tab.goto(self.home + page, wait_until="load")
+        self.tab.evaluate("window.mathematicsIsSet?.then(() => null)")
+        self.tab.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
+        self.tab.evaluate("document.fonts.ready.then(() => null)")
+        return self.tab
+
+
+def violations(tab, options: str = "{rules: {'color-contrast': {enabled: false}}}") -> list[str]:
+    """What axe-core finds, but for contrast and for matters that it calls minor."""
+    return axe(tab, "document", options)
+
+
+def faint_text(tab) -> list[str]:
+    """What axe-core says about contrast, asked once for each pair of colours on the page."""
+    sample_colours(tab)
+    return axe(tab, "{include: [['[data-sample]']]}", "{runOnly: ['color-contrast']}")
+
+
+def sample_colours(tab) -> None:
+    """Mark the first text of each pair of colours, [data-sample], as the page now looks."""
+    tab.evaluate(
+        """() => {
+          const pairs = new Set();
+          for (const element of document.querySelectorAll("body *")) {
+            const text = [...element.childNodes].some(one => one.nodeType === 3 && one.data.trim());
+            if (!text || !element.checkVisibility()) continue;
+            const style = getComputedStyle(element);
+            const clear = one => /, 0\\)$/.test(getComputedStyle(one).backgroundColor);
+            let paper = element;
+            while (paper.parentElement && clear(paper)) paper = paper.parentElement;
+            const colours = [style.color, getComputedStyle(paper).backgroundColor, style.opacity];
+            const pair = [...colours, style.fontSize, style.fontWeight].join();
+            if (!pairs.has(pair)) element.dataset.sample = "";
+            pairs.add(pair);
+          }
+        }"""
+    )
+
+
+def plain_code(tab) -> None:
+    """Take the colours out of code, but for the samples.
+
+    A chapter has ten thousand coloured words; axe-core looks at each of them for each rule, and
+    there is nothing to be found in one that is not in another.
+    """
+    tab.evaluate(
+        """() => {
+          for (const word of document.querySelectorAll("pre span:not([data-sample])")) {
+            word.replaceWith(...word.childNodes);
+          }
+          document.body.normalize();
+        }"""
+    )
+
+
+def in_theme(tab, theme: str) -> None:
+    """Light or dark, as the reader's system asks for it."""
+    tab.emulate_media(color_scheme=theme)
+    tab.wait_for_function(
+        "theme => (document.documentElement.dataset.theme ?? theme) === theme", arg=theme
+    )
+
+
+@cache
+def axe_core() -> str:
+    import axe_playwright_python
+
+    folder = Path(axe_playwright_python.__file__).parent
+    return next(folder.glob("**/axe.min.js")).read_text(encoding="utf-8")
+
+
+def axe(tab, context: str, options: str) -> list[str]:
+    if not tab.evaluate("typeof axe === 'object'"):
+        tab.evaluate(axe_core() + "; null")
+    options = f"{{resultTypes: ['violations'], ...{options}}}"  # of the rest, no list is made
+    found = tab.evaluate(f"axe.run({context}, {options}).then(result => result.violations)")
+    return [
+        f"{v['impact']}: {v['id']}: {v['help']}: {[node['target'] for node in v['nodes'][:3]]}"
+        for v in found
+        if v["impact"] != "minor"
+    ]

@@ -1,0 +1,22 @@
+"""The browser that all tests of pages share."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from chromium import CHROMIUM, OFFLINE
+
+
+@pytest.fixture(scope="module")  # not "session": playwright's event loop would be in nbval's way
+def browser():
+    if CHROMIUM is None and os.environ.get("CI") != "true":
+        pytest.skip("no page was opened: there is no Chromium here (Debian: apt install chromium)")
+    assert CHROMIUM, "CI needs Chromium"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", OFFLINE]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
