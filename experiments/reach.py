@@ -1,4 +1,4 @@
-"""The long run of chapter 17, "Long inputs": recall over up to 8,000 symbols, in ten patterns.
+"""The long run of chapter 17, "Long inputs": recall over up to 8,000 symbols, in eleven patterns.
 
 python experiments/reach.py 1                  all patterns with one seed, one core; 3: with three
 python experiments/reach.py 1 global stride    only those with such a word in their names, once more
@@ -34,7 +34,8 @@ from allyouneed.transformer import EncoderLayer, TransformerConfig
 SUMMARY = 17  # one symbol more than chapter 2 has: it opens every sequence, and means nothing
 CONFIG = TransformerConfig(18, d_model=32, d_ff=64, n_heads=1, n_layers=1, dropout=0.0)
 DISTANCES = [16, 125, 250, 500, 1000, 2000, 4000, 8000]
-TOKENS, RATE, WARMUP, STEPS, LEAST, LOOK = 8192, 2e-3, 50, 1500, 200, 50
+TOKENS, WARMUP, STEPS, LEAST, LOOK = 8192, 50, 1000, 200, 50
+RATES = 5e-3, 2e-3  # the second is tried where the first leaves something unanswered
 TESTED = 64  # examples for each distance, at the end
 
 
@@ -64,6 +65,7 @@ PATTERNS = {
     "windows of 301, 1 layer": [window(301)],
     "windows of 301, 2 layers": [window(301)] * 2,
     "windows of 301, 4 layers": [window(301)] * 4,
+    "windows of 601, 2 layers": [window(601)] * 2,
     "dilated 1": [dilation(21, 1)],
     "dilated 1, 21": [dilation(21, 1), dilation(21, 21)],
     "dilated 1, 21, 441": [dilation(21, 1), dilation(21, 21), dilation(21, 441)],
@@ -115,15 +117,15 @@ def accuracy(model: nn.Module, distance: int, number: int, seed: int) -> float:
     return right / number
 
 
-def train(pattern: list[tuple], within: list[int], seed: int) -> dict:
+def train(pattern: list[tuple], within: list[int], seed: int, learning_rate: float) -> dict:
     """Distances from 2 to 8,000 mixed, evenly in their logarithm, about 8,192 symbols a step.
 
     Every 50 steps it is tried at all test distances within reach, on 16 examples each; when all
-    are answered, or after 1,500 steps, training ends.
+    are answered, or after 1,000 steps, training ends.
     """
     torch.manual_seed(seed)
     model, generator = Reader(pattern), torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     rise = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / WARMUP))
     start = time.process_time()
     for step in range(1, STEPS + 1):
@@ -136,17 +138,29 @@ def train(pattern: list[tuple], within: list[int], seed: int) -> dict:
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step(), rise.step()
         if step >= LEAST and step % LOOK == 0:
-            if all(accuracy(model, d, 16, 1000 + step) == 1 for d in within):
+            looks = [accuracy(model, distance, 16, 1000 + step) for distance in within]
+            if min(looks) == 1:
                 break
     found = {str(d): round(accuracy(model, d, TESTED, 999), 3) for d in DISTANCES}
     seconds = round(time.process_time() - start)
-    return {"seed": seed, "steps": step, "cpu_seconds": seconds, "accuracy": found}
+    run = {"seed": seed, "learning_rate": learning_rate, "steps": step, "cpu_seconds": seconds}
+    return run | {"last_look": round(sum(looks) / len(looks), 3), "accuracy": found}
+
+
+def best_run(pattern: list[tuple], within: list[int], seed: int) -> dict:
+    """With the first learning rate that answers all; if none does, the better at the last look."""
+    runs: list[dict] = []
+    for learning_rate in RATES:
+        runs.append(train(pattern, within, seed, learning_rate))
+        if runs[-1]["last_look"] == 1:
+            break
+    return max(runs, key=lambda run: run["last_look"])
 
 
 def main() -> None:
     torch.set_num_threads(1)
     seeds, words = range(int(sys.argv[1])), sys.argv[2:] or [""]
-    settings = {"d_model": 32, "symbols_per_step": TOKENS, "learning_rate": RATE}
+    settings = {"d_model": 32, "symbols_per_step": TOKENS, "learning_rates": RATES}
     settings |= {"warmup": WARMUP, "most_steps": STEPS, "tested": TESTED, "chance": 1 / 8}
     patterns = results.load("reach")["data"]["patterns"] if sys.argv[2:] else {}
     for seed, name in product(seeds, PATTERNS):
@@ -157,7 +171,7 @@ def main() -> None:
         found["reaches"] = {str(d): reaches(pattern, d) for d in DISTANCES}
         within = [d for d in DISTANCES if found["reaches"][str(d)]]
         runs = [run for run in found["runs"] if run["seed"] != seed]
-        found["runs"] = [*runs, train(pattern, within, seed)]
+        found["runs"] = [*runs, best_run(pattern, within, seed)]
         print(name, found["runs"][-1], flush=True)
         kept = {name: patterns[name] for name in PATTERNS if name in patterns}
         record("reach", {**settings, "distances": DISTANCES, "patterns": kept})
