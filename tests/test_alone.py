@@ -2,7 +2,8 @@
 
 The file alone is copied into an empty folder. A fresh environment holds Colab's versions of what
 a chapter touches (tests/colab.txt), and not this package: the set-up cell installs that, from
-this checkout, because git is told to read the repository's address here.
+this checkout, because git is told to read the repository's address here. The cell is the same in
+all chapters (test_notebooks.py): it installs for the first that runs, and the others find it.
 """
 
 from __future__ import annotations
@@ -69,7 +70,6 @@ def colab(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 def test_runs_alone(file, colab, checkout, tmp_path, monkeypatch):
-    run(colab, "-m", "pip", "uninstall", "-q", "-y", "allyouneed")  # left by the notebook before
     before = versions(colab)
     shutil.copy(file, tmp_path)
     notebook = nbformat.read(tmp_path / file.name, as_version=4)

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import nbformat
@@ -97,6 +98,15 @@ def test_plain_commonmark(file):
             assert not re.search(
                 r"^:::|^```\{|\{(eq|ref|cite|py:\w+|doc|numref)[:\w]*\}`", cell.source, re.M
             ), cell.source[:200]
+
+
+@each_notebook
+def test_nothing_is_said_twice(file):
+    said = []
+    for cell in nbformat.read(file, as_version=4).cells:
+        parts = cell.source.split("\n\n") if cell.cell_type == "markdown" else [cell.source]
+        said += [part for part in parts if len(part) > 80]
+    assert not [part for part, times in Counter(said).items() if times > 1]
 
 
 @each_notebook
