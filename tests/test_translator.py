@@ -45,15 +45,6 @@ html a { color: var(--accent); }</style>
 DONE = "/a second/.test(document.getElementById('t-status').textContent)"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The browser needs the other core."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """The page and its files, at the places that they have in the book."""

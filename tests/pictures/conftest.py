@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from allyouneed.pictures import Interactive
 
@@ -16,15 +15,6 @@ PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8
 <meta name="viewport" content="width=device-width"><title>picture</title>
 <style>body {{ margin: 1rem; }} </style>
 <body><main><h1>picture</h1>{}</main></body></html>"""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The models here are small: two threads wait for each other longer than they compute."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Stage:
