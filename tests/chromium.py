@@ -60,6 +60,7 @@ class Visit:
         self.tab.goto("about:blank")  # what the last page still asks for is not this page's
         self.wrong, self.loaded = [], set()
         self.tab.goto(self.home + page, wait_until="load")
+        self.tab.mouse.move(1, 1)  # a reader: see book.js
         self.tab.evaluate("window.mathematicsIsSet?.then(() => null)")
         self.tab.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
         self.tab.evaluate("document.fonts.ready.then(() => null)")

@@ -169,12 +169,51 @@ def test_every_page(site, address, browser):
     assert not problems, "\n".join(problems)
 
 
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+
+
 def test_a_chapter_opened_on_a_phone(address, browser):
     """Not only made narrower."""
-    size = {"width": 390, "height": 844}
-    visit = Visit(browser, address, viewport=size, is_mobile=True, has_touch=True)
+    visit = Visit(browser, address, **PHONE)
     tab = visit.open("notebooks/06_attention.html")
     assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390)
+
+
+def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
+    """What is near is set at once, the rest when the reader begins. The theme measures no box."""
+    tab = browser.new_context(**PHONE).new_page()
+    tab.add_init_script(  # the three seconds do not pass
+        "{ const set = setTimeout; window.setTimeout = (go, ms) => ms === 3000 ? 0 : set(go, ms); }"
+    )
+    tab.goto(address + "notebooks/05_queries_keys_values.html")
+    count = """() => ({set: document.querySelectorAll(".math mjx-container").length,
+        all: document.querySelectorAll(".math").length,
+        near: [...document.querySelectorAll(".math")].filter(one => !one.firstElementChild
+            && one.getBoundingClientRect().top < innerHeight).length,
+        boxes: document.querySelectorAll("pre[tabindex='0']").length,
+        others: document.querySelectorAll("pre[tabindex='-1']").length})"""
+    tab.wait_for_function("document.querySelector('.math mjx-container')")
+    tab.wait_for_timeout(300)
+    found = tab.evaluate(count)
+    assert found["near"] == 0 < found["set"] < found["all"] and found["boxes"] == 0, found
+    tab.keyboard.press("Tab")
+    tab.evaluate("window.mathematicsIsSet.then(() => null)")
+    found = tab.evaluate(count)
+    assert found["set"] == found["all"] and found["boxes"] > 0 == found["others"], found
+
+
+def test_one_style_sheet(site):
+    """It has what pages need, and not the theme's three hundred kilobytes for other books."""
+    for page in site:
+        links = re.findall(r"<link[^>]*stylesheet[^>]*>", (HTML / page).read_text(encoding="utf-8"))
+        assert page == "404.html" or (len(links) == 1 and "_static/style.css" in links[0]), page
+    text = (HTML / "_static" / "style.css").read_text(encoding="utf-8")
+    named = re.findall(r"""url\(["']?(?!data:|#)([^"')]+)""", text)
+    assert named and all((HTML / "_static" / name).is_file() for name in named), named
+    for rule in (".admonition", ".bd-sidebar-primary", ".highlight", ".exercise", ".math"):
+        assert rule in text, rule  # of Sphinx, the theme, pygments, the book
+    assert ".carousel" not in text and ".fa-yin-yang" not in text
+    assert len(text) < 200_000
 
 
 @pytest.fixture(params=["http", "file"])

@@ -18,11 +18,11 @@ OWNER, NAME = urlsplit(REPOSITORY).path.strip("/").split("/")
 SITE = f"https://{OWNER.lower()}.github.io/{NAME}/"
 COLAB = f"https://colab.research.google.com/github/{OWNER}/{NAME}/blob/main"
 THEBE = re.compile(r'<script type="text/x-thebe-config">.*?</script>\s*<script>.*?</script>', re.S)
-FONT_AWESOME = re.compile(
-    r"(?<=[};])(?:\.fa[\w-]*(?::+before|:+after)?,?)+\{[^{}]*\}|@font-face\{[^{}]*Awesome[^{}]*\}"
-)
 NUMBER = re.compile(r'(?<=<h1><span class="section-number">)(\d+)\. ')
 SEARCH = re.compile(r'<script (src="(?:_static/(?:searchtools|language_data)|searchindex)\.js)')
+MEASURES = re.compile(
+    r'(function \w+\(\)\{)(?=const e=\(\)=>\{document\.querySelectorAll\(\["pre"\s*,)'
+)
 FONTS = [  # of what every page shows first
     "source-serif-4-latin-400-normal",
     "source-serif-4-latin-600-normal",
@@ -97,18 +97,21 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
 
 
 def on_build_finished(app, exception) -> None:
-    """Take Font Awesome's 1400 rules out of the theme's style sheet: a third of its weight.
+    """Mend two files that are written once for all pages.
 
-    The scripts of the search page stand in its template: they wait for the others, too.
+    The scripts of the search page stand in its template: they wait for the others, too. And the
+    theme measures every box of code, also those out of sight, which takes a phone a second and
+    comes again with every change in the page: book.js does it, once.
     """
-    search = Path(app.outdir) / "search.html"
-    if app.builder.format == "html" and search.exists():
-        text = search.read_text(encoding="utf-8")
-        search.write_text(SEARCH.sub(r"<script defer \1", text), encoding="utf-8")
-    sheet = Path(app.outdir) / "_static" / "styles" / "pydata-sphinx-theme.css"
-    if app.builder.format == "html" and sheet.exists():
-        text = sheet.read_text(encoding="utf-8")
-        sheet.write_text(FONT_AWESOME.sub("", text), encoding="utf-8")
+    if exception or app.builder.format != "html":
+        return
+    for name, pattern, better in [
+        ("search.html", SEARCH, r"<script defer \1"),
+        ("_static/scripts/pydata-sphinx-theme.js", MEASURES, r"\1return;"),
+    ]:
+        file = Path(app.outdir) / name
+        text = file.read_text(encoding="utf-8")
+        file.write_text(pattern.sub(better, text), encoding="utf-8")
 
 
 def setup(app):

@@ -2,32 +2,54 @@
 // reached with the keyboard, the list of contents follows the reader, and wide tables scroll in a
 // box of their own.
 
+// A formula in the place of its TeX. MathJax would measure the page anew for each: it is told what
+// it needs, and what it makes is the same.
+const setFormula = (math) => {
+  const tex = math.textContent.trim().replace(/^\\[[(]|\\[\])]$/g, "");
+  const display = math.tagName === "DIV";
+  math.replaceChildren(MathJax.tex2chtml(tex, { display, em: 16, ex: 8, containerWidth: 1280 }));
+};
+
 // What is near the reader's eyes is set first, then the rest, in portions short enough for the page
-// to answer in between. Until all is set, sections out of sight are not laid out, since each formula
-// would have the whole page measured anew.
+// to answer in between. The rest waits until the reader begins to read, or for three seconds; so
+// long, sections out of sight are not laid out either.
+const SIGNS = ["scroll", "pointermove", "touchstart", "keydown"];
+const reading = new Promise((go) => {
+  for (const sign of SIGNS) addEventListener(sign, go, { once: true, passive: true });
+  addEventListener("load", () => setTimeout(go, 3000));
+});
+const pause = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go));
 const mathematics = async (reach) => {
   await window.MathJax?.startup?.promise;
-  const left = new Set(window.MathJax?.typesetPromise ? document.querySelectorAll(".math") : []);
+  const left = new Set(window.MathJax?.tex2chtml ? document.querySelectorAll(".math") : []);
+  if (left.size) document.head.append(MathJax.chtmlStylesheet());
   const near = [];
-  const watch = new IntersectionObserver((seen) => {
-    near.push(...seen.filter((one) => one.isIntersecting).map((one) => one.target));
-  }, { rootMargin: "600px" });
+  let watch;
+  const first = new Promise((go) => {
+    watch = new IntersectionObserver((seen) => {
+      near.push(...seen.filter((one) => one.isIntersecting).map((one) => one.target));
+      go();
+    }, { rootMargin: "600px" });
+  });
   left.forEach((one) => watch.observe(one));
-  addEventListener("beforeprint", () => left.size && MathJax.typeset([...left]));
-  const pause = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go));
-  await pause();
+  addEventListener("beforeprint", () => {
+    left.forEach(setFormula);
+    left.clear();
+  });
+  if (left.size) await first;
   while (left.size) {
+    await (near.length ? pause() : reading.then(pause));
     for (const end = performance.now() + 8; left.size && performance.now() < end; ) {
       const next = near.shift() ?? left.values().next().value;
       if (!left.delete(next)) continue;
       watch.unobserve(next);
-      await MathJax.typesetPromise([next]);
+      setFormula(next);
     }
-    await pause();
   }
+  await reading;
   for (const section of document.querySelectorAll(".bd-article > section > section:not(.laid)")) {
-    section.classList.add("laid"); // see book.css: until now its place was an estimate
     await pause();
+    section.classList.add("laid"); // see book.css: until now its place was an estimate
   }
   reach();
 };
