@@ -185,7 +185,7 @@ def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
     tab.add_init_script(  # the three seconds do not pass
         "{ const set = setTimeout; window.setTimeout = (go, ms) => ms === 3000 ? 0 : set(go, ms); }"
     )
-    tab.goto(address + "notebooks/05_queries_keys_values.html")
+    tab.goto(address + "notebooks/06_attention.html")
     count = """() => ({set: document.querySelectorAll(".math mjx-container").length,
         all: document.querySelectorAll(".math").length,
         near: [...document.querySelectorAll(".math")].filter(one => !one.firstElementChild
