@@ -36,6 +36,11 @@ def on_config_inited(app, config) -> None:
     config.html_baseurl = config.ogp_site_url = SITE
 
 
+def on_outdated(app, env, added, changed, removed) -> list[str]:
+    """The first page is always made anew: if no page is, Sphinx copies no changed script either."""
+    return [app.config.root_doc]
+
+
 def chapter_links(app, pagename: str, module: str | None) -> str:
     """The line of links under a chapter's title."""
     links = [
@@ -117,5 +122,6 @@ def on_build_finished(app, exception) -> None:
 def setup(app):
     app.connect("build-finished", on_build_finished)
     app.connect("config-inited", on_config_inited)
+    app.connect("env-get-outdated", on_outdated)
     app.connect("html-page-context", on_page, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

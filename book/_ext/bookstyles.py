@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import tinycss2
+from sphinx.errors import ExtensionError
 from tinycss2.ast import AtRule, Node, QualifiedRule
 
-ONE = "style.css"
-FIRST = ["_static/basic.css", "_static/styles/pydata-sphinx-theme.css"]  # see webpack-macros.html
+ONE = "style.css"  # which book/_templates/static/webpack-macros.html asks for
+SHEETS = [  # in the order in which they stand in it; in `_static`
+    "basic.css",
+    "styles/pydata-sphinx-theme.css",
+    "pygments.css",
+    "styles/sphinx-book-theme.css",
+    "copybutton.css",
+    "mystnb.*.css",
+    "book.css",
+    "translator/translator.css",
+]
 NAME = re.compile(r"[\w-]+")
 SCRIPT = re.compile(r'<script[^>]* src="([^":?]+)')
 UP = re.compile(r"(url\([\"']?)\.\./")
@@ -82,24 +93,24 @@ def read(sheet: Path, words: set[str]) -> str:
 
 
 def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> None:
-    """Keep in mind which style sheets a page has, and give it the one."""
-    for sheet in [*FIRST, *(str(one.filename) for one in context["css_files"])]:
-        if sheet not in app.book_sheets:
-            app.book_sheets.append(sheet)
+    """A page has no style sheets beside the one."""
+    for sheet in context["css_files"]:
+        name = str(sheet.filename).removeprefix("_static/")
+        if not any(fnmatch(name, known) for known in SHEETS):
+            raise ExtensionError(f"style sheets of {pagename}: {name} is missing in bookstyles.py")
     context["css_files"] = []
 
 
 def on_build_finished(app, exception) -> None:
-    folder = Path(app.outdir)
-    if exception or not app.book_sheets or app.builder.format != "html":
-        return  # or no page has been written anew
-    words = words_of(folder)
-    text = "\n".join(read(folder / sheet, words) for sheet in app.book_sheets)
-    (folder / "_static" / ONE).write_text(text, encoding="utf-8")
+    if exception or app.builder.format != "html":
+        return
+    words, static = words_of(Path(app.outdir)), Path(app.outdir) / "_static"
+    files = [file for name in SHEETS for file in sorted(static.glob(name))]
+    text = "\n".join(read(file, words) for file in files)
+    (static / ONE).write_text(text, encoding="utf-8")
 
 
 def setup(app):
-    app.book_sheets = []
     app.connect("html-page-context", on_page, priority=950)  # after booksite
     app.connect("build-finished", on_build_finished, priority=950)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": False}
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -88,11 +88,10 @@ def write(folder: Path) -> None:
 
 
 def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> None:
-    """The translator's page, and no other, has its scripts and its style sheet."""
+    """The translator's page, and no other, has its scripts."""
     if pagename == PAGE:
         for name in SCRIPTS:
             app.add_js_file(f"translator/{name}.js", loading_method="defer")
-        app.add_css_file("translator/translator.css")
 
 
 def on_builder_inited(app) -> None:
