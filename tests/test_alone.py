@@ -32,9 +32,13 @@ def run(*command: str | Path, **options) -> str:
     return done.stdout
 
 
+LIST = """import json, importlib.metadata as found
+print(json.dumps({one.name: one.version for one in found.distributions()}))"""
+
+
 def versions(python: Path) -> dict[str, str]:
-    listed = json.loads(run(python, "-m", "pip", "list", "--format=json"))
-    return {package["name"]: package["version"] for package in listed}
+    """What is installed; pip says the same, in ten times the time."""
+    return json.loads(run(python, "-c", LIST))
 
 
 @pytest.fixture(scope="module")
