@@ -11,11 +11,13 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
+import tinycss2
 from chromium import (
     Visit,
     faint_text,
@@ -194,19 +196,48 @@ def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
         others: document.querySelectorAll("pre[tabindex='-1']").length})"""
     tab.wait_for_function("document.querySelector('.math mjx-container')")
     tab.wait_for_timeout(300)
+    loaded = "[...document.querySelectorAll('figure img')].map(one => one.naturalWidth > 0)"
     found = tab.evaluate(count)
     assert found["near"] == 0 < found["set"] < found["all"] and found["boxes"] == 0, found
+    assert not all(tab.evaluate(loaded))
     tab.keyboard.press("Tab")
     tab.evaluate("window.mathematicsIsSet.then(() => null)")
     found = tab.evaluate(count)
     assert found["set"] == found["all"] and found["boxes"] > 0 == found["others"], found
+    tab.wait_for_function(f"{loaded}.every(Boolean)")
+
+
+def test_figures_keep_their_places(site):
+    """Each has its size before it comes, and the size is its own."""
+    sized = re.compile(r'loading="lazy" width="(\d+)" height="(\d+)" .*src="\.\./(_images/[^"]+)"')
+    for page in site:
+        text = (HTML / page).read_text(encoding="utf-8") if page.startswith("notebooks/") else ""
+        for figure in re.findall(r"<img [^>]*_images/[^>]*>", text):
+            width, height, name = sized.search(figure).groups()
+            head = (HTML / name).read_text(encoding="utf-8")[:2000]
+            own = re.search(r'<svg[^>]* viewBox="0 0 ([\d.]+) ([\d.]+)"', head).groups()
+            assert [int(width), int(height)] == pytest.approx(
+                [float(x) * 4 / 3 for x in own], abs=0.6
+            )
+
+
+def test_code_is_marked_where_it_has_a_colour(site):
+    """Names, brackets and spaces have the colour of the text. All words stay as they were."""
+    page = (HTML / "notebooks" / "06_attention.html").read_text(encoding="utf-8")
+    marks = set(re.findall(r'<span class="(\w{1,2})">', page))
+    assert {"k", "nf", "mi", "o", "s2", "c1"} <= marks and not {"n", "p", "w"} & marks
+    code = "".join(re.findall(r"<pre><span></span>(.*?)</pre>", page, re.S))
+    line = "scores = q @ k.transpose(-2, -1)"
+    assert line in unescape(re.sub(r"<[^>]*>", "", code))
 
 
 def test_one_style_sheet(site):
-    """It has what pages need, and not the theme's three hundred kilobytes for other books."""
-    for page in site:
+    """It has what pages need, and not the theme's three hundred kilobytes for other books. A phone
+    does not wait for the other one, with the fonts."""
+    for page in set(site) - {"404.html"}:
         links = re.findall(r"<link[^>]*stylesheet[^>]*>", (HTML / page).read_text(encoding="utf-8"))
-        assert page == "404.html" or (len(links) == 1 and "_static/style.css" in links[0]), page
+        assert len(links) == 2 and "_static/style.css" in links[0], page
+        assert "_static/fonts.css" in links[1] and 'media="(min-width: 600px)"' in links[1], page
     text = (HTML / "_static" / "style.css").read_text(encoding="utf-8")
     named = re.findall(r"""url\(["']?(?!data:|#)([^"')]+)""", text)
     assert named and all((HTML / "_static" / name).is_file() for name in named), named
@@ -214,6 +245,25 @@ def test_one_style_sheet(site):
         assert rule in text, rule  # of Sphinx, the theme, pygments, the book
     assert ".carousel" not in text and ".fa-yin-yang" not in text
     assert len(text) < 200_000
+
+
+def test_rules_that_no_page_has_a_use_for(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "book" / "_ext")
+    import bookstyles
+
+    sheet = """.gone, .here > p { a: 1 } .gone.here { b: 2 } #gone { c: 3 } p:not(.gone) { d: 4 }
+      @media print { .gone { e: 5 } } @media print { .here { f: 6 } } @font-face { g: 7 }"""
+    rules = tinycss2.parse_stylesheet(sheet, True, True)
+    kept = re.sub(r"\s", "", bookstyles.used(rules, {"here"}))
+    assert kept == ".here>p{a:1}p:not(.gone){d:4}@mediaprint{.here{f:6}}@font-face{g:7}"
+
+
+def test_fonts_come_on_a_phone_too(address, browser):
+    visit = Visit(browser, address, **PHONE)
+    tab = visit.open("notebooks/06_attention.html")
+    tab.evaluate("document.fonts.ready.then(() => null)")
+    assert tab.evaluate("document.fonts.check('16px \"Source Serif 4\"')")
+    assert any(url.endswith("source-serif-4-latin-400-normal.woff2") for url in visit.loaded)
 
 
 @pytest.fixture(params=["http", "file"])

@@ -103,7 +103,7 @@ TRANSLATE = """([name, sentences, beam, alpha]) => {
 
 
 @each_model
-@pytest.mark.parametrize("beam, alpha, count", [(1, 0.6, 50), (4, 0.6, 200), (5, 2.6, 20)])
+@pytest.mark.parametrize("beam, alpha, count", [(1, 0.6, 200), (4, 0.6, 200), (5, 2.6, 20)])
 def test_translations_are_the_packages(engine, name, beam, alpha, count):
     chosen = sentences(name)[:count]
     assert len(chosen) == count

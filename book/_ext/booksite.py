@@ -11,6 +11,10 @@ import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pygments.formatters import HtmlFormatter
+from pygments.token import Name, Punctuation, Text, Whitespace
+from sphinx.highlighting import PygmentsBridge
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REPOSITORY = PROJECT["urls"]["Repository"].rstrip("/")
@@ -23,12 +27,25 @@ SEARCH = re.compile(r'<script (src="(?:_static/(?:searchtools|language_data)|sea
 MEASURES = re.compile(
     r'(function \w+\(\)\{)(?=const e=\(\)=>\{document\.querySelectorAll\(\["pre"\s*,)'
 )
+FIGURE = re.compile(r'<img (?=[^>]* src="\.\./_images/([^"]+\.svg)")')
+SIZE = re.compile(r'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"')
 FONTS = [  # of what every page shows first
     "source-serif-4-latin-400-normal",
     "source-serif-4-latin-600-normal",
     "source-sans-3-latin-wght-normal",
 ]
 UNUSED = re.compile(r"thebe|sphinx-design|design-tabs|togglebutton|toggleHint|toggleOpen", re.I)
+
+
+class Marked(HtmlFormatter):
+    """Code in which only what has a colour of its own is marked: two thirds of what pygments marks
+    are names, brackets and spaces in the colour of the text, and each is an element of the page."""
+
+    PLAIN = Name, Punctuation, Whitespace
+
+    def format_unencoded(self, tokensource, outfile) -> None:
+        plain = ((Text if kind in self.PLAIN else kind, text) for kind, text in tokensource)
+        super().format_unencoded(plain, outfile)
 
 
 def on_config_inited(app, config) -> None:
@@ -52,6 +69,19 @@ def chapter_links(app, pagename: str, module: str | None) -> str:
         links.append((f"{api}#module-{module}", f"Module <code>{module}</code>", ""))
     items = "".join(f'<li><a href="{url}"{more}>{text}</a></li>' for url, text, more in links)
     return f'<ul class="chapter-links">{items}</ul>'
+
+
+def figures_later(app, body: str) -> str:
+    """Figures come when the reader comes near, or begins to read (see book.js): each is a drawing
+    of a thousand lines to be read and laid out. Their places are kept for them."""
+    files = {name: path for path, (_, name) in app.env.images.items()}
+
+    def size(found: re.Match) -> str:
+        text = (Path(app.srcdir) / files[found[1]]).read_text(encoding="utf-8")
+        width, height = (round(float(points) * 4 / 3) for points in SIZE.search(text).groups())
+        return f'<img loading="lazy" width="{width}" height="{height}" '
+
+    return FIGURE.sub(size, body)
 
 
 def fonts_first(folder: str) -> str:
@@ -86,6 +116,7 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
     if pagename.startswith("notebooks/"):
         links = chapter_links(app, pagename, (context.get("meta") or {}).get("exports_to"))
         body = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
+        body = figures_later(app, body)
         context["body"] = NUMBER.sub(r"\1", body, count=1)  # "4. " stands above the title as "4"
     # What axe-core finds in the markup of MyST-NB and bibtex: a fold is named by its words, and a
     # list holds list items.
@@ -120,6 +151,7 @@ def on_build_finished(app, exception) -> None:
 
 
 def setup(app):
+    PygmentsBridge.html_formatter = Marked
     app.connect("build-finished", on_build_finished)
     app.connect("config-inited", on_config_inited)
     app.connect("env-get-outdated", on_outdated)

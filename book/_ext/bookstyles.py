@@ -1,7 +1,7 @@
 """All style sheets of the pages in one, without the rules that no page has a use for.
 
 A browser shows nothing before it has read every style sheet of a page. Sphinx, the theme and the
-book have nine of them, 420 KB, of which most is for what this book does not have.
+book have eight of them, 420 KB, of which most is for what this book does not have.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ const mathematics = async (reach) => {
     }
   }
   await reading;
+  document.querySelectorAll("img[loading]").forEach((figure) => (figure.loading = "eager"));
   for (const section of document.querySelectorAll(".bd-article > section > section:not(.laid)")) {
     await pause();
     section.classList.add("laid"); // see book.css: until now its place was an estimate
@@ -55,6 +56,7 @@ const mathematics = async (reach) => {
 };
 
 document.addEventListener("DOMContentLoaded", () => {
+  document.getElementById("fonts").media = "all"; // also on a phone, now that all can be read
   const sections = document.querySelectorAll(".bd-article > section > section");
   if (location.hash) sections.forEach((one) => one.classList.add("laid")); // the way must not change
   for (const table of document.querySelectorAll(".bd-article table.table, .bd-article table.dataframe")) {
