@@ -278,6 +278,41 @@ def test_a_folder_that_holds_a_run(copy, data, capsys):
     assert "holds a run" in refused(capsys, "train", "--data", data, "--out", copy, *RUN)
 
 
+def test_a_folder_that_holds_something_else(data, tmp_path, capsys):
+    film = tmp_path / "film.mp4.part"
+    film.write_text("x")
+    error = refused(capsys, "train", "--data", data, "--out", tmp_path, *RUN)
+    assert "--out: expected a new or empty folder" in error
+    assert [file.name for file in tmp_path.iterdir()] == [film.name] and film.read_text() == "x"
+
+
+def test_what_is_in_a_runs_folder_and_is_not_its_own_stays(copy, capsys):
+    film, left = copy / "film.mp4.part", copy / "run.json.part"
+    film.write_text("x")
+    left.write_text("x")
+    assert said(capsys, "train", "--resume", "--out", copy)[0] == 0
+    assert film.exists() and not left.exists()
+
+
+def test_fewer_steps_than_are_done(copy, capsys):
+    error = refused(capsys, "train", "--resume", "--out", copy, "--steps", 5)
+    assert "--steps: expected more than the" in error and "got 5" in error
+
+
+def test_a_reader_who_has_had_enough(data, tmp_path):
+    """Of `train ... | head -1`: the run is kept, and says so."""
+    words = ["train", "--data", str(data), "--out", str(tmp_path / "run"), *RUN]
+    command_line = [sys.executable, "-m", "allyouneed", *words]
+    process = subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for line in process.stdout:
+        if b"pairs" in line:
+            break
+    process.stdout.close()
+    error = process.stderr.read().decode()
+    assert process.wait() == 2 and "standard output was closed" in error and "--resume" in error
+    assert "Traceback" not in error and checkpoint_files(tmp_path / "run" / "checkpoints")
+
+
 @pytest.mark.parametrize(
     "text, named",
     [
@@ -305,9 +340,12 @@ def test_bad_train_options(tmp_path, data, capsys):
     assert "n_heads: expected a divisor" in error("--data", data, *RUN, "--heads", 3)
     assert "more than 2 tokens" in error("--data", data, *RUN, "--batch-tokens", 2)
     for option, value in (("--dropout", "1"), ("--epochs", "0"), ("--steps", "x"), ("--seed", "-1"),
-                          ("--learning-rate", "nan"), ("--preset", "huge"),
+                          ("--learning-rate", "nan"), ("--learning-rate", "0"),
+                          ("--learning-rate", "inf"), ("--max-norm", "0"), ("--preset", "huge"),
+                          ("--vocabulary", "9" * 23), ("--seed", "9" * 20), ("--threads", "99999"),
                           ("--hands", "3")):  # fmt: skip
         assert option in error("--data", data, option, value)
+    assert "got both" in error("--data", data, "--steps", 3, "--epochs", 2)
 
 
 @pytest.mark.skipif(
@@ -445,6 +483,31 @@ def test_translate_lines(whole, capsys, monkeypatch):
     assert found[1] == found[2] == "" and found[0] == found[4]
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     assert said(capsys, "translate", "--model", whole) == (0, "", "")
+    monkeypatch.setattr(sys, "stdin", None)  # as with <&-
+    assert "sentence: expected one" in refused(capsys, "translate", "--model", whole)
+
+
+def test_spaces_of_other_kinds_are_spaces(capsys, monkeypatch):
+    """Training text has single spaces only."""
+    lines = ["I am here.", "I am\u00a0here.", " I\tam here. ", "I am \u3000 here.", "\u00a0"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
+    found = said(capsys, "translate", "--model", "tatoeba-en-fr")[1].split("\n")
+    assert found[0] and found[:4] == [found[0]] * 4 and found[4:] == ["", ""]
+
+
+def test_options_that_do_not_go_together(whole, capsys):
+    words = ["translate", "ein Mann", "--model", whole]
+    assert "--sample beside it" in refused(capsys, *words, "--top-k", 3)
+    assert "--sample beside it" in refused(capsys, *words, "--top-p", 0.5)
+    assert "--show-attention beside it" in refused(capsys, *words, "--head", 1)
+    assert "--layer: expected 1 to" in refused(capsys, *words, "--show-attention", "--layer", 99)
+    for option, value in (
+        ("--beam", "9" * 23),
+        ("--length-penalty", 1000),
+        ("--temperature", 1e300),
+    ):
+        code, _, error = said(capsys, *words, option, value)
+        assert code == 2 and f"argument {option}: expected" in error
 
 
 def test_translate_more_than_the_model_takes(whole, capsys, monkeypatch):
@@ -489,6 +552,9 @@ def test_evaluate(whole, data, capsys, tmp_path):
     assert "--split: expected" in refused(
         capsys, "evaluate", "--data", data, "--split", "test", "--model", whole
     )
+    (tmp_path / "two.tsv").write_text("a\tb\nc\td\n")
+    empty = ["--data", tmp_path / "two.tsv", "--split", "valid"]
+    assert "--split: expected" in refused(capsys, "evaluate", *empty, "--model", whole)
 
 
 @pytest.mark.parametrize("name", ["translate", "evaluate"])

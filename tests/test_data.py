@@ -72,7 +72,7 @@ def test_splits_are_made_anew_from_the_files(splits, monkeypatch, tmp_path):
     if folder:
         monkeypatch.setenv("ALLYOUNEED_DATA", str(folder))
     monkeypatch.setenv("ALLYOUNEED_CACHE", str(tmp_path))
-    for function in ("normalise", "_clean"):  # half a million calls: without the checks of types
+    for function in ("normalise", "clean"):  # half a million calls: without the checks of types
         monkeypatch.setattr(data, function, inspect.unwrap(getattr(data, function)))
     assert load_pairs(name, "valid") == pairs["valid"]
     for split in pairs:

@@ -7,6 +7,9 @@ if __name__ == "__main__":
     # oneDNN keeps a kernel for each of the last 1024 shapes. Hardly two batches have the same:
     # with 64, training on a CPU takes as long, and two thirds of the memory.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from allyouneed.command import main
+    try:
+        from allyouneed.command import main
 
-    sys.exit(main())
+        sys.exit(main())
+    except KeyboardInterrupt:  # before `main` could take care of it
+        sys.exit(130)

@@ -30,6 +30,13 @@ from allyouneed.training import Record
 from allyouneed.transformer import Transformer, TransformerConfig
 
 CHECKPOINT_FORMAT = "allyouneed checkpoint 1"
+WRITTEN = (
+    "model.safetensors",
+    "tokenizer.json",
+    "run.json",
+    "history.json",
+    "curves.svg",
+)  # by a run
 
 
 @dataclass(frozen=True)
@@ -186,16 +193,22 @@ def forget_checkpoints(written: Path, keep: int) -> None:
 def claim(folder: Path) -> FileLock:
     """Make the folder of a run and keep other runs out of it until the lock is released.
 
-    What a killed run left half written goes. Raises ValueError if another run is at work there.
+    What a killed run left half written goes. Raises ValueError if another run is at work there, or
+    if the folder holds something else.
     """
+    if folder.is_dir() and not (folder / "checkpoints").is_dir() and any(folder.iterdir()):
+        raise ValueError(f"--out: expected a new or empty folder, or that of a run, got {folder}")
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"folder: another run is at work in {folder}") from None
-    for part in [*folder.glob("*.part"), *folder.glob("checkpoints/*.part")]:
-        part.unlink()
+        raise ValueError(f"--out: another run is at work in {folder}") from None
+    for part in [
+        *(folder / f"{name}.part" for name in WRITTEN),
+        *folder.glob("checkpoints/*.part"),
+    ]:
+        part.unlink(missing_ok=True)
     return lock
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from allyouneed.data import SPLITS, DataError
+from allyouneed.data import SPLITS, DataError, clean
 from allyouneed.decoding import beam_search, sample, translate
 from allyouneed.evaluation import papers_bleu, scores
 from allyouneed.runs import place, read_pairs, train_run
@@ -63,6 +63,8 @@ def train_command(args: argparse.Namespace) -> int:
     """Train a model: options, before a file of settings, before a preset, before what is usual."""
     names = {"data", "preset", "threads", *USUAL, *SMALL}
     options = {k: v for k, v in vars(args).items() if k in names and v is not None}
+    if {"steps", "epochs"} <= options.keys():
+        raise ValueError("--steps: expected it or --epochs, got both")
     settings = read_settings(Path(args.config)) if args.config else {}
     for either in ({"steps", "epochs"}, {"accumulate", "update_batches"}):
         if options.keys() & either:  # one takes the place of the other
@@ -81,7 +83,7 @@ def train_command(args: argparse.Namespace) -> int:
 def read_settings(path: Path) -> dict[str, Any]:
     """The settings of a TOML file, whose names are those of the options of `train`."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ValueError(f"--config: expected a file of settings, found none at {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -112,12 +114,14 @@ def translate_command(args: argparse.Namespace) -> int:
     """Translate a sentence, or standard input line by line, into as many lines."""
     _, _, device = place()
     model, tokenizer = find_model(args.model, device)
+    check_options(args, model)
     generator = torch.Generator(device).manual_seed(args.seed)
-    lines = [" ".join(args.sentence)] if args.sentence else sys.stdin
+    words = os.fsencode(" ".join(args.sentence)).decode(errors="replace")
+    lines = [words] if args.sentence else sys.stdin
     at_once = 1 if args.sentence or args.show_attention or sys.stdin.isatty() else 256
     sound, lines = True, iter(lines)
     while some := list(itertools.islice(lines, at_once)):
-        some = [line.strip("\ufeff \t\r\n") for line in some]
+        some = [clean(line.strip("\ufeff")) for line in some]
         fits = [len(tokenizer.encode(line)) < len(model.positions.table) for line in some]
         texts = [line if fit else "" for line, fit in zip(some, fits, strict=True)]
         if not all(fits):
@@ -143,6 +147,21 @@ def translate_command(args: argparse.Namespace) -> int:
             if args.show_attention:
                 print(attention_text(model, tokenizer, src, out, args.layer, args.head), flush=True)
     return 0 if sound else 2
+
+
+def check_options(args: argparse.Namespace, model: Transformer) -> None:
+    """Raise ValueError for options of `translate` that this model or the other options rule out."""
+    if not args.sentence and sys.stdin is None:
+        raise ValueError("sentence: expected one, or lines on standard input, got neither")
+    for name, value in (("top-k", args.top_k), ("top-p", args.top_p)):
+        if value is not None and not args.sample:
+            raise ValueError(f"--{name}: expected --sample beside it")
+    for name, count in (("layer", len(model.decoder.layers)), ("head", model.config.n_heads)):
+        value = getattr(args, name)
+        if value is not None and not args.show_attention:
+            raise ValueError(f"--{name}: expected --show-attention beside it")
+        if value is not None and value > count:
+            raise ValueError(f"--{name}: expected 1 to {count}, got {value}")
 
 
 def find_model(name: str, device: torch.device) -> tuple[Transformer, Tokenizer]:
@@ -182,9 +201,6 @@ def attention_text(
     with torch.inference_mode():
         tgt = torch.tensor([[BOS, *out]], device=src.device)
         maps = model(src, tgt, return_weights=True)[1].cross
-    for name, value, count in (("layer", layer, len(maps)), ("head", head, maps[0].shape[1])):
-        if value is not None and value > count:
-            raise ValueError(f"--{name}: expected 1 to {count}, got {value}")
     weights = maps[(layer or len(maps)) - 1][0]  # (H, T, S)
     weights = weights.mean(0) if head is None else weights[head - 1]
     rows = [tokenizer.bpe.id_to_token(i) for i in [*out, EOS]]
@@ -207,6 +223,8 @@ def evaluate_command(args: argparse.Namespace) -> int:
     named = args.data in [*SPLITS, *CORPORA] or Path(args.data).is_dir()
     split = args.split or ("valid" if named else "all")
     pairs = read_pairs(args.data, split)
+    if not pairs:
+        raise ValueError(f"--split: expected pairs in {split} of {args.data}, got none")
     longest, room = max(len(tokenizer.encode(s)) for s, _ in pairs), len(model.positions.table)
     if longest >= room:
         raise ValueError(f"--data: expected sentences of less than {room} tokens, got {longest}")
@@ -240,7 +258,7 @@ def number(kind: type, low: int, high: int | float = math.inf) -> Callable[[str]
         if low <= value < high or value == high == math.inf:
             return value
         what = "a whole number" if kind is int else "a number"
-        limit = f" and below {high:g}" if high < math.inf else ""
+        limit = f" and below {high:,}" if high <= 1 or value >= high < math.inf else ""
         raise argparse.ArgumentTypeError(
             f"expected {what} of at least {low:g}{limit}, got {text!r}"
         )
@@ -248,7 +266,16 @@ def number(kind: type, low: int, high: int | float = math.inf) -> Callable[[str]
     return read
 
 
-COUNT, SHARE, AMOUNT = number(int, 1), number(float, 0, 1), number(float, 0)
+def above_zero(text: str) -> float:
+    """A number that may be as small as one likes, but not zero."""
+    value = number(float, 0)(text)
+    if 0 < value < math.inf:
+        return value
+    raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
+
+
+COUNT, SHARE, SEED = number(int, 1, 10**9), number(float, 0, 1), number(int, 0, 10**9)
+WIDTH, PENALTY, HEAT = number(int, 1, 1001), number(float, 0, 100), number(float, 0, 1000)
 OPTIONS = {  # of `train`: what they take, and what they mean
     "epochs": (COUNT, "how often to go through the pairs"),
     "steps": (COUNT, "how many updates to make, instead of --epochs"),
@@ -264,15 +291,15 @@ OPTIONS = {  # of `train`: what they take, and what they mean
     "accumulate": (COUNT, "batches of one update, of each process (1)"),
     "update-batches": (COUNT, "batches of one update, of all processes together; instead of "
                        "--accumulate, for the same updates on any number of processes"),
-    "learning-rate": (AMOUNT, "peak of the learning rate (the paper's: (d_model warmup)^-0.5)"),
+    "learning-rate": (above_zero, "peak of the learning rate (the paper's: (d_model warmup)^-0.5)"),
     "warmup": (COUNT, "steps in which the learning rate rises"),
     "cooldown": (SHARE, "last share of the steps, in which the learning rate falls to zero (0)"),
-    "max-norm": (AMOUNT, "shorten gradients that are longer than this (never)"),
-    "seed": (number(int, 0), "another number, another run (0)"),
+    "max-norm": (above_zero, "shorten gradients that are longer than this (never)"),
+    "seed": (SEED, "another number, another run (0)"),
     "validate-every": (COUNT, "validate after so many steps (after every epoch)"),
     "average": (COUNT, "translate with the average of that many last checkpoints (section 6.1)"),
     "keep": (COUNT, "checkpoints to keep, besides the newest; at least those that are averaged"),
-    "threads": (COUNT, "processor cores to use (all)"),
+    "threads": (number(int, 1, 10**4), "processor cores to use (all)"),
 }  # fmt: skip
 SWITCHES = {
     "norm-first": "LayerNorm before each sub-layer; the paper has it after",
@@ -364,8 +391,8 @@ def parser() -> argparse.ArgumentParser:
         c.set_defaults(run=run)
         c.add_argument("--model", required=True, metavar="NAME|PATH", help="a shipped model: "
                        "multi30k-en-de, tatoeba-en-fr; a file; the folder of a run")  # fmt: skip
-        c.add_argument("--beam", type=COUNT, default=4, help="hypotheses kept (4); 1 is greedy")
-        c.add_argument("--length-penalty", type=AMOUNT, default=0.6, help="alpha of the length "
+        c.add_argument("--beam", type=WIDTH, default=4, help="hypotheses kept (4); 1 is greedy")
+        c.add_argument("--length-penalty", type=PENALTY, default=0.6, help="alpha of the length "
                        "penalty (0.6): more favours longer translations")  # fmt: skip
         if name == "evaluate":
             c.add_argument(
@@ -381,11 +408,11 @@ def parser() -> argparse.ArgumentParser:
                        "line by line)")  # fmt: skip
         c.add_argument("--sample", action="store_true", help="draw each token by its probability, "
                        "instead of searching for the best")  # fmt: skip
-        c.add_argument("--temperature", type=AMOUNT, default=1.0, help="below 1: bolder on the "
+        c.add_argument("--temperature", type=HEAT, default=1.0, help="below 1: bolder on the "
                        "likely ones (1)")  # fmt: skip
         c.add_argument("--top-k", type=COUNT, help="draw among the k likeliest only")
         c.add_argument("--top-p", type=SHARE, help="draw among the likeliest that have p together")
-        c.add_argument("--seed", type=number(int, 0), default=0, help="of the draws (0)")
+        c.add_argument("--seed", type=SEED, default=0, help="of the draws (0)")
         c.add_argument("--show-attention", action="store_true", help="what each token written "
                        "attends to in the source, in per cent")  # fmt: skip
         c.add_argument("--layer", type=COUNT, help="of this decoder layer, from 1 (the last)")
@@ -405,7 +432,9 @@ def main(words: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # whoever read our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if args.run is not train_command:
+            return 0
+        message = "standard output was closed. All checkpoints are kept: go on with --resume"
     except OSError as error:
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -415,13 +444,20 @@ def main(words: list[str] | None = None) -> int:
             )
     except (ValueError, TypeError, FloatingPointError, DataError) as error:
         message = str(error)
+    except (MemoryError, OverflowError) as error:
+        message = f"a number is too large: {error}"
     except RuntimeError as error:
-        if not (distributed.is_initialized() and any(word in str(error) for word in LOST)):
+        if distributed.is_initialized() and any(word in str(error) for word in LOST):
+            message = (
+                f"another process was lost ({str(error).splitlines()[0][:100]}). All checkpoints "
+                "are kept: go on with --resume; torchrun does with --max-restarts"
+            )
+        elif "allocate memory" in str(error) or "out of memory" in str(error):
+            message = "not enough memory: a smaller --beam, --batch-tokens or model may fit"
+        elif "InvalidCxxCompiler" in str(error):
+            message = "--compile: expected a working C++ compiler, found none"
+        else:
             raise
-        message = (
-            f"another process was lost ({str(error).splitlines()[0][:100]}). All checkpoints are "
-            "kept: go on with --resume; torchrun does with --max-restarts"
-        )
     if int(os.environ.get("RANK", 0)) == 0:
         print(f"error: {message}", file=sys.stderr)
     return 2

@@ -285,7 +285,7 @@ def _make_splits(name: str) -> dict[str, bytes]:
 def _tatoeba() -> dict[str, Pairs]:
     splits: dict[str, Pairs] = {"train": [], "valid": [], "test": []}
     lines = _read("tatoeba/eng-fra.txt").decode().rstrip("\n").split("\n")
-    pairs = [tuple(_clean(sentence) for sentence in line.split("\t")) for line in lines]
+    pairs = [tuple(clean(sentence) for sentence in line.split("\t")) for line in lines]
     for english, french in dict.fromkeys(pairs):  # each pair once, in order
         digest = hashlib.sha256(normalise(english).encode()).hexdigest()
         percent = int(digest[:8], 16) % 100
@@ -297,7 +297,7 @@ def _tatoeba() -> dict[str, Pairs]:
 def _multi30k() -> dict[str, Pairs]:
     def side(stem: str, language: str) -> list[str]:
         text = gzip.decompress(_read(f"multi30k/{stem}.{language}.gz")).decode()
-        return [_clean(line) for line in text.rstrip("\n").split("\n")]
+        return [clean(line) for line in text.rstrip("\n").split("\n")]
 
     stems = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
     return {
@@ -306,7 +306,8 @@ def _multi30k() -> dict[str, Pairs]:
     }
 
 
-def _clean(sentence: str) -> str:
+def clean(sentence: str) -> str:
+    """A sentence in the form in which models read it: NFC, and single spaces only."""
     sentence = unicodedata.normalize("NFC", sentence)
     return " ".join(sentence.replace("\u00ad", "").replace("\u200b", "").split())
 

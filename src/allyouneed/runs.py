@@ -140,6 +140,11 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     steps = settings["steps"] or settings["epochs"] * per_epoch
     every = settings["validate_every"] or per_epoch
     history = run["history"]
+    unseen = steps == record.step > 0 and not history["rows"] and file.stem.startswith("pause")
+    if steps < record.step or unseen:  # nothing is left to do, and nothing to judge
+        raise ValueError(
+            f"--steps: expected more than the {record.step:,} that are done, got {steps:,}"
+        )
     say(
         f"{len(pairs):,} pairs, {len(tokenizer):,} tokens, "
         f"{sum(p.numel() for p in model.parameters()):,} parameters; {steps:,} steps, "

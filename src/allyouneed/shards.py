@@ -47,7 +47,7 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 
-from allyouneed.data import DataError, Pairs, _clean, _write
+from allyouneed.data import DataError, Pairs, _write, clean
 from allyouneed.tokens import BOS, EOS, PAD, UNK, Batch, Tokenizer
 
 SHARDS_FORMAT = "allyouneed shards 1"
@@ -237,7 +237,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"{folder} is no folder of shards: it has no manifest.json") from None
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder}/manifest.json: expected the manifest of shards") from error
-    if form != SHARDS_FORMAT or not known:
+    kinds = known and (type(manifest["files"]), type(manifest["shards"]))
+    if form != SHARDS_FORMAT or kinds != (dict, list):
         raise DataError(f"{folder}/manifest.json: expected {SHARDS_FORMAT!r}, got {form!r}")
     return manifest
 
@@ -367,7 +368,7 @@ class _Preparation:
         """The vocabulary, from a sample of all parts of the set."""
         self.say(f"Learning a vocabulary from one pair in {self.corpus.every} ...")
         some = itertools.islice(read_rows(self.corpus, "train"), 0, None, self.corpus.every)
-        texts = (text for pair in some for side in pair if (text := _clean(side)))
+        texts = (text for pair in some for side in pair if (text := clean(side)))
         try:
             return Tokenizer.train(texts, self.corpus.vocabulary).bpe.to_str(pretty=True)
         except ValueError as error:
@@ -380,7 +381,7 @@ class _Preparation:
         encode = self.tokenizer.bpe.encode_batch
         tokens, starts, counts = array("H"), array("I", [0]), Counter()
         while block := list(itertools.islice(rows, 1000)):
-            texts = [[_clean(side) for side in pair] for pair in block]
+            texts = [[clean(side) for side in pair] for pair in block]
             full = [pair for pair in texts if all(pair)]
             ids = [x.ids for x in encode([side for pair in full for side in pair])]
             counts += Counter(rows=len(block), empty=len(block) - len(full))

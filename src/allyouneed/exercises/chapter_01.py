@@ -475,7 +475,7 @@ ENCODE_MISTAKES = [
         "merged in the order of the text, not of the merges",
         _in_text_order,
         "The leftmost pair was merged, whatever its rank. An earlier merge goes first, wherever "
-        "in the word it stands, for that is how the vocabulary was learnt.",
+        "in the word it stands, for that is how the vocabulary was learned.",
     ),
     Mistake(
         "the longest known piece from the left",
@@ -542,7 +542,7 @@ ENCODE_MISTAKES = [
     Mistake(
         "the merges sorted",
         lambda word, merges: _replay(["▁", *word], sorted(merges)),
-        "The merges are given in the order in which they were learnt, and keep it.",
+        "The merges are given in the order in which they were learned, and keep it.",
     ),
     Mistake(
         "the mark glued to the first letter",
