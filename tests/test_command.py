@@ -362,6 +362,13 @@ def test_a_folder_that_is_a_file(tmp_path, data, capsys):
     assert "file" in error
 
 
+def test_pairs_are_read_as_sentences_are_translated(tmp_path):
+    """Spaces of any kind, soft hyphens and the like are the same to both."""
+    file = tmp_path / "x.tsv"
+    file.write_text("ein\u00a0Hund \tun\u00ad chien\u200b\n", encoding="utf-8")
+    assert runs.read_pairs(str(file), "all") == [("ein Hund", "un chien")]
+
+
 def test_one_pair_windows_lines_and_a_long_one(tmp_path, capsys):
     file, out = tmp_path / "x.tsv", tmp_path / "run"
     long = " ".join(["Hund"] * 300)

@@ -210,8 +210,11 @@ def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
 def test_figures_keep_their_places(site):
     """Each has its size before it comes, and the size is its own."""
     sized = re.compile(r'loading="lazy" width="(\d+)" height="(\d+)" .*src="\.\./(_images/[^"]+)"')
-    for page in site:
-        text = (HTML / page).read_text(encoding="utf-8") if page.startswith("notebooks/") else ""
+    chapters = [page for page in site if page.startswith("notebooks/")]
+    assert len(chapters) == 19
+    for page in chapters:
+        text = (HTML / page).read_text(encoding="utf-8")
+        assert "_images/" in text, page
         for figure in re.findall(r"<img [^>]*_images/[^>]*>", text):
             width, height, name = sized.search(figure).groups()
             head = (HTML / name).read_text(encoding="utf-8")[:2000]
@@ -261,7 +264,6 @@ def test_rules_that_no_page_has_a_use_for(monkeypatch):
 def test_fonts_come_on_a_phone_too(address, browser):
     visit = Visit(browser, address, **PHONE)
     tab = visit.open("notebooks/06_attention.html")
-    tab.evaluate("document.fonts.ready.then(() => null)")
     assert tab.evaluate("document.fonts.check('16px \"Source Serif 4\"')")
     assert any(url.endswith("source-serif-4-latin-400-normal.woff2") for url in visit.loaded)
 

@@ -30,13 +30,8 @@ from allyouneed.training import Record
 from allyouneed.transformer import Transformer, TransformerConfig
 
 CHECKPOINT_FORMAT = "allyouneed checkpoint 1"
-WRITTEN = (
-    "model.safetensors",
-    "tokenizer.json",
-    "run.json",
-    "history.json",
-    "curves.svg",
-)  # by a run
+# What a run writes in its folder, beside checkpoints
+WRITTEN = ("model.safetensors", "tokenizer.json", "run.json", "history.json", "curves.svg")
 
 
 @dataclass(frozen=True)
@@ -204,10 +199,8 @@ def claim(folder: Path) -> FileLock:
         lock.acquire(timeout=0)
     except Timeout:
         raise ValueError(f"--out: another run is at work in {folder}") from None
-    for part in [
-        *(folder / f"{name}.part" for name in WRITTEN),
-        *folder.glob("checkpoints/*.part"),
-    ]:
+    own = [folder / f"{name}.part" for name in WRITTEN]
+    for part in [*own, *folder.glob("checkpoints/*.part")]:
         part.unlink(missing_ok=True)
     return lock
 

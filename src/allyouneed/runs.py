@@ -46,7 +46,7 @@ from allyouneed.checkpoints import (
     save_checkpoint,
     stoppable,
 )
-from allyouneed.data import SPLITS, Pairs, load_pairs
+from allyouneed.data import SPLITS, Pairs, clean, load_pairs
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
 from allyouneed.saving import save_model, write_file
@@ -409,7 +409,7 @@ def read_pairs(data: str, split: str) -> Pairs:
     pairs = []
     for number, line in enumerate(lines, 1):
         source, _, rest = line.partition("\t")
-        pair = tuple(" ".join(sentence.split()) for sentence in (source, rest.partition("\t")[0]))
+        pair = tuple(clean(sentence) for sentence in (source, rest.partition("\t")[0]))
         if all(pair):
             pairs.append(pair)
         elif line.strip():
