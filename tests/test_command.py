@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import killed
 import pytest
 import torch
 
@@ -119,25 +120,6 @@ def test_what_a_run_leaves(whole):
     assert len(tokenizer) == model.config.vocab_size
 
 
-def child(words: list[str], dies: str = "") -> int:
-    """Run a command in a forked process, which may kill itself in the middle of a write."""
-    if pid := os.fork():
-        return pid
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1), os.dup2(null, 2)
-    if dies:
-        function, number = dies.split()
-        real, calls = getattr(os, function), iter(range(int(number)))
-
-        def deadly(*args):
-            if next(calls, None) is None:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*args)
-
-        setattr(os, function, deadly)
-    os._exit(command.main(words))
-
-
 def test_cooldown_is_the_papers_schedule_to_its_half_and_then_a_line_to_zero():
     settings = {"d_model": 8, "warmup": 10, "learning_rate": 2e-3, "cooldown": 0.5}
     rate, plain = (runs.schedule_of(settings | {"cooldown": c}, 36) for c in (0.5, 0.0))
@@ -147,21 +129,21 @@ def test_cooldown_is_the_papers_schedule_to_its_half_and_then_a_line_to_zero():
     assert share == pytest.approx([1 - i / 19 for i in range(1, 19)])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_and_resumed_is_the_same_bit_for_bit(whole, data, tmp_path, seed):
     """Killed again and again, at random moments and in the middle of writing files."""
-    draw, out, killed = random.Random(seed), tmp_path / "run", 0
+    draw, out, times = random.Random(seed), tmp_path / "run", 0
     words = ["train", "--data", str(data), "--out", str(out), "--resume", *RUN]
     for i in range(6):
         if i % 2:  # in the middle of writing some file: before it is safe, or before it is moved
-            pid = child(words, f"{draw.choice(['fsync', 'replace'])} {draw.randint(0, 9)}")
+            dies = draw.choice(["fsync", "replace"]), draw.randint(0, 9)
+            process = killed.start(command.main, words, dies=dies)
         else:
-            pid = child(words)
+            process = killed.start(command.main, words)
             time.sleep(draw.uniform(0.05, 0.6))
-            os.kill(pid, signal.SIGKILL)
-        killed += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-    assert killed >= 3
+            process.kill()
+        times += killed.was_killed(process)
+    assert times >= 3
     assert command.main(words) == 0
     assert_same_run(out, whole)
     assert not list(out.rglob("*.part"))

@@ -8,11 +8,11 @@ import json
 import os
 import random
 import shutil
-import signal
 import sys
 import tracemalloc
 from pathlib import Path
 
+import killed
 import numpy as np
 import pytest
 import torch
@@ -136,29 +136,16 @@ def test_french(tmp_path, monkeypatch):
     assert 51 <= len(folder) <= 54
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def work(folder: Path) -> None:
+    prepare_shards("wmt14-en-de", folder, print, rows=100)
+
+
 def test_killed_and_gone_on_is_the_same_to_the_last_byte(whole, tmp_path):
     """Killed at the second write, then at every fifth, before the file is moved to its place."""
-    folder, killed = tmp_path / "shards", 0
-    while not killed or os.WIFSIGNALED(status):
-        if (pid := os.fork()) == 0:
-            os.environ["TOKENIZERS_PARALLELISM"] = "0"  # its threads are not there after a fork
-            signal.alarm(120)
-            real, left = os.replace, iter(range(4 if killed else 1))
-
-            def deadly(*args, real=real, left=left):
-                if next(left, None) is None:
-                    os.kill(os.getpid(), 9)
-                real(*args)
-
-            os.replace = deadly
-            try:
-                prepare_shards("wmt14-en-de", folder, lambda text: None, rows=100)
-            finally:
-                os._exit(0)
-        status = os.waitpid(pid, 0)[1]
-        killed += os.WIFSIGNALED(status)
-    assert killed >= 4
+    folder, times = tmp_path / "shards", 0
+    while killed.was_killed(killed.start(work, folder, dies=("replace", 4 if times else 1))):
+        times += 1
+    assert times >= 4
     assert not list(folder.glob("*.part"))
     assert_same_folder(folder, whole)
 
