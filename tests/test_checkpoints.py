@@ -75,6 +75,17 @@ def test_round_trip(tmp_path, steps):
     assert same(fresh_optimizer.state_dict(), optimizer.state_dict())
 
 
+def test_what_is_not_finite_is_not_written(tmp_path):
+    model, optimizer, record = trained(3)
+    save_checkpoint(tmp_path / "c", model, optimizer, record, TOKENIZER, RUN)
+    before = (tmp_path / "c").read_bytes()
+    weight = next(model.parameters())
+    optimizer.state[weight]["exp_avg"].view(-1)[0] = torch.inf
+    with pytest.raises(FloatingPointError, match="exp_avg: expected finite numbers after step 3"):
+        save_checkpoint(tmp_path / "c", model, optimizer, record, TOKENIZER, RUN)
+    assert (tmp_path / "c").read_bytes() == before
+
+
 def test_a_model_is_no_checkpoint_and_the_other_way_round(tmp_path, state):
     save_model(tmp_path / "model", state[0], TOKENIZER)
     with pytest.raises(ModelFileError, match="expected 'allyouneed checkpoint 1' .* transformer 1"):

@@ -488,6 +488,7 @@ def test_options_that_do_not_go_together(whole, capsys):
     words = ["translate", "ein Mann", "--model", whole]
     assert "--sample beside it" in refused(capsys, *words, "--top-k", 3)
     assert "--sample beside it" in refused(capsys, *words, "--top-p", 0.5)
+    assert "--temperature: expected --sample" in refused(capsys, *words, "--temperature", 0.5)
     assert "--show-attention beside it" in refused(capsys, *words, "--head", 1)
     assert "--layer: expected 1 to" in refused(capsys, *words, "--show-attention", "--layer", 99)
     for option, value in (

@@ -54,10 +54,11 @@ def save_checkpoint(
     tokenizer: Tokenizer,
     run: dict[str, Any],
 ) -> None:
-    """Write a checkpoint to one file: all of it, or nothing. Raises OSError if it does not fit.
+    """Write a checkpoint to one file: all of it, or nothing.
 
     The first process writes. If the model is sharded, all must call, for each has a part of it;
-    the file is the same as of a model that is not.
+    the file is the same as of a model that is not. Raises OSError if it does not fit, and
+    FloatingPointError if there is a number that is not finite.
     """
     state = optimizer.state_dict()
     tensors = {f"model.{name}": x for name, x in model.state_dict().items()}
@@ -65,6 +66,12 @@ def save_checkpoint(
         tensors |= {f"optimizer.{i}.{name}": x for name, x in entries.items()}
     if not (tensors := gathered(tensors)):
         return
+    for name, x in tensors.items():
+        if not x.isfinite().all():
+            raise FloatingPointError(
+                f"{name}: expected finite numbers after step {record.step}; this checkpoint is not "
+                "written, those before are kept"
+            )
     texts = {
         "optimizer": state["param_groups"],
         "record": asdict(record),

@@ -138,9 +138,8 @@ def translate_command(args: argparse.Namespace) -> int:
                 continue
             src = torch.tensor([[*ids, EOS]], device=device)
             if args.sample:
-                (out,) = sample(
-                    model, src, args.temperature, args.top_k, args.top_p, generator=generator
-                )
+                heat = 1.0 if args.temperature is None else args.temperature
+                (out,) = sample(model, src, heat, args.top_k, args.top_p, generator=generator)
             else:
                 (out,) = beam_search(model, src, args.beam, args.length_penalty)
             print(tokenizer.decode(out), flush=True)
@@ -153,9 +152,9 @@ def check_options(args: argparse.Namespace, model: Transformer) -> None:
     """Raise ValueError for options of `translate` that this model or the other options rule out."""
     if not args.sentence and sys.stdin is None:
         raise ValueError("sentence: expected one, or lines on standard input, got neither")
-    for name, value in (("top-k", args.top_k), ("top-p", args.top_p)):
-        if value is not None and not args.sample:
-            raise ValueError(f"--{name}: expected --sample beside it")
+    for name in ("temperature", "top_k", "top_p"):
+        if getattr(args, name) is not None and not args.sample:
+            raise ValueError(f"--{name.replace('_', '-')}: expected --sample beside it")
     for name, count in (("layer", len(model.decoder.layers)), ("head", model.config.n_heads)):
         value = getattr(args, name)
         if value is not None and not args.show_attention:
@@ -408,7 +407,7 @@ def parser() -> argparse.ArgumentParser:
                        "line by line)")  # fmt: skip
         c.add_argument("--sample", action="store_true", help="draw each token by its probability, "
                        "instead of searching for the best")  # fmt: skip
-        c.add_argument("--temperature", type=HEAT, default=1.0, help="below 1: bolder on the "
+        c.add_argument("--temperature", type=HEAT, help="below 1: bolder on the "
                        "likely ones (1)")  # fmt: skip
         c.add_argument("--top-k", type=COUNT, help="draw among the k likeliest only")
         c.add_argument("--top-p", type=SHARE, help="draw among the likeliest that have p together")
