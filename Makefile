@@ -33,7 +33,7 @@ test: setup-all  ## Run everything that CI runs
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . \
 	  || { echo "Run: .venv/bin/ruff check --fix . && .venv/bin/ruff format ."; exit 1; }
 	@echo "Running the tests and the notebooks (some twenty minutes on two cores) ..."
-	@$(BIN)/python -m pytest tests notebooks --nbval --nbval-cell-timeout 300 -n 2 --dist loadfile --no-loadscope-reorder -q -rs
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests notebooks --nbval --nbval-cell-timeout 300 -n 2 --dist loadfile --no-loadscope-reorder -q -rs
 
 execute: setup-all  ## Run all notebooks and write them in their one reproducible form
 	@$(BIN)/python tools/execute.py

@@ -61,10 +61,16 @@ class Visit:
         self.wrong, self.loaded = [], set()
         self.tab.goto(self.home + page, wait_until="load")
         self.tab.mouse.move(1, 1)  # a reader: see book.js
-        self.tab.evaluate("window.mathematicsIsSet?.then(() => null)")
+        wait(self.tab, "window.mathematicsIsSet")
         self.tab.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
-        self.tab.evaluate("document.fonts.ready.then(() => null)")
+        wait(self.tab, "document.fonts.ready")
         return self.tab
+
+
+def wait(tab, promise: str) -> None:
+    """Wait for a promise of the page, but not for ever, as `evaluate` does."""
+    late = f"new Promise((_, no) => setTimeout(no, 60000, Error('a minute, and no {promise}')))"
+    tab.evaluate(f"Promise.race([{promise}, {late}]).then(() => null)")
 
 
 def violations(tab, options: str = "{rules: {'color-contrast': {enabled: false}}}") -> list[str]:

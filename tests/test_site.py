@@ -26,6 +26,7 @@ from chromium import (
     sample_colours,
     served,
     violations,
+    wait,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -142,11 +143,11 @@ def narrower(tab, width: int) -> list[str]:
 def test_every_page(site, address, browser):
     """No request out, a clean console, sound equations, pictures that move, axe-core content in
     light and dark, light enough; on a tablet and a phone nothing is wider than the screen."""
-    visit = Visit(browser, address, color_scheme="light", reduced_motion="reduce")
+    settings = {"color_scheme": "light", "reduced_motion": "reduce"}
     small = "{runOnly: ['scrollable-region-focusable', 'button-name', 'link-name', 'region']}"
     problems, weights = [], {}
     for page in site:
-        visit.tab.set_viewport_size({"width": 1280, "height": 900})
+        visit = Visit(browser, address, viewport={"width": 1280, "height": 900}, **settings)
         tab = visit.open(page)
         scroll_through(tab)
         sizes = weight(visit.loaded, address)
@@ -166,6 +167,7 @@ def test_every_page(site, address, browser):
         found += narrower(tab, 768) + narrower(tab, 390)
         found += [f"phone: {what}" for what in violations(tab, small)]
         problems += [f"{page}: {what}" for what in visit.wrong + found]
+        tab.context.close()
     print("\ncompressed bytes of a first visit, by page:")
     print(*(f"{size:>9,}  {page}" for page, size in weights.items()), sep="\n")
     assert not problems, "\n".join(problems)
@@ -201,7 +203,7 @@ def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
     assert found["near"] == 0 < found["set"] < found["all"] and found["boxes"] == 0, found
     assert not all(tab.evaluate(loaded))
     tab.keyboard.press("Tab")
-    tab.evaluate("window.mathematicsIsSet.then(() => null)")
+    wait(tab, "window.mathematicsIsSet")
     found = tab.evaluate(count)
     assert found["set"] == found["all"] and found["boxes"] > 0 == found["others"], found
     tab.wait_for_function(f"{loaded}.every(Boolean)")

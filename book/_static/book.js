@@ -18,7 +18,7 @@ const reading = new Promise((go) => {
   for (const sign of SIGNS) addEventListener(sign, go, { once: true, passive: true });
   addEventListener("load", () => setTimeout(go, 3000));
 });
-const pause = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go));
+const pause = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go, { timeout: 100 }));
 const mathematics = async (reach) => {
   await window.MathJax?.startup?.promise;
   const left = new Set(window.MathJax?.tex2chtml ? document.querySelectorAll(".math") : []);
@@ -36,7 +36,7 @@ const mathematics = async (reach) => {
     left.forEach(setFormula);
     left.clear();
   });
-  if (left.size) await first;
+  if (left.size) await Promise.race([first, reading]); // in a tab that is not shown, none is seen
   while (left.size) {
     await (near.length ? pause() : reading.then(pause));
     for (const end = performance.now() + 8; left.size && performance.now() < end; ) {
