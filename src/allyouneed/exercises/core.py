@@ -89,19 +89,19 @@ class Exercise:
 
     def output(self, answer: Any, case: Case) -> Any:
         """What an answer gives for one case, in canonical form, or a `Failure`."""
-
-        def call() -> Any:
-            if not callable(self.reference):
-                return answer
-            if self.probe:
-                return self.probe(answer, *copy.deepcopy(case))
-            return answer(*copy.deepcopy(case))
-
-        value = run(call, self.seconds)
+        value = run(lambda: self.given(answer, case), self.seconds)
         if self.canonical is None or value is None or isinstance(value, Failure):
             return value
         tidy = run(lambda: self.canonical(value), self.seconds)
         return value if isinstance(tidy, Failure) else tidy  # of another kind: compared as it is
+
+    def given(self, answer: Any, case: Case) -> Any:
+        """What an answer gives for a copy of one case."""
+        if not callable(self.reference):
+            return answer
+        if self.probe:
+            return self.probe(answer, *copy.deepcopy(case))
+        return answer(*copy.deepcopy(case))
 
     def known_output(self, mistake: Mistake, i: int, case: Case) -> Any:
         """What a known mistake gives for case number i: a value is computed once, and kept."""

@@ -130,21 +130,14 @@ def time_limit(seconds: float) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach only the main thread: nothing can be done here
         return
-    end, most, on = time.monotonic() + seconds, memory_used() + MEMORY, True
-
-    def look(signum: int = 0, frame: Any = None) -> None:
-        if on and memory_used() > most:
-            raise OutOfMemory
-        if on and time.monotonic() > end:
-            raise OutOfTime
-
     if hasattr(signal, "setitimer"):
-        handler = signal.signal(signal.SIGALRM, look)
+        watch = Watch(seconds)
+        handler = signal.signal(signal.SIGALRM, watch.look)
         earlier = signal.setitimer(signal.ITIMER_REAL, TICK, TICK)  # again and again: see `look`
         try:
             yield
         finally:
-            on = False
+            watch.on = False
             signal.setitimer(signal.ITIMER_REAL, *earlier)
             signal.signal(signal.SIGALRM, handler if handler is not None else signal.SIG_DFL)
         return
@@ -160,6 +153,19 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise (OutOfTime if struck.is_set() else KeyboardInterrupt) from None
     finally:
         timer.cancel()
+
+
+class Watch:
+    """What is looked at every `TICK` seconds: the clock, and the memory."""
+
+    def __init__(self, seconds: float):
+        self.end, self.most, self.on = time.monotonic() + seconds, memory_used() + MEMORY, True
+
+    def look(self, signum: int = 0, frame: Any = None) -> None:
+        if self.on and memory_used() > self.most:
+            raise OutOfMemory
+        if self.on and time.monotonic() > self.end:
+            raise OutOfTime
 
 
 @contextlib.contextmanager
