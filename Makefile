@@ -26,6 +26,7 @@ book: setup-book  ## Build the website from the executed notebooks and print its
 serve: book  ## Build the website and serve it on http://localhost:8000 (PORT=8001 for another port)
 	@$(BIN)/python tools/serve.py $(PORT)
 
+# Two workers with one thread each: with two each, four of them would fight for two cores.
 test: setup-all  ## Run everything that CI runs
 	@echo "Fetching the sentence pairs (once) ..."
 	@$(BIN)/python -c "from allyouneed.data import load_pairs; load_pairs()"

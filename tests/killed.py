@@ -1,7 +1,7 @@
 """Work in a process of its own, which may be killed in the middle of writing a file.
 
-The process is forked from a server that has no threads: a fork of the tests' own process, which has
-some, may wait for ever for a lock that one of them held.
+The process is forked from a server that does nothing else. A fork of the tests' own process may
+wait for ever for a lock that one of its threads held.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import signal
 from collections.abc import Callable
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["allyouneed.command", "allyouneed.shards"])
+# Also what a run imports on its way, so that a process is soon in the middle of its work
+LATER = ["torch._dynamo", "matplotlib.figure", "tokenizers"]
+SERVER.set_forkserver_preload(["allyouneed.command", "allyouneed.shards", *LATER])
 
 
 def start(work: Callable, *args, dies: tuple[str, int] | None = None):
-    """Start `work(*args)`; with `dies=(name, n)` it kills itself when it calls os.name again
-    after n calls."""
+    """Start `work(*args)`; with `dies=("fsync", 3)` it kills itself at its fourth os.fsync."""
     process = SERVER.Process(target=_work, args=(dict(os.environ), dies, work, args))
     process.start()
     return process
