@@ -253,7 +253,8 @@ def test_sampling_can_be_repeated_and_reaches_greedy():
     sample(model, src, generator=draw)
     assert torch.equal(state, torch.random.get_rng_state())
     expected = greedy(model, src, 8)
-    for wish in ({"temperature": 0.0}, {"temperature": 1e-30}, {"top_k": 1}, {"top_p": 1e-9}):
+    cold = [{"temperature": t} for t in (0.0, 1e-30, 1e-300)]
+    for wish in (*cold, {"top_k": 1}, {"top_p": 1e-9}):
         assert sample(model, src, max_length=8, **wish) == expected
 
 
@@ -366,6 +367,9 @@ def test_no_sentences():
         ({"temperature": math.nan}, ValueError, "temperature"),
         ({"temperature": "hot"}, TypeError, "temperature"),
         ({"top_k": 0}, ValueError, "top_k"),
+        ({"top_k": math.inf}, ValueError, "top_k"),
+        ({"top_k": math.nan}, ValueError, "top_k"),
+        ({"src": [[5, 6, EOS]]}, TypeError, "src"),
         ({"top_p": 0.0}, ValueError, "top_p"),
         ({"top_p": 1.5}, ValueError, "top_p"),
     ],

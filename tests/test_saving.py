@@ -76,6 +76,12 @@ def test_half_precision_halves_the_file(tmp_path):
     torch.testing.assert_close(again.embedding.weight, model.embedding.weight, rtol=0.01, atol=0)
 
 
+def test_weights_are_no_integers(tmp_path):
+    with pytest.raises(TypeError, match="dtype: expected a floating-point dtype, got torch.int8"):
+        save_model(tmp_path / "m", model_of(99), dtype=torch.int8)
+    assert not (tmp_path / "m").exists()
+
+
 def test_wrong_tokenizer(tmp_path, tokenizer):
     with pytest.raises(ValueError, match="tokenizer: expected 99 tokens"):
         save_model(tmp_path / "m", model_of(99), tokenizer)

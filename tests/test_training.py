@@ -289,6 +289,12 @@ def test_bad_settings():
         next(train(model_of(), batches, 1, accumulate=0))
     with pytest.raises(ValueError, match="expected at least one batch in epoch 0"):
         next(train(model_of(), lambda epoch: [], 1))
+    for limit in (-1.0, 0.0, math.nan):
+        with pytest.raises(ValueError, match="max_norm: expected a length above 0"):
+            next(train(model_of(), batches, 1, max_norm=limit))
+    nothing = Batch(pad([[5, EOS]]), pad([[BOS]]))
+    with pytest.raises(ValueError, match="batches: expected target tokens after BOS"):
+        next(train(model_of(), lambda epoch: [nothing], 1))
     with pytest.raises(ValueError, match="batches: expected"):
         validation_loss(model_of(), [])
     assert list(train(model_of(), batches, 0)) == []

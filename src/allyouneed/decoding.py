@@ -444,7 +444,8 @@ def narrowed(
     this probability (Holtzman et al. 2020).
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    logits = (logits - logits.amax(-1, keepdim=True)) / temperature
+    tiny = torch.finfo(logits.dtype).tiny  # a temperature below it would be 0
+    logits = (logits - logits.amax(-1, keepdim=True)) / max(temperature, tiny)
     ranked, ids = logits.sort(dim=-1, descending=True, stable=True)
     if top_k is not None:
         ranked[:, top_k:] = -math.inf
@@ -475,7 +476,7 @@ def sample(
             raise TypeError(f"{name}: expected a number, got {value!r}")
     if temperature is None or not 0 <= temperature < math.inf:
         raise ValueError(f"temperature: expected at least 0, got {temperature}")
-    if top_k is not None and (top_k < 1 or top_k != int(top_k)):
+    if top_k is not None and not (1 <= top_k < math.inf and top_k == int(top_k)):
         raise ValueError(f"top_k: expected a whole number of at least 1, got {top_k}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p: expected a probability above 0, got {top_p}")

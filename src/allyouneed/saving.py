@@ -110,8 +110,10 @@ def save_model(
 
     `card` is what a user of the model should know; `dtype` is what the weights are stored in, and
     bfloat16 halves the file. Raises ValueError if the tokenizer has another size than the model's
-    vocabulary.
+    vocabulary, TypeError for a dtype that cannot hold weights.
     """
+    if not dtype.is_floating_point:
+        raise TypeError(f"dtype: expected a floating-point dtype, got {dtype}")
     if tokenizer is not None and len(tokenizer) != model.config.vocab_size:
         raise ValueError(
             f"tokenizer: expected {model.config.vocab_size} tokens as the model has, "

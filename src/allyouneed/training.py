@@ -118,6 +118,8 @@ def gradients(
     of tokens, of the whole group.
     """
     tokens = sum(int(batch.tgt_mask[:, 1:].sum()) for batch in group)
+    if not tokens:
+        raise ValueError("batches: expected target tokens after BOS, got none in one update")
     weight = world / tokens  # the mean over processes takes `world` away
     mine = [(batch, weight) for batch in group[rank::world]]
     if len(mine) < math.ceil(len(group) / world):  # the others wait for one more gradient: zero
@@ -209,13 +211,16 @@ def train(
 
     PyTorch's generator is seeded before every update, and on a CPU `FastDropout` takes the place
     of the model's dropout.
-    Raises ValueError for an id that is not in the vocabulary, FloatingPointError when a loss or a
-    gradient is not finite; either way before the weights change.
+    Raises ValueError for an id that is not in the vocabulary, for an update without target tokens
+    and for arguments that do not fit, FloatingPointError when a loss or a gradient is not finite;
+    either way before the weights change.
     """
     if accumulate < 1 or steps < 0:
         raise ValueError(
             f"accumulate and steps: expected at least 1 and 0, got {accumulate} and {steps}"
         )
+    if not max_norm > 0:
+        raise ValueError(f"max_norm: expected a length above 0, got {max_norm}")
     device = next(model.parameters()).device
     rank, world = 0, 1
     if distributed.is_initialized():

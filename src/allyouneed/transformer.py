@@ -185,6 +185,8 @@ def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
 
     Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time.
     """
+    if not isinstance(tokens, Tensor):
+        raise TypeError(f"{name}: expected a tensor of ids, got {type(tokens).__name__}")
     if tokens.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
     if tokens.dim() != 2 or not tokens.shape[1]:
