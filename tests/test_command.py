@@ -319,7 +319,8 @@ def test_bad_train_options(tmp_path, data, capsys):
     (tmp_path / "x").write_bytes(b"\xff\xfe\0\t\0")
     assert "expected text in UTF-8" in error("--data", tmp_path / "x")
     assert "--vocabulary: " in error("--data", data, "--vocabulary", 5)
-    assert "n_heads: expected a divisor" in error("--data", data, *RUN, "--heads", 3)
+    assert "--heads: expected a divisor of d-model" in error("--data", data, *RUN, "--heads", 3)
+    assert "--d-model: expected an even" in error("--data", data, *RUN, "--d-model", 7)
     assert "more than 2 tokens" in error("--data", data, *RUN, "--batch-tokens", 2)
     for option, value in (("--dropout", "1"), ("--epochs", "0"), ("--steps", "x"), ("--seed", "-1"),
                           ("--learning-rate", "nan"), ("--learning-rate", "0"),

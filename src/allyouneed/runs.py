@@ -105,7 +105,10 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
 
     torch.manual_seed(settings["seed"])
     sizes = [settings[name] for name in ("d_model", "d_ff", "heads", "layers", "dropout")]
-    config = TransformerConfig(len(tokenizer), *sizes, settings["norm_first"])
+    try:
+        config = TransformerConfig(len(tokenizer), *sizes, settings["norm_first"])
+    except ValueError as error:  # n_heads is the option --heads, d_model is --d-model
+        raise ValueError("--" + str(error).removeprefix("n_").replace("_", "-")) from None
     model, record = Transformer(config), begun.record if begun else Record()
     dtype = torch.bfloat16 if use_bf16(settings["precision"], device) else torch.float32
     states: deque[dict[str, Tensor]] = deque(maxlen=settings["average"])
