@@ -339,6 +339,7 @@ def test_translate_keeps_the_order(tokenizer):
     assert translate(model, tokenizer, texts, beam=1) == translate(model, tokenizer, texts, 1, 0.0)
     assert translate(model, tokenizer, []) == []
     assert translate(model, tokenizer, tuple(texts[:1])) == found[:1]
+    assert translate(model, tokenizer, ["\ttwo  dogs\n"], beam=3) == found[:1]  # as it was learned
 
 
 def test_no_sentences():
@@ -393,6 +394,8 @@ def test_translate_names_what_is_wrong(tokenizer):
     plain = getattr(translate, "__wrapped__", translate)
     with pytest.raises(TypeError, match="sentences"):
         plain(model, tokenizer, "a man")
+    with pytest.raises(TypeError, match="sentence"):
+        plain(model, tokenizer, ["a man", 3])
     with pytest.raises(ValueError, match="tokenizer"):
         plain(a_model(), tokenizer, ["a man"])
     with pytest.raises(ValueError, match="batch"):

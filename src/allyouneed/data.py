@@ -308,6 +308,8 @@ def _multi30k() -> dict[str, Pairs]:
 
 def clean(sentence: str) -> str:
     """A sentence in the form in which models read it: NFC, and single spaces only."""
+    if not isinstance(sentence, str):
+        raise TypeError(f"sentence: expected a string, got {type(sentence).__name__}")
     sentence = unicodedata.normalize("NFC", sentence)
     return " ".join(sentence.replace("\u00ad", "").replace("\u200b", "").split())
 

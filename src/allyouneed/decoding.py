@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from allyouneed.data import clean
 from allyouneed.masks import additive_mask, padding_mask
 from allyouneed.sublayers import LayerNorm
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
@@ -401,9 +402,10 @@ def translate(
 ) -> list[str]:
     """The translation of each sentence, in the order given; a beam of 1 is greedy.
 
-    `batch`: how many are translated at a time. A blank sentence has a blank translation.
-    Raises TypeError for one string, ValueError for another model's tokenizer or a sentence that is
-    longer than the model has positions.
+    `batch`: how many are translated at a time. A blank sentence has a blank translation, and any
+    white space counts as one space.
+    Raises TypeError for one string or for what is not a string, ValueError for another model's
+    tokenizer or a sentence that is longer than the model has positions.
     """
     if isinstance(sentences, str):
         raise TypeError("sentences: expected several sentences, got one string")
@@ -414,7 +416,7 @@ def translate(
         )
     if not isinstance(batch, int) or batch < 1:
         raise ValueError(f"batch: expected a number of sentences of at least 1, got {batch!r}")
-    ids = [[*tokenizer.encode(sentence), EOS] for sentence in sentences]
+    ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
     room = len(model.positions.table)
     if too_long := [i for i, row in enumerate(ids) if len(row) > room]:
         raise ValueError(
