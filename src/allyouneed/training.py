@@ -94,7 +94,7 @@ class Objective(nn.Module):
         inputs, labels = tgt[:, :-1], tgt[:, 1:]
         src_mask = padding_mask(src, PAD)
         tgt_mask = causal_mask(inputs.shape[1], src.device)
-        # Padding stands on the right: no token sees it from its left, so the causal mask is enough.
+        # Padding stands on the right of every token, where the causal mask hides it already.
         with torch.autocast(device, self.dtype, enabled=self.dtype != torch.float32):
             memory = model.encoder(model.embed(src).to(self.dtype), src_mask)
             states = model.decoder(model.embed(inputs).to(self.dtype), memory, src_mask, tgt_mask)
