@@ -36,13 +36,15 @@ from allyouneed.transformer import Transformer
 SMALL = dict(d_model=256, d_ff=512, heads=4, layers=3, vocabulary=4000, dropout=0.3,
              norm_first=True, batch_tokens=2048, learning_rate=2e-3, warmup=400, epochs=30,
              cooldown=0.3, average=8)  # fmt: skip
-CAPTIONS = SMALL | dict(d_ff=1024, vocabulary=8000, learning_rate=3e-3, warmup=2000, epochs=24,
-                        cooldown=0.5, average=4)  # fmt: skip
+CAPTIONS = SMALL | dict(d_model=128, d_ff=256, layers=4, vocabulary=8000, batch_tokens=4096,
+                        learning_rate=5e-3, warmup=2000, epochs=48, cooldown=0.5)  # fmt: skip
+EVERYDAY = SMALL | dict(dropout=0.1, batch_tokens=4096, learning_rate=3e-3, warmup=1500, epochs=20,
+                        cooldown=0.6, average=5)  # fmt: skip
 PAPER = dict(layers=6, vocabulary=37_000, batch_tokens=25_000, warmup=4000, validate_every=2000)
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": SMALL | dict(d_model=64, d_ff=128, layers=2, vocabulary=1000, dropout=0.1, epochs=3),
     "multi30k": CAPTIONS,
-    "tatoeba": SMALL | dict(dropout=0.1, warmup=1000, epochs=5, average=3),
+    "tatoeba": EVERYDAY,
     "base": PAPER | dict(d_model=512, d_ff=2048, heads=8, dropout=0.1, steps=100_000, average=5),
     "big": PAPER | dict(d_model=1024, d_ff=4096, heads=16, dropout=0.3, steps=300_000, average=20),
 }
