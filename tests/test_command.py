@@ -268,6 +268,48 @@ def test_a_folder_that_holds_something_else(data, tmp_path, capsys):
     assert [file.name for file in tmp_path.iterdir()] == [film.name] and film.read_text() == "x"
 
 
+def test_a_folder_with_the_names_of_a_run(data, tmp_path, capsys):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "history.json").write_text("x")
+    error = refused(capsys, "train", "--data", data, "--out", tmp_path, *RUN)
+    assert "--out: expected a new or empty folder" in error
+    assert (tmp_path / "history.json").read_text() == "x"
+
+
+def test_a_run_that_ends_in_nan(data, tmp_path, capsys):
+    """Its weights are finite, and too large for what is computed with them."""
+    words = ["--learning-rate", "1e20", "--warmup", "1", "--steps", "1"]
+    _, _, error = said(capsys, "train", "--data", data, "--out", tmp_path, *SMALL, *words)
+    assert "valid loss: expected a finite number, got nan after step 1" in error
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_link_to_nowhere_among_checkpoints(copy, data, capsys):
+    (copy / "checkpoints/step-00000099.safetensors").symlink_to("nowhere")
+    words = ["train", "--resume", "--data", data, "--out", copy, *RUN]
+    code, text, _ = said(capsys, *words)
+    assert code == 0 and "Passed over: " in text
+
+
+def test_both_steps_and_epochs_in_a_file(data, tmp_path, capsys):
+    file = tmp_path / "both.toml"
+    file.write_text("steps = 1\nepochs = 3\n")
+    words = ["train", "--data", data, "--out", tmp_path / "run"]
+    assert "expected steps or epochs, got both" in refused(capsys, *words, "--config", file)
+    assert "Is a directory" in refused(capsys, *words, "--config", "")
+
+
+def test_closed_streams(data, tmp_path, capsys, monkeypatch):
+    words = ["train", "--data", data, "--out", tmp_path / "run", *SMALL, "--steps", 2]
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stderr", None)
+        assert command.main(list(map(str, words))) == 0
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stdout", None)
+        assert command.main(["translate", "--model", str(tmp_path / "run"), "ein"]) == 2
+    assert "standard output: expected an open one" in capsys.readouterr().err
+
+
 def test_what_is_in_a_runs_folder_and_is_not_its_own_stays(copy, capsys):
     film, left = copy / "film.mp4.part", copy / "run.json.part"
     film.write_text("x")

@@ -156,7 +156,7 @@ def newest_checkpoint(folder: str | Path) -> tuple[Path | None, Checkpoint | Non
     for file in reversed(checkpoint_files(folder)):
         try:
             return file, load_checkpoint(file), troubles
-        except ModelFileError as error:
+        except (ModelFileError, OSError) as error:
             troubles.append(str(error))
     return None, None, troubles
 
@@ -173,7 +173,7 @@ def last_models(
     for file in [f for f in checkpoint_files(folder, "step") if f.name <= last][-count:]:
         try:
             models.append(load_checkpoint(file).model)
-        except ModelFileError as error:
+        except (ModelFileError, OSError) as error:
             troubles.append(str(error))
     return models, troubles
 
@@ -198,14 +198,16 @@ def claim(folder: Path) -> FileLock:
     What a killed run left half written goes. Raises ValueError if another run is at work there, or
     if the folder holds something else.
     """
-    if folder.is_dir() and not (folder / "checkpoints").is_dir() and any(folder.iterdir()):
+    ours = (folder / ".lock").exists() or any(folder.glob("checkpoints/*.safetensors"))
+    if folder.is_dir() and not ours and any(folder.iterdir()):
         raise ValueError(f"--out: expected a new or empty folder, or that of a run, got {folder}")
-    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
         raise ValueError(f"--out: another run is at work in {folder}") from None
+    (folder / "checkpoints").mkdir(exist_ok=True)
     own = [folder / f"{name}.part" for name in WRITTEN]
     for part in [*own, *folder.glob("checkpoints/*.part")]:
         part.unlink(missing_ok=True)

@@ -67,7 +67,9 @@ def train_command(args: argparse.Namespace) -> int:
     options = {k: v for k, v in vars(args).items() if k in names and v is not None}
     if {"steps", "epochs"} <= options.keys():
         raise ValueError("--steps: expected it or --epochs, got both")
-    settings = read_settings(Path(args.config)) if args.config else {}
+    settings = {} if args.config is None else read_settings(Path(args.config))
+    if {"steps", "epochs"} <= settings.keys():
+        raise ValueError(f"{args.config}: expected steps or epochs, got both")
     for either in ({"steps", "epochs"}, {"accumulate", "update_batches"}):
         if options.keys() & either:  # one takes the place of the other
             settings = {k: v for k, v in settings.items() if k not in either}
@@ -423,11 +425,15 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: list[str] | None = None) -> int:
     """Run one command, and say in one line what went wrong."""
+    if sys.stderr is None:  # as with 2>&-
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
     args = parser().parse_args(words)
     try:
+        if sys.stdout is None:  # as with >&-
+            raise ValueError("standard output: expected an open one, got a closed one")
         return args.run(args)
     except KeyboardInterrupt:
         return 130
@@ -443,6 +449,8 @@ def main(words: list[str] | None = None) -> int:
                 "the disk is full. What was written before is whole: free some space and go on "
                 "with the same command; `train` with --resume"
             )
+    except UnicodeEncodeError as error:
+        message = f"a name: expected UTF-8, got {error.object[error.start : error.end]!r} in it"
     except (ValueError, TypeError, FloatingPointError, DataError) as error:
         message = str(error)
     except (MemoryError, OverflowError) as error:
@@ -459,6 +467,6 @@ def main(words: list[str] | None = None) -> int:
             message = "--compile: expected a working C++ compiler, found none"
         else:
             raise
-    if int(os.environ.get("RANK", 0)) == 0:
+    if "WORLD_SIZE" not in os.environ or os.environ.get("RANK") == "0":  # torchrun sets both
         print(f"error: {message}", file=sys.stderr)
     return 2

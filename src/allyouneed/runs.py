@@ -168,12 +168,18 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
         averaged.to(device)
         rows, losses = history["rows"], history["losses"]
         recent = losses[rows[-1]["step"] if rows else 0 :]
+        loss = validation_loss(averaged, valid_batches(0), dtype)
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"valid loss: expected a finite number, got {loss} after step {record.step:,}. "
+                "A new run with a lower --learning-rate or a longer --warmup may help"
+            )
         written = translate(averaged, tokenizer, [source for source, _ in valid], beam=1)
         row = {
             "epoch": round(record.step / per_epoch, 2),
             "step": record.step,
             "train loss": round(sum(recent) / len(recent), 4),
-            "valid loss": round(validation_loss(averaged, valid_batches(0), dtype), 4),
+            "valid loss": round(loss, 4),
             "BLEU": round(bleu(written, [target for _, target in valid]), 2),
             "minutes": round(history["seconds"] / 60, 2),
         }
@@ -250,7 +256,8 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
 
 def place() -> tuple[int, int, torch.device]:
     """Which process this is, of how many, and what it computes on; alone outside of torchrun."""
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    world = int(os.environ.get("WORLD_SIZE", 1))
+    rank = int(os.environ["RANK"]) if world > 1 else 0
     device = torch.device("cpu")
     if torch.cuda.is_available():
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
