@@ -503,9 +503,10 @@ def test_what_cannot_be_translated(tab):
 
 
 def test_stop(tab):
+    tab.check("input[value=tatoeba-en-fr]")
     run(tab, "A dog.")
     tab.fill("#t-beam", "8")
-    tab.fill("#t-source", "A dog runs and runs " * 40)
+    tab.fill("#t-source", "Publication of the article was timed to coincide with a birthday. " * 6)
     tab.press("#t-source", "Enter")
     tab.wait_for_timeout(450)
     tab.click("#t-go:text-is('Stop')")

@@ -298,12 +298,13 @@
     box.classList.toggle("t-more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
   }
 
+  // The models differ in their layers.
   function listHeads(step) {
-    if (!step || at("layer").length) return;
-    step.cross.forEach((_, i) => at("layer").add(new Option(i + 1, i)));
+    if (!step || at("layer").length === step.cross.length) return;
+    at("layer").replaceChildren(...step.cross.map((_, i) => new Option(i + 1, i)));
     at("layer").value = step.cross.length - 1;
-    at("head").add(new Option("mean of all", "mean"));
-    step.cross[0].forEach((_, i) => at("head").add(new Option(i + 1, i)));
+    const heads = Array.from(step.cross[0], (_, i) => new Option(i + 1, i));
+    at("head").replaceChildren(new Option("mean of all", "mean"), ...heads);
   }
 
   const cellAt = (step, column) => at("map").tBodies[0].rows[step]?.cells[column + 1];
