@@ -82,6 +82,25 @@ def test_weights_are_no_integers(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+def test_weights_are_finite(tmp_path, monkeypatch):
+    model, file = model_of(9), tmp_path / "model.safetensors"
+    with torch.no_grad():
+        model.encoder.layers[0].feed_forward.w_1.weight[0, 0] = 1e6
+    save_model(file, model)
+    with pytest.raises(FloatingPointError, match=r"model: expected finite .*float16.*w_1"):
+        save_model(file, model, dtype=torch.float16)
+    assert load_model(file)[0]
+    write_tensors = saving.write_tensors
+
+    def spoiled(path, tensors, metadata):
+        write_tensors(path, {k: x * float("nan") for k, x in tensors.items()}, metadata)
+
+    monkeypatch.setattr(saving, "write_tensors", spoiled)
+    save_model(file, model)
+    with pytest.raises(ModelFileError, match="not finite"):
+        load_model(file)
+
+
 def test_wrong_tokenizer(tmp_path, tokenizer):
     with pytest.raises(ValueError, match="tokenizer: expected 99 tokens"):
         save_model(tmp_path / "m", model_of(99), tokenizer)

@@ -65,7 +65,8 @@ def linear_cross_entropy(
     """The sum of the label-smoothed losses, in nats, of the logits `x @ weight.T`.
 
     Section 5.4, with the smoothed distribution of `label_smoothed_loss`. Computed in the dtype of
-    x, the softmax and the sum in float32. No target may be PAD: leave these positions out before.
+    x, the softmax and the sum in float32; no token's loss comes out above 87 nats, the logarithm of
+    float32's smallest probability. No target may be PAD: leave these positions out before.
     Gradients reach x and weight; they are computed at once, so the result backs up once only.
     Raises ValueError for shapes that do not fit or a smoothing that is not in [0, 1).
     """

@@ -110,7 +110,8 @@ def save_model(
 
     `card` is what a user of the model should know; `dtype` is what the weights are stored in, and
     bfloat16 halves the file. Raises ValueError if the tokenizer has another size than the model's
-    vocabulary, TypeError for a dtype that cannot hold weights.
+    vocabulary, TypeError for a dtype that cannot hold weights, FloatingPointError for weights that
+    are no finite numbers in it.
     """
     if not dtype.is_floating_point:
         raise TypeError(f"dtype: expected a floating-point dtype, got {dtype}")
@@ -127,6 +128,9 @@ def save_model(
     if tokenizer is not None:
         metadata["tokenizer"] = tokenizer.bpe.to_str()
     tensors = {name: x.to(dtype) for name, x in model.state_dict().items()}
+    for name, x in tensors.items():
+        if not x.isfinite().all():
+            raise FloatingPointError(f"model: expected finite numbers in {dtype}, not so in {name}")
     write_tensors(path, tensors, metadata)
 
 
@@ -141,6 +145,8 @@ def load_model(
     try:
         model = Transformer(TransformerConfig(**json.loads(metadata["config"])))
         model.load_state_dict(tensors)
+        if not all(x.isfinite().all() for x in tensors.values()):
+            raise ValueError("weights that are not finite numbers")
         tokenizer = None
         if "tokenizer" in metadata:
             tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
