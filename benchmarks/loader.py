@@ -51,7 +51,8 @@ def synthetic(folder: Path, pairs: int, rows: int = 500_000) -> Path:
         store(f"train-{number:05}.tokens", tokens.astype("<u2").tobytes())
         store(f"train-{number:05}.starts", starts.tobytes())
         shards.append({"rows": size, "pairs": size})
-    manifest = {"format": SHARDS_FORMAT, "set": "wmt14-en-de", "complete": True, "files": files,
+    manifest = {"format": SHARDS_FORMAT, "set": "wmt14-en-de", "source": "random ids", "rule": "",
+                "vocabulary": "", "rows": rows, "complete": True, "files": files,
                 "shards": shards}  # fmt: skip
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder

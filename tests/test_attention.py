@@ -148,6 +148,8 @@ BAD = [
     ("a mask of integers", "mask", TypeError, (Q, K, V, torch.ones(3, 5, dtype=torch.long))),
     ("a mask transposed", "mask", ValueError, (Q, K, V, torch.ones(5, 3, dtype=torch.bool))),
     ("too many axes", "mask", ValueError, (Q, K, V, torch.ones(2, 2, 3, 5, dtype=torch.bool))),
+    ("negative dropout", "dropout", ValueError, (Q, K, V, None, -0.5)),
+    ("dropout that is no number", "dropout", ValueError, (Q, K, V, None, math.nan)),
 ]
 
 

@@ -321,6 +321,8 @@ def test_what_is_in_a_runs_folder_and_is_not_its_own_stays(copy, capsys):
 def test_fewer_steps_than_are_done(copy, capsys):
     error = refused(capsys, "train", "--resume", "--out", copy, "--steps", 5)
     assert "--steps: expected more than the" in error and "got 5" in error
+    error = refused(capsys, "train", "--resume", "--out", copy, "--epochs", 1)
+    assert "--epochs: expected more than the" in error
 
 
 def test_a_reader_who_has_had_enough(data, tmp_path):
@@ -538,6 +540,8 @@ def test_options_that_do_not_go_together(whole, capsys):
         ("--beam", "9" * 23),
         ("--length-penalty", 1000),
         ("--temperature", 1e300),
+        ("--top-p", 0),
+        ("--top-p", 1.1),
     ):
         code, _, error = said(capsys, *words, option, value)
         assert code == 2 and f"argument {option}: expected" in error

@@ -195,6 +195,15 @@ def test_folders_that_are_none(copy, tmp_path):
         ("{", "expected the manifest of shards"),
         (json.dumps(manifest | {"format": "x"}), "expected 'allyouneed shards 1', got 'x'"),
         (json.dumps(manifest | {"complete": False}), "is not finished; go on with: python -m"),
+        (json.dumps({k: v for k, v in manifest.items() if k != "rule"}), "expected the entries"),
+        (json.dumps(manifest | {"set": 3}), "expected the entries"),
+        (json.dumps(manifest | {"files": {"valid.tsv": 3}}), "expected the entries"),
+        (json.dumps(manifest | {"shards": [{"rows": 100}]}), "expected the entries"),
+        (json.dumps(manifest | {"files": {}}), "expected test.tsv in it, got none"),
+        (
+            json.dumps(manifest | {"shards": [{"pairs": 9}, *manifest["shards"][1:]]}),
+            "pairs in a shard, got 9",
+        ),
     ):
         (copy / "manifest.json").write_text(text)
         with pytest.raises(DataError, match=named):
@@ -209,6 +218,16 @@ def test_truncated_and_missing_shards(copy):
     file.unlink()
     with pytest.raises(DataError, match="train-00003.tokens: expected .* bytes, got none"):
         Shards(copy)
+
+
+def test_a_run_looks_at_every_byte(copy, tmp_path, capsys):
+    """A flipped bit makes another token, and nothing else would notice."""
+    content = bytearray((copy / "train-00002.tokens").read_bytes())
+    content[100] ^= 1
+    (copy / "train-00002.tokens").write_bytes(content)
+    words = ["train", "--preset", "tiny", "--data", str(copy), "--out", str(tmp_path / "run")]
+    assert command.main([*words, "--steps", "1"]) == 2
+    assert "train-00002.tokens: expected sha256" in capsys.readouterr().err
 
 
 def test_another_tokenizer(copy):

@@ -292,6 +292,12 @@ def test_bad_settings():
     for limit in (-1.0, 0.0, math.nan):
         with pytest.raises(ValueError, match="max_norm: expected a length above 0"):
             next(train(model_of(), batches, 1, max_norm=limit))
+    for rate in (-1.0, math.nan, math.inf):
+        model = model_of()
+        before = weights(model).clone()
+        with pytest.raises(ValueError, match="schedule: expected a rate of at least 0, got .* 1"):
+            next(train(model, batches, 1, schedule=lambda step, rate=rate: rate))
+        assert (weights(model) == before).all()
     nothing = Batch(pad([[5, EOS]]), pad([[BOS]]))
     with pytest.raises(ValueError, match="batches: expected target tokens after BOS"):
         next(train(model_of(), lambda epoch: [nothing], 1))

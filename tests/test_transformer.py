@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -287,6 +289,29 @@ BAD = [
 def test_bad_input_is_named(kind, name, call):
     with pytest.raises(kind, match=f"^{name}: expected .* got"):
         call()
+
+
+def test_our_own_errors_speak_where_shapes_are_not_checked():
+    """As readers see them: without jaxtyping's checks."""
+    code = """
+import torch
+from allyouneed.transformer import Transformer, TransformerConfig
+try:
+    TransformerConfig(norm_first="no")
+except TypeError as error:
+    print(error)
+model, src = Transformer(TransformerConfig(9, 8, 8, 2, 1)), torch.tensor([[4, 5, 3], [6, 3, 0]])
+tgt = torch.tensor([[2, 7], [2, 8]])  # as many tokens as sentences: the mask would fit as (T, S)
+try:
+    model.decode(tgt, model.encode(src), src != 0)
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "norm_first: expected True or False, got 'no'",
+        "src_mask: expected shape (B, 1, 1, S), got (2, 3)",
+    ]
 
 
 def test_a_config_does_not_change():

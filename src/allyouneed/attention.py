@@ -62,8 +62,11 @@ def attention(
     dropped; set it to 0 outside training.
     Returns the outputs, and if asked for the weights, as they are before dropout.
     Raises TypeError if q, k or v is not floating-point or the mask not boolean; ValueError if
-    widths, lengths or leading axes do not fit, or the mask does not broadcast.
+    widths, lengths or leading axes do not fit, the mask does not broadcast, or dropout is not a
+    probability below 1.
     """
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout: expected a probability below 1, got {dropout}")
     check_vectors(q, k)
     if not v.is_floating_point():
         raise TypeError(f"v: expected floating-point vectors, got {v.dtype}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import errno
+import functools
 import itertools
 import math
 import os
@@ -269,12 +270,13 @@ def number(kind: type, low: int, high: int | float = math.inf) -> Callable[[str]
     return read
 
 
-def above_zero(text: str) -> float:
-    """A number that may be as small as one likes, but not zero."""
+def above_zero(text: str, most: float = sys.float_info.max) -> float:
+    """A number that may be as small as one likes, but not zero, and no more than `most`."""
     value = number(float, 0)(text)
-    if 0 < value < math.inf:
+    if 0 < value <= most:
         return value
-    raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
+    limit = " and at most 1" if most == 1 else ""
+    raise argparse.ArgumentTypeError(f"expected a number above 0{limit}, got {text!r}")
 
 
 COUNT, SHARE, SEED = number(int, 1, 10**9), number(float, 0, 1), number(int, 0, 10**9)
@@ -414,7 +416,8 @@ def parser() -> argparse.ArgumentParser:
         c.add_argument("--temperature", type=HEAT, help="below 1: bolder on the "
                        "likely ones (1)")  # fmt: skip
         c.add_argument("--top-k", type=COUNT, help="draw among the k likeliest only")
-        c.add_argument("--top-p", type=SHARE, help="draw among the likeliest that have p together")
+        c.add_argument("--top-p", type=functools.partial(above_zero, most=1), help="draw among the "
+                       "likeliest that have p together")  # fmt: skip
         c.add_argument("--seed", type=SEED, default=0, help="of the draws (0)")
         c.add_argument("--show-attention", action="store_true", help="what each token written "
                        "attends to in the source, in per cent")  # fmt: skip

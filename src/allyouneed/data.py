@@ -307,7 +307,10 @@ def _multi30k() -> dict[str, Pairs]:
 
 
 def clean(sentence: str) -> str:
-    """A sentence in the form in which models read it: NFC, and single spaces only."""
+    """A sentence in the form in which models read it: NFC, and single spaces only.
+
+    Raises TypeError unless it is a string.
+    """
     if not isinstance(sentence, str):
         raise TypeError(f"sentence: expected a string, got {type(sentence).__name__}")
     sentence = unicodedata.normalize("NFC", sentence)

@@ -222,7 +222,8 @@ def limits(
 ) -> Int[Tensor, " B"]:
     """How many tokens each translation may have, EOS included; checks src and max_length.
 
-    By default the length of the source + 50, as in the paper (section 6.1).
+    By default the length of the source + 50, as in the paper (section 6.1). Raises TypeError or
+    ValueError for a src or max_length that does not fit the model.
     """
     if not isinstance(src, Tensor):
         raise TypeError(f"src: expected a tensor of ids, got {type(src).__name__}")

@@ -64,7 +64,7 @@ def papers_bleu(translations: Sequence[str], references: Sequence[str], language
 
 
 def check_sentences(translations: Sequence[str], references: Sequence[str]) -> None:
-    """Raise unless there are as many translations as references, at least one."""
+    """Raise TypeError or ValueError unless each reference has its translation, at least one."""
     if isinstance(translations, str) or isinstance(references, str):
         raise TypeError("translations and references: expected several sentences, got one string")
     if len(translations) != len(references) or not translations:

@@ -104,7 +104,8 @@ class FastDropout(nn.Dropout):
     On the CPU only, and for p that is not rounded to 0 or 1; else it is `nn.Dropout`.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+        """x, its entries set to 0 with probability p and else divided by 1 - p, while training."""
         if not self.training or x.device.type != "cpu" or round(self.p * 65536) in (0, 65536):
             return super().forward(x)
         return _Drop.apply(x, self.p)

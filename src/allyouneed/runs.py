@@ -86,7 +86,8 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     """Train to the end, or until asked to stop; all that a run leaves is in its folder `out`.
 
     The settings `given` come before what is `usual`, and must be those the run began with if it
-    goes on. Returns the exit code: 0, or 130 if the run was asked to stop.
+    goes on. Returns the exit code: 0, or 130 if the run was asked to stop. Raises ValueError for
+    settings or a folder that do not fit, FloatingPointError for a loss that is not finite.
     """
     rank, world, device = place()
     say = tqdm.write if rank == 0 else lambda text: None
@@ -145,8 +146,9 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     history = run["history"]
     unseen = steps == record.step > 0 and not history["rows"] and file.stem.startswith("pause")
     if steps < record.step or unseen:  # nothing is left to do, and nothing to judge
+        option = "--steps" if settings["steps"] else "--epochs"
         raise ValueError(
-            f"--steps: expected more than the {record.step:,} that are done, got {steps:,}"
+            f"{option}: expected more than the {record.step:,} steps that are done, got {steps:,}"
         )
     say(
         f"{len(pairs):,} pairs, {len(tokenizer):,} tokens, "
@@ -307,7 +309,10 @@ class ShardedObjective(Objective):
     """
 
     def spread(self, device: torch.device) -> None:
-        """Take the model apart, in place; make the optimiser afterwards."""
+        """Take the model apart, in place; make the optimiser afterwards.
+
+        Raises ValueError for a PyTorch that cannot.
+        """
         from torch.distributed.device_mesh import init_device_mesh
 
         try:
@@ -329,7 +334,10 @@ class ShardedObjective(Objective):
 def find_run(
     out: Path, resume: bool, say: Callable[[str], None]
 ) -> tuple[Path | None, Checkpoint | None]:
-    """The newest whole checkpoint of a folder, and its file; nothing for a run that begins."""
+    """The newest whole checkpoint of a folder, and its file; nothing for a run that begins.
+
+    Raises ValueError for a run that is there unasked for, or has no whole checkpoint.
+    """
     file, begun, troubles = newest_checkpoint(out / "checkpoints")
     if distributed.is_initialized():
         distributed.barrier()  # all have looked before the first one writes
@@ -397,7 +405,8 @@ def read_pairs(data: str, split: str) -> Pairs:
 
     Of a file, `split` may be "all"; "valid" are about 5 % of it, at most about 2,000 pairs,
     chosen by the source sentence, and "train" the others. Of WMT 2014, by name or by its folder
-    of shards, there are "valid" and "test".
+    of shards, there are "valid" and "test". Raises ValueError for what is no set or file of pairs,
+    and for a split it has not.
     """
     if data in SPLITS:
         return load_pairs(data, split)
@@ -439,7 +448,11 @@ def read_pairs(data: str, split: str) -> Pairs:
 
 
 def training_pairs(data: str, say: Callable[[str], None]) -> tuple[Pairs | Shards, Pairs]:
-    """The pairs to train on, and those to validate on."""
+    """The pairs to train on, and those to validate on.
+
+    Raises ValueError for what holds no such pairs, DataError for what cannot be read or, of
+    shards, is not to the last bit what was prepared.
+    """
     if data in CORPORA:
         raise ValueError(
             f"--data: {data} does not fit into memory. Prepare it: python -m allyouneed prepare "
@@ -447,6 +460,8 @@ def training_pairs(data: str, say: Callable[[str], None]) -> tuple[Pairs | Shard
         )
     if Path(data).is_dir():
         shards = Shards(data)
+        if int(os.environ.get("LOCAL_RANK", 0)) == 0:  # one process of each machine
+            shards.verify()
         return shards, shards.pairs("valid")
     pairs, valid = read_pairs(data, "train"), read_pairs(data, "valid")
     if not pairs or not valid:
@@ -459,7 +474,10 @@ def shard_batches(
     shards: Shards, settings: dict[str, Any], longest: int, rank: int, world: int,
     say: Callable[[str], None],
 ) -> ShardBatches:  # fmt: skip
-    """The batches of each epoch of a folder of shards."""
+    """The batches of each epoch of a folder of shards.
+
+    Raises ValueError for BPE-dropout, and if no pair fits into a batch.
+    """
     if settings["bpe_dropout"]:
         raise ValueError(
             f"--bpe-dropout: shards hold words that are cut already: expected 0, "
@@ -482,7 +500,10 @@ def prepare(
     pairs: Pairs, tokenizer: Tokenizer, settings: dict[str, Any], longest: int, what: str,
     say: Callable[[str], None],
 ) -> tuple[Pairs, Callable[[int], Iterator[Batch]]]:  # fmt: skip
-    """The pairs that fit into a batch and the model, and the batches of each epoch of them."""
+    """The pairs that fit into a batch and the model, and the batches of each epoch of them.
+
+    Raises ValueError if none fits.
+    """
     limit = min(settings["batch_tokens"], longest)
     ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
     lengths = [max(len(source) + 1, len(target) + 2) for source, target in ids]
@@ -517,7 +538,7 @@ def prepare(
 def learn_tokenizer(pairs: Pairs | Shards, vocabulary: int) -> Tokenizer:
     """One vocabulary for both languages; inside torchrun, the first process's for all.
 
-    Shards have theirs already.
+    Shards have theirs already. Raises ValueError for a vocabulary smaller than the characters.
     """
     if isinstance(pairs, Shards):
         return pairs.tokenizer

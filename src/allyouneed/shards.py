@@ -53,6 +53,8 @@ from allyouneed.tokens import BOS, EOS, PAD, UNK, Batch, Tokenizer
 SHARDS_FORMAT = "allyouneed shards 1"
 HUB, REVISION = "wmt/wmt14", "b199e406369ec1b7634206d3ded5ba45de2fe696"
 ROWS = 500_000  # of the set, behind each shard
+ENTRIES = {"set": str, "source": str, "rule": str, "vocabulary": str, "rows": int,
+           "complete": bool, "files": dict, "shards": list}  # fmt: skip
 LONGEST, RATIO = 250, 3  # tokens of a side; of one side for each of the other
 RULE = (
     "NFC, soft hyphens and zero-width spaces removed, white space to one space; dropped if a side "
@@ -94,7 +96,11 @@ class Shards:
                 f"{folder} is not finished; go on with: python -m allyouneed prepare "
                 f"--data {self.manifest['set']} --out {folder}"
             )
-        for name, (size, _) in self.manifest["files"].items():
+        files, numbers = self.manifest["files"], range(len(self.manifest["shards"]))
+        parts = [f"train-{i:05}.{kind}" for i in numbers for kind in ("tokens", "starts")]
+        if lost := {"tokenizer.json", "valid.tsv", "test.tsv", *parts} - files.keys():
+            raise DataError(f"{self.folder}/manifest.json: expected {min(lost)} in it, got none")
+        for name, (size, _) in files.items():
             found = (self.folder / name).stat().st_size if (self.folder / name).is_file() else None
             if found != size:
                 got = "none" if found is None else f"{found:,}"
@@ -103,9 +109,14 @@ class Shards:
         self.name = self.manifest["set"]
         self.tokenizer = Tokenizer.load(self.folder / "tokenizer.json")
         self.sha256 = hashlib.sha256((self.folder / "manifest.json").read_bytes()).hexdigest()
-        numbers = range(len(self.manifest["shards"]))
         self.tokens = [_mapped(self.folder / f"train-{i:05}.tokens", "<u2") for i in numbers]
         self.starts = [_mapped(self.folder / f"train-{i:05}.starts", "<u4") for i in numbers]
+        for shard, starts in zip(self.manifest["shards"], self.starts, strict=True):
+            if len(starts) != 2 * shard["pairs"] + 1:
+                raise DataError(
+                    f"{self.folder}/manifest.json: expected {len(starts) // 2:,} pairs in a shard, "
+                    f"got {shard['pairs']:,}"
+                )
         self.first = np.cumsum([0, *(shard["pairs"] for shard in self.manifest["shards"])])
 
     def __len__(self) -> int:
@@ -227,20 +238,33 @@ class ShardBatches:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a folder of shards says about itself."""
+    """What a folder of shards says about itself. Raises DataError for what is no such folder."""
     if not folder.is_dir():
         raise DataError(f"expected a folder of shards, found none at {folder}")
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        form, known = manifest["format"], {"set", "complete", "files", "shards"} <= set(manifest)
+        form = manifest["format"]
     except FileNotFoundError:
         raise DataError(f"{folder} is no folder of shards: it has no manifest.json") from None
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder}/manifest.json: expected the manifest of shards") from error
-    kinds = known and (type(manifest["files"]), type(manifest["shards"]))
-    if form != SHARDS_FORMAT or kinds != (dict, list):
+    if form != SHARDS_FORMAT:
         raise DataError(f"{folder}/manifest.json: expected {SHARDS_FORMAT!r}, got {form!r}")
+    if not _sound(manifest):
+        raise DataError(
+            f"{folder}/manifest.json: expected the entries that `prepare` writes, got others"
+        )
     return manifest
+
+
+def _sound(manifest: dict[str, Any]) -> bool:
+    """Whether a manifest has all its entries, and of its shards and files what is needed."""
+    try:
+        kinds = all(type(manifest[name]) is kind for name, kind in ENTRIES.items())
+        sizes = all(size >= 0 and len(seal) == 64 for size, seal in manifest["files"].values())
+        return kinds and sizes and all(shard["pairs"] >= 0 for shard in manifest["shards"])
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 # Writing a folder

@@ -39,7 +39,8 @@ class Tokenizer:
     """Sentences to ids and back, by byte-pair encoding (Sennrich et al. 2016; section 5.1).
 
     `decode(encode(s)) == s` for text in Unicode's NFC form, whose characters were all seen in
-    training and that does not begin with a space.
+    training and that does not begin with a space. Raises ValueError unless the special tokens have
+    the ids 0 to 3.
     """
 
     def __init__(self, bpe: tokenizers.Tokenizer):
@@ -52,7 +53,11 @@ class Tokenizer:
 
     @classmethod
     def train(cls, sentences: Iterable[str], vocab_size: int) -> Tokenizer:
-        """Learn merges from sentences until there are vocab_size tokens, or no pair is left."""
+        """Learn merges from sentences until there are vocab_size tokens, or no pair is left.
+
+        Raises TypeError for one string, ValueError for no text or a vocab_size too small for its
+        characters.
+        """
         if isinstance(sentences, str):
             raise TypeError("sentences: expected several sentences, got one string")
         bpe = _untrained()
@@ -70,7 +75,7 @@ class Tokenizer:
         return cls(bpe)
 
     def encode(self, sentence: str) -> list[int]:
-        """The ids of the sentence, without BOS and EOS."""
+        """The ids of the sentence, without BOS and EOS. Raises TypeError unless it is a string."""
         if not isinstance(sentence, str):
             raise TypeError(f"sentence: expected a string, got {type(sentence).__name__}")
         return self.bpe.encode(sentence).ids
@@ -80,7 +85,10 @@ class Tokenizer:
         return self.bpe.encode(sentence).tokens
 
     def decode(self, ids: Iterable[int] | Int[Tensor, " T"]) -> str:
-        """The sentence of the ids up to the first EOS; special tokens give no text."""
+        """The sentence of the ids up to the first EOS; special tokens give no text.
+
+        Raises ValueError for an id outside of the vocabulary.
+        """
         ids = [int(i) for i in ids]
         if outside := [i for i in ids if not 0 <= i < self.size]:
             raise ValueError(f"ids: expected numbers from 0 to {self.size - 1}, got {outside[0]}")
@@ -100,7 +108,10 @@ class Tokenizer:
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
-    """Lists of ids as one tensor, filled with PAD on the right up to the longest."""
+    """Lists of ids as one tensor, filled with PAD on the right up to the longest.
+
+    Raises ValueError for no lists.
+    """
     if not len(sequences):
         raise ValueError("sequences: expected at least one list of ids, got none")
     longest = max(map(len, sequences))
@@ -136,6 +147,8 @@ def token_batches(
 
     No batch has more than max_tokens positions on either side, padding, BOS and EOS included.
     Which pairs come together, and in what order, follows from seed and epoch.
+    Raises TypeError for sentences in place of ids, ValueError for no pairs or one that is longer
+    than max_tokens.
     """
     if not len(pairs):
         raise ValueError("pairs: expected at least one pair of id lists, got none")

@@ -115,7 +115,7 @@ def gradients(
     """Add to every weight's gradient that of the mean loss over all target tokens of the group.
 
     Each of `world` processes takes its share of the batches. Returns the mean loss, and the number
-    of tokens, of the whole group.
+    of tokens, of the whole group. Raises ValueError for a group without target tokens.
     """
     tokens = sum(int(batch.tgt_mask[:, 1:].sum()) for batch in group)
     if not tokens:
@@ -248,6 +248,8 @@ def train(
             norm = norm.full_tensor()
         check_finite(step, loss=loss, gradient=norm)
         rate = schedule(step)
+        if not 0 <= rate < math.inf:
+            raise ValueError(f"schedule: expected a rate of at least 0, got {rate} at step {step}")
         for settings in optimizer.param_groups:
             settings["lr"] = rate
         optimizer.step()

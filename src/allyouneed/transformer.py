@@ -39,9 +39,9 @@ class TransformerConfig:
 
     `vocab_size` counts the tokens of one vocabulary for both languages (sections 3.4 and 5.1).
     `norm_first` puts LayerNorm before each sub-layer; the paper puts it after.
-    Raises TypeError for a size that is not an integer; ValueError for a size below 1, for n_heads
-    that do not divide d_model, for an odd d_model, and for a dropout that is not a probability
-    below 1.
+    Raises TypeError for a size that is not an integer and a norm_first that is not a bool;
+    ValueError for a size below 1, for n_heads that do not divide d_model, for an odd d_model, and
+    for a dropout that is not a probability below 1.
     """
 
     vocab_size: int = 37_000
@@ -67,6 +67,8 @@ class TransformerConfig:
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout: expected a probability below 1, got {self.dropout}")
+        if not isinstance(self.norm_first, bool):
+            raise TypeError(f"norm_first: expected True or False, got {self.norm_first!r}")
 
 
 BASE = TransformerConfig()
@@ -250,10 +252,15 @@ class Transformer(nn.Module):
         self_maps: list[Tensor] | None = None,
         cross_maps: list[Tensor] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """The states from which each next target token is predicted, given those up to it."""
+        """The states from which each next target token is predicted, given those up to it.
+
+        Raises TypeError or ValueError for tokens, a memory or a mask that do not fit.
+        """
         check_tokens("tgt", tgt, self.config.vocab_size)
         if len(tgt) != len(memory):
             raise ValueError(f"tgt: expected {len(memory)} sentences as in src, got {len(tgt)}")
+        if src_mask is not None and src_mask.dim() != 4:
+            raise ValueError(f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}")
         tgt_mask = padding_mask(tgt, PAD) & causal_mask(tgt.shape[1], tgt.device)
         return self.decoder(self.embed(tgt), memory, src_mask, tgt_mask, self_maps, cross_maps)
 
