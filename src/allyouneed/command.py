@@ -272,7 +272,10 @@ def number(kind: type, low: int, high: int | float = math.inf) -> Callable[[str]
 
 def above_zero(text: str, most: float = sys.float_info.max) -> float:
     """A number that may be as small as one likes, but not zero, and no more than `most`."""
-    value = number(float, 0)(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if 0 < value <= most:
         return value
     limit = " and at most 1" if most == 1 else ""
@@ -416,8 +419,8 @@ def parser() -> argparse.ArgumentParser:
         c.add_argument("--temperature", type=HEAT, help="below 1: bolder on the "
                        "likely ones (1)")  # fmt: skip
         c.add_argument("--top-k", type=COUNT, help="draw among the k likeliest only")
-        c.add_argument("--top-p", type=functools.partial(above_zero, most=1), help="draw among the "
-                       "likeliest that have p together")  # fmt: skip
+        c.add_argument("--top-p", type=functools.partial(above_zero, most=1.0), help="draw among "
+                       "the likeliest that have p together")  # fmt: skip
         c.add_argument("--seed", type=SEED, default=0, help="of the draws (0)")
         c.add_argument("--show-attention", action="store_true", help="what each token written "
                        "attends to in the source, in per cent")  # fmt: skip
