@@ -35,7 +35,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The sizes of a Transformer, with the names of the paper's Table 3; the defaults are BASE.
+    """The sizes of a Transformer, in the paper's Table 3 d_model, d_ff, h, N and P_drop.
+
+    The defaults are BASE.
 
     `vocab_size` counts the tokens of one vocabulary for both languages (sections 3.4 and 5.1).
     `norm_first` puts LayerNorm before each sub-layer; the paper puts it after.

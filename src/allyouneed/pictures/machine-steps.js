@@ -1,7 +1,8 @@
 // A token's way through the machine: box by box, with the shapes, in training and while writing.
 // data: source [S] and target [T] the tokens; own {encoder, decoder} the places of the two that
 // we follow; shapes {training, writing, cached}{box}{tensor} the sizes; rows {box} the first
-// entries of the vector of our token after that box, the same in all three.
+// entries of the vector of our token after that box, in training; the same in all three, but
+// that the cache forbids padding and BOS in logits and softmax.
 
 const MODES = ["training", "writing", "cached"];
 const [ENCODER, DECODER] = ["encoder", "decoder"];
