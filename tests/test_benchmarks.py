@@ -197,7 +197,7 @@ def test_all_give_our_translations(name, beam):
     sentences = ["We want to go home.", "Tom has a dog.", "Where did you buy that old book?"]
     (src,) = decoding.source_batches(tokenizer, sentences, 3, torch.device("cpu"))
     theirs, ours = beside_ours(name, model, src, beam)
-    assert decoding.require_the_same(name, model, src, theirs, ours, 1) == 0
+    assert decoding.require_the_same(name, model, [src], [theirs], [ours], 1) == 0
 
 
 def test_another_translation_is_an_error(batch):
@@ -205,5 +205,12 @@ def test_another_translation_is_an_error(batch):
 
     model = Transformer(SMALL).eval()
     ours = [[5, 6], [7], [8, 9, 10]]
-    with pytest.raises(AssertionError, match="a peer: expected our translations, got 3 others"):
-        decoding.require_the_same("a peer", model, batch.src, [ids + [5] for ids in ours], ours, 1)
+    theirs = [ids + [5] for ids in ours]
+    for beam in (1, 4):
+        with pytest.raises(AssertionError, match="a peer: expected our translations, got 3 others"):
+            decoding.require_the_same("a peer", model, [batch.src], [theirs], [ours], beam)
+    one = [theirs[0], *ours[1:]]  # one in thirty is left to a beam, of all batches together
+    many, found = [batch.src] * 10, [one, *[ours] * 9]
+    assert decoding.require_the_same("a peer", model, many, found, [ours] * 10, 4) == 1
+    with pytest.raises(AssertionError, match="got 1 others"):
+        decoding.require_the_same("a peer", model, many, found, [ours] * 10, 1)
