@@ -278,7 +278,7 @@ def above_zero(text: str, most: float = sys.float_info.max) -> float:
         value = math.nan
     if 0 < value <= most:
         return value
-    limit = " and at most 1" if most == 1 else ""
+    limit = f" and at most {most:g}" if most < sys.float_info.max else ""
     raise argparse.ArgumentTypeError(f"expected a number above 0{limit}, got {text!r}")
 
 
