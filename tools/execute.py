@@ -2,8 +2,8 @@
 
 python tools/execute.py [notebooks/01_tokens.ipynb ...]     all notebooks if none is named
 
-An output that says the same as before (tools/outputs.py) stays as it was, so that another processor
-changes nothing by itself, and the text's numbers stay those of the outputs.
+Where a cell has not changed and says the same as before (tools/outputs.py), its output stays as it
+was: so another processor changes nothing by itself.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ def says_the_same(new: NotebookNode, old: NotebookNode) -> bool:
 
 
 def keep_what_says_the_same(notebook: NotebookNode, before: NotebookNode) -> None:
-    """Put the outputs from before into the cells whose outputs say the same, all of them."""
-    old_outputs = {cell.id: cell.get("outputs", []) for cell in before.cells}
+    """Put the outputs from before into the cells that have not changed and say the same."""
+    known_outputs = {(cell.id, cell.source): cell.get("outputs", []) for cell in before.cells}
     for cell in notebook.cells:
-        outputs, old = cell.get("outputs", []), old_outputs.get(cell.id, [])
+        outputs, old = cell.get("outputs", []), known_outputs.get((cell.id, cell.source), [])
         if outputs and len(outputs) == len(old) and all(map(says_the_same, outputs, old)):
             for output, known in zip(outputs, old, strict=True):
                 output.update({key: known[key] for key in ("data", "text") if key in known})
