@@ -163,20 +163,24 @@ MEASURES = 'function f(){const e=()=>{document.querySelectorAll(["pre",".nboutpu
 
 
 @pytest.mark.parametrize(
-    ("patch", "search", "script"),
+    ("patch", "search", "script", "first"),
     [
-        (None, SEARCH, MEASURES),
-        ("SEARCH", SEARCH.replace("searchtools", "search"), MEASURES),
-        ("SEARCH", SEARCH.replace("<script src", '<script type="module" src'), MEASURES),
-        ("MEASURES", SEARCH, MEASURES.replace('"pre"', '"div"')),
+        (None, SEARCH, MEASURES, "<script defer src='_static/doctools.js'>"),
+        ("SEARCH", SEARCH.replace("searchtools", "search"), MEASURES, ""),
+        ("SEARCH", SEARCH.replace("<script src", '<script type="module" src'), MEASURES, ""),
+        ("MEASURES", SEARCH, MEASURES.replace('"pre"', '"div"'), ""),
+        ("later", SEARCH, MEASURES, "<script src='_static/searchtools.js'>"),
+        ("later", SEARCH + "<script type=module src='new.js'>", MEASURES, ""),
     ],
 )
-def test_the_files_for_all_pages(patch, search, script, tmp_path):
+def test_the_files_for_all_pages(patch, search, script, first, tmp_path):
     js = tmp_path / "_static" / "scripts" / "pydata-sphinx-theme.js"
     js.parent.mkdir(parents=True)
     js.write_text(script)
     (tmp_path / "search.html").write_text(search)
-    app = SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path)
+    (tmp_path / "intro.html").write_text(first)
+    config = SimpleNamespace(root_doc="intro")
+    app = SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path, config=config)
     if patch:
         with pytest.raises(ExtensionError, match=f"{patch} finds"):
             booksite.on_build_finished(app, None)

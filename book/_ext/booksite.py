@@ -64,6 +64,7 @@ MEASURES = Patch(
     r"\1return;",
 )
 PLAIN = re.compile(r'<pre>(?:(?!</pre>).)*<span class="[npw]">', re.S)  # see Marked
+AT_ONCE = re.compile(r"<script (?![^>]*\bdefer\b)[^>]*\bsrc=")
 OPTIONS = "DOCUMENTATION_OPTIONS"  # how a script begins that must wait for the others
 SIZE = re.compile(r'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"')
 FONTS = [  # of what every page shows first
@@ -192,7 +193,8 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
 
 
 def on_build_finished(app, exception) -> None:
-    """Mend two files that are written once for all pages."""
+    """Mend two files that are written once for all pages, and see that no page has what others
+    add to it after `on_page`: scripts that do not wait."""
     if exception or app.builder.name != "html":
         return
     for name, patch, times in [
@@ -201,6 +203,10 @@ def on_build_finished(app, exception) -> None:
     ]:
         file = Path(app.outdir) / name
         file.write_text(patch(file.read_text(encoding="utf-8"), name, times), encoding="utf-8")
+    for page in (f"{app.config.root_doc}.html", "search.html"):
+        found = len(AT_ONCE.findall((Path(app.outdir) / page).read_text(encoding="utf-8")))
+        if found:
+            raise outdated("later", "all scripts wait for the text", page, f"{found} scripts more")
 
 
 def setup(app):
