@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from docutils import nodes
+from sphinx.errors import ExtensionError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "book" / "_ext"))
 import bookapi  # noqa: E402
 import booknotebooks  # noqa: E402
+import booksite  # noqa: E402
+import bookstyles  # noqa: E402
 
 
 def test_a_quote_with_a_kind_becomes_a_box():
@@ -43,3 +51,214 @@ def test_signatures_are_as_written():
     assert bookapi.signature(ast.parse(code).body[0]) == wanted
     method = ast.parse("class A:\n    def f(self, x: int = 3): ...").body[0].body[0]
     assert bookapi.signature(method, method=True) == "(x: int=3)"
+
+
+PAGE = """<h1><span class="section-number">4. </span>Self-attention</h1>
+<details><summary aria-label="Toggle hidden content">Show</summary></details>
+<img alt="a map" src="../_images/map.svg" /> <pre><span></span>x <span class="k">in</span> y</pre>
+<div class="citation" role="doc-biblioentry">Vaswani</div>
+<script type="text/x-thebe-config">{}</script> <script>kernelName = "python3"</script>"""
+SCRIPTS = {  # of a page: files, and what stands in the page itself
+    "_static/sphinx-thebe.js": None,
+    "_static/design-tabs.js": None,
+    "_static/togglebutton.js": None,
+    "_static/doctools.js": None,
+    None: "DOCUMENTATION_OPTIONS.pagename = 'notebooks/04_similarity';",
+    "": "let toggleHintShow = 'Click'; const toggleOpenOnPrint = 'true';",
+}
+
+
+def context_of_a_page(body: str = PAGE, scripts: dict = SCRIPTS) -> dict:
+    def asset(name, text=None):
+        return SimpleNamespace(filename=name, attributes={"body": text} if text else {})
+
+    return {
+        "body": body,
+        "meta": {"folds": 1},
+        "pathto": lambda name, resource: f"../{name}",
+        "script_files": [asset(*script) for script in scripts.items()],
+        "css_files": [asset("_static/sphinx-design.min.css"), asset("_static/basic.css")],
+    }
+
+
+@pytest.fixture
+def write_page(tmp_path):
+    """Write a page as Sphinx does: what the extension makes of its context."""
+    (tmp_path / "map.svg").write_text('<svg width="300pt" height="150pt"></svg>')
+    env = SimpleNamespace(images={"map.svg": ({"notebooks/04_similarity"}, "map.svg")})
+    app = SimpleNamespace(env=env, srcdir=tmp_path)
+    doctree = nodes.container("", nodes.image(uri="map.svg"), nodes.citation())
+
+    def write(context):
+        booksite.on_page(app, "notebooks/04_similarity", "page.html", context, doctree)
+        return context
+
+    return write
+
+
+def test_what_a_page_becomes(write_page):
+    context = write_page(context_of_a_page())
+    body = context["body"]
+    assert '<span class="section-number">4</span>' in body and "Open in Colab" in body
+    assert '<img loading="lazy" width="400" height="200" alt="a map"' in body
+    assert 'role="listitem"' in body and not re.search("thebe|Toggle|doc-biblio", body)
+    names = [script.filename for script in context["script_files"]]
+    assert names == ["_static/doctools.js", None]
+    assert context["script_files"][0].attributes == {"defer": "defer"}
+    assert "DOMContentLoaded" in context["script_files"][1].attributes["body"]
+    assert [sheet.filename for sheet in context["css_files"]] == ["_static/basic.css"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "old", "new"),
+    [
+        ("LINKS", "</h1>", "</h2>"),
+        ("NUMBER", "section-number", "number"),
+        ("FIGURE", "../_images/", "../images/"),
+        ("FOLD", "Toggle hidden content", "Show what is hidden"),
+        ("REFERENCE", "doc-biblioentry", "doc-endnote"),
+        ("THEBE", "text/x-thebe-config", "application/json"),
+        ("Marked", ">x ", '><span class="n">x</span> '),
+    ],
+)
+def test_markup_that_has_changed_fails_the_build(patch, old, new, write_page):
+    assert old in PAGE
+    with pytest.raises(ExtensionError, match=rf"{patch} finds .*notebooks/04_similarity\.html"):
+        write_page(context_of_a_page(PAGE.replace(old, new)))
+
+
+def test_a_fold_too_many_or_too_few_fails_the_build(write_page):
+    fold = ' aria-label="Toggle hidden content"'
+    for body in (PAGE.replace(fold, ""), PAGE.replace(fold, 2 * fold)):
+        with pytest.raises(ExtensionError, match=r"FOLD finds \d places \(expected: 1\)"):
+            write_page(context_of_a_page(body))
+
+
+@pytest.mark.parametrize("word", sorted(booksite.UNUSED - {"sphinx-design"}))
+def test_an_unused_script_that_is_gone_fails_the_build(word, write_page):
+    def without(text):
+        return text and re.sub(word, "other", text, flags=re.I)
+
+    scripts = {without(name): without(text) for name, text in SCRIPTS.items()}
+    with pytest.raises(ExtensionError, match=rf"UNUSED finds .* no page loads {word}"):
+        write_page(context_of_a_page(scripts=scripts))
+
+
+def test_an_unused_style_sheet_that_is_gone_fails_the_build(write_page):
+    context = context_of_a_page()
+    context["css_files"] = context["css_files"][1:]
+    with pytest.raises(ExtensionError, match="UNUSED finds .* no page loads sphinx-design"):
+        write_page(context)
+
+
+def test_a_page_without_its_settings_fails_the_build(write_page):
+    scripts = SCRIPTS | {None: "OPTIONS.pagename = 'notebooks/04_similarity';"}
+    with pytest.raises(ExtensionError, match="OPTIONS finds nothing"):
+        write_page(context_of_a_page(scripts=scripts))
+
+
+SEARCH = """<script src="_static/searchtools.js"></script>
+<script src="_static/language_data.js"></script> <script src="searchindex.js"></script>"""
+MEASURES = 'function f(){const e=()=>{document.querySelectorAll(["pre",".nboutput"])}}'
+
+
+@pytest.mark.parametrize(
+    ("patch", "search", "script", "first"),
+    [
+        (None, SEARCH, MEASURES, "<script defer src='_static/doctools.js'>"),
+        ("SEARCH", SEARCH.replace("searchtools", "search"), MEASURES, ""),
+        ("SEARCH", SEARCH.replace("<script src", '<script type="module" src'), MEASURES, ""),
+        ("MEASURES", SEARCH, MEASURES.replace('"pre"', '"div"'), ""),
+        ("later", SEARCH, MEASURES, "<script src='_static/searchtools.js'>"),
+        ("later", SEARCH + "<script type=module src='new.js'>", MEASURES, ""),
+    ],
+)
+def test_the_files_for_all_pages(patch, search, script, first, tmp_path):
+    js = tmp_path / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    js.parent.mkdir(parents=True)
+    js.write_text(script)
+    (tmp_path / "search.html").write_text(search)
+    (tmp_path / "intro.html").write_text(first)
+    config = SimpleNamespace(root_doc="intro")
+    app = SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path, config=config)
+    if patch:
+        with pytest.raises(ExtensionError, match=f"{patch} finds"):
+            booksite.on_build_finished(app, None)
+    else:
+        booksite.on_build_finished(app, None)
+        assert (tmp_path / "search.html").read_text().count("<script defer src") == 3
+        assert "function f(){return;const e" in js.read_text()
+
+
+def test_other_builders_have_no_such_files(tmp_path):
+    app = SimpleNamespace(builder=SimpleNamespace(name="linkcheck"), outdir=tmp_path)
+    booksite.on_build_finished(app, None)
+
+
+@pytest.fixture
+def static(tmp_path):
+    """A small theme: each sheet has a rule that fits, and one an icon."""
+    for name in bookstyles.SHEETS:
+        file = tmp_path / name.replace("*", "1a2b")
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(".here { color: red }")
+    (tmp_path / "styles" / "pydata-sphinx-theme.css").write_text(
+        '@font-face { font-family: "Font Awesome 6" } .gone { color: red }'
+    )
+    return tmp_path
+
+
+def test_a_theme_with_other_style_sheets_fails_the_build(static):
+    assert ".gone" not in bookstyles.one_sheet(static, {"here"})
+    with pytest.raises(ExtensionError, match=r"book\.css: no page .* what \.here is for"):
+        bookstyles.one_sheet(static, {"gone"})
+    (static / "styles" / "pydata-sphinx-theme.css").write_text(".here { color: red }")
+    with pytest.raises(ExtensionError, match="AWESOME finds nothing"):
+        bookstyles.one_sheet(static, {"here"})
+    (static / "basic.css").unlink()
+    with pytest.raises(ExtensionError, match=r"SHEETS \(basic\.css\) finds nothing"):
+        bookstyles.one_sheet(static, {"here"})
+
+
+def test_a_style_sheet_that_nobody_knows_fails_the_build():
+    context = {"css_files": [SimpleNamespace(filename="_static/styles/new.css")]}
+    with pytest.raises(ExtensionError, match=r"styles/new\.css is missing in bookstyles"):
+        bookstyles.on_page(None, "book/intro", "page.html", context, None)
+
+
+def test_a_theme_without_our_template_fails_the_build(static):
+    page = static / "index.html"
+    text = "_static/style.css _static/fonts.css _static/scripts/pydata-sphinx-theme.js"
+    builder = SimpleNamespace(format="html", get_outfilename=lambda name: page)
+    config = SimpleNamespace(root_doc="index")
+    app = SimpleNamespace(builder=builder, config=config, outdir=static)
+    for name in text.split():
+        page.write_text(text.replace(name, ""))
+        with pytest.raises(ExtensionError, match=rf"webpack-macros\.html finds .*{name}"):
+            bookstyles.on_build_finished(app, None)
+
+
+def test_pages_without_scripts_fail_the_build(tmp_path):
+    (tmp_path / "index.html").write_text("<script type=module src=theme.js></script>")
+    with pytest.raises(ExtensionError, match="SCRIPT finds nothing"):
+        bookstyles.words_of(tmp_path)
+
+
+def moving_picture(kind: str = "cell") -> nodes.container:
+    raw = nodes.raw("", '<div class="moving heads"></div>', format="html")
+    still = nodes.container("", nodes.figure(), classes=["cell"])
+    return nodes.container("", still, nodes.container("", raw, classes=[kind]))
+
+
+def test_cells_of_another_kind_fail_the_build():
+    app = SimpleNamespace(env=SimpleNamespace(docname="notebooks/07_multihead"))
+    doctree = moving_picture()
+    booknotebooks.on_doctree_read(app, doctree)
+    figure = doctree[0][0]
+    assert isinstance(figure[0], nodes.raw) and len(doctree) == 1
+    with pytest.raises(ExtensionError, match="on_doctree_read finds nothing"):
+        booknotebooks.on_doctree_read(app, moving_picture("code"))
+    app.env.metadata = {"notebooks/07_multihead": {"exports_to": "allyouneed.multihead"}}
+    app.builder = SimpleNamespace(format="html", get_relative_uri=lambda *names: "../book/api.html")
+    with pytest.raises(ExtensionError, match="tag_exported finds nothing"):
+        booknotebooks.on_doctree_resolved(app, doctree, "notebooks/07_multihead")

@@ -259,7 +259,7 @@ def test_rules_that_no_page_has_a_use_for(monkeypatch):
     sheet = """.gone, .here > p { a: 1 } .gone.here { b: 2 } #gone { c: 3 } p:not(.gone) { d: 4 }
       @media print { .gone { e: 5 } } @media print { .here { f: 6 } } @font-face { g: 7 }"""
     rules = tinycss2.parse_stylesheet(sheet, True, True)
-    kept = re.sub(r"\s", "", bookstyles.used(rules, {"here"}))
+    kept = re.sub(r"\s", "", bookstyles.used(rules, {"here"}, []))
     assert kept == ".here>p{a:1}p:not(.gone){d:4}@mediaprint{.here{f:6}}@font-face{g:7}"
 
 

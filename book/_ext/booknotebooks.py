@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 
+from bookpatch import outdated
 from docutils import nodes
 
 KINDS = ["Exercise", "Note", "Departure from the paper", "From the paper", "Predict"]
@@ -52,6 +53,10 @@ def page_cell(cell: dict) -> dict:
     return cell | {"source": DIRECTIVE.sub("", source), "metadata": metadata | {"tags": tags}}
 
 
+def is_folded(cell: dict) -> bool:
+    return any(tag.startswith("hide-") for tag in cell["metadata"].get("tags", []))
+
+
 def moves(output: dict) -> bool:
     """Whether an output of a cell is an interactive picture."""
     return "".join(output.get("data", {}).get("text/html", "")).startswith(MOVING)
@@ -73,25 +78,28 @@ def apart(cell: dict) -> list[dict]:
 
 def on_doctree_read(app, doctree) -> None:
     """Bring the two together again: the moving picture first, then the still one, one caption."""
-    for raw in list(doctree.findall(nodes.raw)):
-        if not raw.astext().startswith(MOVING):
-            continue
+    for raw in [raw for raw in doctree.findall(nodes.raw) if raw.astext().startswith(MOVING)]:
         cell = raw.parent
-        while "cell" not in cell.get("classes", []):
+        while cell and "cell" not in cell.get("classes", []):
             cell = cell.parent
-        before = cell.parent[cell.parent.index(cell) - 1]
-        next(before.findall(nodes.figure)).insert(0, raw.deepcopy())
+        before = cell and cell.parent[cell.parent.index(cell) - 1]
+        figure = before and next(before.findall(nodes.figure), None)
+        if figure is None:
+            why = "a picture that moves stands in the figure of the still one"
+            raise outdated("on_doctree_read", why, app.env.docname)
+        figure.insert(0, raw.deepcopy())
         cell.parent.remove(cell)
 
 
 def on_source_read(app, docname: str, source: list[str]) -> None:
-    if not app.env.doc2path(docname).endswith(".ipynb"):
+    if not str(app.env.doc2path(docname)).endswith(".ipynb"):
         source[0] = QUOTE.sub(box, source[0])
         return
     module = re.search(r"#\| *default_exp (\w+)", source[0])
     if module:
         app.env.metadata[docname]["exports_to"] = f"allyouneed.{module[1]}"
     notebook = json.loads(source[0])
+    app.env.metadata[docname]["folds"] = sum(map(is_folded, notebook["cells"]))
     notebook["metadata"].setdefault("language_info", {"name": "python"})
     notebook["cells"] = [part for cell in notebook["cells"] for part in apart(page_cell(cell))]
     source[0] = json.dumps(notebook)
@@ -103,14 +111,22 @@ def on_doctree_resolved(app, doctree, docname: str) -> None:
     if app.builder.format != "html" or not module:
         return
     url = app.builder.get_relative_uri(docname, "book/api") + f"#module-{module}"
-    for cell in doctree.findall(nodes.container):
-        if "tag_exported" in cell["classes"]:
-            label = f'<a class="exported-to" href="{url}">exported to {module}</a>'
-            cell.append(nodes.raw("", label, format="html"))
+    cells = [one for one in doctree.findall(nodes.container) if "tag_exported" in one["classes"]]
+    if not cells:
+        raise outdated("tag_exported", "exported cells say where they go", docname)
+    for cell in cells:
+        label = f'<a class="exported-to" href="{url}">exported to {module}</a>'
+        cell.append(nodes.raw("", label, format="html"))
 
 
 def setup(app):
     app.connect("source-read", on_source_read)
     app.connect("doctree-read", on_doctree_read)
     app.connect("doctree-resolved", on_doctree_resolved)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
+    return {
+        "version": "1",
+        "env_version": 1,
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bookpatch import Patch, outdated
+from docutils import nodes
 from pygments.formatters import HtmlFormatter
 from pygments.token import Name, Punctuation, Text, Whitespace
 from sphinx.highlighting import PygmentsBridge
@@ -21,20 +24,56 @@ REPOSITORY = PROJECT["urls"]["Repository"].rstrip("/")
 OWNER, NAME = urlsplit(REPOSITORY).path.strip("/").split("/")
 SITE = f"https://{OWNER.lower()}.github.io/{NAME}/"
 COLAB = f"https://colab.research.google.com/github/{OWNER}/{NAME}/blob/main"
-THEBE = re.compile(r'<script type="text/x-thebe-config">.*?</script>\s*<script>.*?</script>', re.S)
-NUMBER = re.compile(r'(?<=<h1><span class="section-number">)(\d+)\. ')
-SEARCH = re.compile(r'<script (src="(?:_static/(?:searchtools|language_data)|searchindex)\.js)')
-MEASURES = re.compile(
-    r'(function \w+\(\)\{)(?=const e=\(\)=>\{document\.querySelectorAll\(\["pre"\s*,)'
+LINKS = Patch("LINKS", "a chapter's links stand under its title", re.compile("</h1>"))
+NUMBER = Patch(
+    "NUMBER",
+    "a chapter's number stands above its title without a point",
+    re.compile(r'(?<=<h1><span class="section-number">)(\d+)\. '),
+    r"\1",
 )
-FIGURE = re.compile(r'<img (?=[^>]* src="\.\./_images/([^"]+\.svg)")')
+FIGURE = Patch(
+    "FIGURE",
+    "figures come when the reader comes near, and their places are kept",
+    re.compile(r'<img (?=[^>]* src="\.\./_images/([^"]+\.svg)")'),
+)
+FOLD = Patch(
+    "FOLD", "a fold is named by its words", re.compile(' aria-label="Toggle hidden content"')
+)
+REFERENCE = Patch(
+    "REFERENCE",
+    "the list of references holds list items",
+    re.compile('role="doc-biblioentry"'),
+    'role="listitem"',
+)
+THEBE = Patch(
+    "THEBE",
+    "no page carries the settings of Thebe, which is not used",
+    re.compile(r'<script type="text/x-thebe-config">.*?</script>\s*<script>.*?</script>', re.S),
+)
+SEARCH = Patch(
+    "SEARCH",
+    "the scripts of the search page wait for the others",
+    re.compile(r'<script (src="(?:_static/(?:searchtools|language_data)|searchindex)\.js)'),
+    r"<script defer \1",
+)
+MEASURES = Patch(
+    "MEASURES",
+    "the theme does not measure every box of code, which takes a phone a second and comes again "
+    "with every change in the page: book.js does it, once",
+    re.compile(r'(function \w+\(\)\{)(?=const e=\(\)=>\{document\.querySelectorAll\(\["pre"\s*,)'),
+    r"\1return;",
+)
+PLAIN = re.compile(r'<pre>(?:(?!</pre>).)*<span class="[npw]">', re.S)  # see Marked
+AT_ONCE = re.compile(r"<script (?![^>]*\bdefer\b)[^>]*\bsrc=")
+OPTIONS = "DOCUMENTATION_OPTIONS"  # how a script begins that must wait for the others
 SIZE = re.compile(r'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"')
 FONTS = [  # of what every page shows first
     "source-serif-4-latin-400-normal",
     "source-serif-4-latin-600-normal",
     "source-sans-3-latin-wght-normal",
 ]
-UNUSED = re.compile(r"thebe|sphinx-design|design-tabs|togglebutton|toggleHint|toggleOpen", re.I)
+# What the names or the words of scripts and style sheets hold that no page has a use for.
+UNUSED = {"thebe", "sphinx-design", "design-tabs", "togglebutton", "togglehint", "toggleopen"}
 
 
 class Marked(HtmlFormatter):
@@ -71,7 +110,7 @@ def chapter_links(app, pagename: str, module: str | None) -> str:
     return f'<ul class="chapter-links">{items}</ul>'
 
 
-def figures_later(app, body: str) -> str:
+def figures_later(app, body: str, page: str, doctree) -> str:
     """Figures come when the reader comes near, or begins to read (see book.js): each is a drawing
     of a thousand lines to be read and laid out. Their places are kept for them."""
     files = {name: path for path, (_, name) in app.env.images.items()}
@@ -81,7 +120,8 @@ def figures_later(app, body: str) -> str:
         width, height = (round(float(points) * 4 / 3) for points in SIZE.search(text).groups())
         return f'<img loading="lazy" width="{width}" height="{height}" '
 
-    return FIGURE.sub(size, body)
+    drawn = sum(image["uri"].endswith(".svg") for image in doctree.findall(nodes.image))
+    return replace(FIGURE, better=size)(body, page, drawn)
 
 
 def fonts_first(folder: str) -> str:
@@ -100,54 +140,73 @@ def fonts_first(folder: str) -> str:
     return f'<script>if (location.protocol !== "file:") for (const href of {urls}) {ask};</script>'
 
 
-def later(asset) -> None:
+def fewer_assets(page: str, context: dict) -> None:
+    """Of the scripts and style sheets those that the page has a use for, each of them once."""
+    missing = set(UNUSED)
+    for kind in ("script_files", "css_files"):
+        kept = {}
+        for asset in context[kind]:
+            body = asset.attributes.get("body") or ""
+            text = f"{asset.filename or ''} {body}".lower()
+            unused = {word for word in UNUSED if word in text}
+            missing -= unused
+            if not unused:
+                kept.setdefault((asset.filename, body), asset)
+        context[kind] = list(kept.values())
+    if missing:
+        raise outdated("UNUSED", f"no page loads {', '.join(sorted(missing))}", page)
+
+
+def later(page: str, scripts: list) -> None:
     """No script stands in the way of the text: all run when the page has been read."""
-    if getattr(asset, "attributes", {}).get("body", "").startswith("DOCUMENTATION_OPTIONS"):
-        body = asset.attributes["body"]
-        asset.attributes["body"] = f'addEventListener("DOMContentLoaded", () => {{ {body} }});'
-    elif str(asset.filename).endswith(".js"):
-        asset.attributes["defer"] = "defer"
+    settings = [s for s in scripts if (s.attributes.get("body") or "").startswith(OPTIONS)]
+    if not settings:
+        raise outdated("OPTIONS", "the page's settings wait for the script that they set", page)
+    for script in scripts:
+        if script in settings:
+            body = script.attributes["body"]
+            script.attributes["body"] = f'addEventListener("DOMContentLoaded", () => {{ {body} }});'
+        elif str(script.filename).endswith(".js"):
+            script.attributes["defer"] = "defer"
 
 
 def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> None:
     context["site_path"] = urlsplit(SITE).path
     fonts = context["pathto"]("_static/fonts", resource=True)
     context["metatags"] = context.get("metatags", "") + fonts_first(fonts)
+    page = f"{pagename}.html"
+    fewer_assets(page, context)
+    later(page, context["script_files"])
+    if doctree is None:  # the search page and the like
+        return
+    meta, body = context.get("meta") or {}, context["body"]
     if pagename.startswith("notebooks/"):
-        links = chapter_links(app, pagename, (context.get("meta") or {}).get("exports_to"))
-        body = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
-        body = figures_later(app, body)
-        context["body"] = NUMBER.sub(r"\1", body, count=1)  # "4. " stands above the title as "4"
-    # What axe-core finds in the markup of MyST-NB and bibtex: a fold is named by its words, and a
-    # list holds list items.
-    body = context.get("body", "").replace(' aria-label="Toggle hidden content"', "")
-    context["body"] = THEBE.sub("", body.replace('role="doc-biblioentry"', 'role="listitem"'))
-    for kind in ("script_files", "css_files"):
-        kept = {}
-        for asset in context[kind]:
-            body = getattr(asset, "attributes", {}).get("body") or ""
-            if not UNUSED.search(f"{asset.filename or ''} {body}"):
-                kept.setdefault((asset.filename, body), asset)  # each of them once
-                later(asset)
-        context[kind] = list(kept.values())
+        links = chapter_links(app, pagename, meta.get("exports_to"))
+        body = replace(LINKS, better=f"</h1>\n{links}")(body, page, 1)
+        body = figures_later(app, body, page, doctree)
+        body = NUMBER(body, page, 1)
+    body = FOLD(body, page, meta.get("folds", 0))
+    body = REFERENCE(body, page, sum(1 for _ in doctree.findall(nodes.citation)))
+    context["body"] = body = THEBE(body, page, 1)
+    if PLAIN.search(body):
+        raise outdated("Marked", "only code with a colour of its own is marked", page)
 
 
 def on_build_finished(app, exception) -> None:
-    """Mend two files that are written once for all pages.
-
-    The scripts of the search page stand in its template: they wait for the others, too. And the
-    theme measures every box of code, also those out of sight, which takes a phone a second and
-    comes again with every change in the page: book.js does it, once.
-    """
-    if exception or app.builder.format != "html":
+    """Mend two files that are written once for all pages, and see that no page has what others
+    add to it after `on_page`: scripts that do not wait."""
+    if exception or app.builder.name != "html":
         return
-    for name, pattern, better in [
-        ("search.html", SEARCH, r"<script defer \1"),
-        ("_static/scripts/pydata-sphinx-theme.js", MEASURES, r"\1return;"),
+    for name, patch, times in [
+        ("search.html", SEARCH, 3),
+        ("_static/scripts/pydata-sphinx-theme.js", MEASURES, 1),
     ]:
         file = Path(app.outdir) / name
-        text = file.read_text(encoding="utf-8")
-        file.write_text(pattern.sub(better, text), encoding="utf-8")
+        file.write_text(patch(file.read_text(encoding="utf-8"), name, times), encoding="utf-8")
+    for page in (f"{app.config.root_doc}.html", "search.html"):
+        found = len(AT_ONCE.findall((Path(app.outdir) / page).read_text(encoding="utf-8")))
+        if found:
+            raise outdated("later", "all scripts wait for the text", page, f"{found} scripts more")
 
 
 def setup(app):

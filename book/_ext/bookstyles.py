@@ -12,10 +12,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import tinycss2
+from bookpatch import outdated
 from sphinx.errors import ExtensionError
 from tinycss2.ast import AtRule, Node, QualifiedRule
 
-ONE = "style.css"  # which book/_templates/static/webpack-macros.html asks for
+ONE = "style.css"  # which the template asks for
+TEMPLATE = Path(__file__).parents[1] / "_templates" / "static" / "webpack-macros.html"
 SHEETS = [  # in the order in which they stand in it; in `_static`
     "basic.css",
     "styles/pydata-sphinx-theme.css",
@@ -26,18 +28,25 @@ SHEETS = [  # in the order in which they stand in it; in `_static`
     "book.css",
     "translator/translator.css",
 ]
+OWN = SHEETS[-2:]
+AWESOME = "Awesome"  # the name of the icons that book.css draws itself
 NAME = re.compile(r"[\w-]+")
 SCRIPT = re.compile(r'<script[^>]* src="([^":?]+)')
-UP = re.compile(r"(url\([\"']?)\.\./")
+ASKED = re.compile(r"pathto\('(_static/[^']+)'")
 
 
 def words_of(folder: Path) -> set[str]:
     """All that may be the name of a class or of an element: each word of the pages and scripts."""
     files = {file for file in folder.rglob("*.html") if "_static" not in file.parts}
-    for page in list(files):
-        scripts = SCRIPT.findall(page.read_text(encoding="utf-8"))
-        files |= {(page.parent / name).resolve() for name in scripts}
-    return {word for file in files for word in NAME.findall(file.read_text(encoding="utf-8"))}
+    scripts = {
+        (page.parent / name).resolve()
+        for page in files
+        for name in SCRIPT.findall(page.read_text(encoding="utf-8"))
+    }
+    if not scripts:
+        raise outdated("SCRIPT", "rules for what scripts make are kept", "the pages")
+    texts = (file.read_text(encoding="utf-8") for file in files | scripts)
+    return {word for text in texts for word in NAME.findall(text)}
 
 
 def split(prelude: list[Node]) -> Iterator[list[Node]]:
@@ -60,36 +69,60 @@ def needs(selector: list[Node]) -> set[str]:
     return classes | {node.value for node in selector if node.type == "hash"}
 
 
-def used(rules: list[Node], words: set[str]) -> str:
-    """The rules that may fit an element of some page, as text."""
+def used(rules: list[Node], words: set[str], idle: list[str]) -> str:
+    """The rules that may fit an element of some page, as text; `idle` gets what is left out."""
     kept = []
     for rule in rules:
         if isinstance(rule, QualifiedRule):
-            selectors = [one for one in split(rule.prelude) if needs(one) <= words]
-            if not selectors:
-                continue
-            heads = [tinycss2.serialize(one).strip() for one in selectors]
-            kept.append(f"{','.join(heads)}{{{tinycss2.serialize(rule.content).strip()}}}")
+            heads = []
+            for selector in split(rule.prelude):
+                head = tinycss2.serialize(selector).strip()
+                (heads if needs(selector) <= words else idle).append(head)
+            if heads:
+                kept.append(f"{','.join(heads)}{{{tinycss2.serialize(rule.content).strip()}}}")
         elif isinstance(rule, AtRule) and rule.lower_at_keyword in ("media", "supports", "layer"):
             inner = tinycss2.parse_rule_list(rule.content or [], True, True)
-            text = used(inner, words)
+            text = used(inner, words, idle)
             if text:
                 head = tinycss2.serialize(rule.prelude).strip()
                 kept.append(f"@{rule.at_keyword} {head}{{{text}}}")
-        elif "Awesome" not in rule.serialize():  # icons that book.css draws itself
-            kept.append(rule.serialize())
+        else:
+            text = rule.serialize()
+            if AWESOME in text:
+                idle.append(AWESOME)
+            else:
+                kept.append(text)
     return "\n".join(kept)
 
 
-def read(sheet: Path, words: set[str]) -> str:
-    """A style sheet as it stands in the one for all, a folder above `_static/styles`."""
+def read(sheet: Path, words: set[str], idle: list[str]) -> str:
+    """A style sheet as it stands in the one for all."""
     rules = tinycss2.parse_stylesheet(sheet.read_text(encoding="utf-8"), True, True)
     wrong = [rule for rule in rules if rule.type == "error"]
     if wrong:
         where = wrong[0]
         raise ValueError(f"{sheet}:{where.source_line}: expected a rule, {where.message}")
-    text = used(rules, words)
-    return UP.sub(r"\1", text) if sheet.parent.name == "styles" else text
+    return used(rules, words, idle)
+
+
+def one_sheet(static: Path, words: set[str]) -> str:
+    """The text of all sheets. Raises ExtensionError where the theme is not what they are for."""
+    texts, idle = [], {}
+    for name in SHEETS:
+        files, idle[name] = sorted(static.glob(name)), []
+        if not files:
+            why = f"what it says stands in {ONE}"
+            raise outdated(f"SHEETS ({name})", why, "_static of the pages")
+        texts += [read(file, words, idle[name]) for file in files]
+    if not any(AWESOME in left_out for left_out in idle.values()):
+        raise outdated("AWESOME", "no page loads the font with the icons", "the theme's sheets")
+    for name in OWN:
+        if idle[name]:
+            raise ExtensionError(
+                f"{name}: no page and no script has what {', '.join(idle[name])} is for. If the "
+                "theme names it otherwise now, mend the selector; else take the rule out."
+            )
+    return "\n".join(texts)
 
 
 def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> None:
@@ -104,10 +137,15 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
 def on_build_finished(app, exception) -> None:
     if exception or app.builder.format != "html":
         return
-    words, static = words_of(Path(app.outdir)), Path(app.outdir) / "_static"
-    files = [file for name in SHEETS for file in sorted(static.glob(name))]
-    text = "\n".join(read(file, words) for file in files)
-    (static / ONE).write_text(text, encoding="utf-8")
+    page = Path(app.builder.get_outfilename(app.config.root_doc))
+    text = page.read_text(encoding="utf-8")
+    for name in ASKED.findall(TEMPLATE.read_text(encoding="utf-8")):
+        if name not in text:
+            why = f"pages load {name} and nothing else"
+            raise outdated("_templates/static/webpack-macros.html", why, page.name)
+    static = Path(app.outdir) / "_static"
+    style = one_sheet(static, words_of(Path(app.outdir)))
+    (static / ONE).write_text(style, encoding="utf-8")
 
 
 def setup(app):
