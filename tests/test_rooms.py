@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from forked import failures
 
 PACKAGE = Path(__file__).parents[1] / "src" / "allyouneed"
 NAMES = sorted(
@@ -84,31 +85,11 @@ def test_imports_run_downwards(name):
         assert below or earlier, f"{name} imports upwards: {other}"
 
 
-IMPORTS = """
-import importlib, os, sys, traceback, warnings
-import torch
-
-for name in sys.argv[1:]:
-    if child := os.fork():
-        if os.waitpid(child, 0)[1]:
-            print(name)
-        continue
-    warnings.simplefilter("error")
-    try:
-        importlib.import_module(f"allyouneed.{name}")
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
-"""
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each import is in a fork of one process")
 def test_imports_alone():
     """Each module after torch and nothing else, without a warning."""
-    run = [sys.executable, "-c", IMPORTS, *NAMES]
-    done = subprocess.run(run, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    strict = "import warnings; warnings.simplefilter('error'); import allyouneed."
+    assert not failures(sys.executable, {name: strict + name for name in NAMES})
 
 
 def test_package_itself_is_light():
