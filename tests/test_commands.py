@@ -71,7 +71,7 @@ def test_old_python(tree):
 def test_no_network(tree):
     closed = "http://127.0.0.1:9/simple"
     code, said = make(
-        tree, "book", PIP_INDEX_URL=closed, PIP_EXTRA_INDEX_URL="", PIP_RETRIES="1",
+        tree, "book", PIP_INDEX_URL=closed, PIP_EXTRA_INDEX_URL="", PIP_RETRIES="0",
         PIP_FIND_LINKS="", PIP_CONFIG_FILE=os.devnull,
     )  # fmt: skip
     assert code != 0 and "package index" in said and ".venv/install.log" in said
