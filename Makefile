@@ -9,7 +9,7 @@ FIND := for p in python3 python3.13 python3.12 python3.11 python; do \
 PYTHON ?= $(shell $(FIND))
 PAGE := $(CURDIR)/_build/html/index.html
 
-.PHONY: help book test processors serve execute export address clean setup-book setup-all
+.PHONY: help book test check processors serve execute export address clean setup-book setup-all
 
 help:  ## Show this list
 	@echo "make ..."
@@ -37,6 +37,9 @@ test: setup-all  ## Run everything that CI runs
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests notebooks --nbval --nbval-cell-timeout 300 -n 2 --dist loadfile --no-loadscope-reorder -q -rs
 	@echo "Running the notebooks as another processor would ..."
 	@$(BIN)/python tools/processors.py --another
+
+check: setup-all  ## Check style, modules and links, and test what has changed (two minutes)
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/check.py
 
 processors: setup-all  ## Run tests and notebooks as other processors would, in every setting
 	@$(BIN)/python tools/processors.py

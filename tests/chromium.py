@@ -105,11 +105,12 @@ def sample_colours(tab) -> None:
     )
 
 
-def plain_code(tab) -> None:
-    """Take the colours out of code, but for the samples.
+def plain_page(tab) -> None:
+    """Take the colours out of code, but for the samples, and the signs out of equations, but for
+    the first: a box of the same size is left.
 
-    A chapter has ten thousand coloured words; axe-core looks at each of them for each rule, and
-    there is nothing to be found in one that is not in another.
+    A chapter has ten thousand coloured words and signs; axe-core looks at each of them for each
+    rule, and there is nothing to be found in one that is not in another.
     """
     tab.evaluate(
         """() => {
@@ -117,6 +118,13 @@ def plain_code(tab) -> None:
             word.replaceWith(...word.childNodes);
           }
           document.body.normalize();
+          const equations = [...document.querySelectorAll("mjx-math")].slice(1);
+          const boxes = equations.map(one => one.getBoundingClientRect());
+          equations.forEach((one, i) => {
+            const {width, height} = boxes[i];
+            one.replaceChildren();
+            one.style.cssText = `display: inline-block; width: ${width}px; height: ${height}px`;
+          });
         }"""
     )
 

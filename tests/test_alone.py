@@ -1,6 +1,9 @@
 """Each notebook runs from nothing but itself, as it does on Colab.
 
-The file alone is copied into an empty folder. A fresh environment holds Colab's versions of what
+Every run executes one chapter whole, and what all chapters import. The others are executed by
+`pytest tests/test_alone.py -m weekly`.
+
+It starts in an empty folder. A fresh environment holds Colab's versions of what
 a chapter touches (tests/colab.txt), and not this package: the set-up cell installs that, from
 this checkout, because git is told to read the repository's address here. The cell is the same in
 all chapters (test_notebooks.py): it installs for the first that runs, and the others find it.
@@ -8,6 +11,7 @@ all chapters (test_notebooks.py): it installs for the first that runs, and the o
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -18,12 +22,18 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from forked import failures
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 ADDRESS = re.search(r'Repository = "(.+)"', (ROOT / "pyproject.toml").read_text())[1]
+WHOLE = "13_decoding"  # it needs data, a trained model, widgets, moving pictures, exercises
+HERE = "PYTHONPATH PYTHONDONTWRITEBYTECODE VIRTUAL_ENV MPLBACKEND ALLYOUNEED_DATA".split()
+IMPORT = ast.Import | ast.ImportFrom
 TORCH = re.search(r"^torch==\S+", (ROOT / "requirements.txt").read_text(), re.M)[0]
+sys.path.insert(0, str(ROOT / "tools"))
+from address import SET_UP  # noqa: E402
 
 
 def run(*command: str | Path, **options) -> str:
@@ -63,7 +73,8 @@ def colab(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("colab")
     run(sys.executable, "-m", "venv", folder / "venv")
     python = folder / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", TORCH, "-r", ROOT / "tests" / "colab.txt")
+    pip = (python, "-m", "pip", "install", "-q", "--no-compile")  # what is imported is compiled
+    run(*pip, TORCH, "-r", ROOT / "tests" / "colab.txt")
     kernel = folder / "kernels" / "colab"
     kernel.mkdir(parents=True)
     argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -72,15 +83,9 @@ def colab(tmp_path_factory) -> Path:
     return python
 
 
-@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
-def test_runs_alone(file, colab, checkout, tmp_path, monkeypatch):
-    before = versions(colab)
-    shutil.copy(file, tmp_path)
-    notebook = nbformat.read(tmp_path / file.name, as_version=4)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs = []
-
+@pytest.fixture(autouse=True)
+def empty_folder(colab, checkout, tmp_path, monkeypatch) -> Path:
+    """Where nothing is known but the environment, and the checkout under the address."""
     settings = {
         "JUPYTER_PATH": str(colab.parents[2]),
         "ALLYOUNEED_HOME": str(tmp_path),
@@ -91,10 +96,20 @@ def test_runs_alone(file, colab, checkout, tmp_path, monkeypatch):
     }
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    for name in ("PYTHONPATH", "VIRTUAL_ENV", "MPLBACKEND", "ALLYOUNEED_DATA"):
+    for name in HERE:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", f"{colab.parent}{os.pathsep}{os.environ['PATH']}")
-    resources = {"metadata": {"path": str(tmp_path)}}
+    return tmp_path
+
+
+def execute(cells: list, colab: Path, folder: Path) -> None:
+    """Run cells as Colab would. They change nothing of what it has."""
+    before = versions(colab)
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
+    resources = {"metadata": {"path": str(folder)}}
     NotebookClient(notebook, timeout=300, kernel_name="colab", resources=resources).execute()
 
     after = versions(colab)
@@ -103,3 +118,30 @@ def test_runs_alone(file, colab, checkout, tmp_path, monkeypatch):
         name: (old, after.get(name)) for name, old in before.items() if after.get(name) != old
     }
     assert changed == {}, "the set-up cell changed what Colab has"
+
+
+def chapter(file: Path):
+    """A chapter that is executed whole, in every run or only in the weekly one."""
+    return pytest.param(file, id=file.stem, marks=[pytest.mark.weekly] * (file.stem != WHOLE))
+
+
+@pytest.mark.parametrize("file", map(chapter, NOTEBOOKS))
+def test_runs_alone(file, colab, empty_folder):
+    execute(nbformat.read(file, as_version=4).cells, colab, empty_folder)
+
+
+def imports(file: Path) -> str:
+    """All that a chapter imports, in its functions too."""
+    cells = nbformat.read(file, as_version=4).cells
+    source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, IMPORT)]
+    return "\n".join(map(ast.unparse, found))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each import is in a fork of one process")
+def test_all_chapters_can_import_what_they_need(colab, empty_folder):
+    """The set-up cell installs the package, and what a chapter imports is then there."""
+    execute([nbformat.v4.new_code_cell(SET_UP)], colab, empty_folder)
+    pieces = {file.stem: imports(file) for file in NOTEBOOKS}
+    assert all("allyouneed" in piece for piece in pieces.values())
+    assert not failures(colab, pieces, cwd=empty_folder)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -12,6 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+import check  # noqa: E402
 
 
 @pytest.fixture
@@ -44,7 +48,8 @@ def pretend_pip_says(tree: Path, words: str) -> None:
 def test_help_names_every_target(tree):
     code, said = make(tree, "help")
     assert code == 0
-    for target in ("book", "test", "processors", "serve", "execute", "export", "address", "clean"):
+    targets = re.search(r"^\.PHONY: (.*)", (tree / "Makefile").read_text(), re.M)[1].split()
+    for target in [name for name in targets if name != "help" and not name.startswith("setup")]:
         assert f"\n  {target} " in said
 
 
@@ -68,7 +73,7 @@ def test_old_python(tree):
 def test_no_network(tree):
     closed = "http://127.0.0.1:9/simple"
     code, said = make(
-        tree, "book", PIP_INDEX_URL=closed, PIP_EXTRA_INDEX_URL="", PIP_RETRIES="1",
+        tree, "book", PIP_INDEX_URL=closed, PIP_EXTRA_INDEX_URL="", PIP_RETRIES="0",
         PIP_FIND_LINKS="", PIP_CONFIG_FILE=os.devnull,
     )  # fmt: skip
     assert code != 0 and "package index" in said and ".venv/install.log" in said
@@ -110,3 +115,45 @@ def test_port_is_no_number():
         [sys.executable, ROOT / "tools" / "serve.py", "web"], capture_output=True, text=True
     )
     assert done.returncode != 0 and "got 'web'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "changed, tests",
+    [
+        ("src/allyouneed/masks.py", "tests/test_masks.py"),
+        ("src/allyouneed/pictures/beam-tree.js", "tests/pictures/test_beam_tree.py"),
+        ("src/allyouneed/exercises/chapter_03.py", "tests/test_exercises.py"),
+        ("notebooks/06_attention.ipynb", "notebooks/06_attention.ipynb"),
+        ("notebooks/06_attention.ipynb", "tests/test_attention.py"),
+        ("tests/test_rooms.py", "tests/test_rooms.py"),
+        ("README.md", "tests/test_readme.py"),
+    ],
+)
+def test_check_tests_what_has_changed(changed, tests):
+    assert ROOT / tests in check.tests_of(ROOT / changed)
+    assert ROOT / "tests" / "test_data.py" not in check.tests_of(ROOT / changed)
+
+
+def test_check_sees_what_has_changed(monkeypatch, tmp_path):
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    git = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost", "-C", tmp_path)
+    subprocess.run([*git, "init", "-q", "-b", "first"], check=True)
+    for branch in ("main", "mine"):
+        subprocess.run([*git, "switch", "-q", "-c", branch], check=True)
+        (tmp_path / branch).touch()
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", branch], check=True)
+    (tmp_path / "new").touch()
+    assert check.changed() == [tmp_path / "mine", tmp_path / "new"]
+
+
+def test_check_finds_broken_links(monkeypatch, tmp_path):
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    page, notebook = tmp_path / "page.md", tmp_path / "chapter.ipynb"
+    text = "[a](page.md#there) [b](https://localhost/x) `c[0](x)` [d](gone.md)"
+    page.write_text(text, encoding="utf-8")
+    cells = [{"cell_type": kind, "source": [text]} for kind in ("markdown", "code")]
+    notebook.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert check.broken_links([page, notebook]) == [
+        "page.md: gone.md is not there", "chapter.ipynb: gone.md is not there"
+    ]  # fmt: skip

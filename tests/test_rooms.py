@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from forked import failures
 
 PACKAGE = Path(__file__).parents[1] / "src" / "allyouneed"
 NAMES = sorted(
@@ -83,13 +85,11 @@ def test_imports_run_downwards(name):
         assert below or earlier, f"{name} imports upwards: {other}"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_imports_alone(name):
-    code = f"import sys; import allyouneed.{name}"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each import is in a fork of one process")
+def test_imports_alone():
+    """Each module after torch and nothing else, without a warning."""
+    strict = "import warnings; warnings.simplefilter('error'); import allyouneed."
+    assert not failures(sys.executable, {name: strict + name for name in NAMES})
 
 
 def test_package_itself_is_light():

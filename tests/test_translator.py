@@ -34,6 +34,7 @@ sys.path[:0] = [str(ROOT / "book" / "_ext"), str(ROOT / "tools")]
 import booktranslator  # noqa: E402
 import translator_examples  # noqa: E402
 
+ALL = [pytest.param(beam, 0.6, 200, marks=pytest.mark.weekly) for beam in (1, 4)]
 each_model = pytest.mark.parametrize("name", booktranslator.MODELS)
 pretrained = cache(pretrained)
 HEAD = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8">
@@ -103,7 +104,7 @@ TRANSLATE = """([name, sentences, beam, alpha]) => {
 
 
 @each_model
-@pytest.mark.parametrize("beam, alpha, count", [(1, 0.6, 200), (4, 0.6, 200), (5, 2.6, 20)])
+@pytest.mark.parametrize("beam, alpha, count", [(1, 0.6, 40), (4, 0.6, 40), (5, 2.6, 20), *ALL])
 def test_translations_are_the_packages(engine, name, beam, alpha, count):
     chosen = sentences(name)[:count]
     assert len(chosen) == count

@@ -55,7 +55,7 @@ class Exercise:
     `section`: the heading in the chapter where to look again.
     `probe(answer, *case)`: what to compare, if not `answer(*case)`: a class is built and run there.
     `canonical(output)`: brings equal answers into equal form (sorting, sets).
-    `seconds`: how long one call may take. `known`: what the mistakes gave, kept by `known_output`.
+    `seconds`: how long one call may take. `known`: what `known_output` keeps.
     """
 
     number: str
@@ -70,7 +70,7 @@ class Exercise:
     rtol: float = 1e-4
     atol: float = 1e-6
     seconds: float = 10.0
-    known: dict[tuple[str, int], Any] = field(default_factory=dict, init=False, repr=False)
+    known: dict[tuple[str | None, int], Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
         if not re.fullmatch(r"\d+\.\d+", self.number):
@@ -103,13 +103,14 @@ class Exercise:
             return self.probe(answer, *copy.deepcopy(case))
         return answer(*copy.deepcopy(case))
 
-    def known_output(self, mistake: Mistake, i: int, case: Case) -> Any:
-        """What a known mistake gives for case number i: a value is computed once, and kept."""
-        if (mistake.name, i) in self.known:
-            return self.known[mistake.name, i]
-        value = self.output(mistake.wrong, case)
+    def known_output(self, mistake: Mistake | None, i: int, case: Case) -> Any:
+        """What a known mistake, or the reference, gives for case number i: computed once, kept."""
+        name, answer = (mistake.name, mistake.wrong) if mistake else (None, self.reference)
+        if (name, i) in self.known:
+            return self.known[name, i]
+        value = self.output(answer, case)
         if not isinstance(value, Failure):  # it may have been the machine that was slow
-            self.known[mistake.name, i] = value
+            self.known[name, i] = value
         return value
 
     def agree(self, a: Any, b: Any) -> bool:
@@ -187,7 +188,7 @@ def examine(number: str, answer: Any) -> Verdict:
             return wrong(title, *explain_failure(exercise, answer, got[-1], case))
     if got and all(isinstance(g, Failure) and g.stub for g in got):
         return Verdict("not attempted", f"{title}: not attempted yet.")
-    want = [exercise.output(exercise.reference, case) for case in cases]
+    want = [exercise.known_output(None, i, case) for i, case in enumerate(cases)]
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if not bad:
         return Verdict("correct", f"{title}: correct.")
@@ -319,28 +320,37 @@ def name_of(answer: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
+class Empty:
+    """What every class has."""
+
+
 def is_blank(answer: Any) -> bool:
     """Whether an answer is still the stub: `...`, or a body of nothing but `...`, `pass` or
-    `raise NotImplementedError`."""
+    `raise NotImplementedError`. A class is blank when none of its methods does anything."""
     if answer is ... or answer is NotImplemented:
         return True
-    if not inspect.isfunction(answer) and not inspect.isclass(answer):
-        return False
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(answer))).body[0]
-    except Exception:  # no source to be had: not a blank
-        return False
-    return blank_body(tree)
-
-
-def blank_body(node: ast.AST) -> bool:
-    if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return False
-    body = [statement for statement in node.body if not says_nothing(statement)]
-    if isinstance(node, ast.ClassDef):  # a class is blank when none of its methods does anything
+    if inspect.isclass(answer):
+        own = [value for name, value in vars(answer).items() if name not in vars(Empty)]
         return all(
-            isinstance(s, ast.FunctionDef) and (blank_body(s) or only_super(s)) for s in body
+            body is not None and (blank(body) or only_super(body)) for body in map(body_of, own)
         )
+    body = body_of(answer)
+    return body is not None and blank(body)
+
+
+def body_of(function: Any) -> list[ast.stmt] | None:
+    """The statements of a function, None for anything else and where there is no source."""
+    if not inspect.isfunction(function):
+        return None
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    except Exception:  # no source to be had
+        return None
+    return tree.body if isinstance(tree, ast.FunctionDef) else None
+
+
+def blank(body: list[ast.stmt]) -> bool:
+    body = [statement for statement in body if not says_nothing(statement)]
     return not body or len(body) == 1 and raises_not_implemented(body[0])
 
 
@@ -354,9 +364,9 @@ def raises_not_implemented(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Raise) and "NotImplementedError" in ast.dump(statement)
 
 
-def only_super(method: ast.FunctionDef) -> bool:
+def only_super(body: list[ast.stmt]) -> bool:
     """The first line that every module has, `super().__init__()`, and nothing else."""
-    return len(method.body) == 1 and ast.unparse(method.body[0]) == "super().__init__()"
+    return len(body) == 1 and ast.unparse(body[0]) == "super().__init__()"
 
 
 def progress() -> None:
