@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -22,7 +23,7 @@ def processor() -> str:
     """The processor's name, as the system tells it."""
     info = Path("/proc/cpuinfo")
     names = (
-        [line for line in info.read_text().splitlines() if "model name" in line]
+        [line for line in info.read_text(encoding="utf-8").splitlines() if "model name" in line]
         if info.exists()
         else []
     )
@@ -39,13 +40,18 @@ def commit() -> str:
     return head + "-changed" * bool(changed)
 
 
+def without_places(command: str) -> str:
+    """A command that means the same on every machine: what lies elsewhere is in runs/."""
+    return re.sub(r"(?<![^\s=])(?:~|\.\.|[A-Za-z]:)?[/\\](?:\S*[/\\])?", "runs/", command)
+
+
 def record(name: str, data: dict[str, Any]) -> Path:
     """Write `data` with the command, machine, versions, date and commit it came from."""
     packages = ("torch", "numpy", "tokenizers", "sacrebleu")
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     words = [os.path.relpath(w, ROOT) if os.path.isabs(w) else w for w in sys.argv[1:]]
     body = {
-        "command": " ".join(["python", os.path.relpath(sys.argv[0], ROOT), *words]),
+        "command": without_places(" ".join(["python", os.path.relpath(sys.argv[0], ROOT), *words])),
         "machine": {
             "processor": processor(),
             "cores": os.cpu_count(),
