@@ -34,10 +34,10 @@ def commit() -> str:
     """The commit of the code that runs, marked if code has changed since."""
     code = ["src", "experiments", ":!src/allyouneed/results", ":!src/allyouneed/weights"]
     head, changed = (
-        subprocess.run(["git", *words], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+        subprocess.run(["git", *words], capture_output=True, encoding="utf-8", cwd=ROOT).stdout
         for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", *code])
     )
-    return head + "-changed" * bool(changed)
+    return head.strip() + "-changed" * bool(changed)
 
 
 def without_places(command: str) -> str:

@@ -579,7 +579,7 @@ def use_bf16(precision: str, device: torch.device) -> bool:
 def processor() -> str:
     """What Linux tells about the processor; nothing elsewhere."""
     info = Path("/proc/cpuinfo")
-    return info.read_text() if info.exists() else ""
+    return info.read_text(encoding="utf-8") if info.exists() else ""
 
 
 def schedule_of(settings: dict[str, Any], steps: int) -> Callable[[int], float]:
@@ -668,7 +668,7 @@ def circumstances() -> dict[str, Any]:
 
     def git(*words: str) -> str:
         done = subprocess.run(
-            ["git", "-C", Path(__file__).parent, *words], capture_output=True, text=True
+            ["git", "-C", Path(__file__).parent, *words], capture_output=True, encoding="utf-8"
         )
         return done.stdout.strip()
 
