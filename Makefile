@@ -2,7 +2,7 @@
 # make help    the rest
 
 PORT ?= 8000
-BIN  := .venv/bin
+BIN  := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # The first Python that is new enough; PYTHON=/path/to/python says which.
 FIND := for p in python3 python3.13 python3.12 python3.11 python; do \
           $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done
