@@ -7,8 +7,8 @@ import filecmp
 import io
 import json
 import os
-import re
 import random
+import re
 import shutil
 import signal
 import subprocess
