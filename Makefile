@@ -42,7 +42,7 @@ execute: setup-all  ## Run all notebooks and write them in their one reproducibl
 export: setup-all  ## Write the notebooks' exported cells to src/allyouneed
 	@$(BIN)/python tools/export.py
 
-address: setup-all  ## Write the repository's address (pyproject.toml) wherever it stands
+address: setup-all  ## Write the repository's address and the notebooks' set-up cell wherever they stand
 	@$(BIN)/python tools/address.py
 
 clean:  ## Remove the built pages and the virtual environment
