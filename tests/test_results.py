@@ -80,7 +80,7 @@ def test_model_is_small_and_has_a_card(file):
 
 @pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)
 def test_card_in_the_file_is_the_one_beside_it(file):
-    with safetensors.safe_open(file, "pt") as model:
+    with safetensors.safe_open(str(file), "pt") as model:
         inside = json.loads((model.metadata() or {}).get("card", "{}"))
     assert inside or file.stem.startswith("translator")  # of before cards were kept in files
     assert inside.items() <= json.loads(file.with_suffix(".json").read_text("utf-8")).items()
