@@ -34,6 +34,7 @@ import torch
 from torch import Tensor, distributed
 from tqdm import tqdm
 
+from allyouneed import __version__
 from allyouneed.checkpoints import (
     Checkpoint,
     checkpoint_path,
@@ -674,7 +675,7 @@ def circumstances() -> dict[str, Any]:
 
     ours = shutil.which("git") and git("ls-files", Path(__file__).name)  # not another repository
     names = [line for line in processor().splitlines() if line.startswith("model name")]
-    packages = ("allyouneed", "torch", "tokenizers", "sacrebleu")
+    packages = ("torch", "tokenizers", "sacrebleu")
     return {
         "command": " ".join(["python -m allyouneed", *map(shlex.quote, sys.argv[1:])]),
         "machine": {
@@ -683,7 +684,11 @@ def circumstances() -> dict[str, Any]:
             "threads": torch.get_num_threads(),
             "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         },
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "versions": {
+            "python": platform.python_version(),
+            "allyouneed": __version__,
+            **{p: version(p) for p in packages},
+        },
         "date": datetime.date.today().isoformat(),
         "commit": git("describe", "--always", "--dirty=-changed", "--exclude=*") if ours else None,
     }
