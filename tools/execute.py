@@ -1,10 +1,14 @@
 """Run notebooks and write them in one reproducible form: run twice, no difference.
 
 python tools/execute.py [notebooks/01_tokens.ipynb ...]     all notebooks if none is named
+
+Where a cell has not changed and says the same as before (tools/outputs.py), its output stays as it
+was: so another processor changes nothing by itself.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import re
@@ -15,6 +19,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
+from outputs import SAME, same_text
 
 ROOT = Path(__file__).parents[1]
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -105,9 +110,30 @@ def normalise(notebook: NotebookNode) -> NotebookNode:
     return nbformat.reads(text, as_version=4)
 
 
+def shown(output: NotebookNode) -> dict[str, str]:
+    """What an output shows, by its kind."""
+    return output.get("data") or {output.output_type: output.get("text", "")}
+
+
+def says_the_same(new: NotebookNode, old: NotebookNode) -> bool:
+    a, b = shown(new), shown(old)
+    return a.keys() == b.keys() and all(SAME.get(kind, same_text)(a[kind], b[kind]) for kind in a)
+
+
+def keep_what_says_the_same(notebook: NotebookNode, before: NotebookNode) -> None:
+    """Put the outputs from before into the cells that have not changed and say the same."""
+    known_outputs = {(cell.id, cell.source): cell.get("outputs", []) for cell in before.cells}
+    for cell in notebook.cells:
+        outputs, old = cell.get("outputs", []), known_outputs.get((cell.id, cell.source), [])
+        if outputs and len(outputs) == len(old) and all(map(says_the_same, outputs, old)):
+            for output, known in zip(outputs, old, strict=True):
+                output.update({key: known[key] for key in ("data", "text") if key in known})
+
+
 def execute(file: Path) -> None:
     """Run one notebook from top to bottom and write it back."""
     notebook = nbformat.read(file, as_version=4)
+    before = copy.deepcopy(notebook)
     client = NotebookClient(
         notebook,
         timeout=600,
@@ -116,8 +142,10 @@ def execute(file: Path) -> None:
         resources={"metadata": {"path": file.parent}},
     )
     client.execute()
+    notebook = normalise(notebook)
+    keep_what_says_the_same(notebook, before)
     part = file.with_suffix(".part")
-    nbformat.write(normalise(notebook), part)
+    nbformat.write(notebook, part)
     part.replace(file)
 
 

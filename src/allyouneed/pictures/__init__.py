@@ -8,14 +8,15 @@ fetched: the script stands in the cell's output.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
 KINDS = sorted(file.stem for file in FOLDER.glob("*.js") if file.stem != "core")
+SHOWN: Counter[str] = Counter()  # pictures of each kind that this notebook has made so far
 
 
 def plain(value: Any, digits: int) -> Any:
@@ -52,6 +53,8 @@ class Interactive:
 
     def __init__(self, kind: str, numbers: dict[str, Any]):
         self.kind, self.numbers = kind, numbers
+        SHOWN[kind] += 1
+        self.name = f"{kind}-{SHOWN[kind]}"  # the same on every machine, whatever the numbers
 
     def __repr__(self) -> str:
         return f"interactive picture: {self.kind}"
@@ -59,11 +62,10 @@ class Interactive:
     def _repr_html_(self) -> str:
         data = json.dumps(self.numbers, ensure_ascii=False, separators=(",", ":"))
         data = data.replace("</", "<\\/")  # no word of the data ends the element it stands in
-        name = f"{self.kind}-{hashlib.sha256(data.encode()).hexdigest()[:6]}"
         return (
-            f'<div class="moving {self.kind}" id="{name}">\n'
+            f'<div class="moving {self.kind}" id="{self.name}">\n'
             f'<script type="application/json">{data}</script>\n'
-            f"{script(self.kind, name)}\n</div>"
+            f"{script(self.kind, self.name)}\n</div>"
         )
 
 

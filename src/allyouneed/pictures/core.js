@@ -350,13 +350,14 @@ function steady(element) {
   }).observe(element);
 }
 
-/** Start a picture: it takes the place of the still one, which stays for print.
+/** Start a picture: it takes the place of the still one, which stays for print. In a notebook whose
+    kernel was restarted an older picture may have the same id: it has begun, so ours is the other.
 
     If anything fails, the still picture stays for good. On the stage, `tell(state, sentence)` says
     what is now to be seen: the sentence to the reader, the state to whoever tests the picture. */
 function begin(id, draw) {
-  const root = document.getElementById(id);
-  if (!root || root.dataset.state) return;
+  const root = [...document.querySelectorAll(`#${id}`)].find((one) => !one.dataset.state);
+  if (!root) return;
   const said = make("p", { class: "says", role: "status" });
   const element = make("div", { class: "stage" });
   const stage = {

@@ -1,0 +1,86 @@
+"""Run the tests and the notebooks as other processors would, by the libraries' own switches.
+
+python tools/processors.py                 every setting below; one table at the end
+python tools/processors.py avx2 oldest     these
+python tools/processors.py --another       the notebooks, in one setting that is not the machine's
+
+A setting leaves out instructions that this processor has, takes sums in another order, multiplies
+in another precision, or works with another number of threads. What holds in all of them will hold
+on machines that we do not have.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = {
+    "own": {},
+    "two-threads": {"OMP_NUM_THREADS": "2"},
+    "no-amx": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS": "AVX512"},
+    "avx2": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+    },
+    "oldest": {
+        "ATEN_CPU_CAPABILITY": "default",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",  # heard by Intel's processors; the next one by all
+        "MKL_CBWR": "COMPATIBLE",
+        "OPENBLAS_CORETYPE": "Prescott",
+        "OMP_NUM_THREADS": "2",
+    },
+    "bf16-products": {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16", "DNNL_DEFAULT_FPMATH_MODE": "BF16"},
+}
+# What a processor cannot change: pages, pictures that move, installing, and words.
+ELSEWHERE = (
+    "pictures", "test_alone.py", "test_bibliography.py", "test_commands.py", "test_extensions.py",
+    "test_notebooks.py", "test_paper_map.py", "test_readme.py", "test_rooms.py", "test_site.py",
+    "test_translator.py",
+)  # fmt: skip
+
+
+def run(name: str, *places: str) -> tuple[bool, str]:
+    """Run pytest in one setting; whether all passed, and its last line."""
+    print(f"\n{name}: {SETTINGS[name] or 'this machine as it is'}", flush=True)
+    command = [sys.executable, "-m", "pytest", *places, "--nbval", "--nbval-cell-timeout", "600"]
+    command += [f"--ignore=tests/{one}" for one in ELSEWHERE]
+    command += ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q", "-rs"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | SETTINGS[name]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+    last = ""
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        last = line.strip() or last
+    return process.wait() == 0, re.sub(r"^=+ | =+$", "", last)
+
+
+def another() -> str:
+    """A setting that this machine's is not."""
+    return "oldest" if torch.backends.cpu.get_cpu_capability() == "AVX2" else "avx2"
+
+
+def main(words: list[str]) -> int:
+    if words == ["--another"]:
+        return not run(another(), "notebooks")[0]
+    if unknown := set(words) - set(SETTINGS):
+        sys.exit(f"expected some of {', '.join(SETTINGS)}, got {', '.join(sorted(unknown))}")
+    found = {name: run(name, "tests", "notebooks") for name in words or SETTINGS}
+    print()
+    for name, (passed, last) in found.items():
+        print(f"{name:14} {'passed' if passed else 'FAILED'}   {last}")
+    return not all(passed for passed, _ in found.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
