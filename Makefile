@@ -2,7 +2,7 @@
 # make help    the rest
 
 PORT ?= 8000
-BIN  := .venv/bin
+BIN  := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # The first Python that is new enough; PYTHON=/path/to/python says which.
 FIND := for p in python3 python3.13 python3.12 python3.11 python; do \
           $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done
@@ -50,7 +50,7 @@ execute: setup-all  ## Run all notebooks and write them in their one reproducibl
 export: setup-all  ## Write the notebooks' exported cells to src/allyouneed
 	@$(BIN)/python tools/export.py
 
-address: setup-all  ## Write the repository's address (pyproject.toml) wherever it stands
+address: setup-all  ## Write the repository's address and the notebooks' set-up cell wherever they stand
 	@$(BIN)/python tools/address.py
 
 clean:  ## Remove the built pages and the virtual environment

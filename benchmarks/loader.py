@@ -54,7 +54,7 @@ def synthetic(folder: Path, pairs: int, rows: int = 500_000) -> Path:
     manifest = {"format": SHARDS_FORMAT, "set": "wmt14-en-de", "source": "random ids", "rule": "",
                 "vocabulary": "", "rows": rows, "complete": True, "files": files,
                 "shards": shards}  # fmt: skip
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     return folder
 
 

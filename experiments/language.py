@@ -1,8 +1,8 @@
 """A GPT and a BERT of the same size, trained on WikiText-2: chapter 16.
 
-    python experiments/language.py train gpt ../language     # about an hour on one core
-    python experiments/language.py train bert ../language    # about 12 minutes, after that
-    python experiments/language.py measure ../language       # about 2 minutes
+    python experiments/language.py train gpt runs/language     # about an hour on one core
+    python experiments/language.py train bert runs/language    # about 12 minutes, after that
+    python experiments/language.py measure runs/language       # about 2 minutes
 
 Both are the same machine to the last parameter; one has the causal mask and predicts the next
 token, the other has none and restores masked ones. They share one vocabulary, made from the
@@ -224,9 +224,10 @@ def measure(folder: Path) -> None:
         facts |= {"batch": BATCH[name], "parameters": sum(p.numel() for p in model.parameters())}
         card = {
             "what": f"a small {name.upper()}, trained on WikiText-2 alone",
-            "terms": "CC BY-SA, as the articles of Wikipedia that it was trained on (WikiText-2)",
-            "license of the code": "MIT; figures and text CC BY 4.0",
-            "train": f"python experiments/language.py train {name} ../language",
+            "license": "CC-BY-SA-3.0",
+            "terms": "CC BY-SA 3.0, as the articles of Wikipedia that it was trained on "
+            "(WikiText-2)",
+            "train": f"python experiments/language.py train {name} runs/language",
             "stored as": "bfloat16",
             **facts,
         }

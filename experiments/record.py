@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -22,7 +23,7 @@ def processor() -> str:
     """The processor's name, as the system tells it."""
     info = Path("/proc/cpuinfo")
     names = (
-        [line for line in info.read_text().splitlines() if "model name" in line]
+        [line for line in info.read_text(encoding="utf-8").splitlines() if "model name" in line]
         if info.exists()
         else []
     )
@@ -33,10 +34,15 @@ def commit() -> str:
     """The commit of the code that runs, marked if code has changed since."""
     code = ["src", "experiments", ":!src/allyouneed/results", ":!src/allyouneed/weights"]
     head, changed = (
-        subprocess.run(["git", *words], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+        subprocess.run(["git", *words], capture_output=True, encoding="utf-8", cwd=ROOT).stdout
         for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", *code])
     )
-    return head + "-changed" * bool(changed)
+    return head.strip() + "-changed" * bool(changed)
+
+
+def without_places(command: str) -> str:
+    """A command that means the same on every machine: what lies elsewhere is in runs/."""
+    return re.sub(r"(?<![^\s=])(?:~|\.\.|[A-Za-z]:)?[/\\](?:\S*[/\\])?", "runs/", command)
 
 
 def record(name: str, data: dict[str, Any]) -> Path:
@@ -45,7 +51,7 @@ def record(name: str, data: dict[str, Any]) -> Path:
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     words = [os.path.relpath(w, ROOT) if os.path.isabs(w) else w for w in sys.argv[1:]]
     body = {
-        "command": " ".join(["python", os.path.relpath(sys.argv[0], ROOT), *words]),
+        "command": without_places(" ".join(["python", os.path.relpath(sys.argv[0], ROOT), *words])),
         "machine": {
             "processor": processor(),
             "cores": os.cpu_count(),

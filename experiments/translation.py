@@ -1,6 +1,6 @@
 """Chapter 14's numbers: how good are the trained translators?
 
-Train first, one command for each seed (runs/ is any folder outside of the repository):
+Train first, one command for each seed (runs/ is any folder; records always call it that):
 
     python -m allyouneed train --data multi30k-en-de --seed 0 --out runs/multi30k-0
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from record import record
+from record import record, without_places
 
 from allyouneed import results, weights
 from allyouneed.data import load_pairs
@@ -35,10 +35,16 @@ BEAMS = (4, 5, 8)
 PENALTIES = (0.0, 0.6, 1.0, 1.4, 1.8, 2.2, 2.6)
 CHOICE = 1014  # sentences of valid to choose on: all of Multi30k's, evenly spread ones of Tatoeba's
 TERMS = {
-    "multi30k-en-de": "for non-commercial research and education, as the captions it was trained "
-    "on (Multi30k, under the terms of Flickr30K)",
-    "tatoeba-en-fr": "CC BY 2.0 FR, as the sentences it was trained on (Tatoeba, through "
-    "ManyThings.org)",
+    "multi30k-en-de": {
+        "license": "LicenseRef-Flickr30K",
+        "terms": "for non-commercial research and education, as the captions it was trained on "
+        "(Multi30k, under the terms of Flickr30K)",
+    },
+    "tatoeba-en-fr": {
+        "license": "LicenseRef-CC-BY-2.0-FR",
+        "terms": "CC BY 2.0 FR, as the sentences it was trained on (Tatoeba, through "
+        "ManyThings.org)",
+    },
 }
 
 
@@ -96,7 +102,9 @@ def measure(data: str, folders: list[Path]) -> None:
             {
                 "seed": run["settings"]["seed"],
                 "settings": run["settings"],
-                "starts": run["starts"],
+                "starts": [
+                    start | {"command": without_places(start["command"])} for start in run["starts"]
+                ],
                 "pairs": run["data"],
                 "parameters": sum(p.numel() for p in model.parameters()),
                 "history": history["rows"],
@@ -122,9 +130,8 @@ def ship(data: str, folder: Path) -> None:
     chosen = mine["test"]["chosen"]
     card = {
         "what": f"a Transformer that translates, trained on {data} alone",
-        "terms": TERMS[data],
-        "license of the code": "MIT; figures and text CC BY 4.0",
-        "train": run["starts"][0]["command"],
+        **TERMS[data],
+        "train": without_places(run["starts"][0]["command"]),
         "measure": measured["command"],
         "settings": run["settings"],
         "parameters": mine["parameters"],

@@ -105,8 +105,10 @@ def train(name: str) -> None:
                 weights = {key: value.half() for key, value in model.state_dict().items()}
                 save_file(weights, FOLDER / f"translator-{name}.safetensors")
     card = {
-        "data": "tatoeba-en-fr, split train (sentences of tatoeba.org, CC BY 2.0 FR)",
-        "licence": "CC BY 4.0 for the weights; sentences by Tatoeba's contributors, CC BY 2.0 FR",
+        "data": "tatoeba-en-fr, split train",
+        "license": "LicenseRef-CC-BY-2.0-FR",
+        "terms": "CC BY 2.0 FR, as the sentences it was trained on (Tatoeba, through "
+        "ManyThings.org)",
         "architecture": "bidirectional GRU encoder, GRU decoder, "
         + ("additive attention" if name == "additive" else "no attention"),
         "file": "float16 safetensors, state_dict of allyouneed.alignment.Translator",

@@ -11,14 +11,19 @@ import os
 import signal
 from collections.abc import Callable
 
-SERVER = multiprocessing.get_context("forkserver")
+import pytest
+
 # Also what a run imports on its way, so that a process is soon in the middle of its work
 LATER = ["torch._dynamo", "matplotlib.figure", "tokenizers"]
-SERVER.set_forkserver_preload(["allyouneed.command", "allyouneed.shards", *LATER])
+if os.name == "posix":
+    SERVER = multiprocessing.get_context("forkserver")
+    SERVER.set_forkserver_preload(["allyouneed.command", "allyouneed.shards", *LATER])
 
 
 def start(work: Callable, *args, dies: tuple[str, int] | None = None):
     """Start `work(*args)`; with `dies=("fsync", 3)` it kills itself at its fourth os.fsync."""
+    if os.name != "posix":
+        pytest.skip("nothing is forked on this system")
     process = SERVER.Process(target=_work, args=(dict(os.environ), dies, work, args))
     process.start()
     return process

@@ -230,7 +230,7 @@ def test_shipped_weights_fit_their_cards(name, tokenizer):
     assert len(tokenizer) == card["vocab_size"]
     assert sum(p.numel() for p in model.parameters()) == card["parameters"]
     assert weights.path(f"translator-{name}.safetensors").stat().st_size < 5e6
-    assert "CC BY" in card["licence"] and card["command"].endswith(name)
+    assert card["command"].endswith(name)
     told = results.load("translator")["data"]["models"][name]
     assert (told["bleu"], told["signature"]) == (card["bleu"], card["signature"])
 

@@ -53,7 +53,7 @@ def versions(python: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """A git repository with what lies in this checkout now, committed or not."""
+    """A git repository with what lies in this checkout now, committed or not, as a release."""
     copy = tmp_path_factory.mktemp("checkout")
     names = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
     for name in filter(None, names.split("\0")):
@@ -64,6 +64,8 @@ def checkout(tmp_path_factory) -> Path:
     run("git", "init", "-q", copy)
     run(*git, "add", "-A", cwd=copy)
     run(*git, "commit", "-q", "-m", "now", cwd=copy)
+    asked = re.search(rf"{re.escape(ADDRESS)}@([\w.]+)", NOTEBOOKS[0].read_text(encoding="utf-8"))
+    run("git", "tag", asked[1], cwd=copy)  # the release that the notebooks are of
     return copy
 
 

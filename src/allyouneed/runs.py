@@ -34,6 +34,7 @@ import torch
 from torch import Tensor, distributed
 from tqdm import tqdm
 
+from allyouneed import __version__
 from allyouneed.checkpoints import (
     Checkpoint,
     checkpoint_path,
@@ -579,7 +580,7 @@ def use_bf16(precision: str, device: torch.device) -> bool:
 def processor() -> str:
     """What Linux tells about the processor; nothing elsewhere."""
     info = Path("/proc/cpuinfo")
-    return info.read_text() if info.exists() else ""
+    return info.read_text(encoding="utf-8") if info.exists() else ""
 
 
 def schedule_of(settings: dict[str, Any], steps: int) -> Callable[[int], float]:
@@ -668,13 +669,13 @@ def circumstances() -> dict[str, Any]:
 
     def git(*words: str) -> str:
         done = subprocess.run(
-            ["git", "-C", Path(__file__).parent, *words], capture_output=True, text=True
+            ["git", "-C", Path(__file__).parent, *words], capture_output=True, encoding="utf-8"
         )
         return done.stdout.strip()
 
     ours = shutil.which("git") and git("ls-files", Path(__file__).name)  # not another repository
     names = [line for line in processor().splitlines() if line.startswith("model name")]
-    packages = ("allyouneed", "torch", "tokenizers", "sacrebleu")
+    packages = ("torch", "tokenizers", "sacrebleu")
     return {
         "command": " ".join(["python -m allyouneed", *map(shlex.quote, sys.argv[1:])]),
         "machine": {
@@ -683,7 +684,11 @@ def circumstances() -> dict[str, Any]:
             "threads": torch.get_num_threads(),
             "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         },
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "versions": {
+            "python": platform.python_version(),
+            "allyouneed": __version__,
+            **{p: version(p) for p in packages},
+        },
         "date": datetime.date.today().isoformat(),
         "commit": git("describe", "--always", "--dirty=-changed", "--exclude=*") if ours else None,
     }

@@ -1,0 +1,49 @@
+"""The workflows in .github: of the form that GitHub reads, and with commands that exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TEXT = {file.name: file.read_text(encoding="utf-8") for file in WORKFLOWS}
+each_workflow = pytest.mark.parametrize("name", TEXT)
+
+
+def test_of_the_form_that_github_reads():
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema=vendor.github-workflows"]
+    done = subprocess.run([*check, *WORKFLOWS], capture_output=True, text=True)
+    assert WORKFLOWS and done.returncode == 0, done.stdout + done.stderr
+
+
+@each_workflow
+def test_actions_have_a_version(name):
+    used = re.findall(r"uses: (\S+)", TEXT[name])
+    assert used and all(re.fullmatch(r"[\w/-]+@(release/)?v\d+", action) for action in used), used
+
+
+@each_workflow
+def test_no_token_may_write_what_it_need_not(name):
+    """All may read; a job that writes says so itself, and none writes into the repository."""
+    assert "\npermissions:\n  contents: read\n\n" in TEXT[name]
+    assert "contents: write" not in TEXT[name] and "pull-requests" not in TEXT[name]
+
+
+@each_workflow
+def test_every_job_has_an_end(name):
+    jobs = TEXT[name].split("\njobs:\n")[1]
+    assert jobs.count("timeout-minutes:") == jobs.count("runs-on:") > 0
+
+
+@each_workflow
+def test_what_is_named_exists(name):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"make ([a-z][\w-]*)", TEXT[name]):
+        assert re.search(rf"^[\w -]*\b{target}\b[\w -]*:", makefile, re.M), target
+    for path in re.findall(r"(?:tests|tools)/[\w./]+\w", TEXT[name]):
+        assert (ROOT / path).exists(), path
