@@ -1,6 +1,6 @@
 """All You Need: the Transformer, cell by cell."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 
 def start() -> str:
