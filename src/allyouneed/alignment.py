@@ -1,6 +1,7 @@
 """A recurrent translator that looks back at its source, and four scores that say where to look."""
 
 # Made from notebooks/03_alignment.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ __all__ = [
 
 
 class Additive(nn.Module):
-    """tanh(q W_q + k W_k) . v, the alignment model of Bahdanau et al. (2015), appendix A.1.2."""
+    """tanh(q W_q + k W_k) . v, the alignment model of Bahdanau et al.
+    (2015), appendix A.1.2."""
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int):
         super().__init__()
@@ -39,7 +41,8 @@ class Additive(nn.Module):
     def forward(
         self, q: Float[Tensor, "B T Q"], k: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B T S"]:
-        hidden = torch.tanh(self.w_q(q).unsqueeze(2) + self.w_k(k).unsqueeze(1))  # (B, T, S, A)
+        # (B, T, S, A)
+        hidden = torch.tanh(self.w_q(q).unsqueeze(2) + self.w_k(k).unsqueeze(1))
         return self.v(hidden).squeeze(-1)
 
 
@@ -50,7 +53,9 @@ class Dot(nn.Module):
         self, q: Float[Tensor, "B T K"], k: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B T S"]:
         if q.shape[-1] != k.shape[-1]:
-            raise ValueError(f"k: expected keys of width {q.shape[-1]}, got {k.shape[-1]}")
+            raise ValueError(
+                f"k: expected keys of width {q.shape[-1]}, got {k.shape[-1]}"
+            )
         return q @ k.transpose(1, 2)
 
 
@@ -59,7 +64,8 @@ class General(nn.Module):
 
     def __init__(self, d_query: int, d_key: int):
         super().__init__()
-        self.w = nn.Linear(d_key, d_query, bias=False)  # its weight is W, (d_query, d_key)
+        # its weight is W, (d_query, d_key)
+        self.w = nn.Linear(d_key, d_query, bias=False)
 
     def forward(
         self, q: Float[Tensor, "B T Q"], k: Float[Tensor, "B S K"]
@@ -68,7 +74,8 @@ class General(nn.Module):
 
 
 class Kernel(nn.Module):
-    """-|q - k|^2 / (2 sigma^2): with softmax, the regression of Nadaraya and Watson (1964).
+    """-|q - k|^2 / (2 sigma^2): with softmax, the regression of
+    Nadaraya and Watson (1964).
 
     Raises ValueError if sigma is not above 0, or if queries and keys differ in width.
     """
@@ -83,22 +90,30 @@ class Kernel(nn.Module):
         self, q: Float[Tensor, "B T K"], k: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B T S"]:
         if q.shape[-1] != k.shape[-1]:
-            raise ValueError(f"k: expected keys of width {q.shape[-1]}, got {k.shape[-1]}")
+            raise ValueError(
+                f"k: expected keys of width {q.shape[-1]}, got {k.shape[-1]}"
+            )
         squared = (q.unsqueeze(2) - k.unsqueeze(1)).pow(2).sum(-1)
         return -squared / (2 * self.sigma**2)
 
 
 def attend(
-    scores: Float[Tensor, "B T S"], values: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
+    scores: Float[Tensor, "B T S"],
+    values: Float[Tensor, "B S D"],
+    mask: Bool[Tensor, "B S"],
 ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T S"]]:
-    """Average the values with the softmax of the scores: Bahdanau et al. (2015), equations 5, 6.
+    """Average the values with the softmax of the scores: Bahdanau et
+    al. (2015), equations 5, 6.
 
-    `mask` is True where the source has a token; where it has none at all, the result is zero.
-    Returns the contexts and the weights. Raises ValueError if the mask does not fit the scores.
+    `mask` is True where the source has a token; where it has none at all, the
+    result is zero. Returns the contexts and the weights. Raises ValueError if the
+    mask does not fit the scores.
     """
     expected = (scores.shape[0], scores.shape[2])
     if mask.shape != expected:
-        raise ValueError(f"mask: expected shape (B, S) = {expected}, got {tuple(mask.shape)}")
+        raise ValueError(
+            f"mask: expected shape (B, S) = {expected}, got {tuple(mask.shape)}"
+        )
     hidden = ~mask.unsqueeze(1)  # (B, 1, S): hidden from all queries alike
     weights = scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, 0.0)
     return weights @ values, weights
@@ -114,11 +129,16 @@ class GRUEncoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B S 2*D"], Float[Tensor, "B 2*D"]]:
-        """Return the memory, one state per token, and the summary, the two last states."""
+        """Return the memory, one state per token, and the
+        summary, the two last states."""
         lengths = mask.sum(1).cpu()
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            x, lengths, batch_first=True, enforce_sorted=False
+        )
         states, last = self.gru(packed)
-        memory, _ = pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])
+        memory, _ = pad_packed_sequence(
+            states, batch_first=True, total_length=x.shape[1]
+        )
         return memory, torch.cat([last[0], last[1]], dim=-1)
 
 
@@ -138,21 +158,33 @@ class GRUDecoder(nn.Module):
         memory: Float[Tensor, "B S 2*D"],
         summary: Float[Tensor, "B 2*D"],
         mask: Bool[Tensor, "B S"],
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "1 B D"], Float[Tensor, "B T S"] | None]:
-        """Return what to choose the next words from, the last state, and the weights."""
+    ) -> tuple[
+        Float[Tensor, "B T D"], Float[Tensor, "1 B D"], Float[Tensor, "B T S"] | None
+    ]:
+        """Return what to choose the next words from, the last
+        state, and the weights."""
         summary = summary.unsqueeze(1).expand(-1, y.shape[1], -1)
         queries, state = self.gru(torch.cat([y, summary], dim=-1), state)
         context, weights = summary, None
         if self.score is not None:
-            context, weights = attend(self.score(queries, memory), memory, mask)  # keys and values
-        return torch.tanh(self.combine(torch.cat([queries, context], dim=-1))), state, weights
+            # keys and values
+            context, weights = attend(self.score(queries, memory), memory, mask)
+        return (
+            torch.tanh(self.combine(torch.cat([queries, context], dim=-1))),
+            state,
+            weights,
+        )
 
 
 class Translator(nn.Module):
     """Encoder and decoder, with one embedding shared by source, target and output."""
 
     def __init__(
-        self, vocab_size: int, d_model: int, score: nn.Module | None, dropout: float = 0.0
+        self,
+        vocab_size: int,
+        d_model: int,
+        score: nn.Module | None,
+        dropout: float = 0.0,
     ):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, d_model, padding_idx=PAD)
@@ -169,15 +201,23 @@ class Translator(nn.Module):
         return torch.tanh(self.bridge(summary)).unsqueeze(0), memory, summary, mask
 
     def decode(
-        self, tgt: Int[Tensor, "B T"], state: Tensor, memory: Tensor, summary: Tensor, mask: Tensor
+        self,
+        tgt: Int[Tensor, "B T"],
+        state: Tensor,
+        memory: Tensor,
+        summary: Tensor,
+        mask: Tensor,
     ) -> tuple[Float[Tensor, "B T V"], Tensor, Tensor | None]:
         """Return the logits of the next words, the last state, and the weights."""
         y = self.dropout(self.embedding(tgt))
         y, state, weights = self.decoder(y, state, memory, summary, mask)
         return self.dropout(y) @ self.embedding.weight.T, state, weights
 
-    def forward(self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Teacher forcing: the true words are read, and each next one is to be foretold."""
+    def forward(
+        self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """Teacher forcing: the true words are read, and each next
+        one is to be foretold."""
         return self.decode(tgt, *self.encode(src))[0]
 
 
@@ -187,7 +227,8 @@ def translation_loss(
     tgt: Int[Tensor, "B T"],
     reduction: str = "mean",
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of each next token in nats; `reduction` is that of PyTorch's cross_entropy."""
+    """Cross-entropy of each next token in nats; `reduction` is that of
+    PyTorch's cross_entropy."""
     logits, labels = model(src, tgt[:, :-1]), tgt[:, 1:]
     return nn.functional.cross_entropy(
         logits.flatten(0, 1), labels.flatten(), ignore_index=PAD, reduction=reduction
@@ -200,8 +241,9 @@ def translate_greedily(
 ) -> tuple[Int[Tensor, "B T"], Float[Tensor, "B T S"] | None]:
     """Write the likeliest token, one after the other, until EOS, in eval mode.
 
-    Returns the tokens, without BOS and with PAD after EOS, and the weights with which each was
-    written (None without attention). Raises ValueError if max_length is not at least 1.
+    Returns the tokens, without BOS and with PAD after EOS, and the weights with
+    which each was written (None without attention). Raises ValueError if
+    max_length is not at least 1.
     """
     if max_length < 1:
         raise ValueError(f"max_length: expected at least 1, got {max_length}")
@@ -218,4 +260,6 @@ def translate_greedily(
         tokens.append(token)
         looks.append(weights)
     model.train(training)
-    return torch.cat(tokens, dim=1), None if looks[0] is None else torch.cat(looks, dim=1)
+    return torch.cat(tokens, dim=1), None if looks[0] is None else torch.cat(
+        looks, dim=1
+    )

@@ -1,6 +1,7 @@
 """Scaled dot-product attention, equation (1) of the paper: spelled out, and the fast way."""
 
 # Made from notebooks/06_attention.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ __all__ = ["check_mask", "masked_softmax", "attention"]
 
 
 def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise TypeError unless a mask is boolean, ValueError unless it broadcasts to `shape`."""
+    """Raise TypeError unless a mask is boolean, ValueError unless it
+    broadcasts to `shape`."""
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask: expected a boolean tensor, True = may attend, got {mask.dtype}. "
@@ -37,9 +39,10 @@ def masked_softmax(
 ) -> Float[Tensor, "... T S"]:
     """Share each query's attention among the keys that it may attend to.
 
-    `mask`: boolean, True = may attend, broadcastable to (..., T, S); None hides nothing.
-    A hidden key gets exactly 0. A query that may attend to nothing gets a row of zeros.
-    Raises TypeError if the mask is not boolean, ValueError if it does not broadcast.
+    `mask`: boolean, True = may attend, broadcastable to (..., T, S); None hides
+    nothing. A hidden key gets exactly 0. A query that may attend to nothing
+    gets a row of zeros. Raises TypeError if the mask is not boolean, ValueError
+    if it does not broadcast.
     """
     if mask is None:
         return scores.softmax(dim=-1)
@@ -54,16 +57,19 @@ def attention(
     mask: Tensor | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
-) -> Float[Tensor, "... T d_v"] | tuple[Float[Tensor, "... T d_v"], Float[Tensor, "... T S"]]:
+) -> (
+    Float[Tensor, "... T d_v"]
+    | tuple[Float[Tensor, "... T d_v"], Float[Tensor, "... T S"]]
+):
     """softmax(Q K^T / sqrt(d_k)) V: Vaswani et al. (2017), equation (1).
 
-    `mask`: boolean, True = may attend, broadcastable to (..., T, S); None hides nothing. A query
-    that may attend to nothing gets zeros. `dropout`: the probability with which a weight is
-    dropped; set it to 0 outside training.
-    Returns the outputs, and if asked for the weights, as they are before dropout.
-    Raises TypeError if q, k or v is not floating-point or the mask not boolean; ValueError if
-    widths, lengths or leading axes do not fit, the mask does not broadcast, or dropout is not a
-    probability below 1.
+    `mask`: boolean, True = may attend, broadcastable to (..., T, S); None hides
+    nothing. A query that may attend to nothing gets zeros. `dropout`: the
+    probability with which a weight is dropped; set it to 0 outside training. Returns
+    the outputs, and if asked for the weights, as they are before dropout. Raises
+    TypeError if q, k or v is not floating-point or the mask not boolean; ValueError
+    if widths, lengths or leading axes do not fit, the mask does not broadcast, or
+    dropout is not a probability below 1.
     """
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout: expected a probability below 1, got {dropout}")
@@ -83,9 +89,13 @@ def attention(
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
         mask = torch.atleast_2d(mask)
-    half_on_cpu = q.dtype == torch.bfloat16 and q.device.type == "cpu"  # spelled out is faster
-    if not return_weights and not half_on_cpu:  # the fast path: one call, no weights kept
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    # spelled out is faster
+    half_on_cpu = q.dtype == torch.bfloat16 and q.device.type == "cpu"
+    # the fast path: one call, no weights kept
+    if not return_weights and not half_on_cpu:
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=dropout
+        )
     weights = masked_softmax(dot_product(q, k) / math.sqrt(q.shape[-1]), mask)
     outputs = F.dropout(weights, dropout) @ v
     return (outputs, weights) if return_weights else outputs

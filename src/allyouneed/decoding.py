@@ -1,6 +1,7 @@
 """Reading it out: greedy decoding, beam search and sampling, with a key-value cache."""
 
 # Made from notebooks/13_decoding.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ __all__ = [
 def penalty(length: Tensor | int, alpha: float) -> Tensor | float:
     """((5 + length) / 6)^alpha: Wu et al. (2016), equation 14.
 
-    Log-probabilities are divided by it, so that long translations are not at a disadvantage.
+    Log-probabilities are divided by it, so that long translations
+    are not at a disadvantage.
     """
     return ((5 + length) / 6) ** alpha
 
@@ -54,7 +56,8 @@ GROUP = 64  # see `likeliest`
 
 @contextmanager
 def reading(model: nn.Module) -> Iterator[None]:
-    """Without dropout and without gradients; afterwards every part is in the mode it was in."""
+    """Without dropout and without gradients; afterwards every part is
+    in the mode it was in."""
     modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
@@ -66,7 +69,8 @@ def reading(model: nn.Module) -> Iterator[None]:
 
 
 def side_by_side(*layers: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    """One linear layer or several as the weight and bias of one, wide in memory, not tall."""
+    """One linear layer or several as the weight and bias of one,
+    wide in memory, not tall."""
     weight = torch.cat([layer.weight.T for layer in layers], dim=1).T
     biases = [layer.bias for layer in layers]
     return weight, None if biases[0] is None else torch.cat(biases)
@@ -103,13 +107,21 @@ class FastLayer:
         self.qkv = side_by_side(own.w_q, own.w_k, own.w_v)
         self.cross_kv = side_by_side(cross.w_k, cross.w_v)
         self.own_o, self.cross_q, self.cross_o = own.w_o, cross.w_q, cross.w_o
-        self.w_1, self.w_2 = side_by_side(layer.feed_forward.w_1), layer.feed_forward.w_2
+        self.w_1, self.w_2 = (
+            side_by_side(layer.feed_forward.w_1),
+            layer.feed_forward.w_2,
+        )
 
-    def heads(self, x: Float[Tensor, "B N D3"], pieces: int) -> Float[Tensor, "P B H N K"]:
-        """Cut each vector into pieces (query, key, value), and each piece into heads."""
+    def heads(
+        self, x: Float[Tensor, "B N D3"], pieces: int
+    ) -> Float[Tensor, "P B H N K"]:
+        """Cut each vector into pieces (query, key, value), and
+        each piece into heads."""
         return x.unflatten(-1, (pieces, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
 
-    def residual(self, i: int, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def residual(
+        self, i: int, x: Tensor, sublayer: Callable[[Tensor], Tensor]
+    ) -> Tensor:
         """The i-th sub-layer with its residual and norm, post-norm or pre-norm."""
         if self.norm_first:
             return x + sublayer(normed(self.norms[i], x))
@@ -124,9 +136,11 @@ class FastLayer:
         cross: Float[Tensor, "2 B H S K"],
         cross_mask: Tensor | None,
     ) -> Float[Tensor, "B N D"]:
-        """Write keys and values of x into `own` at the places `new`; attend to all up to there.
+        """Write keys and values of x into `own` at the places `new`;
+        attend to all up to there.
 
-        `own` and `cross` hold the keys, then the values. The masks are numbers to be added.
+        `own` and `cross` hold the keys, then the values. The
+        masks are numbers to be added.
         """
 
         def self_attention(x: Tensor) -> Tensor:
@@ -150,29 +164,38 @@ class FastLayer:
 class Cache:
     """All that half-written translations need for their next token: keys and values.
 
-    Those of the source are computed once for each sentence, those of the target once for each
-    token, in memory that is set aside at the start. `beams` hypotheses of one sentence share it:
-    each reads what its own ancestors wrote, and none is copied.
+    Those of the source are computed once for each sentence, those of the target once
+    for each token, in memory that is set aside at the start. `beams` hypotheses of one
+    sentence share it: each reads what its own ancestors wrote, and none is copied.
     """
 
-    def __init__(self, model: Transformer, src: Int[Tensor, "B S"], beams: int, limit: int):
+    def __init__(
+        self, model: Transformer, src: Int[Tensor, "B S"], beams: int, limit: int
+    ):
         memory, vocab_size = model.encode(src), model.config.vocab_size
         self.layers = [FastLayer(layer) for layer in model.decoder.layers]
         self.final_norm, self.table = model.decoder.norm, model.positions.table
         self.embedding = model.embedding.weight
-        self.never = memory.new_zeros(vocab_size + -vocab_size % GROUP)  # V up to a whole GROUP
+        # V up to a whole GROUP
+        self.never = memory.new_zeros(vocab_size + -vocab_size % GROUP)
         self.never[[PAD, BOS, *range(vocab_size, len(self.never))]] = -math.inf
         self.output = memory.new_zeros(memory.shape[2], len(self.never))  # (D, V)
         self.output[:, :vocab_size] = self.embedding.T
-        cross = [layer.heads(F.linear(memory, *layer.cross_kv), 2) for layer in self.layers]
+        cross = [
+            layer.heads(F.linear(memory, *layer.cross_kv), 2) for layer in self.layers
+        ]
         self.cross = torch.stack(cross)  # (layers, 2, B, H, S, K)
         *axes, S, K = self.cross.shape
         self.own = self.cross.new_empty(*axes, limit * beams, K)
         padded = bool((src == PAD).any())
-        self.src_mask = additive_mask(padding_mask(src, PAD), memory.dtype) if padded else None
+        self.src_mask = (
+            additive_mask(padding_mask(src, PAD), memory.dtype) if padded else None
+        )
         self.beams, self.length, self.ancestors = beams, 0, None
         if beams > 1:
-            self.ancestors = memory.new_full((len(src), 1, beams, limit * beams), -math.inf)
+            self.ancestors = memory.new_full(
+                (len(src), 1, beams, limit * beams), -math.inf
+            )
             self.itself = memory.new_full((beams, beams), -math.inf).fill_diagonal_(0)
 
     def step(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N V"]:
@@ -194,7 +217,8 @@ class Cache:
         return torch.addmm(self.never, x, self.output).unflatten(0, tokens.shape)
 
     def descend(self, parents: Int[Tensor, "B N"]) -> None:
-        """Hypothesis n goes on from hypothesis parents[:, n]: it takes over its ancestors."""
+        """Hypothesis n goes on from hypothesis parents[:, n]: it
+        takes over its ancestors."""
         if self.ancestors is not None:
             read = self.ancestors[..., : self.length * self.beams]
             read.copy_(read.gather(2, parents[:, None, :, None].expand_as(read)))
@@ -205,7 +229,10 @@ class Cache:
         Returns where each sentence that is left was before.
         """
         left = len(done) - int(done.sum())
-        gaps, movers = done[:left].nonzero()[:, 0], left + (~done[left:]).nonzero()[:, 0]
+        gaps, movers = (
+            done[:left].nonzero()[:, 0],
+            left + (~done[left:]).nonzero()[:, 0],
+        )
         rows = torch.arange(left, device=done.device)
         rows[gaps] = movers
         written = self.own[..., : self.length * self.beams, :]
@@ -220,23 +247,28 @@ class Cache:
 def limits(
     model: Transformer, src: Int[Tensor, "B S"], max_length: int | None
 ) -> Int[Tensor, " B"]:
-    """How many tokens each translation may have, EOS included; checks src and max_length.
+    """How many tokens each translation may have, EOS included;
+    checks src and max_length.
 
-    By default the length of the source + 50, as in the paper (section 6.1). Raises TypeError or
-    ValueError for a src or max_length that does not fit the model.
+    By default the length of the source + 50, as in the paper (section 6.1). Raises
+    TypeError or ValueError for a src or max_length that does not fit the model.
     """
     if not isinstance(src, Tensor):
         raise TypeError(f"src: expected a tensor of ids, got {type(src).__name__}")
     check_tokens("src", src, model.config.vocab_size)
     lengths, room = (src != PAD).sum(1), len(model.positions.table)
     if not lengths.all():
-        raise ValueError("src: expected a token in every sentence, got one of padding alone")
+        raise ValueError(
+            "src: expected a token in every sentence, got one of padding alone"
+        )
     if max_length is None:
         return (lengths + 50).clamp(max=room)
     if not isinstance(max_length, int) or isinstance(max_length, bool):
         raise TypeError(f"max_length: expected an integer, got {max_length!r}")
     if not 1 <= max_length <= room:
-        raise ValueError(f"max_length: expected 1 to {room} positions, got {max_length}")
+        raise ValueError(
+            f"max_length: expected 1 to {room} positions, got {max_length}"
+        )
     return torch.full_like(lengths, max_length)
 
 
@@ -250,9 +282,11 @@ def until_eos(rows: Int[Tensor, "B T"]) -> list[list[int]]:
 def likeliest(
     logits: Float[Tensor, "R V"], k: int
 ) -> tuple[Float[Tensor, "R k"], Int[Tensor, "R k"]]:
-    """`logits.topk(k)`, the values and their ids, in less time; V must be a multiple of GROUP.
+    """`logits.topk(k)`, the values and their ids, in less time; V
+    must be a multiple of GROUP.
 
-    Deal the columns out to GROUP piles: the k largest lie in the k piles with the largest tops.
+    Deal the columns out to GROUP piles: the k largest lie in the k
+    piles with the largest tops.
     """
     piles = logits.unflatten(1, (-1, GROUP))  # id = GROUP * row + pile
     n = min(k, GROUP)
@@ -268,7 +302,8 @@ def token_by_token(
     max_length: int | None,
     choose: Callable[[Float[Tensor, "B V"]], Int[Tensor, " B"]],
 ) -> list[list[int]]:
-    """Write one translation of each sentence; `choose` takes its next token from the logits."""
+    """Write one translation of each sentence; `choose` takes its next
+    token from the logits."""
     if not len(limit := limits(model, src, max_length)):
         return []
     with reading(model):
@@ -291,60 +326,83 @@ def greedy(
 ) -> list[list[int]]:
     """The likeliest token, again and again, until EOS.
 
-    `src`: ids that end in EOS, padded. `max_length`: how many tokens a translation may have, EOS
-    included; by default the length of its source + 50 (section 6.1).
-    Returns the ids of each sentence, without BOS and EOS.
-    Raises TypeError or ValueError for a src or max_length that does not fit the model.
+    `src`: ids that end in EOS, padded. `max_length`: how many tokens a translation may
+    have, EOS included; by default the length of its source + 50 (section 6.1). Returns
+    the ids of each sentence, without BOS and EOS. Raises TypeError or ValueError for a
+    src or max_length that does not fit the model.
     """
-    return token_by_token(model, src, max_length, lambda logits: likeliest(logits, 1)[1][:, 0])
+    return token_by_token(
+        model, src, max_length, lambda logits: likeliest(logits, 1)[1][:, 0]
+    )
 
 
 class Beam:
     """The N open hypotheses of each sentence, and the best that has ended."""
 
-    def __init__(self, src: Int[Tensor, "B S"], n: int, limit: Int[Tensor, " B"], alpha: float):
+    def __init__(
+        self, src: Int[Tensor, "B S"], n: int, limit: Int[Tensor, " B"], alpha: float
+    ):
         B, T = len(src), int(limit.max())
         self.n, self.limit, self.alpha, self.length = n, limit, alpha, 0
         self.scores = torch.full((B, n), -math.inf, device=src.device)
         self.scores[:, 0] = 0  # all begin with the same BOS: one of them is enough
         self.ids = src.new_full((B, n, T), PAD)
-        self.best = self.scores.new_full((B,), -math.inf)  # log P / penalty of what has ended
+        # log P / penalty of what has ended
+        self.best = self.scores.new_full((B,), -math.inf)
         self.best_ids = src.new_full((B, T), PAD)
         self.ended = src.new_zeros(B)
 
-    def grow(self, logits: Float[Tensor, "B N V"]) -> tuple[Int[Tensor, "B N"], Int[Tensor, "B N"]]:
+    def grow(
+        self, logits: Float[Tensor, "B N V"]
+    ) -> tuple[Int[Tensor, "B N"], Int[Tensor, "B N"]]:
         """One step: the parent of each hypothesis that goes on, and its new token."""
         n, T = self.n, self.ids.shape[2]
         self.length += 1
-        log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+        log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(
+            -1
+        )
         some = min(2 * n, logits.shape[2])  # of each hypothesis
         more, token = likeliest(log_p.flatten(0, 1), some)
-        top, place = (self.scores[..., None] + more.unflatten(0, (-1, n))).flatten(1).topk(2 * n)
+        top, place = (
+            (self.scores[..., None] + more.unflatten(0, (-1, n))).flatten(1).topk(2 * n)
+        )
         token, parent = token.view(len(top), -1).gather(1, place), place // some
         eos = token == EOS
         # what ends, if it is among the best n
-        final = top.masked_fill(~eos, -math.inf)[:, :n] / penalty(self.length, self.alpha)
+        final = top.masked_fill(~eos, -math.inf)[:, :n] / penalty(
+            self.length, self.alpha
+        )
         self.ended += final.isfinite().sum(1)
         value, which = final.max(1)
-        from_ids = self.ids[torch.arange(len(top)), parent.gather(1, which[:, None])[:, 0]]
-        self.best_ids = torch.where((value > self.best)[:, None], from_ids, self.best_ids)
+        from_ids = self.ids[
+            torch.arange(len(top)), parent.gather(1, which[:, None])[:, 0]
+        ]
+        self.best_ids = torch.where(
+            (value > self.best)[:, None], from_ids, self.best_ids
+        )
         self.best = torch.maximum(value, self.best)
         # what goes on: the best n of the others
         self.scores, go = top.masked_fill(eos, -math.inf).topk(n)
         parent = parent.gather(1, go)
-        token = token.gather(1, go).masked_fill(self.scores == -math.inf, EOS)  # room for more
+        # room for more
+        token = token.gather(1, go).masked_fill(self.scores == -math.inf, EOS)
         self.ids = self.ids.gather(1, parent[..., None].expand(-1, -1, T))
         self.ids[..., self.length - 1] = token
         return parent, token
 
     def done(self) -> Bool[Tensor, " B"]:
-        """n have ended, or none that is open can become the best, or there is no more room."""
+        """n have ended, or none that is open can become the best, or
+        there is no more room."""
         reach = self.scores[:, 0] / penalty(self.limit, self.alpha)
-        return (self.ended >= self.n) | (self.best >= reach) | (self.limit == self.length)
+        return (
+            (self.ended >= self.n) | (self.best >= reach) | (self.limit == self.length)
+        )
 
     def result(self) -> Int[Tensor, "B T"]:
         """The best that has ended, or if none has, the best that is open."""
-        return torch.where(self.best[:, None] > -math.inf, self.best_ids, self.ids[:, 0])
+        return torch.where(
+            self.best[:, None] > -math.inf, self.best_ids, self.ids[:, 0]
+        )
 
     def keep(self, rows: Int[Tensor, " left"]) -> None:
         """Go on with the sentences of these rows."""
@@ -361,10 +419,11 @@ def beam_search(
 ) -> list[list[int]]:
     """The best translation that a beam finds, by log P / `penalty` (section 6.1).
 
-    A sentence is done when `beam` hypotheses have ended, or none that is open can become better
-    than the best that has. If none ends within the limit, the best that is open is taken.
-    `src`, `max_length` and the result as in `greedy`; a beam of 1 gives what `greedy` gives.
-    Raises TypeError or ValueError for arguments that do not fit.
+    A sentence is done when `beam` hypotheses have ended, or none that is open can
+    become better than the best that has. If none ends within the limit, the best
+    that is open is taken. `src`, `max_length` and the result as in `greedy`; a
+    beam of 1 gives what `greedy` gives. Raises TypeError or ValueError for
+    arguments that do not fit.
     """
     if not isinstance(beam, int) or isinstance(beam, bool):
         raise TypeError(f"beam: expected an integer, got {beam!r}")
@@ -403,10 +462,10 @@ def translate(
 ) -> list[str]:
     """The translation of each sentence, in the order given; a beam of 1 is greedy.
 
-    `batch`: how many are translated at a time. A blank sentence has a blank translation, and any
-    white space counts as one space.
-    Raises TypeError for one string or for what is not a string, ValueError for another model's
-    tokenizer or a sentence that is longer than the model has positions.
+    `batch`: how many are translated at a time. A blank sentence has a blank
+    translation, and any white space counts as one space. Raises TypeError for one
+    string or for what is not a string, ValueError for another model's tokenizer or a
+    sentence that is longer than the model has positions.
     """
     if isinstance(sentences, str):
         raise TypeError("sentences: expected several sentences, got one string")
@@ -416,20 +475,29 @@ def translate(
             f"got {len(tokenizer)}"
         )
     if not isinstance(batch, int) or batch < 1:
-        raise ValueError(f"batch: expected a number of sentences of at least 1, got {batch!r}")
+        raise ValueError(
+            f"batch: expected a number of sentences of at least 1, got {batch!r}"
+        )
     ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
     room = len(model.positions.table)
     if too_long := [i for i, row in enumerate(ids) if len(row) > room]:
         raise ValueError(
-            f"sentences: expected at most {room - 1} tokens, the model's positions less EOS, "
+            f"sentences: expected at most {room - 1} tokens, "
+            "the model's positions less EOS, "
             f"got {len(ids[too_long[0]]) - 1} in sentence {too_long[0]}"
         )
-    order = sorted((i for i, row in enumerate(ids) if len(row) > 1), key=lambda i: len(ids[i]))
+    order = sorted(
+        (i for i, row in enumerate(ids) if len(row) > 1), key=lambda i: len(ids[i])
+    )
     translations = [""] * len(ids)
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         src = pad([ids[i] for i in chosen]).to(model.embedding.weight.device)
-        found = greedy(model, src) if beam == 1 else beam_search(model, src, beam, length_penalty)
+        found = (
+            greedy(model, src)
+            if beam == 1
+            else beam_search(model, src, beam, length_penalty)
+        )
         for i, row in zip(chosen, found, strict=True):
             translations[i] = tokenizer.decode(row)
     return translations
@@ -441,10 +509,11 @@ def narrowed(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "B V"]:
-    """The logits to sample from: divided by the temperature, -inf for all but the likeliest.
+    """The logits to sample from: divided by the temperature, -inf
+    for all but the likeliest.
 
-    `top_k` keeps that many. `top_p` then keeps the fewest of them that together have at least
-    this probability (Holtzman et al. 2020).
+    `top_k` keeps that many. `top_p` then keeps the fewest of them that together have at
+    least this probability (Holtzman et al. 2020).
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     tiny = torch.finfo(logits.dtype).tiny  # a temperature below it would be 0
@@ -470,12 +539,18 @@ def sample(
 ) -> list[list[int]]:
     """Draw each token from the model's probabilities, narrowed by `narrowed`.
 
-    A temperature of 0 is greedy. A generator in the same state gives the same translations.
-    `src`, `max_length` and the result as in `greedy`.
-    Raises TypeError or ValueError for arguments that do not fit.
+    A temperature of 0 is greedy. A generator in the same state gives the same
+    translations. `src`, `max_length` and the result as in `greedy`. Raises TypeError or
+    ValueError for arguments that do not fit.
     """
-    for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+    for name, value in (
+        ("temperature", temperature),
+        ("top_k", top_k),
+        ("top_p", top_p),
+    ):
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float)
+        ):
             raise TypeError(f"{name}: expected a number, got {value!r}")
     if temperature is None or not 0 <= temperature < math.inf:
         raise ValueError(f"temperature: expected at least 0, got {temperature}")
@@ -487,7 +562,9 @@ def sample(
         return greedy(model, src, max_length)
 
     def choose(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-        p = narrowed(logits, temperature, None if top_k is None else int(top_k), top_p).softmax(-1)
+        p = narrowed(
+            logits, temperature, None if top_k is None else int(top_k), top_p
+        ).softmax(-1)
         return p.multinomial(1, generator=generator)[:, 0]
 
     return token_by_token(model, src, max_length, choose)

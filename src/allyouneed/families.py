@@ -1,6 +1,7 @@
 """GPT and BERT: the encoder's layer with another mask and another loss."""
 
 # Made from notebooks/16_families.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -67,12 +68,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class LanguageModelConfig(TransformerConfig):
     """The sizes of a language model, and the choices by which GPT and BERT differ.
 
-    `causal`: each position may attend to those up to it; else to all. `norm_first`: LayerNorm
-    before each sub-layer and once more at the end; else after each, and once before the first.
-    `activation`: a key of `ACTIVATIONS`. `n_segments`: kinds of segment, 0 for no segment
-    embeddings. `transform`: one more layer, and a bias for each token, before the logits. `eps`:
-    that of every LayerNorm. The defaults are GPT-2's (Radford et al. 2019, the smallest).
-    Raises TypeError or ValueError as `TransformerConfig` does, and for other activations.
+    `causal`: each position may attend to those up to it; else to all. `norm_first`:
+    LayerNorm before each sub-layer and once more at the end; else after each, and once
+    before the first. `activation`: a key of `ACTIVATIONS`. `n_segments`: kinds of
+    segment, 0 for no segment embeddings. `transform`: one more layer, and a bias for
+    each token, before the logits. `eps`: that of every LayerNorm. The defaults are
+    GPT-2's (Radford et al. 2019, the smallest). Raises TypeError or ValueError as
+    `TransformerConfig` does, and for other activations.
     """
 
     vocab_size: int = 50_257
@@ -99,11 +101,13 @@ class LanguageModelConfig(TransformerConfig):
                 raise ValueError(f"{name}: expected at least {least}, got {size}")
         if self.activation not in ACTIVATIONS:
             raise ValueError(
-                f"activation: expected one of {', '.join(ACTIVATIONS)}, got {self.activation!r}"
+                f"activation: expected one of {', '.join(ACTIVATIONS)}, "
+                f"got {self.activation!r}"
             )
         if not 0 <= self.attention_dropout < 1:
             raise ValueError(
-                f"attention_dropout: expected a probability below 1, got {self.attention_dropout}"
+                "attention_dropout: expected a probability below 1, "
+                f"got {self.attention_dropout}"
             )
         if not self.eps > 0:
             raise ValueError(f"eps: expected a number above 0, got {self.eps}")
@@ -123,36 +127,47 @@ BERT = LanguageModelConfig(
 
 
 class LanguageLayer(EncoderLayer):
-    """An encoder layer with two parts exchanged, so that they have biases and any activation."""
+    """An encoder layer with two parts exchanged, so that they have
+    biases and any activation."""
 
     def __init__(self, config: LanguageModelConfig):
         super().__init__(config)
         self.self_attention = MultiHeadAttention(
             config.d_model, config.n_heads, config.attention_dropout, bias=True
         )
-        self.feed_forward = FeedForward(config.d_model, config.d_ff, ACTIVATIONS[config.activation])
+        self.feed_forward = FeedForward(
+            config.d_model, config.d_ff, ACTIVATIONS[config.activation]
+        )
 
 
 class LanguageModel(nn.Module):
-    """A stack of encoder layers that gives logits for tokens: GPT, BERT, and what lies between.
+    """A stack of encoder layers that gives logits for tokens: GPT,
+    BERT, and what lies between.
 
-    With `config.causal` the logits at each position are for the next token, as in GPT (Radford et
-    al. 2018, 2019); without, for the token at this place itself, as in BERT (Devlin et al. 2019).
-    The same weights fit both. Embeddings and logits share one matrix.
-    Raises TypeError unless config is a LanguageModelConfig.
+    With `config.causal` the logits at each position are for the next token, as in GPT
+    (Radford et al. 2018, 2019); without, for the token at this place itself, as in BERT
+    (Devlin et al. 2019). The same weights fit both. Embeddings and logits share one
+    matrix. Raises TypeError unless config is a LanguageModelConfig.
     """
 
     def __init__(self, config: LanguageModelConfig):
         super().__init__()
         if not isinstance(config, LanguageModelConfig):
-            raise TypeError(f"config: expected a LanguageModelConfig, got {type(config).__name__}")
+            raise TypeError(
+                f"config: expected a LanguageModelConfig, got {type(config).__name__}"
+            )
         self.config, d_model = config, config.d_model
         self.embedding = nn.Embedding(config.vocab_size, d_model)
         self.positions = LearnedPositions(d_model, config.max_length)
-        self.segments = nn.Embedding(config.n_segments, d_model) if config.n_segments else None
+        self.segments = (
+            nn.Embedding(config.n_segments, d_model) if config.n_segments else None
+        )
         self.dropout = nn.Dropout(config.dropout)
-        self.layers = nn.ModuleList(LanguageLayer(config) for _ in range(config.n_layers))
-        self.norm = LayerNorm(d_model)  # behind the layers, or in front of them with post-norm
+        self.layers = nn.ModuleList(
+            LanguageLayer(config) for _ in range(config.n_layers)
+        )
+        # behind the layers, or in front of them with post-norm
+        self.norm = LayerNorm(d_model)
         if config.transform:
             self.transform = nn.Linear(d_model, d_model)
             self.transform_norm = LayerNorm(d_model)
@@ -169,10 +184,13 @@ class LanguageModel(nn.Module):
     def embed(
         self, tokens: Int[Tensor, "B T"], segments: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T D"]:
-        """What goes into the first layer: token, position and, where there are any, segment."""
+        """What goes into the first layer: token, position and, where
+        there are any, segment."""
         x = self.embedding(tokens)
         if self.segments is not None:
-            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
+            x = x + self.segments(
+                torch.zeros_like(tokens) if segments is None else segments
+            )
         x = self.positions(x)
         return self.dropout(x if self.config.norm_first else self.norm(x))
 
@@ -185,23 +203,28 @@ class LanguageModel(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """What the last layer says at each position.
 
-        `mask`: boolean, True = may attend, of shape (T, T) or one that broadcasts to (B, H, T, T),
-        such as `padding_mask` makes; what `config.causal` hides is hidden as well. If `maps` is a
-        list, the weights of all heads are added to it, layer after layer.
-        Raises TypeError or ValueError for tokens or segments that do not fit.
+        `mask`: boolean, True = may attend, of shape (T, T) or one that broadcasts
+        to (B, H, T, T), such as `padding_mask` makes; what `config.causal` hides
+        is hidden as well. If `maps` is a list, the weights of all heads are added
+        to it, layer after layer. Raises TypeError or ValueError for tokens or
+        segments that do not fit.
         """
         check_tokens("tokens", tokens, self.config.vocab_size)
         if (length := tokens.shape[1]) > self.config.max_length:
             raise ValueError(
-                f"tokens: expected at most max_length = {self.config.max_length}, got {length}"
+                "tokens: expected at most max_length = "
+                f"{self.config.max_length}, got {length}"
             )
         if segments is not None:
             if not self.config.n_segments:
-                raise ValueError("segments: expected None, the model has no segment embeddings")
+                raise ValueError(
+                    "segments: expected None, the model has no segment embeddings"
+                )
             check_tokens("segments", segments, self.config.n_segments)
             if segments.shape != tokens.shape:
                 raise ValueError(
-                    f"segments: expected shape {tuple(tokens.shape)}, got {tuple(segments.shape)}"
+                    f"segments: expected shape {tuple(tokens.shape)}, "
+                    f"got {tuple(segments.shape)}"
                 )
         if self.config.causal:
             own = causal_mask(length, tokens.device)
@@ -271,7 +294,8 @@ def renamed(name: str, names: dict[str, str]) -> str:
 def with_weights(
     config: LanguageModelConfig, n_heads: int, state: dict[str, Tensor]
 ) -> LanguageModel:
-    """A model in eval mode with weights of our names: `config`, but with the sizes that they have.
+    """A model in eval mode with weights of our names: `config`, but with
+    the sizes that they have.
 
     Raises ValueError if a weight is missing, left over or of a shape that does not fit.
     """
@@ -287,30 +311,38 @@ def with_weights(
         model = LanguageModel(replace(config, n_heads=n_heads, **sizes))
         model.load_state_dict(state)
     except (KeyError, RuntimeError) as error:
-        raise ValueError(f"state: expected the weights of such a model, got {error}") from error
+        raise ValueError(
+            f"state: expected the weights of such a model, got {error}"
+        ) from error
     return model.eval()
 
 
 def check_tied(state: dict[str, Tensor], output: str, embedding: str) -> None:
-    """Raise ValueError if there is a matrix for the logits that is not the embedding matrix."""
+    """Raise ValueError if there is a matrix for the logits that is
+    not the embedding matrix."""
     if output in state and not torch.equal(state[output], state[embedding]):
-        raise ValueError(f"state: expected {output} to be equal to {embedding}, got another")
+        raise ValueError(
+            f"state: expected {output} to be equal to {embedding}, got another"
+        )
 
 
 def from_gpt2(
     state: dict[str, Tensor], n_heads: int, config: LanguageModelConfig = GPT2
 ) -> LanguageModel:
-    """A model with the weights of a GPT-2, named as in the published file or in `transformers`.
+    """A model with the weights of a GPT-2, named as in the published
+    file or in `transformers`.
 
-    There, matrices stand the other way round than in `nn.Linear`, and those of queries, keys and
-    values side by side in one. `config` gives what weights do not tell: activation, eps, dropout.
-    Raises ValueError as `with_weights` does, and if embeddings and logits share no matrix.
+    There, matrices stand the other way round than in `nn.Linear`, and those of queries,
+    keys and values side by side in one. `config` gives what weights do not tell:
+    activation, eps, dropout. Raises ValueError as `with_weights` does, and if
+    embeddings and logits share no matrix.
     """
     check_tied(state, "lm_head.weight", "transformer.wte.weight")
     ours = {}
     for name, x in state.items():
         name = name.removeprefix("transformer.")
-        if name == "lm_head.weight" or re.search(r"\.attn\.(masked_)?bias$", name):  # a causal mask
+        # a causal mask
+        if name == "lm_head.weight" or re.search(r"\.attn\.(masked_)?bias$", name):
             continue
         if ".c_" in name and x.dim() == 2:
             x = x.T
@@ -326,12 +358,17 @@ def from_gpt2(
 def from_bert(
     state: dict[str, Tensor], n_heads: int, config: LanguageModelConfig = BERT
 ) -> LanguageModel:
-    """A model with the weights of a BERT, named as in the published file or in `transformers`.
+    """A model with the weights of a BERT, named as in the published
+    file or in `transformers`.
 
-    What belongs to its second task, whether two sentences follow each other, is left out.
-    Raises ValueError as `from_gpt2` does.
+    What belongs to its second task, whether two sentences follow each other, is left
+    out. Raises ValueError as `from_gpt2` does.
     """
-    check_tied(state, "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight")
+    check_tied(
+        state,
+        "cls.predictions.decoder.weight",
+        "bert.embeddings.word_embeddings.weight",
+    )
     unused = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.")
     names = {name: name.removeprefix("bert.") for name in state}
     ours = {
@@ -351,15 +388,18 @@ def write(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "B N"]:
-    """The tokens, and `count` more, drawn from what the model says, narrowed by `narrowed`.
+    """The tokens, and `count` more, drawn from what the model
+    says, narrowed by `narrowed`.
 
-    A temperature of 0 takes the likeliest. When there are more than max_length tokens, the model
-    reads the last max_length of them. Everything is computed anew for each token; chapter 13's
-    cache would spare that.
-    Raises ValueError for a model that is not causal, a count below 0, or settings out of range.
+    A temperature of 0 takes the likeliest. When there are more than max_length tokens,
+    the model reads the last max_length of them. Everything is computed anew for each
+    token; chapter 13's cache would spare that. Raises ValueError for a model that is
+    not causal, a count below 0, or settings out of range.
     """
     if not model.config.causal:
-        raise ValueError("model: expected a causal one; a bidirectional one has no next token")
+        raise ValueError(
+            "model: expected a causal one; a bidirectional one has no next token"
+        )
     if count < 0:
         raise ValueError(f"count: expected at least 0, got {count}")
     if not temperature >= 0:
@@ -370,14 +410,17 @@ def write(
         raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
     with reading(model):
         for _ in range(count):
-            logits = model.logits(model.states(tokens[:, -model.config.max_length :])[:, -1])
+            logits = model.logits(
+                model.states(tokens[:, -model.config.max_length :])[:, -1]
+            )
             if temperature == 0:
                 new = logits.argmax(-1, keepdim=True)
             else:
                 p = narrowed(logits, temperature, top_k, top_p).softmax(-1)
                 new = p.multinomial(1, generator=generator)
             tokens = torch.cat([tokens, new], dim=1)
-    return tokens.clone()  # outside of `reading`, so that gradients may be asked for again
+    # outside of `reading`, so that gradients may be asked for again
+    return tokens.clone()
 
 
 def mask_tokens(
@@ -390,16 +433,18 @@ def mask_tokens(
 ) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
     """Spoil some tokens for a model to restore: Devlin et al. (2019), section 3.1.
 
-    Each token that is `maskable` is chosen with probability `share`. Of the chosen, 80 in 100
-    become the mask token, 10 a token drawn from the whole vocabulary, and 10 stay as they are.
-    Returns the spoilt tokens, and which were chosen: the loss counts these, and no others.
-    Raises ValueError for a share that is not in (0, 1] or for shapes that differ.
+    Each token that is `maskable` is chosen with probability `share`. Of the chosen,
+    80 in 100 become the mask token, 10 a token drawn from the whole vocabulary, and
+    10 stay as they are. Returns the spoilt tokens, and which were chosen: the loss
+    counts these, and no others. Raises ValueError for a share that is not in (0, 1]
+    or for shapes that differ.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share: expected a number above 0, up to 1, got {share}")
     if maskable.shape != tokens.shape:
         raise ValueError(
-            f"maskable: expected shape {tuple(tokens.shape)}, got {tuple(maskable.shape)}"
+            f"maskable: expected shape {tuple(tokens.shape)}, "
+            f"got {tuple(maskable.shape)}"
         )
     where = {"device": tokens.device, "generator": generator}
     chosen = (torch.rand(tokens.shape, **where) < share) & maskable
@@ -410,7 +455,8 @@ def mask_tokens(
 
 
 def encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text whose words are parted by spaces: EOS ends each line, <unk> is UNK."""
+    """The ids of a text whose words are parted by spaces: EOS ends
+    each line, <unk> is UNK."""
     ids = []
     for line in text.split("\n"):
         for unknown, words in groupby(line.split(), key=lambda word: word == "<unk>"):
@@ -421,11 +467,18 @@ def encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def decode_text(tokenizer: Tokenizer, ids: list[int] | Int[Tensor, " T"]) -> str:
-    """The text of ids, as `encode_text` read it; other special tokens are shown as well."""
+    """The text of ids, as `encode_text` read it; other special
+    tokens are shown as well."""
     text = ""
     for token in (tokenizer.bpe.id_to_token(int(i)) for i in ids):
         special = token.startswith("<") and token.endswith(">")
-        text += "\n" if token == "<eos>" else f" {token}" if special else token.replace("▁", " ")
+        text += (
+            "\n"
+            if token == "<eos>"
+            else f" {token}"
+            if special
+            else token.replace("▁", " ")
+        )
     return "\n".join(line.strip() for line in text.split("\n"))
 
 
@@ -454,16 +507,20 @@ def save_language_model(
         "tokenizer": tokenizer.bpe.to_str(),
         "card": json.dumps(card or {}, ensure_ascii=False),
     }
-    write_tensors(path, {name: x.to(dtype) for name, x in model.state_dict().items()}, metadata)
+    write_tensors(
+        path, {name: x.to(dtype) for name, x in model.state_dict().items()}, metadata
+    )
 
 
 def load_language_model(
     name: str | Path, device: str | torch.device = "cpu"
 ) -> tuple[LanguageModel, Tokenizer]:
-    """Read what `save_language_model` wrote: the model, in float32 and eval mode; its tokenizer.
+    """Read what `save_language_model` wrote: the model, in float32 and
+    eval mode; its tokenizer.
 
-    `name`: a path, or "gpt" or "bert" for the small ones that ship with the package (trained on
-    WikiText-2, CC BY-SA). Raises FileNotFoundError or ModelFileError as `load_model` does.
+    `name`: a path, or "gpt" or "bert" for the small ones that ship with the
+    package (trained on WikiText-2, CC BY-SA). Raises FileNotFoundError or
+    ModelFileError as `load_model` does.
     """
     if name in ("gpt", "bert"):
         name = weights.path(f"language-{name}.safetensors")
@@ -473,26 +530,35 @@ def load_language_model(
         model.load_state_dict(tensors)
         tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
     except Exception as error:  # tokenizers raises plain Exception
-        raise ModelFileError(f"{name}: expected a language model, got {error}") from error
+        raise ModelFileError(
+            f"{name}: expected a language model, got {error}"
+        ) from error
     return model.to(device).eval(), tokenizer
 
 
-def load_gpt2(device: str | torch.device = "cpu") -> tuple[LanguageModel, tokenizers.Tokenizer]:
+def load_gpt2(
+    device: str | torch.device = "cpu",
+) -> tuple[LanguageModel, tokenizers.Tokenizer]:
     """The published GPT-2 of 124 million parameters, in eval mode, and its tokenizer.
 
-    Fetched once (548 MB) from the Hugging Face hub, as published by OpenAI under the MIT licence.
-    Raises DataError where that cannot be done, or if a file has not the sha256 it should have.
+    Fetched once (548 MB) from the Hugging Face hub, as published by OpenAI under
+    the MIT licence. Raises DataError where that cannot be done, or if a file has
+    not the sha256 it should have.
     """
     content, tokenizer = load_published("gpt2")
     model = from_gpt2(safetensors.torch.load(content), n_heads=12)
     return model.to(device), tokenizers.Tokenizer.from_str(tokenizer.decode())
 
 
-def load_bert(device: str | torch.device = "cpu") -> tuple[LanguageModel, tokenizers.Tokenizer]:
-    """The published BERT, base and uncased, of 110 million parameters, and its tokenizer.
+def load_bert(
+    device: str | torch.device = "cpu",
+) -> tuple[LanguageModel, tokenizers.Tokenizer]:
+    """The published BERT, base and uncased, of 110 million
+    parameters, and its tokenizer.
 
-    Fetched once (440 MB) from the Hugging Face hub, as published by Google under the Apache
-    licence 2.0. The tokenizer puts [CLS] in front and [SEP] behind. Raises as `load_gpt2` does.
+    Fetched once (440 MB) from the Hugging Face hub, as published by Google under
+    the Apache licence 2.0. The tokenizer puts [CLS] in front and [SEP] behind.
+    Raises as `load_gpt2` does.
     """
     content, tokenizer = load_published("bert")
     model = from_bert(safetensors.torch.load(content), n_heads=12)

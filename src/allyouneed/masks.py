@@ -1,6 +1,7 @@
 """Who may attend to whom: boolean masks, True = may attend."""
 
 # Made from notebooks/08_masks.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -16,9 +17,10 @@ __all__ = ["padding_mask", "causal_mask", "flip_polarity", "additive_mask"]
 def padding_mask(tokens: Int[Tensor, "B S"], pad: int) -> Bool[Tensor, "B 1 1 S"]:
     """True where a sentence has a token, for every query of every head.
 
-    What is hidden are keys, so `tokens` are those that the keys and values come from: the source
-    in the encoder and in cross-attention, the target in the decoder's self-attention.
-    Raises TypeError unless the tokens are integers, ValueError unless they have shape (B, S).
+    What is hidden are keys, so `tokens` are those that the keys and values come
+    from: the source in the encoder and in cross-attention, the target in the
+    decoder's self-attention. Raises TypeError unless the tokens are integers,
+    ValueError unless they have shape (B, S).
     """
     if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
         raise TypeError(f"tokens: expected integer ids, got {tokens.dtype}")
@@ -27,8 +29,11 @@ def padding_mask(tokens: Int[Tensor, "B S"], pad: int) -> Bool[Tensor, "B 1 1 S"
     return (tokens != pad)[:, None, None, :]
 
 
-def causal_mask(length: int, device: torch.device | str | None = None) -> Bool[Tensor, "T T"]:
-    """True on and below the diagonal: position t may attend to positions up to t, itself included.
+def causal_mask(
+    length: int, device: torch.device | str | None = None
+) -> Bool[Tensor, "T T"]:
+    """True on and below the diagonal: position t may attend to positions
+    up to t, itself included.
 
     Vaswani et al. (2017), section 3.2.3. Raises ValueError if length is not at least 1.
     """
@@ -38,7 +43,8 @@ def causal_mask(length: int, device: torch.device | str | None = None) -> Bool[T
 
 
 def flip_polarity(mask: Bool[Tensor, "*axes"]) -> Bool[Tensor, "*axes"]:
-    """From True = may attend, as here, to True = hidden, as `nn.MultiheadAttention`, or back.
+    """From True = may attend, as here, to True = hidden, as
+    `nn.MultiheadAttention`, or back.
 
     Raises TypeError unless the mask is boolean.
     """
@@ -50,7 +56,8 @@ def flip_polarity(mask: Bool[Tensor, "*axes"]) -> Bool[Tensor, "*axes"]:
 def additive_mask(
     mask: Bool[Tensor, "*axes"], dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "*axes"]:
-    """The mask as numbers to add to the scores: 0 where it is True, minus infinity where False.
+    """The mask as numbers to add to the scores: 0 where it is True,
+    minus infinity where False.
 
     Raises TypeError unless the mask is boolean.
     """

@@ -1,6 +1,7 @@
 """Multi-head attention: several looks at once, each in a subspace of its own."""
 
 # Made from notebooks/07_multihead.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -13,33 +14,42 @@ __all__ = ["split_heads", "merge_heads", "MultiHeadAttention"]
 
 
 def split_heads(x: Float[Tensor, "B T D"], n_heads: int) -> Float[Tensor, "B H T K"]:
-    """Cut each vector into n_heads pieces of d_k = D / n_heads entries, and give each head its own.
+    """Cut each vector into n_heads pieces of d_k = D / n_heads entries,
+    and give each head its own.
 
     Raises ValueError unless n_heads divides D.
     """
     if n_heads < 1 or x.shape[-1] % n_heads:
-        raise ValueError(f"n_heads: expected a divisor of d_model = {x.shape[-1]}, got {n_heads}")
+        raise ValueError(
+            f"n_heads: expected a divisor of d_model = {x.shape[-1]}, got {n_heads}"
+        )
     return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
 
 def merge_heads(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
-    """Concat(head_1, ..., head_h): put the heads' vectors for each position side by side."""
+    """Concat(head_1, ..., head_h): put the heads' vectors for each
+    position side by side."""
     return x.transpose(1, 2).flatten(2)
 
 
 class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W^O: Vaswani et al. (2017), section 3.2.2.
 
-    `head_i` is attention over q W_i^Q, k W_i^K and v W_i^V, with d_k = d_v = d_model / n_heads.
-    The matrices of all heads stand side by side in `w_q`, `w_k` and `w_v`. `dropout` is applied
-    to the weights while training. `bias` adds biases to the four projections; the paper has none.
-    Raises ValueError unless n_heads divides d_model and dropout is a probability.
+    `head_i` is attention over q W_i^Q, k W_i^K and v W_i^V, with d_k = d_v = d_model /
+    n_heads. The matrices of all heads stand side by side in `w_q`, `w_k` and `w_v`.
+    `dropout` is applied to the weights while training. `bias` adds biases to the four
+    projections; the paper has none. Raises ValueError unless n_heads divides d_model
+    and dropout is a probability.
     """
 
-    def __init__(self, d_model: int, n_heads: int, dropout: float = 0.0, bias: bool = False):
+    def __init__(
+        self, d_model: int, n_heads: int, dropout: float = 0.0, bias: bool = False
+    ):
         super().__init__()
         if d_model < 1 or n_heads < 1 or d_model % n_heads:
-            raise ValueError(f"n_heads: expected a divisor of d_model = {d_model}, got {n_heads}")
+            raise ValueError(
+                f"n_heads: expected a divisor of d_model = {d_model}, got {n_heads}"
+            )
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected a probability below 1, got {dropout}")
         self.d_model, self.n_heads, self.dropout = d_model, n_heads, dropout
@@ -55,11 +65,13 @@ class MultiHeadAttention(nn.Module):
         v: Float[Tensor, "B S D"],
         mask: Tensor | None = None,
         return_weights: bool = False,
-    ) -> Float[Tensor, "B T D"] | tuple[Float[Tensor, "B T D"], Float[Tensor, "B H T S"]]:
+    ) -> (
+        Float[Tensor, "B T D"] | tuple[Float[Tensor, "B T D"], Float[Tensor, "B H T S"]]
+    ):
         """Let every query look at all keys, once in each head.
 
-        `mask`: boolean, True = may attend, of shape (T, S) or one that broadcasts to (B, H, T, S).
-        Returns the outputs, and if asked for the weights of every head.
+        `mask`: boolean, True = may attend, of shape (T, S) or one that broadcasts to
+        (B, H, T, S). Returns the outputs, and if asked for the weights of every head.
         Raises TypeError or ValueError, as `attention` does, for inputs that do not fit.
         """
         for name, x in (("q", q), ("k", k), ("v", v)):
@@ -69,10 +81,13 @@ class MultiHeadAttention(nn.Module):
                     f"got {tuple(x.shape)}"
                 )
             if not x.is_floating_point():
-                raise TypeError(f"{name}: expected floating-point vectors, got {x.dtype}")
+                raise TypeError(
+                    f"{name}: expected floating-point vectors, got {x.dtype}"
+                )
         if mask is not None and mask.dim() not in (2, 4):
             raise ValueError(
-                f"mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), got {tuple(mask.shape)}"
+                "mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), "
+                f"got {tuple(mask.shape)}"
             )
         q, k, v = (
             split_heads(w(x), self.n_heads)

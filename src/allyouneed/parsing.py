@@ -1,6 +1,7 @@
 """Parsing: sentences become constituency trees with the Transformer, and trees are scored."""
 
 # Made from notebooks/18_parsing.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Tree:
-    """A bracket: its label, and the smaller trees in it; or a word's tag, and the word."""
+    """A bracket: its label, and the smaller trees in it; or a
+    word's tag, and the word."""
 
     label: str
     inside: tuple[Tree, ...] | str
@@ -62,7 +64,11 @@ class Tree:
         return [leaf.inside for leaf in self.leaves]
 
     def __str__(self) -> str:
-        inside = self.inside if isinstance(self.inside, str) else " ".join(map(str, self.inside))
+        inside = (
+            self.inside
+            if isinstance(self.inside, str)
+            else " ".join(map(str, self.inside))
+        )
         return f"({self.label} {inside})"
 
 
@@ -71,7 +77,8 @@ def read_tree(text: str) -> Tree:
 
     Raises ValueError if the text is not one tree.
     """
-    found: list[tuple[str, list]] = [("", [])]  # the open brackets: label, and what is inside
+    # the open brackets: label, and what is inside
+    found: list[tuple[str, list]] = [("", [])]
     for mark in re.findall(r"\(\s*[^\s()]*|\)|[^\s()]+", text):
         if mark[0] == "(":
             found.append((mark[1:].strip(), []))
@@ -81,19 +88,24 @@ def read_tree(text: str) -> Tree:
             label, inside = found.pop()
             word = len(inside) == 1 and isinstance(inside[0], str)
             if not found or not inside or not word and str in map(type, inside):
-                raise ValueError(f"text: expected trees or one word in each bracket, got {text!r}")
+                raise ValueError(
+                    f"text: expected trees or one word in each bracket, got {text!r}"
+                )
             found[-1][1].append(Tree(label, inside[0] if word else tuple(inside)))
     if len(found) != 1 or [type(tree) for tree in found[0][1]] != [Tree]:
-        raise ValueError(f"text: expected one tree with all brackets closed, got {text!r}")
+        raise ValueError(
+            f"text: expected one tree with all brackets closed, got {text!r}"
+        )
     return found[0][1][0]
 
 
 def normalised(tree: Tree) -> Tree | None:
     """The tree as parsers learn it, or None if nothing is left of it.
 
-    Empty elements (-NONE-) go, and with them the brackets that they leave empty. Of a label the
-    part before the first "-", "=" or "|" stays: NP-SBJ-1 is NP. A bracket without a label, which
-    the Penn Treebank has around every tree, goes, or is called TOP if several trees are in it.
+    Empty elements (-NONE-) go, and with them the brackets that they leave empty. Of a
+    label the part before the first "-", "=" or "|" stays: NP-SBJ-1 is NP. A bracket
+    without a label, which the Penn Treebank has around every tree, goes, or is called
+    TOP if several trees are in it.
     """
     if tree.label == "-NONE-":
         return None
@@ -108,7 +120,8 @@ def normalised(tree: Tree) -> Tree | None:
 
 
 def linearised(tree: Tree) -> list[str]:
-    """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. After Vinyals et al. (2015)."""
+    """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. After
+    Vinyals et al. (2015)."""
     if isinstance(tree.inside, str):
         return [WORD]
     inside = [symbol for small in tree.inside for symbol in linearised(small)]
@@ -116,11 +129,16 @@ def linearised(tree: Tree) -> list[str]:
 
 
 def may_follow(
-    written: Sequence[str], n_words: int, openings: Iterable[str], most: int | None = None
+    written: Sequence[str],
+    n_words: int,
+    openings: Iterable[str],
+    most: int | None = None,
 ) -> set[str]:
-    """Which symbols may come next in a half-written tree over n_words words: never none.
+    """Which symbols may come next in a half-written tree over
+    n_words words: never none.
 
-    `openings`: the opening brackets that exist; `most`: how many a tree may have, if limited.
+    `openings`: the opening brackets that exist; `most`: how many a
+    tree may have, if limited.
     """
     opened, words, brackets = [], 0, 0
     for symbol in written:
@@ -144,7 +162,8 @@ def may_follow(
 
 
 def rebuilt(symbols: Sequence[str], leaves: Sequence[Tree]) -> Tree:
-    """The tree that `linearised` wrote, over these words; `rebuilt(linearised(t), t.leaves) == t`.
+    """The tree that `linearised` wrote, over these words;
+    `rebuilt(linearised(t), t.leaves) == t`.
 
     Raises ValueError, naming the first symbol that may not stand where it does.
     """
@@ -153,7 +172,8 @@ def rebuilt(symbols: Sequence[str], leaves: Sequence[Tree]) -> Tree:
         following = may_follow(symbols[:i], len(leaves), openings)
         if symbol not in following or (symbol == END) != (i == len(symbols)):
             raise ValueError(
-                f"symbols: expected a tree over {len(leaves)} words, got {symbol!r} in place {i}"
+                f"symbols: expected a tree over {len(leaves)} words, "
+                f"got {symbol!r} in place {i}"
             )
     rest, found = iter(leaves), [[]]  # what is inside of each open bracket
     for symbol in symbols:
@@ -172,10 +192,11 @@ SAME = {"PRT": "ADVP"}  # labels that count as one
 
 
 def brackets(tree: Tree, tags: Sequence[str]) -> Counter[tuple[str, int, int]]:
-    """The brackets that EVALB compares: label, start and end, where words are counted from 0.
+    """The brackets that EVALB compares: label, start and end, where
+    words are counted from 0.
 
-    `tags`: those of the true tree, for they say which words are punctuation and do not count.
-    Neither do brackets called TOP, nor those around nothing but punctuation.
+    `tags`: those of the true tree, for they say which words are punctuation and do not
+    count. Neither do brackets called TOP, nor those around nothing but punctuation.
     """
     found: Counter[tuple[str, int, int]] = Counter()
     opened, place, rest = [], 0, iter(tags)
@@ -214,33 +235,43 @@ class BracketScore:
     @property
     def f1(self) -> float:
         """The harmonic mean of recall and precision, equation (18.2)."""
-        return 2 * self.both / (self.true + self.given) if self.true + self.given else 0.0
+        return (
+            2 * self.both / (self.true + self.given) if self.true + self.given else 0.0
+        )
 
 
 def bracket_score(
     true: Sequence[Tree], given: Sequence[Tree | None], max_words: int | None = None
 ) -> BracketScore:
-    """Labelled bracketing over all sentences together, as EVALB counts with COLLINS.prm.
+    """Labelled bracketing over all sentences together, as EVALB
+    counts with COLLINS.prm.
 
-    None in `given` is a tree that cannot be read: it has no brackets, and all true ones are missed.
-    With `max_words`, only sentences of so many words count, punctuation included.
-    Raises ValueError for another number of trees, or of words in a tree.
+    None in `given` is a tree that cannot be read: it has no brackets, and all true ones
+    are missed. With `max_words`, only sentences of so many words count, punctuation
+    included. Raises ValueError for another number of trees, or of words in a tree.
     """
     if len(true) != len(given):
-        raise ValueError(f"given: expected {len(true)} trees as in true, got {len(given)}")
+        raise ValueError(
+            f"given: expected {len(true)} trees as in true, got {len(given)}"
+        )
     counts = [(0, 0, 0, 0, 0)]
     for i, (a, b) in enumerate(zip(true, given, strict=True)):
         tags = [leaf.label for leaf in a.leaves]
         if b is not None and len(b.leaves) != len(tags):
-            raise ValueError(f"given: expected {len(tags)} words in tree {i}, got {len(b.leaves)}")
+            raise ValueError(
+                f"given: expected {len(tags)} words in tree {i}, got {len(b.leaves)}"
+            )
         if max_words is None or len(tags) <= max_words:
             x, y = brackets(a, tags), Counter() if b is None else brackets(b, tags)
-            counts.append((x.total(), y.total(), (x & y).total(), x == y and b is not None, 1))
+            counts.append(
+                (x.total(), y.total(), (x & y).total(), x == y and b is not None, 1)
+            )
     return BracketScore(*map(sum, zip(*counts, strict=True)))
 
 
 def looks(word: str) -> str:
-    """What a rare word is known by: a digit, a capital or not, a hyphen, the last two letters."""
+    """What a rare word is known by: a digit, a capital or not, a
+    hyphen, the last two letters."""
     if any(letter.isdigit() for letter in word):
         return "0"
     case = "A" if word[0].isupper() else "a"
@@ -248,10 +279,12 @@ def looks(word: str) -> str:
 
 
 class Vocabulary:
-    """One vocabulary for sentences and trees: special tokens, symbols of trees, words, their looks.
+    """One vocabulary for sentences and trees: special tokens, symbols of
+    trees, words, their looks.
 
-    Ids: the SPECIALS, then `symbols`, then `words`, then `kinds`, which are what `looks` gives.
-    With `copying`, a tree is written with the words themselves in the places of XX.
+    Ids: the SPECIALS, then `symbols`, then `words`, then `kinds`, which are
+    what `looks` gives. With `copying`, a tree is written with the words
+    themselves in the places of XX.
     """
 
     def __init__(
@@ -272,8 +305,11 @@ class Vocabulary:
         self.word_places = [UNK, *range(first, len(self.table))]  # the ids of words
 
     @classmethod
-    def learn(cls, trees: Iterable[Tree], min_count: int = 1, copying: bool = False) -> Vocabulary:
-        """From trees for training: all their labels, and words that occur min_count times.
+    def learn(
+        cls, trees: Iterable[Tree], min_count: int = 1, copying: bool = False
+    ) -> Vocabulary:
+        """From trees for training: all their labels, and words
+        that occur min_count times.
 
         Of the looks of words, those that at least two different words share.
         """
@@ -281,7 +317,9 @@ class Vocabulary:
         counts = Counter(word for tree in trees for word in tree.words)
         symbols = sorted({symbol for tree in trees for symbol in linearised(tree)})
         words = [word for word, count in counts.items() if count >= min_count]
-        kinds = [kind for kind, count in Counter(map(looks, counts)).items() if count > 1]
+        kinds = [
+            kind for kind, count in Counter(map(looks, counts)).items() if count > 1
+        ]
         return cls(symbols, words, kinds, copying)
 
     def __len__(self) -> int:
@@ -290,13 +328,17 @@ class Vocabulary:
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """The ids of a sentence: of each word, else of its looks, else UNK."""
         ids, kinds = self.word_ids, self.kind_ids
-        return [ids[word] if word in ids else kinds.get(looks(word), UNK) for word in words]
+        return [
+            ids[word] if word in ids else kinds.get(looks(word), UNK) for word in words
+        ]
 
     def encode_tree(self, tree: Tree) -> list[int]:
         """The ids of a tree's symbols, UNK for a label that is not known."""
         words = iter(self.encode_words(tree.words))
         return [
-            next(words) if self.copying and symbol == WORD else self.symbol_ids.get(symbol, UNK)
+            next(words)
+            if self.copying and symbol == WORD
+            else self.symbol_ids.get(symbol, UNK)
             for symbol in linearised(tree)
         ]
 
@@ -307,7 +349,8 @@ class Vocabulary:
 
 
 def mended(symbols: Sequence[str], n_words: int) -> list[str]:
-    """A tree out of any symbols: what may not follow is dropped, and what lacks is added."""
+    """A tree out of any symbols: what may not follow is dropped,
+    and what lacks is added."""
     openings = {symbol for symbol in symbols if symbol[0] == "("}
     kept: list[str] = []
     for symbol in symbols:
@@ -327,10 +370,12 @@ def most_brackets(n_words: int) -> int:
 def write_trees(
     model: Transformer, vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]
 ) -> list[list[str]]:
-    """The likeliest symbol among those that `may_follow`, again and again: greedy, constrained.
+    """The likeliest symbol among those that `may_follow`, again and
+    again: greedy, constrained.
 
-    With `copying`, a word is as likely as all words together, for which one it must be is known.
-    `sentences`: lists of words. Returns the symbols of a tree for each, well-formed always.
+    With `copying`, a word is as likely as all words together, for which one it must
+    be is known. `sentences`: lists of words. Returns the symbols of a tree for
+    each, well-formed always.
     """
     ids = [[*vocabulary.encode_words(words), EOS] for words in sentences]
     src = pad(ids).to(model.embedding.weight.device)
@@ -345,14 +390,18 @@ def write_trees(
             chosen = torch.full_like(logits, -math.inf)
             for row, i in enumerate(todo):
                 n = len(sentences[i])
-                following = may_follow(written[i], n, vocabulary.openings, most_brackets(n))
+                following = may_follow(
+                    written[i], n, vocabulary.openings, most_brackets(n)
+                )
                 if vocabulary.copying and WORD in following:
                     following.remove(WORD)
                     chosen[row, ids[i][written[i].count(WORD)]] = any_word[row]
                 places = [vocabulary.symbol_ids[symbol] for symbol in following]
                 chosen[row, places] = logits[row, places]
             newest = chosen.argmax(1)
-            for i, symbol in zip(todo, vocabulary.decode_tree(newest.tolist()), strict=True):
+            for i, symbol in zip(
+                todo, vocabulary.decode_tree(newest.tolist()), strict=True
+            ):
                 written[i].append(symbol)
             done = newest == EOS
             if done.any():

@@ -1,6 +1,7 @@
 """Positions for words: fixed sinusoids, and a table that is learned."""
 
 # Made from notebooks/09_positions.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -14,13 +15,16 @@ __all__ = ["sinusoids", "check_embeddings", "SinusoidalPositions", "LearnedPosit
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same.
 
-    Vaswani et al. (2017), section 3.5; positions count from 0. Computed in float64, returned in
-    float32. Raises ValueError if length is not at least 1, or d_model not even and at least 2.
+    Vaswani et al. (2017), section 3.5; positions count from 0. Computed in
+    float64, returned in float32. Raises ValueError if length is not at least 1, or
+    d_model not even and at least 2.
     """
     if length < 1:
         raise ValueError(f"length: expected at least 1, got {length}")
     if d_model < 2 or d_model % 2:
-        raise ValueError(f"d_model: expected an even number of at least 2, got {d_model}")
+        raise ValueError(
+            f"d_model: expected an even number of at least 2, got {d_model}"
+        )
     position = torch.arange(length, dtype=torch.float64)[:, None]  # (T, 1)
     even = torch.arange(0, d_model, 2, dtype=torch.float64)  # 2i, (D / 2)
     angle = position / 10000 ** (even / d_model)  # (T, D / 2)
@@ -28,12 +32,16 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
 
 
 def check_embeddings(x: Tensor, table: Tensor) -> None:
-    """Raise TypeError or ValueError unless the table has a row for every position of x."""
+    """Raise TypeError or ValueError unless the table has a row
+    for every position of x."""
     if not x.is_floating_point():
-        raise TypeError(f"x: expected embeddings, floating-point vectors, got {x.dtype}")
+        raise TypeError(
+            f"x: expected embeddings, floating-point vectors, got {x.dtype}"
+        )
     if x.dim() != 3 or x.shape[-1] != table.shape[-1]:
         raise ValueError(
-            f"x: expected shape (B, T, d_model = {table.shape[-1]}), got {tuple(x.shape)}"
+            f"x: expected shape (B, T, d_model = {table.shape[-1]}), "
+            f"got {tuple(x.shape)}"
         )
     if x.shape[1] > len(table):
         raise ValueError(
@@ -42,10 +50,12 @@ def check_embeddings(x: Tensor, table: Tensor) -> None:
 
 
 class SinusoidalPositions(nn.Module):
-    """Add to each embedding the sinusoids of its position: Vaswani et al. (2017), section 3.5.
+    """Add to each embedding the sinusoids of its position: Vaswani
+    et al. (2017), section 3.5.
 
-    The table is a buffer: it moves with the module, and is neither learned nor saved.
-    Raises ValueError if max_length is not at least 1, or d_model not even and at least 2.
+    The table is a buffer: it moves with the module, and is neither learned
+    nor saved. Raises ValueError if max_length is not at least 1, or
+    d_model not even and at least 2.
     """
 
     def __init__(self, d_model: int, max_length: int = 5000):
@@ -54,15 +64,18 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(max_length, d_model), persistent=False)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Raises TypeError for integers, ValueError for another width or beyond max_length."""
+        """Raises TypeError for integers, ValueError for another
+        width or beyond max_length."""
         check_embeddings(x, self.table)
         return x + self.table[: x.shape[1]].to(x.dtype)
 
 
 class LearnedPositions(nn.Module):
-    """Add to each embedding a learned vector of its position: Gehring et al. (2017), section 3.1.
+    """Add to each embedding a learned vector of its position: Gehring
+    et al. (2017), section 3.1.
 
-    Row (E) of the paper's Table 3. Raises ValueError if max_length or d_model is not at least 1.
+    Row (E) of the paper's Table 3. Raises ValueError if max_length or
+    d_model is not at least 1.
     """
 
     def __init__(self, d_model: int, max_length: int):
@@ -73,6 +86,7 @@ class LearnedPositions(nn.Module):
         self.table = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Raises TypeError for integers, ValueError for another width or beyond max_length."""
+        """Raises TypeError for integers, ValueError for another
+        width or beyond max_length."""
         check_embeddings(x, self.table)
         return x + self.table[: x.shape[1]].to(x.dtype)

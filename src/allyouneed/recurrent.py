@@ -1,6 +1,7 @@
 """Recurrent nets: the plain one, the LSTM and the GRU; a recall task; how fast gradients fade."""
 
 # Made from notebooks/02_recurrent.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -13,11 +14,21 @@ from torch import Tensor, nn
 __all__ = ["RNN", "LSTM", "GRU", "recall_batch", "gradient_norms"]
 
 
-def _start(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name: str = "h") -> Tensor:
-    """The state to start from, zeros if none is given, once x and it have the right form."""
-    if x.ndim != 3 or x.shape[1] == 0 or x.shape[2] != d_in or not x.is_floating_point():
+def _start(
+    x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name: str = "h"
+) -> Tensor:
+    """The state to start from, zeros if none is given, once x and
+    it have the right form."""
+    if (
+        x.ndim != 3
+        or x.shape[1] == 0
+        or x.shape[2] != d_in
+        or not x.is_floating_point()
+    ):
         got = f"{x.dtype} of shape {tuple(x.shape)}"
-        raise ValueError(f"x: expected floats of shape (B, T, {d_in}) with T >= 1, got {got}")
+        raise ValueError(
+            f"x: expected floats of shape (B, T, {d_in}) with T >= 1, got {got}"
+        )
     expected = (x.shape[0], d_hidden)
     if state is not None and state.shape != expected:
         got = tuple(state.shape)
@@ -28,8 +39,9 @@ def _start(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name: str 
 class RNN(nn.Module):
     """h_t = tanh(x_t W + h_{t-1} U + b), for one t after another (Elman, 1990).
 
-    Reads x (B, T, D) from the state h (B, hidden), zeros if not given. Returns every state
-    (B, T, hidden) and the last one (B, hidden). Raises ValueError if x or h has another shape.
+    Reads x (B, T, D) from the state h (B, hidden), zeros if not given. Returns
+    every state (B, T, hidden) and the last one (B, hidden). Raises ValueError if
+    x or h has another shape.
     """
 
     def __init__(self, d_in: int, d_hidden: int):
@@ -50,11 +62,12 @@ class RNN(nn.Module):
 
 
 class LSTM(nn.Module):
-    """A recurrent net with a protected cell c and three gates (Hochreiter and Schmidhuber, 1997;
-    forget gate: Gers, Schmidhuber and Cummins, 2000).
+    """A recurrent net with a protected cell c and three gates (Hochreiter and
+    Schmidhuber, 1997; forget gate: Gers, Schmidhuber and Cummins, 2000).
 
-    Reads x (B, T, D) from the pair (h, c), each (B, hidden), zeros if not given. Returns every
-    state h (B, T, hidden) and the last pair. Raises ValueError if x, h or c has another shape.
+    Reads x (B, T, D) from the pair (h, c), each (B, hidden), zeros if not given.
+    Returns every state h (B, T, hidden) and the last pair. Raises ValueError if x,
+    h or c has another shape.
     """
 
     def __init__(self, d_in: int, d_hidden: int):
@@ -65,9 +78,11 @@ class LSTM(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        state: tuple[Float[Tensor, "B hidden"], Float[Tensor, "B hidden"]] | None = None,
+        state: tuple[Float[Tensor, "B hidden"], Float[Tensor, "B hidden"]]
+        | None = None,
     ) -> tuple[
-        Float[Tensor, "B T hidden"], tuple[Float[Tensor, "B hidden"], Float[Tensor, "B hidden"]]
+        Float[Tensor, "B T hidden"],
+        tuple[Float[Tensor, "B hidden"], Float[Tensor, "B hidden"]],
     ]:
         h, c = (None, None) if state is None else state
         h = _start(x, h, self.w.in_features, self.u.in_features)
@@ -82,16 +97,19 @@ class LSTM(nn.Module):
 
 
 class GRU(nn.Module):
-    """A recurrent net with two gates and no cell (Cho et al., 2014), computed as PyTorch does.
+    """A recurrent net with two gates and no cell (Cho et al., 2014),
+    computed as PyTorch does.
 
-    Reads x (B, T, D) from the state h (B, hidden), zeros if not given. Returns every state
-    (B, T, hidden) and the last one (B, hidden). Raises ValueError if x or h has another shape.
+    Reads x (B, T, D) from the state h (B, hidden), zeros if not given. Returns
+    every state (B, T, hidden) and the last one (B, hidden). Raises ValueError if
+    x or h has another shape.
     """
 
     def __init__(self, d_in: int, d_hidden: int):
         super().__init__()
         self.w = nn.Linear(d_in, 3 * d_hidden)  # rows: reset, update, candidate
-        self.u = nn.Linear(d_hidden, 3 * d_hidden)  # its bias for the candidate is reset, too
+        # its bias for the candidate is reset, too
+        self.u = nn.Linear(d_hidden, 3 * d_hidden)
 
     def forward(
         self, x: Float[Tensor, "B T D"], h: Float[Tensor, "B hidden"] | None = None
@@ -99,7 +117,10 @@ class GRU(nn.Module):
         h = _start(x, h, self.w.in_features, self.u.in_features)
         inputs, states = self.w(x), []
         for t in range(x.shape[1]):
-            (r, z, n), (u_r, u_z, u_n) = inputs[:, t].chunk(3, dim=-1), self.u(h).chunk(3, dim=-1)
+            (r, z, n), (u_r, u_z, u_n) = (
+                inputs[:, t].chunk(3, dim=-1),
+                self.u(h).chunk(3, dim=-1),
+            )
             candidate = torch.tanh(n + torch.sigmoid(r + u_r) * u_n)
             keep = torch.sigmoid(z + u_z)
             h = keep * h + (1 - keep) * candidate
@@ -110,10 +131,11 @@ class GRU(nn.Module):
 def recall_batch(
     distance: int, batch: int, generator: torch.Generator
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, " B"]]:
-    """The recall task: a capital (0 to 7), small letters (8 to 15), a question mark (16).
+    """The recall task: a capital (0 to 7), small letters (8 to
+    15), a question mark (16).
 
-    Returns the symbols (B, distance + 1), and the capital that each row opens with (B,).
-    Raises ValueError if distance < 1: the question comes after the capital.
+    Returns the symbols (B, distance + 1), and the capital that each row opens with
+    (B,). Raises ValueError if distance < 1: the question comes after the capital.
     """
     if distance < 1:
         raise ValueError(f"distance: expected at least 1, got {distance}")
@@ -126,10 +148,12 @@ def recall_batch(
 def gradient_norms(
     read: Callable[[Tensor], Tensor], start: Float[Tensor, "1 hidden"]
 ) -> Float[Tensor, " T"]:
-    """Largest factor by which a small change of the start grows or shrinks, at every step.
+    """Largest factor by which a small change of the start grows
+    or shrinks, at every step.
 
-    `read` maps a starting state (1, hidden) to the states (1, T, hidden). Entry t of the result
-    is the spectral norm of the Jacobian dh_t/dh_0 (Pascanu, Mikolov and Bengio, 2013, section 2).
+    `read` maps a starting state (1, hidden) to the states (1, T, hidden). Entry t of
+    the result is the spectral norm of the Jacobian dh_t/dh_0 (Pascanu, Mikolov and
+    Bengio, 2013, section 2).
     """
     jacobian = torch.func.jacfwd(read)(start)  # (1, T, hidden, 1, hidden)
     return torch.linalg.matrix_norm(jacobian[0, :, :, 0], ord=2).detach()

@@ -1,6 +1,7 @@
 """What a training costs, on one GPU or a thousand: operations, memory, messages, time, price."""
 
 # Made from notebooks/19_scaling.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ __all__ = [
 ]
 
 
-def ring_all_reduce(vectors: Sequence[Float[Tensor, " P"]]) -> tuple[list[Tensor], list[int]]:
+def ring_all_reduce(
+    vectors: Sequence[Float[Tensor, " P"]],
+) -> tuple[list[Tensor], list[int]]:
     """Add up one vector of each of N processes, in a ring, as if they were processes.
 
     Returns the sum as each process has it in the end, and the bytes that each has sent.
@@ -47,7 +50,8 @@ def ring_all_reduce(vectors: Sequence[Float[Tensor, " P"]]) -> tuple[list[Tensor
             f"got shapes {[tuple(v.shape) for v in vectors]}"
         )
     n = len(vectors)
-    pieces = [list(v.clone().tensor_split(n)) for v in vectors]  # pieces[process][number]
+    # pieces[process][number]
+    pieces = [list(v.clone().tensor_split(n)) for v in vectors]
     sent = [0] * n
     for step in range(2 * (n - 1)):
         on_the_way = [((i - step) % n, pieces[i][(i - step) % n]) for i in range(n)]
@@ -63,9 +67,9 @@ def activation_bytes(
 ) -> float:
     """Bytes that the forward pass keeps for the backward pass, `size` for each number.
 
-    For attention that does not keep its weights and a loss that does not keep its logits, as
-    `attention` and `Objective` have them; padding counts as tokens. With dropout, a byte more for
-    each number it looks at. Token ids and masks are left out.
+    For attention that does not keep its weights and a loss that does not keep its
+    logits, as `attention` and `Objective` have them; padding counts as tokens. With
+    dropout, a byte more for each number it looks at. Token ids and masks are left out.
     """
     d, f, h, n = config.d_model, config.d_ff, config.n_heads, config.n_layers
     src = n * (10 * d + f + h + 4) + d
@@ -77,13 +81,17 @@ def activation_bytes(
 
 
 def state_bytes(parameters: Number, n: int = 1, stage: int = 0) -> dict[str, Number]:
-    """Bytes that each of n processes holds for the state of a training in float32 with Adam.
+    """Bytes that each of n processes holds for the state of a
+    training in float32 with Adam.
 
-    `stage`: of ZeRO (Rajbhandari et al. 2020): 0 shares nothing, 1 the moments, 2 the gradients
-    too, 3 the weights too, as `fully_shard` does. Raises ValueError for another stage or n < 1.
+    `stage`: of ZeRO (Rajbhandari et al. 2020): 0 shares nothing, 1 the moments, 2
+    the gradients too, 3 the weights too, as `fully_shard` does. Raises ValueError
+    for another stage or n < 1.
     """
     if n < 1 or stage not in (0, 1, 2, 3):
-        raise ValueError(f"n and stage: expected n >= 1 and a stage from 0 to 3, got {n}, {stage}")
+        raise ValueError(
+            f"n and stage: expected n >= 1 and a stage from 0 to 3, got {n}, {stage}"
+        )
     part = parameters / n
     return {
         "weights": 4 * (part if stage >= 3 else parameters),
@@ -93,15 +101,16 @@ def state_bytes(parameters: Number, n: int = 1, stage: int = 0) -> dict[str, Num
 
 
 def sent_bytes(size: Number, n: int, stage: int = 0) -> Number:
-    """Bytes that each of n processes sends in an update, for a gradient of `size` bytes."""
+    """Bytes that each of n processes sends in an update, for a
+    gradient of `size` bytes."""
     return (3 if stage == 3 else 2) * (n - 1) / n * size
 
 
 def pair_flops(config: TransformerConfig, S: Number, T: Number) -> dict[str, Number]:
     """Operations of all matrix products in one forward pass of one pair of sentences.
 
-    `S` source tokens with their EOS, `T` target tokens with their BOS. A training step takes
-    three times as many: each product has two more in the backward pass.
+    `S` source tokens with their EOS, `T` target tokens with their BOS. A training step
+    takes three times as many: each product has two more in the backward pass.
     """
     d, f, n, v = config.d_model, config.d_ff, config.n_layers, config.vocab_size
     return {
@@ -118,10 +127,10 @@ def pair_flops(config: TransformerConfig, S: Number, T: Number) -> dict[str, Num
 class Device:
     """One GPU, by its data sheet: per second, in operations and bytes.
 
-    `link` and `network` are what it can send to others in its machine and in other machines, each
-    way; `per_machine` is how many share a machine. `delay` is the time that one message needs
-    however short it is, an assumption. `price` is what an hour costs, in whatever money; None is
-    unknown.
+    `link` and `network` are what it can send to others in its machine and in other
+    machines, each way; `per_machine` is how many share a machine. `delay` is the time
+    that one message needs however short it is, an assumption. `price` is what an hour
+    costs, in whatever money; None is unknown.
     """
 
     name: str
@@ -142,13 +151,17 @@ H100 = Device("H100", 989e12, 80e9, 3350e9, link=450e9, network=50e9, price=4.91
 
 
 def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
-    """Seconds to add up `size` bytes over n devices, in and between machines: equation (19.6).
+    """Seconds to add up `size` bytes over n devices, in and between
+    machines: equation (19.6).
 
-    Raises ValueError unless n is at least 1 and, if there are several machines, they are full.
+    Raises ValueError unless n is at least 1 and, if there are
+    several machines, they are full.
     """
     inside = min(n, device.per_machine)
     if n < 1 or n % inside:
-        raise ValueError(f"n: expected whole machines of {device.per_machine} devices, got {n}")
+        raise ValueError(
+            f"n: expected whole machines of {device.per_machine} devices, got {n}"
+        )
     machines = n // inside
     return (
         2 * (inside - 1) / inside * size / device.link
@@ -159,10 +172,11 @@ def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
 
 @dataclass(frozen=True)
 class Projection:
-    """What a training would take: seconds of one update, and of all of them hours and price.
+    """What a training would take: seconds of one update, and of
+    all of them hours and price.
 
-    `talk` is the whole time of sending, `exposed` the part that no computing hides. `efficiency`
-    is the time of one device, divided by n times the time of n.
+    `talk` is the whole time of sending, `exposed` the part that no computing hides.
+    `efficiency` is the time of one device, divided by n times the time of n.
     """
 
     compute: Number
@@ -185,16 +199,20 @@ def project(
     utilisation: Number = 0.35,
     sharded: bool = False,
 ) -> Projection:
-    """What `steps` updates of `tokens` target tokens each take on n devices: equation (19.7).
+    """What `steps` updates of `tokens` target tokens each take on n
+    devices: equation (19.7).
 
-    As many source tokens come with them, in sentences of `length`. Products are in 16 bits,
-    weights, gradients and moments in 32; `sharded` is stage 3 of ZeRO. `utilisation` is the share
-    of the peak that computing reaches where memory is no limit. An idealisation: all devices are
-    always equally busy, data are always there, and nothing fails.
-    Raises ValueError unless the utilisation is above 0 and at most 1.
+    As many source tokens come with them, in sentences of `length`. Products are
+    in 16 bits, weights, gradients and moments in 32; `sharded` is stage 3 of
+    ZeRO. `utilisation` is the share of the peak that computing reaches where
+    memory is no limit. An idealisation: all devices are always equally busy, data
+    are always there, and nothing fails. Raises ValueError unless the utilisation
+    is above 0 and at most 1.
     """
     if not 0 < utilisation <= 1:
-        raise ValueError(f"utilisation: expected a share above 0, at most 1, got {utilisation}")
+        raise ValueError(
+            f"utilisation: expected a share above 0, at most 1, got {utilisation}"
+        )
     P = parameter_count(config)
     operations = 3 * sum(pair_flops(config, length, length).values()) / length * tokens
     floor = 6 * P / device.bandwidth
@@ -225,8 +243,10 @@ def parameter_count(config: TransformerConfig) -> int:
 
 
 def steps_needed(tokens: Number, least: Number, noise: Number) -> Number:
-    """Steps to reach a loss with batches of so many tokens: McCandlish et al. (2018), section 2.
+    """Steps to reach a loss with batches of so many tokens: McCandlish
+    et al. (2018), section 2.
 
-    `least` are the steps that a batch without noise needs; `noise` is the noise scale, in tokens.
+    `least` are the steps that a batch without noise needs; `noise` is
+    the noise scale, in tokens.
     """
     return least * (1 + noise / tokens)

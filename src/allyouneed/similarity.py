@@ -1,6 +1,7 @@
 """How alike are two words? Three measures with nothing to learn, for all pairs at once."""
 
 # Made from notebooks/04_similarity.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ __all__ = ["check_vectors", "dot_product", "cosine", "negative_distance"]
 
 
 def check_vectors(q: Tensor, k: Tensor) -> None:
-    """Raise TypeError unless q and k are floating-point, ValueError unless equally wide."""
+    """Raise TypeError unless q and k are floating-point,
+    ValueError unless equally wide."""
     for name, x in (("q", q), ("k", k)):
         if not x.is_floating_point():
             raise TypeError(f"{name}: expected floating-point vectors, got {x.dtype}")
         if x.dim() < 2:
             raise ValueError(
-                f"{name}: expected at least 2 axes, (..., length, width), got {tuple(x.shape)}"
+                f"{name}: expected at least 2 axes, (..., length, width), "
+                f"got {tuple(x.shape)}"
             )
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(
@@ -31,16 +34,21 @@ def dot_product(
 ) -> Float[Tensor, "... T S"]:
     """q . k for every query and key: the sum of the products of their entries.
 
-    Raises TypeError unless q and k are floating-point, ValueError unless they are equally wide.
+    Raises TypeError unless q and k are floating-point, ValueError
+    unless they are equally wide.
     """
     check_vectors(q, k)
     return q @ k.transpose(-2, -1)
 
 
-def cosine(q: Float[Tensor, "... T K"], k: Float[Tensor, "... S K"]) -> Float[Tensor, "... T S"]:
-    """The cosine of the angle between every query and key, from -1 to 1; 0 for a vector of zeros.
+def cosine(
+    q: Float[Tensor, "... T K"], k: Float[Tensor, "... S K"]
+) -> Float[Tensor, "... T S"]:
+    """The cosine of the angle between every query and key, from -1 to
+    1; 0 for a vector of zeros.
 
-    Raises TypeError unless q and k are floating-point, ValueError unless they are equally wide.
+    Raises TypeError unless q and k are floating-point, ValueError
+    unless they are equally wide.
     """
     check_vectors(q, k)
     return dot_product(normalize(q, dim=-1), normalize(k, dim=-1))
@@ -49,9 +57,11 @@ def cosine(q: Float[Tensor, "... T K"], k: Float[Tensor, "... S K"]) -> Float[Te
 def negative_distance(
     q: Float[Tensor, "... T K"], k: Float[Tensor, "... S K"]
 ) -> Float[Tensor, "... T S"]:
-    """Minus the squared distance of every query and key: 0 for equal vectors, else below 0.
+    """Minus the squared distance of every query and key: 0 for
+    equal vectors, else below 0.
 
-    Raises TypeError unless q and k are floating-point, ValueError unless they are equally wide.
+    Raises TypeError unless q and k are floating-point, ValueError
+    unless they are equally wide.
     """
     check_vectors(q, k)
     return -(q.unsqueeze(-2) - k.unsqueeze(-3)).pow(2).sum(dim=-1)

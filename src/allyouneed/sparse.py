@@ -1,6 +1,7 @@
 """Attention for long inputs: windows, holes, positions that all see, one pass over tiles."""
 
 # Made from notebooks/17_sparse.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -50,10 +51,11 @@ def dilated_mask(
     causal: bool = False,
     device: torch.device | str | None = None,
 ) -> Bool[Tensor, "T T"]:
-    """`windowed_mask` with holes: only positions that are a multiple of `dilation` away.
+    """`windowed_mask` with holes: only positions that are a
+    multiple of `dilation` away.
 
-    A window that is wider than the sequence gives the strided pattern of Child et al. (2019).
-    Raises ValueError if length, window or dilation is not at least 1.
+    A window that is wider than the sequence gives the strided pattern of Child et al.
+    (2019). Raises ValueError if length, window or dilation is not at least 1.
     """
     check_sizes(length=length, window=window, dilation=dilation)
     place = torch.arange(length, device=device)
@@ -63,12 +65,17 @@ def dilated_mask(
 
 
 def windowed_mask(
-    length: int, window: int, causal: bool = False, device: torch.device | str | None = None
+    length: int,
+    window: int,
+    causal: bool = False,
+    device: torch.device | str | None = None,
 ) -> Bool[Tensor, "T T"]:
-    """True where query and key are fewer than `window` positions apart: equation (17.2).
+    """True where query and key are fewer than `window` positions
+    apart: equation (17.2).
 
-    A query sees itself and window - 1 positions on either side, if `causal` only on the left.
-    Vaswani et al. (2017), section 4. Raises ValueError if length or window is not at least 1.
+    A query sees itself and window - 1 positions on either side, if `causal` only on
+    the left. Vaswani et al. (2017), section 4. Raises ValueError if length or
+    window is not at least 1.
     """
     return dilated_mask(length, window, 1, causal, device)
 
@@ -76,9 +83,11 @@ def windowed_mask(
 def neighbourhoods(
     x: Shaped[Tensor, "... T K"], block: int, before: int, after: int
 ) -> Shaped[Tensor, "... N size K"]:
-    """For each block of positions the block itself, `before` positions before it, `after` after.
+    """For each block of positions the block itself, `before` positions
+    before it, `after` after.
 
-    N = T / block, rounded up; size = before + block + after. What lies outside is 0 or False.
+    N = T / block, rounded up; size = before + block + after. What
+    lies outside is 0 or False.
     """
     x = F.pad(x, (0, 0, before, -x.shape[-2] % block + after))
     return x.unfold(-2, before + block + after, block).transpose(-2, -1)
@@ -90,22 +99,29 @@ def real_keys(
     v: Float[Tensor, "... T d_v"],
     padding: Tensor | None,
 ) -> Bool[Tensor, "... 1 T"]:
-    """The padding mask, all True if there is none, once everything fits: self-attention only.
+    """The padding mask, all True if there is none, once everything
+    fits: self-attention only.
 
-    Raises TypeError unless the padding is boolean; ValueError unless q, k and v have one length
-    and the padding has the shape (..., 1, T) that `padding_mask` gives.
+    Raises TypeError unless the padding is boolean; ValueError unless q, k and v have
+    one length and the padding has the shape (..., 1, T) that `padding_mask` gives.
     """
     length = q.shape[-2]
     for name, x in (("k", k), ("v", v)):
         if x.shape[:-1] != q.shape[:-1]:
             expected = (*q.shape[:-1], x.shape[-1])
-            raise ValueError(f"{name}: expected the queries' axes {expected}, got {tuple(x.shape)}")
+            raise ValueError(
+                f"{name}: expected the queries' axes {expected}, got {tuple(x.shape)}"
+            )
     if padding is None:
         return torch.ones(1, length, dtype=torch.bool, device=q.device)
     if padding.dtype != torch.bool:
-        raise TypeError(f"padding: expected a boolean tensor, True = a token, got {padding.dtype}")
+        raise TypeError(
+            f"padding: expected a boolean tensor, True = a token, got {padding.dtype}"
+        )
     if padding.shape[-2:] != (1, length):
-        raise ValueError(f"padding: expected (..., 1, T = {length}), got {tuple(padding.shape)}")
+        raise ValueError(
+            f"padding: expected (..., 1, T = {length}), got {tuple(padding.shape)}"
+        )
     check_mask(padding, (*q.shape[:-2], 1, length))
     return padding
 
@@ -118,17 +134,23 @@ def in_blocks(
     causal: bool,
     real: Bool[Tensor, "... 1 T"],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Queries in N blocks, with each block the keys and values within its reach, and their mask.
+    """Queries in N blocks, with each block the keys and values within
+    its reach, and their mask.
 
-    Shapes: (..., N, block, K), (..., N, size, K), (..., N, size, d_v), (..., N, block, size).
+    Shapes: (..., N, block, K), (..., N, size, K), (..., N, size,
+    d_v), (..., N, block, size).
     """
     window = min(window, q.shape[-2])
     block, before = min(window, 64), window - 1
     after = 0 if causal else before
     rows = neighbourhoods(q, block, 0, 0)
     keys, values = (neighbourhoods(x, block, before, after) for x in (k, v))
-    near = windowed_mask(keys.shape[-2], window, causal, q.device)[before : before + block]
-    there = neighbourhoods(real.transpose(-2, -1), block, before, after).transpose(-2, -1)
+    near = windowed_mask(keys.shape[-2], window, causal, q.device)[
+        before : before + block
+    ]
+    there = neighbourhoods(real.transpose(-2, -1), block, before, after).transpose(
+        -2, -1
+    )
     return rows, keys, values, near & there
 
 
@@ -140,7 +162,8 @@ def windowed_attention(
     causal: bool = False,
     padding: Bool[Tensor, "... 1 T"] | None = None,
 ) -> Float[Tensor, "... T d_v"]:
-    """`attention` with `windowed_mask`, computed near the diagonal only: T * window in place of T².
+    """`attention` with `windowed_mask`, computed near the diagonal only:
+    T * window in place of T².
 
     `padding`: True where there is a token, as `padding_mask` gives it.
     Raises TypeError or ValueError for inputs that do not fit, or a window below 1.
@@ -151,14 +174,18 @@ def windowed_attention(
 
 
 def reach(*masks: Bool[Tensor, "T T"]) -> Bool[Tensor, "T T"]:
-    """Which inputs (columns) can change which outputs (rows) of layers with these masks.
+    """Which inputs (columns) can change which outputs (rows) of
+    layers with these masks.
 
-    The first mask is that of the lowest layer. Residual connections are counted: each position
-    reaches itself. Raises ValueError unless there is a mask and all are squares of one size.
+    The first mask is that of the lowest layer. Residual connections are counted:
+    each position reaches itself. Raises ValueError unless there is a mask and
+    all are squares of one size.
     """
     if not masks or any(mask.shape != (len(masks[0]),) * 2 for mask in masks):
         shapes = [tuple(mask.shape) for mask in masks]
-        raise ValueError(f"masks: expected squares of one size, at least one, got {shapes}")
+        raise ValueError(
+            f"masks: expected squares of one size, at least one, got {shapes}"
+        )
     reached = torch.eye(len(masks[0]), device=masks[0].device)
     for mask in masks:
         reached = ((mask.float() @ reached + reached) > 0).float()
@@ -174,7 +201,8 @@ def dilated_attention(
     causal: bool = False,
     padding: Bool[Tensor, "... 1 T"] | None = None,
 ) -> Float[Tensor, "... T d_v"]:
-    """`attention` with `dilated_mask`: every dilation-th position in one group, windows in each.
+    """`attention` with `dilated_mask`: every dilation-th position in
+    one group, windows in each.
 
     Raises TypeError or ValueError as `windowed_attention`, or for a dilation below 1.
     """
@@ -217,7 +245,8 @@ def global_attention(
     causal: bool = False,
     padding: Bool[Tensor, "... 1 T"] | None = None,
 ) -> Float[Tensor, "... T d_v"]:
-    """`attention` with `global_mask`: windows that also hold the first n_global positions.
+    """`attention` with `global_mask`: windows that also hold the
+    first n_global positions.
 
     Raises TypeError or ValueError as `windowed_attention`, or for an n_global below 1.
     """
@@ -228,33 +257,44 @@ def global_attention(
     rows, keys, values, near = in_blocks(q, k, v, window, causal, real & ~first)
     n, block = rows.shape[-3:-1]
 
-    def with_first(blocks: Tensor, x: Tensor) -> Tensor:  # every block gets the first positions
+    # every block gets the first positions
+    def with_first(blocks: Tensor, x: Tensor) -> Tensor:
         seen = x[..., None, :g, :].expand(*x.shape[:-2], n, g, x.shape[-1])
         return torch.cat([seen, blocks], dim=-2)
 
     seen = real[..., None, :, :g].expand(*real.shape[:-2], n, block, g)
     if causal:
-        seen = seen & torch.ones(n * block, g, dtype=torch.bool, device=q.device).tril().view(
-            n, block, g
-        )
+        seen = seen & torch.ones(
+            n * block, g, dtype=torch.bool, device=q.device
+        ).tril().view(n, block, g)
     mask = torch.cat([seen, near.expand(*seen.shape[:-1], -1)], dim=-1)
-    y = attention(rows, with_first(keys, k), with_first(values, v), mask).flatten(-3, -2)
-    whole = (
-        real & torch.ones(g, length, dtype=torch.bool, device=q.device).tril() if causal else real
+    y = attention(rows, with_first(keys, k), with_first(values, v), mask).flatten(
+        -3, -2
     )
-    return torch.cat([attention(q[..., :g, :], k, v, whole), y[..., g:length, :]], dim=-2)
+    whole = (
+        real & torch.ones(g, length, dtype=torch.bool, device=q.device).tril()
+        if causal
+        else real
+    )
+    return torch.cat(
+        [attention(q[..., :g, :], k, v, whole), y[..., g:length, :]], dim=-2
+    )
 
 
 class SparseAttention(MultiHeadAttention):
     """Multi-head self-attention in which `pattern` takes the place of `attention`.
 
-    `pattern(q, k, v, padding=...)` gets all heads, (B, H, T, K): one of this chapter's functions,
-    its window set by `functools.partial`. The weights are those of `MultiHeadAttention`.
-    Raises ValueError as that class does.
+    `pattern(q, k, v, padding=...)` gets all heads, (B, H, T, K): one of this chapter's
+    functions, its window set by `functools.partial`. The weights are those of
+    `MultiHeadAttention`. Raises ValueError as that class does.
     """
 
     def __init__(
-        self, d_model: int, n_heads: int, pattern: Callable[..., Tensor], bias: bool = False
+        self,
+        d_model: int,
+        n_heads: int,
+        pattern: Callable[..., Tensor],
+        bias: bool = False,
     ):
         super().__init__(d_model, n_heads, bias=bias)
         self.pattern = pattern
@@ -267,10 +307,12 @@ class SparseAttention(MultiHeadAttention):
         mask: Bool[Tensor, "B 1 1 T"] | None = None,
         return_weights: bool = False,
     ) -> Float[Tensor, "B T D"]:
-        """`mask`: the padding mask. Raises ValueError for another one, or if weights are asked for:
-        a pattern does not hold them in one piece."""
+        """`mask`: the padding mask. Raises ValueError for another one, or if weights
+        are asked for: a pattern does not hold them in one piece."""
         if return_weights:
-            raise ValueError("return_weights: expected False, a pattern keeps no weights, got True")
+            raise ValueError(
+                "return_weights: expected False, a pattern keeps no weights, got True"
+            )
         q, k, v = (
             split_heads(w(x), self.n_heads)
             for w, x in ((self.w_q, q), (self.w_k, k), (self.w_v, v))
@@ -281,7 +323,8 @@ class SparseAttention(MultiHeadAttention):
 def tile_scores(
     q: Tensor, k: Tensor, mask: Tensor | None, start: int, tile: int
 ) -> Float[Tensor, "... T tile"]:
-    """The scores of all queries with `tile` keys from `start` on, minus infinity where hidden."""
+    """The scores of all queries with `tile` keys from `start` on, minus
+    infinity where hidden."""
     scores = q @ k[..., start : start + tile, :].mT / math.sqrt(q.shape[-1])
     if mask is None:
         return scores
@@ -290,7 +333,8 @@ def tile_scores(
 
 
 class Flash(torch.autograd.Function):
-    """Attention in one pass over tiles of keys; backward, the weights are computed once more.
+    """Attention in one pass over tiles of keys; backward, the
+    weights are computed once more.
 
     Milakov and Gimelshein (2018), algorithm 3; Dao et al. (2022), algorithms 1 and 4.
     """
@@ -299,7 +343,8 @@ class Flash(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, tile: int
     ) -> Tensor:
-        top = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)  # m: greatest score so far
+        # m: greatest score so far
+        top = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
         total = torch.zeros_like(top)  # l: sum of exp(score - m) so far
         out = q.new_zeros(*q.shape[:-1], v.shape[-1])  # o: the same sum, of values
         for s in range(0, k.shape[-2], tile):
@@ -309,7 +354,8 @@ class Flash(torch.autograd.Function):
             total = fade * total + weights.sum(-1, keepdim=True)
             out = fade * out + weights @ v[..., s : s + tile, :]
             top = new
-        total = total.clamp(min=1)  # at least exp(0), unless the query may attend to nothing
+        # at least exp(0), unless the query may attend to nothing
+        total = total.clamp(min=1)
         out = out / total
         ctx.save_for_backward(q, k, v, mask, out, top + total.log())
         ctx.tile = tile

@@ -1,6 +1,7 @@
 """What stands around attention: layer normalisation, residual connections, feed-forward."""
 
 # Made from notebooks/10_sublayers.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -15,11 +16,15 @@ __all__ = ["layer_norm", "check_width", "LayerNorm", "Residual", "FeedForward"]
 
 
 def layer_norm(
-    x: Float[Tensor, "... D"], gamma: Float[Tensor, " D"], beta: Float[Tensor, " D"], eps: float
+    x: Float[Tensor, "... D"],
+    gamma: Float[Tensor, " D"],
+    beta: Float[Tensor, " D"],
+    eps: float,
 ) -> Float[Tensor, "... D"]:
     """gamma (x - mean) / sqrt(variance + eps) + beta, over the entries of each vector.
 
-    Ba et al. (2016), equation 4 in section 3.1; the variance divides by D, not by D - 1.
+    Ba et al. (2016), equation 4 in section 3.1; the variance
+    divides by D, not by D - 1.
     """
     mean = x.mean(dim=-1, keepdim=True)
     variance = (x - mean).pow(2).mean(dim=-1, keepdim=True)
@@ -31,11 +36,14 @@ def check_width(x: Tensor, d_model: int) -> None:
     if not x.is_floating_point():
         raise TypeError(f"x: expected floating-point vectors, got {x.dtype}")
     if x.shape[-1] != d_model:
-        raise ValueError(f"x: expected vectors of width d_model = {d_model}, got {tuple(x.shape)}")
+        raise ValueError(
+            f"x: expected vectors of width d_model = {d_model}, got {tuple(x.shape)}"
+        )
 
 
 class LayerNorm(nn.Module):
-    """`layer_norm` with a gamma and a beta that are learned, computed in one call of PyTorch's.
+    """`layer_norm` with a gamma and a beta that are learned, computed
+    in one call of PyTorch's.
 
     Raises ValueError if d_model is not at least 1 or eps not above 0.
     """
@@ -57,11 +65,12 @@ class LayerNorm(nn.Module):
 
 
 class Residual(nn.Module):
-    """LayerNorm(x + Dropout(Sublayer(x))), post-norm: Vaswani et al. (2017), sections 3.1 and 5.4.
+    """LayerNorm(x + Dropout(Sublayer(x))), post-norm: Vaswani et al.
+    (2017), sections 3.1 and 5.4.
 
-    With `norm_first`, pre-norm: x + Dropout(Sublayer(LayerNorm(x))). A stack of such layers needs
-    one more LayerNorm at its end. Raises ValueError if d_model is not at least 1 or dropout is not
-    a probability below 1.
+    With `norm_first`, pre-norm: x + Dropout(Sublayer(LayerNorm(x))). A stack of such
+    layers needs one more LayerNorm at its end. Raises ValueError if d_model is not at
+    least 1 or dropout is not a probability below 1.
     """
 
     def __init__(self, d_model: int, dropout: float = 0.0, norm_first: bool = False):
@@ -75,27 +84,32 @@ class Residual(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B T D"]:
-        """Run `sublayer`, a function of one tensor: `lambda x: self.attention(x, x, x, mask)`.
+        """Run `sublayer`, a function of one tensor:
+        `lambda x: self.attention(x, x, x, mask)`.
 
         Raises ValueError if what it returns has another shape than x.
         """
         y = sublayer(self.norm(x) if self.norm_first else x)
         if y.shape != x.shape:
             raise ValueError(
-                f"sublayer: expected an output of shape {tuple(x.shape)}, got {tuple(y.shape)}"
+                f"sublayer: expected an output of shape {tuple(x.shape)}, "
+                f"got {tuple(y.shape)}"
             )
         y = x + self.dropout(y)
         return y if self.norm_first else self.norm(y)
 
 
 class FeedForward(nn.Module):
-    """max(0, x W_1 + b_1) W_2 + b_2 at every position alike: Vaswani et al. (2017), equation (2).
+    """max(0, x W_1 + b_1) W_2 + b_2 at every position alike: Vaswani et
+    al. (2017), equation (2).
 
     `activation` may be another function than max(0, .), as `F.gelu` in chapter 16.
     Raises ValueError if d_model or d_ff is not at least 1.
     """
 
-    def __init__(self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor] = F.relu):
+    def __init__(
+        self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor] = F.relu
+    ):
         super().__init__()
         for name, size in (("d_model", d_model), ("d_ff", d_ff)):
             if size < 1:

@@ -1,6 +1,7 @@
 """Tokens: sentences become ids by byte-pair encoding, and pairs of them padded batches."""
 
 # Made from notebooks/01_tokens.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -15,20 +16,32 @@ from jaxtyping import Bool, Int
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 
-__all__ = ["PAD", "UNK", "BOS", "EOS", "SPECIALS", "Tokenizer", "pad", "Batch", "token_batches"]
+__all__ = [
+    "PAD",
+    "UNK",
+    "BOS",
+    "EOS",
+    "SPECIALS",
+    "Tokenizer",
+    "pad",
+    "Batch",
+    "token_batches",
+]
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3  # the ids of the special tokens, in every vocabulary
 SPECIALS = ["<pad>", "<unk>", "<bos>", "<eos>"]
 
 
 def _untrained() -> tokenizers.Tokenizer:
-    """Byte-pair encoding without merges: how text is cut beforehand and glued afterwards."""
+    """Byte-pair encoding without merges: how text is cut
+    beforehand and glued afterwards."""
     bpe = tokenizers.Tokenizer(models.BPE(unk_token=SPECIALS[UNK]))
     bpe.normalizer = normalizers.NFC()
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(),  # a space becomes the ▁ of the word after it
-            pre_tokenizers.Split(Regex(r"▁?[^\w▁]"), "isolated"),  # punctuation stands alone
+            # punctuation stands alone
+            pre_tokenizers.Split(Regex(r"▁?[^\w▁]"), "isolated"),
         ]
     )
     bpe.decoder = decoders.Metaspace()
@@ -36,27 +49,31 @@ def _untrained() -> tokenizers.Tokenizer:
 
 
 class Tokenizer:
-    """Sentences to ids and back, by byte-pair encoding (Sennrich et al. 2016; section 5.1).
+    """Sentences to ids and back, by byte-pair encoding (Sennrich
+    et al. 2016; section 5.1).
 
-    `decode(encode(s)) == s` for text in Unicode's NFC form, whose characters were all seen in
-    training and that does not begin with a space. Raises ValueError unless the special tokens have
-    the ids 0 to 3.
+    `decode(encode(s)) == s` for text in Unicode's NFC form, whose characters were all
+    seen in training and that does not begin with a space. Raises ValueError unless the
+    special tokens have the ids 0 to 3.
     """
 
     def __init__(self, bpe: tokenizers.Tokenizer):
         found = [bpe.token_to_id(token) for token in SPECIALS]
         if found != [PAD, UNK, BOS, EOS]:
-            raise ValueError(f"bpe: expected {SPECIALS} to have the ids 0 to 3, got {found}")
+            raise ValueError(
+                f"bpe: expected {SPECIALS} to have the ids 0 to 3, got {found}"
+            )
         bpe.encode_special_tokens = True  # a "<eos>" in a text is text
         self.bpe = bpe
         self.size = bpe.get_vocab_size()
 
     @classmethod
     def train(cls, sentences: Iterable[str], vocab_size: int) -> Tokenizer:
-        """Learn merges from sentences until there are vocab_size tokens, or no pair is left.
+        """Learn merges from sentences until there are vocab_size
+        tokens, or no pair is left.
 
-        Raises TypeError for one string, ValueError for no text or a vocab_size too small for its
-        characters.
+        Raises TypeError for one string, ValueError for no text or a vocab_size too
+        small for its characters.
         """
         if isinstance(sentences, str):
             raise TypeError("sentences: expected several sentences, got one string")
@@ -69,15 +86,19 @@ class Tokenizer:
             raise ValueError("sentences: expected text to learn from, got none")
         if bpe.get_vocab_size() > vocab_size:
             raise ValueError(
-                f"vocab_size: expected at least {bpe.get_vocab_size()}, room for the special "
+                f"vocab_size: expected at least {bpe.get_vocab_size()}, "
+                "room for the special "
                 f"tokens and every character of the text, got {vocab_size}"
             )
         return cls(bpe)
 
     def encode(self, sentence: str) -> list[int]:
-        """The ids of the sentence, without BOS and EOS. Raises TypeError unless it is a string."""
+        """The ids of the sentence, without BOS and EOS. Raises TypeError
+        unless it is a string."""
         if not isinstance(sentence, str):
-            raise TypeError(f"sentence: expected a string, got {type(sentence).__name__}")
+            raise TypeError(
+                f"sentence: expected a string, got {type(sentence).__name__}"
+            )
         return self.bpe.encode(sentence).ids
 
     def tokens(self, sentence: str) -> list[str]:
@@ -91,7 +112,9 @@ class Tokenizer:
         """
         ids = [int(i) for i in ids]
         if outside := [i for i in ids if not 0 <= i < self.size]:
-            raise ValueError(f"ids: expected numbers from 0 to {self.size - 1}, got {outside[0]}")
+            raise ValueError(
+                f"ids: expected numbers from 0 to {self.size - 1}, got {outside[0]}"
+            )
         return self.bpe.decode(ids[: ids.index(EOS)] if EOS in ids else ids)
 
     def __len__(self) -> int:
@@ -104,7 +127,9 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
         """Read a tokenizer that `save` wrote."""
-        return cls(tokenizers.Tokenizer.from_str(Path(path).read_text(encoding="utf-8")))
+        return cls(
+            tokenizers.Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
+        )
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
@@ -121,7 +146,8 @@ def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs of sentences as padded ids: src ends in EOS, tgt begins with BOS and ends in EOS."""
+    """Pairs of sentences as padded ids: src ends in EOS, tgt begins
+    with BOS and ends in EOS."""
 
     src: Int[Tensor, "B S"]
     tgt: Int[Tensor, "B T"]
@@ -145,20 +171,23 @@ def token_batches(
 ) -> Iterator[Batch]:
     """Every pair of id lists once, in batches of pairs of similar length (section 5.1).
 
-    No batch has more than max_tokens positions on either side, padding, BOS and EOS included.
-    Which pairs come together, and in what order, follows from seed and epoch.
-    Raises TypeError for sentences in place of ids, ValueError for no pairs or one that is longer
-    than max_tokens.
+    No batch has more than max_tokens positions on either side, padding, BOS and EOS
+    included. Which pairs come together, and in what order, follows from seed and epoch.
+    Raises TypeError for sentences in place of ids, ValueError for no pairs or one that
+    is longer than max_tokens.
     """
     if not len(pairs):
         raise ValueError("pairs: expected at least one pair of id lists, got none")
     if isinstance(pairs[0][0], str):
-        raise TypeError("pairs: expected lists of ids, got sentences; encode them first")
+        raise TypeError(
+            "pairs: expected lists of ids, got sentences; encode them first"
+        )
     lengths = [(len(tgt) + 2, len(src) + 1) for src, tgt in pairs]
     longest = max(map(max, lengths))
     if max_tokens < longest:
         raise ValueError(
-            f"max_tokens: expected at least {longest}, the longest sentence with its BOS and EOS, "
+            f"max_tokens: expected at least {longest}, "
+            "the longest sentence with its BOS and EOS, "
             f"got {max_tokens}"
         )
     rng = random.Random(f"{seed}/{epoch}")
@@ -174,6 +203,9 @@ def token_batches(
         groups[-1].append(i)
     rng.shuffle(groups)  # not all short sentences first
     return (
-        Batch(pad([[*pairs[i][0], EOS] for i in g]), pad([[BOS, *pairs[i][1], EOS] for i in g]))
+        Batch(
+            pad([[*pairs[i][0], EOS] for i in g]),
+            pad([[BOS, *pairs[i][1], EOS] for i in g]),
+        )
         for g in groups
     )

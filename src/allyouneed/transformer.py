@@ -1,6 +1,7 @@
 """The Transformer of Vaswani et al. (2017): encoder, decoder, and the whole machine."""
 
 # Made from notebooks/11_transformer.ipynb by `make export`: edit the notebook, not this file.
+# fmt: off
 
 from __future__ import annotations
 
@@ -35,15 +36,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The sizes of a Transformer, in the paper's Table 3 d_model, d_ff, h, N and P_drop.
+    """The sizes of a Transformer, in the paper's Table 3
+    d_model, d_ff, h, N and P_drop.
 
     The defaults are BASE.
 
-    `vocab_size` counts the tokens of one vocabulary for both languages (sections 3.4 and 5.1).
-    `norm_first` puts LayerNorm before each sub-layer; the paper puts it after.
-    Raises TypeError for a size that is not an integer and a norm_first that is not a bool;
-    ValueError for a size below 1, for n_heads that do not divide d_model, for an odd d_model, and
-    for a dropout that is not a probability below 1.
+    `vocab_size` counts the tokens of one vocabulary for both languages (sections 3.4
+    and 5.1). `norm_first` puts LayerNorm before each sub-layer; the paper puts it
+    after. Raises TypeError for a size that is not an integer and a norm_first that is
+    not a bool; ValueError for a size below 1, for n_heads that do not divide d_model,
+    for an odd d_model, and for a dropout that is not a probability below 1.
     """
 
     vocab_size: int = 37_000
@@ -65,12 +67,17 @@ class TransformerConfig:
             raise ValueError(f"d_model: expected an even number, got {self.d_model}")
         if self.d_model % self.n_heads:
             raise ValueError(
-                f"n_heads: expected a divisor of d_model = {self.d_model}, got {self.n_heads}"
+                f"n_heads: expected a divisor of d_model = {self.d_model}, "
+                f"got {self.n_heads}"
             )
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: expected a probability below 1, got {self.dropout}")
+            raise ValueError(
+                f"dropout: expected a probability below 1, got {self.dropout}"
+            )
         if not isinstance(self.norm_first, bool):
-            raise TypeError(f"norm_first: expected True or False, got {self.norm_first!r}")
+            raise TypeError(
+                f"norm_first: expected True or False, got {self.norm_first!r}"
+            )
 
 
 BASE = TransformerConfig()
@@ -84,7 +91,8 @@ def look(
     mask: Tensor | None,
     maps: list[Tensor] | None,
 ) -> Float[Tensor, "B T D"]:
-    """Let x ask memory; if `maps` is a list, add the weights of all heads, (B, H, T, S), to it."""
+    """Let x ask memory; if `maps` is a list, add the weights of all
+    heads, (B, H, T, S), to it."""
     if maps is None:
         return attention(x, memory, memory, mask)
     y, weights = attention(x, memory, memory, mask, return_weights=True)
@@ -100,7 +108,9 @@ class EncoderLayer(nn.Module):
         d_model, dropout, norm_first = config.d_model, config.dropout, config.norm_first
         self.self_attention = MultiHeadAttention(d_model, config.n_heads)
         self.feed_forward = FeedForward(d_model, config.d_ff)
-        self.residuals = nn.ModuleList(Residual(d_model, dropout, norm_first) for _ in range(2))
+        self.residuals = nn.ModuleList(
+            Residual(d_model, dropout, norm_first) for _ in range(2)
+        )
 
     def forward(
         self,
@@ -108,17 +118,23 @@ class EncoderLayer(nn.Module):
         src_mask: Tensor | None = None,
         maps: list[Tensor] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """`src_mask`: which source positions may be attended to, broadcastable to (B, H, S, S)."""
-        x = self.residuals[0](x, lambda x: look(self.self_attention, x, x, src_mask, maps))
+        """`src_mask`: which source positions may be attended to,
+        broadcastable to (B, H, S, S)."""
+        x = self.residuals[0](
+            x, lambda x: look(self.self_attention, x, x, src_mask, maps)
+        )
         return self.residuals[1](x, self.feed_forward)
 
 
 class Encoder(nn.Module):
-    """A stack of N encoder layers (section 3.1); with pre-norm, one more LayerNorm at its end."""
+    """A stack of N encoder layers (section 3.1); with pre-norm, one
+    more LayerNorm at its end."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(
+            EncoderLayer(config) for _ in range(config.n_layers)
+        )
         self.norm = LayerNorm(config.d_model) if config.norm_first else nn.Identity()
 
     def forward(
@@ -127,14 +143,16 @@ class Encoder(nn.Module):
         src_mask: Tensor | None = None,
         maps: list[Tensor] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """From the embedded source to the memory; masks and maps as in `EncoderLayer`."""
+        """From the embedded source to the memory; masks and maps
+        as in `EncoderLayer`."""
         for layer in self.layers:
             x = layer(x, src_mask, maps)
         return self.norm(x)
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention to the memory, feed-forward: figure 1, right half."""
+    """Causal self-attention, cross-attention to the memory,
+    feed-forward: figure 1, right half."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -142,7 +160,9 @@ class DecoderLayer(nn.Module):
         self.self_attention = MultiHeadAttention(d_model, config.n_heads)
         self.cross_attention = MultiHeadAttention(d_model, config.n_heads)
         self.feed_forward = FeedForward(d_model, config.d_ff)
-        self.residuals = nn.ModuleList(Residual(d_model, dropout, norm_first) for _ in range(3))
+        self.residuals = nn.ModuleList(
+            Residual(d_model, dropout, norm_first) for _ in range(3)
+        )
 
     def forward(
         self,
@@ -162,11 +182,14 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of N decoder layers (section 3.1); with pre-norm, one more LayerNorm at its end."""
+    """A stack of N decoder layers (section 3.1); with pre-norm, one
+    more LayerNorm at its end."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(
+            DecoderLayer(config) for _ in range(config.n_layers)
+        )
         self.norm = LayerNorm(config.d_model) if config.norm_first else nn.Identity()
 
     def forward(
@@ -185,21 +208,28 @@ class Decoder(nn.Module):
 
 
 def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
-    """Raise TypeError or ValueError unless tokens are ids of the vocabulary, of shape (B, length).
+    """Raise TypeError or ValueError unless tokens are ids of the
+    vocabulary, of shape (B, length).
 
-    Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time.
+    Whether ids lie in the vocabulary is looked up on the CPU only:
+    elsewhere looking costs time.
     """
     if not isinstance(tokens, Tensor):
-        raise TypeError(f"{name}: expected a tensor of ids, got {type(tokens).__name__}")
+        raise TypeError(
+            f"{name}: expected a tensor of ids, got {type(tokens).__name__}"
+        )
     if tokens.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
     if tokens.dim() != 2 or not tokens.shape[1]:
-        raise ValueError(f"{name}: expected shape (B, length), got {tuple(tokens.shape)}")
+        raise ValueError(
+            f"{name}: expected shape (B, length), got {tuple(tokens.shape)}"
+        )
     if tokens.device.type == "cpu" and tokens.numel():
         low, high = (int(limit) for limit in tokens.aminmax())
         if low < 0 or high >= vocab_size:
             raise ValueError(
-                f"{name}: expected ids from 0 to {vocab_size - 1}, got {low if low < 0 else high}"
+                f"{name}: expected ids from 0 to {vocab_size - 1}, "
+                f"got {low if low < 0 else high}"
             )
 
 
@@ -215,14 +245,16 @@ class AttentionMaps:
 class Transformer(nn.Module):
     """The whole machine: Vaswani et al. (2017), section 3 and figure 1.
 
-    One matrix, `embedding`, embeds source and target tokens and gives the logits (section 3.4).
-    Raises TypeError unless config is a TransformerConfig.
+    One matrix, `embedding`, embeds source and target tokens and gives the logits
+    (section 3.4). Raises TypeError unless config is a TransformerConfig.
     """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
         if not isinstance(config, TransformerConfig):
-            raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
+            raise TypeError(
+                f"config: expected a TransformerConfig, got {type(config).__name__}"
+            )
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.positions = SinusoidalPositions(config.d_model)
@@ -254,36 +286,52 @@ class Transformer(nn.Module):
         self_maps: list[Tensor] | None = None,
         cross_maps: list[Tensor] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """The states from which each next target token is predicted, given those up to it.
+        """The states from which each next target token is
+        predicted, given those up to it.
 
         Raises TypeError or ValueError for tokens, a memory or a mask that do not fit.
         """
         check_tokens("tgt", tgt, self.config.vocab_size)
         if len(tgt) != len(memory):
-            raise ValueError(f"tgt: expected {len(memory)} sentences as in src, got {len(tgt)}")
+            raise ValueError(
+                f"tgt: expected {len(memory)} sentences as in src, got {len(tgt)}"
+            )
         if src_mask is not None and src_mask.dim() != 4:
-            raise ValueError(f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}")
+            raise ValueError(
+                f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}"
+            )
         tgt_mask = padding_mask(tgt, PAD) & causal_mask(tgt.shape[1], tgt.device)
-        return self.decoder(self.embed(tgt), memory, src_mask, tgt_mask, self_maps, cross_maps)
+        return self.decoder(
+            self.embed(tgt), memory, src_mask, tgt_mask, self_maps, cross_maps
+        )
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """The states times the embedding matrix: what softmax makes probabilities of."""
+        """The states times the embedding matrix: what softmax
+        makes probabilities of."""
         return F.linear(x, self.embedding.weight)
 
     def forward(
-        self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"], return_weights: bool = False
+        self,
+        src: Int[Tensor, "B S"],
+        tgt: Int[Tensor, "B T"],
+        return_weights: bool = False,
     ) -> Float[Tensor, "B T V"] | tuple[Float[Tensor, "B T V"], AttentionMaps]:
         """The logits of the token that follows each target token.
 
         `src` ends in EOS, `tgt` begins with BOS; padding stands on the right.
 
-        Returns the logits, and if asked for the attention weights of all layers and heads.
-        Raises TypeError unless the tokens are integers, ValueError for other axes than (B, length),
-        for ids outside of the vocabulary (on the CPU) and for another number of sentences.
+        Returns the logits, and if asked for the attention weights of all layers and
+        heads. Raises TypeError unless the tokens are integers, ValueError for other
+        axes than (B, length), for ids outside of the vocabulary (on the CPU) and for
+        another number of sentences.
         """
         maps = AttentionMaps([], [], []) if return_weights else None
         memory = self.encode(src, maps and maps.encoder)
         states = self.decode(
-            tgt, memory, padding_mask(src, PAD), maps and maps.decoder, maps and maps.cross
+            tgt,
+            memory,
+            padding_mask(src, PAD),
+            maps and maps.decoder,
+            maps and maps.cross,
         )
         return (self.logits(states), maps) if maps else self.logits(states)
