@@ -38,8 +38,8 @@ def test_version_stands_in_one_place():
 
 
 def test_set_up_cell_installs_the_release_that_it_is_of():
-    tag = "main" if "dev" in VERSION else f"v{VERSION}"
-    assert f"git+{address.ADDRESS}@{tag}" in address.SET_UP
+    assert f"git+{address.ADDRESS}@{address.ref_of(VERSION)}" in address.SET_UP
+    assert address.ref_of("1.2.0") == "v1.2.0" and address.ref_of("1.3.0.dev0") == "main"
 
 
 def test_set_up_cell_says_in_one_line_what_to_do():

@@ -27,7 +27,14 @@ ANY_ADDRESS = re.compile(r"https://github\.com/[\w.-]+/allyouneed(?![\w-])")
 ANY_SITE = re.compile(r"https://[\w-]+\.github\.io/allyouneed(?![\w-])")
 INIT = (ROOT / "src" / "allyouneed" / "__init__.py").read_text(encoding="utf-8")
 VERSION = re.search(r'^__version__ = "(.+)"$', INIT, re.M)[1]
-REF = "main" if "dev" in VERSION else f"v{VERSION}"
+
+
+def ref_of(version: str) -> str:
+    """What the set-up cell installs: the release of that name, or main between releases."""
+    return "main" if "dev" in version else f"v{version}"
+
+
+REF = ref_of(VERSION)
 SET_UP = f"""\
 import importlib.util
 
