@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
-import torch
-from chromium import CHROMIUM, OFFLINE
+from chromium import opened
 
 LONGEST = [
     "test_site", "test_exercises", "test_distributed", "test_alone", "test_translator",
@@ -26,17 +23,5 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="module")  # not "session": playwright's event loop would be in nbval's way
 def browser():
-    """Chromium without a network; meanwhile torch has one thread, for the browser needs a core."""
-    if CHROMIUM is None and os.environ.get("CI") != "true":
-        pytest.skip("no page was opened: there is no Chromium here (Debian: apt install chromium)")
-    assert CHROMIUM, "CI needs Chromium"
-    from playwright.sync_api import sync_playwright
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", OFFLINE]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    with opened() as browser:
         yield browser
-        browser.close()
-    torch.set_num_threads(threads)
