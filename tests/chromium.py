@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -10,9 +11,30 @@ from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+import torch
+
 NAMES = ["chromium", "chromium-browser", "google-chrome"]
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # no other machine is found
+
+
+@contextmanager
+def opened():
+    """Chromium without a network; meanwhile torch has one thread, for the browser needs a core."""
+    if CHROMIUM is None and os.environ.get("CI") != "true":
+        pytest.skip("no page was opened: there is no Chromium here (Debian: apt install chromium)")
+    assert CHROMIUM, "CI needs Chromium"
+    from playwright.sync_api import sync_playwright
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", OFFLINE]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+    torch.set_num_threads(threads)
 
 
 class Quiet(SimpleHTTPRequestHandler):

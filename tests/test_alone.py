@@ -127,7 +127,7 @@ def chapter(file: Path):
     return pytest.param(file, id=file.stem, marks=[pytest.mark.weekly] * (file.stem != WHOLE))
 
 
-@pytest.mark.parametrize("file", map(chapter, NOTEBOOKS))
+@pytest.mark.parametrize("file", [chapter(file) for file in NOTEBOOKS])
 def test_runs_alone(file, colab, empty_folder):
     execute(nbformat.read(file, as_version=4).cells, colab, empty_folder)
 

@@ -99,12 +99,6 @@ def test_blank_value_is_not_attempted(exercise: Exercise):
     assert examine(exercise.number, ...).status == "not attempted"
 
 
-@each_building
-def test_bank_is_large_enough(exercise: Exercise):
-    assert len(exercise.mistakes) >= 4
-    assert all(len(mistake.why) > 30 for mistake in exercise.mistakes)
-
-
 @each_chapter
 def test_enough_exercises_with_numbers_of_their_own(chapter):
     numbers = Counter(exercise.number for exercise in exercises(chapter))

@@ -130,16 +130,6 @@ def test_figures_speak(file):
             assert len(figure.get("figure", {}).get("caption", "")) > 20, cell.source[:80]
 
 
-@each_notebook
-def test_cells_are_short(file):
-    lengths = sorted(
-        len(cell.source.strip().splitlines())
-        for cell in code_cells(file)
-        if not {"hide-input", "hide-cell", "remove-cell"} & set(cell.metadata.get("tags", []))
-    )
-    assert lengths[len(lengths) // 2] <= 9 and lengths[int(len(lengths) * 0.9)] <= 28, lengths
-
-
 def test_the_running_sentence_is_the_same():
     """Part II follows nine words and their numbers by hand, in every chapter."""
     part_two = [file for file in NOTEBOOKS if 4 <= int(file.name[:2]) <= 10]

@@ -35,7 +35,3 @@ def test_commands_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"\bmake (\w+)", README):
         assert re.search(rf"^{target}:", makefile, re.M), target
-
-
-def test_one_screen():
-    assert len(README.splitlines()) <= 80

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from chromium import opened
 
 from allyouneed.pictures import Interactive
 
@@ -55,6 +56,13 @@ def committed(chapter: int, kind: str) -> list[str]:
             if html.startswith(f'<div class="moving {kind}"'):
                 found.append(html)
     return found
+
+
+@pytest.fixture(scope="package")
+def browser():
+    """One for all pictures; it is closed before a notebook is run."""
+    with opened() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
