@@ -9,7 +9,7 @@ FIND := for p in python3 python3.13 python3.12 python3.11 python; do \
 PYTHON ?= $(shell $(FIND))
 PAGE := $(CURDIR)/_build/html/index.html
 
-.PHONY: help book test serve execute export address clean setup-book setup-all
+.PHONY: help book test matrix serve execute export address clean setup-book setup-all
 
 help:  ## Show this list
 	@echo "make ..."
@@ -35,6 +35,10 @@ test: setup-all  ## Run everything that CI runs
 	  || { echo "Run: .venv/bin/ruff check --fix . && .venv/bin/ruff format ."; exit 1; }
 	@echo "Running the tests and the notebooks (some twenty minutes on two cores) ..."
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests notebooks --nbval --nbval-cell-timeout 300 -n 2 --dist loadfile --no-loadscope-reorder -q -rs
+
+matrix:  ## Run the package's tests and the notebooks under every set of versions (hours, 30 GB)
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found."; exit 1; }
+	@$(PYTHON) tools/matrix.py
 
 execute: setup-all  ## Run all notebooks and write them in their one reproducible form
 	@$(BIN)/python tools/execute.py

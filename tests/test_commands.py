@@ -44,7 +44,7 @@ def pretend_pip_says(tree: Path, words: str) -> None:
 def test_help_names_every_target(tree):
     code, said = make(tree, "help")
     assert code == 0
-    for target in ("book", "test", "serve", "execute", "export", "address", "clean"):
+    for target in ("book", "test", "matrix", "serve", "execute", "export", "address", "clean"):
         assert f"\n  {target} " in said
 
 
