@@ -9,7 +9,7 @@ FIND := for p in python3 python3.13 python3.12 python3.11 python; do \
 PYTHON ?= $(shell $(FIND))
 PAGE := $(CURDIR)/_build/html/index.html
 
-.PHONY: help book test check processors serve execute export address clean setup-book setup-all
+.PHONY: help book test check processors matrix serve execute export address clean setup-book setup-all
 
 help:  ## Show this list
 	@echo "make ..."
@@ -43,6 +43,10 @@ check: setup-all  ## Check style, modules and links, and test what has changed (
 
 processors: setup-all  ## Run tests and notebooks as other processors would, in every setting
 	@$(BIN)/python tools/processors.py
+
+matrix:  ## Run the package's tests and the notebooks under every set of versions (hours, 30 GB)
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found."; exit 1; }
+	@$(PYTHON) tools/matrix.py
 
 execute: setup-all  ## Run all notebooks and write them in their one reproducible form
 	@$(BIN)/python tools/execute.py

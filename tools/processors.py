@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 import torch
+from matrix import ELSEWHERE
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = {
@@ -40,19 +41,13 @@ SETTINGS = {
     },
     "bf16-products": {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16", "DNNL_DEFAULT_FPMATH_MODE": "BF16"},
 }
-# What a processor cannot change: pages, pictures that move, installing, and words.
-ELSEWHERE = (
-    "pictures", "test_alone.py", "test_bibliography.py", "test_commands.py", "test_extensions.py",
-    "test_notebooks.py", "test_paper_map.py", "test_readme.py", "test_rooms.py", "test_site.py",
-    "test_translator.py",
-)  # fmt: skip
 
 
 def run(name: str, *places: str) -> tuple[bool, str]:
     """Run pytest in one setting; whether all passed, and its last line."""
     print(f"\n{name}: {SETTINGS[name] or 'this machine as it is'}", flush=True)
     command = [sys.executable, "-m", "pytest", *places, "--nbval", "--nbval-cell-timeout", "600"]
-    command += [f"--ignore=tests/{one}" for one in ELSEWHERE]
+    command += [f"--ignore=tests/test_{one}.py" for one in ELSEWHERE] + ["--ignore=tests/pictures"]
     command += ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q", "-rs"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | SETTINGS[name]
     process = subprocess.Popen(

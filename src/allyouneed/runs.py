@@ -310,18 +310,10 @@ class ShardedObjective(Objective):
     """
 
     def spread(self, device: torch.device) -> None:
-        """Take the model apart, in place; make the optimiser afterwards.
-
-        Raises ValueError for a PyTorch that cannot.
-        """
+        """Take the model apart, in place; make the optimiser afterwards."""
         from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
 
-        try:
-            from torch.distributed.fsdp import fully_shard
-        except ImportError:
-            raise ValueError(
-                f"--shard: expected PyTorch 2.6 or newer, got {torch.__version__}"
-            ) from None
         mesh = init_device_mesh(device.type, (distributed.get_world_size(),))
         for layer in [*self.model.encoder.layers, *self.model.decoder.layers]:
             fully_shard(layer, mesh=mesh)
