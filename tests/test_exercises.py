@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.exercises import examine
+from allyouneed.exercises import core, examine
 from allyouneed.exercises.core import Exercise, chapters, exercises
 
 ROOT = Path(__file__).parents[1]
@@ -59,11 +59,12 @@ def test_every_mistake_is_named(exercise: Exercise):
 
 
 @each
-def test_no_two_mistakes_are_confused(exercise: Exercise):
+def test_no_two_mistakes_are_confused(exercise: Exercise, monkeypatch):
     cases = list(enumerate(exercise.all_cases()))
     outputs = {
         m.name: [exercise.known_output(m, i, case) for i, case in cases] for m in exercise.mistakes
     }
+    monkeypatch.setattr(core, "run", lambda compare, seconds: compare())  # ours need no guard
     for name, one in outputs.items():
         for other, two in outputs.items():
             alike = all(exercise.agree(a, b) for a, b in zip(one, two, strict=True))
