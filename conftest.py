@@ -1,4 +1,4 @@
-"""What all tests share: how nbval compares outputs, and how hypothesis draws its examples."""
+"""What all tests share: the comparison of outputs, the examples of hypothesis, the order of files."""
 
 from __future__ import annotations
 
@@ -27,3 +27,19 @@ def pytest_configure(config):
         return compare(self, test, ref, skip_compare)
 
     IPyNbCell.compare_outputs = compare_outputs
+
+
+LONGEST = [
+    "test_site", "test_exercises", "test_distributed", "test_alone", "test_translator",
+    "test_command", "14_translation", "16_families", "18_parsing", "15_heads", "12_training",
+]  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first, then the notebooks: no worker is left alone with a long one."""
+
+    def place(item) -> int:
+        name, is_notebook = item.path.stem, item.path.suffix == ".ipynb"
+        return LONGEST.index(name) if name in LONGEST else len(LONGEST) + (not is_notebook)
+
+    items.sort(key=place)
