@@ -1,4 +1,4 @@
-"""What all tests share: the comparison of outputs, the examples of hypothesis, the order of files."""
+"""What all tests share: how outputs are compared, how examples are drawn, the order of files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from outputs import forgive  # noqa: E402
 settings.register_profile("untimed", deadline=None, derandomize=True)
 settings.load_profile("untimed")
 
+LONGEST = [
+    "test_site", "test_exercises", "test_distributed", "test_alone", "test_translator",
+    "test_command", "14_translation", "16_families", "18_parsing", "15_heads", "12_training",
+]  # fmt: skip
+
 
 def pytest_configure(config):
     try:
@@ -27,12 +32,6 @@ def pytest_configure(config):
         return compare(self, test, ref, skip_compare)
 
     IPyNbCell.compare_outputs = compare_outputs
-
-
-LONGEST = [
-    "test_site", "test_exercises", "test_distributed", "test_alone", "test_translator",
-    "test_command", "14_translation", "16_families", "18_parsing", "15_heads", "12_training",
-]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
