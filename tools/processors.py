@@ -23,8 +23,11 @@ from matrix import ELSEWHERE
 ROOT = Path(__file__).parents[1]
 SETTINGS = {
     "own": {},
-    "two-threads": {"OMP_NUM_THREADS": "2"},
-    "no-amx": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS": "AVX512"},
+    "no-amx": {
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+        "OMP_NUM_THREADS": "2",
+    },
     "avx2": {
         "ATEN_CPU_CAPABILITY": "avx2",
         "ONEDNN_MAX_CPU_ISA": "AVX2",
@@ -48,10 +51,11 @@ def run(name: str, *places: str) -> tuple[bool, str]:
     print(f"\n{name}: {SETTINGS[name] or 'this machine as it is'}", flush=True)
     command = [sys.executable, "-m", "pytest", *places, "--nbval", "--nbval-cell-timeout", "600"]
     command += [f"--ignore=tests/test_{one}.py" for one in ELSEWHERE] + ["--ignore=tests/pictures"]
-    command += ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q", "-rs"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"} | SETTINGS[name]
+    settings = {"OMP_NUM_THREADS": "1"} | SETTINGS[name]
+    workers = "2" if settings["OMP_NUM_THREADS"] == "1" else "1"  # on two cores
+    command += ["-n", workers, "--dist", "loadfile", "--no-loadscope-reorder", "-q", "-rs"]
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        command, cwd=ROOT, env=os.environ | settings, stdout=subprocess.PIPE, encoding="utf-8"
     )
     last = ""
     for line in process.stdout:
