@@ -453,9 +453,9 @@ def read_rows(corpus: Corpus, split: str, skip: int = 0) -> Iterator[tuple[str, 
     """
     try:
         from datasets import load_dataset
-    except ImportError:
+    except ImportError as error:
         raise DataError(
-            "WMT 2014 is read with the library datasets: pip install datasets"
+            f"WMT 2014 is read with the library datasets: pip install datasets ({error})"
         ) from None
     local = local_files(corpus)
     try:
