@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import logging
 import math
+import queue
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -331,18 +332,18 @@ def our_step(
     config: TransformerConfig, device: torch.device, bf16: bool
 ) -> Callable[[Batch], None]:
     """One update of ours, by `allyouneed.training.train` as anybody calls it."""
-    waiting: list[Batch] = []
+    waiting: queue.SimpleQueue[Batch] = queue.SimpleQueue()
     records = train(
         Transformer(config).to(device),
-        lambda epoch: iter(waiting.pop, None),
+        lambda epoch: iter(waiting.get, None),
         steps=10**9,
         schedule=lambda step: 1e-4,
         smoothing=SMOOTHING,
-        dtype=torch.bfloat16 if bf16 else torch.float32,
+        precision="bf16" if bf16 else "fp32",
     )
 
     def step(batch: Batch) -> None:
-        waiting.append(batch)
+        waiting.put(batch)
         next(records)
 
     return step

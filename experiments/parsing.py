@@ -143,7 +143,7 @@ def run(
         steps,
         schedule=lambda step: rate(step, steps),
         smoothing=SETTINGS["smoothing"],
-        dtype=torch.bfloat16,
+        precision="bf16",
     ):
         if r.step % (steps // MARKS) == 0:
             score = bracket_score(valid, parse(model, vocabulary, [t.words for t in valid]))

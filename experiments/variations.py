@@ -127,7 +127,7 @@ def run(name: str, seed: int, tokenizer: Tokenizer, ids: dict[str, list], valid)
         r.loss
         for r in train(
             model, batches, STEPS, schedule=schedule, smoothing=smoothing,
-            dtype=torch.bfloat16, seed=seed,
+            precision="bf16", seed=seed,
         )
     ]  # fmt: skip
     seconds = time.process_time() - start

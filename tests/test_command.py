@@ -436,7 +436,7 @@ def test_a_file_of_settings_is_as_options(whole, data, tmp_path):
         ("d-model = true", "d-model: expected a whole number of at least 1, got 'True'"),
         ("dropout = 1.5", "dropout: expected a number of at least 0 and below 1, got '1.5'"),
         ("norm-first = 1", "norm-first: expected true or false, got 1"),
-        ("precision = 'fp16'", "precision: expected one of auto, bf16, fp32, got 'fp16'"),
+        ("precision = 'fp8'", "precision: expected one of auto, bf16, fp16, fp32, got 'fp8'"),
         ("preset = 3", "preset: expected one of tiny"),
         ("data = 3", "data: expected a name in quotes, got 3"),
         ("d-model 8", "expected TOML (name = value), got:"),

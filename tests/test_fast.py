@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 
 import pytest
 import torch
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from allyouneed import fast
-from allyouneed.fast import FastDropout, linear_cross_entropy, use_fast_dropout
+from allyouneed.fast import (
+    FastDropout,
+    ahead,
+    half_dtype,
+    in_dtype,
+    linear_cross_entropy,
+    use_fast_dropout,
+)
 from allyouneed.tokens import PAD
 from allyouneed.training import label_smoothed_loss
 from allyouneed.transformer import Transformer, TransformerConfig
@@ -133,3 +141,71 @@ def test_put_into_a_model():
     assert drops and all(type(part) is FastDropout and part.p == 0.25 for part in drops)
     assert model.state_dict().keys() == before.keys()
     use_fast_dropout(model)  # twice is once
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_dtype_is_the_module_in_that_type(dtype):
+    """Its output, and the gradients, which come back to the weights in their own type."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 3))
+    x = torch.randn(5, 6).to(dtype)
+    y = in_dtype(module, dtype)(x)
+    y.float().square().sum().backward()
+    assert y.dtype == dtype and all(p.dtype == torch.float32 for p in module.parameters())
+    grads = [p.grad.clone() for p in module.parameters()]
+    cast = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 3))
+    cast.load_state_dict(module.state_dict())
+    expected = cast.to(dtype)(x)
+    expected.float().square().sum().backward()
+    assert torch.equal(y, expected)
+    for ours, p in zip(grads, cast.parameters(), strict=True):
+        assert ours.dtype == torch.float32 and torch.equal(ours, p.grad.float())
+
+
+def test_in_dtype_leaves_what_is_in_it():
+    module = nn.Linear(2, 2)
+    assert in_dtype(module, torch.float32) is module
+    half = nn.Linear(2, 2).half()
+    assert in_dtype(half, torch.float16) is half
+
+
+def test_half_dtype_of_this_machine():
+    assert half_dtype(torch.device("cpu")) in (torch.bfloat16, torch.float32)
+
+
+def makers() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name == "batches ahead"]
+
+
+def test_ahead_gives_the_same_in_the_same_order():
+    made = []
+
+    def items():
+        for i in range(20):
+            made.append(i)
+            yield i
+
+    found = ahead(items())
+    assert made == []  # nothing begins before it is asked for
+    assert next(found) == 0
+    assert [0, *found] == list(range(20)) == made
+    assert not makers()
+
+
+def test_ahead_raises_where_the_item_would_have_come():
+    def items():
+        yield 1
+        raise ValueError("the second is bad")
+
+    found = ahead(items())
+    assert next(found) == 1
+    with pytest.raises(ValueError, match="the second is bad"):
+        next(found)
+    assert not makers()
+
+
+def test_ahead_ends_when_it_is_closed():
+    found = ahead(iter(int, 1))  # zeros without end
+    assert next(found) == 0 and makers()
+    found.close()
+    assert not makers()

@@ -19,6 +19,7 @@ from allyouneed.training import (
     Record,
     adam,
     average,
+    dtype_of,
     label_smoothed_loss,
     learning_rate,
     train,
@@ -227,9 +228,9 @@ def test_it_learns():
 
 
 @pytest.mark.parametrize("stop", [1, 4, 5, 6])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_resumed_is_the_same_bit_for_bit(stop, dtype):
-    settings = dict(dtype=dtype, accumulate=2, max_norm=0.5, seed=3)
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_resumed_is_the_same_bit_for_bit(stop, precision):
+    settings = dict(precision=precision, accumulate=2, max_norm=0.5, seed=3)
     whole = model_of(dropout=0.3)
     optimizer = adam(whole)
     losses = [r.loss for r in train(whole, batches, 11, optimizer, **settings)]
@@ -247,6 +248,86 @@ def test_resumed_is_the_same_bit_for_bit(stop, dtype):
     assert [r.loss for r in rest] == losses[stop:]
     assert torch.equal(weights(second), weights(whole))
     assert not torch.equal(weights(first), weights(whole))
+
+
+def test_float16_learns_as_float32_does():
+    model, half = model_of(), model_of()
+    schedule = lambda step: 3e-3  # noqa: E731
+    list(train(model, batches, 150, schedule=schedule, smoothing=0.0))
+    *_, record = train(half, batches, 150, schedule=schedule, smoothing=0.0, precision="fp16")
+    assert record.skipped == 0 and record.scale == 2.0**16
+    loss = validation_loss(model, batches(0))
+    assert validation_loss(half, batches(0), "fp16") == pytest.approx(loss, abs=0.05)
+    assert loss < 0.5
+
+
+def test_what_overflows_is_skipped_and_the_rest_is_learned():
+    """From a scale that is a thousand times too large."""
+    model, begin = model_of(), Record(scale=2.0**26)
+    records = list(
+        train(model, batches, 150, schedule=lambda step: 3e-3, precision="fp16", after=begin)
+    )
+    skipped = records[-1].skipped
+    assert 0 < skipped < 20 and records[-1].scale == 2.0 ** (26 - skipped)
+    assert [r.skipped for r in records[:3]] == [1, 2, 3]
+    assert records[-1].good == 150 - skipped
+    assert validation_loss(model, batches(0)) < 1 < math.log(V)
+
+
+def test_an_update_that_overflows_changes_nothing_but_the_scale():
+    model = model_of()
+    optimizer = adam(model)
+    begin = Record(scale=2.0**120)
+    before = weights(model)
+    (record,) = train(model, batches, 1, optimizer, precision="fp16", after=begin)
+    assert (record.scale, record.good, record.skipped) == (2.0**119, 0, 1)
+    assert torch.equal(weights(model), before)
+    assert all(float(state["step"]) == 0 for state in optimizer.state.values())
+
+
+def test_the_scale_grows_after_two_thousand_good_updates():
+    *_, record = train(model_of(), batches, 2, precision="fp16", after=Record(good=1998))
+    assert (record.scale, record.good, record.skipped) == (2.0**17, 0, 0)
+
+
+def test_float16_gives_up_on_what_no_scale_mends():
+    model = model_of()
+    with torch.no_grad():
+        model.encoder.layers[0].feed_forward.w_1.weight[0, 0] = math.nan
+    updates = train(model, batches, 9, precision="fp16", after=Record(scale=4.0))
+    with pytest.raises(FloatingPointError, match="expected a finite number, got nan at step 3"):
+        list(updates)
+
+
+def test_a_row_that_is_hidden_whole_is_no_nan_in_float16():
+    """A sentence of padding alone, beside a real one."""
+    src, tgt = pad([[5, EOS], []]), pad([[BOS, 6, EOS], [BOS, 7, EOS]])
+    model = model_of()
+    loss = Objective(model, 0.1, torch.float16)(src, tgt)
+    loss.backward()
+    assert loss.isfinite() and all(p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_precisions():
+    types = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+    assert {name: dtype_of(name) for name in types} == types
+    assert dtype_of("auto") in types.values()
+    with pytest.raises(ValueError, match="precision: expected one of auto, bf16, fp16, fp32, got"):
+        next(train(model_of(), batches, 1, precision="half"))
+
+
+def test_another_optimiser_is_kept_from_what_is_not_finite():
+    """One that does not know the flag of the fused Adam."""
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    next(train(model, batches, 2, optimizer, schedule=lambda step: 0.1))
+    with torch.no_grad():
+        model.encoder.layers[0].feed_forward.w_1.weight[0, 0] = math.nan
+    before = weights(model)
+    with pytest.raises(FloatingPointError, match="got nan at step 1"):
+        next(train(model, batches, 2, optimizer, schedule=lambda step: 0.1))
+    after = weights(model)
+    assert ((after == before) | after.isnan()).all() and after.isnan().sum() == 1
 
 
 def test_seed_matters_and_nothing_else():

@@ -320,8 +320,8 @@ CHOICES = {
     "preset": (list(PRESETS), "named settings, which the options below change: tiny (a quick try), "
                "multi30k and tatoeba (small models for these data, in about two hours of one "
                "core; the usual choice), base and big (the paper's; base is usual for shards)"),
-    "precision": (["auto", "bf16", "fp32"], "bf16 is faster where the machine has instructions for "
-                  "it (auto)"),
+    "precision": (["auto", "bf16", "fp16", "fp32"], "the half precision that the machine has units "
+                  "for, bf16 before fp16, else fp32 (auto)"),
 }  # fmt: skip
 LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out")  # of other processes
 SHADES = " ░▒▓█"

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from allyouneed.attention import attention
 
-__all__ = ["split_heads", "merge_heads", "MultiHeadAttention"]
+__all__ = ["split_heads", "merge_heads", "joined", "MultiHeadAttention"]
 
 
 def split_heads(x: Float[Tensor, "B T D"], n_heads: int) -> Float[Tensor, "B H T K"]:
@@ -30,6 +32,15 @@ def merge_heads(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
     """Concat(head_1, ..., head_h): put the heads' vectors for each
     position side by side."""
     return x.transpose(1, 2).flatten(2)
+
+
+def joined(x: Float[Tensor, "B T D"], *layers: nn.Linear) -> tuple[Tensor, ...]:
+    """What each of several linear layers makes of x, in one product."""
+    weight = torch.cat([layer.weight for layer in layers])
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    return F.linear(x, weight, torch.cat(biases) if biases else None).chunk(
+        len(layers), dim=-1
+    )
 
 
 class MultiHeadAttention(nn.Module):
@@ -89,12 +100,21 @@ class MultiHeadAttention(nn.Module):
                 "mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), "
                 f"got {tuple(mask.shape)}"
             )
-        q, k, v = (
-            split_heads(w(x), self.n_heads)
-            for w, x in ((self.w_q, q), (self.w_k, k), (self.w_v, v))
-        )
+        q, k, v = (split_heads(x, self.n_heads) for x in self.project(q, k, v))
         dropout = self.dropout if self.training else 0.0
         if not return_weights:
             return self.w_o(merge_heads(attention(q, k, v, mask, dropout)))
         heads, weights = attention(q, k, v, mask, dropout, return_weights=True)
         return self.w_o(merge_heads(heads)), weights
+
+    def project(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The queries, keys and values of all heads, side by side.
+
+        While training, matrices that multiply the same vectors are put together for
+        one product, which gives the same and takes fewer operations.
+        """
+        if self.training and q is k is v:
+            return joined(q, self.w_q, self.w_k, self.w_v)
+        if self.training and k is v:
+            return self.w_q(q), *joined(k, self.w_k, self.w_v)
+        return self.w_q(q), self.w_k(k), self.w_v(v)

@@ -31,7 +31,7 @@ from typing import Any
 
 import tokenizers
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 from tqdm import tqdm
 
 from allyouneed import __version__
@@ -50,6 +50,7 @@ from allyouneed.checkpoints import (
 from allyouneed.data import SPLITS, Pairs, clean, load_pairs
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
+from allyouneed.fast import processor
 from allyouneed.saving import save_model, write_file
 from allyouneed.shards import CORPORA, ShardBatches, Shards, newstest
 from allyouneed.subwords import BPEDropout
@@ -59,6 +60,8 @@ from allyouneed.training import (
     Record,
     adam,
     average,
+    check_finite,
+    dtype_of,
     learning_rate,
     train,
     validation_loss,
@@ -78,6 +81,7 @@ MAY_CHANGE = {
     "accumulate",
     "update_batches",
 }  # on resuming
+UNREAD = 50  # updates after which a GPU is asked for their losses
 PAUSE = 600  # seconds after which a run writes a checkpoint of its own accord
 PATIENCE = datetime.timedelta(minutes=10)  # with other processes, in the middle of an update
 LONG_PATIENCE = datetime.timedelta(hours=2)  # with the first one, while it validates
@@ -112,7 +116,7 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     except ValueError as error:  # n_heads is the option --heads, d_model is --d-model
         raise ValueError("--" + str(error).removeprefix("n_").replace("_", "-")) from None
     model, record = Transformer(config), begun.record if begun else Record()
-    dtype = torch.bfloat16 if use_bf16(settings["precision"], device) else torch.float32
+    dtype = dtype_of(settings["precision"], device)
     states: deque[dict[str, Tensor]] = deque(maxlen=settings["average"])
     if begun:
         check_tokenizer(out / "tokenizer.json", tokenizer)
@@ -171,7 +175,7 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
         averaged.to(device)
         rows, losses = history["rows"], history["losses"]
         recent = losses[rows[-1]["step"] if rows else 0 :]
-        loss = validation_loss(averaged, valid_batches(0), dtype)
+        loss = validation_loss(averaged, valid_batches(0), settings["precision"])
         if not math.isfinite(loss):
             raise FloatingPointError(
                 f"valid loss: expected a finite number, got {loss} after step {record.step:,}. "
@@ -200,8 +204,8 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
         save("pause")
     updates = train(
         model, batches, steps, optimizer, schedule_of(settings, steps), settings["smoothing"],
-        dtype, settings["accumulate"], settings["max_norm"] or math.inf, settings["seed"], record,
-        objective,
+        settings["precision"], settings["accumulate"], settings["max_norm"] or math.inf,
+        settings["seed"], record, objective,
     )  # fmt: skip
     try:
         with stoppable() as stop, progress(record.step, steps, rank) as bar:
@@ -211,20 +215,26 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
                 stop["now"] = False
             wait_for_the_first()
             clock = saved = began = time.monotonic()
-            tokens = 0
+            tokens, unread = 0, []  # to read a loss is to wait for the device
             for record in updates:
-                now = time.monotonic()
-                history["seconds"] += now - clock
-                history["losses"].append(round(record.loss, 4))
+                unread.append(record)
                 tokens += record.tokens
-                bar.set_postfix_str(
-                    f"loss {record.loss:.3f}, rate {record.learning_rate:.1e}, "
-                    f"{tokens / (now - began):,.0f} tokens/s",
-                    refresh=False,
-                )
-                bar.update()
-                asked, pause = in_any_process([stop["asked"], now - saved > PAUSE], device)
+                pause = time.monotonic() - saved > PAUSE
+                asked, pause = in_any_process([stop["asked"], pause], device)
                 due = record.step % every == 0 or record.step == steps
+                bar.update()
+                if due or asked or pause or device.type == "cpu" or len(unread) == UNREAD:
+                    history["losses"] += [round(one.loss, 4) for one in unread]
+                    check_finite(record.step, loss=record.loss, gradient=record.norm)
+                    unread.clear()
+                    now = time.monotonic()
+                    history["seconds"] += now - clock
+                    clock = now
+                    bar.set_postfix_str(
+                        f"loss {record.loss:.3f}, rate {record.learning_rate:.1e}, "
+                        f"{tokens / (now - began):,.0f} tokens/s",
+                        refresh=False,
+                    )
                 if due and (state := gathered(model.state_dict())):
                     states.append({name: x.to("cpu", copy=True) for name, x in state.items()})
                 if due or asked or pause:
@@ -239,7 +249,8 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
                     tokens, began = 0, time.monotonic()
                 if due:
                     wait_for_the_first()
-                clock = time.monotonic()
+                if due or pause:
+                    clock = time.monotonic()
     except KeyboardInterrupt:
         say(
             f"Stopped after step {record.step:,}; all is kept. To go on:\n"
@@ -312,12 +323,18 @@ class ShardedObjective(Objective):
     def spread(self, device: torch.device) -> None:
         """Take the model apart, in place; make the optimiser afterwards."""
         from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         mesh = init_device_mesh(device.type, (distributed.get_world_size(),))
+        half = None if self.dtype == torch.float32 else self.dtype
+        policy = MixedPrecisionPolicy(param_dtype=half, reduce_dtype=torch.float32)
         for layer in [*self.model.encoder.layers, *self.model.decoder.layers]:
-            fully_shard(layer, mesh=mesh)
-        fully_shard(self, mesh=mesh)  # what is left: embedding and norms
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        fully_shard(self, mesh=mesh, mp_policy=policy)  # what is left: embedding and norms
+
+    def half(self, part: nn.Module) -> nn.Module:
+        """The part itself: its weights are cast when they are put together."""
+        return part
 
     def no_sync(self) -> AbstractContextManager:
         """Gradients go round after every batch, for no process has room for all of them."""
@@ -558,21 +575,6 @@ def check_tokenizer(path: Path, tokenizer: Tokenizer) -> None:
             f"{path}: not the tokenizer this run began with; put that back, or remove the file "
             "(the checkpoint has it too)"
         )
-
-
-def use_bf16(precision: str, device: torch.device) -> bool:
-    """Whether to compute in bf16: as asked, or where the machine has instructions for it."""
-    if precision != "auto":
-        return precision == "bf16"
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return any(flag in processor() for flag in ("avx512_bf16", "amx_bf16"))
-
-
-def processor() -> str:
-    """What Linux tells about the processor; nothing elsewhere."""
-    info = Path("/proc/cpuinfo")
-    return info.read_text(encoding="utf-8") if info.exists() else ""
 
 
 def schedule_of(settings: dict[str, Any], steps: int) -> Callable[[int], float]:

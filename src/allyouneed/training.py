@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -16,7 +16,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from allyouneed.fast import linear_cross_entropy, use_fast_dropout
+from allyouneed.fast import (
+    ahead,
+    half_dtype,
+    in_dtype,
+    linear_cross_entropy,
+    use_fast_dropout,
+)
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.tokens import PAD, Batch
 from allyouneed.transformer import Transformer, check_tokens
@@ -27,10 +33,14 @@ __all__ = [
     "learning_rate",
     "Objective",
     "to_device",
+    "share",
     "gradients",
+    "clip",
     "check_finite",
+    "Guard",
     "Record",
     "groups",
+    "dtype_of",
     "train",
     "validation_loss",
     "average",
@@ -93,37 +103,50 @@ def learning_rate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
 class Objective(nn.Module):
     """A Transformer and its loss as one module, which computes in `dtype` what can be.
 
-    With bfloat16, weights stay in float32; matrix products and what lies between the
-    layers are in bfloat16 (autocast), softmax and loss in float32.
+    In half precision, the weights that learn stay in float32. Encoder and decoder
+    compute with copies of them in `dtype`, made anew at each call; the embedding, the
+    softmax and the loss are in float32.
     """
 
-    def __init__(self, model: Transformer, smoothing: float, dtype: torch.dtype):
+    def __init__(
+        self, model: Transformer, smoothing: float, dtype: torch.dtype = torch.float32
+    ):
         super().__init__()
         self.model, self.smoothing, self.dtype = model, smoothing, dtype
 
     def forward(
-        self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"]
+        self,
+        src: Int[Tensor, "B S"],
+        tgt: Int[Tensor, "B T"],
+        places: Int[Tensor, " N"] | None = None,
     ) -> Float[Tensor, ""]:
         """The sum of the label-smoothed losses of all target
-        tokens but BOS, in nats."""
-        model, device = self.model, src.device.type
-        inputs, labels = tgt[:, :-1], tgt[:, 1:]
+        tokens but BOS, in nats.
+
+        `places`: where these tokens are in `tgt[:, 1:]` when it is one row after the
+        other. Where they are not given they are looked up, and then a GPU has to be
+        waited for.
+        """
+        model, inputs, labels = self.model, tgt[:, :-1], tgt[:, 1:].flatten()
+        if places is None:
+            places = (labels != PAD).nonzero()[:, 0]
         src_mask = padding_mask(src, PAD)
-        tgt_mask = causal_mask(inputs.shape[1], src.device)
         # Padding stands on the right of every token, where the
         # causal mask hides it already.
-        with torch.autocast(device, self.dtype, enabled=self.dtype != torch.float32):
-            memory = model.encoder(model.embed(src).to(self.dtype), src_mask)
-            states = model.decoder(
-                model.embed(inputs).to(self.dtype), memory, src_mask, tgt_mask
-            )
-        real = labels != PAD
+        tgt_mask = causal_mask(inputs.shape[1], src.device)
+        encoder, decoder = (self.half(part) for part in (model.encoder, model.decoder))
+        memory = encoder(model.embed(src).to(self.dtype), src_mask)
+        states = decoder(model.embed(inputs).to(self.dtype), memory, src_mask, tgt_mask)
         return linear_cross_entropy(
-            states[real].to(self.dtype),
+            states.flatten(0, 1).index_select(0, places),
             model.embedding.weight,
-            labels[real],
+            labels.index_select(0, places),
             self.smoothing,
         )
+
+    def half(self, part: nn.Module) -> Callable[..., Tensor]:
+        """A part of the model, computing in `dtype`."""
+        return in_dtype(part, self.dtype)
 
 
 def to_device(x: Tensor, device: torch.device) -> Tensor:
@@ -136,21 +159,17 @@ def to_device(x: Tensor, device: torch.device) -> Tensor:
     )
 
 
-def gradients(
-    objective: nn.Module,
-    group: Sequence[Batch],
-    device: torch.device,
-    rank: int,
-    world: int,
-) -> tuple[Float[Tensor, ""], int]:
-    """Add to every weight's gradient that of the mean loss over all
-    target tokens of the group.
+def share(
+    group: Sequence[Batch], device: torch.device, rank: int = 0, world: int = 1
+) -> tuple[list[tuple[Tensor, Tensor, Tensor, float]], int]:
+    """What one of `world` processes computes of an update, and
+    the target tokens of the whole group.
 
-    Each of `world` processes takes its share of the batches. Returns the mean
-    loss, and the number of tokens, of the whole group. Raises ValueError for a
-    group without target tokens.
+    For each of its batches, on the device: source, target, the places of the target
+    tokens as `Objective` takes them, and the factor that makes of the sums of all
+    batches and processes one mean. Raises ValueError for a group without target tokens.
     """
-    tokens = sum(int(batch.tgt_mask[:, 1:].sum()) for batch in group)
+    tokens = sum(int((batch.tgt[:, 1:] != PAD).sum()) for batch in group)
     if not tokens:
         raise ValueError(
             "batches: expected target tokens after BOS, got none in one update"
@@ -160,23 +179,53 @@ def gradients(
     # the others wait for one more gradient: zero
     if len(mine) < math.ceil(len(group) / world):
         mine.append((group[0], 0.0))
-    total = torch.zeros((), device=device)
-    for i, (batch, weight) in enumerate(mine, 1):
+    sent = []
+    for batch, weight in mine:
+        places = (batch.tgt[:, 1:].flatten() != PAD).nonzero()[:, 0]
+        tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
+        sent.append((*tensors, weight))
+    return sent, tokens
+
+
+def gradients(
+    objective: nn.Module,
+    batches: Sequence[tuple[Tensor, Tensor, Tensor, float]],
+    world: int = 1,
+    scale: Tensor | float = 1.0,
+) -> Float[Tensor, ""]:
+    """Add to every weight's gradient that of the mean loss
+    over all target tokens of an update, times `scale`.
+
+    `batches` are this process's share. Returns the mean loss of all processes.
+    """
+    total = 0.0
+    for i, (src, tgt, places, weight) in enumerate(batches, 1):
         # else gradients are sent round after the last batch
-        alone = world == 1 or i == len(mine)
+        alone = world == 1 or i == len(batches)
         with nullcontext() if alone else objective.no_sync():
-            loss = (
-                objective(to_device(batch.src, device), to_device(batch.tgt, device))
-                * weight
-            )
-            loss.backward()
-        total += loss.detach()
+            loss = objective(src, tgt, places) * weight
+            (loss * scale).backward()
+        total = total + loss.detach()
     if world > 1:
         distributed.all_reduce(total)  # the sum over the processes
-    return total / world, tokens
+    return total / world
 
 
-def check_finite(step: int, **values: Tensor) -> None:
+def clip(
+    model: nn.Module, max_norm: float, scale: Tensor | float = 1.0
+) -> Float[Tensor, ""]:
+    """Divide all gradients by `scale`, and shorten them if together they are longer than
+    `max_norm` then; the length they had: Pascanu et al. (2013), section 3.2.
+    """
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    norm = nn.utils.get_total_norm(grads) / scale
+    if isinstance(scale, Tensor) or max_norm < math.inf:
+        torch._foreach_mul_(grads, (max_norm / norm).clamp(max=1) / scale)
+    # of gradients that are spread over the processes
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
+def check_finite(step: int, **values: Tensor | float) -> None:
     """Raise FloatingPointError unless all values of an update are finite numbers."""
     for name, value in values.items():
         if not math.isfinite(value):
@@ -189,6 +238,54 @@ def check_finite(step: int, **values: Tensor) -> None:
             )
 
 
+class Guard:
+    """Keeps an update that is not finite away from the weights, without waiting for a GPU.
+
+    With float16 it also sets the loss scale: Micikevicius et al. (2018), section 3.2.
+    An update that overflows is skipped and halves the scale; 2,000 good ones in a row
+    double it.
+    """
+
+    def __init__(
+        self, after: Record, dtype: torch.dtype, device: torch.device | str = "cpu"
+    ):
+        self.scaled, self.first = dtype == torch.float16, after.step + 1
+        self.scale = torch.tensor(after.scale, device=device)
+        self.good = torch.tensor(after.good, device=device)
+        self.skipped = torch.tensor(after.skipped, device=device)
+        self.failed = torch.tensor(False, device=device)
+        self.steps = torch.tensor(0, device=device)  # before one that failed
+        self.values = torch.zeros(2, device=device)  # loss and norm of the last of them
+
+    def step(
+        self, optimizer: torch.optim.Optimizer, loss: Tensor, norm: Tensor
+    ) -> None:
+        """Let the optimiser step if loss and norm are finite, and were so before."""
+        values = torch.stack([loss, norm])
+        fatal = bad = ~values.isfinite().all()
+        if self.scaled:
+            grown = self.good + 1 == 2000
+            factor = torch.where(bad, 0.5, torch.where(grown, 2.0, 1.0))
+            self.scale = self.scale * factor
+            self.good = torch.where(bad | grown, 0, self.good + 1)
+            self.skipped = self.skipped + bad
+            fatal = bad & (self.scale < 1)
+        self.values = torch.where(self.failed, self.values, values)
+        self.failed = self.failed | fatal
+        self.steps = self.steps + ~self.failed
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            optimizer.found_inf = (bad | self.failed).float()
+            optimizer.step()
+        elif not bad | self.failed:  # another optimiser: wait for the answer
+            optimizer.step()
+
+    def look(self) -> None:
+        """Raise FloatingPointError if an update failed; a GPU is waited for."""
+        if self.failed:
+            loss, norm = self.values.tolist()
+            check_finite(self.first + int(self.steps), loss=loss, gradient=norm)
+
+
 @dataclass(frozen=True)
 class Record:
     """Where a run stands after an update, and how that update went.
@@ -196,15 +293,27 @@ class Record:
     `step` updates are done, `batch` batches of epoch `epoch` are used up. `loss` is in
     nats per target token, smoothing included; `tokens` are the target tokens of the
     update, padding not counted; `norm` is the length of the gradient before clipping.
+    With float16, `scale` is the loss scale, `good` the updates since it last changed,
+    and `skipped` those that were skipped because a gradient overflowed.
+
+    A GPU may still be at work on `loss`, `norm`, `scale`, `good` and `skipped`:
+    whoever asks for one of them waits for it.
     """
 
     step: int = 0
     epoch: int = 0
     batch: int = 0
-    loss: float = math.nan
+    loss: float | Tensor = math.nan
     learning_rate: float = 0.0
     tokens: int = 0
-    norm: float = math.nan
+    norm: float | Tensor = math.nan
+    scale: float | Tensor = 2.0**16
+    good: int | Tensor = 0
+    skipped: int | Tensor = 0
+
+    def __getattribute__(self, name: str):
+        value = object.__getattribute__(self, name)
+        return value.item() if isinstance(value, Tensor) else value
 
 
 def groups(
@@ -230,6 +339,25 @@ def groups(
         epoch, used = epoch + 1, 0
 
 
+def dtype_of(precision: str, device: torch.device | str = "cpu") -> torch.dtype:
+    """The type of "fp32", "bf16" or "fp16"; of "auto", the half precision that the device
+    has units for, and float32 where it has none.
+
+    Raises ValueError for another precision.
+    """
+    types = {
+        "auto": half_dtype(torch.device(device)),
+        "bf16": torch.bfloat16,
+        "fp16": torch.float16,
+        "fp32": torch.float32,
+    }
+    if precision not in types:
+        raise ValueError(
+            f"precision: expected one of {', '.join(types)}, got {precision!r}"
+        )
+    return types[precision]
+
+
 def train(
     model: Transformer,
     batches: Callable[[int], Iterable[Batch]],
@@ -237,7 +365,7 @@ def train(
     optimizer: torch.optim.Optimizer | None = None,
     schedule: Callable[[int], float] | None = None,
     smoothing: float = 0.1,
-    dtype: torch.dtype = torch.float32,
+    precision: str = "fp32",
     accumulate: int = 1,
     max_norm: float = math.inf,
     seed: int = 0,
@@ -247,20 +375,23 @@ def train(
     """Train until `steps` updates are done, and yield a record after each of them.
 
     `batches(epoch)` gives the batches of an epoch, always the same ones for the same
-    number; `schedule(step)` the learning rate, by default the paper's; `accumulate`
-    batches make one update; gradients longer than `max_norm` are shortened to it. All
-    that is random follows from `seed` and the step: with the model and the optimiser of
-    a record put back and `after` that record, the run goes on as if it had never
-    stopped. Inside `torchrun`, every process takes its share of the batches, and an
-    update takes `accumulate` batches of each process. `objective` is the model's
-    `Objective` if it is spread over the processes already; else
-    `DistributedDataParallel` does it.
+    number; `schedule(step)` the learning rate, by default the paper's; `precision` is
+    as in `dtype_of`; `accumulate` batches make one update; gradients longer than
+    `max_norm` are shortened to it. All that is random follows from `seed` and the step:
+    with the model and the optimiser of a record put back and `after` that record, the
+    run goes on as if it had never stopped. Inside `torchrun`, every process takes its
+    share of the batches, and an update takes `accumulate` batches of each process.
+    `objective` is the model's `Objective` if it is spread over the processes already;
+    else `DistributedDataParallel` does it.
 
-    PyTorch's generator is seeded before every update, and on a CPU `FastDropout`
-    takes the place of the model's dropout. Raises ValueError for an id that is not
-    in the vocabulary, for an update without target tokens and for arguments that do
-    not fit, FloatingPointError when a loss or a gradient is not finite; either way
-    before the weights change.
+    The model trains where its weights are. PyTorch's generator is seeded before every
+    update. On a CPU `FastDropout` takes the place of the model's dropout; for another
+    device a thread makes the batches ahead. Raises ValueError for an id that is not in
+    the vocabulary, for an update without target tokens and for arguments that do not
+    fit, FloatingPointError when a loss or a gradient is not finite: on a CPU at once,
+    elsewhere at the next hundredth update or the last. No such update changes the
+    weights, and none after it does. With float16 it is skipped, and the error comes
+    when the loss scale has fallen below 1.
     """
     if accumulate < 1 or steps < 0:
         raise ValueError(
@@ -270,6 +401,7 @@ def train(
     if not max_norm > 0:
         raise ValueError(f"max_norm: expected a length above 0, got {max_norm}")
     device = next(model.parameters()).device
+    dtype = dtype_of(precision, device)
     rank, world = 0, 1
     if distributed.is_initialized():
         rank, world = distributed.get_rank(), distributed.get_world_size()
@@ -277,57 +409,79 @@ def train(
         use_fast_dropout(model)
     if objective is None:
         objective = Objective(model, smoothing, dtype)
-        objective = DistributedDataParallel(objective) if world > 1 else objective
+        if world > 1:
+            objective = DistributedDataParallel(objective, gradient_as_bucket_view=True)
     optimizer = optimizer or adam(model)
     schedule = schedule or (lambda step: learning_rate(step, model.config.d_model))
-    updates = groups(batches, world * accumulate, after)
+    guard = Guard(after, dtype, device)
 
-    for step in range(after.step + 1, steps + 1):
-        epoch, batch, group = next(updates)
-        for each in group:  # while it is on the CPU: a GPU does not survive a wrong id
-            check_tokens("src", each.src, model.config.vocab_size)
-            check_tokens("tgt", each.tgt, model.config.vocab_size)
-        model.train()
-        optimizer.zero_grad()
-        # the dropout of this step
-        torch.manual_seed((seed * 1_000_003 + step - 1) * 1_000 + rank)
-        loss, tokens = gradients(objective, group, device, rank, world)
-        norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-        # of gradients that are spread over the processes
-        if hasattr(norm, "full_tensor"):
-            norm = norm.full_tensor()
-        check_finite(step, loss=loss, gradient=norm)
-        rate = schedule(step)
-        if not 0 <= rate < math.inf:
-            raise ValueError(
-                f"schedule: expected a rate of at least 0, got {rate} at step {step}"
+    def prepared():
+        for epoch, batch, group in groups(batches, world * accumulate, after):
+            for (
+                each
+            ) in group:  # while it is on the CPU: a GPU does not survive a wrong id
+                check_tokens("src", each.src, model.config.vocab_size)
+                check_tokens("tgt", each.tgt, model.config.vocab_size)
+            yield epoch, batch, *share(group, device, rank, world)
+
+    updates = prepared() if device.type == "cpu" else ahead(prepared())
+    with closing(updates):
+        for step in range(after.step + 1, steps + 1):
+            epoch, batch, mine, tokens = next(updates)
+            model.train()
+            optimizer.zero_grad()
+            # the dropout of this step
+            torch.manual_seed((seed * 1_000_003 + step - 1) * 1_000 + rank)
+            scale = guard.scale if guard.scaled else 1.0
+            loss = gradients(objective, mine, world, scale)
+            norm = clip(model, max_norm, scale)
+            rate = schedule(step)
+            if not 0 <= rate < math.inf:
+                raise ValueError(
+                    "schedule: expected a rate of at least 0, "
+                    f"got {rate} at step {step}"
+                )
+            for settings in optimizer.param_groups:
+                settings["lr"] = rate
+            guard.step(optimizer, loss, norm)
+            if device.type == "cpu" or step % 100 == 0 or step == steps:
+                guard.look()
+            loss, norm = guard.values
+            yield Record(
+                step,
+                epoch,
+                batch,
+                loss,
+                rate,
+                tokens,
+                norm,
+                guard.scale,
+                guard.good,
+                guard.skipped,
             )
-        for settings in optimizer.param_groups:
-            settings["lr"] = rate
-        optimizer.step()
-        yield Record(step, epoch, batch, float(loss), rate, tokens, float(norm))
 
 
 @torch.inference_mode()
 def validation_loss(
-    model: Transformer, batches: Iterable[Batch], dtype: torch.dtype = torch.float32
+    model: Transformer, batches: Iterable[Batch], precision: str = "fp32"
 ) -> float:
     """The mean loss in nats per target token, without smoothing; its
     exponential is perplexity.
 
-    Every token counts alike, in whatever batch it stands. The model's mode is as it was
-    before. Raises ValueError for no batches.
+    Every token counts alike, in whatever batch it stands; `precision` is as in
+    `dtype_of`. The model's mode is as it was before. Raises ValueError for no batches.
     """
     device, training = next(model.parameters()).device, model.training
-    objective = Objective(model.eval(), 0.0, dtype)
-    total = tokens = 0
+    objective = Objective(model.eval(), 0.0, dtype_of(precision, device))
+    total, tokens = 0.0, 0
     for batch in batches:
-        total += float(objective(batch.src.to(device), batch.tgt.to(device)))
-        tokens += int(batch.tgt_mask[:, 1:].sum())
+        (mine,), count = share([batch], device)
+        total = total + objective(*mine[:3]).double()
+        tokens += count
     model.train(training)
     if not tokens:
         raise ValueError("batches: expected at least one batch, got none")
-    return total / tokens
+    return float(total) / tokens
 
 
 def average(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
