@@ -33,7 +33,7 @@ __all__ = [
     "learning_rate",
     "Objective",
     "to_device",
-    "share",
+    "send_batches",
     "gradients",
     "clip",
     "check_finite",
@@ -159,7 +159,7 @@ def to_device(x: Tensor, device: torch.device) -> Tensor:
     )
 
 
-def share(
+def send_batches(
     group: Sequence[Batch], device: torch.device, rank: int = 0, world: int = 1
 ) -> tuple[list[tuple[Tensor, Tensor, Tensor, float]], int]:
     """What one of `world` processes computes of an update, and
@@ -214,8 +214,10 @@ def gradients(
 def clip(
     model: nn.Module, max_norm: float, scale: Tensor | float = 1.0
 ) -> Float[Tensor, ""]:
-    """Divide all gradients by `scale`, and shorten them if together they are longer than
-    `max_norm` then; the length they had: Pascanu et al. (2013), section 3.2.
+    """Divide all gradients by `scale`, and shorten them if they
+    are then longer than `max_norm`, all together.
+
+    Returns the length they had: Pascanu et al. (2013), section 3.2.
     """
     grads = [p.grad for p in model.parameters() if p.grad is not None]
     norm = nn.utils.get_total_norm(grads) / scale
@@ -239,7 +241,8 @@ def check_finite(step: int, **values: Tensor | float) -> None:
 
 
 class Guard:
-    """Keeps an update that is not finite away from the weights, without waiting for a GPU.
+    """Keeps an update that is not finite away from the
+    weights, and does not wait for a GPU.
 
     With float16 it also sets the loss scale: Micikevicius et al. (2018), section 3.2.
     An update that overflows is skipped and halves the scale; 2,000 good ones in a row
@@ -340,8 +343,8 @@ def groups(
 
 
 def dtype_of(precision: str, device: torch.device | str = "cpu") -> torch.dtype:
-    """The type of "fp32", "bf16" or "fp16"; of "auto", the half precision that the device
-    has units for, and float32 where it has none.
+    """The type of "fp32", "bf16" or "fp16"; of "auto", the half
+    precision that the device has units for, else float32.
 
     Raises ValueError for another precision.
     """
@@ -417,12 +420,11 @@ def train(
 
     def prepared():
         for epoch, batch, group in groups(batches, world * accumulate, after):
-            for (
-                each
-            ) in group:  # while it is on the CPU: a GPU does not survive a wrong id
+            # while they are on the CPU: a GPU does not survive a wrong id
+            for each in group:
                 check_tokens("src", each.src, model.config.vocab_size)
                 check_tokens("tgt", each.tgt, model.config.vocab_size)
-            yield epoch, batch, *share(group, device, rank, world)
+            yield epoch, batch, *send_batches(group, device, rank, world)
 
     updates = prepared() if device.type == "cpu" else ahead(prepared())
     with closing(updates):
@@ -475,7 +477,7 @@ def validation_loss(
     objective = Objective(model.eval(), 0.0, dtype_of(precision, device))
     total, tokens = 0.0, 0
     for batch in batches:
-        (mine,), count = share([batch], device)
+        (mine,), count = send_batches([batch], device)
         total = total + objective(*mine[:3]).double()
         tokens += count
     model.train(training)
