@@ -20,7 +20,7 @@ import nbformat
 import numpy as np
 import pytest
 import torch
-from pretend import FACTORIES, ROOT, Pretended, pretended
+from pretend import LIKE, ROOT, Pretended, pretended
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -41,6 +41,15 @@ class Book:
 
     def __getattr__(self, module: str) -> Any:
         return import_module(f"{self.name}.{module}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """So small are the tensors here that threads would wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -83,7 +92,7 @@ def test_says_what_it_is():
 
 def test_all_is_undone_even_after_an_error():
     names = [(torch.cuda, "is_available"), (torch, "Generator"), (F, "dropout"), (torch, "ones")]
-    names += [(torch.autocast, "__init__"), *((torch, name) for name in FACTORIES)]
+    names += [(torch.autocast, "__init__"), *((torch, name) for name in LIKE)]
     before, own = [getattr(*name) for name in names], set(vars(Tensor))
     with pytest.raises(ZeroDivisionError), pretended():
         x = torch.ones(2, device="cuda")
@@ -192,8 +201,8 @@ def test_parts_of_pytorch(gpu, tmp_path):
 def test_launches_and_waits_are_counted_where_they_are(gpu):
     x = torch.ones(4, 4, device="cuda")
     gpu.reset()
-    (x @ x).relu().view(-1)[1:].detach().view(3, 5).T
-    torch.empty(3, device="cuda")
+    y = (x @ x).relu().view(-1)[1:].detach().view(3, 5).T
+    assert y.is_cuda and torch.empty(3, device="cuda").is_cuda
     names = {name.split(" at ")[0]: count for name, count in gpu.launches.items()}
     assert names == {"mm": 1, "relu": 1}
     assert all("at test_pretend.py:" in name for name in gpu.launches)
@@ -440,7 +449,7 @@ def test_training_in_half_precision():
 
 def test_the_command(tmp_path, capsys):
     """It takes the GPU that it finds: train, and translate with what was trained."""
-    file, threads = tmp_path / "pairs.tsv", torch.get_num_threads()
+    file = tmp_path / "pairs.tsv"
     words = ["ein", "Hund", "geht", "Mann", "im", "Haus"]
     lines = [f"{a} {b}\t{b} {a}\n" for a in words for b in words if a != b]
     file.write_text("".join(lines), encoding="utf-8")
@@ -451,7 +460,6 @@ def test_the_command(tmp_path, capsys):
         main = import_module("allyouneed.command").main
         assert main(["train", "--data", str(file), "--out", out, *options.split()]) == 0
         assert main(["translate", "ein Hund", "--model", out]) == 0
-    torch.set_num_threads(threads)
     assert "float32 on cuda" in capsys.readouterr().out
     assert any("runs.py" in place for place in gpu.waits)
 
