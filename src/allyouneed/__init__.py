@@ -4,23 +4,27 @@ __version__ = "0.2.0.dev0"
 
 
 def start() -> str:
-    """Say what is installed, set the figure style, return the best of "cuda", "mps" and "cpu".
+    """Say what is installed and what computes, set the figure style, and return "cuda" or "cpu".
 
-    The second line of every notebook.
+    The second line of every notebook. Of a GPU it tells the name, the memory and the half precision
+    that it has units for; in Colab without one, how to get one. Apple's GPUs are not offered: they
+    have no float64, and no chapter has been tried on one.
     """
+    import sys
+
     import torch
 
-    from . import viz
+    from . import fast, viz
 
     viz.use_style()
-    device = (
-        "cuda"
-        if torch.cuda.is_available()
-        else "mps"
-        if torch.backends.mps.is_available()
-        else "cpu"
-    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     print(f"allyouneed {__version__} with torch {torch.__version__}, computing on {device}")
+    if device == "cuda":
+        half = str(fast.half_dtype(torch.device(device))).removeprefix("torch.")
+        gigabytes = torch.cuda.get_device_properties(device).total_memory / 1e9
+        print(f"{torch.cuda.get_device_name()}, {gigabytes:.0f} GB; half precision: {half}")
+    elif "google.colab" in sys.modules:
+        print("For a GPU: Runtime, Change runtime type, T4 GPU; then run the notebook again.")
     return device
 
 
