@@ -425,7 +425,7 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
         """By hand: PyTorch's own, not compiled, takes no mode of ours, and has no backward pass."""
         sizes = (*query.shape[:3], key.shape[2])
         places = [torch.arange(n, device=query.device) for n in sizes]
-        places = [x.view([-1 if i == axis else 1 for i in range(4)]) for axis, x in enumerate(places)]
+        places = [x.view(-1, *[1] * (3 - axis)) for axis, x in enumerate(places)]
         scores = query @ key.mT / query.shape[-1] ** 0.5
         if score_mod:
             scores = score_mod(scores, *places)
