@@ -29,6 +29,7 @@ from torch.utils._pytree import tree_map
 import allyouneed
 
 V = 40
+HALF = {"dtype": torch.bfloat16}  # how `train` is told to compute in it
 MIX, NUMPY = "Expected all tensors to be on the same device", "can't convert cuda:0"
 WRONG_GENERATOR, INDICES = "device type for generator", "indices should be either on cpu"
 
@@ -443,7 +444,7 @@ def test_training_in_half_precision():
     """On a GPU other operations are used; the losses are near those of float32."""
     expected = training(Book(), "cpu")
     with pretended("H200", (9, 0)):
-        found = training(Book(), "cuda", dtype=torch.bfloat16)
+        found = training(Book(), "cuda", **HALF)
     assert found[0] == pytest.approx(expected[0], rel=0.02)
 
 
@@ -460,7 +461,7 @@ def test_the_command(tmp_path, capsys):
         main = import_module("allyouneed.command").main
         assert main(["train", "--data", str(file), "--out", out, *options.split()]) == 0
         assert main(["translate", "ein Hund", "--model", out]) == 0
-    assert "float32 on cuda" in capsys.readouterr().out
+    assert "on cuda:0" in capsys.readouterr().out
     assert any("runs.py" in place for place in gpu.waits)
 
 
@@ -473,13 +474,13 @@ def test_pictures_want_arrays(gpu):
     attention_map(weights.cpu(), ["a", "b"], ["c", "d"])
 
 
-def update(n_layers: int, dtype: torch.dtype) -> Pretended:
+def update(n_layers: int, **options: Any) -> Pretended:
     """The second update of a model of width 256, on a GPU with bfloat16."""
     book = Book()
     with pretended("H200", (9, 0)) as gpu:
         config = book.transformer.TransformerConfig(V, 256, 1024, 4, n_layers)
         model = book.transformer.Transformer(config).to("cuda")
-        run = book.training.train(model, partial(batches, book), 2, dtype=dtype)
+        run = book.training.train(model, partial(batches, book), 2, **options)
         next(run)
         gpu.reset()
         next(run)
@@ -487,7 +488,7 @@ def update(n_layers: int, dtype: torch.dtype) -> Pretended:
 
 
 def test_an_update_launches_and_waits_no_more_than_it_did():
-    gpu = update(3, torch.bfloat16)
+    gpu = update(3, **HALF)
     assert gpu.launches.total() <= 504, gpu.launches
     assert gpu.waits.total() <= 7, gpu.waits
 
@@ -524,8 +525,9 @@ FAULTS = {
     "the optimiser's state on the CPU": (
         resuming, "checkpoints", 'optimizer.load_state_dict(state | {"state": parts})',
         "optimizer.state.update({parameters[i]: x for i, x in parts.items()})", MIX),
-    "a sum on the CPU": (
-        training, "training", "torch.zeros((), device=device)", "torch.zeros(())", MIX),
+    "scores on the CPU": (
+        decoding, "decoding", "self.best = self.scores.new_full((B,), -math.inf)",
+        "self.best = torch.full((B,), -math.inf)", MIX),
     "a model left behind": (
         saving, "saving", "model.to(device).eval()", "model.eval()", MIX),
     "a gradient on the CPU": (
