@@ -32,6 +32,7 @@ import torch
 from torch import Tensor, serialization
 from torch.autograd import forward_ad
 from torch.nn import functional as F
+from torch.nn.attention import flex_attention
 from torch.utils._device import DeviceContext, _device_constructors
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -422,12 +423,27 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
             return makers[func](*args, **kwargs | {"device": self.device})
         return default(self, func, types, args, kwargs)
 
+    def flex(query, key, value, score_mod=None, block_mask=None, **_):
+        """By hand: PyTorch's own, not compiled, takes no mode of ours, and has no backward pass."""
+        sizes = (*query.shape[:3], key.shape[2])
+        places = [torch.arange(n, device=query.device) for n in sizes]
+        places = [x.view(-1, *[1] * (3 - axis)) for axis, x in enumerate(places)]
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        if score_mod:
+            scores = score_mod(scores, *places)
+        if block_mask:
+            if block_mask.kv_indices.device != query.device:
+                raise RuntimeError(MIXED.format("flex_attention"))
+            scores = scores.masked_fill(~block_mask.mask_mod(*places), -torch.inf)
+        return scores.softmax(-1) @ value
+
     makers = [f for f in _device_constructors() if f is getattr(torch, f.__name__, None)]
     makers = {f: factory(gpu, f) for f in makers}
     like = {getattr(torch, name): factory(gpu, getattr(torch, name)) for name in LIKE}
     return [
         *[(torch, f.__name__, make) for f, make in (makers | like).items()],
         (torch, "Generator", generators(gpu)),
+        (flex_attention, "flex_attention", flex),
         (torch, "compile", lambda f=None, **_: f or (lambda f: f)),
         (torch._C, "_group_tensors_by_device_and_dtype", group),
         (torch.autocast, "__init__", cast),
@@ -491,7 +507,10 @@ def run_notebook(file: Path, **device: Any) -> Pretended:
     ):
         for i, cell in enumerate(cells, 1):
             shell.compile.get_code_name = lambda *_, i=i: f"cell {i}"
-            result = shell.run_cell(cell.source)
+            source = cell.source
+            if "small" in cell.metadata:  # what takes long on a GPU has its sizes in the first line
+                source = cell.metadata["small"] + source[source.index("\n") :]
+            result = shell.run_cell(source)
             error = result.error_before_exec or result.error_in_exec
             if error and "raises-exception" not in cell.metadata.get("tags", []):
                 lines = "".join(traceback.format_exception(error))

@@ -60,9 +60,8 @@ def test_in_the_one_form(file):
     text = file.read_text(encoding="utf-8")
     notebook = nbformat.reads(text, as_version=4)
     nbformat.validate(notebook)
-    assert nbformat.writes(execute.normalise(nbformat.reads(text, as_version=4))) == text.rstrip(
-        "\n"
-    )
+    in_form = execute.normalise(nbformat.reads(text, as_version=4), file)
+    assert nbformat.writes(in_form) == text.rstrip("\n")
     outputs = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
     assert not re.search(r"0x[0-9a-f]{6,}|\b\d+(\.\d+)?it/s|/(home|root|tmp)/", outputs)
 
@@ -74,7 +73,7 @@ def test_widgets_are_left_out():
     outputs = [nbformat.v4.new_output("display_data", data=data) for data in both]
     cell = nbformat.v4.new_code_cell("look_inside()", outputs=outputs)
     notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"widgets": {"state": {}}})
-    done = execute.normalise(notebook)
+    done = execute.normalise(notebook, NOTEBOOKS[0])
     assert [output.data for output in done.cells[0].outputs] == [{"text/plain": "still"}]
     assert "widgets" not in done.metadata
 
@@ -97,6 +96,16 @@ def test_few_cells_are_not_compared(file):
 def test_set_up_cell_is_the_same(file):
     cells = [cell for cell in code_cells(file) if "setup" in cell.metadata.get("tags", [])]
     assert [cell.source for cell in cells] == [address.SET_UP]
+
+
+@each_notebook
+def test_colab_is_asked_for_a_gpu_where_it_serves(file):
+    """Where a chapter trains, decodes or measures: Colab reads these entries, and no others."""
+    asked = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
+    metadata = nbformat.read(file, as_version=4).metadata
+    found = {key: metadata[key] for key in asked if key in metadata}
+    assert found == (asked if int(file.name[:2]) in execute.ON_A_GPU else {})
+    assert execute.ON_A_GPU == (2, 3, 10, 12, 13, 14, 15, 16, 17, 18)
 
 
 @each_notebook

@@ -25,6 +25,9 @@ ROOT = Path(__file__).parents[1]
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 MODEL_ID = re.compile(r"\b[0-9a-f]{32}\b")
 
+# The chapters that compute enough for a GPU; for them Colab is asked for one
+ON_A_GPU = (2, 3, 10, 12, 13, 14, 15, 16, 17, 18)
+
 
 def source_hash(notebook: NotebookNode) -> str:
     """A hash of all code, kept in the notebook: outputs of other code than this are stale."""
@@ -75,16 +78,16 @@ def needs_kernel(output: NotebookNode) -> bool:
     return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
 
 
-def normalise(notebook: NotebookNode) -> NotebookNode:
+def normalise(notebook: NotebookNode, file: Path) -> NotebookNode:
     """Take out all that differs from one run to the next without meaning anything."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    kept = {k: notebook.metadata[k] for k in ("accelerator", "colab") if k in notebook.metadata}
+    gpu = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": kernel,
             "language_info": {"name": "python"},
             "source_hash": source_hash(notebook),
-            **kept,
+            **(gpu if int(file.name[:2]) in ON_A_GPU else {}),
         }
     )
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -142,7 +145,7 @@ def execute(file: Path) -> None:
         resources={"metadata": {"path": file.parent}},
     )
     client.execute()
-    notebook = normalise(notebook)
+    notebook = normalise(notebook, file)
     keep_what_says_the_same(notebook, before)
     part = file.with_suffix(".part")
     nbformat.write(notebook, part)
