@@ -20,9 +20,10 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, chdir, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -37,6 +38,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 ROOT = Path(__file__).parents[1]
+SMALL = dict(d_model=16, d_ff=16, heads=2, layers=1, vocabulary=300, batch_tokens=200_000, epochs=1)
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 # The tag of what PyTorch makes for itself, inside of an operation: it goes where it is used first
 EITHER = object()
@@ -481,19 +483,28 @@ def pretended(
 
 
 def run_notebook(file: Path, **device: Any) -> Pretended:
-    """Execute the cells of a notebook, in one namespace, on a pretended GPU.
+    """Execute the cells of a notebook, in one namespace and an empty folder, on a pretended GPU.
 
-    Raises RuntimeError for the first cell that fails, with its traceback.
+    What is trained in full where there is a GPU is trained in small here. Raises RuntimeError for
+    the first cell that fails, with its traceback.
     """
     import nbformat
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
+    from allyouneed.command import PRESETS
+
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     shell.reset()
     shell.showtraceback = lambda *_, **__: None
     cells = [c for c in nbformat.read(file, as_version=4).cells if c.cell_type == "code"]
-    with pretended(**device) as gpu:
+    small = dict.fromkeys(("multi30k", "tatoeba"), PRESETS["tiny"] | SMALL)
+    with (
+        patch.dict(PRESETS, small),
+        TemporaryDirectory() as folder,
+        chdir(folder),
+        pretended(**device) as gpu,
+    ):
         for i, cell in enumerate(cells, 1):
             shell.compile.get_code_name = lambda *_, i=i: f"cell {i}"
             source = cell.source

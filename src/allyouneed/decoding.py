@@ -375,7 +375,8 @@ class Beam:
         self.ended += final.isfinite().sum(1)
         value, which = final.max(1)
         from_ids = self.ids[
-            torch.arange(len(top)), parent.gather(1, which[:, None])[:, 0]
+            torch.arange(len(top), device=top.device),
+            parent.gather(1, which[:, None])[:, 0],
         ]
         self.best_ids = torch.where(
             (value > self.best)[:, None], from_ids, self.best_ids
