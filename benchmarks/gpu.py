@@ -116,6 +116,7 @@ def train_one(day: Day, data: str, seed: int) -> dict[str, Any]:
         given = ["--data", str(folder / "few.tsv"), "--preset", "tiny", "--vocabulary", "300"]
     kept = {"rows": [], "spent": 0.0, "ended": False, "starts": 0}
     kept |= json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    kept["ended"] |= (out / "curves.svg").exists()  # the last that a run writes
     words = [sys.executable, "-um", "allyouneed", "train", *given, "--seed", str(seed)]
     words += ["--out", str(out), "--resume"]
     start, before = time.monotonic(), kept["spent"]
@@ -270,10 +271,13 @@ def main() -> int:
         codes = []
         for part in parts:
             left = (until - time.monotonic()) / 60
+            if left < 0:
+                print(f"{part}: the time is used up")
+                continue
             limit = [] if left == math.inf else ["--minutes", f"{left:.2f}"]
             words = [sys.executable, __file__, part, *limit, *flags]
             codes.append(subprocess.run(words, cwd=ROOT).returncode)
-        return max(codes, key=abs)
+        return max(codes, key=abs, default=0)
     if not wanted.smoke:
         day = Day(False, torch.device("cuda"), ROOT / "runs" / "gpu", code_of(parts[0]))
         return int(work_on(parts[0], day, until, wanted.keep) > 0)

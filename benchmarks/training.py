@@ -10,6 +10,7 @@ import logging
 import math
 import queue
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -410,7 +411,7 @@ def run(
     if backend:
         ours["ours, compiled"] = Peer(Transformer, bf16=True, compiled=True)
     chosen = {n: p for n, p in PEERS.items() if n == FIRST or any(part in n for part in only)}
-    steps, dtypes = {}, {}
+    steps, dtypes, left_out = {}, {}, {}
     torch.compiler.reset()  # what is compiled for other models is not counted against these
     for name, peer in (chosen | ours).items():
         if peer.compiled and not backend:
@@ -425,13 +426,16 @@ def run(
             if how:
                 step(*batches)  # where the compiler fails, the others go on
         except ModuleNotFoundError as error:
-            print(f"without {name}: {error.name} is not installed")
+            left_out[name] = f"{error.name} is not installed"
         except Exception as error:
             if not how:
                 raise
-            print(f"without {name}: {type(error).__name__}: {str(error)[:200]}")
+            left_out[name] = f"not compiled: {type(error).__name__}"
+            traceback.print_exc()
         else:
             steps[name], dtypes[name] = step, dtype
+    for name, why in left_out.items():
+        print(f"without {name}: {why}")
     peak = Peak(clock, half)
     turns = [batches] if gpu else [[batch] for batch in batches]
     seconds = interleave(
@@ -456,10 +460,10 @@ def run(
             **more,
         }
 
-    table = {"peak": peak.data(), "rows": {name: row(name) for name in steps}}
+    found = {"peak": peak.data(), "rows": {name: row(name) for name in steps}}
     for name in set(steps) & set(ours):
         steps[name]()
-    return table
+    return found | {"left out": left_out}
 
 
 def main() -> None:

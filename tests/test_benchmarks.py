@@ -199,6 +199,40 @@ def test_without_a_gpu(monkeypatch, capsys):
     assert said.startswith("error: a GPU is needed") and said.count("\n") == 1
 
 
+def test_launches_and_waits_are_told_by_name():
+    from measure import launches_and_waits
+
+    names = ["cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cudaStreamSynchronize"]
+    names += ["cudaDeviceSynchronize", "aten::mm", "Memcpy DtoH (Device -> Pageable)"]
+    watched = SimpleNamespace(events=lambda: [SimpleNamespace(name=name) for name in names])
+    assert launches_and_waits(watched) == {"launches": 3, "waits": 1, "copies to the host": 1}
+
+
+def test_a_form_that_is_slow_or_does_not_fit_is_left_out(monkeypatch):
+    import attention
+    from measure import Clock
+
+    monkeypatch.setattr(attention, "flex", lambda *sizes: ("none", None))
+    monkeypatch.setattr(attention, "measure", lambda found, *rest: iter([set(found)]))
+    right = attention.forms
+
+    def forms(*sizes, **kind):
+        return right(*sizes, **kind) | {"by hand": (attention.FULL, too_large)}
+
+    def too_large(q, k, v):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(attention, "forms", forms)
+    left_out = {"flash_attention": "was slow"}
+    sizes = (64, 16, 2, 1, Clock(torch.device("cpu")), torch.float32, left_out)
+    for (rows,) in attention.at_length(*sizes):
+        assert "SDPA, is_causal" in rows and not {"by hand", "flash_attention"} & rows
+    assert left_out["by hand"] == "does not fit from 64 positions on"
+    list(attention.at_length(*sizes, most=0.0))
+    assert left_out["windowed_attention"] == "takes more than 0 seconds from 64 positions on"
+    assert "SDPA, is_causal" not in left_out  # beside which all are measured
+
+
 def test_tokens_and_flops(batch):
     from measure import flops, target_tokens
 
