@@ -6,9 +6,16 @@ import sys
 from pathlib import Path
 
 from hypothesis import settings
+from jaxtyping import install_import_hook
 
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
 from outputs import forgive  # noqa: E402
+
+# Shapes in signatures are checked while the tests run. The exercises have none, and their proofs
+# call them a hundred thousand times.
+PARTS = (part.stem for part in (Path(__file__).parent / "src" / "allyouneed").iterdir())
+CHECKED = [f"allyouneed.{part}" for part in PARTS if part not in ("__init__", "exercises")]
+install_import_hook(CHECKED, "beartype.beartype")
 
 # The same examples every time, without a clock.
 settings.register_profile("untimed", deadline=None, derandomize=True)

@@ -100,17 +100,23 @@ def violations(tab, options: str = "{rules: {'color-contrast': {enabled: false}}
     return axe(tab, "document", options)
 
 
-def faint_text(tab) -> list[str]:
-    """What axe-core says about contrast, asked once for each pair of colours on the page."""
-    sample_colours(tab)
-    return axe(tab, "{include: [['[data-sample]']]}", "{runOnly: ['color-contrast']}")
+def faint_text(tab, known: set[str]) -> list[str]:
+    """What axe-core says about contrast, asked once for each pair of colours that is not known.
+
+    Those of this page are known afterwards: what was found on one page is not found again.
+    """
+    if new := sample_colours(tab, known):
+        known.update(new)
+        return axe(tab, "{include: [['[data-sample]']]}", "{runOnly: ['color-contrast']}")
+    return []
 
 
-def sample_colours(tab) -> None:
-    """Mark the first text of each pair of colours, [data-sample], as the page now looks."""
-    tab.evaluate(
-        """() => {
-          const pairs = new Set();
+def sample_colours(tab, known: set[str]) -> list[str]:
+    """Mark the first text of each pair of colours that is not known, [data-sample], as the page
+    now looks; the pairs."""
+    return tab.evaluate(
+        """known => {
+          const [pairs, found] = [new Set(known), []];
           for (const element of document.querySelectorAll("body *")) {
             const text = [...element.childNodes].some(one => one.nodeType === 3 && one.data.trim());
             if (!text || !element.checkVisibility()) continue;
@@ -120,10 +126,14 @@ def sample_colours(tab) -> None:
             while (paper.parentElement && clear(paper)) paper = paper.parentElement;
             const colours = [style.color, getComputedStyle(paper).backgroundColor, style.opacity];
             const pair = [...colours, style.fontSize, style.fontWeight].join();
-            if (!pairs.has(pair)) element.dataset.sample = "";
+            if (pairs.has(pair)) continue;
+            element.dataset.sample = "";
             pairs.add(pair);
+            found.push(pair);
           }
-        }"""
+          return found;
+        }""",
+        sorted(known),
     )
 
 

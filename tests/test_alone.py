@@ -75,7 +75,8 @@ def colab(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("colab")
     run(sys.executable, "-m", "venv", folder / "venv")
     python = folder / "venv" / "bin" / "python"
-    pip = (python, "-m", "pip", "install", "-q", "--no-compile")  # what is imported is compiled
+    # The list is whole, and what is imported is compiled then.
+    pip = (python, "-m", "pip", "install", "-q", "--no-compile", "--no-deps")
     run(*pip, TORCH, "-r", ROOT / "tests" / "colab.txt")
     kernel = folder / "kernels" / "colab"
     kernel.mkdir(parents=True)

@@ -146,7 +146,7 @@ def test_every_page(site, address, browser):
     settings = {"color_scheme": "light", "reduced_motion": "reduce"}
     small = "{runOnly: ['scrollable-region-focusable', 'button-name', 'link-name', 'region']}"
     visit = Visit(browser, address, **settings)  # a tab for all: scripts and fonts are kept
-    problems, weights = [], {}
+    problems, weights, colours = [], {}, set()
     for page in site:
         visit.tab.set_viewport_size({"width": 1280, "height": 900})
         tab = visit.open(page)
@@ -157,13 +157,13 @@ def test_every_page(site, address, browser):
             heavy = sorted(sizes.items(), key=lambda item: -item[1])[:8]
             problems.append(f"{page}: weighs {weights[page]:,} bytes compressed: {heavy}")
         found = broken_equations(tab) + moving_pictures(tab)
-        sample_colours(tab)
+        sample_colours(tab, colours)
         in_theme(tab, "dark")
-        sample_colours(tab)
+        sample_colours(tab, colours)
         plain_page(tab)
-        found += [f"dark: {what}" for what in faint_text(tab)]
+        found += [f"dark: {what}" for what in faint_text(tab, colours)]
         in_theme(tab, "light")
-        found += faint_text(tab) + violations(tab)
+        found += faint_text(tab, colours) + violations(tab)
         found += narrower(tab, 768) + narrower(tab, 390)
         found += [f"phone: {what}" for what in violations(tab, small)]
         problems += [f"{page}: {what}" for what in visit.wrong + found]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,17 +90,24 @@ def linear_cross_entropy(
     return _LinearCrossEntropy.apply(x, weight, targets, smoothing, learn)
 
 
+def _like(tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """Empty tensors of these shapes in `dtype`, all in one piece of memory."""
+    sizes = [-(-x.numel() // 64) * 64 for x in tensors]  # each begins where products like it
+    pieces = tensors[0].new_empty(sum(sizes), dtype=dtype).split(sizes)
+    return [p[: x.numel()].view(x.shape) for p, x in zip(pieces, tensors, strict=True)]
+
+
 class _Copies(torch.autograd.Function):
     @staticmethod
     def forward(ctx, dtype, *weights):
-        ctx.dtypes = [w.dtype for w in weights]
-        copies = [torch.empty_like(w, dtype=dtype) for w in weights]
+        ctx.dtype = weights[0].dtype
+        copies = _like(weights, dtype)
         torch._foreach_copy_(copies, list(weights))
         return tuple(copies)
 
     @staticmethod
     def backward(ctx, *grads):
-        wide = [torch.empty_like(g, dtype=d) for g, d in zip(grads, ctx.dtypes, strict=True)]
+        wide = _like(grads, ctx.dtype)
         torch._foreach_copy_(wide, list(grads))
         return None, *wide
 
@@ -109,7 +116,8 @@ def in_dtype(module: nn.Module, dtype: torch.dtype) -> Callable[..., Tensor]:
     """The module, computing with copies of its weights in `dtype`.
 
     The copies are made here, all in one operation, and gradients that reach them go on to the
-    weights, in the weights' own type. With a module that is in `dtype`, nothing is copied.
+    weights, in the weights' own type, which is one for all. Of a module in `dtype`, nothing is
+    copied.
     """
     weights = dict(module.named_parameters())
     if all(w.dtype == dtype for w in weights.values()):

@@ -35,7 +35,7 @@ __all__ = [
     "to_device",
     "send_batches",
     "gradients",
-    "clip",
+    "clip_gradients",
     "check_finite",
     "Guard",
     "Record",
@@ -211,7 +211,7 @@ def gradients(
     return total / world
 
 
-def clip(
+def clip_gradients(
     model: nn.Module, max_norm: float, scale: Tensor | float = 1.0
 ) -> Float[Tensor, ""]:
     """Divide all gradients by `scale`, and shorten them if they
@@ -436,7 +436,7 @@ def train(
             torch.manual_seed((seed * 1_000_003 + step - 1) * 1_000 + rank)
             scale = guard.scale if guard.scaled else 1.0
             loss = gradients(objective, mine, world, scale)
-            norm = clip(model, max_norm, scale)
+            norm = clip_gradients(model, max_norm, scale)
             rate = schedule(step)
             if not 0 <= rate < math.inf:
                 raise ValueError(

@@ -1,0 +1,519 @@
+"""A GPU for tests that computes on the CPU, and minds where its tensors are.
+
+Inside of `pretended()`, `torch.cuda` finds a GPU. What is moved to it stays in the CPU's memory,
+but its storage carries a tag. Views share the storage, and a dispatch mode, which sees every
+operation, those of the backward pass too, tags what comes of tagged tensors. They say `cuda:0`,
+become no NumPy array, and do not meet tensors of the CPU. Launches and waits of the host are
+counted, each with the line of our code that it comes from. Not so as on a GPU: other threads may
+move tensors but not compute with them, autocast follows the CPU's list, `torch.compile` does
+nothing, and attention with dropout is many launches.
+
+python tests/pretend.py 6 9        runs the cells of chapters 6 and 9 on it
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, chdir, contextmanager, nullcontext
+from functools import wraps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, serialization
+from torch.autograd import forward_ad
+from torch.nn import functional as F
+from torch.utils._device import DeviceContext, _device_constructors
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+ROOT = Path(__file__).parents[1]
+SMALL = dict(d_model=16, d_ff=16, heads=2, layers=1, vocabulary=300, batch_tokens=200_000, epochs=1)
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+# The tag of what PyTorch makes for itself, inside of an operation: it goes where it is used first
+EITHER = object()
+
+MIXED = "Expected all tensors to be on the same device, but found at least two devices, "
+MIXED += "cuda:0 and cpu! (in {})"
+INDEX = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+NUMPY = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+NUMPY += "host memory first."
+LENGTHS = "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"
+PINNED = "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned"
+GENERATOR = "Expected a '{}' device type for generator but found '{}'"
+
+# Operations that launch nothing; that the host waits for; that may go from one device to the other
+FREE = {"_unsafe_view", "_local_scalar_dense", "lift_fresh", "lift", "set_"}
+WAIT = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "bincount", "multinomial"}
+WAIT |= {"_unique", "_unique2", "unique_dim", "unique_consecutive", "repeat_interleave"}
+CROSS = {"copy_", "fill_", "_foreach_copy_", "set_", "_pack_padded_sequence"}
+INDEXING = {"index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_"}
+# Operations that forgive not even a CPU tensor without axes
+STRICT = {"cat", "stack", "gather", "index_select", "embedding", "equal", "scatter", "scatter_"}
+STRICT |= {"_fused_adam_", "_fused_adamw_", "scatter_add_", "index_add_", "mm", "bmm", "addmm"}
+
+LIKE = "zeros_like ones_like full_like empty_like rand_like randn_like randint_like".split()
+NEW = "new_tensor new_zeros new_ones new_full new_empty new_empty_strided".split()
+READ = {"tensor", "as_tensor", "asarray", "new_tensor"}  # they copy what the host has
+# Files that are not ours: Python's, and those of installed packages
+THEIRS = (*(str(Path(file).parent) for file in (os.__file__, torch.__path__[0])), __file__, "<")
+
+
+def place() -> str:
+    """The file and line of our code that is at work."""
+    frame = sys._getframe(1)
+    while frame and frame.f_code.co_filename.startswith(THEIRS):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else "?"
+
+
+def on_gpu(device: Any) -> bool:
+    """Whether a device, or its name or number, is the GPU."""
+    return isinstance(device, int) or torch.device(device).type == "cuda"
+
+
+class State(threading.local):
+    """What a thread is doing: making tensors as asked, on the GPU, or what is not to be counted."""
+
+    asked = making = quiet = False
+
+
+class Move(torch.autograd.Function):
+    """From one device to the other; the gradient goes back."""
+
+    @staticmethod
+    def forward(ctx, x, gpu, here, non_blocking):
+        ctx.back = gpu, not here, non_blocking
+        return gpu.copied(x, here, non_blocking)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Move.apply(grad, *ctx.back), None, None, None
+
+
+class Pretended(TorchDispatchMode):
+    """The GPU: which tensors it holds, and what it was asked to do.
+
+    `launches` and `waits` count operations, and waits of the host, by name and place.
+    """
+
+    def __init__(self, name: str, capability: tuple[int, int], memory: int):
+        super().__init__()
+        self.name, self.capability, self.memory = name, capability, memory
+        self.launches: Counter[str] = Counter()
+        self.waits: Counter[str] = Counter()
+        self.generators: dict[int, torch.Generator] = {}  # its own, by address
+        self.state = State()
+
+    def reset(self) -> None:
+        """Count anew."""
+        self.launches.clear(), self.waits.clear()
+
+    def wait(self, why: str) -> None:
+        """The host waits."""
+        self.waits[f"{why} at {place()}"] += 1
+
+    @contextmanager
+    def now(self, **state: bool) -> Iterator[None]:
+        """A piece of work during which the thread's state is so."""
+        before = {key: getattr(self.state, key) for key in state}
+        vars(self.state).update(state)
+        try:
+            yield
+        finally:
+            vars(self.state).update(before)
+
+    def tag(self, x: Any) -> Any:
+        """The GPU if a tensor is on it, EITHER, or something else."""
+        try:
+            return getattr(x.untyped_storage(), "pretended", None)
+        except (AttributeError, NotImplementedError, RuntimeError):  # no tensor, or no storage
+            return None
+
+    def holds(self, x: Any) -> bool:
+        """Whether a tensor is on the GPU."""
+        return self.tag(x) is self
+
+    def put(self, x: Tensor, here: Any) -> Tensor:
+        """The tensor itself, from now on the GPU's, the CPU's or EITHER's."""
+        if here or self.holds(x):
+            x.untyped_storage().pretended = self if here is True else here
+        return x
+
+    def copied(self, x: Tensor, here: bool, non_blocking: bool) -> Tensor:
+        """A copy on the GPU or on the CPU, without a gradient."""
+        with self.now(quiet=True):
+            copy = x.detach().clone()
+        what = f"copy to {GPU if here else CPU}"
+        self.launches[f"{what} at {place()}"] += 1
+        if not non_blocking:
+            self.wait(what)
+        return self.put(copy, here)
+
+    def move(self, x: Tensor, here: bool, non_blocking: bool = False) -> Tensor:
+        """The tensor if it is there already, else a copy."""
+        if self.holds(x) == here:
+            return x
+        if x.requires_grad and torch.is_grad_enabled():
+            return Move.apply(x, self, here, non_blocking)
+        return self.copied(x, here, non_blocking)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if self.state.quiet:
+            return func(*args, **kwargs)
+        name = func._schema.name.removeprefix("aten::")
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        free = [x for x in given if self.tag(x) is EITHER]
+        here = any(map(self.holds, given))
+        if here:
+            for x in free:
+                self.put(x, True)
+            written = self.written(func, args, kwargs)
+            self.check(name, args, given, written)
+        here |= self.state.making
+        generator = kwargs.get("generator")
+        if generator is not None and (generator._cdata in self.generators) != here:
+            raise RuntimeError(GENERATOR.format(*(("cuda", "cpu") if here else ("cpu", "cuda"))))
+        if here:
+            self.count(name, func, args, kwargs)
+        out = func(*args, **kwargs)
+        if here or len(free) == len(given) and not self.state.asked:
+            fresh = [x for x in tree_leaves(out) if isinstance(x, Tensor)]
+            # the second result of this one stays on the CPU
+            for x in fresh[:1] if name == "_pack_padded_sequence" else fresh:
+                if not any(x is one for one in given):
+                    self.put(x, here or EITHER)
+        return out
+
+    def written(self, func: Any, args: tuple, kwargs: dict) -> list[Any]:
+        """The arguments that an operation writes into."""
+        write = [one.name for one in func._schema.arguments if one.is_write]
+        named = {one.name: x for one, x in zip(func._schema.arguments, args, strict=False)}
+        return [x for key, x in (named | kwargs).items() if key in write]
+
+    def check(self, name: str, args: tuple, given: list[Tensor], written: list[Any]) -> None:
+        """Raise RuntimeError if an operation meets tensors of both devices that may not meet."""
+        if name == "_pack_padded_sequence" and self.holds(args[1]):
+            raise RuntimeError(LENGTHS)
+        if name in CROSS:
+            return
+        if name in INDEXING:
+            if not self.holds(args[0]) and any(map(self.holds, args[1])):
+                raise RuntimeError(INDEX)
+            given = [args[0], *args[2:3]]  # the GPU takes indices from the CPU
+            if not self.holds(args[0]) and args[2].dim() == 0:
+                return
+        for x in given:
+            strict = name in STRICT or x.dim() or any(x is w for w in written)
+            if strict and not self.holds(x):
+                raise RuntimeError(MIXED.format(name))
+
+    def count(self, name: str, func: Any, args: tuple, kwargs: dict) -> None:
+        """Note a launch, if it is none of views or of memory, and whether the host waits for it."""
+        view = any(r.alias_info and not r.alias_info.is_write for r in func._schema.returns)
+        what = f"{name} at {place()}"
+        if not (view or name in FREE or name.startswith(("empty", "new_empty"))):
+            self.launches[what] += 1
+        waits = name in WAIT and kwargs.get("output_size") is None
+        if name in INDEXING:
+            indices = [i for i in args[1] if i is not None]
+            one = len(args) > 2 and args[2].dim() == 0 and not self.holds(args[2])
+            # a number is filled in where a mask is True; other masks become indices
+            waits = not one and any(i.dtype in (torch.bool, torch.uint8) for i in indices)
+            waits |= self.holds(args[0]) and any(i.dim() and not self.holds(i) for i in indices)
+        elif name == "copy_" and self.holds(args[0]) != self.holds(args[1]):
+            waits = not (args[2] if len(args) > 2 else kwargs.get("non_blocking"))
+        elif name == "fill_":
+            waits = self.holds(args[1]) and not self.holds(args[0])
+        if waits:
+            self.waits[what] += 1
+
+
+def of_tensors(gpu: Pretended) -> dict[str, Any]:
+    """What `torch.Tensor` says and does about devices."""
+    names = [*NEW, "to", "numpy", "tolist", "__deepcopy__"]
+    real, real_device = {name: getattr(Tensor, name) for name in names}, Tensor.device
+
+    def device(x):
+        return GPU if gpu.holds(x) else real_device.__get__(x)
+
+    def to(x, *args, copy=False, **kwargs):
+        other = args[0] if args else kwargs.pop("other", None)
+        if isinstance(other, Tensor):
+            args = (device(other), other.dtype, *args[1:])
+        where, dtype, non_blocking, form = torch._C._nn._parse_to(*args, **kwargs)
+        if where is not None and where.type not in ("cuda", "cpu"):
+            return real["to"](x, *args, copy=copy, **kwargs)
+        y = x if where is None else gpu.move(x, on_gpu(where), non_blocking)
+        options = {} if form is None else {"memory_format": form}
+        return real["to"](y, dtype or y.dtype, copy=copy and y is x, **options)
+
+    def numpy(x, *, force=False):
+        if gpu.holds(x) and not force:
+            raise TypeError(NUMPY)
+        return real["numpy"](gpu.move(x.detach(), False) if force else x)
+
+    def tolist(x):
+        if gpu.holds(x):
+            gpu.wait("tolist")
+        with gpu.now(quiet=True):
+            return real["tolist"](x)
+
+    def pin_memory(x, device=None):
+        if gpu.holds(x):
+            raise RuntimeError(PINNED)
+        pinned = x.clone()
+        pinned.untyped_storage().pinned = True
+        return pinned
+
+    return {
+        **{name: factory(gpu, real[name]) for name in NEW},
+        "device": property(device),
+        "is_cuda": property(gpu.holds),
+        "is_cpu": property(lambda x: device(x) == CPU),
+        "get_device": lambda x: 0 if gpu.holds(x) else -1,
+        "to": to,
+        "type_as": to,
+        "cuda": lambda x, device=None, non_blocking=False, **_: gpu.move(x, True, non_blocking),
+        "cpu": lambda x, **_: gpu.move(x, False),
+        "numpy": numpy,
+        "tolist": tolist,
+        "pin_memory": pin_memory,
+        "is_pinned": lambda x, device=None: hasattr(x.untyped_storage(), "pinned"),
+        "record_stream": lambda x, stream: None,
+        "__deepcopy__": lambda x, memo: gpu.put(real["__deepcopy__"](x, memo), gpu.holds(x)),
+    }
+
+
+def factory(gpu: Pretended, real: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function that makes tensors, on the GPU too."""
+    name = real.__name__
+
+    @wraps(real)
+    def make(*args, device=None, pin_memory=False, **kwargs):
+        read = args[-1] if args and name in READ else None
+        if device is None and args and isinstance(args[0], Tensor) and name in {*READ, *NEW}:
+            device = args[0].device
+        if isinstance(read, Tensor) and name != "tensor":
+            return read.to(device, kwargs.get("dtype") or read.dtype)
+        for x in tree_leaves(read):
+            if gpu.holds(x) and x is not read:  # a list of numbers that the GPU has
+                gpu.wait("item")
+        where = None if device is None else torch.device(device)
+        if where is None or where.type not in ("cuda", "cpu"):
+            with gpu.now(asked=True):
+                return real(*args, **kwargs, **({} if where is None else {"device": where}))
+        here = on_gpu(where)
+        if here and read is not None and not gpu.holds(read):
+            gpu.wait(f"copy to {GPU}")
+        with gpu.now(asked=True, making=here):
+            return gpu.put(real(*args, device=CPU, **kwargs), here)
+
+    return make
+
+
+class Done:
+    """A stream or an event: all that it stands for is done already."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        pass
+
+    def __getattr__(self, name: str) -> Callable:
+        return {"query": lambda: True, "elapsed_time": lambda end: 1.0}.get(name, lambda *_: None)
+
+
+def of_cuda(gpu: Pretended) -> dict[str, Any]:
+    """What `torch.cuda` says."""
+    major, minor = gpu.capability
+    properties = SimpleNamespace(
+        name=gpu.name, total_memory=gpu.memory, major=major, minor=minor, multi_processor_count=40
+    )
+    nothing = "set_device empty_cache reset_peak_memory_stats init".split()
+    used = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved".split()
+    answers = dict.fromkeys(nothing) | dict.fromkeys(used, 1 << 20) | {
+        "is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0,
+        "get_device_name": gpu.name, "get_device_capability": gpu.capability,
+        "get_device_properties": properties, "mem_get_info": (gpu.memory, gpu.memory),
+    }  # fmt: skip
+    return {
+        **{name: lambda *_, _answer=answer, **__: _answer for name, answer in answers.items()},
+        # a GPU of before 8.0 computes in bf16 too, slowly
+        "is_bf16_supported": lambda including_emulation=True: including_emulation or major >= 8,
+        "synchronize": lambda device=None: gpu.wait("synchronize"),
+        "get_rng_state": lambda device=None: torch.get_rng_state(),
+        "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
+        "get_rng_state_all": lambda: [torch.get_rng_state()],
+        "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
+        **dict.fromkeys(["Stream", "Event", "current_stream", "default_stream"], Done),
+        **dict.fromkeys(["stream", "device"], nullcontext),
+    }
+
+
+def generators(gpu: Pretended) -> type:
+    """`torch.Generator`, of the GPU too; all numbers are those of the CPU."""
+    real = torch.Generator
+
+    class Either(type(real)):
+        def __instancecheck__(cls, one: Any) -> bool:
+            return isinstance(one, real)
+
+    class Generator(real, metaclass=Either):
+        def __new__(cls, device=CPU):
+            generator = super().__new__(cls)
+            if on_gpu(device):
+                gpu.generators[generator._cdata] = generator
+            return generator
+
+        @property
+        def device(self) -> torch.device:
+            return GPU if self._cdata in gpu.generators else CPU
+
+    return Generator
+
+
+def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
+    """Everything else: where it stands, its name, and what takes its place."""
+    grouped, autocast = torch._C._group_tensors_by_device_and_dtype, torch.autocast.__init__
+    dropout, one_hot, default = F.dropout, F.one_hot, DeviceContext.__torch_function__
+
+    def group(lists, with_indices=False):
+        """The groups of an optimiser, by the devices that tensors say."""
+        found = {}
+        for here in (True, False):
+            some = [i for i, x in enumerate(lists[0]) if gpu.holds(x) == here]
+            if not some:
+                continue
+            parts = [[one[i] for i in some] if one else one for one in lists]
+            for (_, dtype), (members, places) in grouped(parts, with_indices).items():
+                found[GPU if here else CPU, dtype] = members, [some[i] for i in places]
+        return found
+
+    def cast(self, device_type, dtype=None, *args, **kwargs):
+        if on_gpu(device_type):
+            device_type, dtype = "cpu", dtype or torch.float16
+        autocast(self, device_type, dtype, *args, **kwargs)
+
+    def drop(input, p=0.5, training=True, inplace=False):
+        if training and 0 < p < 1 and not inplace and gpu.holds(input):
+            return torch.native_dropout(input, p, True)[0]  # one launch, as on a GPU
+        return dropout(input, p, training, inplace)
+
+    def hot(tensor, num_classes=-1):
+        if not gpu.holds(tensor):
+            return one_hot(tensor, num_classes)
+        if num_classes < 0:
+            gpu.wait("one_hot")
+        with gpu.now(quiet=True):  # else its checks wait, which a GPU leaves out
+            return gpu.put(one_hot(tensor, num_classes), True)
+
+    def context(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in makers and on_gpu(self.device) and not kwargs.get("device"):
+            return makers[func](*args, **kwargs | {"device": self.device})
+        return default(self, func, types, args, kwargs)
+
+    makers = [f for f in _device_constructors() if f is getattr(torch, f.__name__, None)]
+    makers = {f: factory(gpu, f) for f in makers}
+    like = {getattr(torch, name): factory(gpu, getattr(torch, name)) for name in LIKE}
+    return [
+        *[(torch, f.__name__, make) for f, make in (makers | like).items()],
+        (torch, "Generator", generators(gpu)),
+        (torch, "compile", lambda f=None, **_: f or (lambda f: f)),
+        (torch._C, "_group_tensors_by_device_and_dtype", group),
+        (torch.autocast, "__init__", cast),
+        (torch.backends.cudnn, "is_acceptable", lambda x: False),
+        (DeviceContext, "__torch_function__", context),
+        (F, "dropout", drop),
+        (F, "one_hot", hot),
+    ]
+
+
+@contextmanager
+def pretended(
+    name: str = "Pretended T4", capability: tuple[int, int] = (7, 5), memory: int = 15 << 30
+) -> Iterator[Pretended]:
+    """Inside of it the process has one GPU; afterwards all is as before, after an error too."""
+    gpu, packages = Pretended(name, capability, memory), serialization._package_registry
+    with warnings.catch_warnings(action="ignore"):
+        forward_ad._maybe_load_decompositions()  # reads functions before some are ours
+
+    def load(storage, location):
+        if location.startswith("cuda"):
+            storage.pretended = gpu
+            return storage
+
+    def tag(storage):
+        return str(GPU) if getattr(storage, "pretended", None) is gpu else None
+
+    with ExitStack() as stack:
+        stack.callback(packages.__setitem__, slice(None), list(packages))
+        serialization.register_package(5, tag, load)  # how files are read and written
+        cuda, tensors = of_cuda(gpu), of_tensors(gpu)
+        patches = [*of_torch(gpu), *((torch.cuda, *item) for item in cuda.items())]
+        for owner, attribute, new in [*patches, *((Tensor, *item) for item in tensors.items())]:
+            stack.enter_context(patch.object(owner, attribute, new))
+        stack.enter_context(gpu)
+        yield gpu
+
+
+def run_notebook(file: Path, **device: Any) -> Pretended:
+    """Execute the cells of a notebook, in one namespace and an empty folder, on a pretended GPU.
+
+    What is trained in full where there is a GPU is trained in small here. Raises RuntimeError for
+    the first cell that fails, with its traceback.
+    """
+    import nbformat
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from allyouneed.command import PRESETS
+
+    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    shell.reset()
+    shell.showtraceback = lambda *_, **__: None
+    cells = [c for c in nbformat.read(file, as_version=4).cells if c.cell_type == "code"]
+    small = dict.fromkeys(("multi30k", "tatoeba"), PRESETS["tiny"] | SMALL)
+    with (
+        patch.dict(PRESETS, small),
+        TemporaryDirectory() as folder,
+        chdir(folder),
+        pretended(**device) as gpu,
+    ):
+        for i, cell in enumerate(cells, 1):
+            shell.compile.get_code_name = lambda *_, i=i: f"cell {i}"
+            result = shell.run_cell(cell.source)
+            error = result.error_before_exec or result.error_in_exec
+            if error and "raises-exception" not in cell.metadata.get("tags", []):
+                lines = "".join(traceback.format_exception(error))
+                raise RuntimeError(f"cell {i}\n\n{cell.source}\n\n{lines}")
+    return gpu
+
+
+def main(notebooks: list[str]) -> int:
+    """Run notebooks, chapters by their number, and say how each went; 1 if one fails."""
+    os.environ.setdefault("MPLBACKEND", "agg")
+    failed = 0
+    for name in notebooks:
+        chapter = name.isdigit() and next((ROOT / "notebooks").glob(f"{int(name):02}_*.ipynb"))
+        try:
+            gpu = run_notebook(chapter or Path(name))
+        except RuntimeError as error:
+            failed = 1
+            print(f"{name}: failed in {error}")
+        else:
+            print(f"{name}: passed, {gpu.launches.total()} launches, {gpu.waits.total()} waits")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
