@@ -9,7 +9,7 @@ FIND := for p in python3 python3.13 python3.12 python3.11 python; do \
 PYTHON ?= $(shell $(FIND))
 PAGE := $(CURDIR)/_build/html/index.html
 
-.PHONY: help book test check processors matrix serve execute export address clean setup-book setup-all
+.PHONY: help book test check processors matrix gpu serve execute export address clean setup-book setup-all
 
 help:  ## Show this list
 	@echo "make ..."
@@ -47,6 +47,11 @@ processors: setup-all  ## Run tests and notebooks as other processors would, in 
 matrix:  ## Run the package's tests and the notebooks under every set of versions (hours, 30 GB)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found."; exit 1; }
 	@$(PYTHON) tools/matrix.py
+
+# In whatever environment is meant: PYTHON says which; ours, if it says nothing.
+gpu:  ## Measure on a GPU what waits for one, in order of worth (MINUTES=40 for a limit, PARTS=...)
+	@$(if $(filter file undefined,$(origin PYTHON)),$(BIN)/python,$(PYTHON)) benchmarks/gpu.py $(PARTS) \
+	  $(if $(MINUTES),--minutes $(MINUTES))
 
 execute: setup-all  ## Run all notebooks and write them in their one reproducible form
 	@$(BIN)/python tools/execute.py

@@ -6,6 +6,7 @@ Everybody is causal and gets the same queries, keys and values; see README.md in
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -46,6 +47,7 @@ def flex(
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     except ImportError:
         return "flex_attention is not in this PyTorch", None
+    torch.compiler.reset()  # each length is compiled anew: after eight, PyTorch would give up
     blocks = create_block_mask(
         lambda b, h, q, k: (q >= k) & (q - k < window), None, None, length, length, device=device
     )
@@ -141,6 +143,43 @@ def measure(
         }
 
 
+def at_length(
+    length: int, window: int, heads: int, rounds: int, clock: Clock, dtype: torch.dtype,
+    left_out: dict[str, str], most: float = math.inf,
+) -> Iterator[list[dict]]:  # fmt: skip
+    """The rows of one length: of all forward passes, then of forward and backward passes.
+
+    A form that does not fit into a GPU's memory, or of which one call takes more than `most`
+    seconds, is named in `left_out` with the reason, and is not asked any more, at no longer length.
+    """
+    kind = {"device": clock.device, "dtype": dtype}
+    qkv = [torch.randn((1, heads, length, 64), requires_grad=True, **kind) for _ in range(3)]
+    found = forms(length, window, **kind)
+    for name in [name for name in found if name not in {"SDPA, is_causal", *left_out}]:
+        work = partial(able_calls(name, clock)[-1], found[name][1], qkv)
+        try:
+            slow = clock.time(work) > most and clock.time(work) > most  # the first may compile
+        except torch.OutOfMemoryError:
+            left_out[name] = f"does not fit from {length} positions on"
+        else:
+            if slow:
+                left_out[name] = f"takes more than {most:g} seconds from {length} positions on"
+    found = {name: form for name, form in found.items() if name not in left_out}
+    try:
+        require_equal(found, window, [x.detach() for x in qkv])
+    except torch.OutOfMemoryError:
+        print(f"{length} positions: not compared, the whole table does not fit into the memory")
+    for call in (forward, both):
+        able = {name: form for name, form in found.items() if call in able_calls(name, clock)}
+        yield list(measure(able, call, qkv, rounds, clock))
+
+
+def able_calls(name: str, clock: Clock) -> list[Callable[[Attend, list[Tensor]], None]]:
+    """What a form can do: flex_attention has no backward pass on a CPU when compiled."""
+    one_way = clock.device.type == "cpu" and name.startswith("flex")
+    return [forward] if one_way else [forward, both]
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = options.add_argument
@@ -157,21 +196,10 @@ def main() -> None:
     torch.set_num_threads(wanted.threads)
     torch.manual_seed(0)
     warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
-    clock, rows = Clock(torch.device(wanted.device)), []
+    clock, rows, left_out = Clock(torch.device(wanted.device)), [], {}
+    sizes = wanted.window, wanted.heads, wanted.rounds, clock, getattr(torch, wanted.dtype)
     for length in wanted.lengths:
-        shape = (1, wanted.heads, length, 64)
-        kind = {"device": clock.device, "dtype": getattr(torch, wanted.dtype)}
-        qkv = [torch.randn(shape, requires_grad=True, **kind) for _ in range(3)]
-        found = forms(length, wanted.window, **kind)
-        require_equal(found, wanted.window, [x.detach() for x in qkv])
-        for call in (forward, both):
-            able = {
-                name: form
-                for name, form in found.items()
-                if call is forward  # flex_attention has no backward pass on a CPU when compiled
-                or not (clock.device.type == "cpu" and name.startswith("flex"))
-            }
-            new = list(measure(able, call, qkv, wanted.rounds, clock))
+        for new in at_length(length, *sizes, left_out):
             rows += new
             print(f"\n{length} positions, {new[0]['pass']}, {wanted.device}, {clock.name}")
             print(*in_print(new), sep="\n", flush=True)
@@ -179,6 +207,8 @@ def main() -> None:
             conditions = {**vars(wanted), "time": clock.name, "dilation": DILATION}
             name = "attention_cost" + "_gpu" * (clock.device.type == "cuda")
             record(name, {**conditions, "rows": rows})
+    for name, why in left_out.items():
+        print(f"left out: {name} {why}")
 
 
 def in_print(rows: list[dict]) -> Iterator[str]:

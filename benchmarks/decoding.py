@@ -340,32 +340,42 @@ def main() -> None:
 
     torch.set_num_threads(wanted.threads)
     clock = Clock(torch.device(wanted.device))
-    read = load_model if Path(wanted.model).is_file() else pretrained
-    model, tokenizer = read(wanted.model, clock.device)
-    sentences = [src for src, _ in load_pairs(wanted.data, "valid")[: wanted.sentences]]
-    peers = {}
-    for name, peer in PEERS.items():
-        if name != "ours" and not any(part in name for part in wanted.only):
-            continue
-        try:
-            peers[name] = peer(model)
-        except ModuleNotFoundError as error:
-            print(f"without {name}: {error.name} is not installed")
     peak, tables = Peak(clock), {}
-    for kind, beam, size, number in (
-        ("greedy, 64 sentences at a time", 1, 64, wanted.sentences),
-        ("greedy, one sentence at a time", 1, 1, wanted.alone),
-        ("beam of 4, 64 sentences at a time", 4, 64, wanted.sentences),
-    ):
-        batches = source_batches(tokenizer, sentences[:number], size, clock.device)
-        able = {n: p for n, p in peers.items() if beam == 1 or not isinstance(p, Uncached)}
-        tables[kind] = run(able, model, batches, beam, wanted.rounds, clock, peak)
+    asked = wanted.model, wanted.data, wanted.sentences, wanted.alone, wanted.rounds, wanted.only
+    for kind, rows in measured(*asked, clock, peak):
+        tables[kind] = rows
         print(f"\n{kind}: {wanted.model}, {wanted.device}, {clock.name}")
-        print(*in_print(tables[kind]), sep="\n", flush=True)
+        print(*in_print(rows), sep="\n", flush=True)
     print(peak.data()["line"])
     if wanted.record:
         conditions = {**vars(wanted), "time": clock.name, "peers": versions(), "peak": peak.data()}
         record("decoding_speed", {**conditions, "tables": tables})
+
+
+def measured(
+    name: str, data: str, number: int, alone: int, rounds: int, only: list[str], clock: Clock,
+    peak: Peak,
+) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:  # fmt: skip
+    """The tables of one model, each with its name: greedy, greedy one by one, and with a beam."""
+    read = load_model if Path(name).is_file() else pretrained
+    model, tokenizer = read(name, clock.device)
+    sentences = [src for src, _ in load_pairs(data, "valid")[:number]]
+    peers = {}
+    for row, peer in PEERS.items():
+        if row != "ours" and not any(part in row for part in only):
+            continue
+        try:
+            peers[row] = peer(model)
+        except ModuleNotFoundError as error:
+            print(f"without {row}: {error.name} is not installed")
+    for kind, beam, size, some in (
+        ("greedy, 64 sentences at a time", 1, 64, number),
+        ("greedy, one sentence at a time", 1, 1, alone),
+        ("beam of 4, 64 sentences at a time", 4, 64, number),
+    ):
+        batches = source_batches(tokenizer, sentences[:some], size, clock.device)
+        able = {n: p for n, p in peers.items() if beam == 1 or not isinstance(p, Uncached)}
+        yield kind, run(able, model, batches, beam, rounds, clock, peak)
 
 
 def source_batches(

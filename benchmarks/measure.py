@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from statistics import median
 
 import torch
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 from allyouneed.data import load_pairs
 from allyouneed.tokens import PAD, Batch, Tokenizer, token_batches
@@ -74,7 +76,7 @@ class Clock:
 class Peak:
     """The fastest that this device multiplies matrices, looked at again and again in a run."""
 
-    def __init__(self, clock: Clock):
+    def __init__(self, clock: Clock, half: torch.dtype = torch.bfloat16):
         gpu = clock.device.type == "cuda"
         rows, inner, columns = (8192, 8192, 8192) if gpu else (2048, 1024, 2048)
         self.flops, self.clock, self.repeat = 2 * rows * inner * columns, clock, 20 if gpu else 4
@@ -83,7 +85,7 @@ class Peak:
                 torch.randn(rows, inner, device=clock.device).to(dtype),
                 torch.randn(inner, columns, device=clock.device).to(dtype),
             )
-            for dtype in (torch.float32, torch.bfloat16)
+            for dtype in (torch.float32, half)
         }
         self.seen: dict[torch.dtype, list[float]] = {dtype: [] for dtype in self.pairs}
         self.look(), self.forget()  # the first one warms up
@@ -106,6 +108,30 @@ class Peak:
         peaks = {str(d).removeprefix("torch."): self[d] / 1e9 for d in self.pairs}
         told = ", ".join(f"{name} {peak:,.0f} GFLOP/s" for name, peak in peaks.items())
         return {**peaks, "line": f"matrix-multiply peak of this run: {told}"}
+
+
+def profiled(work: Callable[[], object], device: torch.device) -> profile:
+    """What PyTorch's profiler saw of a piece of work, to its end on the device."""
+    kinds = [ProfilerActivity.CPU, *[ProfilerActivity.CUDA] * (device.type == "cuda")]
+    with profile(activities=kinds) as watched:
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+    return watched
+
+
+def launches_and_waits(watched: profile) -> dict[str, int]:
+    """How often the host launched work on a GPU, and how often it waited for it."""
+    names = Counter(event.name for event in watched.events())
+    kinds = {
+        "launches": ("cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch"),
+        "waits": ("cudaStreamSynchronize", "cudaEventSynchronize"),
+        "copies to the host": ("Memcpy DtoH",),
+    }
+    return {
+        what: sum(n for name, n in names.items() if name.startswith(starts))
+        for what, starts in kinds.items()
+    }
 
 
 def rotated(names: Sequence[str], start: int) -> list[str]:

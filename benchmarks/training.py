@@ -10,6 +10,7 @@ import logging
 import math
 import queue
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from allyouneed.fast import half_dtype
 from allyouneed.positions import sinusoids
 from allyouneed.tokens import BOS, EOS, PAD, UNK, Batch
 from allyouneed.training import train
@@ -43,6 +45,7 @@ from measure import (  # noqa: E402
 from record import record  # noqa: E402
 
 SMOOTHING = 0.1
+SHORT = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 FIRST = "torch.nn.Transformer"  # in float32: what everybody is compared with
 
 
@@ -309,42 +312,62 @@ class XTransformers(nn.Module):
         return smoothed_loss(logits, batch.tgt[:, 1:], SMOOTHING)
 
 
+Step = Callable[..., None]  # takes batches, and makes one update with each
+
+
 def training_step(
-    peer: nn.Module, device: torch.device, bf16: bool, compiled: bool = False
-) -> Callable[[Batch], None]:
-    """One update of a peer: the loss per token, its gradients, Adam as the paper sets it."""
+    peer: nn.Module, device: torch.device, dtype: torch.dtype, backend: str | None = None
+) -> Step:
+    """Updates of a peer: the loss per token, its gradients, Adam as the paper sets it."""
     peer.to(device).train()
     adam = torch.optim.Adam(peer.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    loss = torch.compile(peer.loss) if compiled else peer.loss
+    loss = torch.compile(peer.loss, backend=backend) if backend else peer.loss
+    half = None if dtype == torch.float32 else dtype
+    scaler = torch.amp.GradScaler(device.type, enabled=half == torch.float16)
 
-    def step(batch: Batch) -> None:
-        batch = to(batch, device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            total = loss(batch)
-        (total / (batch.tgt[:, 1:] != PAD).sum()).backward()
-        adam.step()
-        adam.zero_grad()
+    def step(*batches: Batch) -> None:
+        for batch in batches:
+            batch = to(batch, device)
+            with torch.autocast(device.type, half, enabled=half is not None):
+                total = loss(batch)
+            scaler.scale(total / (batch.tgt[:, 1:] != PAD).sum()).backward()
+            scaler.step(adam)
+            scaler.update()
+            adam.zero_grad()
 
     return step
 
 
 def our_step(
-    config: TransformerConfig, device: torch.device, bf16: bool
-) -> Callable[[Batch], None]:
-    """One update of ours, by `allyouneed.training.train` as anybody calls it."""
-    waiting: queue.SimpleQueue[Batch] = queue.SimpleQueue()
+    config: TransformerConfig, device: torch.device, dtype: torch.dtype, backend: str | None = None
+) -> Step:
+    """Updates of ours, by `allyouneed.training.train` as anybody calls it.
+
+    Called without a batch, it comes to its end.
+    """
+    waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+    model = Transformer(config).to(device)
+    if backend:  # as `--compile` does
+        model.encoder.compile(dynamic=True, backend=backend)
+        model.decoder.compile(dynamic=True, backend=backend)
     records = train(
-        Transformer(config).to(device),
+        model,
         lambda epoch: iter(waiting.get, None),
         steps=10**9,
         schedule=lambda step: 1e-4,
         smoothing=SMOOTHING,
-        precision="bf16" if bf16 else "fp32",
+        precision=SHORT[dtype],
     )
 
-    def step(batch: Batch) -> None:
-        waiting.put(batch)
-        next(records)
+    def step(*batches: Batch) -> None:
+        for batch in batches:
+            waiting.put(batch)
+        for _ in batches:
+            next(records)
+        model.zero_grad()  # as the peers do: gradients are no part of what stays
+        if not batches:  # an epoch ends, and an epoch has no batches: no thread waits for more
+            waiting.put(None), waiting.put(None)
+            records.close()
 
     return step
 
@@ -354,7 +377,7 @@ class Peer:
     """A row of the table: how to build it, and how it computes."""
 
     build: Callable[[TransformerConfig], nn.Module]
-    bf16: bool = False
+    bf16: bool = False  # or float16, on a GPU that has no bfloat16
     compiled: bool = False
 
 
@@ -373,46 +396,74 @@ PEERS = {
 
 
 def run(
-    config: TransformerConfig, batches: list[Batch], only: list[str], rounds: int, clock: Clock
-) -> dict[str, Any]:
-    """The table of one size: a row of numbers for each peer, and the peak of the run."""
-    steps, bf16 = {}, {"ours": True, "ours, without bf16": False}
-    for name, peer in PEERS.items():
-        if name != FIRST and not any(part in name for part in only):
-            continue
-        if peer.compiled and clock.device.type == "cpu":
-            continue  # a minute or two of compiling for nothing: see README.md
+    config: TransformerConfig, batches: list[Batch], only: list[str], rounds: int, clock: Clock,
+    backend: str | None = None, look: Callable[[Callable[[], None]], dict[str, Any]] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The table of one size: a row of numbers for each peer, and the peak of the run.
+
+    A turn is one batch on a CPU; on a GPU it is all of them, one after the other as in a run, since
+    a GPU works on one while the next one is on its way. Only with a `backend` is anybody compiled.
+    `look` is given one turn of a row and finds what else is to be in it.
+    """
+    gpu = clock.device.type == "cuda"
+    half = half_dtype(clock.device) if gpu else torch.bfloat16
+    ours = {"ours, without bf16": Peer(Transformer), "ours": Peer(Transformer, bf16=True)}
+    if backend:
+        ours["ours, compiled"] = Peer(Transformer, bf16=True, compiled=True)
+    chosen = {n: p for n, p in PEERS.items() if n == FIRST or any(part in n for part in only)}
+    steps, dtypes, left_out = {}, {}, {}
+    torch.compiler.reset()  # what is compiled for other models is not counted against these
+    for name, peer in (chosen | ours).items():
+        if peer.compiled and not backend:
+            continue  # on a CPU a minute or two of compiling for nothing: see README.md
+        dtype, how = half if peer.bf16 else torch.float32, backend if peer.compiled else None
+        name = name.replace("bf16", SHORT[half])
         try:
-            model = peer.build(config)
+            if peer.build is Transformer:
+                step = our_step(config, clock.device, dtype, how)
+            else:
+                step = training_step(peer.build(config), clock.device, dtype, how)
+            if how:
+                step(*batches)  # where the compiler fails, the others go on
         except ModuleNotFoundError as error:
-            print(f"without {name}: {error.name} is not installed")
-            continue
-        steps[name] = training_step(model, clock.device, peer.bf16, peer.compiled)
-        bf16[name] = peer.bf16
-    for name in ("ours, without bf16", "ours"):
-        steps[name] = our_step(config, clock.device, bf16[name])
-    peak = Peak(clock)
+            left_out[name] = f"{error.name} is not installed"
+        except Exception as error:
+            if not how:
+                raise
+            left_out[name] = f"not compiled: {type(error).__name__}"
+            traceback.print_exc()
+        else:
+            steps[name], dtypes[name] = step, dtype
+    for name, why in left_out.items():
+        print(f"without {name}: {why}")
+    peak = Peak(clock, half)
+    turns = [batches] if gpu else [[batch] for batch in batches]
     seconds = interleave(
-        {name: lambda i, step=step: step(batches[i]) for name, step in steps.items()},
-        len(batches),
+        {name: lambda i, step=step: step(*turns[i]) for name, step in steps.items()},
+        len(turns),
         rounds,
         clock,
         peak,
     )
-    tokens = [target_tokens(batch) for batch in batches] * rounds
-    needed = [flops(config, batch) for batch in batches] * rounds
+    tokens = [sum(map(target_tokens, turn)) for turn in turns] * rounds
+    needed = [sum(flops(config, batch) for batch in turn) for turn in turns] * rounds
 
     def row(name: str) -> dict[str, float | str]:
-        own, dtype = seconds[name], torch.bfloat16 if bf16[name] else torch.float32
+        own, dtype = seconds[name], dtypes[name]
+        more = look(lambda: steps[name](*batches)) if look else {}
         return {
             "dtype": str(dtype).removeprefix("torch."),
             "target tokens per second": sum(tokens) / sum(own),
             "times nn.Transformer": ratio(seconds[FIRST], own),
             "ours is faster": ratio(own, seconds["ours"]),
             "of the peak": sum(needed) / sum(own) / peak[dtype],
+            **more,
         }
 
-    return {"peak": peak.data(), "rows": {name: row(name) for name in steps}}
+    found = {"peak": peak.data(), "rows": {name: row(name) for name in steps}}
+    for name in set(steps) & set(ours):
+        steps[name]()
+    return found | {"left out": left_out}
 
 
 def main() -> None:
@@ -435,7 +486,8 @@ def main() -> None:
         torch.manual_seed(0)
         config = SIZES[size]
         batches = real_batches(wanted.data, config.vocab_size, wanted.tokens, wanted.batches)
-        tables[size] = run(config, batches, wanted.only, wanted.rounds, clock)
+        backend = None if wanted.device == "cpu" else "inductor"
+        tables[size] = run(config, batches, wanted.only, wanted.rounds, clock, backend)
         print(f"\n{size}, {wanted.device}, {clock.name}, {wanted.tokens} positions a batch")
         print(*in_print(tables[size]), sep="\n")
     if wanted.record:

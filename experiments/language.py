@@ -40,7 +40,7 @@ from allyouneed.families import (
     mask_tokens,
     save_language_model,
 )
-from allyouneed.fast import linear_cross_entropy, use_fast_dropout
+from allyouneed.fast import half_dtype, linear_cross_entropy, use_fast_dropout
 from allyouneed.saving import read_tensors
 from allyouneed.tokens import EOS, Tokenizer
 
@@ -95,19 +95,27 @@ def loss(model: LanguageModel, windows: Tensor, generator: torch.Generator) -> t
     """The sum of the losses of a batch of windows, in nats, and of how many tokens."""
     if model.config.causal:
         tokens, labels = windows[:, :-1], windows[:, 1:]
-        chosen = torch.ones_like(labels, dtype=torch.bool)
     else:
         labels = windows[:, :-1]
         everywhere = torch.ones_like(labels, dtype=torch.bool)
         tokens, chosen = mask_tokens(
             labels, everywhere, VOCABULARY - 1, VOCABULARY, generator=generator
         )
-    with torch.autocast("cpu", torch.bfloat16):
+    device, half = windows.device.type, half_of(windows.device)
+    with torch.autocast(device, half, enabled=half != torch.float32):
         states = model.states(tokens)
-    if not model.config.causal:
+    if model.config.causal:
+        states, labels = states.flatten(0, 1), labels.flatten()
+    else:
         states, labels, chosen = states[:, :-1], labels[:, 1:], chosen[:, 1:]  # one place before
-    states = states[chosen].bfloat16()
-    return linear_cross_entropy(states, model.embedding.weight, labels[chosen], 0.0), len(states)
+        states, labels = states[chosen], labels[chosen]
+    return linear_cross_entropy(states.to(half), model.embedding.weight, labels, 0.0), len(states)
+
+
+def half_of(device: torch.device) -> torch.dtype:
+    """bfloat16; float32 on a GPU without it, since nothing here scales the loss for float16."""
+    old = device.type == "cuda" and half_dtype(device) != torch.bfloat16
+    return torch.float32 if old else torch.bfloat16
 
 
 Score = tuple[float, int, int]  # nats in total, tokens that were asked for, how many are right
@@ -116,11 +124,11 @@ Score = tuple[float, int, int]  # nats in total, tokens that were asked for, how
 @torch.inference_mode()
 def next_tokens(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> Score:
     """Each token from up to LENGTH before it, and from at least half as many where there are."""
-    ids, half, total, right = torch.cat([torch.tensor([EOS]), ids]), LENGTH // 2, 0.0, 0
+    ids, half, total, right = torch.cat([ids.new_tensor([EOS]), ids]), LENGTH // 2, 0.0, 0
     for start in range(0, len(ids) - 1, half):
         begin = max(0, start - half)
         window = ids[begin : start + half + 1]
-        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        with torch.autocast(ids.device.type, dtype, enabled=dtype != torch.float32):
             states = model.states(window[None, :-1])[0, start - begin :].to(dtype)
         labels = window[start - begin + 1 :]
         total += float(linear_cross_entropy(states, model.embedding.weight, labels, 0.0))
@@ -134,8 +142,8 @@ def masked_tokens(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> Scor
     total, count, right = 0.0, 0, 0
     for start in range(0, len(ids), LENGTH):
         window = ids[start : start + LENGTH]
-        hidden = torch.arange(len(window)) % SHARE == SHARE // 2
-        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        hidden = torch.arange(len(window), device=ids.device) % SHARE == SHARE // 2
+        with torch.autocast(ids.device.type, dtype, enabled=dtype != torch.float32):
             states = model.states(window.masked_fill(hidden, VOCABULARY - 1)[None])[0]
         states, labels = states[:-1][hidden[1:]].to(dtype), window[hidden]
         total += float(linear_cross_entropy(states, model.embedding.weight, labels, 0.0))
@@ -152,6 +160,36 @@ def judged(model: LanguageModel, ids: Tensor, dtype: torch.dtype = torch.float32
     return score
 
 
+def make_optimizer(model: LanguageModel) -> torch.optim.AdamW:
+    """AdamW of matrices, Adam of the rest; its rate is set at every update."""
+    use_fast_dropout(model)
+    parameters = list(model.parameters())
+    return torch.optim.AdamW(
+        [
+            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": DECAY},
+            {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0},
+        ],
+        lr=0.0,
+        betas=(0.9, 0.98),
+        fused=True,
+    )
+
+
+def update(
+    model: LanguageModel, optimizer: torch.optim.AdamW, windows: Tensor,
+    generator: torch.Generator, rate: float,
+) -> tuple[Tensor, int]:  # fmt: skip
+    """One update; the sum of the losses before it, and of how many tokens."""
+    nats, n = loss(model, windows, generator)
+    optimizer.zero_grad()
+    (nats / n).backward()
+    nn.utils.clip_grad_norm_(list(model.parameters()), 1.0)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    return nats.detach(), n
+
+
 def train(name: str, folder: Path) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(16)
@@ -164,31 +202,16 @@ def train(name: str, folder: Path) -> None:
     if name == "bert":
         gpt, _ = load_language_model(folder / "language-gpt.safetensors")
         model.load_state_dict(gpt.state_dict())
-    use_fast_dropout(model)
-    parameters = list(model.parameters())
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": DECAY},
-            {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0},
-        ],
-        lr=0.0,
-        betas=(0.9, 0.98),
-        fused=True,
-    )
+    optimizer = make_optimizer(model)
     steps, best, curve = STEPS[name], math.inf, []
     batches, generator = epochs(ids, BATCH[name], 16), torch.Generator().manual_seed(16)
     began, total, count = time.process_time(), 0.0, 0
-    print(f"{len(ids)} tokens, {sum(p.numel() for p in parameters)} parameters", flush=True)
+    print(f"{len(ids)} tokens, {sum(p.numel() for p in model.parameters())} parameters", flush=True)
     for step in range(1, steps + 1):
-        nats, n = loss(model, next(batches), generator)
-        optimizer.zero_grad()
-        (nats / n).backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
         left = (steps - step + 1) / (COOLDOWN * steps)
-        for group in optimizer.param_groups:
-            group["lr"] = RATE[name] * min(1.0, step / WARMUP[name], left)
-        optimizer.step()
-        total, count = total + float(nats.detach()), count + n
+        rate = RATE[name] * min(1.0, step / WARMUP[name], left)
+        nats, n = update(model, optimizer, next(batches), generator, rate)
+        total, count = total + float(nats), count + n
         if step % EVERY[name] == 0 or step == steps:
             nats, asked, _ = judged(model, valid, torch.bfloat16)
             found = nats / asked

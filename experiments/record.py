@@ -31,8 +31,19 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """The commit of the code that runs, marked if code has changed since."""
-    code = ["src", "experiments", ":!src/allyouneed/results", ":!src/allyouneed/weights"]
+    """The commit of the code that runs, marked if code has changed since.
+
+    A copy that git does not know says it in ALLYOUNEED_COMMIT.
+    """
+    if named := os.environ.get("ALLYOUNEED_COMMIT"):
+        return named
+    code = [
+        "src",
+        "experiments",
+        "benchmarks",
+        ":!src/allyouneed/results",
+        ":!src/allyouneed/weights",
+    ]
     head, changed = (
         subprocess.run(["git", *words], capture_output=True, encoding="utf-8", cwd=ROOT).stdout
         for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", *code])

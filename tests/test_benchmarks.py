@@ -1,7 +1,10 @@
 """The benchmarks' own parts are fair: the same tokens, dropout, smoothing and translations."""
 
+import json
+import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -109,6 +112,127 @@ def test_everybody_learns_the_same_from_the_same_tokens(name, batch):
     torch.testing.assert_close(wanted.sum(1), torch.ones(len(wanted)), rtol=0, atol=1e-4)
 
 
+@pytest.fixture
+def day(tmp_path, monkeypatch):
+    """The GPU's day in small, with its records in a temporary folder."""
+    import gpu
+
+    monkeypatch.setattr(gpu.record, "FOLDER", tmp_path)
+    return gpu.Day(True, torch.device("cpu"), tmp_path / "runs", "now", 1, "eager")
+
+
+def test_every_part_has_a_small_size(day):
+    import gpu
+
+    large = gpu.Day(False, day.device, day.folder, "now")
+    for name, part in gpu.PARTS.items():
+        few, many = part(day, {}), part(large, {})
+        assert few and len(few) <= len(many), name
+    order = [name[:2] for name in gpu.notebooks(large, {})]
+    assert order[:11] == ["te", "12", "14", "17", "16", "18", "03", "13", "15", "10", "02"]
+    assert len(order) == 20 == len(set(order))
+
+
+def test_a_part_leaves_its_file(day, tmp_path, monkeypatch):
+    """After each piece; the rest is done by the next call, and what failed once more."""
+    import attention
+    import gpu
+
+    monkeypatch.setattr(attention, "flex", lambda *sizes: ("none", None))  # compiles for long
+    monkeypatch.setattr(gpu, "time", SimpleNamespace(monotonic=iter([0, 0, 1, 2]).__next__))
+    assert gpu.work_on("attention", day, until=1, keep=False) == 0
+    body = json.loads((tmp_path / "gpu_attention.json").read_text(encoding="utf-8"))
+    assert list(body["data"]["pieces"]) == ["64 positions"]
+    monkeypatch.undo()
+    monkeypatch.setattr(gpu.record, "FOLDER", tmp_path)
+
+    asked, broken = [], [True]
+
+    def piece(name):
+        asked.append(name)
+        if name == "b" and broken:
+            raise ValueError("two lines\nof /some/where/else")
+        return {"found": name}
+
+    pieces = {name: lambda name=name: piece(name) for name in "abc"}
+    monkeypatch.setitem(gpu.PARTS, "some", lambda day, done: pieces)
+    assert gpu.work_on("some", day, math.inf, keep=False) == 1
+    body = json.loads((tmp_path / "gpu_some.json").read_text(encoding="utf-8"))
+    assert body["data"]["pieces"]["b"]["failed"] == "of runs/else"
+    broken.clear()
+    assert gpu.work_on("some", day, math.inf, keep=False) == 0 and asked == [*"abcb"]
+    day.code = "later"
+    assert gpu.work_on("some", day, math.inf, keep=True) == 0 and asked == [*"abcb"]
+    assert gpu.work_on("some", day, math.inf, keep=False) == 0 and asked == [*"abcbabc"]
+
+
+def test_a_notebook_that_fails_names_its_cell(tmp_path):
+    import gpu
+    from nbformat import v4, write
+
+    cells = [v4.new_code_cell(text, id=text[0]) for text in ("a = 1", "b = a / 0", "c = 1")]
+    write(v4.new_notebook(cells=cells), tmp_path / "one.ipynb")
+    found = gpu.run_notebook(tmp_path / "one.ipynb", tmp_path)
+    assert found["failed"] == {"cell": "b", "error": "ZeroDivisionError: division by zero"}
+    assert found["slowest cells"].keys() <= {"a", "b"}
+
+
+def test_what_chapter_14_reads():
+    import gpu
+
+    runs = {
+        f"captions, seed {i}": {"seconds": 60 + i, "BLEU": {"valid": 41, "test": 39 + i}}
+        for i in range(2)
+    }
+    runs["captions, seed 2"] = runs["everyday, seed 0"] = {"failed": "a word"}
+    short = gpu.trained_in_short(runs)
+    assert short == {"trained": {"captions": {"seconds": 60.5, "BLEU": 39.5, "seeds": 2}}}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu(monkeypatch, capsys):
+    import gpu
+
+    monkeypatch.setattr(sys, "argv", ["gpu.py"])
+    assert gpu.main() == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: a GPU is needed") and said.count("\n") == 1
+
+
+def test_launches_and_waits_are_told_by_name():
+    from measure import launches_and_waits
+
+    names = ["cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cudaStreamSynchronize"]
+    names += ["cudaDeviceSynchronize", "aten::mm", "Memcpy DtoH (Device -> Pageable)"]
+    watched = SimpleNamespace(events=lambda: [SimpleNamespace(name=name) for name in names])
+    assert launches_and_waits(watched) == {"launches": 3, "waits": 1, "copies to the host": 1}
+
+
+def test_a_form_that_is_slow_or_does_not_fit_is_left_out(monkeypatch):
+    import attention
+    from measure import Clock
+
+    monkeypatch.setattr(attention, "flex", lambda *sizes: ("none", None))
+    monkeypatch.setattr(attention, "measure", lambda found, *rest: iter([set(found)]))
+    right = attention.forms
+
+    def forms(*sizes, **kind):
+        return right(*sizes, **kind) | {"by hand": (attention.FULL, too_large)}
+
+    def too_large(q, k, v):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(attention, "forms", forms)
+    left_out = {"flash_attention": "was slow"}
+    sizes = (64, 16, 2, 1, Clock(torch.device("cpu")), torch.float32, left_out)
+    for (rows,) in attention.at_length(*sizes):
+        assert "SDPA, is_causal" in rows and not {"by hand", "flash_attention"} & rows
+    assert left_out["by hand"] == "does not fit from 64 positions on"
+    list(attention.at_length(*sizes, most=0.0))
+    assert left_out["windowed_attention"] == "takes more than 0 seconds from 64 positions on"
+    assert "SDPA, is_causal" not in left_out  # beside which all are measured
+
+
 def test_tokens_and_flops(batch):
     from measure import flops, target_tokens
 
@@ -148,7 +272,7 @@ def test_ours_trains_on_the_given_batch(batch):
     from allyouneed.training import train
 
     torch.manual_seed(2)
-    step = training.our_step(SMALL, torch.device("cpu"), bf16=False)
+    step = training.our_step(SMALL, torch.device("cpu"), torch.float32)
     model = next(c.cell_contents for c in step.__closure__ if hasattr(c.cell_contents, "gi_frame"))
     ours = model.gi_frame.f_locals["model"]
     torch.manual_seed(2)

@@ -314,6 +314,7 @@ def test_other_dtypes(dtype):
     assert greedy(model, src.int(), 5) == greedy(model, src, 5)
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_on_a_gpu():
     model, src = a_model(), sources(20)

@@ -411,3 +411,35 @@ def test_average_of_what_does_not_fit():
         average([{"a": torch.ones(2)}, {"a": torch.ones(3)}])
     with pytest.raises(ValueError, match="same names and shapes"):
         average([{"a": torch.ones(2)}, {"b": torch.ones(2)}])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_on_a_gpu_as_on_a_cpu(precision):
+    losses = []
+    for device in ("cpu", "cuda"):
+        model = model_of().to(device)
+        records = train(model, batches, 20, schedule=lambda step: 1e-2, precision=precision)
+        losses.append([record.loss for record in records])
+    close = 1e-3 if precision == "fp32" else 5e-2
+    assert losses[1] == pytest.approx(losses[0], rel=close)
+    assert losses[1][-1] < losses[1][0]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("precision", ["fp32", "auto"])
+def test_no_update_waits_for_the_gpu(precision):
+    """Between two reports the host never waits: PyTorch raises where it would."""
+    model = model_of(dropout=0.1).cuda()
+    records = train(model, batches, 30, schedule=lambda step: 1e-3, precision=precision)
+    for _ in range(5):  # the first ones set things up
+        next(records)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(10):
+            next(records)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert math.isfinite(list(records)[-1].loss)
