@@ -28,7 +28,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 ADDRESS = re.search(r'Repository = "(.+)"', (ROOT / "pyproject.toml").read_text())[1]
-WHOLE = "13_decoding"  # it needs data, a trained model, widgets, moving pictures, exercises
+WHOLE = "08_masks"  # it needs data, widgets, moving pictures, exercises
 HERE = "PYTHONPATH PYTHONDONTWRITEBYTECODE VIRTUAL_ENV MPLBACKEND ALLYOUNEED_DATA".split()
 IMPORT = ast.Import | ast.ImportFrom
 TORCH = re.search(r"^torch==\S+", (ROOT / "requirements.txt").read_text(), re.M)[0]
@@ -143,8 +143,9 @@ def imports(file: Path) -> str:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each import is in a fork of one process")
 def test_all_chapters_can_import_what_they_need(colab, empty_folder):
-    """The set-up cell installs the package, and what a chapter imports is then there."""
-    execute([nbformat.v4.new_code_cell(SET_UP)], colab, empty_folder)
+    """The set-up cell installs the package with its models, and what a chapter imports is there."""
+    model = "import allyouneed; allyouneed.pretrained('tatoeba-en-fr')"
+    execute([nbformat.v4.new_code_cell(cell) for cell in (SET_UP, model)], colab, empty_folder)
     pieces = {file.stem: imports(file) for file in NOTEBOOKS}
     assert all("allyouneed" in piece for piece in pieces.values())
     assert not failures(colab, pieces, cwd=empty_folder)
