@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -149,8 +150,9 @@ def at_length(
 ) -> Iterator[list[dict]]:  # fmt: skip
     """The rows of one length: of all forward passes, then of forward and backward passes.
 
-    A form that does not fit into a GPU's memory, or of which one call takes more than `most`
-    seconds, is named in `left_out` with the reason, and is not asked any more, at no longer length.
+    A form that fails, that does not fit into a GPU's memory, or of which one call takes more than
+    `most` seconds, is named in `left_out` with the reason, and is not asked any more, at no longer
+    length.
     """
     kind = {"device": clock.device, "dtype": dtype}
     qkv = [torch.randn((1, heads, length, 64), requires_grad=True, **kind) for _ in range(3)]
@@ -161,6 +163,9 @@ def at_length(
             slow = clock.time(work) > most and clock.time(work) > most  # the first may compile
         except torch.OutOfMemoryError:
             left_out[name] = f"does not fit from {length} positions on"
+        except Exception as error:  # one form may fail on a new kind of GPU: the others go on
+            left_out[name] = f"fails from {length} positions on: {type(error).__name__}"
+            traceback.print_exc()
         else:
             if slow:
                 left_out[name] = f"takes more than {most:g} seconds from {length} positions on"
