@@ -162,6 +162,23 @@ def test_a_real_process_is_killed_and_resumed(whole, data, tmp_path):
     assert_same_run(out, whole)
 
 
+def test_float16_stopped_and_resumed_is_the_same_bit_for_bit(data, tmp_path):
+    """The loss scale and what was skipped are part of the checkpoint."""
+    ends = {}
+    for name, stops in {"whole": [12], "in parts": [5, 9, 12]}.items():
+        out = tmp_path / name
+        for steps in stops:
+            words = ["train", "--resume", "--data", str(data), "--out", str(out), *SMALL]
+            words += ["--precision", "fp16", "--validate-every", "4", "--cooldown", "0"]
+            words += ["--steps", str(steps)]
+            assert command.main(words) == 0
+        ends[name] = load_checkpoint(checkpoint_files(out / "checkpoints")[-1])
+    whole, parts = ends.values()
+    assert whole.record == parts.record and whole.record.good == 12 and whole.record.scale == 2**16
+    assert all(torch.equal(x, parts.model[name]) for name, x in whole.model.items())
+    assert whole.run["settings"]["precision"] == "fp16"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_stop(whole, data, tmp_path, capsys, monkeypatch, number):
     """The step is finished, a checkpoint written, and the way to go on is told."""
