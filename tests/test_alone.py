@@ -75,9 +75,10 @@ def colab(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("colab")
     run(sys.executable, "-m", "venv", folder / "venv")
     python = folder / "venv" / "bin" / "python"
-    # The list is whole, and what is imported is compiled then.
-    pip = (python, "-m", "pip", "install", "-q", "--no-compile", "--no-deps")
-    run(*pip, TORCH, "-r", ROOT / "tests" / "colab.txt")
+    # The list is whole, so pip need not look for more; what is imported is compiled then.
+    pip = (python, "-m", "pip", "install", "-q", "--no-compile")
+    run(*pip, "--no-deps", "-r", ROOT / "tests" / "colab.txt")
+    run(*pip, TORCH)
     kernel = folder / "kernels" / "colab"
     kernel.mkdir(parents=True)
     argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
