@@ -26,7 +26,7 @@ book: setup-book  ## Build the website from the executed notebooks and print its
 serve: book  ## Build the website and serve it on http://localhost:8000 (PORT=8001 for another port)
 	@$(BIN)/python tools/serve.py $(PORT)
 
-# One thread each, or they would fight for two cores; a third worker, for pages and kernels wait.
+# Two workers with one thread each: with two each, four of them would fight for two cores.
 test: setup-all  ## Run everything that CI runs
 	@echo "Fetching the sentence pairs (once) ..."
 	@$(BIN)/python -c "from allyouneed.data import load_pairs; load_pairs()"
@@ -34,7 +34,7 @@ test: setup-all  ## Run everything that CI runs
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . \
 	  || { echo "Run: .venv/bin/ruff check --fix . && .venv/bin/ruff format ."; exit 1; }
 	@echo "Running the tests and the notebooks (some ten minutes on two cores) ..."
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests notebooks --nbval --nbval-cell-timeout 300 -n 3 --dist loadfile --no-loadscope-reorder -q -rs
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests notebooks --nbval --nbval-cell-timeout 300 -n 2 --dist loadfile --no-loadscope-reorder -q -rs
 	@echo "Running the notebooks as another processor would (some five minutes) ..."
 	@$(BIN)/python tools/processors.py --another
 

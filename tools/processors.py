@@ -52,7 +52,7 @@ def run(name: str, *places: str) -> tuple[bool, str]:
     command = [sys.executable, "-m", "pytest", *places, "--nbval", "--nbval-cell-timeout", "600"]
     command += [f"--ignore=tests/test_{one}.py" for one in ELSEWHERE] + ["--ignore=tests/pictures"]
     settings = {"OMP_NUM_THREADS": "1"} | SETTINGS[name]
-    workers = "3" if settings["OMP_NUM_THREADS"] == "1" else "1"  # on two cores
+    workers = "2" if settings["OMP_NUM_THREADS"] == "1" else "1"  # on two cores
     command += ["-n", workers, "--dist", "loadfile", "--no-loadscope-reorder", "-q", "-rs"]
     process = subprocess.Popen(
         command, cwd=ROOT, env=os.environ | settings, stdout=subprocess.PIPE, encoding="utf-8"

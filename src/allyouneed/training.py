@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -427,7 +428,7 @@ def train(
             yield epoch, batch, *send_batches(group, device, rank, world)
 
     updates = prepared() if device.type == "cpu" else ahead(prepared())
-    with closing(updates):
+    try:
         for step in range(after.step + 1, steps + 1):
             epoch, batch, mine, tokens = next(updates)
             model.train()
@@ -461,6 +462,12 @@ def train(
                 guard.good,
                 guard.skipped,
             )
+    finally:
+        updates.close()
+        if world > 1:
+            # in a circle of references that, found only when Python ends, aborts it
+            del objective
+            gc.collect()
 
 
 @torch.inference_mode()
