@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import filecmp
+import functools
 import io
 import json
 import os
@@ -177,6 +178,15 @@ def test_float16_stopped_and_resumed_is_the_same_bit_for_bit(data, tmp_path):
     assert whole.record == parts.record and whole.record.good == 12 and whole.record.scale == 2**16
     assert all(torch.equal(x, parts.model[name]) for name, x in whole.model.items())
     assert whole.run["settings"]["precision"] == "fp16"
+
+
+def test_float16_goes_on_where_gradients_overflow(data, tmp_path, monkeypatch):
+    """From a loss scale that is far too large, as after it was doubled."""
+    monkeypatch.setattr(runs, "Record", functools.partial(runs.Record, scale=2.0**30))
+    words = ["train", "--data", str(data), "--out", str(tmp_path), *SMALL, "--precision", "fp16"]
+    assert command.main([*words, "--steps", "24", "--validate-every", "12"]) == 0
+    record = load_checkpoint(checkpoint_files(tmp_path / "checkpoints")[-1]).record
+    assert 3 < record.skipped < 24 and record.good == 24 - record.skipped
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -174,7 +174,7 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
         averaged.load_state_dict(average(list(states)))
         averaged.to(device)
         rows, losses = history["rows"], history["losses"]
-        recent = losses[rows[-1]["step"] if rows else 0 :]
+        recent = list(filter(math.isfinite, losses[rows[-1]["step"] if rows else 0 :]))
         loss = validation_loss(averaged, valid_batches(0), settings["precision"])
         if not math.isfinite(loss):
             raise FloatingPointError(
@@ -185,7 +185,7 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
         row = {
             "epoch": round(record.step / per_epoch, 2),
             "step": record.step,
-            "train loss": round(sum(recent) / len(recent), 4),
+            "train loss": round(sum(recent) / max(len(recent), 1), 4),
             "valid loss": round(loss, 4),
             "BLEU": round(bleu(written, [target for _, target in valid]), 2),
             "minutes": round(history["seconds"] / 60, 2),
@@ -225,7 +225,8 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
                 bar.update()
                 if due or asked or pause or device.type == "cpu" or len(unread) == UNREAD:
                     history["losses"] += [round(one.loss, 4) for one in unread]
-                    check_finite(record.step, loss=record.loss, gradient=record.norm)
+                    if dtype != torch.float16:  # in which an update that overflows is skipped
+                        check_finite(record.step, loss=record.loss, gradient=record.norm)
                     unread.clear()
                     now = time.monotonic()
                     history["seconds"] += now - clock
