@@ -109,7 +109,7 @@ def longest(pair: tuple[str, str]) -> int:
 
 def loss_of(model: Transformer, ids: dict[str, list]) -> float:
     """In nats per token of the valid split."""
-    return validation_loss(model, token_batches(ids["valid"], MAX_TOKENS), torch.bfloat16)
+    return validation_loss(model, token_batches(ids["valid"], MAX_TOKENS), "bf16")
 
 
 def run(name: str, seed: int, tokenizer: Tokenizer, ids: dict[str, list], valid) -> dict[str, Any]:

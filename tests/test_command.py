@@ -116,6 +116,7 @@ def test_what_a_run_leaves(whole):
     run = json.loads((whole / "run.json").read_text(), parse_constant=pytest.fail)
     assert run["settings"]["d_model"] == 8 and run["data"]["pairs"] > 100
     assert {"command", "machine", "versions", "date", "commit"} == set(run["starts"][0])
+    assert run["starts"][0]["command"].startswith("python -m allyouneed train --data ")
     steps = [f.stem for f in checkpoint_files(whole / "checkpoints")]
     assert steps == ["step-00000018", "step-00000024", "step-00000030", "step-00000036"]
     model, tokenizer = load_model(whole / "model.safetensors")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from allyouneed.masks import additive_mask, causal_mask, flip_polarity, padding_mask
-from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
+from allyouneed.multihead import MultiHeadAttention, joined, merge_heads, split_heads
 
 BATCH, D_MODEL = 3, 8
 
@@ -203,3 +203,19 @@ def test_bad_input_is_named(name, call):
     # jaxtyping, switched on in tests, may speak first
     with pytest.raises((ValueError, TypeError), match=rf"^{name}: expected|parameter '{name}'"):
         call()
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_joined_is_each_layer_on_its_own(bias):
+    """Results, and the gradients of inputs, weights and biases."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(D_MODEL, D_MODEL, bias, dtype=torch.float64) for _ in range(3)]
+    x = torch.randn(2, 5, D_MODEL, dtype=torch.float64, requires_grad=True)
+    wanted = [x, *(p for layer in layers for p in layer.parameters())]
+    direction = torch.randn(3, 2, 5, D_MODEL, dtype=torch.float64)
+    found = []
+    for results in (joined(x, *layers), tuple(layer(x) for layer in layers)):
+        grads = torch.autograd.grad((torch.stack(results) * direction).sum(), wanted)
+        found.append([*results, *grads])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from allyouneed.decoding import greedy
 from allyouneed.tokens import BOS, EOS, PAD, Batch, pad, token_batches
 from allyouneed.training import (
+    Guard,
     Objective,
     Record,
     adam,
@@ -153,8 +154,10 @@ def test_batching_changes_neither_validation_loss_nor_translations():
     model = model_of()
     one_by_one = [token_batches([pair], 40) for pair in PAIRS]
     ways = [batches(0), batches(3), [wider(b, 4) for b in batches(0)], itertools.chain(*one_by_one)]
+    nothing = Batch(pad([[5, EOS]]), pad([[BOS]]))
+    ways.append([nothing, *batches(0)])  # a batch without target tokens counts for nothing
     losses = [validation_loss(model, way) for way in ways]
-    assert losses == pytest.approx([losses[0]] * 4, rel=1e-5)
+    assert losses == pytest.approx([losses[0]] * 5, rel=1e-5)
     sources = [[*source, EOS] for source, _ in PAIRS]
     together = greedy(model, F.pad(pad(sources), (0, 6)), 12)
     assert together == [greedy(model, pad([source]), 12)[0] for source in sources]
@@ -352,6 +355,26 @@ def test_a_loss_that_is_no_number_stops_before_the_weights_change():
     assert ((after == before) | after.isnan()).all() and after.isnan().sum() == 1
 
 
+def test_no_update_after_a_failed_one_changes_the_weights():
+    """Also where nobody looks for a while, as on a GPU."""
+    model = model_of()
+    optimizer, guard = adam(model), Guard(Record(step=6), torch.float32)
+    optimizer.param_groups[0]["lr"] = 0.1
+
+    def update(loss: float, gradient: float) -> torch.Tensor:
+        for p in model.parameters():
+            p.grad = torch.full_like(p, gradient)
+        guard.step(optimizer, torch.tensor(loss), torch.tensor(gradient))
+        return weights(model)
+
+    begin, good = weights(model), update(1.0, 1.0)
+    assert not torch.equal(begin, good)
+    for loss, gradient in ((1.0, math.inf), (1.0, 1.0), (math.nan, 1.0), (1.0, 1.0)):
+        assert torch.equal(update(loss, gradient), good)
+    with pytest.raises(FloatingPointError, match="gradient: .*, got inf at step 8;"):
+        guard.look()
+
+
 def test_ids_outside_of_the_vocabulary():
     good = torch.tensor([[BOS, 4, EOS]])
     for bad in (V, V + 5, -1):
@@ -382,8 +405,9 @@ def test_bad_settings():
     nothing = Batch(pad([[5, EOS]]), pad([[BOS]]))
     with pytest.raises(ValueError, match="batches: expected target tokens after BOS"):
         next(train(model_of(), lambda epoch: [nothing], 1))
-    with pytest.raises(ValueError, match="batches: expected"):
-        validation_loss(model_of(), [])
+    for empty in ([], [nothing]):
+        with pytest.raises(ValueError, match="batches: expected at least one target token"):
+            validation_loss(model_of(), empty)
     assert list(train(model_of(), batches, 0)) == []
     assert list(train(model_of(), batches, 3, after=Record(step=3))) == []
 

@@ -83,7 +83,8 @@ def train_command(args: argparse.Namespace) -> int:
     preset, data = given.pop("preset", None), given.get("data", "")
     own = OWN.get(data, "base" if Path(data or "file").is_dir() else "multi30k")
     usual = USUAL | PRESETS[preset or own]
-    return train_run(Path(args.out), usual | given if preset else given, usual, args.resume)
+    given = usual | given if preset else given
+    return train_run(Path(args.out), given, usual, args.resume, args.words)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -439,6 +440,7 @@ def main(words: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
     args = parser().parse_args(words)
+    args.words = sys.argv[1:] if words is None else words
     try:
         if sys.stdout is None:  # as with >&-
             raise ValueError("standard output: expected an open one, got a closed one")

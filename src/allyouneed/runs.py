@@ -87,12 +87,15 @@ PATIENCE = datetime.timedelta(minutes=10)  # with other processes, in the middle
 LONG_PATIENCE = datetime.timedelta(hours=2)  # with the first one, while it validates
 
 
-def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: bool) -> int:
+def train_run(
+    out: Path, given: dict[str, Any], usual: dict[str, Any], resume: bool, words: list[str]
+) -> int:
     """Train to the end, or until asked to stop; all that a run leaves is in its folder `out`.
 
     The settings `given` come before what is `usual`, and must be those the run began with if it
-    goes on. Returns the exit code: 0, or 130 if the run was asked to stop. Raises ValueError for
-    settings or a folder that do not fit, FloatingPointError for a loss that is not finite.
+    goes on; `words` are those of the command, for the record. Returns the exit code: 0, or 130 if
+    the run was asked to stop. Raises ValueError for settings or a folder that do not fit,
+    FloatingPointError for a loss that is not finite.
     """
     rank, world, device = place()
     say = tqdm.write if rank == 0 else lambda text: None
@@ -105,7 +108,7 @@ def train_run(out: Path, given: dict[str, Any], usual: dict[str, Any], resume: b
     data = {"name": settings["data"], "pairs": len(pairs), "sha256": fingerprint(pairs, valid)}
     if run.setdefault("data", data) != data:
         raise ValueError(f"--data: the pairs of {data['name']} are not those this run began with")
-    run |= {"settings": settings, "starts": [*run.get("starts", []), circumstances()]}
+    run |= {"settings": settings, "starts": [*run.get("starts", []), circumstances(words)]}
     tokenizer = begun.tokenizer if begun else learn_tokenizer(pairs, settings["vocabulary"])
     settings["vocabulary"] = len(tokenizer) if isinstance(pairs, Shards) else settings["vocabulary"]
 
@@ -659,7 +662,7 @@ def fingerprint(*several: Pairs | Shards) -> str:
     return hashlib.sha256(json.dumps(several).encode()).hexdigest()
 
 
-def circumstances() -> dict[str, Any]:
+def circumstances(words: list[str]) -> dict[str, Any]:
     """What a run's numbers depend on: command, machine, versions, date, commit."""
 
     def git(*words: str) -> str:
@@ -672,7 +675,7 @@ def circumstances() -> dict[str, Any]:
     names = [line for line in processor().splitlines() if line.startswith("model name")]
     packages = ("torch", "tokenizers", "sacrebleu")
     return {
-        "command": " ".join(["python -m allyouneed", *map(shlex.quote, sys.argv[1:])]),
+        "command": " ".join(["python -m allyouneed", *map(shlex.quote, words)]),
         "machine": {
             "processor": names[0].split(":")[1].strip() if names else platform.machine(),
             "cores": os.cpu_count(),

@@ -32,6 +32,7 @@ __all__ = [
     "label_smoothed_loss",
     "adam",
     "learning_rate",
+    "target_places",
     "Objective",
     "to_device",
     "send_batches",
@@ -101,6 +102,12 @@ def learning_rate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
 
 
+def target_places(tgt: Int[Tensor, "B T"]) -> Int[Tensor, " N"]:
+    """Where the target tokens but BOS are in `tgt[:, 1:]` when it
+    is one row after the other."""
+    return (tgt[:, 1:] != PAD).flatten().nonzero()[:, 0]
+
+
 class Objective(nn.Module):
     """A Transformer and its loss as one module, which computes in `dtype` what can be.
 
@@ -130,7 +137,7 @@ class Objective(nn.Module):
         """
         model, inputs, labels = self.model, tgt[:, :-1], tgt[:, 1:].flatten()
         if places is None:
-            places = (labels != PAD).nonzero()[:, 0]
+            places = target_places(tgt)
         src_mask = padding_mask(src, PAD)
         # Padding stands on the right of every token, where the
         # causal mask hides it already.
@@ -182,7 +189,7 @@ def send_batches(
         mine.append((group[0], 0.0))
     sent = []
     for batch, weight in mine:
-        places = (batch.tgt[:, 1:].flatten() != PAD).nonzero()[:, 0]
+        places = target_places(batch.tgt)
         tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
         sent.append((*tensors, weight))
     return sent, tokens
@@ -465,7 +472,8 @@ def train(
     finally:
         updates.close()
         if world > 1:
-            # in a circle of references that, found only when Python ends, aborts it
+            # DistributedDataParallel is in a reference cycle; if it is collected
+            # only when Python exits, it aborts the process
             del objective
             gc.collect()
 
@@ -478,18 +486,21 @@ def validation_loss(
     exponential is perplexity.
 
     Every token counts alike, in whatever batch it stands; `precision` is as in
-    `dtype_of`. The model's mode is as it was before. Raises ValueError for no batches.
+    `dtype_of`. The model's mode is as it was before. Raises ValueError for no
+    target tokens.
     """
     device, training = next(model.parameters()).device, model.training
     objective = Objective(model.eval(), 0.0, dtype_of(precision, device))
     total, tokens = 0.0, 0
     for batch in batches:
-        (mine,), count = send_batches([batch], device)
-        total = total + objective(*mine[:3]).double()
-        tokens += count
+        places = target_places(batch.tgt)
+        tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
+        if len(places):
+            total = total + objective(*tensors).double()
+            tokens += len(places)
     model.train(training)
     if not tokens:
-        raise ValueError("batches: expected at least one batch, got none")
+        raise ValueError("batches: expected at least one target token, got none")
     return float(total) / tokens
 
 
