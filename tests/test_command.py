@@ -644,3 +644,18 @@ def test_help(capsys):
         assert code == 0 and command_line in text.partition("examples:")[2]
         assert max(map(len, text.splitlines())) <= 100
     assert said(capsys)[0] == 2
+
+
+@pytest.mark.weekly
+@pytest.mark.skipif(not shutil.which("c++"), reason="no C++ compiler")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_compiled_is_the_same(data, tmp_path, precision):
+    """In processes of their own, for our checks of shapes cannot be compiled."""
+    losses = []
+    for name in ("--no-compile", "--compile"):
+        out = tmp_path / name[2:]
+        words = ["train", "--data", str(data), "--out", str(out), *SMALL, "--precision", precision]
+        words += [name, "--steps", "6", "--dropout", "0"]
+        subprocess.run([sys.executable, "-m", "allyouneed", *words], check=True)
+        losses.append(json.loads((out / "history.json").read_text())["losses"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3 if precision == "fp32" else 1e-2)

@@ -19,8 +19,10 @@ import torch
 
 from allyouneed import command, runs
 from allyouneed.checkpoints import Checkpoint, checkpoint_files, load_checkpoint
+from allyouneed.training import Record, dtype_of
 
-# What each process runs: one training for each `accumulate`.
+# What each process runs: a training for each `accumulate`, and one with the model spread over both
+# for each half precision.
 SCRIPT = """
 import sys
 import torch
@@ -30,16 +32,19 @@ sys.path.insert(0, {here!r})
 from test_distributed import trained
 
 distributed.init_process_group("gloo")
-for accumulate in (1, 2):
-    weights, records = trained(accumulate)
+for name, how in dict(two=(1,), four=(2,), bf16=(1, "bf16", True), fp16=(1, "fp16", True)).items():
+    weights, records = trained(*how)
     if distributed.get_rank() == 0:
-        torch.save((weights, records), "{folder}/" + str(accumulate))
+        torch.save((weights, records), "{folder}/" + name)
 distributed.destroy_process_group()
 """
 
 
-def trained(accumulate: int) -> tuple[torch.Tensor, list[tuple]]:
+def trained(
+    accumulate: int, precision: str = "fp32", shard: bool = False
+) -> tuple[torch.Tensor, list[tuple]]:
     """Five batches an epoch, so that the last group of an epoch is uneven, or short for one."""
+    from allyouneed.runs import ShardedObjective, gathered
     from allyouneed.tokens import BOS, EOS, Batch, pad
     from allyouneed.training import train
     from allyouneed.transformer import Transformer, TransformerConfig
@@ -55,12 +60,17 @@ def trained(accumulate: int) -> tuple[torch.Tensor, list[tuple]]:
     ]
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(20, 8, 16, 2, 1, dropout=0.0))
+    objective = None
+    if shard:
+        objective = ShardedObjective(model, 0.1, dtype_of(precision))
+        objective.spread(torch.device("cpu"))
     records = train(
-        model, lambda epoch: batches, 7, schedule=lambda step: 1e-3, accumulate=accumulate,
-        max_norm=1.0,
+        model, lambda epoch: batches, 7, schedule=lambda step: 1e-3, precision=precision,
+        accumulate=accumulate, max_norm=1.0, after=Record(scale=2.0**10), objective=objective,
     )  # fmt: skip
     told = [(r.step, r.epoch, r.batch, r.tokens, r.loss, r.norm) for r in records]
-    return torch.cat([p.detach().flatten() for p in model.parameters()]), told
+    state = gathered(model.state_dict()) or {}
+    return torch.cat([state[name].flatten() for name in sorted(state)] or [torch.empty(0)]), told
 
 
 def assert_close(one, other):
@@ -95,14 +105,23 @@ def ended(process: subprocess.Popen, code: int = 0) -> str:
 
 
 def test_two_processes_are_as_one(tmp_path):
+    """Also in half precision, each with half of the model."""
     script = tmp_path / "script.py"
     script.write_text(
         SCRIPT.format(here=str(Path(__file__).parent), folder=tmp_path), encoding="utf-8"
     )
     ended(torchrun(script))
-    for accumulate in (1, 2):
-        found = torch.load(tmp_path / str(accumulate), weights_only=True)
-        assert_close(found, trained(2 * accumulate))
+    for name, accumulate in (("two", 2), ("four", 4)):
+        assert_close(torch.load(tmp_path / name, weights_only=True), trained(accumulate))
+    exact = trained(2)
+    for precision in ("bf16", "fp16"):
+        spread = torch.load(tmp_path / precision, weights_only=True)
+        rounding = torch.finfo(dtype_of(precision)).eps
+        numbers = [torch.tensor([r[4:] for r in one[1]]) for one in (spread, exact)]
+        torch.testing.assert_close(*numbers, rtol=8 * rounding, atol=0)
+        assert not torch.equal(*numbers)  # float32 would be closer
+        way = 7 * 1e-3 * len(exact[0]) ** 0.5  # about as far as Adam has come
+        assert (spread[0] - exact[0]).norm() < 0.1 * way
 
 
 # On the command line: an update is always four batches, whoever computes them.
