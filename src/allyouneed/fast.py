@@ -34,7 +34,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
         share = smoothing / (vocab_size - 1)  # of every token but PAD
         w = weight.to(x.dtype)
         away = w.sum(0, dtype=torch.float32).sub_(w[PAD]).to(x.dtype)  # the sum of w without PAD
-        dx, dw = torch.empty_like(x), torch.zeros_like(w)
+        # The gradient of the logits is p, minus `share` for all tokens but PAD, minus 1 - smoothing
+        # for the right one. Of `share` no matrix is made: times w it is `away`, times x the same
+        # for each of these tokens, with which dw begins.
+        dx, dw = torch.empty_like(x), (-share * x.sum(0, dtype=torch.float32)).to(x.dtype)
+        dw = dw.repeat(len(w), 1)
+        dw[PAD] = 0
         total = x.new_zeros((), dtype=torch.float32)
         size = CHUNK.get(x.device.type, 8192)
         for some in (slice(i, i + size) for i in range(0, len(x), size)):
@@ -48,11 +53,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             total -= share * (x[some] @ away).sum(dtype=torch.float32)
             if not learn:
                 continue
-            p = p.to(x.dtype)
-            p -= share  # from here on the gradient of the logits
-            p[:, PAD] += share
             p.scatter_add_(1, right, p.new_full(right.shape, smoothing - 1))
-            dx[some] = p @ w
+            p = p.to(x.dtype)  # now: a rounded p has lost the small differences
+            torch.sub(p @ w, away, alpha=share, out=dx[some])
             dw.addmm_(p.T, x[some])
         ctx.save_for_backward(dx, dw)
         ctx.dtype = weight.dtype
