@@ -223,7 +223,9 @@ def test_stopped_while_it_validates(whole, data, tmp_path, capsys, monkeypatch):
 
 
 def steps(folder: Path) -> list[int]:
-    return [int(file.stem.split("-")[1]) for file in checkpoint_files(folder / "checkpoints", "step")]
+    return [
+        int(file.stem.split("-")[1]) for file in checkpoint_files(folder / "checkpoints", "step")
+    ]
 
 
 def test_only_the_checkpoints_of_an_average_are_written(data, tmp_path, capsys):

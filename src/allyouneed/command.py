@@ -306,8 +306,8 @@ OPTIONS = {  # of `train`: what they take, and what they mean
     "max-norm": (above_zero, "shorten gradients that are longer than this (never)"),
     "seed": (SEED, "another number, another run (0)"),
     "validate-every": (COUNT, "validate after so many steps (after every epoch)"),
-    "average-every": (COUNT, "steps between the checkpoints of an average, the last of which is that "
-                      "of the validation (as many as between validations)"),
+    "average-every": (COUNT, "steps from one checkpoint of an average to the next, the last of "
+                      "which is validated (as many as from one validation to the next)"),
     "average": (COUNT, "translate with the average of that many last checkpoints (section 6.1)"),
     "keep": (COUNT, "checkpoints to keep, besides the newest; at least those that are averaged"),
     "threads": (number(int, 1, 10**4), "processor cores to use (all)"),
