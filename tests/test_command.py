@@ -223,6 +223,28 @@ def test_stopped_while_it_validates(whole, data, tmp_path, capsys, monkeypatch):
     assert_same_run(out, whole)
 
 
+def steps(folder: Path) -> list[int]:
+    return [
+        int(file.stem.split("-")[1]) for file in checkpoint_files(folder / "checkpoints", "step")
+    ]
+
+
+def test_only_the_checkpoints_of_an_average_are_written(data, tmp_path, capsys):
+    """Three of them, two steps apart, before each validation, on resuming too."""
+    words = ["train", "--data", data, "--out", tmp_path / "once", *RUN, "--keep", "99"]
+    words += ["--validate-every", "18", "--average-every", "2", "--steps"]
+    assert said(capsys, *words, "33")[0] == 0
+    assert steps(tmp_path / "once") == [14, 16, 18, 29, 31, 33]
+    rows = json.loads((tmp_path / "once" / "history.json").read_text())["rows"]
+    assert [row["step"] for row in rows] == [18, 33]
+    words[4] = tmp_path / "twice"
+    assert said(capsys, *words, "33")[0] == 0
+    for file in checkpoint_files(tmp_path / "twice" / "checkpoints")[-2:]:
+        file.unlink()  # as if it had been killed after step 29, which is averaged, not validated
+    assert said(capsys, "train", "--resume", "--out", tmp_path / "twice")[0] == 0
+    assert_same_run(tmp_path / "twice", tmp_path / "once")
+
+
 def test_the_newest_checkpoint_is_damaged(whole, copy, capsys):
     newest = checkpoint_files(copy / "checkpoints")[-1]
     newest.write_bytes(newest.read_bytes()[:-1])

@@ -53,7 +53,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 USUAL = dict(learning_rate=None, smoothing=0.1, bpe_dropout=0.0, cooldown=0.0, accumulate=None,
              update_batches=None, max_norm=None, seed=0, norm_first=False, precision="auto",
              compile=False, shard=False, steps=None, epochs=None, validate_every=None,
-             keep=2)  # fmt: skip
+             average_every=None, keep=2)  # fmt: skip
 OWN = {"multi30k-en-de": "multi30k", "tatoeba-en-fr": "tatoeba"}  # the preset of a set of pairs
 
 
@@ -307,6 +307,8 @@ OPTIONS = {  # of `train`: what they take, and what they mean
     "max-norm": (above_zero, "shorten gradients that are longer than this (never)"),
     "seed": (SEED, "another number, another run (0)"),
     "validate-every": (COUNT, "validate after so many steps (after every epoch)"),
+    "average-every": (COUNT, "steps from one checkpoint of an average to the next, the last of "
+                      "which is validated (as many as from one validation to the next)"),
     "average": (COUNT, "translate with the average of that many last checkpoints (section 6.1)"),
     "keep": (COUNT, "checkpoints to keep, besides the newest; at least those that are averaged"),
     "threads": (number(int, 1, 10**4), "processor cores to use (all)"),

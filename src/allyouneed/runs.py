@@ -73,6 +73,7 @@ MAY_CHANGE = {
     "epochs",
     "cooldown",
     "validate_every",
+    "average_every",
     "average",
     "keep",
     "compile",
@@ -151,6 +152,12 @@ def train_run(
     per_epoch = math.ceil(number / settings["update_batches"])
     steps = settings["steps"] or settings["epochs"] * per_epoch
     every = settings["validate_every"] or per_epoch
+    apart = settings.get("average_every") or every
+
+    def left(step: int) -> int:
+        """Steps to the next validation."""
+        return min(math.ceil(step / every) * every, steps) - step
+
     history = run["history"]
     unseen = steps == record.step > 0 and not history["rows"] and file.stem.startswith("pause")
     if steps < record.step or unseen:  # nothing is left to do, and nothing to judge
@@ -212,7 +219,7 @@ def train_run(
     )  # fmt: skip
     try:
         with stoppable() as stop, progress(record.step, steps, rank) as bar:
-            if file and file.stem.startswith("step") and rank == 0:
+            if file and file.stem.startswith("step") and not left(record.step) and rank == 0:
                 stop["now"] = True
                 validate()  # it may have been cut off
                 stop["now"] = False
@@ -224,9 +231,11 @@ def train_run(
                 tokens += record.tokens
                 pause = time.monotonic() - saved > PAUSE
                 asked, pause = in_any_process([stop["asked"], pause], device)
-                due = record.step % every == 0 or record.step == steps
+                due = left(record.step) == 0
+                kept = left(record.step) % apart == 0  # its weights will be averaged
+                kept &= left(record.step) < apart * settings["average"]
                 bar.update()
-                if due or asked or pause or device.type == "cpu" or len(unread) == UNREAD:
+                if kept or asked or pause or device.type == "cpu" or len(unread) == UNREAD:
                     history["losses"] += [round(one.loss, 4) for one in unread]
                     if dtype != torch.float16:  # in which an update that overflows is skipped
                         check_finite(record.step, loss=record.loss, gradient=record.norm)
@@ -239,10 +248,10 @@ def train_run(
                         f"{tokens / (now - began):,.0f} tokens/s",
                         refresh=False,
                     )
-                if due and (state := gathered(model.state_dict())):
+                if kept and (state := gathered(model.state_dict())):
                     states.append({name: x.to("cpu", copy=True) for name, x in state.items()})
-                if due or asked or pause:
-                    save("step" if due else "pause")
+                if kept or asked or pause:
+                    save("step" if kept else "pause")
                     saved = time.monotonic()
                 if asked:
                     raise KeyboardInterrupt
@@ -253,7 +262,7 @@ def train_run(
                     tokens, began = 0, time.monotonic()
                 if due:
                     wait_for_the_first()
-                if due or pause:
+                if kept or pause:
                     clock = time.monotonic()
     except KeyboardInterrupt:
         say(

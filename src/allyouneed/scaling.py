@@ -28,8 +28,11 @@ __all__ = [
     "sent_bytes",
     "pair_flops",
     "Device",
+    "update_launches",
+    "translation_launches",
     "all_reduce_seconds",
     "Projection",
+    "validation_seconds",
     "project",
     "parameter_count",
     "steps_needed",
@@ -129,8 +132,10 @@ class Device:
 
     `link` and `network` are what it can send to others in its machine and in other
     machines, each way; `per_machine` is how many share a machine. `delay` is the time
-    that one message needs however short it is, an assumption. `price` is what an hour
-    costs, in whatever money; None is unknown.
+    that one message needs however short it is. Of the host, `launch` is the time to
+    send the GPU one operation, and `host` the bytes a second that it writes, hashes or
+    adds up. These three are assumptions. `price` is what an hour costs, in whatever
+    money; None is unknown.
     """
 
     name: str
@@ -141,6 +146,8 @@ class Device:
     network: Number
     per_machine: int = 8
     delay: Number = 10e-6
+    launch: Number = 10e-6
+    host: Number = 1e9
     price: Number | None = None
 
 
@@ -150,9 +157,27 @@ A100 = Device("A100", 312e12, 40e9, 1555e9, link=300e9, network=6.25e9, price=1.
 H100 = Device("H100", 989e12, 80e9, 3350e9, link=450e9, network=50e9, price=4.916)
 
 
+def update_launches(config: TransformerConfig, parts: int = 1) -> int:
+    """Operations that a host launches for an update of `parts` batches, in 16 bits.
+
+    Counted on a pretended GPU: tests/test_scaling.py holds that they are those of
+    `train`. Raises ValueError for less than one part.
+    """
+    if parts < 1:
+        raise ValueError(f"parts: expected at least 1, got {parts}")
+    n = config.n_layers
+    return 97 + 87 * n + (parts - 1) * (77 + 117 * n)
+
+
+def translation_launches(config: TransformerConfig, tokens: int) -> int:
+    """Launches to write `tokens` tokens greedily, however many texts at a time."""
+    n = config.n_layers
+    return 43 + 20 * n + tokens * (19 + 16 * n)
+
+
 def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
     """Seconds to add up `size` bytes over n devices, in and between
-    machines: equation (19.6).
+    machines: equation (19.8).
 
     Raises ValueError unless n is at least 1 and, if there are
     several machines, they are full.
@@ -172,21 +197,41 @@ def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
 
 @dataclass(frozen=True)
 class Projection:
-    """What a training would take: seconds of one update, and of
-    all of them hours and price.
+    """What a training would take: seconds of one update, of a
+    validation, and of all of them hours and price.
 
-    `talk` is the whole time of sending, `exposed` the part that no computing hides.
-    `efficiency` is the time of one device, divided by n times the time of n.
+    `compute` is the GPU's work and `host` its host's, beside each other; `talk` is the
+    whole time of sending, `exposed` the part that no computing hides. `efficiency` is
+    the step of one device, divided by n times the step of n.
     """
 
     compute: Number
+    host: Number
     talk: Number
     exposed: Number
-    update: Number
     step: Number
+    validation: Number
     hours: Number
     efficiency: Number
     price: Number | None
+
+
+def validation_seconds(
+    config: TransformerConfig,
+    device: Device,
+    averaged: int = 5,
+    sentences: int = 3_000,
+    length: Number = 30,
+) -> Number:
+    """Seconds of a validation, with the checkpoints that it averages: equation (19.10).
+
+    `sentences` of `length` tokens are translated greedily; 3,000 are newstest2013.
+    """
+    written = 28 * averaged * parameter_count(config) / device.host
+    batches = -(-sentences // 64)
+    return written + (
+        batches * translation_launches(config, round(2 * length)) * device.launch
+    )
 
 
 def project(
@@ -198,39 +243,45 @@ def project(
     length: Number = 30,
     utilisation: Number = 0.35,
     sharded: bool = False,
+    parts: int = 1,
+    loading: Number = 2.8e6,
+    validations: int = 0,
+    averaged: int = 5,
 ) -> Projection:
     """What `steps` updates of `tokens` target tokens each take on n
-    devices: equation (19.7).
+    devices: equations (19.6) to (19.10).
 
     As many source tokens come with them, in sentences of `length`. Products are
-    in 16 bits, weights, gradients and moments in 32; `sharded` is stage 3 of
-    ZeRO. `utilisation` is the share of the peak that computing reaches where
-    memory is no limit. An idealisation: all devices are always equally busy, data
-    are always there, and nothing fails. Raises ValueError unless the utilisation
-    is above 0 and at most 1.
+    in 16 bits, weights, gradients and moments in 32; `sharded` is stage 3 of ZeRO.
+    `utilisation` is the share of the peak that products reach where memory is no
+    limit. A device takes its share in `parts` batches; its host makes `loading`
+    target tokens a second. An idealisation: all devices are always equally busy, and
+    nothing fails. Raises ValueError unless the utilisation is above 0 and at most 1.
     """
     if not 0 < utilisation <= 1:
         raise ValueError(
             f"utilisation: expected a share above 0, at most 1, got {utilisation}"
         )
-    P = parameter_count(config)
+    P, last = parameter_count(config), config.vocab_size * config.d_model
     operations = 3 * sum(pair_flops(config, length, length).values()) / length * tokens
     floor = 6 * P / device.bandwidth
 
-    def seconds(n: int) -> tuple[Number, Number, Number, Number]:
-        compute = max(operations / (n * utilisation * device.flops), floor)
-        talk = all_reduce_seconds(4 * P, device, n) * (1.5 if sharded else 1)
-        return (
-            compute, talk, max(0.0, talk - 2 / 3 * compute),
-            28 * P / (n if sharded else 1) / device.bandwidth,
-        )  # fmt: skip
+    def seconds(n: int) -> tuple[Number, Number, Number, Number, Number]:
+        products = max(operations / (n * utilisation * device.flops), floor)
+        compute = products + 28 * P / (n if sharded else 1) / device.bandwidth
+        host = update_launches(config, parts) * device.launch + tokens / n / loading
+        rounds = 1.5 if sharded else 1
+        rest, end = (
+            rounds * all_reduce_seconds(4 * p, device, n) for p in (P - last, last)
+        )
+        exposed = end + max(0.0, rest - 2 / 3 * max(products, host))
+        return compute, host, rest + end, exposed, max(compute, host) + exposed
 
-    compute, talk, exposed, update = seconds(n)
-    step = compute + exposed + update
-    one = seconds(1)
-    hours = steps * step / 3600
+    *found, step = seconds(n)
+    validation = validation_seconds(config, device, averaged, length=length)
+    hours = (steps * step + validations * validation) / 3600
     return Projection(
-        compute, talk, exposed, update, step, hours, (one[0] + one[3]) / (n * step),
+        *found, step, validation, hours, seconds(1)[-1] / (n * step),
         None if device.price is None else n * hours * device.price,
     )  # fmt: skip
 

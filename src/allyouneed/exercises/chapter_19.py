@@ -811,13 +811,13 @@ NOISE_MISTAKES = [
         "the noise left in the length of the gradient",
         _noise(lambda trace, squared, small, large, N, b: trace / large),
         "The mean of N shares still holds noise: its squared length is too long by "
-        "tr Sigma / (N b). Equation (19.10) takes that out.",
+        "tr Sigma / (N b). Equation (19.13) takes that out.",
     ),
     Mistake(
         "the length of a share's gradient",
         _noise(lambda trace, squared, small, large, N, b: trace / small),
         "The gradient of one share is mostly noise. |g| is that of the true gradient, by equation "
-        "(19.10).",
+        "(19.13).",
     ),
     Mistake(
         "in shares, not in tokens",
@@ -829,7 +829,7 @@ NOISE_MISTAKES = [
         "in shares, and the noise left in the length of the gradient",
         _noise(lambda trace, squared, small, large, N, b: trace / large / b),
         "Two things are missing: the factor b, since the result is in tokens, and the correction "
-        "of |g|^2 by equation (19.10).",
+        "of |g|^2 by equation (19.13).",
     ),
     Mistake(
         "in whole batches",
@@ -848,13 +848,13 @@ NOISE_MISTAKES = [
                 b * (small - large) / (large - (small - large) / N)
             )
         ),
-        "The shares' deviations from their own mean are too small by (N - 1) / N. Equation (19.10) "
+        "The shares' deviations from their own mean are too small by (N - 1) / N. Equation (19.13) "
         "has 1 / b - 1 / (N b) below.",
     ),
     Mistake(
         "the difference of the lengths over the whole length",
         _noise(lambda trace, squared, small, large, N, b: b * (small - large) / large),
-        "Both have to be corrected: see equation (19.10) for the trace and for |g|^2.",
+        "Both have to be corrected: see equation (19.13) for the trace and for |g|^2.",
     ),
     Mistake(
         "upside down",
@@ -864,22 +864,22 @@ NOISE_MISTAKES = [
     Mistake(
         "the trace alone",
         _noise(lambda trace, squared, small, large, N, b: trace),
-        "Divide by the squared length of the true gradient, equation (19.8).",
+        "Divide by the squared length of the true gradient, equation (19.11).",
     ),
     Mistake(
         "the gradient alone",
         _noise(lambda trace, squared, small, large, N, b: squared),
-        "That is |g|^2, what is divided by. Above it stands the trace, equation (19.8).",
+        "That is |g|^2, what is divided by. Above it stands the trace, equation (19.11).",
     ),
     Mistake(
         "not divided by N - 1",
         _noise(lambda trace, squared, small, large, N, b: trace / (N * large - small)),
-        "|g|^2 in equation (19.10) is divided by N - 1.",
+        "|g|^2 in equation (19.13) is divided by N - 1.",
     ),
     Mistake(
         "|g|^2 divided by N",
         _noise(lambda trace, squared, small, large, N, b: trace / ((N * large - small) / N)),
-        "|g|^2 in equation (19.10) is divided by N - 1.",
+        "|g|^2 in equation (19.13) is divided by N - 1.",
     ),
     Mistake(
         "1 / N in place of 1 / (N b)",
@@ -891,17 +891,17 @@ NOISE_MISTAKES = [
     Mistake(
         "times the number of shares",
         _noise(lambda trace, squared, small, large, N, b: trace / squared * N),
-        "By equation (19.10) the result is in tokens already, whatever the number of shares.",
+        "By equation (19.13) the result is in tokens already, whatever the number of shares.",
     ),
     Mistake(
         "lengths that are not squared",
         lambda gradients, b: _unsquared(gradients, b),
-        "Equation (19.10) is about squared lengths, of the shares and of the whole.",
+        "Equation (19.13) is about squared lengths, of the shares and of the whole.",
     ),
     Mistake(
         "the length in place of its square",
         _noise(lambda trace, squared, small, large, N, b: trace / squared.abs().sqrt()),
-        "The gradient's length is squared in equation (19.8): noise and gradient must have one "
+        "The gradient's length is squared in equation (19.11): noise and gradient must have one "
         "unit.",
     ),
     Mistake(
