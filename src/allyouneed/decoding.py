@@ -519,6 +519,8 @@ def narrowed(
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     tiny = torch.finfo(logits.dtype).tiny  # a temperature below it would be 0
     logits = (logits - logits.amax(-1, keepdim=True)) / max(temperature, tiny)
+    if top_k is None and top_p is None:
+        return logits
     ranked, ids = logits.sort(dim=-1, descending=True, stable=True)
     if top_k is not None:
         ranked[:, top_k:] = -math.inf
