@@ -53,7 +53,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             total -= share * (x[some] @ away).sum(dtype=torch.float32)
             if not learn:
                 continue
-            p.scatter_add_(1, right, p.new_full(right.shape, smoothing - 1))
+            p.scatter_(1, right, smoothing - 1, reduce="add")
             p = p.to(x.dtype)  # now: a rounded p has lost the small differences
             torch.sub(p @ w, away, alpha=share, out=dx[some])
             dw.addmm_(p.T, x[some])
