@@ -13,7 +13,7 @@ from allyouneed import checkpoints
 from allyouneed.checkpoints import (
     checkpoint_files,
     checkpoint_path,
-    claim,
+    claimed,
     forget_checkpoints,
     last_models,
     load_checkpoint,
@@ -166,16 +166,34 @@ def test_a_full_disk(tmp_path, state, monkeypatch):
 
 
 def test_one_run_in_a_folder(tmp_path):
-    lock = claim(tmp_path / "run")
-    with pytest.raises(ValueError, match="another run is at work in"):
-        claim(tmp_path / "run")
-    lock.release()
-    (tmp_path / "run" / "checkpoints" / "step-00000001.safetensors.part").touch()
-    claim(tmp_path / "run").release()
-    assert os.listdir(tmp_path / "run" / "checkpoints") == []
+    run = tmp_path / "run"
+    with claimed(run):
+        with pytest.raises(ValueError, match="another run is at work in"), claimed(run):
+            pass
+        (run / "run.json").touch()
+        (run / "checkpoints" / "step-00000001.safetensors.part").touch()
+    with claimed(run):
+        assert os.listdir(run / "checkpoints") == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_of_a_run_that_wrote_nothing(tmp_path):
+    with pytest.raises(KeyError), claimed(tmp_path / "some" / "run"):
+        raise KeyError
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "run").mkdir()  # the reader's
+    with claimed(tmp_path / "run"):
+        pass
+    assert os.listdir(tmp_path) == ["run"] and os.listdir(tmp_path / "run") == []
+    with pytest.raises(KeyError), claimed(tmp_path / "run"):
+        (tmp_path / "run" / "run.json").touch()
+        raise KeyError
+    assert {".lock", "run.json"} < set(os.listdir(tmp_path / "run"))
+
+
+STOPS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+
+
+@pytest.mark.parametrize("number", STOPS)
 def test_signals_wait(number):
     usual = signal.getsignal(number)
     with stoppable() as stop:

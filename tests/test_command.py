@@ -22,9 +22,9 @@ import killed
 import pytest
 import torch
 
-from allyouneed import command, runs
-from allyouneed.checkpoints import checkpoint_files, load_checkpoint
-from allyouneed.saving import load_model, save_model
+from allyouneed import command, runs, training
+from allyouneed.checkpoints import CHECKPOINT_FORMAT, checkpoint_files, load_checkpoint
+from allyouneed.saving import load_model, read_tensors, save_model, write_tensors
 from allyouneed.transformer import Transformer
 
 ROOT = Path(__file__).parents[1]
@@ -291,8 +291,8 @@ def test_other_settings_on_resuming(copy, data, tmp_path, capsys):
     assert "--dropout: this run began with 0.2" in refused(capsys, *resume, "--dropout", "0.5")
     assert "this run began with" in refused(capsys, *resume, "--preset", "tiny")
     other = tmp_path / "other.tsv"
-    other.write_text("a\tb\n")
-    assert "--data: this run began with" in refused(capsys, *resume, "--data", other)
+    other.write_text("".join(f"a{i}\tb\n" for i in range(60)))
+    assert "not those this run began with" in refused(capsys, *resume, "--data", other)
     text = data.read_text(encoding="utf-8")
     try:
         data.write_text(text + "Mann\tMann\n", encoding="utf-8")
@@ -303,8 +303,43 @@ def test_other_settings_on_resuming(copy, data, tmp_path, capsys):
     assert "tokenizer.json: not the tokenizer" in refused(capsys, *resume)
     assert {f: hash(f.read_bytes()) for f in copy.rglob("*.safetensors")} == before
     (copy / "tokenizer.json").unlink()
-    assert said(capsys, *resume, "--steps", 38)[0] == 0  # longer is fine
+    moved = Path(shutil.copy(data, tmp_path / "moved.tsv"))
+    words = ["--steps", 38, "--data", moved, "--precision", "auto"]  # longer and elsewhere is fine
+    assert said(capsys, *resume, *words)[0] == 0
+    run = json.loads((copy / "run.json").read_text())
+    assert run["data"]["name"] == str(moved) and run["settings"]["precision"] == "fp32"
     assert load_checkpoint(checkpoint_files(copy / "checkpoints")[-1]).record.step == 38
+
+
+def test_a_precision_is_decided_once(data, tmp_path, monkeypatch):
+    """What "auto" was on the machine that began is what the run goes on with."""
+    words = ["train", "--data", str(data), "--out", str(tmp_path), *SMALL, "--precision", "auto"]
+    for half, steps in ((torch.bfloat16, "2"), (torch.float32, "3")):
+        monkeypatch.setattr(training, "half_dtype", lambda device, half=half: half)
+        assert command.main([*words, "--resume", "--steps", steps]) == 0
+        run = json.loads((tmp_path / "run.json").read_text())
+        assert run["settings"]["precision"] == "bf16"
+
+
+def test_going_on_where_no_run_is(tmp_path, capsys):
+    error = refused(capsys, "train", "--resume", "--out", tmp_path / "mistyped" / "run")
+    assert "--resume: expected the folder of a run" in error and os.listdir(tmp_path) == []
+
+
+def test_nothing_is_left_of_a_start_that_failed(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert "--heads" in refused(capsys, "train", "--data", data, "--out", out, *RUN, "--heads", 3)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_setting_that_an_older_run_had_not(copy, capsys):
+    """It is what is usual."""
+    for file in checkpoint_files(copy / "checkpoints"):
+        metadata, tensors = read_tensors(file, CHECKPOINT_FORMAT)
+        run = json.loads(metadata["run"])
+        del run["settings"]["average_every"], run["settings"]["max_norm"], metadata["sha256"]
+        write_tensors(file, tensors, metadata | {"run": json.dumps(run)})
+    assert said(capsys, "train", "--resume", "--out", copy, "--steps", 38)[0] == 0
 
 
 def test_a_folder_that_holds_a_run(copy, data, capsys):
@@ -490,6 +525,7 @@ def test_a_file_of_settings_is_as_options(whole, data, tmp_path):
         ("preset = 3", "preset: expected one of tiny"),
         ("data = 3", "data: expected a name in quotes, got 3"),
         ("d-model 8", "expected TOML (name = value), got:"),
+        ("d-model = " + "[" * 5000, "expected TOML (name = value), got:"),
         ("heads = 2\nheads = 3", "expected TOML (name = value), got:"),
     ],
 )
@@ -571,6 +607,9 @@ def test_translate_lines(whole, capsys, monkeypatch):
     assert said(capsys, "translate", "--model", whole) == (0, "", "")
     monkeypatch.setattr(sys, "stdin", None)  # as with <&-
     assert "sentence: expected one" in refused(capsys, "translate", "--model", whole)
+    file = whole / "run.json"
+    error = refused(capsys, "translate", "--model", whole, file)
+    assert f"sentence: {file} is a file; to translate its lines" in error
 
 
 def test_spaces_of_other_kinds_are_spaces(capsys, monkeypatch):

@@ -193,15 +193,18 @@ def forget_checkpoints(written: Path, keep: int) -> None:
             file.unlink(missing_ok=True)
 
 
-def claim(folder: Path) -> FileLock:
-    """Make the folder of a run and keep other runs out of it until the lock is released.
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Make the folder of a run, and keep other runs out of it meanwhile.
 
-    What a killed run left half written goes. Raises ValueError if another run is at work there, or
-    if the folder holds something else.
+    What a killed run left half written goes; if a run ends before it has written anything, so does
+    the folder. Raises ValueError if another run is at work there, or if the folder holds something
+    else.
     """
     ours = (folder / ".lock").exists() or any(folder.glob("checkpoints/*.safetensors"))
     if folder.is_dir() and not ours and any(folder.iterdir()):
         raise ValueError(f"--out: expected a new or empty folder, or that of a run, got {folder}")
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
@@ -212,12 +215,19 @@ def claim(folder: Path) -> FileLock:
     own = [folder / f"{name}.part" for name in WRITTEN]
     for part in [*own, *folder.glob("checkpoints/*.part")]:
         part.unlink(missing_ok=True)
-    return lock
+    try:
+        yield
+    finally:
+        lock.release()
+        if {file.name for file in folder.rglob("*")} <= {".lock", "checkpoints"}:
+            (folder / ".lock").unlink(missing_ok=True)
+            for each in (folder / "checkpoints", *made):
+                each.rmdir()
 
 
 @contextmanager
 def stoppable() -> Iterator[dict[str, bool]]:
-    """Ctrl-C and SIGTERM set "asked", for a loop to see, instead of breaking into it.
+    """Ctrl-C, SIGTERM and SIGHUP set "asked", for a loop to see, instead of breaking into it.
 
     While the loop has set "now", they break into it all the same.
     """
@@ -228,7 +238,9 @@ def stoppable() -> Iterator[dict[str, bool]]:
         if stop["now"]:
             raise KeyboardInterrupt
 
-    usual = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM, *filter(None, [getattr(signal, "SIGHUP", None)])]
+    heard = [each for each in numbers if signal.getsignal(each) != signal.SIG_IGN]  # see nohup
+    usual = {number: signal.signal(number, ask) for number in heard}
     try:
         yield stop
     finally:

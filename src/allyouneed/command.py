@@ -93,7 +93,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ValueError(f"--config: expected a file of settings, found none at {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: expected TOML (name = value), got: {error}") from None
     known, settings = [*OPTIONS, *SWITCHES, *CHOICES, "data"], {}
     for key, value in table.items():
@@ -124,6 +124,8 @@ def translate_command(args: argparse.Namespace) -> int:
     check_options(args, model)
     generator = torch.Generator(device).manual_seed(args.seed)
     words = os.fsencode(" ".join(args.sentence)).decode(errors="replace")
+    if len(args.sentence) == 1 and os.path.isfile(words):
+        raise ValueError(f"sentence: {words} is a file; to translate its lines, write < {words}")
     lines = [words] if args.sentence else sys.stdin
     at_once = 1 if args.sentence or args.show_attention or sys.stdin.isatty() else 256
     sound, lines = True, iter(lines)

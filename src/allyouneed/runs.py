@@ -38,7 +38,7 @@ from allyouneed import __version__
 from allyouneed.checkpoints import (
     Checkpoint,
     checkpoint_path,
-    claim,
+    claimed,
     forget_checkpoints,
     gathered,
     last_models,
@@ -69,6 +69,7 @@ from allyouneed.training import (
 from allyouneed.transformer import Transformer, TransformerConfig
 
 MAY_CHANGE = {
+    "data",  # to another place, where it must be the same
     "steps",
     "epochs",
     "cooldown",
@@ -82,6 +83,7 @@ MAY_CHANGE = {
     "accumulate",
     "update_batches",
 }  # on resuming
+NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 UNREAD = 50  # updates after which a GPU is asked for their losses
 PAUSE = 600  # seconds after which a run writes a checkpoint of its own accord
 PATIENCE = datetime.timedelta(minutes=10)  # with other processes, in the middle of an update
@@ -99,17 +101,28 @@ def train_run(
     FloatingPointError for a loss that is not finite.
     """
     rank, world, device = place()
+    with claimed(out) if rank == 0 else nullcontext():
+        return train_there(out, given, usual, resume, words, rank, world, device)
+
+
+def train_there(
+    out: Path, given: dict[str, Any], usual: dict[str, Any], resume: bool, words: list[str],
+    rank: int, world: int, device: torch.device,
+) -> int:  # fmt: skip
+    """What `train_run` does in its folder, as one of `world` processes, on the device."""
     say = tqdm.write if rank == 0 else lambda text: None
-    lock = claim(out) if rank == 0 else None
-    file, begun = find_run(out, resume, say)
+    file, begun = find_run(out, resume, "data" in given, say)
     settings = settings_of(given | {"processes": world}, usual, begun)
     settings |= share(given, settings, begun)
+    dtype = dtype_of(settings["precision"], device)
+    settings["precision"] = NAMES[dtype]  # "auto" might be another on the machine that goes on
     pairs, valid = training_pairs(settings["data"], say)
     run = begun.run if begun else {"history": {"rows": [], "losses": [], "seconds": 0.0}}
     data = {"name": settings["data"], "pairs": len(pairs), "sha256": fingerprint(pairs, valid)}
-    if run.setdefault("data", data) != data:
+    if run.setdefault("data", data) | {"name": data["name"]} != data:  # it may have been moved
         raise ValueError(f"--data: the pairs of {data['name']} are not those this run began with")
-    run |= {"settings": settings, "starts": [*run.get("starts", []), circumstances(words)]}
+    run |= {"data": data, "settings": settings}
+    run["starts"] = [*run.get("starts", []), circumstances(words)]
     tokenizer = begun.tokenizer if begun else learn_tokenizer(pairs, settings["vocabulary"])
     settings["vocabulary"] = len(tokenizer) if isinstance(pairs, Shards) else settings["vocabulary"]
 
@@ -120,7 +133,6 @@ def train_run(
     except ValueError as error:  # n_heads is the option --heads, d_model is --d-model
         raise ValueError("--" + str(error).removeprefix("n_").replace("_", "-")) from None
     model, record = Transformer(config), begun.record if begun else Record()
-    dtype = dtype_of(settings["precision"], device)
     states: deque[dict[str, Tensor]] = deque(maxlen=settings["average"])
     if begun:
         check_tokenizer(out / "tokenizer.json", tokenizer)
@@ -275,7 +287,6 @@ def train_run(
         print(f"\n{table(history['rows'])}")
         print(f"Best: BLEU {row['BLEU']} after step {row['step']:,}, in {out}/model.safetensors")
         draw_curves(out / "curves.svg", history)
-        lock.release()
     if distributed.is_initialized():
         distributed.destroy_process_group()
     return 0
@@ -355,11 +366,12 @@ class ShardedObjective(Objective):
 
 
 def find_run(
-    out: Path, resume: bool, say: Callable[[str], None]
+    out: Path, resume: bool, may_begin: bool, say: Callable[[str], None]
 ) -> tuple[Path | None, Checkpoint | None]:
     """The newest whole checkpoint of a folder, and its file; nothing for a run that begins.
 
-    Raises ValueError for a run that is there unasked for, or has no whole checkpoint.
+    Raises ValueError for a run that is there unasked for, has no whole checkpoint, or is not there
+    and may not begin.
     """
     file, begun, troubles = newest_checkpoint(out / "checkpoints")
     if distributed.is_initialized():
@@ -371,6 +383,8 @@ def find_run(
         say(f"Passed over: {trouble}")
     if not file and (troubles or model):
         raise ValueError(f"--resume: expected a whole checkpoint in {out}/checkpoints, found none")
+    if resume and not (file or may_begin):
+        raise ValueError(f"--resume: expected the folder of a run, {out} holds none")
     if resume:
         say(f"Going on from {file}" if file else f"No checkpoint in {out} yet: from the beginning")
     return file, begun
@@ -383,7 +397,9 @@ def settings_of(
 
     Raises ValueError if others are given that may not change on the way.
     """
-    old = begun.run["settings"] if begun else usual | given
+    if begun and given.get("precision") == "auto":
+        given = {name: value for name, value in given.items() if name != "precision"}
+    old = usual | (begun.run["settings"] if begun else given)
     if "data" not in old:
         raise ValueError("--data: expected a set of pairs or a file of pairs, got none")
     own = {"vocabulary"} if Path(old["data"]).is_dir() else set()  # that of the shards
