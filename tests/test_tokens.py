@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import random
 import unicodedata
 
@@ -215,3 +217,13 @@ def test_batch_errors_come_at_once_and_say_what_is_wrong():
     assert len(list(token_batches([([5] * 3, [6] * 10)], 12))) == 1
     with pytest.raises(TypeError, match="pairs"):
         token_batches([("Hello.", "Bonjour.")], 100)
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
+def test_a_copy_encodes_alike(way):
+    tokenizer = Tokenizer.train(["a man sleeps", "<eos> is a word"], 60)
+    twin = way(tokenizer)
+    for text in ("a man sleeps", "a <eos> man", "<pad><bos>"):
+        assert twin.encode(text) == tokenizer.encode(text)
+        assert EOS not in twin.encode(text)
+    assert len(twin) == len(tokenizer)

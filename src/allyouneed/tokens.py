@@ -67,6 +67,9 @@ class Tokenizer:
         self.bpe = bpe
         self.size = bpe.get_vocab_size()
 
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__init__(state["bpe"])  # a copy of bpe has forgotten what is text
+
     @classmethod
     def train(cls, sentences: Iterable[str], vocab_size: int) -> Tokenizer:
         """Learn merges from sentences until there are vocab_size
