@@ -16,16 +16,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from allyouneed.scaling import H100, pair_flops
 from allyouneed.shards import LONGEST, SHARDS_FORMAT, ShardBatches, Shards
 from allyouneed.tokens import EOS, Tokenizer, token_batches
+from allyouneed.transformer import BASE, BIG
 
 sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 from record import record  # noqa: E402
 
-# Target tokens a second of one H200 on the paper's models with 37,000 tokens, if 790 TFLOP/s, what
-# dense matrices in bfloat16 reach, all went into the model (378 and 1,284 MFLOP a token, forward
-# and backward); and the share that one may hope for. An assumption: no H200 has run this code.
-H200 = {"base": (2_090_000, 0.45), "big": (615_000, 0.6)}
+# Target tokens a second of one H100 on the paper's models, by chapter 19: 35 % of the data sheet's
+# peak, sentences of 30 tokens. An assumption: no H100 has run this code.
+NEEDS = {
+    name: 0.35 * H100.flops * 10 / sum(pair_flops(config, 30, 30).values())
+    for name, config in (("base", BASE), ("big", BIG))
+}
 
 
 def synthetic(folder: Path, pairs: int, rows: int = 500_000) -> Path:
@@ -130,13 +134,12 @@ def main() -> None:
         )
         print()
     print(f"{plain:,} target tokens a second by token_batches, of lists")
-    needs = {name: round(peak * share) for name, (peak, share) in H200.items()}
     worst = min(row["target tokens a second and process"] for row in rows)
-    print(", ".join(f"an H200 takes {need:,} of {name}" for name, need in needs.items()))
-    print(f"one core loads at least {worst / max(needs.values()):.1f} times as many")
+    print(", ".join(f"an H100 takes {need:,.0f} of {name}" for name, need in NEEDS.items()))
+    print(f"one core loads at least {worst / max(NEEDS.values()):.1f} times as many")
     if wanted.record:
         data = {"pairs": wanted.pairs, "on disk, GB": round(disk / 1e9, 2), "rows": rows,
-                "lists, target tokens a second": plain, "H200 at 100 %, at the share reached": H200,
+                "lists, target tokens a second": plain,
                 "clock": "process time, one thread"}  # fmt: skip
         record("loader", data)
 

@@ -271,9 +271,8 @@ def project(
         compute = products + 28 * P / (n if sharded else 1) / device.bandwidth
         host = update_launches(config, parts) * device.launch + tokens / n / loading
         rounds = 1.5 if sharded else 1
-        rest, end = (
-            rounds * all_reduce_seconds(4 * p, device, n) for p in (P - last, last)
-        )
+        send = 4 * rounds * (P - last), 4 * rounds * last
+        rest, end = (all_reduce_seconds(size, device, n) for size in send)
         exposed = end + max(0.0, rest - 2 / 3 * max(products, host))
         return compute, host, rest + end, exposed, max(compute, host) + exposed
 

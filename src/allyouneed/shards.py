@@ -2,9 +2,11 @@
 
 This module is plumbing written by hand. `prepare_shards` streams a set from the Hugging Face hub,
 cleans it, learns a vocabulary and leaves a folder; `Shards` opens such a folder; `ShardBatches`
-makes batches of it. The sets are "wmt14-en-de" (4.5 million pairs) and "wmt14-en-fr" (41 million),
-as the hub has them: Europarl, Common Crawl, News Commentary, and for French also the documents of
-the United Nations and the 10^9 corpus; newstest2013 is valid, newstest2014 test.
+makes batches of it. (`mosaicml-streaming` knows no batches of so many tokens, `datasets` loses its
+shuffle buffer on resuming; they bring 105 and 23 packages, this needs NumPy.) The sets are
+"wmt14-en-de" (4.5 million pairs) and "wmt14-en-fr" (41 million), as the hub has them: Europarl,
+Common Crawl, News Commentary, and for French also the documents of the United Nations and the 10^9
+corpus; newstest2013 is valid, newstest2014 test.
 
 The rule. Text is cleaned as in `data`: Unicode NFC, no soft hyphens and zero-width spaces, every
 run of white space is one space. Then a pair is dropped if a side is empty, if a side has more than
