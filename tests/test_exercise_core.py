@@ -243,6 +243,13 @@ def test_never_raises(value):
 def test_unknown_number_names_those_that_exist(capsys):
     check("99.7", scaled)
     assert "expected one of 99.1, 99.2, 99.3; got '99.7'" in capsys.readouterr().out
+    check("hello", scaled)
+    assert "got 'hello'" in capsys.readouterr().out
+
+
+def test_a_number_is_an_exercise_too(capsys):
+    check(99.1, lambda x, factor: x * factor)
+    assert "correct" in capsys.readouterr().out
 
 
 def test_progress_keeps_what_is_done(capsys, tmp_path):

@@ -129,14 +129,16 @@ class Verdict:
     mistake: str | None = None  # the known mistake's name
 
 
-def find(number: str) -> Exercise:
-    """The exercise of that number. Raises KeyError, naming those that exist."""
+def find(number: str | float) -> Exercise:
+    """The exercise of that number. Raises KeyError, naming those of its chapter that exist."""
     chapter = str(number).split(".")[0]
     known = {exercise.number: exercise for exercise in exercises(chapter)}
-    if number not in known:
-        every = [e.number for c in chapters() for e in exercises(c)]
-        raise KeyError(f"expected one of {', '.join(every)}; got {number!r}")
-    return known[number]
+    if str(number) not in known:
+        some = list(known) or [f"{chapter}.1" for chapter in chapters()]
+        raise KeyError(
+            f"expected {'one of' if known else 'such as'} {', '.join(some)}; got {number!r}"
+        )
+    return known[str(number)]
 
 
 def chapters() -> list[str]:
@@ -151,10 +153,10 @@ def exercises(chapter: str) -> list[Exercise]:
     return import_module(f".chapter_{int(chapter):02d}", __package__).EXERCISES
 
 
-def check(number: str, answer: Any = ..., record: bool = True) -> None:
+def check(number: str | float, answer: Any = ..., record: bool = True) -> None:
     """Say whether an answer is right and, if not, which mistake it makes. Never raises.
 
-    `number`: the exercise, such as "1.2". `answer`: the function, class or value asked for.
+    `number`: the exercise, such as "1.2", or 1.2. `answer`: the function, class or value asked for.
     A right answer goes into the reader's diary (see `progress`) unless `record` is False.
     """
     try:
@@ -170,7 +172,7 @@ def check(number: str, answer: Any = ..., record: bool = True) -> None:
         diary.write(str(number))
 
 
-def examine(number: str, answer: Any) -> Verdict:
+def examine(number: str | float, answer: Any) -> Verdict:
     """What `check` finds, as a `Verdict`. Raises KeyError for an exercise that does not exist."""
     exercise = find(number)
     title = f"Exercise {number} ({exercise.title})"
