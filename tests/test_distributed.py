@@ -223,6 +223,7 @@ def test_killed_processes_are_started_again(config, alone, tmp_path):
     assert_same_run(out, alone)
 
 
+@pytest.mark.weekly
 def test_each_time_on_another_number_of_processes(config, alone, tmp_path):
     """Two sharded processes for 8 steps, then one, and four: the run of one."""
     out, threads = tmp_path / "run", torch.get_num_threads()
