@@ -31,7 +31,8 @@ Ids = list[list[int]]
 
 
 # Every peer is a class with `translate(src, beam)`: ids without BOS and EOS. A beam of 1 is greedy;
-# no length penalty, which everybody defines in another way.
+# no length penalty, which everybody defines in another way. Those that can be told to go on until
+# nothing open can overtake the best that has ended, as ours does, are told so.
 
 
 class Ours:
@@ -116,15 +117,17 @@ class HuggingFace:
                     copy_norm(norm, residual.norm)
 
     @torch.inference_mode()
-    def translate(self, src: Tensor, beam: int) -> Ids:
+    def translate(
+        self, src: Tensor, beam: int, alpha: float = 0.0, early_stopping: bool | str = "never"
+    ) -> Ids:
         rows = self.model.generate(
             input_ids=src,
             attention_mask=src != PAD,
             num_beams=beam,
             do_sample=False,
             max_new_tokens=longest(src),
-            length_penalty=0.0,
-            early_stopping=True,  # when as many as the beam is wide have ended, as ours
+            length_penalty=alpha,
+            early_stopping=early_stopping,
         )
         return until_eos(rows[:, 1:])
 
@@ -226,12 +229,13 @@ class CTranslate2:
                 intra_threads=torch.get_num_threads(),
             )
 
-    def translate(self, src: Tensor, beam: int) -> Ids:
+    def translate(self, src: Tensor, beam: int, alpha: float = 0.0, patience: float = 1e4) -> Ids:
         results = self.model.translate_batch(
             [[self.tokens[i] for i in row if i != PAD] for row in src.tolist()],
             beam_size=beam,
-            length_penalty=0,
+            length_penalty=alpha,
             max_decoding_length=longest(src),
+            patience=patience,
         )
         return [[int(token) for token in result.hypotheses[0]] for result in results]
 

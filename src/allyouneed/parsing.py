@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
-from allyouneed.decoding import Cache, reading
+from allyouneed.cache import FastCache
+from allyouneed.decoding import reading
 from allyouneed.tokens import BOS, EOS, SPECIALS, UNK, pad
 from allyouneed.transformer import Transformer
 
@@ -379,13 +380,12 @@ def write_trees(
     """
     ids = [[*vocabulary.encode_words(words), EOS] for words in sentences]
     src = pad(ids).to(model.embedding.weight.device)
-    longest = max(map(len, sentences))
     written: list[list[str]] = [[] for _ in sentences]
     with reading(model):
-        cache = Cache(model, src, 1, longest + 2 * most_brackets(longest) + 1)
+        cache = FastCache(model, src)
         todo, newest = list(range(len(sentences))), src.new_full((len(src),), BOS)
         while todo:
-            logits = cache.step(newest[:, None])[:, 0]
+            logits = cache.step(newest)
             any_word = logits[:, vocabulary.word_places].logsumexp(1)
             chosen = torch.full_like(logits, -math.inf)
             for row, i in enumerate(todo):
@@ -405,8 +405,9 @@ def write_trees(
                 written[i].append(symbol)
             done = newest == EOS
             if done.any():
-                rows = cache.leave(done)
-                newest, todo = newest[rows], [todo[row] for row in rows.tolist()]
+                left = (~done).nonzero()[:, 0]
+                cache.select(left)
+                newest, todo = newest[left], [todo[row] for row in left.tolist()]
     return [symbols[:-1] for symbols in written]
 
 

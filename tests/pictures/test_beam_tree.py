@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -25,16 +27,20 @@ def searched(translator):
     found = {}
     for n in (1, 2, 3):
         with reading(model):
-            limit = limits(model, src, 30)
-            beam, cache = Beam(src, n, limit, 0.6), Cache(model, src, n, 30)
-            tokens, steps = src.new_full((1, n), BOS), []
+            limit = limits(model, src, 15)
+            beam, cache = Beam(src, n, limit, 0.6), Cache(model, src, n)
+            tokens, steps, ended = src.new_full((1, n), BOS), [], 0
             while not (steps and beam.done()):
-                parents, tokens = beam.grow(cache.step(tokens))
-                cache.descend(parents)
+                logits = cache.step(tokens[0])
+                log_p = beam.scores[0, :, None] + logits.log_softmax(-1)
+                best = log_p.flatten().topk(n)
+                ended += int((best.indices[best.values > -math.inf] % logits.shape[1] == EOS).sum())
+                parents, tokens = beam.grow(logits[None])
+                cache.select(parents[0])
                 texts = [tokenizer.decode(row) for row in beam.ids[0, :, : beam.length].tolist()]
-                steps.append((texts, beam.scores[0].tolist(), float(beam.best), int(beam.ended)))
+                steps.append((texts, beam.scores[0].tolist(), float(beam.best), ended))
             answer = tokenizer.decode(beam.result()[0].tolist())
-            assert answer == tokenizer.decode(beam_search(model, src, n, max_length=30)[0])
+            assert answer == tokenizer.decode(beam_search(model, src, n, max_length=15)[0])
         found[n] = steps, answer
     return found
 
@@ -97,5 +103,5 @@ def test_by_touch_the_tree_fits(stage, searched):
 def test_one_edge_and_one_box_for_each_candidate(tree):
     tree.tab.get_by_role("slider", name="Step").focus()
     tree.press("End")
-    assert tree.tab.locator(".node.open").count() == 1 + 9 * 3  # in the last step none goes on
-    assert tree.tab.locator(".edge").count() == 60 and tree.tab.locator(".node").count() == 61
+    assert tree.tab.locator(".node.open").count() == 1 + 10 * 3  # in the last step none goes on
+    assert tree.tab.locator(".edge").count() == 66 and tree.tab.locator(".node").count() == 67

@@ -81,15 +81,15 @@ def test_the_shapes_are_those_of_the_modules(steps, model, mode, length):
 
 def test_with_the_cache_one_row_is_computed(steps, model):
     with reading(model):
-        cache = Cache(model, SRC, beams=1, limit=3)
+        cache = Cache(model, SRC)
         for t in range(3):
-            logits = cache.step(TGT[:, t : t + 1])
+            logits = cache.step(TGT[:, t])
     choose(steps, "cached")
     states = {state["box"]: state for state in walk(steps)}
     own = states["decoder self_attention"]
-    assert own["shapes"]["k"] == list(cache.own[0, 0].shape)
-    assert states["decoder cross_attention"]["shapes"]["k"] == list(cache.cross[0, 0].shape)
-    assert states["decoder logits"]["shapes"]["out"] == [*logits.shape[:2], 30]
+    assert own["shapes"]["k"] == list(cache.own[0][0].shape)
+    assert states["decoder cross_attention"]["shapes"]["k"] == list(cache.cross[0][0].shape)
+    assert states["decoder logits"]["shapes"]["out"] == [len(logits), 1, 30]
     assert own["rows"] == [["own"], ["kept", "kept", "made"], ["kept", "kept", "made"], ["own"]] + [
         ["own"]
     ]

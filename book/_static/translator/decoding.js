@@ -131,10 +131,10 @@ globalThis.Translator ??= {};
       if (!this.best || final > this.best.final) this.best = one;
     }
 
-    // n have ended, or none that is open can become the best, or there is no more room.
+    // Nothing that is open can overtake the best that has ended, or there is no more room.
     get done() {
       const reach = this.open[0].score / penalty(this.limit, this.alpha);
-      return this.ended.length >= this.n || this.best?.final >= reach || this.length === this.limit;
+      return this.best?.final >= reach || this.length === this.limit;
     }
   }
 

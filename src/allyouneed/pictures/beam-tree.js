@@ -1,8 +1,8 @@
 // Beam search as a tree that grows: at each step the best candidates, and what becomes of each.
 // data: source, the sentence; vocabulary, how many tokens there are; searches [{beam, steps,
-// penalties}], steps[t] the 2N best candidates as {parent, token, log_p, fate}. A parent is the
-// number of an open hypothesis of the step before; fate is open, ended or cut. penalties[t] is
-// the length penalty of what ends at step t.
+// penalties, most}], steps[t] the 2N best candidates as {parent, token, log_p, fate}. A parent is
+// the number of an open hypothesis of the step before; fate is open, ended or cut. penalties[t] is
+// the length penalty of what ends at step t, most that of the longest translation allowed.
 
 const LEVEL = 52; // height of a step in the tree
 
@@ -87,22 +87,25 @@ function hypotheses(title, all, line, empty) {
 }
 
 /** What has happened in this step, in words. */
-function report({ beam, steps }, step, { open, ended, last, over }, data) {
+function report({ beam, steps, most }, step, { open, ended, last, over }, data) {
   if (!step) return `Nothing is written yet. The source is “${data.source}”`;
   const names = (all) => all.map(({ text, log_p }) => `“${text}” (${show(log_p)})`).join(", ");
   const start = `Step ${step} of ${steps.length}.`;
-  const count = { 1: "One has", 2: "Two have", 3: "Three have", 4: "Four have", 5: "Five have" };
   const closed = ended.filter((one) => one.step === step).map(({ text, log_p, penalty, score }) =>
     ` “${text}” has ended: ${show(log_p)} / ${show(penalty)} = ${show(score)}.`).join("");
+  const reach = `${show(open[0].log_p)} / ${show(most)} = ${show(open[0].log_p / most)}`;
+  const best = ended.length ? show(ended[0].score) : "";
   if (over) {
     const given = open.length > 1 ? `the ${open.length} still open are` : "the one still open is";
-    return `${start} ${count[ended.length]} ended: that is enough, and ${given} given up. `
-      + `The best score, ${show(ended[0].score)}, has “${ended[0].text}”.`;
+    return `${start}${closed} What is open can come to ${reach} at most, and the best that has `
+      + `ended has ${best}: ${given} given up. The winner is “${ended[0].text}”.`;
   }
+  const more = best && ` What is open may still come to ${reach}, more than the ${best} of the best `
+    + "that has ended: the search goes on.";
   const late = last.some(({ fate, token }) => fate === "cut" && token === "<eos>")
     ? ` <eos> behind the best ${beam} counts for nothing.` : "";
   const on = open.length > 1 ? "go" : "goes";
-  return `${start} ${names(open)} ${on} on; all else is cut off.${closed}${late}`;
+  return `${start} ${names(open)} ${on} on; all else is cut off.${closed}${late}${more}`;
 }
 
 function draw(stage, data) {

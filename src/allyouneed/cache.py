@@ -1,0 +1,155 @@
+"""The key-value cache of chapter 13 in less time: what `greedy` and `beam_search` use.
+
+This module is plumbing written by hand. `FastCache` gives the logits that the chapter's `Cache`
+gives, and a test holds the two equal. It saves time in three ways: memory for keys and values is
+set aside in large pieces and not copied at every step; the hypotheses of one sentence share keys
+and values, and each reads those that its own ancestors wrote; and matrices that multiply the same
+vectors are put together once, so that a step makes half as many calls.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from allyouneed.masks import additive_mask, padding_mask
+from allyouneed.multihead import merge_heads
+from allyouneed.sublayers import LayerNorm
+from allyouneed.tokens import BOS, PAD
+from allyouneed.transformer import DecoderLayer, Transformer
+
+ROOM = 32  # positions for which memory is set aside at first; each time it is full, it is doubled
+
+
+def normed(norm: LayerNorm, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+    """`norm(x)` without its checks."""
+    return F.layer_norm(x, norm.gamma.shape, norm.gamma, norm.beta, norm.eps)
+
+
+class FastLayer:
+    """A decoder layer for new positions, whose keys and values of other positions are given."""
+
+    def __init__(self, layer: DecoderLayer):
+        own, cross = layer.self_attention, layer.cross_attention
+        self.layer, self.n_heads = layer, own.n_heads
+        self.qkv = self.joined(own.w_q, own.w_k, own.w_v)
+        self.cross_kv = self.joined(cross.w_k, cross.w_v)
+
+    @staticmethod
+    def joined(*layers: torch.nn.Linear) -> tuple[Tensor, Tensor | None]:
+        """Several linear layers of the same vectors as the weight and bias of one."""
+        biases = [layer.bias for layer in layers if layer.bias is not None]
+        weight = torch.cat([layer.weight for layer in layers])
+        return weight, torch.cat(biases) if biases else None
+
+    def heads(self, x: Float[Tensor, "B N PD"], pieces: int) -> Float[Tensor, "P B H N K"]:
+        """Cut each vector into pieces (query, key, value), and each piece into heads."""
+        return x.unflatten(-1, (pieces, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+
+    def __call__(
+        self,
+        x: Float[Tensor, "B N D"],
+        own: Float[Tensor, "2 B H T K"],
+        new: slice,
+        own_mask: Tensor | None,
+        cross: Float[Tensor, "2 B H S K"],
+        cross_mask: Tensor | None,
+    ) -> Float[Tensor, "B N D"]:
+        """Write keys and values of x into `own` at the places `new`; attend to all up to there.
+
+        `own` and `cross` hold keys, then values. The masks are numbers to be added to the scores.
+        """
+        layer = self.layer
+
+        def self_attention(x: Tensor) -> Tensor:
+            q, *kv = self.heads(F.linear(x, *self.qkv), 3)
+            own[0, :, :, new], own[1, :, :, new] = kv
+            heads = F.scaled_dot_product_attention(q, *own[..., : new.stop, :], own_mask)
+            return linear(layer.self_attention.w_o, merge_heads(heads))
+
+        def cross_attention(x: Tensor) -> Tensor:
+            q = self.heads(linear(layer.cross_attention.w_q, x), 1)[0]
+            heads = F.scaled_dot_product_attention(q, *cross, cross_mask)
+            return linear(layer.cross_attention.w_o, merge_heads(heads))
+
+        def feed_forward(x: Tensor) -> Tensor:
+            return linear(layer.feed_forward.w_2, linear(layer.feed_forward.w_1, x).relu_())
+
+        sublayers = (self_attention, cross_attention, feed_forward)
+        for residual, sublayer in zip(layer.residuals, sublayers, strict=True):
+            if residual.norm_first:
+                x = x + sublayer(normed(residual.norm, x))
+            else:
+                x = normed(residual.norm, x + sublayer(x))
+        return x
+
+
+def linear(layer: torch.nn.Linear, x: Tensor) -> Tensor:
+    """`layer(x)` without the hooks' overhead."""
+    return F.linear(x, layer.weight, layer.bias)
+
+
+class FastCache:
+    """What `decoding.Cache` is, in less time.
+
+    A row is a half-written translation. Of each sentence in `src` there are `beams` rows, one after
+    the other; `select` keeps them together.
+    """
+
+    def __init__(self, model: Transformer, src: Int[Tensor, "B S"], beams: int = 1):
+        memory = model.encode(src)
+        self.model, self.beams, self.length = model, beams, 0
+        self.layers = [FastLayer(layer) for layer in model.decoder.layers]
+        cross = [layer.heads(F.linear(memory, *layer.cross_kv), 2) for layer in self.layers]
+        self.cross = torch.stack(cross)  # (layers, 2, B, H, S, K)
+        *axes, _, K = self.cross.shape
+        self.own = self.cross.new_empty(*axes, ROOM * beams, K)
+        self.src_mask = None
+        if (src == PAD).any():
+            self.src_mask = additive_mask(padding_mask(src, PAD), memory.dtype)
+        # (B, 1, N, places): 0 where a row's own ancestors wrote, else -inf
+        self.ancestors = memory.new_full((len(src), 1, beams, ROOM * beams), -math.inf)
+        self.itself = memory.new_full((beams, beams), -math.inf).fill_diagonal_(0)
+
+    def step(self, tokens: Int[Tensor, " R"]) -> Float[Tensor, "R V"]:
+        """The logits of what follows the newest token of each row, as in `decoding.Cache`."""
+        model, beams = self.model, self.beams
+        new = slice(self.length * beams, (self.length + 1) * beams)
+        if new.stop > self.own.shape[-2]:
+            full = self.own.shape[-2]
+            self.own = F.pad(self.own, (0, 0, 0, full))
+            self.ancestors = F.pad(self.ancestors, (0, full), value=-math.inf)
+        x = F.embedding(tokens.view(-1, beams), model.embedding.weight)
+        x = x * math.sqrt(model.config.d_model) + model.positions.table[self.length].to(x.dtype)
+        own_mask = None
+        if beams > 1:
+            self.ancestors[..., new] = self.itself
+            own_mask = self.ancestors[..., : new.stop]
+        for layer, own, cross in zip(self.layers, self.own, self.cross, strict=True):
+            x = layer(x, own, new, own_mask, cross, self.src_mask)
+        self.length += 1
+        logits = F.linear(model.decoder.norm(x).flatten(0, 1), model.embedding.weight)
+        logits[:, [PAD, BOS]] = -math.inf
+        return logits
+
+    def select(self, rows: Int[Tensor, " left"]) -> None:
+        """Row i goes on from row rows[i]; of a sentence, all rows or none.
+
+        Nothing is copied but whose ancestors wrote what, as long as no sentence is left out.
+        """
+        rows = rows.view(-1, self.beams)
+        sentences, written = rows[:, 0] // self.beams, self.length * self.beams
+        if len(sentences) < len(self.ancestors):
+            self.ancestors = self.ancestors[sentences]
+            self.own = self.own[:, :, sentences]
+            self.cross = self.cross[:, :, sentences]
+            if self.src_mask is not None:
+                self.src_mask = self.src_mask[sentences]
+        if self.beams > 1:
+            read = self.ancestors[..., :written]
+            parents = (rows % self.beams)[:, None, :, None]
+            read.copy_(read.gather(2, parents.expand_as(read)))
