@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+import allyouneed.decoding
 from allyouneed.data import load_pairs
 from allyouneed.decoding import beam_search, greedy
 from allyouneed.masks import padding_mask
@@ -45,6 +46,18 @@ class Ours:
         if beam == 1:
             return greedy(self.model, src, longest(src))
         return beam_search(self.model, src, beam, length_penalty=0.0, max_length=longest(src))
+
+
+class Plain(Ours):
+    """The same with the cache as chapter 13 writes it."""
+
+    def translate(self, src: Tensor, beam: int) -> Ids:
+        fast = allyouneed.decoding.FastCache
+        allyouneed.decoding.FastCache = allyouneed.decoding.Cache
+        try:
+            return super().translate(src, beam)
+        finally:
+            allyouneed.decoding.FastCache = fast
 
 
 class Uncached:
@@ -256,6 +269,7 @@ def set_norm(to: Any, of: nn.Module) -> None:
 
 PEERS = {
     "ours": Ours,
+    "ours, the plain cache": Plain,
     "ours, without a cache": Uncached,
     "Hugging Face generate": HuggingFace,
     "JoeyNMT": Joey,
