@@ -31,7 +31,7 @@ ROOMS = [
     ("before", ["recurrent", "alignment"]),
     ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
     ("text", ["data", "tokens", "subwords", "shards"]),
-    ("records", ["results", "weights"]),
+    ("records", ["files", "provenance", "results", "weights"]),
 ]
 NEVER_IMPORTED = {"viz", "pictures", "exercises"}  # by notebooks and readers only
 

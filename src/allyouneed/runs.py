@@ -15,17 +15,13 @@ import io
 import json
 import math
 import os
-import platform
 import random
 import shlex
-import shutil
-import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +30,6 @@ import torch
 from torch import Tensor, distributed, nn
 from tqdm import tqdm
 
-from allyouneed import __version__
 from allyouneed.checkpoints import (
     Checkpoint,
     checkpoint_path,
@@ -50,8 +45,9 @@ from allyouneed.checkpoints import (
 from allyouneed.data import SPLITS, Pairs, clean, load_pairs
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
-from allyouneed.fast import processor
-from allyouneed.saving import save_model, write_file
+from allyouneed.files import write_file, write_json
+from allyouneed.provenance import circumstances
+from allyouneed.saving import save_model
 from allyouneed.shards import CORPORA, ShardBatches, Shards, newstest
 from allyouneed.subwords import BPEDropout
 from allyouneed.tokens import Batch, Tokenizer, token_batches
@@ -122,7 +118,10 @@ def train_there(
     if run.setdefault("data", data) | {"name": data["name"]} != data:  # it may have been moved
         raise ValueError(f"--data: the pairs of {data['name']} are not those this run began with")
     run |= {"data": data, "settings": settings}
-    run["starts"] = [*run.get("starts", []), circumstances(words)]
+    run["starts"] = [
+        *run.get("starts", []),
+        circumstances(shlex.join(["python", "-m", "allyouneed", *words])),
+    ]
     tokenizer = begun.tokenizer if begun else learn_tokenizer(pairs, settings["vocabulary"])
     settings["vocabulary"] = len(tokenizer) if isinstance(pairs, Shards) else settings["vocabulary"]
 
@@ -675,43 +674,8 @@ def draw_curves(path: Path, history: dict[str, Any]) -> None:
     write_file(path, picture.getvalue())
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON, whole or not at all."""
-    write_file(path, json.dumps(value, indent=1, ensure_ascii=False).encode())
-
-
 def fingerprint(*several: Pairs | Shards) -> str:
     """The sha256 of pairs, or of what a folder of shards says about all its files."""
     if isinstance(several[0], Shards):
         return several[0].sha256
     return hashlib.sha256(json.dumps(several).encode()).hexdigest()
-
-
-def circumstances(words: list[str]) -> dict[str, Any]:
-    """What a run's numbers depend on: command, machine, versions, date, commit."""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", Path(__file__).parent, *words], capture_output=True, encoding="utf-8"
-        )
-        return done.stdout.strip()
-
-    ours = shutil.which("git") and git("ls-files", Path(__file__).name)  # not another repository
-    names = [line for line in processor().splitlines() if line.startswith("model name")]
-    packages = ("torch", "tokenizers", "sacrebleu")
-    return {
-        "command": " ".join(["python -m allyouneed", *map(shlex.quote, words)]),
-        "machine": {
-            "processor": names[0].split(":")[1].strip() if names else platform.machine(),
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        },
-        "versions": {
-            "python": platform.python_version(),
-            "allyouneed": __version__,
-            **{p: version(p) for p in packages},
-        },
-        "date": datetime.date.today().isoformat(),
-        "commit": git("describe", "--always", "--dirty=-changed", "--exclude=*") if ours else None,
-    }

@@ -49,7 +49,8 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 
-from allyouneed.data import DataError, Pairs, _write, clean
+from allyouneed.data import DataError, Pairs, clean
+from allyouneed.files import write_file, write_json
 from allyouneed.tokens import BOS, EOS, PAD, UNK, Batch, Tokenizer
 
 SHARDS_FORMAT = "allyouneed shards 1"
@@ -378,11 +379,10 @@ class _Preparation:
                 f"{self.folder / name}: made anew, it is another file than before: the set or the "
                 "libraries have changed. Prepare it in another folder"
             )
-        _write(self.folder / name, content)
+        write_file(self.folder / name, content)
 
     def save_manifest(self) -> None:
-        text = json.dumps(self.manifest, indent=1, ensure_ascii=False)
-        _write(self.folder / "manifest.json", text.encode())
+        write_json(self.folder / "manifest.json", self.manifest)
 
     def sentences(self, split: str) -> str:
         pairs = (
