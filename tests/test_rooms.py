@@ -23,7 +23,7 @@ NAMES = [name for name in NAMES if not name.startswith("__")]
 ROOMS = [
     ("pictures", ["viz", "pictures"]),
     ("exercises", ["exercises"]),
-    ("command", ["runs", "command"]),
+    ("command", ["settings", "history", "processes", "pairs", "runs", "command"]),
     ("family", ["families", "sparse", "parsing", "scaling"]),
     ("inference", ["decoding", "evaluation"]),
     ("training", ["fast", "training", "checkpoints"]),

@@ -282,14 +282,14 @@ def prepare_shards(
     cannot be read.
     """
     if name not in CORPORA:
-        raise ValueError(f"--data: expected one of {', '.join(CORPORA)}, got {name!r}")
+        raise ValueError(f"name: expected one of {', '.join(CORPORA)}, got {name!r}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"--out: another process is at work in {folder}") from None
+        raise ValueError(f"folder: another process is at work in {folder}") from None
     with lock:
         return _Preparation(name, folder, say, rows).run()
 
@@ -310,13 +310,15 @@ class _Preparation:
             for key in ("set", "source", "rule", "vocabulary", "rows"):
                 if found[key] != self.manifest[key]:
                     raise ValueError(
-                        f"--out: {folder} was begun with the {key} {found[key]!r}, "
+                        f"folder: {folder} was begun with the {key} {found[key]!r}, "
                         f"got {self.manifest[key]!r}; name another folder"
                     )
             self.manifest = found
         elif other := [f.name for f in folder.iterdir() if f.suffix not in (".part", ".lock")
                        and f.name != ".lock"]:  # fmt: skip
-            raise ValueError(f"--out: {folder} holds other files ({other[0]}); name another folder")
+            raise ValueError(
+                f"folder: {folder} holds other files ({other[0]}); name another folder"
+            )
 
     def run(self) -> Shards:
         self.keep("valid.tsv", lambda: self.sentences("validation"))
@@ -491,7 +493,7 @@ def newstest(name: str, split: str) -> Pairs:
     Raises ValueError for another split, DataError if there is no network.
     """
     if split not in ("valid", "test"):
-        raise ValueError(f"--split: expected valid or test of {name}, got {split!r}")
+        raise ValueError(f"split: expected valid or test of {name}, got {split!r}")
     corpus = CORPORA[name]
     if local_files(corpus):
         return list(read_rows(corpus, {"valid": "validation"}.get(split, split)))
