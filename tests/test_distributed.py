@@ -241,6 +241,39 @@ def test_each_time_on_another_number_of_processes(config, alone, tmp_path):
     assert_same_run(out, alone)
 
 
+# What each process runs: a command that asks itself to stop after a step, if there is one.
+ENDING = """
+import signal
+import sys
+from torch import distributed
+from allyouneed import command, runs
+
+real = runs.train
+def interrupted(*args):
+    for record in real(*args):
+        assert distributed.get_world_size() == 2
+        if record.step == 2:
+            signal.raise_signal(signal.SIGINT)
+        yield record
+
+runs.train = interrupted
+code, *words = sys.argv[1:]
+assert command.main(words) == int(code)
+assert not distributed.is_initialized()
+"""
+
+
+@pytest.mark.parametrize("code, words", [(2, ["--heads", 3]), (130, []), (0, ["--steps", 1])])
+def test_the_process_group_is_left_on_every_way_out(config, tmp_path, code, words):
+    """After an error, when asked to stop, at the end."""
+    script = tmp_path / "script.py"
+    script.write_text(ENDING, encoding="utf-8")
+    words = [script, code, "train", "--config", config, "--out", tmp_path / "run", *words]
+    said = ended(torchrun(*words))
+    known = {2: "--heads: expected a divisor", 130: "Stopped after step 2", 0: "Best: BLEU"}
+    assert said.count(known[code]) == 1  # only the first process speaks
+
+
 def test_who_takes_how_many_batches(alone):
     before = recorded_settings(newest(alone).run["settings"]).update_batches
     share = runs.share_batches

@@ -98,7 +98,7 @@ def translate_command(args: argparse.Namespace) -> int:
             print(f"error: a sentence has {len(model.positions.table):,} tokens or more: "
                   "its line stays empty", file=sys.stderr)  # fmt: skip
         if not args.sample and not args.show_attention:
-            print("\n".join(translated(model, tokenizer, texts, args)), flush=True)
+            print("\n".join(translate_texts(model, tokenizer, texts, args)), flush=True)
             continue
         for text in texts:
             ids = tokenizer.encode(text)
@@ -152,7 +152,7 @@ def find_model(name: str, device: torch.device) -> tuple[Transformer, Tokenizer]
         ) from None
 
 
-def translated(
+def translate_texts(
     model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], args: argparse.Namespace
 ) -> list[str]:
     """Translations by beam search, fewer at once when they are long."""
@@ -197,7 +197,7 @@ def evaluate_command(args: argparse.Namespace) -> int:
     if longest >= room:
         raise ValueError(f"--data: expected sentences of less than {room} tokens, got {longest}")
     start = time.monotonic()
-    written = translated(model, tokenizer, [source for source, _ in pairs], args)
+    written = translate_texts(model, tokenizer, [source for source, _ in pairs], args)
     seconds = time.monotonic() - start
     print(
         f"{args.data}, {split}: {len(pairs):,} sentences, beam {args.beam}, length penalty "

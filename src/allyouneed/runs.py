@@ -88,15 +88,14 @@ def train_run(
         with claimed(out) if process.first else nullcontext():
             run = Run(out, process)
             run.begin(chosen, preset, resume, command)
-            return run.train()
+            return run.make_updates()
 
 
 class Run:
     """One run of training in its folder, as one of its processes sees it.
 
-    `begin` makes all that it needs, or puts it back as it was; `train` goes through the updates:
-    `step` does what is due after each of them, that is to `save` or to `validate`, and `finish`
-    what is due after the last.
+    `begin` makes all that it needs, or puts it back as it was; then come the updates: after each,
+    `step` does what is due, that is to `save` or to `validate`, and after the last `finish`.
     """
 
     file: Path | None  # the checkpoint that the run goes on from
@@ -133,7 +132,7 @@ class Run:
         self.starts = [*(begun.run.get("starts", []) if begun else []), circumstances(command)]
         self.read_data(begun)
         self.build_model(begun)
-        self.make_batches()
+        self.cut_batches()
         self.plan()
         parameters = sum(p.numel() for p in self.model.parameters())
         self.say(
@@ -196,7 +195,7 @@ class Run:
             self.model.encoder.compile(dynamic=True)
             self.model.decoder.compile(dynamic=True)
 
-    def make_batches(self) -> None:
+    def cut_batches(self) -> None:
         """Cut the pairs into tokens and batches; pairs that are too long are left out."""
         longest = len(self.model.positions.table)
         if isinstance(self.pairs, Shards):
@@ -234,7 +233,7 @@ class Run:
 
     # Going through the updates
 
-    def train(self) -> bool:
+    def make_updates(self) -> bool:
         """Make all updates that are left. Returns False if asked to stop before."""
         bar = progress_bar(self.record.step, self.steps, self.process.first)
         try:
@@ -382,7 +381,7 @@ def find_run(
     wait_for_all()  # all have looked before the first one writes
     model = (out / "model.safetensors").exists()
     if not resume and (file or troubles or model):
-        raise ValueError(f"out: {out} holds a run; expected to resume it, or another folder")
+        raise ValueError(f"resume: expected it, or another folder, for {out} holds a run")
     for trouble in troubles:
         say(f"Passed over: {trouble}")
     if not file and (troubles or model):

@@ -107,7 +107,7 @@ class Shards:
             found = (self.folder / name).stat().st_size if (self.folder / name).is_file() else None
             if found != size:
                 got = "none" if found is None else f"{found:,}"
-                raise DataError(f"{self.folder / name}: expected {size:,} bytes, got {got}{MEND}")
+                raise DataError(f"{self.folder / name}: expected {size:,} bytes, got {got}{REPAIR}")
         self._check("tokenizer.json")
         self.name = self.manifest["set"]
         self.tokenizer = Tokenizer.load(self.folder / "tokenizer.json")
@@ -141,7 +141,7 @@ class Shards:
         if (found := hashlib.sha256(content).hexdigest()) != sha256:
             raise DataError(
                 f"{self.folder / name}: expected sha256 {sha256}, got {found}: it is not the "
-                f"file that was prepared{MEND}"
+                f"file that was prepared{REPAIR}"
             )
         return content
 
@@ -165,7 +165,7 @@ class Shards:
         return Batch(_padded(*src, before=0), _padded(*tgt, before=1))
 
 
-MEND = "; `prepare` with the same --data and --out puts it right"
+REPAIR = "; `prepare` with the same --data and --out puts it right"
 
 
 def _padded(length: np.ndarray, ids: np.ndarray, before: int) -> torch.Tensor:
@@ -253,14 +253,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"{folder}/manifest.json: expected the manifest of shards") from error
     if form != SHARDS_FORMAT:
         raise DataError(f"{folder}/manifest.json: expected {SHARDS_FORMAT!r}, got {form!r}")
-    if not _sound(manifest):
+    if not _has_all_entries(manifest):
         raise DataError(
             f"{folder}/manifest.json: expected the entries that `prepare` writes, got others"
         )
     return manifest
 
 
-def _sound(manifest: dict[str, Any]) -> bool:
+def _has_all_entries(manifest: dict[str, Any]) -> bool:
     """Whether a manifest has all its entries, and of its shards and files what is needed."""
     try:
         kinds = all(type(manifest[name]) is kind for name, kind in ENTRIES.items())
