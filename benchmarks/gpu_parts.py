@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch.profiler import profile
 
-from allyouneed.command import PRESETS
 from allyouneed.data import load_wikitext2
 from allyouneed.families import LanguageModel, encode_text
 from allyouneed.fast import half_dtype
+from allyouneed.settings import PRESETS
 from allyouneed.tokens import EOS, Batch, token_batches
 from allyouneed.transformer import TransformerConfig
 
@@ -102,8 +102,8 @@ def papers_model(day: Day, size: str, backend: str | None) -> dict[str, Any]:
     """A few hundred updates of one of the paper's models."""
     preset, clock = PRESETS[size], day.clock
     names = ("vocabulary", "d_model", "d_ff", "heads", "layers", "dropout")
-    config = SMALL if day.small else TransformerConfig(*(preset[name] for name in names))
-    wanted = 200 if day.small else preset["batch_tokens"]
+    config = SMALL if day.small else TransformerConfig(*(getattr(preset, name) for name in names))
+    wanted = 200 if day.small else preset.batch_tokens
     torch.compiler.reset()
     batches = random_batches(config.vocab_size, wanted, 2 if day.small else 20)
     step, peak = training.our_step(config, day.device, day.half, backend), Peak(clock, day.half)
@@ -128,10 +128,10 @@ def papers_model(day: Day, size: str, backend: str | None) -> dict[str, Any]:
         "an update": {name: n / 2 for name, n in launches_and_waits(watched).items()},
         "profile of 2 updates": top(watched, day.device),
         "the paper's run": {
-            "steps": preset["steps"],
-            "hours": preset["steps"] * seconds / 3600,
-            f"hours, if an update had {preset['batch_tokens']} target tokens": (
-                preset["steps"] * preset["batch_tokens"] * seconds / tokens / 3600
+            "steps": preset.steps,
+            "hours": preset.steps * seconds / 3600,
+            f"hours, if an update had {preset.batch_tokens} target tokens": (
+                preset.steps * preset.batch_tokens * seconds / tokens / 3600
             ),
             "left out": "validation, checkpoints",
         },

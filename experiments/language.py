@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from record import commit, record
+from record import record
 from torch import Tensor, nn
 
 from allyouneed import weights
@@ -41,6 +41,7 @@ from allyouneed.families import (
     save_language_model,
 )
 from allyouneed.fast import half_dtype, linear_cross_entropy, use_fast_dropout
+from allyouneed.provenance import commit
 from allyouneed.saving import read_tensors
 from allyouneed.tokens import EOS, Tokenizer
 

@@ -21,6 +21,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager, nullcontext
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -492,13 +493,13 @@ def run_notebook(file: Path, **device: Any) -> Pretended:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    from allyouneed.command import PRESETS
+    from allyouneed.settings import PRESETS
 
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     shell.reset()
     shell.showtraceback = lambda *_, **__: None
     cells = [c for c in nbformat.read(file, as_version=4).cells if c.cell_type == "code"]
-    small = dict.fromkeys(("multi30k", "tatoeba"), PRESETS["tiny"] | SMALL)
+    small = dict.fromkeys(("multi30k", "tatoeba"), replace(PRESETS["tiny"], **SMALL))
     with (
         patch.dict(PRESETS, small),
         TemporaryDirectory() as folder,

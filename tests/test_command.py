@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import killed
@@ -24,7 +25,9 @@ import torch
 
 from allyouneed import command, runs, training
 from allyouneed.checkpoints import CHECKPOINT_FORMAT, checkpoint_files, load_checkpoint
+from allyouneed.pairs import read_pairs
 from allyouneed.saving import load_model, read_tensors, save_model, write_tensors
+from allyouneed.settings import PRESETS, Settings, read_settings
 from allyouneed.transformer import Transformer
 
 ROOT = Path(__file__).parents[1]
@@ -124,8 +127,8 @@ def test_what_a_run_leaves(whole):
 
 
 def test_cooldown_is_the_papers_schedule_to_its_half_and_then_a_line_to_zero():
-    settings = {"d_model": 8, "warmup": 10, "learning_rate": 2e-3, "cooldown": 0.5}
-    rate, plain = (runs.schedule_of(settings | {"cooldown": c}, 36) for c in (0.5, 0.0))
+    some = Settings(d_model=8, warmup=10, learning_rate=2e-3)
+    rate, plain = (runs.schedule_of(replace(some, cooldown=c), 36) for c in (0.5, 0.0))
     assert rate(10) == pytest.approx(2e-3) == plain(10)
     assert all(rate(step) == plain(step) for step in range(1, 19))
     share = [rate(step) / plain(step) for step in range(19, 37)]
@@ -480,7 +483,7 @@ def test_pairs_are_read_as_sentences_are_translated(tmp_path):
     """Spaces of any kind, soft hyphens and the like are the same to both."""
     file = tmp_path / "x.tsv"
     file.write_text("ein\u00a0Hund \tun\u00ad chien\u200b\n", encoding="utf-8")
-    assert runs.read_pairs(str(file), "all") == [("ein Hund", "un chien")]
+    assert read_pairs(str(file), "all") == [("ein Hund", "un chien")]
 
 
 def test_one_pair_windows_lines_and_a_long_one(tmp_path, capsys):
@@ -492,6 +495,26 @@ def test_one_pair_windows_lines_and_a_long_one(tmp_path, capsys):
     assert code == 0 and "too small to hold pairs out" in text and "1 of 2 training pairs" in text
     tokenizer = load_model(out / "model.safetensors")[1]
     assert tokenizer.decode(tokenizer.encode("Größe 😀")) == "Größe 😀"
+
+
+def test_errors_are_in_words_of_the_command():
+    """The package names its arguments, the command its options; paths and quotations stay."""
+    args = command.parser().parse_args(["train", "--out", "x"])
+    for said, told in (
+        (
+            "n_heads: expected a divisor of d_model = 8",
+            "--heads: expected a divisor of d-model = 8",
+        ),
+        ("folder: another run is at work", "--out: another run is at work"),
+        ("update_batches: expected 4", "--update-batches: expected 4"),
+        ("a longer warmup or max_norm may help.", "a longer warmup or max-norm may help."),
+        ("a/batch_tokens/d_model.tsv: expected", "a/batch_tokens/d_model.tsv: expected"),
+        ("expected no 'd_model'", "expected no 'd_model'"),
+        ("valid loss: expected a finite number", "valid loss: expected a finite number"),
+    ):
+        assert command.in_options(said, args) == told
+    args = command.parser().parse_args(["translate", "ein", "--model", "x"])
+    assert command.in_options("sentence: expected one", args) == "sentence: expected one"
 
 
 # Settings from a file
@@ -546,12 +569,11 @@ def test_no_file_of_settings(tmp_path, data, capsys):
 
 @pytest.mark.parametrize("name", ["base-en-de", "big-en-de", "base-en-fr", "big-en-fr"])
 def test_recipes_are_the_papers(name):
-    settings = command.read_settings(ROOT / "recipes" / f"{name}.toml")
-    preset = command.PRESETS[name.partition("-")[0]]
-    told = {"dropout", "batch_tokens", "vocabulary", "validate_every"}
-    assert {k: v for k, v in preset.items() if k not in told} == {
-        k: settings[k] for k in preset if k not in told
-    }
+    settings = read_settings(ROOT / "recipes" / f"{name}.toml")
+    preset = PRESETS[name.partition("-")[0]]
+    told = {"dropout", "batch_tokens", "update_batches", "validate_every", "average_every"}
+    assert replace(preset, **{k: v for k, v in settings.items() if k not in told}) == preset
+    assert {"d_model", "d_ff", "heads", "layers", "steps", "warmup", "average"} < settings.keys()
     assert settings["batch_tokens"] * settings["update_batches"] == 25_000
     assert settings["dropout"] == (0.3 if name == "big-en-de" else 0.1)
     assert settings["steps"] % settings["validate_every"] == 0

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ import torch
 
 from allyouneed import command, runs
 from allyouneed.checkpoints import Checkpoint, checkpoint_files, load_checkpoint
+from allyouneed.settings import recorded_settings
 from allyouneed.training import Record, dtype_of
 
 # What each process runs: a training for each `accumulate`, and one with the model spread over both
@@ -44,7 +44,8 @@ def trained(
     accumulate: int, precision: str = "fp32", shard: bool = False
 ) -> tuple[torch.Tensor, list[tuple]]:
     """Five batches an epoch, so that the last group of an epoch is uneven, or short for one."""
-    from allyouneed.runs import ShardedObjective, gathered
+    from allyouneed.checkpoints import gathered
+    from allyouneed.processes import ShardedObjective
     from allyouneed.tokens import BOS, EOS, Batch, pad
     from allyouneed.training import train
     from allyouneed.transformer import Transformer, TransformerConfig
@@ -240,21 +241,51 @@ def test_each_time_on_another_number_of_processes(config, alone, tmp_path):
     assert_same_run(out, alone)
 
 
+# What each process runs: a command that asks itself to stop after a step, if there is one.
+ENDING = """
+import signal
+import sys
+from torch import distributed
+from allyouneed import command, runs
+
+real = runs.train
+def interrupted(*args):
+    for record in real(*args):
+        assert distributed.get_world_size() == 2
+        if record.step == 2:
+            signal.raise_signal(signal.SIGINT)
+        yield record
+
+runs.train = interrupted
+code, *words = sys.argv[1:]
+assert command.main(words) == int(code)
+assert not distributed.is_initialized()
+"""
+
+
+@pytest.mark.parametrize("code, words", [(2, ["--heads", 3]), (130, []), (0, ["--steps", 1])])
+def test_the_process_group_is_left_on_every_way_out(config, tmp_path, code, words):
+    """After an error, when asked to stop, at the end."""
+    script = tmp_path / "script.py"
+    script.write_text(ENDING, encoding="utf-8")
+    words = [script, code, "train", "--config", config, "--out", tmp_path / "run", *words]
+    said = ended(torchrun(*words))
+    known = {2: "--heads: expected a divisor", 130: "Stopped after step 2", 0: "Best: BLEU"}
+    assert said.count(known[code]) == 1  # only the first process speaks
+
+
 def test_who_takes_how_many_batches(alone):
-    begun = newest(alone)
-    assert runs.share({"update_batches": 8}, {"processes": 2}, None) == {
-        "update_batches": 8, "accumulate": 4,
-    }  # fmt: skip
-    assert runs.share({"accumulate": 3}, {"processes": 2, "accumulate": 3}, None) == {
-        "update_batches": 6, "accumulate": 3,
-    }  # fmt: skip
-    assert runs.share({}, {"processes": 1, "accumulate": None}, None)["update_batches"] == 1
-    old = replace(begun, run={"settings": {"processes": 3, "accumulate": 2}})  # of an older version
-    assert runs.share({}, {"processes": 2}, old) == {"update_batches": 6, "accumulate": 3}
-    for given, world, named in (
-        ({}, 3, "--update-batches: 3 processes cannot share the 4 batches of an update evenly"),
-        ({"accumulate": 3}, 2, "--accumulate: expected 2, the share of each of 2 processes"),
-        ({"update_batches": 8}, 2, "--update-batches: this run began with 4, got 8"),
+    before = recorded_settings(newest(alone).run["settings"]).update_batches
+    share = runs.share_batches
+    assert share(2, update_batches=8) == {"update_batches": 8, "accumulate": 4}
+    assert share(2, accumulate=3) == {"update_batches": 6, "accumulate": 3}
+    assert share(1)["update_batches"] == 1
+    old = recorded_settings({"processes": 3, "accumulate": 2})  # of an older version
+    assert share(2, before=old.update_batches) == {"update_batches": 6, "accumulate": 3}
+    for chosen, world, named in (
+        ({}, 3, "update_batches: 3 processes cannot share the 4 batches of an update evenly"),
+        ({"accumulate": 3}, 2, "accumulate: expected 2, the share of each of 2 processes"),
+        ({"update_batches": 8}, 2, "update_batches: this run began with 4, got 8"),
     ):
         with pytest.raises(ValueError, match=named):
-            runs.share(given, {"processes": world}, begun)
+            share(world, **chosen, before=before)

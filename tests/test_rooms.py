@@ -23,7 +23,7 @@ NAMES = [name for name in NAMES if not name.startswith("__")]
 ROOMS = [
     ("pictures", ["viz", "pictures"]),
     ("exercises", ["exercises"]),
-    ("command", ["runs", "command"]),
+    ("command", ["settings", "history", "processes", "pairs", "runs", "command"]),
     ("family", ["families", "sparse", "parsing", "scaling"]),
     ("inference", ["cache", "decoding", "evaluation"]),
     ("training", ["fast", "training", "checkpoints"]),
@@ -31,7 +31,7 @@ ROOMS = [
     ("before", ["recurrent", "alignment"]),
     ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
     ("text", ["data", "tokens", "subwords", "shards"]),
-    ("records", ["results", "weights"]),
+    ("records", ["files", "provenance", "results", "weights"]),
 ]
 NEVER_IMPORTED = {"viz", "pictures", "exercises"}  # by notebooks and readers only
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import filecmp
 import json
 import os
@@ -19,7 +18,6 @@ from allyouneed.saving import (
     model_card,
     pretrained,
     save_model,
-    write_file,
 )
 from allyouneed.tokens import Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
@@ -144,19 +142,6 @@ def test_foreign_files(tmp_path):
         file.write_bytes(content)
         with pytest.raises(ModelFileError, match="m: expected"):
             load_model(file)
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
-    file = tmp_path / "m"
-    write_file(file, b"old")
-
-    def full(number):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_file(file, b"new")
-    assert file.read_bytes() == b"old" and os.listdir(tmp_path) == ["m"]
 
 
 def test_pretrained_names():

@@ -245,7 +245,7 @@ def test_folders_that_hold_something_else(copy, tmp_path):
         prepare_shards("wmt14-en-de", copy, print)
     with pytest.raises(ValueError, match="was begun with the set 'wmt14-en-de'"):
         prepare_shards("wmt14-en-fr", copy, print, rows=100)
-    with pytest.raises(ValueError, match="--data: expected one of wmt14-en-de, wmt14-en-fr"):
+    with pytest.raises(ValueError, match="name: expected one of wmt14-en-de, wmt14-en-fr"):
         prepare_shards("wmt14", tmp_path / "new", print)
 
 
@@ -289,7 +289,7 @@ def test_foreign_files(tmp_path, monkeypatch, text):
 def test_newstest(wmt):
     assert len(shards.newstest("wmt14-en-de", "valid")) == 6
     assert len(shards.newstest("wmt14-en-de", "test")) == 8
-    with pytest.raises(ValueError, match="--split: expected valid or test"):
+    with pytest.raises(ValueError, match="split: expected valid or test"):
         shards.newstest("wmt14-en-de", "train")
 
 

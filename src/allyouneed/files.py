@@ -1,0 +1,40 @@
+"""Files that are written whole or not at all.
+
+This module is plumbing written by hand. Whatever the package leaves on a disk goes through here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_file(path: str | Path, *parts: bytes | memoryview) -> None:
+    """Write a file, whole or not at all, so that not even a power cut leaves half of it.
+
+    It is written beside its place, forced onto the disk, and then moved.
+    """
+    path = Path(path)
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with open(part, "wb") as file:
+            for content in parts:
+                file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    if os.name == "posix":  # the move itself, too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write a value as JSON, whole or not at all."""
+    write_file(path, json.dumps(value, indent=1, ensure_ascii=False).encode())
