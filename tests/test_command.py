@@ -40,6 +40,14 @@ RUN = [*SMALL, "--steps", "36", "--validate-every", "6", "--cooldown", "0.5",
 
 
 @pytest.fixture(scope="module", autouse=True)
+def ctrl_c_is_heard():
+    """Also where pytest was started with `&` by a script, which ignores it for the command."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="module", autouse=True)
 def threads() -> Iterator[None]:
     """What a sum comes to, to the last bit, depends on how many threads add it up: always one."""
     before = torch.get_num_threads()

@@ -13,7 +13,7 @@ import math
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed.masks import additive_mask, padding_mask
@@ -40,7 +40,7 @@ class FastLayer:
         self.cross_kv = self.joined(cross.w_k, cross.w_v)
 
     @staticmethod
-    def joined(*layers: torch.nn.Linear) -> tuple[Tensor, Tensor | None]:
+    def joined(*layers: nn.Linear) -> tuple[Tensor, Tensor | None]:
         """Several linear layers of the same vectors as the weight and bias of one."""
         biases = [layer.bias for layer in layers if layer.bias is not None]
         weight = torch.cat([layer.weight for layer in layers])
@@ -88,7 +88,7 @@ class FastLayer:
         return x
 
 
-def linear(layer: torch.nn.Linear, x: Tensor) -> Tensor:
+def linear(layer: nn.Linear, x: Tensor) -> Tensor:
     """`layer(x)` without the hooks' overhead."""
     return F.linear(x, layer.weight, layer.bias)
 
@@ -133,20 +133,23 @@ class FastCache:
             x = layer(x, own, new, own_mask, cross, self.src_mask)
         self.length += 1
         logits = F.linear(model.decoder.norm(x).flatten(0, 1), model.embedding.weight)
-        logits[:, [PAD, BOS]] = -math.inf
+        logits[:, PAD] = logits[:, BOS] = -math.inf
         return logits
 
     def select(self, rows: Int[Tensor, " left"]) -> None:
         """Row i goes on from row rows[i]; of a sentence, all rows or none.
 
-        Nothing is copied but whose ancestors wrote what, as long as no sentence is left out.
+        As long as no sentence is left out, they keep their order, and nothing is copied but whose
+        ancestors wrote what. Otherwise those that change their place are copied.
         """
-        rows = rows.view(-1, self.beams)
+        rows = rows.view(len(rows) // self.beams, self.beams)
         sentences, written = rows[:, 0] // self.beams, self.length * self.beams
-        if len(sentences) < len(self.ancestors):
+        if (left := len(sentences)) < len(self.ancestors):
+            moved = (sentences != torch.arange(left, device=rows.device)).nonzero()[:, 0]
+            for kept in (self.own[..., :written, :], self.cross):
+                kept[:, :, moved] = kept[:, :, sentences[moved]]
+            self.own, self.cross = self.own[:, :, :left], self.cross[:, :, :left]
             self.ancestors = self.ancestors[sentences]
-            self.own = self.own[:, :, sentences]
-            self.cross = self.cross[:, :, sentences]
             if self.src_mask is not None:
                 self.src_mask = self.src_mask[sentences]
         if self.beams > 1:

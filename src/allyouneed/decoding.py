@@ -28,6 +28,7 @@ __all__ = [
     "attend_to_kept",
     "Cache",
     "limits",
+    "going_on",
     "until_eos",
     "token_by_token",
     "greedy",
@@ -164,6 +165,15 @@ def limits(
     return torch.full_like(lengths, max_length)
 
 
+def going_on(done: Bool[Tensor, " B"]) -> Int[Tensor, " left"]:
+    """Which sentences are left; the last ones take the places of those
+    that are done, so that few are moved."""
+    left = len(done) - int(done.sum())
+    rows = torch.arange(left, device=done.device)
+    rows[done[:left]] = left + (~done[left:]).nonzero()[:, 0]
+    return rows
+
+
 def until_eos(rows: Int[Tensor, "B T"]) -> list[list[int]]:
     """The ids of each row up to the first EOS or PAD."""
     ended = (rows == EOS) | (rows == PAD)
@@ -191,7 +201,7 @@ def token_by_token(
             written[sentence, cache.length - 1] = tokens
             done = (tokens == EOS) | (limit == cache.length)
             if done.any():
-                left = (~done).nonzero()[:, 0]
+                left = going_on(done)
                 cache.select(left)
                 sentence, tokens, limit = sentence[left], tokens[left], limit[left]
         return until_eos(written)
@@ -311,7 +321,7 @@ def beam_search(
             done = hypotheses.done()
             if done.any():
                 written[sentence[done]] = hypotheses.result()[done]
-                left = (~done).nonzero()[:, 0]
+                left = going_on(done)
                 hypotheses.select(left)
                 sentence, rows, tokens = sentence[left], rows[left], tokens[left]
             cache.select(rows.flatten())

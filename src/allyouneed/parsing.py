@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.cache import FastCache
-from allyouneed.decoding import reading
+from allyouneed.decoding import going_on, reading
 from allyouneed.tokens import BOS, EOS, SPECIALS, UNK, pad
 from allyouneed.transformer import Transformer
 
@@ -405,7 +405,7 @@ def write_trees(
                 written[i].append(symbol)
             done = newest == EOS
             if done.any():
-                left = (~done).nonzero()[:, 0]
+                left = going_on(done)
                 cache.select(left)
                 newest, todo = newest[left], [todo[row] for row in left.tolist()]
     return [symbols[:-1] for symbols in written]
