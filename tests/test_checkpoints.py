@@ -194,7 +194,9 @@ STOPS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SI
 
 
 @pytest.mark.parametrize("number", STOPS)
-def test_signals_wait(number):
+def test_signals_wait(number, request):
+    before = signal.signal(number, signal.default_int_handler)  # under nohup it is ignored
+    request.addfinalizer(lambda: signal.signal(number, before))
     usual = signal.getsignal(number)
     with stoppable() as stop:
         signal.raise_signal(number)

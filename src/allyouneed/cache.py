@@ -66,9 +66,9 @@ class FastLayer:
         layer = self.layer
 
         def self_attention(x: Tensor) -> Tensor:
-            q, *kv = self.heads(F.linear(x, *self.qkv), 3)
-            own[0, :, :, new], own[1, :, :, new] = kv
-            heads = F.scaled_dot_product_attention(q, *own[..., : new.stop, :], own_mask)
+            qkv = self.heads(F.linear(x, *self.qkv), 3)
+            own[..., new, :] = qkv[1:]
+            heads = F.scaled_dot_product_attention(qkv[0], *own[..., : new.stop, :], own_mask)
             return linear(layer.self_attention.w_o, merge_heads(heads))
 
         def cross_attention(x: Tensor) -> Tensor:

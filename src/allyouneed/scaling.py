@@ -172,7 +172,7 @@ def update_launches(config: TransformerConfig, parts: int = 1) -> int:
 def translation_launches(config: TransformerConfig, tokens: int) -> int:
     """Launches to write `tokens` tokens greedily, however many texts at a time."""
     n = config.n_layers
-    return 43 + 20 * n + tokens * (19 + 16 * n)
+    return 48 + 18 * n + tokens * (13 + 16 * n)
 
 
 def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
