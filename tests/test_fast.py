@@ -163,7 +163,10 @@ def test_in_dtype_is_the_module_in_that_type(dtype):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 3))
     x = torch.randn(5, 6).to(dtype)
-    y = in_dtype(module, dtype)(x)
+    own = dict(module.named_parameters())
+    with in_dtype(module, dtype):
+        y = module(x)
+    assert all(p is own[name] for name, p in module.named_parameters())
     y.float().square().sum().backward()
     assert y.dtype == dtype and all(p.dtype == torch.float32 for p in module.parameters())
     grads = [p.grad.clone() for p in module.parameters()]
@@ -176,11 +179,21 @@ def test_in_dtype_is_the_module_in_that_type(dtype):
         assert ours.dtype == torch.float32 and torch.equal(ours, p.grad.float())
 
 
-def test_in_dtype_leaves_what_is_in_it():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_in_dtype_leaves_what_is_in_it(dtype):
+    module = nn.Linear(2, 2).to(dtype)
+    weight = module.weight
+    with in_dtype(module, dtype):
+        assert module.weight is weight
+
+
+def test_in_dtype_gives_the_weights_back_after_an_error():
     module = nn.Linear(2, 2)
-    assert in_dtype(module, torch.float32) is module
-    half = nn.Linear(2, 2).half()
-    assert in_dtype(half, torch.float16) is half
+    weight = module.weight
+    with pytest.raises(RuntimeError), in_dtype(module, torch.float16):
+        assert module.weight.dtype == torch.float16
+        module(torch.ones(3))
+    assert module.weight is weight and weight.dtype == torch.float32
 
 
 def test_half_dtype_of_this_machine():

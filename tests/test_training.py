@@ -136,6 +136,55 @@ def test_objective_is_the_model_and_the_loss(norm_first):
         assert (a - b).norm() < 0.25 * b.norm() + 1e-3
 
 
+class AllLogits(Objective):
+    """The chapter's loss, to the letter."""
+
+    def loss(self, states, targets):
+        return label_smoothed_loss(self.model.logits(states[None])[0], targets, self.smoothing)[0]
+
+
+def test_the_loss_is_the_chapters():
+    batch, model = next(iter(batches(0))), model_of()
+    losses = [kind(model, 0.1)(batch.src, batch.tgt) for kind in (Objective, AllLogits)]
+    torch.testing.assert_close(*losses, rtol=1e-5, atol=1e-4)
+    for a, b in zip(
+        *(torch.autograd.grad(x, list(model.parameters())) for x in losses), strict=True
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_training_goes_through_the_models_own_forward(precision):
+    """A model that computes otherwise is trained as it computes."""
+
+    class Turned(Transformer):
+        def states(self, src, tgt, maps=None):
+            return -super().states(src, tgt, maps)
+
+    turned, model = (kind(model_of().config) for kind in (Turned, Transformer))
+    model.load_state_dict(turned.state_dict())
+    batch = next(iter(batches(0)))
+    losses = [Objective(m, 0.1, dtype_of(precision))(batch.src, batch.tgt) for m in (turned, model)]
+    assert abs(losses[0] - losses[1]) > 1
+    logits = turned(batch.src, batch.tgt[:, :-1])
+    expected, _ = label_smoothed_loss(logits, batch.tgt[:, 1:], 0.1)
+    torch.testing.assert_close(losses[0], expected, rtol=0.02, atol=0.0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"smoothing": 0.2}, {"precision": "bf16"}, {"model": model_of()}],
+    ids=["smoothing", "precision", "model"],
+)
+def test_an_objective_that_is_not_the_one_asked_for(other):
+    model = model_of()
+    objective = Objective(model, 0.1)
+    with pytest.raises(ValueError, match="objective: expected"):
+        next(train(**{"model": model} | other, batches=batches, steps=1, objective=objective))
+    (record,) = train(model, batches, 1, objective=objective)
+    assert record.loss == next(train(model_of(), batches, 1)).loss
+
+
 # Padding
 
 

@@ -124,12 +124,13 @@ def test_the_whole_is_pytorchs_between_embedding_and_logits(norm_first):
         tgt_key_padding_mask=TGT == PAD,
         memory_key_padding_mask=SRC == PAD,
     )
-    expected = states @ E.T
-    logits = ours(SRC, TGT)
+    real = TGT != PAD  # what stands at the padding's own places nobody reads
+    expected = (states @ E.T)[real]
+    logits = ours(SRC, TGT)[real]
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-9)
-    labels = torch.randint(VOCABULARY, TGT.shape)
+    labels = torch.randint(VOCABULARY, (len(logits),))
     for scores in (logits, expected):
-        F.cross_entropy(scores.flatten(0, 1), labels.flatten()).backward()
+        F.cross_entropy(scores, labels).backward()
     torch.testing.assert_close(ours.embedding.weight.grad, E.grad, rtol=0, atol=1e-9)
 
 
@@ -220,6 +221,23 @@ def test_gradients_reach_every_parameter(norm_first):
     F.cross_entropy(model(SRC, TGT).flatten(0, 1), TGT.roll(-1, 1).flatten()).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
+
+
+def test_forward_is_the_logits_of_the_states():
+    model = tiny()
+    states = model.decode(TGT, model.encode(SRC), padding_mask(SRC, PAD))
+    assert torch.equal(model.states(SRC, TGT), states)
+    assert torch.equal(model(SRC, TGT), model.logits(states))
+
+
+def test_the_causal_mask_hides_the_targets_padding():
+    """From every token: a mask of the padding besides changes nothing for them."""
+    model = tiny()
+    memory, src_mask = model.encode(SRC), padding_mask(SRC, PAD)
+    both_masks = padding_mask(TGT, PAD) & causal_mask(TGT.shape[1])
+    expected = model.decoder(model.embed(TGT), memory, src_mask, both_masks)
+    real = TGT != PAD
+    torch.testing.assert_close(model.states(SRC, TGT)[real], expected[real])
 
 
 def test_maps_have_a_row_for_each_query():

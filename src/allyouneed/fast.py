@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from allyouneed.tokens import PAD
 
@@ -115,18 +115,31 @@ class _Copies(torch.autograd.Function):
         return None, *wide
 
 
-def in_dtype(module: nn.Module, dtype: torch.dtype) -> Callable[..., Tensor]:
-    """The module, computing with copies of its weights in `dtype`.
+@contextmanager
+def in_dtype(module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
+    """While it lasts, the module computes with copies of its weights in `dtype`.
 
-    The copies are made here, all in one operation, and gradients that reach them go on to the
-    weights, in the weights' own type, which is one for all. Of a module in `dtype`, nothing is
-    copied.
+    The copies are made at the beginning, all in one operation, and gradients that reach them go on
+    to the weights, in the weights' own type, which is one for all. Of a module in `dtype`, nothing
+    is copied.
     """
-    weights = dict(module.named_parameters())
-    if all(w.dtype == dtype for w in weights.values()):
-        return module
-    copies = dict(zip(weights, _Copies.apply(dtype, *weights.values()), strict=True))
-    return lambda *inputs: functional_call(module, copies, inputs)
+    held = [
+        (part._parameters, name, w)
+        for part in module.modules()
+        for name, w in part._parameters.items()
+        if w is not None
+    ]
+    if all(w.dtype == dtype for *_, w in held):
+        yield
+        return
+    copies = _Copies.apply(dtype, *(w for *_, w in held))
+    try:
+        for (own, name, _), copy in zip(held, copies, strict=True):
+            own[name] = copy
+        yield
+    finally:
+        for own, name, w in held:
+            own[name] = w
 
 
 def half_dtype(device: torch.device) -> torch.dtype:

@@ -130,9 +130,9 @@ class ShardedObjective(Objective):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         fully_shard(self, mesh=mesh, mp_policy=policy)  # what is left: embedding and norms
 
-    def half(self, part: nn.Module) -> nn.Module:
-        """The part itself: its weights are cast when they are put together."""
-        return part
+    def half(self, part: nn.Module) -> AbstractContextManager[None]:
+        """Nothing to do: the weights of a part are cast when they are put together."""
+        return nullcontext()
 
     def no_sync(self) -> AbstractContextManager:
         """Gradients go round after every batch, for no process has room for all of them."""

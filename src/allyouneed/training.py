@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -24,7 +24,6 @@ from allyouneed.fast import (
     linear_cross_entropy,
     use_fast_dropout,
 )
-from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.tokens import PAD, Batch
 from allyouneed.transformer import Transformer, check_tokens
 
@@ -135,25 +134,23 @@ class Objective(nn.Module):
         other. Where they are not given they are looked up, and then a GPU has to be
         waited for.
         """
-        model, inputs, labels = self.model, tgt[:, :-1], tgt[:, 1:].flatten()
         if places is None:
             places = target_places(tgt)
-        src_mask = padding_mask(src, PAD)
-        # Padding stands on the right of every token, where the
-        # causal mask hides it already.
-        tgt_mask = causal_mask(inputs.shape[1], src.device)
-        encoder, decoder = (self.half(part) for part in (model.encoder, model.decoder))
-        memory = encoder(model.embed(src).to(self.dtype), src_mask)
-        states = decoder(model.embed(inputs).to(self.dtype), memory, src_mask, tgt_mask)
-        return linear_cross_entropy(
-            states.flatten(0, 1).index_select(0, places),
-            model.embedding.weight,
-            labels.index_select(0, places),
-            self.smoothing,
-        )
+        with self.half(self.model.encoder), self.half(self.model.decoder):
+            states = self.model.states(src, tgt[:, :-1])
+        states = states.flatten(0, 1).index_select(0, places)
+        return self.loss(states, tgt[:, 1:].take(places))
 
-    def half(self, part: nn.Module) -> Callable[..., Tensor]:
-        """A part of the model, computing in `dtype`."""
+    def loss(
+        self, states: Float[Tensor, "N D"], targets: Int[Tensor, " N"]
+    ) -> Float[Tensor, ""]:
+        """The sum that `label_smoothed_loss` gives of
+        `model.logits(states)`, without ever holding all logits."""
+        E = self.model.embedding.weight
+        return linear_cross_entropy(states, E, targets, self.smoothing)
+
+    def half(self, part: nn.Module) -> AbstractContextManager[None]:
+        """While it lasts, a part of the model computes in `dtype`."""
         return in_dtype(part, self.dtype)
 
 
@@ -381,7 +378,7 @@ def train(
     max_norm: float = math.inf,
     seed: int = 0,
     after: Record = Record(),
-    objective: nn.Module | None = None,
+    objective: Objective | None = None,
 ) -> Iterator[Record]:
     """Train until `steps` updates are done, and yield a record after each of them.
 
@@ -392,8 +389,8 @@ def train(
     with the model and the optimiser of a record put back and `after` that record, the
     run goes on as if it had never stopped. Inside `torchrun`, every process takes its
     share of the batches, and an update takes `accumulate` batches of each process.
-    `objective` is the model's `Objective` if it is spread over the processes already;
-    else `DistributedDataParallel` does it.
+    `objective` is the model's `Objective`, of this smoothing and precision, if it is
+    spread over the processes already; else `DistributedDataParallel` does it.
 
     The model trains where its weights are. PyTorch's generator is seeded before every
     update. On a CPU `FastDropout` takes the place of the model's dropout; for another
@@ -422,6 +419,10 @@ def train(
         objective = Objective(model, smoothing, dtype)
         if world > 1:
             objective = DistributedDataParallel(objective, gradient_as_bucket_view=True)
+    elif objective.model is not model or objective.smoothing != smoothing:
+        raise ValueError("objective: expected that of this model, with this smoothing")
+    elif objective.dtype != dtype:
+        raise ValueError(f"objective: expected {dtype}, got {objective.dtype}")
     optimizer = optimizer or adam(model)
     schedule = schedule or (lambda step: learning_rate(step, model.config.d_model))
     guard = Guard(after, dtype, device)

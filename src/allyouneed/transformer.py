@@ -267,9 +267,13 @@ class Transformer(nn.Module):
         nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)
 
     def embed(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """Dropout(sqrt(d_model) E[token] + PE[position]): sections 3.4, 3.5 and 5.4."""
+        """Dropout(sqrt(d_model) E[token] + PE[position]): sections 3.4, 3.5 and 5.4.
+
+        In the type of the layers' weights, which is another in half precision.
+        """
         x = self.embedding(tokens) * math.sqrt(self.config.d_model)
-        return self.dropout(self.positions(x))
+        x = self.dropout(self.positions(x))
+        return x.to(next(self.encoder.parameters()).dtype)
 
     def encode(
         self, src: Int[Tensor, "B S"], maps: list[Tensor] | None = None
@@ -282,14 +286,15 @@ class Transformer(nn.Module):
         self,
         tgt: Int[Tensor, "B T"],
         memory: Float[Tensor, "B S D"],
-        src_mask: Bool[Tensor, "B 1 1 S"],
+        src_mask: Bool[Tensor, "B 1 1 S"] | None,
         self_maps: list[Tensor] | None = None,
         cross_maps: list[Tensor] | None = None,
     ) -> Float[Tensor, "B T D"]:
         """The states from which each next target token is
         predicted, given those up to it.
 
-        Raises TypeError or ValueError for tokens, a memory or a mask that do not fit.
+        `src_mask`: `padding_mask` of the source; None hides nothing. Raises TypeError
+        or ValueError for tokens, a memory or a mask that do not fit.
         """
         check_tokens("tgt", tgt, self.config.vocab_size)
         if len(tgt) != len(memory):
@@ -300,9 +305,29 @@ class Transformer(nn.Module):
             raise ValueError(
                 f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}"
             )
-        tgt_mask = padding_mask(tgt, PAD) & causal_mask(tgt.shape[1], tgt.device)
+        # padding stands on the right of every token: hidden with the future
+        tgt_mask = causal_mask(tgt.shape[1], tgt.device)
         return self.decoder(
             self.embed(tgt), memory, src_mask, tgt_mask, self_maps, cross_maps
+        )
+
+    def states(
+        self,
+        src: Int[Tensor, "B S"],
+        tgt: Int[Tensor, "B T"],
+        maps: AttentionMaps | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """What the logits are made of: `decode` after `encode`.
+
+        Adds the attention weights of all heads to `maps`.
+        """
+        memory = self.encode(src, maps and maps.encoder)
+        return self.decode(
+            tgt,
+            memory,
+            padding_mask(src, PAD),
+            maps and maps.decoder,
+            maps and maps.cross,
         )
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
@@ -326,12 +351,5 @@ class Transformer(nn.Module):
         another number of sentences.
         """
         maps = AttentionMaps([], [], []) if return_weights else None
-        memory = self.encode(src, maps and maps.encoder)
-        states = self.decode(
-            tgt,
-            memory,
-            padding_mask(src, PAD),
-            maps and maps.decoder,
-            maps and maps.cross,
-        )
-        return (self.logits(states), maps) if maps else self.logits(states)
+        logits = self.logits(self.states(src, tgt, maps))
+        return (logits, maps) if maps else logits
