@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-__all__ = ["RNN", "LSTM", "GRU", "recall_batch", "gradient_norms"]
+__all__ = ["RNN", "LSTM", "GRU", "recall_batch", "gradient_norms", "longest_chain"]
 
 
 def _start(
@@ -157,3 +157,25 @@ def gradient_norms(
     """
     jacobian = torch.func.jacfwd(read)(start)  # (1, T, hidden, 1, hidden)
     return torch.linalg.matrix_norm(jacobian[0, :, :, 0], ord=2).detach()
+
+
+def longest_chain(
+    tensor: Tensor, kinds: tuple[str, ...] = ("Addmm", "Mm", "Bmm", "Convolution")
+) -> int:
+    """The number of operations of these kinds on the longest path
+    that leads to the tensor.
+
+    Kinds are beginnings of the names in PyTorch's graph of the backward pass;
+    the usual ones multiply matrices.
+    """
+    length, waiting = {}, [tensor.grad_fn]
+    while waiting:
+        node = waiting[-1]
+        before = [n for n, _ in node.next_functions if n is not None]
+        unknown = [n for n in before if n not in length]
+        if unknown:
+            waiting.extend(unknown)
+        else:
+            longest = max([length[n] for n in before], default=0)
+            length[waiting.pop()] = longest + node.name().startswith(kinds)
+    return length[tensor.grad_fn]
