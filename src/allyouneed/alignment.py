@@ -217,7 +217,7 @@ class Translator(nn.Module):
         self, src: Int[Tensor, "B S"], tgt: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Teacher forcing: the true words are read, and each next
-        one is to be foretold."""
+        one is to be predicted."""
         return self.decode(tgt, *self.encode(src))[0]
 
 
