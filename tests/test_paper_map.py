@@ -46,7 +46,8 @@ EQUATIONS = [
     "MultiHead", "head_i", "Sub-layer", "PE, even", "PE, odd",
 ]  # fmt: skip
 FIGURES = ["Figure 1", "Figure 2, left", "Figure 2, right", "Figure 3", "Figure 4", "Figure 5"]
-TABLES = ["Table 1", "Table 2", "Table 3", "Table 4"]
+TABLES = ["Table 1", "Table 2", "Table 3, variations", "Table 4"]
+TABLES += [f"Table 3, rows ({letter})" for letter in "ABCD"] + ["Table 3, row (E)"]
 
 
 def mentions(text: str) -> list[tuple[int, str | None]]:
