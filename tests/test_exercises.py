@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import json
@@ -10,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from allyouneed.exercises import core, examine
 from allyouneed.exercises.core import Exercise, chapters, exercises
@@ -17,6 +19,7 @@ from allyouneed.exercises.core import Exercise, chapters, exercises
 ROOT = Path(__file__).parents[1]
 EVERY = [exercise for chapter in chapters() for exercise in exercises(chapter)]
 BUILDING = [exercise for exercise in EVERY if callable(exercise.reference)]
+NO_SHORT_AXIS = ("9.5",)  # an even width of at least 2
 each = pytest.mark.parametrize("exercise", EVERY, ids=lambda e: e.number)
 each_building = pytest.mark.parametrize("exercise", BUILDING, ids=lambda e: e.number)
 each_chapter = pytest.mark.parametrize("chapter", chapters())
@@ -69,6 +72,23 @@ def test_no_two_mistakes_are_confused(exercise: Exercise, monkeypatch):
         for other, two in outputs.items():
             alike = all(exercise.agree(a, b) for a, b in zip(one, two, strict=True))
             assert name == other or not alike, f"{name} = {other}"
+
+
+def squeezed(value):
+    if isinstance(value, Tensor):
+        return value.squeeze()
+    return type(value)(map(squeezed, value)) if isinstance(value, list | tuple) else value
+
+
+@each_building
+def test_axes_of_length_one_are_tried(exercise: Exercise):
+    """A right answer with `.squeeze()` behind it does not pass, if its result has any axes."""
+    outputs = [exercise.output(exercise.reference, case) for case in exercise.all_cases()]
+    axes = {output.ndim for output in outputs if isinstance(output, Tensor)}
+    if exercise.probe or max(axes, default=0) == 0 or exercise.number in NO_SHORT_AXIS:
+        return
+    answer = functools.wraps(exercise.reference)(lambda *case: squeezed(exercise.reference(*case)))
+    assert examine(exercise.number, answer).status == "wrong"
 
 
 @each_building

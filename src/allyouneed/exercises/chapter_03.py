@@ -75,7 +75,7 @@ def general_score(q: Tensor, k: Tensor, w: Tensor) -> Tensor:
 
 def general_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(32)
-    sizes = [(2, 3, 4, 3), (3, 2, 5, 4)]  # B, T, S, width
+    sizes = [(2, 3, 4, 3), (3, 2, 5, 4), (1, 1, 3, 2), (2, 3, 1, 1)]  # B, T, S, width
     return [
         tuple(torch.randn(*shape, generator=draw) for shape in ((b, t, d), (b, s, d), (d, d)))
         for b, t, s, d in sizes
@@ -137,7 +137,7 @@ def additive_score(q: Tensor, k: Tensor, w_q: Tensor, w_k: Tensor, v: Tensor) ->
 def additive_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(33)
     cases = []
-    for b, t, s, d, a in ((2, 3, 4, 3, 5), (3, 4, 2, 2, 3)):
+    for b, t, s, d, a in ((2, 3, 4, 3, 5), (3, 4, 2, 2, 3), (1, 1, 3, 2, 4), (2, 3, 1, 1, 1)):
         shapes = (b, t, d), (b, s, d), (d, a), (d, a), (a,)
         cases.append(tuple(torch.randn(*shape, generator=draw) for shape in shapes))
     return cases
@@ -218,7 +218,12 @@ def kernel_weights(q: Tensor, k: Tensor, sigma: float) -> Tensor:
 def kernel_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(34)
     cases = []
-    for (b, t, s, d), sigma in (((2, 3, 4, 3), 0.7), ((1, 2, 5, 2), 1.6)):
+    for (b, t, s, d), sigma in (
+        ((2, 3, 4, 3), 0.7),
+        ((1, 2, 5, 2), 1.6),
+        ((2, 1, 3, 2), 1.1),
+        ((1, 2, 1, 1), 0.9),
+    ):
         q, k = torch.randn(b, t, d, generator=draw), torch.randn(b, s, d, generator=draw)
         cases.append((q, k, sigma))
     return cases
@@ -474,9 +479,13 @@ class Step:
 
 
 def greedy_cases() -> list[tuple]:
+    again = Step([2, 6], 9, 3, seed=39)
+    again.table[0, 4, :, 3] = 20.0  # the first ends, and then ends once more
     return [
         (Step([3, 5, 0], 9, 3, seed=36), 3, 2, 3, 8),  # step, batch_size, bos, eos, max_length
         (Step([2, 20], 7, 1, seed=37), 2, 0, 1, 5),  # the second never ends by itself
+        (Step([3], 9, 3, seed=38), 1, 2, 3, 8),
+        (again, 2, 2, 3, 8),
     ]
 
 

@@ -135,7 +135,7 @@ def cosine_cases() -> list[tuple]:
     no_q, no_k = q.clone(), k.clone()
     no_q[1], no_k[3] = 0.0, 0.0
     # the last: a bound of 0.01 below the line would be felt
-    return [(q, k), (short_q, long_k), (no_q, no_k), (short_q, 0.02 * long_k)]
+    return [(q, k), (short_q, long_k), (no_q, no_k), (short_q, 0.02 * long_k), (q[:1], k[:2])]
 
 
 def _unsafe(q: Tensor, k: Tensor) -> Tensor:
@@ -267,7 +267,7 @@ def minus_squared_distance(q: Tensor, k: Tensor) -> Tensor:
 
 def distance_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(43)
-    sizes = [(2, 3, 4, 3), (3, 4, 2, 5), (2, 4, 4, 3)]  # B, T, S, K
+    sizes = [(2, 3, 4, 3), (3, 4, 2, 5), (2, 4, 4, 3), (1, 1, 3, 2), (2, 3, 1, 1)]  # B, T, S, K
     return [
         (torch.randn(b, t, d, generator=draw), torch.randn(b, s, d, generator=draw))
         for b, t, s, d in sizes
@@ -392,7 +392,7 @@ def weights_of_word(x: Tensor, t: int) -> Tensor:
 
 def row_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(44)
-    sizes = [(5, 3, 2), (4, 2, 0), (6, 4, 5)]  # T, D, t
+    sizes = [(5, 3, 2), (4, 2, 0), (6, 4, 5), (1, 3, 0)]  # T, D, t
     return [(0.8 * torch.randn(length, d, generator=draw), t) for length, d, t in sizes]
 
 
@@ -522,7 +522,10 @@ def _products(x: Tensor) -> Tensor:
 
 def attend_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(45)
-    return [(0.8 * torch.randn(*size, generator=draw),) for size in ((2, 4, 3), (3, 2, 5))]
+    return [
+        (0.8 * torch.randn(*size, generator=draw),)
+        for size in ((2, 4, 3), (3, 2, 5), (1, 3, 2), (2, 1, 3))
+    ]
 
 
 def _between_the_words(output: Tensor, x: Tensor) -> bool:
@@ -721,7 +724,7 @@ def reordered(weights: Tensor, order: Tensor) -> Tensor:
 
 def order_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(46)
-    orders = ([2, 0, 4, 1, 3], [1, 2, 3, 0])  # neither is its own inverse
+    orders = ([2, 0, 4, 1, 3], [1, 2, 3, 0], [0])  # the long ones are not their own inverse
     return [
         (torch.randn(len(o), len(o), generator=draw).softmax(-1), torch.tensor(o)) for o in orders
     ]

@@ -242,7 +242,7 @@ def between_words(w_q: Tensor, w_k: Tensor) -> Tensor:
 
 def between_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(53)
-    sizes = [(4, 2), (3, 3), (5, 3)]  # D, K
+    sizes = [(4, 2), (3, 3), (5, 3), (1, 2)]  # D, K
     return [
         tuple(torch.randn(*shape, generator=draw) for shape in ((d, k), (d, k))) for d, k in sizes
     ]
@@ -334,7 +334,8 @@ def relu_cases() -> list[tuple]:
     small = 0.3 * torch.randn(4, 4, generator=draw)
     small[2] = 0.0
     tiny = torch.tensor([[0.05, -0.2, 0.03], [0.4, 0.3, -0.1]])
-    return [(mixed,), (small,), (torch.rand(2, 5, generator=draw) + 0.1,), (tiny,)]
+    positive = torch.rand(2, 5, generator=draw) + 0.1
+    return [(mixed,), (small,), (positive,), (tiny,), (mixed[:1],)]
 
 
 def _shares_of(parts: Tensor, whole: Tensor, dim: int = -1) -> Tensor:
@@ -505,12 +506,13 @@ def _draw(seed: int, *shapes: tuple) -> tuple:
 
 
 def head_cases() -> list[tuple]:
-    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4), (1, 4, 3, 2, 2)]  # B, S, D, K, V
+    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4), (1, 4, 3, 2, 2), (2, 1, 3, 2, 1)]  # B, S, D, K, V
     return [_draw(55 + b, (b, s, d), (d, k), (d, k), (d, v)) for b, s, d, k, v in sizes]
 
 
 def across_cases() -> list[tuple]:
     sizes = [(2, 3, 5, 4, 2, 3), (3, 4, 4, 3, 3, 3), (1, 2, 3, 4, 2, 5)]  # B, T, S, D, K, V
+    sizes.append((2, 1, 3, 2, 2, 1))
     return [
         _draw(56 + b, (b, t, d), (b, s, d), (d, k), (d, k), (d, v)) for b, t, s, d, k, v in sizes
     ]

@@ -109,7 +109,7 @@ def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
 
 def scores_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(62)
-    sizes = [(2, 3, 6, 5), (3, 4, 5, 7)]  # B, T, S, K
+    sizes = [(2, 3, 6, 5), (3, 4, 5, 7), (1, 1, 3, 2), (2, 3, 1, 4)]  # B, T, S, K
     return [
         tuple(torch.randn(*shape, generator=draw) for shape in ((b, t, d), (b, s, d)))
         for b, t, s, d in sizes
@@ -293,7 +293,7 @@ def scaled_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def attention_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(64)
-    sizes = [(2, 3, 4, 5, 6, 7), (1, 2, 3, 3, 8, 5)]  # B, H, T, S, K, V
+    sizes = [(2, 3, 4, 5, 6, 7), (1, 2, 3, 3, 8, 5), (2, 1, 1, 3, 2, 1)]  # B, H, T, S, K, V
     return [
         tuple(
             torch.randn(*shape, generator=draw)
@@ -544,7 +544,7 @@ def softmax_jacobian(scores: Tensor) -> Tensor:
 
 def jacobian_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(65)
-    return [(torch.randn(4, generator=draw),), (torch.tensor([0.5, -1.0, 2.0]),)]
+    return [(torch.randn(4, generator=draw),), (torch.tensor([0.5, -1.0, 2.0]),), (torch.ones(1),)]
 
 
 def _p(scores: Tensor) -> Tensor:
@@ -677,7 +677,7 @@ def scores_gradient(scores: Tensor, v: Tensor, g: Tensor) -> Tensor:
 
 def gradient_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(66)
-    sizes = [(4, 3), (3, 3), (5, 2)]  # S, V
+    sizes = [(4, 3), (3, 3), (5, 2), (1, 2)]  # S, V
     return [
         tuple(torch.randn(*shape, generator=draw) for shape in ((s,), (s, e), (e,)))
         for s, e in sizes

@@ -431,6 +431,7 @@ def sum_cases() -> list[tuple]:
     return [
         (_numbers((2, 3, 5, 4), 80), _numbers((12, 12), 81)),
         (_numbers((3, 2, 4, 3), 82), _numbers((6, 6), 83)),
+        (_numbers((1, 2, 1, 3), 84), _numbers((6, 6), 85)),
     ]
 
 
@@ -591,7 +592,9 @@ def _inside_words(
 
 def multi_head_cases() -> list[tuple]:
     cases = []
-    for seed, (b, t, d, n_heads) in enumerate(((2, 5, 12, 3), (3, 4, 10, 2)), start=84):
+    for seed, (b, t, d, n_heads) in enumerate(
+        ((2, 5, 12, 3), (3, 4, 10, 2), (1, 1, 4, 2)), start=84
+    ):
         matrices = (_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4))
         cases.append((_numbers((b, t, d), seed), *matrices, n_heads))
     return cases
@@ -858,13 +861,14 @@ def module_cases() -> list[tuple]:
         (3, 4, 2, 10, 2),
         (2, 3, 5, 12, 3),
         (2, 3, 5, 9, 3),
+        (1, 1, 3, 4, 2),
     )
     padding, apart = torch.ones(2, 1, 3, 5).bool(), torch.ones(1, 3, 3, 5).bool()
     padding[0, :, :, 3:] = False
     padding[1, :, 1] = False  # a query that may attend to nothing
     apart[:, 1, :, :2] = False  # a mask for each head
     apart[:, 2, 0] = False  # nothing to attend to in one head only
-    masks = (None, torch.ones(3, 5).bool().tril(1), None, padding, apart)
+    masks = (None, torch.ones(3, 5).bool().tril(1), None, padding, apart, None)
     for seed, ((b, t, s, d, n_heads), mask) in enumerate(zip(sizes, masks, strict=True), start=90):
         matrices = [_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4)]
         q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
@@ -914,7 +918,23 @@ def _shared(*names: str) -> type:
     return _but(forward=forward)
 
 
+class _WithWeights(ManyHeads):
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, None]:
+        return super().forward(*inputs), None
+
+
+def _output(output: Any) -> Any:
+    """Of outputs and weights the first alone, with what it came with: weights are not asked for."""
+    pair = isinstance(output, tuple) and len(output) == 2
+    return ("outputs and weights", output[0]) if pair else output
+
+
 MODULE_MISTAKES = [
+    Mistake(
+        "the weights are handed back, too",
+        _WithWeights,
+        "Outputs alone are asked for, (B, T, D), so that the layer can be put into a larger one.",
+    ),
     Mistake(
         "split by a view, without a transpose",
         _but(split=staticmethod(VIEW_SPLIT)),
@@ -1177,10 +1197,6 @@ def _first(mask: Tensor | None, sentences: bool = False, heads: bool = False) ->
 def _keys_averaged(self: ManyHeads, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
     self.w_v = self.w_k
     return ManyHeads.forward(self, q, k, k, *mask)
-
-
-def _output(output: Any) -> Any:
-    return output[0] if isinstance(output, tuple) and len(output) == 2 else output
 
 
 EXERCISES = [

@@ -356,12 +356,15 @@ def weights_cases() -> list[tuple]:
     towering[..., 2], towering[..., 0] = 300.0, -1.0
     deep = torch.tensor([[[[-200.0, -201.0, 5.0], [-20000.0, -20001.0, 5.0]]]])
     last_hidden = torch.tensor([[True, True, False]])
+    in_one_head = (padding & causal).repeat(1, 3, 1, 1)
+    in_one_head[0, 1, 2] = in_one_head[1, 2, 0] = False  # sees nothing in this head alone
     return [
         (scores, padding & causal),
         (scores, causal),
         (cross, with_empty[:, None, None, :]),
         (towering, last_hidden),
         (deep, last_hidden),
+        (scores, in_one_head),
     ]
 
 
@@ -710,6 +713,7 @@ def cross_cases() -> list[tuple]:
         (1, 0, [[5, 6, 7, 3], [5, 3, 0, 0]], [[2, 8, 0, 0], [2, 8, 9, 0]]),  # S = T
         (2, 9, [[5, 0, 7, 3, 4], [5, 3, 9, 9, 9]], [[2, 8, 4], [2, 9, 9]]),  # S > T
         (3, 1, [[5, 3], [3, 1], [6, 3]], [[2, 8, 4], [2, 4, 1], [2, 1, 1]]),  # S < T
+        (4, 0, [[5, 6, 3]], [[2]]),
     ):
         src, tgt = torch.tensor(src), torch.tensor(tgt)
         with torch.random.fork_rng(devices=[]):  # the reader's own seed stays as it is
@@ -954,6 +958,8 @@ def module_cases() -> list[tuple]:
     empty = torch.tensor([[1, 1, 0], [0, 0, 0]]).bool()[:, None, None, :]
     heads = torch.rand(2, 3, 4, 5, generator=draw) > 0.3
     heads[..., 0] = True
+    in_one_head = heads.clone()
+    in_one_head[0, 1, 2] = in_one_head[1, 2, 0] = False  # sees nothing in this head alone
     causal = _square(4).tril()
     return [
         case(8, 2, 4, 4, causal),
@@ -962,6 +968,7 @@ def module_cases() -> list[tuple]:
         case(6, 3, 4, 5, heads),
         case(8, 4, 5, 5, padding & _square(5).tril(), same=True),
         case(4, 1, 4, 4, causal, large=40.0),
+        case(6, 3, 4, 5, in_one_head),
     ]
 
 

@@ -174,7 +174,7 @@ def to_the_end(length: int, d_model: int) -> Tensor:
     return angles(length, d_model, lambda i, d: i / max(d / 2 - 1, 1))
 
 
-SINUSOID_CASES = [(2, 4), (7, 8), (5, 12)]
+SINUSOID_CASES = [(2, 4), (7, 8), (5, 12), (1, 4)]
 SINUSOID_MISTAKES = [
     Mistake(
         "exponent i instead of 2i",
@@ -1071,7 +1071,7 @@ def rotate(x: Tensor) -> Tensor:
 
 def rotate_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(96)
-    sizes = (2, 3, 4), (3, 5, 8), (3, 3, 6)
+    sizes = (2, 3, 4), (3, 5, 8), (3, 3, 6), (1, 2, 2), (2, 1, 4)
     return [(torch.randn(*size, generator=draw),) for size in sizes]
 
 
@@ -1340,7 +1340,7 @@ EXERCISES = [
     Exercise(
         number="9.4",
         title="what reaches the first layer",
-        section="How loud is a word?",
+        section="How long is a word beside its position?",
         reference=embed,
         cases=embed_cases,
         mistakes=EMBED_MISTAKES,

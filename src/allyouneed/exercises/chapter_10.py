@@ -99,7 +99,12 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> Tensor:
 def layer_norm_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(102)
     cases = []
-    for (b, t, d), eps in (((2, 3, 4), 0.3), ((3, 2, 5), 1.5), ((2, 4, 3), 1e-5)):
+    for (b, t, d), eps in (
+        ((2, 3, 4), 0.3),
+        ((3, 2, 5), 1.5),
+        ((1, 1, 3), 0.4),
+        ((2, 4, 3), 1e-5),
+    ):
         x = torch.randn(b, t, d, generator=draw) + torch.randn(b, 1, 1, generator=draw)
         gamma, beta = torch.randn(d, generator=draw), torch.randn(d, generator=draw)
         cases.append((x, gamma, beta, eps))
@@ -350,7 +355,11 @@ def masked_batch_norm(x: Tensor, mask: Tensor, eps: float) -> Tensor:
 def batch_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(103)
     cases = []
-    for (b, t, d), lengths, eps in (((2, 4, 3), (4, 2), 0.2), ((3, 5, 2), (1, 5, 3), 0.7)):
+    for (b, t, d), lengths, eps in (
+        ((2, 4, 3), (4, 2), 0.2),
+        ((3, 5, 2), (1, 5, 3), 0.7),
+        ((1, 3, 2), (2,), 0.5),
+    ):
         x = torch.randn(b, t, d, generator=draw) + 1.0
         mask = torch.arange(t) < torch.tensor(lengths).unsqueeze(1)
         if not cases:  # zeros at the padding in one case, anything in the other
@@ -673,7 +682,7 @@ def post_norm_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(104)
     return [
         (torch.randn(b, t, d, generator=draw), Tanh(d, d), Norm(d, d))
-        for b, t, d in ((2, 3, 4), (1, 2, 5))
+        for b, t, d in ((2, 3, 4), (1, 2, 5), (2, 1, 3))
     ]
 
 

@@ -208,7 +208,7 @@ def in_and_out(tokens: Tensor, states: Tensor, table: Tensor, places: Tensor) ->
 def in_and_out_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(112)
     cases = []
-    for b, t, d, v, length in ((3, 4, 6, 7, 9), (2, 5, 8, 11, 5), (4, 4, 2, 5, 6)):
+    for b, t, d, v, length in ((3, 4, 6, 7, 9), (2, 5, 8, 11, 5), (4, 4, 2, 5, 6), (1, 1, 2, 3, 4)):
         tokens = torch.randint(v, (b, t), generator=draw)
         states = torch.randn(b, t, d, generator=draw)
         table = torch.randn(v, d, generator=draw) * d**-0.5
@@ -817,7 +817,9 @@ def decoder_cases() -> list[tuple]:
     x, memory = (torch.randn(2, n, 4, generator=draw) for n in (3, 5))
     parts = (Attention(4, 70), Attention(4, 71), Net(4, 72))
     masks = torch.tensor([[[True] * 4 + [False]], [[True] * 5]]), torch.ones(3, 3).bool().tril()
-    return [*cases, (x, memory, *masks, *parts, [Norm(4, 73 + n) for n in range(3)])]
+    cases.append((x, memory, *masks, *parts, [Norm(4, 73 + n) for n in range(3)]))
+    one = x[:1, :1], memory[:1], masks[0][:1], masks[1][:1, :1]
+    return [*cases, (*one, *parts, [Norm(4, 76 + n) for n in range(3)])]
 
 
 def _steps(
@@ -1564,7 +1566,8 @@ def write_out(model: Transformer, src: Tensor, length: int) -> Tensor:
 
 def writing_cases() -> list[tuple]:
     src = torch.tensor([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [11, 3, 0, 0, 0], [7, 10, 4, 3, 0]])
-    return [(writer(1.0), src, 6), (writer(0.3), src, 6)]
+    # in the last, both sentences begin with an end and go on
+    return [(writer(1.0), src, 6), (writer(0.3), src, 6), (writer(1.0), src[:2], 6)]
 
 
 def seeded(answer: Callable, model: Transformer, src: Tensor, length: int) -> Any:

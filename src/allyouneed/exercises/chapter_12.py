@@ -601,6 +601,7 @@ def adam_cases() -> list[tuple]:
         ((3,), 1, (0.1, 0.9, 0.98, 0.5)),
         ((2, 2), 2, (0.02, 0.7, 0.9, 0.3)),
         ((4,), 5, (0.3, 0.8, 0.95, 0.2)),
+        ((1, 2), 3, (0.1, 0.6, 0.9, 0.4)),
     ):
         theta, g, m = (torch.randn(shape, generator=draw) for _ in range(3))
         v = torch.rand(shape, generator=draw) + 0.1
@@ -866,6 +867,7 @@ def merge_cases() -> list[tuple]:
         ([torch.randn(3, generator=draw) for _ in range(2)], [2, 8]),
         ([torch.randn(2, 2, generator=draw) for _ in range(3)], [5, 1, 3]),
         ([torch.randn(2, generator=draw)], [4]),
+        ([torch.randn(1, 2, generator=draw) for _ in range(2)], [3, 5]),
     ]
 
 

@@ -30,9 +30,11 @@ def dropout_cases() -> list[tuple]:
         models = [
             nn.Sequential(nn.Linear(4, 6), nn.Dropout(p), nn.Linear(6, 3)) for p in (0.5, 0.3)
         ]
+        nested = nn.Sequential(nn.Linear(4, 6), nn.Sequential(nn.Dropout(0.4), nn.Linear(6, 3)))
         return [
             (models[0].train(), torch.randn(2, 4)),
             (models[1].eval(), torch.randn(3, 4)),
+            (nested.train(), torch.randn(2, 4)),
         ]
 
 
@@ -712,6 +714,7 @@ def top_p_cases() -> list[tuple]:
         (torch.tensor([0.21, 0.19, 0.2, 0.18, 0.22]), 0.95),
         (torch.tensor([0.4, 0.1, 0.26, 0.24]), 0.45),
         (torch.tensor([0.25, 0.125, 0.5, 0.0625, 0.0625]), 0.75),
+        (torch.tensor([1.0]), 0.5),
     ]
 
 
@@ -1082,6 +1085,7 @@ def bleu_cases() -> list[tuple]:
             [second, first],
         ),
         (["a dog".split(), "no word of it".split()], [first, second]),
+        (["a dog".split(), second[:8]], [first, second]),  # one too short for four words in a row
     ]
 
 

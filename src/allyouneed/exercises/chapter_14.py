@@ -230,7 +230,7 @@ def paired(a: Tensor, b: Tensor, draws: Tensor) -> Tensor:
 def paired_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(143)
     cases = []
-    for n, r in ((6, 5), (9, 7)):
+    for n, r in ((6, 5), (9, 7), (4, 1)):
         totals = torch.randint(3, 12, (2, n), generator=draw)
         matches = (torch.rand(2, n, generator=draw) * (totals + 1)).long()
         systems = torch.stack([matches, totals], dim=-1)  # (2, n, 2)
@@ -491,7 +491,7 @@ def ensemble(x: Tensor, nets: list[Net]) -> Tensor:
 def ensemble_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(145)
     cases = []
-    for b, d, f, v, n in ((3, 4, 5, 6, 3), (2, 3, 4, 5, 2)):
+    for b, d, f, v, n in ((3, 4, 5, 6, 3), (2, 3, 4, 5, 2), (1, 2, 3, 4, 1)):
         nets = [
             (torch.randn(d, f, generator=draw), torch.randn(f, v, generator=draw)) for _ in range(n)
         ]
@@ -592,6 +592,8 @@ def beyond_noise(base: Sequence[float], rows: dict[str, float]) -> list[str]:
 
 
 NOISE_CASES = [
+    # mean 2, deviation 2: two of them are exactly two deviations away, which is not beyond
+    ([0.0, 2.0, 4.0], {"at": 6.0, "below": -2.0, "off": 6.5, "near": 3.0}),
     # mean 25, sample deviation 1, population 0.816, standard error 0.577
     (
         [24.0, 25.0, 26.0],
@@ -684,7 +686,7 @@ NOISE_MISTAKES = [
 
 def _names(output: Any) -> Any:
     """The names in order; a set or a tuple is as good as a list."""
-    if isinstance(output, list | tuple | set | frozenset | dict):
+    if isinstance(output, Iterable) and not isinstance(output, str):
         return sorted(str(name) for name in output)
     return output
 

@@ -23,7 +23,7 @@ def entropy_cases() -> list[tuple]:
         torch.ones(4, 4).triu(1).bool(), -math.inf
     )
     one = torch.tensor([[0.0, 1.0, 0.0], [0.25, 0.0, 0.75]])
-    return [(plain,), (2 * hidden.softmax(-1) / 2,), (one,)]
+    return [(plain,), (2 * hidden.softmax(-1) / 2,), (one,), (plain[:1, :1],)]
 
 
 def _products(weights: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ def previous(weights: Tensor, mask: Tensor) -> Tensor:
 def previous_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(152)
     cases = []
-    for heads, lengths in ((2, (5, 3)), (3, (2, 6, 4))):
+    for heads, lengths in ((2, (5, 3)), (3, (2, 6, 4)), (1, (4,))):
         T = max(lengths)
         mask = torch.arange(T) < torch.tensor(lengths)[:, None]
         scores = 2 * torch.randn(len(lengths), heads, T, T, generator=draw)
@@ -294,7 +294,7 @@ def deaf(weight: Tensor, n_heads: int, head: int) -> Tensor:
 
 def deaf_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(153)
-    sizes = ((6, 6, 2, 1), (8, 12, 4, 2), (6, 12, 3, 0), (9, 9, 3, 2), (4, 8, 4, 1))
+    sizes = ((6, 6, 2, 1), (8, 12, 4, 2), (6, 12, 3, 0), (9, 9, 3, 2), (4, 8, 4, 1), (1, 2, 2, 1))
     return [(torch.randn(d, hv, generator=draw), h, i) for d, hv, h, i in sizes]
 
 
@@ -577,7 +577,7 @@ def rollout_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(155)
     return [
         ([(2 * torch.randn(T, T, generator=draw)).softmax(-1) for _ in range(L)],)
-        for T, L in ((3, 2), (4, 3), (2, 4), (5, 3))
+        for T, L in ((3, 2), (4, 3), (2, 4), (5, 3), (1, 2))
     ]
 
 

@@ -102,7 +102,7 @@ def _source(prefix: Tensor, length: int) -> Tensor:
 def _zeros_and_ones(mask: Tensor) -> Tensor:
     """A mask of any dtype as a boolean one; what is to be added to scores stays as it is."""
     mask = torch.as_tensor(mask)
-    return mask if mask.is_floating_point() and (mask < 0).any() else mask.bool()
+    return mask if mask.is_floating_point() else mask.bool()
 
 
 PREFIX_MISTAKES = [
@@ -385,7 +385,7 @@ def packed_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(164)
     return [
         (torch.randn(d, 3 * d, generator=draw), n, head)
-        for d, n, head in ((4, 2, 1), (6, 3, 1), (8, 2, 0), (6, 2, 1), (12, 3, 2))
+        for d, n, head in ((4, 2, 1), (6, 3, 1), (8, 2, 0), (6, 2, 1), (12, 3, 2), (2, 2, 0))
     ]
 
 
@@ -488,6 +488,8 @@ class _Toy:
         return f"<a masked language model of {len(self.pairs)} tokens>"
 
     def __call__(self, tokens: Tensor) -> Tensor:
+        if tokens.ndim != 2:
+            raise ValueError(f"tokens: expected shape (B, T), got {tuple(tokens.shape)}")
         T = tokens.shape[-1]
         heard = self.pairs[tokens]
         near = (torch.arange(T)[:, None] - torch.arange(T)).abs() + 1.0

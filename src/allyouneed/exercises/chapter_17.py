@@ -19,6 +19,8 @@ def count_pairs(length: int, window: int, causal: bool) -> int:
 
 
 COUNT_CASES = [
+    (1_000_000, 3, True),
+    (1_000_000, 50, False),
     (5, 2, True),
     (5, 2, False),
     (7, 3, False),
@@ -135,7 +137,16 @@ def fixed_mask(length: int, stride: int, n_summary: int) -> Tensor:
     return (s <= t) & (block | (s.remainder(stride) >= stride - n_summary))
 
 
-FIXED_CASES = [(5, 2, 1), (12, 4, 1), (11, 4, 2), (10, 3, 3), (9, 5, 2), (7, 1, 1), (4, 6, 2)]
+FIXED_CASES = [
+    (5, 2, 1),
+    (12, 4, 1),
+    (11, 4, 2),
+    (10, 3, 3),
+    (9, 5, 2),
+    (7, 1, 1),
+    (4, 6, 2),
+    (1, 2, 1),
+]
 
 
 def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
@@ -281,7 +292,14 @@ def heard_cases() -> list[tuple]:
         for n, layers, share in ((6, 3, 0.2), (7, 2, 0.25), (9, 4, 0.12))
     ]
     band = [torch.ones(8, 8).tril().triu(-w).bool() for w in (1, 3)]
-    return [(first,), (chain,), (chain[::-1],), *((masks,) for masks in drawn), (band,)]
+    return [
+        (first,),
+        (chain,),
+        (chain[::-1],),
+        *((masks,) for masks in drawn),
+        (band,),
+        ([torch.ones(1, 1).bool()],),
+    ]
 
 
 def _product(masks: list[Tensor], residual: bool = True) -> Tensor:

@@ -495,6 +495,8 @@ def corpus_cases() -> list[tuple]:
         ([c], [None]),
         ([[], c], [[], d]),
         ([[]], [None]),
+        ([e], [e[::-1]]),  # in another order
+        ([c, e], [c[1:] + c[:1], e[3:] + e[:2]]),
     ]
 
 

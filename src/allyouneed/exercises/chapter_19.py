@@ -20,7 +20,7 @@ def combine_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(191)
     return [
         ([torch.randn(p, generator=draw) for _ in tokens], list(tokens))
-        for p, tokens in ((4, (7, 2, 6)), (6, (3, 0, 9, 4)))
+        for p, tokens in ((4, (7, 2, 6)), (6, (3, 0, 9, 4)), (1, (5, 2)))
     ]
 
 
@@ -409,6 +409,7 @@ def fewest_cases() -> list[tuple]:
         (100, 1000, 1300, 1),
         (100, 1000, 400, 2),
         (100, 900, 500, 3),
+        (10**10, 10**6, 2 * 10**6, 3),
     ]
 
 
