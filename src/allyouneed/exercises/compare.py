@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,24 @@ import torch
 from torch import Tensor
 
 NUMBERS = "biufc"  # numpy's kinds of numeric dtype
+
+
+def plain(value: Any, whole: bool = False) -> Any:
+    """The value with lists for whatever else gives one item after another, and with Python's own
+    numbers for fractions and decimals; if `whole`, also for floats that are whole."""
+    if isinstance(value, Fraction):
+        value = int(value) if value.denominator == 1 else float(value)
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, Iterator | KeysView | ValuesView | ItemsView | range):
+        value = list(value)
+    if whole and isinstance(value, Tensor | np.ndarray | np.generic):
+        value = value.tolist()
+    if whole and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if type(value) in (list, tuple):
+        return type(value)(plain(item, whole) for item in value)
+    return value
 
 
 def array(value: Any) -> np.ndarray | None:

@@ -21,7 +21,7 @@ import numpy as np
 from torch import Tensor
 
 from . import diary
-from .compare import alike, kind, parting, resemblance, same, show
+from .compare import alike, kind, parting, plain, resemblance, same, show
 from .guard import GIB, MEMORY, Failure, run
 
 WIDTH = 88
@@ -89,7 +89,8 @@ class Exercise:
 
     def output(self, answer: Any, case: Case) -> Any:
         """What an answer gives for one case, in canonical form, or a `Failure`."""
-        value = run(lambda: self.given(answer, case), self.seconds)
+        whole = not callable(self.reference)  # a number by hand may be 4 or 4.0
+        value = run(lambda: plain(self.given(answer, case), whole), self.seconds)
         if self.canonical is None or value is None or isinstance(value, Failure):
             return value
         tidy = run(lambda: self.canonical(value), self.seconds)
@@ -194,9 +195,11 @@ def examine(number: str | float, answer: Any) -> Verdict:
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if not bad:
         return Verdict("correct", f"{title}: correct.")
+    bad.sort(key=lambda i: extent(cases[i]))  # one is shown: the smallest
     first = bad[0]
     if callable(exercise.reference) and all(got[i] is None for i in bad):
-        return wrong(title, "your function returned None. Is a `return` missing?")
+        what = "your function returned None. Is a `return` missing?"
+        return wrong(title, what, inputs(exercise, cases[first]))
     if found := known_mistake(exercise, cases, got, want):
         look = f'Look again at "{exercise.section}".'
         return wrong(title, f"{found.name}.", found.why, look, mistake=found.name)
@@ -288,6 +291,15 @@ def inputs(exercise: Exercise, case: Case) -> str:
         f"  {name} = {show(value)}{size(value)}" for name, value in zip(names, case, strict=False)
     ]
     return "\n".join(["Called with", *rows])
+
+
+def extent(value: Any) -> int:
+    """How many numbers and words a value holds, about."""
+    if isinstance(value, Tensor | np.ndarray):
+        return len(value.reshape(-1))
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(extent, value)) if isinstance(value, list | tuple) else 1
 
 
 def size(value: Any) -> str:
