@@ -8,9 +8,12 @@ import inspect
 import json
 import re
 from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import torch
 from torch import Tensor
 
 from allyouneed.exercises import core, examine
@@ -157,3 +160,24 @@ def test_every_exercise_has_a_hint(chapter):
     parts = re.split(r"^> \*\*Exercise (\d+\.\d+) \(", source, flags=re.M)
     for number, part in zip(parts[1::2], parts[2::2], strict=True):
         assert "<details><summary>Hint" in part, number
+
+
+def test_numbers_of_any_kind_and_items_of_any_source_are_welcome():
+    whole = core.find("7.2").reference
+    for answer in (
+        iter(whole),
+        [float(x) for x in whole],
+        map(Fraction, whole),
+        torch.tensor(whole),
+    ):
+        assert examine("7.2", answer).status == "correct"
+    shares = core.find("3.1").reference
+    for number in (Fraction, Decimal):
+        assert examine("3.1", [number(x) for x in shares]).status == "correct"
+    assert examine("7.2", [str(x) for x in whole]).status == "wrong"
+
+
+def test_the_smallest_differing_case_is_shown():
+    for answer in (lambda q, k: 1.5 * q @ k.mT, lambda q, k: None, lambda q, k: q + k.mT + 1):
+        message = examine("4.3", answer).message
+        assert "shape (1, 1, 2)" in message and "shape (1, 3, 2)" in message
