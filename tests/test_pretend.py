@@ -277,7 +277,7 @@ def resuming(book: Book, device: str):
     other = a_model(book, device)
     other.load_state_dict(found.model)
     again = t.adam(other)
-    c.put_back(again, found.optimizer)
+    c.load_optimizer(again, found.optimizer)
     last = list(t.train(other, given, 4, again, after=found.record))[-1]
     assert last.loss == record.loss
     one, two = model.state_dict(), other.state_dict()

@@ -68,9 +68,9 @@ def train_command(args: argparse.Namespace) -> int:
         chosen = asdict(replace(PRESETS[preset], **chosen))
         if chosen["data"] is None:
             del chosen["data"]
-    usual = PRESETS[preset or preset_for(chosen.get("data"))]
+    defaults = PRESETS[preset or preset_for(chosen.get("data"))]
     command = shlex.join(["python", "-m", "allyouneed", *args.words])
-    if train_run(Path(args.out), chosen, usual, args.resume, command):
+    if train_run(Path(args.out), chosen, defaults, args.resume, command):
         return 0
     if speaks():
         print(f"To go on:\n  python -m allyouneed train --resume --out {args.out}")
@@ -329,8 +329,8 @@ def add_settings(command: argparse.ArgumentParser) -> None:
     for name, about in ABOUT.items():
         group = about["group"]
         groups[group] = groups.get(group) or command.add_argument_group(group)
-        usual, may = values_in_presets(name), about["may"]
-        kind: dict[str, Any] = {"help": about["help"] + f" ({usual})" * bool(usual)}
+        default, may = values_in_presets(name), about["may"]
+        kind: dict[str, Any] = {"help": about["help"] + f" ({default})" * bool(default)}
         if isinstance(may, Switch):
             kind["action"] = argparse.BooleanOptionalAction
         elif isinstance(may, Number):
