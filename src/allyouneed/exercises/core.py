@@ -37,6 +37,11 @@ class Mistake:
     why: str
 
 
+def mistakes(*rows: tuple[str, Any, str]) -> list[Mistake]:
+    """A bank as a table, of which each row is (name, wrong, why)."""
+    return [Mistake(*row) for row in rows]
+
+
 @dataclass(frozen=True)
 class Invariant:
     """Something that holds for every right answer: `holds(output, *case)`."""
