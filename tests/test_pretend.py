@@ -277,7 +277,7 @@ def resuming(book: Book, device: str):
     other = a_model(book, device)
     other.load_state_dict(found.model)
     again = t.adam(other)
-    c.put_back(again, found.optimizer)
+    c.load_optimizer(again, found.optimizer)
     last = list(t.train(other, given, 4, again, after=found.record))[-1]
     assert last.loss == record.loss
     one, two = model.state_dict(), other.state_dict()
@@ -308,10 +308,10 @@ def gpt(book: Book, device: str):
     config = f.LanguageModelConfig(V, 16, 32, 2, 2, max_length=12, dropout=0.0)
     model = f.LanguageModel(config).to(device).eval()
     tokens = the_source(book, device)
-    drawn = f.write(model, tokens, 3, 0.9, 30, 0.9, torch.Generator(device).manual_seed(0))
+    drawn = f.generate(model, tokens, 3, 0.9, 30, 0.9, torch.Generator(device).manual_seed(0))
     logits = model(tokens)
     F.cross_entropy(logits.flatten(0, 1), tokens.flatten()).backward()
-    return f.write(model, tokens, 3, 0.0), drawn, logits, model.embedding.weight.grad
+    return f.generate(model, tokens, 3, 0.0), drawn, logits, model.embedding.weight.grad
 
 
 def bert(book: Book, device: str):

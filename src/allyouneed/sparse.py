@@ -19,20 +19,15 @@ from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
 from allyouneed.similarity import check_vectors
 
 __all__ = [
-    "check_sizes",
     "dilated_mask",
     "windowed_mask",
     "neighbourhoods",
-    "real_keys",
-    "in_blocks",
     "windowed_attention",
     "reach",
     "dilated_attention",
     "global_mask",
     "global_attention",
     "SparseAttention",
-    "tile_scores",
-    "Flash",
     "flash_attention",
 ]
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["layer_norm", "check_width", "LayerNorm", "Residual", "FeedForward"]
+__all__ = ["layer_norm", "LayerNorm", "Residual", "FeedForward"]
 
 
 def layer_norm(

@@ -287,7 +287,7 @@ class Guard:
         elif not bad | self.failed:  # another optimiser: wait for the answer
             optimizer.step()
 
-    def look(self) -> None:
+    def raise_if_failed(self) -> None:
         """Raise FloatingPointError if an update failed; a GPU is waited for."""
         if self.failed:
             loss, norm = self.values.tolist()
@@ -456,7 +456,7 @@ def train(
                 settings["lr"] = rate
             guard.step(optimizer, loss, norm)
             if device.type == "cpu" or step % 100 == 0 or step == steps:
-                guard.look()
+                guard.raise_if_failed()
             loss, norm = guard.values
             yield Record(
                 step,

@@ -23,7 +23,6 @@ __all__ = [
     "BASE",
     "BIG",
     "TransformerConfig",
-    "look",
     "EncoderLayer",
     "Encoder",
     "DecoderLayer",
@@ -84,7 +83,7 @@ BASE = TransformerConfig()
 BIG = TransformerConfig(d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
 
 
-def look(
+def attend_to(
     attention: MultiHeadAttention,
     x: Float[Tensor, "B T D"],
     memory: Float[Tensor, "B S D"],
@@ -121,7 +120,7 @@ class EncoderLayer(nn.Module):
         """`src_mask`: which source positions may be attended to,
         broadcastable to (B, H, S, S)."""
         x = self.residuals[0](
-            x, lambda x: look(self.self_attention, x, x, src_mask, maps)
+            x, lambda x: attend_to(self.self_attention, x, x, src_mask, maps)
         )
         return self.residuals[1](x, self.feed_forward)
 
@@ -176,8 +175,10 @@ class DecoderLayer(nn.Module):
         """`tgt_mask`, for self-attention, broadcasts to (B, H, T, T); `src_mask`, for
         cross-attention, to (B, H, T, S)."""
         own, cross = self.self_attention, self.cross_attention
-        x = self.residuals[0](x, lambda x: look(own, x, x, tgt_mask, self_maps))
-        x = self.residuals[1](x, lambda x: look(cross, x, memory, src_mask, cross_maps))
+        x = self.residuals[0](x, lambda x: attend_to(own, x, x, tgt_mask, self_maps))
+        x = self.residuals[1](
+            x, lambda x: attend_to(cross, x, memory, src_mask, cross_maps)
+        )
         return self.residuals[2](x, self.feed_forward)
 
 
