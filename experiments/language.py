@@ -40,7 +40,7 @@ from allyouneed.families import (
     mask_tokens,
     save_language_model,
 )
-from allyouneed.fast import half_dtype, linear_cross_entropy
+from allyouneed.kernels import half_dtype, linear_cross_entropy
 from allyouneed.provenance import commit
 from allyouneed.saving import read_tensors
 from allyouneed.tokens import EOS, Tokenizer

@@ -26,7 +26,7 @@ ROOMS = [
     ("command", ["settings", "history", "processes", "pairs", "runs", "command"]),
     ("family", ["families", "sparse", "parsing", "scaling"]),
     ("inference", ["cache", "decoding", "evaluation"]),
-    ("training", ["fast", "training", "checkpoints"]),
+    ("training", ["kernels", "training", "checkpoints"]),
     ("model", ["transformer", "saving"]),
     ("before", ["recurrent", "alignment"]),
     ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from allyouneed.fast import ahead, half_dtype, in_dtype, linear_cross_entropy
+from allyouneed.kernels import ahead, half_dtype, in_dtype, linear_cross_entropy
 from allyouneed.tokens import PAD, Batch
 from allyouneed.transformer import Transformer, check_tokens
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from allyouneed import fast
-from allyouneed.fast import ahead, half_dtype, in_dtype, linear_cross_entropy
+from allyouneed import kernels
+from allyouneed.kernels import ahead, half_dtype, in_dtype, linear_cross_entropy
 from allyouneed.tokens import PAD
 from allyouneed.training import label_smoothed_loss
 
@@ -34,13 +34,13 @@ def spelled_out(x, weight, targets, smoothing):
     st.integers(0, 40), st.integers(1, 8), st.integers(3, 30), st.floats(0, 0.9), st.integers(0, 99)
 )
 def test_equals_spelled_out(n, d, v, smoothing, seed):
-    chunk, fast.CHUNK["cpu"] = fast.CHUNK["cpu"], 7  # several chunks, the last one uneven
+    chunk, kernels.CHUNK["cpu"] = kernels.CHUNK["cpu"], 7  # several chunks, the last one uneven
     try:
         x, weight, targets = case(n, d, v, seed)
         fast_loss = linear_cross_entropy(x, weight, targets, smoothing)
         fast_grads = torch.autograd.grad(3 * fast_loss, (x, weight))
     finally:
-        fast.CHUNK["cpu"] = chunk
+        kernels.CHUNK["cpu"] = chunk
     loss = spelled_out(x, weight, targets, smoothing)
     torch.testing.assert_close(fast_loss, loss, rtol=1e-4, atol=1e-4)
     for a, b in zip(fast_grads, torch.autograd.grad(3 * loss, (x, weight)), strict=True):
