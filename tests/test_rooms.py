@@ -32,6 +32,7 @@ ROOMS = [
     ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
     ("text", ["data", "tokens", "subwords", "shards"]),
     ("records", ["files", "provenance", "results", "weights"]),
+    ("checks", ["checks"]),
 ]
 NEVER_IMPORTED = {"viz", "pictures", "exercises"}  # by notebooks and readers only
 

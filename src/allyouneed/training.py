@@ -17,9 +17,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from allyouneed.checks import check_tokens
 from allyouneed.kernels import ahead, half_dtype, in_dtype, linear_cross_entropy
 from allyouneed.tokens import PAD, Batch
-from allyouneed.transformer import Transformer, check_tokens
+from allyouneed.transformer import Transformer
 
 __all__ = [
     "label_smoothed_loss",
