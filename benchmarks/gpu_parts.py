@@ -17,7 +17,7 @@ from torch.profiler import profile
 
 from allyouneed.data import load_wikitext2
 from allyouneed.families import LanguageModel, encode_text
-from allyouneed.fast import half_dtype
+from allyouneed.kernels import half_dtype
 from allyouneed.settings import PRESETS
 from allyouneed.tokens import EOS, Batch, token_batches
 from allyouneed.transformer import TransformerConfig

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from allyouneed.fast import half_dtype
+from allyouneed.kernels import half_dtype
 from allyouneed.positions import sinusoids
 from allyouneed.tokens import BOS, EOS, PAD, UNK, Batch
 from allyouneed.training import train

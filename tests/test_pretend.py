@@ -396,7 +396,7 @@ def losses(book: Book, device: str):
     torch.manual_seed(0)
     x, w = torch.randn(9, 8).to(device).requires_grad_(), torch.randn(V, 8).to(device)
     targets = torch.arange(1, 10).to(device)
-    fast = book.fast.linear_cross_entropy(x, w, targets)
+    fast = book.kernels.linear_cross_entropy(x, w, targets)
     plain, _ = book.training.label_smoothed_loss(x @ w.T, targets)
     return fast, plain, *torch.autograd.grad(fast + plain, x)
 
@@ -541,7 +541,7 @@ FAULTS = {
         sparse, "sparse", "dq, dk, dv = torch.zeros_like(q)", "dq, dk, dv = torch.zeros(q.shape)",
         MIX),
     "a saved mask on the CPU": (
-        losses, "fast", "dx, dw = ctx.saved_tensors",
+        losses, "kernels", "dx, dw = ctx.saved_tensors",
         "dx, dw = ctx.saved_tensors; dx = dx * torch.ones(dx.shape)", MIX),
 }  # fmt: skip
 

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from allyouneed.attention import attention
 from allyouneed.cache import FastCache
+from allyouneed.checks import check_tokens
 from allyouneed.data import clean
 from allyouneed.masks import padding_mask
 from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
-from allyouneed.transformer import DecoderLayer, Transformer, check_tokens
+from allyouneed.transformer import DecoderLayer, Transformer
 
 __all__ = [
     "penalty",

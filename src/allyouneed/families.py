@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed import weights
+from allyouneed.checks import check_tokens
 from allyouneed.data import load_published
 from allyouneed.decoding import eval_mode, filter_logits
 from allyouneed.masks import causal_mask
@@ -30,7 +31,7 @@ from allyouneed.positions import LearnedPositions
 from allyouneed.saving import ModelFileError, read_tensors, write_tensors
 from allyouneed.sublayers import FeedForward, LayerNorm
 from allyouneed.tokens import EOS, UNK, Tokenizer
-from allyouneed.transformer import EncoderLayer, TransformerConfig, check_tokens
+from allyouneed.transformer import EncoderLayer, TransformerConfig
 
 __all__ = [
     "ACTIVATIONS",

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from allyouneed.checks import check_tokens
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.multihead import MultiHeadAttention
 from allyouneed.positions import SinusoidalPositions
@@ -27,7 +27,6 @@ __all__ = [
     "Encoder",
     "DecoderLayer",
     "Decoder",
-    "check_tokens",
     "AttentionMaps",
     "Transformer",
 ]
@@ -206,32 +205,6 @@ class Decoder(nn.Module):
         for layer in self.layers:
             x = layer(x, memory, src_mask, tgt_mask, self_maps, cross_maps)
         return self.norm(x)
-
-
-def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
-    """Raise TypeError or ValueError unless tokens are ids of the
-    vocabulary, of shape (B, length).
-
-    Whether ids lie in the vocabulary is looked up on the CPU only:
-    elsewhere looking costs time.
-    """
-    if not isinstance(tokens, Tensor):
-        raise TypeError(
-            f"{name}: expected a tensor of ids, got {type(tokens).__name__}"
-        )
-    if tokens.dtype not in (torch.int64, torch.int32):
-        raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
-    if tokens.dim() != 2 or not tokens.shape[1]:
-        raise ValueError(
-            f"{name}: expected shape (B, length), got {tuple(tokens.shape)}"
-        )
-    if tokens.device.type == "cpu" and tokens.numel():
-        low, high = (int(limit) for limit in tokens.aminmax())
-        if low < 0 or high >= vocab_size:
-            raise ValueError(
-                f"{name}: expected ids from 0 to {vocab_size - 1}, "
-                f"got {low if low < 0 else high}"
-            )
 
 
 @dataclass(frozen=True)
