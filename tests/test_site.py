@@ -275,7 +275,7 @@ def test_the_translator_is_in_the_book(home, browser):
     tab.fill("#t-source", "A dog.")
     tab.press("#t-source", "Enter")
     tab.wait_for_function(
-        "document.getElementById('t-output').textContent === 'Ein Hund.'", timeout=60_000
+        "document.getElementById('t-output').textContent === 'Un chien.'", timeout=60_000
     )
     assert not visit.wrong, visit.wrong
 
