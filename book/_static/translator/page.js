@@ -75,8 +75,8 @@
       found.push(`At most ${MOST} characters are read. What comes after them is left out.`);
     }
     if (latin.length && strange(text)) {
-      found.push("This is far from what the model has read (see below): its words are rarer there " +
-        "than those of 98 in a hundred of its own kind of sentence. Do not trust what it writes.");
+      found.push("This is far from what the model has read (see below): its words are rarer " +
+        "there than those of 98 in a hundred of its own sentences. Do not trust what it writes.");
     }
     return found;
   }
