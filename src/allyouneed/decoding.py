@@ -1,4 +1,4 @@
-"""Reading it out: greedy decoding, beam search and sampling, with a key-value cache."""
+"""Decoding: greedy, beam search and sampling, with a key-value cache."""
 
 # Made from notebooks/13_decoding.ipynb by `make export`: edit the notebook, not this file.
 # fmt: off
