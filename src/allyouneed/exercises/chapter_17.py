@@ -185,7 +185,7 @@ FIXED_MISTAKES = [
     _fixed_mistake(
         "blocks without summaries",
         "block only",
-        "The last positions of every earlier block are seen too; without them no block hears of "
+        "The last positions of every earlier block are seen too; without them no block sees "
         "another.",
     ),
     _fixed_mistake(
@@ -260,7 +260,7 @@ FIXED_MISTAKES = [
     ),
 ]
 
-# 17.3 who hears whom
+# 17.3 who depends on whom
 
 
 def heard(masks: list[Tensor]) -> Tensor:
@@ -363,7 +363,7 @@ HEARD_MISTAKES = [
     Mistake(
         "the masks turned",
         lambda masks: _product([mask.T for mask in masks]) > 0,
-        "Rows of a mask are queries, and a query hears of its keys: multiply the masks as they "
+        "Rows of a mask are queries, and a query depends on its keys: multiply the masks as they "
         "are.",
     ),
     Mistake(
@@ -392,7 +392,7 @@ HEARD_MISTAKES = [
         "Every mask counts, the first one included.",
     ),
     Mistake(
-        "True for what is not heard",
+        "True for what is not reached",
         lambda masks: _product(masks) == 0,
         "True means that the output can depend on the input.",
     ),
@@ -750,9 +750,9 @@ def _rest(length: int, known: set[int]) -> list[int]:
 
 MISSED_MISTAKES = [
     Mistake(
-        "what is heard",
+        "what is reached",
         lambda n, w, ds: sorted(_heard(n, w, ds)),
-        "Those are the positions that it hears of. Asked for are the others.",
+        "Those are the positions that it depends on. Asked for are the others.",
     ),
     Mistake(
         "only as far as the formula",
@@ -767,12 +767,12 @@ MISSED_MISTAKES = [
     Mistake(
         "one layer only",
         lambda n, w, ds: _rest(n, _heard(n, w, ds[:1])),
-        "News travels over all layers: start the next one from *every* position heard so far.",
+        "Information travels over all layers: start the next one from *every* one reached so far.",
     ),
     Mistake(
         "the top layer only",
         lambda n, w, ds: _rest(n, _heard(n, w, ds[-1:])),
-        "News travels over all layers: start the next one from *every* position heard so far.",
+        "Information travels over all layers: start the next one from *every* one reached so far.",
     ),
     Mistake(
         "each layer by itself",
@@ -807,7 +807,7 @@ MISSED_MISTAKES = [
     Mistake(
         "position 0 left out",
         lambda n, w, ds: _rest(n, _heard(n, w, ds) - {0}),
-        "Position 0 can be heard as well: `>= 0`, not `> 0`.",
+        "Position 0 can be reached as well: `>= 0`, not `> 0`.",
     ),
     Mistake(
         "both directions",
@@ -892,14 +892,14 @@ EXERCISES = [
     ),
     Exercise(
         number="17.3",
-        title="who hears whom",
+        title="who depends on whom",
         section="How far layers see",
         reference=heard,
         cases=heard_cases,
         mistakes=HEARD_MISTAKES,
         invariants=[
             Invariant(
-                "every position hears itself",
+                "every position keeps itself",
                 lambda output, *_: bool(torch.as_tensor(output).bool().diagonal().all()),
                 "The residual connections bring it from the bottom to the top.",
             )
