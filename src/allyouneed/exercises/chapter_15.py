@@ -282,7 +282,7 @@ PREVIOUS_MISTAKES = [
 ]
 
 
-# 15.3 a matrix W^O that does not hear one head
+# 15.3 a matrix W^O that leaves out one head
 
 
 def deaf(weight: Tensor, n_heads: int, head: int) -> Tensor:
@@ -439,7 +439,7 @@ DEAF_MISTAKES = [
             _zeroed(torch.ones_like(weight), ALL, _block(weight, n_heads, head)) == 0, -math.inf
         ),
         "That is for scores before a softmax. A weight is multiplied with what comes in: with 0 "
-        "the head is not heard.",
+        "the head is left out.",
     ),
     Mistake(
         "only the piece that was taken out",
@@ -892,7 +892,7 @@ EXERCISES = [
     Exercise(
         number="15.1",
         title="entropy",
-        section="How many words does a head look at?",
+        section="How many words does a head attend to?",
         reference=entropy,
         cases=entropy_cases,
         mistakes=ENTROPY_MISTAKES,
