@@ -1,4 +1,4 @@
-"""Reading it out: greedy decoding, beam search and sampling, with a key-value cache."""
+"""Decoding: greedy, beam search and sampling, with a key-value cache."""
 
 # Made from notebooks/13_decoding.ipynb by `make export`: edit the notebook, not this file.
 # fmt: off
@@ -410,7 +410,7 @@ def sample(
     max_length: int | None = None,
     generator: torch.Generator | None = None,
 ) -> list[list[int]]:
-    """Draw each token from the model's probabilities, narrowed by `filter_logits`.
+    """Draw each token from the model's probabilities, filter_logits by `filter_logits`.
 
     A temperature of 0 is greedy. A generator in the same state gives the same
     translations. `src`, `max_length` and the result as in `greedy`. Raises TypeError or

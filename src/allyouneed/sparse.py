@@ -324,7 +324,8 @@ class Flash(torch.autograd.Function):
     """Attention in one pass over tiles of keys; backward, the
     weights are computed once more.
 
-    Milakov and Gimelshein (2018), algorithm 3; Dao et al. (2022), algorithms 1 and 4.
+    Milakov and Gimelshein (2018), algorithm 3; Dao et al. (2022), algorithms 1 and 4,
+    with one division and one number kept for each query, as in Dao (2023).
     """
 
     @staticmethod

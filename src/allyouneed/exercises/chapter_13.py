@@ -1,4 +1,4 @@
-"""The exercises of chapter 13, reading it out: references, cases, mistakes."""
+"""The exercises of chapter 13, decoding: references, cases, mistakes."""
 
 from __future__ import annotations
 
@@ -961,7 +961,7 @@ EXERCISES = [
     Exercise(
         number="13.5",
         title="top-p",
-        section="Drawing by lot",
+        section="Sampling",
         reference=top_p,
         cases=top_p_cases,
         mistakes=TOP_P_MISTAKES,

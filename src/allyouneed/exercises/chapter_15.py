@@ -191,7 +191,7 @@ PREVIOUS_MISTAKES = mistakes(
 )  # fmt: skip
 
 
-# 15.3 a matrix W^O that does not hear one head
+# 15.3 a matrix W^O that leaves out one head
 
 
 def deaf(weight: Tensor, n_heads: int, head: int) -> Tensor:
@@ -595,7 +595,7 @@ EXERCISES = [
     Exercise(
         number="15.1",
         title="entropy",
-        section="How many words does a head look at?",
+        section="How many words does a head attend to?",
         reference=entropy,
         cases=entropy_cases,
         mistakes=ENTROPY_MISTAKES,

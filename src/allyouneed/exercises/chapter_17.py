@@ -159,7 +159,7 @@ FIXED_MISTAKES = [
     _fixed_mistake(
         "blocks without summaries",
         "block only",
-        "The last positions of every earlier block are seen too; without them no block hears of "
+        "The last positions of every earlier block are seen too; without them no block sees "
         "another.",
     ),
     _fixed_mistake(
@@ -234,7 +234,7 @@ FIXED_MISTAKES = [
     ),
 ]
 
-# 17.3 who hears whom
+# 17.3 who depends on whom
 
 
 def heard(masks: list[Tensor]) -> Tensor:
@@ -302,7 +302,7 @@ HEARD_MISTAKES = mistakes(
      "changes."),
     ("any layer in place of a path",
      lambda masks: (sum(mask.float() for mask in masks) + torch.eye(len(masks[0]))) > 0,
-     "News travels over several layers: t sees j above, and j has seen s below. That is a product "
+     "Information travels over several layers: t sees j above, and j has seen s below. That is a product "
      "of matrices, not a sum."),
     ("all layers at once",
      lambda masks: torch.stack(masks).all(0) | torch.eye(len(masks[0])).bool(),
@@ -683,17 +683,17 @@ def _rest(length: int, known: set[int]) -> list[int]:
 
 
 MISSED_MISTAKES = mistakes(
-    ("what is heard", lambda n, w, ds: sorted(_heard(n, w, ds)),
-     "Those are the positions that it hears of. Asked for are the others."),
+    ("what is reached", lambda n, w, ds: sorted(_heard(n, w, ds)),
+     "Those are the positions that it depends on. Asked for are the others."),
     ("only as far as the formula",
      lambda n, w, ds: list(range(max(0, n - 1 - sum((w - 1) * d for d in ds)))),
      "That is how *far* the layers reach. Between there and the last position may be holes."),
     ("the dilation forgotten", lambda n, w, ds: _rest(n, _heard(n, w, [1] * len(ds))),
      "With dilation d the keys stand d positions apart."),
     ("one layer only", lambda n, w, ds: _rest(n, _heard(n, w, ds[:1])),
-     "News travels over all layers: start the next one from *every* position heard so far."),
+     "Information travels over all layers: start the next one from *every* one reached so far."),
     ("the top layer only", lambda n, w, ds: _rest(n, _heard(n, w, ds[-1:])),
-     "News travels over all layers: start the next one from *every* position heard so far."),
+     "Information travels over all layers: start the next one from *every* one reached so far."),
     ("each layer by itself",
      lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
      "A path may take steps in several layers: their lengths add up."),
@@ -773,14 +773,14 @@ EXERCISES = [
     ),
     Exercise(
         number="17.3",
-        title="who hears whom",
+        title="who depends on whom",
         section="How far layers see",
         reference=heard,
         cases=heard_cases,
         mistakes=HEARD_MISTAKES,
         invariants=[
             Invariant(
-                "every position hears itself",
+                "every position keeps itself",
                 lambda output, *_: bool(torch.as_tensor(output).bool().diagonal().all()),
                 "The residual connections bring it from the bottom to the top.",
             )
