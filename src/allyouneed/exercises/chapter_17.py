@@ -302,8 +302,8 @@ HEARD_MISTAKES = mistakes(
      "changes."),
     ("any layer in place of a path",
      lambda masks: (sum(mask.float() for mask in masks) + torch.eye(len(masks[0]))) > 0,
-     "Information travels over several layers: t sees j above, and j has seen s below. That is a product "
-     "of matrices, not a sum."),
+     "Information travels over several layers: t sees j above, and j has seen s below. That is a "
+     "product of matrices, not a sum."),
     ("all layers at once",
      lambda masks: torch.stack(masks).all(0) | torch.eye(len(masks[0])).bool(),
      "A path may take another pair in each layer. Multiply the masks as matrices."),
