@@ -38,6 +38,7 @@ __all__ = [
     "word_shape",
     "Vocabulary",
     "repair",
+    "choices",
     "write_trees",
     "parse",
 ]
@@ -370,6 +371,23 @@ def most_brackets(n_words: int) -> int:
     return 2 * n_words + 4
 
 
+def choices(
+    written: Sequence[str], ids: Sequence[int], vocabulary: Vocabulary
+) -> tuple[list[int], int | None]:
+    """What may come next in a half-written tree, in ids: symbols, and with
+    `copying` the next word, None if no word may come.
+
+    `ids`: the sentence as the model reads it, EOS at its end.
+    """
+    n_words, word = len(ids) - 1, None
+    limit = most_brackets(n_words)
+    following = may_follow(written, n_words, vocabulary.openings, limit)
+    if vocabulary.copying and WORD in following:
+        following.remove(WORD)
+        word = ids[written.count(WORD)]
+    return [vocabulary.symbol_ids[symbol] for symbol in following], word
+
+
 def write_trees(
     model: Transformer, vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]
 ) -> list[list[str]]:
@@ -391,15 +409,10 @@ def write_trees(
             any_word = logits[:, vocabulary.word_places].logsumexp(1)
             chosen = torch.full_like(logits, -math.inf)
             for row, i in enumerate(todo):
-                n = len(sentences[i])
-                following = may_follow(
-                    written[i], n, vocabulary.openings, most_brackets(n)
-                )
-                if vocabulary.copying and WORD in following:
-                    following.remove(WORD)
-                    chosen[row, ids[i][written[i].count(WORD)]] = any_word[row]
-                places = [vocabulary.symbol_ids[symbol] for symbol in following]
+                places, word = choices(written[i], ids[i], vocabulary)
                 chosen[row, places] = logits[row, places]
+                if word is not None:
+                    chosen[row, word] = any_word[row]
             newest = chosen.argmax(1)
             for i, symbol in zip(
                 todo, vocabulary.decode_tree(newest.tolist()), strict=True
