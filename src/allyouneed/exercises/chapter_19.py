@@ -442,103 +442,7 @@ FEWEST_MISTAKES = mistakes(
 )  # fmt: skip
 
 
-# 19.5 attention with grouped heads
-
-
-def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    times = q.shape[1] // k.shape[1]
-    return _attend(q, k.repeat_interleave(times, 1), v.repeat_interleave(times, 1))
-
-
-def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return (q @ k.transpose(-1, -2) * scale).softmax(-1) @ v
-
-
-def _tiled(x: Tensor, q: Tensor) -> Tensor:
-    return x.repeat(1, q.shape[1] // x.shape[1], 1, 1)
-
-
-def _spread(x: Tensor, q: Tensor) -> Tensor:
-    return x.repeat_interleave(q.shape[1] // x.shape[1], 1)
-
-
-def grouped_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(195)
-    cases = []
-    for B, H, G, T, S, K in ((2, 6, 2, 3, 5, 4), (1, 8, 4, 4, 3, 2)):
-        sizes = ((B, H, T, K), (B, G, S, K), (B, G, S, K))
-        cases.append(tuple(2 * torch.randn(*size, generator=draw) for size in sizes))
-    return cases
-
-
-def _averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    means = q.unflatten(1, (k.shape[1], -1)).mean(2)
-    return _spread(_attend(means, k, v), q)
-
-
-GROUPED_MISTAKES = mistakes(
-    ("the sets dealt out like cards", lambda q, k, v: _attend(q, _tiled(k, q), _tiled(v, q)),
-     "`repeat` puts copies of all sets behind each other, so head 1 gets the second set. "
-     "*Neighbouring* heads share one: `repeat_interleave`."),
-    ("keys in one order, values in another",
-     lambda q, k, v: _attend(q, _spread(k, q), _tiled(v, q)),
-     "The keys are in place. The values of a head belong to the same set as its keys."),
-    ("values in place, keys dealt out like cards",
-     lambda q, k, v: _attend(q, _tiled(k, q), _spread(v, q)),
-     "The values are in place. The keys of a head belong to the same set as its values."),
-    ("one set for all heads", lambda q, k, v: _attend(q, k[:, :1], v[:, :1]),
-     "That is multi-query attention. There are G sets, and H / G heads share one."),
-    ("the mean of all sets for all heads",
-     lambda q, k, v: _attend(q, k.mean(1, keepdim=True), v.mean(1, keepdim=True)),
-     "Each head has a set of keys and values, that of its group. Sets are not averaged."),
-    ("the queries of a group averaged", _averaged,
-     "Heads share keys and values, not queries: each head asks for itself."),
-    ("not scaled", lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), 1.0),
-     "Scores are divided by the square root of K, as in equation (1)."),
-    ("divided by K", lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), 1 / q.shape[-1]),
-     "Divide by the square root of K."),
-    ("multiplied by the root of K",
-     lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), q.shape[-1] ** 0.5),
-     "Divide by the square root of K, do not multiply."),
-    ("divided by the root of d_model",
-     lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), (q.shape[1] * q.shape[-1]) ** -0.5),
-     "The scale is the root of the width of *one* head, K, not of all heads together."),
-    ("the softmax over the queries",
-     lambda q, k, v: (
-         (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-2) @ _spread(v, q)
-     ),
-     "Each query shares its attention among the keys: the softmax runs over the last axis."),
-    ("the softmax over the heads",
-     lambda q, k, v: (
-         (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(1) @ _spread(v, q)
-     ),
-     "Each query shares its attention among the keys: the softmax runs over the last axis."),
-    ("no softmax",
-     lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5) @ _spread(v, q),
-     "The scores become weights by a softmax over the keys."),
-    ("a causal mask",
-     lambda q, k, v: (
-         (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5)
-         .masked_fill(torch.ones(q.shape[2], k.shape[2]).triu(1).bool(), -math.inf)
-         .softmax(-1)
-         @ _spread(v, q)
-     ),
-     "The task has no mask: every query may attend to every key."),
-    ("the weights in place of the outputs",
-     lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1),
-     "The outputs are the weights times the values."),
-    ("keys in the place of values", lambda q, k, v: _attend(q, _spread(k, q), _spread(k, q)),
-     "The weights come from queries and keys; what they weigh are the values, v."),
-    ("the groups in reverse order",
-     lambda q, k, v: _attend(q, _spread(k.flip(1), q), _spread(v.flip(1), q)),
-     "The first H / G heads use the first set."),
-    ("only as many heads as there are sets", lambda q, k, v: _attend(q[:, : k.shape[1]], k, v),
-     "All H heads ask: the output has shape (B, H, T, K)."),
-)  # fmt: skip
-
-
-# 19.6 the noise scale
+# 19.5 the noise scale
 
 
 def noise_scale(gradients: Tensor, b: int) -> float:
@@ -728,14 +632,6 @@ EXERCISES = [
     ),
     Exercise(
         number="19.5",
-        title="grouped heads",
-        section="What has changed since 2017",
-        reference=grouped,
-        cases=grouped_cases,
-        mistakes=GROUPED_MISTAKES,
-    ),
-    Exercise(
-        number="19.6",
         title="the noise scale",
         section="How large may a batch be?",
         reference=noise_scale,

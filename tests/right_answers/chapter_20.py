@@ -1,0 +1,216 @@
+"""Differently written right answers to the exercises of chapter 20."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+
+def rms_fused(x, gamma, eps):
+    return F.rms_norm(x, gamma.shape, gamma, eps)
+
+
+def rms_loops(x, gamma, eps):
+    rows = x.reshape(-1, x.shape[-1]).tolist()
+    out = []
+    for row in rows:
+        root = math.sqrt(sum(value * value for value in row) / len(row) + eps)
+        out.append([g * value / root for g, value in zip(gamma.tolist(), row, strict=True)])
+    return torch.tensor(out).reshape(x.shape)
+
+
+def rms_numpy(x, gamma, eps):
+    x = x.numpy().astype(np.float64)
+    return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + eps) * gamma.numpy()
+
+
+def rms_in_place(x, gamma, eps):
+    x *= torch.rsqrt(x.square().mean(dim=-1).unsqueeze(-1) + eps)
+    return x.mul_(gamma)
+
+
+def width_search(d_model, d_ff, multiple):
+    most, width = 2 * d_model * d_ff + d_ff + d_model, 0
+    while 3 * d_model * (width + multiple) <= most:
+        width += multiple
+    return width
+
+
+def width_modules(d_model, d_ff, multiple):
+    net = torch.nn.Sequential(torch.nn.Linear(d_model, d_ff), torch.nn.Linear(d_ff, d_model))
+    units = sum(p.numel() for p in net.parameters()) // (3 * d_model)
+    return units - units % multiple
+
+
+def width_tensor(d_model, d_ff, multiple):
+    whole = torch.tensor(d_model * d_ff * 2 + d_ff + d_model, dtype=torch.float64)
+    return torch.floor(whole / (3 * d_model * multiple)) * multiple
+
+
+def rotate_half(x, places, theta):
+    half = x.shape[-1] // 2
+    inverse = 1.0 / theta ** (torch.arange(0, x.shape[-1], 2).float() / x.shape[-1])
+    angle = torch.outer(places.float(), inverse)
+    angle = torch.cat([angle, angle], dim=-1)
+    other = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
+    return x * angle.cos() + other * angle.sin()
+
+
+def rotate_complex(x, places, theta):
+    K = x.shape[-1]
+    z = torch.complex(x[..., : K // 2].double(), x[..., K // 2 :].double())
+    angle = places.double()[:, None] / theta ** (torch.arange(K // 2) * 2 / K)
+    z = z * torch.polar(torch.ones_like(angle), angle)
+    return torch.cat([z.real, z.imag], dim=-1)
+
+
+def rotate_loops(x, places, theta):
+    K, out = x.shape[-1], x.clone()
+    for t, p in enumerate(places.tolist()):
+        for i in range(K // 2):
+            c, s = math.cos(p / theta ** (2 * i / K)), math.sin(p / theta ** (2 * i / K))
+            a, b = x[:, :, t, i], x[:, :, t, i + K // 2]
+            out[:, :, t, i] = a * c - b * s
+            out[:, :, t, i + K // 2] = a * s + b * c
+    return out
+
+
+def rotate_numpy(x, places, theta):
+    a, b = np.split(x.numpy(), 2, axis=-1)
+    angle = np.multiply.outer(places.numpy(), theta ** -(np.arange(a.shape[-1]) / a.shape[-1]))
+    return np.concatenate(
+        [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], axis=-1
+    )
+
+
+def grouped_fused(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+def grouped_loops(q, k, v):
+    heads, group = [], q.shape[1] // k.shape[1]
+    for h in range(q.shape[1]):
+        keys, values = k[:, h // group], v[:, h // group]
+        weights = torch.softmax(torch.bmm(q[:, h], keys.mT) / math.sqrt(q.shape[3]), dim=2)
+        heads.append(torch.bmm(weights, values))
+    return torch.stack(heads, 1)
+
+
+def grouped_einsum(q, k, v):
+    B, H, T, K = q.shape
+    q = q.double().reshape(B, k.shape[1], -1, T, K)
+    scores = torch.einsum("bgmtk,bgsk->bgmts", q, k.double()) / K**0.5
+    return torch.einsum("bgmts,bgsk->bgmtk", scores.softmax(-1), v.double()).reshape(B, H, T, K)
+
+
+def grouped_index(q, k, v):
+    which = torch.arange(q.shape[1]) * k.shape[1] // q.shape[1]
+    weights = (q @ k[:, which].mT * q.shape[-1] ** -0.5).softmax(-1)
+    return (weights @ v[:, which]).tolist()
+
+
+def slots_directly(t, window, sinks):
+    held = [p if p <= t else -1 for p in range(sinks)]
+    for slot in range(window):
+        first = sinks + slot
+        held.append(first + (t - first) // window * window if first <= t else -1)
+    return held
+
+
+def slots_dictionary(t, window, sinks):
+    written = {}
+    for p in range(t + 1):
+        written[p if p < sinks else sinks + (p - sinks) % window] = p
+    return tuple(written.get(slot, -1) for slot in range(sinks + window))
+
+
+def slots_tensor(t, window, sinks):
+    slots = torch.full((sinks + window,), -1)
+    places = torch.arange(t + 1)
+    for p in places:
+        slots[p if p < sinks else sinks + (p - sinks) % window] = p
+    return slots
+
+
+def pass_closed(p, q, guesses):
+    kept = 1 - (p.double() - q.double()).abs().sum().item() / 2
+    if abs(1 - kept) < 1e-6:
+        return guesses + 1
+    return (1 - kept ** (guesses + 1)) / (1 - kept)
+
+
+def pass_cases_by_hand(p, q, guesses):
+    kept = sum(min(a, b) for a, b in zip(p.tolist(), q.tolist(), strict=True))
+    mean = 0.0
+    for i in range(guesses):
+        mean += (i + 1) * kept**i * (1 - kept)
+    return mean + (guesses + 1) * kept**guesses
+
+
+def pass_numpy(p, q, guesses):
+    kept = np.minimum(p.numpy(), q.numpy()).sum()
+    return np.power(kept, np.arange(guesses + 1)).sum()
+
+
+def pass_recursive(p, q, guesses):
+    if guesses == 0:
+        return torch.tensor(1.0)
+    accept = torch.where(q > 0, q * (p / q.clamp(min=1e-12)).clamp(max=1), torch.zeros_like(q))
+    return 1 + accept.sum() * pass_recursive(p, q, guesses - 1)
+
+
+def _turn(x, place):
+    half = x.shape[-1] // 2
+    angle = place / 10000 ** (torch.arange(half) / half)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
+
+
+def newest_fused(q, k, v, kept_k, kept_v):
+    S = kept_k.shape[1]
+    keys = torch.cat([_turn(k, S)[:, None], kept_k], dim=1)
+    values = torch.cat([v[:, None], kept_v], dim=1)
+    return F.scaled_dot_product_attention(_turn(q, S)[:, None], keys, values)[:, 0]
+
+
+def newest_loops(q, k, v, kept_k, kept_v):
+    H, S, K = kept_k.shape
+    out = torch.zeros(H, K)
+    for h in range(H):
+        own = _turn(q[h], S)
+        scores = [float(own @ kept_k[h, s]) / math.sqrt(K) for s in range(S)]
+        scores.append(float(own @ _turn(k[h], S)) / math.sqrt(K))
+        total = sum(math.exp(score) for score in scores)
+        for s, score in enumerate(scores):
+            out[h] += math.exp(score) / total * (kept_v[h, s] if s < S else v[h])
+    return out
+
+
+def newest_einsum(q, k, v, kept_k, kept_v):
+    S = kept_k.shape[1]
+    keys = torch.cat([kept_k, _turn(k, S).unsqueeze(1)], 1).double()
+    scores = torch.einsum("hk,hsk->hs", _turn(q, S).double(), keys) / q.shape[-1] ** 0.5
+    values = torch.cat([kept_v, v.unsqueeze(1)], 1).double()
+    return torch.einsum("hs,hsk->hk", scores.softmax(1), values)
+
+
+def newest_relative(q, k, v, kept_k, kept_v):
+    S = kept_k.shape[1]
+    past = torch.einsum("hk,hsk->hs", q, _turn(kept_k, -S))  # only distances count
+    scores = torch.cat([past, (q * k).sum(-1, keepdim=True)], 1) * q.shape[-1] ** -0.5
+    weights = scores.softmax(-1)
+    return (weights[:, :S, None] * kept_v).sum(1) + weights[:, S:] * v
+
+
+RIGHT = {
+    "20.1": [rms_fused, rms_loops, rms_numpy, rms_in_place],
+    "20.2": [width_search, width_modules, width_tensor],
+    "20.3": [rotate_half, rotate_complex, rotate_loops, rotate_numpy],
+    "20.4": [grouped_fused, grouped_loops, grouped_einsum, grouped_index],
+    "20.5": [slots_directly, slots_dictionary, slots_tensor],
+    "20.6": [pass_closed, pass_cases_by_hand, pass_numpy, pass_recursive],
+    "20.7": [newest_fused, newest_loops, newest_einsum, newest_relative],
+}
