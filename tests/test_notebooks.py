@@ -105,7 +105,7 @@ def test_colab_is_asked_for_a_gpu_where_it_serves(file):
     metadata = nbformat.read(file, as_version=4).metadata
     found = {key: metadata[key] for key in asked if key in metadata}
     assert found == (asked if int(file.name[:2]) in execute.ON_A_GPU else {})
-    assert execute.ON_A_GPU == (2, 3, 10, 12, 13, 14, 15, 16, 17, 18)
+    assert execute.ON_A_GPU == (0, 2, 3, 10, 12, 13, 14, 15, 16, 17, 18)
 
 
 @each_notebook

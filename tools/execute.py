@@ -28,7 +28,7 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 MODEL_ID = re.compile(r"\b[0-9a-f]{32}\b")
 
 # The chapters that compute enough for a GPU; for them Colab is asked for one
-ON_A_GPU = (2, 3, 10, 12, 13, 14, 15, 16, 17, 18)
+ON_A_GPU = (0, 2, 3, 10, 12, 13, 14, 15, 16, 17, 18)
 
 
 def source_hash(notebook: NotebookNode) -> str:

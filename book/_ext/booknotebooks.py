@@ -3,6 +3,7 @@
 - A quote that starts `> **Exercise 1.2 (title).**` (or another of KINDS) becomes a box.
 - `#| export` and `#@title` lines are dropped, and the cell says to which module it goes.
 - A picture that moves is put into the figure of the still one that its cell has drawn.
+- A chapter that stands before the numbered parts has the number in its file's name, 0.
 - Folded cells say what is folded; a solution is folded together with what it prints.
 """
 
@@ -13,6 +14,7 @@ import re
 
 from bookpatch import outdated
 from docutils import nodes
+from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
 
 KINDS = ["Exercise", "Note", "Departure from the paper", "From the paper", "Predict"]
 QUOTE = re.compile(rf"^> \*\*({'|'.join(KINDS)})\b(.*?)\.?\*\*.*(?:\n>.*)*", re.M)
@@ -119,14 +121,37 @@ def on_doctree_resolved(app, doctree, docname: str) -> None:
         cell.append(nodes.raw("", label, format="html"))
 
 
+def number_the_overview(app, config) -> None:
+    """Number the chapters that the parts do not: theirs go on from 1, whatever stands before."""
+    assign = TocTreeCollectorWithStyles.assign_section_numbers
+    if assign.__module__ == __name__:
+        return
+
+    def assign_section_numbers(self, env) -> list[str]:
+        chapters = [page for page in sorted(env.found_docs) if page.startswith("notebooks/")]
+        for page in chapters:  # else those of the last build count as numbered
+            env.titles[page].attributes.pop("secnumber", None)
+        changed = assign(self, env)
+        for page in set(chapters) - set(env.toc_secnumbers):
+            number = (int(page.removeprefix("notebooks/")[:2]),)
+            places = list(env.tocs[page].findall(nodes.reference))
+            env.toc_secnumbers[page] = {one["anchorname"]: None for one in places} | {"": number}
+            places[0]["secnumber"] = env.titles[page]["secnumber"] = number
+            changed.append(page)
+        return changed
+
+    TocTreeCollectorWithStyles.assign_section_numbers = assign_section_numbers
+
+
 def setup(app):
+    app.connect("config-inited", number_the_overview)
     app.connect("source-read", on_source_read)
     app.connect("doctree-read", on_doctree_read)
     app.connect("doctree-resolved", on_doctree_resolved)
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 1,
+        "env_version": 2,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

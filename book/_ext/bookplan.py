@@ -1,0 +1,62 @@
+"""The directive `plan`: the plan of the machine on a page, each box a link to its chapter.
+
+It is drawn by src/allyouneed/plan.py when the pages are built, so it is the one of the notebooks.
+Links work without scripts; the addresses and titles are those of the chapters' own pages.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+FILE = Path(__file__).parents[2] / "src" / "allyouneed" / "plan.py"
+PLACE = "<!-- the plan of the machine -->"
+
+
+def plan():
+    """The module, without the package: the pages are built where PyTorch is not installed."""
+    spec = importlib.util.spec_from_file_location("plan", FILE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["plan"] = module  # where a dataclass looks for its module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Plan(SphinxDirective):
+    """Its content is the caption."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(FILE))
+        figure = nodes.figure(classes=["map"])
+        figure += nodes.raw("", PLACE, format="html")
+        caption = nodes.caption()
+        self.state.nested_parse(self.content, self.content_offset, caption)
+        caption.children = caption[0].children if len(caption) else []
+        figure += caption
+        return [figure]
+
+
+def on_doctree_resolved(app, doctree, docname: str) -> None:
+    """Draw it when the titles and the places of all chapters are known."""
+    for raw in [raw for raw in doctree.findall(nodes.raw) if raw.astext() == PLACE]:
+        module, links = plan(), {}
+        for page in app.env.found_docs:
+            if page.startswith("notebooks/"):
+                url = app.builder.get_relative_uri(docname, page)
+                links[int(page.split("/")[1][:2])] = (url, app.env.titles[page].astext())
+        if missing := sorted(set(module.CHAPTERS) - set(links)):
+            raise ExtensionError(f"src/allyouneed/plan.py names chapters without a page: {missing}")
+        raw.parent.replace(raw, nodes.raw("", module.drawing(links=links).svg, format="html"))
+
+
+def setup(app):
+    app.add_directive("plan", Plan)
+    app.connect("doctree-resolved", on_doctree_resolved)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
