@@ -28,12 +28,12 @@ from allyouneed.today import (
     adamw,
     cosine_rate,
     from_llama,
-    generate,
     in_sight,
     load_llama,
     read_config,
     rotary_angles,
     rotate,
+    write_text,
 )
 from allyouneed.tokens import PAD
 
@@ -109,7 +109,7 @@ def test_same_logits_and_writing(kind, changes):
     with torch.no_grad():
         close(ours(tokens), theirs(tokens).logits)
     written = theirs.generate(tokens[:1, :5], max_new_tokens=12, do_sample=False)
-    assert torch.equal(generate(ours, tokens[:1, :5], 12), written)
+    assert torch.equal(write_text(ours, tokens[:1, :5], 12), written)
 
 
 @each_model
@@ -332,11 +332,11 @@ def test_writes_as_without_a_cache(window, sinks):
     with torch.no_grad():
         for _ in range(15):
             anew = torch.cat([anew, model(anew)[:, -1:].argmax(-1)], dim=1)
-    assert torch.equal(generate(model, tokens, 15), anew)
-    assert torch.equal(generate(model, tokens, 0), tokens)
+    assert torch.equal(write_text(model, tokens, 15), anew)
+    assert torch.equal(write_text(model, tokens, 0), tokens)
     draw = lambda: torch.Generator().manual_seed(1)  # noqa: E731
-    one = generate(model, tokens, 9, 0.8, top_k=5, top_p=0.9, generator=draw())
-    assert torch.equal(one, generate(model, tokens, 9, 0.8, 5, 0.9, draw()))
+    one = write_text(model, tokens, 9, 0.8, top_k=5, top_p=0.9, generator=draw())
+    assert torch.equal(one, write_text(model, tokens, 9, 0.8, 5, 0.9, draw()))
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_writes_as_without_a_cache(window, sinks):
 )
 def test_generate_refuses(changes, says):
     with pytest.raises(ValueError, match=says):
-        generate(model_of(), **{"tokens": ids(), "count": 2, **changes})
+        write_text(model_of(), **{"tokens": ids(), "count": 2, **changes})
 
 
 # Files

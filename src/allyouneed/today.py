@@ -44,7 +44,7 @@ __all__ = [
     "load_llama",
     "adamw",
     "cosine_rate",
-    "generate",
+    "write_text",
 ]
 
 
@@ -510,7 +510,7 @@ def cosine_rate(
     return peak * (floor + (1 - floor) * (1 + math.cos(math.pi * done)) / 2)
 
 
-def generate(
+def write_text(
     model: Llama,
     tokens: Int[Tensor, "B T"],
     count: int,
@@ -521,8 +521,8 @@ def generate(
 ) -> Int[Tensor, "B N"]:
     """The tokens, and `count` more, written with the cache.
 
-    A temperature of 0 takes the likeliest; else they are drawn from what `filter_logits`
-    leaves. Raises ValueError for no tokens, a count below 0 or settings out of range.
+    A temperature of 0 takes the likeliest; else they are drawn from what
+    `filter_logits` leaves. Raises ValueError for no tokens, a count below 0 or settings out of range.
     """
     if tokens.dim() != 2 or tokens.shape[1] == 0:
         raise ValueError(
