@@ -522,7 +522,8 @@ def write_text(
     """The tokens, and `count` more, written with the cache.
 
     A temperature of 0 takes the likeliest; else they are drawn from what
-    `filter_logits` leaves. Raises ValueError for no tokens, a count below 0 or settings out of range.
+    `filter_logits` leaves. Raises ValueError for no tokens, a count below 0 or
+    settings out of range.
     """
     if tokens.dim() != 2 or tokens.shape[1] == 0:
         raise ValueError(
