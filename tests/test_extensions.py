@@ -14,6 +14,7 @@ from sphinx.errors import ExtensionError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "book" / "_ext"))
 import bookapi  # noqa: E402
+import bookminutes  # noqa: E402
 import booknotebooks  # noqa: E402
 import booksite  # noqa: E402
 import bookstyles  # noqa: E402
@@ -263,3 +264,29 @@ def test_cells_of_another_kind_fail_the_build():
     app.builder = SimpleNamespace(format="html", get_relative_uri=lambda *names: "../book/api.html")
     with pytest.raises(ExtensionError, match="tag_exported finds nothing"):
         booknotebooks.on_doctree_resolved(app, doctree, "notebooks/07_multihead")
+
+
+def test_an_empty_corner_heads_no_column_and_a_formula_has_room(write_page):
+    empty, formula = '<th class="head"><p></p></th>', r"\(\sqrt{d_k}\)"
+    inline = f'<span class="math notranslate nohighlight">{formula}</span>'
+    body = write_page(context_of_a_page(PAGE + empty + inline))["body"]
+    assert "<th" not in body and "<td></td>" in body
+    room = re.search(r'<span style="--room:([\d.]+)em" class="math [^>]*>(.*?)</span>', body)
+    assert 0.5 < float(room[1]) < 2 and room[2] == formula
+
+
+def test_a_root_in_a_title_and_long_lines_of_outputs():
+    title = nodes.title("", "Why divide by the root of d_k")
+    output = nodes.container("", nodes.literal_block("", "x" * 101), classes=["cell_output"])
+    doctree = nodes.container("", nodes.section("", title, output))
+    booknotebooks.title_with_root(None, doctree)
+    booknotebooks.long_lines(doctree)
+    assert title.astext() == "Why divide by √dk" and isinstance(title[1], nodes.subscript)
+    assert "long-lines" in output["classes"]
+
+
+def test_minutes_are_those_of_what_is_read():
+    code = nodes.literal_block("", "x = 1\n" * 15)
+    folded = nodes.container("", code.deepcopy(), classes=["cell", "tag_hide-input"])
+    section = nodes.section("", nodes.paragraph("", "word " * 400), code, folded)
+    assert bookminutes.minutes(section) == 3

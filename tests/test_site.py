@@ -113,6 +113,13 @@ def moving_pictures(tab) -> list[str]:
     return wrong
 
 
+def code_that_scrolls(tab) -> list[str]:
+    """Code that is wider than its box on a screen that has room."""
+    wide = """[...document.querySelectorAll(".cell_input pre")].filter(one => one.checkVisibility()
+      && one.scrollWidth > one.clientWidth).map(one => one.textContent.slice(0, 60))"""
+    return [f"code scrolls: {what}" for what in tab.evaluate(wide)]
+
+
 def narrower(tab, width: int) -> list[str]:
     """Make the window narrower: nothing may be wider than it."""
     tab.set_viewport_size({"width": width, "height": 844})
@@ -139,6 +146,7 @@ def test_every_page(site, address, browser):
             problems.append(f"{page}: weighs {weights[page]:,} bytes compressed: {heavy}")
         found = broken_equations(tab) + moving_pictures(tab)
         sample_colours(tab, colours)
+        found += code_that_scrolls(tab)
         in_theme(tab, "dark")
         sample_colours(tab, colours)
         plain_page(tab)
@@ -152,6 +160,48 @@ def test_every_page(site, address, browser):
     print("\ncompressed bytes of a visit, by page:")
     print(*(f"{size:>9,}  {page}" for page, size in weights.items()), sep="\n")
     assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("page", ["notebooks/06_attention.html", "book/intro.html"])
+def test_the_page_keeps_still_on_a_phone(address, browser, page):
+    """While it loads on a slow processor: what moves before a reader's eyes, as browsers count."""
+    tab = browser.new_context(**PHONE).new_page()
+    tab.add_init_script(
+        "window.moved = 0; new PerformanceObserver(list => { for (const one of list.getEntries())"
+        " if (!one.hadRecentInput) moved += one.value; })"
+        ".observe({type: 'layout-shift', buffered: true})"
+    )
+    session = tab.context.new_cdp_session(tab)
+    session.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    tab.goto(address + page)
+    wait(tab, "window.mathematicsIsSet")
+    moved = tab.evaluate("moved")
+    tab.context.close()
+    assert moved < 0.05
+
+
+def test_dark_pages_are_printed_light(address, browser):
+    tab = browser.new_context(color_scheme="dark").new_page()
+    tab.goto(address + "book/notation.html")
+    seen = "document.documentElement.dataset.theme"
+    tab.evaluate(f"addEventListener('beforeprint', () => window.printed = {seen})")
+    tab.pdf()
+    assert [tab.evaluate("window.printed"), tab.evaluate(seen)] == ["light", "dark"]
+    tab.emulate_media(media="print")
+    tab.wait_for_function(f"{seen} === 'light'")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    tab.emulate_media(media="screen")
+    tab.wait_for_function(f"{seen} === 'dark'")
+    tab.context.close()
+
+
+def test_the_404_page_keeps_the_theme(address, browser):
+    tab = browser.new_context(color_scheme="light").new_page()
+    tab.goto(address + "404.html")
+    tab.evaluate("localStorage.setItem('mode', 'dark')")
+    tab.reload()
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+    tab.context.close()
 
 
 def test_a_chapter_opened_on_a_phone(address, browser):
@@ -242,8 +292,12 @@ def test_rules_that_no_page_has_a_use_for(monkeypatch):
 
 
 def test_fonts_come_on_a_phone_too(address, browser):
+    """From the second page on: on the first, the text would move when they come."""
     visit = Visit(browser, address, **PHONE)
     tab = visit.open("notebooks/06_attention.html")
+    tab.wait_for_function("localStorage.getItem('fonts')")
+    assert "Source" not in tab.evaluate("[...document.fonts].map(one => one.family).join()")
+    tab = visit.open("notebooks/07_multihead.html")
     assert tab.evaluate("document.fonts.check('16px \"Source Serif 4\"')")
     assert any(url.endswith("source-serif-4-latin-400-normal.woff2") for url in visit.loaded)
 

@@ -80,6 +80,7 @@ def apart(cell: dict) -> list[dict]:
 
 def on_doctree_read(app, doctree) -> None:
     """Bring the two together again: the moving picture first, then the still one, one caption."""
+    long_lines(doctree)
     for raw in [raw for raw in doctree.findall(nodes.raw) if raw.astext().startswith(MOVING)]:
         cell = raw.parent
         while cell and "cell" not in cell.get("classes", []):
@@ -91,6 +92,29 @@ def on_doctree_read(app, doctree) -> None:
             raise outdated("on_doctree_read", why, app.env.docname)
         figure.insert(0, raw.deepcopy())
         cell.parent.remove(cell)
+
+
+def title_with_root(app, doctree) -> None:
+    """The root of d_k, in a title, as √ and a lowered k: also in lists of chapters."""
+    title = next(doctree.findall(nodes.title), None)
+    words = title.astext() if title else ""
+    if "the root of d_k" in words:
+        before, after = words.split("the root of d_k")
+        title.children = [nodes.Text(f"{before}√d"), nodes.subscript("", "k"), nodes.Text(after)]
+        for child in title.children:
+            child.parent = title
+
+
+LONG = 100  # columns: a longer line of an output is no row of a table
+
+
+def long_lines(doctree) -> None:
+    """Mark outputs with lines that no page has room for: those are broken, not cut."""
+    for output in doctree.findall(nodes.container):
+        if "cell_output" in output["classes"]:
+            lines = "\n".join(b.astext() for b in output.findall(nodes.literal_block)).splitlines()
+            if any(len(line) > LONG for line in lines):
+                output["classes"].append("long-lines")
 
 
 def on_source_read(app, docname: str, source: list[str]) -> None:
@@ -146,6 +170,7 @@ def number_the_overview(app, config) -> None:
 def setup(app):
     app.connect("config-inited", number_the_overview)
     app.connect("source-read", on_source_read)
+    app.connect("doctree-read", title_with_root, priority=400)  # before Sphinx keeps the title
     app.connect("doctree-read", on_doctree_read)
     app.connect("doctree-resolved", on_doctree_resolved)
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.

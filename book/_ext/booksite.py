@@ -9,6 +9,7 @@ import json
 import re
 import tomllib
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -64,6 +65,8 @@ SEARCHES = {
     "_static/language_data": "_static/search.js",
     "searchindex": "_static/search-index.js",
 }
+INLINE = re.compile(r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</span>', re.S)
+CORNER = re.compile(r'<th class="head[^"]*"><p></p></th>')
 MEASURES = Patch(
     "MEASURES",
     "the theme does not measure every box of code, which takes a phone a second and comes again "
@@ -123,6 +126,18 @@ def chapter_links(app, pagename: str, module: str | None, minutes: int | None) -
     return f'<ul class="chapter-links">{items}</ul>'
 
 
+def room_for(formula: re.Match) -> str:
+    """An inline formula with an estimate of its width, in em: until it is set, its TeX, which is
+    much longer, takes no more room, and few lines break anew when it is."""
+    tex = unescape(formula[1])
+    tex = re.sub(r"\\(?:text|mathrm|mathbf|operatorname|mathbb|sqrt|hat|bar|frac)\b", "", tex)
+    lowered = sum(len(part.strip("{}_^")) for part in re.findall(r"[_^](?:\{[^{}]*\}|.)", tex))
+    signs = len(re.sub(r"[{}_^ &]", "", re.sub(r"\\([a-zA-Z]+|.)", "x", tex)))
+    wide = len(re.findall(r"[=+<>]|\\(?:cdot|times|in|to|approx|le|ge|ne)\b", tex))
+    width = 0.58 * (signs - 0.35 * lowered) + 0.6 * wide
+    return formula[0].replace("<span ", f'<span style="--room:{width:.1f}em" ', 1)
+
+
 def figures_later(app, body: str, page: str, doctree) -> str:
     """Figures come when the reader comes near, or begins to read (see book.js): each is a drawing
     of a thousand lines to be read and laid out. Their places are kept for them."""
@@ -141,16 +156,18 @@ def fonts_first(folder: str) -> str:
     """A script that asks for the fonts at once, and not when the style sheets have been read: else
     the text is set in another font first, and all of it moves when the right one comes.
 
-    Not on a phone, where little moves and the style sheets would come later for it. A script, since
-    a page that is opened as a file may not ask ahead.
+    A phone does not wait for them: its first page stays in the phone's own font, and from the next
+    on it has them (see book.js). A script, since a page that is opened as a file may not ask ahead.
     """
     urls = json.dumps([f"{folder}/{name}.woff2" for name in FONTS])
-    link = (
-        '{rel: "preload", as: "font", type: "font/woff2", crossOrigin: "", '
-        'media: "(min-width: 600px)", href}'
+    link = '{rel: "preload", as: "font", type: "font/woff2", crossOrigin: "", href}'
+    add = "document.head.append(Object.assign(document.createElement('link'), {}))"
+    ask, sheet = add.format(link), add.format(f'{{rel: "stylesheet", href: "{folder}.css"}}')
+    return (
+        f'<script>var bookFonts = {urls}; if (location.protocol !== "file:") '
+        f'if (matchMedia("(min-width: 600px)").matches || localStorage.getItem("fonts")) '
+        f"{{ for (const href of bookFonts) {ask}; {sheet}; }}</script>"
     )
-    ask = f'document.head.append(Object.assign(document.createElement("link"), {link}))'
-    return f'<script>if (location.protocol !== "file:") for (const href of {urls}) {ask};</script>'
 
 
 def fewer_assets(page: str, context: dict) -> None:
@@ -200,6 +217,8 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
         body = NUMBER(body, page, 1)
     body = FOLD(body, page, meta.get("folds", 0))
     body = REFERENCE(body, page, sum(1 for _ in doctree.findall(nodes.citation)))
+    body = INLINE.sub(room_for, body)
+    body = CORNER.sub("<td></td>", body)  # an empty cell heads no column
     context["body"] = body = THEBE(body, page, 1)
     if PLAIN.search(body):
         raise outdated("Marked", "only code with a colour of its own is marked", page)

@@ -21,6 +21,7 @@ const reading = new Promise((go) => {
 const pause = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go, { timeout: 100 }));
 const mathematics = async (reach) => {
   await window.MathJax?.startup?.promise;
+  if (!window.MathJax?.tex2chtml) document.documentElement.classList.add("tex"); // it stays as it is
   const left = new Set(window.MathJax?.tex2chtml ? document.querySelectorAll(".math") : []);
   if (left.size) document.head.append(MathJax.chtmlStylesheet());
   const near = [];
@@ -55,8 +56,25 @@ const mathematics = async (reach) => {
   reach();
 };
 
+// Paper is white: the page is printed light, whatever it is on the screen.
+let worn = null;
+const wear = (paper) => {
+  const { dataset } = document.documentElement;
+  if (paper && worn === null) [worn, dataset.theme] = [dataset.theme, "light"];
+  if (!paper && worn !== null) [dataset.theme, worn] = [worn, null];
+};
+addEventListener("beforeprint", () => wear(true));
+addEventListener("afterprint", () => wear(false));
+matchMedia("print").addEventListener("change", ({ matches }) => wear(matches));
+
 document.addEventListener("DOMContentLoaded", () => {
-  document.getElementById("fonts").media = "all"; // also on a phone, now that all can be read
+  const fonts = document.getElementById("fonts");
+  if (location.protocol === "file:") fonts.media = "all";
+  else if (!matchMedia(fonts.media).matches && !localStorage.getItem("fonts")) {
+    // The text of a phone's first page does not change its font while it is read: the next has them.
+    addEventListener("load", () => reading.then(() => Promise.all(window.bookFonts.map((url) => fetch(url))))
+      .then(() => localStorage.setItem("fonts", "here")).catch(() => null));
+  }
   for (const table of document.querySelectorAll(".bd-article table.table, .bd-article table.dataframe")) {
     if (table.parentElement.matches(".pst-scrollable-table-container, .table-wrap")) continue;
     const box = Object.assign(document.createElement("div"), { className: "table-wrap" });
