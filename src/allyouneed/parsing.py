@@ -38,7 +38,6 @@ __all__ = [
     "word_shape",
     "Vocabulary",
     "repair",
-    "choices",
     "write_trees",
     "parse",
 ]
