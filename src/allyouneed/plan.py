@@ -123,7 +123,7 @@ def framed(box: Box, links: Mapping[int, tuple[str, str]]) -> str:
         f'<rect x="{box.x:g}" y="{box.y:g}" {size} fill="none" stroke="{box.colour}" '
         'stroke-dasharray="5 3"/>'
     )
-    title = text(box.x + 8, box.y + 18, box.words, 12.5, "start", ' font-weight="600"')
+    title = text(box.x + 8, box.y + 18, box.words, 13, "start", ' font-weight="600"')
     return frame + linked(box, title + badge(box, box.x + box.width - 16, box.y + 14), links)
 
 
@@ -138,7 +138,7 @@ def boxed(box: Box, lit: tuple[int, ...], links: Mapping[int, tuple[str, str]]) 
     shade = 0.1 + 0.3 * bright * (box.colour not in (INK, GREY)) + 0.15 * bright
     marks = f'<rect {place} fill="{PAPER}"/>'
     marks += f'<rect {place} fill="{box.colour}" fill-opacity="{shade:g}"/>'
-    size = 13.5 if len(lines) == 1 else 12.5
+    size = 14.5 if len(lines) == 1 else 13
     for i, line in enumerate(lines):
         at = middle + 4.5 + 15 * (i - (len(lines) - 1) / 2)
         marks += text(box.x + (box.width - 22) / 2, at, line, size)
