@@ -198,7 +198,8 @@ def test_float16_goes_on_where_gradients_overflow(data, tmp_path, monkeypatch):
     words = ["train", "--data", str(data), "--out", str(tmp_path), *SMALL, "--precision", "fp16"]
     assert command.main([*words, "--steps", "24", "--validate-every", "12"]) == 0
     record = load_checkpoint(checkpoint_files(tmp_path / "checkpoints")[-1]).record
-    assert 3 < record.skipped < 24 and record.good == 24 - record.skipped
+    assert 3 < record.skipped < 24 and 0 < record.good <= 24 - record.skipped
+    assert record.scale == 2.0 ** (30 - record.skipped)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

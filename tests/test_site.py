@@ -318,7 +318,7 @@ def test_search_and_mathematics(home, browser):
     assert tab.locator("mjx-merror").count() == 0
     tab.click("a.right-next")
     tab.wait_for_load_state("load")
-    assert "/notebooks/" in tab.url and not visit.wrong, visit.wrong
+    assert "/book/pytorch" in tab.url and not visit.wrong, visit.wrong
 
 
 def test_the_translator_is_in_the_book(home, browser):

@@ -407,7 +407,9 @@ def main(words: list[str] | None = None) -> int:
     try:
         if sys.stdout is None:  # as with >&-
             raise ValueError("standard output: expected an open one, got a closed one")
-        return args.run(args)
+        code = args.run(args)
+        sys.stdout.flush()  # here, where it is known what to say if nobody listens any more
+        return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read our output has had enough
