@@ -17,7 +17,7 @@ from torch.profiler import profile
 
 from allyouneed.data import load_wikitext2
 from allyouneed.families import LanguageModel, encode_text
-from allyouneed.fast import half_dtype
+from allyouneed.kernels import half_dtype
 from allyouneed.settings import PRESETS
 from allyouneed.tokens import EOS, Batch, token_batches
 from allyouneed.transformer import TransformerConfig
@@ -75,14 +75,14 @@ def speed(day: Day, done: Done) -> Pieces:
         config = SMALL if day.small else SIZES[size]
         batches = real_batches("multi30k-en-de", config.vocab_size, tokens, 2 if day.small else 8)
 
-        def look(work: Callable[[], None]) -> dict[str, float]:
+        def observe(work: Callable[[], None]) -> dict[str, float]:
             calls = launches_and_waits(profiled(work, day.device))
             memory = attention.peak_megabytes(work, day.device)
             each = {name: round(n / len(batches), 1) for name, n in calls.items()}
             return {**each, "megabytes above weights and moments": round(memory, 1)}
 
         names, rounds = [training.FIRST + ", bf16"], day.rounds
-        return training.run(config, batches, names, rounds, day.clock, day.backend, look)
+        return training.run(config, batches, names, rounds, day.clock, day.backend, observe)
 
     runs = [("tiny", 4096), ("base", 25_000), ("big", 25_000), ("base", 4096)]
     runs = [(size, 512 if day.small else tokens) for size, tokens in runs]
@@ -111,7 +111,7 @@ def papers_model(day: Day, size: str, backend: str | None) -> dict[str, Any]:
     laps = []
     for _ in range(2 if day.small else 15):
         laps.append(clock.time(lambda: step(*batches)))
-        peak.look()
+        peak.measure()
     memory = attention.peak_megabytes(lambda: step(*batches), day.device)
     watched = profiled(lambda: step(*batches[:2]), day.device)
     step()  # the end

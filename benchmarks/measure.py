@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from allyouneed.data import load_pairs
+from allyouneed.scaling import pair_flops
 from allyouneed.tokens import PAD, Batch, Tokenizer, token_batches
 from allyouneed.transformer import TransformerConfig
 
@@ -38,17 +39,14 @@ def target_tokens(batch: Batch) -> int:
 
 
 def flops(config: TransformerConfig, batch: Batch) -> float:
-    """The multiplications and additions a training step needs, times two for the backward pass.
+    """The multiplications and additions of a training step: three times those of a forward pass.
 
-    Counted for tokens, not for padding: filling a batch with padding earns nothing. Only matrix
-    multiplications count; twice as many in the backward pass as in the forward pass.
+    Counted for tokens, not for padding: filling a batch with padding earns nothing.
     """
-    d, f, n, v = config.d_model, config.d_ff, config.n_layers, config.vocab_size
-    s = (batch.src != PAD).sum(1).double()  # lengths
-    t = (batch.tgt[:, 1:] != PAD).sum(1).double()
-    encoder = (4 * d * d + 2 * d * f) * s + 2 * d * s * s
-    decoder = (6 * d * d + 2 * d * f) * t + 2 * d * d * s + 2 * d * (t * t + t * s)
-    return float((3 * 2 * (n * (encoder + decoder) + d * v * t)).sum())
+    lengths = zip(
+        (batch.src != PAD).sum(1).tolist(), (batch.tgt[:, 1:] != PAD).sum(1).tolist(), strict=True
+    )
+    return float(3 * sum(sum(pair_flops(config, *pair).values()) for pair in lengths))
 
 
 class Clock:
@@ -74,7 +72,7 @@ class Clock:
 
 
 class Peak:
-    """The fastest that this device multiplies matrices, looked at again and again in a run."""
+    """The fastest that this device multiplies matrices, measured again and again in a run."""
 
     def __init__(self, clock: Clock, half: torch.dtype = torch.bfloat16):
         gpu = clock.device.type == "cuda"
@@ -88,19 +86,19 @@ class Peak:
             for dtype in (torch.float32, half)
         }
         self.seen: dict[torch.dtype, list[float]] = {dtype: [] for dtype in self.pairs}
-        self.look(), self.forget()  # the first one warms up
+        self.measure(), self.forget()  # the first one warms up
 
     def forget(self) -> None:
         for seen in self.seen.values():
             seen.clear()
 
-    def look(self) -> None:
+    def measure(self) -> None:
         for dtype, (a, b) in self.pairs.items():
             seconds = self.clock.time(lambda a=a, b=b: [a @ b for _ in range(self.repeat)])
             self.seen[dtype].append(self.repeat * self.flops / seconds)
 
     def __getitem__(self, dtype: torch.dtype) -> float:
-        """Multiplications and additions per second: the median of all looks."""
+        """Multiplications and additions per second: the median of all measurements."""
         return median(self.seen[dtype])
 
     def data(self) -> dict[str, float | str]:
@@ -159,7 +157,7 @@ def interleave(
                     seconds[name].append(s)
             turn += 1
             if r >= 0:
-                peak.look()
+                peak.measure()
     return seconds
 
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from allyouneed.fast import half_dtype
+from allyouneed.kernels import half_dtype
 from allyouneed.positions import sinusoids
 from allyouneed.tokens import BOS, EOS, PAD, UNK, Batch
 from allyouneed.training import train
@@ -397,13 +397,14 @@ PEERS = {
 
 def run(
     config: TransformerConfig, batches: list[Batch], only: list[str], rounds: int, clock: Clock,
-    backend: str | None = None, look: Callable[[Callable[[], None]], dict[str, Any]] | None = None,
+    backend: str | None = None,
+    observe: Callable[[Callable[[], None]], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The table of one size: a row of numbers for each peer, and the peak of the run.
 
     A turn is one batch on a CPU; on a GPU it is all of them, one after the other as in a run, since
     a GPU works on one while the next one is on its way. Only with a `backend` is anybody compiled.
-    `look` is given one turn of a row and finds what else is to be in it.
+    `observe` is given one turn of a row and finds what else is to be in it.
     """
     gpu = clock.device.type == "cuda"
     half = half_dtype(clock.device) if gpu else torch.bfloat16
@@ -450,7 +451,7 @@ def run(
 
     def row(name: str) -> dict[str, float | str]:
         own, dtype = seconds[name], dtypes[name]
-        more = look(lambda: steps[name](*batches)) if look else {}
+        more = observe(lambda: steps[name](*batches)) if observe else {}
         return {
             "dtype": str(dtype).removeprefix("torch."),
             "target tokens per second": sum(tokens) / sum(own),

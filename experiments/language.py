@@ -40,7 +40,7 @@ from allyouneed.families import (
     mask_tokens,
     save_language_model,
 )
-from allyouneed.fast import half_dtype, linear_cross_entropy, use_fast_dropout
+from allyouneed.kernels import half_dtype, linear_cross_entropy
 from allyouneed.provenance import commit
 from allyouneed.saving import read_tensors
 from allyouneed.tokens import EOS, Tokenizer
@@ -163,7 +163,6 @@ def judged(model: LanguageModel, ids: Tensor, dtype: torch.dtype = torch.float32
 
 def make_optimizer(model: LanguageModel) -> torch.optim.AdamW:
     """AdamW of matrices, Adam of the rest; its rate is set at every update."""
-    use_fast_dropout(model)
     parameters = list(model.parameters())
     return torch.optim.AdamW(
         [

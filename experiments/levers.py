@@ -18,16 +18,13 @@ from record import record
 from torch import Tensor, nn
 
 from allyouneed.data import load_pairs
-from allyouneed.fast import use_fast_dropout
 from allyouneed.tokens import BOS, EOS, PAD, Batch, Tokenizer, pad, token_batches
 from allyouneed.training import Objective, adam, label_smoothed_loss
 from allyouneed.transformer import Transformer, TransformerConfig
 
 DATA, MAX_TOKENS, GROUPS, ROUNDS = "multi30k-en-de", 2048, 2, 3
 CONFIG = TransformerConfig(8_000, d_model=256, d_ff=1024, n_heads=4, n_layers=3)
-LEFT_OUT = (
-    "nothing", "bucketing", "bfloat16", "the loss in chunks", "fast dropout", "the fused optimiser",
-)  # fmt: skip
+LEFT_OUT = ("nothing", "bucketing", "bfloat16", "the loss in chunks", "the fused optimiser")
 
 
 class AllLogits(Objective):
@@ -42,8 +39,6 @@ def update(left_out: str) -> Callable[[Batch], int]:
     """One update, as `train` makes it, without one thing; returns the number of tokens."""
     torch.manual_seed(0)
     model = Transformer(CONFIG).train()
-    if left_out != "fast dropout":
-        use_fast_dropout(model)
     dtype = torch.float32 if left_out == "bfloat16" else torch.bfloat16
     kind = AllLogits if left_out == "the loss in chunks" else Objective
     objective, optimizer = kind(model, 0.1, dtype), adam(model)

@@ -26,12 +26,12 @@ from allyouneed.parsing import (
     Tree,
     Vocabulary,
     bracket_score,
-    linearised,
-    mended,
-    normalised,
+    linearise,
+    normalise_tree,
     parse,
     read_tree,
-    rebuilt,
+    rebuild,
+    repair,
 )
 from allyouneed.tokens import EOS, pad, token_batches
 from allyouneed.training import train, validation_loss
@@ -91,12 +91,12 @@ def judged(model: Transformer, vocabulary: Vocabulary, trees: list[Tree]) -> dic
     read: list[Tree | None] = []
     for symbols, tree in zip(written, trees, strict=True):
         try:
-            read.append(rebuilt(symbols, tree.leaves))
+            read.append(rebuild(symbols, tree.leaves))
         except ValueError:
             read.append(None)
     whole = [i for i, tree in enumerate(read) if tree]
     patched = [
-        rebuilt(mended(symbols, len(t.leaves)), t.leaves)
+        rebuild(repair(symbols, len(t.leaves)), t.leaves)
         for symbols, t in zip(written, trees, strict=True)
     ]
     return {
@@ -172,10 +172,10 @@ def run(
 def main() -> None:
     torch.set_num_threads(1)
     splits = {
-        split: [tree for text in load_treebank(split) if (tree := normalised(read_tree(text)))]
+        split: [tree for text in load_treebank(split) if (tree := normalise_tree(read_tree(text)))]
         for split in ("train", "valid", "test")
     }
-    lengths = [(len(t.leaves), len(linearised(t))) for t in splits["train"]]
+    lengths = [(len(t.leaves), len(linearise(t))) for t in splits["train"]]
     data = {
         "model": SIZES,
         "settings": SETTINGS,

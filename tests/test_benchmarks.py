@@ -255,7 +255,7 @@ def test_everybody_takes_every_turn():
         def __init__(self):
             pass
 
-        def look(self):
+        def measure(self):
             pass
 
     calls = []

@@ -11,15 +11,15 @@ import torch
 
 from allyouneed import checkpoints
 from allyouneed.checkpoints import (
+    catch_signals,
     checkpoint_files,
     checkpoint_path,
-    claimed,
+    claim,
     forget_checkpoints,
     last_models,
     load_checkpoint,
     newest_checkpoint,
     save_checkpoint,
-    stoppable,
 )
 from allyouneed.saving import ModelFileError, save_model
 from allyouneed.tokens import Tokenizer, token_batches
@@ -167,24 +167,24 @@ def test_a_full_disk(tmp_path, state, monkeypatch):
 
 def test_one_run_in_a_folder(tmp_path):
     run = tmp_path / "run"
-    with claimed(run):
-        with pytest.raises(ValueError, match="another run is at work in"), claimed(run):
+    with claim(run):
+        with pytest.raises(ValueError, match="another run is at work in"), claim(run):
             pass
         (run / "run.json").touch()
         (run / "checkpoints" / "step-00000001.safetensors.part").touch()
-    with claimed(run):
+    with claim(run):
         assert os.listdir(run / "checkpoints") == []
 
 
 def test_nothing_is_left_of_a_run_that_wrote_nothing(tmp_path):
-    with pytest.raises(KeyError), claimed(tmp_path / "some" / "run"):
+    with pytest.raises(KeyError), claim(tmp_path / "some" / "run"):
         raise KeyError
     assert os.listdir(tmp_path) == []
     (tmp_path / "run").mkdir()  # the reader's
-    with claimed(tmp_path / "run"):
+    with claim(tmp_path / "run"):
         pass
     assert os.listdir(tmp_path) == ["run"] and os.listdir(tmp_path / "run") == []
-    with pytest.raises(KeyError), claimed(tmp_path / "run"):
+    with pytest.raises(KeyError), claim(tmp_path / "run"):
         (tmp_path / "run" / "run.json").touch()
         raise KeyError
     assert {".lock", "run.json"} < set(os.listdir(tmp_path / "run"))
@@ -198,11 +198,11 @@ def test_signals_wait(number, request):
     before = signal.signal(number, signal.default_int_handler)  # under nohup it is ignored
     request.addfinalizer(lambda: signal.signal(number, before))
     usual = signal.getsignal(number)
-    with stoppable() as stop:
+    with catch_signals() as stop:
         signal.raise_signal(number)
         signal.raise_signal(number)  # torchrun passes them on twice
-        assert stop["asked"]
-        stop["now"] = True
+        assert stop.asked
+        stop.at_once = True
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
     assert signal.getsignal(number) is usual

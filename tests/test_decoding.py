@@ -17,10 +17,10 @@ from allyouneed.decoding import (
     Beam,
     Cache,
     beam_search,
+    eval_mode,
+    filter_logits,
     greedy,
-    narrowed,
     penalty,
-    reading,
     sample,
     translate,
 )
@@ -101,7 +101,7 @@ def test_a_step_with_the_cache_is_the_decoders(norm_first, kind, beams):
     """Hypotheses change places and go on twice, sentences leave: each reads its own past."""
     model, src, steps = a_model(norm_first), sources(6), ROOM + 3
     draw = torch.Generator().manual_seed(0)
-    with reading(model):
+    with eval_mode(model):
         cache, sentence = kind(model, src, beams), torch.arange(6)
         past = torch.full((6, beams, 1), BOS)
         for step in range(steps):
@@ -275,7 +275,7 @@ def test_dropout_is_off_and_every_mode_restored(decode):
     assert modes == [part.training for part in model.modules()]
     if decode is greedy:
         assert found == expected
-    with pytest.raises(RuntimeError), reading(model):
+    with pytest.raises(RuntimeError), eval_mode(model):
         raise RuntimeError
     assert modes == [part.training for part in model.modules()]
     assert all(p.grad is None and not p.is_inference() for p in model.parameters())
@@ -316,7 +316,7 @@ def test_top_k_and_top_p_keep_the_right_tokens():
     p = torch.tensor([[0.15, 0.5, 0.05, 0.3], [0.25, 0.25, 0.25, 0.25]]).double()
 
     def kept(**wish):
-        return (narrowed(p.log(), **wish) > -math.inf).tolist()
+        return (filter_logits(p.log(), **wish) > -math.inf).tolist()
 
     assert kept(top_p=0.7)[0] == [False, True, False, True]
     assert kept(top_p=0.49)[0] == [False, True, False, False]
@@ -324,10 +324,12 @@ def test_top_k_and_top_p_keep_the_right_tokens():
     assert kept(top_k=3)[0] == [True, True, False, True]
     assert kept(top_k=2)[1].count(True) == 2 and kept(top_k=9) == [[True] * 4] * 2
     assert kept(top_p=1.0) == [[True] * 4] * 2
-    torch.testing.assert_close(narrowed(p.log()).softmax(-1), p)
-    torch.testing.assert_close(narrowed(p.log(), 0.5).softmax(-1)[0], p[0] ** 2 / (p[0] ** 2).sum())
+    torch.testing.assert_close(filter_logits(p.log()).softmax(-1), p)
     torch.testing.assert_close(
-        narrowed(p.log(), top_k=2).softmax(-1)[0], torch.tensor([0, 0.625, 0, 0.375]).double()
+        filter_logits(p.log(), 0.5).softmax(-1)[0], p[0] ** 2 / (p[0] ** 2).sum()
+    )
+    torch.testing.assert_close(
+        filter_logits(p.log(), top_k=2).softmax(-1)[0], torch.tensor([0, 0.625, 0, 0.375]).double()
     )
 
 

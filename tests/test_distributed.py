@@ -44,7 +44,7 @@ def trained(
     accumulate: int, precision: str = "fp32", shard: bool = False
 ) -> tuple[torch.Tensor, list[tuple]]:
     """Five batches an epoch, so that the last group of an epoch is uneven, or short for one."""
-    from allyouneed.checkpoints import gathered
+    from allyouneed.checkpoints import gather
     from allyouneed.processes import ShardedObjective
     from allyouneed.tokens import BOS, EOS, Batch, pad
     from allyouneed.training import train
@@ -70,7 +70,7 @@ def trained(
         accumulate=accumulate, max_norm=1.0, after=Record(scale=2.0**10), objective=objective,
     )  # fmt: skip
     told = [(r.step, r.epoch, r.batch, r.tokens, r.loss, r.norm) for r in records]
-    state = gathered(model.state_dict()) or {}
+    state = gather(model.state_dict()) or {}
     return torch.cat([state[name].flatten() for name in sorted(state)] or [torch.empty(0)]), told
 
 

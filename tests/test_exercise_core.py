@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import textwrap
@@ -365,3 +366,18 @@ def test_of_a_tuple_the_part_that_differs_is_named():
     got = torch.zeros(2, 3), torch.zeros(2, 4)
     part = parting(got, want, 1e-5, 1e-6)
     assert part == "at [1]: got shape (2, 4), expected shape (2, 3)"
+
+
+@pytest.mark.parametrize("number", ["99.1", "99.3"])
+def test_ctrl_c_ends_the_check(number, request):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # under nohup it is ignored
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    calls = []
+
+    def stopped(*case):
+        calls.append(case)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        check(number, stopped)
+    assert len(calls) == 1

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import json
 import re
 from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 from allyouneed.exercises import core, examine
 from allyouneed.exercises.core import Exercise, chapters, exercises
@@ -17,6 +22,7 @@ from allyouneed.exercises.core import Exercise, chapters, exercises
 ROOT = Path(__file__).parents[1]
 EVERY = [exercise for chapter in chapters() for exercise in exercises(chapter)]
 BUILDING = [exercise for exercise in EVERY if callable(exercise.reference)]
+NO_SHORT_AXIS = ("9.5",)  # an even width of at least 2
 each = pytest.mark.parametrize("exercise", EVERY, ids=lambda e: e.number)
 each_building = pytest.mark.parametrize("exercise", BUILDING, ids=lambda e: e.number)
 each_chapter = pytest.mark.parametrize("chapter", chapters())
@@ -69,6 +75,23 @@ def test_no_two_mistakes_are_confused(exercise: Exercise, monkeypatch):
         for other, two in outputs.items():
             alike = all(exercise.agree(a, b) for a, b in zip(one, two, strict=True))
             assert name == other or not alike, f"{name} = {other}"
+
+
+def squeezed(value):
+    if isinstance(value, Tensor):
+        return value.squeeze()
+    return type(value)(map(squeezed, value)) if isinstance(value, list | tuple) else value
+
+
+@each_building
+def test_axes_of_length_one_are_tried(exercise: Exercise):
+    """A right answer with `.squeeze()` behind it does not pass, if its result has any axes."""
+    outputs = [exercise.output(exercise.reference, case) for case in exercise.all_cases()]
+    axes = {output.ndim for output in outputs if isinstance(output, Tensor)}
+    if exercise.probe or max(axes, default=0) == 0 or exercise.number in NO_SHORT_AXIS:
+        return
+    answer = functools.wraps(exercise.reference)(lambda *case: squeezed(exercise.reference(*case)))
+    assert examine(exercise.number, answer).status == "wrong"
 
 
 @each_building
@@ -137,3 +160,24 @@ def test_every_exercise_has_a_hint(chapter):
     parts = re.split(r"^> \*\*Exercise (\d+\.\d+) \(", source, flags=re.M)
     for number, part in zip(parts[1::2], parts[2::2], strict=True):
         assert "<details><summary>Hint" in part, number
+
+
+def test_numbers_of_any_kind_and_items_of_any_source_are_welcome():
+    whole = core.find("7.2").reference
+    for answer in (
+        iter(whole),
+        [float(x) for x in whole],
+        map(Fraction, whole),
+        torch.tensor(whole),
+    ):
+        assert examine("7.2", answer).status == "correct"
+    shares = core.find("3.1").reference
+    for number in (Fraction, Decimal):
+        assert examine("3.1", [number(x) for x in shares]).status == "correct"
+    assert examine("7.2", [str(x) for x in whole]).status == "wrong"
+
+
+def test_the_smallest_differing_case_is_shown():
+    for answer in (lambda q, k: 1.5 * q @ k.mT, lambda q, k: None):
+        message = " ".join(examine("4.3", answer).message.split())
+        assert "of shape (1, 1, 2)" in message and "of shape (1, 3, 2)" in message

@@ -62,6 +62,7 @@ SCRIPTS = {  # of a page: files, and what stands in the page itself
     "_static/sphinx-thebe.js": None,
     "_static/design-tabs.js": None,
     "_static/togglebutton.js": None,
+    "_static/sphinx_highlight.js": None,
     "_static/doctools.js": None,
     None: "DOCUMENTATION_OPTIONS.pagename = 'notebooks/04_similarity';",
     "": "let toggleHintShow = 'Click'; const toggleOpenOnPrint = 'true';",

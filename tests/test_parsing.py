@@ -19,15 +19,15 @@ from allyouneed.parsing import (
     Vocabulary,
     bracket_score,
     brackets,
-    linearised,
-    looks,
+    linearise,
     may_follow,
-    mended,
     most_brackets,
-    normalised,
+    normalise_tree,
     parse,
     read_tree,
-    rebuilt,
+    rebuild,
+    repair,
+    word_shape,
     write_trees,
 )
 from allyouneed.tokens import BOS, EOS, PAD, SPECIALS, UNK, pad
@@ -98,12 +98,12 @@ def test_what_is_no_tree_is_refused(text):
     ],
 )
 def test_normalised_by_the_rule(raw, rest):
-    assert str(normalised(read_tree(raw))) == rest
-    assert normalised(read_tree(rest)) == read_tree(rest)
+    assert str(normalise_tree(read_tree(raw))) == rest
+    assert normalise_tree(read_tree(rest)) == read_tree(rest)
 
 
 def test_nothing_is_left_of_traces_alone():
-    assert normalised(read_tree("( (S (NP (-NONE- *))))")) is None
+    assert normalise_tree(read_tree("( (S (NP (-NONE- *))))")) is None
 
 
 # trees as sequences
@@ -112,13 +112,13 @@ def test_nothing_is_left_of_traces_alone():
 def test_linearised_as_published():
     tree = read_tree("(S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))")
     form = "(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S"  # Vinyals et al. 2015, with XX for tags
-    assert linearised(tree) == form.split()
+    assert linearise(tree) == form.split()
 
 
 def test_rebuilt_is_the_way_back():
     for tree in trees(300, 1):
-        symbols = linearised(tree)
-        assert rebuilt(symbols, tree.leaves) == tree
+        symbols = linearise(tree)
+        assert rebuild(symbols, tree.leaves) == tree
         assert len(symbols) == len(tree.words) + 2 * sum(s[0] == "(" for s in symbols)
 
 
@@ -132,7 +132,7 @@ def test_rebuilt_is_the_way_back():
 def test_malformed_sequences_are_refused(form):
     leaves = [Tree("NN", "a"), Tree("NN", "b")]
     with pytest.raises(ValueError, match="symbols: expected a tree over 2 words"):
-        rebuilt(form.split(), leaves)
+        rebuild(form.split(), leaves)
 
 
 def well_formed(symbols, n_words) -> bool:
@@ -179,12 +179,12 @@ def test_mended_makes_a_tree_of_anything():
     for _ in range(500):
         junk, n = draw.choices(symbols, k=draw.randint(0, 25)), draw.randint(1, 8)
         leaves = [Tree("NN", "a")] * n
-        assert len(rebuilt(mended(junk, n), leaves).leaves) == n
+        assert len(rebuild(repair(junk, n), leaves).leaves) == n
 
 
 def test_mended_leaves_trees_alone():
     for tree in trees(100, 3):
-        assert mended(linearised(tree), len(tree.words)) == linearised(tree)
+        assert repair(linearise(tree), len(tree.words)) == linearise(tree)
 
 
 # EVALB's rules, by hand
@@ -277,7 +277,7 @@ def test_equal_to_pyevalb():
     for true in trees(400, 5, labels=["S", "NP", "VP", "PP"], tags=["NN"]):
         given = Tree("S", (a_tree(draw, len(true.words), ["S", "NP", "VP"], ["NN"]),))
         words = iter(true.words)
-        given = rebuilt(linearised(given), [Tree("NN", next(words)) for _ in given.leaves])
+        given = rebuild(linearise(given), [Tree("NN", next(words)) for _ in given.leaves])
         pair = [brackets(tree, ["NN"] * len(true.words)) for tree in (true, given)]
         if all(count == 1 for found in pair for count in found.values()):  # it compares sets
             theirs = scorer.score_trees(
@@ -302,7 +302,7 @@ def test_equal_to_pyevalb():
      ("U.S.-led", "A-ed")],
 )  # fmt: skip
 def test_looks(word, kind):
-    assert looks(word) == kind
+    assert word_shape(word) == kind
 
 
 @pytest.mark.parametrize("copying", [False, True])
@@ -311,7 +311,7 @@ def test_vocabulary(copying):
     v = Vocabulary.learn(known, copying=copying)
     assert v.table[: len(SPECIALS)] == SPECIALS and len(v) == len(v.table)
     for tree in known:
-        assert v.decode_tree(v.encode_tree(tree)) == linearised(tree)
+        assert v.decode_tree(v.encode_tree(tree)) == linearise(tree)
         assert [v.table[i] for i in v.encode_words(tree.words)] == tree.words
     assert v.encode_tree(read_tree("(NEW (NN a))"))[0] == UNK
     assert v.encode_words(["@@@@"]) == [UNK]
@@ -344,7 +344,7 @@ def test_noise_writes_trees(copying, seed):
     with torch.no_grad():
         model.embedding.weight.mul_(10 ** (seed - 1))  # from undecided to very sure
     for words, symbols in zip(sentences, write_trees(model, v, sentences), strict=True):
-        rebuilt(symbols, [Tree("NN", word) for word in words])
+        rebuild(symbols, [Tree("NN", word) for word in words])
         assert sum(s[0] == "(" for s in symbols) <= most_brackets(len(words))
     assert [tree.words for tree in parse(model, v, sentences, batch=7)] == sentences
 
@@ -396,7 +396,7 @@ def test_a_tree_written_freely_is_the_tree_written_under_the_rule():
         torch.nn.functional.cross_entropy(logits[0], tgt[0, 1:]).backward()
         optimizer.step()
     free = v.decode_tree(greedy(model, src, 30)[0])
-    assert free == linearised(known[0]) == write_trees(model, v, [known[0].words])[0]
+    assert free == linearise(known[0]) == write_trees(model, v, [known[0].words])[0]
 
 
 def test_parsing_leaves_the_model_in_its_mode():
@@ -416,8 +416,8 @@ def test_the_treebank_fits_all_of_it():
     except DataError:
         pytest.skip("the treebank is not here")
     for text in texts:
-        tree = normalised(read_tree(text))
-        symbols = linearised(tree)
-        assert rebuilt(symbols, tree.leaves) == tree == normalised(tree)
+        tree = normalise_tree(read_tree(text))
+        symbols = linearise(tree)
+        assert rebuild(symbols, tree.leaves) == tree == normalise_tree(tree)
         assert sum(s[0] == "(" for s in symbols) <= most_brackets(len(tree.words))
         assert not any(tag == "-NONE-" for tag in (leaf.label for leaf in tree.leaves))

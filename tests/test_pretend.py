@@ -277,7 +277,7 @@ def resuming(book: Book, device: str):
     other = a_model(book, device)
     other.load_state_dict(found.model)
     again = t.adam(other)
-    c.put_back(again, found.optimizer)
+    c.load_optimizer(again, found.optimizer)
     last = list(t.train(other, given, 4, again, after=found.record))[-1]
     assert last.loss == record.loss
     one, two = model.state_dict(), other.state_dict()
@@ -308,10 +308,10 @@ def gpt(book: Book, device: str):
     config = f.LanguageModelConfig(V, 16, 32, 2, 2, max_length=12, dropout=0.0)
     model = f.LanguageModel(config).to(device).eval()
     tokens = the_source(book, device)
-    drawn = f.write(model, tokens, 3, 0.9, 30, 0.9, torch.Generator(device).manual_seed(0))
+    drawn = f.generate(model, tokens, 3, 0.9, 30, 0.9, torch.Generator(device).manual_seed(0))
     logits = model(tokens)
     F.cross_entropy(logits.flatten(0, 1), tokens.flatten()).backward()
-    return f.write(model, tokens, 3, 0.0), drawn, logits, model.embedding.weight.grad
+    return f.generate(model, tokens, 3, 0.0), drawn, logits, model.embedding.weight.grad
 
 
 def bert(book: Book, device: str):
@@ -396,7 +396,7 @@ def losses(book: Book, device: str):
     torch.manual_seed(0)
     x, w = torch.randn(9, 8).to(device).requires_grad_(), torch.randn(V, 8).to(device)
     targets = torch.arange(1, 10).to(device)
-    fast = book.fast.linear_cross_entropy(x, w, targets)
+    fast = book.kernels.linear_cross_entropy(x, w, targets)
     plain, _ = book.training.label_smoothed_loss(x @ w.T, targets)
     return fast, plain, *torch.autograd.grad(fast + plain, x)
 
@@ -541,7 +541,7 @@ FAULTS = {
         sparse, "sparse", "dq, dk, dv = torch.zeros_like(q)", "dq, dk, dv = torch.zeros(q.shape)",
         MIX),
     "a saved mask on the CPU": (
-        losses, "fast", "dx, dw = ctx.saved_tensors",
+        losses, "kernels", "dx, dw = ctx.saved_tensors",
         "dx, dw = ctx.saved_tensors; dx = dx * torch.ones(dx.shape)", MIX),
 }  # fmt: skip
 

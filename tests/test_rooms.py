@@ -26,12 +26,13 @@ ROOMS = [
     ("command", ["settings", "history", "processes", "pairs", "runs", "command"]),
     ("family", ["families", "sparse", "parsing", "scaling", "today"]),
     ("inference", ["cache", "decoding", "evaluation"]),
-    ("training", ["fast", "training", "checkpoints"]),
+    ("training", ["kernels", "training", "checkpoints"]),
     ("model", ["transformer", "saving"]),
     ("before", ["recurrent", "alignment"]),
     ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
     ("text", ["data", "tokens", "subwords", "shards"]),
     ("records", ["files", "provenance", "results", "weights"]),
+    ("checks", ["checks"]),
 ]
 NEVER_IMPORTED = {"viz", "pictures", "exercises"}  # by notebooks and readers only
 

@@ -18,7 +18,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed.decoding import greedy
-from allyouneed.fast import use_fast_dropout
 from allyouneed.scaling import (
     A100,
     H100,
@@ -122,7 +121,9 @@ def test_operations_part_as_they_should():
 def test_activations_are_those_that_autograd_keeps(config):
     B, S, T = 6, 12, 9
     model = Transformer(config)
-    use_fast_dropout(model)
+    for part in model.modules():
+        if isinstance(part, torch.nn.Dropout) and part.p:  # a GPU keeps a byte for each
+            part.forward = lambda x, p=part.p: torch.native_dropout(x, p, True)[0]
     own = {p.untyped_storage().data_ptr() for p in [*model.parameters(), *model.buffers()]}
     seen = {}
 

@@ -421,7 +421,7 @@ def test_no_update_after_a_failed_one_changes_the_weights():
     for loss, gradient in ((1.0, math.inf), (1.0, 1.0), (math.nan, 1.0), (1.0, 1.0)):
         assert torch.equal(update(loss, gradient), good)
     with pytest.raises(FloatingPointError, match="gradient: .*, got inf at step 8;"):
-        guard.look()
+        guard.raise_if_failed()
 
 
 def test_ids_outside_of_the_vocabulary():

@@ -21,6 +21,8 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from outputs import SAME, same_text
 
+from allyouneed.files import write_file
+
 ROOT = Path(__file__).parents[1]
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 MODEL_ID = re.compile(r"\b[0-9a-f]{32}\b")
@@ -147,9 +149,7 @@ def execute(file: Path) -> None:
     client.execute()
     notebook = normalise(notebook, file)
     keep_what_says_the_same(notebook, before)
-    part = file.with_suffix(".part")
-    nbformat.write(notebook, part)
-    part.replace(file)
+    write_file(file, f"{nbformat.writes(notebook)}\n".encode())
 
 
 def main(names: list[str]) -> None:

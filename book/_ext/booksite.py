@@ -52,10 +52,18 @@ THEBE = Patch(
 )
 SEARCH = Patch(
     "SEARCH",
-    "the scripts of the search page wait for the others",
-    re.compile(r'<script (src="(?:_static/(?:searchtools|language_data)|searchindex)\.js)'),
-    r"<script defer \1",
+    "the book's own search stands in the place of Sphinx's (see booksearch), and its scripts wait "
+    "for the others",
+    re.compile(
+        r'<script src="(_static/searchtools|_static/language_data|searchindex)\.js"></script>'
+    ),
+    lambda found: f'<script defer src="{SEARCHES[found[1]]}"></script>',
 )
+SEARCHES = {
+    "_static/searchtools": "_static/language_data.js",
+    "_static/language_data": "_static/search.js",
+    "searchindex": "_static/search-index.js",
+}
 MEASURES = Patch(
     "MEASURES",
     "the theme does not measure every box of code, which takes a phone a second and comes again "
@@ -73,7 +81,10 @@ FONTS = [  # of what every page shows first
     "source-sans-3-latin-wght-normal",
 ]
 # What the names or the words of scripts and style sheets hold that no page has a use for.
-UNUSED = {"thebe", "sphinx-design", "design-tabs", "togglebutton", "togglehint", "toggleopen"}
+UNUSED = {
+    "thebe", "sphinx_highlight", "sphinx-design", "design-tabs", "togglebutton", "togglehint",
+    "toggleopen",
+}  # fmt: skip
 
 
 class Marked(HtmlFormatter):
@@ -97,8 +108,8 @@ def on_outdated(app, env, added, changed, removed) -> list[str]:
     return [app.config.root_doc]
 
 
-def chapter_links(app, pagename: str, module: str | None) -> str:
-    """The line of links under a chapter's title."""
+def chapter_links(app, pagename: str, module: str | None, minutes: int | None) -> str:
+    """The line of links under a chapter's title, and how long it takes (see bookminutes)."""
     links = [
         (f"{COLAB}/{pagename}.ipynb", "Open in Colab", ""),
         (f"../_sources/{pagename}.ipynb", "Download notebook", " download"),
@@ -107,6 +118,8 @@ def chapter_links(app, pagename: str, module: str | None) -> str:
         api = app.builder.get_relative_uri(pagename, "book/api")
         links.append((f"{api}#module-{module}", f"Module <code>{module}</code>", ""))
     items = "".join(f'<li><a href="{url}"{more}>{text}</a></li>' for url, text, more in links)
+    if minutes:
+        items += f'<li class="minutes">{minutes} minutes</li>'
     return f'<ul class="chapter-links">{items}</ul>'
 
 
@@ -181,7 +194,7 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
         return
     meta, body = context.get("meta") or {}, context["body"]
     if pagename.startswith("notebooks/"):
-        links = chapter_links(app, pagename, meta.get("exports_to"))
+        links = chapter_links(app, pagename, meta.get("exports_to"), meta.get("minutes"))
         body = replace(LINKS, better=f"</h1>\n{links}")(body, page, 1)
         body = figures_later(app, body, page, doctree)
         body = NUMBER(body, page, 1)

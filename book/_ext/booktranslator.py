@@ -26,8 +26,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 WEIGHTS = ROOT / "src" / "allyouneed" / "weights"
 PAGE = "book/translator"
-MODELS = ["multi30k-en-de", "tatoeba-en-fr"]  # in the order of the page
-SCRIPTS = ["models", "examples", "tokenizer", "transformer", "decoding", "weights", "page"]
+MODELS = ["tatoeba-en-fr", "multi30k-en-de"]  # in the order of the page
+SCRIPTS = ["models", "examples", "words", "tokenizer", "transformer", "decoding", "weights", "page"]
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Any], bytes]:

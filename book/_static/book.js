@@ -1,6 +1,6 @@
 // What the pages do beyond the theme: mathematics is set a little at a time, boxes that scroll can be
-// reached with the keyboard, the list of contents follows the reader, and wide tables scroll in a
-// box of their own.
+// reached with the keyboard, and wide tables scroll in a box of their own. For the reader's place in
+// the page see place.js.
 
 // A formula in the place of its TeX. MathJax would measure the page anew for each: it is told what
 // it needs, and what it makes is the same.
@@ -57,8 +57,6 @@ const mathematics = async (reach) => {
 
 document.addEventListener("DOMContentLoaded", () => {
   document.getElementById("fonts").media = "all"; // also on a phone, now that all can be read
-  const sections = document.querySelectorAll(".bd-article > section > section");
-  if (location.hash) sections.forEach((one) => one.classList.add("laid")); // the way must not change
   for (const table of document.querySelectorAll(".bd-article table.table, .bd-article table.dataframe")) {
     if (table.parentElement.matches(".pst-scrollable-table-container, .table-wrap")) continue;
     const box = Object.assign(document.createElement("div"), { className: "table-wrap" });
@@ -78,15 +76,4 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("load", () => (window.mathematicsIsSet = mathematics(reach)));
   addEventListener("resize", reach);
   document.addEventListener("toggle", reach, true);
-
-  const links = [...document.querySelectorAll("#pst-page-toc-nav a[href^='#']")];
-  const heads = links.map((a) => document.getElementById(decodeURIComponent(a.hash.slice(1))));
-  const follow = () => {
-    const now = heads.findLastIndex((head) => head && head.getBoundingClientRect().top < innerHeight / 3);
-    links.forEach((a, i) => a.classList.toggle("active", i === now));
-  };
-  if (links.length) addEventListener("scroll", follow, { passive: true });
 });
-
-// Opened as a file, a page may not read other pages: search then lists titles without extracts.
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;

@@ -14,13 +14,13 @@ def start() -> str:
 
     import torch
 
-    from . import fast, viz
+    from . import kernels, viz
 
     viz.use_style()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     print(f"allyouneed {__version__} with torch {torch.__version__}, computing on {device}")
     if device == "cuda":
-        half = str(fast.half_dtype(torch.device(device))).removeprefix("torch.")
+        half = str(kernels.half_dtype(torch.device(device))).removeprefix("torch.")
         gigabytes = torch.cuda.get_device_properties(device).total_memory / 1e9
         print(f"{torch.cuda.get_device_name()}, {gigabytes:.0f} GB; half precision: {half}")
     elif "google.colab" in sys.modules:

@@ -12,26 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from allyouneed.similarity import check_vectors, dot_product
+from allyouneed.checks import check_attention, check_mask
 
-__all__ = ["check_mask", "masked_softmax", "attention"]
-
-
-def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise TypeError unless a mask is boolean, ValueError unless it
-    broadcasts to `shape`."""
-    if mask.dtype != torch.bool:
-        raise TypeError(
-            f"mask: expected a boolean tensor, True = may attend, got {mask.dtype}. "
-            "If 1 means may attend, pass mask.bool(); "
-            "if 0 means may attend and -inf hidden, pass mask == 0"
-        )
-    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
-    if mask.dim() > len(shape) or any(m not in (1, n) for m, n in sizes):
-        raise ValueError(
-            f"mask: expected a shape that broadcasts to (..., T, S) = {tuple(shape)}, "
-            f"got {tuple(mask.shape)}"
-        )
+__all__ = ["masked_softmax", "attention"]
 
 
 def masked_softmax(
@@ -71,31 +54,15 @@ def attention(
     if widths, lengths or leading axes do not fit, the mask does not broadcast, or
     dropout is not a probability below 1.
     """
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout: expected a probability below 1, got {dropout}")
-    check_vectors(q, k)
-    if not v.is_floating_point():
-        raise TypeError(f"v: expected floating-point vectors, got {v.dtype}")
-    if q.shape[:-2] != k.shape[:-2]:
-        raise ValueError(
-            f"k: expected the queries' leading axes {tuple(q.shape[:-2])}, "
-            f"got {tuple(k.shape[:-2])}"
-        )
-    if k.shape[:-1] != v.shape[:-1]:
-        raise ValueError(
-            f"v: expected one value for each key, (..., S) = {tuple(k.shape[:-1])}, "
-            f"got {tuple(v.shape[:-1])}"
-        )
+    check_attention(q, k, v, dropout)
+    half_on_cpu = q.dtype == torch.bfloat16 and q.device.type == "cpu"
+    if return_weights or half_on_cpu:  # spelled out
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = masked_softmax(scores, mask)
+        outputs = F.dropout(weights, dropout) @ v
+        return (outputs, weights) if return_weights else outputs
+    # the fast path: one call, no weights kept
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
         mask = torch.atleast_2d(mask)
-    # spelled out is faster
-    half_on_cpu = q.dtype == torch.bfloat16 and q.device.type == "cpu"
-    # the fast path: one call, no weights kept
-    if not return_weights and not half_on_cpu:
-        return F.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, dropout_p=dropout
-        )
-    weights = masked_softmax(dot_product(q, k) / math.sqrt(q.shape[-1]), mask)
-    outputs = F.dropout(weights, dropout) @ v
-    return (outputs, weights) if return_weights else outputs
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)

@@ -68,9 +68,9 @@ def train_command(args: argparse.Namespace) -> int:
         chosen = asdict(replace(PRESETS[preset], **chosen))
         if chosen["data"] is None:
             del chosen["data"]
-    usual = PRESETS[preset or preset_for(chosen.get("data"))]
+    defaults = PRESETS[preset or preset_for(chosen.get("data"))]
     command = shlex.join(["python", "-m", "allyouneed", *args.words])
-    if train_run(Path(args.out), chosen, usual, args.resume, command):
+    if train_run(Path(args.out), chosen, defaults, args.resume, command):
         return 0
     if speaks():
         print(f"To go on:\n  python -m allyouneed train --resume --out {args.out}")
@@ -88,13 +88,13 @@ def translate_command(args: argparse.Namespace) -> int:
         raise ValueError(f"sentence: {words} is a file; to translate its lines, write < {words}")
     lines = [words] if args.sentence else sys.stdin
     at_once = 1 if args.sentence or args.show_attention or sys.stdin.isatty() else 256
-    sound, lines = True, iter(lines)
+    all_fit, lines = True, iter(lines)
     while some := list(itertools.islice(lines, at_once)):
         some = [clean(line.strip("\ufeff")) for line in some]
         fits = [len(tokenizer.encode(line)) < len(model.positions.table) for line in some]
         texts = [line if fit else "" for line, fit in zip(some, fits, strict=True)]
         if not all(fits):
-            sound = False
+            all_fit = False
             print(f"error: a sentence has {len(model.positions.table):,} tokens or more: "
                   "its line stays empty", file=sys.stderr)  # fmt: skip
         if not args.sample and not args.show_attention:
@@ -114,7 +114,7 @@ def translate_command(args: argparse.Namespace) -> int:
             print(tokenizer.decode(out), flush=True)
             if args.show_attention:
                 print(attention_text(model, tokenizer, src, out, args.layer, args.head), flush=True)
-    return 0 if sound else 2
+    return 0 if all_fit else 2
 
 
 def check_options(args: argparse.Namespace, model: Transformer) -> None:
@@ -243,84 +243,103 @@ TRANSLATE_EXAMPLES = """examples:
   python -m allyouneed translate --model runs/first < english.txt > french.txt"""
 
 
+COMMON = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    plain = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     top = argparse.ArgumentParser(
         "python -m allyouneed", description="Train a Transformer, translate with it, and say how "
-        "good it is.", epilog=EXAMPLES, **plain,
+        "good it is.", epilog=EXAMPLES, **COMMON,
     )  # fmt: skip
     top.add_argument("--version", action="version", version=f"allyouneed {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    p = commands.add_parser(
-        "prepare", help="fetch WMT 2014 and write it as shards, to train on", **plain,
+    for add_command in (add_prepare, add_train, add_translate, add_evaluate):
+        add_command(commands)
+    return top
+
+
+def add_prepare(commands: argparse._SubParsersAction) -> None:
+    """The command that makes shards."""
+    prepare = commands.add_parser(
+        "prepare", help="fetch WMT 2014 and write it as shards, to train on", **COMMON,
         epilog=PREPARE_EXAMPLES,
         description="Read millions of pairs from the Hugging Face hub, learn a vocabulary, and\n"
         "write them as token ids: 0.6 GB with German, 5 GB with French. If it is broken off, give\n"
         "the same command again: it goes on. In a finished folder it looks whether all is sound.",
     )  # fmt: skip
-    p.set_defaults(run=prepare_command)
-    p.add_argument("--data", required=True, choices=CORPORA, help="the set, from English to German "
-                   "or to French")  # fmt: skip
-    p.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the shards")
-    t = commands.add_parser(
-        "train", help="train a model on pairs of sentences", epilog=TRAIN_EXAMPLES, **plain,
+    prepare.set_defaults(run=prepare_command)
+    add = prepare.add_argument
+    add("--data", required=True, choices=CORPORA, help="the set, from English to German or to "
+        "French")  # fmt: skip
+    add("--out", required=True, metavar="FOLDER", help="the folder of the shards")
+
+
+def add_train(commands: argparse._SubParsersAction) -> None:
+    """The command that trains, with an option for each setting."""
+    train = commands.add_parser(
+        "train", help="train a model on pairs of sentences", epilog=TRAIN_EXAMPLES, **COMMON,
         usage="python -m allyouneed train --data DATA --out FOLDER [options]",
         description="Train a Transformer on pairs of sentences. What a run leaves is in its "
         "folder:\nmodel.safetensors (the best on validation), checkpoints, history and curves.",
     )  # fmt: skip
-    t.set_defaults(run=train_command)
-    t.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the run")
-    t.add_argument("--resume", action="store_true", help="go on from the newest checkpoint, if "
-                   "there is one")  # fmt: skip
-    t.add_argument("--preset", choices=PRESETS, help="named settings, which the options below "
-                   "change: tiny (a quick try), multi30k and tatoeba (small models for these data, "
-                   "in about two hours of one core; the usual choice), base and big (the paper's; "
-                   "base is usual for shards)")  # fmt: skip
-    t.add_argument("--config", metavar="FILE", help="settings from a file, as those in recipes/: "
-                   "lines such as d-model = 512, with the names of the options below (TOML); "
-                   "options given here come first")  # fmt: skip
-    add_settings(t)
-    for name, text, run, examples in (
-        ("translate", "translate a sentence or lines", translate_command, TRANSLATE_EXAMPLES),
-        ("evaluate", "score a model: BLEU and chrF", evaluate_command, EXAMPLES),
-    ):
-        c = commands.add_parser(name, help=text, epilog=examples, **plain)
-        c.set_defaults(run=run)
-        c.add_argument("--model", required=True, metavar="NAME|PATH", help="a shipped model: "
-                       "multi30k-en-de, tatoeba-en-fr; a file; the folder of a run")  # fmt: skip
-        c.add_argument(
-            "--beam", type=reader(WIDTH), default=4, help="hypotheses kept (4); 1 is greedy"
-        )
-        c.add_argument("--length-penalty", type=reader(PENALTY), default=0.6, help="alpha of the "
-                       "length penalty (0.6): more favours longer translations")  # fmt: skip
-        if name == "evaluate":
-            c.add_argument(
-                "--data", required=True, help="as for train; or wmt14-en-de, wmt14-en-fr"
-            )
-            c.add_argument("--split", help="train, valid, test; of a file train, valid, all "
-                           "(valid, of a file all)")  # fmt: skip
-            c.add_argument("--tokenised", choices=["de", "fr"], help="also BLEU of tokenised "
-                           "text in this language, as in papers before 2018 (WMT 2014: always)",
-                           )  # fmt: skip
-            continue
-        c.add_argument("sentence", nargs="*", help="what to translate (else: standard input, "
-                       "line by line)")  # fmt: skip
-        c.add_argument("--sample", action="store_true", help="draw each token by its probability, "
-                       "instead of searching for the best")  # fmt: skip
-        c.add_argument("--temperature", type=reader(HEAT), help="below 1: bolder on the "
-                       "likely ones (1)")  # fmt: skip
-        c.add_argument("--top-k", type=reader(COUNT), help="draw among the k likeliest only")
-        c.add_argument("--top-p", type=reader(PROBABILITY), help="draw among "
-                       "the likeliest that have p together")  # fmt: skip
-        c.add_argument("--seed", type=reader(SEED), default=0, help="of the draws (0)")
-        c.add_argument("--show-attention", action="store_true", help="what each token written "
-                       "attends to in the source, in per cent")  # fmt: skip
-        c.add_argument(
-            "--layer", type=reader(COUNT), help="of this decoder layer, from 1 (the last)"
-        )
-        c.add_argument("--head", type=reader(COUNT), help="of this head, from 1 (the mean of all)")
-    return top
+    train.set_defaults(run=train_command)
+    add = train.add_argument
+    add("--out", required=True, metavar="FOLDER", help="the folder of the run")
+    add("--resume", action="store_true", help="go on from the newest checkpoint, if there is one")
+    add("--preset", choices=PRESETS, help="named settings, which the options below change: tiny "
+        "(a quick try), multi30k and tatoeba (small models for these data, in about two hours of "
+        "one core; the usual choice), base and big (the paper's; base is usual for "
+        "shards)")  # fmt: skip
+    add("--config", metavar="FILE", help="settings from a file, as those in recipes/: lines such "
+        "as d-model = 512, with the names of the options below (TOML); options given here come "
+        "first")  # fmt: skip
+    add_settings(train)
+
+
+def add_translate(commands: argparse._SubParsersAction) -> None:
+    """The command that translates."""
+    translate = commands.add_parser(
+        "translate", help="translate a sentence or lines", epilog=TRANSLATE_EXAMPLES, **COMMON
+    )
+    translate.set_defaults(run=translate_command)
+    add_model_and_search(translate)
+    add = translate.add_argument
+    add("sentence", nargs="*", help="what to translate (else: standard input, line by line)")
+    add("--sample", action="store_true", help="draw each token by its probability, instead of "
+        "searching for the best")  # fmt: skip
+    add("--temperature", type=reader(HEAT), help="below 1: bolder on the likely ones (1)")
+    add("--top-k", type=reader(COUNT), help="draw among the k likeliest only")
+    add("--top-p", type=reader(PROBABILITY), help="draw among the likeliest that have p together")
+    add("--seed", type=reader(SEED), default=0, help="of the draws (0)")
+    add("--show-attention", action="store_true", help="what each token written attends to in the "
+        "source, in per cent")  # fmt: skip
+    add("--layer", type=reader(COUNT), help="of this decoder layer, from 1 (the last)")
+    add("--head", type=reader(COUNT), help="of this head, from 1 (the mean of all)")
+
+
+def add_evaluate(commands: argparse._SubParsersAction) -> None:
+    """The command that scores."""
+    evaluate = commands.add_parser(
+        "evaluate", help="score a model: BLEU and chrF", epilog=EXAMPLES, **COMMON
+    )
+    evaluate.set_defaults(run=evaluate_command)
+    add_model_and_search(evaluate)
+    add = evaluate.add_argument
+    add("--data", required=True, help="as for train; or wmt14-en-de, wmt14-en-fr")
+    add("--split", help="train, valid, test; of a file train, valid, all (valid, of a file all)")
+    add("--tokenised", choices=["de", "fr"], help="also BLEU of tokenised text in this language, "
+        "as in papers before 2018 (WMT 2014: always)")  # fmt: skip
+
+
+def add_model_and_search(command: argparse.ArgumentParser) -> None:
+    """What `translate` and `evaluate` have in common: which model, and how it searches."""
+    add = command.add_argument
+    add("--model", required=True, metavar="NAME|PATH", help="a shipped model: multi30k-en-de, "
+        "tatoeba-en-fr; a file; the folder of a run")  # fmt: skip
+    add("--beam", type=reader(WIDTH), default=4, help="hypotheses kept (4); 1 is greedy")
+    add("--length-penalty", type=reader(PENALTY), default=0.6, help="alpha of the length penalty "
+        "(0.6): more favours longer translations")  # fmt: skip
 
 
 def add_settings(command: argparse.ArgumentParser) -> None:
@@ -329,8 +348,8 @@ def add_settings(command: argparse.ArgumentParser) -> None:
     for name, about in ABOUT.items():
         group = about["group"]
         groups[group] = groups.get(group) or command.add_argument_group(group)
-        usual, may = values_in_presets(name), about["may"]
-        kind: dict[str, Any] = {"help": about["help"] + f" ({usual})" * bool(usual)}
+        default, may = values_in_presets(name), about["may"]
+        kind: dict[str, Any] = {"help": about["help"] + f" ({default})" * bool(default)}
         if isinstance(may, Switch):
             kind["action"] = argparse.BooleanOptionalAction
         elif isinstance(may, Number):

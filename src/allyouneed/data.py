@@ -399,8 +399,8 @@ def _without_leaks(splits: dict[str, Pairs]) -> dict[str, Pairs]:
 
 
 def _cache() -> Path:
-    usual = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "allyouneed"
-    return Path(os.environ.get("ALLYOUNEED_CACHE") or usual).expanduser().absolute()
+    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "allyouneed"
+    return Path(os.environ.get("ALLYOUNEED_CACHE") or default).expanduser().absolute()
 
 
 def _split_path(cache: Path, name: str, split: str) -> Path:

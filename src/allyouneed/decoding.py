@@ -1,4 +1,4 @@
-"""Reading it out: greedy decoding, beam search and sampling, with a key-value cache."""
+"""Decoding: greedy, beam search and sampling, with a key-value cache."""
 
 # Made from notebooks/13_decoding.ipynb by `make export`: edit the notebook, not this file.
 # fmt: off
@@ -15,27 +15,22 @@ from torch import Tensor, nn
 
 from allyouneed.attention import attention
 from allyouneed.cache import FastCache
+from allyouneed.checks import check_tokens
 from allyouneed.data import clean
 from allyouneed.masks import padding_mask
 from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
-from allyouneed.transformer import DecoderLayer, Transformer, check_tokens
+from allyouneed.transformer import DecoderLayer, Transformer
 
 __all__ = [
     "penalty",
-    "reading",
-    "keys_and_values",
-    "attend_to_kept",
+    "eval_mode",
     "Cache",
-    "limits",
-    "going_on",
-    "until_eos",
-    "token_by_token",
     "greedy",
     "Beam",
     "beam_search",
     "translate",
-    "narrowed",
+    "filter_logits",
     "sample",
 ]
 
@@ -50,7 +45,7 @@ def penalty(length: Tensor | int, alpha: float) -> Tensor | float:
 
 
 @contextmanager
-def reading(model: nn.Module) -> Iterator[None]:
+def eval_mode(model: nn.Module) -> Iterator[None]:
     """Without dropout and without gradients; afterwards every part is
     in the mode it was in."""
     modes = [(part, part.training) for part in model.modules()]
@@ -71,7 +66,7 @@ def keys_and_values(
     return torch.stack([split_heads(one, multihead.n_heads) for one in both])
 
 
-def attend_to_kept(
+def attend_to_cached(
     multihead: MultiHeadAttention,
     x: Float[Tensor, "R T D"],
     kept: Float[Tensor, "2 R H S K"],
@@ -120,10 +115,10 @@ class Cache:
         def self_attention(x: Tensor) -> Tensor:
             new = keys_and_values(own, x)
             self.own[i] = torch.cat([self.own[i], new], dim=-2)  # equation (13.5)
-            return attend_to_kept(own, x, self.own[i])
+            return attend_to_cached(own, x, self.own[i])
 
         def cross_attention(x: Tensor) -> Tensor:
-            return attend_to_kept(cross, x, self.cross[i], self.src_mask)
+            return attend_to_cached(cross, x, self.cross[i], self.src_mask)
 
         x = layer.residuals[0](x, self_attention)
         x = layer.residuals[1](x, cross_attention)
@@ -137,7 +132,7 @@ class Cache:
         self.src_mask = self.src_mask[rows]
 
 
-def limits(
+def length_limits(
     model: Transformer, src: Int[Tensor, "B S"], max_length: int | None
 ) -> Int[Tensor, " B"]:
     """How many tokens each translation may have, EOS included;
@@ -165,7 +160,7 @@ def limits(
     return torch.full_like(lengths, max_length)
 
 
-def going_on(done: Bool[Tensor, " B"]) -> Int[Tensor, " left"]:
+def unfinished(done: Bool[Tensor, " B"]) -> Int[Tensor, " left"]:
     """Which sentences are left; the last ones take the places of those
     that are done, so that few are moved."""
     left = len(done) - int(done.sum())
@@ -174,7 +169,7 @@ def going_on(done: Bool[Tensor, " B"]) -> Int[Tensor, " left"]:
     return rows
 
 
-def until_eos(rows: Int[Tensor, "B T"]) -> list[list[int]]:
+def cut_at_eos(rows: Int[Tensor, "B T"]) -> list[list[int]]:
     """The ids of each row up to the first EOS or PAD."""
     ended = (rows == EOS) | (rows == PAD)
     ends = torch.where(ended.any(1), ended.int().argmax(1), rows.shape[1]).tolist()
@@ -189,9 +184,9 @@ def token_by_token(
 ) -> list[list[int]]:
     """Write one translation of each sentence; `choose` takes its next
     token from the logits."""
-    if not len(limit := limits(model, src, max_length)):
+    if not len(limit := length_limits(model, src, max_length)):
         return []
-    with reading(model):
+    with eval_mode(model):
         written = src.new_full((len(src), int(limit.max())), PAD)
         cache = FastCache(model, src)  # `Cache` gives the same, in more time
         sentence = torch.arange(len(src), device=src.device)
@@ -201,10 +196,10 @@ def token_by_token(
             written[sentence, cache.length - 1] = tokens
             done = (tokens == EOS) | (limit == cache.length)
             if done.any():
-                left = going_on(done)
+                left = unfinished(done)
                 cache.select(left)
                 sentence, tokens, limit = sentence[left], tokens[left], limit[left]
-        return until_eos(written)
+        return cut_at_eos(written)
 
 
 def greedy(
@@ -304,10 +299,10 @@ def beam_search(
         raise ValueError(f"beam: expected at least 1, got {beam}")
     if not 0 <= length_penalty < math.inf:
         raise ValueError(f"length_penalty: expected at least 0, got {length_penalty}")
-    limit = limits(model, src, max_length)
+    limit = length_limits(model, src, max_length)
     if not len(src):
         return []
-    with reading(model):
+    with eval_mode(model):
         hypotheses = Beam(src, beam, limit, length_penalty)
         written = src.new_full((len(src), int(limit.max())), PAD)
         cache = FastCache(model, src, beam)  # `Cache` gives the same, in more time
@@ -321,11 +316,11 @@ def beam_search(
             done = hypotheses.done()
             if done.any():
                 written[sentence[done]] = hypotheses.result()[done]
-                left = going_on(done)
+                left = unfinished(done)
                 hypotheses.select(left)
                 sentence, rows, tokens = sentence[left], rows[left], tokens[left]
             cache.select(rows.flatten())
-        return until_eos(written)
+        return cut_at_eos(written)
 
 
 def translate(
@@ -379,7 +374,7 @@ def translate(
     return translations
 
 
-def narrowed(
+def filter_logits(
     logits: Float[Tensor, "B V"],
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -415,7 +410,7 @@ def sample(
     max_length: int | None = None,
     generator: torch.Generator | None = None,
 ) -> list[list[int]]:
-    """Draw each token from the model's probabilities, narrowed by `narrowed`.
+    """Draw each token from the model's probabilities, filter_logits by `filter_logits`.
 
     A temperature of 0 is greedy. A generator in the same state gives the same
     translations. `src`, `max_length` and the result as in `greedy`. Raises TypeError or
@@ -440,7 +435,7 @@ def sample(
         return greedy(model, src, max_length)
 
     def choose(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-        p = narrowed(
+        p = filter_logits(
             logits, temperature, None if top_k is None else int(top_k), top_p
         ).softmax(-1)
         return p.multinomial(1, generator=generator)[:, 0]

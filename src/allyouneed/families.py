@@ -22,32 +22,28 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed import weights
+from allyouneed.checks import check_tokens
 from allyouneed.data import load_published
-from allyouneed.decoding import narrowed, reading
+from allyouneed.decoding import eval_mode, filter_logits
 from allyouneed.masks import causal_mask
 from allyouneed.multihead import MultiHeadAttention
 from allyouneed.positions import LearnedPositions
 from allyouneed.saving import ModelFileError, read_tensors, write_tensors
 from allyouneed.sublayers import FeedForward, LayerNorm
 from allyouneed.tokens import EOS, UNK, Tokenizer
-from allyouneed.transformer import EncoderLayer, TransformerConfig, check_tokens
+from allyouneed.transformer import EncoderLayer, TransformerConfig
 
 __all__ = [
     "ACTIVATIONS",
     "GPT2",
     "BERT",
-    "GPT2_NAMES",
-    "BERT_NAMES",
     "FORMAT",
     "LanguageModelConfig",
     "LanguageLayer",
     "LanguageModel",
-    "renamed",
-    "with_weights",
-    "check_tied",
     "from_gpt2",
     "from_bert",
-    "write",
+    "generate",
     "mask_tokens",
     "encode_text",
     "decode_text",
@@ -282,7 +278,7 @@ BERT_NAMES = {
 }
 
 
-def renamed(name: str, names: dict[str, str]) -> str:
+def rename_weight(name: str, names: dict[str, str]) -> str:
     """Our name of a published weight: each part that `names` knows is replaced."""
     for theirs, ours in names.items():
         name = re.sub(rf"(^|\.){re.escape(theirs)}(?=\.|$)", rf"\g<1>{ours}", name)
@@ -291,7 +287,7 @@ def renamed(name: str, names: dict[str, str]) -> str:
     return name
 
 
-def with_weights(
+def load_weights(
     config: LanguageModelConfig, n_heads: int, state: dict[str, Tensor]
 ) -> LanguageModel:
     """A model in eval mode with weights of our names: `config`, but with
@@ -334,7 +330,7 @@ def from_gpt2(
 
     There, matrices stand the other way round than in `nn.Linear`, and those of queries,
     keys and values side by side in one. `config` gives what weights do not tell:
-    activation, eps, dropout. Raises ValueError as `with_weights` does, and if
+    activation, eps, dropout. Raises ValueError as `load_weights` does, and if
     embeddings and logits share no matrix.
     """
     check_tied(state, "lm_head.weight", "transformer.wte.weight")
@@ -349,10 +345,10 @@ def from_gpt2(
         if "c_attn" in name:
             for letter, piece in zip("qkv", x.chunk(3), strict=True):
                 one = name.replace("attn.c_attn", f"self_attention.w_{letter}")
-                ours[renamed(one, GPT2_NAMES)] = piece
+                ours[rename_weight(one, GPT2_NAMES)] = piece
         else:
-            ours[renamed(name, GPT2_NAMES)] = x
-    return with_weights(config, n_heads, ours)
+            ours[rename_weight(name, GPT2_NAMES)] = x
+    return load_weights(config, n_heads, ours)
 
 
 def from_bert(
@@ -372,14 +368,14 @@ def from_bert(
     unused = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.")
     names = {name: name.removeprefix("bert.") for name in state}
     ours = {
-        renamed(names[name], BERT_NAMES): x
+        rename_weight(names[name], BERT_NAMES): x
         for name, x in state.items()
         if not names[name].startswith(unused) and not name.endswith("position_ids")
     }
-    return with_weights(config, n_heads, ours)
+    return load_weights(config, n_heads, ours)
 
 
-def write(
+def generate(
     model: LanguageModel,
     tokens: Int[Tensor, "B T"],
     count: int,
@@ -389,7 +385,7 @@ def write(
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "B N"]:
     """The tokens, and `count` more, drawn from what the model
-    says, narrowed by `narrowed`.
+    says, filter_logits by `filter_logits`.
 
     A temperature of 0 takes the likeliest. When there are more than max_length tokens,
     the model reads the last max_length of them. Everything is computed anew for each
@@ -408,7 +404,7 @@ def write(
         raise ValueError(f"top_k: expected at least 1, got {top_k}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
-    with reading(model):
+    with eval_mode(model):
         for _ in range(count):
             logits = model.logits(
                 model.states(tokens[:, -model.config.max_length :])[:, -1]
@@ -416,10 +412,10 @@ def write(
             if temperature == 0:
                 new = logits.argmax(-1, keepdim=True)
             else:
-                p = narrowed(logits, temperature, top_k, top_p).softmax(-1)
+                p = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
                 new = p.multinomial(1, generator=generator)
             tokens = torch.cat([tokens, new], dim=1)
-    # outside of `reading`, so that gradients may be asked for again
+    # outside of `eval_mode`, so that gradients may be asked for again
     return tokens.clone()
 
 

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from allyouneed.checks import check_boolean, check_ids, check_sizes
+
 __all__ = ["padding_mask", "causal_mask", "flip_polarity", "additive_mask"]
 
 
@@ -22,10 +24,7 @@ def padding_mask(tokens: Int[Tensor, "B S"], pad: int) -> Bool[Tensor, "B 1 1 S"
     decoder's self-attention. Raises TypeError unless the tokens are integers,
     ValueError unless they have shape (B, S).
     """
-    if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
-        raise TypeError(f"tokens: expected integer ids, got {tokens.dtype}")
-    if tokens.dim() != 2:
-        raise ValueError(f"tokens: expected shape (B, S), got {tuple(tokens.shape)}")
+    check_ids(tokens)
     return (tokens != pad)[:, None, None, :]
 
 
@@ -37,8 +36,7 @@ def causal_mask(
 
     Vaswani et al. (2017), section 3.2.3. Raises ValueError if length is not at least 1.
     """
-    if length < 1:
-        raise ValueError(f"length: expected at least 1, got {length}")
+    check_sizes(length=length)
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
@@ -48,8 +46,7 @@ def flip_polarity(mask: Bool[Tensor, "*axes"]) -> Bool[Tensor, "*axes"]:
 
     Raises TypeError unless the mask is boolean.
     """
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask: expected a boolean tensor, got {mask.dtype}")
+    check_boolean(mask)
     return ~mask
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed.attention import attention
+from allyouneed.checks import check_heads, check_multihead, check_probability
 
 __all__ = ["split_heads", "merge_heads", "joined", "MultiHeadAttention"]
 
@@ -21,10 +22,7 @@ def split_heads(x: Float[Tensor, "B T D"], n_heads: int) -> Float[Tensor, "B H T
 
     Raises ValueError unless n_heads divides D.
     """
-    if n_heads < 1 or x.shape[-1] % n_heads:
-        raise ValueError(
-            f"n_heads: expected a divisor of d_model = {x.shape[-1]}, got {n_heads}"
-        )
+    check_heads(x.shape[-1], n_heads)
     return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
 
@@ -57,12 +55,8 @@ class MultiHeadAttention(nn.Module):
         self, d_model: int, n_heads: int, dropout: float = 0.0, bias: bool = False
     ):
         super().__init__()
-        if d_model < 1 or n_heads < 1 or d_model % n_heads:
-            raise ValueError(
-                f"n_heads: expected a divisor of d_model = {d_model}, got {n_heads}"
-            )
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout: expected a probability below 1, got {dropout}")
+        check_heads(d_model, n_heads)
+        check_probability(dropout=dropout)
         self.d_model, self.n_heads, self.dropout = d_model, n_heads, dropout
         self.w_q = nn.Linear(d_model, d_model, bias)
         self.w_k = nn.Linear(d_model, d_model, bias)
@@ -85,21 +79,7 @@ class MultiHeadAttention(nn.Module):
         (B, H, T, S). Returns the outputs, and if asked for the weights of every head.
         Raises TypeError or ValueError, as `attention` does, for inputs that do not fit.
         """
-        for name, x in (("q", q), ("k", k), ("v", v)):
-            if x.dim() != 3 or x.shape[-1] != self.d_model:
-                raise ValueError(
-                    f"{name}: expected shape (B, length, d_model = {self.d_model}), "
-                    f"got {tuple(x.shape)}"
-                )
-            if not x.is_floating_point():
-                raise TypeError(
-                    f"{name}: expected floating-point vectors, got {x.dtype}"
-                )
-        if mask is not None and mask.dim() not in (2, 4):
-            raise ValueError(
-                "mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), "
-                f"got {tuple(mask.shape)}"
-            )
+        check_multihead(self.d_model, q, k, v, mask)
         q, k, v = (split_heads(x, self.n_heads) for x in self.project(q, k, v))
         dropout = self.dropout if self.training else 0.0
         if not return_weights:

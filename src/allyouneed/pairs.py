@@ -64,8 +64,8 @@ def read_pairs(data: str, split: str) -> Pairs:
         return pairs
     if split not in ("train", "valid"):
         raise ValueError(f"split: expected train, valid or all of a file, got {split!r}")
-    share = max(20, len(pairs) // 2000)
-    held = [int(hashlib.sha256(s.encode()).hexdigest()[:8], 16) % share == 0 for s, _ in pairs]
+    one_in = max(20, len(pairs) // 2000)
+    held = [int(hashlib.sha256(s.encode()).hexdigest()[:8], 16) % one_in == 0 for s, _ in pairs]
     return [p for p, out in zip(pairs, held, strict=True) if out == (split == "valid")]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.cache import FastCache
-from allyouneed.decoding import going_on, reading
+from allyouneed.decoding import eval_mode, unfinished
 from allyouneed.tokens import BOS, EOS, SPECIALS, UNK, pad
 from allyouneed.transformer import Transformer
 
@@ -28,17 +28,16 @@ __all__ = [
     "SAME",
     "Tree",
     "read_tree",
-    "normalised",
-    "linearised",
+    "normalise_tree",
+    "linearise",
     "may_follow",
-    "rebuilt",
+    "rebuild",
     "brackets",
     "BracketScore",
     "bracket_score",
-    "looks",
+    "word_shape",
     "Vocabulary",
-    "mended",
-    "most_brackets",
+    "repair",
     "write_trees",
     "parse",
 ]
@@ -100,7 +99,7 @@ def read_tree(text: str) -> Tree:
     return found[0][1][0]
 
 
-def normalised(tree: Tree) -> Tree | None:
+def normalise_tree(tree: Tree) -> Tree | None:
     """The tree as parsers learn it, or None if nothing is left of it.
 
     Empty elements (-NONE-) go, and with them the brackets that they leave empty. Of a
@@ -112,7 +111,7 @@ def normalised(tree: Tree) -> Tree | None:
         return None
     if isinstance(tree.inside, str):
         return tree
-    inside = tuple(small for part in tree.inside if (small := normalised(part)))
+    inside = tuple(small for part in tree.inside if (small := normalise_tree(part)))
     if not inside:
         return None
     if not tree.label:
@@ -120,12 +119,12 @@ def normalised(tree: Tree) -> Tree | None:
     return Tree(re.split(r"[-=|]", tree.label)[0], inside)
 
 
-def linearised(tree: Tree) -> list[str]:
+def linearise(tree: Tree) -> list[str]:
     """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. After
     Vinyals et al. (2015)."""
     if isinstance(tree.inside, str):
         return [WORD]
-    inside = [symbol for small in tree.inside for symbol in linearised(small)]
+    inside = [symbol for small in tree.inside for symbol in linearise(small)]
     return [f"({tree.label}", *inside, f"){tree.label}"]
 
 
@@ -162,9 +161,9 @@ def may_follow(
     return following
 
 
-def rebuilt(symbols: Sequence[str], leaves: Sequence[Tree]) -> Tree:
-    """The tree that `linearised` wrote, over these words;
-    `rebuilt(linearised(t), t.leaves) == t`.
+def rebuild(symbols: Sequence[str], leaves: Sequence[Tree]) -> Tree:
+    """The tree that `linearise` wrote, over these words;
+    `rebuild(linearise(t), t.leaves) == t`.
 
     Raises ValueError, naming the first symbol that may not stand where it does.
     """
@@ -201,7 +200,7 @@ def brackets(tree: Tree, tags: Sequence[str]) -> Counter[tuple[str, int, int]]:
     """
     found: Counter[tuple[str, int, int]] = Counter()
     opened, place, rest = [], 0, iter(tags)
-    for symbol in linearised(tree):
+    for symbol in linearise(tree):
         if symbol == WORD:
             place += next(rest) not in PUNCTUATION
         elif symbol[0] == "(":
@@ -270,7 +269,7 @@ def bracket_score(
     return BracketScore(*map(sum, zip(*counts, strict=True)))
 
 
-def looks(word: str) -> str:
+def word_shape(word: str) -> str:
     """What a rare word is known by: a digit, a capital or not, a
     hyphen, the last two letters."""
     if any(letter.isdigit() for letter in word):
@@ -284,7 +283,7 @@ class Vocabulary:
     trees, words, their looks.
 
     Ids: the SPECIALS, then `symbols`, then `words`, then `kinds`, which are
-    what `looks` gives. With `copying`, a tree is written with the words
+    what `word_shape` gives. With `copying`, a tree is written with the words
     themselves in the places of XX.
     """
 
@@ -316,10 +315,12 @@ class Vocabulary:
         """
         trees = list(trees)
         counts = Counter(word for tree in trees for word in tree.words)
-        symbols = sorted({symbol for tree in trees for symbol in linearised(tree)})
+        symbols = sorted({symbol for tree in trees for symbol in linearise(tree)})
         words = [word for word, count in counts.items() if count >= min_count]
         kinds = [
-            kind for kind, count in Counter(map(looks, counts)).items() if count > 1
+            kind
+            for kind, count in Counter(map(word_shape, counts)).items()
+            if count > 1
         ]
         return cls(symbols, words, kinds, copying)
 
@@ -330,7 +331,8 @@ class Vocabulary:
         """The ids of a sentence: of each word, else of its looks, else UNK."""
         ids, kinds = self.word_ids, self.kind_ids
         return [
-            ids[word] if word in ids else kinds.get(looks(word), UNK) for word in words
+            ids[word] if word in ids else kinds.get(word_shape(word), UNK)
+            for word in words
         ]
 
     def encode_tree(self, tree: Tree) -> list[int]:
@@ -340,7 +342,7 @@ class Vocabulary:
             next(words)
             if self.copying and symbol == WORD
             else self.symbol_ids.get(symbol, UNK)
-            for symbol in linearised(tree)
+            for symbol in linearise(tree)
         ]
 
     def decode_tree(self, ids: Iterable[int]) -> list[str]:
@@ -349,7 +351,7 @@ class Vocabulary:
         return [WORD if i in words else self.table[i] for i in ids]
 
 
-def mended(symbols: Sequence[str], n_words: int) -> list[str]:
+def repair(symbols: Sequence[str], n_words: int) -> list[str]:
     """A tree out of any symbols: what may not follow is dropped,
     and what lacks is added."""
     openings = {symbol for symbol in symbols if symbol[0] == "("}
@@ -381,7 +383,7 @@ def write_trees(
     ids = [[*vocabulary.encode_words(words), EOS] for words in sentences]
     src = pad(ids).to(model.embedding.weight.device)
     written: list[list[str]] = [[] for _ in sentences]
-    with reading(model):
+    with eval_mode(model):
         cache = FastCache(model, src)
         todo, newest = list(range(len(sentences))), src.new_full((len(src),), BOS)
         while todo:
@@ -405,7 +407,7 @@ def write_trees(
                 written[i].append(symbol)
             done = newest == EOS
             if done.any():
-                left = going_on(done)
+                left = unfinished(done)
                 cache.select(left)
                 newest, todo = newest[left], [todo[row] for row in left.tolist()]
     return [symbols[:-1] for symbols in written]
@@ -427,5 +429,5 @@ def parse(
         chosen = order[start : start + batch]
         found = write_trees(model, vocabulary, [sentences[i] for i in chosen])
         for i, symbols in zip(chosen, found, strict=True):
-            trees[i] = rebuilt(symbols, [Tree(WORD, word) for word in sentences[i]])
+            trees[i] = rebuild(symbols, [Tree(WORD, word) for word in sentences[i]])
     return [trees[i] for i in range(len(sentences))]

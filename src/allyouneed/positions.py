@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["sinusoids", "check_embeddings", "SinusoidalPositions", "LearnedPositions"]
+from allyouneed.checks import check_embeddings, check_even, check_sizes
+
+__all__ = ["sinusoids", "SinusoidalPositions", "LearnedPositions"]
 
 
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
@@ -19,34 +21,12 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
     float64, returned in float32. Raises ValueError if length is not at least 1, or
     d_model not even and at least 2.
     """
-    if length < 1:
-        raise ValueError(f"length: expected at least 1, got {length}")
-    if d_model < 2 or d_model % 2:
-        raise ValueError(
-            f"d_model: expected an even number of at least 2, got {d_model}"
-        )
+    check_sizes(length=length)
+    check_even(d_model=d_model)
     position = torch.arange(length, dtype=torch.float64)[:, None]  # (T, 1)
     even = torch.arange(0, d_model, 2, dtype=torch.float64)  # 2i, (D / 2)
     angle = position / 10000 ** (even / d_model)  # (T, D / 2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
-
-
-def check_embeddings(x: Tensor, table: Tensor) -> None:
-    """Raise TypeError or ValueError unless the table has a row
-    for every position of x."""
-    if not x.is_floating_point():
-        raise TypeError(
-            f"x: expected embeddings, floating-point vectors, got {x.dtype}"
-        )
-    if x.dim() != 3 or x.shape[-1] != table.shape[-1]:
-        raise ValueError(
-            f"x: expected shape (B, T, d_model = {table.shape[-1]}), "
-            f"got {tuple(x.shape)}"
-        )
-    if x.shape[1] > len(table):
-        raise ValueError(
-            f"x: expected at most max_length = {len(table)} positions, got {x.shape[1]}"
-        )
 
 
 class SinusoidalPositions(nn.Module):
@@ -80,9 +60,7 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, d_model: int, max_length: int):
         super().__init__()
-        for name, size in (("d_model", d_model), ("max_length", max_length)):
-            if size < 1:
-                raise ValueError(f"{name}: expected at least 1, got {size}")
+        check_sizes(d_model=d_model, max_length=max_length)
         self.table = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:

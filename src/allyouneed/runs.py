@@ -23,15 +23,15 @@ from tqdm import tqdm
 
 from allyouneed.checkpoints import (
     Checkpoint,
+    catch_signals,
     checkpoint_path,
-    claimed,
+    claim,
     forget_checkpoints,
-    gathered,
+    gather,
     last_models,
+    load_optimizer,
     newest_checkpoint,
-    put_back,
     save_checkpoint,
-    stoppable,
 )
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
@@ -85,7 +85,7 @@ def train_run(
     DataError for data that cannot be read, FloatingPointError for a loss that is not finite.
     """
     with start_process_group() as process:
-        with claimed(out) if process.first else nullcontext():
+        with claim(out) if process.first else nullcontext():
             run = Run(out, process)
             run.begin(chosen, preset, resume, command)
             return run.make_updates()
@@ -108,8 +108,8 @@ class Run:
     states: deque[dict[str, Tensor]]  # the weights to average
     steps: int  # of the whole run
     per_epoch: int
-    every: int  # steps from one validation to the next
-    apart: int  # steps from one checkpoint of an average to the next
+    validate_every: int  # steps from one validation to the next
+    average_every: int  # steps from one checkpoint of an average to the next
 
     def __init__(self, out: Path, process: Process):
         self.out, self.process = out, process
@@ -121,7 +121,7 @@ class Run:
         """Make all that the run needs, or put it back from the newest checkpoint of its folder."""
         may_begin = chosen.get("data") is not None
         self.file, begun = find_run(self.out, resume, may_begin, self.say)
-        self.settings = settle(chosen, preset, begun, self.process)
+        self.settings = choose_settings(chosen, preset, begun, self.process)
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
         self.dtype = dtype_of(self.settings.precision, self.process.device)
@@ -185,7 +185,7 @@ class Run:
             self.objective.spread(device)
         self.optimizer = adam(self.model.to(device))
         if begun:
-            put_back(self.optimizer, begun.optimizer)
+            load_optimizer(self.optimizer, begun.optimizer)
         if begun and self.process.first:  # who validates
             models, troubles = last_models(self.out / "checkpoints", self.record.step, s.average)
             self.states += models
@@ -217,8 +217,8 @@ class Run:
         """Count the steps. Raises ValueError if nothing is left to do, and nothing to judge."""
         s, done = self.settings, self.record.step
         self.steps = s.steps or s.epochs * self.per_epoch
-        self.every = s.validate_every or self.per_epoch
-        self.apart = s.average_every or self.every
+        self.validate_every = s.validate_every or self.per_epoch
+        self.average_every = s.average_every or self.validate_every
         seen = self.history.rows or not (self.file and self.file.stem.startswith("pause"))
         if self.steps < done or self.steps == done > 0 and not seen:
             name = "steps" if s.steps else "epochs"
@@ -237,8 +237,8 @@ class Run:
         """Make all updates that are left. Returns False if asked to stop before."""
         bar = progress_bar(self.record.step, self.steps, self.process.first)
         try:
-            with stoppable() as self.stop, bar as self.bar, closing(self.updates()) as updates:
-                if self.file and self.file.stem.startswith("step") and not self.left:
+            with catch_signals() as self.stop, bar as self.bar, closing(self.updates()) as updates:
+                if self.file and self.file.stem.startswith("step") and not self.steps_to_validation:
                     self.validate()  # it may have been cut off
                 wait_for_the_first()
                 self.unread: list[Record] = []  # to read a loss is to wait for the device
@@ -264,22 +264,22 @@ class Run:
         )  # fmt: skip
 
     @property
-    def left(self) -> int:
+    def steps_to_validation(self) -> int:
         """Steps to the next validation."""
         step = self.record.step
-        return min(math.ceil(step / self.every) * self.every, self.steps) - step
+        return min(math.ceil(step / self.validate_every) * self.validate_every, self.steps) - step
 
     def step(self) -> None:
         """Do what is due after an update. Raises KeyboardInterrupt if asked to stop."""
         self.bar.update()
         self.unread.append(self.record)
         device, pause = self.process.device, time.monotonic() - self.saved > PAUSE
-        asked, pause = in_any_process([self.stop["asked"], pause], device)
-        left, apart = self.left, self.apart
+        asked, pause = in_any_process([self.stop.asked, pause], device)
+        left, apart = self.steps_to_validation, self.average_every
         kept = left % apart == 0 and left < apart * self.settings.average  # it will be averaged
         if kept or asked or pause or device.type == "cpu" or len(self.unread) == UNREAD:
             self.read_losses()
-        if kept and (state := gathered(self.model.state_dict())):
+        if kept and (state := gather(self.model.state_dict())):
             self.states.append({name: x.to("cpu", copy=True) for name, x in state.items()})
         if kept or asked or pause:
             self.save("step" if kept else "pause")
@@ -322,7 +322,7 @@ class Run:
         """Let the first process score the average of the last checkpoints, and keep the best."""
         if not self.process.first:
             return
-        self.stop["now"] = True  # all is on the disk
+        self.stop.at_once = True  # all is on the disk
         averaged = Transformer(self.config)
         averaged.load_state_dict(average(list(self.states)))
         averaged.to(self.process.device)
@@ -335,7 +335,7 @@ class Run:
             save_model(self.out / "model.safetensors", averaged, self.tokenizer, card)
         write_json(self.out / "history.json", asdict(self.history))
         self.say(table([row], header=len(rows) == 1))
-        self.stop["now"] = False
+        self.stop.at_once = False
 
     def score(self, model: Transformer) -> Row:
         """A row of the history: the loss of a model on validation, and BLEU of what it writes.
@@ -393,7 +393,7 @@ def find_run(
     return file, begun
 
 
-def settle(
+def choose_settings(
     chosen: dict[str, Any], preset: Settings, begun: Checkpoint | None, process: Process
 ) -> Settings:
     """The settings of a run: those it began with or those of a preset, and what is chosen.

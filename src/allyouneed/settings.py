@@ -1,6 +1,6 @@
 """The settings of a run of training: each is declared once, with all that is said about it.
 
-This module is plumbing written by hand. A field of `Settings` has a usual value and, in its
+This module is plumbing written by hand. A field of `Settings` has a default and, in its
 metadata, a help text, the group it stands in, what it may be, what None means, and whether it may
 change when a run goes on. From there come the options of `python -m allyouneed train`, the names
 in a TOML file, all checks, and what a checkpoint records. To add a setting, add a field.
@@ -85,14 +85,14 @@ SHARE, POSITIVE = Number(float, least=0, below=1), Number(float, above=0)
 
 
 def setting(
-    usual: Any, may: Number | Word | Switch, group: str, text: str, *, unset: str = "",
+    default: Any, may: Number | Word | Switch, group: str, text: str, *, unset: str = "",
     resuming: Literal["fixed", "free", "anew"] = "fixed",
 ) -> Any:  # fmt: skip
     """A field of `Settings`.
 
     Args:
-        usual: its value where nothing else is chosen.
-        may: what its value may be; beside that None, if this is usual.
+        default: its value where nothing else is chosen.
+        may: what its value may be; beside that None, if this is the default.
         group: the heading under which `--help` shows it.
         text: what it means.
         unset: what None means, in words.
@@ -100,7 +100,7 @@ def setting(
             for what each start decides for itself; it is not recorded.
     """
     about = {"may": may, "group": group, "help": text, "unset": unset, "resuming": resuming}
-    return field(default=usual, metadata=about)
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True)

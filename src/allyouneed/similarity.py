@@ -9,24 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-__all__ = ["check_vectors", "dot_product", "cosine", "negative_distance"]
+from allyouneed.checks import check_vectors
 
-
-def check_vectors(q: Tensor, k: Tensor) -> None:
-    """Raise TypeError unless q and k are floating-point,
-    ValueError unless equally wide."""
-    for name, x in (("q", q), ("k", k)):
-        if not x.is_floating_point():
-            raise TypeError(f"{name}: expected floating-point vectors, got {x.dtype}")
-        if x.dim() < 2:
-            raise ValueError(
-                f"{name}: expected at least 2 axes, (..., length, width), "
-                f"got {tuple(x.shape)}"
-            )
-    if q.shape[-1] != k.shape[-1]:
-        raise ValueError(
-            f"k: expected keys as wide as the queries, {q.shape[-1]}, got {k.shape[-1]}"
-        )
+__all__ = ["dot_product", "cosine", "negative_distance"]
 
 
 def dot_product(
@@ -51,7 +36,7 @@ def cosine(
     unless they are equally wide.
     """
     check_vectors(q, k)
-    return dot_product(normalize(q, dim=-1), normalize(k, dim=-1))
+    return normalize(q, dim=-1) @ normalize(k, dim=-1).transpose(-2, -1)
 
 
 def negative_distance(

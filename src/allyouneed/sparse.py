@@ -14,34 +14,22 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
-from allyouneed.attention import attention, check_mask
+from allyouneed.attention import attention
+from allyouneed.checks import check_attention, check_mask, check_sizes
 from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
-from allyouneed.similarity import check_vectors
 
 __all__ = [
-    "check_sizes",
     "dilated_mask",
     "windowed_mask",
     "neighbourhoods",
-    "real_keys",
-    "in_blocks",
     "windowed_attention",
     "reach",
     "dilated_attention",
     "global_mask",
     "global_attention",
     "SparseAttention",
-    "tile_scores",
-    "Flash",
     "flash_attention",
 ]
-
-
-def check_sizes(**sizes: int) -> None:
-    """Raise ValueError for the first size that is not at least 1."""
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name}: expected at least 1, got {size}")
 
 
 def dilated_mask(
@@ -336,7 +324,8 @@ class Flash(torch.autograd.Function):
     """Attention in one pass over tiles of keys; backward, the
     weights are computed once more.
 
-    Milakov and Gimelshein (2018), algorithm 3; Dao et al. (2022), algorithms 1 and 4.
+    Milakov and Gimelshein (2018), algorithm 3; Dao et al. (2022), algorithms 1 and 4,
+    with one division and one number kept for each query, as in Dao (2023).
     """
 
     @staticmethod
@@ -389,15 +378,7 @@ def flash_attention(
     Raises TypeError or ValueError for inputs that do not fit, or a tile below 1.
     """
     check_sizes(tile=tile)
-    check_vectors(q, k)
-    if k.shape[:-2] != q.shape[:-2]:
-        raise ValueError(
-            f"k: expected the leading axes {tuple(q.shape[:-2])}, got {tuple(k.shape)}"
-        )
-    if v.shape[:-1] != k.shape[:-1]:
-        raise ValueError(
-            f"v: expected one for each key, {tuple(k.shape[:-1])}, got {tuple(v.shape)}"
-        )
+    check_attention(q, k, v)
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
     return Flash.apply(q, k, v, mask, tile)

@@ -12,7 +12,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["layer_norm", "check_width", "LayerNorm", "Residual", "FeedForward"]
+from allyouneed.checks import (
+    check_positive,
+    check_probability,
+    check_sizes,
+    check_sublayer,
+    check_width,
+)
+
+__all__ = ["layer_norm", "LayerNorm", "Residual", "FeedForward"]
 
 
 def layer_norm(
@@ -31,16 +39,6 @@ def layer_norm(
     return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
-def check_width(x: Tensor, d_model: int) -> None:
-    """Raise TypeError unless x is floating-point, ValueError unless d_model wide."""
-    if not x.is_floating_point():
-        raise TypeError(f"x: expected floating-point vectors, got {x.dtype}")
-    if x.shape[-1] != d_model:
-        raise ValueError(
-            f"x: expected vectors of width d_model = {d_model}, got {tuple(x.shape)}"
-        )
-
-
 class LayerNorm(nn.Module):
     """`layer_norm` with a gamma and a beta that are learned, computed
     in one call of PyTorch's.
@@ -50,10 +48,8 @@ class LayerNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
-        if d_model < 1:
-            raise ValueError(f"d_model: expected at least 1, got {d_model}")
-        if not eps > 0:
-            raise ValueError(f"eps: expected a number above 0, got {eps}")
+        check_sizes(d_model=d_model)
+        check_positive(eps=eps)
         self.gamma = nn.Parameter(torch.ones(d_model))
         self.beta = nn.Parameter(torch.zeros(d_model))
         self.eps = eps
@@ -75,8 +71,7 @@ class Residual(nn.Module):
 
     def __init__(self, d_model: int, dropout: float = 0.0, norm_first: bool = False):
         super().__init__()
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout: expected a probability below 1, got {dropout}")
+        check_probability(dropout=dropout)
         self.norm = LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
@@ -90,11 +85,7 @@ class Residual(nn.Module):
         Raises ValueError if what it returns has another shape than x.
         """
         y = sublayer(self.norm(x) if self.norm_first else x)
-        if y.shape != x.shape:
-            raise ValueError(
-                f"sublayer: expected an output of shape {tuple(x.shape)}, "
-                f"got {tuple(y.shape)}"
-            )
+        check_sublayer(y, x)
         y = x + self.dropout(y)
         return y if self.norm_first else self.norm(y)
 
@@ -111,9 +102,7 @@ class FeedForward(nn.Module):
         self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor] = F.relu
     ):
         super().__init__()
-        for name, size in (("d_model", d_model), ("d_ff", d_ff)):
-            if size < 1:
-                raise ValueError(f"{name}: expected at least 1, got {size}")
+        check_sizes(d_model=d_model, d_ff=d_ff)
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
         self.activation = activation

@@ -17,15 +17,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from allyouneed.fast import (
-    ahead,
-    half_dtype,
-    in_dtype,
-    linear_cross_entropy,
-    use_fast_dropout,
-)
+from allyouneed.checks import check_tokens
+from allyouneed.kernels import ahead, half_dtype, in_dtype, linear_cross_entropy
 from allyouneed.tokens import PAD, Batch
-from allyouneed.transformer import Transformer, check_tokens
+from allyouneed.transformer import Transformer
 
 __all__ = [
     "label_smoothed_loss",
@@ -287,7 +282,7 @@ class Guard:
         elif not bad | self.failed:  # another optimiser: wait for the answer
             optimizer.step()
 
-    def look(self) -> None:
+    def raise_if_failed(self) -> None:
         """Raise FloatingPointError if an update failed; a GPU is waited for."""
         if self.failed:
             loss, norm = self.values.tolist()
@@ -393,13 +388,12 @@ def train(
     spread over the processes already; else `DistributedDataParallel` does it.
 
     The model trains where its weights are. PyTorch's generator is seeded before every
-    update. On a CPU `FastDropout` takes the place of the model's dropout; for another
-    device a thread makes the batches ahead. Raises ValueError for an id that is not in
-    the vocabulary, for an update without target tokens and for arguments that do not
-    fit, FloatingPointError when a loss or a gradient is not finite: on a CPU at once,
-    elsewhere at the next hundredth update or the last. No such update changes the
-    weights, and none after it does. With float16 it is skipped, and the error comes
-    when the loss scale has fallen below 1.
+    update; unless the device is a CPU, a thread makes the batches ahead. Raises
+    ValueError for an id that is not in the vocabulary, for an update without target
+    tokens and for arguments that do not fit, FloatingPointError when a loss or a
+    gradient is not finite: on a CPU at once, elsewhere at the next hundredth update or
+    the last. No such update changes the weights, and none after it does. With float16
+    it is skipped, and the error comes when the loss scale has fallen below 1.
     """
     if accumulate < 1 or steps < 0:
         raise ValueError(
@@ -413,8 +407,6 @@ def train(
     rank, world = 0, 1
     if distributed.is_initialized():
         rank, world = distributed.get_rank(), distributed.get_world_size()
-    if device.type == "cpu":
-        use_fast_dropout(model)
     if objective is None:
         objective = Objective(model, smoothing, dtype)
         if world > 1:
@@ -456,7 +448,7 @@ def train(
                 settings["lr"] = rate
             guard.step(optimizer, loss, norm)
             if device.type == "cpu" or step % 100 == 0 or step == steps:
-                guard.look()
+                guard.raise_if_failed()
             loss, norm = guard.values
             yield Record(
                 step,

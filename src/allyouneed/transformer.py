@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from allyouneed.checks import check_tokens
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.multihead import MultiHeadAttention
 from allyouneed.positions import SinusoidalPositions
@@ -23,12 +23,10 @@ __all__ = [
     "BASE",
     "BIG",
     "TransformerConfig",
-    "look",
     "EncoderLayer",
     "Encoder",
     "DecoderLayer",
     "Decoder",
-    "check_tokens",
     "AttentionMaps",
     "Transformer",
 ]
@@ -84,7 +82,7 @@ BASE = TransformerConfig()
 BIG = TransformerConfig(d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
 
 
-def look(
+def attend_to(
     attention: MultiHeadAttention,
     x: Float[Tensor, "B T D"],
     memory: Float[Tensor, "B S D"],
@@ -121,7 +119,7 @@ class EncoderLayer(nn.Module):
         """`src_mask`: which source positions may be attended to,
         broadcastable to (B, H, S, S)."""
         x = self.residuals[0](
-            x, lambda x: look(self.self_attention, x, x, src_mask, maps)
+            x, lambda x: attend_to(self.self_attention, x, x, src_mask, maps)
         )
         return self.residuals[1](x, self.feed_forward)
 
@@ -176,8 +174,10 @@ class DecoderLayer(nn.Module):
         """`tgt_mask`, for self-attention, broadcasts to (B, H, T, T); `src_mask`, for
         cross-attention, to (B, H, T, S)."""
         own, cross = self.self_attention, self.cross_attention
-        x = self.residuals[0](x, lambda x: look(own, x, x, tgt_mask, self_maps))
-        x = self.residuals[1](x, lambda x: look(cross, x, memory, src_mask, cross_maps))
+        x = self.residuals[0](x, lambda x: attend_to(own, x, x, tgt_mask, self_maps))
+        x = self.residuals[1](
+            x, lambda x: attend_to(cross, x, memory, src_mask, cross_maps)
+        )
         return self.residuals[2](x, self.feed_forward)
 
 
@@ -205,32 +205,6 @@ class Decoder(nn.Module):
         for layer in self.layers:
             x = layer(x, memory, src_mask, tgt_mask, self_maps, cross_maps)
         return self.norm(x)
-
-
-def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
-    """Raise TypeError or ValueError unless tokens are ids of the
-    vocabulary, of shape (B, length).
-
-    Whether ids lie in the vocabulary is looked up on the CPU only:
-    elsewhere looking costs time.
-    """
-    if not isinstance(tokens, Tensor):
-        raise TypeError(
-            f"{name}: expected a tensor of ids, got {type(tokens).__name__}"
-        )
-    if tokens.dtype not in (torch.int64, torch.int32):
-        raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
-    if tokens.dim() != 2 or not tokens.shape[1]:
-        raise ValueError(
-            f"{name}: expected shape (B, length), got {tuple(tokens.shape)}"
-        )
-    if tokens.device.type == "cpu" and tokens.numel():
-        low, high = (int(limit) for limit in tokens.aminmax())
-        if low < 0 or high >= vocab_size:
-            raise ValueError(
-                f"{name}: expected ids from 0 to {vocab_size - 1}, "
-                f"got {low if low < 0 else high}"
-            )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import allyouneed
-from allyouneed.decoding import Beam, Cache, beam_search, limits, penalty, reading
+from allyouneed.decoding import Beam, Cache, beam_search, eval_mode, length_limits, penalty
 from allyouneed.tokens import BOS, EOS
 
 KIND = "beam-tree"
@@ -26,8 +26,8 @@ def searched(translator):
     src = torch.tensor([[*tokenizer.encode("Please turn off the TV."), EOS]])
     found = {}
     for n in (1, 2, 3):
-        with reading(model):
-            limit = limits(model, src, 15)
+        with eval_mode(model):
+            limit = length_limits(model, src, 15)
             beam, cache = Beam(src, n, limit, 0.6), Cache(model, src, n)
             tokens, steps, ended = src.new_full((1, n), BOS), [], 0
             while not (steps and beam.done()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from allyouneed.decoding import Cache, reading
+from allyouneed.decoding import Cache, eval_mode
 from allyouneed.masks import padding_mask
 from allyouneed.tokens import PAD
 from allyouneed.transformer import Transformer, TransformerConfig
@@ -80,7 +80,7 @@ def test_the_shapes_are_those_of_the_modules(steps, model, mode, length):
 
 
 def test_with_the_cache_one_row_is_computed(steps, model):
-    with reading(model):
+    with eval_mode(model):
         cache = Cache(model, SRC)
         for t in range(3):
             logits = cache.step(TGT[:, t])

@@ -161,7 +161,7 @@ class OneHeadAfterTheOther(nn.Module):
 
 
 class BareMatrices(nn.Module):
-    """Parameters instead of layers, and the weights returned as well."""
+    """Parameters instead of layers."""
 
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -175,10 +175,8 @@ class BareMatrices(nn.Module):
             (x @ w).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
             for x, w in ((q, self.w_q), (k, self.w_k), (v, self.w_v))
         )
-        out, weights = attention(q, k, v, mask, return_weights=True)
-        return torch.einsum(
-            "bhtk,hkd->btd", out, self.w_o.unflatten(0, (self.n_heads, -1))
-        ), weights
+        out = attention(q, k, v, mask)
+        return torch.einsum("bhtk,hkd->btd", out, self.w_o.unflatten(0, (self.n_heads, -1)))
 
 
 RIGHT = {

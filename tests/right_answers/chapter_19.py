@@ -73,13 +73,16 @@ def flops_float(d_model, d_ff, n_heads, n_groups, n_layers, vocab_size, T):
 def fewest_search(parameters, activations, memory, stage):
     parts = {"weights": 4, "gradients": 4, "moments": 8}
     shared = {0: [], 1: ["moments"], 2: ["moments", "gradients"], 3: list(parts)}[stage]
-    for n in range(1, 5000):
-        held = activations / n
-        for name, size in parts.items():
-            held += size * parameters / (n if name in shared else 1)
-        if held <= memory + 1e-9:
-            return n
-    return 0
+    n, step = 0, 2**40
+    in_full = sum(size * parameters for name, size in parts.items() if name not in shared)
+    if in_full >= memory:
+        return 0
+    while step:
+        held = activations + sum(parts[name] * parameters for name in shared)
+        if held > (n + step) * (memory - in_full):
+            n += step
+        step //= 2
+    return n + 1
 
 
 def fewest_ceil(parameters, activations, memory, stage):

@@ -41,9 +41,10 @@ globalThis.Translator ??= {};
     };
   }
 
-  // One token after the other: `choose` takes it from the probabilities, a Float32Array of V.
+  // One token after the other: `choose` takes it from the probabilities, a Float32Array of V. Those
+  // of the `beginning` are written first, whatever their probability.
   // Yields and returns {ids, steps}: the tokens so far and the record of each, EOS included.
-  function* tokenByToken(model, src, temperature, choose) {
+  function* tokenByToken(model, src, temperature, choose, beginning = []) {
     const limit = limitOf(model, src), ids = [], steps = [];
     const cache = new Cache(model, yield* model.encode(src), 1, limit);
     for (let token = BOS; token !== EOS && ids.length < limit;) {
@@ -51,7 +52,7 @@ globalThis.Translator ??= {};
       const scores = possible(logits.row(0));
       for (let id = 0; id < scores.length; id++) scores[id] /= temperature;
       const probabilities = softmax(scores);
-      token = choose(probabilities);
+      token = beginning[ids.length] ?? choose(probabilities);
       ids.push(token);
       steps.push(record(token, probabilities, cross, 0));
       yield { ids, steps };
@@ -60,8 +61,9 @@ globalThis.Translator ??= {};
   }
 
   // The likeliest token, again and again, until EOS.
-  function greedy(model, src) {
-    return tokenByToken(model, src, 1, (probabilities) => likeliest(probabilities, 1)[0]);
+  function greedy(model, src, beginning) {
+    const first = (probabilities) => likeliest(probabilities, 1)[0];
+    return tokenByToken(model, src, 1, first, beginning);
   }
 
   // Each token is drawn from softmax(logits / temperature). The same seed, the same draws.

@@ -9,6 +9,7 @@
   const { EOS, UNK, run } = Translator;
   const LONG = 30; // tokens: of a hundred sentences in training, fewer than one was longer
   const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
+  const MOST = 500; // characters
   const LANGUAGES = { de: "German", fr: "French" };
   const at = (id) => document.getElementById(`t-${id}`);
   const form = document.getElementById("translator");
@@ -55,6 +56,14 @@
       found.push(`Unknown to the model: ${named.join(", ")}${more}. <unk> stands in their place.`);
     }
     const letters = text.match(/\p{L}/gu) ?? [], latin = text.match(/\p{Script=Latin}/gu) ?? [];
+    const capitals = text.match(/\p{Lu}/gu) ?? [];
+    if (!letters.length) {
+      found.push(`There are no words here, only ${/\d/.test(text) ? "numbers" : "signs"}. ` +
+        "The model has read sentences, and may make one up.");
+    } else if (letters.length > 4 && capitals.length > 0.6 * letters.length) {
+      found.push("The model has read hardly any words in capitals, and cuts these into pieces " +
+        "that mean little to it. Write them small.");
+    }
     if (letters.length > 2 * latin.length) {
       found.push("This is hardly English. The model knows English alone, and will guess.");
     }
@@ -62,11 +71,28 @@
       found.push(`${ids.length} tokens is long. The model has seen few sentences of more than ` +
         `${LONG}, and may lose the thread.`);
     }
-    if (at("source").value.length >= at("source").maxLength) {
-      const most = at("source").maxLength;
-      found.push(`At most ${most} characters fit. What came after them is left out.`);
+    if (tidy(at("source").value).length > MOST) {
+      found.push(`At most ${MOST} characters are read. What comes after them is left out.`);
+    }
+    if (latin.length && strange(text)) {
+      found.push("This is far from what the model has read (see below): its words are rarer " +
+        "there than those of 98 in a hundred of its own sentences. Do not trust what it writes.");
     }
     return found;
+  }
+
+  // Whether a text's words are rare in what the chosen model has read: the mean of
+  // log2(all words / times this word occurs), against a limit that tools/translator_words.py sets.
+  const levels = new Map(); // name: Map of word: log2 of its count, rounded down
+  function strange(text) {
+    const { total, limit, words } = Translator.words[chosen()];
+    if (!levels.has(chosen())) {
+      const all = words.flatMap((group, k) => group.split(" ").map((word) => [word, k]));
+      levels.set(chosen(), new Map(all));
+    }
+    const found = text.toLowerCase().replaceAll("’", "'").match(/\p{L}+(?:'\p{L}+)*/gu) ?? [];
+    const bits = found.map((word) => Math.log2(total) - (levels.get(chosen()).get(word) ?? 0));
+    return bits.reduce((sum, one) => sum + one, 0) > limit * bits.length;
   }
 
   // Why a text cannot be translated, or nothing.
@@ -94,11 +120,30 @@
     return {
       beam: Number(at("beam").value),
       temperature: Number(at("temperature").value),
-      seed: Number(at("seed").value),
+      seed: Number(at("seed").value) >>> 0,
     };
   }
 
-  function decoder(model, src) {
+  // The address says what is shown, so that a link shows the same.
+  function keepAddress() {
+    const { beam, temperature, seed } = choices(), url = new URL(location);
+    const says = { model: chosen(), beam, text: tidy(at("source").value).slice(0, MOST) };
+    if (temperature) Object.assign(says, { temperature, seed });
+    url.search = new URLSearchParams(says);
+    history.replaceState(history.state, "", url);
+  }
+
+  // Choose what a link says.
+  function take(says) {
+    const models = [...form.elements["t-model"]];
+    const model = models.find(({ value }) => value === says.get("model"));
+    if (model) model.checked = true;
+    for (const id of ["beam", "temperature", "seed"]) at(id).value = says.get(id) ?? at(id).value;
+  }
+
+  // With a beginning, the likeliest tokens follow it.
+  function decoder(model, src, beginning) {
+    if (beginning) return Translator.greedy(model, src, beginning);
     const { beam, temperature, seed } = choices();
     if (temperature > 0) return Translator.sample(model, src, temperature, seed);
     return beam === 1 ? Translator.greedy(model, src) : Translator.beamSearch(model, src, beam);
@@ -140,8 +185,9 @@
     }
   }
 
-  async function translate() {
-    const text = tidy(at("source").value), name = chosen();
+  // `beginning`: the tokens with which the translation shall begin, if any.
+  async function translate(beginning) {
+    const text = tidy(at("source").value).slice(0, MOST), name = chosen();
     showRemarks([]);
     if (!text) {
       clear();
@@ -156,14 +202,17 @@
       showRemarks(remarks(text, tokenizer));
       clear();
       if (why) return say(why);
+      keepAddress();
       const src = [...tokenizer.encode(text), EOS], start = performance.now();
+      const first = beginning?.map((token) => tokenizer.ids.get(token));
       writing(true);
-      const result = await write(decoder(model, src), tokenizer);
+      const result = await write(decoder(model, src, first), tokenizer);
       const seconds = (performance.now() - start) / 1000;
       if (!result) return say("Stopped before the first token.");
       show(viewOf(tokenizer, src, result));
       const count = result.steps.length, rate = Math.round(count / seconds);
-      const how = state.stop ? "Stopped" : "Translated";
+      if (beginning) choose(beginning.length - 1, 0);
+      const how = state.stop ? "Stopped" : beginning ? "Gone on from your choice" : "Translated";
       say(`${how}: ${count} tokens in ${seconds.toFixed(2)} seconds, ${rate} a second.`);
     } catch (error) {
       say(error.message);
@@ -255,7 +304,11 @@
   function listExamples() {
     const buttons = Translator.examples[chosen()].map((example) => {
       const button = element("button", { type: "button", textContent: example.source, lang: "en" });
-      button.onclick = () => { if (!state.busy) showExample(example); };
+      button.onclick = () => {
+        if (state.busy) return;
+        showExample(example);
+        keepAddress();
+      };
       return button;
     });
     at("examples").replaceChildren(...buttons);
@@ -348,8 +401,14 @@
       const bar = element("i"), written = token === step.token;
       bar.style.setProperty("--w", `${100 * p}%`);
       const says = written ? `${percent(p)}, written` : percent(p);
+      const go = element("button", { type: "button", disabled: written }, ...words(token));
+      go.setAttribute("aria-label", `${token}, ${says}${written ? "" : ": go on from here"}`);
+      go.onclick = () => {
+        const before = steps.slice(0, state.step).map((one) => one.token);
+        if (!state.busy) translate([...before, token]);
+      };
       return element("li", { className: written ? "t-written" : "" },
-        element("b", {}, ...words(token)), bar, element("span", { textContent: says }));
+        element("b", {}, go), bar, element("span", { textContent: says }));
     }));
   }
 
@@ -431,7 +490,19 @@
     }
   }
 
-  showChoices();
+  const says = new URLSearchParams(location.search), text = says.get("text");
   at("source").value = "";
+  take(says);
   changeModel();
+  if (text) {
+    take(says); // the example that is shown first has choices of its own
+    const example = Translator.examples[chosen()].find(({ source }) => source === text);
+    if (example && choices().beam === 4 && !choices().temperature) {
+      showExample(example);
+    } else {
+      at("source").value = text;
+      translate();
+    }
+  }
+  showChoices();
 }

@@ -12,58 +12,34 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from .compare import array
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 Pair = tuple[str, str]
 
 # 1.1 three merges by hand: tea 4, sea 3, seat 2, eat 1
 
-HAND_MISTAKES = [
-    Mistake(
-        "every word counted once",
-        ["ea", "eat", "▁s"],
-        "A pair counts as often as its word occurs: four times in tea, once in eat.",
-    ),
-    Mistake(
-        "the pairs not counted again after a merge",
-        ["ea", "se", "▁s"],
-        "After the first merge the e of sea is gone: its s now stands beside the symbol ea.",
-    ),
-    Mistake(
-        "the tie decided the other way",
-        ["ea", "▁s", "▁sea"],
-        "In the second round two pairs occur equally often. The first in the order of Python's "
-        "strings is taken, in which ▁ comes after all letters.",
-    ),
-    Mistake(
-        "the tie decided the other way, and the pairs not counted again",
-        ["ea", "▁s", "▁t"],
-        "In the second round two pairs occur equally often, and the alphabet decides. After each "
-        "merge the new symbol makes new pairs, which must be counted.",
-    ),
-    Mistake(
-        "no mark, and the pairs not counted again",
-        ["ea", "se", "te"],
-        "After the first merge the e of sea and tea is gone: count anew. And ▁ is a symbol, too.",
-    ),
-    Mistake(
-        "the mark of the beginning of a word left out",
-        ["ea", "sea", "tea"],
-        "▁ is a symbol like the letters: it stands before every word and can be merged.",
-    ),
-    Mistake(
-        "the mark at the end of the words",
-        ["ea", "ea▁", "tea▁"],
-        "In this chapter ▁ marks the beginning of a word. (Sennrich and his co-authors mark the "
-        "end, which gives other merges.)",
-    ),
-    Mistake(
-        "the words in the order of their counts",
-        ["tea", "sea", "seat"],
-        "A merge joins two symbols that stand side by side, and in the first round every symbol "
-        "is one character.",
-    ),
-]
+HAND_MISTAKES = mistakes(
+    ("every word counted once", ["ea", "eat", "▁s"],
+     "A pair counts as often as its word occurs: four times in tea, once in eat."),
+    ("the pairs not counted again after a merge", ["ea", "se", "▁s"],
+     "After the first merge the e of sea is gone: its s now stands beside the symbol ea."),
+    ("the tie decided the other way", ["ea", "▁s", "▁sea"],
+     "In the second round two pairs occur equally often. The first in the order of Python's "
+     "strings is taken, in which ▁ comes after all letters."),
+    ("the tie decided the other way, and the pairs not counted again", ["ea", "▁s", "▁t"],
+     "In the second round two pairs occur equally often, and the alphabet decides. After each "
+     "merge the new symbol makes new pairs, which must be counted."),
+    ("no mark, and the pairs not counted again", ["ea", "se", "te"],
+     "After the first merge the e of sea and tea is gone: count anew. And ▁ is a symbol, too."),
+    ("the mark of the beginning of a word left out", ["ea", "sea", "tea"],
+     "▁ is a symbol like the letters: it stands before every word and can be merged."),
+    ("the mark at the end of the words", ["ea", "ea▁", "tea▁"],
+     "In this chapter ▁ marks the beginning of a word. (Sennrich and his co-authors mark the end, "
+     "which gives other merges.)"),
+    ("the words in the order of their counts", ["tea", "sea", "seat"],
+     "A merge joins two symbols that stand side by side, and in the first round every symbol is "
+     "one character."),
+)  # fmt: skip
 
 
 def _merge_names(answer: Any) -> list[str]:
@@ -131,90 +107,52 @@ def _no_zeros(counts: Any) -> dict:
     return {key: count for key, count in counts.items() if count}
 
 
-PAIR_MISTAKES = [
-    Mistake(
-        "the counts of the words ignored",
-        lambda words: _by_word(words, _neighbours, lambda count: 1),
-        "A word that occurs five times brings each of its pairs five times.",
-    ),
-    Mistake(
-        "overlapping pairs counted once",
-        lambda words: _by_word(words, _apart),
-        "In a a a the pair (a, a) has two places: first and second symbol, second and third.",
-    ),
-    Mistake(
-        "a pair counted once per word",
-        lambda words: _by_word(words, lambda symbols: set(_neighbours(symbols))),
-        "A pair that stands twice in a word counts twice there.",
-    ),
-    Mistake(
-        "left and right not told apart",
-        lambda words: _by_word(words, lambda s: [tuple(sorted(p)) for p in _neighbours(s)]),
-        "(a, b) and (b, a) are two pairs: merged, one gives ab and the other ba.",
-    ),
-    Mistake(
-        "pairs across the border of two words",
-        lambda words: _by_word(
-            [([s for symbols, count in words for s in symbols * count], 1)], _neighbours
-        ),
-        "The last symbol of a word and the first of the next are no neighbours: a token never "
-        "spans two words.",
-    ),
-    Mistake(
-        "symbols taken apart into characters",
-        lambda words: _by_word(words, lambda symbols: _neighbours(list("".join(symbols)))),
-        "A symbol that was merged before, such as ea, is one symbol now.",
-    ),
-    Mistake(
-        "later words overwrite earlier ones",
-        _overwritten,
-        "The same pair can come from several places. Add to its count instead of setting it.",
-    ),
-    Mistake(
-        "the last pair of each word left out",
-        lambda words: _by_word(words, lambda symbols: _neighbours(symbols)[:-1]),
-        "n symbols have n - 1 pairs of neighbours. A loop over their left symbols ends at the "
-        "last but one.",
-    ),
-    Mistake(
-        "the first pair of each word left out",
-        lambda words: _by_word(words, lambda symbols: _neighbours(symbols)[1:]),
-        "The first symbol, often the mark ▁, has a right neighbour, too.",
-    ),
-    Mistake(
-        "the two symbols of a pair joined",
-        lambda words: _by_word(words, lambda symbols: ["".join(p) for p in _neighbours(symbols)]),
-        "The keys should be tuples of two symbols. Joined, (ab, c) and (a, bc) become the same.",
-    ),
-    Mistake(
-        "symbols at any distance",
-        lambda words: _by_word(
-            words, lambda s: [(a, b) for i, a in enumerate(s) for b in s[i + 1 :]]
-        ),
-        "Only symbols side by side can be merged.",
-    ),
-    Mistake(
-        "only the first word counted",
-        lambda words: pair_counts(words[:1]),
-        "The pairs of all words belong together. A `return` inside the loop ends it too early.",
-    ),
-    Mistake(
-        "only the last word counted",
-        lambda words: pair_counts(words[-1:]),
-        "The pairs of all words belong together. Make one counter, before the loop over the words.",
-    ),
-    Mistake(
-        "the last symbol paired with the first",
-        lambda words: _by_word(words, lambda s: list(zip(s, s[1:] + s[:1], strict=True))),
-        "A word is no ring: its last symbol has no right neighbour. In Python symbols[-1] is the "
-        "last symbol.",
-    ),
-    Mistake(
-        "single symbols counted",
-        lambda words: _by_word(words, lambda symbols: symbols),
-        "These are the counts of the symbols. What is asked for are pairs of neighbours.",
-    ),
-]
+PAIR_MISTAKES = mistakes(
+    ("the counts of the words ignored", lambda words: _by_word(words, _neighbours, lambda count: 1),
+     "A word that occurs five times brings each of its pairs five times."),
+    ("overlapping pairs counted once", lambda words: _by_word(words, _apart),
+     "In a a a the pair (a, a) has two places: first and second symbol, second and third."),
+    ("a pair counted once per word",
+     lambda words: _by_word(words, lambda symbols: set(_neighbours(symbols))),
+     "A pair that stands twice in a word counts twice there."),
+    ("left and right not told apart",
+     lambda words: _by_word(words, lambda s: [tuple(sorted(p)) for p in _neighbours(s)]),
+     "(a, b) and (b, a) are two pairs: merged, one gives ab and the other ba."),
+    ("pairs across the border of two words",
+     lambda words: _by_word(
+         [([s for symbols, count in words for s in symbols * count], 1)], _neighbours
+     ),
+     "The last symbol of a word and the first of the next are no neighbours: a token never spans "
+     "two words."),
+    ("symbols taken apart into characters",
+     lambda words: _by_word(words, lambda symbols: _neighbours(list("".join(symbols)))),
+     "A symbol that was merged before, such as ea, is one symbol now."),
+    ("later words overwrite earlier ones", _overwritten,
+     "The same pair can come from several places. Add to its count instead of setting it."),
+    ("the last pair of each word left out",
+     lambda words: _by_word(words, lambda symbols: _neighbours(symbols)[:-1]),
+     "n symbols have n - 1 pairs of neighbours. A loop over their left symbols ends at the last "
+     "but one."),
+    ("the first pair of each word left out",
+     lambda words: _by_word(words, lambda symbols: _neighbours(symbols)[1:]),
+     "The first symbol, often the mark ▁, has a right neighbour, too."),
+    ("the two symbols of a pair joined",
+     lambda words: _by_word(words, lambda symbols: ["".join(p) for p in _neighbours(symbols)]),
+     "The keys should be tuples of two symbols. Joined, (ab, c) and (a, bc) become the same."),
+    ("symbols at any distance",
+     lambda words: _by_word(words, lambda s: [(a, b) for i, a in enumerate(s) for b in s[i + 1 :]]),
+     "Only symbols side by side can be merged."),
+    ("only the first word counted", lambda words: pair_counts(words[:1]),
+     "The pairs of all words belong together. A `return` inside the loop ends it too early."),
+    ("only the last word counted", lambda words: pair_counts(words[-1:]),
+     "The pairs of all words belong together. Make one counter, before the loop over the words."),
+    ("the last symbol paired with the first",
+     lambda words: _by_word(words, lambda s: list(zip(s, s[1:] + s[:1], strict=True))),
+     "A word is no ring: its last symbol has no right neighbour. In Python symbols[-1] is the last "
+     "symbol."),
+    ("single symbols counted", lambda words: _by_word(words, lambda symbols: symbols),
+     "These are the counts of the symbols. What is asked for are pairs of neighbours."),
+)  # fmt: skip
 
 
 def _all_neighbours(counts: Any, words: Words) -> bool:
@@ -323,76 +261,39 @@ def _left_only(symbols: list[str], pair: Pair) -> list[str]:
     return merged
 
 
-MERGE_MISTAKES = [
-    Mistake(
-        "overlapping places merged twice",
-        _overlapping,
-        "In a a a the middle symbol was used up by the first merge and cannot be used again: "
-        "after a merge, go on behind both symbols.",
-    ),
-    Mistake(
-        "merged from right to left",
-        _right_to_left,
-        "a a a becomes aa a from the left, but a aa from the right. The task goes from the left.",
-    ),
-    Mistake(
-        "only the first place merged",
-        lambda symbols, pair: _replaced(symbols, pair, ["".join(pair)], most=1),
-        "The pair is merged wherever it stands.",
-    ),
-    Mistake(
-        "replaced in the text, across the borders of symbols",
-        _through_text,
-        "h a was also found at the end of the symbol ch. Compare whole symbols.",
-    ),
-    Mistake(
-        "the borders of the other symbols lost",
-        _glued,
-        "The word was glued together and cut anew, so symbols that were merged before fell apart "
-        "and a new one was found across a border.",
-    ),
-    Mistake(
-        "the pair removed without its merger",
-        lambda symbols, pair: _replaced(symbols, pair, []),
-        "The two symbols are replaced by one, the two written together. Nothing may get lost.",
-    ),
-    Mistake(
-        "the right symbol kept beside the new one",
-        _right_kept,
-        "The new symbol stands for both. After a merge, go on behind both symbols.",
-    ),
-    Mistake(
-        "a blank inside the new symbol",
-        lambda symbols, pair: _replaced(symbols, pair, [" ".join(pair)]),
-        "The new symbol is the two written together, with nothing between.",
-    ),
-    Mistake(
-        "the last symbol lost",
-        _last_lost,
-        "The last symbol has no right neighbour. If it is not merged, it is still a symbol.",
-    ),
-    Mistake(
-        "merged in either order",
-        _either_order,
-        "The pair (x, y) is an x followed by a y. A y followed by an x stays as it is.",
-    ),
-    Mistake(
-        "only the left symbol compared",
-        _left_only,
-        "Both symbols must be those of the pair, not the left one alone.",
-    ),
-    Mistake(
-        "nothing merged",
-        lambda symbols, pair: list(symbols),
-        "The pair was never found. In Python a list never equals a tuple: compare two symbols with "
-        "two symbols, or make both of one kind.",
-    ),
-    Mistake(
-        "one string instead of a list",
-        lambda symbols, pair: "",
-        "The answer should be a list of symbols, like the one that was given.",
-    ),
-]
+MERGE_MISTAKES = mistakes(
+    ("overlapping places merged twice", _overlapping,
+     "In a a a the middle symbol was used up by the first merge and cannot be used again: after a "
+     "merge, go on behind both symbols."),
+    ("merged from right to left", _right_to_left,
+     "a a a becomes aa a from the left, but a aa from the right. The task goes from the left."),
+    ("only the first place merged",
+     lambda symbols, pair: _replaced(symbols, pair, ["".join(pair)], most=1),
+     "The pair is merged wherever it stands."),
+    ("replaced in the text, across the borders of symbols", _through_text,
+     "h a was also found at the end of the symbol ch. Compare whole symbols."),
+    ("the borders of the other symbols lost", _glued,
+     "The word was glued together and cut anew, so symbols that were merged before fell apart and "
+     "a new one was found across a border."),
+    ("the pair removed without its merger", lambda symbols, pair: _replaced(symbols, pair, []),
+     "The two symbols are replaced by one, the two written together. Nothing may get lost."),
+    ("the right symbol kept beside the new one", _right_kept,
+     "The new symbol stands for both. After a merge, go on behind both symbols."),
+    ("a blank inside the new symbol",
+     lambda symbols, pair: _replaced(symbols, pair, [" ".join(pair)]),
+     "The new symbol is the two written together, with nothing between."),
+    ("the last symbol lost", _last_lost,
+     "The last symbol has no right neighbour. If it is not merged, it is still a symbol."),
+    ("merged in either order", _either_order,
+     "The pair (x, y) is an x followed by a y. A y followed by an x stays as it is."),
+    ("only the left symbol compared", _left_only,
+     "Both symbols must be those of the pair, not the left one alone."),
+    ("nothing merged", lambda symbols, pair: list(symbols),
+     "The pair was never found. In Python a list never equals a tuple: compare two symbols with "
+     "two symbols, or make both of one kind."),
+    ("one string instead of a list", lambda symbols, pair: "",
+     "The answer should be a list of symbols, like the one that was given."),
+)  # fmt: skip
 
 # 1.4 encode a word
 
@@ -470,96 +371,51 @@ def _mark_dropped(word: str, merges: Merges) -> list[str]:
     return [s for s in (x.replace("▁", "") for x in encode(word, merges)) if s]
 
 
-ENCODE_MISTAKES = [
-    Mistake(
-        "merged in the order of the text, not of the merges",
-        _in_text_order,
-        "The leftmost pair was merged, whatever its rank. An earlier merge goes first, wherever "
-        "in the word it stands, for that is how the vocabulary was learned.",
-    ),
-    Mistake(
-        "the longest known piece from the left",
-        _longest_piece,
-        "Greedy cutting uses the same pieces but ignores the order of the merges. (Other "
-        "tokenizers do cut this way; byte-pair encoding replays its merges.)",
-    ),
-    Mistake(
-        "the merges from the last to the first",
-        lambda word, merges: _replay(["▁", *word], merges[::-1]),
-        "A late merge needs the symbols that the early ones make. Begin with the first.",
-    ),
-    Mistake(
-        "one place merged per pair",
-        lambda word, merges: _replay(["▁", *word], merges, _first_only),
-        "A merge applies wherever its pair stands, also a second time in the word.",
-    ),
-    Mistake(
-        "stopped after the first merge that applied",
-        _one_merge,
-        "Go on through the whole list: later merges build on what the earlier ones made.",
-    ),
-    Mistake(
-        "the mark of the beginning left out before merging",
-        lambda word, merges: _replay(list(word), merges),
-        "The word begins with the symbol ▁, and merges that contain it must be able to apply.",
-    ),
-    Mistake(
-        "the mark of the beginning taken off again",
-        _mark_dropped,
-        "▁ belongs to the symbols. Without it nobody could tell where a word begins.",
-    ),
-    Mistake(
-        "the mark put at the end",
-        lambda word, merges: _replay([*word, "▁"], merges),
-        "▁ marks the beginning of a word, so it is its first symbol.",
-    ),
-    Mistake(
-        "replaced in the text, across the borders of symbols",
-        lambda word, merges: _replay(["▁", *word], merges, _through_text),
-        "A text search finds a pair also where it begins inside a longer symbol. Compare whole "
-        "symbols.",
-    ),
-    Mistake(
-        "overlapping places merged twice",
-        lambda word, merges: _replay(["▁", *word], merges, _overlapping),
-        "In a a a the middle symbol was used up by the first merge and cannot be used again.",
-    ),
-    Mistake(
-        "merged from right to left",
-        lambda word, merges: _replay(["▁", *word], [*merges], _right_to_left),
-        "Where places of a pair overlap, the left one is merged.",
-    ),
-    Mistake(
-        "one string instead of a list",
-        lambda word, merges: "",
-        "The answer should be a list of symbols, so that their borders can be seen.",
-    ),
-    Mistake(
-        "stopped at the first merge that does not apply",
-        _until_none,
-        "Most merges do not occur in a word. Pass over them and go on with the next.",
-    ),
-    Mistake(
-        "the merges sorted",
-        lambda word, merges: _replay(["▁", *word], sorted(merges)),
-        "The merges are given in the order in which they were learned, and keep it.",
-    ),
-    Mistake(
-        "the mark glued to the first letter",
-        lambda word, merges: _replay(["▁" + word[0], *word[1:]], merges),
-        "▁ begins as a symbol of its own. Only a merge can join it to the first letter.",
-    ),
-    Mistake(
-        "an underscore instead of the mark",
-        lambda word, merges: _replay(["_", *word], merges),
-        'The mark is the character ▁, which is written "\\u2581", and not the underscore _.',
-    ),
-    Mistake(
-        "no merge applied",
-        lambda word, merges: ["▁", *word],
-        "These are the characters. The merges must be replayed on them.",
-    ),
-]
+ENCODE_MISTAKES = mistakes(
+    ("merged in the order of the text, not of the merges", _in_text_order,
+     "The leftmost pair was merged, whatever its rank. An earlier merge goes first, wherever in "
+     "the word it stands, for that is how the vocabulary was learned."),
+    ("the longest known piece from the left", _longest_piece,
+     "Greedy cutting uses the same pieces but ignores the order of the merges. (Other tokenizers "
+     "do cut this way; byte-pair encoding replays its merges.)"),
+    ("the merges from the last to the first",
+     lambda word, merges: _replay(["▁", *word], merges[::-1]),
+     "A late merge needs the symbols that the early ones make. Begin with the first."),
+    ("one place merged per pair", lambda word, merges: _replay(["▁", *word], merges, _first_only),
+     "A merge applies wherever its pair stands, also a second time in the word."),
+    ("stopped after the first merge that applied", _one_merge,
+     "Go on through the whole list: later merges build on what the earlier ones made."),
+    ("the mark of the beginning left out before merging",
+     lambda word, merges: _replay(list(word), merges),
+     "The word begins with the symbol ▁, and merges that contain it must be able to apply."),
+    ("the mark of the beginning taken off again", _mark_dropped,
+     "▁ belongs to the symbols. Without it nobody could tell where a word begins."),
+    ("the mark put at the end", lambda word, merges: _replay([*word, "▁"], merges),
+     "▁ marks the beginning of a word, so it is its first symbol."),
+    ("replaced in the text, across the borders of symbols",
+     lambda word, merges: _replay(["▁", *word], merges, _through_text),
+     "A text search finds a pair also where it begins inside a longer symbol. Compare whole "
+     "symbols."),
+    ("overlapping places merged twice",
+     lambda word, merges: _replay(["▁", *word], merges, _overlapping),
+     "In a a a the middle symbol was used up by the first merge and cannot be used again."),
+    ("merged from right to left",
+     lambda word, merges: _replay(["▁", *word], [*merges], _right_to_left),
+     "Where places of a pair overlap, the left one is merged."),
+    ("one string instead of a list", lambda word, merges: "",
+     "The answer should be a list of symbols, so that their borders can be seen."),
+    ("stopped at the first merge that does not apply", _until_none,
+     "Most merges do not occur in a word. Pass over them and go on with the next."),
+    ("the merges sorted", lambda word, merges: _replay(["▁", *word], sorted(merges)),
+     "The merges are given in the order in which they were learned, and keep it."),
+    ("the mark glued to the first letter",
+     lambda word, merges: _replay(["▁" + word[0], *word[1:]], merges),
+     "▁ begins as a symbol of its own. Only a merge can join it to the first letter."),
+    ("an underscore instead of the mark", lambda word, merges: _replay(["_", *word], merges),
+     'The mark is the character ▁, which is written "\\u2581", and not the underscore _.'),
+    ("no merge applied", lambda word, merges: ["▁", *word],
+     "These are the characters. The merges must be replayed on them."),
+)  # fmt: skip
 
 # 1.5 nearest neighbours
 
@@ -612,105 +468,58 @@ def _k_others(output: Any, vectors: Tensor, i: int, k: int) -> bool:
     return len(rows) == k == len(set(rows.tolist()) - {i})
 
 
-NEAREST_MISTAKES = [
-    Mistake(
-        "the first place struck out instead of the word itself",
-        lambda vectors, i, k: (
-            _cosines(vectors, i).argsort(descending=True, stable=True)[1 : k + 1].tolist()
-        ),
-        "A parallel row also has cosine 1: strike out i by its number, not by its place.",
-    ),
-    Mistake(
-        "the word itself marked with -1",
-        lambda vectors, i, k: _marked(vectors, i, k, -1.0),
-        "-1 is a possible cosine: use minus infinity.",
-    ),
-    Mistake(
-        "the word itself marked with 0",
-        lambda vectors, i, k: _marked(vectors, i, k, 0.0),
-        "0 is a possible cosine, and many are below it: use minus infinity.",
-    ),
-    Mistake(
-        "a set instead of a list",
-        lambda vectors, i, k: set(),
-        "A set has no order. The nearest comes first, so a list is needed.",
-    ),
-    Mistake(
-        "the whole result of topk",
-        lambda vectors, i, k: vectors.flatten().topk(1),
-        "topk returns values and indices. What is asked for are the indices alone.",
-    ),
-    Mistake(
-        "counted from 1",
-        lambda vectors, i, k: [j + 1 for j in nearest(vectors, i, k)],
-        "The rows of a tensor are counted from 0, in this task, too.",
-    ),
-    Mistake(
-        "the vectors instead of their numbers",
-        lambda vectors, i, k: vectors[nearest(vectors, i, k)],
-        "These are the right rows. What is asked for are their numbers.",
-    ),
-    Mistake(
-        "dot products instead of cosines",
-        lambda vectors, i, k: _best(vectors @ vectors[i], i, k),
-        "A long vector has large dot products with everything. Divide by the length of each row.",
-    ),
-    Mistake(
-        "the word itself among its neighbours",
-        lambda vectors, i, k: _cosines(vectors, i).argsort(descending=True)[:k].tolist(),
-        "Every vector is nearest to itself, with cosine 1. Others are asked for.",
-    ),
-    Mistake(
-        "the word itself and k others",
-        lambda vectors, i, k: _cosines(vectors, i).argsort(descending=True)[: k + 1].tolist(),
-        "Every vector is nearest to itself, with cosine 1. Strike it out; k others remain.",
-    ),
-    Mistake(
-        "one neighbour too few",
-        lambda vectors, i, k: _best(_cosines(vectors, i), i, k - 1),
-        "The word itself takes the first of k places. Take k + 1 before you strike it out.",
-    ),
-    Mistake(
-        "the smallest distance instead of the largest cosine",
-        lambda vectors, i, k: _best(-(vectors - vectors[i]).norm(dim=1), i, k),
-        "The distance depends on how long the vectors are, the cosine on their directions alone.",
-    ),
-    Mistake(
-        "the farthest instead of the nearest",
-        lambda vectors, i, k: _best(-_cosines(vectors, i), i, k),
-        "The larger the cosine, the nearer the word: 1 is the same direction, -1 the opposite.",
-    ),
-    Mistake(
-        "the nearest last",
-        lambda vectors, i, k: nearest(vectors, i, k)[::-1],
-        "These are the right words in reverse order. The nearest comes first.",
-    ),
-    Mistake(
-        "columns of length one instead of rows",
-        lambda vectors, i, k: _best(normalize(vectors, dim=0) @ normalize(vectors, dim=0)[i], i, k),
-        "A word is a row. Its length is the root of the sum of squares over the last axis.",
-    ),
-    Mistake(
-        "the sign of the cosine dropped",
-        lambda vectors, i, k: _best(_cosines(vectors, i).abs(), i, k),
-        "A cosine of -1 means the opposite direction, which is as far as a word can be.",
-    ),
-    Mistake(
-        "divided by the squared length",
-        lambda vectors, i, k: _best(vectors @ vectors[i] / vectors.pow(2).sum(1), i, k),
-        "The length of a vector is the root of the sum of its squares. The root is missing.",
-    ),
-    Mistake(
-        "divided by the sum of the entries",
-        lambda vectors, i, k: _best(vectors @ vectors[i] / vectors.abs().sum(1), i, k),
-        "The length of a vector is the root of the sum of its squares.",
-    ),
-    Mistake(
-        "the cosines instead of the numbers of the words",
-        lambda vectors, i, k: _cosines(vectors, i)[nearest(vectors, i, k)].tolist(),
-        "These are the right cosines. What is asked for is which rows they belong to.",
-    ),
-]
+NEAREST_MISTAKES = mistakes(
+    ("the first place struck out instead of the word itself",
+     lambda vectors, i, k: (
+         _cosines(vectors, i).argsort(descending=True, stable=True)[1 : k + 1].tolist()
+     ),
+     "A parallel row also has cosine 1: strike out i by its number, not by its place."),
+    ("the word itself marked with -1", lambda vectors, i, k: _marked(vectors, i, k, -1.0),
+     "-1 is a possible cosine: use minus infinity."),
+    ("the word itself marked with 0", lambda vectors, i, k: _marked(vectors, i, k, 0.0),
+     "0 is a possible cosine, and many are below it: use minus infinity."),
+    ("a set instead of a list", lambda vectors, i, k: set(),
+     "A set has no order. The nearest comes first, so a list is needed."),
+    ("the whole result of topk", lambda vectors, i, k: vectors.flatten().topk(1),
+     "topk returns values and indices. What is asked for are the indices alone."),
+    ("counted from 1", lambda vectors, i, k: [j + 1 for j in nearest(vectors, i, k)],
+     "The rows of a tensor are counted from 0, in this task, too."),
+    ("the vectors instead of their numbers", lambda vectors, i, k: vectors[nearest(vectors, i, k)],
+     "These are the right rows. What is asked for are their numbers."),
+    ("dot products instead of cosines", lambda vectors, i, k: _best(vectors @ vectors[i], i, k),
+     "A long vector has large dot products with everything. Divide by the length of each row."),
+    ("the word itself among its neighbours",
+     lambda vectors, i, k: _cosines(vectors, i).argsort(descending=True)[:k].tolist(),
+     "Every vector is nearest to itself, with cosine 1. Others are asked for."),
+    ("the word itself and k others",
+     lambda vectors, i, k: _cosines(vectors, i).argsort(descending=True)[: k + 1].tolist(),
+     "Every vector is nearest to itself, with cosine 1. Strike it out; k others remain."),
+    ("one neighbour too few", lambda vectors, i, k: _best(_cosines(vectors, i), i, k - 1),
+     "The word itself takes the first of k places. Take k + 1 before you strike it out."),
+    ("the smallest distance instead of the largest cosine",
+     lambda vectors, i, k: _best(-(vectors - vectors[i]).norm(dim=1), i, k),
+     "The distance depends on how long the vectors are, the cosine on their directions alone."),
+    ("the farthest instead of the nearest",
+     lambda vectors, i, k: _best(-_cosines(vectors, i), i, k),
+     "The larger the cosine, the nearer the word: 1 is the same direction, -1 the opposite."),
+    ("the nearest last", lambda vectors, i, k: nearest(vectors, i, k)[::-1],
+     "These are the right words in reverse order. The nearest comes first."),
+    ("columns of length one instead of rows",
+     lambda vectors, i, k: _best(normalize(vectors, dim=0) @ normalize(vectors, dim=0)[i], i, k),
+     "A word is a row. Its length is the root of the sum of squares over the last axis."),
+    ("the sign of the cosine dropped",
+     lambda vectors, i, k: _best(_cosines(vectors, i).abs(), i, k),
+     "A cosine of -1 means the opposite direction, which is as far as a word can be."),
+    ("divided by the squared length",
+     lambda vectors, i, k: _best(vectors @ vectors[i] / vectors.pow(2).sum(1), i, k),
+     "The length of a vector is the root of the sum of its squares. The root is missing."),
+    ("divided by the sum of the entries",
+     lambda vectors, i, k: _best(vectors @ vectors[i] / vectors.abs().sum(1), i, k),
+     "The length of a vector is the root of the sum of its squares."),
+    ("the cosines instead of the numbers of the words",
+     lambda vectors, i, k: _cosines(vectors, i)[nearest(vectors, i, k)].tolist(),
+     "These are the right cosines. What is asked for is which rows they belong to."),
+)  # fmt: skip
 
 # 1.6 pad with a mask
 
@@ -719,6 +528,7 @@ PAD_CASES = [
     ([[6, 3], [4, 5, 3], [9, 9, 9, 9, 3], [8, 3]],),
     ([[4, 5, 3], [6, 7, 3]],),
     ([[11, 3]],),
+    ([[4, 1, 9, 3], [1, 3]],),  # 1 is a word that is not known, and a word
 ]
 
 
@@ -775,84 +585,41 @@ def _ids_and_mask(output: Any) -> Any:
     return ids, mask.long() if mask.is_floating_point() else mask
 
 
-PAD_MISTAKES = [
-    Mistake(
-        "padding on the left",
-        _left,
-        "Sentences begin in the first column, and the padding comes after them.",
-    ),
-    Mistake(
-        "filled with BOS",
-        lambda sequences: (_ids(sequences, 2), _until(sequences, 0)),
-        "The filler is PAD, which is 0. A BOS is a token, with a meaning of its own.",
-    ),
-    Mistake(
-        "filled with the last token",
-        _repeat_last,
-        "The filler is PAD, which is 0. Repeated, an EOS would end the sentence several times.",
-    ),
-    Mistake(
-        "cut to the shortest",
-        _shortest,
-        "The rectangle must be as wide as the longest list. No token may get lost.",
-    ),
-    Mistake(
-        "wider than the longest",
-        lambda sequences: (_ids(sequences, extra=1), _ids(sequences, extra=1) != 0),
-        "The longest list needs no padding at all: every further column is work on nothing.",
-    ),
-    Mistake(
-        "the mask turned round",
-        lambda sequences: (_ids(sequences), _ids(sequences) == 0),
-        "In this book True means a token. (PyTorch's key_padding_mask says it the other way.)",
-    ),
-    Mistake(
-        "a mask of numbers",
-        lambda sequences: (_ids(sequences), (_ids(sequences) != 0).long()),
-        "The values are right, but a mask should be boolean. Numbers 0 and 1 used as an index "
-        "would pick the first and second row.",
-    ),
-    Mistake(
-        "a mask that is True everywhere",
-        lambda sequences: (_ids(sequences), torch.ones_like(_ids(sequences)).bool()),
-        "The padding is no token: the mask must be False there.",
-    ),
-    Mistake(
-        "the last token masked",
-        lambda sequences: (_ids(sequences), _until(sequences, -1)),
-        "A list of n ids has n tokens, at the positions 0 to n - 1. EOS is one of them.",
-    ),
-    Mistake(
-        "the first padding not masked",
-        lambda sequences: (_ids(sequences), _until(sequences, 1)),
-        "A list of n ids has tokens at the positions 0 to n - 1; position n is padding.",
-    ),
-    Mistake(
-        "the mask before the ids",
-        lambda sequences: pad_with_mask(sequences)[::-1],
-        "The ids come first, then the mask.",
-    ),
-    Mistake(
-        "sentences in columns",
-        lambda sequences: tuple(x.T for x in pad_with_mask(sequences)),
-        "Each list is a row: the shape is (B, S), not (S, B).",
-    ),
-    Mistake(
-        "the mask missing",
-        lambda sequences: _ids(sequences),
-        "Return two tensors: the ids, and the mask of the same shape.",
-    ),
-    Mistake(
-        "not padded",
-        lambda sequences: (sequences, [[True] * len(row) for row in sequences]),
-        "The lists still have different lengths. Fill the short ones up with PAD.",
-    ),
-    Mistake(
-        "the ids missing",
-        lambda sequences: _ids(sequences) != 0,
-        "Return two tensors: the ids, and the mask of the same shape.",
-    ),
-]
+PAD_MISTAKES = mistakes(
+    ("padding on the left", _left,
+     "Sentences begin in the first column, and the padding comes after them."),
+    ("filled with BOS", lambda sequences: (_ids(sequences, 2), _until(sequences, 0)),
+     "The filler is PAD, which is 0. A BOS is a token, with a meaning of its own."),
+    ("filled with the last token", _repeat_last,
+     "The filler is PAD, which is 0. Repeated, an EOS would end the sentence several times."),
+    ("cut to the shortest", _shortest,
+     "The rectangle must be as wide as the longest list. No token may get lost."),
+    ("wider than the longest",
+     lambda sequences: (_ids(sequences, extra=1), _ids(sequences, extra=1) != 0),
+     "The longest list needs no padding at all: every further column is work on nothing."),
+    ("the mask turned round", lambda sequences: (_ids(sequences), _ids(sequences) == 0),
+     "In this book True means a token. (PyTorch's key_padding_mask says it the other way.)"),
+    ("a mask of numbers", lambda sequences: (_ids(sequences), (_ids(sequences) != 0).long()),
+     "The values are right, but a mask should be boolean. Numbers 0 and 1 used as an index would "
+     "pick the first and second row."),
+    ("a mask that is True everywhere",
+     lambda sequences: (_ids(sequences), torch.ones_like(_ids(sequences)).bool()),
+     "The padding is no token: the mask must be False there."),
+    ("the last token masked", lambda sequences: (_ids(sequences), _until(sequences, -1)),
+     "A list of n ids has n tokens, at the positions 0 to n - 1. EOS is one of them."),
+    ("the first padding not masked", lambda sequences: (_ids(sequences), _until(sequences, 1)),
+     "A list of n ids has tokens at the positions 0 to n - 1; position n is padding."),
+    ("the mask before the ids", lambda sequences: pad_with_mask(sequences)[::-1],
+     "The ids come first, then the mask."),
+    ("sentences in columns", lambda sequences: tuple(x.T for x in pad_with_mask(sequences)),
+     "Each list is a row: the shape is (B, S), not (S, B)."),
+    ("the mask missing", lambda sequences: _ids(sequences),
+     "Return two tensors: the ids, and the mask of the same shape."),
+    ("not padded", lambda sequences: (sequences, [[True] * len(row) for row in sequences]),
+     "The lists still have different lengths. Fill the short ones up with PAD."),
+    ("the ids missing", lambda sequences: _ids(sequences) != 0,
+     "Return two tensors: the ids, and the mask of the same shape."),
+)  # fmt: skip
 
 # 1.7 batches by tokens
 
@@ -963,135 +730,74 @@ def _nested(output: Any) -> bool:
     return isinstance(output, list) and all(isinstance(batch, list) for batch in output)
 
 
-BATCH_MISTAKES = [
-    Mistake(
-        "the tokens counted without padding",
-        _rule(lambda batch, new: sum(batch) + new),
-        "Short sentences are padded up to the longest, and the padding takes room, too: a batch "
-        "has as many positions as sentences times the longest.",
-    ),
-    Mistake(
-        "the last batch lost",
-        lambda lengths, max_tokens: fill_batches(lengths, max_tokens)[:-1],
-        "When the sentences are at an end, the batch in hand must still be handed over.",
-    ),
-    Mistake(
-        "as many sentences in every batch",
-        _equal_numbers,
-        "The longest sentence of all decides here for every batch. Short ones could be many more.",
-    ),
-    Mistake(
-        "the number of sentences limited instead of the positions",
-        _rule(lambda batch, new: len(batch) + 1),
-        "max_tokens limits the positions: the number of sentences times the longest.",
-    ),
-    Mistake(
-        "a batch that fits exactly refused",
-        _rule(lambda batch, new: max(*batch, new) * (len(batch) + 1), lambda s, m: s < m),
-        "max_tokens positions are allowed; one more is too much.",
-    ),
-    Mistake(
-        "one position too many allowed",
-        _rule(lambda batch, new: max(*batch, new) * (len(batch) + 1), lambda s, m: s <= m + 1),
-        "max_tokens positions are allowed; one more is too much.",
-    ),
-    Mistake(
-        "a new batch begun only after the limit is exceeded",
-        _rule(lambda batch, new: max(batch) * len(batch)),
-        "Ask before the newcomer joins what the batch would be with it.",
-    ),
-    Mistake(
-        "the batch closed only when it has reached the limit",
-        _rule(lambda batch, new: max(batch) * len(batch), lambda s, m: s < m),
-        "Ask before the newcomer joins what the batch would be with it. Here it joins first.",
-    ),
-    Mistake(
-        "the newcomer not counted",
-        _rule(lambda batch, new: max(*batch, new) * len(batch)),
-        "With the newcomer the batch has one sentence more: its length counts, and so does it.",
-    ),
-    Mistake(
-        "the newcomer's length left out",
-        _rule(lambda batch, new: max(batch) * (len(batch) + 1)),
-        "A long newcomer makes the whole batch wider: all others must be padded up to it.",
-    ),
-    Mistake(
-        "the newcomer taken for the longest",
-        _rule(lambda batch, new: new * (len(batch) + 1)),
-        "The lengths need not rise. The widest of the batch counts, which may have come earlier.",
-    ),
-    Mistake(
-        "the longest not reset for a new batch",
-        _never_reset,
-        "A new batch begins with one sentence, and its longest is that one.",
-    ),
-    Mistake(
-        "the first sentence of a new batch not measured",
-        _reset_to_zero,
-        "A new batch already holds the sentence that did not fit before: its longest is that "
-        "one's length, not 0.",
-    ),
-    Mistake(
-        "the sentence that did not fit lost",
-        _misfits_lost,
-        "What does not fit into one batch is the first of the next.",
-    ),
-    Mistake(
-        "sorted by length first",
-        _sorted_first,
-        "The order is given and stays. (Sorting is a good idea, and was done before.)",
-    ),
-    Mistake(
-        "put into the first batch with room",
-        _first_fit,
-        "It packs better, but the order is given: once a batch is closed, nothing joins it.",
-    ),
-    Mistake(
-        "lengths instead of numbers of sentences",
-        lambda lengths, max_tokens: [
-            [lengths[i] for i in batch] for batch in fill_batches(lengths, max_tokens)
-        ],
-        "The batches are right, but they should hold the places of the sentences in the list.",
-    ),
-    Mistake(
-        "counted from 1",
-        lambda lengths, max_tokens: [
-            [i + 1 for i in batch] for batch in fill_batches(lengths, max_tokens)
-        ],
-        "Places in a list are counted from 0 in Python.",
-    ),
-    Mistake(
-        "an empty batch at the beginning",
-        lambda lengths, max_tokens: [[], *fill_batches(lengths, max_tokens)],
-        "The first sentence begins the first batch. Nothing stands before it.",
-    ),
-    Mistake(
-        "an empty batch at the end",
-        lambda lengths, max_tokens: [*fill_batches(lengths, max_tokens), []],
-        "Begin a new batch only when a sentence is there to be put into it.",
-    ),
-    Mistake(
-        "one list instead of a list of batches",
-        lambda lengths, max_tokens: list(range(len(lengths))),
-        "Each batch is a list of its own, within the list of batches.",
-    ),
-    Mistake(
-        "the sizes of the batches",
-        lambda lengths, max_tokens: [len(b) for b in fill_batches(lengths, max_tokens)],
-        "The sizes are right, but the batches should hold the places of the sentences.",
-    ),
-    Mistake(
-        "the closed batch emptied",
-        _cleared,
-        "The closed batch was emptied; begin a new list. `clear` empties the very list that was "
-        "handed over.",
-    ),
-    Mistake(
-        "every sentence a batch of its own",
-        lambda lengths, max_tokens: [[i] for i in range(len(lengths))],
-        "A batch takes sentences as long as they fit.",
-    ),
-]
+BATCH_MISTAKES = mistakes(
+    ("the tokens counted without padding", _rule(lambda batch, new: sum(batch) + new),
+     "Short sentences are padded up to the longest, and the padding takes room, too: a batch has "
+     "as many positions as sentences times the longest."),
+    ("the last batch lost", lambda lengths, max_tokens: fill_batches(lengths, max_tokens)[:-1],
+     "When the sentences are at an end, the batch in hand must still be handed over."),
+    ("as many sentences in every batch", _equal_numbers,
+     "The longest sentence of all decides here for every batch. Short ones could be many more."),
+    ("the number of sentences limited instead of the positions",
+     _rule(lambda batch, new: len(batch) + 1),
+     "max_tokens limits the positions: the number of sentences times the longest."),
+    ("a batch that fits exactly refused",
+     _rule(lambda batch, new: max(*batch, new) * (len(batch) + 1), lambda s, m: s < m),
+     "max_tokens positions are allowed; one more is too much."),
+    ("one position too many allowed",
+     _rule(lambda batch, new: max(*batch, new) * (len(batch) + 1), lambda s, m: s <= m + 1),
+     "max_tokens positions are allowed; one more is too much."),
+    ("a new batch begun only after the limit is exceeded",
+     _rule(lambda batch, new: max(batch) * len(batch)),
+     "Ask before the newcomer joins what the batch would be with it."),
+    ("the batch closed only when it has reached the limit",
+     _rule(lambda batch, new: max(batch) * len(batch), lambda s, m: s < m),
+     "Ask before the newcomer joins what the batch would be with it. Here it joins first."),
+    ("the newcomer not counted", _rule(lambda batch, new: max(*batch, new) * len(batch)),
+     "With the newcomer the batch has one sentence more: its length counts, and so does it."),
+    ("the newcomer's length left out", _rule(lambda batch, new: max(batch) * (len(batch) + 1)),
+     "A long newcomer makes the whole batch wider: all others must be padded up to it."),
+    ("the newcomer taken for the longest", _rule(lambda batch, new: new * (len(batch) + 1)),
+     "The lengths need not rise. The widest of the batch counts, which may have come earlier."),
+    ("the longest not reset for a new batch", _never_reset,
+     "A new batch begins with one sentence, and its longest is that one."),
+    ("the first sentence of a new batch not measured", _reset_to_zero,
+     "A new batch already holds the sentence that did not fit before: its longest is that one's "
+     "length, not 0."),
+    ("the sentence that did not fit lost", _misfits_lost,
+     "What does not fit into one batch is the first of the next."),
+    ("sorted by length first", _sorted_first,
+     "The order is given and stays. (Sorting is a good idea, and was done before.)"),
+    ("put into the first batch with room", _first_fit,
+     "It packs better, but the order is given: once a batch is closed, nothing joins it."),
+    ("lengths instead of numbers of sentences",
+     lambda lengths, max_tokens: [
+         [lengths[i] for i in batch] for batch in fill_batches(lengths, max_tokens)
+     ],
+     "The batches are right, but they should hold the places of the sentences in the list."),
+    ("counted from 1",
+     lambda lengths, max_tokens: [
+         [i + 1 for i in batch] for batch in fill_batches(lengths, max_tokens)
+     ],
+     "Places in a list are counted from 0 in Python."),
+    ("an empty batch at the beginning",
+     lambda lengths, max_tokens: [[], *fill_batches(lengths, max_tokens)],
+     "The first sentence begins the first batch. Nothing stands before it."),
+    ("an empty batch at the end",
+     lambda lengths, max_tokens: [*fill_batches(lengths, max_tokens), []],
+     "Begin a new batch only when a sentence is there to be put into it."),
+    ("one list instead of a list of batches", lambda lengths, max_tokens: list(range(len(lengths))),
+     "Each batch is a list of its own, within the list of batches."),
+    ("the sizes of the batches",
+     lambda lengths, max_tokens: [len(b) for b in fill_batches(lengths, max_tokens)],
+     "The sizes are right, but the batches should hold the places of the sentences."),
+    ("the closed batch emptied", _cleared,
+     "The closed batch was emptied; begin a new list. `clear` empties the very list that was "
+     "handed over."),
+    ("every sentence a batch of its own",
+     lambda lengths, max_tokens: [[i] for i in range(len(lengths))],
+     "A batch takes sentences as long as they fit."),
+)  # fmt: skip
 
 
 def _lists(batches: Any) -> list[list[int]]:

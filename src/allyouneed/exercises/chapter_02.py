@@ -76,7 +76,7 @@ def rnn_cases() -> list[tuple[Tensor, ...]]:
             0.5 * torch.randn(shape, generator=g)
             for shape in ((batch, t, d), (batch, s), (d, s), (s, s), (s,))
         )
-        for batch, t, d, s in ((2, 4, 3, 5), (3, 2, 4, 2), (1, 5, 2, 3))
+        for batch, t, d, s in ((2, 4, 3, 5), (3, 2, 4, 2), (1, 5, 2, 3), (1, 2, 1, 1), (2, 1, 3, 1))
     ]
 
 
@@ -166,7 +166,7 @@ def gru_cases() -> list[tuple[Tensor, ...]]:
             0.8 * torch.randn(shape, generator=g)
             for shape in ((batch, d), (batch, s), (d, 3 * s), (s, 3 * s), (3 * s,))
         )
-        for batch, d, s in ((2, 3, 4), (3, 4, 2))
+        for batch, d, s in ((2, 3, 4), (3, 4, 2), (1, 2, 3), (2, 1, 1))
     ]
 
 
@@ -639,7 +639,7 @@ EXERCISES = [
     Exercise(
         number="2.6",
         title="what a layer multiplies",
-        section="Table 1 of the paper",
+        section="Trouble four: one word after another",
         reference=multiply_adds,
         cases=[
             (layer, n, d, k)

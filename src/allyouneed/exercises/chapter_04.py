@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
 
@@ -27,99 +27,50 @@ def shares(*scores: float) -> list[float]:
 
 
 VERY = shares(2.0, 2.0, 1.0)
-HAND_MISTAKES = [
-    Mistake(
-        "scores as weights, without the softmax",
-        look_by_hand([2.0, 2.0, 1.0]),
-        "These are the dot products. Their softmax is missing: weights must sum to one.",
-    ),
-    Mistake(
-        "scores divided by their sum, without the exponential",
-        look_by_hand([0.4, 0.4, 0.2]),
-        "The softmax takes the exponential of each score first, then divides by the sum.",
-    ),
-    Mistake(
-        "exponentials that were not divided by their sum",
-        look_by_hand([math.exp(2), math.exp(2), math.exp(1)]),
-        "These are the exponentials of the scores. Divide each by the sum of all three.",
-    ),
-    Mistake(
-        "the softmax over the wrong axis",
-        look_by_hand([VERY[0], shares(2.0, 4.0, 2.0)[0], shares(1.0, 2.0, 5.0)[0]]),
-        "These are the weights with which the three words look at very: a column of the table. "
-        "Asked for is its row, how very looks at the three words. The row sums to one.",
-    ),
-    Mistake(
-        "the same weight for every word",
-        look_by_hand([1 / 3, 1 / 3, 1 / 3]),
-        "The scores are not all the same: dog shares less with very than very and cute do.",
-    ),
-    Mistake(
-        "only the most similar words looked at",
-        look_by_hand([0.5, 0.5, 0.0]),
-        "The softmax gives every word a share, the less similar ones, too.",
-    ),
-    Mistake(
-        "the word itself left out",
-        look_by_hand([0.0, *shares(2.0, 1.0)]),
-        "In self-attention a word looks at all words of its sentence, itself included.",
-    ),
-    Mistake(
-        "the row of cute",
-        look_by_hand(shares(2.0, 4.0, 2.0)),
-        "The word that looks around is very: all three scores are dot products with its vector.",
-    ),
-    Mistake(
-        "the row of dog",
-        look_by_hand(shares(1.0, 2.0, 5.0)),
-        "The word that looks around is very: all three scores are dot products with its vector.",
-    ),
-    Mistake(
-        "the nine words of the running sentence",
-        [0.2109, 0.2109, 0.0776, 0.2407, 0.7103, 0.1631, 0.8655],
-        "This is very in the long sentence. Here the sentence has three words, and three shares.",
-    ),
-    Mistake(
-        "the cosine in place of the dot product",
-        look_by_hand(shares(1.0, math.sqrt(0.5), math.sqrt(0.1))),
-        "The scores were divided by the lengths of the vectors. The dot product is not.",
-    ),
-    Mistake(
-        "the distance in place of the dot product",
-        look_by_hand(shares(0.0, -2.0, -5.0)),
-        "These scores are equation (4.3). Words look around with dot products, equation (4.1).",
-    ),
-    Mistake(
-        "scores divided by the root of the width",
-        look_by_hand(shares(1.0, 1.0, 0.5)),
-        "The division by a root comes in Chapter 6. Here the scores are plain dot products.",
-    ),
-    Mistake(
-        "only two digits",
-        [round(number, 2) for number in look_by_hand(VERY)],
-        "The way is right. Give three digits after the point.",
-    ),
-    Mistake(
-        "the old vector added",
-        [*VERY, *(a + b for a, b in zip(look_by_hand(VERY)[3:], VERY_CUTE_DOG[0], strict=True))],
-        "The new vector is the average alone, equation (4.5). It takes the place of the old one.",
-    ),
-    Mistake(
-        "the vectors summed without their weights",
-        [*VERY, 2.0, 4.0, 0.0, 1.0],
-        "The weights are right. The new vector is the sum of the three, each times its weight.",
-    ),
-    Mistake(
-        "the new vector before the weights",
-        [*look_by_hand(VERY)[3:], *VERY],
-        "All seven numbers are right. The task asks for the three weights first.",
-    ),
-    Mistake(
-        "the weights in percent",
-        [*(100 * w for w in VERY), *look_by_hand(VERY)[3:]],
-        "Weights are shares of one, not of a hundred: they sum to one.",
-    ),
-]
+HAND_MISTAKES = mistakes(
+    ("scores as weights, without the softmax", look_by_hand([2.0, 2.0, 1.0]),
+     "These are the dot products. Their softmax is missing: weights must sum to one."),
+    ("scores divided by their sum, without the exponential", look_by_hand([0.4, 0.4, 0.2]),
+     "The softmax takes the exponential of each score first, then divides by the sum."),
+    ("exponentials that were not divided by their sum",
+     look_by_hand([math.exp(2), math.exp(2), math.exp(1)]),
+     "These are the exponentials of the scores. Divide each by the sum of all three."),
+    ("the softmax over the wrong axis",
+     look_by_hand([VERY[0], shares(2.0, 4.0, 2.0)[0], shares(1.0, 2.0, 5.0)[0]]),
+     "These are the weights with which the three words look at very: a column of the table. Asked "
+     "for is its row, how very looks at the three words. The row sums to one."),
+    ("the same weight for every word", look_by_hand([1 / 3, 1 / 3, 1 / 3]),
+     "The scores are not all the same: dog shares less with very than very and cute do."),
+    ("only the most similar words looked at", look_by_hand([0.5, 0.5, 0.0]),
+     "The softmax gives every word a share, the less similar ones, too."),
+    ("the word itself left out", look_by_hand([0.0, *shares(2.0, 1.0)]),
+     "In self-attention a word looks at all words of its sentence, itself included."),
+    ("the row of cute", look_by_hand(shares(2.0, 4.0, 2.0)),
+     "The word that looks around is very: all three scores are dot products with its vector."),
+    ("the row of dog", look_by_hand(shares(1.0, 2.0, 5.0)),
+     "The word that looks around is very: all three scores are dot products with its vector."),
+    ("the nine words of the running sentence",
+     [0.2109, 0.2109, 0.0776, 0.2407, 0.7103, 0.1631, 0.8655],
+     "This is very in the long sentence. Here the sentence has three words, and three shares."),
+    ("the cosine in place of the dot product",
+     look_by_hand(shares(1.0, math.sqrt(0.5), math.sqrt(0.1))),
+     "The scores were divided by the lengths of the vectors. The dot product is not."),
+    ("the distance in place of the dot product", look_by_hand(shares(0.0, -2.0, -5.0)),
+     "These scores are equation (4.3). Words look around with dot products, equation (4.1)."),
+    ("scores divided by the root of the width", look_by_hand(shares(1.0, 1.0, 0.5)),
+     "The division by a root comes in Chapter 6. Here the scores are plain dot products."),
+    ("only two digits", [round(number, 2) for number in look_by_hand(VERY)],
+     "The way is right. Give three digits after the point."),
+    ("the old vector added",
+     [*VERY, *(a + b for a, b in zip(look_by_hand(VERY)[3:], VERY_CUTE_DOG[0], strict=True))],
+     "The new vector is the average alone, equation (4.5). It takes the place of the old one."),
+    ("the vectors summed without their weights", [*VERY, 2.0, 4.0, 0.0, 1.0],
+     "The weights are right. The new vector is the sum of the three, each times its weight."),
+    ("the new vector before the weights", [*look_by_hand(VERY)[3:], *VERY],
+     "All seven numbers are right. The task asks for the three weights first."),
+    ("the weights in percent", [*(100 * w for w in VERY), *look_by_hand(VERY)[3:]],
+     "Weights are shares of one, not of a hundred: they sum to one."),
+)  # fmt: skip
 
 # 4.2 cosine
 
@@ -135,7 +86,7 @@ def cosine_cases() -> list[tuple]:
     no_q, no_k = q.clone(), k.clone()
     no_q[1], no_k[3] = 0.0, 0.0
     # the last: a bound of 0.01 below the line would be felt
-    return [(q, k), (short_q, long_k), (no_q, no_k), (short_q, 0.02 * long_k)]
+    return [(q, k), (short_q, long_k), (no_q, no_k), (short_q, 0.02 * long_k), (q[:1], k[:2])]
 
 
 def _unsafe(q: Tensor, k: Tensor) -> Tensor:
@@ -146,117 +97,62 @@ def _between(output: Tensor, *_: Tensor) -> bool:
     return not bool((torch.as_tensor(output).abs() > 1 + 1e-4).any())  # a NaN breaks no rule
 
 
-COSINE_MISTAKES = [
-    Mistake(
-        "the dot product",
-        lambda q, k: q @ k.T,
-        "A cosine knows nothing of lengths: divide by the length of the query and of the key.",
-    ),
-    Mistake(
-        "only the queries divided by their length",
-        lambda q, k: normalize(q, dim=-1) @ k.T,
-        "A longer key would still count for more. Both lengths stand below the line.",
-    ),
-    Mistake(
-        "only the keys divided by their length",
-        lambda q, k: q @ normalize(k, dim=-1).T,
-        "A longer query would still get higher scores. Both lengths stand below the line.",
-    ),
-    Mistake(
-        "NaN for a vector of zeros",
-        _unsafe,
-        "The length of such a vector is 0, and 0/0 is not a number. The task asks for 0 there.",
-    ),
-    Mistake(
-        "NaN for a query of zeros",
-        lambda q, k: q / q.norm(dim=-1, keepdim=True) @ normalize(k, dim=-1).T,
-        "Keys of zeros are taken care of, queries are not: there 0/0 is not a number.",
-    ),
-    Mistake(
-        "NaN for a key of zeros",
-        lambda q, k: normalize(q, dim=-1) @ (k / k.norm(dim=-1, keepdim=True)).T,
-        "Queries of zeros are taken care of, keys are not: there 0/0 is not a number.",
-    ),
-    Mistake(
-        "a lower bound of one below the line",
-        lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1)).clamp(min=1),
-        "This changes every cosine for which the product of the lengths is below 1, not only "
-        "those of vectors of zeros.",
-    ),
-    Mistake(
-        "one added below the line",
-        lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1) + 1),
-        "This makes every cosine smaller, not only those of vectors of zeros.",
-    ),
-    Mistake(
-        "negative cosines set to zero",
-        lambda q, k: cosines_of(q, k).clamp(min=0),
-        "Vectors that point apart have a cosine below 0. Only those of a vector of zeros are 0.",
-    ),
-    Mistake(
-        "one for a vector of zeros",
-        lambda q, k: torch.nan_to_num(_unsafe(q, k), nan=1.0),
-        "A vector of zeros points nowhere, so it is like nothing. The task asks for 0 there.",
-    ),
-    Mistake(
-        "divided by the squares of the lengths",
-        lambda q, k: torch.nan_to_num(
-            q @ k.T / (q.pow(2).sum(-1).unsqueeze(1) * k.pow(2).sum(-1)), nan=0.0
-        ),
-        "The length is the root of the sum of squares. Here the root is missing.",
-    ),
-    Mistake(
-        "divided by sums of absolute entries",
-        lambda q, k: normalize(q, p=1, dim=-1) @ normalize(k, p=1, dim=-1).T,
-        "The length of a vector is the root of the sum of the squares of its entries.",
-    ),
-    Mistake(
-        "divided by the sum of the two lengths",
-        lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) + k.norm(dim=-1)),
-        "The dot product is divided by the product of the two lengths.",
-    ),
-    Mistake(
-        "lengths along the wrong axis",
-        lambda q, k: normalize(q, dim=0) @ normalize(k, dim=0).T,
-        "Each column was divided by its length. A vector is a row: its entries lie along the last "
-        "axis.",
-    ),
-    Mistake(
-        "the length of the whole table",
-        lambda q, k: q @ k.T / (q.norm() * k.norm()),
-        "`norm()` without `dim` is one number for all vectors together. Each has its own length.",
-    ),
-    Mistake(
-        "the mean subtracted first",
-        lambda q, k: cosines_of(q - q.mean(-1, keepdim=True), k - k.mean(-1, keepdim=True)),
-        "This is the coefficient of correlation. The cosine takes the vectors as they are.",
-    ),
-    Mistake(
-        "the angle in place of its cosine",
-        lambda q, k: cosines_of(q, k).clamp(-1, 1).arccos(),
-        "The angle is small where two vectors are alike. Its cosine is large there.",
-    ),
-    Mistake(
-        "one minus the cosine",
-        lambda q, k: 1 - cosines_of(q, k),
-        "This is a distance, 0 for equal directions. A measure of likeness is 1 there.",
-    ),
-    Mistake(
-        "the sign lost",
-        lambda q, k: cosines_of(q, k).abs(),
-        "Vectors that point apart are not alike: their cosine is below 0.",
-    ),
-    Mistake(
-        "queries and keys exchanged",
-        lambda q, k: cosines_of(k, q),
-        "Rows are queries and columns are keys: the shape is (T, S), not (S, T).",
-    ),
-    Mistake(
-        "the softmax applied",
-        lambda q, k: cosines_of(q, k).softmax(-1),
-        "These are weights. What is asked for are the cosines themselves.",
-    ),
-]
+COSINE_MISTAKES = mistakes(
+    ("the dot product", lambda q, k: q @ k.T,
+     "A cosine knows nothing of lengths: divide by the length of the query and of the key."),
+    ("only the queries divided by their length", lambda q, k: normalize(q, dim=-1) @ k.T,
+     "A longer key would still count for more. Both lengths stand below the line."),
+    ("only the keys divided by their length", lambda q, k: q @ normalize(k, dim=-1).T,
+     "A longer query would still get higher scores. Both lengths stand below the line."),
+    ("NaN for a vector of zeros", _unsafe,
+     "The length of such a vector is 0, and 0/0 is not a number. The task asks for 0 there."),
+    ("NaN for a query of zeros",
+     lambda q, k: q / q.norm(dim=-1, keepdim=True) @ normalize(k, dim=-1).T,
+     "Keys of zeros are taken care of, queries are not: there 0/0 is not a number."),
+    ("NaN for a key of zeros",
+     lambda q, k: normalize(q, dim=-1) @ (k / k.norm(dim=-1, keepdim=True)).T,
+     "Queries of zeros are taken care of, keys are not: there 0/0 is not a number."),
+    ("a lower bound of one below the line",
+     lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1)).clamp(min=1),
+     "This changes every cosine for which the product of the lengths is below 1, not only those of "
+     "vectors of zeros."),
+    ("one added below the line",
+     lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1) + 1),
+     "This makes every cosine smaller, not only those of vectors of zeros."),
+    ("negative cosines set to zero", lambda q, k: cosines_of(q, k).clamp(min=0),
+     "Vectors that point apart have a cosine below 0. Only those of a vector of zeros are 0."),
+    ("one for a vector of zeros", lambda q, k: torch.nan_to_num(_unsafe(q, k), nan=1.0),
+     "A vector of zeros points nowhere, so it is like nothing. The task asks for 0 there."),
+    ("divided by the squares of the lengths",
+     lambda q, k: torch.nan_to_num(
+         q @ k.T / (q.pow(2).sum(-1).unsqueeze(1) * k.pow(2).sum(-1)), nan=0.0
+     ),
+     "The length is the root of the sum of squares. Here the root is missing."),
+    ("divided by sums of absolute entries",
+     lambda q, k: normalize(q, p=1, dim=-1) @ normalize(k, p=1, dim=-1).T,
+     "The length of a vector is the root of the sum of the squares of its entries."),
+    ("divided by the sum of the two lengths",
+     lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) + k.norm(dim=-1)),
+     "The dot product is divided by the product of the two lengths."),
+    ("lengths along the wrong axis", lambda q, k: normalize(q, dim=0) @ normalize(k, dim=0).T,
+     "Each column was divided by its length. A vector is a row: its entries lie along the last "
+     "axis."),
+    ("the length of the whole table", lambda q, k: q @ k.T / (q.norm() * k.norm()),
+     "`norm()` without `dim` is one number for all vectors together. Each has its own length."),
+    ("the mean subtracted first",
+     lambda q, k: cosines_of(q - q.mean(-1, keepdim=True), k - k.mean(-1, keepdim=True)),
+     "This is the coefficient of correlation. The cosine takes the vectors as they are."),
+    ("the angle in place of its cosine", lambda q, k: cosines_of(q, k).clamp(-1, 1).arccos(),
+     "The angle is small where two vectors are alike. Its cosine is large there."),
+    ("one minus the cosine", lambda q, k: 1 - cosines_of(q, k),
+     "This is a distance, 0 for equal directions. A measure of likeness is 1 there."),
+    ("the sign lost", lambda q, k: cosines_of(q, k).abs(),
+     "Vectors that point apart are not alike: their cosine is below 0."),
+    ("queries and keys exchanged", lambda q, k: cosines_of(k, q),
+     "Rows are queries and columns are keys: the shape is (T, S), not (S, T)."),
+    ("the softmax applied", lambda q, k: cosines_of(q, k).softmax(-1),
+     "These are weights. What is asked for are the cosines themselves."),
+)  # fmt: skip
 
 # 4.3 negative distance
 
@@ -267,7 +163,7 @@ def minus_squared_distance(q: Tensor, k: Tensor) -> Tensor:
 
 def distance_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(43)
-    sizes = [(2, 3, 4, 3), (3, 4, 2, 5), (2, 4, 4, 3)]  # B, T, S, K
+    sizes = [(2, 3, 4, 3), (3, 4, 2, 5), (2, 4, 4, 3), (1, 1, 3, 2), (2, 3, 1, 1)]  # B, T, S, K
     return [
         (torch.randn(b, t, d, generator=draw), torch.randn(b, s, d, generator=draw))
         for b, t, s, d in sizes
@@ -283,105 +179,58 @@ def _not_above_zero(output: Tensor, *_: Tensor) -> bool:
     return not bool((torch.as_tensor(output) > 1e-4).any())
 
 
-DISTANCE_MISTAKES = [
-    Mistake(
-        "the minus sign missing",
-        lambda q, k: -minus_squared_distance(q, k),
-        "The farthest key got the highest score. Distance must make a key less alike.",
-    ),
-    Mistake(
-        "the distance not squared",
-        lambda q, k: -(-minus_squared_distance(q, k)).sqrt(),
-        "This is minus the distance. Equation (4.3) has its square, which needs no root.",
-    ),
-    Mistake(
-        "the distance, neither squared nor negative",
-        lambda q, k: (-minus_squared_distance(q, k)).sqrt(),
-        "The farthest key got the highest score. Equation (4.3) has a minus and a square.",
-    ),
-    Mistake(
-        "the minus sign before the first square only",
-        lambda q, k: _squares(q, k)[1] - _squares(q, k)[0] - 2 * _squares(q, k)[2],
-        "The minus belongs to the whole squared distance: it needs a bracket.",
-    ),
-    Mistake(
-        "the lengths not squared",
-        lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[0].sqrt() - _squares(q, k)[1].sqrt(),
-        "The dot product of a vector with itself is the square of its length, without a root.",
-    ),
-    Mistake(
-        "the mean over the entries instead of the sum",
-        lambda q, k: minus_squared_distance(q, k) / q.shape[-1],
-        "The squared distance of two vectors is the sum of the squared differences.",
-    ),
-    Mistake(
-        "absolute differences instead of squares",
-        lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).abs().sum(-1),
-        "The differences are squared, so that large ones count for more.",
-    ),
-    Mistake(
-        "the square of the sum instead of the sum of the squares",
-        lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).sum(-1).pow(2),
-        "Square each difference first, then sum. Else differences of opposite sign cancel.",
-    ),
-    Mistake(
-        "only the largest difference counted",
-        lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).pow(2).amax(-1),
-        "All entries count: the squares of the differences are summed.",
-    ),
-    Mistake(
-        "half the squared distance",
-        lambda q, k: minus_squared_distance(q, k) / 2,
-        "The division by 2 belongs to the Gaussian kernel of Chapter 3. Equation (4.3) has none.",
-    ),
-    Mistake(
-        "queries and keys exchanged",
-        lambda q, k: minus_squared_distance(q, k).transpose(1, 2),
-        "Rows are queries and columns are keys: the shape is (B, T, S), not (B, S, T).",
-    ),
-    Mistake(
-        "the dot product",
-        lambda q, k: q @ k.transpose(1, 2),
-        "That is equation (4.1). The distance looks at the difference of the two vectors.",
-    ),
-    Mistake(
-        "the wrong sign before the dot product",
-        lambda q, k: -(_squares(q, k)[0] + _squares(q, k)[1] + 2 * _squares(q, k)[2]),
-        "This is the square of the sum of the vectors. In the square of the difference the dot "
-        "product has the other sign than the two squares.",
-    ),
-    Mistake(
-        "the factor two of the dot product missing",
-        lambda q, k: _squares(q, k)[2] - _squares(q, k)[0] - _squares(q, k)[1],
-        "In the square of a difference the product of the two stands twice.",
-    ),
-    Mistake(
-        "the squares of the queries missing",
-        lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[1],
-        "The softmax would not see it, since it is the same for all keys, but the score of a "
-        "vector with itself must be 0.",
-    ),
-    Mistake(
-        "the squares of the keys missing",
-        lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[0],
-        "Without them long keys are favoured, as by the dot product, and the softmax sees it.",
-    ),
-    Mistake(
-        "the softmax applied",
-        lambda q, k: minus_squared_distance(q, k).softmax(-1),
-        "These are weights. What is asked for are the scores themselves.",
-    ),
-    Mistake(
-        "the Gaussian bell",
-        lambda q, k: minus_squared_distance(q, k).exp(),
-        "The exponential belongs to the softmax. The score is the negative squared distance.",
-    ),
-    Mistake(
-        "the keys of the first sentence for all",
-        lambda q, k: minus_squared_distance(q, k[:1].expand_as(k)),
-        "Each sentence of the batch has its own keys.",
-    ),
-]
+DISTANCE_MISTAKES = mistakes(
+    ("the minus sign missing", lambda q, k: -minus_squared_distance(q, k),
+     "The farthest key got the highest score. Distance must make a key less alike."),
+    ("the distance not squared", lambda q, k: -(-minus_squared_distance(q, k)).sqrt(),
+     "This is minus the distance. Equation (4.3) has its square, which needs no root."),
+    ("the distance, neither squared nor negative",
+     lambda q, k: (-minus_squared_distance(q, k)).sqrt(),
+     "The farthest key got the highest score. Equation (4.3) has a minus and a square."),
+    ("the minus sign before the first square only",
+     lambda q, k: _squares(q, k)[1] - _squares(q, k)[0] - 2 * _squares(q, k)[2],
+     "The minus belongs to the whole squared distance: it needs a bracket."),
+    ("the lengths not squared",
+     lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[0].sqrt() - _squares(q, k)[1].sqrt(),
+     "The dot product of a vector with itself is the square of its length, without a root."),
+    ("the mean over the entries instead of the sum",
+     lambda q, k: minus_squared_distance(q, k) / q.shape[-1],
+     "The squared distance of two vectors is the sum of the squared differences."),
+    ("absolute differences instead of squares",
+     lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).abs().sum(-1),
+     "The differences are squared, so that large ones count for more."),
+    ("the square of the sum instead of the sum of the squares",
+     lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).sum(-1).pow(2),
+     "Square each difference first, then sum. Else differences of opposite sign cancel."),
+    ("only the largest difference counted",
+     lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).pow(2).amax(-1),
+     "All entries count: the squares of the differences are summed."),
+    ("half the squared distance", lambda q, k: minus_squared_distance(q, k) / 2,
+     "The division by 2 belongs to the Gaussian kernel of Chapter 3. Equation (4.3) has none."),
+    ("queries and keys exchanged", lambda q, k: minus_squared_distance(q, k).transpose(1, 2),
+     "Rows are queries and columns are keys: the shape is (B, T, S), not (B, S, T)."),
+    ("the dot product", lambda q, k: q @ k.transpose(1, 2),
+     "That is equation (4.1). The distance looks at the difference of the two vectors."),
+    ("the wrong sign before the dot product",
+     lambda q, k: -(_squares(q, k)[0] + _squares(q, k)[1] + 2 * _squares(q, k)[2]),
+     "This is the square of the sum of the vectors. In the square of the difference the dot "
+     "product has the other sign than the two squares."),
+    ("the factor two of the dot product missing",
+     lambda q, k: _squares(q, k)[2] - _squares(q, k)[0] - _squares(q, k)[1],
+     "In the square of a difference the product of the two stands twice."),
+    ("the squares of the queries missing", lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[1],
+     "The softmax would not see it, since it is the same for all keys, but the score of a vector "
+     "with itself must be 0."),
+    ("the squares of the keys missing", lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[0],
+     "Without them long keys are favoured, as by the dot product, and the softmax sees it."),
+    ("the softmax applied", lambda q, k: minus_squared_distance(q, k).softmax(-1),
+     "These are weights. What is asked for are the scores themselves."),
+    ("the Gaussian bell", lambda q, k: minus_squared_distance(q, k).exp(),
+     "The exponential belongs to the softmax. The score is the negative squared distance."),
+    ("the keys of the first sentence for all",
+     lambda q, k: minus_squared_distance(q, k[:1].expand_as(k)),
+     "Each sentence of the batch has its own keys."),
+)  # fmt: skip
 
 # 4.4 one row of weights
 
@@ -392,7 +241,7 @@ def weights_of_word(x: Tensor, t: int) -> Tensor:
 
 def row_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(44)
-    sizes = [(5, 3, 2), (4, 2, 0), (6, 4, 5)]  # T, D, t
+    sizes = [(5, 3, 2), (4, 2, 0), (6, 4, 5), (1, 3, 0)]  # T, D, t
     return [(0.8 * torch.randn(length, d, generator=draw), t) for length, d, t in sizes]
 
 
@@ -404,110 +253,58 @@ def _without_itself(scores: Tensor) -> Tensor:
     return scores.masked_fill(torch.eye(scores.shape[-1], dtype=torch.bool), -math.inf)
 
 
-ROW_MISTAKES = [
-    Mistake(
-        "the softmax over the wrong axis, or a column of the table",
-        lambda x, t: (x @ x.T).softmax(0)[t],
-        "Both come to the same: how the others look at word t. Asked for is how word t divides "
-        "its own attention among all words, a row that sums to one.",
-    ),
-    Mistake(
-        "the softmax over the whole table",
-        lambda x, t: (x @ x.T).flatten().softmax(0).view(len(x), -1)[t],
-        "All words together share one. Each word should have a whole one to share.",
-    ),
-    Mistake(
-        "scores instead of weights",
-        lambda x, t: x @ x[t],
-        "The scores are right. The softmax, which turns them into shares, is missing.",
-    ),
-    Mistake(
-        "scores divided by their sum, without the exponential",
-        lambda x, t: x @ x[t] / (x @ x[t]).sum(),
-        "Scores can be negative, and so would be these weights. The softmax takes exponentials.",
-    ),
-    Mistake(
-        "weights that were not divided by their sum",
-        lambda x, t: (x @ x[t]).exp(),
-        "These are the exponentials of the scores. Divide them by their sum.",
-    ),
-    Mistake(
-        "words counted from 1",
-        lambda x, t: weights_of_word(x, t - 1),
-        "In Python the first word is word 0, so word t is `x[t]`.",
-    ),
-    Mistake(
-        "the word itself left out",
-        lambda x, t: _without_itself(x @ x.T)[t].softmax(-1),
-        "A word looks at all words of its sentence, itself included.",
-    ),
-    Mistake(
-        "a hard look",
-        lambda x, t: (x @ x[t] == (x @ x[t]).max()).float(),
-        "All weight went to the word with the highest score. The softmax gives each its share.",
-    ),
-    Mistake(
-        "the same weight for every word",
-        lambda x, t: torch.full((len(x),), 1 / len(x)),
-        "The weights must follow the scores.",
-    ),
-    Mistake(
-        "the sign of the scores turned",
-        lambda x, t: (-(x @ x[t])).softmax(0),
-        "A higher score must give a higher weight.",
-    ),
-    Mistake(
-        "the cosine in place of the dot product",
-        lambda x, t: (normalize(x, dim=-1) @ normalize(x, dim=-1)[t]).softmax(0),
-        "The scores were divided by the lengths of the vectors. The dot product is not.",
-    ),
-    Mistake(
-        "the distance in place of the dot product",
-        lambda x, t: (-(x - x[t]).pow(2).sum(-1)).softmax(0),
-        "The score of this exercise is the dot product, equation (4.1).",
-    ),
-    Mistake(
-        "scores divided by the root of the width",
-        lambda x, t: (x @ x[t] / x.shape[-1] ** 0.5).softmax(0),
-        "The division by a root comes in Chapter 6. Here the scores are plain dot products.",
-    ),
-    Mistake(
-        "scores divided by the width",
-        lambda x, t: (x @ x[t] / x.shape[-1]).softmax(0),
-        "The dot product is a sum, not a mean.",
-    ),
-    Mistake(
-        "the word's own score set to zero",
-        lambda x, t: (x @ x[t] * (1 - torch.eye(len(x))[t])).softmax(0),
-        "A word looks at itself as at any other, with its own score. And a score of 0 is not "
-        "nothing: its exponential is 1.",
-    ),
-    Mistake(
-        "only the words up to its own place",
-        lambda x, t: (x @ x[t]).masked_fill(torch.arange(len(x)) > t, -math.inf).softmax(0),
-        "That is a causal mask, which comes in Chapter 8. Here a word looks at all words.",
-    ),
-    Mistake(
-        "the softmax taken twice",
-        lambda x, t: (x @ x[t]).softmax(0).softmax(0),
-        "Taken twice, the softmax makes the weights nearly equal.",
-    ),
-    Mistake(
-        "the exponential before the softmax",
-        lambda x, t: (x @ x[t]).exp().softmax(0),
-        "The softmax takes the exponential itself. Here it is taken twice.",
-    ),
-    Mistake(
-        "all rows instead of one",
-        lambda x, t: (x @ x.T).softmax(-1),
-        "This is the table for all words. Asked for is the row of word t alone, of shape (T).",
-    ),
-    Mistake(
-        "the new vector instead of the weights",
-        lambda x, t: weights_of_word(x, t) @ x,
-        "You went one step too far: the average of the words is not asked for here.",
-    ),
-]
+ROW_MISTAKES = mistakes(
+    ("the softmax over the wrong axis, or a column of the table",
+     lambda x, t: (x @ x.T).softmax(0)[t],
+     "Both come to the same: how the others look at word t. Asked for is how word t divides its "
+     "own attention among all words, a row that sums to one."),
+    ("the softmax over the whole table",
+     lambda x, t: (x @ x.T).flatten().softmax(0).view(len(x), -1)[t],
+     "All words together share one. Each word should have a whole one to share."),
+    ("scores instead of weights", lambda x, t: x @ x[t],
+     "The scores are right. The softmax, which turns them into shares, is missing."),
+    ("scores divided by their sum, without the exponential",
+     lambda x, t: x @ x[t] / (x @ x[t]).sum(),
+     "Scores can be negative, and so would be these weights. The softmax takes exponentials."),
+    ("weights that were not divided by their sum", lambda x, t: (x @ x[t]).exp(),
+     "These are the exponentials of the scores. Divide them by their sum."),
+    ("words counted from 1", lambda x, t: weights_of_word(x, t - 1),
+     "In Python the first word is word 0, so word t is `x[t]`."),
+    ("the word itself left out", lambda x, t: _without_itself(x @ x.T)[t].softmax(-1),
+     "A word looks at all words of its sentence, itself included."),
+    ("a hard look", lambda x, t: (x @ x[t] == (x @ x[t]).max()).float(),
+     "All weight went to the word with the highest score. The softmax gives each its share."),
+    ("the same weight for every word", lambda x, t: torch.full((len(x),), 1 / len(x)),
+     "The weights must follow the scores."),
+    ("the sign of the scores turned", lambda x, t: (-(x @ x[t])).softmax(0),
+     "A higher score must give a higher weight."),
+    ("the cosine in place of the dot product",
+     lambda x, t: (normalize(x, dim=-1) @ normalize(x, dim=-1)[t]).softmax(0),
+     "The scores were divided by the lengths of the vectors. The dot product is not."),
+    ("the distance in place of the dot product",
+     lambda x, t: (-(x - x[t]).pow(2).sum(-1)).softmax(0),
+     "The score of this exercise is the dot product, equation (4.1)."),
+    ("scores divided by the root of the width",
+     lambda x, t: (x @ x[t] / x.shape[-1] ** 0.5).softmax(0),
+     "The division by a root comes in Chapter 6. Here the scores are plain dot products."),
+    ("scores divided by the width", lambda x, t: (x @ x[t] / x.shape[-1]).softmax(0),
+     "The dot product is a sum, not a mean."),
+    ("the word's own score set to zero",
+     lambda x, t: (x @ x[t] * (1 - torch.eye(len(x))[t])).softmax(0),
+     "A word looks at itself as at any other, with its own score. And a score of 0 is not nothing: "
+     "its exponential is 1."),
+    ("only the words up to its own place",
+     lambda x, t: (x @ x[t]).masked_fill(torch.arange(len(x)) > t, -math.inf).softmax(0),
+     "That is a causal mask, which comes in Chapter 8. Here a word looks at all words."),
+    ("the softmax taken twice", lambda x, t: (x @ x[t]).softmax(0).softmax(0),
+     "Taken twice, the softmax makes the weights nearly equal."),
+    ("the exponential before the softmax", lambda x, t: (x @ x[t]).exp().softmax(0),
+     "The softmax takes the exponential itself. Here it is taken twice."),
+    ("all rows instead of one", lambda x, t: (x @ x.T).softmax(-1),
+     "This is the table for all words. Asked for is the row of word t alone, of shape (T)."),
+    ("the new vector instead of the weights", lambda x, t: weights_of_word(x, t) @ x,
+     "You went one step too far: the average of the words is not asked for here."),
+)  # fmt: skip
 
 # 4.5 self-attention
 
@@ -522,7 +319,10 @@ def _products(x: Tensor) -> Tensor:
 
 def attend_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(45)
-    return [(0.8 * torch.randn(*size, generator=draw),) for size in ((2, 4, 3), (3, 2, 5))]
+    return [
+        (0.8 * torch.randn(*size, generator=draw),)
+        for size in ((2, 4, 3), (3, 2, 5), (1, 3, 2), (2, 1, 3))
+    ]
 
 
 def _between_the_words(output: Tensor, x: Tensor) -> bool:
@@ -551,166 +351,84 @@ def _hard(x: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(best, x.shape[1]).to(x.dtype) @ x
 
 
-ATTEND_MISTAKES = [
-    Mistake(
-        "the softmax over the wrong axis, or the weights transposed",
-        lambda x: _products(x).softmax(1) @ x,
-        "Both come to the same, since the scores are symmetric. Each word that asks must share "
-        "its attention among the words it looks at: the rows of the weights sum to one, not the "
-        "columns.",
-    ),
-    Mistake(
-        "the softmax over the whole table",
-        lambda x: _products(x).flatten(1).softmax(-1).view_as(_products(x)) @ x,
-        "All words of a sentence together share one. Each should have a whole one to share.",
-    ),
-    Mistake(
-        "the softmax over the batch",
-        lambda x: _products(x).softmax(0) @ x,
-        "The sentences of the batch shared each pair of places among themselves. They must not "
-        "know of each other: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "no softmax",
-        lambda x: _products(x) @ x,
-        "Scores are no weights: they may be negative, and their sum is not one.",
-    ),
-    Mistake(
-        "scores divided by their sum, without the exponential",
-        lambda x: _products(x) / _products(x).sum(-1, keepdim=True) @ x,
-        "Scores can be negative, and their sum can be zero. The softmax takes exponentials first.",
-    ),
-    Mistake(
-        "weights that were not divided by their sum",
-        lambda x: _products(x).exp() @ x,
-        "The exponentials must be divided by their sum along each row, or vectors grow.",
-    ),
-    Mistake(
-        "the sentences of the batch laid end to end",
-        _laid_end_to_end,
-        "The words of one sentence look at those of another. Keep the axis of the batch.",
-    ),
-    Mistake(
-        "the mean of all words",
-        lambda x: x.mean(1, keepdim=True).expand_as(x),
-        "Every word got the same average. The weights must follow the scores.",
-    ),
-    Mistake(
-        "a hard look",
-        _hard,
-        "Each word took the word with the highest score. The softmax averages all of them.",
-    ),
-    Mistake(
-        "the weights instead of the average",
-        lambda x: _products(x).softmax(-1),
-        "The weights are right. The last step is missing: with them the words are averaged.",
-    ),
-    Mistake(
-        "the scores instead of the average",
-        _products,
-        "The scores are right. Two steps are missing: the softmax and the average.",
-    ),
-    Mistake(
-        "scores divided by the root of the width",
-        lambda x: (_products(x) / x.shape[-1] ** 0.5).softmax(-1) @ x,
-        "The division by a root comes in Chapter 6. Here the scores are plain dot products.",
-    ),
-    Mistake(
-        "scores divided by the width",
-        lambda x: (_products(x) / x.shape[-1]).softmax(-1) @ x,
-        "The dot product is a sum, not a mean, and the task has no scale.",
-    ),
-    Mistake(
-        "the cosine in place of the dot product",
-        lambda x: _products(normalize(x, dim=-1)).softmax(-1) @ x,
-        "The scores were divided by the lengths of the vectors. The dot product is not.",
-    ),
-    Mistake(
-        "the words themselves normalised",
-        lambda x: self_attend(normalize(x, dim=-1)),
-        "Neither the scores nor the words that are averaged are divided by a length.",
-    ),
-    Mistake(
-        "the distance in place of the dot product",
-        lambda x: minus_squared_distance(x, x).softmax(-1) @ x,
-        "The score of this exercise is the dot product, equation (4.1).",
-    ),
-    Mistake(
-        "the sign of the scores turned",
-        lambda x: (-_products(x)).softmax(-1) @ x,
-        "A higher score must give a higher weight.",
-    ),
-    Mistake(
-        "the word itself left out",
-        lambda x: _without_itself(_products(x)).softmax(-1) @ x,
-        "A word looks at all words of its sentence, itself included.",
-    ),
-    Mistake(
-        "the word's own score set to zero",
-        lambda x: (_products(x) * (1 - torch.eye(x.shape[1]))).softmax(-1) @ x,
-        "A word looks at itself as at any other, with its own score. And a score of 0 is not "
-        "nothing: its exponential is 1.",
-    ),
-    Mistake(
-        "old vectors overwritten too early",
-        _overwriting,
-        "The later words looked at the new vectors of the earlier ones. All look at the old "
-        "sentence at once, so keep it until the last has looked.",
-    ),
-    Mistake(
-        "two rounds",
-        lambda x: self_attend(self_attend(x)),
-        "The words looked around twice. The layer is one round.",
-    ),
-    Mistake(
-        "the weights of the first sentence for all",
-        lambda x: _products(x)[:1].softmax(-1) @ x,
-        "Each sentence of the batch has its own weights.",
-    ),
-    Mistake(
-        "the same place of other sentences",
-        lambda x: self_attend(x.transpose(0, 1)).transpose(0, 1),
-        "The first axis is the batch. Words look along the second, at their own sentence.",
-    ),
-    Mistake(
-        "the old vector added",
-        lambda x: x + self_attend(x),
-        "That is a residual connection, which comes in Chapter 10. Equation (4.6) has none.",
-    ),
-    Mistake(
-        "the words as they were",
-        lambda x: x,
-        "Nothing has moved. Each word was perhaps multiplied by the sum of its own weights, which "
-        "is one: weight (t, s) belongs to word s, and the sum runs over s.",
-    ),
-    Mistake(
-        "only the words up to its own place",
-        lambda x: _products(x).masked_fill(_later(x), -math.inf).softmax(-1) @ x,
-        "That is a causal mask, which comes in Chapter 8. Here a word looks at all words.",
-    ),
-    Mistake(
-        "the words reshaped, not transposed",
-        lambda x: (x @ x.reshape(x.shape[0], x.shape[2], x.shape[1])).softmax(-1) @ x,
-        "A reshape cuts the same row of numbers anew, so that a column holds pieces of several "
-        "words. A transpose exchanges the axes.",
-    ),
-    Mistake(
-        "entries look at entries",
-        lambda x: x @ (x.transpose(1, 2) @ x).softmax(-1),
-        "The scores have shape (B, D, D): entries were compared with entries. Words should be "
-        "compared with words, which gives (B, T, T).",
-    ),
-    Mistake(
-        "the softmax after the average",
-        lambda x: (_products(x) @ x).softmax(-1),
-        "The softmax belongs to the scores. The average comes after it.",
-    ),
-    Mistake(
-        "the softmax taken twice",
-        lambda x: _products(x).softmax(-1).softmax(-1) @ x,
-        "Taken twice, the softmax makes the weights nearly equal.",
-    ),
-]
+ATTEND_MISTAKES = mistakes(
+    ("the softmax over the wrong axis, or the weights transposed",
+     lambda x: _products(x).softmax(1) @ x,
+     "Both come to the same, since the scores are symmetric. Each word that asks must share its "
+     "attention among the words it looks at: the rows of the weights sum to one, not the columns."),
+    ("the softmax over the whole table",
+     lambda x: _products(x).flatten(1).softmax(-1).view_as(_products(x)) @ x,
+     "All words of a sentence together share one. Each should have a whole one to share."),
+    ("the softmax over the batch", lambda x: _products(x).softmax(0) @ x,
+     "The sentences of the batch shared each pair of places among themselves. They must not know "
+     "of each other: the softmax runs over the last axis."),
+    ("no softmax", lambda x: _products(x) @ x,
+     "Scores are no weights: they may be negative, and their sum is not one."),
+    ("scores divided by their sum, without the exponential",
+     lambda x: _products(x) / _products(x).sum(-1, keepdim=True) @ x,
+     "Scores can be negative, and their sum can be zero. The softmax takes exponentials first."),
+    ("weights that were not divided by their sum", lambda x: _products(x).exp() @ x,
+     "The exponentials must be divided by their sum along each row, or vectors grow."),
+    ("the sentences of the batch laid end to end", _laid_end_to_end,
+     "The words of one sentence look at those of another. Keep the axis of the batch."),
+    ("the mean of all words", lambda x: x.mean(1, keepdim=True).expand_as(x),
+     "Every word got the same average. The weights must follow the scores."),
+    ("a hard look", _hard,
+     "Each word took the word with the highest score. The softmax averages all of them."),
+    ("the weights instead of the average", lambda x: _products(x).softmax(-1),
+     "The weights are right. The last step is missing: with them the words are averaged."),
+    ("the scores instead of the average", _products,
+     "The scores are right. Two steps are missing: the softmax and the average."),
+    ("scores divided by the root of the width",
+     lambda x: (_products(x) / x.shape[-1] ** 0.5).softmax(-1) @ x,
+     "The division by a root comes in Chapter 6. Here the scores are plain dot products."),
+    ("scores divided by the width", lambda x: (_products(x) / x.shape[-1]).softmax(-1) @ x,
+     "The dot product is a sum, not a mean, and the task has no scale."),
+    ("the cosine in place of the dot product",
+     lambda x: _products(normalize(x, dim=-1)).softmax(-1) @ x,
+     "The scores were divided by the lengths of the vectors. The dot product is not."),
+    ("the words themselves normalised", lambda x: self_attend(normalize(x, dim=-1)),
+     "Neither the scores nor the words that are averaged are divided by a length."),
+    ("the distance in place of the dot product",
+     lambda x: minus_squared_distance(x, x).softmax(-1) @ x,
+     "The score of this exercise is the dot product, equation (4.1)."),
+    ("the sign of the scores turned", lambda x: (-_products(x)).softmax(-1) @ x,
+     "A higher score must give a higher weight."),
+    ("the word itself left out", lambda x: _without_itself(_products(x)).softmax(-1) @ x,
+     "A word looks at all words of its sentence, itself included."),
+    ("the word's own score set to zero",
+     lambda x: (_products(x) * (1 - torch.eye(x.shape[1]))).softmax(-1) @ x,
+     "A word looks at itself as at any other, with its own score. And a score of 0 is not nothing: "
+     "its exponential is 1."),
+    ("old vectors overwritten too early", _overwriting,
+     "The later words looked at the new vectors of the earlier ones. All look at the old sentence "
+     "at once, so keep it until the last has looked."),
+    ("two rounds", lambda x: self_attend(self_attend(x)),
+     "The words looked around twice. The layer is one round."),
+    ("the weights of the first sentence for all", lambda x: _products(x)[:1].softmax(-1) @ x,
+     "Each sentence of the batch has its own weights."),
+    ("the same place of other sentences", lambda x: self_attend(x.transpose(0, 1)).transpose(0, 1),
+     "The first axis is the batch. Words look along the second, at their own sentence."),
+    ("the old vector added", lambda x: x + self_attend(x),
+     "That is a residual connection, which comes in Chapter 10. Equation (4.6) has none."),
+    ("the words as they were", lambda x: x,
+     "Nothing has moved. Each word was perhaps multiplied by the sum of its own weights, which is "
+     "one: weight (t, s) belongs to word s, and the sum runs over s."),
+    ("only the words up to its own place",
+     lambda x: _products(x).masked_fill(_later(x), -math.inf).softmax(-1) @ x,
+     "That is a causal mask, which comes in Chapter 8. Here a word looks at all words."),
+    ("the words reshaped, not transposed",
+     lambda x: (x @ x.reshape(x.shape[0], x.shape[2], x.shape[1])).softmax(-1) @ x,
+     "A reshape cuts the same row of numbers anew, so that a column holds pieces of several words. "
+     "A transpose exchanges the axes."),
+    ("entries look at entries", lambda x: x @ (x.transpose(1, 2) @ x).softmax(-1),
+     "The scores have shape (B, D, D): entries were compared with entries. Words should be "
+     "compared with words, which gives (B, T, T)."),
+    ("the softmax after the average", lambda x: (_products(x) @ x).softmax(-1),
+     "The softmax belongs to the scores. The average comes after it."),
+    ("the softmax taken twice", lambda x: _products(x).softmax(-1).softmax(-1) @ x,
+     "Taken twice, the softmax makes the weights nearly equal."),
+)  # fmt: skip
 
 # 4.6 words in another order
 
@@ -721,7 +439,7 @@ def reordered(weights: Tensor, order: Tensor) -> Tensor:
 
 def order_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(46)
-    orders = ([2, 0, 4, 1, 3], [1, 2, 3, 0])  # neither is its own inverse
+    orders = ([2, 0, 4, 1, 3], [1, 2, 3, 0], [0])  # the long ones are not their own inverse
     return [
         (torch.randn(len(o), len(o), generator=draw).softmax(-1), torch.tensor(o)) for o in orders
     ]
@@ -739,74 +457,39 @@ def _overwritten(weights: Tensor, order: Tensor) -> Tensor:
     return weights
 
 
-ORDER_MISTAKES = [
-    Mistake(
-        "only the rows reordered",
-        lambda weights, order: weights[order],
-        "The words that are looked at have moved as well: the columns need the new order, too.",
-    ),
-    Mistake(
-        "only the columns reordered",
-        lambda weights, order: weights[:, order],
-        "The words that look have moved as well: the rows need the new order, too.",
-    ),
-    Mistake(
-        "`weights[order, order]`",
-        lambda weights, order: weights[order, order],
-        "Two lists of places are read in pairs: this gives the weights of the words on "
-        "themselves, T numbers. Reorder one axis, then the other.",
-    ),
-    Mistake(
-        "the opposite order",
-        lambda weights, order: reordered(weights, order.argsort()),
-        "`order[i]` is where the new word i comes from, not where the old word i goes.",
-    ),
-    Mistake(
-        "the table as it was",
-        lambda weights, order: weights,
-        "A word keeps its weights, but its row and its columns stand elsewhere now.",
-    ),
-    Mistake(
-        "the table transposed",
-        lambda weights, order: reordered(weights.T, order),
-        "Rows are the words that look, before and after. They do not become columns.",
-    ),
-    Mistake(
-        "rows in the new order, columns in the opposite one",
-        lambda weights, order: weights[order][:, order.argsort()],
-        "Rows and columns stand for the same words, so both take the same order.",
-    ),
-    Mistake(
-        "columns in the new order, rows in the opposite one",
-        lambda weights, order: weights[order.argsort()][:, order],
-        "Rows and columns stand for the same words, so both take the same order.",
-    ),
-    Mistake(
-        "the rows reordered twice",
-        lambda weights, order: weights[order][order],
-        "Both indices went to the rows. The second belongs to the columns.",
-    ),
-    Mistake(
-        "only the rows reordered, and in the opposite order",
-        lambda weights, order: weights[order.argsort()],
-        "`order[i]` is where the new word i comes from. And the columns have moved as well.",
-    ),
-    Mistake(
-        "only the columns reordered, and in the opposite order",
-        lambda weights, order: weights[:, order.argsort()],
-        "`order[i]` is where the new word i comes from. And the rows have moved as well.",
-    ),
-    Mistake(
-        "old rows overwritten too early",
-        _overwritten,
-        "A row that is still needed was overwritten. Write into a new table.",
-    ),
-    Mistake(
-        "the softmax applied again",
-        lambda weights, order: reordered(weights, order).softmax(-1),
-        "The weights are weights already. They only have to be moved.",
-    ),
-]
+ORDER_MISTAKES = mistakes(
+    ("only the rows reordered", lambda weights, order: weights[order],
+     "The words that are looked at have moved as well: the columns need the new order, too."),
+    ("only the columns reordered", lambda weights, order: weights[:, order],
+     "The words that look have moved as well: the rows need the new order, too."),
+    ("`weights[order, order]`", lambda weights, order: weights[order, order],
+     "Two lists of places are read in pairs: this gives the weights of the words on themselves, T "
+     "numbers. Reorder one axis, then the other."),
+    ("the opposite order", lambda weights, order: reordered(weights, order.argsort()),
+     "`order[i]` is where the new word i comes from, not where the old word i goes."),
+    ("the table as it was", lambda weights, order: weights,
+     "A word keeps its weights, but its row and its columns stand elsewhere now."),
+    ("the table transposed", lambda weights, order: reordered(weights.T, order),
+     "Rows are the words that look, before and after. They do not become columns."),
+    ("rows in the new order, columns in the opposite one",
+     lambda weights, order: weights[order][:, order.argsort()],
+     "Rows and columns stand for the same words, so both take the same order."),
+    ("columns in the new order, rows in the opposite one",
+     lambda weights, order: weights[order.argsort()][:, order],
+     "Rows and columns stand for the same words, so both take the same order."),
+    ("the rows reordered twice", lambda weights, order: weights[order][order],
+     "Both indices went to the rows. The second belongs to the columns."),
+    ("only the rows reordered, and in the opposite order",
+     lambda weights, order: weights[order.argsort()],
+     "`order[i]` is where the new word i comes from. And the columns have moved as well."),
+    ("only the columns reordered, and in the opposite order",
+     lambda weights, order: weights[:, order.argsort()],
+     "`order[i]` is where the new word i comes from. And the rows have moved as well."),
+    ("old rows overwritten too early", _overwritten,
+     "A row that is still needed was overwritten. Write into a new table."),
+    ("the softmax applied again", lambda weights, order: reordered(weights, order).softmax(-1),
+     "The weights are weights already. They only have to be moved."),
+)  # fmt: skip
 
 
 EXERCISES = [

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 5.1 a head by hand: two scores of word 1, then its output
 
@@ -31,91 +31,43 @@ def _flat(answer: Any) -> list:
     return [answer]
 
 
-HAND_MISTAKES = [
-    Mistake(
-        "word 2 asks",
-        head_by_hand(3 * LN2, LN2),
-        "These are the scores and the output of word 2. The query of word 1 is x_1 times the query "
-        "matrix.",
-    ),
-    Mistake(
-        "the two scores exchanged",
-        [2 * LN3, 0.0, 7.6],
-        "The first number is the score for word 1, the second the score for word 2.",
-    ),
-    Mistake(
-        "query and key exchanged",
-        head_by_hand(0.0, 3 * LN2),
-        "Word 1 asks, so its query meets the keys of both words. Here its key meets the queries.",
-    ),
-    Mistake(
-        "the query matrix transposed",
-        head_by_hand(0.0, 2 * LN2),
-        "Vectors are rows: x = (1, 0) times a matrix is the matrix's first row, not its first "
-        "column.",
-    ),
-    Mistake(
-        "the key matrix transposed",
-        head_by_hand(LN3, 2 * LN3),
-        "Vectors are rows: x = (1, 0) times a matrix is the matrix's first row, not its first "
-        "column.",
-    ),
-    Mistake(
-        "the query matrix forgotten",
-        head_by_hand(3.0, 1.0),
-        "Word 1 asked with its own vector. Its query is its vector times the query matrix.",
-    ),
-    Mistake(
-        "the key matrix forgotten",
-        head_by_hand(0.0, LN3),
-        "The words were found by their own vectors. A key is the vector times the key matrix.",
-    ),
-    Mistake(
-        "both matrices of the scores forgotten",
-        head_by_hand(1.0, 0.0),
-        "These are the scores of Chapter 4, a word's vector times a word's vector.",
-    ),
-    Mistake(
-        "scores used as weights",
-        [0.0, 2 * LN3, 8 * 2 * LN3],
-        "The scores are right. Before they can weigh the values, the softmax makes shares of them.",
-    ),
-    Mistake(
-        "exponentials that were not divided by their sum",
-        [0.0, 2 * LN3, 4 + 9 * 8],
-        "The exponentials are 1 and 9. Shares must sum to one: divide by 10.",
-    ),
-    Mistake(
-        "all attention to one word",
-        [0.0, 2 * LN3, 8.0],
-        "The scores are right. A score of 0 still has the exponential 1, and gets its share.",
-    ),
-    Mistake(
-        "the plain average of the values",
-        [0.0, 2 * LN3, 6.0],
-        "The scores are right and differ, so the weights do, too.",
-    ),
-    Mistake(
-        "the values exchanged",
-        [0.0, 2 * LN3, 0.9 * 4 + 0.1 * 8],
-        "The weight of each word belongs to its own value: 0.1 to the first, 0.9 to the second.",
-    ),
-    Mistake(
-        "weights instead of scores",
-        [0.1, 0.9, 7.6],
-        "These weights and the output are right. The task asks for the scores, before the softmax.",
-    ),
-    Mistake(
-        "exponentials instead of scores",
-        [1.0, 9.0, 7.6],
-        "The output is right. The task asks for the scores, before the exponential.",
-    ),
-    Mistake(
-        "scores divided by the root of 2",
-        head_by_hand(0.0, 2 * LN3 / math.sqrt(2)),
-        "That division comes in Chapter 6. Here a score is the dot product as it is.",
-    ),
-]
+HAND_MISTAKES = mistakes(
+    ("word 2 asks", head_by_hand(3 * LN2, LN2),
+     "These are the scores and the output of word 2. The query of word 1 is x_1 times the query "
+     "matrix."),
+    ("the two scores exchanged", [2 * LN3, 0.0, 7.6],
+     "The first number is the score for word 1, the second the score for word 2."),
+    ("query and key exchanged", head_by_hand(0.0, 3 * LN2),
+     "Word 1 asks, so its query meets the keys of both words. Here its key meets the queries."),
+    ("the query matrix transposed", head_by_hand(0.0, 2 * LN2),
+     "Vectors are rows: x = (1, 0) times a matrix is the matrix's first row, not its first "
+     "column."),
+    ("the key matrix transposed", head_by_hand(LN3, 2 * LN3),
+     "Vectors are rows: x = (1, 0) times a matrix is the matrix's first row, not its first "
+     "column."),
+    ("the query matrix forgotten", head_by_hand(3.0, 1.0),
+     "Word 1 asked with its own vector. Its query is its vector times the query matrix."),
+    ("the key matrix forgotten", head_by_hand(0.0, LN3),
+     "The words were found by their own vectors. A key is the vector times the key matrix."),
+    ("both matrices of the scores forgotten", head_by_hand(1.0, 0.0),
+     "These are the scores of Chapter 4, a word's vector times a word's vector."),
+    ("scores used as weights", [0.0, 2 * LN3, 8 * 2 * LN3],
+     "The scores are right. Before they can weigh the values, the softmax makes shares of them."),
+    ("exponentials that were not divided by their sum", [0.0, 2 * LN3, 4 + 9 * 8],
+     "The exponentials are 1 and 9. Shares must sum to one: divide by 10."),
+    ("all attention to one word", [0.0, 2 * LN3, 8.0],
+     "The scores are right. A score of 0 still has the exponential 1, and gets its share."),
+    ("the plain average of the values", [0.0, 2 * LN3, 6.0],
+     "The scores are right and differ, so the weights do, too."),
+    ("the values exchanged", [0.0, 2 * LN3, 0.9 * 4 + 0.1 * 8],
+     "The weight of each word belongs to its own value: 0.1 to the first, 0.9 to the second."),
+    ("weights instead of scores", [0.1, 0.9, 7.6],
+     "These weights and the output are right. The task asks for the scores, before the softmax."),
+    ("exponentials instead of scores", [1.0, 9.0, 7.6],
+     "The output is right. The task asks for the scores, before the exponential."),
+    ("scores divided by the root of 2", head_by_hand(0.0, 2 * LN3 / math.sqrt(2)),
+     "That division comes in Chapter 6. Here a score is the dot product as it is."),
+)  # fmt: skip
 
 # 5.2 soft look-up
 
@@ -133,105 +85,59 @@ def look_up_cases() -> list[tuple]:
     ]
 
 
-LOOK_UP_MISTAKES = [
-    Mistake(
-        "a hard look-up",
-        lambda query, keys, values: values[(keys @ query).argmax()],
-        "Only the best key answers. A soft look-up gives every value its share.",
-    ),
-    Mistake(
-        "the keys handed over",
-        lambda query, keys, values: (keys @ query).softmax(-1) @ keys,
-        "A key says by what something is found. What is handed over is its value.",
-    ),
-    Mistake(
-        "the values compared with the query",
-        lambda query, keys, values: (values @ query).softmax(-1) @ values,
-        "The query is compared with the keys. The values are only averaged.",
-    ),
-    Mistake(
-        "scores used as weights",
-        lambda query, keys, values: (keys @ query) @ values,
-        "The softmax is missing. Scores may be negative, and do not sum to one.",
-    ),
-    Mistake(
-        "scores divided by their sum, without the exponential",
-        lambda query, keys, values: (keys @ query) / (keys @ query).sum() @ values,
-        "The sum of scores may be zero or negative. The softmax takes the exponential first.",
-    ),
-    Mistake(
-        "exponentials that were not divided by their sum",
-        lambda query, keys, values: (keys @ query).exp() @ values,
-        "Weights are shares: the exponentials must be divided by their sum.",
-    ),
-    Mistake(
-        "the plain average of the values",
-        lambda query, keys, values: values.mean(0),
-        "The query was not heard. Values whose keys fit better count more.",
-    ),
-    Mistake(
-        "scores divided by the root of the width",
-        lambda query, keys, values: (keys @ query / len(query) ** 0.5).softmax(-1) @ values,
-        "That division comes in Chapter 6. Equation (5.2) has the dot product as it is.",
-    ),
-    Mistake(
-        "the softmax taken twice",
-        lambda query, keys, values: (keys @ query).softmax(-1).softmax(-1) @ values,
-        "The weights went through a second softmax, which makes them nearly equal.",
-    ),
-    Mistake(
-        "the softmax of the scores with the sign turned",
-        lambda query, keys, values: (-(keys @ query)).softmax(-1) @ values,
-        "The key that fits worst got the highest weight.",
-    ),
-    Mistake(
-        "the softmax of the keys",
-        lambda query, keys, values: keys.softmax(0) @ query @ values,
-        "The softmax makes weights of the scores. It comes after the query has met the keys.",
-    ),
-    Mistake(
-        "keys transposed",
-        lambda query, keys, values: (keys.T @ query).softmax(-1) @ values,
-        "Each row is a key. Transposed, each row holds one entry of all keys.",
-    ),
-    Mistake(
-        "the cosine instead of the dot product",
-        lambda query, keys, values: F.cosine_similarity(keys, query, dim=-1).softmax(-1) @ values,
-        "The lengths of query and key count in a dot product: a longer query asks louder.",
-    ),
-    Mistake(
-        "the distance instead of the dot product",
-        lambda query, keys, values: (-(keys - query).norm(dim=-1)).softmax(-1) @ values,
-        "Equation (5.2) compares by the dot product. The nearest key in space need not have the "
-        "highest.",
-    ),
-    Mistake(
-        "the softmax over an axis of length one",
-        lambda query, keys, values: values.sum(0),
-        "Every weight is one, so the values are added as they are. The softmax must run over the "
-        "keys.",
-    ),
-    Mistake(
-        "the sigmoid instead of the softmax",
-        lambda query, keys, values: (keys @ query).sigmoid() @ values,
-        "The sigmoid judges each key by itself, so the weights do not sum to one.",
-    ),
-    Mistake(
-        "weights instead of the output",
-        lambda query, keys, values: (keys @ query).softmax(-1),
-        "The weights are right. The third step is missing: the weighted sum of the values.",
-    ),
-    Mistake(
-        "values weighted, but not added",
-        lambda query, keys, values: (keys @ query).softmax(-1).unsqueeze(1) * values,
-        "Each value has its weight. The output is one vector, their sum.",
-    ),
-    Mistake(
-        "the mean of the weighted values",
-        lambda query, keys, values: ((keys @ query).softmax(-1).unsqueeze(1) * values).mean(0),
-        "The weights are shares already. Their sum, and not their mean, is the average.",
-    ),
-]
+LOOK_UP_MISTAKES = mistakes(
+    ("a hard look-up", lambda query, keys, values: values[(keys @ query).argmax()],
+     "Only the best key answers. A soft look-up gives every value its share."),
+    ("the keys handed over", lambda query, keys, values: (keys @ query).softmax(-1) @ keys,
+     "A key says by what something is found. What is handed over is its value."),
+    ("the values compared with the query",
+     lambda query, keys, values: (values @ query).softmax(-1) @ values,
+     "The query is compared with the keys. The values are only averaged."),
+    ("scores used as weights", lambda query, keys, values: (keys @ query) @ values,
+     "The softmax is missing. Scores may be negative, and do not sum to one."),
+    ("scores divided by their sum, without the exponential",
+     lambda query, keys, values: (keys @ query) / (keys @ query).sum() @ values,
+     "The sum of scores may be zero or negative. The softmax takes the exponential first."),
+    ("exponentials that were not divided by their sum",
+     lambda query, keys, values: (keys @ query).exp() @ values,
+     "Weights are shares: the exponentials must be divided by their sum."),
+    ("the plain average of the values", lambda query, keys, values: values.mean(0),
+     "The query was not heard. Values whose keys fit better count more."),
+    ("scores divided by the root of the width",
+     lambda query, keys, values: (keys @ query / len(query) ** 0.5).softmax(-1) @ values,
+     "That division comes in Chapter 6. Equation (5.2) has the dot product as it is."),
+    ("the softmax taken twice",
+     lambda query, keys, values: (keys @ query).softmax(-1).softmax(-1) @ values,
+     "The weights went through a second softmax, which makes them nearly equal."),
+    ("the softmax of the scores with the sign turned",
+     lambda query, keys, values: (-(keys @ query)).softmax(-1) @ values,
+     "The key that fits worst got the highest weight."),
+    ("the softmax of the keys", lambda query, keys, values: keys.softmax(0) @ query @ values,
+     "The softmax makes weights of the scores. It comes after the query has met the keys."),
+    ("keys transposed", lambda query, keys, values: (keys.T @ query).softmax(-1) @ values,
+     "Each row is a key. Transposed, each row holds one entry of all keys."),
+    ("the cosine instead of the dot product",
+     lambda query, keys, values: F.cosine_similarity(keys, query, dim=-1).softmax(-1) @ values,
+     "The lengths of query and key count in a dot product: a longer query asks louder."),
+    ("the distance instead of the dot product",
+     lambda query, keys, values: (-(keys - query).norm(dim=-1)).softmax(-1) @ values,
+     "Equation (5.2) compares by the dot product. The nearest key in space need not have the "
+     "highest."),
+    ("the softmax over an axis of length one", lambda query, keys, values: values.sum(0),
+     "Every weight is one, so the values are added as they are. The softmax must run over the "
+     "keys."),
+    ("the sigmoid instead of the softmax",
+     lambda query, keys, values: (keys @ query).sigmoid() @ values,
+     "The sigmoid judges each key by itself, so the weights do not sum to one."),
+    ("weights instead of the output", lambda query, keys, values: (keys @ query).softmax(-1),
+     "The weights are right. The third step is missing: the weighted sum of the values."),
+    ("values weighted, but not added",
+     lambda query, keys, values: (keys @ query).softmax(-1).unsqueeze(1) * values,
+     "Each value has its weight. The output is one vector, their sum."),
+    ("the mean of the weighted values",
+     lambda query, keys, values: ((keys @ query).softmax(-1).unsqueeze(1) * values).mean(0),
+     "The weights are shares already. Their sum, and not their mean, is the average."),
+)  # fmt: skip
 
 # 5.3 one matrix behind the scores
 
@@ -242,76 +148,40 @@ def between_words(w_q: Tensor, w_k: Tensor) -> Tensor:
 
 def between_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(53)
-    sizes = [(4, 2), (3, 3), (5, 3)]  # D, K
+    sizes = [(4, 2), (3, 3), (5, 3), (1, 2)]  # D, K
     return [
         tuple(torch.randn(*shape, generator=draw) for shape in ((d, k), (d, k))) for d, k in sizes
     ]
 
 
-BETWEEN_MISTAKES = [
-    Mistake(
-        "queries and keys exchanged",
-        lambda w_q, w_k: w_k @ w_q.T,
-        "This is the matrix transposed: with it the columns ask and the rows are found.",
-    ),
-    Mistake(
-        "multiplied over the wrong axis",
-        lambda w_q, w_k: w_q.T @ w_k,
-        "This has the shape (K, K). The sum must run over K, the axis where query meets key, so "
-        "that D by D is left.",
-    ),
-    Mistake(
-        "multiplied over the wrong axis, and exchanged",
-        lambda w_q, w_k: w_k.T @ w_q,
-        "This has the shape (K, K). The sum must run over K, the axis where query meets key, so "
-        "that D by D is left.",
-    ),
-    Mistake(
-        "neither transposed",
-        lambda w_q, w_k: w_q @ w_k,
-        "In Q times K transposed, the key matrix is transposed as well. This works only if D = K.",
-    ),
-    Mistake(
-        "both transposed",
-        lambda w_q, w_k: w_q.T @ w_k.T,
-        "Only the key matrix is transposed. This works only if D = K.",
-    ),
-    Mistake(
-        "reshaped, not transposed",
-        lambda w_q, w_k: w_q @ w_k.reshape(w_k.shape[1], w_k.shape[0]),
-        "A reshape gives the right shape and the wrong numbers. A transpose exchanges the axes.",
-    ),
-    Mistake(
-        "the two directions added",
-        lambda w_q, w_k: w_q @ w_k.T + w_k @ w_q.T,
-        "With this matrix each pair of words has one score. Who asks must make a difference.",
-    ),
-    Mistake(
-        "multiplied entry by entry",
-        lambda w_q, w_k: w_q * w_k,
-        "A product of matrices is wanted: each entry of the query meets each entry of the key.",
-    ),
-    Mistake(
-        "made symmetric",
-        lambda w_q, w_k: (w_q @ w_k.T + w_k @ w_q.T) / 2,
-        "With this matrix each pair of words has one score. Who asks must make a difference.",
-    ),
-    Mistake(
-        "the query matrix for both",
-        lambda w_q, w_k: w_q @ w_q.T,
-        "The key matrix does not appear, so the scores are symmetric.",
-    ),
-    Mistake(
-        "the key matrix for both",
-        lambda w_q, w_k: w_k @ w_k.T,
-        "The query matrix does not appear, so the scores are symmetric.",
-    ),
-    Mistake(
-        "divided by the root of the width",
-        lambda w_q, w_k: w_q @ w_k.T / w_q.shape[1] ** 0.5,
-        "That division comes in Chapter 6. Here the scores are Q times K transposed.",
-    ),
-]
+BETWEEN_MISTAKES = mistakes(
+    ("queries and keys exchanged", lambda w_q, w_k: w_k @ w_q.T,
+     "This is the matrix transposed: with it the columns ask and the rows are found."),
+    ("multiplied over the wrong axis", lambda w_q, w_k: w_q.T @ w_k,
+     "This has the shape (K, K). The sum must run over K, the axis where query meets key, so that "
+     "D by D is left."),
+    ("multiplied over the wrong axis, and exchanged", lambda w_q, w_k: w_k.T @ w_q,
+     "This has the shape (K, K). The sum must run over K, the axis where query meets key, so that "
+     "D by D is left."),
+    ("neither transposed", lambda w_q, w_k: w_q @ w_k,
+     "In Q times K transposed, the key matrix is transposed as well. This works only if D = K."),
+    ("both transposed", lambda w_q, w_k: w_q.T @ w_k.T,
+     "Only the key matrix is transposed. This works only if D = K."),
+    ("reshaped, not transposed", lambda w_q, w_k: w_q @ w_k.reshape(w_k.shape[1], w_k.shape[0]),
+     "A reshape gives the right shape and the wrong numbers. A transpose exchanges the axes."),
+    ("the two directions added", lambda w_q, w_k: w_q @ w_k.T + w_k @ w_q.T,
+     "With this matrix each pair of words has one score. Who asks must make a difference."),
+    ("multiplied entry by entry", lambda w_q, w_k: w_q * w_k,
+     "A product of matrices is wanted: each entry of the query meets each entry of the key."),
+    ("made symmetric", lambda w_q, w_k: (w_q @ w_k.T + w_k @ w_q.T) / 2,
+     "With this matrix each pair of words has one score. Who asks must make a difference."),
+    ("the query matrix for both", lambda w_q, w_k: w_q @ w_q.T,
+     "The key matrix does not appear, so the scores are symmetric."),
+    ("the key matrix for both", lambda w_q, w_k: w_k @ w_k.T,
+     "The query matrix does not appear, so the scores are symmetric."),
+    ("divided by the root of the width", lambda w_q, w_k: w_q @ w_k.T / w_q.shape[1] ** 0.5,
+     "That division comes in Chapter 6. Here the scores are Q times K transposed."),
+)  # fmt: skip
 
 
 def _low_rank(output: Tensor, w_q: Tensor, w_k: Tensor) -> bool:
@@ -334,7 +204,8 @@ def relu_cases() -> list[tuple]:
     small = 0.3 * torch.randn(4, 4, generator=draw)
     small[2] = 0.0
     tiny = torch.tensor([[0.05, -0.2, 0.03], [0.4, 0.3, -0.1]])
-    return [(mixed,), (small,), (torch.rand(2, 5, generator=draw) + 0.1,), (tiny,)]
+    positive = torch.rand(2, 5, generator=draw) + 0.1
+    return [(mixed,), (small,), (positive,), (tiny,), (mixed[:1],)]
 
 
 def _shares_of(parts: Tensor, whole: Tensor, dim: int = -1) -> Tensor:
@@ -346,133 +217,72 @@ def _shares(parts: Tensor, dim: int = -1) -> Tensor:
     return _shares_of(parts, parts, dim)
 
 
-RELU_MISTAKES = [
-    Mistake(
-        "NaN where no score is above zero",
-        lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True),
-        "A query with no score above zero has the sum 0, and 0/0 is NaN. It should get zeros.",
-    ),
-    Mistake(
-        "the softmax",
-        lambda scores: scores.softmax(-1),
-        "The softmax takes the exponential. Here the ReLU stands in its place.",
-    ),
-    Mistake(
-        "the softmax of the ReLU",
-        lambda scores: scores.relu().softmax(-1),
-        "The exponential of zero is one, so what the ReLU has struck out gets a share again.",
-    ),
-    Mistake(
-        "the softmax of the scores above zero",
-        lambda scores: scores.masked_fill(scores <= 0, -math.inf).softmax(-1).nan_to_num(),
-        "Those above zero are shared out by their exponentials. They should be shared out as "
-        "they are.",
-    ),
-    Mistake(
-        "divided by the sum, without the ReLU",
-        lambda scores: _shares(scores),
-        "Scores below zero become weights below zero, or, if the sum is negative, above.",
-    ),
-    Mistake(
-        "the ReLU after the division",
-        lambda scores: _shares(scores).relu(),
-        "The scores below zero were still in the sum. They must go before the sum is taken.",
-    ),
-    Mistake(
-        "the ReLU after the division, and NaN",
-        lambda scores: (scores / scores.sum(-1, keepdim=True)).relu(),
-        "The scores below zero were still in the sum. They must go before the sum is taken.",
-    ),
-    Mistake(
-        "divided by the sum of all scores",
-        lambda scores: _shares_of(scores.relu(), scores),
-        "The ReLU stands above the line only. Below it, too, what is below zero must be zero.",
-    ),
-    Mistake(
-        "divided by the sum of all scores, and NaN",
-        lambda scores: scores.relu() / scores.sum(-1, keepdim=True),
-        "The ReLU stands above the line only. Below it, too, what is below zero must be zero.",
-    ),
-    Mistake(
-        "equal shares for all scores above zero",
-        lambda scores: _shares((scores > 0).float()),
-        "A score of 3 should weigh three times as much as a score of 1.",
-    ),
-    Mistake(
-        "absolute values instead of the ReLU",
-        lambda scores: _shares(scores.abs()),
-        "A score of -3 is no fit at all, and must not count like a score of 3.",
-    ),
-    Mistake(
-        "squares instead of the ReLU",
-        lambda scores: _shares(scores**2),
-        "A score of -3 is no fit at all, and must not count like a score of 3.",
-    ),
-    Mistake(
-        "the sum over the queries",
-        lambda scores: _shares(scores.relu(), dim=0),
-        "Each query must share its attention among the keys: the sum runs over the last axis.",
-    ),
-    Mistake(
-        "the sum over the queries, and NaN",
-        lambda scores: scores.relu() / scores.relu().sum(0, keepdim=True),
-        "Each query must share its attention among the keys: the sum runs over the last axis.",
-    ),
-    Mistake(
-        "the sum over the whole table",
-        lambda scores: scores.relu() / scores.relu().sum(),
-        "All queries together sum to one. Each of them should.",
-    ),
-    Mistake(
-        "not divided",
-        lambda scores: scores.relu(),
-        "The ReLU is there. The weights of a query must still be divided by their sum.",
-    ),
-    Mistake(
-        "divided by the number of keys",
-        lambda scores: scores.relu() / scores.shape[-1],
-        "Some nets do this, and then the weights need not sum to one. Here they should.",
-    ),
-    Mistake(
-        "divided by the highest",
-        lambda scores: scores.relu() / scores.relu().amax(-1, keepdim=True).clamp(min=1e-12),
-        "The highest weight is one, and the sum more. Divide by the sum.",
-    ),
-    Mistake(
-        "divided by the length of the row instead of its sum",
-        lambda scores: F.normalize(scores.relu(), dim=-1),
-        "The length is the root of the sum of the squares, which is the default of F.normalize. "
-        "Divide by the sum.",
-    ),
-    Mistake(
-        "the lowest score moved to zero",
-        lambda scores: _shares(scores - scores.amin(-1, keepdim=True)),
-        "The lowest score of a row is not the zero of the ReLU: what is below zero becomes zero, "
-        "and what is above stays as it is.",
-    ),
-    Mistake(
-        "the sigmoid instead of the ReLU",
-        lambda scores: _shares(scores.sigmoid()),
-        "The sigmoid is above zero for every score, so nothing is struck out.",
-    ),
-    Mistake(
-        "the sum kept from falling below 1",
-        lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True).clamp(min=1.0),
-        "A sum between 0 and 1 is a good sum and must be divided by. Only 0 needs care.",
-    ),
-    Mistake(
-        "one added to the sum",
-        lambda scores: scores.relu() / (scores.relu().sum(-1, keepdim=True) + 1),
-        "This avoids 0/0, but no row sums to one any more. Only a sum of 0 needs care.",
-    ),
-    Mistake(
-        "equal shares where no score is above zero",
-        lambda scores: torch.where(
-            (scores > 0).any(-1, keepdim=True), _shares(scores.relu()), 1 / scores.shape[-1]
-        ),
-        "The softmax would do this. Here a query that finds nothing should get nothing.",
-    ),
-]
+RELU_MISTAKES = mistakes(
+    ("NaN where no score is above zero",
+     lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True),
+     "A query with no score above zero has the sum 0, and 0/0 is NaN. It should get zeros."),
+    ("the softmax", lambda scores: scores.softmax(-1),
+     "The softmax takes the exponential. Here the ReLU stands in its place."),
+    ("the softmax of the ReLU", lambda scores: scores.relu().softmax(-1),
+     "The exponential of zero is one, so what the ReLU has struck out gets a share again."),
+    ("the softmax of the scores above zero",
+     lambda scores: scores.masked_fill(scores <= 0, -math.inf).softmax(-1).nan_to_num(),
+     "Those above zero are shared out by their exponentials. They should be shared out as they "
+     "are."),
+    ("divided by the sum, without the ReLU", lambda scores: _shares(scores),
+     "Scores below zero become weights below zero, or, if the sum is negative, above."),
+    ("the ReLU after the division", lambda scores: _shares(scores).relu(),
+     "The scores below zero were still in the sum. They must go before the sum is taken."),
+    ("the ReLU after the division, and NaN",
+     lambda scores: (scores / scores.sum(-1, keepdim=True)).relu(),
+     "The scores below zero were still in the sum. They must go before the sum is taken."),
+    ("divided by the sum of all scores", lambda scores: _shares_of(scores.relu(), scores),
+     "The ReLU stands above the line only. Below it, too, what is below zero must be zero."),
+    ("divided by the sum of all scores, and NaN",
+     lambda scores: scores.relu() / scores.sum(-1, keepdim=True),
+     "The ReLU stands above the line only. Below it, too, what is below zero must be zero."),
+    ("equal shares for all scores above zero", lambda scores: _shares((scores > 0).float()),
+     "A score of 3 should weigh three times as much as a score of 1."),
+    ("absolute values instead of the ReLU", lambda scores: _shares(scores.abs()),
+     "A score of -3 is no fit at all, and must not count like a score of 3."),
+    ("squares instead of the ReLU", lambda scores: _shares(scores**2),
+     "A score of -3 is no fit at all, and must not count like a score of 3."),
+    ("the sum over the queries", lambda scores: _shares(scores.relu(), dim=0),
+     "Each query must share its attention among the keys: the sum runs over the last axis."),
+    ("the sum over the queries, and NaN",
+     lambda scores: scores.relu() / scores.relu().sum(0, keepdim=True),
+     "Each query must share its attention among the keys: the sum runs over the last axis."),
+    ("the sum over the whole table", lambda scores: scores.relu() / scores.relu().sum(),
+     "All queries together sum to one. Each of them should."),
+    ("not divided", lambda scores: scores.relu(),
+     "The ReLU is there. The weights of a query must still be divided by their sum."),
+    ("divided by the number of keys", lambda scores: scores.relu() / scores.shape[-1],
+     "Some nets do this, and then the weights need not sum to one. Here they should."),
+    ("divided by the highest",
+     lambda scores: scores.relu() / scores.relu().amax(-1, keepdim=True).clamp(min=1e-12),
+     "The highest weight is one, and the sum more. Divide by the sum."),
+    ("divided by the length of the row instead of its sum",
+     lambda scores: F.normalize(scores.relu(), dim=-1),
+     "The length is the root of the sum of the squares, which is the default of F.normalize. "
+     "Divide by the sum."),
+    ("the lowest score moved to zero",
+     lambda scores: _shares(scores - scores.amin(-1, keepdim=True)),
+     "The lowest score of a row is not the zero of the ReLU: what is below zero becomes zero, and "
+     "what is above stays as it is."),
+    ("the sigmoid instead of the ReLU", lambda scores: _shares(scores.sigmoid()),
+     "The sigmoid is above zero for every score, so nothing is struck out."),
+    ("the sum kept from falling below 1",
+     lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True).clamp(min=1.0),
+     "A sum between 0 and 1 is a good sum and must be divided by. Only 0 needs care."),
+    ("one added to the sum",
+     lambda scores: scores.relu() / (scores.relu().sum(-1, keepdim=True) + 1),
+     "This avoids 0/0, but no row sums to one any more. Only a sum of 0 needs care."),
+    ("equal shares where no score is above zero",
+     lambda scores: torch.where(
+         (scores > 0).any(-1, keepdim=True), _shares(scores.relu()), 1 / scores.shape[-1]
+     ),
+     "The softmax would do this. Here a query that finds nothing should get nothing."),
+)  # fmt: skip
 
 
 def _not_negative(output: Tensor, scores: Tensor) -> bool:
@@ -505,12 +315,13 @@ def _draw(seed: int, *shapes: tuple) -> tuple:
 
 
 def head_cases() -> list[tuple]:
-    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4), (1, 4, 3, 2, 2)]  # B, S, D, K, V
+    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4), (1, 4, 3, 2, 2), (2, 1, 3, 2, 1)]  # B, S, D, K, V
     return [_draw(55 + b, (b, s, d), (d, k), (d, k), (d, v)) for b, s, d, k, v in sizes]
 
 
 def across_cases() -> list[tuple]:
     sizes = [(2, 3, 5, 4, 2, 3), (3, 4, 4, 3, 3, 3), (1, 2, 3, 4, 2, 5)]  # B, T, S, D, K, V
+    sizes.append((2, 1, 3, 2, 2, 1))
     return [
         _draw(56 + b, (b, t, d), (b, s, d), (d, k), (d, k), (d, v)) for b, t, s, d, k, v in sizes
     ]
@@ -527,223 +338,134 @@ def _of_one(mistake: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 # (name, what is computed, why): mistakes that both exercises share
 SHARED = [
-    (
-        "the query matrix forgotten",
-        lambda y, x, w_q, w_k, w_v: weigh(y, x @ w_k) @ (x @ w_v),
-        "The words ask with their own vectors. A query is the vector times its matrix.",
-    ),
-    (
-        "the key matrix forgotten",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x) @ (x @ w_v),
-        "The words are found by their own vectors. A key is the vector times its matrix.",
-    ),
-    (
-        "the value matrix forgotten",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ x,
-        "The weights are right, but what is averaged is the words' own vectors. A value is the "
-        "vector times its matrix.",
-    ),
-    (
-        "the query matrix used for the keys as well",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_q) @ (x @ w_v),
-        "With one matrix for both, no word can ask for what it is not. Keys have their own.",
-    ),
-    (
-        "the key matrix used for the queries as well",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_k, x @ w_k) @ (x @ w_v),
-        "With one matrix for both, no word can ask for what it is not. Queries have their own.",
-    ),
-    (
-        "keys handed over as values",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ (x @ w_k),
-        "A key says by what a word is found. What is averaged is the values.",
-    ),
-    (
-        "the matrices transposed",
-        lambda y, x, w_q, w_k, w_v: head_across(y, x, w_q.T, w_k.T, w_v.T),
-        "The matrices have the shape (D, K), so a row x is multiplied as it is: x W. It is "
-        "nn.Linear that stores them transposed. If D = K, no shape complains.",
-    ),
-    (
-        "the softmax over the queries",
-        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(-2) @ (x @ w_v),
-        "Each query must share its attention among the keys: the softmax runs over the last axis.",
-    ),
-    (
-        "no softmax",
-        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k) @ (x @ w_v),
-        "The scores weigh the values as they are. The softmax must make shares of them first.",
-    ),
-    (
-        "scores divided by the root of the width",
-        lambda y, x, w_q, w_k, w_v: (
-            (_table(y, x, w_q, w_k) / w_q.shape[1] ** 0.5).softmax(-1) @ (x @ w_v)
-        ),
-        "That division comes in Chapter 6. Equation (5.4) has none.",
-    ),
-    (
-        "weights transposed",
-        lambda y, x, w_q, w_k, w_v: (
-            _table(y, x, w_q, w_k).softmax(-1).transpose(-2, -1) @ (x @ w_v)
-        ),
-        "The rows of the weights belong to the queries. Turned on its side, the table hands each "
-        "value to the wrong words.",
-    ),
-    (
-        "weights instead of outputs",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k),
-        "The weights are right. What is asked for is the weighted sums of the values.",
-    ),
-    (
-        "a hard look-up",
-        lambda y, x, w_q, w_k, w_v: (
-            F.one_hot(_table(y, x, w_q, w_k).argmax(-1), x.shape[1]).float() @ (x @ w_v)
-        ),
-        "Each query takes the best key only. The softmax gives every value its share.",
-    ),
-    (
-        "keys reshaped, not transposed",
-        lambda y, x, w_q, w_k, w_v: (
-            ((y @ w_q) @ (x @ w_k).reshape(x.shape[0], w_k.shape[1], -1)).softmax(-1) @ (x @ w_v)
-        ),
-        "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers "
-        "anew, so that each column holds pieces of several keys. A transpose exchanges the axes.",
-    ),
-    (
-        "scores of the words' own vectors",
-        lambda y, x, w_q, w_k, w_v: weigh(y, x) @ (x @ w_v),
-        "The values have their matrix. The scores are still those of Chapter 4: queries and keys "
-        "have matrices, too.",
-    ),
-    (
-        "the plain average of the values",
-        lambda y, x, w_q, w_k, w_v: (x @ w_v).mean(1, keepdim=True).expand(-1, y.shape[1], -1),
-        "Every query got the same. Values whose keys fit better count more.",
-    ),
-]
+    ("the query matrix forgotten", lambda y, x, w_q, w_k, w_v: weigh(y, x @ w_k) @ (x @ w_v),
+     "The words ask with their own vectors. A query is the vector times its matrix."),
+    ("the key matrix forgotten", lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x) @ (x @ w_v),
+     "The words are found by their own vectors. A key is the vector times its matrix."),
+    ("the value matrix forgotten", lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ x,
+     "The weights are right, but what is averaged is the words' own vectors. A value is the vector "
+     "times its matrix."),
+    ("the query matrix used for the keys as well",
+     lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_q) @ (x @ w_v),
+     "With one matrix for both, no word can ask for what it is not. Keys have their own."),
+    ("the key matrix used for the queries as well",
+     lambda y, x, w_q, w_k, w_v: weigh(y @ w_k, x @ w_k) @ (x @ w_v),
+     "With one matrix for both, no word can ask for what it is not. Queries have their own."),
+    ("keys handed over as values", lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ (x @ w_k),
+     "A key says by what a word is found. What is averaged is the values."),
+    ("the matrices transposed", lambda y, x, w_q, w_k, w_v: head_across(y, x, w_q.T, w_k.T, w_v.T),
+     "The matrices have the shape (D, K), so a row x is multiplied as it is: x W. It is nn.Linear "
+     "that stores them transposed. If D = K, no shape complains."),
+    ("the softmax over the queries",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(-2) @ (x @ w_v),
+     "Each query must share its attention among the keys: the softmax runs over the last axis."),
+    ("no softmax", lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k) @ (x @ w_v),
+     "The scores weigh the values as they are. The softmax must make shares of them first."),
+    ("scores divided by the root of the width",
+     lambda y, x, w_q, w_k, w_v: (
+         (_table(y, x, w_q, w_k) / w_q.shape[1] ** 0.5).softmax(-1) @ (x @ w_v)
+     ),
+     "That division comes in Chapter 6. Equation (5.4) has none."),
+    ("weights transposed",
+     lambda y, x, w_q, w_k, w_v: (_table(y, x, w_q, w_k).softmax(-1).transpose(-2, -1) @ (x @ w_v)),
+     "The rows of the weights belong to the queries. Turned on its side, the table hands each "
+     "value to the wrong words."),
+    ("weights instead of outputs", lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k),
+     "The weights are right. What is asked for is the weighted sums of the values."),
+    ("a hard look-up",
+     lambda y, x, w_q, w_k, w_v: (
+         F.one_hot(_table(y, x, w_q, w_k).argmax(-1), x.shape[1]).float() @ (x @ w_v)
+     ),
+     "Each query takes the best key only. The softmax gives every value its share."),
+    ("keys reshaped, not transposed",
+     lambda y, x, w_q, w_k, w_v: (
+         ((y @ w_q) @ (x @ w_k).reshape(x.shape[0], w_k.shape[1], -1)).softmax(-1) @ (x @ w_v)
+     ),
+     "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers anew, "
+     "so that each column holds pieces of several keys. A transpose exchanges the axes."),
+    ("scores of the words' own vectors", lambda y, x, w_q, w_k, w_v: weigh(y, x) @ (x @ w_v),
+     "The values have their matrix. The scores are still those of Chapter 4: queries and keys have "
+     "matrices, too."),
+    ("the plain average of the values",
+     lambda y, x, w_q, w_k, w_v: (x @ w_v).mean(1, keepdim=True).expand(-1, y.shape[1], -1),
+     "Every query got the same. Values whose keys fit better count more."),
+]  # fmt: skip
 
 # and those that only the first looks for
 ALONE = [
-    (
-        "no matrix at all",
-        lambda y, x, w_q, w_k, w_v: weigh(y, x) @ x,
-        "This is Chapter 4: one vector plays all three roles.",
-    ),
-    (
-        "queries compared with the values",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_v) @ (x @ w_v),
-        "Scores come from queries and keys. The values are only averaged.",
-    ),
-    (
-        "keys and values exchanged",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_v) @ (x @ w_k),
-        "Scores come from queries and keys, and what is averaged is the values.",
-    ),
-    (
-        "the softmax over the batch",
-        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(0) @ (x @ w_v),
-        "The sentences of a batch have nothing to do with each other. The softmax runs over the "
-        "keys, the last axis.",
-    ),
-    (
-        "the softmax over the whole table",
-        lambda y, x, w_q, w_k, w_v: (
-            _table(y, x, w_q, w_k).flatten(1).softmax(-1).view(*y.shape[:2], -1) @ (x @ w_v)
-        ),
-        "All queries of a sentence together sum to one. Each of them should.",
-    ),
-    (
-        "the softmax after the values",
-        lambda y, x, w_q, w_k, w_v: (_table(y, x, w_q, w_k) @ (x @ w_v)).softmax(-1),
-        "The softmax makes weights of the scores. It comes before the values are averaged.",
-    ),
-    (
-        "scores divided by the width",
-        lambda y, x, w_q, w_k, w_v: (_table(y, x, w_q, w_k) / w_q.shape[1]).softmax(-1) @ (x @ w_v),
-        "Equation (5.4) divides the scores by nothing.",
-    ),
-    (
-        "scores divided by the root of the words' width",
-        lambda y, x, w_q, w_k, w_v: (
-            (_table(y, x, w_q, w_k) / x.shape[-1] ** 0.5).softmax(-1) @ (x @ w_v)
-        ),
-        "Equation (5.4) divides the scores by nothing. Where Chapter 6 does, it is another width.",
-    ),
-    (
-        "exponentials that were not divided by their sum",
-        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).exp() @ (x @ w_v),
-        "Weights are shares: the exponentials of each query must be divided by their sum.",
-    ),
-    (
-        "the sigmoid instead of the softmax",
-        lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).sigmoid() @ (x @ w_v),
-        "The sigmoid judges each key by itself, so the weights of a query do not sum to one.",
-    ),
-]
+    ("no matrix at all", lambda y, x, w_q, w_k, w_v: weigh(y, x) @ x,
+     "This is Chapter 4: one vector plays all three roles."),
+    ("queries compared with the values",
+     lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_v) @ (x @ w_v),
+     "Scores come from queries and keys. The values are only averaged."),
+    ("keys and values exchanged", lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_v) @ (x @ w_k),
+     "Scores come from queries and keys, and what is averaged is the values."),
+    ("the softmax over the batch",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(0) @ (x @ w_v),
+     "The sentences of a batch have nothing to do with each other. The softmax runs over the keys, "
+     "the last axis."),
+    ("the softmax over the whole table",
+     lambda y, x, w_q, w_k, w_v: (
+         _table(y, x, w_q, w_k).flatten(1).softmax(-1).view(*y.shape[:2], -1) @ (x @ w_v)
+     ),
+     "All queries of a sentence together sum to one. Each of them should."),
+    ("the softmax after the values",
+     lambda y, x, w_q, w_k, w_v: (_table(y, x, w_q, w_k) @ (x @ w_v)).softmax(-1),
+     "The softmax makes weights of the scores. It comes before the values are averaged."),
+    ("scores divided by the width",
+     lambda y, x, w_q, w_k, w_v: (_table(y, x, w_q, w_k) / w_q.shape[1]).softmax(-1) @ (x @ w_v),
+     "Equation (5.4) divides the scores by nothing."),
+    ("scores divided by the root of the words' width",
+     lambda y, x, w_q, w_k, w_v: (
+         (_table(y, x, w_q, w_k) / x.shape[-1] ** 0.5).softmax(-1) @ (x @ w_v)
+     ),
+     "Equation (5.4) divides the scores by nothing. Where Chapter 6 does, it is another width."),
+    ("exponentials that were not divided by their sum",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).exp() @ (x @ w_v),
+     "Weights are shares: the exponentials of each query must be divided by their sum."),
+    ("the sigmoid instead of the softmax",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).sigmoid() @ (x @ w_v),
+     "The sigmoid judges each key by itself, so the weights of a query do not sum to one."),
+]  # fmt: skip
 
-ONE_HEAD_MISTAKES = [
-    *(Mistake(name, _of_one(wrong), why) for name, wrong, why in SHARED + ALONE),
-    Mistake(
-        "queries and keys exchanged",
-        lambda x, w_q, w_k, w_v: weigh(x @ w_k, x @ w_q) @ (x @ w_v),
-        "The keys ask and the queries are found. Row t of the table must belong to the query of "
-        "word t.",
-    ),
-    Mistake(
-        "the sentences of a batch looked at together",
-        lambda x, *matrices: one_head(x.flatten(0, 1)[None], *matrices)[0].view(*x.shape[:2], -1),
-        "The words of all sentences share one table. Each sentence of a batch has its own.",
-    ),
-    Mistake(
-        "queries handed over as values",
-        lambda x, w_q, w_k, w_v: weigh(x @ w_q, x @ w_k) @ (x @ w_q),
-        "A query says what a word looks for. What is averaged is the values.",
-    ),
-]
+ONE_HEAD_MISTAKES = mistakes(
+    *((name, _of_one(wrong), why) for name, wrong, why in SHARED + ALONE),
+    ("queries and keys exchanged", lambda x, w_q, w_k, w_v: weigh(x @ w_k, x @ w_q) @ (x @ w_v),
+     "The keys ask and the queries are found. Row t of the table must belong to the query of word "
+     "t."),
+    ("the sentences of a batch looked at together",
+     lambda x, *matrices: one_head(x.flatten(0, 1)[None], *matrices)[0].view(*x.shape[:2], -1),
+     "The words of all sentences share one table. Each sentence of a batch has its own."),
+    ("queries handed over as values", lambda x, w_q, w_k, w_v: weigh(x @ w_q, x @ w_k) @ (x @ w_q),
+     "A query says what a word looks for. What is averaged is the values."),
+)  # fmt: skip
 
-ACROSS_MISTAKES = [
-    *(Mistake(name, wrong, why) for name, wrong, why in SHARED),
-    Mistake(
-        "the two sequences exchanged",
-        lambda y, x, w_q, w_k, w_v: head_across(x, y, w_q, w_k, w_v),
-        "Here x asks and y is looked at. Queries come from y; there is one output for each.",
-    ),
-    Mistake(
-        "keys from the asking sequence",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, y @ w_k) @ (x @ w_v),
-        "Keys and values belong together in pairs: both come from x. If T = S, no shape complains.",
-    ),
-    Mistake(
-        "values from the asking sequence",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ (y @ w_v),
-        "Keys and values belong together in pairs: both come from x. If T = S, no shape complains.",
-    ),
-    Mistake(
-        "queries from the sequence that is looked at",
-        lambda y, x, w_q, w_k, w_v: head_across(x, x, w_q, w_k, w_v),
-        "This is self-attention of x: y does not appear. The queries come from y.",
-    ),
-    Mistake(
-        "keys and values from the asking sequence",
-        lambda y, x, w_q, w_k, w_v: head_across(y, y, w_q, w_k, w_v),
-        "This is self-attention of y: x does not appear. Keys and values come from x.",
-    ),
-    Mistake(
-        "queries and values from x, keys from y",
-        lambda y, x, w_q, w_k, w_v: weigh(x @ w_q, y @ w_k) @ (x @ w_v),
-        "y asks and x is looked at: queries come from y, keys and values from x.",
-    ),
-    Mistake(
-        "the matrices of queries and keys exchanged",
-        lambda y, x, w_q, w_k, w_v: weigh(y @ w_k, x @ w_q) @ (x @ w_v),
-        "The right sequences, with the wrong matrices: w_q belongs to those who ask.",
-    ),
-    Mistake(
-        "both sequences joined for keys and values",
-        lambda y, x, w_q, w_k, w_v: head_across(y, torch.cat([y, x], 1), w_q, w_k, w_v),
-        "The asking words look at each other as well. Only x is to be looked at.",
-    ),
-]
+ACROSS_MISTAKES = mistakes(
+    *SHARED,
+    ("the two sequences exchanged", lambda y, x, w_q, w_k, w_v: head_across(x, y, w_q, w_k, w_v),
+     "Here x asks and y is looked at. Queries come from y; there is one output for each."),
+    ("keys from the asking sequence",
+     lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, y @ w_k) @ (x @ w_v),
+     "Keys and values belong together in pairs: both come from x. If T = S, no shape complains."),
+    ("values from the asking sequence",
+     lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ (y @ w_v),
+     "Keys and values belong together in pairs: both come from x. If T = S, no shape complains."),
+    ("queries from the sequence that is looked at",
+     lambda y, x, w_q, w_k, w_v: head_across(x, x, w_q, w_k, w_v),
+     "This is self-attention of x: y does not appear. The queries come from y."),
+    ("keys and values from the asking sequence",
+     lambda y, x, w_q, w_k, w_v: head_across(y, y, w_q, w_k, w_v),
+     "This is self-attention of y: x does not appear. Keys and values come from x."),
+    ("queries and values from x, keys from y",
+     lambda y, x, w_q, w_k, w_v: weigh(x @ w_q, y @ w_k) @ (x @ w_v),
+     "y asks and x is looked at: queries come from y, keys and values from x."),
+    ("the matrices of queries and keys exchanged",
+     lambda y, x, w_q, w_k, w_v: weigh(y @ w_k, x @ w_q) @ (x @ w_v),
+     "The right sequences, with the wrong matrices: w_q belongs to those who ask."),
+    ("both sequences joined for keys and values",
+     lambda y, x, w_q, w_k, w_v: head_across(y, torch.cat([y, x], 1), w_q, w_k, w_v),
+     "The asking words look at each other as well. Only x is to be looked at."),
+)  # fmt: skip
 
 # 5.7 weights from another net
 
@@ -883,89 +605,43 @@ def use_head(answer: Any, w_q: Tensor, w_k: Tensor, w_v: Tensor, x: Tensor) -> d
         }
 
 
-LOADED_MISTAKES = [
-    Mistake(
-        "the weights not transposed",
-        NotTransposed,
-        "nn.Linear computes x @ weight.T, so its weight is our matrix transposed. If the matrix "
-        "is square, no shape complains.",
-    ),
-    Mistake(
-        "multiplied by the weight as it is stored",
-        TimesWeight,
-        "The layers hold the right weights, but nn.Linear stores them transposed: call the layer, "
-        "or multiply by its weight transposed.",
-    ),
-    Mistake(
-        "transposed neither in the layer nor in the product",
-        NotTransposedTwice,
-        "The two faults cancel in the outputs, but the layers are not what their name says: "
-        "w_q(x) is not the query.",
-    ),
-    Mistake(
-        "layers with a bias",
-        WithBias,
-        "The matrices have no bias, and the layers should have none: bias=False.",
-    ),
-    Mistake(
-        "the matrices not put into the layers",
-        NotLoaded,
-        "The layers have the right shapes and their first random weights. Copy the matrices.",
-    ),
-    Mistake(
-        "the layers not used",
-        NotUsed,
-        "The outputs come from the matrices that were given. Training changes the layers, and the "
-        "outputs would not follow.",
-    ),
-    Mistake(
-        "the weights reshaped, not transposed",
-        Reshaped,
-        "A reshape gives the right shape and the wrong numbers. A transpose exchanges the axes.",
-    ),
-    Mistake(
-        "queries and keys exchanged",
-        KeysAsk,
-        "The keys ask and the queries are found. Row t of the table belongs to the query of "
-        "word t.",
-    ),
-    Mistake(
-        "keys handed over as values",
-        KeysHandedOver,
-        "A key says by what a word is found. What is averaged is the values.",
-    ),
-    Mistake(
-        "the words' own vectors handed over",
-        WordsHandedOver,
-        "The layer of the values is there, but not used.",
-    ),
-    Mistake(
-        "one layer for queries and keys",
-        OneLayerForTwo,
-        "With one layer for both, no word can ask for what it is not.",
-    ),
-    Mistake(
-        "the softmax over the queries",
-        OverTheQueries,
-        "Each query must share its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "no softmax",
-        NoSoftmax,
-        "The scores weigh the values as they are. The softmax must make shares of them first.",
-    ),
-    Mistake(
-        "scores divided by the root of the width",
-        Scaled,
-        "That division comes in Chapter 6, and PyTorch's function makes it unless it is given "
-        "scale=1.0.",
-    ),
-    Mistake(
-        "queries, keys and values returned",
-        OnlyTheLayers,
-        "The three layers are the beginning. The three steps are missing: scores, softmax, sum.",
-    ),
-]
+LOADED_MISTAKES = mistakes(
+    ("the weights not transposed", NotTransposed,
+     "nn.Linear computes x @ weight.T, so its weight is our matrix transposed. If the matrix is "
+     "square, no shape complains."),
+    ("multiplied by the weight as it is stored", TimesWeight,
+     "The layers hold the right weights, but nn.Linear stores them transposed: call the layer, or "
+     "multiply by its weight transposed."),
+    ("transposed neither in the layer nor in the product", NotTransposedTwice,
+     "The two faults cancel in the outputs, but the layers are not what their name says: w_q(x) is "
+     "not the query."),
+    ("layers with a bias", WithBias,
+     "The matrices have no bias, and the layers should have none: bias=False."),
+    ("the matrices not put into the layers", NotLoaded,
+     "The layers have the right shapes and their first random weights. Copy the matrices."),
+    ("the layers not used", NotUsed,
+     "The outputs come from the matrices that were given. Training changes the layers, and the "
+     "outputs would not follow."),
+    ("the weights reshaped, not transposed", Reshaped,
+     "A reshape gives the right shape and the wrong numbers. A transpose exchanges the axes."),
+    ("queries and keys exchanged", KeysAsk,
+     "The keys ask and the queries are found. Row t of the table belongs to the query of word t."),
+    ("keys handed over as values", KeysHandedOver,
+     "A key says by what a word is found. What is averaged is the values."),
+    ("the words' own vectors handed over", WordsHandedOver,
+     "The layer of the values is there, but not used."),
+    ("one layer for queries and keys", OneLayerForTwo,
+     "With one layer for both, no word can ask for what it is not."),
+    ("the softmax over the queries", OverTheQueries,
+     "Each query must share its attention among the keys: the softmax runs over the last axis."),
+    ("no softmax", NoSoftmax,
+     "The scores weigh the values as they are. The softmax must make shares of them first."),
+    ("scores divided by the root of the width", Scaled,
+     "That division comes in Chapter 6, and PyTorch's function makes it unless it is given "
+     "scale=1.0."),
+    ("queries, keys and values returned", OnlyTheLayers,
+     "The three layers are the beginning. The three steps are missing: scores, softmax, sum."),
+)  # fmt: skip
 
 
 EXERCISES = [

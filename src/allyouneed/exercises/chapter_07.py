@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .core import Exercise, Mistake
+from .core import Exercise, mistakes
 
 # 7.1 two heads by hand: what each head finds, then the two outputs
 
@@ -19,168 +19,88 @@ def heads_by_hand(head_1: float | int, head_2: float | int) -> list[float | int]
     return [head_1, head_2, head_1, head_1 + 2 * head_2]
 
 
-HAND_MISTAKES = [
-    Mistake(
-        "exponentials that were not divided by their sum",
-        heads_by_hand(28, 4),
-        "1 and 3 are the exponentials of the scores. Weights must sum to one: divide by 4.",
-    ),
-    Mistake(
-        "all weight on the key with the higher score",
-        heads_by_hand(8, 0),
-        "A head averages: the lower score is 0, and its exponential is 1, not nothing.",
-    ),
-    Mistake(
-        "the weights of the two keys exchanged",
-        heads_by_hand(5, 3),
-        "In head 1 the second key has the higher score and so the weight 3/4, in head 2 the first.",
-    ),
-    Mistake(
-        "one softmax for both heads",
-        heads_by_hand(6, 2),
-        "The scores of the two heads were added, or each key got the same weight. Every head has "
-        "a softmax of its own; that is what makes it a head.",
-    ),
-    Mistake(
-        "the weights exchanged in head 1 alone",
-        heads_by_hand(5, 1),
-        "In head 1 the second key has the higher score and so the weight 3/4.",
-    ),
-    Mistake(
-        "the weights exchanged in head 2 alone",
-        heads_by_hand(7, 3),
-        "In head 2 the first key has the higher score and so the weight 3/4.",
-    ),
-    Mistake(
-        "one softmax over all four scores",
-        heads_by_hand(3.5, 0.5),
-        "The four weights sum to one together. Every head has a softmax, and a whole, of its own.",
-    ),
-    Mistake(
-        "the scores taken for weights",
-        heads_by_hand(8 * math.log(3), 0.0),
-        "Scores are not weights yet: exponentiate them, and divide by their sum in each head.",
-    ),
-    Mistake(
-        "divided by a root once more",
-        heads_by_hand(8 - 4 / (1 + 3**0.5**0.5), 4 / (1 + 3**0.5**0.5)),
-        "The scores are given already divided by the root of d_k. Take their exponentials.",
-    ),
-    Mistake(
-        "the last matrix transposed",
-        [7, 1, 8, 2],
-        "Vectors are rows and multiply from the left: the first output meets the first column.",
-    ),
-    Mistake(
-        "the last matrix forgotten",
-        [7, 1, 7, 1],
-        "The heads are right. The outputs are the two numbers side by side, times the matrix.",
-    ),
-    Mistake(
-        "the heads put side by side in the wrong order",
-        [7, 1, 1, 15],
-        "Head 1 comes first in the concatenation, and so it meets the first row of the matrix.",
-    ),
-    Mistake(
-        "the outputs before the heads",
-        [7, 9, 7, 1],
-        "All four numbers are right. The task asks for the two heads first.",
-    ),
-    Mistake(
-        "the diagonal of the last matrix alone",
-        [7, 1, 7, 2],
-        "Every output draws on both heads. The second one gets 1 times head 1 as well.",
-    ),
-]
+HAND_MISTAKES = mistakes(
+    ("exponentials that were not divided by their sum", heads_by_hand(28, 4),
+     "1 and 3 are the exponentials of the scores. Weights must sum to one: divide by 4."),
+    ("all weight on the key with the higher score", heads_by_hand(8, 0),
+     "A head averages: the lower score is 0, and its exponential is 1, not nothing."),
+    ("the weights of the two keys exchanged", heads_by_hand(5, 3),
+     "In head 1 the second key has the higher score and so the weight 3/4, in head 2 the first."),
+    ("one softmax for both heads", heads_by_hand(6, 2),
+     "The scores of the two heads were added, or each key got the same weight. Every head has a "
+     "softmax of its own; that is what makes it a head."),
+    ("the weights exchanged in head 1 alone", heads_by_hand(5, 1),
+     "In head 1 the second key has the higher score and so the weight 3/4."),
+    ("the weights exchanged in head 2 alone", heads_by_hand(7, 3),
+     "In head 2 the first key has the higher score and so the weight 3/4."),
+    ("one softmax over all four scores", heads_by_hand(3.5, 0.5),
+     "The four weights sum to one together. Every head has a softmax, and a whole, of its own."),
+    ("the scores taken for weights", heads_by_hand(8 * math.log(3), 0.0),
+     "Scores are not weights yet: exponentiate them, and divide by their sum in each head."),
+    ("divided by a root once more", heads_by_hand(8 - 4 / (1 + 3**0.5**0.5), 4 / (1 + 3**0.5**0.5)),
+     "The scores are given already divided by the root of d_k. Take their exponentials."),
+    ("the last matrix transposed", [7, 1, 8, 2],
+     "Vectors are rows and multiply from the left: the first output meets the first column."),
+    ("the last matrix forgotten", [7, 1, 7, 1],
+     "The heads are right. The outputs are the two numbers side by side, times the matrix."),
+    ("the heads put side by side in the wrong order", [7, 1, 1, 15],
+     "Head 1 comes first in the concatenation, and so it meets the first row of the matrix."),
+    ("the outputs before the heads", [7, 9, 7, 1],
+     "All four numbers are right. The task asks for the two heads first."),
+    ("the diagonal of the last matrix alone", [7, 1, 7, 2],
+     "Every output draws on both heads. The second one gets 1 times head 1 as well."),
+)  # fmt: skip
 
 # 7.2 counting: one head's W^Q, all W^Q, the layer, the layer with biases
 
 D_MODEL, N_HEADS = 512, 8
 SQUARE, NARROW = D_MODEL**2, (D_MODEL // N_HEADS) ** 2
 
-COUNT_MISTAKES = [
-    Mistake(
-        "a head that reads only its own piece of the input",
-        [NARROW, N_HEADS * NARROW, 4 * N_HEADS * NARROW, 4 * N_HEADS * NARROW + 4 * D_MODEL],
-        "A head's queries are narrow, but they are made from all 512 entries: W_i^Q has "
-        "d_model rows and d_k columns, not d_k and d_k.",
-    ),
-    Mistake(
-        "a square of d_k for one head, the rest right",
-        [NARROW, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
-        "Eight matrices of 64 x 64 would not make one of 512 x 512. W_i^Q has d_model rows.",
-    ),
-    Mistake(
-        "a full matrix for every head",
-        [SQUARE, 8 * SQUARE, 32 * SQUARE, 32 * SQUARE + 32 * D_MODEL],
-        "With h heads each is narrower by h: d_k = 512 / 8 = 64 columns for one head.",
-    ),
-    Mistake(
-        "a full matrix for one head, the rest right",
-        [SQUARE, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
-        "512 x 512 is what all heads have together. One head has a slice of 64 columns.",
-    ),
-    Mistake(
-        "a full matrix for every head, and four biases",
-        [SQUARE, 8 * SQUARE, 32 * SQUARE, 32 * SQUARE + 4 * D_MODEL],
-        "With h heads each is narrower by h: d_k = 512 / 8 = 64 columns for one head.",
-    ),
-    Mistake(
-        "a full matrix for every head, the layer right",
-        [SQUARE, 8 * SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
-        "The four matrices of the layer hold all heads. One head has 64 of the 512 columns of W^Q.",
-    ),
-    Mistake(
-        "queries, keys and values counted for one head",
-        [3 * SQUARE // 8, 3 * SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
-        "The first two numbers are asked for the queries alone.",
-    ),
-    Mistake(
-        "one head's matrices for the whole layer",
-        [SQUARE // 8, SQUARE, SQUARE // 2, SQUARE // 2 + 4 * D_MODEL],
-        "The layer holds the matrices of all eight heads, and W^O.",
-    ),
-    Mistake(
-        "three matrices instead of four",
-        [SQUARE // 8, SQUARE, 3 * SQUARE, 3 * SQUARE + 3 * D_MODEL],
-        "Queries, keys and values make three. The fourth is W^O, which mixes the heads.",
-    ),
-    Mistake(
-        "three matrices and four biases",
-        [SQUARE // 8, SQUARE, 3 * SQUARE, 3 * SQUARE + 4 * D_MODEL],
-        "Queries, keys and values make three. The fourth is W^O, which mixes the heads.",
-    ),
-    Mistake(
-        "the layer counted once for every head",
-        [SQUARE // 8, SQUARE, 32 * SQUARE, 32 * SQUARE + 4 * D_MODEL],
-        "The four matrices of 512 x 512 hold all heads already.",
-    ),
-    Mistake(
-        "one bias instead of four",
-        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + D_MODEL],
-        "Each of the four linear layers has a bias of its own, 512 numbers wide.",
-    ),
-    Mistake(
-        "three biases instead of four",
-        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 3 * D_MODEL],
-        "The output layer has a bias as well.",
-    ),
-    Mistake(
-        "a full set of biases for every head",
-        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 32 * D_MODEL],
-        "A bias is as wide as the layer's output, 512, and the heads share it as they share that.",
-    ),
-    Mistake(
-        "biases as wide as one head",
-        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL // N_HEADS],
-        "A bias is as wide as the layer's output: all heads together, 512.",
-    ),
-    Mistake(
-        "the biases left out of the last number",
-        [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE],
-        "nn.MultiheadAttention has biases by default: 512 more for each of the four layers.",
-    ),
-]
+COUNT_MISTAKES = mistakes(
+    ("a head that reads only its own piece of the input",
+     [NARROW, N_HEADS * NARROW, 4 * N_HEADS * NARROW, 4 * N_HEADS * NARROW + 4 * D_MODEL],
+     "A head's queries are narrow, but they are made from all 512 entries: W_i^Q has d_model rows "
+     "and d_k columns, not d_k and d_k."),
+    ("a square of d_k for one head, the rest right",
+     [NARROW, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "Eight matrices of 64 x 64 would not make one of 512 x 512. W_i^Q has d_model rows."),
+    ("a full matrix for every head", [SQUARE, 8 * SQUARE, 32 * SQUARE, 32 * SQUARE + 32 * D_MODEL],
+     "With h heads each is narrower by h: d_k = 512 / 8 = 64 columns for one head."),
+    ("a full matrix for one head, the rest right",
+     [SQUARE, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "512 x 512 is what all heads have together. One head has a slice of 64 columns."),
+    ("a full matrix for every head, and four biases",
+     [SQUARE, 8 * SQUARE, 32 * SQUARE, 32 * SQUARE + 4 * D_MODEL],
+     "With h heads each is narrower by h: d_k = 512 / 8 = 64 columns for one head."),
+    ("a full matrix for every head, the layer right",
+     [SQUARE, 8 * SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "The four matrices of the layer hold all heads. One head has 64 of the 512 columns of W^Q."),
+    ("queries, keys and values counted for one head",
+     [3 * SQUARE // 8, 3 * SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "The first two numbers are asked for the queries alone."),
+    ("one head's matrices for the whole layer",
+     [SQUARE // 8, SQUARE, SQUARE // 2, SQUARE // 2 + 4 * D_MODEL],
+     "The layer holds the matrices of all eight heads, and W^O."),
+    ("three matrices instead of four", [SQUARE // 8, SQUARE, 3 * SQUARE, 3 * SQUARE + 3 * D_MODEL],
+     "Queries, keys and values make three. The fourth is W^O, which mixes the heads."),
+    ("three matrices and four biases", [SQUARE // 8, SQUARE, 3 * SQUARE, 3 * SQUARE + 4 * D_MODEL],
+     "Queries, keys and values make three. The fourth is W^O, which mixes the heads."),
+    ("the layer counted once for every head",
+     [SQUARE // 8, SQUARE, 32 * SQUARE, 32 * SQUARE + 4 * D_MODEL],
+     "The four matrices of 512 x 512 hold all heads already."),
+    ("one bias instead of four", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + D_MODEL],
+     "Each of the four linear layers has a bias of its own, 512 numbers wide."),
+    ("three biases instead of four", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 3 * D_MODEL],
+     "The output layer has a bias as well."),
+    ("a full set of biases for every head",
+     [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 32 * D_MODEL],
+     "A bias is as wide as the layer's output, 512, and the heads share it as they share that."),
+    ("biases as wide as one head",
+     [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL // N_HEADS],
+     "A bias is as wide as the layer's output: all heads together, 512."),
+    ("the biases left out of the last number", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE],
+     "nn.MultiheadAttention has biases by default: 512 more for each of the four layers."),
+)  # fmt: skip
 
 # 7.3 split into heads
 
@@ -211,95 +131,57 @@ def _width(x: Tensor, n_heads: int) -> int:
     return x.shape[-1] // n_heads
 
 
-SPLIT_MISTAKES = [
-    Mistake(
-        "the view alone, without a transpose",
-        lambda x, n_heads: _cut(x, n_heads, x.shape[1], _width(x, n_heads)),
-        "The shape is right, but a view does not move numbers: head 1 gets the first words whole, "
-        "cut in pieces, and head 2 the next. Cut to (B, T, H, K) first, then exchange axes.",
-    ),
-    Mistake(
-        "words and heads not exchanged",
-        lambda x, n_heads: _cut(x, x.shape[1], n_heads, _width(x, n_heads)),
-        "The cut is right. The head's axis must come before the word's: (B, H, T, K).",
-    ),
-    Mistake(
-        "n_heads and d_k exchanged",
-        lambda x, n_heads: split(x, _width(x, n_heads)),
-        "There should be n_heads heads of D / n_heads entries, not the other way round.",
-    ),
-    Mistake(
-        "interleaved heads",
-        lambda x, n_heads: _cut(x, x.shape[1], _width(x, n_heads), n_heads).permute(0, 3, 1, 2),
-        "Head i got every n_heads-th entry of a word. It should get neighbouring entries: cut the "
-        "last axis into (n_heads, d_k), not into (d_k, n_heads).",
-    ),
-    Mistake(
-        "the wrong axes exchanged",
-        lambda x, n_heads: _cut(x, x.shape[1], n_heads, _width(x, n_heads)).transpose(2, 3),
-        "After the cut the axes are (B, T, H, K). T and H must change places, not H and K.",
-    ),
-    Mistake(
-        "the heads before the sentences",
-        lambda x, n_heads: split(x, n_heads).transpose(0, 1),
-        "The batch axis stays first: (B, H, T, K). Stacked chunks need dim=1.",
-    ),
-    Mistake(
-        "words and entries exchanged inside the heads",
-        lambda x, n_heads: split(x, n_heads).transpose(2, 3),
-        "Each head holds one row per word: (B, H, T, K), not (B, H, K, T).",
-    ),
-    Mistake(
-        "transposed before the cut",
-        lambda x, n_heads: _cut(x.transpose(1, 2), n_heads, x.shape[1], _width(x, n_heads)),
-        "Cut the last axis while the entries of a word still lie side by side; exchange axes "
-        "after that.",
-    ),
-    Mistake(
-        "a cut to (B, H, K, T), with the last two axes exchanged",
-        lambda x, n_heads: _cut(x, n_heads, _width(x, n_heads), x.shape[1]).transpose(2, 3),
-        "The shape comes out right, but the numbers were read across words. The first cut must "
-        "keep the order in which they lie: (B, T, H, K).",
-    ),
-    Mistake(
-        "every head gets the whole vector",
-        lambda x, n_heads: torch.stack([x] * n_heads, dim=1),
-        "Nothing was cut. Each head gets a piece of D / n_heads entries of every word.",
-    ),
-    Mistake(
-        "the whole vector, with zeros outside the head's piece",
-        lambda x, n_heads: torch.stack(
-            [x * (torch.arange(x.shape[-1]) // _width(x, n_heads) == i) for i in range(n_heads)],
-            dim=1,
-        ),
-        "A head gets the D / n_heads entries of its piece and nothing else, no zeros either.",
-    ),
-    Mistake(
-        "the first piece for every head",
-        lambda x, n_heads: torch.stack([x[..., : _width(x, n_heads)]] * n_heads, dim=1),
-        "Head i gets the i-th piece. Does the slice move on with the loop?",
-    ),
-    Mistake(
-        "pieces that overlap",
-        lambda x, n_heads: x.unfold(-1, _width(x, n_heads), 1)[:, :, :n_heads].transpose(1, 2),
-        "Each piece begins where the last one ends: head i at i * d_k, not at i.",
-    ),
-    Mistake(
-        "the heads folded into the batch",
-        lambda x, n_heads: split(x, n_heads).flatten(0, 1),
-        "The pieces are right. Sentences and heads stay two axes: (B, H, T, K).",
-    ),
-    Mistake(
-        "the first sentence alone",
-        lambda x, n_heads: split(x[:1], n_heads),
-        "The batch holds several sentences. Is the `return` inside the loop?",
-    ),
-    Mistake(
-        "the heads in reverse",
-        lambda x, n_heads: split(x, n_heads).flip(1),
-        "Head 1 gets the first entries of every word.",
-    ),
-]
+SPLIT_MISTAKES = mistakes(
+    ("the view alone, without a transpose",
+     lambda x, n_heads: _cut(x, n_heads, x.shape[1], _width(x, n_heads)),
+     "The shape is right, but a view does not move numbers: head 1 gets the first words whole, cut "
+     "in pieces, and head 2 the next. Cut to (B, T, H, K) first, then exchange axes."),
+    ("words and heads not exchanged",
+     lambda x, n_heads: _cut(x, x.shape[1], n_heads, _width(x, n_heads)),
+     "The cut is right. The head's axis must come before the word's: (B, H, T, K)."),
+    ("n_heads and d_k exchanged", lambda x, n_heads: split(x, _width(x, n_heads)),
+     "There should be n_heads heads of D / n_heads entries, not the other way round."),
+    ("interleaved heads",
+     lambda x, n_heads: _cut(x, x.shape[1], _width(x, n_heads), n_heads).permute(0, 3, 1, 2),
+     "Head i got every n_heads-th entry of a word. It should get neighbouring entries: cut the "
+     "last axis into (n_heads, d_k), not into (d_k, n_heads)."),
+    ("the wrong axes exchanged",
+     lambda x, n_heads: _cut(x, x.shape[1], n_heads, _width(x, n_heads)).transpose(2, 3),
+     "After the cut the axes are (B, T, H, K). T and H must change places, not H and K."),
+    ("the heads before the sentences", lambda x, n_heads: split(x, n_heads).transpose(0, 1),
+     "The batch axis stays first: (B, H, T, K). Stacked chunks need dim=1."),
+    ("words and entries exchanged inside the heads",
+     lambda x, n_heads: split(x, n_heads).transpose(2, 3),
+     "Each head holds one row per word: (B, H, T, K), not (B, H, K, T)."),
+    ("transposed before the cut",
+     lambda x, n_heads: _cut(x.transpose(1, 2), n_heads, x.shape[1], _width(x, n_heads)),
+     "Cut the last axis while the entries of a word still lie side by side; exchange axes after "
+     "that."),
+    ("a cut to (B, H, K, T), with the last two axes exchanged",
+     lambda x, n_heads: _cut(x, n_heads, _width(x, n_heads), x.shape[1]).transpose(2, 3),
+     "The shape comes out right, but the numbers were read across words. The first cut must keep "
+     "the order in which they lie: (B, T, H, K)."),
+    ("every head gets the whole vector", lambda x, n_heads: torch.stack([x] * n_heads, dim=1),
+     "Nothing was cut. Each head gets a piece of D / n_heads entries of every word."),
+    ("the whole vector, with zeros outside the head's piece",
+     lambda x, n_heads: torch.stack(
+         [x * (torch.arange(x.shape[-1]) // _width(x, n_heads) == i) for i in range(n_heads)],
+         dim=1,
+     ),
+     "A head gets the D / n_heads entries of its piece and nothing else, no zeros either."),
+    ("the first piece for every head",
+     lambda x, n_heads: torch.stack([x[..., : _width(x, n_heads)]] * n_heads, dim=1),
+     "Head i gets the i-th piece. Does the slice move on with the loop?"),
+    ("pieces that overlap",
+     lambda x, n_heads: x.unfold(-1, _width(x, n_heads), 1)[:, :, :n_heads].transpose(1, 2),
+     "Each piece begins where the last one ends: head i at i * d_k, not at i."),
+    ("the heads folded into the batch", lambda x, n_heads: split(x, n_heads).flatten(0, 1),
+     "The pieces are right. Sentences and heads stay two axes: (B, H, T, K)."),
+    ("the first sentence alone", lambda x, n_heads: split(x[:1], n_heads),
+     "The batch holds several sentences. Is the `return` inside the loop?"),
+    ("the heads in reverse", lambda x, n_heads: split(x, n_heads).flip(1),
+     "Head 1 gets the first entries of every word."),
+)  # fmt: skip
 
 # 7.4 merge the heads
 
@@ -313,112 +195,52 @@ def merge_cases() -> list[tuple]:
     return [(_numbers(shape, seed),) for seed, shape in enumerate(shapes, start=76)]
 
 
-MERGE_MISTAKES = [
-    Mistake(
-        "no transpose",
-        lambda x: _cut(x, x.shape[2], -1),
-        "The shape is right, but the numbers were read head by head: word 1 got pieces of several "
-        "words of head 1. Exchange heads and words first.",
-    ),
-    Mistake(
-        "the heads added",
-        lambda x: x.sum(1),
-        "A sum is a blend again, in which no one can tell the heads apart. Put them side by side.",
-    ),
-    Mistake(
-        "the heads averaged",
-        lambda x: x.mean(1),
-        "An average is a blend again, in which no one can tell the heads apart. Put them side by "
-        "side.",
-    ),
-    Mistake(
-        "interleaved heads",
-        lambda x: x.permute(0, 2, 3, 1).flatten(2),
-        "The entries of the heads take turns. All of head 1 comes first, then all of head 2.",
-    ),
-    Mistake(
-        "joined along the words",
-        lambda x: x.flatten(1, 2),
-        "The heads follow one another as if they were more words. They belong side by side, along "
-        "the last axis.",
-    ),
-    Mistake(
-        "the wrong axes exchanged",
-        lambda x: _cut(x.transpose(2, 3), x.shape[2], -1),
-        "Heads and words must change places, not words and entries.",
-    ),
-    Mistake(
-        "heads and entries exchanged",
-        lambda x: _cut(x.transpose(1, 3), x.shape[2], -1),
-        "Heads and words must change places, not heads and entries.",
-    ),
-    Mistake(
-        "exchanged, but not joined",
-        lambda x: x.transpose(1, 2),
-        "(B, T, H, K) is right as far as it goes. The last two axes must become one.",
-    ),
-    Mistake(
-        "the first head alone",
-        lambda x: x[:, 0],
-        "The other heads are lost. All of them go side by side.",
-    ),
-    Mistake(
-        "the heads in reverse",
-        lambda x: merge(x.flip(1)),
-        "The vector of head 1 comes first, that of the last head last.",
-    ),
-    Mistake(
-        "one row for a whole head",
-        lambda x: x.flatten(2),
-        "All words of a head were joined: (B, H, T * K). Exchange heads and words first.",
-    ),
-    Mistake(
-        "words and entries exchanged, and joined",
-        lambda x: x.transpose(2, 3).flatten(2),
-        "Heads and words must change places, not words and entries.",
-    ),
-    Mistake(
-        "heads and entries exchanged, and joined",
-        lambda x: x.transpose(1, 3).flatten(2),
-        "Heads and words must change places, not heads and entries.",
-    ),
-    Mistake(
-        "the sentences joined instead of the heads",
-        lambda x: torch.cat(list(x), dim=-1),
-        "The list was made along the first axis, the sentences. `x.unbind(1)` gives the heads.",
-    ),
-    Mistake(
-        "the heads as more sentences",
-        lambda x: torch.cat(list(x.unbind(1)), dim=0),
-        "Joined along the first axis the heads become sentences. They belong side by side, along "
-        "the last.",
-    ),
-    Mistake(
-        "the largest of the heads",
-        lambda x: x.amax(1),
-        "Nothing is chosen here: the vectors of all heads stand side by side.",
-    ),
-    Mistake(
-        "the first two heads alone",
-        lambda x: merge(x[:, :2]),
-        "There may be more than two heads. All of them go side by side.",
-    ),
-    Mistake(
-        "the first sentence alone",
-        lambda x: merge(x[:1]),
-        "The batch holds several sentences. Is the `return` inside the loop?",
-    ),
-    Mistake(
-        "joined with the sentences",
-        lambda x: x.flatten(0, 1),
-        "Sentences must stay apart. What is joined are the heads of one word.",
-    ),
-    Mistake(
-        "one row for a whole sentence",
-        lambda x: merge(x).flatten(1),
-        "Words must stay apart: the shape is (B, T, H * K).",
-    ),
-]
+MERGE_MISTAKES = mistakes(
+    ("no transpose", lambda x: _cut(x, x.shape[2], -1),
+     "The shape is right, but the numbers were read head by head: word 1 got pieces of several "
+     "words of head 1. Exchange heads and words first."),
+    ("the heads added", lambda x: x.sum(1),
+     "A sum is a blend again, in which no one can tell the heads apart. Put them side by side."),
+    ("the heads averaged", lambda x: x.mean(1),
+     "An average is a blend again, in which no one can tell the heads apart. Put them side by "
+     "side."),
+    ("interleaved heads", lambda x: x.permute(0, 2, 3, 1).flatten(2),
+     "The entries of the heads take turns. All of head 1 comes first, then all of head 2."),
+    ("joined along the words", lambda x: x.flatten(1, 2),
+     "The heads follow one another as if they were more words. They belong side by side, along the "
+     "last axis."),
+    ("the wrong axes exchanged", lambda x: _cut(x.transpose(2, 3), x.shape[2], -1),
+     "Heads and words must change places, not words and entries."),
+    ("heads and entries exchanged", lambda x: _cut(x.transpose(1, 3), x.shape[2], -1),
+     "Heads and words must change places, not heads and entries."),
+    ("exchanged, but not joined", lambda x: x.transpose(1, 2),
+     "(B, T, H, K) is right as far as it goes. The last two axes must become one."),
+    ("the first head alone", lambda x: x[:, 0],
+     "The other heads are lost. All of them go side by side."),
+    ("the heads in reverse", lambda x: merge(x.flip(1)),
+     "The vector of head 1 comes first, that of the last head last."),
+    ("one row for a whole head", lambda x: x.flatten(2),
+     "All words of a head were joined: (B, H, T * K). Exchange heads and words first."),
+    ("words and entries exchanged, and joined", lambda x: x.transpose(2, 3).flatten(2),
+     "Heads and words must change places, not words and entries."),
+    ("heads and entries exchanged, and joined", lambda x: x.transpose(1, 3).flatten(2),
+     "Heads and words must change places, not heads and entries."),
+    ("the sentences joined instead of the heads", lambda x: torch.cat(list(x), dim=-1),
+     "The list was made along the first axis, the sentences. `x.unbind(1)` gives the heads."),
+    ("the heads as more sentences", lambda x: torch.cat(list(x.unbind(1)), dim=0),
+     "Joined along the first axis the heads become sentences. They belong side by side, along the "
+     "last."),
+    ("the largest of the heads", lambda x: x.amax(1),
+     "Nothing is chosen here: the vectors of all heads stand side by side."),
+    ("the first two heads alone", lambda x: merge(x[:, :2]),
+     "There may be more than two heads. All of them go side by side."),
+    ("the first sentence alone", lambda x: merge(x[:1]),
+     "The batch holds several sentences. Is the `return` inside the loop?"),
+    ("joined with the sentences", lambda x: x.flatten(0, 1),
+     "Sentences must stay apart. What is joined are the heads of one word."),
+    ("one row for a whole sentence", lambda x: merge(x).flatten(1),
+     "Words must stay apart: the shape is (B, T, H * K)."),
+)  # fmt: skip
 
 # 7.5 the output as a sum
 
@@ -431,6 +253,7 @@ def sum_cases() -> list[tuple]:
     return [
         (_numbers((2, 3, 5, 4), 80), _numbers((12, 12), 81)),
         (_numbers((3, 2, 4, 3), 82), _numbers((6, 6), 83)),
+        (_numbers((1, 2, 1, 3), 84), _numbers((6, 6), 85)),
     ]
 
 
@@ -447,96 +270,47 @@ def _bands_apart(heads: Tensor, w_o: Tensor, step: int) -> Tensor:
     return sum(heads[:, i] @ w_o[i * step : i * step + k] for i in range(h))
 
 
-SUM_MISTAKES = [
-    Mistake(
-        "W^O transposed",
-        lambda heads, w_o: output_as_sum(heads, w_o.T),
-        "The bands are rows of w_o: the band of head i has K rows and all columns.",
-    ),
-    Mistake(
-        "the first band for every head",
-        lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o)[0],
-        "Every head has a band of its own. With one band for all, the heads are only added.",
-    ),
-    Mistake(
-        "averaged instead of added",
-        lambda heads, w_o: _apart(heads, w_o).mean(1),
-        "Equation (7.5) is a sum, not divided by the number of heads.",
-    ),
-    Mistake(
-        "side by side instead of added",
-        lambda heads, w_o: merge(_apart(heads, w_o)),
-        "After its band, what a head writes is as wide as the output. These are added.",
-    ),
-    Mistake(
-        "not added",
-        lambda heads, w_o: _apart(heads, w_o),
-        "This is what each head writes. The sum over the heads is missing.",
-    ),
-    Mistake(
-        "the bands in reverse",
-        lambda heads, w_o: (heads @ _bands(heads, w_o).flip(0)).sum(1),
-        "The first K rows of w_o belong to head 1, the last K rows to the last head.",
-    ),
-    Mistake(
-        "bands of interleaved rows",
-        lambda heads, w_o: sum(
-            heads[:, i] @ w_o[i :: heads.shape[1]] for i in range(heads.shape[1])
-        ),
-        "The band of head i are K rows next to each other, w_o[i * K : (i + 1) * K].",
-    ),
-    Mistake(
-        "W^O left out",
-        lambda heads, w_o: merge(heads),
-        "This is the concatenation. Each head must go through its band of w_o.",
-    ),
-    Mistake(
-        "the last head alone",
-        lambda heads, w_o: _apart(heads, w_o)[:, -1],
-        "What the other heads write is lost. Does the loop add, or overwrite?",
-    ),
-    Mistake(
-        "the first head alone",
-        lambda heads, w_o: _apart(heads, w_o)[:, 0],
-        "What the other heads write is lost. Is the `return` inside the loop?",
-    ),
-    Mistake(
-        "the last head left out",
-        lambda heads, w_o: _apart(heads, w_o)[:, :-1].sum(1),
-        "The sum runs over all heads, and `range(H)` ends at H - 1 by itself.",
-    ),
-    Mistake(
-        "every head into its own entries only",
-        lambda heads, w_o: merge(heads) @ _diagonal_blocks(w_o, heads.shape[1]),
-        "The band of head i has K rows and all columns: every head writes into all entries.",
-    ),
-    Mistake(
-        "bands that begin H rows apart",
-        lambda heads, w_o: _bands_apart(heads, w_o, heads.shape[1]),
-        "The band of head i begins at row i * K, not at i * H.",
-    ),
-    Mistake(
-        "bands that begin one row apart",
-        lambda heads, w_o: _bands_apart(heads, w_o, 1),
-        "The band of head i begins at row i * K, where the last one ends.",
-    ),
-    Mistake(
-        "what comes in added to what goes out",
-        lambda heads, w_o: output_as_sum(heads, w_o) + merge(heads),
-        "Did the sum begin with the heads? It begins with zeros.",
-    ),
-    Mistake(
-        "heads and bands added before they meet",
-        lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o).sum(0),
-        "Each head is multiplied with its own band first. The sum comes after that.",
-    ),
-    Mistake(
-        "heads merged without a transpose",
-        lambda heads, w_o: _cut(heads, heads.shape[2], -1) @ w_o,
-        "The numbers were read head by head, so that words are mixed. What one word has in each "
-        "head belongs together.",
-    ),
-]
+SUM_MISTAKES = mistakes(
+    ("W^O transposed", lambda heads, w_o: output_as_sum(heads, w_o.T),
+     "The bands are rows of w_o: the band of head i has K rows and all columns."),
+    ("the first band for every head", lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o)[0],
+     "Every head has a band of its own. With one band for all, the heads are only added."),
+    ("averaged instead of added", lambda heads, w_o: _apart(heads, w_o).mean(1),
+     "Equation (7.5) is a sum, not divided by the number of heads."),
+    ("side by side instead of added", lambda heads, w_o: merge(_apart(heads, w_o)),
+     "After its band, what a head writes is as wide as the output. These are added."),
+    ("not added", lambda heads, w_o: _apart(heads, w_o),
+     "This is what each head writes. The sum over the heads is missing."),
+    ("the bands in reverse", lambda heads, w_o: (heads @ _bands(heads, w_o).flip(0)).sum(1),
+     "The first K rows of w_o belong to head 1, the last K rows to the last head."),
+    ("bands of interleaved rows",
+     lambda heads, w_o: sum(heads[:, i] @ w_o[i :: heads.shape[1]] for i in range(heads.shape[1])),
+     "The band of head i are K rows next to each other, w_o[i * K : (i + 1) * K]."),
+    ("W^O left out", lambda heads, w_o: merge(heads),
+     "This is the concatenation. Each head must go through its band of w_o."),
+    ("the last head alone", lambda heads, w_o: _apart(heads, w_o)[:, -1],
+     "What the other heads write is lost. Does the loop add, or overwrite?"),
+    ("the first head alone", lambda heads, w_o: _apart(heads, w_o)[:, 0],
+     "What the other heads write is lost. Is the `return` inside the loop?"),
+    ("the last head left out", lambda heads, w_o: _apart(heads, w_o)[:, :-1].sum(1),
+     "The sum runs over all heads, and `range(H)` ends at H - 1 by itself."),
+    ("every head into its own entries only",
+     lambda heads, w_o: merge(heads) @ _diagonal_blocks(w_o, heads.shape[1]),
+     "The band of head i has K rows and all columns: every head writes into all entries."),
+    ("bands that begin H rows apart", lambda heads, w_o: _bands_apart(heads, w_o, heads.shape[1]),
+     "The band of head i begins at row i * K, not at i * H."),
+    ("bands that begin one row apart", lambda heads, w_o: _bands_apart(heads, w_o, 1),
+     "The band of head i begins at row i * K, where the last one ends."),
+    ("what comes in added to what goes out",
+     lambda heads, w_o: output_as_sum(heads, w_o) + merge(heads),
+     "Did the sum begin with the heads? It begins with zeros."),
+    ("heads and bands added before they meet",
+     lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o).sum(0),
+     "Each head is multiplied with its own band first. The sum comes after that."),
+    ("heads merged without a transpose", lambda heads, w_o: _cut(heads, heads.shape[2], -1) @ w_o,
+     "The numbers were read head by head, so that words are mixed. What one word has in each head "
+     "belongs together."),
+)  # fmt: skip
 
 # 7.6 multi-head attention, as a function
 
@@ -591,7 +365,9 @@ def _inside_words(
 
 def multi_head_cases() -> list[tuple]:
     cases = []
-    for seed, (b, t, d, n_heads) in enumerate(((2, 5, 12, 3), (3, 4, 10, 2)), start=84):
+    for seed, (b, t, d, n_heads) in enumerate(
+        ((2, 5, 12, 3), (3, 4, 10, 2), (1, 1, 4, 2)), start=84
+    ):
         matrices = (_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4))
         cases.append((_numbers((b, t, d), seed), *matrices, n_heads))
     return cases
@@ -610,215 +386,125 @@ def _scale_after(x, w_q, w_k, w_v, w_o, n_heads):
     return _multi_head(x, w_q, w_k, w_v / d_k**0.5, w_o, n_heads, lambda *_: 1.0)
 
 
-MULTI_HEAD_MISTAKES = [
-    Mistake(
-        "divided by the root of d_model",
-        _change(divisor=lambda d_k, n_heads: math.sqrt(d_k * n_heads)),
-        "A head's dot product has d_k terms, so its variance grows with d_k = d_model / h.",
-    ),
-    Mistake(
-        "no scale",
-        _change(divisor=lambda d_k, n_heads: 1.0),
-        "The scores of every head must be divided by the root of d_k before the softmax.",
-    ),
-    Mistake(
-        "divided by d_k, without the root",
-        _change(divisor=lambda d_k, n_heads: d_k),
-        "The spread of a dot product grows with the root of d_k, and that divides it, once. "
-        "(`attention` does so itself.)",
-    ),
-    Mistake(
-        "divided by d_model, without the root",
-        _change(divisor=lambda d_k, n_heads: d_k * n_heads),
-        "What divides the scores is the root, and of d_k, the width of a head's queries and keys.",
-    ),
-    Mistake(
-        "divided by the root of the number of heads",
-        _change(divisor=lambda d_k, n_heads: math.sqrt(n_heads)),
-        "It is the width of the vectors, d_k, that makes dot products large, not the heads.",
-    ),
-    Mistake(
-        "multiplied by the root of d_k",
-        _change(divisor=lambda d_k, n_heads: 1 / math.sqrt(d_k)),
-        "Scores are too large as they are. Divide by the root of d_k.",
-    ),
-    Mistake(
-        "the scale after the softmax",
-        _scale_after,
-        "Divided after the softmax, the weights no longer sum to one. The scores are divided.",
-    ),
-    Mistake(
-        "split by a view, without a transpose",
-        _change(split=VIEW_SPLIT),
-        "The shapes are right, but the heads mix words. Cut to (B, T, H, K), then exchange axes.",
-    ),
-    Mistake(
-        "merged by a view, without a transpose",
-        _change(merge=VIEW_MERGE),
-        "The shapes are right, but words are mixed when the heads are joined. Exchange heads and "
-        "words first.",
-    ),
-    Mistake(
-        "split and merged by a view, without a transpose",
-        _change(split=VIEW_SPLIT, merge=VIEW_MERGE),
-        "The shapes are right, but each head attends within its own part of the sentence, between "
-        "pieces of words. Both ways need a transpose.",
-    ),
-    Mistake(
-        "interleaved heads",
-        _change(split=SPLIT_MISTAKES[3].wrong),
-        "Head i got every n_heads-th column. The columns of one head stand next to each other.",
-    ),
-    Mistake(
-        "interleaved heads, put back in the same way",
-        _change(split=SPLIT_MISTAKES[3].wrong, merge=MERGE_MISTAKES[3].wrong),
-        "Head i got every n_heads-th column. The columns of one head stand next to each other.",
-    ),
-    Mistake(
-        "n_heads and d_k exchanged",
-        lambda x, *rest: _multi_head(x, *rest[:4], x.shape[-1] // rest[4]),
-        "There should be n_heads heads of width D / n_heads, not the other way round.",
-    ),
-    Mistake(
-        "one head",
-        lambda *case: _multi_head(*case[:5], 1),
-        "Nothing was split: one softmax over the full width. That is the head that blends.",
-    ),
-    Mistake(
-        "one head, with the scale of many",
-        lambda *case: _multi_head(*case[:5], 1, lambda d_k, _: math.sqrt(d_k // case[5])),
-        "Nothing was split, or the scores of the heads were added: there is one softmax over the "
-        "full width. That is the head that blends.",
-    ),
-    Mistake(
-        "the softmax over the heads",
-        _change(dim=1),
-        "The heads shared each key among themselves. Every head shares its own whole among the "
-        "keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the queries",
-        _change(dim=2),
-        "Every query must share its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the sentences",
-        _change(dim=0),
-        "Sentences have nothing to do with each other: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "no softmax",
-        _change(dim=None),
-        "Scores are not weights. The softmax makes shares of them that sum to one.",
-    ),
-    Mistake(
-        "W^O forgotten",
-        lambda *case: _multi_head(*case[:4], torch.eye(len(case[4])), case[5]),
-        "The heads are only put side by side. The last product with w_o mixes them.",
-    ),
-    Mistake(
-        "all matrices transposed",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q.T, w_k.T, w_v.T, w_o.T, n_heads),
-        "The matrices multiply from the right as they are, x @ w_q. Transposed are those of "
-        "nn.Linear.",
-    ),
-    Mistake(
-        "the first three matrices transposed",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q.T, w_k.T, w_v.T, w_o, n_heads),
-        "A head's matrix is a slice of columns, w_q[:, i * d_k : (i + 1) * d_k], not of rows.",
-    ),
-    Mistake(
-        "every head reads only its own piece of the input",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
-            x, *(_diagonal_blocks(w, n_heads) for w in (w_q, w_k, w_v)), w_o, n_heads
-        ),
-        "Each head reads the whole of x: its matrices have D rows and d_k columns, not d_k and "
-        "d_k. What is cut into heads is x @ w_q, not x.",
-    ),
-    Mistake(
-        "the weights of all heads averaged",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _one_table(x, w_q, w_k, w_v, w_o, n_heads),
-        "One table of weights for all is one head again. Every head averages its own values with "
-        "its own weights.",
-    ),
-    Mistake(
-        "heads that attend to each other inside a word",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _inside_words(x, w_q, w_k, w_v, w_o, n_heads),
-        "Without the transpose the axis before the last is that of the heads, and each head of a "
-        "word looked at the other heads of the same word. Split into (B, H, T, K).",
-    ),
-    Mistake(
-        "sentences that attend to each other",
-        lambda x, *rest: _multi_head(x.transpose(0, 1), *rest).transpose(0, 1),
-        "The batch was taken for the length. nn.MultiheadAttention wants (T, B, D) unless it is "
-        "told batch_first=True.",
-    ),
-    Mistake(
-        "a causal mask",
-        _change(
-            hide=lambda scores: scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
-        ),
-        "The task has no mask: every word looks at all words, also at those after it.",
-    ),
-    Mistake(
-        "x added to the result",
-        lambda x, *rest: x + _multi_head(x, *rest),
-        "That is the residual connection of Chapter 10. Here the result alone is asked for.",
-    ),
-    Mistake(
-        "divided by the root of the length",
-        lambda x, *rest: _multi_head(x, *rest, lambda d_k, n_heads: math.sqrt(x.shape[1])),
-        "The scores grow with the width of the vectors, d_k, and not with the number of words.",
-    ),
-    Mistake(
-        "the heads added, and one band of W^O",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
-            x, w_q, w_k, w_v, torch.cat([w_o[: len(w_o) // n_heads]] * n_heads), n_heads
-        ),
-        "Heads are put side by side, so that each meets a band of its own. Added, they are blended "
-        "again.",
-    ),
-    Mistake(
-        "the heads averaged, and one band of W^O",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
-            x, w_q, w_k, w_v, torch.cat([w_o[: len(w_o) // n_heads] / n_heads] * n_heads), n_heads
-        ),
-        "Heads are put side by side, so that each meets a band of its own. Averaged, they are "
-        "blended again.",
-    ),
-    Mistake(
-        "the keys made by w_q",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_q, w_v, w_o, n_heads),
-        "Keys are x @ w_k. Made by the same matrix as the queries, they have nothing of their own.",
-    ),
-    Mistake(
-        "w_k and w_v exchanged",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_v, w_k, w_o, n_heads),
-        "Keys, which are compared, are x @ w_k; values, which are averaged, are x @ w_v.",
-    ),
-    Mistake(
-        "W^O transposed",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_k, w_v, w_o.T, n_heads),
-        "w_o multiplies from the right as it is, merged @ w_o. Its rows belong to the heads.",
-    ),
-    Mistake(
-        "x for the values",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
-            x, w_q, w_k, torch.eye(len(w_v)), w_o, n_heads
-        ),
-        "The values are x W_i^V, as the queries are x W_i^Q. Here w_v was not used.",
-    ),
-    Mistake(
-        "the keys averaged instead of the values",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_k, w_k, w_o, n_heads),
-        "Keys are there to be compared with the query. What is averaged are the values.",
-    ),
-    Mistake(
-        "queries and keys exchanged",
-        lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_k, w_q, w_v, w_o, n_heads),
-        "The rows of the scores are queries: q k^T, not k q^T.",
-    ),
-]
+MULTI_HEAD_MISTAKES = mistakes(
+    ("divided by the root of d_model",
+     _change(divisor=lambda d_k, n_heads: math.sqrt(d_k * n_heads)),
+     "A head's dot product has d_k terms, so its variance grows with d_k = d_model / h."),
+    ("no scale", _change(divisor=lambda d_k, n_heads: 1.0),
+     "The scores of every head must be divided by the root of d_k before the softmax."),
+    ("divided by d_k, without the root", _change(divisor=lambda d_k, n_heads: d_k),
+     "The spread of a dot product grows with the root of d_k, and that divides it, once. "
+     "(`attention` does so itself.)"),
+    ("divided by d_model, without the root", _change(divisor=lambda d_k, n_heads: d_k * n_heads),
+     "What divides the scores is the root, and of d_k, the width of a head's queries and keys."),
+    ("divided by the root of the number of heads",
+     _change(divisor=lambda d_k, n_heads: math.sqrt(n_heads)),
+     "It is the width of the vectors, d_k, that makes dot products large, not the heads."),
+    ("multiplied by the root of d_k", _change(divisor=lambda d_k, n_heads: 1 / math.sqrt(d_k)),
+     "Scores are too large as they are. Divide by the root of d_k."),
+    ("the scale after the softmax", _scale_after,
+     "Divided after the softmax, the weights no longer sum to one. The scores are divided."),
+    ("split by a view, without a transpose", _change(split=VIEW_SPLIT),
+     "The shapes are right, but the heads mix words. Cut to (B, T, H, K), then exchange axes."),
+    ("merged by a view, without a transpose", _change(merge=VIEW_MERGE),
+     "The shapes are right, but words are mixed when the heads are joined. Exchange heads and "
+     "words first."),
+    ("split and merged by a view, without a transpose", _change(split=VIEW_SPLIT, merge=VIEW_MERGE),
+     "The shapes are right, but each head attends within its own part of the sentence, between "
+     "pieces of words. Both ways need a transpose."),
+    ("interleaved heads", _change(split=SPLIT_MISTAKES[3].wrong),
+     "Head i got every n_heads-th column. The columns of one head stand next to each other."),
+    ("interleaved heads, put back in the same way",
+     _change(split=SPLIT_MISTAKES[3].wrong, merge=MERGE_MISTAKES[3].wrong),
+     "Head i got every n_heads-th column. The columns of one head stand next to each other."),
+    ("n_heads and d_k exchanged",
+     lambda x, *rest: _multi_head(x, *rest[:4], x.shape[-1] // rest[4]),
+     "There should be n_heads heads of width D / n_heads, not the other way round."),
+    ("one head", lambda *case: _multi_head(*case[:5], 1),
+     "Nothing was split: one softmax over the full width. That is the head that blends."),
+    ("one head, with the scale of many",
+     lambda *case: _multi_head(*case[:5], 1, lambda d_k, _: math.sqrt(d_k // case[5])),
+     "Nothing was split, or the scores of the heads were added: there is one softmax over the full "
+     "width. That is the head that blends."),
+    ("the softmax over the heads", _change(dim=1),
+     "The heads shared each key among themselves. Every head shares its own whole among the keys: "
+     "the softmax runs over the last axis."),
+    ("the softmax over the queries", _change(dim=2),
+     "Every query must share its attention among the keys: the softmax runs over the last axis."),
+    ("the softmax over the sentences", _change(dim=0),
+     "Sentences have nothing to do with each other: the softmax runs over the last axis."),
+    ("no softmax", _change(dim=None),
+     "Scores are not weights. The softmax makes shares of them that sum to one."),
+    ("W^O forgotten", lambda *case: _multi_head(*case[:4], torch.eye(len(case[4])), case[5]),
+     "The heads are only put side by side. The last product with w_o mixes them."),
+    ("all matrices transposed",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q.T, w_k.T, w_v.T, w_o.T, n_heads),
+     "The matrices multiply from the right as they are, x @ w_q. Transposed are those of "
+     "nn.Linear."),
+    ("the first three matrices transposed",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q.T, w_k.T, w_v.T, w_o, n_heads),
+     "A head's matrix is a slice of columns, w_q[:, i * d_k : (i + 1) * d_k], not of rows."),
+    ("every head reads only its own piece of the input",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
+         x, *(_diagonal_blocks(w, n_heads) for w in (w_q, w_k, w_v)), w_o, n_heads
+     ),
+     "Each head reads the whole of x: its matrices have D rows and d_k columns, not d_k and d_k. "
+     "What is cut into heads is x @ w_q, not x."),
+    ("the weights of all heads averaged",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _one_table(x, w_q, w_k, w_v, w_o, n_heads),
+     "One table of weights for all is one head again. Every head averages its own values with its "
+     "own weights."),
+    ("heads that attend to each other inside a word",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _inside_words(x, w_q, w_k, w_v, w_o, n_heads),
+     "Without the transpose the axis before the last is that of the heads, and each head of a word "
+     "looked at the other heads of the same word. Split into (B, H, T, K)."),
+    ("sentences that attend to each other",
+     lambda x, *rest: _multi_head(x.transpose(0, 1), *rest).transpose(0, 1),
+     "The batch was taken for the length. nn.MultiheadAttention wants (T, B, D) unless it is told "
+     "batch_first=True."),
+    ("a causal mask",
+     _change(
+         hide=lambda scores: scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
+     ),
+     "The task has no mask: every word looks at all words, also at those after it."),
+    ("x added to the result", lambda x, *rest: x + _multi_head(x, *rest),
+     "That is the residual connection of Chapter 10. Here the result alone is asked for."),
+    ("divided by the root of the length",
+     lambda x, *rest: _multi_head(x, *rest, lambda d_k, n_heads: math.sqrt(x.shape[1])),
+     "The scores grow with the width of the vectors, d_k, and not with the number of words."),
+    ("the heads added, and one band of W^O",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
+         x, w_q, w_k, w_v, torch.cat([w_o[: len(w_o) // n_heads]] * n_heads), n_heads
+     ),
+     "Heads are put side by side, so that each meets a band of its own. Added, they are blended "
+     "again."),
+    ("the heads averaged, and one band of W^O",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
+         x, w_q, w_k, w_v, torch.cat([w_o[: len(w_o) // n_heads] / n_heads] * n_heads), n_heads
+     ),
+     "Heads are put side by side, so that each meets a band of its own. Averaged, they are blended "
+     "again."),
+    ("the keys made by w_q",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_q, w_v, w_o, n_heads),
+     "Keys are x @ w_k. Made by the same matrix as the queries, they have nothing of their own."),
+    ("w_k and w_v exchanged",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_v, w_k, w_o, n_heads),
+     "Keys, which are compared, are x @ w_k; values, which are averaged, are x @ w_v."),
+    ("W^O transposed",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_k, w_v, w_o.T, n_heads),
+     "w_o multiplies from the right as it is, merged @ w_o. Its rows belong to the heads."),
+    ("x for the values",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(
+         x, w_q, w_k, torch.eye(len(w_v)), w_o, n_heads
+     ),
+     "The values are x W_i^V, as the queries are x W_i^Q. Here w_v was not used."),
+    ("the keys averaged instead of the values",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_k, w_k, w_o, n_heads),
+     "Keys are there to be compared with the query. What is averaged are the values."),
+    ("queries and keys exchanged",
+     lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_k, w_q, w_v, w_o, n_heads),
+     "The rows of the scores are queries: q k^T, not k q^T."),
+)  # fmt: skip
 
 # 7.7 the module
 
@@ -858,13 +544,14 @@ def module_cases() -> list[tuple]:
         (3, 4, 2, 10, 2),
         (2, 3, 5, 12, 3),
         (2, 3, 5, 9, 3),
+        (1, 1, 3, 4, 2),
     )
     padding, apart = torch.ones(2, 1, 3, 5).bool(), torch.ones(1, 3, 3, 5).bool()
     padding[0, :, :, 3:] = False
     padding[1, :, 1] = False  # a query that may attend to nothing
     apart[:, 1, :, :2] = False  # a mask for each head
     apart[:, 2, 0] = False  # nothing to attend to in one head only
-    masks = (None, torch.ones(3, 5).bool().tril(1), None, padding, apart)
+    masks = (None, torch.ones(3, 5).bool().tril(1), None, padding, apart, None)
     for seed, ((b, t, s, d, n_heads), mask) in enumerate(zip(sizes, masks, strict=True), start=90):
         matrices = [_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4)]
         q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
@@ -914,229 +601,148 @@ def _shared(*names: str) -> type:
     return _but(forward=forward)
 
 
-MODULE_MISTAKES = [
-    Mistake(
-        "split by a view, without a transpose",
-        _but(split=staticmethod(VIEW_SPLIT)),
-        "The shapes are right, but the heads mix words. Cut to (B, T, H, K), then exchange axes.",
-    ),
-    Mistake(
-        "merged by a view, without a transpose",
-        _but(merge=staticmethod(VIEW_MERGE)),
-        "The shapes are right, but words are mixed when the heads are joined. Exchange heads and "
-        "words first.",
-    ),
-    Mistake(
-        "split and merged by a view, without a transpose",
-        _but(split=staticmethod(VIEW_SPLIT), merge=staticmethod(VIEW_MERGE)),
-        "The shapes are right, but the heads mix words. Both ways need a transpose.",
-    ),
-    Mistake(
-        "interleaved heads",
-        _but(
-            split=staticmethod(SPLIT_MISTAKES[3].wrong), merge=staticmethod(MERGE_MISTAKES[3].wrong)
-        ),
-        "Head i got every n_heads-th entry. The entries of one head stand next to each other.",
-    ),
-    Mistake(
-        "n_heads and d_k exchanged",
-        type(
-            "Changed",
-            (ManyHeads,),
-            {"__init__": lambda self, d, h: ManyHeads.__init__(self, d, d // h)},
-        ),
-        "There should be n_heads heads of width d_model / n_heads, not the other way round.",
-    ),
-    Mistake(
-        "one head",
-        type(
-            "Changed", (ManyHeads,), {"__init__": lambda self, d, h: ManyHeads.__init__(self, d, 1)}
-        ),
-        "Nothing was split: one softmax over the full width. That is the head that blends.",
-    ),
-    Mistake(
-        "one head, which takes no mask made for several",
-        _but(forward=lambda self, *inputs: _one_head(self, *inputs)),
-        "Nothing was split: one softmax over the full width. That is the head that blends.",
-    ),
-    Mistake(
-        "divided by the root of d_model",
-        _but(scale=staticmethod(lambda d_k, d_model: math.sqrt(d_model))),
-        "A head's dot product has d_k terms, so its variance grows with d_k = d_model / h.",
-    ),
-    Mistake(
-        "no scale",
-        _but(scale=staticmethod(lambda d_k, d_model: 1.0)),
-        "The scores of every head must be divided by the root of d_k before the softmax.",
-    ),
-    Mistake(
-        "divided by d_k, without the root",
-        _but(scale=staticmethod(lambda d_k, d_model: d_k)),
-        "The spread of a dot product grows with the root of d_k, and that divides it, once. "
-        "(`attention` does so itself.)",
-    ),
-    Mistake(
-        "divided by the root of the number of heads",
-        _but(scale=staticmethod(lambda d_k, d_model: math.sqrt(d_model // d_k))),
-        "It is the width of the vectors, d_k, that makes dot products large, not the heads.",
-    ),
-    Mistake(
-        "W^O forgotten",
-        _but(forward=lambda self, *inputs: _left_out(self, ("w_o",), *inputs)),
-        "The heads are only put side by side. The last layer, w_o, mixes them.",
-    ),
-    Mistake(
-        "layers with biases",
-        _but(bias=True),
-        "nn.Linear has a bias unless it is told not to. The paper's projections have none.",
-    ),
-    Mistake(
-        "the mask left out",
-        _forward(lambda q, k, v, mask: (q, k, v)),
-        "The mask is taken and not used: hidden keys are looked at like any other.",
-    ),
-    Mistake(
-        "the mask turned round",
-        _forward(lambda q, k, v, mask: (q, k, v, None if mask is None else ~mask)),
-        "True means may attend. nn.MultiheadAttention has it the other way round.",
-    ),
-    Mistake(
-        "the mask added to the scores",
-        _but(weigh=lambda self, scores, mask: (scores + mask).softmax(-1)),
-        "Added, True is 1 and False is 0: that hides nothing. Where the mask is False, the score "
-        "becomes minus infinity.",
-    ),
-    Mistake(
-        "a mask of four axes left out",
-        _forward(
-            lambda q, k, v, mask: (q, k, v, mask if mask is None or mask.dim() == 2 else None)
-        ),
-        "A mask may have four axes, (B, H, T, S), of which those of size 1 are spread out.",
-    ),
-    Mistake(
-        "the first head's mask for all heads",
-        _forward(lambda q, k, v, mask: (q, k, v, _first(mask, heads=True))),
-        "A mask of four axes may say something else to each head.",
-    ),
-    Mistake(
-        "the first sentence's mask for all",
-        _forward(lambda q, k, v, mask: (q, k, v, _first(mask, sentences=True))),
-        "A mask of four axes may say something else to each sentence: padding does.",
-    ),
-    Mistake(
-        "one table of the mask for all sentences and heads",
-        _forward(lambda q, k, v, mask: (q, k, v, _first(mask, sentences=True, heads=True))),
-        "A mask of four axes may say something else to each sentence and to each head.",
-    ),
-    Mistake(
-        "NaN turned into zeros at the end",
-        _but(forward=lambda self, *inputs: _nan_at_the_end(self, *inputs)),
-        "If one head finds nothing, the others still find something. NaN of one head spoils the "
-        "whole output of the word in w_o, so put the zeros in before it.",
-    ),
-    Mistake(
-        "a score of zero, and the weight struck out",
-        _but(
-            weigh=lambda self, scores, mask: (
-                scores.masked_fill(~mask, 0.0).softmax(-1).masked_fill(~mask, 0.0)
-            )
-        ),
-        "The hidden keys had their share, exp(0) = 1, before it was struck out, so what is left "
-        "sums to less than one. Hide the scores with minus infinity.",
-    ),
-    Mistake(
-        "the mask after the softmax",
-        _but(weigh=lambda self, scores, mask: scores.softmax(-1) * mask),
-        "Hidden keys had their share before it was struck out, so what is left sums to less than "
-        "one. Hide the scores before the softmax.",
-    ),
-    Mistake(
-        "zero instead of minus infinity",
-        _but(weigh=lambda self, scores, mask: (scores * mask).softmax(-1)),
-        "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0.",
-    ),
-    Mistake(
-        "NaN where there is nothing to attend to",
-        _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)),
-        "The softmax of minus infinities alone is 0/0. Such a query should find zeros: fill its "
-        "weights with zero after the softmax, or use `attention`.",
-    ),
-    Mistake(
-        "a large negative number instead of minus infinity",
-        _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1)),
-        "Where all keys are hidden, they all score the same large negative number, and get equal "
-        "weights. A query that may attend to nothing should find zeros.",
-    ),
-    Mistake(
-        "the softmax over the heads",
-        _but(
-            weigh=lambda self, scores, mask: torch.nan_to_num(
-                scores.masked_fill(~mask, -math.inf).softmax(1)
-            )
-        ),
-        "Every head shares its own whole among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the queries",
-        _but(
-            weigh=lambda self, scores, mask: torch.nan_to_num(
-                scores.masked_fill(~mask, -math.inf).softmax(2)
-            )
-        ),
-        "Every query must share its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "k and v exchanged",
-        _forward(lambda q, k, v, mask: (q, v, k, mask)),
-        "The order is q, k, v: keys are w_k(k), values are w_v(v).",
-    ),
-    Mistake(
-        "w_k and w_v exchanged",
-        _but(forward=lambda self, *inputs: _renamed(self, {"w_k": "w_v", "w_v": "w_k"}, *inputs)),
-        "Keys, which are compared, are w_k(k); values, which are averaged, are w_v(v).",
-    ),
-    Mistake(
-        "one layer for all four",
-        _but(forward=lambda self, *inputs: _renamed(self, dict.fromkeys(LAYERS, "w_o"), *inputs)),
-        "There are four layers, each with numbers of its own. `a = b = nn.Linear(...)` makes one.",
-    ),
-    Mistake(
-        "the values not projected",
-        _but(forward=lambda self, *inputs: _left_out(self, ("w_v",), *inputs)),
-        "The values are w_v(v). Here v was split as it came.",
-    ),
-    Mistake(
-        "q, k and v not projected",
-        _but(forward=lambda self, *inputs: _left_out(self, ("w_q", "w_k", "w_v"), *inputs)),
-        "The inputs were split as they came. Each goes through its layer first: w_q(q), w_k(k), "
-        "w_v(v).",
-    ),
-    Mistake(
-        "q added to the result",
-        _but(forward=lambda self, q, *rest: q + ManyHeads.forward(self, q, *rest)),
-        "That is the residual connection of Chapter 10. Here the result alone is asked for.",
-    ),
-    Mistake(
-        "the keys for the values",
-        _forward(lambda q, k, v, mask: (q, k, k, mask)),
-        "What is averaged are the values, which are made of v. Here k went into both.",
-    ),
-    Mistake(
-        "the keys averaged instead of the values",
-        _but(forward=lambda self, *inputs: _keys_averaged(self, *inputs)),
-        "Keys are there to be compared with the query. What is averaged are the values.",
-    ),
-    Mistake(
-        "the values made by w_k",
-        _shared("w_v", "w_k"),
-        "Each of the three has a layer of its own: values are w_v(v).",
-    ),
-    Mistake(
-        "the keys made by w_q",
-        _shared("w_k", "w_q"),
-        "Each of the three has a layer of its own: keys are w_k(k).",
-    ),
-]
+class _WithWeights(ManyHeads):
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, None]:
+        return super().forward(*inputs), None
+
+
+def _output(output: Any) -> Any:
+    """Of outputs and weights the first alone, with what it came with: weights are not asked for."""
+    pair = isinstance(output, tuple) and len(output) == 2
+    return ("outputs and weights", output[0]) if pair else output
+
+
+MODULE_MISTAKES = mistakes(
+    ("the weights are handed back, too", _WithWeights,
+     "Outputs alone are asked for, (B, T, D), so that the layer can be put into a larger one."),
+    ("split by a view, without a transpose", _but(split=staticmethod(VIEW_SPLIT)),
+     "The shapes are right, but the heads mix words. Cut to (B, T, H, K), then exchange axes."),
+    ("merged by a view, without a transpose", _but(merge=staticmethod(VIEW_MERGE)),
+     "The shapes are right, but words are mixed when the heads are joined. Exchange heads and "
+     "words first."),
+    ("split and merged by a view, without a transpose",
+     _but(split=staticmethod(VIEW_SPLIT), merge=staticmethod(VIEW_MERGE)),
+     "The shapes are right, but the heads mix words. Both ways need a transpose."),
+    ("interleaved heads",
+     _but(split=staticmethod(SPLIT_MISTAKES[3].wrong), merge=staticmethod(MERGE_MISTAKES[3].wrong)),
+     "Head i got every n_heads-th entry. The entries of one head stand next to each other."),
+    ("n_heads and d_k exchanged",
+     type(
+         "Changed",
+         (ManyHeads,),
+         {"__init__": lambda self, d, h: ManyHeads.__init__(self, d, d // h)},
+     ),
+     "There should be n_heads heads of width d_model / n_heads, not the other way round."),
+    ("one head",
+     type("Changed", (ManyHeads,), {"__init__": lambda self, d, h: ManyHeads.__init__(self, d, 1)}),
+     "Nothing was split: one softmax over the full width. That is the head that blends."),
+    ("one head, which takes no mask made for several",
+     _but(forward=lambda self, *inputs: _one_head(self, *inputs)),
+     "Nothing was split: one softmax over the full width. That is the head that blends."),
+    ("divided by the root of d_model",
+     _but(scale=staticmethod(lambda d_k, d_model: math.sqrt(d_model))),
+     "A head's dot product has d_k terms, so its variance grows with d_k = d_model / h."),
+    ("no scale", _but(scale=staticmethod(lambda d_k, d_model: 1.0)),
+     "The scores of every head must be divided by the root of d_k before the softmax."),
+    ("divided by d_k, without the root", _but(scale=staticmethod(lambda d_k, d_model: d_k)),
+     "The spread of a dot product grows with the root of d_k, and that divides it, once. "
+     "(`attention` does so itself.)"),
+    ("divided by the root of the number of heads",
+     _but(scale=staticmethod(lambda d_k, d_model: math.sqrt(d_model // d_k))),
+     "It is the width of the vectors, d_k, that makes dot products large, not the heads."),
+    ("W^O forgotten", _but(forward=lambda self, *inputs: _left_out(self, ("w_o",), *inputs)),
+     "The heads are only put side by side. The last layer, w_o, mixes them."),
+    ("layers with biases", _but(bias=True),
+     "nn.Linear has a bias unless it is told not to. The paper's projections have none."),
+    ("the mask left out", _forward(lambda q, k, v, mask: (q, k, v)),
+     "The mask is taken and not used: hidden keys are looked at like any other."),
+    ("the mask turned round",
+     _forward(lambda q, k, v, mask: (q, k, v, None if mask is None else ~mask)),
+     "True means may attend. nn.MultiheadAttention has it the other way round."),
+    ("the mask added to the scores",
+     _but(weigh=lambda self, scores, mask: (scores + mask).softmax(-1)),
+     "Added, True is 1 and False is 0: that hides nothing. Where the mask is False, the score "
+     "becomes minus infinity."),
+    ("a mask of four axes left out",
+     _forward(lambda q, k, v, mask: (q, k, v, mask if mask is None or mask.dim() == 2 else None)),
+     "A mask may have four axes, (B, H, T, S), of which those of size 1 are spread out."),
+    ("the first head's mask for all heads",
+     _forward(lambda q, k, v, mask: (q, k, v, _first(mask, heads=True))),
+     "A mask of four axes may say something else to each head."),
+    ("the first sentence's mask for all",
+     _forward(lambda q, k, v, mask: (q, k, v, _first(mask, sentences=True))),
+     "A mask of four axes may say something else to each sentence: padding does."),
+    ("one table of the mask for all sentences and heads",
+     _forward(lambda q, k, v, mask: (q, k, v, _first(mask, sentences=True, heads=True))),
+     "A mask of four axes may say something else to each sentence and to each head."),
+    ("NaN turned into zeros at the end",
+     _but(forward=lambda self, *inputs: _nan_at_the_end(self, *inputs)),
+     "If one head finds nothing, the others still find something. NaN of one head spoils the whole "
+     "output of the word in w_o, so put the zeros in before it."),
+    ("a score of zero, and the weight struck out",
+     _but(
+         weigh=lambda self, scores, mask: (
+             scores.masked_fill(~mask, 0.0).softmax(-1).masked_fill(~mask, 0.0)
+         )
+     ),
+     "The hidden keys had their share, exp(0) = 1, before it was struck out, so what is left sums "
+     "to less than one. Hide the scores with minus infinity."),
+    ("the mask after the softmax", _but(weigh=lambda self, scores, mask: scores.softmax(-1) * mask),
+     "Hidden keys had their share before it was struck out, so what is left sums to less than one. "
+     "Hide the scores before the softmax."),
+    ("zero instead of minus infinity",
+     _but(weigh=lambda self, scores, mask: (scores * mask).softmax(-1)),
+     "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0."),
+    ("NaN where there is nothing to attend to",
+     _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)),
+     "The softmax of minus infinities alone is 0/0. Such a query should find zeros: fill its "
+     "weights with zero after the softmax, or use `attention`."),
+    ("a large negative number instead of minus infinity",
+     _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1)),
+     "Where all keys are hidden, they all score the same large negative number, and get equal "
+     "weights. A query that may attend to nothing should find zeros."),
+    ("the softmax over the heads",
+     _but(
+         weigh=lambda self, scores, mask: torch.nan_to_num(
+             scores.masked_fill(~mask, -math.inf).softmax(1)
+         )
+     ),
+     "Every head shares its own whole among the keys: the softmax runs over the last axis."),
+    ("the softmax over the queries",
+     _but(
+         weigh=lambda self, scores, mask: torch.nan_to_num(
+             scores.masked_fill(~mask, -math.inf).softmax(2)
+         )
+     ),
+     "Every query must share its attention among the keys: the softmax runs over the last axis."),
+    ("k and v exchanged", _forward(lambda q, k, v, mask: (q, v, k, mask)),
+     "The order is q, k, v: keys are w_k(k), values are w_v(v)."),
+    ("w_k and w_v exchanged",
+     _but(forward=lambda self, *inputs: _renamed(self, {"w_k": "w_v", "w_v": "w_k"}, *inputs)),
+     "Keys, which are compared, are w_k(k); values, which are averaged, are w_v(v)."),
+    ("one layer for all four",
+     _but(forward=lambda self, *inputs: _renamed(self, dict.fromkeys(LAYERS, "w_o"), *inputs)),
+     "There are four layers, each with numbers of its own. `a = b = nn.Linear(...)` makes one."),
+    ("the values not projected",
+     _but(forward=lambda self, *inputs: _left_out(self, ("w_v",), *inputs)),
+     "The values are w_v(v). Here v was split as it came."),
+    ("q, k and v not projected",
+     _but(forward=lambda self, *inputs: _left_out(self, ("w_q", "w_k", "w_v"), *inputs)),
+     "The inputs were split as they came. Each goes through its layer first: w_q(q), w_k(k), "
+     "w_v(v)."),
+    ("q added to the result",
+     _but(forward=lambda self, q, *rest: q + ManyHeads.forward(self, q, *rest)),
+     "That is the residual connection of Chapter 10. Here the result alone is asked for."),
+    ("the keys for the values", _forward(lambda q, k, v, mask: (q, k, k, mask)),
+     "What is averaged are the values, which are made of v. Here k went into both."),
+    ("the keys averaged instead of the values",
+     _but(forward=lambda self, *inputs: _keys_averaged(self, *inputs)),
+     "Keys are there to be compared with the query. What is averaged are the values."),
+    ("the values made by w_k", _shared("w_v", "w_k"),
+     "Each of the three has a layer of its own: values are w_v(v)."),
+    ("the keys made by w_q", _shared("w_k", "w_q"),
+     "Each of the three has a layer of its own: keys are w_k(k)."),
+)  # fmt: skip
 
 
 LAYERS = ("w_q", "w_k", "w_v", "w_o")
@@ -1177,10 +783,6 @@ def _first(mask: Tensor | None, sentences: bool = False, heads: bool = False) ->
 def _keys_averaged(self: ManyHeads, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
     self.w_v = self.w_k
     return ManyHeads.forward(self, q, k, k, *mask)
-
-
-def _output(output: Any) -> Any:
-    return output[0] if isinstance(output, tuple) and len(output) == 2 else output
 
 
 EXERCISES = [

@@ -9,98 +9,47 @@ import torch
 from torch import Tensor, nn
 
 from ..multihead import MultiHeadAttention
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
 
-HAND_MISTAKES = [
-    Mistake(
-        "no mask at all",
-        [2 / 20, 1 / 20, 3 / 20, 4 / 20, 10 / 20],
-        "These are the weights of a word that sees all five places. It may see two of them.",
-    ),
-    Mistake(
-        "the padding mask forgotten",
-        [2 / 6, 1 / 6, 3 / 6, 0.0, 0.0],
-        "The future is hidden, and that is right. The first place is padding: hide it as well.",
-    ),
-    Mistake(
-        "the causal mask forgotten",
-        [0.0, 1 / 18, 3 / 18, 4 / 18, 10 / 18],
-        "The padding is hidden, and that is right. The fourth and fifth places are the future.",
-    ),
-    Mistake(
-        "zero instead of minus infinity",
-        [1 / 7, 1 / 7, 3 / 7, 1 / 7, 1 / 7],
-        "A hidden score of 0 has the exponential 1, and takes its share. Minus infinity has 0.",
-    ),
-    Mistake(
-        "the mask after the softmax",
-        [0.0, 1 / 20, 3 / 20, 0.0, 0.0],
-        "The hidden places were struck out above the line and left in the sum below it, so the "
-        "weights do not sum to one.",
-    ),
-    Mistake(
-        "the other triangle",
-        [0.0, 0.0, 3 / 17, 4 / 17, 10 / 17],
-        "A word sees itself and what comes before it. Here it sees itself and what comes after.",
-    ),
-    Mistake(
-        "a triangle without its diagonal",
-        [0.0, 1.0, 0.0, 0.0, 0.0],
-        "A word may see itself: up to and including that position.",
-    ),
-    Mistake(
-        "one word of the future seen",
-        [0.0, 1 / 8, 3 / 8, 4 / 8, 0.0],
-        "The third word sees up to the third place. The fourth is what it has to foretell.",
-    ),
-    Mistake(
-        "polarity turned round",
-        [2 / 16, 0.0, 0.0, 4 / 16, 10 / 16],
-        "These are the weights of what should be hidden.",
-    ),
-    Mistake(
-        "exponentials that were not divided by their sum",
-        [0.0, 1.0, 3.0, 0.0, 0.0],
-        "The right two places are left. Weights sum to one: divide by 1 + 3.",
-    ),
-    Mistake(
-        "scores shared out without the exponential",
-        [0.0, 0.0, 1.0, 0.0, 0.0],
-        "The second place has the score 0, and its exponential is 1, not 0.",
-    ),
-    Mistake(
-        "the padding struck out after the softmax",
-        [0.0, 1 / 6, 3 / 6, 0.0, 0.0],
-        "The padding was left in the sum below the line, so the weights do not sum to one.",
-    ),
-    Mistake(
-        "the look shared evenly",
-        [0.0, 1 / 2, 1 / 2, 0.0, 0.0],
-        "The right two places are left. Their shares go by the exponentials of their scores.",
-    ),
-    Mistake(
-        "the mask, not the weights",
-        [0.0, 1.0, 1.0, 0.0, 0.0],
-        "These are the places that the third may see. Asked for is how much it looks at each.",
-    ),
-    Mistake(
-        "only the places that are seen",
-        [1 / 4, 3 / 4],
-        "Asked for are five weights: a hidden place has one, too.",
-    ),
-    Mistake(
-        "one word of the future seen, and the padding",
-        [2 / 10, 1 / 10, 3 / 10, 4 / 10, 0.0],
-        "The third word sees up to the third place, and no padding.",
-    ),
-    Mistake(
-        "a triangle without its diagonal, and the padding seen",
-        [2 / 3, 1 / 3, 0.0, 0.0, 0.0],
-        "A word may see itself, and it may see no padding.",
-    ),
-]
+HAND_MISTAKES = mistakes(
+    ("no mask at all", [2 / 20, 1 / 20, 3 / 20, 4 / 20, 10 / 20],
+     "These are the weights of a word that sees all five places. It may see two of them."),
+    ("the padding mask forgotten", [2 / 6, 1 / 6, 3 / 6, 0.0, 0.0],
+     "The future is hidden, and that is right. The first place is padding: hide it as well."),
+    ("the causal mask forgotten", [0.0, 1 / 18, 3 / 18, 4 / 18, 10 / 18],
+     "The padding is hidden, and that is right. The fourth and fifth places are the future."),
+    ("zero instead of minus infinity", [1 / 7, 1 / 7, 3 / 7, 1 / 7, 1 / 7],
+     "A hidden score of 0 has the exponential 1, and takes its share. Minus infinity has 0."),
+    ("the mask after the softmax", [0.0, 1 / 20, 3 / 20, 0.0, 0.0],
+     "The hidden places were struck out above the line and left in the sum below it, so the "
+     "weights do not sum to one."),
+    ("the other triangle", [0.0, 0.0, 3 / 17, 4 / 17, 10 / 17],
+     "A word sees itself and what comes before it. Here it sees itself and what comes after."),
+    ("a triangle without its diagonal", [0.0, 1.0, 0.0, 0.0, 0.0],
+     "A word may see itself: up to and including that position."),
+    ("one word of the future seen", [0.0, 1 / 8, 3 / 8, 4 / 8, 0.0],
+     "The third word sees up to the third place. The fourth is what it has to foretell."),
+    ("polarity turned round", [2 / 16, 0.0, 0.0, 4 / 16, 10 / 16],
+     "These are the weights of what should be hidden."),
+    ("exponentials that were not divided by their sum", [0.0, 1.0, 3.0, 0.0, 0.0],
+     "The right two places are left. Weights sum to one: divide by 1 + 3."),
+    ("scores shared out without the exponential", [0.0, 0.0, 1.0, 0.0, 0.0],
+     "The second place has the score 0, and its exponential is 1, not 0."),
+    ("the padding struck out after the softmax", [0.0, 1 / 6, 3 / 6, 0.0, 0.0],
+     "The padding was left in the sum below the line, so the weights do not sum to one."),
+    ("the look shared evenly", [0.0, 1 / 2, 1 / 2, 0.0, 0.0],
+     "The right two places are left. Their shares go by the exponentials of their scores."),
+    ("the mask, not the weights", [0.0, 1.0, 1.0, 0.0, 0.0],
+     "These are the places that the third may see. Asked for is how much it looks at each."),
+    ("only the places that are seen", [1 / 4, 3 / 4],
+     "Asked for are five weights: a hidden place has one, too."),
+    ("one word of the future seen, and the padding", [2 / 10, 1 / 10, 3 / 10, 4 / 10, 0.0],
+     "The third word sees up to the third place, and no padding."),
+    ("a triangle without its diagonal, and the padding seen", [2 / 3, 1 / 3, 0.0, 0.0, 0.0],
+     "A word may see itself, and it may see no padding."),
+)  # fmt: skip
 
 
 def _numbers(weights: list | tuple | Tensor) -> Tensor:
@@ -122,124 +71,70 @@ def padding_cases() -> list[tuple]:
     return [(right, 0), (other_pad, 7), (left, 1), (whole, 0)]
 
 
-PADDING_MISTAKES = [
-    Mistake(
-        "polarity turned round",
-        lambda tokens, pad: (tokens == pad)[:, None, None, :],
-        "True means may attend, so it stands where there is a token, not where there is padding.",
-    ),
-    Mistake(
-        "the mask along the queries",
-        lambda tokens, pad: (tokens != pad)[:, None, :, None],
-        "What is hidden is a key. The last axis of the scores is that of the keys.",
-    ),
-    Mistake(
-        "the mask without its two new axes",
-        lambda tokens, pad: tokens != pad,
-        "A mask of shape (B, S) is taken for one of shape (T, S) as soon as it fits. It needs an "
-        "axis for the heads and one for the queries.",
-    ),
-    Mistake(
-        "one axis too few",
-        lambda tokens, pad: (tokens != pad)[:, None, :],
-        "(B, 1, S) broadcasts to (1, B, 1, S): the sentences are taken for heads.",
-    ),
-    Mistake(
-        "the batch not in front",
-        lambda tokens, pad: (tokens != pad)[None, None],
-        "Broadcasting counts from the right: here the sentences are taken for queries.",
-    ),
-    Mistake(
-        "the sentences taken for heads",
-        lambda tokens, pad: (tokens != pad)[None, :, None, :],
-        "The first axis of the scores is that of the sentences, the second that of the heads.",
-    ),
-    Mistake(
-        "numbers 0 and 1 instead of true and false",
-        lambda tokens, pad: (tokens != pad)[:, None, None, :].int(),
-        "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
-        "booleans.",
-    ),
-    Mistake(
-        "numbers to be added, 0 and minus infinity",
-        lambda tokens, pad: torch.zeros(tokens.shape).masked_fill(tokens == pad, -math.inf)[
-            :, None, None, :
-        ],
-        "This is the mask M of equation (8.2). Asked for is the boolean one.",
-    ),
-    Mistake(
-        "the id of the padding taken to be 0",
-        lambda tokens, pad: (tokens != 0)[:, None, None, :],
-        "The padding's id is an argument, `pad`. In another vocabulary it is another number.",
-    ),
-    Mistake(
-        "ids above that of the padding only",
-        lambda tokens, pad: (tokens > pad)[:, None, None, :],
-        "Where the padding's id is not 0, there are tokens below it.",
-    ),
-    Mistake(
-        "the padded queries hidden as well",
-        lambda tokens, pad: (tokens != pad)[:, None, :, None] & (tokens != pad)[:, None, None, :],
-        "Rows of padded queries would have nothing to look at. Nobody reads their outputs; only "
-        "keys need hiding.",
-    ),
-    Mistake(
-        "a row for each query",
-        lambda tokens, pad: (tokens != pad)[:, None, None, :].repeat(1, 1, tokens.shape[1], 1),
-        "The values are right. The keys are hidden from all queries alike, so one row is enough; "
-        "and in cross-attention there are not as many queries as keys.",
-    ),
-    Mistake(
-        "the mask along the queries, in full",
-        lambda tokens, pad: (tokens != pad)[:, None, :, None].repeat(1, 1, 1, tokens.shape[1]),
-        "What is hidden is a key. The last axis of the scores is that of the keys.",
-    ),
-    Mistake(
-        "polarity turned round, and without its two new axes",
-        lambda tokens, pad: tokens == pad,
-        "Two things at once: True should stand where there is a token, and the mask needs an axis "
-        "for the heads and one for the queries.",
-    ),
-    Mistake(
-        "numbers, and without its two new axes",
-        lambda tokens, pad: (tokens != pad).int(),
-        "Two things at once: a mask should be boolean, and it needs an axis for the heads and one "
-        "for the queries.",
-    ),
-    Mistake(
-        "polarity turned round, along the queries",
-        lambda tokens, pad: (tokens == pad)[:, None, :, None],
-        "Two things at once: True should stand where there is a token, and the keys' axis is the "
-        "last.",
-    ),
-    Mistake(
-        "one mask for the whole batch",
-        lambda tokens, pad: (tokens != pad).all(0)[None, None, None],
-        "A place was hidden from all sentences as soon as one of them has padding there.",
-    ),
-    Mistake(
-        "padding looked for at the end only",
-        lambda tokens, pad: (torch.arange(tokens.shape[1]) < (tokens != pad).sum(1, keepdim=True))[
-            :, None, None, :
-        ],
-        "The number of words is right, but padding may stand in front of them. Look at each id.",
-    ),
-    Mistake(
-        "everything hidden from the first padding on",
-        lambda tokens, pad: (tokens != pad).cumprod(1).bool()[:, None, None, :],
-        "Padding may stand in front of the words. Look at each id by itself.",
-    ),
-    Mistake(
-        "the causal mask as well",
-        lambda tokens, pad: (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril(),
-        "Only the padding is to be hidden here. The future has a mask of its own.",
-    ),
-    Mistake(
-        "the special tokens hidden as well",
-        lambda tokens, pad: (tokens > 3)[:, None, None, :],
-        "BOS, EOS and UNK are tokens like any others. Only `pad` is hidden.",
-    ),
-]
+PADDING_MISTAKES = mistakes(
+    ("polarity turned round", lambda tokens, pad: (tokens == pad)[:, None, None, :],
+     "True means may attend, so it stands where there is a token, not where there is padding."),
+    ("the mask along the queries", lambda tokens, pad: (tokens != pad)[:, None, :, None],
+     "What is hidden is a key. The last axis of the scores is that of the keys."),
+    ("the mask without its two new axes", lambda tokens, pad: tokens != pad,
+     "A mask of shape (B, S) is taken for one of shape (T, S) as soon as it fits. It needs an axis "
+     "for the heads and one for the queries."),
+    ("one axis too few", lambda tokens, pad: (tokens != pad)[:, None, :],
+     "(B, 1, S) broadcasts to (1, B, 1, S): the sentences are taken for heads."),
+    ("the batch not in front", lambda tokens, pad: (tokens != pad)[None, None],
+     "Broadcasting counts from the right: here the sentences are taken for queries."),
+    ("the sentences taken for heads", lambda tokens, pad: (tokens != pad)[None, :, None, :],
+     "The first axis of the scores is that of the sentences, the second that of the heads."),
+    ("numbers 0 and 1 instead of true and false",
+     lambda tokens, pad: (tokens != pad)[:, None, None, :].int(),
+     "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
+     "booleans."),
+    ("numbers to be added, 0 and minus infinity",
+     lambda tokens, pad: torch.zeros(tokens.shape).masked_fill(tokens == pad, -math.inf)[
+         :, None, None, :
+     ],
+     "This is the mask M of equation (8.2). Asked for is the boolean one."),
+    ("the id of the padding taken to be 0", lambda tokens, pad: (tokens != 0)[:, None, None, :],
+     "The padding's id is an argument, `pad`. In another vocabulary it is another number."),
+    ("ids above that of the padding only", lambda tokens, pad: (tokens > pad)[:, None, None, :],
+     "Where the padding's id is not 0, there are tokens below it."),
+    ("the padded queries hidden as well",
+     lambda tokens, pad: (tokens != pad)[:, None, :, None] & (tokens != pad)[:, None, None, :],
+     "Rows of padded queries would have nothing to look at. Nobody reads their outputs; only keys "
+     "need hiding."),
+    ("a row for each query",
+     lambda tokens, pad: (tokens != pad)[:, None, None, :].repeat(1, 1, tokens.shape[1], 1),
+     "The values are right. The keys are hidden from all queries alike, so one row is enough; and "
+     "in cross-attention there are not as many queries as keys."),
+    ("the mask along the queries, in full",
+     lambda tokens, pad: (tokens != pad)[:, None, :, None].repeat(1, 1, 1, tokens.shape[1]),
+     "What is hidden is a key. The last axis of the scores is that of the keys."),
+    ("polarity turned round, and without its two new axes", lambda tokens, pad: tokens == pad,
+     "Two things at once: True should stand where there is a token, and the mask needs an axis for "
+     "the heads and one for the queries."),
+    ("numbers, and without its two new axes", lambda tokens, pad: (tokens != pad).int(),
+     "Two things at once: a mask should be boolean, and it needs an axis for the heads and one for "
+     "the queries."),
+    ("polarity turned round, along the queries",
+     lambda tokens, pad: (tokens == pad)[:, None, :, None],
+     "Two things at once: True should stand where there is a token, and the keys' axis is the "
+     "last."),
+    ("one mask for the whole batch", lambda tokens, pad: (tokens != pad).all(0)[None, None, None],
+     "A place was hidden from all sentences as soon as one of them has padding there."),
+    ("padding looked for at the end only",
+     lambda tokens, pad: (torch.arange(tokens.shape[1]) < (tokens != pad).sum(1, keepdim=True))[
+         :, None, None, :
+     ],
+     "The number of words is right, but padding may stand in front of them. Look at each id."),
+    ("everything hidden from the first padding on",
+     lambda tokens, pad: (tokens != pad).cumprod(1).bool()[:, None, None, :],
+     "Padding may stand in front of the words. Look at each id by itself."),
+    ("the causal mask as well",
+     lambda tokens, pad: (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril(),
+     "Only the padding is to be hidden here. The future has a mask of its own."),
+    ("the special tokens hidden as well", lambda tokens, pad: (tokens > 3)[:, None, None, :],
+     "BOS, EOS and UNK are tokens like any others. Only `pad` is hidden."),
+)  # fmt: skip
 
 # 8.3 causal mask
 
@@ -252,90 +147,44 @@ def _square(length: int) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool)
 
 
-CAUSAL_MISTAKES = [
-    Mistake(
-        "the other triangle",
-        lambda length: _square(length).triu(),
-        "Row t is a query. It may see columns up to t, which lie to the left of the diagonal. "
-        "This mask shows the future and hides the past.",
-    ),
-    Mistake(
-        "polarity turned round",
-        lambda length: _square(length).triu(1),
-        "This mask is True where the future is. Here True means may attend.",
-    ),
-    Mistake(
-        "a triangle without its diagonal",
-        lambda length: _square(length).tril(-1),
-        "A position sees itself, too. Without the diagonal the first row is empty.",
-    ),
-    Mistake(
-        "one position too far",
-        lambda length: _square(length).tril(1),
-        "Each position sees the next one, which is the very token that it has to foretell.",
-    ),
-    Mistake(
-        "everything allowed",
-        lambda length: _square(length),
-        "No future is hidden: this table is True everywhere, and hides nothing from anyone.",
-    ),
-    Mistake(
-        "only itself allowed",
-        lambda length: torch.eye(length, dtype=torch.bool),
-        "A position may see all that came before it, not only itself.",
-    ),
-    Mistake(
-        "only itself and the one before",
-        lambda length: _square(length).tril() & _square(length).triu(-1),
-        "A position may see all that came before it, however far back.",
-    ),
-    Mistake(
-        "numbers 0 and 1 instead of true and false",
-        lambda length: _square(length).tril().int(),
-        "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
-        "booleans.",
-    ),
-    Mistake(
-        "numbers 0 and 1 for the other triangle",
-        lambda length: _square(length).triu().int(),
-        "Two things at once: the triangle is the other one, and a mask should be boolean.",
-    ),
-    Mistake(
-        "numbers 0 and 1 where 1 means hidden",
-        lambda length: _square(length).triu(1).int(),
-        "Two things at once: True should mean may attend, and a mask should be boolean.",
-    ),
-    Mistake(
-        "numbers to be added, 0 and minus infinity",
-        lambda length: torch.zeros(length, length).masked_fill(~_square(length).tril(), -math.inf),
-        "This is the mask M of equation (8.2). Asked for is the boolean one.",
-    ),
-    Mistake(
-        "axes for sentences and heads in front",
-        lambda length: _square(length).tril()[None, None],
-        "The values are right. Two axes are enough: broadcasting adds the others in front.",
-    ),
-    Mistake(
-        "one axis too many",
-        lambda length: _square(length).tril()[None],
-        "The values are right, but asked for are two axes. Three are taken for (H, T, S).",
-    ),
-    Mistake(
-        "the columns in reverse order",
-        lambda length: _square(length).tril().flip(1),
-        "The triangle lies along the diagonal from the upper left to the lower right.",
-    ),
-    Mistake(
-        "the rows in reverse order",
-        lambda length: _square(length).tril().flip(0),
-        "Row 0 belongs to the first position, which sees the fewest places.",
-    ),
-    Mistake(
-        "nothing allowed",
-        lambda length: ~_square(length),
-        "This table is False everywhere. True means may attend.",
-    ),
-]
+CAUSAL_MISTAKES = mistakes(
+    ("the other triangle", lambda length: _square(length).triu(),
+     "Row t is a query. It may see columns up to t, which lie to the left of the diagonal. This "
+     "mask shows the future and hides the past."),
+    ("polarity turned round", lambda length: _square(length).triu(1),
+     "This mask is True where the future is. Here True means may attend."),
+    ("a triangle without its diagonal", lambda length: _square(length).tril(-1),
+     "A position sees itself, too. Without the diagonal the first row is empty."),
+    ("one position too far", lambda length: _square(length).tril(1),
+     "Each position sees the next one, which is the very token that it has to foretell."),
+    ("everything allowed", lambda length: _square(length),
+     "No future is hidden: this table is True everywhere, and hides nothing from anyone."),
+    ("only itself allowed", lambda length: torch.eye(length, dtype=torch.bool),
+     "A position may see all that came before it, not only itself."),
+    ("only itself and the one before",
+     lambda length: _square(length).tril() & _square(length).triu(-1),
+     "A position may see all that came before it, however far back."),
+    ("numbers 0 and 1 instead of true and false", lambda length: _square(length).tril().int(),
+     "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
+     "booleans."),
+    ("numbers 0 and 1 for the other triangle", lambda length: _square(length).triu().int(),
+     "Two things at once: the triangle is the other one, and a mask should be boolean."),
+    ("numbers 0 and 1 where 1 means hidden", lambda length: _square(length).triu(1).int(),
+     "Two things at once: True should mean may attend, and a mask should be boolean."),
+    ("numbers to be added, 0 and minus infinity",
+     lambda length: torch.zeros(length, length).masked_fill(~_square(length).tril(), -math.inf),
+     "This is the mask M of equation (8.2). Asked for is the boolean one."),
+    ("axes for sentences and heads in front", lambda length: _square(length).tril()[None, None],
+     "The values are right. Two axes are enough: broadcasting adds the others in front."),
+    ("one axis too many", lambda length: _square(length).tril()[None],
+     "The values are right, but asked for are two axes. Three are taken for (H, T, S)."),
+    ("the columns in reverse order", lambda length: _square(length).tril().flip(1),
+     "The triangle lies along the diagonal from the upper left to the lower right."),
+    ("the rows in reverse order", lambda length: _square(length).tril().flip(0),
+     "Row 0 belongs to the first position, which sees the fewest places."),
+    ("nothing allowed", lambda length: ~_square(length),
+     "This table is False everywhere. True means may attend."),
+)  # fmt: skip
 
 # 8.4 weights under a mask, four axes
 
@@ -356,12 +205,15 @@ def weights_cases() -> list[tuple]:
     towering[..., 2], towering[..., 0] = 300.0, -1.0
     deep = torch.tensor([[[[-200.0, -201.0, 5.0], [-20000.0, -20001.0, 5.0]]]])
     last_hidden = torch.tensor([[True, True, False]])
+    in_one_head = (padding & causal).repeat(1, 3, 1, 1)
+    in_one_head[0, 1, 2] = in_one_head[1, 2, 0] = False  # sees nothing in this head alone
     return [
         (scores, padding & causal),
         (scores, causal),
         (cross, with_empty[:, None, None, :]),
         (towering, last_hidden),
         (deep, last_hidden),
+        (scores, in_one_head),
     ]
 
 
@@ -373,158 +225,98 @@ def _shares(parts: Tensor, least: float) -> Tensor:
     return parts / parts.sum(-1, keepdim=True).clamp(min=least)
 
 
-WEIGHTS_MISTAKES = [
-    Mistake(
-        "NaN where there is nothing to look at",
-        lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(-1),
-        "A row with every score at minus infinity is 0/0. Its weights should be zero.",
-    ),
-    Mistake(
-        "the mask after the softmax",
-        lambda scores, mask: scores.softmax(-1) * mask,
-        "What is hidden had its share before it was struck out, so that the rest sums to less "
-        "than one. Hide the scores before the softmax.",
-    ),
-    Mistake(
-        "zero instead of minus infinity",
-        lambda scores, mask: (scores * mask).softmax(-1),
-        "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0.",
-    ),
-    Mistake(
-        "zero instead of minus infinity, and struck out afterwards",
-        lambda scores, mask: (scores * mask).softmax(-1) * mask,
-        "The hidden keys get nothing now, but each had added e^0 = 1 to the sum of its row, so "
-        "that the rest sums to less than one.",
-    ),
-    Mistake(
-        "the mask after the exponentials, then shares of what is left",
-        lambda scores, mask: (
-            (scores.softmax(-1) * mask) / (scores.softmax(-1) * mask).sum(-1, keepdim=True)
-        ),
-        "On paper this is right, save for empty rows, which are 0/0. In floating point it also "
-        "fails when a hidden score towers over the rest. Hide the scores first, and turn to "
-        "exponentials then.",
-    ),
-    Mistake(
-        "the mask after the exponentials, then shares with a guard below the line",
-        lambda scores, mask: (
-            (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
-        ),
-        "On paper this is right. In floating point it fails when a hidden score towers over the "
-        "rest: next to it, what may be seen is rounded to 0. Hide the scores first.",
-    ),
-    Mistake(
-        "exponentials of all scores, with no highest score taken off",
-        lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
-        "The exponential of a large score is infinite, and of a very low one zero. Take the "
-        "highest score that may be seen off each row first, or use softmax, which does so.",
-    ),
-    Mistake(
-        "a large negative number instead of minus infinity",
-        lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-1),
-        "A row with nothing to look at has equal scores, and spreads its attention over all that "
-        "is hidden. Its weights should be zero.",
-    ),
-    Mistake(
-        "a negative number that is not low enough",
-        lambda scores, mask: _hidden(scores, mask, -100.0).softmax(-1),
-        "It hides only while the real scores are larger. Next to scores of -200, what is hidden "
-        "wins with -100.",
-    ),
-    Mistake(
-        "polarity turned round",
-        lambda scores, mask: _hidden(scores, ~mask, -math.inf).softmax(-1),
-        "True means may attend. Here the weights went to what is hidden.",
-    ),
-    Mistake(
-        "polarity turned round, with zeros in empty rows",
-        lambda scores, mask: masked_weights(scores, ~mask),
-        "True means may attend. Here the weights went to what is hidden.",
-    ),
-    Mistake(
-        "the softmax over the queries",
-        lambda scores, mask: torch.nan_to_num(_hidden(scores, mask, -math.inf).softmax(-2)),
-        "Each query shares its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the queries, with NaN in hidden columns",
-        lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(-2),
-        "Each query shares its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the queries, with a large negative number for what is hidden",
-        lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-2),
-        "Each query shares its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the heads, with NaN where all of them are hidden",
-        lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(1),
-        "Heads do not share anything: each has a row of weights of its own for every query.",
-    ),
-    Mistake(
-        "minus infinity after the softmax",
-        lambda scores, mask: _hidden(scores.softmax(-1), mask, -math.inf),
-        "Minus infinity is a score that the softmax turns into 0. As a weight it is no share.",
-    ),
-    Mistake(
-        "the softmax over the heads",
-        lambda scores, mask: torch.nan_to_num(_hidden(scores, mask, -math.inf).softmax(1)),
-        "Heads do not share anything: each has a row of weights of its own for every query.",
-    ),
-    Mistake(
-        "the mask ignored",
-        lambda scores, mask: scores.softmax(-1),
-        "What is hidden is looked at like any other key.",
-    ),
-    Mistake(
-        "one added to the scores that may be seen",
-        lambda scores, mask: (scores + mask).softmax(-1),
-        "A mask of 0 and 1 that is added hides nothing. What is added must be 0 and minus "
-        "infinity.",
-    ),
-    Mistake(
-        "hidden scores, not weights",
-        lambda scores, mask: _hidden(scores, mask, -math.inf),
-        "The hiding is right. The softmax is missing.",
-    ),
-    Mistake(
-        "zero times minus infinity",
-        lambda scores, mask: (scores + ~mask * -math.inf).softmax(-1),
-        "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in "
-        "where the mask is False, and leave the rest alone.",
-    ),
-    Mistake(
-        "zero times minus infinity, and NaN made 0",
-        lambda scores, mask: torch.nan_to_num((scores + ~mask * -math.inf).softmax(-1)),
-        "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
-        "minus infinity in where the mask is False, and leave the rest alone.",
-    ),
-    Mistake(
-        "a negative number that is not low enough, and struck out afterwards",
-        lambda scores, mask: _hidden(scores, mask, -1e4).softmax(-1) * mask,
-        "It hides only while the real scores are larger. Next to scores of -20000, what is hidden "
-        "takes the whole look with -10000, and then it is struck out.",
-    ),
-    Mistake(
-        "one softmax for all queries",
-        lambda scores, mask: torch.nan_to_num(
-            _hidden(scores, mask, -math.inf).flatten(-2).softmax(-1).view_as(scores)
-        ),
-        "The weights of the whole table sum to one. Each row should, by itself.",
-    ),
-    Mistake(
-        "divided by a root once more",
-        lambda scores, mask: masked_weights(scores / scores.shape[-1] ** 0.5, mask),
-        "The scores are scaled already. And their last axis is that of the keys, not d_k long.",
-    ),
-    Mistake(
-        "the future hidden as well",
-        lambda scores, mask: masked_weights(
-            scores, mask & _square(scores.shape[-1]).tril()[: scores.shape[-2]]
-        ),
-        "Which keys may be seen is for the given mask to say. Here a causal one was added.",
-    ),
-]
+WEIGHTS_MISTAKES = mistakes(
+    ("NaN where there is nothing to look at",
+     lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(-1),
+     "A row with every score at minus infinity is 0/0. Its weights should be zero."),
+    ("the mask after the softmax", lambda scores, mask: scores.softmax(-1) * mask,
+     "What is hidden had its share before it was struck out, so that the rest sums to less than "
+     "one. Hide the scores before the softmax."),
+    ("zero instead of minus infinity", lambda scores, mask: (scores * mask).softmax(-1),
+     "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0."),
+    ("zero instead of minus infinity, and struck out afterwards",
+     lambda scores, mask: (scores * mask).softmax(-1) * mask,
+     "The hidden keys get nothing now, but each had added e^0 = 1 to the sum of its row, so that "
+     "the rest sums to less than one."),
+    ("the mask after the exponentials, then shares of what is left",
+     lambda scores, mask: (
+         (scores.softmax(-1) * mask) / (scores.softmax(-1) * mask).sum(-1, keepdim=True)
+     ),
+     "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
+     "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
+     "then."),
+    ("the mask after the exponentials, then shares with a guard below the line",
+     lambda scores, mask: (
+         (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
+     ),
+     "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
+     "next to it, what may be seen is rounded to 0. Hide the scores first."),
+    ("exponentials of all scores, with no highest score taken off",
+     lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
+     "The exponential of a large score is infinite, and of a very low one zero. Take the highest "
+     "score that may be seen off each row first, or use softmax, which does so."),
+    ("a large negative number instead of minus infinity",
+     lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-1),
+     "A row with nothing to look at has equal scores, and spreads its attention over all that is "
+     "hidden. Its weights should be zero."),
+    ("a negative number that is not low enough",
+     lambda scores, mask: _hidden(scores, mask, -100.0).softmax(-1),
+     "It hides only while the real scores are larger. Next to scores of -200, what is hidden wins "
+     "with -100."),
+    ("polarity turned round", lambda scores, mask: _hidden(scores, ~mask, -math.inf).softmax(-1),
+     "True means may attend. Here the weights went to what is hidden."),
+    ("polarity turned round, with zeros in empty rows",
+     lambda scores, mask: masked_weights(scores, ~mask),
+     "True means may attend. Here the weights went to what is hidden."),
+    ("the softmax over the queries",
+     lambda scores, mask: torch.nan_to_num(_hidden(scores, mask, -math.inf).softmax(-2)),
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("the softmax over the queries, with NaN in hidden columns",
+     lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(-2),
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("the softmax over the queries, with a large negative number for what is hidden",
+     lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-2),
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("the softmax over the heads, with NaN where all of them are hidden",
+     lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(1),
+     "Heads do not share anything: each has a row of weights of its own for every query."),
+    ("minus infinity after the softmax",
+     lambda scores, mask: _hidden(scores.softmax(-1), mask, -math.inf),
+     "Minus infinity is a score that the softmax turns into 0. As a weight it is no share."),
+    ("the softmax over the heads",
+     lambda scores, mask: torch.nan_to_num(_hidden(scores, mask, -math.inf).softmax(1)),
+     "Heads do not share anything: each has a row of weights of its own for every query."),
+    ("the mask ignored", lambda scores, mask: scores.softmax(-1),
+     "What is hidden is looked at like any other key."),
+    ("one added to the scores that may be seen", lambda scores, mask: (scores + mask).softmax(-1),
+     "A mask of 0 and 1 that is added hides nothing. What is added must be 0 and minus infinity."),
+    ("hidden scores, not weights", lambda scores, mask: _hidden(scores, mask, -math.inf),
+     "The hiding is right. The softmax is missing."),
+    ("zero times minus infinity", lambda scores, mask: (scores + ~mask * -math.inf).softmax(-1),
+     "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in where "
+     "the mask is False, and leave the rest alone."),
+    ("zero times minus infinity, and NaN made 0",
+     lambda scores, mask: torch.nan_to_num((scores + ~mask * -math.inf).softmax(-1)),
+     "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
+     "minus infinity in where the mask is False, and leave the rest alone."),
+    ("a negative number that is not low enough, and struck out afterwards",
+     lambda scores, mask: _hidden(scores, mask, -1e4).softmax(-1) * mask,
+     "It hides only while the real scores are larger. Next to scores of -20000, what is hidden "
+     "takes the whole look with -10000, and then it is struck out."),
+    ("one softmax for all queries",
+     lambda scores, mask: torch.nan_to_num(
+         _hidden(scores, mask, -math.inf).flatten(-2).softmax(-1).view_as(scores)
+     ),
+     "The weights of the whole table sum to one. Each row should, by itself."),
+    ("divided by a root once more",
+     lambda scores, mask: masked_weights(scores / scores.shape[-1] ** 0.5, mask),
+     "The scores are scaled already. And their last axis is that of the keys, not d_k long."),
+    ("the future hidden as well",
+     lambda scores, mask: masked_weights(
+         scores, mask & _square(scores.shape[-1]).tril()[: scores.shape[-2]]
+     ),
+     "Which keys may be seen is for the given mask to say. Here a causal one was added."),
+)  # fmt: skip
 
 
 def _weights_of(output: object) -> Tensor:
@@ -562,131 +354,66 @@ def _no_end(tokens: Tensor) -> Tensor:
     return tokens.masked_fill(tokens == EOS, PAD)
 
 
-SHIFT_MISTAKES = [
-    Mistake(
-        "no shift",
-        lambda tgt: (tgt[:, :-1], tgt[:, :-1]),
-        "Each label is the token that the decoder has just read. It would learn to copy, with a "
-        "loss near zero, and write nothing but its first input.",
-    ),
-    Mistake(
-        "no shift, the first token taken off both",
-        lambda tgt: (tgt[:, 1:], tgt[:, 1:]),
-        "Each label is the token that the decoder has just read, so it would learn to copy. And "
-        "it never reads BOS, with which it has to begin.",
-    ),
-    Mistake(
-        "no shift, the whole target twice",
-        lambda tgt: (tgt, tgt),
-        "Each label is the token that the decoder has just read. It would learn to copy.",
-    ),
-    Mistake(
-        "inputs and labels exchanged",
-        lambda tgt: (tgt[:, 1:], tgt[:, :-1]),
-        "The decoder would read a word and be asked for the one before it, which it has seen.",
-    ),
-    Mistake(
-        "the labels before the inputs",
-        lambda tgt: [tgt[:, 1:], _no_end(tgt[:, :-1])],
-        "Both are right. The task asks for the inputs first.",
-    ),
-    Mistake(
-        "shifted twice",
-        lambda tgt: (tgt[:, :-2], tgt[:, 2:]),
-        "Each label is the token after the next one. The decoder would write every other word.",
-    ),
-    Mistake(
-        "the ends of the longest sentences cut off",
-        lambda tgt: (tgt[:, :-2], tgt[:, 1:-1]),
-        "The last column holds EOS for the longest sentences only; for the others it is padding. "
-        "The labels need it: the decoder learns from it where to stop.",
-    ),
-    Mistake(
-        "the labels without their last column",
-        lambda tgt: (tgt[:, :-1], tgt[:, 1:-1]),
-        "The last column holds EOS for the longest sentences. Without it there are more inputs "
-        "than labels, and the decoder does not learn where long sentences stop.",
-    ),
-    Mistake(
-        "EOS missing in the labels",
-        lambda tgt: (tgt[:, :-1], _no_end(tgt[:, 1:])),
-        "The end is a token to be foretold like any other. Without it the decoder never stops.",
-    ),
-    Mistake(
-        "BOS in the labels",
-        lambda tgt: (tgt[:, :-1], tgt),
-        "BOS is read first and never foretold. Labels begin with the first word.",
-    ),
-    Mistake(
-        "the first token moved to the end of the labels",
-        lambda tgt: (tgt, tgt.roll(-1, 1)),
-        "Rolling brings BOS back at the right end, as if it came after EOS. Cut it off.",
-    ),
-    Mistake(
-        "the whole target as input",
-        lambda tgt: (tgt, tgt[:, 1:]),
-        "There is one input too many: nothing comes after the last token, so it has no label.",
-    ),
-    Mistake(
-        "the input without BOS",
-        lambda tgt: (tgt[:, 1:-1], tgt[:, 2:]),
-        "The labels are one ahead of the inputs, which is right. But the decoder begins with BOS, "
-        "and the first word is a label, too.",
-    ),
-    Mistake(
-        "one column too many",
-        lambda tgt: (tgt, torch.cat([tgt[:, 1:], torch.zeros_like(tgt[:, :1])], dim=1)),
-        "The last input has only padding for a label, and teaches nothing. Asked for is the shape "
-        "(B, T - 1).",
-    ),
-    Mistake(
-        "padding replaced in the labels",
-        lambda tgt: (tgt[:, :-1], tgt[:, 1:].masked_fill(tgt[:, 1:] == PAD, -100)),
-        "A loss can be told to leave out the id of the padding. The labels here keep it, as the "
-        "task says.",
-    ),
-    Mistake(
-        "only the inputs returned",
-        lambda tgt: tgt[:, :-1],
-        "These are the inputs. The task asks for the pair of inputs and labels.",
-    ),
-    Mistake(
-        "only the labels returned",
-        lambda tgt: tgt[:, 1:],
-        "These are the labels. The task asks for the pair of inputs and labels.",
-    ),
-    Mistake(
-        "a pair for each sentence",
-        lambda tgt: [(row[:-1], row[1:]) for row in tgt],
-        "Asked for is one pair for the whole batch: all inputs, and all labels.",
-    ),
-    Mistake(
-        "the batch cut instead of the sentences",
-        lambda tgt: (tgt[:-1], tgt[1:]),
-        "The first axis is that of the sentences. The cut goes along the second.",
-    ),
-    Mistake(
-        "no shift, and both ends cut off",
-        lambda tgt: (tgt[:, 1:-1], tgt[:, 1:-1]),
-        "Each label is the token that the decoder has just read, so it would learn to copy. And "
-        "each of the two loses one end, not both.",
-    ),
-    Mistake(
-        "the labels moved the wrong way",
-        lambda tgt: (tgt[:, :-1], tgt.roll(1, 1)[:, :-1]),
-        "Each label is the token before the one that is read. It should be the one after.",
-    ),
-    Mistake(
-        "BOS put in front once more",
-        lambda tgt: (torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1), tgt),
-        "Each row begins with BOS already. Here the decoder reads BOS and is asked for BOS.",
-    ),
-    Mistake(
-        "the labels two places on",
-        lambda tgt: (tgt[:, :-1], torch.cat([tgt[:, 2:], torch.zeros_like(tgt[:, :1])], dim=1)),
-        "Each label is the token after the next one. The decoder would write every other word.",
-    ),
-]
+SHIFT_MISTAKES = mistakes(
+    ("no shift", lambda tgt: (tgt[:, :-1], tgt[:, :-1]),
+     "Each label is the token that the decoder has just read. It would learn to copy, with a loss "
+     "near zero, and write nothing but its first input."),
+    ("no shift, the first token taken off both", lambda tgt: (tgt[:, 1:], tgt[:, 1:]),
+     "Each label is the token that the decoder has just read, so it would learn to copy. And it "
+     "never reads BOS, with which it has to begin."),
+    ("no shift, the whole target twice", lambda tgt: (tgt, tgt),
+     "Each label is the token that the decoder has just read. It would learn to copy."),
+    ("inputs and labels exchanged", lambda tgt: (tgt[:, 1:], tgt[:, :-1]),
+     "The decoder would read a word and be asked for the one before it, which it has seen."),
+    ("the labels before the inputs", lambda tgt: [tgt[:, 1:], _no_end(tgt[:, :-1])],
+     "Both are right. The task asks for the inputs first."),
+    ("shifted twice", lambda tgt: (tgt[:, :-2], tgt[:, 2:]),
+     "Each label is the token after the next one. The decoder would write every other word."),
+    ("the ends of the longest sentences cut off", lambda tgt: (tgt[:, :-2], tgt[:, 1:-1]),
+     "The last column holds EOS for the longest sentences only; for the others it is padding. The "
+     "labels need it: the decoder learns from it where to stop."),
+    ("the labels without their last column", lambda tgt: (tgt[:, :-1], tgt[:, 1:-1]),
+     "The last column holds EOS for the longest sentences. Without it there are more inputs than "
+     "labels, and the decoder does not learn where long sentences stop."),
+    ("EOS missing in the labels", lambda tgt: (tgt[:, :-1], _no_end(tgt[:, 1:])),
+     "The end is a token to be foretold like any other. Without it the decoder never stops."),
+    ("BOS in the labels", lambda tgt: (tgt[:, :-1], tgt),
+     "BOS is read first and never foretold. Labels begin with the first word."),
+    ("the first token moved to the end of the labels", lambda tgt: (tgt, tgt.roll(-1, 1)),
+     "Rolling brings BOS back at the right end, as if it came after EOS. Cut it off."),
+    ("the whole target as input", lambda tgt: (tgt, tgt[:, 1:]),
+     "There is one input too many: nothing comes after the last token, so it has no label."),
+    ("the input without BOS", lambda tgt: (tgt[:, 1:-1], tgt[:, 2:]),
+     "The labels are one ahead of the inputs, which is right. But the decoder begins with BOS, and "
+     "the first word is a label, too."),
+    ("one column too many",
+     lambda tgt: (tgt, torch.cat([tgt[:, 1:], torch.zeros_like(tgt[:, :1])], dim=1)),
+     "The last input has only padding for a label, and teaches nothing. Asked for is the shape (B, "
+     "T - 1)."),
+    ("padding replaced in the labels",
+     lambda tgt: (tgt[:, :-1], tgt[:, 1:].masked_fill(tgt[:, 1:] == PAD, -100)),
+     "A loss can be told to leave out the id of the padding. The labels here keep it, as the task "
+     "says."),
+    ("only the inputs returned", lambda tgt: tgt[:, :-1],
+     "These are the inputs. The task asks for the pair of inputs and labels."),
+    ("only the labels returned", lambda tgt: tgt[:, 1:],
+     "These are the labels. The task asks for the pair of inputs and labels."),
+    ("a pair for each sentence", lambda tgt: [(row[:-1], row[1:]) for row in tgt],
+     "Asked for is one pair for the whole batch: all inputs, and all labels."),
+    ("the batch cut instead of the sentences", lambda tgt: (tgt[:-1], tgt[1:]),
+     "The first axis is that of the sentences. The cut goes along the second."),
+    ("no shift, and both ends cut off", lambda tgt: (tgt[:, 1:-1], tgt[:, 1:-1]),
+     "Each label is the token that the decoder has just read, so it would learn to copy. And each "
+     "of the two loses one end, not both."),
+    ("the labels moved the wrong way", lambda tgt: (tgt[:, :-1], tgt.roll(1, 1)[:, :-1]),
+     "Each label is the token before the one that is read. It should be the one after."),
+    ("BOS put in front once more",
+     lambda tgt: (torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1), tgt),
+     "Each row begins with BOS already. Here the decoder reads BOS and is asked for BOS."),
+    ("the labels two places on",
+     lambda tgt: (tgt[:, :-1], torch.cat([tgt[:, 2:], torch.zeros_like(tgt[:, :1])], dim=1)),
+     "Each label is the token after the next one. The decoder would write every other word."),
+)  # fmt: skip
 
 
 def _inputs_and_labels(output: list | tuple) -> dict[str, list]:
@@ -710,6 +437,7 @@ def cross_cases() -> list[tuple]:
         (1, 0, [[5, 6, 7, 3], [5, 3, 0, 0]], [[2, 8, 0, 0], [2, 8, 9, 0]]),  # S = T
         (2, 9, [[5, 0, 7, 3, 4], [5, 3, 9, 9, 9]], [[2, 8, 4], [2, 9, 9]]),  # S > T
         (3, 1, [[5, 3], [3, 1], [6, 3]], [[2, 8, 4], [2, 4, 1], [2, 1, 1]]),  # S < T
+        (4, 0, [[5, 6, 3]], [[2]]),
     ):
         src, tgt = torch.tensor(src), torch.tensor(tgt)
         with torch.random.fork_rng(devices=[]):  # the reader's own seed stays as it is
@@ -723,147 +451,100 @@ def _keys(tokens: Tensor, pad: int) -> Tensor:
     return (tokens != pad)[:, None, None, :]
 
 
-CROSS_MISTAKES = [
-    Mistake(
-        "the target's padding mask",
-        lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, _keys(tgt, pad)),
-        "A mask hides keys, and these keys are source tokens. The target's mask hides the wrong "
-        "places, and fits only when both lengths are the same.",
-    ),
-    Mistake(
-        "keys and values from the target",
-        lambda attend, y, memory, tgt, src, pad: attend(y, y, y, _keys(tgt, pad)),
-        "This is self-attention of the decoder. The source is never looked at.",
-    ),
-    Mistake(
-        "keys and values from the target, without a mask",
-        lambda attend, y, memory, tgt, src, pad: attend(y, y, y),
-        "This is self-attention of the decoder. The source is never looked at.",
-    ),
-    Mistake(
-        "keys and values from the target, with the source's mask",
-        lambda attend, y, memory, tgt, src, pad: attend(y, y, y, _keys(src, pad)),
-        "The mask is the source's, but the keys are not: the source is never looked at.",
-    ),
-    Mistake(
-        "the memory asks",
-        lambda attend, y, memory, tgt, src, pad: attend(memory, y, y, _keys(tgt, pad)),
-        "The decoder asks and the memory answers: queries come from y. The output needs a row for "
-        "each target token.",
-    ),
-    Mistake(
-        "the memory asks, with the source's mask",
-        lambda attend, y, memory, tgt, src, pad: attend(memory, y, y, _keys(src, pad)),
-        "The decoder asks and the memory answers: queries come from y.",
-    ),
-    Mistake(
-        "the memory looks at itself",
-        lambda attend, y, memory, tgt, src, pad: attend(memory, memory, memory, _keys(src, pad)),
-        "This is self-attention of the encoder. The queries come from the decoder.",
-    ),
-    Mistake(
-        "values from the target",
-        lambda attend, y, memory, tgt, src, pad: attend(y, memory, y, _keys(src, pad)),
-        "Keys and values come as pairs, both from the memory.",
-    ),
-    Mistake(
-        "keys from the target",
-        lambda attend, y, memory, tgt, src, pad: attend(y, y, memory, _keys(src, pad)),
-        "Keys and values come as pairs, both from the memory.",
-    ),
-    Mistake(
-        "nothing hidden",
-        lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory),
-        "The memory of a short source is padded, and here the decoder looks at the padding.",
-    ),
-    Mistake(
-        "polarity turned round",
-        lambda attend, y, memory, tgt, src, pad: attend(
-            y, memory, memory, (src == pad)[:, None, None, :]
-        ),
-        "True means may attend. Here the decoder looks at the padding of the source only.",
-    ),
-    Mistake(
-        "the id of the padding taken to be 0",
-        lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, _keys(src, 0)),
-        "The padding's id is an argument, `pad`. In another vocabulary it is another number.",
-    ),
-    Mistake(
-        "a causal mask on the source",
-        lambda attend, y, memory, tgt, src, pad: attend(
-            y,
-            memory,
-            memory,
-            _keys(src, pad) & torch.ones(y.shape[1], memory.shape[1]).tril().bool(),
-        ),
-        "The source is there from the beginning, all of it: cross-attention has no future.",
-    ),
-    Mistake(
-        "a causal mask, and no padding mask",
-        lambda attend, y, memory, tgt, src, pad: attend(
-            y, memory, memory, torch.ones(y.shape[1], memory.shape[1]).tril().bool()
-        ),
-        "The source is there from the beginning, all of it. What must be hidden is its padding.",
-    ),
-    Mistake(
-        "self-attention of the decoder, with both its masks",
-        lambda attend, y, memory, tgt, src, pad: attend(
-            y, y, y, _keys(tgt, pad) & torch.ones(y.shape[1], y.shape[1]).tril().bool()
-        ),
-        "This is the attention that comes before. Here keys and values come from the memory.",
-    ),
-    Mistake(
-        "the memory asks, without a mask",
-        lambda attend, y, memory, tgt, src, pad: attend(memory, y, y),
-        "The decoder asks and the memory answers: queries come from y.",
-    ),
-    Mistake(
-        "the target's mask along the queries",
-        lambda attend, y, memory, tgt, src, pad: attend(
-            y, memory, memory, (tgt != pad)[:, None, :, None]
-        ),
-        "This hides the padded queries, which nobody reads, and shows the padding of the source.",
-    ),
-    Mistake(
-        "the input added to the output",
-        lambda attend, y, memory, tgt, src, pad: y + attend(y, memory, memory, _keys(src, pad)),
-        "The residual connection comes in Chapter 10. Asked for is what the attention gives.",
-    ),
-    Mistake(
-        "the padded queries hidden as well",
-        lambda attend, y, memory, tgt, src, pad: attend(
-            y, memory, memory, _keys(src, pad) & (tgt != pad)[:, None, :, None]
-        ),
-        "What is hidden are keys. The outputs of padded queries are read by nobody, so they are "
-        "left as they come.",
-    ),
-    Mistake(
-        "the padding set to zero, not hidden",
-        lambda attend, y, memory, tgt, src, pad: attend(y, *[memory * (src != pad)[..., None]] * 2),
-        "A key of zeros has the score 0, and takes its share of the look.",
-    ),
-    Mistake(
-        "the target's causal mask on the source",
-        lambda attend, y, memory, tgt, src, pad: attend(
-            y, memory, memory, _keys(src, pad) & _square(y.shape[1]).tril()
-        ),
-        "The source is there from the beginning, all of it: cross-attention has no future. And "
-        "the square fits only when both lengths are the same.",
-    ),
-    Mistake(
-        "the mask without its two new axes",
-        lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, src != pad),
-        "A mask of shape (B, S) is taken for one of shape (T, S). It needs an axis for the heads "
-        "and one for the queries.",
-    ),
-    Mistake(
-        "the weights returned",
-        lambda attend, y, memory, tgt, src, pad: attend(
-            y, memory, memory, _keys(src, pad), return_weights=True
-        )[1],
-        "These are the right weights. Asked for is what the target finds with them.",
-    ),
-]
+CROSS_MISTAKES = mistakes(
+    ("the target's padding mask",
+     lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, _keys(tgt, pad)),
+     "A mask hides keys, and these keys are source tokens. The target's mask hides the wrong "
+     "places, and fits only when both lengths are the same."),
+    ("keys and values from the target",
+     lambda attend, y, memory, tgt, src, pad: attend(y, y, y, _keys(tgt, pad)),
+     "This is self-attention of the decoder. The source is never looked at."),
+    ("keys and values from the target, without a mask",
+     lambda attend, y, memory, tgt, src, pad: attend(y, y, y),
+     "This is self-attention of the decoder. The source is never looked at."),
+    ("keys and values from the target, with the source's mask",
+     lambda attend, y, memory, tgt, src, pad: attend(y, y, y, _keys(src, pad)),
+     "The mask is the source's, but the keys are not: the source is never looked at."),
+    ("the memory asks",
+     lambda attend, y, memory, tgt, src, pad: attend(memory, y, y, _keys(tgt, pad)),
+     "The decoder asks and the memory answers: queries come from y. The output needs a row for "
+     "each target token."),
+    ("the memory asks, with the source's mask",
+     lambda attend, y, memory, tgt, src, pad: attend(memory, y, y, _keys(src, pad)),
+     "The decoder asks and the memory answers: queries come from y."),
+    ("the memory looks at itself",
+     lambda attend, y, memory, tgt, src, pad: attend(memory, memory, memory, _keys(src, pad)),
+     "This is self-attention of the encoder. The queries come from the decoder."),
+    ("values from the target",
+     lambda attend, y, memory, tgt, src, pad: attend(y, memory, y, _keys(src, pad)),
+     "Keys and values come as pairs, both from the memory."),
+    ("keys from the target",
+     lambda attend, y, memory, tgt, src, pad: attend(y, y, memory, _keys(src, pad)),
+     "Keys and values come as pairs, both from the memory."),
+    ("nothing hidden", lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory),
+     "The memory of a short source is padded, and here the decoder looks at the padding."),
+    ("polarity turned round",
+     lambda attend, y, memory, tgt, src, pad: attend(
+         y, memory, memory, (src == pad)[:, None, None, :]
+     ),
+     "True means may attend. Here the decoder looks at the padding of the source only."),
+    ("the id of the padding taken to be 0",
+     lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, _keys(src, 0)),
+     "The padding's id is an argument, `pad`. In another vocabulary it is another number."),
+    ("a causal mask on the source",
+     lambda attend, y, memory, tgt, src, pad: attend(
+         y,
+         memory,
+         memory,
+         _keys(src, pad) & torch.ones(y.shape[1], memory.shape[1]).tril().bool(),
+     ),
+     "The source is there from the beginning, all of it: cross-attention has no future."),
+    ("a causal mask, and no padding mask",
+     lambda attend, y, memory, tgt, src, pad: attend(
+         y, memory, memory, torch.ones(y.shape[1], memory.shape[1]).tril().bool()
+     ),
+     "The source is there from the beginning, all of it. What must be hidden is its padding."),
+    ("self-attention of the decoder, with both its masks",
+     lambda attend, y, memory, tgt, src, pad: attend(
+         y, y, y, _keys(tgt, pad) & torch.ones(y.shape[1], y.shape[1]).tril().bool()
+     ),
+     "This is the attention that comes before. Here keys and values come from the memory."),
+    ("the memory asks, without a mask",
+     lambda attend, y, memory, tgt, src, pad: attend(memory, y, y),
+     "The decoder asks and the memory answers: queries come from y."),
+    ("the target's mask along the queries",
+     lambda attend, y, memory, tgt, src, pad: attend(
+         y, memory, memory, (tgt != pad)[:, None, :, None]
+     ),
+     "This hides the padded queries, which nobody reads, and shows the padding of the source."),
+    ("the input added to the output",
+     lambda attend, y, memory, tgt, src, pad: y + attend(y, memory, memory, _keys(src, pad)),
+     "The residual connection comes in Chapter 10. Asked for is what the attention gives."),
+    ("the padded queries hidden as well",
+     lambda attend, y, memory, tgt, src, pad: attend(
+         y, memory, memory, _keys(src, pad) & (tgt != pad)[:, None, :, None]
+     ),
+     "What is hidden are keys. The outputs of padded queries are read by nobody, so they are left "
+     "as they come."),
+    ("the padding set to zero, not hidden",
+     lambda attend, y, memory, tgt, src, pad: attend(y, *[memory * (src != pad)[..., None]] * 2),
+     "A key of zeros has the score 0, and takes its share of the look."),
+    ("the target's causal mask on the source",
+     lambda attend, y, memory, tgt, src, pad: attend(
+         y, memory, memory, _keys(src, pad) & _square(y.shape[1]).tril()
+     ),
+     "The source is there from the beginning, all of it: cross-attention has no future. And the "
+     "square fits only when both lengths are the same."),
+    ("the mask without its two new axes",
+     lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, src != pad),
+     "A mask of shape (B, S) is taken for one of shape (T, S). It needs an axis for the heads and "
+     "one for the queries."),
+    ("the weights returned",
+     lambda attend, y, memory, tgt, src, pad: attend(
+         y, memory, memory, _keys(src, pad), return_weights=True
+     )[1],
+     "These are the right weights. Asked for is what the target finds with them."),
+)  # fmt: skip
 
 # 8.7 masked multi-head attention, from an empty file
 
@@ -954,6 +635,8 @@ def module_cases() -> list[tuple]:
     empty = torch.tensor([[1, 1, 0], [0, 0, 0]]).bool()[:, None, None, :]
     heads = torch.rand(2, 3, 4, 5, generator=draw) > 0.3
     heads[..., 0] = True
+    in_one_head = heads.clone()
+    in_one_head[0, 1, 2] = in_one_head[1, 2, 0] = False  # sees nothing in this head alone
     causal = _square(4).tril()
     return [
         case(8, 2, 4, 4, causal),
@@ -962,6 +645,7 @@ def module_cases() -> list[tuple]:
         case(6, 3, 4, 5, heads),
         case(8, 4, 5, 5, padding & _square(5).tril(), same=True),
         case(4, 1, 4, 4, causal, large=40.0),
+        case(6, 3, 4, 5, in_one_head),
     ]
 
 
@@ -1243,292 +927,134 @@ class _ReversedHeads(MaskedMultiHeadAttention):
         return super().merge(heads)
 
 
-MODULE_MISTAKES = [
-    Mistake(
-        "no scale",
-        _NoScale,
-        "The scores are divided by the root of d_k before the softmax. Without it the softmax "
-        "saturates as d_k grows.",
-    ),
-    Mistake(
-        "divided by the root of d_model",
-        _ScaleByModel,
-        "Each head's queries and keys have d_k = d_model / n_heads entries, and it is the root of "
-        "d_k that keeps the variance at one.",
-    ),
-    Mistake(
-        "divided by d_k, without the root",
-        _ScaleWithoutRoot,
-        "The standard deviation of q . k grows with the root of d_k. Divided by d_k the weights "
-        "are too even.",
-    ),
-    Mistake(
-        "divided by the root of the number of heads",
-        _ScaleByHeads,
-        "The scale is the root of d_k, the width of a head, not of how many heads there are.",
-    ),
-    Mistake(
-        "multiplied by the root of d_k",
-        _ScaleTurned,
-        "The scores must be divided by the root, so that they become smaller.",
-    ),
-    Mistake(
-        "the scale after the softmax",
-        _ScaleAfter,
-        "Divide the scores, not the weights: after the softmax the rows no longer sum to one.",
-    ),
-    Mistake(
-        "heads split by a view, without a transpose",
-        _ViewSplit,
-        "A view to (B, H, T, K) cuts the rows anew, so that a head gets pieces of other "
-        "positions. View to (B, T, H, K), then exchange T and H.",
-    ),
-    Mistake(
-        "heads merged by a view, without a transpose",
-        _ViewMerge,
-        "Before the heads are put side by side, H and T must change places again, back to "
-        "(B, T, H, K).",
-    ),
-    Mistake(
-        "heads merged after the wrong transpose",
-        _MergeOtherAxes,
-        "Undo the split: H and T change places again, so that the heads of one position stand "
-        "side by side. Here T and K changed places.",
-    ),
-    Mistake(
-        "heads merged entry by entry in turn",
-        _MergeInTurn,
-        "The heads stand side by side, all entries of head 1 first: (B, T, H, K), not "
-        "(B, T, K, H).",
-    ),
-    Mistake(
-        "heads split and merged by views, without transposes",
-        _ViewBoth,
-        "Without a transpose a head gets pieces of other positions, and positions are mixed. "
-        "Split to (B, T, H, K) and exchange T and H; before merging, exchange them back.",
-    ),
-    Mistake(
-        "the heads' columns taken in turn",
-        _HeadsInnermost,
-        "Head 1 owns the first d_k columns, head 2 the next, as they stand side by side: "
-        "(B, T, H, K), not (B, T, K, H).",
-    ),
-    Mistake(
-        "the heads' columns taken in turn, and put back so",
-        _HeadsInnermostThroughout,
-        "Head 1 owns the first d_k columns, head 2 the next: (B, T, H, K), not (B, T, K, H). This "
-        "net could be trained as well, but its weights mean something else.",
-    ),
-    Mistake(
-        "polarity turned round",
-        _Polarity,
-        "True means may attend. Here each query looks at what should be hidden.",
-    ),
-    Mistake(
-        "polarity turned round, with NaN in rows that are free",
-        _PolarityPlain,
-        "True means may attend. Here what may be seen was set to minus infinity.",
-    ),
-    Mistake(
-        "polarity turned round, with a large negative number",
-        _FinitePolarity,
-        "True means may attend. Here what may be seen was hidden.",
-    ),
-    Mistake(
-        "the mask added to the scores as 0 and 1",
-        _Added,
-        "That hides nothing. What is added must be 0 where the query may look and minus infinity "
-        "where it may not.",
-    ),
-    Mistake(
-        "the mask after the exponentials, then shares of what is left",
-        _SharesAgain,
-        "On paper this is right, save for empty rows, which are 0/0. In floating point it also "
-        "fails when a hidden score towers over the rest. Hide the scores first, and turn to "
-        "exponentials then.",
-    ),
-    Mistake(
-        "the mask after the exponentials, then shares with a guard below the line",
-        _SharesAgainGuarded,
-        "On paper this is right. In floating point it fails when a hidden score towers over the "
-        "rest: next to it, what may be seen is rounded to 0. Hide the scores first.",
-    ),
-    Mistake(
-        "the mask after the softmax",
-        _MaskAfter,
-        "What is hidden had its share before it was struck out, so that the rest sums to less "
-        "than one. Hide the scores before the softmax.",
-    ),
-    Mistake(
-        "zero instead of minus infinity",
-        _Zero,
-        "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0.",
-    ),
-    Mistake(
-        "zero instead of minus infinity, and struck out afterwards",
-        _ZeroStruck,
-        "The hidden keys get nothing now, but each had added e^0 = 1 to the sum of its row, so "
-        "that the rest sums to less than one.",
-    ),
-    Mistake(
-        "NaN where there is nothing to look at",
-        _NaN,
-        "A row with every score at minus infinity is 0/0. Set its weights to zero after the "
-        "softmax.",
-    ),
-    Mistake(
-        "NaN in the gradient of a row with nothing to look at",
-        _LateNaN,
-        "The output is right, but backwards the NaN comes again: 0 times NaN is NaN. Put minus "
-        "infinity in with masked_fill or where, not by adding, and make the empty rows zero in "
-        "the weights, right after the softmax, not later.",
-    ),
-    Mistake(
-        "a large negative number instead of minus infinity",
-        _Finite,
-        "A query with nothing to look at has equal scores, and attends to all that is hidden. It "
-        "should get zeros.",
-    ),
-    Mistake(
-        "the softmax over the queries",
-        _OverQueries,
-        "Each query shares its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the queries, with NaN in hidden columns",
-        _OverQueriesPlain,
-        "Each query shares its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the queries, with a large negative number for what is hidden",
-        _OverQueriesFinite,
-        "Each query shares its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the heads",
-        _OverHeads,
-        "Heads do not share anything: each has a row of weights of its own for every query.",
-    ),
-    Mistake(
-        "no softmax",
-        _NoSoftmax,
-        "The values were added up with the scores themselves. Weights are their softmax.",
-    ),
-    Mistake(
-        "w_o forgotten",
-        _NoOutput,
-        "The heads stand side by side; the last projection, which mixes them, is missing.",
-    ),
-    Mistake(
-        "the mask ignored",
-        _MaskIgnored,
-        "What is hidden is looked at like any other key.",
-    ),
-    Mistake(
-        "one wide head",
-        _OneHead,
-        "The vectors were not split: there is one softmax over d_model entries where n_heads "
-        "are asked for.",
-    ),
-    Mistake(
-        "values made from the keys' input",
-        _ValuesAreKeys,
-        "w_v is applied to v. In self-attention k and v are the same; in general they are not.",
-    ),
-    Mistake(
-        "values projected with w_k",
-        _ValuesByKeys,
-        "Each of the three has a matrix of its own: the values' is w_v.",
-    ),
-    Mistake(
-        "values not projected",
-        _NoValues,
-        "w_v is missing: the values are projected, too.",
-    ),
-    Mistake(
-        "no projections",
-        _NoProjections,
-        "w_q, w_k and w_v are missing: without them all heads look in the given coordinates.",
-    ),
-    Mistake(
-        "one matrix for all three",
-        _OneProjection,
-        "Queries, keys and values each have a matrix of their own.",
-    ),
-    Mistake(
-        "matrices transposed",
-        _Transposed,
-        "nn.Linear keeps its matrix transposed: call the layer, or multiply by weight.T.",
-    ),
-    Mistake(
-        "keys and values made from q",
-        _SelfOnly,
-        "The three arguments may be three different things. Only in self-attention are they one.",
-    ),
-    Mistake(
-        "queries made from k",
-        _SourceOnly,
-        "w_q is applied to q. The output has one row for each query.",
-    ),
-    Mistake(
-        "the input added to the output",
-        _Residual,
-        "The residual connection comes around this module, in Chapter 10. It is no part of it.",
-    ),
-    Mistake(
-        "the mean of the heads",
-        _MeanOfHeads,
-        "The heads are put side by side, not averaged: that would undo what they are for.",
-    ),
-    Mistake(
-        "the heads in reverse order",
-        _ReversedHeads,
-        "Head 1 comes first: its d_k entries are the first that w_o sees.",
-    ),
-    Mistake(
-        "zero times minus infinity",
-        _ZeroTimesInfinity,
-        "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in "
-        "where the mask is False, and leave the rest alone.",
-    ),
-    Mistake(
-        "zero times minus infinity, and NaN made 0",
-        _ZeroTimesInfinityMended,
-        "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
-        "minus infinity in where the mask is False, and leave the rest alone.",
-    ),
-    Mistake(
-        "exponentials of all scores, with no highest score taken off",
-        _NoHighest,
-        "The exponential of a large score is infinite, and of a very low one zero. Use softmax, "
-        "which takes the highest score off first.",
-    ),
-    Mistake(
-        "a causal mask in place of the given one",
-        _CausalInstead,
-        "Which keys may be seen is for the given mask to say.",
-    ),
-    Mistake(
-        "the first head's mask for all heads",
-        _FirstHeadsMask,
-        "The mask broadcasts to (B, H, T, S), and may be another one for each head.",
-    ),
-    Mistake(
-        "weights cut off from the gradients",
-        _Detached,
-        "The output is right, but no gradient comes to w_q and w_k, so they would never learn.",
-    ),
-    Mistake(
-        "keys projected with w_q",
-        _KeysByQueries,
-        "Each of the three has a matrix of its own: the keys' is w_k.",
-    ),
-    Mistake(
-        "the sum of the heads",
-        _SumOfHeads,
-        "The heads are put side by side, not added up: that would undo what they are for.",
-    ),
-]
+MODULE_MISTAKES = mistakes(
+    ("no scale", _NoScale,
+     "The scores are divided by the root of d_k before the softmax. Without it the softmax "
+     "saturates as d_k grows."),
+    ("divided by the root of d_model", _ScaleByModel,
+     "Each head's queries and keys have d_k = d_model / n_heads entries, and it is the root of d_k "
+     "that keeps the variance at one."),
+    ("divided by d_k, without the root", _ScaleWithoutRoot,
+     "The standard deviation of q . k grows with the root of d_k. Divided by d_k the weights are "
+     "too even."),
+    ("divided by the root of the number of heads", _ScaleByHeads,
+     "The scale is the root of d_k, the width of a head, not of how many heads there are."),
+    ("multiplied by the root of d_k", _ScaleTurned,
+     "The scores must be divided by the root, so that they become smaller."),
+    ("the scale after the softmax", _ScaleAfter,
+     "Divide the scores, not the weights: after the softmax the rows no longer sum to one."),
+    ("heads split by a view, without a transpose", _ViewSplit,
+     "A view to (B, H, T, K) cuts the rows anew, so that a head gets pieces of other positions. "
+     "View to (B, T, H, K), then exchange T and H."),
+    ("heads merged by a view, without a transpose", _ViewMerge,
+     "Before the heads are put side by side, H and T must change places again, back to (B, T, H, "
+     "K)."),
+    ("heads merged after the wrong transpose", _MergeOtherAxes,
+     "Undo the split: H and T change places again, so that the heads of one position stand side by "
+     "side. Here T and K changed places."),
+    ("heads merged entry by entry in turn", _MergeInTurn,
+     "The heads stand side by side, all entries of head 1 first: (B, T, H, K), not (B, T, K, H)."),
+    ("heads split and merged by views, without transposes", _ViewBoth,
+     "Without a transpose a head gets pieces of other positions, and positions are mixed. Split to "
+     "(B, T, H, K) and exchange T and H; before merging, exchange them back."),
+    ("the heads' columns taken in turn", _HeadsInnermost,
+     "Head 1 owns the first d_k columns, head 2 the next, as they stand side by side: (B, T, H, "
+     "K), not (B, T, K, H)."),
+    ("the heads' columns taken in turn, and put back so", _HeadsInnermostThroughout,
+     "Head 1 owns the first d_k columns, head 2 the next: (B, T, H, K), not (B, T, K, H). This net "
+     "could be trained as well, but its weights mean something else."),
+    ("polarity turned round", _Polarity,
+     "True means may attend. Here each query looks at what should be hidden."),
+    ("polarity turned round, with NaN in rows that are free", _PolarityPlain,
+     "True means may attend. Here what may be seen was set to minus infinity."),
+    ("polarity turned round, with a large negative number", _FinitePolarity,
+     "True means may attend. Here what may be seen was hidden."),
+    ("the mask added to the scores as 0 and 1", _Added,
+     "That hides nothing. What is added must be 0 where the query may look and minus infinity "
+     "where it may not."),
+    ("the mask after the exponentials, then shares of what is left", _SharesAgain,
+     "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
+     "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
+     "then."),
+    ("the mask after the exponentials, then shares with a guard below the line",
+     _SharesAgainGuarded,
+     "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
+     "next to it, what may be seen is rounded to 0. Hide the scores first."),
+    ("the mask after the softmax", _MaskAfter,
+     "What is hidden had its share before it was struck out, so that the rest sums to less than "
+     "one. Hide the scores before the softmax."),
+    ("zero instead of minus infinity", _Zero,
+     "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0."),
+    ("zero instead of minus infinity, and struck out afterwards", _ZeroStruck,
+     "The hidden keys get nothing now, but each had added e^0 = 1 to the sum of its row, so that "
+     "the rest sums to less than one."),
+    ("NaN where there is nothing to look at", _NaN,
+     "A row with every score at minus infinity is 0/0. Set its weights to zero after the softmax."),
+    ("NaN in the gradient of a row with nothing to look at", _LateNaN,
+     "The output is right, but backwards the NaN comes again: 0 times NaN is NaN. Put minus "
+     "infinity in with masked_fill or where, not by adding, and make the empty rows zero in the "
+     "weights, right after the softmax, not later."),
+    ("a large negative number instead of minus infinity", _Finite,
+     "A query with nothing to look at has equal scores, and attends to all that is hidden. It "
+     "should get zeros."),
+    ("the softmax over the queries", _OverQueries,
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("the softmax over the queries, with NaN in hidden columns", _OverQueriesPlain,
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("the softmax over the queries, with a large negative number for what is hidden",
+     _OverQueriesFinite,
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("the softmax over the heads", _OverHeads,
+     "Heads do not share anything: each has a row of weights of its own for every query."),
+    ("no softmax", _NoSoftmax,
+     "The values were added up with the scores themselves. Weights are their softmax."),
+    ("w_o forgotten", _NoOutput,
+     "The heads stand side by side; the last projection, which mixes them, is missing."),
+    ("the mask ignored", _MaskIgnored, "What is hidden is looked at like any other key."),
+    ("one wide head", _OneHead,
+     "The vectors were not split: there is one softmax over d_model entries where n_heads are "
+     "asked for."),
+    ("values made from the keys' input", _ValuesAreKeys,
+     "w_v is applied to v. In self-attention k and v are the same; in general they are not."),
+    ("values projected with w_k", _ValuesByKeys,
+     "Each of the three has a matrix of its own: the values' is w_v."),
+    ("values not projected", _NoValues, "w_v is missing: the values are projected, too."),
+    ("no projections", _NoProjections,
+     "w_q, w_k and w_v are missing: without them all heads look in the given coordinates."),
+    ("one matrix for all three", _OneProjection,
+     "Queries, keys and values each have a matrix of their own."),
+    ("matrices transposed", _Transposed,
+     "nn.Linear keeps its matrix transposed: call the layer, or multiply by weight.T."),
+    ("keys and values made from q", _SelfOnly,
+     "The three arguments may be three different things. Only in self-attention are they one."),
+    ("queries made from k", _SourceOnly,
+     "w_q is applied to q. The output has one row for each query."),
+    ("the input added to the output", _Residual,
+     "The residual connection comes around this module, in Chapter 10. It is no part of it."),
+    ("the mean of the heads", _MeanOfHeads,
+     "The heads are put side by side, not averaged: that would undo what they are for."),
+    ("the heads in reverse order", _ReversedHeads,
+     "Head 1 comes first: its d_k entries are the first that w_o sees."),
+    ("zero times minus infinity", _ZeroTimesInfinity,
+     "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in where "
+     "the mask is False, and leave the rest alone."),
+    ("zero times minus infinity, and NaN made 0", _ZeroTimesInfinityMended,
+     "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
+     "minus infinity in where the mask is False, and leave the rest alone."),
+    ("exponentials of all scores, with no highest score taken off", _NoHighest,
+     "The exponential of a large score is infinite, and of a very low one zero. Use softmax, which "
+     "takes the highest score off first."),
+    ("a causal mask in place of the given one", _CausalInstead,
+     "Which keys may be seen is for the given mask to say."),
+    ("the first head's mask for all heads", _FirstHeadsMask,
+     "The mask broadcasts to (B, H, T, S), and may be another one for each head."),
+    ("weights cut off from the gradients", _Detached,
+     "The output is right, but no gradient comes to w_q and w_k, so they would never learn."),
+    ("keys projected with w_q", _KeysByQueries,
+     "Each of the three has a matrix of its own: the keys' is w_k."),
+    ("the sum of the heads", _SumOfHeads,
+     "The heads are put side by side, not added up: that would undo what they are for."),
+)  # fmt: skip
 
 
 def _blind(output: dict, d_model, n_heads, matrices, q, k, v, mask) -> bool:

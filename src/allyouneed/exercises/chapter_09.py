@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 9.1 a row by hand: position 10 for d_model = 8
 
@@ -19,110 +19,56 @@ def pairs(angles: list[float]) -> list[float]:
     return [f(angle) for angle in angles for f in (math.sin, math.cos)]
 
 
-HAND_MISTAKES = [
-    Mistake(
-        "angles taken in degrees",
-        pairs([math.radians(angle) for angle in HANDS]),
-        "The angles are in radians: a whole turn is 2 pi, not 360. Set the calculator to RAD.",
-    ),
-    Mistake(
-        "cosine before sine",
-        [f(angle) for angle in HANDS for f in (math.cos, math.sin)],
-        "The even entries, counted from 0, are the sines: each pair begins with its sine.",
-    ),
-    Mistake(
-        "all sines first, then all cosines",
-        [math.sin(angle) for angle in HANDS] + [math.cos(angle) for angle in HANDS],
-        "The numbers are right, their order is not: entry 2i is a sine, entry 2i + 1 the cosine of "
-        "the same angle. They take turns.",
-    ),
-    Mistake(
-        "exponent i instead of 2i",
-        pairs([10 / 10000 ** (i / 8) for i in range(4)]),
-        "The position was divided by the powers of 10000^(1/8). The exponent is 2i / d_model, and "
-        "10000^(2/8) = 10.",
-    ),
-    Mistake(
-        "the number of the entry taken for i",
-        [(math.sin, math.cos)[j % 2](10 / 10000 ** (2 * j / 8)) for j in range(8)],
-        "i counts the pairs, from 0 to 3. Both entries of a pair have the same angle.",
-    ),
-    Mistake(
-        "positions counted from 1",
-        pairs([angle * 0.9 for angle in HANDS]),
-        "This is the row of position 9. Positions count from 0, so that of 10 is the eleventh row.",
-    ),
-    Mistake(
-        "the row of position 11",
-        pairs([angle * 1.1 for angle in HANDS]),
-        "Positions count from 0, and nothing is added to them: the first angle is 10, not 11.",
-    ),
-    Mistake(
-        "angles without sine and cosine",
-        [angle for angle in HANDS for _ in range(2)],
-        "These are the angles. The entries are their sines and cosines.",
-    ),
-    Mistake(
-        "multiplied instead of divided",
-        pairs([10.0, 100.0, 1000.0, 10000.0]),
-        "The position is divided by 10^i, so that each hand is slower than the last.",
-    ),
-    Mistake(
-        "angles ten times too small",
-        pairs([angle / 10 for angle in HANDS]),
-        "These are the angles 1, 0.1, 0.01 and 0.001, ten times too small. Either this is position "
-        "1, or i was counted from 1: the first hand has i = 0, and 10^0 = 1.",
-    ),
-    Mistake(
-        "four angles, and nothing else",
-        HANDS,
-        "These are the angles of the four hands. Each gives two entries, its sine and its cosine.",
-    ),
-    Mistake(
-        "sines only",
-        [math.sin(angle) for angle in HANDS for _ in range(2)],
-        "The odd entries are cosines of the same angles.",
-    ),
-    Mistake(
-        "the number of the entry taken for i, without the 2",
-        [(math.sin, math.cos)[j % 2](10 / 10000 ** (j / 8)) for j in range(8)],
-        "Each entry has an angle of its own here. Sine and cosine of a pair have the same: entry "
-        "2i + 1 has the exponent 2i / d_model as well.",
-    ),
-    Mistake(
-        "the number of the even entry taken for i",
-        pairs([10 / 10000 ** (4 * i / 8) for i in range(4)]),
-        "The entries 0, 2, 4, 6 are 2i already: the divisors are 1, 10, 100 and 1000, not 1, 100, "
-        "10000 and so on.",
-    ),
-    Mistake(
-        "slowest hand first",
-        pairs(HANDS[::-1]),
-        "The numbers are right, their order is not: hand 0 is the quickest, with the angle 10.",
-    ),
-    Mistake(
-        "the row for d_model = 4, twice",
-        pairs([10.0, 0.1, 10.0, 0.1]),
-        "With d_model = 8 there are four hands of four speeds: the divisors are 1, 10, 100 and "
-        "1000.",
-    ),
-    Mistake(
-        "the signs of the first pair lost",
-        [abs(value) for value in pairs(HANDS)],
-        "An angle of 10 is a whole turn and 3.717 more, between pi and 3/2 pi. Which signs have "
-        "sine and cosine there?",
-    ),
-    Mistake(
-        "two digits only",
-        [round(value, 2) for value in pairs(HANDS)],
-        "The digits you give are right. Please give three after the point.",
-    ),
-    Mistake(
-        "sines only, four of them",
-        [math.sin(angle) for angle in HANDS],
-        "Each hand gives two entries: its cosine stands beside its sine.",
-    ),
-]
+HAND_MISTAKES = mistakes(
+    ("angles taken in degrees", pairs([math.radians(angle) for angle in HANDS]),
+     "The angles are in radians: a whole turn is 2 pi, not 360. Set the calculator to RAD."),
+    ("cosine before sine", [f(angle) for angle in HANDS for f in (math.cos, math.sin)],
+     "The even entries, counted from 0, are the sines: each pair begins with its sine."),
+    ("all sines first, then all cosines",
+     [math.sin(angle) for angle in HANDS] + [math.cos(angle) for angle in HANDS],
+     "The numbers are right, their order is not: entry 2i is a sine, entry 2i + 1 the cosine of "
+     "the same angle. They take turns."),
+    ("exponent i instead of 2i", pairs([10 / 10000 ** (i / 8) for i in range(4)]),
+     "The position was divided by the powers of 10000^(1/8). The exponent is 2i / d_model, and "
+     "10000^(2/8) = 10."),
+    ("the number of the entry taken for i",
+     [(math.sin, math.cos)[j % 2](10 / 10000 ** (2 * j / 8)) for j in range(8)],
+     "i counts the pairs, from 0 to 3. Both entries of a pair have the same angle."),
+    ("positions counted from 1", pairs([angle * 0.9 for angle in HANDS]),
+     "This is the row of position 9. Positions count from 0, so that of 10 is the eleventh row."),
+    ("the row of position 11", pairs([angle * 1.1 for angle in HANDS]),
+     "Positions count from 0, and nothing is added to them: the first angle is 10, not 11."),
+    ("angles without sine and cosine", [angle for angle in HANDS for _ in range(2)],
+     "These are the angles. The entries are their sines and cosines."),
+    ("multiplied instead of divided", pairs([10.0, 100.0, 1000.0, 10000.0]),
+     "The position is divided by 10^i, so that each hand is slower than the last."),
+    ("angles ten times too small", pairs([angle / 10 for angle in HANDS]),
+     "These are the angles 1, 0.1, 0.01 and 0.001, ten times too small. Either this is position 1, "
+     "or i was counted from 1: the first hand has i = 0, and 10^0 = 1."),
+    ("four angles, and nothing else", HANDS,
+     "These are the angles of the four hands. Each gives two entries, its sine and its cosine."),
+    ("sines only", [math.sin(angle) for angle in HANDS for _ in range(2)],
+     "The odd entries are cosines of the same angles."),
+    ("the number of the entry taken for i, without the 2",
+     [(math.sin, math.cos)[j % 2](10 / 10000 ** (j / 8)) for j in range(8)],
+     "Each entry has an angle of its own here. Sine and cosine of a pair have the same: entry 2i + "
+     "1 has the exponent 2i / d_model as well."),
+    ("the number of the even entry taken for i",
+     pairs([10 / 10000 ** (4 * i / 8) for i in range(4)]),
+     "The entries 0, 2, 4, 6 are 2i already: the divisors are 1, 10, 100 and 1000, not 1, 100, "
+     "10000 and so on."),
+    ("slowest hand first", pairs(HANDS[::-1]),
+     "The numbers are right, their order is not: hand 0 is the quickest, with the angle 10."),
+    ("the row for d_model = 4, twice", pairs([10.0, 0.1, 10.0, 0.1]),
+     "With d_model = 8 there are four hands of four speeds: the divisors are 1, 10, 100 and 1000."),
+    ("the signs of the first pair lost", [abs(value) for value in pairs(HANDS)],
+     "An angle of 10 is a whole turn and 3.717 more, between pi and 3/2 pi. Which signs have sine "
+     "and cosine there?"),
+    ("two digits only", [round(value, 2) for value in pairs(HANDS)],
+     "The digits you give are right. Please give three after the point."),
+    ("sines only, four of them", [math.sin(angle) for angle in HANDS],
+     "Each hand gives two entries: its cosine stands beside its sine."),
+)  # fmt: skip
 
 # 9.2 sinusoids
 
@@ -174,246 +120,148 @@ def to_the_end(length: int, d_model: int) -> Tensor:
     return angles(length, d_model, lambda i, d: i / max(d / 2 - 1, 1))
 
 
-SINUSOID_CASES = [(2, 4), (7, 8), (5, 12)]
-SINUSOID_MISTAKES = [
-    Mistake(
-        "exponent i instead of 2i",
-        lambda length, d_model: waves(angles(length, d_model, lambda i, d: i / d)),
-        "i counts the pairs, from 0 to d_model / 2 - 1, and the exponent is 2i / d_model. With i "
-        "alone the largest wavelength is 100 times 2 pi or less.",
-    ),
-    Mistake(
-        "the number of the even column taken for i",
-        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 4 * i / d)),
-        "The loop over the columns 0, 2, 4, ... already counts 2i. Doubling it again makes most "
-        "hands so slow that they never move.",
-    ),
-    Mistake(
-        "a speed of its own for every column, exponent j / d_model",
-        lambda length, d_model: columns(length, d_model, 1.0),
-        "The sine and the cosine of a pair need the same angle: column 2i + 1 has the exponent "
-        "2i / d_model, not (2i + 1) / d_model. An i // 2 or j - j % 2 is missing.",
-    ),
-    Mistake(
-        "a speed of its own for every column, exponent 2j / d_model",
-        lambda length, d_model: columns(length, d_model, 2.0),
-        "In the formula i counts pairs of columns, not columns: j // 2 is missing. Sine and cosine "
-        "of a pair have the same angle.",
-    ),
-    Mistake(
-        "sine in both",
-        lambda length, d_model: interleave(*[angles(length, d_model).sin()] * 2),
-        "The odd columns are cosines. With sines alone a hand is seen from one side only, and a "
-        "step is no rotation.",
-    ),
-    Mistake(
-        "cosine in both",
-        lambda length, d_model: interleave(*[angles(length, d_model).cos()] * 2),
-        "The even columns are sines. With cosines alone a hand is seen from one side only.",
-    ),
-    Mistake(
-        "cosine before sine",
-        lambda length, d_model: interleave(
-            angles(length, d_model).cos(), angles(length, d_model).sin()
-        ),
-        "The sine stands in column 2i, the cosine in column 2i + 1: row 0 is 0, 1, 0, 1.",
-    ),
-    Mistake(
-        "all sines first, then all cosines",
-        lambda length, d_model: torch.cat(
-            [angles(length, d_model).sin(), angles(length, d_model).cos()], dim=1
-        ),
-        "The columns take turns in the paper: sine, cosine, sine, cosine. Two halves side by side "
-        "hold the same numbers (some code does it so), but in another order than equation (9.3).",
-    ),
-    Mistake(
-        "the last wavelength exactly 10000 times 2 pi",
-        lambda length, d_model: waves(to_the_end(length, d_model)),
-        "The exponents run to 1 here, i / (d_model / 2 - 1), as in the authors' first code. "
-        "Equation (9.3) has 2i / d_model, which stays below 1.",
-    ),
-    Mistake(
-        "two halves, and the last wavelength exactly 10000 times 2 pi",
-        lambda length, d_model: torch.cat(
-            [to_the_end(length, d_model).sin(), to_the_end(length, d_model).cos()], dim=1
-        ),
-        "This is how the authors' first code had it. Equation (9.3) has the columns take turns, "
-        "and the exponent 2i / d_model, which stays below 1.",
-    ),
-    Mistake(
-        "base 1000",
-        lambda length, d_model: waves(angles(length, d_model, base=1000.0)),
-        "The base of the powers is 10000, with four zeros.",
-    ),
-    Mistake(
-        "base 100000",
-        lambda length, d_model: waves(angles(length, d_model, base=100000.0)),
-        "The base of the powers is 10000, with four zeros.",
-    ),
-    Mistake(
-        "the logarithm to base 10 where the natural one belongs",
-        lambda length, d_model: waves(angles(length, d_model, base=math.exp(4.0))),
-        "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4.",
-    ),
-    Mistake(
-        "the logarithm to base 2 where the natural one belongs",
-        lambda length, d_model: waves(angles(length, d_model, base=math.exp(math.log2(10000)))),
-        "exp(-x log 10000) is 10000^-x only for the natural logarithm.",
-    ),
-    Mistake(
-        "positions divided by the length",
-        lambda length, d_model: waves(angles(length, d_model) / length),
-        "A step must be the same in every sentence. The position itself is divided by the powers "
-        "of 10000 and by nothing else.",
-    ),
-    Mistake(
-        "positions divided by the length less one",
-        lambda length, d_model: waves(angles(length, d_model) / max(length - 1, 1)),
-        "A step must be the same in every sentence. The position itself is divided by the powers "
-        "of 10000 and by nothing else.",
-    ),
-    Mistake(
-        "positions counted from 1",
-        lambda length, d_model: waves(angles(length, d_model, start=1)),
-        "Positions count from 0: the first row is 0, 1, 0, 1 and so on.",
-    ),
-    Mistake(
-        "angles taken in degrees",
-        lambda length, d_model: waves(angles(length, d_model).deg2rad()),
-        "torch.sin takes radians, and so does the paper: nothing is to be converted.",
-    ),
-    Mistake(
-        "a factor of 2 pi too much",
-        lambda length, d_model: waves(2 * math.pi * angles(length, d_model)),
-        "The first hand turns by one radian per position, not by a whole turn.",
-    ),
-    Mistake(
-        "multiplied by the power instead of divided",
-        lambda length, d_model: waves(angles(length, d_model, lambda i, d: -2 * i / d)),
-        "The position is divided by 10000^(2i/d_model), or multiplied with its inverse: a minus "
-        "sign in the exponent is missing.",
-    ),
-    Mistake(
-        "the minus sign missing in exp",
-        without_minus,
-        "10000^-x is exp(-x ln 10000). Without the minus sign the hands grow quicker, not slower.",
-    ),
-    Mistake(
-        "multiplied instead of divided",
-        lambda length, d_model: waves(
-            torch.arange(length)[:, None] * 10000 ** (torch.arange(0, d_model, 2) / d_model)
-        ),
-        "The position is divided by 10000^(2i/d_model). Here the hands grow quicker, not slower.",
-    ),
-    Mistake(
-        "brackets missing around the exponent",
-        lambda length, d_model: waves(
-            torch.arange(length)[:, None] / 10000**2 * torch.arange(d_model // 2) / d_model
-        ),
-        "Python reads 10000 ** 2 * i / d_model as (10000 ** 2) * i / d_model. The exponent needs "
-        "brackets.",
-    ),
-    Mistake(
-        "the exponent in whole numbers",
-        whole_exponents,
-        "// cuts the exponent to a whole number, 0 or 1, so there are only two speeds. The "
-        "exponent 2i / d_model is a fraction.",
-    ),
-    Mistake(
-        "the same speed for every hand",
-        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 0 * i)),
-        "All pairs are alike. The exponent 2i / d_model must grow from pair to pair; in whole "
-        "numbers, with //, it is always 0.",
-    ),
-    Mistake(
-        "rows and columns exchanged",
-        lambda length, d_model: sinusoids(length, d_model).T,
-        "A row for each position, a column for each entry: the shape is (length, d_model).",
-    ),
-    Mistake(
-        "angles without sine and cosine",
-        lambda length, d_model: interleave(*[angles(length, d_model)] * 2),
-        "These are the angles. The entries are their sines and cosines.",
-    ),
-    Mistake(
-        "multiplied by the root of d_model",
-        lambda length, d_model: sinusoids(length, d_model) * math.sqrt(d_model),
-        "The factor sqrt(d_model) belongs to the embeddings, not to the positions.",
-    ),
-    Mistake(
-        "hands counted from 1",
-        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * (i + 1) / d)),
-        "i counts from 0: the first hand has the exponent 0, and turns by one radian per position.",
-    ),
-    Mistake(
-        "slowest hand first",
-        lambda length, d_model: waves(angles(length, d_model).flip(1)),
-        "The exponent grows with the column: the quickest hand stands in columns 0 and 1.",
-    ),
-    Mistake(
-        "the exponent divided by d_model - 1",
-        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / (d - 1))),
-        "The exponent is 2i / d_model, with nothing taken off.",
-    ),
-    Mistake(
-        "the exponent divided by the length",
-        lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / length)),
-        "The exponent is 2i / d_model. The length of the table has no part in it.",
-    ),
-    Mistake(
-        "angles in whole numbers",
-        lambda length, d_model: waves(angles(length, d_model).floor()),
-        "// cuts the angle to a whole number. Slow hands turn by fractions: divide with /.",
-    ),
-    Mistake(
-        "sines only, the odd columns empty",
-        lambda length, d_model: interleave(
-            angles(length, d_model).sin(), 0 * angles(length, d_model)
-        ),
-        "The odd columns are still zero: the cosines are missing.",
-    ),
-    Mistake(
-        "cosines only, the even columns empty",
-        lambda length, d_model: interleave(
-            0 * angles(length, d_model), angles(length, d_model).cos()
-        ),
-        "The even columns are still zero: the sines are missing.",
-    ),
-    Mistake(
-        "sine and cosine stacked on the wrong axis",
-        lambda length, d_model: (
-            lambda a: torch.stack([a.sin(), a.cos()]).reshape(length, d_model)
-        )(angles(length, d_model)),
-        "reshape reads the numbers in the order in which they are stored, all sines first. Stack "
-        "along the last axis, so that the pairs are neighbours.",
-    ),
-    Mistake(
-        "the pairs not put side by side",
-        lambda length, d_model: sinusoids(length, d_model).unflatten(1, (-1, 2)),
-        "The numbers are right, with an axis too many: flatten the pairs into one row.",
-    ),
-    Mistake(
-        "sine in even rows, cosine in odd ones",
-        lambda length, d_model: torch.where(
-            torch.arange(length)[:, None] % 2 == 0,
-            interleave(*[angles(length, d_model).sin()] * 2),
-            interleave(*[angles(length, d_model).cos()] * 2),
-        ),
-        "It is the columns that take turns, not the rows: every position has sines and cosines.",
-    ),
-    Mistake(
-        "row 0 left at zero",
-        lambda length, d_model: torch.cat(
-            [torch.zeros(1, d_model), sinusoids(length, d_model)[1:]]
-        ),
-        "At position 0 all angles are zero, and the cosine of zero is 1.",
-    ),
-    Mistake(
-        "a row too many",
-        lambda length, d_model: sinusoids(length + 1, d_model),
-        "The positions are 0 to length - 1: there are length rows.",
-    ),
-]
+SINUSOID_CASES = [(2, 4), (7, 8), (5, 12), (1, 4)]
+SINUSOID_MISTAKES = mistakes(
+    ("exponent i instead of 2i",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: i / d)),
+     "i counts the pairs, from 0 to d_model / 2 - 1, and the exponent is 2i / d_model. With i "
+     "alone the largest wavelength is 100 times 2 pi or less."),
+    ("the number of the even column taken for i",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 4 * i / d)),
+     "The loop over the columns 0, 2, 4, ... already counts 2i. Doubling it again makes most hands "
+     "so slow that they never move."),
+    ("a speed of its own for every column, exponent j / d_model",
+     lambda length, d_model: columns(length, d_model, 1.0),
+     "The sine and the cosine of a pair need the same angle: column 2i + 1 has the exponent 2i / "
+     "d_model, not (2i + 1) / d_model. An i // 2 or j - j % 2 is missing."),
+    ("a speed of its own for every column, exponent 2j / d_model",
+     lambda length, d_model: columns(length, d_model, 2.0),
+     "In the formula i counts pairs of columns, not columns: j // 2 is missing. Sine and cosine of "
+     "a pair have the same angle."),
+    ("sine in both", lambda length, d_model: interleave(*[angles(length, d_model).sin()] * 2),
+     "The odd columns are cosines. With sines alone a hand is seen from one side only, and a step "
+     "is no rotation."),
+    ("cosine in both", lambda length, d_model: interleave(*[angles(length, d_model).cos()] * 2),
+     "The even columns are sines. With cosines alone a hand is seen from one side only."),
+    ("cosine before sine",
+     lambda length, d_model: interleave(
+         angles(length, d_model).cos(), angles(length, d_model).sin()
+     ),
+     "The sine stands in column 2i, the cosine in column 2i + 1: row 0 is 0, 1, 0, 1."),
+    ("all sines first, then all cosines",
+     lambda length, d_model: torch.cat(
+         [angles(length, d_model).sin(), angles(length, d_model).cos()], dim=1
+     ),
+     "The columns take turns in the paper: sine, cosine, sine, cosine. Two halves side by side "
+     "hold the same numbers (some code does it so), but in another order than equation (9.3)."),
+    ("the last wavelength exactly 10000 times 2 pi",
+     lambda length, d_model: waves(to_the_end(length, d_model)),
+     "The exponents run to 1 here, i / (d_model / 2 - 1), as in the authors' first code. Equation "
+     "(9.3) has 2i / d_model, which stays below 1."),
+    ("two halves, and the last wavelength exactly 10000 times 2 pi",
+     lambda length, d_model: torch.cat(
+         [to_the_end(length, d_model).sin(), to_the_end(length, d_model).cos()], dim=1
+     ),
+     "This is how the authors' first code had it. Equation (9.3) has the columns take turns, and "
+     "the exponent 2i / d_model, which stays below 1."),
+    ("base 1000", lambda length, d_model: waves(angles(length, d_model, base=1000.0)),
+     "The base of the powers is 10000, with four zeros."),
+    ("base 100000", lambda length, d_model: waves(angles(length, d_model, base=100000.0)),
+     "The base of the powers is 10000, with four zeros."),
+    ("the logarithm to base 10 where the natural one belongs",
+     lambda length, d_model: waves(angles(length, d_model, base=math.exp(4.0))),
+     "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4."),
+    ("the logarithm to base 2 where the natural one belongs",
+     lambda length, d_model: waves(angles(length, d_model, base=math.exp(math.log2(10000)))),
+     "exp(-x log 10000) is 10000^-x only for the natural logarithm."),
+    ("positions divided by the length",
+     lambda length, d_model: waves(angles(length, d_model) / length),
+     "A step must be the same in every sentence. The position itself is divided by the powers of "
+     "10000 and by nothing else."),
+    ("positions divided by the length less one",
+     lambda length, d_model: waves(angles(length, d_model) / max(length - 1, 1)),
+     "A step must be the same in every sentence. The position itself is divided by the powers of "
+     "10000 and by nothing else."),
+    ("positions counted from 1", lambda length, d_model: waves(angles(length, d_model, start=1)),
+     "Positions count from 0: the first row is 0, 1, 0, 1 and so on."),
+    ("angles taken in degrees", lambda length, d_model: waves(angles(length, d_model).deg2rad()),
+     "torch.sin takes radians, and so does the paper: nothing is to be converted."),
+    ("a factor of 2 pi too much",
+     lambda length, d_model: waves(2 * math.pi * angles(length, d_model)),
+     "The first hand turns by one radian per position, not by a whole turn."),
+    ("multiplied by the power instead of divided",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: -2 * i / d)),
+     "The position is divided by 10000^(2i/d_model), or multiplied with its inverse: a minus sign "
+     "in the exponent is missing."),
+    ("the minus sign missing in exp", without_minus,
+     "10000^-x is exp(-x ln 10000). Without the minus sign the hands grow quicker, not slower."),
+    ("multiplied instead of divided",
+     lambda length, d_model: waves(
+         torch.arange(length)[:, None] * 10000 ** (torch.arange(0, d_model, 2) / d_model)
+     ),
+     "The position is divided by 10000^(2i/d_model). Here the hands grow quicker, not slower."),
+    ("brackets missing around the exponent",
+     lambda length, d_model: waves(
+         torch.arange(length)[:, None] / 10000**2 * torch.arange(d_model // 2) / d_model
+     ),
+     "Python reads 10000 ** 2 * i / d_model as (10000 ** 2) * i / d_model. The exponent needs "
+     "brackets."),
+    ("the exponent in whole numbers", whole_exponents,
+     "// cuts the exponent to a whole number, 0 or 1, so there are only two speeds. The exponent "
+     "2i / d_model is a fraction."),
+    ("the same speed for every hand",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 0 * i)),
+     "All pairs are alike. The exponent 2i / d_model must grow from pair to pair; in whole "
+     "numbers, with //, it is always 0."),
+    ("rows and columns exchanged", lambda length, d_model: sinusoids(length, d_model).T,
+     "A row for each position, a column for each entry: the shape is (length, d_model)."),
+    ("angles without sine and cosine",
+     lambda length, d_model: interleave(*[angles(length, d_model)] * 2),
+     "These are the angles. The entries are their sines and cosines."),
+    ("multiplied by the root of d_model",
+     lambda length, d_model: sinusoids(length, d_model) * math.sqrt(d_model),
+     "The factor sqrt(d_model) belongs to the embeddings, not to the positions."),
+    ("hands counted from 1",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * (i + 1) / d)),
+     "i counts from 0: the first hand has the exponent 0, and turns by one radian per position."),
+    ("slowest hand first", lambda length, d_model: waves(angles(length, d_model).flip(1)),
+     "The exponent grows with the column: the quickest hand stands in columns 0 and 1."),
+    ("the exponent divided by d_model - 1",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / (d - 1))),
+     "The exponent is 2i / d_model, with nothing taken off."),
+    ("the exponent divided by the length",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / length)),
+     "The exponent is 2i / d_model. The length of the table has no part in it."),
+    ("angles in whole numbers", lambda length, d_model: waves(angles(length, d_model).floor()),
+     "// cuts the angle to a whole number. Slow hands turn by fractions: divide with /."),
+    ("sines only, the odd columns empty",
+     lambda length, d_model: interleave(angles(length, d_model).sin(), 0 * angles(length, d_model)),
+     "The odd columns are still zero: the cosines are missing."),
+    ("cosines only, the even columns empty",
+     lambda length, d_model: interleave(0 * angles(length, d_model), angles(length, d_model).cos()),
+     "The even columns are still zero: the sines are missing."),
+    ("sine and cosine stacked on the wrong axis",
+     lambda length, d_model: (
+         lambda a: torch.stack([a.sin(), a.cos()]).reshape(length, d_model)
+     )(angles(length, d_model)),
+     "reshape reads the numbers in the order in which they are stored, all sines first. Stack "
+     "along the last axis, so that the pairs are neighbours."),
+    ("the pairs not put side by side",
+     lambda length, d_model: sinusoids(length, d_model).unflatten(1, (-1, 2)),
+     "The numbers are right, with an axis too many: flatten the pairs into one row."),
+    ("sine in even rows, cosine in odd ones",
+     lambda length, d_model: torch.where(
+         torch.arange(length)[:, None] % 2 == 0,
+         interleave(*[angles(length, d_model).sin()] * 2),
+         interleave(*[angles(length, d_model).cos()] * 2),
+     ),
+     "It is the columns that take turns, not the rows: every position has sines and cosines."),
+    ("row 0 left at zero",
+     lambda length, d_model: torch.cat([torch.zeros(1, d_model), sinusoids(length, d_model)[1:]]),
+     "At position 0 all angles are zero, and the cosine of zero is 1."),
+    ("a row too many", lambda length, d_model: sinusoids(length + 1, d_model),
+     "The positions are 0 to length - 1: there are length rows."),
+)  # fmt: skip
 
 
 def pairs_on_circle(output: Tensor, length: int, d_model: int) -> bool:
@@ -438,161 +286,85 @@ def add_cases() -> list[tuple]:
     ]
 
 
-ADD_MISTAKES = [
-    Mistake(
-        "the row of the sentence, not of the word",
-        lambda x, table: x + table[: x.shape[0], None],
-        "The table was indexed with the batch: every word of a sentence got the same row. The "
-        "words are counted by axis 1 of (B, T, D).",
-    ),
-    Mistake(
-        "as many rows as sentences",
-        lambda x, table: x + table[: x.shape[0]],
-        "len(x) and x.size(0) are the number of sentences, B. It fits only where B happens to be "
-        "T, or where a single row is added to all words. The length is x.shape[1].",
-    ),
-    Mistake(
-        "multiplied instead of added",
-        lambda x, table: x * table[: x.shape[1]],
-        "The paper adds the positions. A product would strike out a word wherever a sine is 0.",
-    ),
-    Mistake(
-        "the last rows of the table",
-        lambda x, table: x + table[-x.shape[1] :],
-        "The first word stands at position 0 and gets the first row. These are the last T rows.",
-    ),
-    Mistake(
-        "positions counted from 1",
-        lambda x, table: x + table[1 : x.shape[1] + 1],
-        "Row 0 of the table belongs to the first word.",
-    ),
-    Mistake(
-        "the same row for all words: that of position T",
-        lambda x, table: x + table[x.shape[1]],
-        "table[T] is a single row. The first T rows are table[:T], with a colon.",
-    ),
-    Mistake(
-        "the first row for all words",
-        lambda x, table: x + table[0],
-        "table[0] is a single row, and was added to every word. Each position has its own.",
-    ),
-    Mistake(
-        "counted backwards",
-        lambda x, table: x + table[: x.shape[1]].flip(0),
-        "The first word got the row of the last. Positions grow from left to right.",
-    ),
-    Mistake(
-        "counted on from sentence to sentence",
-        lambda x, table: (
-            x
-            + table[torch.arange(x.shape[0] * x.shape[1]) % len(table)].view(
-                x.shape[0], x.shape[1], -1
-            )
-        ),
-        "Every sentence begins at position 0. Here the second goes on where the first has ended.",
-    ),
-    Mistake(
-        "added to the first sentence only",
-        lambda x, table: torch.cat([x[:1] + table[: x.shape[1]], x[1:]]),
-        "All sentences of the batch need positions; broadcasting adds (T, D) to each.",
-    ),
-    Mistake(
-        "words multiplied by the root of d_model as well",
-        lambda x, table: x * x.shape[2] ** 0.5 + table[: x.shape[1]],
-        "The factor has its place, and comes in the next exercise. Here only add.",
-    ),
-    Mistake(
-        "positions multiplied by the root of d_model",
-        lambda x, table: x + x.shape[2] ** 0.5 * table[: x.shape[1]],
-        "The rows of the table are added as they are.",
-    ),
-    Mistake(
-        "the number of the position instead of its row",
-        lambda x, table: x + torch.arange(x.shape[1])[:, None],
-        "The plain number swamps the word, as the chapter shows. Add the rows of the table.",
-    ),
-    Mistake(
-        "one number for each position: the first column of the table",
-        lambda x, table: x + table[: x.shape[1], :1],
-        "Each entry of the word gets the entry of the same column: the whole row is added.",
-    ),
-    Mistake(
-        "the row summed to one number",
-        lambda x, table: x + table[: x.shape[1]].sum(dim=1)[:, None],
-        "Each row was summed first, and one number added to the whole word. Add entry by entry.",
-    ),
-    Mistake(
-        "the rows without the words",
-        lambda x, table: table[: x.shape[1]].expand_as(x),
-        "These are the positions alone. They are to be added to x.",
-    ),
-    Mistake(
-        "put side by side instead of added",
-        lambda x, table: torch.cat([x, table[: x.shape[1]].expand_as(x)], dim=2),
-        "The paper adds, so that the width stays D. Here it has doubled.",
-    ),
-    Mistake(
-        "the mean of word and position",
-        lambda x, table: (x + table[: x.shape[1]]) / 2,
-        "A sum is asked for, without a division.",
-    ),
-    Mistake(
-        "subtracted instead of added",
-        lambda x, table: x - table[: x.shape[1]],
-        "The rows are added: a plus sign.",
-    ),
-    Mistake(
-        "nothing added",
-        lambda x, table: x.clone(),
-        "x came back as it was. An x[:, p] + table[p] alone changes nothing: keep the sum.",
-    ),
-    Mistake(
-        "the rows alone, without batch or words",
-        lambda x, table: table[: x.shape[1]],
-        "These are the first T rows of the table. They are to be added to every sentence of x.",
-    ),
-    Mistake(
-        "the first sentence alone",
-        lambda x, table: x[0] + table[: x.shape[1]],
-        "The sum is right for the first sentence. Return the whole batch, (B, T, D).",
-    ),
-    Mistake(
-        "the rows added twice",
-        lambda x, table: x + 2 * table[: x.shape[1]],
-        "Each word got its row twice. Once is enough.",
-    ),
-    Mistake(
-        "added once more with every sentence",
-        lambda x, table: x + table[: x.shape[1]] * torch.arange(1, len(x) + 1)[:, None, None],
-        "The second sentence got its rows twice, the third three times: in the loop over "
-        "sentences, add to that sentence only.",
-    ),
-    Mistake(
-        "the last word left out",
-        lambda x, table: torch.cat([x[:, :-1] + table[: x.shape[1] - 1], x[:, -1:]], dim=1),
-        "The last word of each sentence has no position: range(T) already ends at T - 1.",
-    ),
-    Mistake(
-        "the first word left out",
-        lambda x, table: torch.cat([x[:, :1], x[:, 1:] + table[1 : x.shape[1]]], dim=1),
-        "The first word has a position too: row 0.",
-    ),
-    Mistake(
-        "the row of the last word for all",
-        lambda x, table: x + table[x.shape[1] - 1],
-        "A single row was added to every word. The first T rows are table[:T], with a colon.",
-    ),
-    Mistake(
-        "axes exchanged",
-        lambda x, table: add_rows(x, table).transpose(0, 1),
-        "The sum is right, the axes are not: sentences first, then words.",
-    ),
-    Mistake(
-        "the length filled up to that of the table",
-        lambda x, table: torch.nn.functional.pad(x, (0, 0, 0, len(table) - x.shape[1])) + table,
-        "Cut the table to the sentences, not the other way: the sum has T words.",
-    ),
-]
+ADD_MISTAKES = mistakes(
+    ("the row of the sentence, not of the word", lambda x, table: x + table[: x.shape[0], None],
+     "The table was indexed with the batch: every word of a sentence got the same row. The words "
+     "are counted by axis 1 of (B, T, D)."),
+    ("as many rows as sentences", lambda x, table: x + table[: x.shape[0]],
+     "len(x) and x.size(0) are the number of sentences, B. It fits only where B happens to be T, "
+     "or where a single row is added to all words. The length is x.shape[1]."),
+    ("multiplied instead of added", lambda x, table: x * table[: x.shape[1]],
+     "The paper adds the positions. A product would strike out a word wherever a sine is 0."),
+    ("the last rows of the table", lambda x, table: x + table[-x.shape[1] :],
+     "The first word stands at position 0 and gets the first row. These are the last T rows."),
+    ("positions counted from 1", lambda x, table: x + table[1 : x.shape[1] + 1],
+     "Row 0 of the table belongs to the first word."),
+    ("the same row for all words: that of position T", lambda x, table: x + table[x.shape[1]],
+     "table[T] is a single row. The first T rows are table[:T], with a colon."),
+    ("the first row for all words", lambda x, table: x + table[0],
+     "table[0] is a single row, and was added to every word. Each position has its own."),
+    ("counted backwards", lambda x, table: x + table[: x.shape[1]].flip(0),
+     "The first word got the row of the last. Positions grow from left to right."),
+    ("counted on from sentence to sentence",
+     lambda x, table: (
+         x
+         + table[torch.arange(x.shape[0] * x.shape[1]) % len(table)].view(
+             x.shape[0], x.shape[1], -1
+         )
+     ),
+     "Every sentence begins at position 0. Here the second goes on where the first has ended."),
+    ("added to the first sentence only",
+     lambda x, table: torch.cat([x[:1] + table[: x.shape[1]], x[1:]]),
+     "All sentences of the batch need positions; broadcasting adds (T, D) to each."),
+    ("words multiplied by the root of d_model as well",
+     lambda x, table: x * x.shape[2] ** 0.5 + table[: x.shape[1]],
+     "The factor has its place, and comes in the next exercise. Here only add."),
+    ("positions multiplied by the root of d_model",
+     lambda x, table: x + x.shape[2] ** 0.5 * table[: x.shape[1]],
+     "The rows of the table are added as they are."),
+    ("the number of the position instead of its row",
+     lambda x, table: x + torch.arange(x.shape[1])[:, None],
+     "The plain number swamps the word, as the chapter shows. Add the rows of the table."),
+    ("one number for each position: the first column of the table",
+     lambda x, table: x + table[: x.shape[1], :1],
+     "Each entry of the word gets the entry of the same column: the whole row is added."),
+    ("the row summed to one number", lambda x, table: x + table[: x.shape[1]].sum(dim=1)[:, None],
+     "Each row was summed first, and one number added to the whole word. Add entry by entry."),
+    ("the rows without the words", lambda x, table: table[: x.shape[1]].expand_as(x),
+     "These are the positions alone. They are to be added to x."),
+    ("put side by side instead of added",
+     lambda x, table: torch.cat([x, table[: x.shape[1]].expand_as(x)], dim=2),
+     "The paper adds, so that the width stays D. Here it has doubled."),
+    ("the mean of word and position", lambda x, table: (x + table[: x.shape[1]]) / 2,
+     "A sum is asked for, without a division."),
+    ("subtracted instead of added", lambda x, table: x - table[: x.shape[1]],
+     "The rows are added: a plus sign."),
+    ("nothing added", lambda x, table: x.clone(),
+     "x came back as it was. An x[:, p] + table[p] alone changes nothing: keep the sum."),
+    ("the rows alone, without batch or words", lambda x, table: table[: x.shape[1]],
+     "These are the first T rows of the table. They are to be added to every sentence of x."),
+    ("the first sentence alone", lambda x, table: x[0] + table[: x.shape[1]],
+     "The sum is right for the first sentence. Return the whole batch, (B, T, D)."),
+    ("the rows added twice", lambda x, table: x + 2 * table[: x.shape[1]],
+     "Each word got its row twice. Once is enough."),
+    ("added once more with every sentence",
+     lambda x, table: x + table[: x.shape[1]] * torch.arange(1, len(x) + 1)[:, None, None],
+     "The second sentence got its rows twice, the third three times: in the loop over sentences, "
+     "add to that sentence only."),
+    ("the last word left out",
+     lambda x, table: torch.cat([x[:, :-1] + table[: x.shape[1] - 1], x[:, -1:]], dim=1),
+     "The last word of each sentence has no position: range(T) already ends at T - 1."),
+    ("the first word left out",
+     lambda x, table: torch.cat([x[:, :1], x[:, 1:] + table[1 : x.shape[1]]], dim=1),
+     "The first word has a position too: row 0."),
+    ("the row of the last word for all", lambda x, table: x + table[x.shape[1] - 1],
+     "A single row was added to every word. The first T rows are table[:T], with a colon."),
+    ("axes exchanged", lambda x, table: add_rows(x, table).transpose(0, 1),
+     "The sum is right, the axes are not: sentences first, then words."),
+    ("the length filled up to that of the table",
+     lambda x, table: torch.nn.functional.pad(x, (0, 0, 0, len(table) - x.shape[1])) + table,
+     "Cut the table to the sentences, not the other way: the sum has T words."),
+)  # fmt: skip
 
 # 9.4 what reaches the first layer
 
@@ -622,208 +394,123 @@ def mixed(mix: Callable[[Tensor, Tensor, float], Tensor]) -> Callable[..., Tenso
     return lambda tokens, embedding, table: mix(*_parts(tokens, embedding, table))
 
 
-EMBED_MISTAKES = [
-    Mistake(
-        "no factor",
-        mixed(lambda word, place, root: word + place),
-        "The words must be multiplied by sqrt(d_model) before the positions are added, or the "
-        "positions drown them.",
-    ),
-    Mistake(
-        "the factor after the sum",
-        mixed(lambda word, place, root: (word + place) * root),
-        "Here both parts grow, and the positions are as loud beside the words as before. Only the "
-        "words get the factor.",
-    ),
-    Mistake(
-        "the factor on the positions",
-        mixed(lambda word, place, root: word + place * root),
-        "It is the words that need to be louder, not the positions.",
-    ),
-    Mistake(
-        "divided by the root",
-        mixed(lambda word, place, root: word / root + place),
-        "The division by a root belongs to the scores of attention. Embeddings are multiplied.",
-    ),
-    Mistake(
-        "the sum divided by the root",
-        mixed(lambda word, place, root: (word + place) / root),
-        "The words are multiplied by the root, and the positions stay as they are.",
-    ),
-    Mistake(
-        "multiplied by d_model, without the root",
-        mixed(lambda word, place, root: word * root**2 + place),
-        "The factor is the square root of d_model.",
-    ),
-    Mistake(
-        "the root of the vocabulary's size",
-        lambda tokens, embedding, table: (
-            embedding[tokens] * len(embedding) ** 0.5 + table[: tokens.shape[1]]
-        ),
-        "len(embedding) is the number of words, V. The width D is embedding.shape[1].",
-    ),
-    Mistake(
-        "the root of the sentence's length",
-        lambda tokens, embedding, table: (
-            embedding[tokens] * tokens.shape[1] ** 0.5 + table[: tokens.shape[1]]
-        ),
-        "The factor is the root of the width D, not of the number of words T.",
-    ),
-    Mistake(
-        "the root of the number of sentences",
-        lambda tokens, embedding, table: (
-            embedding[tokens] * len(tokens) ** 0.5 + table[: tokens.shape[1]]
-        ),
-        "The factor is the root of the width D, not of the number of sentences B.",
-    ),
-    Mistake(
-        "the root of half the width",
-        mixed(lambda word, place, root: word * root / math.sqrt(2) + place),
-        "The root of D/2 is the length of a row of sinusoids. The factor is the root of D.",
-    ),
-    Mistake(
-        "the row of the word's id, not of its position",
-        lambda tokens, embedding, table: (
-            embedding[tokens] * embedding.shape[1] ** 0.5 + table[tokens % len(table)]
-        ),
-        "The table is indexed with the place in the sentence, 0, 1, 2, ..., not with the token.",
-    ),
-    Mistake(
-        "the row of the sentence, not of the word",
-        lambda tokens, embedding, table: (
-            embedding[tokens] * embedding.shape[1] ** 0.5 + table[: len(tokens), None]
-        ),
-        "The table was indexed with the batch: every word of a sentence got the same row. The "
-        "words are counted by axis 1 of the tokens.",
-    ),
-    Mistake(
-        "as many rows as sentences",
-        lambda tokens, embedding, table: (
-            embedding[tokens] * embedding.shape[1] ** 0.5 + table[: len(tokens)]
-        ),
-        "len(tokens) is the number of sentences, B. The length is tokens.shape[1].",
-    ),
-    Mistake(
-        "positions counted from 1",
-        lambda tokens, embedding, table: (
-            embedding[tokens] * embedding.shape[1] ** 0.5 + table[1 : tokens.shape[1] + 1]
-        ),
-        "Row 0 of the table belongs to the first word.",
-    ),
-    Mistake(
-        "positions left out",
-        mixed(lambda word, place, root: word * root),
-        "The words have their factor. The rows of their positions are still to be added.",
-    ),
-    Mistake(
-        "the positions divided by the root, and no factor on the words",
-        mixed(lambda word, place, root: word + place / root),
-        "The balance of the two is right, yet the sum is too small: the words are multiplied, and "
-        "the positions stay as they are.",
-    ),
-    Mistake(
-        "the words left out",
-        mixed(lambda word, place, root: place + 0 * word),
-        "These are the positions alone. Look up the words, multiply them, and add both.",
-    ),
-    Mistake(
-        "the embeddings alone",
-        mixed(lambda word, place, root: word),
-        "The words are looked up. They still need the factor, and the rows of their positions.",
-    ),
-    Mistake(
-        "the factor 2, whatever the width",
-        mixed(lambda word, place, root: 2 * word + place),
-        "The root of D is 2 in the example, where D = 4. Other widths have another.",
-    ),
-    Mistake(
-        "the root cut to a whole number",
-        mixed(lambda word, place, root: int(root) * word + place),
-        "The root of D is seldom a whole number: leave it as it is.",
-    ),
-    Mistake(
-        "the root of the number of rows in the table",
-        lambda tokens, embedding, table: (
-            embedding[tokens] * len(table) ** 0.5 + table[: tokens.shape[1]]
-        ),
-        "len(table) is the number of positions, M. The width D is embedding.shape[1].",
-    ),
-    Mistake(
-        "multiplied by the square of d_model",
-        mixed(lambda word, place, root: word * root**4 + place),
-        "The factor is the square root of d_model, d_model ** 0.5.",
-    ),
-    Mistake(
-        "the logarithm in place of the root",
-        mixed(lambda word, place, root: word * math.log(root**2) + place),
-        "The factor is the square root of d_model.",
-    ),
-    Mistake(
-        "the first row for all words",
-        mixed(lambda word, place, root: word * root + place[0]),
-        "table[0] is a single row, and was added to every word. Each position has its own.",
-    ),
-    Mistake(
-        "the last rows of the table",
-        lambda tokens, embedding, table: (
-            embedding[tokens] * embedding.shape[1] ** 0.5 + table[-tokens.shape[1] :]
-        ),
-        "The first word stands at position 0 and gets the first row. These are the last T rows.",
-    ),
-    Mistake(
-        "counted backwards",
-        mixed(lambda word, place, root: word * root + place.flip(0)),
-        "The first word got the row of the last. Positions grow from left to right.",
-    ),
-    Mistake(
-        "the embedding indexed by the position",
-        lambda tokens, embedding, table: (
-            embedding[: tokens.shape[1]] * embedding.shape[1] ** 0.5 + table[: tokens.shape[1]]
-        ).expand(len(tokens), -1, -1),
-        "The table of embeddings is indexed with the ids, embedding[tokens]; only the table of "
-        "positions goes by place.",
-    ),
-    Mistake(
-        "ids counted from 1",
-        lambda tokens, embedding, table: (
-            embedding[tokens - 1] * embedding.shape[1] ** 0.5 + table[: tokens.shape[1]]
-        ),
-        "Ids count from 0: id 0 is the first row of the embedding.",
-    ),
-    Mistake(
-        "the ids themselves for words",
-        lambda tokens, embedding, table: (
-            tokens[..., None] * embedding.shape[1] ** 0.5 + table[: tokens.shape[1]]
-        ),
-        "The number of the word was multiplied, not its vector. Look it up first: "
-        "embedding[tokens].",
-    ),
-    Mistake(
-        "put side by side instead of added",
-        mixed(lambda word, place, root: torch.cat([word * root, place.expand_as(word)], dim=-1)),
-        "The paper adds, so that the width stays D. Here it has doubled.",
-    ),
-    Mistake(
-        "multiplied instead of added",
-        mixed(lambda word, place, root: word * root * place),
-        "The positions are added to the words, with a plus sign.",
-    ),
-    Mistake(
-        "subtracted instead of added",
-        mixed(lambda word, place, root: word * root - place),
-        "The positions are added to the words, with a plus sign.",
-    ),
-    Mistake(
-        "the first sentence alone",
-        mixed(lambda word, place, root: word[0] * root + place),
-        "The sum is right for the first sentence. Return the whole batch, (B, T, D).",
-    ),
-    Mistake(
-        "words brought to length one first",
-        mixed(lambda word, place, root: torch.nn.functional.normalize(word, dim=-1) * root + place),
-        "The embeddings are multiplied as they are; nothing is divided by their length.",
-    ),
-]
+EMBED_MISTAKES = mistakes(
+    ("no factor", mixed(lambda word, place, root: word + place),
+     "The words must be multiplied by sqrt(d_model) before the positions are added, or the "
+     "positions drown them."),
+    ("the factor after the sum", mixed(lambda word, place, root: (word + place) * root),
+     "Here both parts grow, and the positions are as loud beside the words as before. Only the "
+     "words get the factor."),
+    ("the factor on the positions", mixed(lambda word, place, root: word + place * root),
+     "It is the words that need to be louder, not the positions."),
+    ("divided by the root", mixed(lambda word, place, root: word / root + place),
+     "The division by a root belongs to the scores of attention. Embeddings are multiplied."),
+    ("the sum divided by the root", mixed(lambda word, place, root: (word + place) / root),
+     "The words are multiplied by the root, and the positions stay as they are."),
+    ("multiplied by d_model, without the root",
+     mixed(lambda word, place, root: word * root**2 + place),
+     "The factor is the square root of d_model."),
+    ("the root of the vocabulary's size",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * len(embedding) ** 0.5 + table[: tokens.shape[1]]
+     ),
+     "len(embedding) is the number of words, V. The width D is embedding.shape[1]."),
+    ("the root of the sentence's length",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * tokens.shape[1] ** 0.5 + table[: tokens.shape[1]]
+     ),
+     "The factor is the root of the width D, not of the number of words T."),
+    ("the root of the number of sentences",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * len(tokens) ** 0.5 + table[: tokens.shape[1]]
+     ),
+     "The factor is the root of the width D, not of the number of sentences B."),
+    ("the root of half the width",
+     mixed(lambda word, place, root: word * root / math.sqrt(2) + place),
+     "The root of D/2 is the length of a row of sinusoids. The factor is the root of D."),
+    ("the row of the word's id, not of its position",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * embedding.shape[1] ** 0.5 + table[tokens % len(table)]
+     ),
+     "The table is indexed with the place in the sentence, 0, 1, 2, ..., not with the token."),
+    ("the row of the sentence, not of the word",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * embedding.shape[1] ** 0.5 + table[: len(tokens), None]
+     ),
+     "The table was indexed with the batch: every word of a sentence got the same row. The words "
+     "are counted by axis 1 of the tokens."),
+    ("as many rows as sentences",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * embedding.shape[1] ** 0.5 + table[: len(tokens)]
+     ),
+     "len(tokens) is the number of sentences, B. The length is tokens.shape[1]."),
+    ("positions counted from 1",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * embedding.shape[1] ** 0.5 + table[1 : tokens.shape[1] + 1]
+     ),
+     "Row 0 of the table belongs to the first word."),
+    ("positions left out", mixed(lambda word, place, root: word * root),
+     "The words have their factor. The rows of their positions are still to be added."),
+    ("the positions divided by the root, and no factor on the words",
+     mixed(lambda word, place, root: word + place / root),
+     "The balance of the two is right, yet the sum is too small: the words are multiplied, and the "
+     "positions stay as they are."),
+    ("the words left out", mixed(lambda word, place, root: place + 0 * word),
+     "These are the positions alone. Look up the words, multiply them, and add both."),
+    ("the embeddings alone", mixed(lambda word, place, root: word),
+     "The words are looked up. They still need the factor, and the rows of their positions."),
+    ("the factor 2, whatever the width", mixed(lambda word, place, root: 2 * word + place),
+     "The root of D is 2 in the example, where D = 4. Other widths have another."),
+    ("the root cut to a whole number", mixed(lambda word, place, root: int(root) * word + place),
+     "The root of D is seldom a whole number: leave it as it is."),
+    ("the root of the number of rows in the table",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * len(table) ** 0.5 + table[: tokens.shape[1]]
+     ),
+     "len(table) is the number of positions, M. The width D is embedding.shape[1]."),
+    ("multiplied by the square of d_model", mixed(lambda word, place, root: word * root**4 + place),
+     "The factor is the square root of d_model, d_model ** 0.5."),
+    ("the logarithm in place of the root",
+     mixed(lambda word, place, root: word * math.log(root**2) + place),
+     "The factor is the square root of d_model."),
+    ("the first row for all words", mixed(lambda word, place, root: word * root + place[0]),
+     "table[0] is a single row, and was added to every word. Each position has its own."),
+    ("the last rows of the table",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * embedding.shape[1] ** 0.5 + table[-tokens.shape[1] :]
+     ),
+     "The first word stands at position 0 and gets the first row. These are the last T rows."),
+    ("counted backwards", mixed(lambda word, place, root: word * root + place.flip(0)),
+     "The first word got the row of the last. Positions grow from left to right."),
+    ("the embedding indexed by the position",
+     lambda tokens, embedding, table: (
+         embedding[: tokens.shape[1]] * embedding.shape[1] ** 0.5 + table[: tokens.shape[1]]
+     ).expand(len(tokens), -1, -1),
+     "The table of embeddings is indexed with the ids, embedding[tokens]; only the table of "
+     "positions goes by place."),
+    ("ids counted from 1",
+     lambda tokens, embedding, table: (
+         embedding[tokens - 1] * embedding.shape[1] ** 0.5 + table[: tokens.shape[1]]
+     ),
+     "Ids count from 0: id 0 is the first row of the embedding."),
+    ("the ids themselves for words",
+     lambda tokens, embedding, table: (
+         tokens[..., None] * embedding.shape[1] ** 0.5 + table[: tokens.shape[1]]
+     ),
+     "The number of the word was multiplied, not its vector. Look it up first: embedding[tokens]."),
+    ("put side by side instead of added",
+     mixed(lambda word, place, root: torch.cat([word * root, place.expand_as(word)], dim=-1)),
+     "The paper adds, so that the width stays D. Here it has doubled."),
+    ("multiplied instead of added", mixed(lambda word, place, root: word * root * place),
+     "The positions are added to the words, with a plus sign."),
+    ("subtracted instead of added", mixed(lambda word, place, root: word * root - place),
+     "The positions are added to the words, with a plus sign."),
+    ("the first sentence alone", mixed(lambda word, place, root: word[0] * root + place),
+     "The sum is right for the first sentence. Return the whole batch, (B, T, D)."),
+    ("words brought to length one first",
+     mixed(lambda word, place, root: torch.nn.functional.normalize(word, dim=-1) * root + place),
+     "The embeddings are multiplied as they are; nothing is divided by their length."),
+)  # fmt: skip
 
 # 9.5 the matrix of a step
 
@@ -857,193 +544,109 @@ def step_in_halves(k: int, d_model: int) -> Tensor:
 
 
 STEP_CASES = [(1, 4), (3, 8), (-2, 6)]
-STEP_MISTAKES = [
-    Mistake(
-        "the transposed matrix, a step back",
-        lambda k, d_model: step_matrix(k, d_model).T,
-        "It rotates the other way and leads from p to p - k. With the row on the left, as in "
-        "PE[p] R, the minus sign stands above the diagonal. (For columns it would stand below.)",
-    ),
-    Mistake(
-        "exponent i instead of 2i",
-        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: i / d)),
-        "The hands turn at the speeds of the sinusoids, 10000^(-2i/d_model), with i counting "
-        "hands.",
-    ),
-    Mistake(
-        "the number of the even column taken for i",
-        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 4 * i / d)),
-        "The columns 0, 2, 4, ... already are 2i. The exponent is column / d_model.",
-    ),
-    Mistake(
-        "the same angle for every hand",
-        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 0 * i)),
-        "Each hand has its own speed: hand i turns by k / 10000^(2i/d_model).",
-    ),
-    Mistake(
-        "base 1000",
-        lambda k, d_model: turned(step_angles(k, d_model, base=1000.0)),
-        "The base of the powers is 10000, with four zeros.",
-    ),
-    Mistake(
-        "not in blocks: the halves paired",
-        lambda k, d_model: step_in_halves(k, d_model),
-        "Here entry i is paired with entry i + d_model / 2. In the paper's table sine and cosine "
-        "of a hand are neighbours, so the blocks are 2 by 2 along the diagonal.",
-    ),
-    Mistake(
-        "the angle of k + 1",
-        lambda k, d_model: step_matrix(k + 1, d_model),
-        "A step of k turns hand i by k times its speed. For k = 0 nothing turns.",
-    ),
-    Mistake(
-        "the angle of k - 1",
-        lambda k, d_model: step_matrix(k - 1, d_model),
-        "A step of k turns hand i by k times its speed. For k = 0 nothing turns.",
-    ),
-    Mistake(
-        "a mirror, not a rotation: both sines with a plus",
-        lambda k, d_model: turned(step_angles(k, d_model), (1, 1)),
-        "One of the two sines has a minus sign: cos(a + b) = cos a cos b - sin a sin b.",
-    ),
-    Mistake(
-        "both sines with a minus",
-        lambda k, d_model: turned(step_angles(k, d_model), (-1, -1)),
-        "Only one of the two sines has a minus sign: sin(a + b) = sin a cos b + cos a sin b.",
-    ),
-    Mistake(
-        "sine and cosine exchanged",
-        lambda k, d_model: blocks(
-            step_angles(k, d_model).cos(), step_angles(k, d_model).sin()
-        ).float(),
-        "The cosines stand on the diagonal. For k = 0 the matrix must be the identity.",
-    ),
-    Mistake(
-        "only the cosines, on the diagonal",
-        lambda k, d_model: turned(step_angles(k, d_model), (0, 0)),
-        "A new sine needs the old cosine as well: the sines beside the diagonal are missing.",
-    ),
-    Mistake(
-        "angles taken in degrees",
-        lambda k, d_model: turned(step_angles(k, d_model).deg2rad()),
-        "The angles are in radians: nothing is to be converted.",
-    ),
-    Mistake(
-        "multiplied by the power instead of divided",
-        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: -2 * i / d)),
-        "Hand i turns by k divided by 10000^(2i/d_model): later hands are slower.",
-    ),
-    Mistake(
-        "the identity",
-        lambda k, d_model: torch.eye(d_model),
-        "This matrix leaves every position where it is. It is right for k = 0 alone.",
-    ),
-    Mistake(
-        "a step of 1, whatever k",
-        lambda k, d_model: step_matrix(1, d_model),
-        "A step of k turns hand i by k times its speed, not once.",
-    ),
-    Mistake(
-        "the sign of k ignored",
-        lambda k, d_model: step_matrix(abs(k), d_model),
-        "A negative k is a step back, and turns the other way.",
-    ),
-    Mistake(
-        "the lower cosine with a minus",
-        lambda k, d_model: (
-            turned(step_angles(k, d_model), (1, 1)) * torch.tensor([1.0, -1.0]).repeat(d_model // 2)
-        ),
-        "Both cosines are positive. One of the two sines has the minus sign: the upper one.",
-    ),
-    Mistake(
-        "the second row of each block with the wrong sign",
-        lambda k, d_model: (
-            torch.tensor([1.0, -1.0]).repeat(d_model // 2)[:, None] * step_matrix(k, d_model)
-        ),
-        "The lower row of a block is sin, cos, both with a plus.",
-    ),
-    Mistake(
-        "a mirror, the sines on the diagonal",
-        lambda k, d_model: (
-            turned(math.pi / 2 - step_angles(k, d_model))
-            * torch.tensor([1.0, -1.0]).repeat(d_model // 2)
-        ),
-        "The cosines stand on the diagonal. For k = 0 the matrix must be the identity.",
-    ),
-    Mistake(
-        "the halves paired, and transposed",
-        lambda k, d_model: step_in_halves(k, d_model).T,
-        "Here entry i is paired with entry i + d_model / 2, and turned a step back. The blocks are "
-        "2 by 2 along the diagonal, with the minus sign above it.",
-    ),
-    Mistake(
-        "the logarithm to base 10 where the natural one belongs",
-        lambda k, d_model: turned(step_angles(k, d_model, base=math.exp(4.0))),
-        "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4.",
-    ),
-    Mistake(
-        "hands counted from 1",
-        lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 2 * (i + 1) / d)),
-        "i counts from 0: the first hand turns by k radians.",
-    ),
-    Mistake(
-        "slowest hand first",
-        lambda k, d_model: turned(step_angles(k, d_model).flip(0)),
-        "The exponent grows along the diagonal: the first block is that of the quickest hand.",
-    ),
-    Mistake(
-        "only the first hand turned",
-        lambda k, d_model: turned(step_angles(k, d_model) * (torch.arange(d_model // 2) == 0)),
-        "Every hand turns, the later ones more slowly. Here the rest is the identity.",
-    ),
-    Mistake(
-        "one block alone",
-        lambda k, d_model: turned(step_angles(k, 2)),
-        "This is the block of the first hand. There are d_model / 2 blocks, along the diagonal.",
-    ),
-    Mistake(
-        "the blocks not put along the diagonal",
-        lambda k, d_model: (
-            torch.stack(list(turned(step_angles(k, d_model)).split(2)))
-            .unflatten(2, (-1, 2))
-            .diagonal(dim1=0, dim2=2)
-            .permute(2, 0, 1)
-        ),
-        "These are the blocks, one for each hand. Put them along the diagonal of a (d_model, "
-        "d_model) matrix of zeros.",
-    ),
-    Mistake(
-        "a factor of 2 pi too much",
-        lambda k, d_model: turned(2 * math.pi * step_angles(k, d_model)),
-        "The first hand turns by one radian per position, not by a whole turn.",
-    ),
-    Mistake(
-        "the matrix of one step, multiplied by k",
-        lambda k, d_model: k * step_matrix(1, d_model),
-        "k steps are k rotations one after the other: the angle grows, not the matrix.",
-    ),
-    Mistake(
-        "the matrix of one step to the power k, entry by entry",
-        lambda k, d_model: step_matrix(1, d_model) ** k,
-        "** works entry by entry. The power of a matrix is torch.linalg.matrix_power; to multiply "
-        "the angle by k is easier.",
-    ),
-    Mistake(
-        "a shift of the entries",
-        lambda k, d_model: torch.eye(d_model).roll(k, 1),
-        "A step moves no entry to another place. It turns each pair, by an angle of its own.",
-    ),
-    Mistake(
-        "angles in whole numbers",
-        lambda k, d_model: turned(step_angles(k, d_model).floor()),
-        "// cuts the angle to a whole number. Slow hands turn by fractions: divide with /.",
-    ),
-    Mistake(
-        "only the sines",
-        lambda k, d_model: step_matrix(k, d_model) - turned(step_angles(k, d_model), (0, 0)),
-        "The diagonal is still zero: the cosines are missing.",
-    ),
-]
+STEP_MISTAKES = mistakes(
+    ("the transposed matrix, a step back", lambda k, d_model: step_matrix(k, d_model).T,
+     "It rotates the other way and leads from p to p - k. With the row on the left, as in PE[p] R, "
+     "the minus sign stands above the diagonal. (For columns it would stand below.)"),
+    ("exponent i instead of 2i",
+     lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: i / d)),
+     "The hands turn at the speeds of the sinusoids, 10000^(-2i/d_model), with i counting hands."),
+    ("the number of the even column taken for i",
+     lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 4 * i / d)),
+     "The columns 0, 2, 4, ... already are 2i. The exponent is column / d_model."),
+    ("the same angle for every hand",
+     lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 0 * i)),
+     "Each hand has its own speed: hand i turns by k / 10000^(2i/d_model)."),
+    ("base 1000", lambda k, d_model: turned(step_angles(k, d_model, base=1000.0)),
+     "The base of the powers is 10000, with four zeros."),
+    ("not in blocks: the halves paired", lambda k, d_model: step_in_halves(k, d_model),
+     "Here entry i is paired with entry i + d_model / 2. In the paper's table sine and cosine of a "
+     "hand are neighbours, so the blocks are 2 by 2 along the diagonal."),
+    ("the angle of k + 1", lambda k, d_model: step_matrix(k + 1, d_model),
+     "A step of k turns hand i by k times its speed. For k = 0 nothing turns."),
+    ("the angle of k - 1", lambda k, d_model: step_matrix(k - 1, d_model),
+     "A step of k turns hand i by k times its speed. For k = 0 nothing turns."),
+    ("a mirror, not a rotation: both sines with a plus",
+     lambda k, d_model: turned(step_angles(k, d_model), (1, 1)),
+     "One of the two sines has a minus sign: cos(a + b) = cos a cos b - sin a sin b."),
+    ("both sines with a minus", lambda k, d_model: turned(step_angles(k, d_model), (-1, -1)),
+     "Only one of the two sines has a minus sign: sin(a + b) = sin a cos b + cos a sin b."),
+    ("sine and cosine exchanged",
+     lambda k, d_model: blocks(
+         step_angles(k, d_model).cos(), step_angles(k, d_model).sin()
+     ).float(),
+     "The cosines stand on the diagonal. For k = 0 the matrix must be the identity."),
+    ("only the cosines, on the diagonal",
+     lambda k, d_model: turned(step_angles(k, d_model), (0, 0)),
+     "A new sine needs the old cosine as well: the sines beside the diagonal are missing."),
+    ("angles taken in degrees", lambda k, d_model: turned(step_angles(k, d_model).deg2rad()),
+     "The angles are in radians: nothing is to be converted."),
+    ("multiplied by the power instead of divided",
+     lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: -2 * i / d)),
+     "Hand i turns by k divided by 10000^(2i/d_model): later hands are slower."),
+    ("the identity", lambda k, d_model: torch.eye(d_model),
+     "This matrix leaves every position where it is. It is right for k = 0 alone."),
+    ("a step of 1, whatever k", lambda k, d_model: step_matrix(1, d_model),
+     "A step of k turns hand i by k times its speed, not once."),
+    ("the sign of k ignored", lambda k, d_model: step_matrix(abs(k), d_model),
+     "A negative k is a step back, and turns the other way."),
+    ("the lower cosine with a minus",
+     lambda k, d_model: (
+         turned(step_angles(k, d_model), (1, 1)) * torch.tensor([1.0, -1.0]).repeat(d_model // 2)
+     ),
+     "Both cosines are positive. One of the two sines has the minus sign: the upper one."),
+    ("the second row of each block with the wrong sign",
+     lambda k, d_model: (
+         torch.tensor([1.0, -1.0]).repeat(d_model // 2)[:, None] * step_matrix(k, d_model)
+     ),
+     "The lower row of a block is sin, cos, both with a plus."),
+    ("a mirror, the sines on the diagonal",
+     lambda k, d_model: (
+         turned(math.pi / 2 - step_angles(k, d_model))
+         * torch.tensor([1.0, -1.0]).repeat(d_model // 2)
+     ),
+     "The cosines stand on the diagonal. For k = 0 the matrix must be the identity."),
+    ("the halves paired, and transposed", lambda k, d_model: step_in_halves(k, d_model).T,
+     "Here entry i is paired with entry i + d_model / 2, and turned a step back. The blocks are 2 "
+     "by 2 along the diagonal, with the minus sign above it."),
+    ("the logarithm to base 10 where the natural one belongs",
+     lambda k, d_model: turned(step_angles(k, d_model, base=math.exp(4.0))),
+     "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4."),
+    ("hands counted from 1",
+     lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 2 * (i + 1) / d)),
+     "i counts from 0: the first hand turns by k radians."),
+    ("slowest hand first", lambda k, d_model: turned(step_angles(k, d_model).flip(0)),
+     "The exponent grows along the diagonal: the first block is that of the quickest hand."),
+    ("only the first hand turned",
+     lambda k, d_model: turned(step_angles(k, d_model) * (torch.arange(d_model // 2) == 0)),
+     "Every hand turns, the later ones more slowly. Here the rest is the identity."),
+    ("one block alone", lambda k, d_model: turned(step_angles(k, 2)),
+     "This is the block of the first hand. There are d_model / 2 blocks, along the diagonal."),
+    ("the blocks not put along the diagonal",
+     lambda k, d_model: (
+         torch.stack(list(turned(step_angles(k, d_model)).split(2)))
+         .unflatten(2, (-1, 2))
+         .diagonal(dim1=0, dim2=2)
+         .permute(2, 0, 1)
+     ),
+     "These are the blocks, one for each hand. Put them along the diagonal of a (d_model, d_model) "
+     "matrix of zeros."),
+    ("a factor of 2 pi too much", lambda k, d_model: turned(2 * math.pi * step_angles(k, d_model)),
+     "The first hand turns by one radian per position, not by a whole turn."),
+    ("the matrix of one step, multiplied by k", lambda k, d_model: k * step_matrix(1, d_model),
+     "k steps are k rotations one after the other: the angle grows, not the matrix."),
+    ("the matrix of one step to the power k, entry by entry",
+     lambda k, d_model: step_matrix(1, d_model) ** k,
+     "** works entry by entry. The power of a matrix is torch.linalg.matrix_power; to multiply the "
+     "angle by k is easier."),
+    ("a shift of the entries", lambda k, d_model: torch.eye(d_model).roll(k, 1),
+     "A step moves no entry to another place. It turns each pair, by an angle of its own."),
+    ("angles in whole numbers", lambda k, d_model: turned(step_angles(k, d_model).floor()),
+     "// cuts the angle to a whole number. Slow hands turn by fractions: divide with /."),
+    ("only the sines",
+     lambda k, d_model: step_matrix(k, d_model) - turned(step_angles(k, d_model), (0, 0)),
+     "The diagonal is still zero: the cosines are missing."),
+)  # fmt: skip
 
 
 def turns_and_nothing_else(output: Tensor, k: int, d_model: int) -> bool:
@@ -1071,7 +674,7 @@ def rotate(x: Tensor) -> Tensor:
 
 def rotate_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(96)
-    sizes = (2, 3, 4), (3, 5, 8), (3, 3, 6)
+    sizes = (2, 3, 4), (3, 5, 8), (3, 3, 6), (1, 2, 2), (2, 1, 4)
     return [(torch.randn(*size, generator=draw),) for size in sizes]
 
 
@@ -1091,210 +694,118 @@ def second_first(x: Tensor) -> Tensor:
     return interleave(a * theta.cos() - second * theta.sin(), second)
 
 
-ROTATE_MISTAKES = [
-    Mistake(
-        "turned the other way",
-        lambda x: turn(x, angles(*x.shape[1:]), (1, -1)),
-        "The minus sign stands with the first of each pair: a cos - b sin. If queries and keys are "
-        "both turned so, the scores are the same, yet it is not what was asked for.",
-    ),
-    Mistake(
-        "halves paired instead of neighbours",
-        lambda x: turn(x, angles(*x.shape[1:]), halves=True),
-        "Entry i was paired with entry i + D/2. Some models do so, and it serves as well, but the "
-        "task pairs the entries 2i and 2i + 1.",
-    ),
-    Mistake(
-        "the pairs turned, then put back as halves",
-        lambda x: torch.cat([rotate(x)[..., 0::2], rotate(x)[..., 1::2]], dim=-1),
-        "The numbers are right. The pairs must stand side by side again: stack and flatten, "
-        "where you have joined two halves.",
-    ),
-    Mistake(
-        "the new first entry used for the second",
-        overwritten,
-        "The first half was overwritten before the second was computed. Both need the old a and b.",
-    ),
-    Mistake(
-        "exponent i instead of 2i",
-        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: i / d)),
-        "i counts the pairs, and the exponent is 2i / D.",
-    ),
-    Mistake(
-        "the number of the even entry taken for i",
-        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 4 * i / d)),
-        "The entries 0, 2, 4, ... already are 2i. The exponent is entry / D.",
-    ),
-    Mistake(
-        "the same angle for every pair",
-        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 0 * i)),
-        "Each pair has its own speed: pair i turns by p / 10000^(2i/D).",
-    ),
-    Mistake(
-        "base 1000",
-        lambda x: turn(x, angles(*x.shape[1:], base=1000.0)),
-        "The base of the powers is 10000, with four zeros.",
-    ),
-    Mistake(
-        "positions counted from 1",
-        lambda x: turn(x, angles(*x.shape[1:], start=1)),
-        "Positions count from 0: the first word is not turned at all.",
-    ),
-    Mistake(
-        "turned by the number of the sentence",
-        lambda x: turn(x, angles(x.shape[0], x.shape[2])[:, None]),
-        "The positions are counted by axis 1 of (B, T, D). Axis 0 counts the sentences.",
-    ),
-    Mistake(
-        "sinusoids added, nothing turned",
-        lambda x: x + sinusoids(*x.shape[1:]),
-        "This is the encoding of the paper. Rotary positions add nothing; they turn each pair.",
-    ),
-    Mistake(
-        "multiplied by the sinusoids",
-        lambda x: x * sinusoids(*x.shape[1:]),
-        "Each new entry is a sum of two products: both a and b go into it.",
-    ),
-    Mistake(
-        "a mirror, not a rotation: both signs plus",
-        lambda x: turn(x, angles(*x.shape[1:]), (1, 1)),
-        "One of the two sines has a minus sign: a cos - b sin.",
-    ),
-    Mistake(
-        "both sines with a minus",
-        lambda x: turn(x, angles(*x.shape[1:]), (-1, -1)),
-        "Only the first sine has a minus sign; the second entry is a sin + b cos.",
-    ),
-    Mistake(
-        "only the cosines",
-        lambda x: turn(x, angles(*x.shape[1:]), (0, 0)),
-        "Each entry must also take in its neighbour, times the sine.",
-    ),
-    Mistake(
-        "angles taken in degrees",
-        lambda x: turn(x, angles(*x.shape[1:]).deg2rad()),
-        "torch.sin takes radians: nothing is to be converted.",
-    ),
-    Mistake(
-        "the entries of each pair exchanged",
-        lambda x: interleave(rotate(x)[..., 1::2], rotate(x)[..., 0::2]),
-        "The numbers are right; a cos - b sin belongs first, in the entry 2i.",
-    ),
-    Mistake(
-        "positions divided by the length",
-        lambda x: turn(x, angles(*x.shape[1:]) / x.shape[1]),
-        "A step must be the same in every sentence: the position is not divided by the length.",
-    ),
-    Mistake(
-        "multiplied by the power instead of divided",
-        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: -2 * i / d)),
-        "The position is divided by 10000^(2i/D): later pairs turn more slowly.",
-    ),
-    Mistake(
-        "multiplied instead of divided",
-        lambda x: turn(
-            x,
-            torch.arange(x.shape[1])[:, None]
-            * 10000 ** (torch.arange(0, x.shape[2], 2) / x.shape[2]),
-        ),
-        "The position is divided by 10000^(2i/D): later pairs turn more slowly.",
-    ),
-    Mistake(
-        "the cosine of the second entry with a minus",
-        lambda x: interleave(
-            rotate(x)[..., 0::2],
-            -rotate(x * torch.tensor([-1.0, 1.0]).repeat(x.shape[2] // 2))[..., 1::2],
-        ),
-        "The second entry is a sin + b cos, with a plus. The only minus stands in the first.",
-    ),
-    Mistake(
-        "nothing turned",
-        lambda x: x.clone(),
-        "x came back as it was. Every position but the first turns its pairs.",
-    ),
-    Mistake(
-        "sine and cosine exchanged",
-        lambda x: turn(x, math.pi / 2 - angles(*x.shape[1:])),
-        "For an angle of zero nothing may change: the first entry is a cos - b sin, with the "
-        "cosine at a.",
-    ),
-    Mistake(
-        "the entries a and b exchanged",
-        lambda x: rotate(x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)),
-        "a is the even entry, x[..., 0::2], b the odd one, x[..., 1::2].",
-    ),
-    Mistake(
-        "the new second entry used for the first",
-        second_first,
-        "The second half was overwritten before the first was computed. Both need the old a and b.",
-    ),
-    Mistake(
-        "halves taken apart, neighbours put together",
-        lambda x: interleave(*turn(x, angles(*x.shape[1:]), halves=True).chunk(2, dim=-1)),
-        "The pairs are the entries 2i and 2i + 1: take them apart with x[..., 0::2] and x[..., "
-        "1::2].",
-    ),
-    Mistake(
-        "only the first of each pair turned",
-        lambda x: interleave(rotate(x)[..., 0::2], x[..., 1::2]),
-        "Both entries of a pair change. The second becomes a sin + b cos.",
-    ),
-    Mistake(
-        "only the second of each pair turned",
-        lambda x: interleave(x[..., 0::2], rotate(x)[..., 1::2]),
-        "Both entries of a pair change. The first becomes a cos - b sin.",
-    ),
-    Mistake(
-        "the logarithm to base 10 where the natural one belongs",
-        lambda x: turn(x, angles(*x.shape[1:], base=math.exp(4.0))),
-        "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4.",
-    ),
-    Mistake(
-        "pairs counted from 1",
-        lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 2 * (i + 1) / d)),
-        "i counts from 0: the first pair turns by p radians.",
-    ),
-    Mistake(
-        "every word turned by one step",
-        lambda x: turn(x, angles(2, x.shape[2])[1:]),
-        "The angle is p times the speed, with p the position of the word. Here p is 1 for all.",
-    ),
-    Mistake(
-        "every word turned by the length",
-        lambda x: turn(x, angles(x.shape[1] + 1, x.shape[2])[-1:]),
-        "Each word is turned by its own position, not by T.",
-    ),
-    Mistake(
-        "the angles repeated in halves",
-        lambda x: (
-            x * angles(*x.shape[1:]).repeat(1, 2).cos().float()
-            + interleave(-x[..., 1::2], x[..., 0::2])
-            * angles(*x.shape[1:]).repeat(1, 2).sin().float()
-        ),
-        "Entries 2i and 2i + 1 share an angle: repeat_interleave(2, dim=-1), where repeat puts the "
-        "angles 0, 1, 2, ... side by side twice.",
-    ),
-    Mistake(
-        "neighbours share an angle, halves are paired",
-        lambda x: (
-            x * angles(*x.shape[1:]).repeat_interleave(2, 1).cos().float()
-            + torch.cat([-x[..., x.shape[2] // 2 :], x[..., : x.shape[2] // 2]], dim=-1)
-            * angles(*x.shape[1:]).repeat_interleave(2, 1).sin().float()
-        ),
-        "The angles are right. The partner of entry 2i is entry 2i + 1, not the one half a width "
-        "away.",
-    ),
-    Mistake(
-        "the pairs not put side by side",
-        lambda x: rotate(x).unflatten(2, (-1, 2)),
-        "The numbers are right, with an axis too many: flatten the pairs into one row.",
-    ),
-    Mistake(
-        "the first sentence alone",
-        lambda x: rotate(x)[0],
-        "The first sentence is right. Return the whole batch, (B, T, D).",
-    ),
-]
+ROTATE_MISTAKES = mistakes(
+    ("turned the other way", lambda x: turn(x, angles(*x.shape[1:]), (1, -1)),
+     "The minus sign stands with the first of each pair: a cos - b sin. If queries and keys are "
+     "both turned so, the scores are the same, yet it is not what was asked for."),
+    ("halves paired instead of neighbours", lambda x: turn(x, angles(*x.shape[1:]), halves=True),
+     "Entry i was paired with entry i + D/2. Some models do so, and it serves as well, but the "
+     "task pairs the entries 2i and 2i + 1."),
+    ("the pairs turned, then put back as halves",
+     lambda x: torch.cat([rotate(x)[..., 0::2], rotate(x)[..., 1::2]], dim=-1),
+     "The numbers are right. The pairs must stand side by side again: stack and flatten, where you "
+     "have joined two halves."),
+    ("the new first entry used for the second", overwritten,
+     "The first half was overwritten before the second was computed. Both need the old a and b."),
+    ("exponent i instead of 2i",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: i / d)),
+     "i counts the pairs, and the exponent is 2i / D."),
+    ("the number of the even entry taken for i",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 4 * i / d)),
+     "The entries 0, 2, 4, ... already are 2i. The exponent is entry / D."),
+    ("the same angle for every pair",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 0 * i)),
+     "Each pair has its own speed: pair i turns by p / 10000^(2i/D)."),
+    ("base 1000", lambda x: turn(x, angles(*x.shape[1:], base=1000.0)),
+     "The base of the powers is 10000, with four zeros."),
+    ("positions counted from 1", lambda x: turn(x, angles(*x.shape[1:], start=1)),
+     "Positions count from 0: the first word is not turned at all."),
+    ("turned by the number of the sentence",
+     lambda x: turn(x, angles(x.shape[0], x.shape[2])[:, None]),
+     "The positions are counted by axis 1 of (B, T, D). Axis 0 counts the sentences."),
+    ("sinusoids added, nothing turned", lambda x: x + sinusoids(*x.shape[1:]),
+     "This is the encoding of the paper. Rotary positions add nothing; they turn each pair."),
+    ("multiplied by the sinusoids", lambda x: x * sinusoids(*x.shape[1:]),
+     "Each new entry is a sum of two products: both a and b go into it."),
+    ("a mirror, not a rotation: both signs plus", lambda x: turn(x, angles(*x.shape[1:]), (1, 1)),
+     "One of the two sines has a minus sign: a cos - b sin."),
+    ("both sines with a minus", lambda x: turn(x, angles(*x.shape[1:]), (-1, -1)),
+     "Only the first sine has a minus sign; the second entry is a sin + b cos."),
+    ("only the cosines", lambda x: turn(x, angles(*x.shape[1:]), (0, 0)),
+     "Each entry must also take in its neighbour, times the sine."),
+    ("angles taken in degrees", lambda x: turn(x, angles(*x.shape[1:]).deg2rad()),
+     "torch.sin takes radians: nothing is to be converted."),
+    ("the entries of each pair exchanged",
+     lambda x: interleave(rotate(x)[..., 1::2], rotate(x)[..., 0::2]),
+     "The numbers are right; a cos - b sin belongs first, in the entry 2i."),
+    ("positions divided by the length", lambda x: turn(x, angles(*x.shape[1:]) / x.shape[1]),
+     "A step must be the same in every sentence: the position is not divided by the length."),
+    ("multiplied by the power instead of divided",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: -2 * i / d)),
+     "The position is divided by 10000^(2i/D): later pairs turn more slowly."),
+    ("multiplied instead of divided",
+     lambda x: turn(
+         x,
+         torch.arange(x.shape[1])[:, None]
+         * 10000 ** (torch.arange(0, x.shape[2], 2) / x.shape[2]),
+     ),
+     "The position is divided by 10000^(2i/D): later pairs turn more slowly."),
+    ("the cosine of the second entry with a minus",
+     lambda x: interleave(
+         rotate(x)[..., 0::2],
+         -rotate(x * torch.tensor([-1.0, 1.0]).repeat(x.shape[2] // 2))[..., 1::2],
+     ),
+     "The second entry is a sin + b cos, with a plus. The only minus stands in the first."),
+    ("nothing turned", lambda x: x.clone(),
+     "x came back as it was. Every position but the first turns its pairs."),
+    ("sine and cosine exchanged", lambda x: turn(x, math.pi / 2 - angles(*x.shape[1:])),
+     "For an angle of zero nothing may change: the first entry is a cos - b sin, with the cosine "
+     "at a."),
+    ("the entries a and b exchanged",
+     lambda x: rotate(x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)),
+     "a is the even entry, x[..., 0::2], b the odd one, x[..., 1::2]."),
+    ("the new second entry used for the first", second_first,
+     "The second half was overwritten before the first was computed. Both need the old a and b."),
+    ("halves taken apart, neighbours put together",
+     lambda x: interleave(*turn(x, angles(*x.shape[1:]), halves=True).chunk(2, dim=-1)),
+     "The pairs are the entries 2i and 2i + 1: take them apart with x[..., 0::2] and x[..., "
+     "1::2]."),
+    ("only the first of each pair turned", lambda x: interleave(rotate(x)[..., 0::2], x[..., 1::2]),
+     "Both entries of a pair change. The second becomes a sin + b cos."),
+    ("only the second of each pair turned",
+     lambda x: interleave(x[..., 0::2], rotate(x)[..., 1::2]),
+     "Both entries of a pair change. The first becomes a cos - b sin."),
+    ("the logarithm to base 10 where the natural one belongs",
+     lambda x: turn(x, angles(*x.shape[1:], base=math.exp(4.0))),
+     "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4."),
+    ("pairs counted from 1",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 2 * (i + 1) / d)),
+     "i counts from 0: the first pair turns by p radians."),
+    ("every word turned by one step", lambda x: turn(x, angles(2, x.shape[2])[1:]),
+     "The angle is p times the speed, with p the position of the word. Here p is 1 for all."),
+    ("every word turned by the length", lambda x: turn(x, angles(x.shape[1] + 1, x.shape[2])[-1:]),
+     "Each word is turned by its own position, not by T."),
+    ("the angles repeated in halves",
+     lambda x: (
+         x * angles(*x.shape[1:]).repeat(1, 2).cos().float()
+         + interleave(-x[..., 1::2], x[..., 0::2])
+         * angles(*x.shape[1:]).repeat(1, 2).sin().float()
+     ),
+     "Entries 2i and 2i + 1 share an angle: repeat_interleave(2, dim=-1), where repeat puts the "
+     "angles 0, 1, 2, ... side by side twice."),
+    ("neighbours share an angle, halves are paired",
+     lambda x: (
+         x * angles(*x.shape[1:]).repeat_interleave(2, 1).cos().float()
+         + torch.cat([-x[..., x.shape[2] // 2 :], x[..., : x.shape[2] // 2]], dim=-1)
+         * angles(*x.shape[1:]).repeat_interleave(2, 1).sin().float()
+     ),
+     "The angles are right. The partner of entry 2i is entry 2i + 1, not the one half a width "
+     "away."),
+    ("the pairs not put side by side", lambda x: rotate(x).unflatten(2, (-1, 2)),
+     "The numbers are right, with an axis too many: flatten the pairs into one row."),
+    ("the first sentence alone", lambda x: rotate(x)[0],
+     "The first sentence is right. Return the whole batch, (B, T, D)."),
+)  # fmt: skip
 
 
 def keeps_lengths(output: Tensor, x: Tensor) -> bool:
@@ -1340,7 +851,7 @@ EXERCISES = [
     Exercise(
         number="9.4",
         title="what reaches the first layer",
-        section="How loud is a word?",
+        section="How long is a word beside its position?",
         reference=embed,
         cases=embed_cases,
         mistakes=EMBED_MISTAKES,

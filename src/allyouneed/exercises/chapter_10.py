@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 10.1 layer norm by hand: mean, variance, and the four entries
 
@@ -16,76 +16,39 @@ def by_hand(mean: float, variance: float, entries: list[float]) -> list[float]:
     return [mean, variance, *entries]
 
 
-HAND_MISTAKES = [  # of "very", (0, 1, 0, 1)
-    Mistake(
-        "the variance divided by 3, not by 4",
-        by_hand(0.5, 1 / 3, [-(0.75**0.5), 0.75**0.5, -(3**0.5), 3**0.5 + 1]),
-        "Layer norm divides the sum of the squared differences by D, the number of entries.",
-    ),
-    Mistake(
-        "the variance without its root",
-        by_hand(0.5, 0.25, [-2.0, 2.0, -4.0, 5.0]),
-        "The differences are divided by the root of the variance. Without it, the variance of the "
-        "result is not 1.",
-    ),
-    Mistake(
-        "gamma and beta forgotten",
-        by_hand(0.5, 0.25, [-1.0, 1.0, -1.0, 1.0]),
-        "The normalised entries are right. Each is still to be multiplied by its gamma, and its "
-        "beta added.",
-    ),
-    Mistake(
-        "beta forgotten",
-        by_hand(0.5, 0.25, [-1.0, 1.0, -2.0, 2.0]),
-        "After the multiplication by gamma, beta is added: here it changes the last entry.",
-    ),
-    Mistake(
-        "gamma forgotten",
-        by_hand(0.5, 0.25, [-1.0, 1.0, -1.0, 2.0]),
-        "Each normalised entry is multiplied by its gamma before beta is added.",
-    ),
-    Mistake(
-        "beta added before gamma multiplies",
-        by_hand(0.5, 0.25, [-1.0, 1.0, -2.0, 4.0]),
-        "Gamma multiplies the normalised entry alone; beta comes after it.",
-    ),
-    Mistake(
-        "the mean not taken off",
-        by_hand(0.5, 0.25, [0.0, 2.0, 0.0, 5.0]),
-        "The mean is taken off each entry first, so that the normalised entries have mean 0.",
-    ),
-    Mistake(
-        "the mean of the squares in place of the variance",
-        by_hand(0.5, 0.5, [-(0.5**0.5), 0.5**0.5, -(2**0.5), 2**0.5 + 1]),
-        "The squares are those of the differences from the mean, not of the entries themselves.",
-    ),
-    Mistake(
-        "the standard deviation in place of the variance",
-        by_hand(0.5, 0.5, [-1.0, 1.0, -2.0, 3.0]),
-        "The entries are right. The second number should be the variance, before its root.",
-    ),
-    Mistake(
-        "the sum of squares in place of the variance",
-        by_hand(0.5, 1.0, [-0.5, 0.5, -1.0, 2.0]),
-        "The variance is the mean of the squared differences: divide their sum by 4.",
-    ),
-    Mistake(
-        "mean and variance in each other's place",
-        by_hand(0.25, 0.5, [-1.0, 1.0, -2.0, 3.0]),
-        "The entries are right. The mean comes first, then the variance.",
-    ),
-    Mistake(
-        "the differences not divided",
-        by_hand(0.5, 0.25, [-0.5, 0.5, -1.0, 2.0]),
-        "The mean is taken off, and the differences are still to be divided by the root of the "
-        "variance.",
-    ),
-    Mistake(
-        "the last beta added to every entry",
-        by_hand(0.5, 0.25, [0.0, 2.0, -1.0, 3.0]),
-        "Beta has an entry of its own for each feature: here zero for the first three.",
-    ),
-]
+HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
+    ("the variance divided by 3, not by 4",
+     by_hand(0.5, 1 / 3, [-(0.75**0.5), 0.75**0.5, -(3**0.5), 3**0.5 + 1]),
+     "Layer norm divides the sum of the squared differences by D, the number of entries."),
+    ("the variance without its root", by_hand(0.5, 0.25, [-2.0, 2.0, -4.0, 5.0]),
+     "The differences are divided by the root of the variance. Without it, the variance of the "
+     "result is not 1."),
+    ("gamma and beta forgotten", by_hand(0.5, 0.25, [-1.0, 1.0, -1.0, 1.0]),
+     "The normalised entries are right. Each is still to be multiplied by its gamma, and its beta "
+     "added."),
+    ("beta forgotten", by_hand(0.5, 0.25, [-1.0, 1.0, -2.0, 2.0]),
+     "After the multiplication by gamma, beta is added: here it changes the last entry."),
+    ("gamma forgotten", by_hand(0.5, 0.25, [-1.0, 1.0, -1.0, 2.0]),
+     "Each normalised entry is multiplied by its gamma before beta is added."),
+    ("beta added before gamma multiplies", by_hand(0.5, 0.25, [-1.0, 1.0, -2.0, 4.0]),
+     "Gamma multiplies the normalised entry alone; beta comes after it."),
+    ("the mean not taken off", by_hand(0.5, 0.25, [0.0, 2.0, 0.0, 5.0]),
+     "The mean is taken off each entry first, so that the normalised entries have mean 0."),
+    ("the mean of the squares in place of the variance",
+     by_hand(0.5, 0.5, [-(0.5**0.5), 0.5**0.5, -(2**0.5), 2**0.5 + 1]),
+     "The squares are those of the differences from the mean, not of the entries themselves."),
+    ("the standard deviation in place of the variance", by_hand(0.5, 0.5, [-1.0, 1.0, -2.0, 3.0]),
+     "The entries are right. The second number should be the variance, before its root."),
+    ("the sum of squares in place of the variance", by_hand(0.5, 1.0, [-0.5, 0.5, -1.0, 2.0]),
+     "The variance is the mean of the squared differences: divide their sum by 4."),
+    ("mean and variance in each other's place", by_hand(0.25, 0.5, [-1.0, 1.0, -2.0, 3.0]),
+     "The entries are right. The mean comes first, then the variance."),
+    ("the differences not divided", by_hand(0.5, 0.25, [-0.5, 0.5, -1.0, 2.0]),
+     "The mean is taken off, and the differences are still to be divided by the root of the "
+     "variance."),
+    ("the last beta added to every entry", by_hand(0.5, 0.25, [0.0, 2.0, -1.0, 3.0]),
+     "Beta has an entry of its own for each feature: here zero for the first three."),
+)  # fmt: skip
 
 # 10.2 layer norm
 
@@ -99,7 +62,12 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> Tensor:
 def layer_norm_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(102)
     cases = []
-    for (b, t, d), eps in (((2, 3, 4), 0.3), ((3, 2, 5), 1.5), ((2, 4, 3), 1e-5)):
+    for (b, t, d), eps in (
+        ((2, 3, 4), 0.3),
+        ((3, 2, 5), 1.5),
+        ((1, 1, 3), 0.4),
+        ((2, 4, 3), 1e-5),
+    ):
         x = torch.randn(b, t, d, generator=draw) + torch.randn(b, 1, 1, generator=draw)
         gamma, beta = torch.randn(d, generator=draw), torch.randn(d, generator=draw)
         cases.append((x, gamma, beta, eps))
@@ -125,209 +93,137 @@ WORDS_WHY = (
     "Each word is normalised by itself, over its own entries: the last axis. Along the words, one "
     "word's output would depend on the others."
 )
-NORM_MISTAKES = [
-    Mistake(
-        "the variance divided by D - 1",
-        lambda x, gamma, beta, eps: (
-            gamma * _centred(x) / (_variance(x, correction=1) + eps).sqrt() + beta
-        ),
-        "`var` and `std` divide by D - 1 unless told otherwise. Layer norm divides by D: "
-        "`correction=0`.",
-    ),
-    Mistake(
-        "eps outside the root",
-        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x).sqrt() + eps) + beta,
-        "Eps is added to the variance, under the root. Behind it, the root's gradient at zero is "
-        "infinite.",
-    ),
-    Mistake(
-        "eps added to a standard deviation that was divided by D - 1",
-        lambda x, gamma, beta, eps: (
-            gamma * _centred(x) / (_variance(x, correction=1).sqrt() + eps) + beta
-        ),
-        "Two mistakes in one, as `x.std(-1) + eps` makes them: `std` divides by D - 1, and eps "
-        "comes after the root.",
-    ),
-    Mistake(
-        "another eps than the one given",
-        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + 1e-5).sqrt() + beta,
-        "This is right for eps = 0.00001, PyTorch's own. Use the eps that is given.",
-    ),
-    Mistake(
-        "eps left out",
-        lambda x, gamma, beta, eps: gamma * _centred(x) / _variance(x).sqrt() + beta,
-        "A word whose entries are all equal has variance 0, and gives 0/0. Eps under the root "
-        "keeps it finite.",
-    ),
-    Mistake(
-        "the variance divided by D - 1, and gamma and beta forgotten",
-        lambda x, gamma, beta, eps: _centred(x) / (_variance(x, correction=1) + eps).sqrt(),
-        "Two mistakes: the variance divides by D, and gamma and beta are missing.",
-    ),
-    Mistake(
-        "eps added to a standard deviation that was divided by D - 1, and gamma and beta forgotten",
-        lambda x, gamma, beta, eps: _centred(x) / (_variance(x, correction=1).sqrt() + eps),
-        "Three mistakes in one: `x.std(-1)` divides by D - 1, eps comes after the root, and gamma "
-        "and beta are missing.",
-    ),
-    Mistake(
-        "gamma and beta forgotten",
-        lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt(),
-        "The normalised entries are right. Multiply by gamma and add beta.",
-    ),
-    Mistake(
-        "beta forgotten",
-        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps).sqrt(),
-        "After the multiplication by gamma, beta is added.",
-    ),
-    Mistake(
-        "gamma forgotten",
-        lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt() + beta,
-        "Each normalised entry is multiplied by its gamma before beta is added.",
-    ),
-    Mistake(
-        "beta added before gamma multiplies",
-        lambda x, gamma, beta, eps: gamma * (_centred(x) / (_variance(x) + eps).sqrt() + beta),
-        "Gamma multiplies the normalised entry alone; beta comes after it.",
-    ),
-    Mistake(
-        "beta multiplied, gamma added",
-        lambda x, gamma, beta, eps: beta * _centred(x) / (_variance(x) + eps).sqrt() + gamma,
-        "Gamma is the factor and beta is what is added. Here they have changed places.",
-    ),
-    Mistake(
-        "along the words",
-        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (1,)),
-        WORDS_WHY,
-    ),
-    Mistake(
-        "along the sentences",
-        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0,)),
-        "This asks the other sentences of the batch. Layer norm runs over the last axis.",
-    ),
-    Mistake(
-        "batch normalisation",
-        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0, 1)),
-        "Each feature was normalised over all words of all sentences. Layer norm runs over the "
-        "features of one word.",
-    ),
-    Mistake(
-        "one mean for all words of a sentence",
-        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (1, 2)),
-        "Mean and variance run over words and features at once. Each word has its own.",
-    ),
-    Mistake(
-        "one mean for everything",
-        lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0, 1, 2)),
-        "`x.mean()` without an axis is one number for the whole batch. Each word has its own mean.",
-    ),
-    Mistake(
-        "the variance without its root",
-        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps) + beta,
-        "The differences are divided by the root of the variance.",
-    ),
-    Mistake(
-        "multiplied by the root",
-        lambda x, gamma, beta, eps: gamma * _centred(x) * (_variance(x) + eps).sqrt() + beta,
-        "The root of the variance stands below the fraction bar.",
-    ),
-    Mistake(
-        "the mean not taken off",
-        lambda x, gamma, beta, eps: gamma * x / (_variance(x) + eps).sqrt() + beta,
-        "The mean is taken off each entry first, so that the normalised entries have mean 0.",
-    ),
-    Mistake(
-        "RMSNorm",
-        lambda x, gamma, beta, eps: (
-            gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + beta
-        ),
-        "The mean of the squares was used, and the mean was left where it is. Layer norm takes "
-        "the mean off, also inside the squares.",
-    ),
-    Mistake(
-        "the mean of the squares in place of the variance",
-        lambda x, gamma, beta, eps: (
-            gamma * _centred(x) / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + beta
-        ),
-        "The squares are those of the differences from the mean, not of the entries themselves.",
-    ),
-    Mistake(
-        "the sum of squares in place of the variance",
-        lambda x, gamma, beta, eps: (
-            gamma * _centred(x) / (_variance(x) * x.shape[-1] + eps).sqrt() + beta
-        ),
-        "The variance is the mean of the squared differences: divide their sum by D.",
-    ),
-    Mistake(
-        "absolute differences in place of squared ones",
-        lambda x, gamma, beta, eps: (
-            gamma * _centred(x) / (_centred(x).abs().mean(-1, keepdim=True) + eps) + beta
-        ),
-        "The variance is the mean of the squared differences, and its root is taken after that.",
-    ),
-    Mistake(
-        "eps taken off",
-        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) - eps).sqrt() + beta,
-        "Eps is added to the variance. Taken off, it can make the number under the root negative.",
-    ),
-    Mistake(
-        "eps squared",
-        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps**2).sqrt() + beta,
-        "Eps itself is added to the variance, not its square.",
-    ),
-    Mistake(
-        "beta taken off",
-        lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps).sqrt() - beta,
-        "After the multiplication by gamma, beta is added, not taken off.",
-    ),
-    Mistake(
-        "gamma multiplied before the norm",
-        lambda x, gamma, beta, eps: layer_norm(gamma * x, torch.ones_like(gamma), beta, eps),
-        "Mean and variance are those of x itself. Gamma multiplies what is normalised already.",
-    ),
-    Mistake(
-        "divided by gamma",
-        lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt() / gamma + beta,
-        "Gamma is a factor: the normalised entries are multiplied by it.",
-    ),
-    Mistake(
-        "the variance divided by D - 1, and eps left out",
-        lambda x, gamma, beta, eps: gamma * _centred(x) / _variance(x, correction=1).sqrt() + beta,
-        "Two mistakes in one, as `x.std(-1)` makes them: `std` divides by D - 1, and eps is "
-        "missing under the root.",
-    ),
-    Mistake(
-        "along the words, and the variance divided by T - 1",
-        lambda x, gamma, beta, eps: (
-            gamma
-            * (x - x.mean(1, keepdim=True))
-            / (x.var(1, correction=1, keepdim=True) + eps).sqrt()
-            + beta
-        ),
-        "Two mistakes: each word is normalised over its own entries, the last axis, and the "
-        "variance divides by their number (`correction=0`).",
-    ),
-    Mistake(
-        "along the words, and gamma and beta forgotten",
-        lambda x, gamma, beta, eps: _norm_over(
-            x, torch.ones_like(gamma), torch.zeros_like(beta), eps, (1,)
-        ),
-        "Two mistakes: each word is normalised over its own entries, the last axis, and gamma and "
-        "beta are missing.",
-    ),
-    Mistake(
-        "the mean taken off, and nothing divided",
-        lambda x, gamma, beta, eps: gamma * _centred(x) + beta,
-        "The differences from the mean are still to be divided by the root of variance and eps.",
-    ),
-    Mistake(
-        "the length in place of the standard deviation",
-        lambda x, gamma, beta, eps: (
-            gamma * _centred(x) / (_centred(x).norm(dim=-1, keepdim=True) + eps) + beta
-        ),
-        "The root is that of the mean of the squares, not of their sum, and eps stands under it.",
-    ),
-]
+NORM_MISTAKES = mistakes(
+    ("the variance divided by D - 1",
+     lambda x, gamma, beta, eps: (
+         gamma * _centred(x) / (_variance(x, correction=1) + eps).sqrt() + beta
+     ),
+     "`var` and `std` divide by D - 1 unless told otherwise. Layer norm divides by D: "
+     "`correction=0`."),
+    ("eps outside the root",
+     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x).sqrt() + eps) + beta,
+     "Eps is added to the variance, under the root. Behind it, the root's gradient at zero is "
+     "infinite."),
+    ("eps added to a standard deviation that was divided by D - 1",
+     lambda x, gamma, beta, eps: (
+         gamma * _centred(x) / (_variance(x, correction=1).sqrt() + eps) + beta
+     ),
+     "Two mistakes in one, as `x.std(-1) + eps` makes them: `std` divides by D - 1, and eps comes "
+     "after the root."),
+    ("another eps than the one given",
+     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + 1e-5).sqrt() + beta,
+     "This is right for eps = 0.00001, PyTorch's own. Use the eps that is given."),
+    ("eps left out", lambda x, gamma, beta, eps: gamma * _centred(x) / _variance(x).sqrt() + beta,
+     "A word whose entries are all equal has variance 0, and gives 0/0. Eps under the root keeps "
+     "it finite."),
+    ("the variance divided by D - 1, and gamma and beta forgotten",
+     lambda x, gamma, beta, eps: _centred(x) / (_variance(x, correction=1) + eps).sqrt(),
+     "Two mistakes: the variance divides by D, and gamma and beta are missing."),
+    ("eps added to a standard deviation that was divided by D - 1, and gamma and beta forgotten",
+     lambda x, gamma, beta, eps: _centred(x) / (_variance(x, correction=1).sqrt() + eps),
+     "Three mistakes in one: `x.std(-1)` divides by D - 1, eps comes after the root, and gamma and "
+     "beta are missing."),
+    ("gamma and beta forgotten",
+     lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt(),
+     "The normalised entries are right. Multiply by gamma and add beta."),
+    ("beta forgotten",
+     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps).sqrt(),
+     "After the multiplication by gamma, beta is added."),
+    ("gamma forgotten",
+     lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt() + beta,
+     "Each normalised entry is multiplied by its gamma before beta is added."),
+    ("beta added before gamma multiplies",
+     lambda x, gamma, beta, eps: gamma * (_centred(x) / (_variance(x) + eps).sqrt() + beta),
+     "Gamma multiplies the normalised entry alone; beta comes after it."),
+    ("beta multiplied, gamma added",
+     lambda x, gamma, beta, eps: beta * _centred(x) / (_variance(x) + eps).sqrt() + gamma,
+     "Gamma is the factor and beta is what is added. Here they have changed places."),
+    ("along the words", lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (1,)),
+     WORDS_WHY),
+    ("along the sentences", lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0,)),
+     "This asks the other sentences of the batch. Layer norm runs over the last axis."),
+    ("batch normalisation", lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0, 1)),
+     "Each feature was normalised over all words of all sentences. Layer norm runs over the "
+     "features of one word."),
+    ("one mean for all words of a sentence",
+     lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (1, 2)),
+     "Mean and variance run over words and features at once. Each word has its own."),
+    ("one mean for everything",
+     lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0, 1, 2)),
+     "`x.mean()` without an axis is one number for the whole batch. Each word has its own mean."),
+    ("the variance without its root",
+     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps) + beta,
+     "The differences are divided by the root of the variance."),
+    ("multiplied by the root",
+     lambda x, gamma, beta, eps: gamma * _centred(x) * (_variance(x) + eps).sqrt() + beta,
+     "The root of the variance stands below the fraction bar."),
+    ("the mean not taken off",
+     lambda x, gamma, beta, eps: gamma * x / (_variance(x) + eps).sqrt() + beta,
+     "The mean is taken off each entry first, so that the normalised entries have mean 0."),
+    ("RMSNorm",
+     lambda x, gamma, beta, eps: (
+         gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + beta
+     ),
+     "The mean of the squares was used, and the mean was left where it is. Layer norm takes the "
+     "mean off, also inside the squares."),
+    ("the mean of the squares in place of the variance",
+     lambda x, gamma, beta, eps: (
+         gamma * _centred(x) / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + beta
+     ),
+     "The squares are those of the differences from the mean, not of the entries themselves."),
+    ("the sum of squares in place of the variance",
+     lambda x, gamma, beta, eps: (
+         gamma * _centred(x) / (_variance(x) * x.shape[-1] + eps).sqrt() + beta
+     ),
+     "The variance is the mean of the squared differences: divide their sum by D."),
+    ("absolute differences in place of squared ones",
+     lambda x, gamma, beta, eps: (
+         gamma * _centred(x) / (_centred(x).abs().mean(-1, keepdim=True) + eps) + beta
+     ),
+     "The variance is the mean of the squared differences, and its root is taken after that."),
+    ("eps taken off",
+     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) - eps).sqrt() + beta,
+     "Eps is added to the variance. Taken off, it can make the number under the root negative."),
+    ("eps squared",
+     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps**2).sqrt() + beta,
+     "Eps itself is added to the variance, not its square."),
+    ("beta taken off",
+     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps).sqrt() - beta,
+     "After the multiplication by gamma, beta is added, not taken off."),
+    ("gamma multiplied before the norm",
+     lambda x, gamma, beta, eps: layer_norm(gamma * x, torch.ones_like(gamma), beta, eps),
+     "Mean and variance are those of x itself. Gamma multiplies what is normalised already."),
+    ("divided by gamma",
+     lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt() / gamma + beta,
+     "Gamma is a factor: the normalised entries are multiplied by it."),
+    ("the variance divided by D - 1, and eps left out",
+     lambda x, gamma, beta, eps: gamma * _centred(x) / _variance(x, correction=1).sqrt() + beta,
+     "Two mistakes in one, as `x.std(-1)` makes them: `std` divides by D - 1, and eps is missing "
+     "under the root."),
+    ("along the words, and the variance divided by T - 1",
+     lambda x, gamma, beta, eps: (
+         gamma
+         * (x - x.mean(1, keepdim=True))
+         / (x.var(1, correction=1, keepdim=True) + eps).sqrt()
+         + beta
+     ),
+     "Two mistakes: each word is normalised over its own entries, the last axis, and the variance "
+     "divides by their number (`correction=0`)."),
+    ("along the words, and gamma and beta forgotten",
+     lambda x, gamma, beta, eps: _norm_over(
+         x, torch.ones_like(gamma), torch.zeros_like(beta), eps, (1,)
+     ),
+     "Two mistakes: each word is normalised over its own entries, the last axis, and gamma and "
+     "beta are missing."),
+    ("the mean taken off, and nothing divided",
+     lambda x, gamma, beta, eps: gamma * _centred(x) + beta,
+     "The differences from the mean are still to be divided by the root of variance and eps."),
+    ("the length in place of the standard deviation",
+     lambda x, gamma, beta, eps: (
+         gamma * _centred(x) / (_centred(x).norm(dim=-1, keepdim=True) + eps) + beta
+     ),
+     "The root is that of the mean of the squares, not of their sum, and eps stands under it."),
+)  # fmt: skip
 
 
 def _plain(output: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
@@ -350,7 +246,11 @@ def masked_batch_norm(x: Tensor, mask: Tensor, eps: float) -> Tensor:
 def batch_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(103)
     cases = []
-    for (b, t, d), lengths, eps in (((2, 4, 3), (4, 2), 0.2), ((3, 5, 2), (1, 5, 3), 0.7)):
+    for (b, t, d), lengths, eps in (
+        ((2, 4, 3), (4, 2), 0.2),
+        ((3, 5, 2), (1, 5, 3), 0.7),
+        ((1, 3, 2), (2,), 0.5),
+    ):
         x = torch.randn(b, t, d, generator=draw) + 1.0
         mask = torch.arange(t) < torch.tensor(lengths).unsqueeze(1)
         if not cases:  # zeros at the padding in one case, anything in the other
@@ -455,177 +355,102 @@ def _std_plus_eps(x: Tensor, mask: Tensor, eps: float) -> Tensor:
     return (x - words.mean(0)) / (words.std(0) + eps) * mask.unsqueeze(-1)
 
 
-BATCH_MISTAKES = [
-    Mistake(
-        "the padding counted",
-        _padding_counted,
-        "Mean and variance were taken over all places. Only the words, where the mask is True, "
-        "may count.",
-    ),
-    Mistake(
-        "the mask not used at all",
-        lambda x, mask, eps: _finish(
-            x, x.mean((0, 1)), x.var((0, 1), correction=0), torch.ones_like(mask), eps
-        ),
-        "This is batch norm over all places, padding and words alike. Only the words, where the "
-        "mask is True, may count, and the padding should be zero in the result.",
-    ),
-    Mistake(
-        "the padding counted as zeros",
-        _zeros_counted,
-        "The padding was set to zero, and zeros were counted. A zero is a number like any other: "
-        "it must be left out of the sums and of the count.",
-    ),
-    Mistake(
-        "divided by the number of places, not of words",
-        _divided_by_all,
-        "The sums run over the words alone. So must the count that divides them.",
-    ),
-    Mistake(
-        "the variance taken over the padding as well",
-        _variance_over_all,
-        "The mean is right. The squared differences must be averaged over the words alone, too.",
-    ),
-    Mistake(
-        "zeros of the padding in the sum of squares",
-        _zeros_in_the_variance,
-        "A padded place that was set to zero is still the mean away from the mean: mask the "
-        "differences, not the entries.",
-    ),
-    Mistake(
-        "the mask turned round",
-        _turned_mask,
-        "True means that there is a word. Here the padding was normalised, and the words were "
-        "left out.",
-    ),
-    Mistake(
-        "the variance divided by the number of words less one",
-        _unbiased,
-        "`var` divides by n - 1 unless told otherwise. In training, batch norm divides by n: "
-        "`correction=0`.",
-    ),
-    Mistake(
-        "each sentence by itself",
-        _each_sentence,
-        "Batch norm takes one mean for each feature over the words of all sentences together.",
-    ),
-    Mistake(
-        "the mean of the sentences' means",
-        _mean_of_means,
-        "A short sentence has fewer words, and must weigh less. Average over the words, not over "
-        "the sentences.",
-    ),
-    Mistake(
-        "layer normalisation",
-        _over_features,
-        "Each word was normalised over its own features. Batch norm takes each feature by itself, "
-        "over the words.",
-    ),
-    Mistake(
-        "one mean for all features",
-        _one_for_all,
-        "Each feature has its own mean and variance: shape (D), not one number.",
-    ),
-    Mistake(
-        "the padding not set to zero",
-        _not_zeroed,
-        "The words are right. The places where the mask is False should be zero in the result.",
-    ),
-    Mistake(
-        "eps outside the root",
-        _eps_outside,
-        "Eps is added to the variance, under the root.",
-    ),
-    Mistake(
-        "the variance without its root",
-        _without_root,
-        "The differences are divided by the root of the variance.",
-    ),
-    Mistake(
-        "the statistics of the padding",
-        _padding_statistics,
-        "Mean and variance were taken where the mask is False. True means that there is a word.",
-    ),
-    Mistake(
-        "the mean over all places, the variance over the words",
-        lambda x, mask, eps: _finish(x, x.mean((0, 1)), x[mask].var(0, correction=0), mask, eps),
-        "The variance is right. The mean, too, must be taken over the words alone.",
-    ),
-    Mistake(
-        "the mean over the words, the variance over all places",
-        lambda x, mask, eps: _finish(x, x[mask].mean(0), x.var((0, 1), correction=0), mask, eps),
-        "The mean is right. The variance, too, must be taken over the words alone.",
-    ),
-    Mistake(
-        "the squares divided by the number of places",
-        lambda x, mask, eps: _finish(
-            x,
-            x[mask].mean(0),
-            x[mask].var(0, correction=0) * (mask.sum() / mask.numel()),
-            mask,
-            eps,
-        ),
-        "The mean is right, and the padding is out of the sum of squares. Divide it by the number "
-        "of words, not of places.",
-    ),
-    Mistake(
-        "the mean not taken off",
-        lambda x, mask, eps: _finish(x, torch.zeros(()), x[mask].var(0, correction=0), mask, eps),
-        "The mean of each feature is taken off before the division.",
-    ),
-    Mistake(
-        "one mean for each place",
-        _each_place,
-        "Mean and variance were taken over the sentences, for each place by itself. Batch norm "
-        "takes them over all words of all sentences.",
-    ),
-    Mistake(
-        "eps added to a standard deviation that was divided by n - 1",
-        _std_plus_eps,
-        "Two mistakes in one, as `x[mask].std(0) + eps` makes them: `std` divides by n - 1, and "
-        "eps comes after the root.",
-    ),
-    Mistake(
-        "eps left out",
-        lambda x, mask, eps: masked_batch_norm(x, mask, 0.0),
-        "Eps is added to the variance, under the root.",
-    ),
-    Mistake(
-        "the padding left as it was",
-        lambda x, mask, eps: torch.where(mask.unsqueeze(-1), masked_batch_norm(x, mask, eps), x),
-        "The words are right. The places where the mask is False should be zero in the result.",
-    ),
-    Mistake(
-        "the sum of squares in place of the variance",
-        lambda x, mask, eps: _finish(
-            x, x[mask].mean(0), x[mask].var(0, correction=0) * mask.sum(), mask, eps
-        ),
-        "The variance is the mean of the squared differences: divide their sum by the number of "
-        "words.",
-    ),
-    Mistake(
-        "the mean of the squares in place of the variance",
-        lambda x, mask, eps: _finish(x, x[mask].mean(0), x[mask].pow(2).mean(0), mask, eps),
-        "The squares are those of the differences from the mean, not of the entries themselves.",
-    ),
-    Mistake(
-        "the mean taken off, and nothing divided",
-        lambda x, mask, eps: (x - x[mask].mean(0)) * mask.unsqueeze(-1),
-        "The differences from the mean are still to be divided by the root of variance and eps.",
-    ),
-    Mistake(
-        "the padding counted as zeros, and not set to zero in the result",
-        lambda x, mask, eps: _finish(
-            x * mask.unsqueeze(-1),
-            (x * mask.unsqueeze(-1)).mean((0, 1)),
-            (x * mask.unsqueeze(-1)).var((0, 1), correction=0),
-            torch.ones_like(mask),
-            eps,
-        ),
-        "Two mistakes: zeros are numbers like any other and must be left out of the sums and of "
-        "the count, and the padding should be zero in the result.",
-    ),
-]
+BATCH_MISTAKES = mistakes(
+    ("the padding counted", _padding_counted,
+     "Mean and variance were taken over all places. Only the words, where the mask is True, may "
+     "count."),
+    ("the mask not used at all",
+     lambda x, mask, eps: _finish(
+         x, x.mean((0, 1)), x.var((0, 1), correction=0), torch.ones_like(mask), eps
+     ),
+     "This is batch norm over all places, padding and words alike. Only the words, where the mask "
+     "is True, may count, and the padding should be zero in the result."),
+    ("the padding counted as zeros", _zeros_counted,
+     "The padding was set to zero, and zeros were counted. A zero is a number like any other: it "
+     "must be left out of the sums and of the count."),
+    ("divided by the number of places, not of words", _divided_by_all,
+     "The sums run over the words alone. So must the count that divides them."),
+    ("the variance taken over the padding as well", _variance_over_all,
+     "The mean is right. The squared differences must be averaged over the words alone, too."),
+    ("zeros of the padding in the sum of squares", _zeros_in_the_variance,
+     "A padded place that was set to zero is still the mean away from the mean: mask the "
+     "differences, not the entries."),
+    ("the mask turned round", _turned_mask,
+     "True means that there is a word. Here the padding was normalised, and the words were left "
+     "out."),
+    ("the variance divided by the number of words less one", _unbiased,
+     "`var` divides by n - 1 unless told otherwise. In training, batch norm divides by n: "
+     "`correction=0`."),
+    ("each sentence by itself", _each_sentence,
+     "Batch norm takes one mean for each feature over the words of all sentences together."),
+    ("the mean of the sentences' means", _mean_of_means,
+     "A short sentence has fewer words, and must weigh less. Average over the words, not over the "
+     "sentences."),
+    ("layer normalisation", _over_features,
+     "Each word was normalised over its own features. Batch norm takes each feature by itself, "
+     "over the words."),
+    ("one mean for all features", _one_for_all,
+     "Each feature has its own mean and variance: shape (D), not one number."),
+    ("the padding not set to zero", _not_zeroed,
+     "The words are right. The places where the mask is False should be zero in the result."),
+    ("eps outside the root", _eps_outside, "Eps is added to the variance, under the root."),
+    ("the variance without its root", _without_root,
+     "The differences are divided by the root of the variance."),
+    ("the statistics of the padding", _padding_statistics,
+     "Mean and variance were taken where the mask is False. True means that there is a word."),
+    ("the mean over all places, the variance over the words",
+     lambda x, mask, eps: _finish(x, x.mean((0, 1)), x[mask].var(0, correction=0), mask, eps),
+     "The variance is right. The mean, too, must be taken over the words alone."),
+    ("the mean over the words, the variance over all places",
+     lambda x, mask, eps: _finish(x, x[mask].mean(0), x.var((0, 1), correction=0), mask, eps),
+     "The mean is right. The variance, too, must be taken over the words alone."),
+    ("the squares divided by the number of places",
+     lambda x, mask, eps: _finish(
+         x,
+         x[mask].mean(0),
+         x[mask].var(0, correction=0) * (mask.sum() / mask.numel()),
+         mask,
+         eps,
+     ),
+     "The mean is right, and the padding is out of the sum of squares. Divide it by the number of "
+     "words, not of places."),
+    ("the mean not taken off",
+     lambda x, mask, eps: _finish(x, torch.zeros(()), x[mask].var(0, correction=0), mask, eps),
+     "The mean of each feature is taken off before the division."),
+    ("one mean for each place", _each_place,
+     "Mean and variance were taken over the sentences, for each place by itself. Batch norm takes "
+     "them over all words of all sentences."),
+    ("eps added to a standard deviation that was divided by n - 1", _std_plus_eps,
+     "Two mistakes in one, as `x[mask].std(0) + eps` makes them: `std` divides by n - 1, and eps "
+     "comes after the root."),
+    ("eps left out", lambda x, mask, eps: masked_batch_norm(x, mask, 0.0),
+     "Eps is added to the variance, under the root."),
+    ("the padding left as it was",
+     lambda x, mask, eps: torch.where(mask.unsqueeze(-1), masked_batch_norm(x, mask, eps), x),
+     "The words are right. The places where the mask is False should be zero in the result."),
+    ("the sum of squares in place of the variance",
+     lambda x, mask, eps: _finish(
+         x, x[mask].mean(0), x[mask].var(0, correction=0) * mask.sum(), mask, eps
+     ),
+     "The variance is the mean of the squared differences: divide their sum by the number of "
+     "words."),
+    ("the mean of the squares in place of the variance",
+     lambda x, mask, eps: _finish(x, x[mask].mean(0), x[mask].pow(2).mean(0), mask, eps),
+     "The squares are those of the differences from the mean, not of the entries themselves."),
+    ("the mean taken off, and nothing divided",
+     lambda x, mask, eps: (x - x[mask].mean(0)) * mask.unsqueeze(-1),
+     "The differences from the mean are still to be divided by the root of variance and eps."),
+    ("the padding counted as zeros, and not set to zero in the result",
+     lambda x, mask, eps: _finish(
+         x * mask.unsqueeze(-1),
+         (x * mask.unsqueeze(-1)).mean((0, 1)),
+         (x * mask.unsqueeze(-1)).var((0, 1), correction=0),
+         torch.ones_like(mask),
+         eps,
+     ),
+     "Two mistakes: zeros are numbers like any other and must be left out of the sums and of the "
+     "count, and the padding should be zero in the result."),
+)  # fmt: skip
 
 
 def _padding_is_zero(output: Tensor, x: Tensor, mask: Tensor, eps: float) -> bool:
@@ -673,111 +498,61 @@ def post_norm_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(104)
     return [
         (torch.randn(b, t, d, generator=draw), Tanh(d, d), Norm(d, d))
-        for b, t, d in ((2, 3, 4), (1, 2, 5))
+        for b, t, d in ((2, 3, 4), (1, 2, 5), (2, 1, 3))
     ]
 
 
-POST_MISTAKES = [
-    Mistake(
-        "pre-norm",
-        lambda x, sublayer, norm: x + sublayer(norm(x)),
-        "This is the other order: the norm stands before the sub-layer. The paper normalises the "
-        "sum.",
-    ),
-    Mistake(
-        "the norm before the addition",
-        lambda x, sublayer, norm: x + norm(sublayer(x)),
-        "Only the sub-layer's output was normalised. The paper adds first and normalises the sum.",
-    ),
-    Mistake(
-        "no residual connection",
-        lambda x, sublayer, norm: norm(sublayer(x)),
-        "The sub-layer's output replaces x. It should be added to x. (`x = sublayer(x)` and then "
-        "`x + x` gives the same after the norm: there the old x was lost.)",
-    ),
-    Mistake(
-        "the sub-layer of the normed x, and no residual connection",
-        lambda x, sublayer, norm: sublayer(norm(x)),
-        "Two mistakes: the sub-layer's output should be added to x, and the norm comes after that.",
-    ),
-    Mistake(
-        "no norm",
-        lambda x, sublayer, norm: x + sublayer(x),
-        "The sum is right, and must be normalised.",
-    ),
-    Mistake(
-        "another norm than the one given",
-        lambda x, sublayer, norm: torch.nn.functional.layer_norm(x + sublayer(x), x.shape[-1:]),
-        "The sum was normalised without the gamma and beta of `norm`. Use the norm that is given.",
-    ),
-    Mistake(
-        "the residual connection round the normed x",
-        lambda x, sublayer, norm: norm(x) + sublayer(norm(x)),
-        "The norm came first, and everything after it was built on the normed x. The paper adds "
-        "to x itself, and normalises at the end.",
-    ),
-    Mistake(
-        "the norm before and after",
-        lambda x, sublayer, norm: norm(x + sublayer(norm(x))),
-        "Post-norm normalises once, after the addition. The sub-layer reads x as it is.",
-    ),
-    Mistake(
-        "normed x throughout, and normed again",
-        lambda x, sublayer, norm: norm(norm(x) + sublayer(norm(x))),
-        "Post-norm normalises once, after the addition. Here x is normalised on the way in, too.",
-    ),
-    Mistake(
-        "the residual of the normed x, with the sub-layer on x",
-        lambda x, sublayer, norm: norm(x) + sublayer(x),
-        "What is normalised should be the sum, not x alone.",
-    ),
-    Mistake(
-        "both normed, then added",
-        lambda x, sublayer, norm: norm(x) + norm(sublayer(x)),
-        "Norm of the sum, not sum of the norms: the result of this has no fixed length.",
-    ),
-    Mistake(
-        "x added twice",
-        lambda x, sublayer, norm: x + norm(x + sublayer(x)),
-        "The norm of the sum is the result. Nothing is added after it.",
-    ),
-    Mistake(
-        "the norm twice at the end",
-        lambda x, sublayer, norm: norm(norm(x + sublayer(x))),
-        "One norm is enough: the second one undoes gamma and beta of the first.",
-    ),
-    Mistake(
-        "multiplied in place of added",
-        lambda x, sublayer, norm: norm(x * sublayer(x)),
-        "A residual connection adds. A product has no open path: where x is zero nothing passes.",
-    ),
-    Mistake(
-        "the sub-layer twice",
-        lambda x, sublayer, norm: norm(sublayer(x) + sublayer(sublayer(x))),
-        "Often written as `x = sublayer(x)` and then `x + sublayer(x)`: the old x was lost.",
-    ),
-    Mistake(
-        "the sub-layer's output taken off",
-        lambda x, sublayer, norm: norm(x - sublayer(x)),
-        "The sub-layer's output is added to x, not taken off.",
-    ),
-    Mistake(
-        "x counted twice in the sum",
-        lambda x, sublayer, norm: norm(x + x + sublayer(x)),
-        "x is added to the sub-layer's output once. Perhaps the sum was built already and x was "
-        "added again.",
-    ),
-    Mistake(
-        "the sub-layer run on its own output",
-        lambda x, sublayer, norm: norm(x + sublayer(sublayer(x))),
-        "The sub-layer runs once, on x, and what it gives is added to x.",
-    ),
-    Mistake(
-        "the sub-layer after the norm of the sum",
-        lambda x, sublayer, norm: sublayer(norm(x + sublayer(x))),
-        "The norm of the sum is the result. The sub-layer runs once.",
-    ),
-]
+POST_MISTAKES = mistakes(
+    ("pre-norm", lambda x, sublayer, norm: x + sublayer(norm(x)),
+     "This is the other order: the norm stands before the sub-layer. The paper normalises the "
+     "sum."),
+    ("the norm before the addition", lambda x, sublayer, norm: x + norm(sublayer(x)),
+     "Only the sub-layer's output was normalised. The paper adds first and normalises the sum."),
+    ("no residual connection", lambda x, sublayer, norm: norm(sublayer(x)),
+     "The sub-layer's output replaces x. It should be added to x. (`x = sublayer(x)` and then `x + "
+     "x` gives the same after the norm: there the old x was lost.)"),
+    ("the sub-layer of the normed x, and no residual connection",
+     lambda x, sublayer, norm: sublayer(norm(x)),
+     "Two mistakes: the sub-layer's output should be added to x, and the norm comes after that."),
+    ("no norm", lambda x, sublayer, norm: x + sublayer(x),
+     "The sum is right, and must be normalised."),
+    ("another norm than the one given",
+     lambda x, sublayer, norm: torch.nn.functional.layer_norm(x + sublayer(x), x.shape[-1:]),
+     "The sum was normalised without the gamma and beta of `norm`. Use the norm that is given."),
+    ("the residual connection round the normed x",
+     lambda x, sublayer, norm: norm(x) + sublayer(norm(x)),
+     "The norm came first, and everything after it was built on the normed x. The paper adds to x "
+     "itself, and normalises at the end."),
+    ("the norm before and after", lambda x, sublayer, norm: norm(x + sublayer(norm(x))),
+     "Post-norm normalises once, after the addition. The sub-layer reads x as it is."),
+    ("normed x throughout, and normed again",
+     lambda x, sublayer, norm: norm(norm(x) + sublayer(norm(x))),
+     "Post-norm normalises once, after the addition. Here x is normalised on the way in, too."),
+    ("the residual of the normed x, with the sub-layer on x",
+     lambda x, sublayer, norm: norm(x) + sublayer(x),
+     "What is normalised should be the sum, not x alone."),
+    ("both normed, then added", lambda x, sublayer, norm: norm(x) + norm(sublayer(x)),
+     "Norm of the sum, not sum of the norms: the result of this has no fixed length."),
+    ("x added twice", lambda x, sublayer, norm: x + norm(x + sublayer(x)),
+     "The norm of the sum is the result. Nothing is added after it."),
+    ("the norm twice at the end", lambda x, sublayer, norm: norm(norm(x + sublayer(x))),
+     "One norm is enough: the second one undoes gamma and beta of the first."),
+    ("multiplied in place of added", lambda x, sublayer, norm: norm(x * sublayer(x)),
+     "A residual connection adds. A product has no open path: where x is zero nothing passes."),
+    ("the sub-layer twice", lambda x, sublayer, norm: norm(sublayer(x) + sublayer(sublayer(x))),
+     "Often written as `x = sublayer(x)` and then `x + sublayer(x)`: the old x was lost."),
+    ("the sub-layer's output taken off", lambda x, sublayer, norm: norm(x - sublayer(x)),
+     "The sub-layer's output is added to x, not taken off."),
+    ("x counted twice in the sum", lambda x, sublayer, norm: norm(x + x + sublayer(x)),
+     "x is added to the sub-layer's output once. Perhaps the sum was built already and x was added "
+     "again."),
+    ("the sub-layer run on its own output",
+     lambda x, sublayer, norm: norm(x + sublayer(sublayer(x))),
+     "The sub-layer runs once, on x, and what it gives is added to x."),
+    ("the sub-layer after the norm of the sum",
+     lambda x, sublayer, norm: sublayer(norm(x + sublayer(x))),
+     "The norm of the sum is the result. The sub-layer runs once."),
+)  # fmt: skip
 
 
 def pre_norm_stack(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
@@ -843,199 +618,114 @@ def _returned_early(x, sublayers, norms, final_norm):
     return final_norm(x + sublayers[0](norms[0](x)))
 
 
-STACK_MISTAKES = [
-    Mistake(
-        "the final norm missing",
-        _through(_pre, lambda h, norms, final_norm: h),
-        "In pre-norm the stream is never normalised, so what leaves the stack has no fixed size. "
-        "One more norm comes after the last layer.",
-    ),
-    Mistake(
-        "post-norm",
-        _through(lambda h, f, norm, first: norm(h + f(h)), lambda h, norms, final_norm: h),
-        "This is the paper's order, without a final norm. In pre-norm, each sub-layer reads the "
-        "normed stream, and the stream itself is left alone.",
-    ),
-    Mistake(
-        "post-norm with a final norm",
-        _through(lambda h, f, norm, first: norm(h + f(h))),
-        "This is the paper's order, which needs no final norm. In pre-norm, each sub-layer reads "
-        "the normed stream, and the stream itself is left alone.",
-    ),
-    Mistake(
-        "the residual connection round the normed x",
-        _through(lambda h, f, norm, first: norm(h) + f(norm(h))),
-        "Often written as `x = norm(x)` and then `x + sublayer(x)`: the stream was lost. What is "
-        "added to must be x before the norm.",
-    ),
-    Mistake(
-        "the residual connection round the normed x, and no final norm",
-        _through(lambda h, f, norm, first: norm(h) + f(norm(h)), lambda h, norms, final_norm: h),
-        "Two mistakes: what is added to must be x before the norm, and one more norm comes after "
-        "the last layer.",
-    ),
-    Mistake(
-        "the norm before the addition",
-        _through(lambda h, f, norm, first: h + norm(f(h))),
-        "The sub-layer's output was normalised. In pre-norm it is the sub-layer's input.",
-    ),
-    Mistake(
-        "no residual connection",
-        _through(lambda h, f, norm, first: f(norm(h))),
-        "Each sub-layer's output replaces the stream. It should be added to it.",
-    ),
-    Mistake(
-        "no norm before the sub-layers",
-        _through(lambda h, f, norm, first: h + f(h)),
-        "Each sub-layer reads the stream through a norm of its own.",
-    ),
-    Mistake(
-        "the final norm after every layer",
-        _final_everywhere,
-        "The final norm stands once, behind the last layer. Inside the loop it cuts the stream.",
-    ),
-    Mistake(
-        "the final norm first",
-        _final_first,
-        "The final norm stands behind the last layer, not before the first.",
-    ),
-    Mistake(
-        "the last layer's norm as final norm",
-        _through(_pre, lambda h, norms, final_norm: norms[-1](h)),
-        "The final norm is one of its own, with its own gamma and beta: `final_norm`.",
-    ),
-    Mistake(
-        "the first norm for all layers",
-        _first_norm_for_all,
-        "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`.",
-    ),
-    Mistake(
-        "from the last layer to the first",
-        _backwards,
-        "The first sub-layer of the list comes first.",
-    ),
-    Mistake(
-        "all sub-layers read the first x",
-        _side_by_side,
-        "The layers stand on each other: the second reads what the first has added.",
-    ),
-    Mistake(
-        "each layer added to the first x",
-        _through(lambda h, f, norm, first: first + f(norm(h))),
-        "The stream must keep what every layer wrote. Here each layer's output is added to the "
-        "input of the whole stack, and what the layers before it wrote is lost.",
-    ),
-    Mistake(
-        "only the last layer",
-        _last_only,
-        "Often the sign of a loop that starts anew from x each time. Every layer must go on from "
-        "what the one before it left.",
-    ),
-    Mistake(
-        "only the first layer",
-        _returned_early,
-        "A `return` inside the loop ends it after the first layer.",
-    ),
-    Mistake(
-        "the norms in reverse order",
-        lambda x, sublayers, norms, final_norm: pre_norm_stack(
-            x, sublayers, norms[::-1], final_norm
-        ),
-        "`norms[i]` belongs to `sublayers[i]`.",
-    ),
-    Mistake(
-        "the norm before and after",
-        _through(lambda h, f, norm, first: norm(h + f(norm(h)))),
-        "In pre-norm the sum is not normalised: the stream is left alone.",
-    ),
-    Mistake(
-        "the final norm in place of the layers' own",
-        lambda x, sublayers, norms, final_norm: pre_norm_stack(
-            x, sublayers, [final_norm] * len(sublayers), final_norm
-        ),
-        "Each layer has its own norm: `norms[i]`. The final norm stands behind the last layer.",
-    ),
-    Mistake(
-        "the final norm at both ends",
-        lambda x, sublayers, norms, final_norm: pre_norm_stack(
-            final_norm(x), sublayers, norms, final_norm
-        ),
-        "The final norm stands behind the last layer only. The stream begins with x itself.",
-    ),
-    Mistake(
-        "the final norm after every layer and at the end",
-        lambda x, sublayers, norms, final_norm: final_norm(
-            _final_everywhere(x, sublayers, norms, final_norm)
-        ),
-        "The final norm stands once, behind the last layer. Inside the loop it cuts the stream.",
-    ),
-    Mistake(
-        "the final norm added to the stream",
-        _through(_pre, lambda h, norms, final_norm: h + final_norm(h)),
-        "What leaves the stack is the final norm of the stream. Nothing is added to it.",
-    ),
-    Mistake(
-        "the first layer left out",
-        lambda x, sublayers, norms, final_norm: pre_norm_stack(
-            x, sublayers[1:], norms[1:], final_norm
-        ),
-        "Every layer of the list takes part. A loop over positions begins at 0.",
-    ),
-    Mistake(
-        "the last layer left out",
-        lambda x, sublayers, norms, final_norm: pre_norm_stack(
-            x, sublayers[:-1], norms[:-1], final_norm
-        ),
-        "Every layer of the list takes part: `range(n)` ends at n - 1 by itself.",
-    ),
-    Mistake(
-        "no norm at all",
-        _through(lambda h, f, norm, first: h + f(h), lambda h, norms, final_norm: h),
-        "Each sub-layer reads the stream through its norm, and the final norm closes the stack.",
-    ),
-    Mistake(
-        "no residual connection, and no final norm",
-        _through(lambda h, f, norm, first: f(norm(h)), lambda h, norms, final_norm: h),
-        "Two mistakes: each sub-layer's output is added to the stream, and the final norm closes "
-        "the stack.",
-    ),
-    Mistake(
-        "the norm before the addition, and no final norm",
-        _through(lambda h, f, norm, first: h + norm(f(h)), lambda h, norms, final_norm: h),
-        "Two mistakes: the norm is that of the sub-layer's input, and the final norm closes the "
-        "stack.",
-    ),
-    Mistake(
-        "the residual of the normed x, with the sub-layer on x",
-        _through(lambda h, f, norm, first: norm(h) + f(h)),
-        "It is the sub-layer that reads the normed x. The stream is left alone.",
-    ),
-    Mistake(
-        "the sub-layers' outputs taken off",
-        _through(lambda h, f, norm, first: h - f(norm(h))),
-        "Each sub-layer's output is added to the stream, not taken off.",
-    ),
-    Mistake(
-        "the stream added twice",
-        _through(lambda h, f, norm, first: h + h + f(norm(h))),
-        "The stream is what each sub-layer's output is added to, once.",
-    ),
-    Mistake(
-        "the last norm for all layers",
-        lambda x, sublayers, norms, final_norm: pre_norm_stack(
-            x, sublayers, [norms[-1]] * len(norms), final_norm
-        ),
-        "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`.",
-    ),
-    Mistake(
-        "one residual connection round the whole stack",
-        lambda x, sublayers, norms, final_norm: _through(
-            lambda h, f, norm, first: f(norm(h)),
-            lambda h, norms, final_norm: final_norm(x + h),
-        )(x, sublayers, norms, final_norm),
-        "Each layer has a residual connection of its own.",
-    ),
-]
+STACK_MISTAKES = mistakes(
+    ("the final norm missing", _through(_pre, lambda h, norms, final_norm: h),
+     "In pre-norm the stream is never normalised, so what leaves the stack has no fixed size. One "
+     "more norm comes after the last layer."),
+    ("post-norm",
+     _through(lambda h, f, norm, first: norm(h + f(h)), lambda h, norms, final_norm: h),
+     "This is the paper's order, without a final norm. In pre-norm, each sub-layer reads the "
+     "normed stream, and the stream itself is left alone."),
+    ("post-norm with a final norm", _through(lambda h, f, norm, first: norm(h + f(h))),
+     "This is the paper's order, which needs no final norm. In pre-norm, each sub-layer reads the "
+     "normed stream, and the stream itself is left alone."),
+    ("the residual connection round the normed x",
+     _through(lambda h, f, norm, first: norm(h) + f(norm(h))),
+     "Often written as `x = norm(x)` and then `x + sublayer(x)`: the stream was lost. What is "
+     "added to must be x before the norm."),
+    ("the residual connection round the normed x, and no final norm",
+     _through(lambda h, f, norm, first: norm(h) + f(norm(h)), lambda h, norms, final_norm: h),
+     "Two mistakes: what is added to must be x before the norm, and one more norm comes after the "
+     "last layer."),
+    ("the norm before the addition", _through(lambda h, f, norm, first: h + norm(f(h))),
+     "The sub-layer's output was normalised. In pre-norm it is the sub-layer's input."),
+    ("no residual connection", _through(lambda h, f, norm, first: f(norm(h))),
+     "Each sub-layer's output replaces the stream. It should be added to it."),
+    ("no norm before the sub-layers", _through(lambda h, f, norm, first: h + f(h)),
+     "Each sub-layer reads the stream through a norm of its own."),
+    ("the final norm after every layer", _final_everywhere,
+     "The final norm stands once, behind the last layer. Inside the loop it cuts the stream."),
+    ("the final norm first", _final_first,
+     "The final norm stands behind the last layer, not before the first."),
+    ("the last layer's norm as final norm",
+     _through(_pre, lambda h, norms, final_norm: norms[-1](h)),
+     "The final norm is one of its own, with its own gamma and beta: `final_norm`."),
+    ("the first norm for all layers", _first_norm_for_all,
+     "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`."),
+    ("from the last layer to the first", _backwards,
+     "The first sub-layer of the list comes first."),
+    ("all sub-layers read the first x", _side_by_side,
+     "The layers stand on each other: the second reads what the first has added."),
+    ("each layer added to the first x", _through(lambda h, f, norm, first: first + f(norm(h))),
+     "The stream must keep what every layer wrote. Here each layer's output is added to the input "
+     "of the whole stack, and what the layers before it wrote is lost."),
+    ("only the last layer", _last_only,
+     "Often the sign of a loop that starts anew from x each time. Every layer must go on from what "
+     "the one before it left."),
+    ("only the first layer", _returned_early,
+     "A `return` inside the loop ends it after the first layer."),
+    ("the norms in reverse order",
+     lambda x, sublayers, norms, final_norm: pre_norm_stack(x, sublayers, norms[::-1], final_norm),
+     "`norms[i]` belongs to `sublayers[i]`."),
+    ("the norm before and after", _through(lambda h, f, norm, first: norm(h + f(norm(h)))),
+     "In pre-norm the sum is not normalised: the stream is left alone."),
+    ("the final norm in place of the layers' own",
+     lambda x, sublayers, norms, final_norm: pre_norm_stack(
+         x, sublayers, [final_norm] * len(sublayers), final_norm
+     ),
+     "Each layer has its own norm: `norms[i]`. The final norm stands behind the last layer."),
+    ("the final norm at both ends",
+     lambda x, sublayers, norms, final_norm: pre_norm_stack(
+         final_norm(x), sublayers, norms, final_norm
+     ),
+     "The final norm stands behind the last layer only. The stream begins with x itself."),
+    ("the final norm after every layer and at the end",
+     lambda x, sublayers, norms, final_norm: final_norm(
+         _final_everywhere(x, sublayers, norms, final_norm)
+     ),
+     "The final norm stands once, behind the last layer. Inside the loop it cuts the stream."),
+    ("the final norm added to the stream",
+     _through(_pre, lambda h, norms, final_norm: h + final_norm(h)),
+     "What leaves the stack is the final norm of the stream. Nothing is added to it."),
+    ("the first layer left out",
+     lambda x, sublayers, norms, final_norm: pre_norm_stack(
+         x, sublayers[1:], norms[1:], final_norm
+     ),
+     "Every layer of the list takes part. A loop over positions begins at 0."),
+    ("the last layer left out",
+     lambda x, sublayers, norms, final_norm: pre_norm_stack(
+         x, sublayers[:-1], norms[:-1], final_norm
+     ),
+     "Every layer of the list takes part: `range(n)` ends at n - 1 by itself."),
+    ("no norm at all", _through(lambda h, f, norm, first: h + f(h), lambda h, norms, final_norm: h),
+     "Each sub-layer reads the stream through its norm, and the final norm closes the stack."),
+    ("no residual connection, and no final norm",
+     _through(lambda h, f, norm, first: f(norm(h)), lambda h, norms, final_norm: h),
+     "Two mistakes: each sub-layer's output is added to the stream, and the final norm closes the "
+     "stack."),
+    ("the norm before the addition, and no final norm",
+     _through(lambda h, f, norm, first: h + norm(f(h)), lambda h, norms, final_norm: h),
+     "Two mistakes: the norm is that of the sub-layer's input, and the final norm closes the "
+     "stack."),
+    ("the residual of the normed x, with the sub-layer on x",
+     _through(lambda h, f, norm, first: norm(h) + f(h)),
+     "It is the sub-layer that reads the normed x. The stream is left alone."),
+    ("the sub-layers' outputs taken off", _through(lambda h, f, norm, first: h - f(norm(h))),
+     "Each sub-layer's output is added to the stream, not taken off."),
+    ("the stream added twice", _through(lambda h, f, norm, first: h + h + f(norm(h))),
+     "The stream is what each sub-layer's output is added to, once."),
+    ("the last norm for all layers",
+     lambda x, sublayers, norms, final_norm: pre_norm_stack(
+         x, sublayers, [norms[-1]] * len(norms), final_norm
+     ),
+     "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`."),
+    ("one residual connection round the whole stack",
+     lambda x, sublayers, norms, final_norm: _through(
+         lambda h, f, norm, first: f(norm(h)),
+         lambda h, norms, final_norm: final_norm(x + h),
+     )(x, sublayers, norms, final_norm),
+     "Each layer has a residual connection of its own."),
+)  # fmt: skip
 
 # 10.6 feed-forward
 
@@ -1058,168 +748,82 @@ def _with(activation: Callable) -> Callable:
     return lambda x, w_1, b_1, w_2, b_2: activation(x @ w_1 + b_1) @ w_2 + b_2
 
 
-FEED_MISTAKES = [
-    Mistake(
-        "no ReLU",
-        _with(lambda h: h),
-        "Two linear maps in a row are one linear map: the hidden layer does nothing without the "
-        "ReLU.",
-    ),
-    Mistake(
-        "the ReLU at the end",
-        lambda x, w_1, b_1, w_2, b_2: torch.relu((x @ w_1 + b_1) @ w_2 + b_2),
-        "The ReLU stands between the two matrices. At the end it would forbid the net to write "
-        "anything negative into the stream.",
-    ),
-    Mistake(
-        "the ReLU after both",
-        lambda x, w_1, b_1, w_2, b_2: torch.relu(torch.relu(x @ w_1 + b_1) @ w_2 + b_2),
-        "One ReLU, between the two matrices. A second one at the end would forbid the net to "
-        "write anything negative into the stream.",
-    ),
-    Mistake(
-        "the ReLU on the input",
-        lambda x, w_1, b_1, w_2, b_2: (torch.relu(x) @ w_1 + b_1) @ w_2 + b_2,
-        "The ReLU belongs to the hidden layer, after the first matrix and its bias.",
-    ),
-    Mistake(
-        "the first bias missing",
-        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1) @ w_2 + b_2,
-        "b_1 is added before the ReLU. It says from where on a hidden unit fires.",
-    ),
-    Mistake(
-        "the second bias missing",
-        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2,
-        "b_2 is added at the end, when the second matrix has brought the word back to width D.",
-    ),
-    Mistake(
-        "both biases missing",
-        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1) @ w_2,
-        "Unlike the projections of attention, the feed-forward net has biases: b_1 and b_2.",
-    ),
-    Mistake(
-        "the first bias after the ReLU",
-        lambda x, w_1, b_1, w_2, b_2: (torch.relu(x @ w_1) + b_1) @ w_2 + b_2,
-        "b_1 stands inside the maximum: max(0, x W_1 + b_1).",
-    ),
-    Mistake(
-        "GELU in place of the ReLU",
-        _with(torch.nn.functional.gelu),
-        "Later models use the GELU. The paper's equation (2) has max(0, .), the ReLU.",
-    ),
-    Mistake(
-        "SiLU in place of the ReLU",
-        _with(torch.nn.functional.silu),
-        "Later models use the SiLU. The paper's equation (2) has max(0, .), the ReLU.",
-    ),
-    Mistake(
-        "the leaky ReLU in place of the ReLU",
-        _with(torch.nn.functional.leaky_relu),
-        "What is negative becomes zero, not a hundredth of itself.",
-    ),
-    Mistake(
-        "the sigmoid in place of the ReLU",
-        _with(torch.sigmoid),
-        "The paper's equation (2) has max(0, .), the ReLU.",
-    ),
-    Mistake(
-        "tanh in place of the ReLU",
-        _with(torch.tanh),
-        "The paper's equation (2) has max(0, .), the ReLU.",
-    ),
-    Mistake(
-        "the softmax in place of the ReLU",
-        _with(lambda h: h.softmax(-1)),
-        "Hidden units do not compete: each is cut at zero by itself.",
-    ),
-    Mistake(
-        "the absolute value in place of the ReLU",
-        _with(torch.abs),
-        "What is negative becomes zero, not positive.",
-    ),
-    Mistake(
-        "the minimum in place of the maximum",
-        _with(lambda h: h.clamp(max=0)),
-        "max(0, .) keeps what is positive. Here the positive was cut off.",
-    ),
-    Mistake(
-        "both matrices transposed",
-        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1.T + b_1) @ w_2.T + b_2,
-        "`nn.Linear` stores its matrix transposed. Here w_1 is (D, F) and w_2 is (F, D), and rows "
-        "are multiplied from the left: x @ w_1.",
-    ),
-    Mistake(
-        "x added",
-        lambda x, w_1, b_1, w_2, b_2: x + torch.relu(x @ w_1 + b_1) @ w_2 + b_2,
-        "The residual connection stands outside of the feed-forward net, in `Residual`.",
-    ),
-    Mistake(
-        "the hidden layer returned",
-        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1),
-        "This is the hidden layer. The second matrix brings it back to the width of the stream.",
-    ),
-    Mistake(
-        "1 for every unit that fires",
-        _with(lambda h: h.gt(0).to(h.dtype)),
-        "The ReLU keeps what is positive as it is. (In the chapter's example it happens to be 1.)",
-    ),
-    Mistake(
-        "cut at 1 as well",
-        _with(lambda h: h.clamp(0, 1)),
-        "The ReLU cuts at zero only. What is larger than 1 stays as it is.",
-    ),
-    Mistake(
-        "ReLU6 in place of the ReLU",
-        _with(torch.nn.functional.relu6),
-        "ReLU6 cuts at 6 as well. The paper's equation (2) has max(0, .), the ReLU.",
-    ),
-    Mistake(
-        "one maximum for all hidden units",
-        _with(lambda h: h.max(-1, keepdim=True).values.clamp(min=0).expand_as(h)),
-        "max(0, .) compares each hidden unit with zero, by itself. It is not the largest of the "
-        "units.",
-    ),
-    Mistake(
-        "the first bias taken off",
-        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 - b_1) @ w_2 + b_2,
-        "b_1 is added before the ReLU, not taken off.",
-    ),
-    Mistake(
-        "the second bias added twice",
-        lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2 + b_2 + b_2,
-        "b_2 is added once, behind the second matrix.",
-    ),
-    Mistake(
-        "no ReLU and no biases",
-        lambda x, w_1, b_1, w_2, b_2: x @ w_1 @ w_2,
-        "Two mistakes: the ReLU between the matrices is missing, and so are b_1 and b_2.",
-    ),
-    Mistake(
-        "no ReLU, and the first bias missing",
-        lambda x, w_1, b_1, w_2, b_2: x @ w_1 @ w_2 + b_2,
-        "Two mistakes: b_1 is missing, and so is the ReLU after it.",
-    ),
-    Mistake(
-        "the ReLU squared",
-        _with(lambda h: h.clamp(min=0) ** 2),
-        "What is positive stays as it is. Nothing is squared.",
-    ),
-    Mistake(
-        "ELU in place of the ReLU",
-        _with(torch.nn.functional.elu),
-        "The paper's equation (2) has max(0, .), the ReLU.",
-    ),
-    Mistake(
-        "softplus in place of the ReLU",
-        _with(torch.nn.functional.softplus),
-        "The paper's equation (2) has max(0, .), the ReLU.",
-    ),
-    Mistake(
-        "the ReLU on the first bias alone",
-        lambda x, w_1, b_1, w_2, b_2: (x @ w_1 + b_1.clamp(min=0)) @ w_2 + b_2,
-        "The maximum is that of 0 and x W_1 + b_1 together: mind the brackets.",
-    ),
-]
+FEED_MISTAKES = mistakes(
+    ("no ReLU", _with(lambda h: h),
+     "Two linear maps in a row are one linear map: the hidden layer does nothing without the "
+     "ReLU."),
+    ("the ReLU at the end", lambda x, w_1, b_1, w_2, b_2: torch.relu((x @ w_1 + b_1) @ w_2 + b_2),
+     "The ReLU stands between the two matrices. At the end it would forbid the net to write "
+     "anything negative into the stream."),
+    ("the ReLU after both",
+     lambda x, w_1, b_1, w_2, b_2: torch.relu(torch.relu(x @ w_1 + b_1) @ w_2 + b_2),
+     "One ReLU, between the two matrices. A second one at the end would forbid the net to write "
+     "anything negative into the stream."),
+    ("the ReLU on the input", lambda x, w_1, b_1, w_2, b_2: (torch.relu(x) @ w_1 + b_1) @ w_2 + b_2,
+     "The ReLU belongs to the hidden layer, after the first matrix and its bias."),
+    ("the first bias missing", lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1) @ w_2 + b_2,
+     "b_1 is added before the ReLU. It says from where on a hidden unit fires."),
+    ("the second bias missing", lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2,
+     "b_2 is added at the end, when the second matrix has brought the word back to width D."),
+    ("both biases missing", lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1) @ w_2,
+     "Unlike the projections of attention, the feed-forward net has biases: b_1 and b_2."),
+    ("the first bias after the ReLU",
+     lambda x, w_1, b_1, w_2, b_2: (torch.relu(x @ w_1) + b_1) @ w_2 + b_2,
+     "b_1 stands inside the maximum: max(0, x W_1 + b_1)."),
+    ("GELU in place of the ReLU", _with(torch.nn.functional.gelu),
+     "Later models use the GELU. The paper's equation (2) has max(0, .), the ReLU."),
+    ("SiLU in place of the ReLU", _with(torch.nn.functional.silu),
+     "Later models use the SiLU. The paper's equation (2) has max(0, .), the ReLU."),
+    ("the leaky ReLU in place of the ReLU", _with(torch.nn.functional.leaky_relu),
+     "What is negative becomes zero, not a hundredth of itself."),
+    ("the sigmoid in place of the ReLU", _with(torch.sigmoid),
+     "The paper's equation (2) has max(0, .), the ReLU."),
+    ("tanh in place of the ReLU", _with(torch.tanh),
+     "The paper's equation (2) has max(0, .), the ReLU."),
+    ("the softmax in place of the ReLU", _with(lambda h: h.softmax(-1)),
+     "Hidden units do not compete: each is cut at zero by itself."),
+    ("the absolute value in place of the ReLU", _with(torch.abs),
+     "What is negative becomes zero, not positive."),
+    ("the minimum in place of the maximum", _with(lambda h: h.clamp(max=0)),
+     "max(0, .) keeps what is positive. Here the positive was cut off."),
+    ("both matrices transposed",
+     lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1.T + b_1) @ w_2.T + b_2,
+     "`nn.Linear` stores its matrix transposed. Here w_1 is (D, F) and w_2 is (F, D), and rows are "
+     "multiplied from the left: x @ w_1."),
+    ("x added", lambda x, w_1, b_1, w_2, b_2: x + torch.relu(x @ w_1 + b_1) @ w_2 + b_2,
+     "The residual connection stands outside of the feed-forward net, in `Residual`."),
+    ("the hidden layer returned", lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1),
+     "This is the hidden layer. The second matrix brings it back to the width of the stream."),
+    ("1 for every unit that fires", _with(lambda h: h.gt(0).to(h.dtype)),
+     "The ReLU keeps what is positive as it is. (In the chapter's example it happens to be 1.)"),
+    ("cut at 1 as well", _with(lambda h: h.clamp(0, 1)),
+     "The ReLU cuts at zero only. What is larger than 1 stays as it is."),
+    ("ReLU6 in place of the ReLU", _with(torch.nn.functional.relu6),
+     "ReLU6 cuts at 6 as well. The paper's equation (2) has max(0, .), the ReLU."),
+    ("one maximum for all hidden units",
+     _with(lambda h: h.max(-1, keepdim=True).values.clamp(min=0).expand_as(h)),
+     "max(0, .) compares each hidden unit with zero, by itself. It is not the largest of the "
+     "units."),
+    ("the first bias taken off",
+     lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 - b_1) @ w_2 + b_2,
+     "b_1 is added before the ReLU, not taken off."),
+    ("the second bias added twice",
+     lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2 + b_2 + b_2,
+     "b_2 is added once, behind the second matrix."),
+    ("no ReLU and no biases", lambda x, w_1, b_1, w_2, b_2: x @ w_1 @ w_2,
+     "Two mistakes: the ReLU between the matrices is missing, and so are b_1 and b_2."),
+    ("no ReLU, and the first bias missing", lambda x, w_1, b_1, w_2, b_2: x @ w_1 @ w_2 + b_2,
+     "Two mistakes: b_1 is missing, and so is the ReLU after it."),
+    ("the ReLU squared", _with(lambda h: h.clamp(min=0) ** 2),
+     "What is positive stays as it is. Nothing is squared."),
+    ("ELU in place of the ReLU", _with(torch.nn.functional.elu),
+     "The paper's equation (2) has max(0, .), the ReLU."),
+    ("softplus in place of the ReLU", _with(torch.nn.functional.softplus),
+     "The paper's equation (2) has max(0, .), the ReLU."),
+    ("the ReLU on the first bias alone",
+     lambda x, w_1, b_1, w_2, b_2: (x @ w_1 + b_1.clamp(min=0)) @ w_2 + b_2,
+     "The maximum is that of 0 and x W_1 + b_1 together: mind the brackets."),
+)  # fmt: skip
 
 
 def _each_word_alone(output: Tensor, x, w_1, b_1, w_2, b_2) -> bool:
@@ -1238,95 +842,48 @@ def parts_and_total(attention: int, feed: int, norms: int) -> list[int]:
 ATTENTION = 4 * BIG_D**2
 FEED = 2 * BIG_D * BIG_F + BIG_F + BIG_D
 NORMS = 2 * 2 * BIG_D
-COUNT_MISTAKES = [
-    Mistake(
-        "the biases of the feed-forward net forgotten",
-        parts_and_total(ATTENTION, FEED - BIG_F - BIG_D, NORMS),
-        "The feed-forward net has b_1 with d_ff entries and b_2 with d_model.",
-    ),
-    Mistake(
-        "biases in the attention",
-        parts_and_total(ATTENTION + 4 * BIG_D, FEED, NORMS),
-        "The paper's projections are matrices without biases.",
-    ),
-    Mistake(
-        "biases in the attention, and none in the feed-forward net",
-        parts_and_total(ATTENTION + 4 * BIG_D, FEED - BIG_F - BIG_D, NORMS),
-        "It is the other way round: the attention has no biases, the feed-forward net has two.",
-    ),
-    Mistake(
-        "three matrices of attention in place of four",
-        parts_and_total(3 * BIG_D**2, FEED, NORMS),
-        "There are W^Q, W^K and W^V, and behind the heads W^O.",
-    ),
-    Mistake(
-        "the matrices of attention counted once for each head",
-        parts_and_total(ATTENTION * BIG_H, FEED, NORMS),
-        "A head's matrices are d_model times d_model / h. All heads together make one square.",
-    ),
-    Mistake(
-        "half of the norms",
-        parts_and_total(ATTENTION, FEED, NORMS // 2),
-        "An encoder layer has two sub-layers, and each has a LayerNorm of its own, with a gamma "
-        "and a beta of d_model entries each.",
-    ),
-    Mistake(
-        "the base model",
-        parts_and_total(4 * 512**2, 8 * 512**2 + 2048 + 512, 2048),
-        "These are the numbers of the chapter, for d_model = 512. The big model has 1024.",
-    ),
-    Mistake(
-        "d_ff of the base model",
-        parts_and_total(ATTENTION, 2 * BIG_D * 2048 + 2048 + BIG_D, NORMS),
-        "In the big model d_ff is 4096, again four times d_model.",
-    ),
-    Mistake(
-        "one matrix in the feed-forward net",
-        parts_and_total(ATTENTION, BIG_D * BIG_F + BIG_F, NORMS),
-        "The feed-forward net has two matrices, out of the stream and back into it.",
-    ),
-    Mistake(
-        "b_2 forgotten",
-        parts_and_total(ATTENTION, FEED - BIG_D, NORMS),
-        "The feed-forward net has two biases: b_1 with d_ff entries and b_2 with d_model.",
-    ),
-    Mistake(
-        "b_1 forgotten",
-        parts_and_total(ATTENTION, FEED - BIG_F, NORMS),
-        "The feed-forward net has two biases: b_1 with d_ff entries and b_2 with d_model.",
-    ),
-    Mistake(
-        "both biases as wide as d_ff",
-        parts_and_total(ATTENTION, FEED - BIG_D + BIG_F, NORMS),
-        "b_2 stands behind W_2, back in the stream: it has d_model entries.",
-    ),
-    Mistake(
-        "a layer of the decoder",
-        parts_and_total(2 * ATTENTION, FEED, 3 * NORMS // 2),
-        "This is a decoder layer, with two attentions and three norms. The task asks for the "
-        "encoder.",
-    ),
-    Mistake(
-        "all six layers",
-        parts_and_total(6 * ATTENTION, 6 * FEED, 6 * NORMS),
-        "The task asks for one layer.",
-    ),
-    Mistake(
-        "the norms missing from the sum",
-        [ATTENTION, FEED, NORMS, ATTENTION + FEED],
-        "The parts are right. The sum is that of all three.",
-    ),
-    Mistake(
-        "one head",
-        parts_and_total(ATTENTION // BIG_H, FEED, NORMS),
-        "These are the matrices of one head. A layer has 16.",
-    ),
-    Mistake(
-        "one matrix in the feed-forward net, with both biases",
-        parts_and_total(ATTENTION, BIG_D * BIG_F + BIG_F + BIG_D, NORMS),
-        "The feed-forward net has two matrices, out of the stream and back into it.",
-    ),
-]
+COUNT_MISTAKES = mistakes(
+    ("the biases of the feed-forward net forgotten",
+     parts_and_total(ATTENTION, FEED - BIG_F - BIG_D, NORMS),
+     "The feed-forward net has b_1 with d_ff entries and b_2 with d_model."),
+    ("biases in the attention", parts_and_total(ATTENTION + 4 * BIG_D, FEED, NORMS),
+     "The paper's projections are matrices without biases."),
+    ("biases in the attention, and none in the feed-forward net",
+     parts_and_total(ATTENTION + 4 * BIG_D, FEED - BIG_F - BIG_D, NORMS),
+     "It is the other way round: the attention has no biases, the feed-forward net has two."),
+    ("three matrices of attention in place of four", parts_and_total(3 * BIG_D**2, FEED, NORMS),
+     "There are W^Q, W^K and W^V, and behind the heads W^O."),
+    ("the matrices of attention counted once for each head",
+     parts_and_total(ATTENTION * BIG_H, FEED, NORMS),
+     "A head's matrices are d_model times d_model / h. All heads together make one square."),
+    ("half of the norms", parts_and_total(ATTENTION, FEED, NORMS // 2),
+     "An encoder layer has two sub-layers, and each has a LayerNorm of its own, with a gamma and a "
+     "beta of d_model entries each."),
+    ("the base model", parts_and_total(4 * 512**2, 8 * 512**2 + 2048 + 512, 2048),
+     "These are the numbers of the chapter, for d_model = 512. The big model has 1024."),
+    ("d_ff of the base model", parts_and_total(ATTENTION, 2 * BIG_D * 2048 + 2048 + BIG_D, NORMS),
+     "In the big model d_ff is 4096, again four times d_model."),
+    ("one matrix in the feed-forward net", parts_and_total(ATTENTION, BIG_D * BIG_F + BIG_F, NORMS),
+     "The feed-forward net has two matrices, out of the stream and back into it."),
+    ("b_2 forgotten", parts_and_total(ATTENTION, FEED - BIG_D, NORMS),
+     "The feed-forward net has two biases: b_1 with d_ff entries and b_2 with d_model."),
+    ("b_1 forgotten", parts_and_total(ATTENTION, FEED - BIG_F, NORMS),
+     "The feed-forward net has two biases: b_1 with d_ff entries and b_2 with d_model."),
+    ("both biases as wide as d_ff", parts_and_total(ATTENTION, FEED - BIG_D + BIG_F, NORMS),
+     "b_2 stands behind W_2, back in the stream: it has d_model entries."),
+    ("a layer of the decoder", parts_and_total(2 * ATTENTION, FEED, 3 * NORMS // 2),
+     "This is a decoder layer, with two attentions and three norms. The task asks for the "
+     "encoder."),
+    ("all six layers", parts_and_total(6 * ATTENTION, 6 * FEED, 6 * NORMS),
+     "The task asks for one layer."),
+    ("the norms missing from the sum", [ATTENTION, FEED, NORMS, ATTENTION + FEED],
+     "The parts are right. The sum is that of all three."),
+    ("one head", parts_and_total(ATTENTION // BIG_H, FEED, NORMS),
+     "These are the matrices of one head. A layer has 16."),
+    ("one matrix in the feed-forward net, with both biases",
+     parts_and_total(ATTENTION, BIG_D * BIG_F + BIG_F + BIG_D, NORMS),
+     "The feed-forward net has two matrices, out of the stream and back into it."),
+)  # fmt: skip
 
 
 def whole(numbers: list) -> list:

@@ -13,7 +13,7 @@ from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.tokens import BOS, EOS, PAD, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 11.1 count the parameters
 
@@ -58,144 +58,71 @@ def _counted(**wrong) -> Callable:
     return lambda *sizes: count(*sizes, **wrong)
 
 
-COUNT_MISTAKES = [
-    Mistake(
-        "an embedding of its own for each language",
-        _counted(embeddings=2),
-        "Source and target share one vocabulary and one matrix (section 3.4 of the paper).",
-    ),
-    Mistake(
-        "three embedding matrices",
-        _counted(embeddings=3),
-        "Source, target and logits share one matrix. It counts once.",
-    ),
-    Mistake(
-        "the embedding left out",
-        _counted(embeddings=0),
-        "The embedding matrix has vocab_size rows of d_model numbers, all of them learned.",
-    ),
-    Mistake(
-        "cross-attention forgotten",
-        _counted(attentions=2),
-        "A decoder layer has two attentions: one to its own words and one to the memory.",
-    ),
-    Mistake(
-        "cross-attention and its norm forgotten",
-        _counted(attentions=2, norms=4),
-        "A decoder layer has three sub-layers, the second of which is cross-attention, in a "
-        "residual connection with a LayerNorm of its own.",
-    ),
-    Mistake(
-        "two attentions in the encoder layer, too",
-        _counted(attentions=4),
-        "Only the decoder looks at the memory. An encoder layer has one attention.",
-    ),
-    Mistake(
-        "three matrices in each attention",
-        _counted(matrices=3),
-        "Attention has four: for queries, keys, values, and the one that mixes the heads, W^O.",
-    ),
-    Mistake(
-        "biases in the attention",
-        _counted(attention_bias=4),
-        "The four projections of attention have no biases here, as in the paper's formulas. "
-        "PyTorch's have.",
-    ),
-    Mistake(
-        "biases in attention, and final norms in both orders",
-        _counted(attention_bias=4, final=lambda norm_first: 2),
-        "This is the count of `nn.Transformer` (with an embedding). Ours has no biases in "
-        "attention, and final norms in pre-norm only.",
-    ),
-    Mistake(
-        "no biases in the feed-forward net",
-        _counted(feed_forward_bias=False),
-        "Equation (2) has two: b_1 with d_ff numbers and b_2 with d_model.",
-    ),
-    Mistake(
-        "one feed-forward net in each pair of layers",
-        _counted(feed_forwards=1),
-        "An encoder layer has a feed-forward net, and a decoder layer has one, too.",
-    ),
-    Mistake(
-        "two norms in the decoder layer, or one bias in each feed-forward net",
-        _counted(norms=4),
-        "Twice d_model is missing in each pair of layers. A decoder layer has three LayerNorms, "
-        "one for each sub-layer, and a feed-forward net has two biases, b_1 and b_2.",
-    ),
-    Mistake(
-        "three norms in the encoder layer",
-        _counted(norms=6),
-        "An encoder layer has two sub-layers, and one LayerNorm for each. Three are the decoder's.",
-    ),
-    Mistake(
-        "the norms forgotten",
-        _counted(norms=0, final=lambda norm_first: 0),
-        "Each LayerNorm learns a gamma and a beta, d_model numbers each.",
-    ),
-    Mistake(
-        "one vector in each norm",
-        _counted(norm_width=1),
-        "A LayerNorm learns two vectors, gamma and beta.",
-    ),
-    Mistake(
-        "final norms in post-norm, too",
-        _counted(final=lambda norm_first: 2),
-        "In post-norm the last layer has just normalised, and no norm comes after it. "
-        "(`nn.Transformer` has one all the same.)",
-    ),
-    Mistake(
-        "final norms in post-norm, and none in pre-norm",
-        _counted(final=lambda norm_first: 2 * (not norm_first)),
-        "It is the other way round: a pre-norm stream has not been normalised at the top.",
-    ),
-    Mistake(
-        "no final norms",
-        _counted(final=lambda norm_first: 0),
-        "In pre-norm one more LayerNorm stands at the end of each stack.",
-    ),
-    Mistake(
-        "one final norm",
-        _counted(final=lambda norm_first: norm_first),
-        "There are two stacks, and in pre-norm each ends in a LayerNorm.",
-    ),
-    Mistake(
-        "a final norm in every layer",
-        lambda v, d, f, n, first: count(v, d, f, n, first) + 4 * d * (n - 1) * first,
-        "The final norm of pre-norm belongs to the stack: one in the encoder, one in the decoder.",
-    ),
-    Mistake(
-        "both biases d_model wide",
-        lambda v, d, f, n, first: count(v, d, f, n, first) + 2 * n * (d - f),
-        "b_1 is added to the hidden layer and has d_ff numbers. Only b_2 has d_model.",
-    ),
-    Mistake(
-        "both biases d_ff wide",
-        lambda v, d, f, n, first: count(v, d, f, n, first) + 2 * n * (f - d),
-        "b_2 is added to what goes back to the stream and has d_model numbers. Only b_1 has d_ff.",
-    ),
-    Mistake(
-        "a bias in the logits",
-        _counted(logit_bias=1),
-        "The logits are the states times the shared matrix, and nothing is added.",
-    ),
-    Mistake(
-        "one layer only",
-        _counted(once=True),
-        "There are n_layers encoder layers and n_layers decoder layers, each with its own weights.",
-    ),
-    Mistake(
-        "the encoder only",
-        _counted(attentions=1, feed_forwards=1, norms=2, final=lambda norm_first: norm_first),
-        "The decoder has n_layers layers as well, and they are larger than those of the encoder.",
-    ),
-    Mistake(
-        "the encoder twice",
-        _counted(embeddings=2, attentions=2, norms=4),
-        "The decoder is no second encoder, and the embedding is shared: a decoder layer has a "
-        "cross-attention and a third norm.",
-    ),
-]
+COUNT_MISTAKES = mistakes(
+    ("an embedding of its own for each language", _counted(embeddings=2),
+     "Source and target share one vocabulary and one matrix (section 3.4 of the paper)."),
+    ("three embedding matrices", _counted(embeddings=3),
+     "Source, target and logits share one matrix. It counts once."),
+    ("the embedding left out", _counted(embeddings=0),
+     "The embedding matrix has vocab_size rows of d_model numbers, all of them learned."),
+    ("cross-attention forgotten", _counted(attentions=2),
+     "A decoder layer has two attentions: one to its own words and one to the memory."),
+    ("cross-attention and its norm forgotten", _counted(attentions=2, norms=4),
+     "A decoder layer has three sub-layers, the second of which is cross-attention, in a residual "
+     "connection with a LayerNorm of its own."),
+    ("two attentions in the encoder layer, too", _counted(attentions=4),
+     "Only the decoder looks at the memory. An encoder layer has one attention."),
+    ("three matrices in each attention", _counted(matrices=3),
+     "Attention has four: for queries, keys, values, and the one that mixes the heads, W^O."),
+    ("biases in the attention", _counted(attention_bias=4),
+     "The four projections of attention have no biases here, as in the paper's formulas. PyTorch's "
+     "have."),
+    ("biases in attention, and final norms in both orders",
+     _counted(attention_bias=4, final=lambda norm_first: 2),
+     "This is the count of `nn.Transformer` (with an embedding). Ours has no biases in attention, "
+     "and final norms in pre-norm only."),
+    ("no biases in the feed-forward net", _counted(feed_forward_bias=False),
+     "Equation (2) has two: b_1 with d_ff numbers and b_2 with d_model."),
+    ("one feed-forward net in each pair of layers", _counted(feed_forwards=1),
+     "An encoder layer has a feed-forward net, and a decoder layer has one, too."),
+    ("two norms in the decoder layer, or one bias in each feed-forward net", _counted(norms=4),
+     "Twice d_model is missing in each pair of layers. A decoder layer has three LayerNorms, one "
+     "for each sub-layer, and a feed-forward net has two biases, b_1 and b_2."),
+    ("three norms in the encoder layer", _counted(norms=6),
+     "An encoder layer has two sub-layers, and one LayerNorm for each. Three are the decoder's."),
+    ("the norms forgotten", _counted(norms=0, final=lambda norm_first: 0),
+     "Each LayerNorm learns a gamma and a beta, d_model numbers each."),
+    ("one vector in each norm", _counted(norm_width=1),
+     "A LayerNorm learns two vectors, gamma and beta."),
+    ("final norms in post-norm, too", _counted(final=lambda norm_first: 2),
+     "In post-norm the last layer has just normalised, and no norm comes after it. "
+     "(`nn.Transformer` has one all the same.)"),
+    ("final norms in post-norm, and none in pre-norm",
+     _counted(final=lambda norm_first: 2 * (not norm_first)),
+     "It is the other way round: a pre-norm stream has not been normalised at the top."),
+    ("no final norms", _counted(final=lambda norm_first: 0),
+     "In pre-norm one more LayerNorm stands at the end of each stack."),
+    ("one final norm", _counted(final=lambda norm_first: norm_first),
+     "There are two stacks, and in pre-norm each ends in a LayerNorm."),
+    ("a final norm in every layer",
+     lambda v, d, f, n, first: count(v, d, f, n, first) + 4 * d * (n - 1) * first,
+     "The final norm of pre-norm belongs to the stack: one in the encoder, one in the decoder."),
+    ("both biases d_model wide",
+     lambda v, d, f, n, first: count(v, d, f, n, first) + 2 * n * (d - f),
+     "b_1 is added to the hidden layer and has d_ff numbers. Only b_2 has d_model."),
+    ("both biases d_ff wide", lambda v, d, f, n, first: count(v, d, f, n, first) + 2 * n * (f - d),
+     "b_2 is added to what goes back to the stream and has d_model numbers. Only b_1 has d_ff."),
+    ("a bias in the logits", _counted(logit_bias=1),
+     "The logits are the states times the shared matrix, and nothing is added."),
+    ("one layer only", _counted(once=True),
+     "There are n_layers encoder layers and n_layers decoder layers, each with its own weights."),
+    ("the encoder only",
+     _counted(attentions=1, feed_forwards=1, norms=2, final=lambda norm_first: norm_first),
+     "The decoder has n_layers layers as well, and they are larger than those of the encoder."),
+    ("the encoder twice", _counted(embeddings=2, attentions=2, norms=4),
+     "The decoder is no second encoder, and the embedding is shared: a decoder layer has a "
+     "cross-attention and a third norm."),
+)  # fmt: skip
 
 # 11.2 words in, words out
 
@@ -208,7 +135,7 @@ def in_and_out(tokens: Tensor, states: Tensor, table: Tensor, places: Tensor) ->
 def in_and_out_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(112)
     cases = []
-    for b, t, d, v, length in ((3, 4, 6, 7, 9), (2, 5, 8, 11, 5), (4, 4, 2, 5, 6)):
+    for b, t, d, v, length in ((3, 4, 6, 7, 9), (2, 5, 8, 11, 5), (4, 4, 2, 5, 6), (1, 1, 2, 3, 4)):
         tokens = torch.randint(v, (b, t), generator=draw)
         states = torch.randn(b, t, d, generator=draw)
         table = torch.randn(v, d, generator=draw) * d**-0.5
@@ -249,129 +176,77 @@ def _from(change_x: Callable | None = None, change_logits: Callable | None = Non
     return answer
 
 
-IN_MISTAKES = [
-    Mistake(
-        "no factor",
-        _in(lambda tokens, table: 1),
-        "The rows of the shared matrix are small; beside the sinusoids the word would be a "
-        "whisper. Multiply by the root of d_model.",
-    ),
-    Mistake(
-        "divided by the root",
-        _in(lambda tokens, table: 1 / _root(table)),
-        "It is attention's scores that are divided, by the root of d_k. Embeddings are multiplied.",
-    ),
-    Mistake(
-        "multiplied by d_model itself",
-        _in(lambda tokens, table: table.shape[1]),
-        "The factor is the root of d_model. With d_model itself the word drowns its place.",
-    ),
-    Mistake(
-        "the root of the vocabulary",
-        _in(lambda tokens, table: math.sqrt(len(table))),
-        "The root is that of d_model, the width of the rows, not of their number.",
-    ),
-    Mistake(
-        "the root of the length",
-        _in(lambda tokens, table: math.sqrt(tokens.shape[1])),
-        "The root is that of d_model, the last axis of the table, and not of the number of tokens.",
-    ),
-    Mistake(
-        "the places multiplied, too",
-        _from(lambda x, tokens, table, places: (table[tokens] + places) * _root(table)),
-        "Only the embedding is multiplied. The sinusoids are added afterwards.",
-    ),
-    Mistake(
-        "only the places multiplied",
-        _from(lambda x, tokens, table, places: table[tokens] + places * _root(table)),
-        "It is the embedding that is multiplied, and the sinusoids are added as they are.",
-    ),
-    Mistake(
-        "the places forgotten",
-        _from(lambda x, tokens, table, places: x - places),
-        "Without positions a sentence is a bag of words: add the first T rows of `places`.",
-    ),
-    Mistake(
-        "the first place for all tokens",
-        _from(lambda x, tokens, table, places: x - places + places[0]),
-        "Each token gets the sinusoids of its own place: row t of `places` for token t.",
-    ),
-    Mistake(
-        "places by token",
-        lambda tokens, states, table, places: (
-            table[tokens] * _root(table) + places[tokens],  # an error where an id is too large
-            states @ table.T,
-        ),
-        "The row of `places` is chosen by where the token stands, not by which token it is.",
-    ),
-    Mistake(
-        "places counted from 1",
-        lambda tokens, states, table, places: (
-            table[tokens] * _root(table) + places[1 : tokens.shape[1] + 1],
-            states @ table.T,
-        ),
-        "Positions count from 0: the first token gets row 0.",
-    ),
-    Mistake(
-        "softmax taken already",
-        _from(None, lambda logits, states, table: logits.softmax(-1)),
-        "Logits come before the softmax. The loss takes it, and a second one would be too many.",
-    ),
-    Mistake(
-        "log-softmax taken already",
-        _from(None, lambda logits, states, table: logits.log_softmax(-1)),
-        "Logits come before the softmax. The loss takes it and its logarithm.",
-    ),
-    Mistake(
-        "the root on the way out, too",
-        _from(None, lambda logits, states, table: logits * _root(table)),
-        "The root belongs to the embedding layers. Logits are the plain product.",
-    ),
-    Mistake(
-        "the logits divided by the root",
-        _from(None, lambda logits, states, table: logits / _root(table)),
-        "The matrix is small already, so that the logits have the size 1. Nothing is divided.",
-    ),
-    Mistake(
-        "the root on the way out, and not on the way in",
-        _from(
-            lambda x, tokens, table, places: table[tokens] + places,
-            lambda logits, states, table: logits * _root(table),
-        ),
-        "The root belongs to the embedding layers. Logits are the plain product.",
-    ),
-    Mistake(
-        "the logits of x",
-        lambda tokens, states, table, places: (
-            (x := in_and_out(tokens, states, table, places)[0]),
-            x @ table.T,
-        ),
-        "What goes in is not what comes out: the logits are made of `states`.",
-    ),
-    Mistake(
-        "the places added to the states",
-        lambda tokens, states, table, places: (
-            in_and_out(tokens, states, table, places)[0],
-            (states + places[: tokens.shape[1]]) @ table.T,
-        ),
-        "Places are added on the way in only. The states have gone through the machine already.",
-    ),
-    Mistake(
-        "only x returned",
-        lambda *case: in_and_out(*case)[0],
-        "Return a pair: x, which goes in, and the logits, which come out.",
-    ),
-    Mistake(
-        "only the logits returned",
-        lambda *case: in_and_out(*case)[1],
-        "Return a pair: x, which goes in, and the logits, which come out.",
-    ),
-    Mistake(
-        "the two in each other's place",
-        lambda tokens, states, table, places: in_and_out(tokens, states, table, places)[::-1],
-        "Return the pair in the order asked for: x first, then the logits.",
-    ),
-]
+IN_MISTAKES = mistakes(
+    ("no factor", _in(lambda tokens, table: 1),
+     "The rows of the shared matrix are small; beside the sinusoids the word would be a whisper. "
+     "Multiply by the root of d_model."),
+    ("divided by the root", _in(lambda tokens, table: 1 / _root(table)),
+     "It is attention's scores that are divided, by the root of d_k. Embeddings are multiplied."),
+    ("multiplied by d_model itself", _in(lambda tokens, table: table.shape[1]),
+     "The factor is the root of d_model. With d_model itself the word drowns its place."),
+    ("the root of the vocabulary", _in(lambda tokens, table: math.sqrt(len(table))),
+     "The root is that of d_model, the width of the rows, not of their number."),
+    ("the root of the length", _in(lambda tokens, table: math.sqrt(tokens.shape[1])),
+     "The root is that of d_model, the last axis of the table, and not of the number of tokens."),
+    ("the places multiplied, too",
+     _from(lambda x, tokens, table, places: (table[tokens] + places) * _root(table)),
+     "Only the embedding is multiplied. The sinusoids are added afterwards."),
+    ("only the places multiplied",
+     _from(lambda x, tokens, table, places: table[tokens] + places * _root(table)),
+     "It is the embedding that is multiplied, and the sinusoids are added as they are."),
+    ("the places forgotten", _from(lambda x, tokens, table, places: x - places),
+     "Without positions a sentence is a bag of words: add the first T rows of `places`."),
+    ("the first place for all tokens",
+     _from(lambda x, tokens, table, places: x - places + places[0]),
+     "Each token gets the sinusoids of its own place: row t of `places` for token t."),
+    ("places by token",
+     lambda tokens, states, table, places: (
+         table[tokens] * _root(table) + places[tokens],  # an error where an id is too large
+         states @ table.T,
+     ),
+     "The row of `places` is chosen by where the token stands, not by which token it is."),
+    ("places counted from 1",
+     lambda tokens, states, table, places: (
+         table[tokens] * _root(table) + places[1 : tokens.shape[1] + 1],
+         states @ table.T,
+     ),
+     "Positions count from 0: the first token gets row 0."),
+    ("softmax taken already", _from(None, lambda logits, states, table: logits.softmax(-1)),
+     "Logits come before the softmax. The loss takes it, and a second one would be too many."),
+    ("log-softmax taken already", _from(None, lambda logits, states, table: logits.log_softmax(-1)),
+     "Logits come before the softmax. The loss takes it and its logarithm."),
+    ("the root on the way out, too",
+     _from(None, lambda logits, states, table: logits * _root(table)),
+     "The root belongs to the embedding layers. Logits are the plain product."),
+    ("the logits divided by the root",
+     _from(None, lambda logits, states, table: logits / _root(table)),
+     "The matrix is small already, so that the logits have the size 1. Nothing is divided."),
+    ("the root on the way out, and not on the way in",
+     _from(
+         lambda x, tokens, table, places: table[tokens] + places,
+         lambda logits, states, table: logits * _root(table),
+     ),
+     "The root belongs to the embedding layers. Logits are the plain product."),
+    ("the logits of x",
+     lambda tokens, states, table, places: (
+         (x := in_and_out(tokens, states, table, places)[0]),
+         x @ table.T,
+     ),
+     "What goes in is not what comes out: the logits are made of `states`."),
+    ("the places added to the states",
+     lambda tokens, states, table, places: (
+         in_and_out(tokens, states, table, places)[0],
+         (states + places[: tokens.shape[1]]) @ table.T,
+     ),
+     "Places are added on the way in only. The states have gone through the machine already."),
+    ("only x returned", lambda *case: in_and_out(*case)[0],
+     "Return a pair: x, which goes in, and the logits, which come out."),
+    ("only the logits returned", lambda *case: in_and_out(*case)[1],
+     "Return a pair: x, which goes in, and the logits, which come out."),
+    ("the two in each other's place",
+     lambda tokens, states, table, places: in_and_out(tokens, states, table, places)[::-1],
+     "Return the pair in the order asked for: x first, then the logits."),
+)  # fmt: skip
 
 # 11.3 and 11.4: the layers, with sub-layers that are neither linear nor alike
 
@@ -635,164 +510,84 @@ def _side_by_side_pre(x, a, f, n1, n2):
     return x + a(h, h, h) + f(n2(x))
 
 
-ENCODER_MISTAKES = [
-    Mistake(
-        "post-norm in both orders",
-        _layer(None, _post),
-        "If norm_first is True, the norm stands before the sub-layer, and nothing after the sum.",
-    ),
-    Mistake(
-        "pre-norm in both orders",
-        _layer(_pre, None),
-        "If norm_first is False, the order is the paper's: the sum is normalised.",
-    ),
-    Mistake(
-        "the two orders in each other's place",
-        _layer(_pre, _post),
-        "norm_first means that the norm comes before the sub-layer. Without it, after the sum.",
-    ),
-    Mistake(
-        "the mask not handed over",
-        lambda x, mask, attention, feed_forward, norms, norm_first: encoder_layer(
-            x, None, attention, feed_forward, norms, norm_first
-        ),
-        "The attention must get the mask, or every word looks at padding.",
-    ),
-    Mistake(
-        "the mask turned round",
-        lambda x, mask, attention, feed_forward, norms, norm_first: encoder_layer(
-            x, ~mask, attention, feed_forward, norms, norm_first
-        ),
-        "The mask is True where one may attend. Hand it over as it is.",
-    ),
-    Mistake(
-        "in pre-norm, keys and values of the un-normed x",
-        _layer(None, _pre_keys_raw),
-        "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike.",
-    ),
-    Mistake(
-        "in pre-norm, queries of the un-normed x",
-        _layer(None, _pre_query_raw),
-        "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike.",
-    ),
-    Mistake(
-        "in pre-norm, values of the un-normed x",
-        _layer(None, _pre_value_raw),
-        "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike.",
-    ),
-    Mistake(
-        "in pre-norm, the first norm lost",
-        _layer(None, _pre_first_norm_lost),
-        "The attention read the raw stream. In pre-norm it reads `norms[0](x)`.",
-    ),
-    Mistake(
-        "in pre-norm, the second norm lost",
-        _layer(None, _pre_second_norm_lost),
-        "The feed-forward net read the raw stream. In pre-norm it reads `norms[1](x)`.",
-    ),
-    Mistake(
-        "in pre-norm, the norms lost",
-        _layer(None, _pre_norm_lost),
-        "The norm was computed and not used, or left out: each sub-layer must read the normed "
-        "stream. An outer `x` inside a lambda does this without a word.",
-    ),
-    Mistake(
-        "in pre-norm, the residual connection round the normed x",
-        _layer(None, _pre_round_normed),
-        "`x = norm(x)` overwrites the stream. What is added to must be x before the norm.",
-    ),
-    Mistake(
-        "in pre-norm, the first residual connection round the normed x",
-        _layer(None, _pre_first_round_normed),
-        "`x = norms[0](x)` overwrites the stream. What is added to must be x before the norm.",
-    ),
-    Mistake(
-        "in pre-norm, the second residual connection round the normed x",
-        _layer(None, _pre_second_round_normed),
-        "What the net gives is added to the stream before `norms[1]`, not to the normed one.",
-    ),
-    Mistake(
-        "in pre-norm, a norm at the end of the layer",
-        _layer(None, _pre_final),
-        "The final norm of pre-norm belongs to the whole stack, not to each layer.",
-    ),
-    Mistake(
-        "in pre-norm, the norm on what the sub-layer gives",
-        _layer(None, _pre_on_output),
-        "Pre-norm normalises what the sub-layer reads, not what it gives.",
-    ),
-    Mistake(
-        "in post-norm, the norm before the addition",
-        _layer(_post_on_output, None),
-        "Only the sub-layer's output was normalised. The paper adds first and normalises the sum.",
-    ),
-    Mistake(
-        "in post-norm, the first norm missing",
-        _layer(_norm_at_end_only, None),
-        "Each of the two sums is normalised, the one after attention, too.",
-    ),
-    Mistake(
-        "in post-norm, the last norm missing",
-        _layer(_no_norm_at_end, None),
-        "Each of the two sums is normalised, the last one, too.",
-    ),
-    Mistake(
-        "no residual connection round the attention",
-        _layer(_no_first_residual_post, _no_first_residual_pre),
-        "Both sub-layers stand in a residual connection.",
-    ),
-    Mistake(
-        "no residual connections",
-        _layer(_no_residual_post, _no_residual_pre),
-        "What a sub-layer gives is added to what it was given, and does not replace it.",
-    ),
-    Mistake(
-        "no residual connection round the feed-forward net",
-        _layer(_no_second_residual_post, _no_second_residual_pre),
-        "Both sub-layers stand in a residual connection.",
-    ),
-    Mistake(
-        "the second residual connection from the layer's input",
-        _layer(_residual_from_start_post, _residual_from_start_pre),
-        "What the feed-forward net gives is added to what came out of the first sub-layer. Here "
-        "it was added to the old x, and the attention's work was lost from the stream.",
-    ),
-    Mistake(
-        "in post-norm, the second residual connection from the layer's input",
-        _layer(_residual_from_start_post, None),
-        "Equation (11.2) has x' in both places: the second sum is x' + FFN(x').",
-    ),
-    Mistake(
-        "in pre-norm, the second residual connection from the layer's input",
-        _layer(None, _residual_from_start_pre),
-        "What the net gives is added to the stream as the attention left it, not to the old x.",
-    ),
-    Mistake(
-        "one norm used twice",
-        _layer(_one_norm_post, _one_norm_pre),
-        "Each sub-layer has a norm of its own, with its own gamma and beta.",
-    ),
-    Mistake(
-        "the norms in each other's place",
-        _layer(_swapped_post, _swapped_pre),
-        "`norms[0]` belongs to the attention, `norms[1]` to the feed-forward net.",
-    ),
-    Mistake(
-        "the feed-forward net first",
-        _layer(_net_first_post, _net_first_pre),
-        "Attention comes first: the net computes on what the attention has found.",
-    ),
-    Mistake(
-        "the feed-forward net first, with the attention's norm",
-        _layer(_net_first_in_order_post, _net_first_in_order_pre),
-        "Attention comes first: the net computes on what the attention has found.",
-    ),
-    Mistake(
-        "the feed-forward net reads the layer's input",
-        _layer(_side_by_side_post, _side_by_side_pre),
-        "The two sub-layers stand one after the other: the net reads what the attention left.",
-    ),
-]
+ENCODER_MISTAKES = mistakes(
+    ("post-norm in both orders", _layer(None, _post),
+     "If norm_first is True, the norm stands before the sub-layer, and nothing after the sum."),
+    ("pre-norm in both orders", _layer(_pre, None),
+     "If norm_first is False, the order is the paper's: the sum is normalised."),
+    ("the two orders in each other's place", _layer(_pre, _post),
+     "norm_first means that the norm comes before the sub-layer. Without it, after the sum."),
+    ("the mask not handed over",
+     lambda x, mask, attention, feed_forward, norms, norm_first: encoder_layer(
+         x, None, attention, feed_forward, norms, norm_first
+     ),
+     "The attention must get the mask, or every word looks at padding."),
+    ("the mask turned round",
+     lambda x, mask, attention, feed_forward, norms, norm_first: encoder_layer(
+         x, ~mask, attention, feed_forward, norms, norm_first
+     ),
+     "The mask is True where one may attend. Hand it over as it is."),
+    ("in pre-norm, keys and values of the un-normed x", _layer(None, _pre_keys_raw),
+     "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike."),
+    ("in pre-norm, queries of the un-normed x", _layer(None, _pre_query_raw),
+     "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike."),
+    ("in pre-norm, values of the un-normed x", _layer(None, _pre_value_raw),
+     "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike."),
+    ("in pre-norm, the first norm lost", _layer(None, _pre_first_norm_lost),
+     "The attention read the raw stream. In pre-norm it reads `norms[0](x)`."),
+    ("in pre-norm, the second norm lost", _layer(None, _pre_second_norm_lost),
+     "The feed-forward net read the raw stream. In pre-norm it reads `norms[1](x)`."),
+    ("in pre-norm, the norms lost", _layer(None, _pre_norm_lost),
+     "The norm was computed and not used, or left out: each sub-layer must read the normed stream. "
+     "An outer `x` inside a lambda does this without a word."),
+    ("in pre-norm, the residual connection round the normed x", _layer(None, _pre_round_normed),
+     "`x = norm(x)` overwrites the stream. What is added to must be x before the norm."),
+    ("in pre-norm, the first residual connection round the normed x",
+     _layer(None, _pre_first_round_normed),
+     "`x = norms[0](x)` overwrites the stream. What is added to must be x before the norm."),
+    ("in pre-norm, the second residual connection round the normed x",
+     _layer(None, _pre_second_round_normed),
+     "What the net gives is added to the stream before `norms[1]`, not to the normed one."),
+    ("in pre-norm, a norm at the end of the layer", _layer(None, _pre_final),
+     "The final norm of pre-norm belongs to the whole stack, not to each layer."),
+    ("in pre-norm, the norm on what the sub-layer gives", _layer(None, _pre_on_output),
+     "Pre-norm normalises what the sub-layer reads, not what it gives."),
+    ("in post-norm, the norm before the addition", _layer(_post_on_output, None),
+     "Only the sub-layer's output was normalised. The paper adds first and normalises the sum."),
+    ("in post-norm, the first norm missing", _layer(_norm_at_end_only, None),
+     "Each of the two sums is normalised, the one after attention, too."),
+    ("in post-norm, the last norm missing", _layer(_no_norm_at_end, None),
+     "Each of the two sums is normalised, the last one, too."),
+    ("no residual connection round the attention",
+     _layer(_no_first_residual_post, _no_first_residual_pre),
+     "Both sub-layers stand in a residual connection."),
+    ("no residual connections", _layer(_no_residual_post, _no_residual_pre),
+     "What a sub-layer gives is added to what it was given, and does not replace it."),
+    ("no residual connection round the feed-forward net",
+     _layer(_no_second_residual_post, _no_second_residual_pre),
+     "Both sub-layers stand in a residual connection."),
+    ("the second residual connection from the layer's input",
+     _layer(_residual_from_start_post, _residual_from_start_pre),
+     "What the feed-forward net gives is added to what came out of the first sub-layer. Here it "
+     "was added to the old x, and the attention's work was lost from the stream."),
+    ("in post-norm, the second residual connection from the layer's input",
+     _layer(_residual_from_start_post, None),
+     "Equation (11.2) has x' in both places: the second sum is x' + FFN(x')."),
+    ("in pre-norm, the second residual connection from the layer's input",
+     _layer(None, _residual_from_start_pre),
+     "What the net gives is added to the stream as the attention left it, not to the old x."),
+    ("one norm used twice", _layer(_one_norm_post, _one_norm_pre),
+     "Each sub-layer has a norm of its own, with its own gamma and beta."),
+    ("the norms in each other's place", _layer(_swapped_post, _swapped_pre),
+     "`norms[0]` belongs to the attention, `norms[1]` to the feed-forward net."),
+    ("the feed-forward net first", _layer(_net_first_post, _net_first_pre),
+     "Attention comes first: the net computes on what the attention has found."),
+    ("the feed-forward net first, with the attention's norm",
+     _layer(_net_first_in_order_post, _net_first_in_order_pre),
+     "Attention comes first: the net computes on what the attention has found."),
+    ("the feed-forward net reads the layer's input", _layer(_side_by_side_post, _side_by_side_pre),
+     "The two sub-layers stand one after the other: the net reads what the attention left."),
+)  # fmt: skip
 
 
 def decoder_layer(
@@ -817,7 +612,9 @@ def decoder_cases() -> list[tuple]:
     x, memory = (torch.randn(2, n, 4, generator=draw) for n in (3, 5))
     parts = (Attention(4, 70), Attention(4, 71), Net(4, 72))
     masks = torch.tensor([[[True] * 4 + [False]], [[True] * 5]]), torch.ones(3, 3).bool().tril()
-    return [*cases, (x, memory, *masks, *parts, [Norm(4, 73 + n) for n in range(3)])]
+    cases.append((x, memory, *masks, *parts, [Norm(4, 73 + n) for n in range(3)]))
+    one = x[:1, :1], memory[:1], masks[0][:1], masks[1][:1, :1]
+    return [*cases, (*one, *parts, [Norm(4, 76 + n) for n in range(3)])]
 
 
 def _steps(
@@ -903,231 +700,133 @@ def _both_at_once(x, memory, src_mask, tgt_mask, a, c, f, norms):
     return norms[2](y + f(y))
 
 
-DECODER_MISTAKES = [
-    Mistake(
-        "the target's mask in cross-attention",
-        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, m, m, masks[1]))),
-        "The keys of cross-attention come from the source, so it is the source's padding that is "
-        "hidden. Where the lengths differ, the target's mask does not even fit.",
-    ),
-    Mistake(
-        "no mask in cross-attention",
-        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, m, m, None))),
-        "The memory has rows for the source's padding, and src_mask hides them.",
-    ),
-    Mistake(
-        "a causal mask on the source",
-        _steps(
-            cross=lambda x, m, c, n, masks, start: n(
-                x + c(x, m, m, masks[0] & torch.ones(x.shape[1], m.shape[1]).bool().tril())
-            )
-        ),
-        "The whole source is there from the beginning; cross-attention has no future to hide.",
-    ),
-    Mistake(
-        "the source's mask in self-attention",
-        _steps(first=lambda x, m, a, n, masks: n(x + a(x, x, x, masks[0]))),
-        "The keys of self-attention are the target's own words: it takes tgt_mask, which also "
-        "hides the future.",
-    ),
-    Mistake(
-        "no mask in self-attention",
-        _steps(first=lambda x, m, a, n, masks: n(x + a(x, x, x, None))),
-        "Without tgt_mask every word sees the words that it is to foretell.",
-    ),
-    Mistake(
-        "the two masks in each other's place",
-        _rewired(lambda g: {"src_mask": g["tgt_mask"], "tgt_mask": g["src_mask"]}),
-        "tgt_mask belongs to self-attention and src_mask to cross-attention, where the keys come "
-        "from the source.",
-    ),
-    Mistake(
-        "the memory as query",
-        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, x, x, masks[1]))),
-        "The decoder asks and the memory answers: queries come from x, keys and values from the "
-        "memory.",
-    ),
-    Mistake(
-        "the memory as query, with the source's mask",
-        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, x, x, masks[0]))),
-        "The decoder asks and the memory answers: queries come from x, keys and values from the "
-        "memory.",
-    ),
-    Mistake(
-        "the memory as query, key and value",
-        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, m, m, masks[0]))),
-        "Here the source looks at itself once more. Queries must come from x. (Where the lengths "
-        "differ, the sum does not even fit.)",
-    ),
-    Mistake(
-        "keys and values from the target",
-        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, x, masks[1]))),
-        "The source is not used at all. Keys and values of cross-attention are the memory.",
-    ),
-    Mistake(
-        "keys and values from the target, with the source's mask",
-        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, x, masks[0]))),
-        "The source is not used at all. Keys and values of cross-attention are the memory.",
-    ),
-    Mistake(
-        "keys from the memory, values from the target",
-        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, m, x, masks[0]))),
-        "Keys and values both come from the memory: a key says where to look, its value what is "
-        "found there.",
-    ),
-    Mistake(
-        "values from the memory, keys from the target",
-        _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, m, masks[0]))),
-        "Keys and values both come from the memory: a key says where to look, its value what is "
-        "found there.",
-    ),
-    Mistake(
-        "cross-attention asks with the layer's input",
-        _both_at_once,
-        "The query of cross-attention is what the first sub-layer left, which knows the words "
-        "before.",
-    ),
-    Mistake(
-        "the second residual connection from the layer's input",
-        _steps(cross=lambda x, m, c, n, masks, start: n(start + c(x, m, m, masks[0]))),
-        "What cross-attention finds is added to what the first sub-layer left, not to the old x.",
-    ),
-    Mistake(
-        "the third residual connection from the layer's input",
-        _steps(end=lambda x, f, n, start: n(start + f(x))),
-        "What the net gives is added to what cross-attention left. Here both attentions are lost "
-        "from the stream.",
-    ),
-    Mistake(
-        "the third residual connection from what self-attention left",
-        _residual_past_cross,
-        "What the net gives is added to what cross-attention left. Here what was found in the "
-        "source is lost from the stream.",
-    ),
-    Mistake(
-        "the feed-forward net reads what self-attention left",
-        _side_by_side,
-        "The sub-layers stand one after the other: the net reads what cross-attention left.",
-    ),
-    Mistake(
-        "the feed-forward net before cross-attention",
-        _net_second,
-        "The feed-forward net comes last: it computes on what was found in the source.",
-    ),
-    Mistake(
-        "the source's mask turned round",
-        _rewired(lambda g: {"src_mask": ~g["src_mask"]}),
-        "The mask is True where one may attend. Hand it over as it is.",
-    ),
-    Mistake(
-        "the target's mask turned round",
-        _rewired(lambda g: {"tgt_mask": ~g["tgt_mask"]}),
-        "The mask is True where one may attend. Hand it over as it is.",
-    ),
-    Mistake(
-        "no residual connection round self-attention",
-        _steps(first=lambda x, m, a, n, masks: n(a(x, x, x, masks[1]))),
-        "All three sub-layers stand in a residual connection.",
-    ),
-    Mistake(
-        "no residual connection round cross-attention",
-        _steps(cross=lambda x, m, c, n, masks, start: n(c(x, m, m, masks[0]))),
-        "All three sub-layers stand in a residual connection. Without this one the target's own "
-        "words are lost.",
-    ),
-    Mistake(
-        "no residual connection round the feed-forward net",
-        _steps(end=lambda x, f, n, start: n(f(x))),
-        "All three sub-layers stand in a residual connection.",
-    ),
-    Mistake(
-        "no residual connections",
-        _no_residuals,
-        "What a sub-layer gives is added to what it was given, and does not replace it.",
-    ),
-    Mistake(
-        "the memory added in place of x",
-        _steps(cross=lambda x, m, c, n, masks, start: n(m + c(x, m, m, masks[0]))),
-        "The residual connection carries the target's own stream, x. (Where the lengths differ, "
-        "the sum does not even fit.)",
-    ),
-    Mistake(
-        "pre-norm",
-        _decoder_pre_norm,
-        "This is the other order. The paper normalises the sums.",
-    ),
-    Mistake(
-        "the norms before the additions",
-        _norm_outputs,
-        "Only what the sub-layers give was normalised. The paper normalises the sums.",
-    ),
-    Mistake(
-        "the memory normed",
-        _rewired(lambda g: {"memory": g["norms"][1](g["memory"])}),
-        "The memory is the encoder's finished work, normalised already, and is used as it is.",
-    ),
-    Mistake(
-        "no norm after self-attention",
-        _steps(first=lambda x, m, a, n, masks: x + a(x, x, x, masks[1])),
-        "Each of the three sums is normalised.",
-    ),
-    Mistake(
-        "no norm after cross-attention",
-        _steps(cross=lambda x, m, c, n, masks, start: x + c(x, m, m, masks[0])),
-        "Each of the three sums is normalised.",
-    ),
-    Mistake(
-        "no norm at the end",
-        _steps(end=lambda x, f, n, start: x + f(x)),
-        "Each of the three sums is normalised, the last one, too.",
-    ),
-    Mistake(
-        "one norm used three times",
-        _rewired(lambda g: {"norms": [g["norms"][0]] * 3}),
-        "Each sub-layer has a norm of its own, with its own gamma and beta.",
-    ),
-    Mistake(
-        "the second norm used twice",
-        _rewired(lambda g: {"norms": [g["norms"][i] for i in (0, 1, 1)]}),
-        "Each sub-layer has a norm of its own. The last one, `norms[2]`, was not used.",
-    ),
-    Mistake(
-        "the last two norms in each other's place",
-        _rewired(lambda g: {"norms": [g["norms"][i] for i in (0, 2, 1)]}),
-        "The norms are given in the order of use: the second belongs to cross-attention.",
-    ),
-    Mistake(
-        "the norms in reverse order",
-        _rewired(lambda g: {"norms": g["norms"][::-1]}),
-        "The norms are given in the order of use.",
-    ),
-    Mistake(
-        "cross-attention first",
-        _cross_first,
-        "First a position looks at its own past, and then, knowing what to ask, at the source.",
-    ),
-    Mistake(
-        "the two attentions in each other's place",
-        _rewired(
-            lambda g: {
-                "self_attention": g["cross_attention"],
-                "cross_attention": g["self_attention"],
-            }
-        ),
-        "Each attention has weights of its own: `self_attention` for the target's own words, "
-        "`cross_attention` for the memory.",
-    ),
-    Mistake(
-        "no cross-attention",
-        _steps(cross=lambda x, m, c, n, masks, start: x),
-        "The second of three sub-layers looks into the memory. Without it the source is not used.",
-    ),
-    Mistake(
-        "no feed-forward net",
-        _steps(end=lambda x, f, n, start: x),
-        "The third sub-layer is missing: the feed-forward net, in its residual connection.",
-    ),
-]
+DECODER_MISTAKES = mistakes(
+    ("the target's mask in cross-attention",
+     _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, m, m, masks[1]))),
+     "The keys of cross-attention come from the source, so it is the source's padding that is "
+     "hidden. Where the lengths differ, the target's mask does not even fit."),
+    ("no mask in cross-attention",
+     _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, m, m, None))),
+     "The memory has rows for the source's padding, and src_mask hides them."),
+    ("a causal mask on the source",
+     _steps(
+         cross=lambda x, m, c, n, masks, start: n(
+             x + c(x, m, m, masks[0] & torch.ones(x.shape[1], m.shape[1]).bool().tril())
+         )
+     ),
+     "The whole source is there from the beginning; cross-attention has no future to hide."),
+    ("the source's mask in self-attention",
+     _steps(first=lambda x, m, a, n, masks: n(x + a(x, x, x, masks[0]))),
+     "The keys of self-attention are the target's own words: it takes tgt_mask, which also hides "
+     "the future."),
+    ("no mask in self-attention", _steps(first=lambda x, m, a, n, masks: n(x + a(x, x, x, None))),
+     "Without tgt_mask every word sees the words that it is to foretell."),
+    ("the two masks in each other's place",
+     _rewired(lambda g: {"src_mask": g["tgt_mask"], "tgt_mask": g["src_mask"]}),
+     "tgt_mask belongs to self-attention and src_mask to cross-attention, where the keys come from "
+     "the source."),
+    ("the memory as query",
+     _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, x, x, masks[1]))),
+     "The decoder asks and the memory answers: queries come from x, keys and values from the "
+     "memory."),
+    ("the memory as query, with the source's mask",
+     _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, x, x, masks[0]))),
+     "The decoder asks and the memory answers: queries come from x, keys and values from the "
+     "memory."),
+    ("the memory as query, key and value",
+     _steps(cross=lambda x, m, c, n, masks, start: n(x + c(m, m, m, masks[0]))),
+     "Here the source looks at itself once more. Queries must come from x. (Where the lengths "
+     "differ, the sum does not even fit.)"),
+    ("keys and values from the target",
+     _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, x, masks[1]))),
+     "The source is not used at all. Keys and values of cross-attention are the memory."),
+    ("keys and values from the target, with the source's mask",
+     _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, x, masks[0]))),
+     "The source is not used at all. Keys and values of cross-attention are the memory."),
+    ("keys from the memory, values from the target",
+     _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, m, x, masks[0]))),
+     "Keys and values both come from the memory: a key says where to look, its value what is found "
+     "there."),
+    ("values from the memory, keys from the target",
+     _steps(cross=lambda x, m, c, n, masks, start: n(x + c(x, x, m, masks[0]))),
+     "Keys and values both come from the memory: a key says where to look, its value what is found "
+     "there."),
+    ("cross-attention asks with the layer's input", _both_at_once,
+     "The query of cross-attention is what the first sub-layer left, which knows the words "
+     "before."),
+    ("the second residual connection from the layer's input",
+     _steps(cross=lambda x, m, c, n, masks, start: n(start + c(x, m, m, masks[0]))),
+     "What cross-attention finds is added to what the first sub-layer left, not to the old x."),
+    ("the third residual connection from the layer's input",
+     _steps(end=lambda x, f, n, start: n(start + f(x))),
+     "What the net gives is added to what cross-attention left. Here both attentions are lost from "
+     "the stream."),
+    ("the third residual connection from what self-attention left", _residual_past_cross,
+     "What the net gives is added to what cross-attention left. Here what was found in the source "
+     "is lost from the stream."),
+    ("the feed-forward net reads what self-attention left", _side_by_side,
+     "The sub-layers stand one after the other: the net reads what cross-attention left."),
+    ("the feed-forward net before cross-attention", _net_second,
+     "The feed-forward net comes last: it computes on what was found in the source."),
+    ("the source's mask turned round", _rewired(lambda g: {"src_mask": ~g["src_mask"]}),
+     "The mask is True where one may attend. Hand it over as it is."),
+    ("the target's mask turned round", _rewired(lambda g: {"tgt_mask": ~g["tgt_mask"]}),
+     "The mask is True where one may attend. Hand it over as it is."),
+    ("no residual connection round self-attention",
+     _steps(first=lambda x, m, a, n, masks: n(a(x, x, x, masks[1]))),
+     "All three sub-layers stand in a residual connection."),
+    ("no residual connection round cross-attention",
+     _steps(cross=lambda x, m, c, n, masks, start: n(c(x, m, m, masks[0]))),
+     "All three sub-layers stand in a residual connection. Without this one the target's own words "
+     "are lost."),
+    ("no residual connection round the feed-forward net",
+     _steps(end=lambda x, f, n, start: n(f(x))),
+     "All three sub-layers stand in a residual connection."),
+    ("no residual connections", _no_residuals,
+     "What a sub-layer gives is added to what it was given, and does not replace it."),
+    ("the memory added in place of x",
+     _steps(cross=lambda x, m, c, n, masks, start: n(m + c(x, m, m, masks[0]))),
+     "The residual connection carries the target's own stream, x. (Where the lengths differ, the "
+     "sum does not even fit.)"),
+    ("pre-norm", _decoder_pre_norm, "This is the other order. The paper normalises the sums."),
+    ("the norms before the additions", _norm_outputs,
+     "Only what the sub-layers give was normalised. The paper normalises the sums."),
+    ("the memory normed", _rewired(lambda g: {"memory": g["norms"][1](g["memory"])}),
+     "The memory is the encoder's finished work, normalised already, and is used as it is."),
+    ("no norm after self-attention",
+     _steps(first=lambda x, m, a, n, masks: x + a(x, x, x, masks[1])),
+     "Each of the three sums is normalised."),
+    ("no norm after cross-attention",
+     _steps(cross=lambda x, m, c, n, masks, start: x + c(x, m, m, masks[0])),
+     "Each of the three sums is normalised."),
+    ("no norm at the end", _steps(end=lambda x, f, n, start: x + f(x)),
+     "Each of the three sums is normalised, the last one, too."),
+    ("one norm used three times", _rewired(lambda g: {"norms": [g["norms"][0]] * 3}),
+     "Each sub-layer has a norm of its own, with its own gamma and beta."),
+    ("the second norm used twice",
+     _rewired(lambda g: {"norms": [g["norms"][i] for i in (0, 1, 1)]}),
+     "Each sub-layer has a norm of its own. The last one, `norms[2]`, was not used."),
+    ("the last two norms in each other's place",
+     _rewired(lambda g: {"norms": [g["norms"][i] for i in (0, 2, 1)]}),
+     "The norms are given in the order of use: the second belongs to cross-attention."),
+    ("the norms in reverse order", _rewired(lambda g: {"norms": g["norms"][::-1]}),
+     "The norms are given in the order of use."),
+    ("cross-attention first", _cross_first,
+     "First a position looks at its own past, and then, knowing what to ask, at the source."),
+    ("the two attentions in each other's place",
+     _rewired(
+         lambda g: {
+             "self_attention": g["cross_attention"],
+             "cross_attention": g["self_attention"],
+         }
+     ),
+     "Each attention has weights of its own: `self_attention` for the target's own words, "
+     "`cross_attention` for the memory."),
+    ("no cross-attention", _steps(cross=lambda x, m, c, n, masks, start: x),
+     "The second of three sub-layers looks into the memory. Without it the source is not used."),
+    ("no feed-forward net", _steps(end=lambda x, f, n, start: x),
+     "The third sub-layer is missing: the feed-forward net, in its residual connection."),
+)  # fmt: skip
 
 # 11.5 three masks
 
@@ -1199,117 +898,71 @@ def _cut(s: Tensor, t: Tensor) -> Tensor:
     return torch.ones(t.shape[-1], s.shape[-1], dtype=torch.bool).tril()
 
 
-MASK_MISTAKES = [
-    Mistake(
-        "the target's padding in cross-attention",
-        _masks(cross=lambda s, t, causal: _same_or_source(s, t)),
-        "The keys of cross-attention come from the source, so it is the source's padding that is "
-        "hidden.",
-    ),
-    Mistake(
-        "the decoder's mask in cross-attention",
-        _masks(cross=lambda s, t, causal: t & causal if t.shape == s.shape else s),
-        "Cross-attention looks at the source, all of which is there: only its padding is hidden.",
-    ),
-    Mistake(
-        "a causal mask in cross-attention",
-        _masks(cross=lambda s, t, causal: s & _cut(s, t)),
-        "The source has no future: every target word may see the whole of it.",
-    ),
-    Mistake(
-        "nothing hidden in cross-attention",
-        _masks(cross=lambda s, t, causal: torch.ones_like(s)),
-        "The memory has rows for the source's padding, and they must be hidden.",
-    ),
-    Mistake(
-        "both paddings in cross-attention",
-        _masks(cross=lambda s, t, causal: s & t.transpose(-2, -1)),
-        "A mask hides keys. Padded queries are left alone: their outputs go nowhere, and a row "
-        "with nothing to look at makes trouble.",
-    ),
-    Mistake(
-        "a causal mask in the encoder",
-        _masks(encoder=lambda s, t, causal: s & _square(s.shape[-1])),
-        "The source is read as a whole. Only the target has a future that must be hidden.",
-    ),
-    Mistake(
-        "a causal mask in the encoder and in cross-attention",
-        _masks(
-            encoder=lambda s, t, causal: s & _square(s.shape[-1]),
-            cross=lambda s, t, causal: s & _cut(s, t),
-        ),
-        "The source is read as a whole. Only the target has a future that must be hidden.",
-    ),
-    Mistake(
-        "no causal mask",
-        _masks(decoder=lambda s, t, causal: t),
-        "The decoder must not see the words that it is to foretell.",
-    ),
-    Mistake(
-        "no padding in the decoder's mask",
-        _masks(decoder=lambda s, t, causal: causal),
-        "With padding on the right the triangle alone would do for real words, but the mask asked "
-        "for hides padding, too: a key may be seen if both say so.",
-    ),
-    Mistake(
-        "padding or past, in place of and",
-        _masks(decoder=lambda s, t, causal: t | causal),
-        "A key may be seen if it is a token and not in the future: `&`, not `|`.",
-    ),
-    Mistake(
-        "the upper triangle",
-        _masks(decoder=lambda s, t, causal: t & causal.transpose(0, 1)),
-        "This shows the future and hides the past. Row t may look at columns up to t.",
-    ),
-    Mistake(
-        "the triangle without its diagonal",
-        _masks(decoder=lambda s, t, causal: t & causal.tril(-1)),
-        "A position may look at itself. The shift of the labels takes care of the rest.",
-    ),
-    Mistake(
-        "the triangle one diagonal too high",
-        _masks(decoder=lambda s, t, causal: t & torch.ones_like(causal).tril(1)),
-        "Each word sees one word of its future, and that is the very one it is to foretell.",
-    ),
-    Mistake(
-        "True where it is hidden",
-        lambda src, tgt, pad: tuple(~mask for mask in three_masks(src, tgt, pad)),
-        "True = may attend in this book. PyTorch's module says the opposite.",
-    ),
-    Mistake(
-        "the paddings turned round",
-        lambda src, tgt, pad: (
-            (src == pad)[:, None, None],
-            (tgt == pad)[:, None, None] & _square(tgt.shape[1]),
-            (src == pad)[:, None, None],
-        ),
-        "`tokens == pad` is True at the padding. The mask should be True at the tokens.",
-    ),
-    Mistake(
-        "the padding along the queries",
-        lambda src, tgt, pad: (
-            (src != pad)[:, None, :, None],
-            (tgt != pad)[:, None, :, None] & _square(tgt.shape[1]),
-            (tgt != pad)[:, None, :, None],
-        ),
-        "What is hidden are keys, which lie along the last axis.",
-    ),
-    Mistake(
-        "the padding along keys and queries",
-        lambda src, tgt, pad: (
-            (src != pad)[:, None, None, :] & (src != pad)[:, None, :, None],
-            (tgt != pad)[:, None, None, :] & (tgt != pad)[:, None, :, None] & _square(tgt.shape[1]),
-            (src != pad)[:, None, None, :] & (tgt != pad)[:, None, :, None],
-        ),
-        "A mask hides keys. Padded queries are left alone: their outputs go nowhere, and a row "
-        "with nothing to look at makes trouble.",
-    ),
-    Mistake(
-        "padding taken for 0",
-        lambda src, tgt, pad: three_masks(src, tgt, 0),
-        "The id of the padding is given as `pad`, and is not always 0.",
-    ),
-]
+MASK_MISTAKES = mistakes(
+    ("the target's padding in cross-attention",
+     _masks(cross=lambda s, t, causal: _same_or_source(s, t)),
+     "The keys of cross-attention come from the source, so it is the source's padding that is "
+     "hidden."),
+    ("the decoder's mask in cross-attention",
+     _masks(cross=lambda s, t, causal: t & causal if t.shape == s.shape else s),
+     "Cross-attention looks at the source, all of which is there: only its padding is hidden."),
+    ("a causal mask in cross-attention", _masks(cross=lambda s, t, causal: s & _cut(s, t)),
+     "The source has no future: every target word may see the whole of it."),
+    ("nothing hidden in cross-attention", _masks(cross=lambda s, t, causal: torch.ones_like(s)),
+     "The memory has rows for the source's padding, and they must be hidden."),
+    ("both paddings in cross-attention", _masks(cross=lambda s, t, causal: s & t.transpose(-2, -1)),
+     "A mask hides keys. Padded queries are left alone: their outputs go nowhere, and a row with "
+     "nothing to look at makes trouble."),
+    ("a causal mask in the encoder", _masks(encoder=lambda s, t, causal: s & _square(s.shape[-1])),
+     "The source is read as a whole. Only the target has a future that must be hidden."),
+    ("a causal mask in the encoder and in cross-attention",
+     _masks(
+         encoder=lambda s, t, causal: s & _square(s.shape[-1]),
+         cross=lambda s, t, causal: s & _cut(s, t),
+     ),
+     "The source is read as a whole. Only the target has a future that must be hidden."),
+    ("no causal mask", _masks(decoder=lambda s, t, causal: t),
+     "The decoder must not see the words that it is to foretell."),
+    ("no padding in the decoder's mask", _masks(decoder=lambda s, t, causal: causal),
+     "With padding on the right the triangle alone would do for real words, but the mask asked for "
+     "hides padding, too: a key may be seen if both say so."),
+    ("padding or past, in place of and", _masks(decoder=lambda s, t, causal: t | causal),
+     "A key may be seen if it is a token and not in the future: `&`, not `|`."),
+    ("the upper triangle", _masks(decoder=lambda s, t, causal: t & causal.transpose(0, 1)),
+     "This shows the future and hides the past. Row t may look at columns up to t."),
+    ("the triangle without its diagonal", _masks(decoder=lambda s, t, causal: t & causal.tril(-1)),
+     "A position may look at itself. The shift of the labels takes care of the rest."),
+    ("the triangle one diagonal too high",
+     _masks(decoder=lambda s, t, causal: t & torch.ones_like(causal).tril(1)),
+     "Each word sees one word of its future, and that is the very one it is to foretell."),
+    ("True where it is hidden",
+     lambda src, tgt, pad: tuple(~mask for mask in three_masks(src, tgt, pad)),
+     "True = may attend in this book. PyTorch's module says the opposite."),
+    ("the paddings turned round",
+     lambda src, tgt, pad: (
+         (src == pad)[:, None, None],
+         (tgt == pad)[:, None, None] & _square(tgt.shape[1]),
+         (src == pad)[:, None, None],
+     ),
+     "`tokens == pad` is True at the padding. The mask should be True at the tokens."),
+    ("the padding along the queries",
+     lambda src, tgt, pad: (
+         (src != pad)[:, None, :, None],
+         (tgt != pad)[:, None, :, None] & _square(tgt.shape[1]),
+         (tgt != pad)[:, None, :, None],
+     ),
+     "What is hidden are keys, which lie along the last axis."),
+    ("the padding along keys and queries",
+     lambda src, tgt, pad: (
+         (src != pad)[:, None, None, :] & (src != pad)[:, None, :, None],
+         (tgt != pad)[:, None, None, :] & (tgt != pad)[:, None, :, None] & _square(tgt.shape[1]),
+         (src != pad)[:, None, None, :] & (tgt != pad)[:, None, :, None],
+     ),
+     "A mask hides keys. Padded queries are left alone: their outputs go nowhere, and a row with "
+     "nothing to look at makes trouble."),
+    ("padding taken for 0", lambda src, tgt, pad: three_masks(src, tgt, 0),
+     "The id of the padding is given as `pad`, and is not always 0."),
+)  # fmt: skip
 
 # 11.6 a batch with its ends
 
@@ -1399,142 +1052,67 @@ def _end_at_the_end(pairs):
     return [src, read, torch.cat([ids, torch.full((len(pairs), 1), EOS)], 1)]
 
 
-BATCH_MISTAKES = [
-    Mistake(
-        "no shift: labels equal what is read",
-        _batch(labels=lambda t: [BOS, *t]),
-        "Each place would be asked for the very token it reads. The labels are one step ahead.",
-    ),
-    Mistake(
-        "no shift, without special tokens",
-        _batch(read=lambda t: [*t, EOS], labels=lambda t: [*t, EOS]),
-        "Each place would be asked for the very token it reads. What is read begins with BOS.",
-    ),
-    Mistake(
-        "the shift the wrong way round",
-        _batch(read=lambda t: [*t, EOS], labels=lambda t: [BOS, *t]),
-        "Here each place is asked for the token before. What is read and the labels have changed "
-        "places.",
-    ),
-    Mistake(
-        "shifted twice",
-        _batch(labels=lambda t: [*t[1:], EOS, EOS][: len(t) + 1]),
-        "Each place is asked for the token after the next. After BOS comes the first token.",
-    ),
-    Mistake(
-        "BOS missing in what is read",
-        _batch(read=lambda t: [*t]),
-        "Without BOS nothing is there from which the first token could be foretold.",
-    ),
-    Mistake(
-        "EOS missing in the labels",
-        _batch(labels=lambda t: [*t]),
-        "The decoder is never asked for EOS, and will not know when to stop.",
-    ),
-    Mistake(
-        "EOS missing in the source",
-        _batch(src=lambda s: [*s]),
-        "The source ends in EOS as well: the encoder is to see where it stops.",
-    ),
-    Mistake(
-        "BOS and EOS round the source",
-        _batch(src=lambda s: [BOS, *s, EOS]),
-        "The source has EOS at its end, and nothing in front.",
-    ),
-    Mistake(
-        "BOS in front of the source, in place of EOS",
-        _batch(src=lambda s: [BOS, *s]),
-        "The source has EOS at its end, and nothing in front.",
-    ),
-    Mistake(
-        "no special tokens at all",
-        _batch(src=lambda s: [*s], read=lambda t: [*t], labels=lambda t: [*t]),
-        "The source ends in EOS, what is read begins with BOS, the labels end in EOS.",
-    ),
-    Mistake(
-        "EOS in what is read",
-        _batch(read=lambda t: [BOS, *t, EOS]),
-        "What is read has as many places as the labels. After EOS nothing is left to foretell.",
-    ),
-    Mistake(
-        "cut from the padded batch",
-        _cut_columns,
-        "`tgt[:, :-1]` takes EOS away from the longest rows only; shorter ones still read it. That "
-        "is harmless, as Chapter 8 says, but it is not what is asked for here: BOS and ids.",
-    ),
-    Mistake(
-        "BOS and EOS in what is read and in the labels",
-        _batch(read=lambda t: [BOS, *t, EOS], labels=lambda t: [BOS, *t, EOS]),
-        "This is the whole target twice. What is read is all but EOS, the labels are all but BOS.",
-    ),
-    Mistake(
-        "EOS as BOS",
-        _batch(read=lambda t: [EOS, *t]),
-        "What is read begins with BOS, which is 2.",
-    ),
-    Mistake(
-        "BOS as EOS",
-        _batch(src=lambda s: [*s, BOS], labels=lambda t: [*t, BOS]),
-        "What ends a row is EOS, which is 3.",
-    ),
-    Mistake(
-        "BOS and EOS in each other's place",
-        _batch(lambda s: [*s, BOS], lambda t: [EOS, *t], lambda t: [*t, BOS]),
-        "BOS is 2 and begins, EOS is 3 and ends.",
-    ),
-    Mistake(
-        "BOS in the labels",
-        _batch(labels=lambda t: [BOS, *t, EOS]),
-        "The labels have no BOS: nobody foretells it, and they have as many places as what is "
-        "read.",
-    ),
-    Mistake(
-        "labels filled with -100",
-        _labels_ignored,
-        "-100 is what PyTorch's loss leaves out by default. Here rows are filled with PAD, "
-        "which is 0, and the loss is told so.",
-    ),
-    Mistake(
-        "EOS behind the padding",
-        _ends_at_the_end,
-        "EOS comes directly after the last word of each row, and the padding after that.",
-    ),
-    Mistake(
-        "EOS of the labels behind the padding",
-        _end_at_the_end,
-        "EOS comes directly after the last word of each row, and the padding after that.",
-    ),
-    Mistake(
-        "padding on the left",
-        _left_batch,
-        "PAD stands on the right, so that places count from the first word.",
-    ),
-    Mistake(
-        "filled with EOS",
-        _filled_with(EOS),
-        "Rows are filled with PAD, which is 0; then the loss can leave it out.",
-    ),
-    Mistake(
-        "filled with -1",
-        _filled_with(-1),
-        "Rows are filled with PAD, which is 0: -1 is no token.",
-    ),
-    Mistake(
-        "source and target filled to one width",
-        _one_width,
-        "Source and target are filled up each to its own longest row.",
-    ),
-    Mistake(
-        "source and target in each other's place",
-        lambda pairs: make_batch([(target, source) for source, target in pairs]),
-        "Each pair is source first, then target.",
-    ),
-    Mistake(
-        "the source copied from the target",
-        lambda pairs: make_batch([(target, target) for _, target in pairs]),
-        "What the encoder reads is the first of each pair.",
-    ),
-]
+BATCH_MISTAKES = mistakes(
+    ("no shift: labels equal what is read", _batch(labels=lambda t: [BOS, *t]),
+     "Each place would be asked for the very token it reads. The labels are one step ahead."),
+    ("no shift, without special tokens",
+     _batch(read=lambda t: [*t, EOS], labels=lambda t: [*t, EOS]),
+     "Each place would be asked for the very token it reads. What is read begins with BOS."),
+    ("the shift the wrong way round", _batch(read=lambda t: [*t, EOS], labels=lambda t: [BOS, *t]),
+     "Here each place is asked for the token before. What is read and the labels have changed "
+     "places."),
+    ("shifted twice", _batch(labels=lambda t: [*t[1:], EOS, EOS][: len(t) + 1]),
+     "Each place is asked for the token after the next. After BOS comes the first token."),
+    ("BOS missing in what is read", _batch(read=lambda t: [*t]),
+     "Without BOS nothing is there from which the first token could be foretold."),
+    ("EOS missing in the labels", _batch(labels=lambda t: [*t]),
+     "The decoder is never asked for EOS, and will not know when to stop."),
+    ("EOS missing in the source", _batch(src=lambda s: [*s]),
+     "The source ends in EOS as well: the encoder is to see where it stops."),
+    ("BOS and EOS round the source", _batch(src=lambda s: [BOS, *s, EOS]),
+     "The source has EOS at its end, and nothing in front."),
+    ("BOS in front of the source, in place of EOS", _batch(src=lambda s: [BOS, *s]),
+     "The source has EOS at its end, and nothing in front."),
+    ("no special tokens at all",
+     _batch(src=lambda s: [*s], read=lambda t: [*t], labels=lambda t: [*t]),
+     "The source ends in EOS, what is read begins with BOS, the labels end in EOS."),
+    ("EOS in what is read", _batch(read=lambda t: [BOS, *t, EOS]),
+     "What is read has as many places as the labels. After EOS nothing is left to foretell."),
+    ("cut from the padded batch", _cut_columns,
+     "`tgt[:, :-1]` takes EOS away from the longest rows only; shorter ones still read it. That is "
+     "harmless, as Chapter 8 says, but it is not what is asked for here: BOS and ids."),
+    ("BOS and EOS in what is read and in the labels",
+     _batch(read=lambda t: [BOS, *t, EOS], labels=lambda t: [BOS, *t, EOS]),
+     "This is the whole target twice. What is read is all but EOS, the labels are all but BOS."),
+    ("EOS as BOS", _batch(read=lambda t: [EOS, *t]), "What is read begins with BOS, which is 2."),
+    ("BOS as EOS", _batch(src=lambda s: [*s, BOS], labels=lambda t: [*t, BOS]),
+     "What ends a row is EOS, which is 3."),
+    ("BOS and EOS in each other's place",
+     _batch(lambda s: [*s, BOS], lambda t: [EOS, *t], lambda t: [*t, BOS]),
+     "BOS is 2 and begins, EOS is 3 and ends."),
+    ("BOS in the labels", _batch(labels=lambda t: [BOS, *t, EOS]),
+     "The labels have no BOS: nobody foretells it, and they have as many places as what is read."),
+    ("labels filled with -100", _labels_ignored,
+     "-100 is what PyTorch's loss leaves out by default. Here rows are filled with PAD, which is "
+     "0, and the loss is told so."),
+    ("EOS behind the padding", _ends_at_the_end,
+     "EOS comes directly after the last word of each row, and the padding after that."),
+    ("EOS of the labels behind the padding", _end_at_the_end,
+     "EOS comes directly after the last word of each row, and the padding after that."),
+    ("padding on the left", _left_batch,
+     "PAD stands on the right, so that places count from the first word."),
+    ("filled with EOS", _filled_with(EOS),
+     "Rows are filled with PAD, which is 0; then the loss can leave it out."),
+    ("filled with -1", _filled_with(-1), "Rows are filled with PAD, which is 0: -1 is no token."),
+    ("source and target filled to one width", _one_width,
+     "Source and target are filled up each to its own longest row."),
+    ("source and target in each other's place",
+     lambda pairs: make_batch([(target, source) for source, target in pairs]),
+     "Each pair is source first, then target."),
+    ("the source copied from the target",
+     lambda pairs: make_batch([(target, target) for _, target in pairs]),
+     "What the encoder reads is the first of each pair."),
+)  # fmt: skip
 
 # 11.7 find the bugs
 
@@ -1564,7 +1142,8 @@ def write_out(model: Transformer, src: Tensor, length: int) -> Tensor:
 
 def writing_cases() -> list[tuple]:
     src = torch.tensor([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [11, 3, 0, 0, 0], [7, 10, 4, 3, 0]])
-    return [(writer(1.0), src, 6), (writer(0.3), src, 6)]
+    # in the last, both sentences begin with an end and go on
+    return [(writer(1.0), src, 6), (writer(0.3), src, 6), (writer(1.0), src[:2], 6)]
 
 
 def seeded(answer: Callable, model: Transformer, src: Tensor, length: int) -> Any:
@@ -1639,110 +1218,52 @@ def _memory_from_target(model, src, length):
     return tgt[:, 1:]
 
 
-WRITING_MISTAKES = [
-    Mistake(
-        "dropout left on",
-        _writes(evaluate=False),
-        "Everything else is right. The model comes from training: call `model.eval()` first.",
-    ),
-    Mistake(
-        "begun with EOS",
-        _writes(first=EOS),
-        "In training every target began with BOS. The model has never seen anything begin with "
-        "EOS.",
-    ),
-    Mistake(
-        "begun with PAD",
-        _writes(first=PAD),
-        "In training every target began with BOS, and padding is hidden besides.",
-    ),
-    Mistake(
-        "the source's padding not hidden",
-        _writes(mask=_nothing_hidden),
-        "Cross-attention must not look at the source's padding: `padding_mask(src, PAD)`.",
-    ),
-    Mistake(
-        "the mask turned round",
-        _writes(mask=lambda src, tgt: ~padding_mask(src, PAD)),
-        "True = may attend: the mask is handed over as `padding_mask` makes it.",
-    ),
-    Mistake(
-        "the first place read",
-        _writes(place=lambda best: best[:, :1]),
-        "The first state foretells the first token, again and again. The new token is foretold by "
-        "the last.",
-    ),
-    Mistake(
-        "new tokens put in front",
-        _writes(
-            join=lambda tgt, best: torch.cat([best, tgt], dim=1), end=lambda tgt, n: tgt[:, :-1]
-        ),
-        "A new token is put behind the others: that is the order in which they are read.",
-    ),
-    Mistake(
-        "new tokens put in front, and the rest cut at the wrong end",
-        _writes(join=lambda tgt, best: torch.cat([best, tgt], dim=1)),
-        "A new token is put behind the others. Then BOS stands in front and can be cut there.",
-    ),
-    Mistake(
-        "BOS returned",
-        _writes(end=lambda tgt, length: tgt),
-        "What is written is right. The BOS that it begins with was not written by the model: cut "
-        "it off.",
-    ),
-    Mistake(
-        "BOS returned, and the last token lost",
-        _writes(end=lambda tgt, length: tgt[:, :-1]),
-        "The cut was made at the wrong end: BOS stands in front.",
-    ),
-    Mistake(
-        "every place written at once",
-        _no_feedback,
-        "All places read BOS, and none what was written before it. Each new token must be read "
-        "before the next is foretold.",
-    ),
-    Mistake(
-        "only the newest token read",
-        _last_only,
-        "The decoder reads all tokens so far, not the newest alone (unless the rest is cached, "
-        "with its positions).",
-    ),
-    Mistake(
-        "only the newest token returned",
-        _writes(end=lambda tgt, length: tgt[:, -1:]),
-        "Return all that was written, `length` tokens for each sentence.",
-    ),
-    Mistake(
-        "stopped at EOS",
-        _stops,
-        "In earnest one stops there. Here the task is to go on for `length` tokens.",
-    ),
-    Mistake(
-        "the memory made of the target",
-        _memory_from_target,
-        "The encoder reads the source, once.",
-    ),
-    Mistake(
-        "nothing mended but the beginning and the end",
-        _writes(
-            evaluate=False,
-            mask=_nothing_hidden,
-            place=lambda best: best[:, :1],
-        ),
-        "Still to be mended: dropout, the source's padding, and which place is read.",
-    ),
-    Mistake(
-        "dropout left on, and the source's padding not hidden",
-        _writes(evaluate=False, mask=_nothing_hidden),
-        "Two faults are left: call `model.eval()` first, and hide the source's padding in "
-        "cross-attention.",
-    ),
-    Mistake(
-        "dropout left on, and BOS returned",
-        _writes(evaluate=False, end=lambda tgt, length: tgt),
-        "Two faults are left: call `model.eval()` first, and cut BOS off at the end.",
-    ),
-]
+WRITING_MISTAKES = mistakes(
+    ("dropout left on", _writes(evaluate=False),
+     "Everything else is right. The model comes from training: call `model.eval()` first."),
+    ("begun with EOS", _writes(first=EOS),
+     "In training every target began with BOS. The model has never seen anything begin with EOS."),
+    ("begun with PAD", _writes(first=PAD),
+     "In training every target began with BOS, and padding is hidden besides."),
+    ("the source's padding not hidden", _writes(mask=_nothing_hidden),
+     "Cross-attention must not look at the source's padding: `padding_mask(src, PAD)`."),
+    ("the mask turned round", _writes(mask=lambda src, tgt: ~padding_mask(src, PAD)),
+     "True = may attend: the mask is handed over as `padding_mask` makes it."),
+    ("the first place read", _writes(place=lambda best: best[:, :1]),
+     "The first state foretells the first token, again and again. The new token is foretold by the "
+     "last."),
+    ("new tokens put in front",
+     _writes(join=lambda tgt, best: torch.cat([best, tgt], dim=1), end=lambda tgt, n: tgt[:, :-1]),
+     "A new token is put behind the others: that is the order in which they are read."),
+    ("new tokens put in front, and the rest cut at the wrong end",
+     _writes(join=lambda tgt, best: torch.cat([best, tgt], dim=1)),
+     "A new token is put behind the others. Then BOS stands in front and can be cut there."),
+    ("BOS returned", _writes(end=lambda tgt, length: tgt),
+     "What is written is right. The BOS that it begins with was not written by the model: cut it "
+     "off."),
+    ("BOS returned, and the last token lost", _writes(end=lambda tgt, length: tgt[:, :-1]),
+     "The cut was made at the wrong end: BOS stands in front."),
+    ("every place written at once", _no_feedback,
+     "All places read BOS, and none what was written before it. Each new token must be read before "
+     "the next is foretold."),
+    ("only the newest token read", _last_only,
+     "The decoder reads all tokens so far, not the newest alone (unless the rest is cached, with "
+     "its positions)."),
+    ("only the newest token returned", _writes(end=lambda tgt, length: tgt[:, -1:]),
+     "Return all that was written, `length` tokens for each sentence."),
+    ("stopped at EOS", _stops,
+     "In earnest one stops there. Here the task is to go on for `length` tokens."),
+    ("the memory made of the target", _memory_from_target, "The encoder reads the source, once."),
+    ("nothing mended but the beginning and the end",
+     _writes(evaluate=False, mask=_nothing_hidden, place=lambda best: best[:, :1]),
+     "Still to be mended: dropout, the source's padding, and which place is read."),
+    ("dropout left on, and the source's padding not hidden",
+     _writes(evaluate=False, mask=_nothing_hidden),
+     "Two faults are left: call `model.eval()` first, and hide the source's padding in "
+     "cross-attention."),
+    ("dropout left on, and BOS returned", _writes(evaluate=False, end=lambda tgt, length: tgt),
+     "Two faults are left: call `model.eval()` first, and cut BOS off at the end."),
+)  # fmt: skip
 
 
 def _no_padding_seen(output, src: Tensor, tgt: Tensor, pad: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 14.1 which number may be reported
 
@@ -31,71 +31,44 @@ def _of_the_best(valid: Sequence[float], choose: Callable) -> int | float:
     return choose([i for i, score in enumerate(valid) if score == best])
 
 
-REPORT_MISTAKES = [
-    Mistake(
-        "the best test score",
-        lambda valid, test: max(test),
-        "This chooses on the test set, and its score is then flattered by luck. Choose by `valid`, "
-        "then read the test score of that one setting.",
-    ),
-    Mistake(
-        "the best validation score",
-        lambda valid, test: max(valid),
-        "The setting was chosen by this very number, so it is flattered. What may be reported is "
-        "the same setting's score on the test set.",
-    ),
-    Mistake(
-        "the validation score of the setting that is best on test",
-        lambda valid, test: valid[max(range(len(test)), key=lambda i: test[i])],
-        "The roles are exchanged: `valid` chooses, `test` is read.",
-    ),
-    Mistake(
-        "the last one of those that tie",
-        lambda valid, test: test[_of_the_best(valid, lambda tied: tied[-1])],
-        "Of settings that tie on validation the first counts. (`>=` in a loop keeps the last.)",
-    ),
-    Mistake(
-        "ties broken by the test set",
-        lambda valid, test: _of_the_best(valid, lambda tied: max(test[i] for i in tied)),
-        "The test set must not choose, not even between settings that tie on validation.",
-    ),
-    Mistake(
-        "of those that tie the worst on test",
-        lambda valid, test: _of_the_best(valid, lambda tied: min(test[i] for i in tied)),
-        "That is cautious, and the test set chooses all the same. The first of those that tie "
-        "counts.",
-    ),
-    Mistake(
-        "the mean of those that tie",
-        lambda valid, test: _of_the_best(valid, lambda tied: mean(test[i] for i in tied)),
-        "One setting is chosen, the first of those that tie.",
-    ),
-    Mistake(
-        "chosen by both sets together",
-        lambda valid, test: test[max(range(len(valid)), key=lambda i: valid[i] + test[i])],
-        "The sum of both scores lets the test set choose as well.",
-    ),
-    Mistake(
-        "the mean of all test scores",
-        lambda valid, test: mean(test),
-        "One setting is chosen, and its own test score is reported.",
-    ),
-    Mistake(
-        "the setting that is worst on validation",
-        lambda valid, test: test[min(range(len(valid)), key=lambda i: valid[i])],
-        "BLEU is better when it is higher: take the largest validation score.",
-    ),
-    Mistake(
-        "the number of the setting, not its score",
-        lambda valid, test: max(range(len(valid)), key=lambda i: valid[i]),
-        "This is where the best validation score stands. Return the test score that stands there.",
-    ),
-    Mistake(
-        "the test score with the difference to validation taken off",
-        lambda valid, test: 2 * reported(valid, test) - max(valid),
-        "The test score is reported as it is: nothing is added or taken off.",
-    ),
-]
+REPORT_MISTAKES = mistakes(
+    ("the best test score", lambda valid, test: max(test),
+     "This chooses on the test set, and its score is then flattered by luck. Choose by `valid`, "
+     "then read the test score of that one setting."),
+    ("the best validation score", lambda valid, test: max(valid),
+     "The setting was chosen by this very number, so it is flattered. What may be reported is the "
+     "same setting's score on the test set."),
+    ("the validation score of the setting that is best on test",
+     lambda valid, test: valid[max(range(len(test)), key=lambda i: test[i])],
+     "The roles are exchanged: `valid` chooses, `test` is read."),
+    ("the last one of those that tie",
+     lambda valid, test: test[_of_the_best(valid, lambda tied: tied[-1])],
+     "Of settings that tie on validation the first counts. (`>=` in a loop keeps the last.)"),
+    ("ties broken by the test set",
+     lambda valid, test: _of_the_best(valid, lambda tied: max(test[i] for i in tied)),
+     "The test set must not choose, not even between settings that tie on validation."),
+    ("of those that tie the worst on test",
+     lambda valid, test: _of_the_best(valid, lambda tied: min(test[i] for i in tied)),
+     "That is cautious, and the test set chooses all the same. The first of those that tie "
+     "counts."),
+    ("the mean of those that tie",
+     lambda valid, test: _of_the_best(valid, lambda tied: mean(test[i] for i in tied)),
+     "One setting is chosen, the first of those that tie."),
+    ("chosen by both sets together",
+     lambda valid, test: test[max(range(len(valid)), key=lambda i: valid[i] + test[i])],
+     "The sum of both scores lets the test set choose as well."),
+    ("the mean of all test scores", lambda valid, test: mean(test),
+     "One setting is chosen, and its own test score is reported."),
+    ("the setting that is worst on validation",
+     lambda valid, test: test[min(range(len(valid)), key=lambda i: valid[i])],
+     "BLEU is better when it is higher: take the largest validation score."),
+    ("the number of the setting, not its score",
+     lambda valid, test: max(range(len(valid)), key=lambda i: valid[i]),
+     "This is where the best validation score stands. Return the test score that stands there."),
+    ("the test score with the difference to validation taken off",
+     lambda valid, test: 2 * reported(valid, test) - max(valid),
+     "The test score is reported as it is: nothing is added or taken off."),
+)  # fmt: skip
 
 # 14.2 corpus BLEU from counts
 
@@ -137,87 +110,54 @@ def _brevity(lengths: Tensor, references: Tensor) -> Tensor:
     return torch.exp((1 - references.sum() / lengths.sum().double()).clamp(max=0))
 
 
-BLEU_MISTAKES = [
-    Mistake(
-        "the mean of the sentences' BLEUs",
-        lambda m, t, c, r: _bleu(m, t, c, r).mean(),
-        "BLEU divides the sums over the whole corpus. A sentence of its own often has no group of "
-        "four right, and its BLEU is zero.",
-    ),
-    Mistake(
-        "precisions averaged over the sentences",
-        lambda m, t, c, r: (
-            100 * _brevity(c, r) * (m.double() / t.double().clamp(min=1)).mean(0).prod() ** 0.25
-        ),
-        "First sum the counts over all sentences, then divide. Otherwise a short sentence counts "
-        "as much as a long one.",
-    ),
-    Mistake(
-        "the arithmetic mean of the precisions",
-        lambda m, t, c, r: 100 * _brevity(c, r) * _pooled(m, t).mean(),
-        "The four precisions are multiplied, and of the product the fourth root is taken.",
-    ),
-    Mistake(
-        "one precision of all n-grams together",
-        lambda m, t, c, r: 100 * _brevity(c, r) * m.sum() / t.sum().double(),
-        "Each n has a precision of its own; the four are multiplied, and then the fourth root is "
-        "taken.",
-    ),
-    Mistake(
-        "no fourth root",
-        lambda m, t, c, r: 100 * _brevity(c, r) * _pooled(m, t).prod(),
-        "The product of the four precisions still needs its fourth root.",
-    ),
-    Mistake(
-        "no brevity penalty",
-        lambda m, t, c, r: 100 * _root(m, t),
-        "What is shorter than the references is multiplied by exp(1 - r / c).",
-    ),
-    Mistake(
-        "a reward for what is long",
-        lambda m, t, c, r: 100 * _root(m, t) * torch.exp(1 - r.sum() / c.sum().double()),
-        "The brevity penalty is 1 when the hypotheses are longer than the references. The formula "
-        "gives more than 1 there.",
-    ),
-    Mistake(
-        "lengths exchanged in the brevity penalty",
-        lambda m, t, c, r: 100 * _root(m, t) * _brevity(r, c),
-        "This punishes what is long. The exponent is 1 - r / c; c are the hypotheses' words.",
-    ),
-    Mistake(
-        "the plain ratio of lengths as brevity penalty",
-        lambda m, t, c, r: 100 * _root(m, t) * (c.sum() / r.sum().double()).clamp(max=1),
-        "The penalty is exp(1 - r / c), which falls faster than the ratio c / r.",
-    ),
-    Mistake(
-        "a brevity penalty for each sentence",
-        lambda m, t, c, r: 100 * _root(m, t) * torch.exp((1 - r / c.double()).clamp(max=0)).mean(),
-        "Lengths, too, are summed over the corpus first: a long translation makes up for a short "
-        "one.",
-    ),
-    Mistake(
-        "the brevity penalty under the root",
-        lambda m, t, c, r: 100 * (_brevity(c, r) * _pooled(m, t).prod()) ** 0.25,
-        "Only the product of the precisions is under the fourth root. The penalty stands before "
-        "it.",
-    ),
-    Mistake(
-        "a penalty for what is long, none for what is short",
-        lambda m, t, c, r: 100 * _root(m, t) * torch.exp((1 - r.sum() / c.sum().double()).clamp(0)),
-        "The two branches are exchanged: exp(1 - r / c) is for hypotheses that are shorter than "
-        "the references.",
-    ),
-    Mistake(
-        "a number from 0 to 1",
-        lambda m, t, c, r: corpus_bleu(m, t, c, r) / 100,
-        "BLEU is given from 0 to 100 here.",
-    ),
-    Mistake(
-        "words and pairs only",
-        lambda m, t, c, r: 100 * _brevity(c, r) * _pooled(m, t)[:2].prod() ** 0.5,
-        "All four precisions count, of one word up to four words in a row.",
-    ),
-]
+BLEU_MISTAKES = mistakes(
+    ("the mean of the sentences' BLEUs", lambda m, t, c, r: _bleu(m, t, c, r).mean(),
+     "BLEU divides the sums over the whole corpus. A sentence of its own often has no group of "
+     "four right, and its BLEU is zero."),
+    ("precisions averaged over the sentences",
+     lambda m, t, c, r: (
+         100 * _brevity(c, r) * (m.double() / t.double().clamp(min=1)).mean(0).prod() ** 0.25
+     ),
+     "First sum the counts over all sentences, then divide. Otherwise a short sentence counts as "
+     "much as a long one."),
+    ("the arithmetic mean of the precisions",
+     lambda m, t, c, r: 100 * _brevity(c, r) * _pooled(m, t).mean(),
+     "The four precisions are multiplied, and of the product the fourth root is taken."),
+    ("one precision of all n-grams together",
+     lambda m, t, c, r: 100 * _brevity(c, r) * m.sum() / t.sum().double(),
+     "Each n has a precision of its own; the four are multiplied, and then the fourth root is "
+     "taken."),
+    ("no fourth root", lambda m, t, c, r: 100 * _brevity(c, r) * _pooled(m, t).prod(),
+     "The product of the four precisions still needs its fourth root."),
+    ("no brevity penalty", lambda m, t, c, r: 100 * _root(m, t),
+     "What is shorter than the references is multiplied by exp(1 - r / c)."),
+    ("a reward for what is long",
+     lambda m, t, c, r: 100 * _root(m, t) * torch.exp(1 - r.sum() / c.sum().double()),
+     "The brevity penalty is 1 when the hypotheses are longer than the references. The formula "
+     "gives more than 1 there."),
+    ("lengths exchanged in the brevity penalty",
+     lambda m, t, c, r: 100 * _root(m, t) * _brevity(r, c),
+     "This punishes what is long. The exponent is 1 - r / c; c are the hypotheses' words."),
+    ("the plain ratio of lengths as brevity penalty",
+     lambda m, t, c, r: 100 * _root(m, t) * (c.sum() / r.sum().double()).clamp(max=1),
+     "The penalty is exp(1 - r / c), which falls faster than the ratio c / r."),
+    ("a brevity penalty for each sentence",
+     lambda m, t, c, r: 100 * _root(m, t) * torch.exp((1 - r / c.double()).clamp(max=0)).mean(),
+     "Lengths, too, are summed over the corpus first: a long translation makes up for a short "
+     "one."),
+    ("the brevity penalty under the root",
+     lambda m, t, c, r: 100 * (_brevity(c, r) * _pooled(m, t).prod()) ** 0.25,
+     "Only the product of the precisions is under the fourth root. The penalty stands before it."),
+    ("a penalty for what is long, none for what is short",
+     lambda m, t, c, r: 100 * _root(m, t) * torch.exp((1 - r.sum() / c.sum().double()).clamp(0)),
+     "The two branches are exchanged: exp(1 - r / c) is for hypotheses that are shorter than the "
+     "references."),
+    ("a number from 0 to 1", lambda m, t, c, r: corpus_bleu(m, t, c, r) / 100,
+     "BLEU is given from 0 to 100 here."),
+    ("words and pairs only",
+     lambda m, t, c, r: 100 * _brevity(c, r) * _pooled(m, t)[:2].prod() ** 0.5,
+     "All four precisions count, of one word up to four words in a row."),
+)  # fmt: skip
 
 # 14.3 paired bootstrap
 
@@ -230,7 +170,7 @@ def paired(a: Tensor, b: Tensor, draws: Tensor) -> Tensor:
 def paired_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(143)
     cases = []
-    for n, r in ((6, 5), (9, 7)):
+    for n, r in ((6, 5), (9, 7), (4, 1)):
         totals = torch.randint(3, 12, (2, n), generator=draw)
         matches = (torch.rand(2, n, generator=draw) * (totals + 1)).long()
         systems = torch.stack([matches, totals], dim=-1)  # (2, n, 2)
@@ -265,81 +205,43 @@ def _as_weights(counts: Tensor, draws: Tensor) -> Tensor:
     return 100 * sums[:, 0] / sums[:, 1]
 
 
-PAIRED_MISTAKES = [
-    Mistake(
-        "the draws read as how often each sentence counts",
-        lambda a, b, draws: _as_weights(a, draws) - _as_weights(b, draws),
-        "In the chapter `resample` gives such numbers. Here a row of `draws` holds the numbers of "
-        "the drawn sentences themselves: index with it.",
-    ),
-    Mistake(
-        "another draw for the second system",
-        lambda a, b, draws: _ratio(a, draws) - _ratio(b, draws.roll(1, 0)),
-        "Both systems are scored on the same sentences in every draw: that is what makes the test "
-        "paired.",
-    ),
-    Mistake(
-        "the second system not resampled",
-        lambda a, b, draws: _ratio(a, draws) - _everything(b, draws),
-        "Both systems are scored on the sentences that were drawn.",
-    ),
-    Mistake(
-        "nothing resampled",
-        lambda a, b, draws: _everything(a, draws) - _everything(b, draws),
-        "Each row of `draws` names the sentences of one resampled test set, some of them several "
-        "times.",
-    ),
-    Mistake(
-        "each sentence at most once",
-        lambda a, b, draws: _distinct(a, draws) - _distinct(b, draws),
-        "A sentence that was drawn twice counts twice. Index with the draws; do not mask.",
-    ),
-    Mistake(
-        "the mean of the sentences' scores",
-        lambda a, b, draws: _by_sentence(a, draws) - _by_sentence(b, draws),
-        "The counts of all drawn sentences are summed first, then divided: a corpus score.",
-    ),
-    Mistake(
-        "the second minus the first",
-        lambda a, b, draws: -paired(a, b, draws),
-        "The difference is the score of `a` minus that of `b`.",
-    ),
-    Mistake(
-        "differences without their sign",
-        lambda a, b, draws: paired(a, b, draws).abs(),
-        "Whether the second system wins in some draws is the very question: keep the sign.",
-    ),
-    Mistake(
-        "only who wins",
-        lambda a, b, draws: (paired(a, b, draws) > 0).double(),
-        "Return the differences themselves. The share of wins can be read off them.",
-    ),
-    Mistake(
-        "one number for all draws",
-        lambda a, b, draws: paired(a, b, draws).mean(),
-        "Return the difference of every draw, R numbers. Their spread is what one wants.",
-    ),
-    Mistake(
-        "both divided by the words of the first",
-        _shared_total,
-        "Each system said a number of words of its own, and is divided by that.",
-    ),
-    Mistake(
-        "both divided by the words of the second",
-        lambda a, b, draws: -_shared_total(b, a, draws),
-        "Each system said a number of words of its own, and is divided by that.",
-    ),
-    Mistake(
-        "parts of 1, not per cent",
-        lambda a, b, draws: paired(a, b, draws) / 100,
-        "Scores are given from 0 to 100 here.",
-    ),
-    Mistake(
-        "the first score alone",
-        lambda a, b, draws: _ratio(a, draws),
-        "This is how good the first system is in each draw. Take the second one's score off.",
-    ),
-]
+PAIRED_MISTAKES = mistakes(
+    ("the draws read as how often each sentence counts",
+     lambda a, b, draws: _as_weights(a, draws) - _as_weights(b, draws),
+     "In the chapter `resample` gives such numbers. Here a row of `draws` holds the numbers of the "
+     "drawn sentences themselves: index with it."),
+    ("another draw for the second system",
+     lambda a, b, draws: _ratio(a, draws) - _ratio(b, draws.roll(1, 0)),
+     "Both systems are scored on the same sentences in every draw: that is what makes the test "
+     "paired."),
+    ("the second system not resampled",
+     lambda a, b, draws: _ratio(a, draws) - _everything(b, draws),
+     "Both systems are scored on the sentences that were drawn."),
+    ("nothing resampled", lambda a, b, draws: _everything(a, draws) - _everything(b, draws),
+     "Each row of `draws` names the sentences of one resampled test set, some of them several "
+     "times."),
+    ("each sentence at most once", lambda a, b, draws: _distinct(a, draws) - _distinct(b, draws),
+     "A sentence that was drawn twice counts twice. Index with the draws; do not mask."),
+    ("the mean of the sentences' scores",
+     lambda a, b, draws: _by_sentence(a, draws) - _by_sentence(b, draws),
+     "The counts of all drawn sentences are summed first, then divided: a corpus score."),
+    ("the second minus the first", lambda a, b, draws: -paired(a, b, draws),
+     "The difference is the score of `a` minus that of `b`."),
+    ("differences without their sign", lambda a, b, draws: paired(a, b, draws).abs(),
+     "Whether the second system wins in some draws is the very question: keep the sign."),
+    ("only who wins", lambda a, b, draws: (paired(a, b, draws) > 0).double(),
+     "Return the differences themselves. The share of wins can be read off them."),
+    ("one number for all draws", lambda a, b, draws: paired(a, b, draws).mean(),
+     "Return the difference of every draw, R numbers. Their spread is what one wants."),
+    ("both divided by the words of the first", _shared_total,
+     "Each system said a number of words of its own, and is divided by that."),
+    ("both divided by the words of the second", lambda a, b, draws: -_shared_total(b, a, draws),
+     "Each system said a number of words of its own, and is divided by that."),
+    ("parts of 1, not per cent", lambda a, b, draws: paired(a, b, draws) / 100,
+     "Scores are given from 0 to 100 here."),
+    ("the first score alone", lambda a, b, draws: _ratio(a, draws),
+     "This is how good the first system is in each draw. Take the second one's score off."),
+)  # fmt: skip
 
 # 14.4 the operations of a training
 
@@ -378,94 +280,48 @@ def _flops_with(**changes: Any) -> Callable:
     return lambda *sizes: _flops(*sizes, **changes)
 
 
-FLOPS_MISTAKES = [
-    Mistake(
-        "only forwards",
-        _flops_with(each=2),
-        "A training step also goes backwards, which costs twice as much as forwards: 6 in all, "
-        "not 2.",
-    ),
-    Mistake(
-        "the way back as dear as the way there",
-        _flops_with(each=4),
-        "Backwards there are two products for each matrix, one for the gradient of its input and "
-        "one for that of its weights: 2 + 4 = 6.",
-    ),
-    Mistake(
-        "a multiplication with its addition counted as one",
-        _flops_with(each=3),
-        "A multiplication and an addition are two operations: 6 for each entry and token, not 3.",
-    ),
-    Mistake(
-        "keys and values of the memory computed for target tokens",
-        _flops_with(kv="tgt"),
-        "In cross-attention keys and values are made from the memory: the source tokens.",
-    ),
-    Mistake(
-        "all of cross-attention on the source tokens",
-        _flops_with(qo="src"),
-        "In cross-attention the queries and the output projection belong to the target tokens.",
-    ),
-    Mistake(
-        "cross-attention forgotten",
-        _flops_with(cross=0),
-        "A decoder layer has two attentions: its own and the one to the memory.",
-    ),
-    Mistake(
-        "keys and values of cross-attention forgotten",
-        _flops_with(kv=None),
-        "Cross-attention has four matrices as well. Two of them, for keys and values, meet the "
-        "source tokens in every layer of the decoder.",
-    ),
-    Mistake(
-        "the embedding matrix for source tokens as well",
-        lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src, tgt) + 6 * v * d * src,
-        "Source tokens have no logits, and to embed them is to read one row. Only target tokens "
-        "are multiplied with the embedding matrix.",
-    ),
-    Mistake(
-        "the embedding matrix twice for target tokens",
-        lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src, tgt) + 6 * v * d * tgt,
-        "To embed a token is to read one row. Target tokens are multiplied with the matrix once, "
-        "when logits are made.",
-    ),
-    Mistake(
-        "the logits forgotten",
-        _flops_with(logits=None),
-        "Each target token is multiplied with the whole embedding matrix, V rows of d_model.",
-    ),
-    Mistake(
-        "logits of the source tokens",
-        _flops_with(logits="src"),
-        "Only target tokens are predicted: the logits are theirs.",
-    ),
-    Mistake(
-        "looking up embeddings counted as a product",
-        _flops_with(lookups=1),
-        "To embed a token is to read one row. Nothing is multiplied with the matrix.",
-    ),
-    Mistake(
-        "the output projections forgotten",
-        _flops_with(attention=3),
-        "An attention has four matrices: for queries, keys, values and the output.",
-    ),
-    Mistake(
-        "one matrix in the feed-forward net",
-        _flops_with(matrices=1),
-        "The feed-forward net has two matrices: d_model by d_ff, and back.",
-    ),
-    Mistake(
-        "one layer only",
-        lambda n, *sizes: _flops(1, *sizes),
-        "Encoder and decoder have n_layers layers each.",
-    ),
-    Mistake(
-        "every weight for every token",
-        _all_by_all,
-        "Source tokens go through the encoder, target tokens through the decoder. Count each "
-        "matrix for the tokens that meet it.",
-    ),
-]
+FLOPS_MISTAKES = mistakes(
+    ("only forwards", _flops_with(each=2),
+     "A training step also goes backwards, which costs twice as much as forwards: 6 in all, not "
+     "2."),
+    ("the way back as dear as the way there", _flops_with(each=4),
+     "Backwards there are two products for each matrix, one for the gradient of its input and one "
+     "for that of its weights: 2 + 4 = 6."),
+    ("a multiplication with its addition counted as one", _flops_with(each=3),
+     "A multiplication and an addition are two operations: 6 for each entry and token, not 3."),
+    ("keys and values of the memory computed for target tokens", _flops_with(kv="tgt"),
+     "In cross-attention keys and values are made from the memory: the source tokens."),
+    ("all of cross-attention on the source tokens", _flops_with(qo="src"),
+     "In cross-attention the queries and the output projection belong to the target tokens."),
+    ("cross-attention forgotten", _flops_with(cross=0),
+     "A decoder layer has two attentions: its own and the one to the memory."),
+    ("keys and values of cross-attention forgotten", _flops_with(kv=None),
+     "Cross-attention has four matrices as well. Two of them, for keys and values, meet the source "
+     "tokens in every layer of the decoder."),
+    ("the embedding matrix for source tokens as well",
+     lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src, tgt) + 6 * v * d * src,
+     "Source tokens have no logits, and to embed them is to read one row. Only target tokens are "
+     "multiplied with the embedding matrix."),
+    ("the embedding matrix twice for target tokens",
+     lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src, tgt) + 6 * v * d * tgt,
+     "To embed a token is to read one row. Target tokens are multiplied with the matrix once, when "
+     "logits are made."),
+    ("the logits forgotten", _flops_with(logits=None),
+     "Each target token is multiplied with the whole embedding matrix, V rows of d_model."),
+    ("logits of the source tokens", _flops_with(logits="src"),
+     "Only target tokens are predicted: the logits are theirs."),
+    ("looking up embeddings counted as a product", _flops_with(lookups=1),
+     "To embed a token is to read one row. Nothing is multiplied with the matrix."),
+    ("the output projections forgotten", _flops_with(attention=3),
+     "An attention has four matrices: for queries, keys, values and the output."),
+    ("one matrix in the feed-forward net", _flops_with(matrices=1),
+     "The feed-forward net has two matrices: d_model by d_ff, and back."),
+    ("one layer only", lambda n, *sizes: _flops(1, *sizes),
+     "Encoder and decoder have n_layers layers each."),
+    ("every weight for every token", _all_by_all,
+     "Source tokens go through the encoder, target tokens through the decoder. Count each matrix "
+     "for the tokens that meet it."),
+)  # fmt: skip
 
 # 14.5 an ensemble is not an average
 
@@ -491,7 +347,7 @@ def ensemble(x: Tensor, nets: list[Net]) -> Tensor:
 def ensemble_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(145)
     cases = []
-    for b, d, f, v, n in ((3, 4, 5, 6, 3), (2, 3, 4, 5, 2)):
+    for b, d, f, v, n in ((3, 4, 5, 6, 3), (2, 3, 4, 5, 2), (1, 2, 3, 4, 1)):
         nets = [
             (torch.randn(d, f, generator=draw), torch.randn(f, v, generator=draw)) for _ in range(n)
         ]
@@ -506,82 +362,45 @@ def _votes(x: Tensor, nets: list[Net]) -> Tensor:
     )
 
 
-ENSEMBLE_MISTAKES = [
-    Mistake(
-        "the weights averaged",
-        lambda x, nets: _probabilities(x, (_mean(n[0] for n in nets), _mean(n[1] for n in nets))),
-        "That is one net with averaged weights. An ensemble lets every net compute, and averages "
-        "what comes out.",
-    ),
-    Mistake(
-        "the logits averaged before the softmax",
-        lambda x, nets: _mean(_logits(x, net) for net in nets).softmax(-1),
-        "Each net gives its own probabilities first; then they are averaged. Averaged logits give "
-        "the geometric mean.",
-    ),
-    Mistake(
-        "logits instead of probabilities",
-        lambda x, nets: _mean(_logits(x, net) for net in nets),
-        "The softmax of each net is missing.",
-    ),
-    Mistake(
-        "probabilities multiplied, not averaged",
-        lambda x, nets: _mean(_probabilities(x, net).log() for net in nets).exp(),
-        "The mean of log-probabilities is the log of a geometric mean; its rows do not sum to one.",
-    ),
-    Mistake(
-        "the product of the probabilities, rescaled",
-        lambda x, nets: (len(nets) * _mean(_logits(x, net) for net in nets)).softmax(-1),
-        "Logits that are added, or probabilities that are multiplied, make another mixture. Here "
-        "the probabilities are averaged.",
-    ),
-    Mistake(
-        "log-probabilities",
-        lambda x, nets: ensemble(x, nets).log(),
-        "Return the averaged probabilities themselves.",
-    ),
-    Mistake(
-        "the sum, not the mean",
-        lambda x, nets: ensemble(x, nets) * len(nets),
-        "Divide by the number of nets, or the rows do not sum to one.",
-    ),
-    Mistake(
-        "a vote",
-        _votes,
-        "Each net gives only its first choice here. Its probabilities say more, and they are to be "
-        "averaged.",
-    ),
-    Mistake(
-        "the first net alone",
-        lambda x, nets: _probabilities(x, nets[0]),
-        "All nets take part, with the same weight.",
-    ),
-    Mistake(
-        "the last net alone",
-        lambda x, nets: _probabilities(x, nets[-1]),
-        "All nets take part. Does a loop overwrite the result of the net before?",
-    ),
-    Mistake(
-        "softmax over the batch",
-        lambda x, nets: _mean(_logits(x, net).softmax(0) for net in nets),
-        "The softmax runs over the V tokens, the last axis.",
-    ),
-    Mistake(
-        "softmax twice",
-        lambda x, nets: ensemble(x, nets).softmax(-1),
-        "The averaged probabilities already sum to one.",
-    ),
-    Mistake(
-        "without the ReLU",
-        lambda x, nets: _mean((x @ net[0] @ net[1]).softmax(-1) for net in nets),
-        "Each net is softmax(relu(x w_1) w_2).",
-    ),
-    Mistake(
-        "the largest probability of any net",
-        lambda x, nets: torch.stack([_probabilities(x, net) for net in nets]).amax(0),
-        "Take the mean over the nets, not the maximum.",
-    ),
-]
+ENSEMBLE_MISTAKES = mistakes(
+    ("the weights averaged",
+     lambda x, nets: _probabilities(x, (_mean(n[0] for n in nets), _mean(n[1] for n in nets))),
+     "That is one net with averaged weights. An ensemble lets every net compute, and averages what "
+     "comes out."),
+    ("the logits averaged before the softmax",
+     lambda x, nets: _mean(_logits(x, net) for net in nets).softmax(-1),
+     "Each net gives its own probabilities first; then they are averaged. Averaged logits give the "
+     "geometric mean."),
+    ("logits instead of probabilities", lambda x, nets: _mean(_logits(x, net) for net in nets),
+     "The softmax of each net is missing."),
+    ("probabilities multiplied, not averaged",
+     lambda x, nets: _mean(_probabilities(x, net).log() for net in nets).exp(),
+     "The mean of log-probabilities is the log of a geometric mean; its rows do not sum to one."),
+    ("the product of the probabilities, rescaled",
+     lambda x, nets: (len(nets) * _mean(_logits(x, net) for net in nets)).softmax(-1),
+     "Logits that are added, or probabilities that are multiplied, make another mixture. Here the "
+     "probabilities are averaged."),
+    ("log-probabilities", lambda x, nets: ensemble(x, nets).log(),
+     "Return the averaged probabilities themselves."),
+    ("the sum, not the mean", lambda x, nets: ensemble(x, nets) * len(nets),
+     "Divide by the number of nets, or the rows do not sum to one."),
+    ("a vote", _votes,
+     "Each net gives only its first choice here. Its probabilities say more, and they are to be "
+     "averaged."),
+    ("the first net alone", lambda x, nets: _probabilities(x, nets[0]),
+     "All nets take part, with the same weight."),
+    ("the last net alone", lambda x, nets: _probabilities(x, nets[-1]),
+     "All nets take part. Does a loop overwrite the result of the net before?"),
+    ("softmax over the batch", lambda x, nets: _mean(_logits(x, net).softmax(0) for net in nets),
+     "The softmax runs over the V tokens, the last axis."),
+    ("softmax twice", lambda x, nets: ensemble(x, nets).softmax(-1),
+     "The averaged probabilities already sum to one."),
+    ("without the ReLU", lambda x, nets: _mean((x @ net[0] @ net[1]).softmax(-1) for net in nets),
+     "Each net is softmax(relu(x w_1) w_2)."),
+    ("the largest probability of any net",
+     lambda x, nets: torch.stack([_probabilities(x, net) for net in nets]).amax(0),
+     "Take the mean over the nets, not the maximum."),
+)  # fmt: skip
 
 # 14.6 beyond the noise
 
@@ -592,6 +411,8 @@ def beyond_noise(base: Sequence[float], rows: dict[str, float]) -> list[str]:
 
 
 NOISE_CASES = [
+    # mean 2, deviation 2: two of them are exactly two deviations away, which is not beyond
+    ([0.0, 2.0, 4.0], {"at": 6.0, "below": -2.0, "off": 6.5, "near": 3.0}),
     # mean 25, sample deviation 1, population 0.816, standard error 0.577
     (
         [24.0, 25.0, 26.0],
@@ -614,77 +435,44 @@ def _rows_where(test: Callable) -> Callable:
     return answer
 
 
-NOISE_MISTAKES = [
-    Mistake(
-        "one standard deviation",
-        _rows_where(lambda b, x: abs(x - mean(b)) > stdev(b)),
-        "The band is two standard deviations wide on each side.",
-    ),
-    Mistake(
-        "the squared differences divided by n",
-        _rows_where(lambda b, x: abs(x - mean(b)) > 2 * pstdev(b)),
-        "The sample standard deviation divides by n - 1: with a few seeds this makes a difference. "
-        "(`np.std` divides by n unless told `ddof=1`.)",
-    ),
-    Mistake(
-        "the variance in place of the deviation",
-        _rows_where(lambda b, x: abs(x - mean(b)) > 2 * stdev(b) ** 2),
-        "Take the root of the variance: a deviation is in BLEU, a variance in BLEU squared.",
-    ),
-    Mistake(
-        "the standard error of the mean",
-        _rows_where(lambda b, x: abs(x - mean(b)) > 2 * stdev(b) / math.sqrt(len(b))),
-        "That says how well the base's mean is known. A row has one seed, and one seed scatters by "
-        "the whole standard deviation.",
-    ),
-    Mistake(
-        "only what is worse",
-        _rows_where(lambda b, x: x - mean(b) < -2 * stdev(b)),
-        "A row may lie above the base as well.",
-    ),
-    Mistake(
-        "only what is better",
-        _rows_where(lambda b, x: x - mean(b) > 2 * stdev(b)),
-        "A row may lie below the base as well.",
-    ),
-    Mistake(
-        "what lies outside of all seeds",
-        _rows_where(lambda b, x: not min(b) <= x <= max(b)),
-        "One more seed of the base itself may well lie outside of the few there are. Use the mean "
-        "and the deviation.",
-    ),
-    Mistake(
-        "measured from the first seed",
-        _rows_where(lambda b, x: abs(x - b[0]) > 2 * stdev(b)),
-        "Differences are taken from the mean of all seeds.",
-    ),
-    Mistake(
-        "measured from the median",
-        _rows_where(lambda b, x: abs(x - median(b)) > 2 * stdev(b)),
-        "Differences are taken from the mean of the seeds.",
-    ),
-    Mistake(
-        "measured from the best seed",
-        _rows_where(lambda b, x: abs(x - max(b)) > 2 * stdev(b)),
-        "Differences are taken from the mean of all seeds. The best one was lucky.",
-    ),
-    Mistake(
-        "what lies within the noise",
-        _rows_where(lambda b, x: abs(x - mean(b)) <= 2 * stdev(b)),
-        "These are the rows of which one cannot say anything. Return the others.",
-    ),
-    Mistake(
-        "every row",
-        _rows_where(lambda b, x: True),
-        "Every row differs from the base by something. Which differ by more than two standard "
-        "deviations?",
-    ),
-]
+NOISE_MISTAKES = mistakes(
+    ("one standard deviation", _rows_where(lambda b, x: abs(x - mean(b)) > stdev(b)),
+     "The band is two standard deviations wide on each side."),
+    ("the squared differences divided by n",
+     _rows_where(lambda b, x: abs(x - mean(b)) > 2 * pstdev(b)),
+     "The sample standard deviation divides by n - 1: with a few seeds this makes a difference. "
+     "(`np.std` divides by n unless told `ddof=1`.)"),
+    ("the variance in place of the deviation",
+     _rows_where(lambda b, x: abs(x - mean(b)) > 2 * stdev(b) ** 2),
+     "Take the root of the variance: a deviation is in BLEU, a variance in BLEU squared."),
+    ("the standard error of the mean",
+     _rows_where(lambda b, x: abs(x - mean(b)) > 2 * stdev(b) / math.sqrt(len(b))),
+     "That says how well the base's mean is known. A row has one seed, and one seed scatters by "
+     "the whole standard deviation."),
+    ("only what is worse", _rows_where(lambda b, x: x - mean(b) < -2 * stdev(b)),
+     "A row may lie above the base as well."),
+    ("only what is better", _rows_where(lambda b, x: x - mean(b) > 2 * stdev(b)),
+     "A row may lie below the base as well."),
+    ("what lies outside of all seeds", _rows_where(lambda b, x: not min(b) <= x <= max(b)),
+     "One more seed of the base itself may well lie outside of the few there are. Use the mean and "
+     "the deviation."),
+    ("measured from the first seed", _rows_where(lambda b, x: abs(x - b[0]) > 2 * stdev(b)),
+     "Differences are taken from the mean of all seeds."),
+    ("measured from the median", _rows_where(lambda b, x: abs(x - median(b)) > 2 * stdev(b)),
+     "Differences are taken from the mean of the seeds."),
+    ("measured from the best seed", _rows_where(lambda b, x: abs(x - max(b)) > 2 * stdev(b)),
+     "Differences are taken from the mean of all seeds. The best one was lucky."),
+    ("what lies within the noise", _rows_where(lambda b, x: abs(x - mean(b)) <= 2 * stdev(b)),
+     "These are the rows of which one cannot say anything. Return the others."),
+    ("every row", _rows_where(lambda b, x: True),
+     "Every row differs from the base by something. Which differ by more than two standard "
+     "deviations?"),
+)  # fmt: skip
 
 
 def _names(output: Any) -> Any:
     """The names in order; a set or a tuple is as good as a list."""
-    if isinstance(output, list | tuple | set | frozenset | dict):
+    if isinstance(output, Iterable) and not isinstance(output, str):
         return sorted(str(name) for name in output)
     return output
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 15.1 entropy
 
@@ -23,7 +23,7 @@ def entropy_cases() -> list[tuple]:
         torch.ones(4, 4).triu(1).bool(), -math.inf
     )
     one = torch.tensor([[0.0, 1.0, 0.0], [0.25, 0.0, 0.75]])
-    return [(plain,), (2 * hidden.softmax(-1) / 2,), (one,)]
+    return [(plain,), (2 * hidden.softmax(-1) / 2,), (one,), (plain[:1, :1],)]
 
 
 def _products(weights: Tensor) -> Tensor:
@@ -34,101 +34,53 @@ def _log(weights: Tensor) -> Tensor:
     return weights.clamp(min=1e-30).log()
 
 
-ENTROPY_MISTAKES = [
-    Mistake(
-        "zero times the logarithm of zero",
-        lambda weights: -(weights * weights.log()).sum(-1),
-        "The logarithm of 0 is minus infinity, and 0 times it is not a number. A weight of 0 adds "
-        "0 to the entropy: leave it out.",
-    ),
-    Mistake(
-        "rows that hold a zero set to 0",
-        lambda weights: (-(weights * weights.log()).sum(-1)).nan_to_num(0.0),
-        "One weight of 0 makes the sum of its row not a number. It is the single product that has "
-        "to become 0, before the sum is taken.",
-    ),
-    Mistake(
-        "in bits",
-        lambda weights: _products(weights).sum(-1) / math.log(2),
-        "The task asks for nats, with the natural logarithm. With base 2 the entropy comes out in "
-        "bits.",
-    ),
-    Mistake(
-        "with the logarithm to base 10",
-        lambda weights: _products(weights).sum(-1) / math.log(10),
-        "The task asks for nats, with the natural logarithm.",
-    ),
-    Mistake(
-        "over the queries",
-        lambda weights: _products(weights).sum(-2),
-        "A row of weights belongs to one query. The sum runs over its keys, the last axis.",
-    ),
-    Mistake(
-        "the mean in place of the sum",
-        lambda weights: _products(weights).mean(-1),
-        "The products are added up. Divided by the number of keys, an even row of S weights has "
-        "no longer log S.",
-    ),
-    Mistake(
-        "the minus sign missing",
-        lambda weights: -_products(weights).sum(-1),
-        "Logarithms of weights are negative. The minus sign makes the entropy positive.",
-    ),
-    Mistake(
-        "averaged over the queries",
-        lambda weights: _products(weights).sum(-1).mean(-1),
-        "Each query has its entropy; the task asks for all of them, in the shape of the weights "
-        "without the last axis.",
-    ),
-    Mistake(
-        "one number for everything",
-        lambda weights: _products(weights).sum(),
-        "Each query has its entropy: sum over the last axis only.",
-    ),
-    Mistake(
-        "divided by the logarithm of the number of keys",
-        lambda weights: _products(weights).sum(-1) / math.log(weights.shape[-1]),
-        "That is the share of the greatest possible entropy. The task asks for the entropy itself.",
-    ),
-    Mistake(
-        "not weighted",
-        lambda weights: torch.where(weights > 0, -_log(weights), 0.0).sum(-1),
-        "Each logarithm is multiplied by its weight before the sum is taken.",
-    ),
-    Mistake(
-        "the logarithm of 1 + weight",
-        lambda weights: -(weights * weights.log1p()).sum(-1),
-        "Adding 1 avoids the logarithm of zero and changes every other one. Only the zeros need "
-        "care.",
-    ),
-    Mistake(
-        "a visible number added under the logarithm",
-        lambda weights: -(weights * (weights + 1e-2).log()).sum(-1),
-        "A small number under the logarithm avoids minus infinity, but 0.01 is large enough to be "
-        "seen in the result. Treat the zeros by themselves, or add far less.",
-    ),
-    Mistake(
-        "only the largest weight",
-        lambda weights: -weights.amax(-1).log(),
-        "All keys count: the entropy is the mean of the logarithms, each taken with its weight.",
-    ),
-    Mistake(
-        "the exponential of the entropy",
-        lambda weights: _products(weights).sum(-1).exp(),
-        "That is to how many keys the row spreads, a telling number. The task asks for the entropy "
-        "itself.",
-    ),
-    Mistake(
-        "a softmax over the weights",
-        lambda weights: _products(weights.softmax(-1)).sum(-1),
-        "The weights have been through their softmax already. A second one evens them out.",
-    ),
-    Mistake(
-        "one minus the sum of squares",
-        lambda weights: 1 - weights.pow(2).sum(-1),
-        "That is another measure of spread, Gini's. The entropy takes logarithms.",
-    ),
-]
+ENTROPY_MISTAKES = mistakes(
+    ("zero times the logarithm of zero", lambda weights: -(weights * weights.log()).sum(-1),
+     "The logarithm of 0 is minus infinity, and 0 times it is not a number. A weight of 0 adds 0 "
+     "to the entropy: leave it out."),
+    ("rows that hold a zero set to 0",
+     lambda weights: (-(weights * weights.log()).sum(-1)).nan_to_num(0.0),
+     "One weight of 0 makes the sum of its row not a number. It is the single product that has to "
+     "become 0, before the sum is taken."),
+    ("in bits", lambda weights: _products(weights).sum(-1) / math.log(2),
+     "The task asks for nats, with the natural logarithm. With base 2 the entropy comes out in "
+     "bits."),
+    ("with the logarithm to base 10", lambda weights: _products(weights).sum(-1) / math.log(10),
+     "The task asks for nats, with the natural logarithm."),
+    ("over the queries", lambda weights: _products(weights).sum(-2),
+     "A row of weights belongs to one query. The sum runs over its keys, the last axis."),
+    ("the mean in place of the sum", lambda weights: _products(weights).mean(-1),
+     "The products are added up. Divided by the number of keys, an even row of S weights has no "
+     "longer log S."),
+    ("the minus sign missing", lambda weights: -_products(weights).sum(-1),
+     "Logarithms of weights are negative. The minus sign makes the entropy positive."),
+    ("averaged over the queries", lambda weights: _products(weights).sum(-1).mean(-1),
+     "Each query has its entropy; the task asks for all of them, in the shape of the weights "
+     "without the last axis."),
+    ("one number for everything", lambda weights: _products(weights).sum(),
+     "Each query has its entropy: sum over the last axis only."),
+    ("divided by the logarithm of the number of keys",
+     lambda weights: _products(weights).sum(-1) / math.log(weights.shape[-1]),
+     "That is the share of the greatest possible entropy. The task asks for the entropy itself."),
+    ("not weighted", lambda weights: torch.where(weights > 0, -_log(weights), 0.0).sum(-1),
+     "Each logarithm is multiplied by its weight before the sum is taken."),
+    ("the logarithm of 1 + weight", lambda weights: -(weights * weights.log1p()).sum(-1),
+     "Adding 1 avoids the logarithm of zero and changes every other one. Only the zeros need "
+     "care."),
+    ("a visible number added under the logarithm",
+     lambda weights: -(weights * (weights + 1e-2).log()).sum(-1),
+     "A small number under the logarithm avoids minus infinity, but 0.01 is large enough to be "
+     "seen in the result. Treat the zeros by themselves, or add far less."),
+    ("only the largest weight", lambda weights: -weights.amax(-1).log(),
+     "All keys count: the entropy is the mean of the logarithms, each taken with its weight."),
+    ("the exponential of the entropy", lambda weights: _products(weights).sum(-1).exp(),
+     "That is to how many keys the row spreads, a telling number. The task asks for the entropy "
+     "itself."),
+    ("a softmax over the weights", lambda weights: _products(weights.softmax(-1)).sum(-1),
+     "The weights have been through their softmax already. A second one evens them out."),
+    ("one minus the sum of squares", lambda weights: 1 - weights.pow(2).sum(-1),
+     "That is another measure of spread, Gini's. The entropy takes logarithms."),
+)  # fmt: skip
 
 
 # 15.2 a head's score for the previous token
@@ -142,7 +94,7 @@ def previous(weights: Tensor, mask: Tensor) -> Tensor:
 def previous_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(152)
     cases = []
-    for heads, lengths in ((2, (5, 3)), (3, (2, 6, 4))):
+    for heads, lengths in ((2, (5, 3)), (3, (2, 6, 4)), (1, (4,))):
         T = max(lengths)
         mask = torch.arange(T) < torch.tensor(lengths)[:, None]
         scores = 2 * torch.randn(len(lengths), heads, T, T, generator=draw)
@@ -171,118 +123,75 @@ def _sentence_means(weights: Tensor, mask: Tensor) -> Tensor:
     return _found(weights, mask).sum(-1) / mask[:, None, 1:].sum(-1)
 
 
-PREVIOUS_MISTAKES = [
-    Mistake(
-        "the next token",
-        lambda weights, mask: _shifted(weights, mask, 1, mask[:, 1:]),
-        "Rows are queries, columns keys: query t finds the token before it in column t - 1, under "
-        "the diagonal.",
-    ),
-    Mistake(
-        "the next token, with padding as a query",
-        lambda weights, mask: weights.diagonal(1, dim1=2, dim2=3).mean((0, 2)),
-        "Two mistakes: the token before stands in column t - 1, and the rows of padding count for "
-        "nothing.",
-    ),
-    Mistake(
-        "the token itself",
-        lambda weights, mask: _shifted(weights, mask, 0, mask),
-        "The diagonal holds the weight of each token on itself. The token before stands one column "
-        "to the left of it.",
-    ),
-    Mistake(
-        "the token two places before",
-        lambda weights, mask: _shifted(weights, mask, -2, mask[:, 2:]),
-        "The token before query t is key t - 1.",
-    ),
-    Mistake(
-        "padding counted as a query",
-        lambda weights, mask: weights.diagonal(-1, dim1=2, dim2=3).mean((0, 2)),
-        "A row whose query is padding belongs to no token. Leave it out of the mean.",
-    ),
-    Mistake(
-        "the first padding counted as a query",
-        lambda weights, mask: _shifted(weights, mask, -1, mask[:, :-1]),
-        "Off by one: the query is the later of the two tokens, so the mask of the positions 1 to "
-        "T - 1 decides, not that of 0 to T - 2.",
-    ),
-    Mistake(
-        "the padding taken as 0, and divided by all places",
-        lambda weights, mask: _found(weights, mask).mean((0, 2)),
-        "The sum leaves the padding out; the number it is divided by must leave it out, too.",
-    ),
-    Mistake(
-        "the first token counted as a query",
-        lambda weights, mask: _found(weights, mask).sum((0, 2)) / mask.sum(),
-        "The first token has none before it. It does not belong into the number that the sum is "
-        "divided by.",
-    ),
-    Mistake(
-        "divided by every place of the batch",
-        lambda weights, mask: _found(weights, mask).sum((0, 2)) / mask.numel(),
-        "The sum is divided by the number of queries that it holds: tokens that have a token "
-        "before them.",
-    ),
-    Mistake(
-        "a mean of the sentences' means",
-        lambda weights, mask: _sentence_means(weights, mask).mean(0),
-        "Every query counts the same, so a long sentence counts more than a short one. Add up "
-        "first, divide once.",
-    ),
-    Mistake(
-        "one score for each sentence",
-        _sentence_means,
-        "The score is one number for each head, over the queries of all sentences.",
-    ),
-    Mistake(
-        "the sum in place of the mean",
-        lambda weights, mask: _found(weights, mask).sum((0, 2)),
-        "Divide by the number of queries, so that the score lies between 0 and 1.",
-    ),
-    Mistake(
-        "divided by the number of heads as well",
-        lambda weights, mask: previous(weights, mask) / weights.shape[1],
-        "The score is the mean over one head's queries. A mask spread over the heads counts each "
-        "query once for every head.",
-    ),
-    Mistake(
-        "the padding counted in place of the tokens",
-        lambda weights, mask: (
-            (weights.diagonal(-1, dim1=2, dim2=3) * ~mask[:, None, 1:]).sum((0, 2))
-            / (~mask[:, 1:]).sum()
-        ),
-        "True in the mask means a token, and those are the queries that count.",
-    ),
-    Mistake(
-        "the last token taken as the one before the first",
-        lambda weights, mask: (_wrapped(weights) * mask[:, None]).sum((0, 2)) / mask.sum(),
-        "In Python the index -1 is the last entry. The first token has none before it: begin with "
-        "the second.",
-    ),
-    Mistake(
-        "one score for all heads",
-        lambda weights, mask: previous(weights, mask).mean(),
-        "Each head has its own score: the axis of the heads stays.",
-    ),
-    Mistake(
-        "the largest weight in place of the mean",
-        lambda weights, mask: _found(weights, mask).amax((0, 2)),
-        "One good row makes no head. The score is the mean over all queries.",
-    ),
-    Mistake(
-        "how often the token before gets the largest weight",
-        lambda weights, mask: (
-            (weights.argmax(-1)[..., 1:] == torch.arange(mask.shape[1] - 1))
-            .transpose(1, 2)[mask[:, 1:]]
-            .double()
-            .mean(0)
-        ),
-        "That is a score as well, but the task asks for the mean weight.",
-    ),
-]
+PREVIOUS_MISTAKES = mistakes(
+    ("the next token", lambda weights, mask: _shifted(weights, mask, 1, mask[:, 1:]),
+     "Rows are queries, columns keys: query t finds the token before it in column t - 1, under the "
+     "diagonal."),
+    ("the next token, with padding as a query",
+     lambda weights, mask: weights.diagonal(1, dim1=2, dim2=3).mean((0, 2)),
+     "Two mistakes: the token before stands in column t - 1, and the rows of padding count for "
+     "nothing."),
+    ("the token itself", lambda weights, mask: _shifted(weights, mask, 0, mask),
+     "The diagonal holds the weight of each token on itself. The token before stands one column to "
+     "the left of it."),
+    ("the token two places before", lambda weights, mask: _shifted(weights, mask, -2, mask[:, 2:]),
+     "The token before query t is key t - 1."),
+    ("padding counted as a query",
+     lambda weights, mask: weights.diagonal(-1, dim1=2, dim2=3).mean((0, 2)),
+     "A row whose query is padding belongs to no token. Leave it out of the mean."),
+    ("the first padding counted as a query",
+     lambda weights, mask: _shifted(weights, mask, -1, mask[:, :-1]),
+     "Off by one: the query is the later of the two tokens, so the mask of the positions 1 to T - "
+     "1 decides, not that of 0 to T - 2."),
+    ("the padding taken as 0, and divided by all places",
+     lambda weights, mask: _found(weights, mask).mean((0, 2)),
+     "The sum leaves the padding out; the number it is divided by must leave it out, too."),
+    ("the first token counted as a query",
+     lambda weights, mask: _found(weights, mask).sum((0, 2)) / mask.sum(),
+     "The first token has none before it. It does not belong into the number that the sum is "
+     "divided by."),
+    ("divided by every place of the batch",
+     lambda weights, mask: _found(weights, mask).sum((0, 2)) / mask.numel(),
+     "The sum is divided by the number of queries that it holds: tokens that have a token before "
+     "them."),
+    ("a mean of the sentences' means", lambda weights, mask: _sentence_means(weights, mask).mean(0),
+     "Every query counts the same, so a long sentence counts more than a short one. Add up first, "
+     "divide once."),
+    ("one score for each sentence", _sentence_means,
+     "The score is one number for each head, over the queries of all sentences."),
+    ("the sum in place of the mean", lambda weights, mask: _found(weights, mask).sum((0, 2)),
+     "Divide by the number of queries, so that the score lies between 0 and 1."),
+    ("divided by the number of heads as well",
+     lambda weights, mask: previous(weights, mask) / weights.shape[1],
+     "The score is the mean over one head's queries. A mask spread over the heads counts each "
+     "query once for every head."),
+    ("the padding counted in place of the tokens",
+     lambda weights, mask: (
+         (weights.diagonal(-1, dim1=2, dim2=3) * ~mask[:, None, 1:]).sum((0, 2))
+         / (~mask[:, 1:]).sum()
+     ),
+     "True in the mask means a token, and those are the queries that count."),
+    ("the last token taken as the one before the first",
+     lambda weights, mask: (_wrapped(weights) * mask[:, None]).sum((0, 2)) / mask.sum(),
+     "In Python the index -1 is the last entry. The first token has none before it: begin with the "
+     "second."),
+    ("one score for all heads", lambda weights, mask: previous(weights, mask).mean(),
+     "Each head has its own score: the axis of the heads stays."),
+    ("the largest weight in place of the mean",
+     lambda weights, mask: _found(weights, mask).amax((0, 2)),
+     "One good row makes no head. The score is the mean over all queries."),
+    ("how often the token before gets the largest weight",
+     lambda weights, mask: (
+         (weights.argmax(-1)[..., 1:] == torch.arange(mask.shape[1] - 1))
+         .transpose(1, 2)[mask[:, 1:]]
+         .double()
+         .mean(0)
+     ),
+     "That is a score as well, but the task asks for the mean weight."),
+)  # fmt: skip
 
 
-# 15.3 a matrix W^O that does not hear one head
+# 15.3 a matrix W^O that leaves out one head
 
 
 def deaf(weight: Tensor, n_heads: int, head: int) -> Tensor:
@@ -294,7 +203,7 @@ def deaf(weight: Tensor, n_heads: int, head: int) -> Tensor:
 
 def deaf_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(153)
-    sizes = ((6, 6, 2, 1), (8, 12, 4, 2), (6, 12, 3, 0), (9, 9, 3, 2), (4, 8, 4, 1))
+    sizes = ((6, 6, 2, 1), (8, 12, 4, 2), (6, 12, 3, 0), (9, 9, 3, 2), (4, 8, 4, 1), (1, 2, 2, 1))
     return [(torch.randn(d, hv, generator=draw), h, i) for d, hv, h, i in sizes]
 
 
@@ -310,148 +219,101 @@ def _block(weight: Tensor, n_heads: int, head: int, axis: int = 1) -> slice:
 
 
 ALL = slice(None)
-DEAF_MISTAKES = [
-    Mistake(
-        "rows in place of columns",
-        lambda weight, n_heads, head: _zeroed(weight, _block(weight, n_heads, head, 0), ALL),
-        "`nn.Linear` multiplies by the transposed weight: each column belongs to one *input*, and "
-        "the inputs of W^O are the heads. Without rows, parts of the output are missing, for all "
-        "heads.",
-    ),
-    Mistake(
-        "rows in place of columns, as many as d_v",
-        lambda weight, n_heads, head: _zeroed(weight, _block(weight, n_heads, head), ALL),
-        "`nn.Linear` multiplies by the transposed weight: each column belongs to one *input*, and "
-        "the inputs of W^O are the heads. The width d_v is right; the axis is not.",
-    ),
-    Mistake(
-        "rows and columns",
-        lambda weight, n_heads, head: _zeroed(
-            _zeroed(weight, ALL, _block(weight, n_heads, head)),
-            _block(weight, n_heads, head, 0),
-            ALL,
-        ),
-        "The columns alone take the head out. The rows belong to the output, which all heads "
-        "share.",
-    ),
-    Mistake(
-        "only one block",
-        lambda weight, n_heads, head: _zeroed(
-            weight, _block(weight, n_heads, head, 0), _block(weight, n_heads, head)
-        ),
-        "A head's vector goes into all entries of the output: its columns are to be zeroed from "
-        "top to bottom.",
-    ),
-    Mistake(
-        "every n_heads-th column",
-        lambda weight, n_heads, head: _zeroed(weight, ALL, slice(head, None, n_heads)),
-        "The heads stand side by side: the d_v columns of one head are neighbours, as "
-        "`split_heads` and `merge_heads` lay them out.",
-    ),
-    Mistake(
-        "heads counted from 1",
-        lambda weight, n_heads, head: deaf(weight, n_heads, (head - 1) % n_heads),
-        "Heads are counted from 0: head 0 has the first d_v columns.",
-    ),
-    Mistake(
-        "heads counted from 1, and none before the first",
-        lambda weight, n_heads, head: deaf(weight, n_heads, head - 1) if head else weight,
-        "Heads are counted from 0: the slice runs from head d_v to (head + 1) d_v.",
-    ),
-    Mistake(
-        "heads counted from the right",
-        lambda weight, n_heads, head: deaf(weight, n_heads, n_heads - 1 - head),
-        "Head 0 has the first d_v columns, those on the left.",
-    ),
-    Mistake(
-        "all other heads taken out",
-        lambda weight, n_heads, head: weight - deaf(weight, n_heads, head),
-        "That keeps the one head and silences the others. It should be the other way round.",
-    ),
-    Mistake(
-        "the other heads made louder",
-        lambda weight, n_heads, head: deaf(weight, n_heads, head) * n_heads / (n_heads - 1),
-        "Dropout scales up what is left, and an ablation does not: the other heads are to do what "
-        "they do in the whole model.",
-    ),
-    Mistake(
-        "only one column",
-        lambda weight, n_heads, head: _zeroed(weight, ALL, slice(head, head + 1)),
-        "A head has d_v = (number of columns) / n_heads columns, not one.",
-    ),
-    Mistake(
-        "n_heads columns in place of d_v",
-        lambda weight, n_heads, head: _zeroed(
-            weight, ALL, slice(head * n_heads, (head + 1) * n_heads)
-        ),
-        "A head's width is d_v = (number of columns) / n_heads.",
-    ),
-    Mistake(
-        "the width taken from the rows",
-        lambda weight, n_heads, head: _zeroed(weight, ALL, _block(weight, n_heads, head, 0)),
-        "The number of columns is h d_v, and that of the rows d_model. They need not be equal.",
-    ),
-    Mistake(
-        "the head's last column left in",
-        lambda weight, n_heads, head: _zeroed(
-            weight,
-            ALL,
-            slice(
-                head * (weight.shape[1] // n_heads), (head + 1) * (weight.shape[1] // n_heads) - 1
-            ),
-        ),
-        "A slice leaves out its end already: no 1 is to be taken off.",
-    ),
-    Mistake(
-        "every column from this head on",
-        lambda weight, n_heads, head: _zeroed(
-            weight, ALL, slice(head * (weight.shape[1] // n_heads), None)
-        ),
-        "The slice has an end: (head + 1) d_v.",
-    ),
-    Mistake(
-        "every column up to this head",
-        lambda weight, n_heads, head: _zeroed(
-            weight, ALL, slice(0, (head + 1) * (weight.shape[1] // n_heads))
-        ),
-        "The slice has a start: head d_v. What lies before it are the heads before.",
-    ),
-    Mistake(
-        "the columns removed",
-        lambda weight, n_heads, head: torch.cat(
-            [
-                weight[:, : head * (weight.shape[1] // n_heads)],
-                weight[:, (head + 1) * (weight.shape[1] // n_heads) :],
-            ],
-            dim=1,
-        ),
-        "The matrix is to keep its shape, so that it fits where it came from. Set the columns to "
-        "zero.",
-    ),
-    Mistake(
-        "the matrix transposed",
-        lambda weight, n_heads, head: deaf(weight, n_heads, head).T,
-        "The right columns are zero, but the matrix has been turned: it is to keep its shape.",
-    ),
-    Mistake(
-        "minus infinity in place of 0",
-        lambda weight, n_heads, head: weight.masked_fill(
-            _zeroed(torch.ones_like(weight), ALL, _block(weight, n_heads, head)) == 0, -math.inf
-        ),
-        "That is for scores before a softmax. A weight is multiplied with what comes in: with 0 "
-        "the head is not heard.",
-    ),
-    Mistake(
-        "only the piece that was taken out",
-        lambda weight, n_heads, head: 0 * weight[:, _block(weight, n_heads, head)],
-        "The zeros stand where the head was. Return the whole matrix, in its shape.",
-    ),
-    Mistake(
-        "nothing changed",
-        lambda weight, n_heads, head: weight.clone(),
-        "The matrix comes back as it was. Are the zeros written into a copy that is not returned?",
-    ),
-]
+DEAF_MISTAKES = mistakes(
+    ("rows in place of columns",
+     lambda weight, n_heads, head: _zeroed(weight, _block(weight, n_heads, head, 0), ALL),
+     "`nn.Linear` multiplies by the transposed weight: each column belongs to one *input*, and the "
+     "inputs of W^O are the heads. Without rows, parts of the output are missing, for all heads."),
+    ("rows in place of columns, as many as d_v",
+     lambda weight, n_heads, head: _zeroed(weight, _block(weight, n_heads, head), ALL),
+     "`nn.Linear` multiplies by the transposed weight: each column belongs to one *input*, and the "
+     "inputs of W^O are the heads. The width d_v is right; the axis is not."),
+    ("rows and columns",
+     lambda weight, n_heads, head: _zeroed(
+         _zeroed(weight, ALL, _block(weight, n_heads, head)),
+         _block(weight, n_heads, head, 0),
+         ALL,
+     ),
+     "The columns alone take the head out. The rows belong to the output, which all heads share."),
+    ("only one block",
+     lambda weight, n_heads, head: _zeroed(
+         weight, _block(weight, n_heads, head, 0), _block(weight, n_heads, head)
+     ),
+     "A head's vector goes into all entries of the output: its columns are to be zeroed from top "
+     "to bottom."),
+    ("every n_heads-th column",
+     lambda weight, n_heads, head: _zeroed(weight, ALL, slice(head, None, n_heads)),
+     "The heads stand side by side: the d_v columns of one head are neighbours, as `split_heads` "
+     "and `merge_heads` lay them out."),
+    ("heads counted from 1",
+     lambda weight, n_heads, head: deaf(weight, n_heads, (head - 1) % n_heads),
+     "Heads are counted from 0: head 0 has the first d_v columns."),
+    ("heads counted from 1, and none before the first",
+     lambda weight, n_heads, head: deaf(weight, n_heads, head - 1) if head else weight,
+     "Heads are counted from 0: the slice runs from head d_v to (head + 1) d_v."),
+    ("heads counted from the right",
+     lambda weight, n_heads, head: deaf(weight, n_heads, n_heads - 1 - head),
+     "Head 0 has the first d_v columns, those on the left."),
+    ("all other heads taken out",
+     lambda weight, n_heads, head: weight - deaf(weight, n_heads, head),
+     "That keeps the one head and silences the others. It should be the other way round."),
+    ("the other heads made louder",
+     lambda weight, n_heads, head: deaf(weight, n_heads, head) * n_heads / (n_heads - 1),
+     "Dropout scales up what is left, and an ablation does not: the other heads are to do what "
+     "they do in the whole model."),
+    ("only one column", lambda weight, n_heads, head: _zeroed(weight, ALL, slice(head, head + 1)),
+     "A head has d_v = (number of columns) / n_heads columns, not one."),
+    ("n_heads columns in place of d_v",
+     lambda weight, n_heads, head: _zeroed(
+         weight, ALL, slice(head * n_heads, (head + 1) * n_heads)
+     ),
+     "A head's width is d_v = (number of columns) / n_heads."),
+    ("the width taken from the rows",
+     lambda weight, n_heads, head: _zeroed(weight, ALL, _block(weight, n_heads, head, 0)),
+     "The number of columns is h d_v, and that of the rows d_model. They need not be equal."),
+    ("the head's last column left in",
+     lambda weight, n_heads, head: _zeroed(
+         weight,
+         ALL,
+         slice(
+             head * (weight.shape[1] // n_heads), (head + 1) * (weight.shape[1] // n_heads) - 1
+         ),
+     ),
+     "A slice leaves out its end already: no 1 is to be taken off."),
+    ("every column from this head on",
+     lambda weight, n_heads, head: _zeroed(
+         weight, ALL, slice(head * (weight.shape[1] // n_heads), None)
+     ),
+     "The slice has an end: (head + 1) d_v."),
+    ("every column up to this head",
+     lambda weight, n_heads, head: _zeroed(
+         weight, ALL, slice(0, (head + 1) * (weight.shape[1] // n_heads))
+     ),
+     "The slice has a start: head d_v. What lies before it are the heads before."),
+    ("the columns removed",
+     lambda weight, n_heads, head: torch.cat(
+         [
+             weight[:, : head * (weight.shape[1] // n_heads)],
+             weight[:, (head + 1) * (weight.shape[1] // n_heads) :],
+         ],
+         dim=1,
+     ),
+     "The matrix is to keep its shape, so that it fits where it came from. Set the columns to "
+     "zero."),
+    ("the matrix transposed", lambda weight, n_heads, head: deaf(weight, n_heads, head).T,
+     "The right columns are zero, but the matrix has been turned: it is to keep its shape."),
+    ("minus infinity in place of 0",
+     lambda weight, n_heads, head: weight.masked_fill(
+         _zeroed(torch.ones_like(weight), ALL, _block(weight, n_heads, head)) == 0, -math.inf
+     ),
+     "That is for scores before a softmax. A weight is multiplied with what comes in: with 0 the "
+     "head is not heard."),
+    ("only the piece that was taken out",
+     lambda weight, n_heads, head: 0 * weight[:, _block(weight, n_heads, head)],
+     "The zeros stand where the head was. Return the whole matrix, in its shape."),
+    ("nothing changed", lambda weight, n_heads, head: weight.clone(),
+     "The matrix comes back as it was. Are the zeros written into a copy that is not returned?"),
+)  # fmt: skip
 
 
 # 15.4 an alignment from cross-attention
@@ -471,95 +333,54 @@ def aligned_cases() -> list[tuple]:
     return cases
 
 
-ALIGNED_MISTAKES = [
-    Mistake(
-        "the row that reads the token, not the one that predicts it",
-        lambda weights: weights[1:, :-1].argmax(-1).tolist(),
-        "Off by one: row t reads token t and predicts token t + 1. Token y_1 is written by the row "
-        "of `<bos>`, the first.",
-    ),
-    Mistake(
-        "the wrong row, and the end of the source allowed",
-        lambda weights: weights[1:].argmax(-1).tolist(),
-        "Two mistakes: y_1 is written by the row of `<bos>`, and the last column, `<eos>`, is to "
-        "be left out.",
-    ),
-    Mistake(
-        "the end of the source allowed",
-        lambda weights: weights[:-1].argmax(-1).tolist(),
-        "The last column is that of `<eos>`, which is not a word. Leave it out before the largest "
-        "weight is looked for.",
-    ),
-    Mistake(
-        "one entry too many",
-        lambda weights: weights[:, :-1].argmax(-1).tolist(),
-        "The last row reads y_n and predicts `<eos>`, which is not asked for.",
-    ),
-    Mistake(
-        "one entry too many, and the end of the source allowed",
-        lambda weights: weights.argmax(-1).tolist(),
-        "The last row predicts `<eos>`, and the last column is that of `<eos>`. Both are to be "
-        "left out.",
-    ),
-    Mistake(
-        "the first source token left out",
-        lambda weights: weights[:-1, 1:].argmax(-1).tolist(),
-        "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column.",
-    ),
-    Mistake(
-        "the first source token left out, and the indices put right",
-        lambda weights: (weights[:-1, 1:].argmax(-1) + 1).tolist(),
-        "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column.",
-    ),
-    Mistake(
-        "the wrong row, and the first source token left out",
-        lambda weights: weights[1:, 1:].argmax(-1).tolist(),
-        "Two mistakes: y_1 is written by the row of `<bos>`, the first. And the source has no "
-        "`<bos>`: its `<eos>`, the last column, is to be left out.",
-    ),
-    Mistake(
-        "for each source token the target token",
-        lambda weights: weights[:-1, :-1].argmax(0).tolist(),
-        "That looks down the columns. Each *row* is a distribution over the source: look for the "
-        "largest weight in each row.",
-    ),
-    Mistake(
-        "the first row left out at both ends",
-        lambda weights: weights[1:-1, :-1].argmax(-1).tolist(),
-        "The row of `<bos>` is the one that writes y_1. Only the last row is to be left out.",
-    ),
-    Mistake(
-        "counted from 1",
-        lambda weights: (weights[:-1, :-1].argmax(-1) + 1).tolist(),
-        "The first source token has the index 0.",
-    ),
-    Mistake(
-        "the smallest weight",
-        lambda weights: weights[:-1, :-1].argmin(-1).tolist(),
-        "A token is aligned to where its weight is largest.",
-    ),
-    Mistake(
-        "the weights in place of their places",
-        lambda weights: weights[:-1, :-1].amax(-1).tolist(),
-        "Asked for is where the largest weight stands, `argmax`, not how large it is.",
-    ),
-    Mistake(
-        "tokens that look most at the end left out",
-        lambda weights: [s for s in weights[:-1].argmax(-1).tolist() if s < weights.shape[1] - 1],
-        "Every token gets a place. Leave out the column of `<eos>` first, then look for the "
-        "largest weight of what is left.",
-    ),
-    Mistake(
-        "pairs in place of places",
-        lambda weights: list(enumerate(weights[:-1, :-1].argmax(-1).tolist())),
-        "Asked for is one whole number for each token: the place in the list says for which.",
-    ),
-    Mistake(
-        "the order turned round",
-        lambda weights: weights[:-1, :-1].argmax(-1).flip(0).tolist(),
-        "The first entry belongs to y_1, the last to y_n.",
-    ),
-]
+ALIGNED_MISTAKES = mistakes(
+    ("the row that reads the token, not the one that predicts it",
+     lambda weights: weights[1:, :-1].argmax(-1).tolist(),
+     "Off by one: row t reads token t and predicts token t + 1. Token y_1 is written by the row of "
+     "`<bos>`, the first."),
+    ("the wrong row, and the end of the source allowed",
+     lambda weights: weights[1:].argmax(-1).tolist(),
+     "Two mistakes: y_1 is written by the row of `<bos>`, and the last column, `<eos>`, is to be "
+     "left out."),
+    ("the end of the source allowed", lambda weights: weights[:-1].argmax(-1).tolist(),
+     "The last column is that of `<eos>`, which is not a word. Leave it out before the largest "
+     "weight is looked for."),
+    ("one entry too many", lambda weights: weights[:, :-1].argmax(-1).tolist(),
+     "The last row reads y_n and predicts `<eos>`, which is not asked for."),
+    ("one entry too many, and the end of the source allowed",
+     lambda weights: weights.argmax(-1).tolist(),
+     "The last row predicts `<eos>`, and the last column is that of `<eos>`. Both are to be left "
+     "out."),
+    ("the first source token left out", lambda weights: weights[:-1, 1:].argmax(-1).tolist(),
+     "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column."),
+    ("the first source token left out, and the indices put right",
+     lambda weights: (weights[:-1, 1:].argmax(-1) + 1).tolist(),
+     "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column."),
+    ("the wrong row, and the first source token left out",
+     lambda weights: weights[1:, 1:].argmax(-1).tolist(),
+     "Two mistakes: y_1 is written by the row of `<bos>`, the first. And the source has no "
+     "`<bos>`: its `<eos>`, the last column, is to be left out."),
+    ("for each source token the target token", lambda weights: weights[:-1, :-1].argmax(0).tolist(),
+     "That looks down the columns. Each *row* is a distribution over the source: look for the "
+     "largest weight in each row."),
+    ("the first row left out at both ends", lambda weights: weights[1:-1, :-1].argmax(-1).tolist(),
+     "The row of `<bos>` is the one that writes y_1. Only the last row is to be left out."),
+    ("counted from 1", lambda weights: (weights[:-1, :-1].argmax(-1) + 1).tolist(),
+     "The first source token has the index 0."),
+    ("the smallest weight", lambda weights: weights[:-1, :-1].argmin(-1).tolist(),
+     "A token is aligned to where its weight is largest."),
+    ("the weights in place of their places", lambda weights: weights[:-1, :-1].amax(-1).tolist(),
+     "Asked for is where the largest weight stands, `argmax`, not how large it is."),
+    ("tokens that look most at the end left out",
+     lambda weights: [s for s in weights[:-1].argmax(-1).tolist() if s < weights.shape[1] - 1],
+     "Every token gets a place. Leave out the column of `<eos>` first, then look for the largest "
+     "weight of what is left."),
+    ("pairs in place of places",
+     lambda weights: list(enumerate(weights[:-1, :-1].argmax(-1).tolist())),
+     "Asked for is one whole number for each token: the place in the list says for which."),
+    ("the order turned round", lambda weights: weights[:-1, :-1].argmax(-1).flip(0).tolist(),
+     "The first entry belongs to y_1, the last to y_n."),
+)  # fmt: skip
 
 
 # 15.5 attention rollout
@@ -577,7 +398,7 @@ def rollout_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(155)
     return [
         ([(2 * torch.randn(T, T, generator=draw)).softmax(-1) for _ in range(L)],)
-        for T, L in ((3, 2), (4, 3), (2, 4), (5, 3))
+        for T, L in ((3, 2), (4, 3), (2, 4), (5, 3), (1, 2))
     ]
 
 
@@ -604,127 +425,64 @@ def _onto_the_words(maps: list[Tensor]) -> Tensor:
     return result
 
 
-ROLLOUT_MISTAKES = [
-    Mistake(
-        "the residual connection forgotten",
-        _product,
-        "Each layer adds to what was there: half of the new vector is the old one. Add the "
-        "identity to every map and halve it.",
-    ),
-    Mistake(
-        "the layers multiplied in the other order",
-        lambda maps: _product(_half(maps)[::-1]),
-        "The first layer works on the words, so its matrix stands on the right: what a higher "
-        "layer does is multiplied from the left.",
-    ),
-    Mistake(
-        "no residual, and the other order",
-        lambda maps: _product(maps[::-1]),
-        "Two mistakes: the identity is missing in each map, and the first layer's matrix belongs "
-        "on the right.",
-    ),
-    Mistake(
-        "not halved",
-        lambda maps: _product([weights + _eye(maps) for weights in maps]),
-        "With the identity added a row sums to 2. Halve it, so that it is an average again.",
-    ),
-    Mistake(
-        "halved once, at the end",
-        lambda maps: _product([weights + _eye(maps) for weights in maps]) / 2,
-        "Every layer's rows sum to 2 once the identity is added. Each of them is to be halved.",
-    ),
-    Mistake(
-        "only the map halved",
-        lambda maps: _product([weights / 2 + _eye(maps) for weights in maps]),
-        "Old and new count one half each: the sum of both is halved, or a row sums to 1.5.",
-    ),
-    Mistake(
-        "what stood below all layers in place of what stood before the layer",
-        _onto_the_words,
-        "The residual connection of a layer adds what came into *this* layer, and that has been "
-        "mixed already: it is the layer's whole matrix that is multiplied with what is below.",
-    ),
-    Mistake(
-        "only the identity halved",
-        lambda maps: _product([weights + _eye(maps) / 2 for weights in maps]),
-        "The sum is halved, the map and the identity, so that rows sum to 1.",
-    ),
-    Mistake(
-        "1 added to every entry",
-        lambda maps: _product([(weights + 1) / 2 for weights in maps]),
-        "I is the identity: 1 on the diagonal and 0 beside it. `weights + 1` adds 1 everywhere.",
-    ),
-    Mistake(
-        "the first map without the residual",
-        lambda maps: _product(_half(maps)[1:]) @ maps[0],
-        "The first layer has a residual connection, too. Start with the identity, or with half of "
-        "the first map and the identity.",
-    ),
-    Mistake(
-        "the identity added to the product",
-        lambda maps: (_product(maps) + _eye(maps)) / 2,
-        "Every layer has a residual connection of its own: add the identity to each map before "
-        "they are multiplied.",
-    ),
-    Mistake(
-        "the mean of the maps",
-        lambda maps: torch.stack(_half(maps)).mean(0),
-        "Layers work on each other's output. That is a product of matrices, not a mean.",
-    ),
-    Mistake(
-        "the mean of the maps without the residual",
-        lambda maps: torch.stack(list(maps)).mean(0),
-        "Layers work on each other's output, a product of matrices, and each has a residual "
-        "connection.",
-    ),
-    Mistake(
-        "the sum of the maps",
-        lambda maps: torch.stack(_half(maps)).sum(0),
-        "Layers work on each other's output. That is a product of matrices, not a sum.",
-    ),
-    Mistake(
-        "multiplied entry by entry",
-        lambda maps: torch.stack(_half(maps)).prod(0),
-        "`*` multiplies entry by entry. What one layer does to another's output is `@`.",
-    ),
-    Mistake(
-        "multiplied entry by entry, from the identity on",
-        lambda maps: torch.stack([_eye(maps), *_half(maps)]).prod(0),
-        "`*` multiplies entry by entry. What one layer does to another's output is `@`.",
-    ),
-    Mistake(
-        "only the last layer",
-        lambda maps: _half(maps)[-1],
-        "The last layer averages what the layers below have mixed already. Multiply all of them.",
-    ),
-    Mistake(
-        "only the first layer",
-        lambda maps: _half(maps)[0],
-        "Above the first layer the words are mixed further. Multiply all maps.",
-    ),
-    Mistake(
-        "the first layer left out",
-        lambda maps: _product(_half(maps)[1:]),
-        "Start with the first map, or with the identity, and multiply by every map.",
-    ),
-    Mistake(
-        "the last layer left out",
-        lambda maps: _product(_half(maps)[:-1]),
-        "Every map counts, the last one included.",
-    ),
-    Mistake(
-        "rows and columns in each other's place",
-        lambda maps: _product(_half(maps)).T,
-        "Rows stand for the vectors at the top, columns for the words at the bottom, as in each "
-        "map.",
-    ),
-    Mistake(
-        "the maps transposed before they are multiplied",
-        lambda maps: _product([weights.T for weights in _half(maps)]),
-        "Rows are queries: each row of a map says of which vectors the new one is made. Multiply "
-        "the maps as they are.",
-    ),
-]
+ROLLOUT_MISTAKES = mistakes(
+    ("the residual connection forgotten", _product,
+     "Each layer adds to what was there: half of the new vector is the old one. Add the identity "
+     "to every map and halve it."),
+    ("the layers multiplied in the other order", lambda maps: _product(_half(maps)[::-1]),
+     "The first layer works on the words, so its matrix stands on the right: what a higher layer "
+     "does is multiplied from the left."),
+    ("no residual, and the other order", lambda maps: _product(maps[::-1]),
+     "Two mistakes: the identity is missing in each map, and the first layer's matrix belongs on "
+     "the right."),
+    ("not halved", lambda maps: _product([weights + _eye(maps) for weights in maps]),
+     "With the identity added a row sums to 2. Halve it, so that it is an average again."),
+    ("halved once, at the end",
+     lambda maps: _product([weights + _eye(maps) for weights in maps]) / 2,
+     "Every layer's rows sum to 2 once the identity is added. Each of them is to be halved."),
+    ("only the map halved", lambda maps: _product([weights / 2 + _eye(maps) for weights in maps]),
+     "Old and new count one half each: the sum of both is halved, or a row sums to 1.5."),
+    ("what stood below all layers in place of what stood before the layer", _onto_the_words,
+     "The residual connection of a layer adds what came into *this* layer, and that has been mixed "
+     "already: it is the layer's whole matrix that is multiplied with what is below."),
+    ("only the identity halved",
+     lambda maps: _product([weights + _eye(maps) / 2 for weights in maps]),
+     "The sum is halved, the map and the identity, so that rows sum to 1."),
+    ("1 added to every entry", lambda maps: _product([(weights + 1) / 2 for weights in maps]),
+     "I is the identity: 1 on the diagonal and 0 beside it. `weights + 1` adds 1 everywhere."),
+    ("the first map without the residual", lambda maps: _product(_half(maps)[1:]) @ maps[0],
+     "The first layer has a residual connection, too. Start with the identity, or with half of the "
+     "first map and the identity."),
+    ("the identity added to the product", lambda maps: (_product(maps) + _eye(maps)) / 2,
+     "Every layer has a residual connection of its own: add the identity to each map before they "
+     "are multiplied."),
+    ("the mean of the maps", lambda maps: torch.stack(_half(maps)).mean(0),
+     "Layers work on each other's output. That is a product of matrices, not a mean."),
+    ("the mean of the maps without the residual", lambda maps: torch.stack(list(maps)).mean(0),
+     "Layers work on each other's output, a product of matrices, and each has a residual "
+     "connection."),
+    ("the sum of the maps", lambda maps: torch.stack(_half(maps)).sum(0),
+     "Layers work on each other's output. That is a product of matrices, not a sum."),
+    ("multiplied entry by entry", lambda maps: torch.stack(_half(maps)).prod(0),
+     "`*` multiplies entry by entry. What one layer does to another's output is `@`."),
+    ("multiplied entry by entry, from the identity on",
+     lambda maps: torch.stack([_eye(maps), *_half(maps)]).prod(0),
+     "`*` multiplies entry by entry. What one layer does to another's output is `@`."),
+    ("only the last layer", lambda maps: _half(maps)[-1],
+     "The last layer averages what the layers below have mixed already. Multiply all of them."),
+    ("only the first layer", lambda maps: _half(maps)[0],
+     "Above the first layer the words are mixed further. Multiply all maps."),
+    ("the first layer left out", lambda maps: _product(_half(maps)[1:]),
+     "Start with the first map, or with the identity, and multiply by every map."),
+    ("the last layer left out", lambda maps: _product(_half(maps)[:-1]),
+     "Every map counts, the last one included."),
+    ("rows and columns in each other's place", lambda maps: _product(_half(maps)).T,
+     "Rows stand for the vectors at the top, columns for the words at the bottom, as in each map."),
+    ("the maps transposed before they are multiplied",
+     lambda maps: _product([weights.T for weights in _half(maps)]),
+     "Rows are queries: each row of a map says of which vectors the new one is made. Multiply the "
+     "maps as they are."),
+)  # fmt: skip
 
 
 # 15.6 rank correlation
@@ -764,135 +522,80 @@ def _kendall(a: Tensor, b: Tensor) -> Tensor:
     return ((a[i] - a[j]).sign() * (b[i] - b[j]).sign()).double().mean()
 
 
-RANK_MISTAKES = [
-    Mistake(
-        "the values in place of their ranks",
-        _pearson,
-        "That is the ordinary correlation, in which one large value decides. Put the rank in the "
-        "place of each value first.",
-    ),
-    Mistake(
-        "argsort once",
-        lambda a, b: _pearson(a.argsort(), b.argsort()),
-        "`argsort` tells which value comes first, not in which place a value comes. The rank is "
-        "the argsort of the argsort.",
-    ),
-    Mistake(
-        "one of the two ranked from the other end",
-        lambda a, b: -rank_correlation(a, b),
-        "Both are to be ranked in the same direction. As it is, equal orders give -1.",
-    ),
-    Mistake(
-        "only the first ranked",
-        lambda a, b: _pearson(ranks(a), b),
-        "Both lists are to be replaced by their ranks.",
-    ),
-    Mistake(
-        "only the second ranked",
-        lambda a, b: _pearson(a, ranks(b)),
-        "Both lists are to be replaced by their ranks.",
-    ),
-    Mistake(
-        "the cosine of the values",
-        lambda a, b: torch.nn.functional.cosine_similarity(a.double(), b.double(), dim=0),
-        "Put the rank in the place of each value, and take the mean off both lists of ranks.",
-    ),
-    Mistake(
-        "the sum of the squared differences of the ranks",
-        lambda a, b: _distance(a, b)[0],
-        "That is 0 for equal orders. The short form is 1 - 6 (sum of squared differences of ranks) "
-        "/ (n (n^2 - 1)).",
-    ),
-    Mistake(
-        "the mean not taken off",
-        lambda a, b: (ranks(a) * ranks(b)).sum() / (ranks(a).norm() * ranks(b).norm()),
-        "A correlation is the cosine of the *differences from the mean*. Ranks that are all "
-        "positive always look alike without it.",
-    ),
-    Mistake(
-        "the mean not taken off, with ranks from 1",
-        lambda a, b: (
-            ((ranks(a) + 1) * (ranks(b) + 1)).sum()
-            / ((ranks(a) + 1).norm() * (ranks(b) + 1).norm())
-        ),
-        "A correlation is the cosine of the *differences from the mean*. Ranks that are all "
-        "positive always look alike without it.",
-    ),
-    Mistake(
-        "the sum of products, not divided",
-        lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).sum(),
-        "Divided by the lengths of both lists of differences it lies between -1 and 1.",
-    ),
-    Mistake(
-        "sorted values in place of ranks",
-        lambda a, b: _pearson(a.sort().values, b.sort().values),
-        "Sorting forgets which entry stood where. Each entry keeps its place, and its rank takes "
-        "the place of its value.",
-    ),
-    Mistake(
-        "not divided by the spread",
-        lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean(),
-        "That is the covariance of the ranks. Divided by both standard deviations it lies between "
-        "-1 and 1.",
-    ),
-    Mistake(
-        "divided by n once and by n - 1 once",
-        lambda a, b: (
-            ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean()
-            / (ranks(a).std() * ranks(b).std())
-        ),
-        "`mean` divides by n and `std` by n - 1: equal orders then give less than 1. Use the same "
-        "number in both places.",
-    ),
-    Mistake(
-        "the factor 6 forgotten",
-        lambda a, b: 1 - _distance(a, b)[0] / (len(a) * (len(a) ** 2 - 1)),
-        "The short form is 1 - 6 (sum of squared differences of ranks) / (n (n^2 - 1)).",
-    ),
-    Mistake(
-        "not taken off 1",
-        lambda a, b: 6 * _distance(a, b)[0] / (len(a) * (len(a) ** 2 - 1)),
-        "That fraction is 0 for equal orders. The correlation is 1 minus it.",
-    ),
-    Mistake(
-        "n forgotten under the fraction",
-        lambda a, b: 1 - 6 * _distance(a, b)[0] / (len(a) ** 2 - 1),
-        "The short form divides by n (n^2 - 1).",
-    ),
-    Mistake(
-        "n squared in place of n squared minus 1",
-        lambda a, b: 1 - 6 * _distance(a, b)[0] / len(a) ** 3,
-        "The short form divides by n (n^2 - 1). Only with it do opposite orders give -1.",
-    ),
-    Mistake(
-        "differences of ranks not squared",
-        lambda a, b: 1 - 6 * (ranks(a) - ranks(b)).abs().sum() / (len(a) * (len(a) ** 2 - 1)),
-        "The short form takes the squares of the differences of the ranks.",
-    ),
-    Mistake(
-        "pairs in the same order, minus pairs in the other",
-        _kendall,
-        "That is Kendall's rank correlation, another one. Asked for is Spearman's, the correlation "
-        "of the ranks.",
-    ),
-    Mistake(
-        "the square of the correlation",
-        lambda a, b: rank_correlation(a, b) ** 2,
-        "The square hides the sign: opposite orders would look like equal ones.",
-    ),
-    Mistake(
-        "without its sign",
-        lambda a, b: rank_correlation(a, b).abs(),
-        "Opposite orders have the correlation -1. The sign says so.",
-    ),
-]
+RANK_MISTAKES = mistakes(
+    ("the values in place of their ranks", _pearson,
+     "That is the ordinary correlation, in which one large value decides. Put the rank in the "
+     "place of each value first."),
+    ("argsort once", lambda a, b: _pearson(a.argsort(), b.argsort()),
+     "`argsort` tells which value comes first, not in which place a value comes. The rank is the "
+     "argsort of the argsort."),
+    ("one of the two ranked from the other end", lambda a, b: -rank_correlation(a, b),
+     "Both are to be ranked in the same direction. As it is, equal orders give -1."),
+    ("only the first ranked", lambda a, b: _pearson(ranks(a), b),
+     "Both lists are to be replaced by their ranks."),
+    ("only the second ranked", lambda a, b: _pearson(a, ranks(b)),
+     "Both lists are to be replaced by their ranks."),
+    ("the cosine of the values",
+     lambda a, b: torch.nn.functional.cosine_similarity(a.double(), b.double(), dim=0),
+     "Put the rank in the place of each value, and take the mean off both lists of ranks."),
+    ("the sum of the squared differences of the ranks", lambda a, b: _distance(a, b)[0],
+     "That is 0 for equal orders. The short form is 1 - 6 (sum of squared differences of ranks) / "
+     "(n (n^2 - 1))."),
+    ("the mean not taken off",
+     lambda a, b: (ranks(a) * ranks(b)).sum() / (ranks(a).norm() * ranks(b).norm()),
+     "A correlation is the cosine of the *differences from the mean*. Ranks that are all positive "
+     "always look alike without it."),
+    ("the mean not taken off, with ranks from 1",
+     lambda a, b: (
+         ((ranks(a) + 1) * (ranks(b) + 1)).sum()
+         / ((ranks(a) + 1).norm() * (ranks(b) + 1).norm())
+     ),
+     "A correlation is the cosine of the *differences from the mean*. Ranks that are all positive "
+     "always look alike without it."),
+    ("the sum of products, not divided",
+     lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).sum(),
+     "Divided by the lengths of both lists of differences it lies between -1 and 1."),
+    ("sorted values in place of ranks", lambda a, b: _pearson(a.sort().values, b.sort().values),
+     "Sorting forgets which entry stood where. Each entry keeps its place, and its rank takes the "
+     "place of its value."),
+    ("not divided by the spread",
+     lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean(),
+     "That is the covariance of the ranks. Divided by both standard deviations it lies between -1 "
+     "and 1."),
+    ("divided by n once and by n - 1 once",
+     lambda a, b: (
+         ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean()
+         / (ranks(a).std() * ranks(b).std())
+     ),
+     "`mean` divides by n and `std` by n - 1: equal orders then give less than 1. Use the same "
+     "number in both places."),
+    ("the factor 6 forgotten", lambda a, b: 1 - _distance(a, b)[0] / (len(a) * (len(a) ** 2 - 1)),
+     "The short form is 1 - 6 (sum of squared differences of ranks) / (n (n^2 - 1))."),
+    ("not taken off 1", lambda a, b: 6 * _distance(a, b)[0] / (len(a) * (len(a) ** 2 - 1)),
+     "That fraction is 0 for equal orders. The correlation is 1 minus it."),
+    ("n forgotten under the fraction", lambda a, b: 1 - 6 * _distance(a, b)[0] / (len(a) ** 2 - 1),
+     "The short form divides by n (n^2 - 1)."),
+    ("n squared in place of n squared minus 1",
+     lambda a, b: 1 - 6 * _distance(a, b)[0] / len(a) ** 3,
+     "The short form divides by n (n^2 - 1). Only with it do opposite orders give -1."),
+    ("differences of ranks not squared",
+     lambda a, b: 1 - 6 * (ranks(a) - ranks(b)).abs().sum() / (len(a) * (len(a) ** 2 - 1)),
+     "The short form takes the squares of the differences of the ranks."),
+    ("pairs in the same order, minus pairs in the other", _kendall,
+     "That is Kendall's rank correlation, another one. Asked for is Spearman's, the correlation of "
+     "the ranks."),
+    ("the square of the correlation", lambda a, b: rank_correlation(a, b) ** 2,
+     "The square hides the sign: opposite orders would look like equal ones."),
+    ("without its sign", lambda a, b: rank_correlation(a, b).abs(),
+     "Opposite orders have the correlation -1. The sign says so."),
+)  # fmt: skip
 
 
 EXERCISES = [
     Exercise(
         number="15.1",
         title="entropy",
-        section="How many words does a head look at?",
+        section="How many words does a head attend to?",
         reference=entropy,
         cases=entropy_cases,
         mistakes=ENTROPY_MISTAKES,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 16.1 perplexity per word
 
@@ -18,61 +18,34 @@ def word_perplexity(nats: float, tokens: int, words: int) -> float:
     return math.exp(nats * tokens / words)
 
 
-PERPLEXITY_MISTAKES = [
-    Mistake(
-        "per token",
-        lambda nats, tokens, words: math.exp(nats),
-        "That is the perplexity per token. The total, `nats * tokens`, is to be shared among the "
-        "words.",
-    ),
-    Mistake(
-        "tokens and words in each other's place",
-        lambda nats, tokens, words: math.exp(nats * words / tokens),
-        "The total is nats times *tokens*, and it is shared among the *words*. A word has more "
-        "than one token, so a word needs more nats than a token.",
-    ),
-    Mistake(
-        "the perplexity multiplied",
-        lambda nats, tokens, words: math.exp(nats) * tokens / words,
-        "Nats add up, perplexities do not: the ratio belongs into the exponent.",
-    ),
-    Mistake(
-        "nats per word, without the exponential",
-        lambda nats, tokens, words: nats * tokens / words,
-        "That is the mean loss per word. Perplexity is its exponential.",
-    ),
-    Mistake(
-        "as if nats were bits",
-        lambda nats, tokens, words: 2 ** (nats * tokens / words),
-        "Nats come from the natural logarithm: the exponential is that of e, not of 2.",
-    ),
-    Mistake(
-        "of the whole text",
-        lambda nats, tokens, words: math.exp(min(nats * tokens, 700)),
-        "That is one over the probability of the whole text. Divide the total by the number of "
-        "words before taking the exponential.",
-    ),
-    Mistake(
-        "the total taken for the mean",
-        lambda nats, tokens, words: math.exp(nats / words),
-        "`nats` is the mean per token, not the total. The total is nats times tokens.",
-    ),
-    Mistake(
-        "divided after the exponential",
-        lambda nats, tokens, words: math.exp(min(nats * tokens, 700)) / words,
-        "The total is shared among the words while it is in nats, inside of the exponential.",
-    ),
-    Mistake(
-        "the tokens of a word rounded down",
-        lambda nats, tokens, words: math.exp(nats * (tokens // words)),
-        "`//` drops what is behind the point, but a word has 1.4 tokens, say: `/`.",
-    ),
-    Mistake(
-        "one over the perplexity",
-        lambda nats, tokens, words: math.exp(-nats * tokens / words),
-        "That is the mean probability of a word. Perplexity is one over it.",
-    ),
-]
+PERPLEXITY_MISTAKES = mistakes(
+    ("per token", lambda nats, tokens, words: math.exp(nats),
+     "That is the perplexity per token. The total, `nats * tokens`, is to be shared among the "
+     "words."),
+    ("tokens and words in each other's place",
+     lambda nats, tokens, words: math.exp(nats * words / tokens),
+     "The total is nats times *tokens*, and it is shared among the *words*. A word has more than "
+     "one token, so a word needs more nats than a token."),
+    ("the perplexity multiplied", lambda nats, tokens, words: math.exp(nats) * tokens / words,
+     "Nats add up, perplexities do not: the ratio belongs into the exponent."),
+    ("nats per word, without the exponential", lambda nats, tokens, words: nats * tokens / words,
+     "That is the mean loss per word. Perplexity is its exponential."),
+    ("as if nats were bits", lambda nats, tokens, words: 2 ** (nats * tokens / words),
+     "Nats come from the natural logarithm: the exponential is that of e, not of 2."),
+    ("of the whole text", lambda nats, tokens, words: math.exp(min(nats * tokens, 700)),
+     "That is one over the probability of the whole text. Divide the total by the number of words "
+     "before taking the exponential."),
+    ("the total taken for the mean", lambda nats, tokens, words: math.exp(nats / words),
+     "`nats` is the mean per token, not the total. The total is nats times tokens."),
+    ("divided after the exponential",
+     lambda nats, tokens, words: math.exp(min(nats * tokens, 700)) / words,
+     "The total is shared among the words while it is in nats, inside of the exponential."),
+    ("the tokens of a word rounded down",
+     lambda nats, tokens, words: math.exp(nats * (tokens // words)),
+     "`//` drops what is behind the point, but a word has 1.4 tokens, say: `/`."),
+    ("one over the perplexity", lambda nats, tokens, words: math.exp(-nats * tokens / words),
+     "That is the mean probability of a word. Perplexity is one over it."),
+)  # fmt: skip
 
 
 # 16.2 a prefix mask for a batch
@@ -102,92 +75,61 @@ def _source(prefix: Tensor, length: int) -> Tensor:
 def _zeros_and_ones(mask: Tensor) -> Tensor:
     """A mask of any dtype as a boolean one; what is to be added to scores stays as it is."""
     mask = torch.as_tensor(mask)
-    return mask if mask.is_floating_point() and (mask < 0).any() else mask.bool()
+    return mask if mask.is_floating_point() else mask.bool()
 
 
-PREFIX_MISTAKES = [
-    Mistake(
-        "queries in place of keys",
-        lambda prefix, length: _source(prefix, length)[:, :, None] | _causal(length),
-        "Open are the *columns* of the source, its keys, for every query. As it is, the queries of "
-        "the source may look at everything, the target too.",
-    ),
-    Mistake(
-        "the source sees itself only",
-        lambda prefix, length: (
-            _source(prefix, length)[:, :, None] & _source(prefix, length)[:, None, :]
-            | (_causal(length) & ~_source(prefix, length)[:, None, :])
-        ),
-        "A target token, too, may attend to the whole source: without it there would be nothing "
-        "to translate.",
-    ),
-    Mistake(
-        "both conditions at once",
-        lambda prefix, length: _source(prefix, length)[:, None, :] & _causal(length),
-        "It is enough that one of the conditions holds: the key stands in the source, *or* it "
-        "does not stand behind the query.",
-    ),
-    Mistake(
-        "without the query itself",
-        lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).tril(-1),
-        "A position may attend to those *up to* its own, itself included.",
-    ),
-    Mistake(
-        "a source one token too long",
-        lambda prefix, length: _source(prefix + 1, length)[:, None, :] | _causal(length),
-        "`prefix` tokens belong to the source: positions 0 to prefix - 1.",
-    ),
-    Mistake(
-        "a source one token too short",
-        lambda prefix, length: _source(prefix - 1, length)[:, None, :] | _causal(length),
-        "`prefix` tokens belong to the source: positions 0 to prefix - 1, the last one included.",
-    ),
-    Mistake(
-        "queries and keys exchanged",
-        lambda prefix, length: prefix_masks(prefix, length).transpose(1, 2),
-        "Rows are queries and columns keys: entry [b, t, s] says whether position t may attend to "
-        "position s.",
-    ),
-    Mistake(
-        "numbers to be added to scores",
-        lambda prefix, length: torch.zeros(len(prefix), length, length).masked_fill(
-            ~prefix_masks(prefix, length), -math.inf
-        ),
-        "Zeros and minus infinities are what other code adds to scores. Asked for is a boolean "
-        "mask.",
-    ),
-    Mistake(
-        "True = hidden",
-        lambda prefix, length: ~prefix_masks(prefix, length),
-        "In this book True means may attend.",
-    ),
-    Mistake(
-        "anti-causal",
-        lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).T,
-        "Rows are queries and columns keys: a query may look at keys to its left, on and below the "
-        "diagonal.",
-    ),
-    Mistake(
-        "only the source",
-        lambda prefix, length: _source(prefix, length)[:, None, :].expand(-1, length, -1),
-        "The target may also attend to its own beginning.",
-    ),
-    Mistake(
-        "causal in the source, too",
-        lambda prefix, length: _causal(length).expand(len(prefix), -1, -1),
-        "Within the source every position sees every other, those behind it as well.",
-    ),
-    Mistake(
-        "the longest prefix for all rows",
-        lambda prefix, length: prefix_masks(prefix.max().expand(len(prefix)), length),
-        "Each row has a prefix of its own.",
-    ),
-    Mistake(
-        "one prefix for all rows",
-        lambda prefix, length: prefix_masks(prefix[:1].expand(len(prefix)), length),
-        "Each row has a prefix of its own.",
-    ),
-]
+PREFIX_MISTAKES = mistakes(
+    ("queries in place of keys",
+     lambda prefix, length: _source(prefix, length)[:, :, None] | _causal(length),
+     "Open are the *columns* of the source, its keys, for every query. As it is, the queries of "
+     "the source may look at everything, the target too."),
+    ("the source sees itself only",
+     lambda prefix, length: (
+         _source(prefix, length)[:, :, None] & _source(prefix, length)[:, None, :]
+         | (_causal(length) & ~_source(prefix, length)[:, None, :])
+     ),
+     "A target token, too, may attend to the whole source: without it there would be nothing to "
+     "translate."),
+    ("both conditions at once",
+     lambda prefix, length: _source(prefix, length)[:, None, :] & _causal(length),
+     "It is enough that one of the conditions holds: the key stands in the source, *or* it does "
+     "not stand behind the query."),
+    ("without the query itself",
+     lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).tril(-1),
+     "A position may attend to those *up to* its own, itself included."),
+    ("a source one token too long",
+     lambda prefix, length: _source(prefix + 1, length)[:, None, :] | _causal(length),
+     "`prefix` tokens belong to the source: positions 0 to prefix - 1."),
+    ("a source one token too short",
+     lambda prefix, length: _source(prefix - 1, length)[:, None, :] | _causal(length),
+     "`prefix` tokens belong to the source: positions 0 to prefix - 1, the last one included."),
+    ("queries and keys exchanged",
+     lambda prefix, length: prefix_masks(prefix, length).transpose(1, 2),
+     "Rows are queries and columns keys: entry [b, t, s] says whether position t may attend to "
+     "position s."),
+    ("numbers to be added to scores",
+     lambda prefix, length: torch.zeros(len(prefix), length, length).masked_fill(
+         ~prefix_masks(prefix, length), -math.inf
+     ),
+     "Zeros and minus infinities are what other code adds to scores. Asked for is a boolean mask."),
+    ("True = hidden", lambda prefix, length: ~prefix_masks(prefix, length),
+     "In this book True means may attend."),
+    ("anti-causal", lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).T,
+     "Rows are queries and columns keys: a query may look at keys to its left, on and below the "
+     "diagonal."),
+    ("only the source",
+     lambda prefix, length: _source(prefix, length)[:, None, :].expand(-1, length, -1),
+     "The target may also attend to its own beginning."),
+    ("causal in the source, too",
+     lambda prefix, length: _causal(length).expand(len(prefix), -1, -1),
+     "Within the source every position sees every other, those behind it as well."),
+    ("the longest prefix for all rows",
+     lambda prefix, length: prefix_masks(prefix.max().expand(len(prefix)), length),
+     "Each row has a prefix of its own."),
+    ("one prefix for all rows",
+     lambda prefix, length: prefix_masks(prefix[:1].expand(len(prefix)), length),
+     "Each row has a prefix of its own."),
+)  # fmt: skip
 
 
 # 16.3 the loss of a GPT
@@ -224,152 +166,104 @@ def _real(tokens: Tensor, lengths: Tensor, start: int = 1) -> Tensor:
     return torch.arange(start, tokens.shape[1]) < lengths[:, None]
 
 
-LOSS_MISTAKES = [
-    Mistake(
-        "not shifted",
-        lambda logits, tokens, lengths: _here(logits, tokens)[_real(tokens, lengths, 0)].mean(),
-        "The logits at position t are about the token at t + 1. Unshifted, the model is asked for "
-        "a token that it has already read.",
-    ),
-    Mistake(
-        "not shifted, without the first token",
-        lambda logits, tokens, lengths: _here(logits, tokens)[:, 1:][_real(tokens, lengths)].mean(),
-        "To leave out the first token is not to shift: the logits at t are about the token at "
-        "t + 1.",
-    ),
-    Mistake(
-        "shifted the other way",
-        lambda logits, tokens, lengths: F.cross_entropy(
-            logits[:, 1:][_real(tokens, lengths)], tokens[:, :-1][_real(tokens, lengths)]
-        ),
-        "That asks each position for the token before it, which it has read. Logits at t go with "
-        "the token at t + 1.",
-    ),
-    Mistake(
-        "padding counted",
-        lambda logits, tokens, lengths: _each(logits, tokens).mean(),
-        "Behind the end of a row stands padding, which nobody wants to predict: count the tokens "
-        "at positions below the length only.",
-    ),
-    Mistake(
-        "padding set to zero and counted in the mean",
-        lambda logits, tokens, lengths: (_each(logits, tokens) * _real(tokens, lengths)).mean(),
-        "A loss of zero for padding still counts in the mean. Divide by the number of real tokens.",
-    ),
-    Mistake(
-        "every 0 taken for padding",
-        lambda logits, tokens, lengths: F.cross_entropy(
-            logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=0
-        ),
-        "Id 0 need not be padding: in GPT-2's vocabulary it is an exclamation mark. `lengths` says "
-        "which tokens are real.",
-    ),
-    Mistake(
-        "not shifted, and every 0 taken for padding",
-        lambda logits, tokens, lengths: F.cross_entropy(
-            logits.flatten(0, 1), tokens.flatten(), ignore_index=0
-        ),
-        "The logits at position t are about the token at t + 1. And id 0 need not be padding: "
-        "`lengths` says which tokens are real.",
-    ),
-    Mistake(
-        "divided by the number of rows",
-        lambda logits, tokens, lengths: (
-            _each(logits, tokens)[_real(tokens, lengths)].sum() / len(tokens)
-        ),
-        "Asked for is the mean over tokens, not over rows.",
-    ),
-    Mistake(
-        "divided by all entries of tokens",
-        lambda logits, tokens, lengths: (
-            _each(logits, tokens)[_real(tokens, lengths)].sum() / tokens.numel()
-        ),
-        "Padding and first tokens are not predicted: row b counts lengths[b] - 1 tokens.",
-    ),
-    Mistake(
-        "flattened before it was shifted",
-        lambda logits, tokens, lengths: F.cross_entropy(
-            logits.flatten(0, 1)[:-1], tokens.flatten()[1:]
-        ),
-        "Flattened first, the last logits of a row are asked for the first token of the next. And "
-        "padding is counted.",
-    ),
-    Mistake(
-        "softmax twice",
-        lambda logits, tokens, lengths: gpt_loss(logits.softmax(-1), tokens, lengths),
-        "`cross_entropy` takes logits and does the softmax itself.",
-    ),
-    Mistake(
-        "the perplexity",
-        lambda logits, tokens, lengths: gpt_loss(logits, tokens, lengths).exp(),
-        "Asked for is the loss in nats. Perplexity is its exponential.",
-    ),
-    Mistake(
-        "a mean of the rows' means",
-        lambda logits, tokens, lengths: (
-            (_each(logits, tokens) * _real(tokens, lengths)).sum(1) / (lengths - 1)
-        ).mean(),
-        "Every token counts alike, in whatever row it stands: one mean over all of them.",
-    ),
-    Mistake(
-        "one token too many in each row",
-        lambda logits, tokens, lengths: _each(logits, tokens)[_real(tokens, lengths + 1)].mean(),
-        "Row b has lengths[b] tokens, and all but the first are predicted: lengths[b] - 1, at the "
-        "positions 1 to lengths[b] - 1.",
-    ),
-    Mistake(
-        "the last token of each row left out",
-        lambda logits, tokens, lengths: (
-            (_each(logits, tokens) * _real(tokens, lengths - 1)).sum()
-            / _real(tokens, lengths - 1).sum()
-        ),
-        "The last real token is predicted as well, from the position before it.",
-    ),
-    Mistake(
-        "the sum",
-        lambda logits, tokens, lengths: _each(logits, tokens)[_real(tokens, lengths)].sum(),
-        "Asked for is the mean over the predicted tokens.",
-    ),
-    Mistake(
-        "divided by all real tokens, the first ones too",
-        lambda logits, tokens, lengths: (
-            _each(logits, tokens)[_real(tokens, lengths)].sum() / lengths.sum()
-        ),
-        "Nothing predicts the first token of a row. Row b counts lengths[b] - 1 tokens.",
-    ),
-    Mistake(
-        "the minus sign missing",
-        lambda logits, tokens, lengths: -gpt_loss(logits, tokens, lengths),
-        "Logarithms of probabilities are negative; the loss is minus their mean.",
-    ),
-    Mistake(
-        "logits in place of log-probabilities",
-        lambda logits, tokens, lengths: (
-            -logits[:, :-1].gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)].mean()
-        ),
-        "Logits are not yet log-probabilities: `log_softmax` comes first.",
-    ),
-    Mistake(
-        "probabilities in place of their logarithms",
-        lambda logits, tokens, lengths: (
-            -logits[:, :-1]
-            .softmax(-1)
-            .gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)]
-            .mean()
-        ),
-        "The loss is the mean of minus the *logarithm* of the probability.",
-    ),
-    Mistake(
-        "softmax over the positions",
-        lambda logits, tokens, lengths: (
-            -logits.log_softmax(1)[:, :-1]
-            .gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)]
-            .mean()
-        ),
-        "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
-        "axis.",
-    ),
-]
+LOSS_MISTAKES = mistakes(
+    ("not shifted",
+     lambda logits, tokens, lengths: _here(logits, tokens)[_real(tokens, lengths, 0)].mean(),
+     "The logits at position t are about the token at t + 1. Unshifted, the model is asked for a "
+     "token that it has already read."),
+    ("not shifted, without the first token",
+     lambda logits, tokens, lengths: _here(logits, tokens)[:, 1:][_real(tokens, lengths)].mean(),
+     "To leave out the first token is not to shift: the logits at t are about the token at t + 1."),
+    ("shifted the other way",
+     lambda logits, tokens, lengths: F.cross_entropy(
+         logits[:, 1:][_real(tokens, lengths)], tokens[:, :-1][_real(tokens, lengths)]
+     ),
+     "That asks each position for the token before it, which it has read. Logits at t go with the "
+     "token at t + 1."),
+    ("padding counted", lambda logits, tokens, lengths: _each(logits, tokens).mean(),
+     "Behind the end of a row stands padding, which nobody wants to predict: count the tokens at "
+     "positions below the length only."),
+    ("padding set to zero and counted in the mean",
+     lambda logits, tokens, lengths: (_each(logits, tokens) * _real(tokens, lengths)).mean(),
+     "A loss of zero for padding still counts in the mean. Divide by the number of real tokens."),
+    ("every 0 taken for padding",
+     lambda logits, tokens, lengths: F.cross_entropy(
+         logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=0
+     ),
+     "Id 0 need not be padding: in GPT-2's vocabulary it is an exclamation mark. `lengths` says "
+     "which tokens are real."),
+    ("not shifted, and every 0 taken for padding",
+     lambda logits, tokens, lengths: F.cross_entropy(
+         logits.flatten(0, 1), tokens.flatten(), ignore_index=0
+     ),
+     "The logits at position t are about the token at t + 1. And id 0 need not be padding: "
+     "`lengths` says which tokens are real."),
+    ("divided by the number of rows",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[_real(tokens, lengths)].sum() / len(tokens)
+     ),
+     "Asked for is the mean over tokens, not over rows."),
+    ("divided by all entries of tokens",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[_real(tokens, lengths)].sum() / tokens.numel()
+     ),
+     "Padding and first tokens are not predicted: row b counts lengths[b] - 1 tokens."),
+    ("flattened before it was shifted",
+     lambda logits, tokens, lengths: F.cross_entropy(
+         logits.flatten(0, 1)[:-1], tokens.flatten()[1:]
+     ),
+     "Flattened first, the last logits of a row are asked for the first token of the next. And "
+     "padding is counted."),
+    ("softmax twice", lambda logits, tokens, lengths: gpt_loss(logits.softmax(-1), tokens, lengths),
+     "`cross_entropy` takes logits and does the softmax itself."),
+    ("the perplexity", lambda logits, tokens, lengths: gpt_loss(logits, tokens, lengths).exp(),
+     "Asked for is the loss in nats. Perplexity is its exponential."),
+    ("a mean of the rows' means",
+     lambda logits, tokens, lengths: (
+         (_each(logits, tokens) * _real(tokens, lengths)).sum(1) / (lengths - 1)
+     ).mean(),
+     "Every token counts alike, in whatever row it stands: one mean over all of them."),
+    ("one token too many in each row",
+     lambda logits, tokens, lengths: _each(logits, tokens)[_real(tokens, lengths + 1)].mean(),
+     "Row b has lengths[b] tokens, and all but the first are predicted: lengths[b] - 1, at the "
+     "positions 1 to lengths[b] - 1."),
+    ("the last token of each row left out",
+     lambda logits, tokens, lengths: (
+         (_each(logits, tokens) * _real(tokens, lengths - 1)).sum()
+         / _real(tokens, lengths - 1).sum()
+     ),
+     "The last real token is predicted as well, from the position before it."),
+    ("the sum", lambda logits, tokens, lengths: _each(logits, tokens)[_real(tokens, lengths)].sum(),
+     "Asked for is the mean over the predicted tokens."),
+    ("divided by all real tokens, the first ones too",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[_real(tokens, lengths)].sum() / lengths.sum()
+     ),
+     "Nothing predicts the first token of a row. Row b counts lengths[b] - 1 tokens."),
+    ("the minus sign missing", lambda logits, tokens, lengths: -gpt_loss(logits, tokens, lengths),
+     "Logarithms of probabilities are negative; the loss is minus their mean."),
+    ("logits in place of log-probabilities",
+     lambda logits, tokens, lengths: (
+         -logits[:, :-1].gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)].mean()
+     ),
+     "Logits are not yet log-probabilities: `log_softmax` comes first."),
+    ("probabilities in place of their logarithms",
+     lambda logits, tokens, lengths: (
+         -logits[:, :-1]
+         .softmax(-1)
+         .gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)]
+         .mean()
+     ),
+     "The loss is the mean of minus the *logarithm* of the probability."),
+    ("softmax over the positions",
+     lambda logits, tokens, lengths: (
+         -logits.log_softmax(1)[:, :-1]
+         .gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)]
+         .mean()
+     ),
+     "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+     "axis."),
+)  # fmt: skip
 
 
 # 16.4 one head out of a packed matrix
@@ -385,7 +279,7 @@ def packed_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(164)
     return [
         (torch.randn(d, 3 * d, generator=draw), n, head)
-        for d, n, head in ((4, 2, 1), (6, 3, 1), (8, 2, 0), (6, 2, 1), (12, 3, 2))
+        for d, n, head in ((4, 2, 1), (6, 3, 1), (8, 2, 0), (6, 2, 1), (12, 3, 2), (2, 2, 0))
     ]
 
 
@@ -399,78 +293,45 @@ def _columns(start: Callable[[int, int, int], int]) -> Callable[[Tensor, int, in
     return answer
 
 
-PACKED_MISTAKES = [
-    Mistake(
-        "the head's queries",
-        _columns(lambda d_model, d_k, head: head * d_k),
-        "The first d_model columns make queries. Keys begin at column d_model.",
-    ),
-    Mistake(
-        "the head's values",
-        _columns(lambda d_model, d_k, head: 2 * d_model + head * d_k),
-        "The order is queries, keys, values: the last third makes values.",
-    ),
-    Mistake(
-        "as if each head had its queries, keys and values together",
-        _columns(lambda d_model, d_k, head: (3 * head + 1) * d_k),
-        "All queries of all heads come first, then all keys. Within the keys, the heads stand one "
-        "behind the other. (Other models do pack head by head.)",
-    ),
-    Mistake(
-        "transposed",
-        lambda c_attn, n_heads, head: key_matrix(c_attn, n_heads, head).T,
-        "`c_attn` multiplies from the right, and so shall the answer: shape (d_model, d_k).",
-    ),
-    Mistake(
-        "rows in place of columns",
-        lambda c_attn, n_heads, head: key_matrix(c_attn.T.reshape_as(c_attn), n_heads, head),
-        "c_attn has shape (d_model, 3 d_model), and outputs are its columns. Transposing and "
-        "reshaping mixes inputs with outputs.",
-    ),
-    Mistake(
-        "heads counted from 1",
-        _columns(lambda d_model, d_k, head: d_model + (head - 1) * d_k),
-        "Heads are counted from 0: head 0 has the first d_k columns of the keys.",
-    ),
-    Mistake(
-        "from column number head on",
-        _columns(lambda d_model, d_k, head: d_model + head),
-        "Each head takes d_model / n_heads columns, so head i begins i times as many further on.",
-    ),
-    Mistake(
-        "reshaped to three matrices",
-        lambda c_attn, n_heads, head: c_attn.reshape(3, len(c_attn), -1)[1].chunk(n_heads, 1)[head],
-        "Queries, keys and values stand side by side. A `view` or `reshape` that begins with 3 "
-        "puts the first third of the *rows* into the first matrix.",
-    ),
-    Mistake(
-        "reshaped to heads",
-        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].reshape(n_heads, len(c_attn), -1)[head],
-        "The keys are found, but heads are *columns* of them. A `view` or `reshape` that begins "
-        "with n_heads cuts rows.",
-    ),
-    Mistake(
-        "rows of the keys",
-        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].chunk(n_heads, 0)[head],
-        "Rows are inputs, and each head reads all of them. A head is a group of columns.",
-    ),
-    Mistake(
-        "every n-th column",
-        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][:, head::n_heads],
-        "A head's columns stand side by side. Taking every n-th one gives each head a piece of all "
-        "of them.",
-    ),
-    Mistake(
-        "the keys of all heads",
-        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1],
-        "That is W^K of all heads side by side. One head has d_model / n_heads of these columns.",
-    ),
-    Mistake(
-        "heads counted from the end",
-        lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].chunk(n_heads, 1)[n_heads - 1 - head],
-        "Head 0 has the first columns of the keys, and the last head the last ones.",
-    ),
-]
+PACKED_MISTAKES = mistakes(
+    ("the head's queries", _columns(lambda d_model, d_k, head: head * d_k),
+     "The first d_model columns make queries. Keys begin at column d_model."),
+    ("the head's values", _columns(lambda d_model, d_k, head: 2 * d_model + head * d_k),
+     "The order is queries, keys, values: the last third makes values."),
+    ("as if each head had its queries, keys and values together",
+     _columns(lambda d_model, d_k, head: (3 * head + 1) * d_k),
+     "All queries of all heads come first, then all keys. Within the keys, the heads stand one "
+     "behind the other. (Other models do pack head by head.)"),
+    ("transposed", lambda c_attn, n_heads, head: key_matrix(c_attn, n_heads, head).T,
+     "`c_attn` multiplies from the right, and so shall the answer: shape (d_model, d_k)."),
+    ("rows in place of columns",
+     lambda c_attn, n_heads, head: key_matrix(c_attn.T.reshape_as(c_attn), n_heads, head),
+     "c_attn has shape (d_model, 3 d_model), and outputs are its columns. Transposing and "
+     "reshaping mixes inputs with outputs."),
+    ("heads counted from 1", _columns(lambda d_model, d_k, head: d_model + (head - 1) * d_k),
+     "Heads are counted from 0: head 0 has the first d_k columns of the keys."),
+    ("from column number head on", _columns(lambda d_model, d_k, head: d_model + head),
+     "Each head takes d_model / n_heads columns, so head i begins i times as many further on."),
+    ("reshaped to three matrices",
+     lambda c_attn, n_heads, head: c_attn.reshape(3, len(c_attn), -1)[1].chunk(n_heads, 1)[head],
+     "Queries, keys and values stand side by side. A `view` or `reshape` that begins with 3 puts "
+     "the first third of the *rows* into the first matrix."),
+    ("reshaped to heads",
+     lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].reshape(n_heads, len(c_attn), -1)[head],
+     "The keys are found, but heads are *columns* of them. A `view` or `reshape` that begins with "
+     "n_heads cuts rows."),
+    ("rows of the keys",
+     lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].chunk(n_heads, 0)[head],
+     "Rows are inputs, and each head reads all of them. A head is a group of columns."),
+    ("every n-th column", lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][:, head::n_heads],
+     "A head's columns stand side by side. Taking every n-th one gives each head a piece of all of "
+     "them."),
+    ("the keys of all heads", lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1],
+     "That is W^K of all heads side by side. One head has d_model / n_heads of these columns."),
+    ("heads counted from the end",
+     lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].chunk(n_heads, 1)[n_heads - 1 - head],
+     "Head 0 has the first columns of the keys, and the last head the last ones."),
+)  # fmt: skip
 
 
 # 16.5 pseudo-log-likelihood
@@ -488,6 +349,8 @@ class _Toy:
         return f"<a masked language model of {len(self.pairs)} tokens>"
 
     def __call__(self, tokens: Tensor) -> Tensor:
+        if tokens.ndim != 2:
+            raise ValueError(f"tokens: expected shape (B, T), got {tuple(tokens.shape)}")
         T = tokens.shape[-1]
         heard = self.pairs[tokens]
         near = (torch.arange(T)[:, None] - torch.arange(T)).abs() + 1.0
@@ -523,150 +386,116 @@ def _square(tokens: Tensor) -> Tensor:
     return torch.ones(len(tokens), len(tokens), dtype=torch.bool)
 
 
-PSEUDO_MISTAKES = [
-    Mistake(
-        "nothing covered",
-        lambda model, tokens, mask_token: (
-            model(tokens[None]).log_softmax(-1)[0, torch.arange(len(tokens)), tokens].sum()
-        ),
-        "A token that stands in view is no question. Cover each position before asking for it.",
-    ),
-    Mistake(
-        "everything covered at once",
-        lambda model, tokens, mask_token: _at(
-            model, _covered(tokens, _square(tokens), mask_token), tokens
-        ).sum(),
-        "One position is covered at a time; all the others are in view.",
-    ),
-    Mistake(
-        "the text itself overwritten",
-        lambda model, tokens, mask_token: _at(
-            model,
-            _covered(tokens, _square(tokens).tril(), mask_token),
-            torch.full_like(tokens, mask_token),
-        ).sum(),
-        "Cover a copy, `tokens.clone()`. Written into the text itself, the mask token stays there, "
-        "and is what is looked up.",
-    ),
-    Mistake(
-        "what was covered stays covered",
-        lambda model, tokens, mask_token: _at(
-            model, _covered(tokens, _square(tokens).tril(), mask_token), tokens
-        ).sum(),
-        "Each position is covered in turn, and uncovered again before the next: start from the "
-        "whole text every time.",
-    ),
-    Mistake(
-        "the right side covered, too",
-        lambda model, tokens, mask_token: _at(
-            model, _covered(tokens, _square(tokens).triu(), mask_token), tokens
-        ).sum(),
-        "That asks from the left only, like a GPT. A masked model sees the tokens on the right as "
-        "well.",
-    ),
-    Mistake(
-        "the mean",
-        lambda model, tokens, mask_token: (
-            pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
-        ),
-        "The log-probabilities are added up. The mean forgets how long the text is.",
-    ),
-    Mistake(
-        "the loss in place of the log-probability",
-        lambda model, tokens, mask_token: -pseudo_log_likelihood(model, tokens, mask_token),
-        "Asked for is the sum of log-probabilities, a negative number.",
-    ),
-    Mistake(
-        "all positions counted each time",
-        lambda model, tokens, mask_token: (
-            model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
-            .log_softmax(-1)
-            .gather(2, tokens.repeat(len(tokens), 1)[..., None])
-            .sum()
-        ),
-        "With position t covered, only the answer at position t counts. The others stand in view.",
-    ),
-    Mistake(
-        "logits in place of log-probabilities",
-        lambda model, tokens, mask_token: model(
-            _covered(tokens, torch.eye(len(tokens)).bool(), mask_token)
-        )[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens].sum(),
-        "`log_softmax` over the vocabulary comes before the token is looked up.",
-    ),
-    Mistake(
-        "probabilities added up",
-        lambda model, tokens, mask_token: (
-            _at(model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens)
-            .exp()
-            .sum()
-        ),
-        "It is the logarithms that are added.",
-    ),
-    Mistake(
-        "the probability of the mask token",
-        lambda model, tokens, mask_token: _at(
-            model,
-            _covered(tokens, torch.eye(len(tokens)).bool(), mask_token),
-            torch.full_like(tokens, mask_token),
-        ).sum(),
-        "Look up the token that stood there before it was covered.",
-    ),
-    Mistake(
-        "asked one position further right",
-        lambda model, tokens, mask_token: (
-            model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
-            .log_softmax(-1)[
-                torch.arange(1, len(tokens)), torch.arange(len(tokens) - 1), tokens[1:]
-            ]
-            .sum()
-        ),
-        "A masked model answers at the covered position itself. The shift by one belongs to GPT.",
-    ),
-    Mistake(
-        "answers of the position before",
-        lambda model, tokens, mask_token: (
-            model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
-            .roll(1, 1)
-            .log_softmax(-1)[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens]
-            .sum()
-        ),
-        "This model answers at the covered position itself. To answer one place before is a habit "
-        "of this chapter's small BERT.",
-    ),
-    Mistake(
-        "softmax over the positions",
-        lambda model, tokens, mask_token: (
-            model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
-            .log_softmax(1)[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens]
-            .sum()
-        ),
-        "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
-        "axis.",
-    ),
-    Mistake(
-        "equal tokens covered together",
-        lambda model, tokens, mask_token: _at(
-            model, _covered(tokens, tokens[:, None] == tokens, mask_token), tokens
-        ).sum(),
-        "One *position* is covered at a time. If its token stands elsewhere, too, it stays in view "
-        "there.",
-    ),
-    Mistake(
-        "the last token left out",
-        lambda model, tokens, mask_token: _at(
-            model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
-        )[:-1].sum(),
-        "Each position is covered once, the last one as well.",
-    ),
-    Mistake(
-        "the first token left out",
-        lambda model, tokens, mask_token: _at(
-            model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
-        )[1:].sum(),
-        "Each position is covered once, the first one as well: unlike a GPT, this model can say "
-        "something about it.",
-    ),
-]
+PSEUDO_MISTAKES = mistakes(
+    ("nothing covered",
+     lambda model, tokens, mask_token: (
+         model(tokens[None]).log_softmax(-1)[0, torch.arange(len(tokens)), tokens].sum()
+     ),
+     "A token that stands in view is no question. Cover each position before asking for it."),
+    ("everything covered at once",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, _square(tokens), mask_token), tokens
+     ).sum(),
+     "One position is covered at a time; all the others are in view."),
+    ("the text itself overwritten",
+     lambda model, tokens, mask_token: _at(
+         model,
+         _covered(tokens, _square(tokens).tril(), mask_token),
+         torch.full_like(tokens, mask_token),
+     ).sum(),
+     "Cover a copy, `tokens.clone()`. Written into the text itself, the mask token stays there, "
+     "and is what is looked up."),
+    ("what was covered stays covered",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, _square(tokens).tril(), mask_token), tokens
+     ).sum(),
+     "Each position is covered in turn, and uncovered again before the next: start from the whole "
+     "text every time."),
+    ("the right side covered, too",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, _square(tokens).triu(), mask_token), tokens
+     ).sum(),
+     "That asks from the left only, like a GPT. A masked model sees the tokens on the right as "
+     "well."),
+    ("the mean",
+     lambda model, tokens, mask_token: (
+         pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
+     ),
+     "The log-probabilities are added up. The mean forgets how long the text is."),
+    ("the loss in place of the log-probability",
+     lambda model, tokens, mask_token: -pseudo_log_likelihood(model, tokens, mask_token),
+     "Asked for is the sum of log-probabilities, a negative number."),
+    ("all positions counted each time",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+         .log_softmax(-1)
+         .gather(2, tokens.repeat(len(tokens), 1)[..., None])
+         .sum()
+     ),
+     "With position t covered, only the answer at position t counts. The others stand in view."),
+    ("logits in place of log-probabilities",
+     lambda model, tokens, mask_token: model(
+         _covered(tokens, torch.eye(len(tokens)).bool(), mask_token)
+     )[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens].sum(),
+     "`log_softmax` over the vocabulary comes before the token is looked up."),
+    ("probabilities added up",
+     lambda model, tokens, mask_token: (
+         _at(model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens)
+         .exp()
+         .sum()
+     ),
+     "It is the logarithms that are added."),
+    ("the probability of the mask token",
+     lambda model, tokens, mask_token: _at(
+         model,
+         _covered(tokens, torch.eye(len(tokens)).bool(), mask_token),
+         torch.full_like(tokens, mask_token),
+     ).sum(),
+     "Look up the token that stood there before it was covered."),
+    ("asked one position further right",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+         .log_softmax(-1)[
+             torch.arange(1, len(tokens)), torch.arange(len(tokens) - 1), tokens[1:]
+         ]
+         .sum()
+     ),
+     "A masked model answers at the covered position itself. The shift by one belongs to GPT."),
+    ("answers of the position before",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+         .roll(1, 1)
+         .log_softmax(-1)[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens]
+         .sum()
+     ),
+     "This model answers at the covered position itself. To answer one place before is a habit of "
+     "this chapter's small BERT."),
+    ("softmax over the positions",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+         .log_softmax(1)[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens]
+         .sum()
+     ),
+     "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+     "axis."),
+    ("equal tokens covered together",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, tokens[:, None] == tokens, mask_token), tokens
+     ).sum(),
+     "One *position* is covered at a time. If its token stands elsewhere, too, it stays in view "
+     "there."),
+    ("the last token left out",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
+     )[:-1].sum(),
+     "Each position is covered once, the last one as well."),
+    ("the first token left out",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
+     )[1:].sum(),
+     "Each position is covered once, the first one as well: unlike a GPT, this model can say "
+     "something about it."),
+)  # fmt: skip
 
 
 EXERCISES = [

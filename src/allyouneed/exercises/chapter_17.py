@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, Mistake, mistakes
 
 # 17.1 count the pairs
 
@@ -19,6 +19,8 @@ def count_pairs(length: int, window: int, causal: bool) -> int:
 
 
 COUNT_CASES = [
+    (1_000_000, 3, True),
+    (1_000_000, 50, False),
     (5, 2, True),
     (5, 2, False),
     (7, 3, False),
@@ -40,90 +42,53 @@ def _one_side(length: int, window: int) -> int:
     return sum(length - away for away in range(1, window))
 
 
-COUNT_MISTAKES = [
-    Mistake(
-        "the ends forgotten",
-        lambda n, w, causal: n * _keys(w, causal),
-        "Queries near the ends have fewer keys: there is nothing before the first position and "
-        "nothing behind the last.",
-    ),
-    Mistake(
-        "the ends forgotten, with a window no wider than the input",
-        lambda n, w, causal: n * min(n, _keys(w, causal)),
-        "Queries near the ends have fewer keys: there is nothing before the first position and "
-        "nothing behind the last.",
-    ),
-    Mistake(
-        "all pairs",
-        lambda n, w, causal: n * n,
-        "That is full attention. Only pairs that are fewer than `window` positions apart count.",
-    ),
-    Mistake(
-        "all pairs that are not in the future",
-        lambda n, w, causal: n * (n + 1) // 2 if causal else n * n,
-        "That is attention without a window. Only pairs that are fewer than `window` positions "
-        "apart count.",
-    ),
-    Mistake(
-        "always causal",
-        lambda n, w, causal: count_pairs(n, w, True),
-        "Two-sided, a query also sees the window - 1 positions behind it.",
-    ),
-    Mistake(
-        "always two-sided",
-        lambda n, w, causal: count_pairs(n, w, False),
-        "If `causal`, the pairs above the diagonal do not count.",
-    ),
-    Mistake(
-        "two-sided taken as twice the causal number",
-        lambda n, w, causal: count_pairs(n, w, True) * (1 if causal else 2),
-        "The main diagonal, each position with itself, lies in both halves and counts once.",
-    ),
-    Mistake(
-        "one position too far",
-        lambda n, w, causal: count_pairs(n, w + 1, causal),
-        "Fewer than `window` positions apart: the distance goes up to window - 1.",
-    ),
-    Mistake(
-        "one position too few",
-        lambda n, w, causal: count_pairs(n, max(w - 1, 1), causal),
-        "The distance goes up to window - 1, which makes `window` keys with the position itself.",
-    ),
-    Mistake(
-        "positions do not see themselves",
-        lambda n, w, causal: count_pairs(n, w, causal) - n,
-        "A distance of 0 is fewer than `window`: the main diagonal counts.",
-    ),
-    Mistake(
-        "a window wider than the input",
-        lambda n, w, causal: n + _one_side(n, w) * (1 if causal else 2),
-        "No two positions are further apart than length - 1. Beyond, diagonals have no pairs, and "
-        "not a negative number of them.",
-    ),
-    Mistake(
-        "the window in the middle",
-        lambda n, w, causal: (
-            count_pairs(n, w, True) if causal else count_pairs(n, w // 2 + 1, False)
-        ),
-        "Two-sided, `window` - 1 positions are seen on *either* side: 2 window - 1 keys, not "
-        "`window` in all.",
-    ),
-    Mistake(
-        "the future in place of the past taken off twice",
-        lambda n, w, causal: n + (0 if causal else 2 * _one_side(n, min(w, n))),
-        "Causal, a query still sees the window - 1 positions before it.",
-    ),
-    Mistake(
-        "only the first query's keys are fewer",
-        lambda n, w, causal: n * min(n, _keys(w, causal)) - (min(w, n) - 1),
-        "The first window - 1 queries lack keys, each by another number: one, two, three, ...",
-    ),
-    Mistake(
-        "only queries with a whole window",
-        lambda n, w, causal: max(0, n - _keys(w, causal) + 1) * _keys(w, causal),
-        "Queries near the ends have fewer keys, but they have some, and these count.",
-    ),
-]
+COUNT_MISTAKES = mistakes(
+    ("the ends forgotten", lambda n, w, causal: n * _keys(w, causal),
+     "Queries near the ends have fewer keys: there is nothing before the first position and "
+     "nothing behind the last."),
+    ("the ends forgotten, with a window no wider than the input",
+     lambda n, w, causal: n * min(n, _keys(w, causal)),
+     "Queries near the ends have fewer keys: there is nothing before the first position and "
+     "nothing behind the last."),
+    ("all pairs", lambda n, w, causal: n * n,
+     "That is full attention. Only pairs that are fewer than `window` positions apart count."),
+    ("all pairs that are not in the future",
+     lambda n, w, causal: n * (n + 1) // 2 if causal else n * n,
+     "That is attention without a window. Only pairs that are fewer than `window` positions apart "
+     "count."),
+    ("always causal", lambda n, w, causal: count_pairs(n, w, True),
+     "Two-sided, a query also sees the window - 1 positions behind it."),
+    ("always two-sided", lambda n, w, causal: count_pairs(n, w, False),
+     "If `causal`, the pairs above the diagonal do not count."),
+    ("two-sided taken as twice the causal number",
+     lambda n, w, causal: count_pairs(n, w, True) * (1 if causal else 2),
+     "The main diagonal, each position with itself, lies in both halves and counts once."),
+    ("one position too far", lambda n, w, causal: count_pairs(n, w + 1, causal),
+     "Fewer than `window` positions apart: the distance goes up to window - 1."),
+    ("one position too few", lambda n, w, causal: count_pairs(n, max(w - 1, 1), causal),
+     "The distance goes up to window - 1, which makes `window` keys with the position itself."),
+    ("positions do not see themselves", lambda n, w, causal: count_pairs(n, w, causal) - n,
+     "A distance of 0 is fewer than `window`: the main diagonal counts."),
+    ("a window wider than the input",
+     lambda n, w, causal: n + _one_side(n, w) * (1 if causal else 2),
+     "No two positions are further apart than length - 1. Beyond, diagonals have no pairs, and not "
+     "a negative number of them."),
+    ("the window in the middle",
+     lambda n, w, causal: (
+         count_pairs(n, w, True) if causal else count_pairs(n, w // 2 + 1, False)
+     ),
+     "Two-sided, `window` - 1 positions are seen on *either* side: 2 window - 1 keys, not `window` "
+     "in all."),
+    ("the future in place of the past taken off twice",
+     lambda n, w, causal: n + (0 if causal else 2 * _one_side(n, min(w, n))),
+     "Causal, a query still sees the window - 1 positions before it."),
+    ("only the first query's keys are fewer",
+     lambda n, w, causal: n * min(n, _keys(w, causal)) - (min(w, n) - 1),
+     "The first window - 1 queries lack keys, each by another number: one, two, three, ..."),
+    ("only queries with a whole window",
+     lambda n, w, causal: max(0, n - _keys(w, causal) + 1) * _keys(w, causal),
+     "Queries near the ends have fewer keys, but they have some, and these count."),
+)  # fmt: skip
 
 # 17.2 a summary behind each block
 
@@ -135,7 +100,16 @@ def fixed_mask(length: int, stride: int, n_summary: int) -> Tensor:
     return (s <= t) & (block | (s.remainder(stride) >= stride - n_summary))
 
 
-FIXED_CASES = [(5, 2, 1), (12, 4, 1), (11, 4, 2), (10, 3, 3), (9, 5, 2), (7, 1, 1), (4, 6, 2)]
+FIXED_CASES = [
+    (5, 2, 1),
+    (12, 4, 1),
+    (11, 4, 2),
+    (10, 3, 3),
+    (9, 5, 2),
+    (7, 1, 1),
+    (4, 6, 2),
+    (1, 2, 1),
+]
 
 
 def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
@@ -185,7 +159,7 @@ FIXED_MISTAKES = [
     _fixed_mistake(
         "blocks without summaries",
         "block only",
-        "The last positions of every earlier block are seen too; without them no block hears of "
+        "The last positions of every earlier block are seen too; without them no block sees "
         "another.",
     ),
     _fixed_mistake(
@@ -260,7 +234,7 @@ FIXED_MISTAKES = [
     ),
 ]
 
-# 17.3 who hears whom
+# 17.3 who depends on whom
 
 
 def heard(masks: list[Tensor]) -> Tensor:
@@ -281,7 +255,14 @@ def heard_cases() -> list[tuple]:
         for n, layers, share in ((6, 3, 0.2), (7, 2, 0.25), (9, 4, 0.12))
     ]
     band = [torch.ones(8, 8).tril().triu(-w).bool() for w in (1, 3)]
-    return [(first,), (chain,), (chain[::-1],), *((masks,) for masks in drawn), (band,)]
+    return [
+        (first,),
+        (chain,),
+        (chain[::-1],),
+        *((masks,) for masks in drawn),
+        (band,),
+        ([torch.ones(1, 1).bool()],),
+    ]
 
 
 def _product(masks: list[Tensor], residual: bool = True) -> Tensor:
@@ -292,111 +273,64 @@ def _product(masks: list[Tensor], residual: bool = True) -> Tensor:
     return known
 
 
-HEARD_MISTAKES = [
-    Mistake(
-        "the layers from top to bottom",
-        lambda masks: _product(masks[::-1]) > 0,
-        "The first mask is the lowest layer, next to the inputs. It stands on the *right* of the "
-        "product.",
-    ),
-    Mistake(
-        "no residual connections",
-        lambda masks: _product(masks, residual=False) > 0,
-        "Every position keeps what it has, whether its mask says so or not: add the diagonal to "
-        "each layer.",
-    ),
-    Mistake(
-        "the residual connection only at the end",
-        lambda masks: (_product(masks, residual=False) + torch.eye(len(masks[0]))) > 0,
-        "What a middle layer has must survive the layers above it too: add the diagonal to each "
-        "layer.",
-    ),
-    Mistake(
-        "the residual connection only at the first layer",
-        lambda masks: (
-            (_product(masks[1:], False) if len(masks) > 1 else torch.eye(len(masks[0])))
-            @ (masks[0].float() + torch.eye(len(masks[0])))
-            > 0
-        ),
-        "Every layer has one, and in each of them a position keeps what it has.",
-    ),
-    Mistake(
-        "no residual connection at the lowest layer",
-        lambda masks: _product(masks[1:] or [torch.zeros_like(masks[0])]) @ masks[0].float() > 0,
-        "Every layer has one, the lowest too: start from the identity, not from the first mask.",
-    ),
-    Mistake(
-        "the first mask in all layers",
-        lambda masks: _product([masks[0]] * len(masks)) > 0,
-        "Each layer has a mask of its own.",
-    ),
-    Mistake(
-        "as many layers as it takes",
-        lambda masks: _product([torch.stack(masks).any(0)] * (len(masks[0]) + 1)) > 0,
-        "There are only the layers given, each once and in their order. Do not go on until "
-        "nothing changes.",
-    ),
-    Mistake(
-        "any layer in place of a path",
-        lambda masks: (sum(mask.float() for mask in masks) + torch.eye(len(masks[0]))) > 0,
-        "News travels over several layers: t sees j above, and j has seen s below. That is a "
-        "product of matrices, not a sum.",
-    ),
-    Mistake(
-        "all layers at once",
-        lambda masks: torch.stack(masks).all(0) | torch.eye(len(masks[0])).bool(),
-        "A path may take another pair in each layer. Multiply the masks as matrices.",
-    ),
-    Mistake(
-        "entry by entry",
-        lambda masks: (
-            torch.stack([mask | torch.eye(len(mask)).bool() for mask in masks]).all(0)
-            & ~torch.eye(len(masks[0])).bool()
-        ),
-        "`*` and `&` multiply entry by entry. Rows by columns is `@`.",
-    ),
-    Mistake(
-        "rows and columns swapped",
-        lambda masks: (_product(masks) > 0).T,
-        "Rows are outputs, columns inputs, as in each mask.",
-    ),
-    Mistake(
-        "the masks turned",
-        lambda masks: _product([mask.T for mask in masks]) > 0,
-        "Rows of a mask are queries, and a query hears of its keys: multiply the masks as they "
-        "are.",
-    ),
-    Mistake(
-        "only the last layer",
-        lambda masks: (masks[-1].float() + torch.eye(len(masks[0]))) > 0,
-        "The lower layers have already carried news: multiply all of them.",
-    ),
-    Mistake(
-        "only the first layer",
-        lambda masks: (masks[0].float() + torch.eye(len(masks[0]))) > 0,
-        "The layers above carry the news further: multiply all of them.",
-    ),
-    Mistake(
-        "the number of paths",
-        lambda masks: _product(masks),
-        "The product counts the paths. Asked for is whether there is one: `> 0`.",
-    ),
-    Mistake(
-        "exactly one path",
-        lambda masks: _product(masks) == 1,
-        "There may be several paths from one position to another. One is enough: `> 0`.",
-    ),
-    Mistake(
-        "the lowest layer left out",
-        lambda masks: _product(masks[1:]) > 0 if len(masks) > 1 else torch.eye(len(masks[0])) > 0,
-        "Every mask counts, the first one included.",
-    ),
-    Mistake(
-        "True for what is not heard",
-        lambda masks: _product(masks) == 0,
-        "True means that the output can depend on the input.",
-    ),
-]
+HEARD_MISTAKES = mistakes(
+    ("the layers from top to bottom", lambda masks: _product(masks[::-1]) > 0,
+     "The first mask is the lowest layer, next to the inputs. It stands on the *right* of the "
+     "product."),
+    ("no residual connections", lambda masks: _product(masks, residual=False) > 0,
+     "Every position keeps what it has, whether its mask says so or not: add the diagonal to each "
+     "layer."),
+    ("the residual connection only at the end",
+     lambda masks: (_product(masks, residual=False) + torch.eye(len(masks[0]))) > 0,
+     "What a middle layer has must survive the layers above it too: add the diagonal to each "
+     "layer."),
+    ("the residual connection only at the first layer",
+     lambda masks: (
+         (_product(masks[1:], False) if len(masks) > 1 else torch.eye(len(masks[0])))
+         @ (masks[0].float() + torch.eye(len(masks[0])))
+         > 0
+     ),
+     "Every layer has one, and in each of them a position keeps what it has."),
+    ("no residual connection at the lowest layer",
+     lambda masks: _product(masks[1:] or [torch.zeros_like(masks[0])]) @ masks[0].float() > 0,
+     "Every layer has one, the lowest too: start from the identity, not from the first mask."),
+    ("the first mask in all layers", lambda masks: _product([masks[0]] * len(masks)) > 0,
+     "Each layer has a mask of its own."),
+    ("as many layers as it takes",
+     lambda masks: _product([torch.stack(masks).any(0)] * (len(masks[0]) + 1)) > 0,
+     "There are only the layers given, each once and in their order. Do not go on until nothing "
+     "changes."),
+    ("any layer in place of a path",
+     lambda masks: (sum(mask.float() for mask in masks) + torch.eye(len(masks[0]))) > 0,
+     "Information travels over several layers: t sees j above, and j has seen s below. That is a "
+     "product of matrices, not a sum."),
+    ("all layers at once",
+     lambda masks: torch.stack(masks).all(0) | torch.eye(len(masks[0])).bool(),
+     "A path may take another pair in each layer. Multiply the masks as matrices."),
+    ("entry by entry",
+     lambda masks: (
+         torch.stack([mask | torch.eye(len(mask)).bool() for mask in masks]).all(0)
+         & ~torch.eye(len(masks[0])).bool()
+     ),
+     "`*` and `&` multiply entry by entry. Rows by columns is `@`."),
+    ("rows and columns swapped", lambda masks: (_product(masks) > 0).T,
+     "Rows are outputs, columns inputs, as in each mask."),
+    ("the masks turned", lambda masks: _product([mask.T for mask in masks]) > 0,
+     "Rows of a mask are queries, and a query hears of its keys: multiply the masks as they are."),
+    ("only the last layer", lambda masks: (masks[-1].float() + torch.eye(len(masks[0]))) > 0,
+     "The lower layers have already carried news: multiply all of them."),
+    ("only the first layer", lambda masks: (masks[0].float() + torch.eye(len(masks[0]))) > 0,
+     "The layers above carry the news further: multiply all of them."),
+    ("the number of paths", lambda masks: _product(masks),
+     "The product counts the paths. Asked for is whether there is one: `> 0`."),
+    ("exactly one path", lambda masks: _product(masks) == 1,
+     "There may be several paths from one position to another. One is enough: `> 0`."),
+    ("the lowest layer left out",
+     lambda masks: _product(masks[1:]) > 0 if len(masks) > 1 else torch.eye(len(masks[0])) > 0,
+     "Every mask counts, the first one included."),
+    ("True for what is not heard", lambda masks: _product(masks) == 0,
+     "True means that the output can depend on the input."),
+)  # fmt: skip
 
 # 17.4 two halves
 
@@ -748,114 +682,61 @@ def _rest(length: int, known: set[int]) -> list[int]:
     return sorted(set(range(length)) - known)
 
 
-MISSED_MISTAKES = [
-    Mistake(
-        "what is heard",
-        lambda n, w, ds: sorted(_heard(n, w, ds)),
-        "Those are the positions that it hears of. Asked for are the others.",
-    ),
-    Mistake(
-        "only as far as the formula",
-        lambda n, w, ds: list(range(max(0, n - 1 - sum((w - 1) * d for d in ds)))),
-        "That is how *far* the layers reach. Between there and the last position may be holes.",
-    ),
-    Mistake(
-        "the dilation forgotten",
-        lambda n, w, ds: _rest(n, _heard(n, w, [1] * len(ds))),
-        "With dilation d the keys stand d positions apart.",
-    ),
-    Mistake(
-        "one layer only",
-        lambda n, w, ds: _rest(n, _heard(n, w, ds[:1])),
-        "News travels over all layers: start the next one from *every* position heard so far.",
-    ),
-    Mistake(
-        "the top layer only",
-        lambda n, w, ds: _rest(n, _heard(n, w, ds[-1:])),
-        "News travels over all layers: start the next one from *every* position heard so far.",
-    ),
-    Mistake(
-        "each layer by itself",
-        lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
-        "A path may take steps in several layers: their lengths add up.",
-    ),
-    Mistake(
-        "one key too many",
-        lambda n, w, ds: _rest(n, _heard(n, w + 1, ds)),
-        "A window of w keys takes 0 to w - 1 steps.",
-    ),
-    Mistake(
-        "one key too few",
-        lambda n, w, ds: _rest(n, _heard(n, max(w - 1, 1), ds)),
-        "A window of w keys takes 0 to w - 1 steps, both included.",
-    ),
-    Mistake(
-        "a window counted in positions",
-        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(0, w, d))),
-        "The window counts keys, holes not included: from t - (w - 1) d to t.",
-    ),
-    Mistake(
-        "the holes filled",
-        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(w * d))),
-        "Between two keys of a window with dilation d lie d - 1 positions that it does not see.",
-    ),
-    Mistake(
-        "only the far end of each window",
-        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: (0, (w - 1) * d))),
-        "A layer may take any number of steps from 0 to w - 1, not only none or all.",
-    ),
-    Mistake(
-        "position 0 left out",
-        lambda n, w, ds: _rest(n, _heard(n, w, ds) - {0}),
-        "Position 0 can be heard as well: `>= 0`, not `> 0`.",
-    ),
-    Mistake(
-        "both directions",
-        lambda n, w, ds: _rest(n, _both_ways(n, w, ds)),
-        "The layers are causal: from position t only t and what lies before it is seen.",
-    ),
-    Mistake(
-        "the position itself left out",
-        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(d, w * d, d))),
-        "A window holds the position itself: zero steps are allowed in every layer.",
-    ),
-    Mistake(
-        "zero steps left out, but the last position kept",
-        lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(d, w * d, d)) | {n - 1}),
-        "A window holds the position itself: zero steps are allowed in every layer, not only in "
-        "all at once.",
-    ),
-    Mistake(
-        "steps of w to the power of the layer",
-        lambda n, w, ds: _rest(n, _heard(n, w, [w**i for i in range(len(ds))])),
-        "The dilations are given; they need not be powers of the window.",
-    ),
-    Mistake(
-        "counted from 1",
-        lambda n, w, ds: [s + 1 for s in missed(n, w, ds)],
-        "Positions are counted from 0 in this task, as in Python.",
-    ),
-    Mistake(
-        "distances in place of positions",
-        lambda n, w, ds: sorted(n - 1 - s for s in missed(n, w, ds)),
-        "Those are distances from the last position. Asked for are the positions themselves.",
-    ),
-    Mistake(
-        "how many are missed",
-        lambda n, w, ds: len(missed(n, w, ds)),
-        "That is their number. Asked for is the list.",
-    ),
-    Mistake(
-        "negative positions wrapped around",
-        lambda n, w, ds: _rest(n, {(n - 1 - s) % n for s in _sums(w, ds)}),
-        "Before position 0 there is nothing. In Python a negative index counts from the end.",
-    ),
-    Mistake(
-        "negative positions moved to the first",
-        lambda n, w, ds: _rest(n, {max(0, n - 1 - s) for s in _sums(w, ds)}),
-        "Before position 0 there is nothing. A step beyond it leads nowhere, not to position 0.",
-    ),
-]
+MISSED_MISTAKES = mistakes(
+    ("what is reached", lambda n, w, ds: sorted(_heard(n, w, ds)),
+     "Those are the positions that it depends on. Asked for are the others."),
+    ("only as far as the formula",
+     lambda n, w, ds: list(range(max(0, n - 1 - sum((w - 1) * d for d in ds)))),
+     "That is how *far* the layers reach. Between there and the last position may be holes."),
+    ("the dilation forgotten", lambda n, w, ds: _rest(n, _heard(n, w, [1] * len(ds))),
+     "With dilation d the keys stand d positions apart."),
+    ("one layer only", lambda n, w, ds: _rest(n, _heard(n, w, ds[:1])),
+     "Information travels over all layers: start the next one from *every* one reached so far."),
+    ("the top layer only", lambda n, w, ds: _rest(n, _heard(n, w, ds[-1:])),
+     "Information travels over all layers: start the next one from *every* one reached so far."),
+    ("each layer by itself",
+     lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
+     "A path may take steps in several layers: their lengths add up."),
+    ("one key too many", lambda n, w, ds: _rest(n, _heard(n, w + 1, ds)),
+     "A window of w keys takes 0 to w - 1 steps."),
+    ("one key too few", lambda n, w, ds: _rest(n, _heard(n, max(w - 1, 1), ds)),
+     "A window of w keys takes 0 to w - 1 steps, both included."),
+    ("a window counted in positions",
+     lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(0, w, d))),
+     "The window counts keys, holes not included: from t - (w - 1) d to t."),
+    ("the holes filled", lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(w * d))),
+     "Between two keys of a window with dilation d lie d - 1 positions that it does not see."),
+    ("only the far end of each window",
+     lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: (0, (w - 1) * d))),
+     "A layer may take any number of steps from 0 to w - 1, not only none or all."),
+    ("position 0 left out", lambda n, w, ds: _rest(n, _heard(n, w, ds) - {0}),
+     "Position 0 can be heard as well: `>= 0`, not `> 0`."),
+    ("both directions", lambda n, w, ds: _rest(n, _both_ways(n, w, ds)),
+     "The layers are causal: from position t only t and what lies before it is seen."),
+    ("the position itself left out",
+     lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(d, w * d, d))),
+     "A window holds the position itself: zero steps are allowed in every layer."),
+    ("zero steps left out, but the last position kept",
+     lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(d, w * d, d)) | {n - 1}),
+     "A window holds the position itself: zero steps are allowed in every layer, not only in all "
+     "at once."),
+    ("steps of w to the power of the layer",
+     lambda n, w, ds: _rest(n, _heard(n, w, [w**i for i in range(len(ds))])),
+     "The dilations are given; they need not be powers of the window."),
+    ("counted from 1", lambda n, w, ds: [s + 1 for s in missed(n, w, ds)],
+     "Positions are counted from 0 in this task, as in Python."),
+    ("distances in place of positions",
+     lambda n, w, ds: sorted(n - 1 - s for s in missed(n, w, ds)),
+     "Those are distances from the last position. Asked for are the positions themselves."),
+    ("how many are missed", lambda n, w, ds: len(missed(n, w, ds)),
+     "That is their number. Asked for is the list."),
+    ("negative positions wrapped around",
+     lambda n, w, ds: _rest(n, {(n - 1 - s) % n for s in _sums(w, ds)}),
+     "Before position 0 there is nothing. In Python a negative index counts from the end."),
+    ("negative positions moved to the first",
+     lambda n, w, ds: _rest(n, {max(0, n - 1 - s) for s in _sums(w, ds)}),
+     "Before position 0 there is nothing. A step beyond it leads nowhere, not to position 0."),
+)  # fmt: skip
 
 
 def _sums(window: int, dilations: list[int]) -> set[int]:
@@ -892,14 +773,14 @@ EXERCISES = [
     ),
     Exercise(
         number="17.3",
-        title="who hears whom",
+        title="who depends on whom",
         section="How far layers see",
         reference=heard,
         cases=heard_cases,
         mistakes=HEARD_MISTAKES,
         invariants=[
             Invariant(
-                "every position hears itself",
+                "every position keeps itself",
                 lambda output, *_: bool(torch.as_tensor(output).bool().diagonal().all()),
                 "The residual connections bring it from the bottom to the top.",
             )

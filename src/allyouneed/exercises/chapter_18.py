@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 Span = tuple[str, int, int]
 
@@ -12,71 +12,34 @@ Span = tuple[str, int, int]
 # 18.1 a score by hand: true are S 0-5, NP 0-1, VP 1-5, ADVP 2-3, NP 3-5 and NP 3-4,
 # and all but the last are given
 
-BY_HAND_MISTAKES = [
-    Mistake(
-        "the full stop counted as a word",
-        6 / 11,
-        "The full stop is deleted before spans are counted. With it, VP and the longer NP end in "
-        "different places in the two trees; without it, they agree.",
-    ),
-    Mistake(
-        "ADVP and PRT taken for different labels",
-        8 / 11,
-        "By EVALB's settings the two count as the same label.",
-    ),
-    Mistake(
-        "the full stop counted, and ADVP and PRT taken for different labels",
-        4 / 11,
-        "Two of the rules are left out: punctuation is deleted first, and ADVP and PRT are the "
-        "same label.",
-    ),
-    Mistake(
-        "the precision",
-        1.0,
-        "All that the parser gives is true, but F1 also asks how much of what is true was given.",
-    ),
-    Mistake(
-        "the recall, or the common brackets as a share of all",
-        5 / 6,
-        "Five of six true brackets are found. F1 is 2 both / (true + given).",
-    ),
-    Mistake(
-        "the plain mean of precision and recall",
-        11 / 12,
-        "F1 is the harmonic mean: 2 both / (true + given).",
-    ),
-    Mistake(
-        "tags counted as brackets",
-        20 / 21,
-        "The five words have tags, and both trees have them at the same places. Tags do not count.",
-    ),
-    Mistake(
-        "tags counted as brackets, that of the full stop too",
-        22 / 23,
-        "Tags do not count, and punctuation is deleted altogether.",
-    ),
-    Mistake(
-        "tags counted as brackets, and the full stop as a word",
-        18 / 23,
-        "Tags do not count, and the full stop is deleted before spans are counted.",
-    ),
-    Mistake(
-        "the outermost S left out",
-        8 / 9,
-        "Only a bracket called TOP is left out. S is a label like the others.",
-    ),
-    Mistake("in percent", 1000 / 11, "The task asks for a number between 0 and 1."),
-    Mistake(
-        "the factor 2 forgotten",
-        5 / 11,
-        "A bracket that both have counts in both sums: 2 both / (true + given).",
-    ),
-    Mistake(
-        "whether the trees are the same",
-        0.0,
-        "They are not, but F1 gives credit for each bracket.",
-    ),
-]
+BY_HAND_MISTAKES = mistakes(
+    ("the full stop counted as a word", 6 / 11,
+     "The full stop is deleted before spans are counted. With it, VP and the longer NP end in "
+     "different places in the two trees; without it, they agree."),
+    ("ADVP and PRT taken for different labels", 8 / 11,
+     "By EVALB's settings the two count as the same label."),
+    ("the full stop counted, and ADVP and PRT taken for different labels", 4 / 11,
+     "Two of the rules are left out: punctuation is deleted first, and ADVP and PRT are the same "
+     "label."),
+    ("the precision", 1.0,
+     "All that the parser gives is true, but F1 also asks how much of what is true was given."),
+    ("the recall, or the common brackets as a share of all", 5 / 6,
+     "Five of six true brackets are found. F1 is 2 both / (true + given)."),
+    ("the plain mean of precision and recall", 11 / 12,
+     "F1 is the harmonic mean: 2 both / (true + given)."),
+    ("tags counted as brackets", 20 / 21,
+     "The five words have tags, and both trees have them at the same places. Tags do not count."),
+    ("tags counted as brackets, that of the full stop too", 22 / 23,
+     "Tags do not count, and punctuation is deleted altogether."),
+    ("tags counted as brackets, and the full stop as a word", 18 / 23,
+     "Tags do not count, and the full stop is deleted before spans are counted."),
+    ("the outermost S left out", 8 / 9,
+     "Only a bracket called TOP is left out. S is a label like the others."),
+    ("in percent", 1000 / 11, "The task asks for a number between 0 and 1."),
+    ("the factor 2 forgotten", 5 / 11,
+     "A bracket that both have counts in both sums: 2 both / (true + given)."),
+    ("whether the trees are the same", 0.0, "They are not, but F1 gives credit for each bracket."),
+)  # fmt: skip
 
 
 # 18.2 spans
@@ -156,111 +119,55 @@ def _words_as_brackets(symbols: list[str]) -> list[Span]:
     return [*spans(symbols), *(("XX", i, i + 1) for i in range(symbols.count("XX")))]
 
 
-SPAN_MISTAKES = [
-    Mistake(
-        "the end is the last word inside",
-        lambda s: [(label, a, b - 1) for label, a, b in spans(s)],
-        "`end` is the number of the first word after the bracket, so that end - start is how many "
-        "words are in it.",
-    ),
-    Mistake(
-        "words counted from 1",
-        lambda s: [(label, a + 1, b + 1) for label, a, b in spans(s)],
-        "Words are counted from 0: the first word has the number 0.",
-    ),
-    Mistake(
-        "words counted from 1, and the end is the last word inside",
-        lambda s: [(label, a + 1, b) for label, a, b in spans(s)],
-        "The first word has the number 0, and `end` is the number of the first word after the "
-        "bracket.",
-    ),
-    Mistake(
-        "symbols counted in place of words",
-        _places,
-        "Spans are counted in words: brackets take up no room.",
-    ),
-    Mistake(
-        "repeated brackets lost",
-        lambda s: list(dict.fromkeys(spans(s))),
-        "An NP around an NP of the same words is there twice. A set keeps it once.",
-    ),
-    Mistake(
-        "one bracket for each span",
-        lambda s: [(label, a, b) for (a, b), label in {x[1:]: x[0] for x in spans(s)}.items()],
-        "Several brackets may be around the same words; a dictionary by spans keeps one of them.",
-    ),
-    Mistake(
-        "one bracket for each label",
-        lambda s: list({x[0]: x for x in spans(s)}.values()),
-        "A tree may have many brackets with one label; a dictionary by labels keeps one of them.",
-    ),
-    Mistake(
-        "the bracket opened first closes first",
-        _first_opened,
-        "Brackets are nested: what closes is the one opened last, `opened.pop()`.",
-    ),
-    Mistake(
-        "closed by the next bracket of its label",
-        _next_of_its_label,
-        "Inside of an NP there may be another NP. The next )NP then belongs to that one.",
-    ),
-    Mistake(
-        "the bracket left in the label",
-        lambda s: [("(" + label, a, b) for label, a, b in spans(s)],
-        'The label of "(NP" is "NP", without the bracket.',
-    ),
-    Mistake(
-        "the closing bracket left in the label",
-        lambda s: [(")" + label, a, b) for label, a, b in spans(s)],
-        'The label of ")NP" is "NP", without the bracket.',
-    ),
-    Mistake(
-        "the outermost bracket left out",
-        lambda s: spans(s)[:-1],
-        "All brackets count, the outermost one too.",
-    ),
-    Mistake(
-        "words taken for brackets",
-        _words_as_brackets,
-        "XX is a word, not a bracket, and has no span of its own.",
-    ),
-    Mistake(
-        "the number of words in place of the end",
-        lambda s: [(label, a, b - a) for label, a, b in spans(s)],
-        "The third entry is where the bracket ends, not how long it is.",
-    ),
-    Mistake(
-        "brackets around one word left out",
-        lambda s: [x for x in spans(s) if x[2] - x[1] > 1],
-        "A bracket may hold a single word, and counts all the same.",
-    ),
-    Mistake(
-        "TOP left out",
-        lambda s: [x for x in spans(s) if x[0] != "TOP"],
-        "EVALB leaves TOP out; here all brackets count.",
-    ),
-    Mistake(
-        "PRT renamed",
-        lambda s: [(label.replace("PRT", "ADVP"), a, b) for label, a, b in spans(s)],
-        "EVALB takes PRT for ADVP; here every label stays as it is.",
-    ),
-    Mistake(
-        "the start of the last bracket with the same label",
-        _last_of_its_label,
-        "A bracket may be inside of another one with its label. One place for each label is not "
-        "enough: keep a list of the open brackets.",
-    ),
-    Mistake(
-        "the end before the start",
-        lambda s: [(label, b, a) for label, a, b in spans(s)],
-        "The order in a tuple is label, start, end.",
-    ),
-    Mistake(
-        "the label behind the span",
-        lambda s: [(a, b, label) for label, a, b in spans(s)],
-        "The order in a tuple is label, start, end.",
-    ),
-]
+SPAN_MISTAKES = mistakes(
+    ("the end is the last word inside", lambda s: [(label, a, b - 1) for label, a, b in spans(s)],
+     "`end` is the number of the first word after the bracket, so that end - start is how many "
+     "words are in it."),
+    ("words counted from 1", lambda s: [(label, a + 1, b + 1) for label, a, b in spans(s)],
+     "Words are counted from 0: the first word has the number 0."),
+    ("words counted from 1, and the end is the last word inside",
+     lambda s: [(label, a + 1, b) for label, a, b in spans(s)],
+     "The first word has the number 0, and `end` is the number of the first word after the "
+     "bracket."),
+    ("symbols counted in place of words", _places,
+     "Spans are counted in words: brackets take up no room."),
+    ("repeated brackets lost", lambda s: list(dict.fromkeys(spans(s))),
+     "An NP around an NP of the same words is there twice. A set keeps it once."),
+    ("one bracket for each span",
+     lambda s: [(label, a, b) for (a, b), label in {x[1:]: x[0] for x in spans(s)}.items()],
+     "Several brackets may be around the same words; a dictionary by spans keeps one of them."),
+    ("one bracket for each label", lambda s: list({x[0]: x for x in spans(s)}.values()),
+     "A tree may have many brackets with one label; a dictionary by labels keeps one of them."),
+    ("the bracket opened first closes first", _first_opened,
+     "Brackets are nested: what closes is the one opened last, `opened.pop()`."),
+    ("closed by the next bracket of its label", _next_of_its_label,
+     "Inside of an NP there may be another NP. The next )NP then belongs to that one."),
+    ("the bracket left in the label", lambda s: [("(" + label, a, b) for label, a, b in spans(s)],
+     'The label of "(NP" is "NP", without the bracket.'),
+    ("the closing bracket left in the label",
+     lambda s: [(")" + label, a, b) for label, a, b in spans(s)],
+     'The label of ")NP" is "NP", without the bracket.'),
+    ("the outermost bracket left out", lambda s: spans(s)[:-1],
+     "All brackets count, the outermost one too."),
+    ("words taken for brackets", _words_as_brackets,
+     "XX is a word, not a bracket, and has no span of its own."),
+    ("the number of words in place of the end",
+     lambda s: [(label, a, b - a) for label, a, b in spans(s)],
+     "The third entry is where the bracket ends, not how long it is."),
+    ("brackets around one word left out", lambda s: [x for x in spans(s) if x[2] - x[1] > 1],
+     "A bracket may hold a single word, and counts all the same."),
+    ("TOP left out", lambda s: [x for x in spans(s) if x[0] != "TOP"],
+     "EVALB leaves TOP out; here all brackets count."),
+    ("PRT renamed", lambda s: [(label.replace("PRT", "ADVP"), a, b) for label, a, b in spans(s)],
+     "EVALB takes PRT for ADVP; here every label stays as it is."),
+    ("the start of the last bracket with the same label", _last_of_its_label,
+     "A bracket may be inside of another one with its label. One place for each label is not "
+     "enough: keep a list of the open brackets."),
+    ("the end before the start", lambda s: [(label, b, a) for label, a, b in spans(s)],
+     "The order in a tuple is label, start, end."),
+    ("the label behind the span", lambda s: [(a, b, label) for label, a, b in spans(s)],
+     "The order in a tuple is label, start, end."),
+)  # fmt: skip
 
 
 def sorted_spans(output: object) -> object:
@@ -373,97 +280,50 @@ def _closing_ignored(s: list[str], n: int) -> bool:
     return well_formed(kept, n)
 
 
-TREE_MISTAKES = [
-    Mistake(
-        "empty brackets let through",
-        lambda s, n: well_formed(s, n, empty=True),
-        "A bracket must hold something: it may not close right after it opened.",
-    ),
-    Mistake(
-        "labels not compared",
-        lambda s, n: well_formed(s, n, labels=True),
-        "A bracket closes with its own label: after (NP comes )NP, not )VP.",
-    ),
-    Mistake(
-        "words not counted",
-        lambda s, n: well_formed(s, s.count("XX")),
-        "XX must stand there exactly `n_words` times.",
-    ),
-    Mistake(
-        "too few words let through",
-        lambda s, n: s.count("XX") <= n and well_formed(s, s.count("XX")),
-        "Exactly `n_words` words, not at most so many.",
-    ),
-    Mistake(
-        "too many words let through",
-        lambda s, n: s.count("XX") >= n and well_formed(s, s.count("XX")),
-        "Exactly `n_words` words, not at least so many.",
-    ),
-    Mistake(
-        "several trees let through",
-        lambda s, n: well_formed(s, n, forest=True),
-        "There is one outermost bracket, and everything is in it.",
-    ),
-    Mistake(
-        "words outside of all brackets let through",
-        lambda s, n: bool(s) and s != ["XX"] and well_formed(s, n, outside=True),
-        "Every word stands inside of the outermost bracket.",
-    ),
-    Mistake(
-        "words and trees side by side let through",
-        lambda s, n: well_formed(s, n, outside=True, forest=True),
-        "There is one outermost bracket, and all words are in it.",
-    ),
-    Mistake(
-        "open brackets at the end let through",
-        lambda s, n: well_formed(s, n, unclosed=True),
-        "At the end every bracket must be closed.",
-    ),
-    Mistake(
-        "no symbols taken for a tree",
-        lambda s, n: well_formed(s, n, nothing=True),
-        "A tree has an outermost bracket. No symbols are no tree, even of no words.",
-    ),
-    Mistake(
-        "closing brackets without an open one let through",
-        _closing_ignored,
-        "What closes must have been opened before.",
-    ),
-    Mistake(
-        "only as many closing brackets as opening ones",
-        _balanced,
-        "Equal numbers are not enough: order, labels, and what is inside matter as well.",
-    ),
-    Mistake(
-        "only as many closing brackets as opening ones of each label",
-        _each_label_balanced,
-        "Equal numbers are not enough: brackets must be nested.",
-    ),
-    Mistake(
-        "the bracket opened first closes first",
-        _queue,
-        "Brackets are nested: the one opened last closes first.",
-    ),
-    Mistake(
-        "the outermost bracket must be S",
-        lambda s, n: s[:1] == ["(S"] and well_formed(s, n),
-        "A tree may have any label at its top: headlines are often an NP.",
-    ),
-    Mistake(
-        "a bracket around one bracket refused",
-        lambda s, n: (
-            well_formed(s, n)
-            and not any(a[0] == b[0] == "(" for a, b in zip(s, s[1:], strict=False))
-        ),
-        "A bracket may begin with another bracket.",
-    ),
-    Mistake("True for everything", lambda s, n: True, "There are sequences that are no trees."),
-    Mistake(
-        "the other way round",
-        lambda s, n: not well_formed(s, n),
-        "True means that it is a tree, False that it is none.",
-    ),
-]
+TREE_MISTAKES = mistakes(
+    ("empty brackets let through", lambda s, n: well_formed(s, n, empty=True),
+     "A bracket must hold something: it may not close right after it opened."),
+    ("labels not compared", lambda s, n: well_formed(s, n, labels=True),
+     "A bracket closes with its own label: after (NP comes )NP, not )VP."),
+    ("words not counted", lambda s, n: well_formed(s, s.count("XX")),
+     "XX must stand there exactly `n_words` times."),
+    ("too few words let through", lambda s, n: s.count("XX") <= n and well_formed(s, s.count("XX")),
+     "Exactly `n_words` words, not at most so many."),
+    ("too many words let through",
+     lambda s, n: s.count("XX") >= n and well_formed(s, s.count("XX")),
+     "Exactly `n_words` words, not at least so many."),
+    ("several trees let through", lambda s, n: well_formed(s, n, forest=True),
+     "There is one outermost bracket, and everything is in it."),
+    ("words outside of all brackets let through",
+     lambda s, n: bool(s) and s != ["XX"] and well_formed(s, n, outside=True),
+     "Every word stands inside of the outermost bracket."),
+    ("words and trees side by side let through",
+     lambda s, n: well_formed(s, n, outside=True, forest=True),
+     "There is one outermost bracket, and all words are in it."),
+    ("open brackets at the end let through", lambda s, n: well_formed(s, n, unclosed=True),
+     "At the end every bracket must be closed."),
+    ("no symbols taken for a tree", lambda s, n: well_formed(s, n, nothing=True),
+     "A tree has an outermost bracket. No symbols are no tree, even of no words."),
+    ("closing brackets without an open one let through", _closing_ignored,
+     "What closes must have been opened before."),
+    ("only as many closing brackets as opening ones", _balanced,
+     "Equal numbers are not enough: order, labels, and what is inside matter as well."),
+    ("only as many closing brackets as opening ones of each label", _each_label_balanced,
+     "Equal numbers are not enough: brackets must be nested."),
+    ("the bracket opened first closes first", _queue,
+     "Brackets are nested: the one opened last closes first."),
+    ("the outermost bracket must be S", lambda s, n: s[:1] == ["(S"] and well_formed(s, n),
+     "A tree may have any label at its top: headlines are often an NP."),
+    ("a bracket around one bracket refused",
+     lambda s, n: (
+         well_formed(s, n)
+         and not any(a[0] == b[0] == "(" for a, b in zip(s, s[1:], strict=False))
+     ),
+     "A bracket may begin with another bracket."),
+    ("True for everything", lambda s, n: True, "There are sequences that are no trees."),
+    ("the other way round", lambda s, n: not well_formed(s, n),
+     "True means that it is a tree, False that it is none."),
+)  # fmt: skip
 
 
 # 18.4 F1 of a corpus
@@ -495,6 +355,8 @@ def corpus_cases() -> list[tuple]:
         ([c], [None]),
         ([[], c], [[], d]),
         ([[]], [None]),
+        ([e], [e[::-1]]),  # in another order
+        ([c, e], [c[1:] + c[:1], e[3:] + e[:2]]),
     ]
 
 
@@ -569,122 +431,59 @@ def _pooled(true: list, given: list) -> float | int:
     return corpus_f1([[x for a in true for x in a]], [[x for b in given for x in b or []]])
 
 
-CORPUS_MISTAKES = [
-    Mistake(
-        "outputs that are no trees left out",
-        _skipped,
-        "None counts as no brackets: the true ones of that sentence are all missed. Left out, the "
-        "sentence counts nowhere, and the score is about other sentences.",
-    ),
-    Mistake(
-        "outputs that are no trees left out, and a mean of the sentences' F1",
-        lambda t, g: _mean(_each(*zip(*_read(t, g), strict=True))) if _read(t, g) else 0.0,
-        "None counts as no brackets; and the counts of all sentences are added up before dividing.",
-    ),
-    Mistake(
-        "a mean of the sentences' F1",
-        lambda t, g: _mean(_each(t, g)),
-        "The counts of all sentences are added up first, and divided once. Otherwise a sentence of "
-        "two brackets weighs as much as one of thirty.",
-    ),
-    Mistake(
-        "repeated brackets lost",
-        lambda t, g: _f(_counts(t, g, set)),
-        "A bracket that stands there twice counts twice. A set keeps it once.",
-    ),
-    Mistake(
-        "common brackets counted once, all others as often as they occur",
-        lambda t, g: _f((*_counts(t, g)[:2], _counts(t, g, lambda x: Counter(set(x)))[2])),
-        "A bracket that both have twice is common twice.",
-    ),
-    Mistake(
-        "TOP left out",
-        lambda t, g: corpus_f1(_without_top(t), _without_top(g)),
-        "EVALB leaves TOP out; here all brackets count.",
-    ),
-    Mistake(
-        "PRT taken for ADVP",
-        lambda t, g: corpus_f1(_renamed(t), _renamed(g)),
-        "EVALB takes PRT for ADVP; here every label is taken as it stands.",
-    ),
-    Mistake(
-        "a given bracket used several times",
-        _reused,
-        "If a true bracket stands there twice and the parser gives it once, one of the two is "
-        "missed.",
-    ),
-    Mistake(
-        "a true bracket used several times",
-        _reused_given,
-        "If the parser gives a bracket twice and it is true once, one of the two is wrong.",
-    ),
-    Mistake(
-        "the precision",
-        lambda t, g: _parts(t, g)[0],
-        "That is the share of what was given that is true. F1 also asks for what was missed.",
-    ),
-    Mistake(
-        "the recall",
-        lambda t, g: _parts(t, g)[1],
-        "That is the share of the true brackets that was given. F1 also asks for what was given "
-        "wrongly.",
-    ),
-    Mistake(
-        "the plain mean of precision and recall",
-        lambda t, g: sum(_parts(t, g)) / 2,
-        "F1 is the harmonic mean: 2 both / (true + given).",
-    ),
-    Mistake(
-        "labels not compared",
-        lambda t, g: corpus_f1(_cut(t, slice(1, 3)), _cut(g, slice(1, 3))),  # type: ignore[arg-type]
-        "A bracket is right if label, start and end are.",
-    ),
-    Mistake(
-        "spans not compared",
-        lambda t, g: corpus_f1(_cut(t, slice(0, 1)), _cut(g, slice(0, 1))),  # type: ignore[arg-type]
-        "A bracket is right if label, start and end are.",
-    ),
-    Mistake(
-        "the end not compared",
-        lambda t, g: corpus_f1(_cut(t, slice(0, 2)), _cut(g, slice(0, 2))),  # type: ignore[arg-type]
-        "A bracket is right if label, start and end are.",
-    ),
-    Mistake(
-        "the factor 2 forgotten",
-        lambda t, g: corpus_f1(t, g) / 2,
-        "A bracket that both have counts in both sums: 2 both / (true + given).",
-    ),
-    Mistake(
-        "common brackets as a share of all",
-        lambda t, g: _ratio(_counts(t, g)[2], sum(_counts(t, g)[:2]) - _counts(t, g)[2]),
-        "Both over either is Jaccard's index. F1 is 2 both / (true + given).",
-    ),
-    Mistake(
-        "all sentences in one heap",
-        _pooled,
-        "Brackets are compared sentence by sentence: S 0-3 of one sentence is not that of another.",
-    ),
-    Mistake(
-        "in percent",
-        lambda t, g: 100 * corpus_f1(t, g),
-        "The task asks for a number between 0 and 1.",
-    ),
-    Mistake(
-        "the share of sentences without a mistake",
-        lambda t, g: _mean([float(x == 1) for x in _each(t, g)]),
-        "F1 gives credit for each bracket.",
-    ),
-    Mistake(
-        "1 for no brackets at all",
-        lambda t, g: corpus_f1(t, g) if sum(_counts(t, g)[:2]) else 1.0,
-        "The task asks for 0 when there is nothing to count.",
-    ),
-    Mistake(
-        "one list of scores",
-        _each,
-        "One number is asked for, over all sentences together.",
-    ),
-]
+CORPUS_MISTAKES = mistakes(
+    ("outputs that are no trees left out", _skipped,
+     "None counts as no brackets: the true ones of that sentence are all missed. Left out, the "
+     "sentence counts nowhere, and the score is about other sentences."),
+    ("outputs that are no trees left out, and a mean of the sentences' F1",
+     lambda t, g: _mean(_each(*zip(*_read(t, g), strict=True))) if _read(t, g) else 0.0,
+     "None counts as no brackets; and the counts of all sentences are added up before dividing."),
+    ("a mean of the sentences' F1", lambda t, g: _mean(_each(t, g)),
+     "The counts of all sentences are added up first, and divided once. Otherwise a sentence of "
+     "two brackets weighs as much as one of thirty."),
+    ("repeated brackets lost", lambda t, g: _f(_counts(t, g, set)),
+     "A bracket that stands there twice counts twice. A set keeps it once."),
+    ("common brackets counted once, all others as often as they occur",
+     lambda t, g: _f((*_counts(t, g)[:2], _counts(t, g, lambda x: Counter(set(x)))[2])),
+     "A bracket that both have twice is common twice."),
+    ("TOP left out", lambda t, g: corpus_f1(_without_top(t), _without_top(g)),
+     "EVALB leaves TOP out; here all brackets count."),
+    ("PRT taken for ADVP", lambda t, g: corpus_f1(_renamed(t), _renamed(g)),
+     "EVALB takes PRT for ADVP; here every label is taken as it stands."),
+    ("a given bracket used several times", _reused,
+     "If a true bracket stands there twice and the parser gives it once, one of the two is "
+     "missed."),
+    ("a true bracket used several times", _reused_given,
+     "If the parser gives a bracket twice and it is true once, one of the two is wrong."),
+    ("the precision", lambda t, g: _parts(t, g)[0],
+     "That is the share of what was given that is true. F1 also asks for what was missed."),
+    ("the recall", lambda t, g: _parts(t, g)[1],
+     "That is the share of the true brackets that was given. F1 also asks for what was given "
+     "wrongly."),
+    ("the plain mean of precision and recall", lambda t, g: sum(_parts(t, g)) / 2,
+     "F1 is the harmonic mean: 2 both / (true + given)."),
+    ("labels not compared", lambda t, g: corpus_f1(_cut(t, slice(1, 3)), _cut(g, slice(1, 3))),
+     "A bracket is right if label, start and end are."),
+    ("spans not compared", lambda t, g: corpus_f1(_cut(t, slice(0, 1)), _cut(g, slice(0, 1))),
+     "A bracket is right if label, start and end are."),
+    ("the end not compared", lambda t, g: corpus_f1(_cut(t, slice(0, 2)), _cut(g, slice(0, 2))),
+     "A bracket is right if label, start and end are."),
+    ("the factor 2 forgotten", lambda t, g: corpus_f1(t, g) / 2,
+     "A bracket that both have counts in both sums: 2 both / (true + given)."),
+    ("common brackets as a share of all",
+     lambda t, g: _ratio(_counts(t, g)[2], sum(_counts(t, g)[:2]) - _counts(t, g)[2]),
+     "Both over either is Jaccard's index. F1 is 2 both / (true + given)."),
+    ("all sentences in one heap", _pooled,
+     "Brackets are compared sentence by sentence: S 0-3 of one sentence is not that of another."),
+    ("in percent", lambda t, g: 100 * corpus_f1(t, g),
+     "The task asks for a number between 0 and 1."),
+    ("the share of sentences without a mistake",
+     lambda t, g: _mean([float(x == 1) for x in _each(t, g)]),
+     "F1 gives credit for each bracket."),
+    ("1 for no brackets at all", lambda t, g: corpus_f1(t, g) if sum(_counts(t, g)[:2]) else 1.0,
+     "The task asks for 0 when there is nothing to count."),
+    ("one list of scores", _each, "One number is asked for, over all sentences together."),
+)  # fmt: skip
 
 
 # 18.5 bottom up
@@ -742,105 +541,51 @@ def _one_count_a_label(symbols: list[str]) -> list[str]:
     return found
 
 
-BOTTOM_UP_MISTAKES = [
-    Mistake(
-        "all words inside counted",
-        lambda s: _walk(s, lambda w, b, aw, ab: aw),
-        "The parts of a bracket are what stands in it directly: a smaller bracket is one part, "
-        "however many words it has.",
-    ),
-    Mistake(
-        "everything inside counted",
-        lambda s: _walk(s, lambda w, b, aw, ab: aw + ab),
-        "The parts of a bracket are what stands in it directly: what is inside of a smaller "
-        "bracket belongs to that one.",
-    ),
-    Mistake(
-        "only smaller brackets counted",
-        lambda s: _walk(s, lambda w, b, aw, ab: b),
-        "A word that stands in the bracket directly is a part as well.",
-    ),
-    Mistake(
-        "only words counted",
-        lambda s: _walk(s, lambda w, b, aw, ab: w),
-        "A bracket that closes is a part of the one around it: add one to the count there.",
-    ),
-    Mistake(
-        "all smaller brackets counted, at any depth, and the words in it directly",
-        lambda s: _walk(s, lambda w, b, aw, ab: w + ab),
-        "Of the smaller brackets only those count that stand in the bracket directly.",
-    ),
-    Mistake(
-        "one part too many",
-        lambda s: _walk(s, lambda w, b, aw, ab: w + b + 1),
-        "The count begins at 0 when the bracket opens; the bracket is no part of itself.",
-    ),
-    Mistake(
-        "one part too few",
-        lambda s: _walk(s, lambda w, b, aw, ab: w + b - 1),
-        "Every word and every smaller bracket that stands in it directly is a part.",
-    ),
-    Mistake(
-        "one count for each label",
-        _one_count_a_label,
-        "An NP may hold another NP, and each has its own count: keep a list of counts.",
-    ),
-    Mistake(
-        "no numbers",
-        lambda s: _walk(s, _parts_of, "{label}".format),
-        "Without the number nobody knows how many parts belong to the bracket.",
-    ),
-    Mistake(
-        "written where the bracket begins",
-        lambda s: _walk(s, _parts_of, after=False),
-        "The symbol of a bracket stands after its parts.",
-    ),
-    Mistake(
-        "from right to left",
-        lambda s: bottom_up(s)[::-1],
-        "The words stay in their order, and a bracket comes after its parts.",
-    ),
-    Mistake(
-        "the bracket left in the label",
-        lambda s: _walk(s, _parts_of, "){label}/{n}".format),
-        'The label of ")NP" is "NP", without the bracket.',
-    ),
-    Mistake(
-        "the number before the label",
-        lambda s: _walk(s, _parts_of, "{n}/{label}".format),
-        'First comes the label, then the number: "NP/2".',
-    ),
-    Mistake(
-        "label and number as two symbols",
-        lambda s: _walk(s, _parts_of, lambda label, n: [label, str(n)]),
-        'A bracket is written as one symbol: "NP/2".',
-    ),
-    Mistake(
-        "words left out",
-        lambda s: [x for x in bottom_up(s) if x != "XX"],
-        "Each word is written as XX, where it stands.",
-    ),
-    Mistake(
-        "words with a number",
-        lambda s: [x + "/1" * (x == "XX") for x in bottom_up(s)],
-        'A word is "XX", without a number.',
-    ),
-    Mistake(
-        "brackets with one part left out",
-        lambda s: [x for x in bottom_up(s) if not x.endswith("/1")],
-        "A bracket around one part is written as well.",
-    ),
-    Mistake(
-        "opening brackets left in",
-        lambda s: [y for x in s for y in ([x] if x[0] == "(" else [])] + bottom_up(s),
-        "Only words and the ends of brackets are written.",
-    ),
-    Mistake(
-        "one text in place of a list",
-        lambda s: " ".join(bottom_up(s)),
-        "The result is a list of symbols, as the input is.",
-    ),
-]
+BOTTOM_UP_MISTAKES = mistakes(
+    ("all words inside counted", lambda s: _walk(s, lambda w, b, aw, ab: aw),
+     "The parts of a bracket are what stands in it directly: a smaller bracket is one part, "
+     "however many words it has."),
+    ("everything inside counted", lambda s: _walk(s, lambda w, b, aw, ab: aw + ab),
+     "The parts of a bracket are what stands in it directly: what is inside of a smaller bracket "
+     "belongs to that one."),
+    ("only smaller brackets counted", lambda s: _walk(s, lambda w, b, aw, ab: b),
+     "A word that stands in the bracket directly is a part as well."),
+    ("only words counted", lambda s: _walk(s, lambda w, b, aw, ab: w),
+     "A bracket that closes is a part of the one around it: add one to the count there."),
+    ("all smaller brackets counted, at any depth, and the words in it directly",
+     lambda s: _walk(s, lambda w, b, aw, ab: w + ab),
+     "Of the smaller brackets only those count that stand in the bracket directly."),
+    ("one part too many", lambda s: _walk(s, lambda w, b, aw, ab: w + b + 1),
+     "The count begins at 0 when the bracket opens; the bracket is no part of itself."),
+    ("one part too few", lambda s: _walk(s, lambda w, b, aw, ab: w + b - 1),
+     "Every word and every smaller bracket that stands in it directly is a part."),
+    ("one count for each label", _one_count_a_label,
+     "An NP may hold another NP, and each has its own count: keep a list of counts."),
+    ("no numbers", lambda s: _walk(s, _parts_of, "{label}".format),
+     "Without the number nobody knows how many parts belong to the bracket."),
+    ("written where the bracket begins", lambda s: _walk(s, _parts_of, after=False),
+     "The symbol of a bracket stands after its parts."),
+    ("from right to left", lambda s: bottom_up(s)[::-1],
+     "The words stay in their order, and a bracket comes after its parts."),
+    ("the bracket left in the label", lambda s: _walk(s, _parts_of, "){label}/{n}".format),
+     'The label of ")NP" is "NP", without the bracket.'),
+    ("the number before the label", lambda s: _walk(s, _parts_of, "{n}/{label}".format),
+     'First comes the label, then the number: "NP/2".'),
+    ("label and number as two symbols",
+     lambda s: _walk(s, _parts_of, lambda label, n: [label, str(n)]),
+     'A bracket is written as one symbol: "NP/2".'),
+    ("words left out", lambda s: [x for x in bottom_up(s) if x != "XX"],
+     "Each word is written as XX, where it stands."),
+    ("words with a number", lambda s: [x + "/1" * (x == "XX") for x in bottom_up(s)],
+     'A word is "XX", without a number.'),
+    ("brackets with one part left out", lambda s: [x for x in bottom_up(s) if not x.endswith("/1")],
+     "A bracket around one part is written as well."),
+    ("opening brackets left in",
+     lambda s: [y for x in s for y in ([x] if x[0] == "(" else [])] + bottom_up(s),
+     "Only words and the ends of brackets are written."),
+    ("one text in place of a list", lambda s: " ".join(bottom_up(s)),
+     "The result is a list of symbols, as the input is."),
+)  # fmt: skip
 
 
 EXERCISES = [

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 19.1 gradients of shares put together
 
@@ -20,90 +20,63 @@ def combine_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(191)
     return [
         ([torch.randn(p, generator=draw) for _ in tokens], list(tokens))
-        for p, tokens in ((4, (7, 2, 6)), (6, (3, 0, 9, 4)))
+        for p, tokens in ((4, (7, 2, 6)), (6, (3, 0, 9, 4)), (1, (5, 2)))
     ]
 
 
-COMBINE_MISTAKES = [
-    Mistake(
-        "the mean of the means",
-        lambda gradients, tokens: sum(gradients) / len(gradients),
-        "Shares with few tokens count as much as those with many. Each gradient is to be weighted "
-        "by its number of tokens.",
-    ),
-    Mistake(
-        "a plain sum",
-        lambda gradients, tokens: sum(gradients),
-        "Each gradient is that of a mean. Weighted by the tokens they add up to the gradient of "
-        "the whole mean; unweighted they do not.",
-    ),
-    Mistake(
-        "the sum of the losses",
-        lambda gradients, tokens: sum(g * n for g, n in zip(gradients, tokens, strict=True)),
-        "That is the gradient of the summed loss. Divide by the number of all tokens.",
-    ),
-    Mistake(
-        "divided by the number of processes",
-        lambda gradients, tokens: (
-            sum(g * n for g, n in zip(gradients, tokens, strict=True)) / len(tokens)
-        ),
-        "The weighted gradients are sums over tokens, so they are divided by the number of tokens.",
-    ),
-    Mistake(
-        "divided by the largest share",
-        lambda gradients, tokens: (
-            sum(g * n for g, n in zip(gradients, tokens, strict=True)) / max(tokens)
-        ),
-        "The weights n_i / n add up to one: n is the number of tokens of all shares together.",
-    ),
-    Mistake(
-        "divided by the tokens, not multiplied",
-        lambda gradients, tokens: (
-            sum(g / n for g, n in zip(gradients, tokens, strict=True) if n) / len(tokens)
-        ),
-        "The gradients are those of means: they have been divided by their tokens already. "
-        "Multiply, to undo it.",
-    ),
-    Mistake(
-        "divided by the tokens twice",
-        lambda gradients, tokens: sum(gradients) / sum(tokens),
-        "The gradients are those of means: each has been divided by its tokens. Undo that before "
-        "you divide by all tokens.",
-    ),
-    Mistake(
-        "divided twice, by all tokens and by the processes",
-        lambda gradients, tokens: combine(gradients, tokens) / len(tokens),
-        "Once all tokens have divided the sum it is a mean. `DistributedDataParallel` takes a mean "
-        "over the processes by itself, which is why `gradients` of chapter 12 multiplies by their "
-        "number; here nobody does.",
-    ),
-    Mistake(
-        "weighted by softmax",
-        lambda gradients, tokens: sum(
-            g * w for g, w in zip(gradients, torch.tensor(tokens).float().softmax(0), strict=True)
-        ),
-        "The weights are shares of the tokens, n_i / n. Nothing is exponentiated.",
-    ),
-    Mistake(
-        "shares without tokens counted as one token",
-        lambda gradients, tokens: combine(gradients, [max(n, 1) for n in tokens]),
-        "A share without tokens has the weight 0. It must change nothing.",
-    ),
-    Mistake(
-        "the mean of the shares that have tokens",
-        lambda gradients, tokens: (
-            sum(g for g, n in zip(gradients, tokens, strict=True) if n)
-            / sum(1 for n in tokens if n)
-        ),
-        "Leaving out the empty shares is not enough: each of the others is to be weighted by its "
-        "number of tokens.",
-    ),
-    Mistake(
-        "the gradient of the largest share only",
-        lambda gradients, tokens: gradients[tokens.index(max(tokens))],
-        "Every token counts, in whatever share it stands.",
-    ),
-]
+COMBINE_MISTAKES = mistakes(
+    ("the mean of the means", lambda gradients, tokens: sum(gradients) / len(gradients),
+     "Shares with few tokens count as much as those with many. Each gradient is to be weighted by "
+     "its number of tokens."),
+    ("a plain sum", lambda gradients, tokens: sum(gradients),
+     "Each gradient is that of a mean. Weighted by the tokens they add up to the gradient of the "
+     "whole mean; unweighted they do not."),
+    ("the sum of the losses",
+     lambda gradients, tokens: sum(g * n for g, n in zip(gradients, tokens, strict=True)),
+     "That is the gradient of the summed loss. Divide by the number of all tokens."),
+    ("divided by the number of processes",
+     lambda gradients, tokens: (
+         sum(g * n for g, n in zip(gradients, tokens, strict=True)) / len(tokens)
+     ),
+     "The weighted gradients are sums over tokens, so they are divided by the number of tokens."),
+    ("divided by the largest share",
+     lambda gradients, tokens: (
+         sum(g * n for g, n in zip(gradients, tokens, strict=True)) / max(tokens)
+     ),
+     "The weights n_i / n add up to one: n is the number of tokens of all shares together."),
+    ("divided by the tokens, not multiplied",
+     lambda gradients, tokens: (
+         sum(g / n for g, n in zip(gradients, tokens, strict=True) if n) / len(tokens)
+     ),
+     "The gradients are those of means: they have been divided by their tokens already. Multiply, "
+     "to undo it."),
+    ("divided by the tokens twice", lambda gradients, tokens: sum(gradients) / sum(tokens),
+     "The gradients are those of means: each has been divided by its tokens. Undo that before you "
+     "divide by all tokens."),
+    ("divided twice, by all tokens and by the processes",
+     lambda gradients, tokens: combine(gradients, tokens) / len(tokens),
+     "Once all tokens have divided the sum it is a mean. `DistributedDataParallel` takes a mean "
+     "over the processes by itself, which is why `gradients` of chapter 12 multiplies by their "
+     "number; here nobody does."),
+    ("weighted by softmax",
+     lambda gradients, tokens: sum(
+         g * w for g, w in zip(gradients, torch.tensor(tokens).float().softmax(0), strict=True)
+     ),
+     "The weights are shares of the tokens, n_i / n. Nothing is exponentiated."),
+    ("shares without tokens counted as one token",
+     lambda gradients, tokens: combine(gradients, [max(n, 1) for n in tokens]),
+     "A share without tokens has the weight 0. It must change nothing."),
+    ("the mean of the shares that have tokens",
+     lambda gradients, tokens: (
+         sum(g for g, n in zip(gradients, tokens, strict=True) if n)
+         / sum(1 for n in tokens if n)
+     ),
+     "Leaving out the empty shares is not enough: each of the others is to be weighted by its "
+     "number of tokens."),
+    ("the gradient of the largest share only",
+     lambda gradients, tokens: gradients[tokens.index(max(tokens))],
+     "Every token counts, in whatever share it stands."),
+)  # fmt: skip
 
 
 # 19.2 bytes sent in a ring
@@ -117,113 +90,70 @@ def bytes_sent_cases() -> list[tuple]:
     return [(1000, 4, False), (215, 7, True), (50, 1, False)]
 
 
-BYTES_MISTAKES = [
-    Mistake(
-        "only half of the ring",
-        lambda parameters, n, sharded: (2 if sharded else 1) * (n - 1) / n * 4 * parameters,
-        "All-reduce is reduce-scatter and all-gather: two rounds. Stage 3 has three.",
-    ),
-    Mistake(
-        "numbers in place of bytes",
-        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) / 4,
-        "The gradients are float32 numbers, and each has 4 bytes.",
-    ),
-    Mistake(
-        "half of what is sent",
-        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) / 2,
-        "Either the numbers have 2 bytes each, where float32 has 4, or half of the rounds is "
-        "missing: all-reduce has two, reduce-scatter and all-gather, and stage 3 has three.",
-    ),
-    Mistake(
-        "numbers of eight bytes",
-        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 2,
-        "The gradients are float32: 4 bytes each. Eight would be float64.",
-    ),
-    Mistake(
-        "bits in place of bytes",
-        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 8,
-        "The question is for bytes: a float32 number has 4 of them, 32 bits.",
-    ),
-    Mistake(
-        "all processes together, or whole gradients in each step",
-        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * n,
-        "In each of the n - 1 steps of a round a process sends one *piece*, an n-th of the "
-        "gradient. The question is what each process sends, not all of them together.",
-    ),
-    Mistake(
-        "the piece that a process keeps is sent as well",
-        lambda parameters, n, sharded: (3 if sharded else 2) * 4 * parameters,
-        "In each round a process sends n - 1 of the n pieces: the factor is (n - 1) / n.",
-    ),
-    Mistake(
-        "pieces cut down to whole numbers",
-        lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * (parameters // n),
-        "Equation (19.2) as it stands: a piece has an n-th of the bytes, whole or not.",
-    ),
-    Mistake(
-        "pieces rounded up to whole numbers",
-        lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * -(-parameters // n),
-        "Equation (19.2) as it stands: a piece has an n-th of the bytes, whole or not.",
-    ),
-    Mistake(
-        "rounded down to whole bytes",
-        lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * parameters // n,
-        "Equation (19.2) as it stands: nothing is rounded. In Python / divides, // rounds down.",
-    ),
-    Mistake(
-        "three rounds always",
-        lambda parameters, n, sharded: 3 * (n - 1) / n * 4 * parameters,
-        "Plain data parallelism has two rounds, reduce-scatter and all-gather. Only stage 3 has "
-        "three.",
-    ),
-    Mistake(
-        "sharding costs nothing more",
-        lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters,
-        "In stage 3 the weights are collected twice, forwards and backwards, and the gradients "
-        "scattered once: three rounds.",
-    ),
-    Mistake(
-        "sharding costs twice as much",
-        lambda parameters, n, sharded: (4 if sharded else 2) * (n - 1) / n * 4 * parameters,
-        "Two all-gathers and one reduce-scatter are three rounds, not four.",
-    ),
-    Mistake(
-        "sharding costs less",
-        lambda parameters, n, sharded: (1 if sharded else 2) * (n - 1) / n * 4 * parameters,
-        "Sharding saves memory, not messages: weights that one does not hold must be sent for.",
-    ),
-    Mistake(
-        "a sharded process sends its own part only",
-        lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters / (n if sharded else 1),
-        "It owns an n-th of the weights, but it needs all of them twice, and has gradients for "
-        "all of them: three rounds of (n - 1) / n of the bytes.",
-    ),
-    Mistake(
-        "sharding and not sharding exchanged",
-        lambda parameters, n, sharded: bytes_sent(parameters, n, not sharded),
-        "It is the sharded run that sends half as much again.",
-    ),
-    Mistake(
-        "divided by n - 1",
-        lambda parameters, n, sharded: (3 if sharded else 2) * n / max(n - 1, 1) * 4 * parameters,
-        "The factor is (n - 1) / n: alone, a process sends nothing.",
-    ),
-    Mistake(
-        "one n-th in place of all but one n-th",
-        lambda parameters, n, sharded: (3 if sharded else 2) / n * 4 * parameters,
-        "A piece is an n-th of the gradient, and a process sends n - 1 of them in each round.",
-    ),
-    Mistake(
-        "as many steps as processes",
-        lambda parameters, n, sharded: (3 if sharded else 2) * (n - 2) / n * 4 * parameters,
-        "A round has n - 1 steps: a piece must come to all others.",
-    ),
-    Mistake(
-        "the moments are sent, too",
-        lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 3,
-        "Adam's moments stay where they are. What is sent are gradients, and in stage 3 weights.",
-    ),
-]
+BYTES_MISTAKES = mistakes(
+    ("only half of the ring",
+     lambda parameters, n, sharded: (2 if sharded else 1) * (n - 1) / n * 4 * parameters,
+     "All-reduce is reduce-scatter and all-gather: two rounds. Stage 3 has three."),
+    ("numbers in place of bytes",
+     lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) / 4,
+     "The gradients are float32 numbers, and each has 4 bytes."),
+    ("half of what is sent", lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) / 2,
+     "Either the numbers have 2 bytes each, where float32 has 4, or half of the rounds is missing: "
+     "all-reduce has two, reduce-scatter and all-gather, and stage 3 has three."),
+    ("numbers of eight bytes",
+     lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 2,
+     "The gradients are float32: 4 bytes each. Eight would be float64."),
+    ("bits in place of bytes",
+     lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 8,
+     "The question is for bytes: a float32 number has 4 of them, 32 bits."),
+    ("all processes together, or whole gradients in each step",
+     lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * n,
+     "In each of the n - 1 steps of a round a process sends one *piece*, an n-th of the gradient. "
+     "The question is what each process sends, not all of them together."),
+    ("the piece that a process keeps is sent as well",
+     lambda parameters, n, sharded: (3 if sharded else 2) * 4 * parameters,
+     "In each round a process sends n - 1 of the n pieces: the factor is (n - 1) / n."),
+    ("pieces cut down to whole numbers",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * (parameters // n),
+     "Equation (19.2) as it stands: a piece has an n-th of the bytes, whole or not."),
+    ("pieces rounded up to whole numbers",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * -(-parameters // n),
+     "Equation (19.2) as it stands: a piece has an n-th of the bytes, whole or not."),
+    ("rounded down to whole bytes",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * parameters // n,
+     "Equation (19.2) as it stands: nothing is rounded. In Python / divides, // rounds down."),
+    ("three rounds always", lambda parameters, n, sharded: 3 * (n - 1) / n * 4 * parameters,
+     "Plain data parallelism has two rounds, reduce-scatter and all-gather. Only stage 3 has "
+     "three."),
+    ("sharding costs nothing more", lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters,
+     "In stage 3 the weights are collected twice, forwards and backwards, and the gradients "
+     "scattered once: three rounds."),
+    ("sharding costs twice as much",
+     lambda parameters, n, sharded: (4 if sharded else 2) * (n - 1) / n * 4 * parameters,
+     "Two all-gathers and one reduce-scatter are three rounds, not four."),
+    ("sharding costs less",
+     lambda parameters, n, sharded: (1 if sharded else 2) * (n - 1) / n * 4 * parameters,
+     "Sharding saves memory, not messages: weights that one does not hold must be sent for."),
+    ("a sharded process sends its own part only",
+     lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters / (n if sharded else 1),
+     "It owns an n-th of the weights, but it needs all of them twice, and has gradients for all of "
+     "them: three rounds of (n - 1) / n of the bytes."),
+    ("sharding and not sharding exchanged",
+     lambda parameters, n, sharded: bytes_sent(parameters, n, not sharded),
+     "It is the sharded run that sends half as much again."),
+    ("divided by n - 1",
+     lambda parameters, n, sharded: (3 if sharded else 2) * n / max(n - 1, 1) * 4 * parameters,
+     "The factor is (n - 1) / n: alone, a process sends nothing."),
+    ("one n-th in place of all but one n-th",
+     lambda parameters, n, sharded: (3 if sharded else 2) / n * 4 * parameters,
+     "A piece is an n-th of the gradient, and a process sends n - 1 of them in each round."),
+    ("as many steps as processes",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 2) / n * 4 * parameters,
+     "A round has n - 1 steps: a piece must come to all others."),
+    ("the moments are sent, too",
+     lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 3,
+     "Adam's moments stay where they are. What is sent are gradients, and in stage 3 weights."),
+)  # fmt: skip
 
 
 # 19.3 operations of a decoder-only model of today
@@ -257,125 +187,69 @@ def _m(**changes):
     return lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, **changes)
 
 
-MODERN_MISTAKES = [
-    Mistake(
-        "multiplications without additions",
-        lambda *sizes: _modern(*sizes) / 2,
-        "Each entry of a product takes a multiplication and an addition: two operations.",
-    ),
-    Mistake(
-        "keys and values for every head",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d),
-        "Keys and values are made for n_groups sets only: their matrices give n_groups times "
-        "d_model / n_heads entries.",
-    ),
-    Mistake(
-        "one set of keys and values",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d // h),
-        "That is multi-query attention. Here there are n_groups sets.",
-    ),
-    Mistake(
-        "keys and values as wide as one group's share of the heads",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d // g),
-        "A set of keys has d_model / n_heads entries, and there are n_groups sets.",
-    ),
-    Mistake(
-        "keys without values",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d / h * g / 2),
-        "Keys and values have a matrix each.",
-    ),
-    Mistake(
-        "two matrices in the feed-forward net",
-        _m(net=2),
-        "A gated net has three: the gate, what it lets through, and the way back.",
-    ),
-    Mistake(
-        "no output matrix",
-        _m(out=1),
-        "W^O is one of the matrices of attention, as wide as that of the queries.",
-    ),
-    Mistake(
-        "scores without weighted sums",
-        _m(look=2),
-        "Each query multiplies all keys, and then all values: 2 T T d_model operations each.",
-    ),
-    Mistake(
-        "no scores",
-        _m(look=0),
-        "The products of queries with keys, and of weights with values, have no parameters, but "
-        "they are matrix products.",
-    ),
-    Mistake(
-        "scores for the groups only",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 * g / h),
-        "Sharing keys saves memory, not scores: every query head looks at all keys.",
-    ),
-    Mistake(
-        "scores of one head",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 / h),
-        "There are n_heads heads of d_model / n_heads entries: together d_model.",
-    ),
-    Mistake(
-        "a query looks at one key",
-        _m(keys=1),
-        "Each of the T queries looks at T keys: the scores grow with the square of T.",
-    ),
-    Mistake(
-        "half of the scores, as the mask hides half",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, keys=(t + 1) / 2),
-        "The task counts causal attention in full: it is computed, and then masked.",
-    ),
-    Mistake(
-        "scores times the heads",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 * h),
-        "A head has d_model / n_heads entries, so all heads together take 2 T T d_model operations "
-        "for their scores.",
-    ),
-    Mistake(
-        "no logits",
-        _m(logits=0),
-        "The logits are a product with a (d_model, vocab_size) matrix, at every position.",
-    ),
-    Mistake(
-        "logits of the last position only",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=2 * d * v),
-        "In training every position predicts the token that follows: T times d_model times "
-        "vocab_size.",
-    ),
-    Mistake(
-        "logits in every layer",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=2 * n * t * d * v),
-        "The logits come once, after the last layer.",
-    ),
-    Mistake(
-        "the embedding counted as a product",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=4 * t * d * v),
-        "To look up an embedding takes no operation. Only the logits are a product.",
-    ),
-    Mistake(
-        "one layer",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, 1, v, t),
-        "There are n_layers layers, and each takes the same operations.",
-    ),
-    Mistake(
-        "one token",
-        lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, 1),
-        "A text of T tokens: every matrix meets T of them, and every token looks at T.",
-    ),
-    Mistake(
-        "the backward pass as well",
-        lambda *sizes: 3 * _modern(*sizes),
-        "The task asks for one forward pass. A training step takes three times as many.",
-    ),
-    Mistake(
-        "cross-attention as well",
-        lambda d, f, h, g, n, v, t: (
-            2 * _modern(d, f, h, g, n, v, t, net=0, logits=0)
-            + _modern(d, f, h, g, n, v, t, out=0, kv=0, look=0)
-        ),
-        "A decoder-only model has one attention in each layer: there is no memory to look at.",
-    ),
-]
+MODERN_MISTAKES = mistakes(
+    ("multiplications without additions", lambda *sizes: _modern(*sizes) / 2,
+     "Each entry of a product takes a multiplication and an addition: two operations."),
+    ("keys and values for every head",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d),
+     "Keys and values are made for n_groups sets only: their matrices give n_groups times d_model "
+     "/ n_heads entries."),
+    ("one set of keys and values",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d // h),
+     "That is multi-query attention. Here there are n_groups sets."),
+    ("keys and values as wide as one group's share of the heads",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d // g),
+     "A set of keys has d_model / n_heads entries, and there are n_groups sets."),
+    ("keys without values",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d / h * g / 2),
+     "Keys and values have a matrix each."),
+    ("two matrices in the feed-forward net", _m(net=2),
+     "A gated net has three: the gate, what it lets through, and the way back."),
+    ("no output matrix", _m(out=1),
+     "W^O is one of the matrices of attention, as wide as that of the queries."),
+    ("scores without weighted sums", _m(look=2),
+     "Each query multiplies all keys, and then all values: 2 T T d_model operations each."),
+    ("no scores", _m(look=0),
+     "The products of queries with keys, and of weights with values, have no parameters, but they "
+     "are matrix products."),
+    ("scores for the groups only",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 * g / h),
+     "Sharing keys saves memory, not scores: every query head looks at all keys."),
+    ("scores of one head", lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 / h),
+     "There are n_heads heads of d_model / n_heads entries: together d_model."),
+    ("a query looks at one key", _m(keys=1),
+     "Each of the T queries looks at T keys: the scores grow with the square of T."),
+    ("half of the scores, as the mask hides half",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, keys=(t + 1) / 2),
+     "The task counts causal attention in full: it is computed, and then masked."),
+    ("scores times the heads", lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, look=4 * h),
+     "A head has d_model / n_heads entries, so all heads together take 2 T T d_model operations "
+     "for their scores."),
+    ("no logits", _m(logits=0),
+     "The logits are a product with a (d_model, vocab_size) matrix, at every position."),
+    ("logits of the last position only",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=2 * d * v),
+     "In training every position predicts the token that follows: T times d_model times "
+     "vocab_size."),
+    ("logits in every layer",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=2 * n * t * d * v),
+     "The logits come once, after the last layer."),
+    ("the embedding counted as a product",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=4 * t * d * v),
+     "To look up an embedding takes no operation. Only the logits are a product."),
+    ("one layer", lambda d, f, h, g, n, v, t: _modern(d, f, h, g, 1, v, t),
+     "There are n_layers layers, and each takes the same operations."),
+    ("one token", lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, 1),
+     "A text of T tokens: every matrix meets T of them, and every token looks at T."),
+    ("the backward pass as well", lambda *sizes: 3 * _modern(*sizes),
+     "The task asks for one forward pass. A training step takes three times as many."),
+    ("cross-attention as well",
+     lambda d, f, h, g, n, v, t: (
+         2 * _modern(d, f, h, g, n, v, t, net=0, logits=0)
+         + _modern(d, f, h, g, n, v, t, out=0, kv=0, look=0)
+     ),
+     "A decoder-only model has one attention in each layer: there is no memory to look at."),
+)  # fmt: skip
 
 
 # 19.4 the fewest GPUs that hold a model
@@ -409,6 +283,7 @@ def fewest_cases() -> list[tuple]:
         (100, 1000, 1300, 1),
         (100, 1000, 400, 2),
         (100, 900, 500, 3),
+        (10**10, 10**6, 2 * 10**6, 3),
     ]
 
 
@@ -417,204 +292,154 @@ def _loop(parameters, activations, memory, stage, most):
     return wanted if wanted <= most else 0
 
 
-FEWEST_MISTAKES = [
-    Mistake(
-        "the activations in every GPU in full",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (16, 8, 4, 0)[stage], shared_activations=False
-        ),
-        "Each GPU has an n-th of the batch, and so an n-th of its activations.",
-    ),
-    Mistake(
-        "no activations",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, 0, memory, (16, 8, 4, 0)[stage]
-        ),
-        "The activations need room as well, an n-th of them in each GPU.",
-    ),
-    Mistake(
-        "rounded down",
-        lambda parameters, activations, memory, stage: (
-            0
-            if (wanted := fewest(parameters, activations, memory, stage)) == 0
-            else max(
-                1,
-                (activations + parameters * (0, 8, 12, 16)[stage])
-                // max(1, memory - parameters * (16, 8, 4, 0)[stage]),
-            )
-            if wanted > 1
-            else 1
-        ),
-        "With the number rounded down the last bytes have no place: round up.",
-    ),
-    Mistake(
-        "rounded to the nearest",
-        lambda parameters, activations, memory, stage: (
-            0
-            if (room := memory - parameters * (16, 8, 4, 0)[stage]) <= 0
-            else max(1, round((activations + parameters * (0, 8, 12, 16)[stage]) / room))
-        ),
-        "With the number rounded down the last bytes have no place: round up, always.",
-    ),
-    Mistake(
-        "a number below zero where there is none",
-        lambda parameters, activations, memory, stage: (
-            0
-            if (room := memory - parameters * (16, 8, 4, 0)[stage]) == 0
-            else max(1, wanted)
-            if (wanted := -(-(activations + parameters * (0, 8, 12, 16)[stage]) // room)) > 0
-            else wanted
-        ),
-        "If what every GPU holds in full is more than its memory, no number will do: return 0.",
-    ),
-    Mistake(
-        "1 where what is held in full is too much",
-        lambda parameters, activations, memory, stage: (
-            0
-            if (room := memory - parameters * (16, 8, 4, 0)[stage]) == 0
-            else max(1, -(-(activations + parameters * (0, 8, 12, 16)[stage]) // room))
-        ),
-        "If what every GPU holds in full is more than its memory, no number will do: return 0.",
-    ),
-    Mistake(
-        "-1 where there is none",
-        lambda parameters, activations, memory, stage: (
-            fewest(parameters, activations, memory, stage) or -1
-        ),
-        "The task asks for 0 if no number will do.",
-    ),
-    Mistake(
-        "one more when it fits exactly",
-        lambda parameters, activations, memory, stage: (
-            0
-            if (room := memory - parameters * (16, 8, 4, 0)[stage]) <= 0
-            else (activations + parameters * (0, 8, 12, 16)[stage]) // room + 1
-        ),
-        "At most `memory` bytes: a GPU that is full to the last byte will do.",
-    ),
-    Mistake(
-        "everything shared at every stage",
-        lambda parameters, activations, memory, stage: _fewest(parameters, activations, memory, 0),
-        "Only stage 3 shares everything. Before it, weights are in every GPU in full, and more.",
-    ),
-    Mistake(
-        "nothing shared but the activations",
-        lambda parameters, activations, memory, stage: _fewest(parameters, activations, memory, 16),
-        "Stage 1 shares the moments, 2 also the gradients, 3 also the weights.",
-    ),
-    Mistake(
-        "stages counted from one too low",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (16, 16, 8, 4)[stage]
-        ),
-        "Stage 1 shares Adam's moments already.",
-    ),
-    Mistake(
-        "stages counted from one too high",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (8, 4, 0, 0)[stage]
-        ),
-        "Stage 0 shares nothing, and stage 1 the moments only.",
-    ),
-    Mistake(
-        "the gradients shared first",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (16, 12, 4, 0)[stage]
-        ),
-        "Stage 1 shares the moments, the largest part. The gradients come in stage 2.",
-    ),
-    Mistake(
-        "only stage 3 shares anything",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (16, 16, 16, 0)[stage]
-        ),
-        "Stage 1 shares the moments already, and stage 2 the gradients as well.",
-    ),
-    Mistake(
-        "only the moments shared in stage 2",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (16, 8, 8, 0)[stage]
-        ),
-        "Stage 2 shares the gradients as well as the moments.",
-    ),
-    Mistake(
-        "the weights shared second",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (16, 8, 4, 4)[stage]
-        ),
-        "In stage 3 nothing is left in full: moments, gradients and weights are all shared.",
-    ),
-    Mistake(
-        "one moment in place of two",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (12, 8, 4, 0)[stage], all_bytes=12
-        ),
-        "Adam keeps two averages, of the gradient and of its square: 8 bytes for each parameter.",
-    ),
-    Mistake(
-        "no gradients",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (12, 4, 4, 0)[stage], all_bytes=12
-        ),
-        "The gradients have 4 bytes for each parameter, too: 16 in all.",
-    ),
-    Mistake(
-        "numbers of two bytes",
-        lambda parameters, activations, memory, stage: _fewest(
-            parameters, activations, memory, (8, 4, 2, 0)[stage], all_bytes=8
-        ),
-        "In float32 a number has 4 bytes.",
-    ),
-    Mistake(
-        "the next power of two",
-        lambda parameters, activations, memory, stage: (
-            0
-            if (wanted := fewest(parameters, activations, memory, stage)) == 0
-            else 2 ** math.ceil(math.log2(wanted))
-        ),
-        "The task asks for the smallest number, which need not be a power of two.",
-    ),
-    Mistake(
-        "1 where there is none",
-        lambda parameters, activations, memory, stage: (
-            fewest(parameters, activations, memory, stage) or 1
-        ),
-        "If what every GPU holds in full leaves no room, no number of GPUs will do: 0.",
-    ),
-    Mistake(
-        "a search that ends too soon",
-        lambda parameters, activations, memory, stage: _loop(
-            parameters, activations, memory, stage, 12
-        ),
-        "The number may be larger than the search goes. One can divide instead of trying.",
-    ),
-    Mistake(
-        "a search up to a hundred",
-        lambda parameters, activations, memory, stage: _loop(
-            parameters, activations, memory, stage, 100
-        ),
-        "The number may be larger than the search goes. One can divide instead of trying.",
-    ),
-    Mistake(
-        "a fraction",
-        lambda parameters, activations, memory, stage: (
-            0
-            if (room := memory - parameters * (16, 8, 4, 0)[stage]) <= 0
-            else max(1.0, (activations + parameters * (0, 8, 12, 16)[stage]) / room)
-        ),
-        "GPUs come in whole numbers: round up.",
-    ),
-    Mistake(
-        "the whole divided by the memory",
-        lambda parameters, activations, memory, stage: (
-            0
-            if memory <= parameters * (16, 8, 4, 0)[stage]
-            else -(-(16 * parameters + activations) // memory)
-        ),
-        "What every GPU holds in full takes its room from each of them. Subtract it from the "
-        "memory, and divide what is shared by what is left.",
-    ),
-]
+FEWEST_MISTAKES = mistakes(
+    ("the activations in every GPU in full",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (16, 8, 4, 0)[stage], shared_activations=False
+     ),
+     "Each GPU has an n-th of the batch, and so an n-th of its activations."),
+    ("no activations",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, 0, memory, (16, 8, 4, 0)[stage]
+     ),
+     "The activations need room as well, an n-th of them in each GPU."),
+    ("rounded down",
+     lambda parameters, activations, memory, stage: (
+         0
+         if (wanted := fewest(parameters, activations, memory, stage)) == 0
+         else max(
+             1,
+             (activations + parameters * (0, 8, 12, 16)[stage])
+             // max(1, memory - parameters * (16, 8, 4, 0)[stage]),
+         )
+         if wanted > 1
+         else 1
+     ),
+     "With the number rounded down the last bytes have no place: round up."),
+    ("rounded to the nearest",
+     lambda parameters, activations, memory, stage: (
+         0
+         if (room := memory - parameters * (16, 8, 4, 0)[stage]) <= 0
+         else max(1, round((activations + parameters * (0, 8, 12, 16)[stage]) / room))
+     ),
+     "With the number rounded down the last bytes have no place: round up, always."),
+    ("a number below zero where there is none",
+     lambda parameters, activations, memory, stage: (
+         0
+         if (room := memory - parameters * (16, 8, 4, 0)[stage]) == 0
+         else max(1, wanted)
+         if (wanted := -(-(activations + parameters * (0, 8, 12, 16)[stage]) // room)) > 0
+         else wanted
+     ),
+     "If what every GPU holds in full is more than its memory, no number will do: return 0."),
+    ("1 where what is held in full is too much",
+     lambda parameters, activations, memory, stage: (
+         0
+         if (room := memory - parameters * (16, 8, 4, 0)[stage]) == 0
+         else max(1, -(-(activations + parameters * (0, 8, 12, 16)[stage]) // room))
+     ),
+     "If what every GPU holds in full is more than its memory, no number will do: return 0."),
+    ("-1 where there is none",
+     lambda parameters, activations, memory, stage: (
+         fewest(parameters, activations, memory, stage) or -1
+     ),
+     "The task asks for 0 if no number will do."),
+    ("one more when it fits exactly",
+     lambda parameters, activations, memory, stage: (
+         0
+         if (room := memory - parameters * (16, 8, 4, 0)[stage]) <= 0
+         else (activations + parameters * (0, 8, 12, 16)[stage]) // room + 1
+     ),
+     "At most `memory` bytes: a GPU that is full to the last byte will do."),
+    ("everything shared at every stage",
+     lambda parameters, activations, memory, stage: _fewest(parameters, activations, memory, 0),
+     "Only stage 3 shares everything. Before it, weights are in every GPU in full, and more."),
+    ("nothing shared but the activations",
+     lambda parameters, activations, memory, stage: _fewest(parameters, activations, memory, 16),
+     "Stage 1 shares the moments, 2 also the gradients, 3 also the weights."),
+    ("stages counted from one too low",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (16, 16, 8, 4)[stage]
+     ),
+     "Stage 1 shares Adam's moments already."),
+    ("stages counted from one too high",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (8, 4, 0, 0)[stage]
+     ),
+     "Stage 0 shares nothing, and stage 1 the moments only."),
+    ("the gradients shared first",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (16, 12, 4, 0)[stage]
+     ),
+     "Stage 1 shares the moments, the largest part. The gradients come in stage 2."),
+    ("only stage 3 shares anything",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (16, 16, 16, 0)[stage]
+     ),
+     "Stage 1 shares the moments already, and stage 2 the gradients as well."),
+    ("only the moments shared in stage 2",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (16, 8, 8, 0)[stage]
+     ),
+     "Stage 2 shares the gradients as well as the moments."),
+    ("the weights shared second",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (16, 8, 4, 4)[stage]
+     ),
+     "In stage 3 nothing is left in full: moments, gradients and weights are all shared."),
+    ("one moment in place of two",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (12, 8, 4, 0)[stage], all_bytes=12
+     ),
+     "Adam keeps two averages, of the gradient and of its square: 8 bytes for each parameter."),
+    ("no gradients",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (12, 4, 4, 0)[stage], all_bytes=12
+     ),
+     "The gradients have 4 bytes for each parameter, too: 16 in all."),
+    ("numbers of two bytes",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (8, 4, 2, 0)[stage], all_bytes=8
+     ),
+     "In float32 a number has 4 bytes."),
+    ("the next power of two",
+     lambda parameters, activations, memory, stage: (
+         0
+         if (wanted := fewest(parameters, activations, memory, stage)) == 0
+         else 2 ** math.ceil(math.log2(wanted))
+     ),
+     "The task asks for the smallest number, which need not be a power of two."),
+    ("1 where there is none",
+     lambda parameters, activations, memory, stage: (
+         fewest(parameters, activations, memory, stage) or 1
+     ),
+     "If what every GPU holds in full leaves no room, no number of GPUs will do: 0."),
+    ("a search that ends too soon",
+     lambda parameters, activations, memory, stage: _loop(
+         parameters, activations, memory, stage, 12
+     ),
+     "The number may be larger than the search goes. One can divide instead of trying."),
+    ("a search up to a hundred",
+     lambda parameters, activations, memory, stage: _loop(
+         parameters, activations, memory, stage, 100
+     ),
+     "The number may be larger than the search goes. One can divide instead of trying."),
+    ("a fraction",
+     lambda parameters, activations, memory, stage: (
+         0
+         if (room := memory - parameters * (16, 8, 4, 0)[stage]) <= 0
+         else max(1.0, (activations + parameters * (0, 8, 12, 16)[stage]) / room)
+     ),
+     "GPUs come in whole numbers: round up."),
+    ("the whole divided by the memory",
+     lambda parameters, activations, memory, stage: (
+         0
+         if memory <= parameters * (16, 8, 4, 0)[stage]
+         else -(-(16 * parameters + activations) // memory)
+     ),
+     "What every GPU holds in full takes its room from each of them. Subtract it from the memory, "
+     "and divide what is shared by what is left."),
+)  # fmt: skip
 
 
 # 19.5 the noise scale
@@ -665,146 +490,94 @@ def _unsquared(gradients: Tensor, b: int) -> float:
     return float((small - large) / (1 / b - 1 / (N * b)) / _squared(N, small, large))
 
 
-NOISE_MISTAKES = [
-    Mistake(
-        "the noise left in the length of the gradient",
-        _noise(lambda trace, squared, small, large, N, b: trace / large),
-        "The mean of N shares still holds noise: its squared length is too long by "
-        "tr Sigma / (N b). Equation (19.13) takes that out.",
-    ),
-    Mistake(
-        "the length of a share's gradient",
-        _noise(lambda trace, squared, small, large, N, b: trace / small),
-        "The gradient of one share is mostly noise. |g| is that of the true gradient, by equation "
-        "(19.13).",
-    ),
-    Mistake(
-        "in shares, not in tokens",
-        _noise(lambda trace, squared, small, large, N, b: trace / squared / b),
-        "The covariance is that of *one token*: a share of b tokens has a b-th of it. The result "
-        "is in tokens.",
-    ),
-    Mistake(
-        "in shares, and the noise left in the length of the gradient",
-        _noise(lambda trace, squared, small, large, N, b: trace / large / b),
-        "Two things are missing: the factor b, since the result is in tokens, and the correction "
-        "of |g|^2 by equation (19.13).",
-    ),
-    Mistake(
-        "in whole batches",
-        _noise(lambda trace, squared, small, large, N, b: trace / squared / (N * b)),
-        "The result is in tokens, not in batches of N b of them.",
-    ),
-    Mistake(
-        "shares taken for tokens, the other way",
-        _noise(lambda trace, squared, small, large, N, b: trace / squared / b**2),
-        "1 / b is the noise of a share in units of that of a token, so b multiplies.",
-    ),
-    Mistake(
-        "divided by N in place of N - 1",
-        _noise(
-            lambda trace, squared, small, large, N, b: (
-                b * (small - large) / (large - (small - large) / N)
-            )
-        ),
-        "The shares' deviations from their own mean are too small by (N - 1) / N. Equation (19.13) "
-        "has 1 / b - 1 / (N b) below.",
-    ),
-    Mistake(
-        "the difference of the lengths over the whole length",
-        _noise(lambda trace, squared, small, large, N, b: b * (small - large) / large),
-        "Both have to be corrected: see equation (19.13) for the trace and for |g|^2.",
-    ),
-    Mistake(
-        "upside down",
-        _noise(lambda trace, squared, small, large, N, b: squared / trace),
-        "The noise scale is the noise divided by the gradient.",
-    ),
-    Mistake(
-        "the trace alone",
-        _noise(lambda trace, squared, small, large, N, b: trace),
-        "Divide by the squared length of the true gradient, equation (19.11).",
-    ),
-    Mistake(
-        "the gradient alone",
-        _noise(lambda trace, squared, small, large, N, b: squared),
-        "That is |g|^2, what is divided by. Above it stands the trace, equation (19.11).",
-    ),
-    Mistake(
-        "not divided by N - 1",
-        _noise(lambda trace, squared, small, large, N, b: trace / (N * large - small)),
-        "|g|^2 in equation (19.13) is divided by N - 1.",
-    ),
-    Mistake(
-        "|g|^2 divided by N",
-        _noise(lambda trace, squared, small, large, N, b: trace / ((N * large - small) / N)),
-        "|g|^2 in equation (19.13) is divided by N - 1.",
-    ),
-    Mistake(
-        "1 / N in place of 1 / (N b)",
-        _noise(
-            lambda trace, squared, small, large, N, b: (small - large) / (1 / b - 1 / N) / squared
-        ),
-        "The whole batch has N b tokens: below stands 1 / b - 1 / (N b).",
-    ),
-    Mistake(
-        "times the number of shares",
-        _noise(lambda trace, squared, small, large, N, b: trace / squared * N),
-        "By equation (19.13) the result is in tokens already, whatever the number of shares.",
-    ),
-    Mistake(
-        "lengths that are not squared",
-        lambda gradients, b: _unsquared(gradients, b),
-        "Equation (19.13) is about squared lengths, of the shares and of the whole.",
-    ),
-    Mistake(
-        "the length in place of its square",
-        _noise(lambda trace, squared, small, large, N, b: trace / squared.abs().sqrt()),
-        "The gradient's length is squared in equation (19.11): noise and gradient must have one "
-        "unit.",
-    ),
-    Mistake(
-        "the root of the noise scale",
-        _noise(lambda trace, squared, small, large, N, b: (trace / squared).abs().sqrt()),
-        "The noise scale is a ratio of squared lengths, without a root.",
-    ),
-    Mistake(
-        "b in place of N b for the whole batch",
-        _noise(lambda trace, squared, small, large, N, b: (small - large) * b / squared),
-        "The whole batch has N b tokens: below stands 1 / b - 1 / (N b).",
-    ),
-    Mistake(
-        "the signs of the difference exchanged",
-        _noise(lambda trace, squared, small, large, N, b: -trace / squared),
-        "Small shares have the longer gradients on average. The trace is positive.",
-    ),
-    Mistake(
-        "mean of the lengths in place of the squares",
-        lambda gradients, b: float(
-            (gradients.norm(dim=1).mean() ** 2 - _lengths(gradients)[1])
-            / (1 / b - 1 / (len(gradients) * b))
-            / _squared(len(gradients), gradients.norm(dim=1).mean() ** 2, _lengths(gradients)[1])
-        ),
-        "Square first, then take the mean over the shares: the mean of squares is not the square "
-        "of the mean.",
-    ),
-    Mistake(
-        "the sum of the shares in place of their mean",
-        lambda gradients, b: float(
-            (_lengths(gradients)[0] - gradients.sum(0).pow(2).sum())
-            / (1 / b - 1 / (len(gradients) * b))
-            / _squared(len(gradients), _lengths(gradients)[0], gradients.sum(0).pow(2).sum())
-        ),
-        "Each row is the gradient of a mean. With equal shares the gradient of the whole batch is "
-        "the mean of the rows.",
-    ),
-    Mistake(
-        "means over the parameters of the wrong axis",
-        lambda gradients, b: noise_scale(gradients.T, b),
-        "Rows are shares, columns parameters: squares are summed along a row, means taken down the "
-        "columns.",
-    ),
-]
+NOISE_MISTAKES = mistakes(
+    ("the noise left in the length of the gradient",
+     _noise(lambda trace, squared, small, large, N, b: trace / large),
+     "The mean of N shares still holds noise: its squared length is too long by tr Sigma / (N b). "
+     "Equation (19.13) takes that out."),
+    ("the length of a share's gradient",
+     _noise(lambda trace, squared, small, large, N, b: trace / small),
+     "The gradient of one share is mostly noise. |g| is that of the true gradient, by equation "
+     "(19.13)."),
+    ("in shares, not in tokens",
+     _noise(lambda trace, squared, small, large, N, b: trace / squared / b),
+     "The covariance is that of *one token*: a share of b tokens has a b-th of it. The result is "
+     "in tokens."),
+    ("in shares, and the noise left in the length of the gradient",
+     _noise(lambda trace, squared, small, large, N, b: trace / large / b),
+     "Two things are missing: the factor b, since the result is in tokens, and the correction of "
+     "|g|^2 by equation (19.13)."),
+    ("in whole batches",
+     _noise(lambda trace, squared, small, large, N, b: trace / squared / (N * b)),
+     "The result is in tokens, not in batches of N b of them."),
+    ("shares taken for tokens, the other way",
+     _noise(lambda trace, squared, small, large, N, b: trace / squared / b**2),
+     "1 / b is the noise of a share in units of that of a token, so b multiplies."),
+    ("divided by N in place of N - 1",
+     _noise(
+         lambda trace, squared, small, large, N, b: (
+             b * (small - large) / (large - (small - large) / N)
+         )
+     ),
+     "The shares' deviations from their own mean are too small by (N - 1) / N. Equation (19.13) "
+     "has 1 / b - 1 / (N b) below."),
+    ("the difference of the lengths over the whole length",
+     _noise(lambda trace, squared, small, large, N, b: b * (small - large) / large),
+     "Both have to be corrected: see equation (19.13) for the trace and for |g|^2."),
+    ("upside down", _noise(lambda trace, squared, small, large, N, b: squared / trace),
+     "The noise scale is the noise divided by the gradient."),
+    ("the trace alone", _noise(lambda trace, squared, small, large, N, b: trace),
+     "Divide by the squared length of the true gradient, equation (19.11)."),
+    ("the gradient alone", _noise(lambda trace, squared, small, large, N, b: squared),
+     "That is |g|^2, what is divided by. Above it stands the trace, equation (19.11)."),
+    ("not divided by N - 1",
+     _noise(lambda trace, squared, small, large, N, b: trace / (N * large - small)),
+     "|g|^2 in equation (19.13) is divided by N - 1."),
+    ("|g|^2 divided by N",
+     _noise(lambda trace, squared, small, large, N, b: trace / ((N * large - small) / N)),
+     "|g|^2 in equation (19.13) is divided by N - 1."),
+    ("1 / N in place of 1 / (N b)",
+     _noise(lambda trace, squared, small, large, N, b: (small - large) / (1 / b - 1 / N) / squared),
+     "The whole batch has N b tokens: below stands 1 / b - 1 / (N b)."),
+    ("times the number of shares",
+     _noise(lambda trace, squared, small, large, N, b: trace / squared * N),
+     "By equation (19.13) the result is in tokens already, whatever the number of shares."),
+    ("lengths that are not squared", lambda gradients, b: _unsquared(gradients, b),
+     "Equation (19.13) is about squared lengths, of the shares and of the whole."),
+    ("the length in place of its square",
+     _noise(lambda trace, squared, small, large, N, b: trace / squared.abs().sqrt()),
+     "The gradient's length is squared in equation (19.11): noise and gradient must have one "
+     "unit."),
+    ("the root of the noise scale",
+     _noise(lambda trace, squared, small, large, N, b: (trace / squared).abs().sqrt()),
+     "The noise scale is a ratio of squared lengths, without a root."),
+    ("b in place of N b for the whole batch",
+     _noise(lambda trace, squared, small, large, N, b: (small - large) * b / squared),
+     "The whole batch has N b tokens: below stands 1 / b - 1 / (N b)."),
+    ("the signs of the difference exchanged",
+     _noise(lambda trace, squared, small, large, N, b: -trace / squared),
+     "Small shares have the longer gradients on average. The trace is positive."),
+    ("mean of the lengths in place of the squares",
+     lambda gradients, b: float(
+         (gradients.norm(dim=1).mean() ** 2 - _lengths(gradients)[1])
+         / (1 / b - 1 / (len(gradients) * b))
+         / _squared(len(gradients), gradients.norm(dim=1).mean() ** 2, _lengths(gradients)[1])
+     ),
+     "Square first, then take the mean over the shares: the mean of squares is not the square of "
+     "the mean."),
+    ("the sum of the shares in place of their mean",
+     lambda gradients, b: float(
+         (_lengths(gradients)[0] - gradients.sum(0).pow(2).sum())
+         / (1 / b - 1 / (len(gradients) * b))
+         / _squared(len(gradients), _lengths(gradients)[0], gradients.sum(0).pow(2).sum())
+     ),
+     "Each row is the gradient of a mean. With equal shares the gradient of the whole batch is the "
+     "mean of the rows."),
+    ("means over the parameters of the wrong axis",
+     lambda gradients, b: noise_scale(gradients.T, b),
+     "Rows are shares, columns parameters: squares are summed along a row, means taken down the "
+     "columns."),
+)  # fmt: skip
 
 
 EXERCISES = [

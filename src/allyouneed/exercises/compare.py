@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,24 @@ import torch
 from torch import Tensor
 
 NUMBERS = "biufc"  # numpy's kinds of numeric dtype
+
+
+def plain(value: Any, whole: bool = False) -> Any:
+    """The value with lists for whatever else gives one item after another, and with Python's own
+    numbers for fractions and decimals; if `whole`, also for floats that are whole."""
+    if isinstance(value, Fraction):
+        value = int(value) if value.denominator == 1 else float(value)
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, Iterator | KeysView | ValuesView | ItemsView | range):
+        value = list(value)
+    if whole and isinstance(value, Tensor | np.ndarray | np.generic):
+        value = value.tolist()
+    if whole and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if type(value) in (list, tuple):
+        return type(value)(plain(item, whole) for item in value)
+    return value
 
 
 def array(value: Any) -> np.ndarray | None:
@@ -56,16 +77,25 @@ def kind(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
-def parting(got: Any, want: Any, rtol: float, atol: float, place: str = "") -> str | None:
-    """Where two values part, in words, or None where they are the same."""
+def parting(
+    got: Any, want: Any, rtol: float, atol: float, place: str = "", tell: bool = True
+) -> str | None:
+    """Where two values part, in words, or None where they are the same.
+
+    Without `tell`, the words say what kind of value was expected, but no value itself.
+    """
+
+    def values(got: Any, want: Any, place: str) -> str:
+        return f"{at(place)}got {show(got)}" + f", expected {show(want)}" * tell
+
     numbers = array(want)
     rows = (list, tuple)
     ragged = isinstance(got, rows) and isinstance(want, rows) and array(got) is None
     if numbers is not None and not ragged:  # of what is ragged, each part is looked at
-        return _parting_numbers(got, numbers, want, rtol, atol, place)
+        return _parting_numbers(got, numbers, want, rtol, atol, place, values)
     if isinstance(want, str):
         same = isinstance(got, str) and (got == want or not place and got.strip() == want.strip())
-        return None if same else f"{at(place)}got {show(got)}, expected {show(want)}"
+        return None if same else values(got, want, place)
     if isinstance(want, dict):
         if not isinstance(got, dict):
             return f"{at(place)}got {kind(got)}, expected {kind(want)}"
@@ -74,7 +104,7 @@ def parting(got: Any, want: Any, rtol: float, atol: float, place: str = "") -> s
         if missing or extra:
             what, key = ("is missing", missing[0]) if missing else ("should not be there", extra[0])
             return f"{at(place)}the key {show(key)} {what}"
-        parts = (parting(got[k], want[k], rtol, atol, f"{place}[{k!r}]") for k in want)
+        parts = (parting(got[k], want[k], rtol, atol, f"{place}[{k!r}]", tell) for k in want)
         return next(filter(None, parts), None)
     if isinstance(want, list | tuple):
         if isinstance(got, Tensor | np.ndarray) and got.ndim:
@@ -82,7 +112,7 @@ def parting(got: Any, want: Any, rtol: float, atol: float, place: str = "") -> s
         if not isinstance(got, list | tuple):
             return f"{at(place)}got {kind(got)}, expected {kind(want)}"
         for i, (a, b) in enumerate(zip(got, want, strict=False)):
-            if part := parting(a, b, rtol, atol, f"{place}[{i}]"):
+            if part := parting(a, b, rtol, atol, f"{place}[{i}]", tell):
                 return part
         if len(got) != len(want):
             return f"{at(place)}got {len(got)} items, expected {len(want)}"
@@ -91,12 +121,13 @@ def parting(got: Any, want: Any, rtol: float, atol: float, place: str = "") -> s
         same = isinstance(got, set | frozenset | list | tuple) and set(got) == set(want)
     else:
         same = type(got) is type(want) and bool(got == want)
-    return None if same else f"{at(place)}got {show(got)}, expected {show(want)}"
+    return None if same else values(got, want, place)
 
 
 def _parting_numbers(
-    got: Any, want: np.ndarray, shown: Any, rtol: float, atol: float, place: str
-) -> str | None:
+    got: Any, want: np.ndarray, shown: Any, rtol: float, atol: float, place: str,
+    values: Callable[[Any, Any, str], str],
+) -> str | None:  # fmt: skip
     found = array(got)
     if found is None:
         return f"{at(place)}got {kind(got)}, expected {kind(shown)}"
@@ -121,7 +152,7 @@ def _parting_numbers(
         return None
     first = tuple(int(i) for i in np.argwhere(~near)[0])
     place += f"[{', '.join(map(str, first))}]" if first else ""
-    return f"{at(place)}got {show(found[first].item())}, expected {show(want[first].item())}"
+    return values(found[first].item(), want[first].item(), place)
 
 
 def grain(value: Any) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from torch import Tensor
 
 from . import diary
-from .compare import alike, kind, parting, resemblance, same, show
+from .compare import alike, kind, parting, plain, resemblance, same, show
 from .guard import GIB, MEMORY, Failure, run
 
 WIDTH = 88
@@ -35,6 +35,11 @@ class Mistake:
     name: str
     wrong: Any  # a function like the reference, or a plain value like it
     why: str
+
+
+def mistakes(*rows: tuple[str, Any, str]) -> list[Mistake]:
+    """A bank as a table, of which each row is (name, wrong, why)."""
+    return [Mistake(*row) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,14 @@ class Exercise:
 
     def output(self, answer: Any, case: Case) -> Any:
         """What an answer gives for one case, in canonical form, or a `Failure`."""
-        value = run(lambda: self.given(answer, case), self.seconds)
+        whole = not callable(self.reference)  # a number by hand may be 4 or 4.0
+        value = run(lambda: plain(self.call(answer, case), whole), self.seconds)
         if self.canonical is None or value is None or isinstance(value, Failure):
             return value
         tidy = run(lambda: self.canonical(value), self.seconds)
         return value if isinstance(tidy, Failure) else tidy  # of another kind: compared as it is
 
-    def given(self, answer: Any, case: Case) -> Any:
+    def call(self, answer: Any, case: Case) -> Any:
         """What an answer gives for a copy of one case."""
         if not callable(self.reference):
             return answer
@@ -154,7 +160,7 @@ def exercises(chapter: str) -> list[Exercise]:
 
 
 def check(number: str | float, answer: Any = ..., record: bool = True) -> None:
-    """Say whether an answer is right and, if not, which mistake it makes. Never raises.
+    """Say whether an answer is right and, if not, which mistake it makes. Raises only Ctrl-C.
 
     `number`: the exercise, such as "1.2", or 1.2. `answer`: the function, class or value asked for.
     A right answer goes into the reader's diary (see `progress`) unless `record` is False.
@@ -164,6 +170,8 @@ def check(number: str | float, answer: Any = ..., record: bool = True) -> None:
     except KeyError as error:
         print(f"check(number, answer): number: {error.args[0]}")
         return
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:  # ours, not the reader's; still no reason to stop a notebook
         print(f"Exercise {number} could not be checked ({type(error).__name__}); please tell us.")
         return
@@ -194,16 +202,18 @@ def examine(number: str | float, answer: Any) -> Verdict:
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if not bad:
         return Verdict("correct", f"{title}: correct.")
+    bad.sort(key=lambda i: extent(cases[i]))  # one is shown: the smallest
     first = bad[0]
     if callable(exercise.reference) and all(got[i] is None for i in bad):
-        return wrong(title, "your function returned None. Is a `return` missing?")
+        what = "your function returned None. Is a `return` missing?"
+        return wrong(title, what, inputs(exercise, cases[first]))
     if found := known_mistake(exercise, cases, got, want):
-        look = f'Look again at "{exercise.section}".'
-        return wrong(title, f"{found.name}.", found.why, look, mistake=found.name)
+        section = f'Look again at "{exercise.section}".'
+        return wrong(title, f"{found.name}.", found.why, section, mistake=found.name)
     failed = next((i for i in bad if isinstance(got[i], Failure)), None)
     if failed is not None:
         return wrong(title, *explain_failure(exercise, answer, got[failed], cases[failed]))
-    look = f'The section to read again is "{exercise.section}".'
+    section = f'The section to read again is "{exercise.section}".'
     for rule in exercise.invariants:
         broken = (
             i
@@ -211,20 +221,20 @@ def examine(number: str | float, answer: Any) -> Verdict:
             if alike(got[i], want[i]) and not holds(rule, got[i], cases[i], exercise.seconds)
         )
         if (i := next(broken, None)) is not None:
-            given = inputs(exercise, cases[i])
-            return wrong(title, f"broken rule: {rule.name}.", rule.why, given, look)
+            arguments = inputs(exercise, cases[i])
+            return wrong(title, f"broken rule: {rule.name}.", rule.why, arguments, section)
+    tell = callable(exercise.reference)  # else the value that was expected is the solution
     part = run(
-        lambda: parting(got[first], want[first], exercise.rtol, exercise.atol), exercise.seconds
+        lambda: parting(got[first], want[first], exercise.rtol, exercise.atol, tell=tell),
+        exercise.seconds,
     )
     part = part if isinstance(part, str) else f"got {kind(got[first])}, which cannot be compared"
-    if not callable(exercise.reference):  # the value that was expected is the solution
-        part = re.sub(r", expected (?!a |the |shape|floating|whole|numbers|True and).*", "", part)
     like = run(lambda: resemblance(got[first], want[first], exercise.rtol, exercise.atol), 1.0)
     some = ""
     if len(cases) > 1:
         some = f"It is right in {len(cases) - len(bad)} of {len(cases)} cases. "
     like = like if isinstance(like, str) else ""
-    return wrong(title, part + ".", (some + like).strip(), inputs(exercise, cases[first]), look)
+    return wrong(title, part + ".", (some + like).strip(), inputs(exercise, cases[first]), section)
 
 
 def known_mistake(
@@ -257,8 +267,6 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
         what = f"it asked for more than {MEMORY / GIB:g} GB of memory."
     elif failure.kind == "RecursionError":
         what = "it called itself too deeply. Does the recursion have an end?"
-    elif failure.kind == "KeyboardInterrupt":
-        what = "it was interrupted."
     else:
         what = f"it raised {failure.kind}: {shorten(failure.text)}"
     names = list(inspect.signature(exercise.reference).parameters)
@@ -288,6 +296,15 @@ def inputs(exercise: Exercise, case: Case) -> str:
         f"  {name} = {show(value)}{size(value)}" for name, value in zip(names, case, strict=False)
     ]
     return "\n".join(["Called with", *rows])
+
+
+def extent(value: Any) -> int:
+    """How many numbers and words a value holds, about."""
+    if isinstance(value, Tensor | np.ndarray):
+        return len(value.reshape(-1))
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(extent, value)) if isinstance(value, list | tuple) else 1
 
 
 def size(value: Any) -> str:

@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+from allyouneed.files import write_json
+
 _memory: set[str] = set()
 
 
@@ -34,8 +36,6 @@ def write(number: str) -> None:
     try:
         path = file()
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps({"done": sorted(done | {number})}), encoding="utf-8")
-        part.replace(path)
+        write_json(path, {"done": sorted(done | {number})})
     except (OSError, RuntimeError):
         pass

@@ -64,15 +64,19 @@ class Failure:
 
 
 def run(function: Callable[[], Any], seconds: float, seed: int = 0) -> Any:
-    """Call `function()` under guard; return its value, or a `Failure`."""
+    """Call `function()` under guard; return its value, or a `Failure`. Ctrl-C is raised."""
     error: BaseException | None = None
     value = None
     try:
         with limits(seconds), untouched(seed):
             try:
                 value = function()
+            except KeyboardInterrupt:
+                raise
             except BaseException as e:
                 error = e
+    except KeyboardInterrupt:
+        raise
     except BaseException as e:  # the clock may strike between two lines of ours
         error = error or e
     return value if error is None else failure(error)
@@ -132,8 +136,8 @@ def time_limit(seconds: float) -> Iterator[None]:
         return
     if hasattr(signal, "setitimer"):
         watch = Watch(seconds)
-        handler = signal.signal(signal.SIGALRM, watch.look)
-        earlier = signal.setitimer(signal.ITIMER_REAL, TICK, TICK)  # again and again: see `look`
+        handler = signal.signal(signal.SIGALRM, watch.tick)
+        earlier = signal.setitimer(signal.ITIMER_REAL, TICK, TICK)  # again and again: see `tick`
         try:
             yield
         finally:
@@ -161,7 +165,7 @@ class Watch:
     def __init__(self, seconds: float):
         self.end, self.most, self.on = time.monotonic() + seconds, memory_used() + MEMORY, True
 
-    def look(self, signum: int = 0, frame: Any = None) -> None:
+    def tick(self, signum: int = 0, frame: Any = None) -> None:
         if self.on and memory_used() > self.most:
             raise OutOfMemory
         if self.on and time.monotonic() > self.end:

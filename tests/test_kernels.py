@@ -1,4 +1,4 @@
-"""The fast operations equal the ones they replace: values, gradients, statistics."""
+"""The fast operations equal the ones they replace: values and gradients."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from allyouneed import fast
-from allyouneed.fast import (
-    FastDropout,
-    ahead,
-    half_dtype,
-    in_dtype,
-    linear_cross_entropy,
-    use_fast_dropout,
-)
+from allyouneed import kernels
+from allyouneed.kernels import ahead, half_dtype, in_dtype, linear_cross_entropy
 from allyouneed.tokens import PAD
 from allyouneed.training import label_smoothed_loss
-from allyouneed.transformer import Transformer, TransformerConfig
 
 
 def case(n: int, d: int, v: int, seed: int = 0, scale: float = 1.0):
@@ -42,13 +34,13 @@ def spelled_out(x, weight, targets, smoothing):
     st.integers(0, 40), st.integers(1, 8), st.integers(3, 30), st.floats(0, 0.9), st.integers(0, 99)
 )
 def test_equals_spelled_out(n, d, v, smoothing, seed):
-    chunk, fast.CHUNK["cpu"] = fast.CHUNK["cpu"], 7  # several chunks, the last one uneven
+    chunk, kernels.CHUNK["cpu"] = kernels.CHUNK["cpu"], 7  # several chunks, the last one uneven
     try:
         x, weight, targets = case(n, d, v, seed)
         fast_loss = linear_cross_entropy(x, weight, targets, smoothing)
         fast_grads = torch.autograd.grad(3 * fast_loss, (x, weight))
     finally:
-        fast.CHUNK["cpu"] = chunk
+        kernels.CHUNK["cpu"] = chunk
     loss = spelled_out(x, weight, targets, smoothing)
     torch.testing.assert_close(fast_loss, loss, rtol=1e-4, atol=1e-4)
     for a, b in zip(fast_grads, torch.autograd.grad(3 * loss, (x, weight)), strict=True):
@@ -114,47 +106,6 @@ def test_bad_input_is_named(change, named):
     with pytest.raises(ValueError, match=named):
         # as readers see it: without jaxtyping's checks, which tests switch on
         inspect.unwrap(linear_cross_entropy)(**{**right, **change})
-
-
-@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_dropout_statistics(p, dtype):
-    torch.manual_seed(0)
-    x = torch.ones(100_003, dtype=dtype, requires_grad=True)  # not a multiple of four
-    y = FastDropout(p)(x)
-    kept = y != 0
-    assert abs(kept.double().mean() - (1 - p)) < 4 * (p * (1 - p) / len(x)) ** 0.5
-    assert y.dtype == dtype and y[kept].unique().numel() == 1
-    assert y[kept][0].item() == pytest.approx(
-        1 / (1 - p), rel=1e-4 if dtype.itemsize == 4 else 1e-2
-    )
-    y.sum().backward()
-    assert torch.equal(x.grad, y.detach())  # the same decisions, the same scale
-    for step in (1, 2, 3, 4, 5):  # neighbours know nothing of each other
-        both = (kept[step:] & kept[:-step]).double().mean()
-        assert abs(both - (1 - p) ** 2) < 0.01
-
-
-def test_dropout_otherwise():
-    x = torch.randn(3, 5)
-    assert FastDropout(0.5).eval()(x) is x
-    assert torch.equal(FastDropout(0.0)(x), x)
-    assert torch.equal(FastDropout(1.0)(x), torch.zeros(3, 5))
-    assert FastDropout(0.999999)(x).isfinite().all()
-    torch.manual_seed(1)
-    one = FastDropout(0.5)(x)
-    torch.manual_seed(1)
-    assert torch.equal(one, FastDropout(0.5)(x))  # the seed decides
-
-
-def test_put_into_a_model():
-    model = Transformer(TransformerConfig(9, 4, 4, 2, 1, dropout=0.25))
-    before = model.state_dict()
-    use_fast_dropout(model)
-    drops = [part for part in model.modules() if isinstance(part, nn.Dropout)]
-    assert drops and all(type(part) is FastDropout and part.p == 0.25 for part in drops)
-    assert model.state_dict().keys() == before.keys()
-    use_fast_dropout(model)  # twice is once
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

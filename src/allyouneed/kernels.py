@@ -3,9 +3,8 @@
 This module is plumbing written by hand. `linear_cross_entropy` gives what chapter 12's
 `label_smoothed_loss` gives for `x @ weight.T`, but never holds all logits: it goes through the
 positions in chunks that stay in the processor's cache, and computes the gradients on the way.
-`FastDropout` does what `nn.Dropout` does with a quarter of the random numbers. `in_dtype` lets a
-module compute in half precision, its weights cast in one operation. `ahead` makes the batches that
-come while a GPU is at work on this one. Tests hold each equal to what it replaces.
+`in_dtype` lets a module compute in half precision, its weights cast in one operation. `ahead` makes
+the batches that come while a GPU is at work on this one. Tests hold each equal to what it replaces.
 """
 
 from __future__ import annotations
@@ -205,40 +204,3 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
     finally:
         closed.set()
         maker.join(timeout=10)  # it may itself be waiting for somebody
-
-
-class _Drop(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, p):
-        threshold = round(p * 65536)
-        draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-        keep = draws.view(torch.int16)[: x.numel()].view(x.shape) >= threshold - 32768
-        ctx.save_for_backward(keep)
-        ctx.scale = 65536 / (65536 - threshold)
-        return x * keep.to(x.dtype).mul_(ctx.scale)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (keep,) = ctx.saved_tensors
-        return grad * keep.to(grad.dtype).mul_(ctx.scale), None
-
-
-class FastDropout(nn.Dropout):
-    """`nn.Dropout`, with four decisions out of each random number: p in steps of 1 / 65536.
-
-    On the CPU only, and for p that is not rounded to 0 or 1; else it is `nn.Dropout`.
-    """
-
-    def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-        """x, its entries set to 0 with probability p and else divided by 1 - p, while training."""
-        if not self.training or x.device.type != "cpu" or round(self.p * 65536) in (0, 65536):
-            return super().forward(x)
-        return _Drop.apply(x, self.p)
-
-
-def use_fast_dropout(model: nn.Module) -> None:
-    """Put `FastDropout` in place of every `nn.Dropout` of a model; parameters stay as they are."""
-    for module in model.modules():
-        for name, child in module.named_children():
-            if type(child) is nn.Dropout:
-                setattr(module, name, FastDropout(child.p))

@@ -1,0 +1,121 @@
+"""What the search looks through: one entry for each section, word of the glossary, exercise and
+exported name, with its text. book/_static/search.js ranks them.
+
+Sphinx's own index knows words of pages only, and has to fetch each page to show an extract. This
+one is a script, so that a page that is opened as a file can read it, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+
+INDEX = "search-index.js"
+NAME = re.compile(r"[^\W\d]\w{2,}")
+SPACE = re.compile(r"\s+")
+KINDS = {"notebooks/": "chapter", "book/glossary": "glossary", "book/api": "api"}
+
+
+def kind_of(docname: str) -> str:
+    return next((kind for start, kind in KINDS.items() if docname.startswith(start)), "page")
+
+
+def plain(node: nodes.Node) -> str:
+    """The words of a node as they stand in the page, TeX without its signs."""
+    if isinstance(node, nodes.Text):
+        return str(node)
+    if isinstance(node, nodes.math | nodes.math_block):
+        return " " + re.sub(r"\\[a-zA-Z]+\*?|[\\{}$&]", "", node.astext()) + " "
+    if isinstance(node, nodes.raw | nodes.comment | nodes.literal_block | nodes.image):
+        return ""
+    between = "" if isinstance(node, nodes.TextElement) else " "
+    return between.join(map(plain, node.children))
+
+
+def numbered(box: nodes.admonition) -> str | None:
+    """The number of an exercise, "6-1" for 6.1."""
+    found = re.match(r"Exercise ([\d.]*\d)", plain(next(box.findall(nodes.title))))
+    return found and found[1].replace(".", "-")
+
+
+class Entries:
+    """The entries of one document: [anchor, title, kind, text, names in its code, chapter]."""
+
+    def __init__(self, docname: str):
+        self.docname, self.found = docname, []
+
+    def add(self, anchor: str, title: str, kind: str | None = None, chapter: str = "") -> list:
+        self.found.append([anchor, title.strip(), kind or kind_of(self.docname), [], [], chapter])
+        return self.found[-1]
+
+    def read(self, node: nodes.Node, entry: list | None) -> None:
+        """Put what a node says into its section's entry, or into one of its own."""
+        for child in node.children:
+            if isinstance(child, nodes.section):
+                title = plain(next(child.findall(nodes.title)))
+                self.read(child, self.add(child["ids"][0], title))
+            elif isinstance(child, nodes.title | nodes.comment | nodes.raw) or entry is None:
+                continue
+            elif isinstance(child, nodes.literal_block):
+                code = "cell_output" not in child.parent.parent.get("classes", [])
+                entry[4] += NAME.findall(child.astext()) if code else []
+            elif isinstance(child, nodes.admonition) and (number := numbered(child)):
+                title = plain(next(child.findall(nodes.title)))
+                self.read(child, self.add(f"exercise-{number}", title, "exercise"))
+            elif isinstance(child, nodes.definition_list_item) and child[0].get("ids"):
+                leads = [link["reftarget"] for link in child.findall(addnodes.pending_xref)]
+                chapter = next((link for link in leads if "notebooks/" in link), "")
+                term = self.add(child[0]["ids"][0], plain(child[0]), "term", Path(chapter).stem)
+                term[3].append(plain(child[-1]))
+            elif isinstance(child, addnodes.desc):
+                name = child[0].get("fullname", "") if child[0].get("ids") else ""
+                own = self.add(child[0]["ids"][0], name, "name") if name else entry
+                self.read(child[-1], own)
+            elif isinstance(child, nodes.TextElement):
+                entry[3].append(plain(child))
+            elif isinstance(child, nodes.Element):
+                self.read(child, entry)
+
+
+def entries(docname: str, doctree: nodes.document) -> list[list]:
+    """The entries of a document; the first is that of the page as a whole."""
+    reader = Entries(docname)
+    reader.read(doctree, None)
+    for entry in reader.found:
+        entry[3] = SPACE.sub(" ", " ".join(entry[3])).strip()
+        entry[4] = " ".join(dict.fromkeys(entry[4]))
+    return reader.found
+
+
+def on_doctree_read(app, doctree) -> None:
+    app.env.metadata[app.env.docname]["search"] = entries(app.env.docname, doctree)
+
+
+def on_build_finished(app, exception) -> None:
+    if exception or app.builder.name != "html":
+        return
+    pages = []
+    for name in sorted(app.env.found_docs):
+        number = app.env.toc_secnumbers.get(name, {}).get("", ())
+        chapter = number[0] if name.startswith("notebooks/") and number else 0
+        title, found = app.env.titles[name].astext(), app.env.metadata[name]["search"]
+        pages.append([app.builder.get_target_uri(name), chapter, title, found])
+    text = json.dumps(pages, ensure_ascii=False, separators=(",", ":"))
+    file = Path(app.outdir) / "_static" / INDEX
+    file.write_text(f"BookSearch.receive({text});\n", encoding="utf-8")
+
+
+def setup(app):
+    app.connect("doctree-read", on_doctree_read)
+    app.connect("build-finished", on_build_finished)
+    # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
+    return {
+        "version": "1",
+        "env_version": 1,
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

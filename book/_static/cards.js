@@ -1,0 +1,71 @@
+// What a link leads to, on a card beside it while the pointer or the focus is on it: equations,
+// exercises, chapters, words of the glossary, references. The cards are fetched with the first.
+
+const BookCards = (() => {
+  const script = document.currentScript.src;
+  const root = new URL("..", script).href;
+  let cards, asked, card, link, timer;
+
+  const receive = (all) => (cards = all);
+  const fetched = () => asked ??= new Promise((go) => {
+    const data = Object.assign(document.createElement("script"), { src: new URL("cards-data.js", script) });
+    data.onload = go;
+    document.head.append(data);
+  });
+
+  const hide = () => {
+    clearTimeout(timer);
+    card?.remove();
+    link?.removeAttribute("aria-describedby");
+    card = link = null;
+  };
+
+  const show = async (from) => {
+    await fetched();
+    const found = cards?.[from.href.replace(root, "").replace(/\?[^#]*/, "")];
+    const about = typeof found === "string" ? cards[found] : found;
+    if (!about || link !== from) return;
+    card = Object.assign(document.createElement("div"), { className: "hover-card", id: "hover-card" });
+    card.setAttribute("role", "tooltip");
+    const [title, says] = about;
+    if (title) card.append(Object.assign(document.createElement("strong"), { textContent: title }));
+    const body = document.createElement("div");
+    body.innerHTML = says; // made by book/_ext/bookreferences.py
+    card.append(body);
+    if (window.MathJax?.tex2chtml) body.querySelectorAll(".math").forEach(setFormula);
+    document.body.append(card);
+    from.setAttribute("aria-describedby", "hover-card");
+    const [at, size] = [from.getClientRects()[0], card.getBoundingClientRect()];
+    const left = Math.max(8, Math.min(at.left, document.documentElement.clientWidth - size.width - 8));
+    const under = at.bottom + 6 + size.height < innerHeight || at.top < size.height + 70;
+    card.style.left = `${left + scrollX}px`;
+    card.style.top = `${scrollY + (under ? at.bottom + 6 : at.top - size.height - 6)}px`;
+    card.onpointerleave = later;
+    card.onpointerenter = () => clearTimeout(timer);
+  };
+
+  const begin = (from, wait) => {
+    if (from === link) return clearTimeout(timer);
+    hide();
+    link = from;
+    timer = setTimeout(show, wait, from);
+  };
+  const later = () => {
+    clearTimeout(timer);
+    timer = setTimeout(hide, 200);
+  };
+  const linkOf = ({ target }) => target.closest?.(".bd-article a:is(.internal, .external)");
+
+  addEventListener("pointerover", (event) => {
+    const from = event.pointerType !== "touch" && linkOf(event);
+    if (from) begin(from, 250);
+    else if (link && !card?.contains(event.target)) later();
+  });
+  addEventListener("focusin", (event) => {
+    const from = event.target.matches?.(":focus-visible") && linkOf(event);
+    from ? begin(from, 0) : hide();
+  });
+  addEventListener("keydown", ({ key }) => { if (key === "Escape") hide(); });
+  addEventListener("click", hide);
+  return { receive };
+})();

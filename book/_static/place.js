@@ -1,0 +1,177 @@
+// The reader's place in a page: where a link leads, where the reader was when the page is opened
+// again, what the search has found, and what the contents, the line of progress and the first page
+// show of it.
+//
+// A page is laid out a little at a time (see book.js), and what is laid out above the reader moves
+// all below. So the block that was jumped to is held where it was put until the reader scrolls.
+
+{
+  const BLOCK = ".bd-article section > :not(section), .bd-article dl.py > *";
+  const KEPT = "allyouneed.places"; // in localStorage: page: {title, section, hash, share, when}
+  const SIGNS = ["wheel", "touchmove", "pointerdown", "keydown"];
+  const page = location.pathname.split("/").slice(-2).join("/");
+  const stored = () => {
+    try {
+      return JSON.parse(localStorage.getItem(KEPT)) ?? {};
+    } catch {
+      return {}; // storage is switched off, or holds something else
+    }
+  };
+
+  let held = null; // {element, top, y}: `top` in the window, or nothing for where a link puts it
+  const release = () => (held = null);
+
+  const keep = () => {
+    if (!held) return;
+    const { element, top } = held;
+    if (top === undefined) element.scrollIntoView({ behavior: "instant" });
+    else scrollBy({ top: element.getBoundingClientRect().top - top, behavior: "instant" });
+    held.y = scrollY;
+  };
+
+  const hold = (element, top) => {
+    if (!element) return;
+    element.closest(".bd-article > section > section")?.classList.add("laid");
+    held = { element, top };
+    keep();
+  };
+
+  const blocks = () => [...document.querySelectorAll(BLOCK)];
+  const target = () => document.getElementById(decodeURIComponent(location.hash.slice(1)));
+
+  // To where the reader was in this entry of the browser's history, else to where the link leads.
+  const arrive = (state) => {
+    const block = state?.place && blocks()[state.place.index];
+    if (block) return hold(block, state.place.top);
+    const section = target();
+    const match = marked.find((range) => section?.contains(range.startContainer))?.startContainer.parentElement;
+    const far = match && match.getBoundingClientRect().top - section.getBoundingClientRect().top > innerHeight / 2;
+    far ? hold(match, innerHeight / 3) : hold(section);
+  };
+
+  // Mark the words that were searched for (?highlight=...), until the reader hides them. The page
+  // stays as it is: the browser draws the marks over it.
+  let marked = [];
+  const mark = (article) => {
+    const asked = new URLSearchParams(location.search).get("highlight")?.match(/[\p{L}\p{N}_]+/gu);
+    if (!asked || !CSS.highlights) return;
+    const pattern = new RegExp(`(?<![\\p{L}\\p{N}_])(${asked.join("|")})`, "giu");
+    const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT, (node) =>
+      node.parentElement.closest(".math, script, style") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
+    while (texts.nextNode()) {
+      for (const { 0: word, index } of texts.currentNode.data.matchAll(pattern)) {
+        const range = new Range();
+        range.setStart(texts.currentNode, index);
+        range.setEnd(texts.currentNode, index + word.length);
+        marked.push(range);
+      }
+    }
+    if (!marked.length) return;
+    CSS.highlights.set("found", new Highlight(...marked));
+    const hide = Object.assign(document.createElement("button"), { className: "hide-found", textContent: "Hide search matches" });
+    hide.onclick = () => {
+      CSS.highlights.delete("found");
+      hide.remove();
+    };
+    addEventListener("keydown", ({ key }) => { if (key === "Escape") hide.onclick(); });
+    document.querySelector("main").append(hide);
+  };
+
+  // The uppermost block in sight, under the bar, and where it begins.
+  const here = (article) => {
+    const { left, width } = article.getBoundingClientRect();
+    for (let y = 72; y < innerHeight; y += 16) {
+      const block = document.elementFromPoint(left + width / 2, y)?.closest(BLOCK);
+      if (block) return { index: blocks().indexOf(block), top: block.getBoundingClientRect().top };
+    }
+    return null;
+  };
+
+  const share = () => Math.min(1, scrollY / Math.max(1, document.documentElement.scrollHeight - innerHeight));
+
+  // On the first page: where to go on, and how far each chapter is read.
+  const goOn = (places) => {
+    const list = document.querySelector(".bd-article #all-you-need");
+    const newest = Object.entries(places).sort(([, a], [, b]) => b.when - a.when)[0];
+    if (!list || !newest) return;
+    for (const link of list.querySelectorAll("ol li a[href]")) {
+      const place = places[link.pathname.split("/").slice(-2).join("/")];
+      if (place) link.closest("li").style.setProperty("--read", `${Math.round(100 * place.share)}%`);
+    }
+    const [address, { title, section, hash }] = newest;
+    const text = section ? `${title}, ${section}` : title;
+    const link = Object.assign(document.createElement("a"), { href: `../${address}${hash}`, textContent: text });
+    const line = Object.assign(document.createElement("p"), { className: "go-on" });
+    line.append("Go on at ", link);
+    list.querySelector(".subtitle").after(line);
+  };
+
+  history.scrollRestoration = "manual";
+  addEventListener("DOMContentLoaded", () => {
+    const article = document.querySelector(".bd-article");
+    if (!article) return;
+    const links = [...document.querySelectorAll("#pst-page-toc-nav a[href^='#']")];
+    const heads = links.map((a) => document.getElementById(decodeURIComponent(a.hash.slice(1))));
+    const progress = Object.assign(document.createElement("div"), { className: "progress-line" });
+    document.body.append(progress);
+    links.forEach((a, i) => {
+      const minutes = a.parentElement.matches(".toc-h2") && heads[i]?.dataset.minutes;
+      if (minutes) a.dataset.minutes = `${minutes} min`;
+    });
+
+    let now = -1;
+    const follow = () => {
+      now = heads.findLastIndex((head) => head && head.getBoundingClientRect().top < innerHeight / 3);
+      links.forEach((a, i) => a.classList.toggle("active", i === now));
+      const box = links[now]?.closest(".bd-sidebar-secondary");
+      if (box && box.scrollHeight > box.clientHeight) {
+        const [entry, frame] = [links[now].getBoundingClientRect(), box.getBoundingClientRect()];
+        const middle = entry.top - frame.top - (frame.height - entry.height) / 2;
+        if (entry.top < frame.top + 40 || entry.bottom > frame.bottom - 40) box.scrollTop += middle;
+      }
+      progress.style.setProperty("--share", share());
+    };
+
+    const save = () => {
+      const place = here(article);
+      if (!place) return; // the contents lie over the page
+      history.replaceState({ ...history.state, place }, "");
+      if (!page.startsWith("notebooks/") || scrollY < innerHeight / 2) return;
+      const head = heads[now];
+      const section = links[now]?.textContent ?? "";
+      const title = `Chapter ${document.querySelector("h1 .section-number").textContent}`;
+      const about = { title, section, hash: head ? `#${head.id}` : "", share: share(), when: Date.now() };
+      try {
+        localStorage.setItem(KEPT, JSON.stringify({ ...stored(), [page]: about }));
+      } catch { /* storage is full or switched off: the place is not remembered */ }
+    };
+
+    let drawn, saved;
+    addEventListener("scroll", () => {
+      if (held && Math.abs(scrollY - held.y) > 1) document.readyState === "complete" ? release() : keep();
+      cancelAnimationFrame(drawn);
+      drawn = requestAnimationFrame(follow);
+      clearTimeout(saved);
+      saved = setTimeout(save, 200);
+    }, { passive: true });
+    for (const sign of SIGNS) addEventListener(sign, release, { capture: true, passive: true });
+    addEventListener("pagehide", save);
+    addEventListener("click", ({ target: clicked }) => {
+      const link = clicked.closest?.("a[href]");
+      if (!link) return;
+      save();
+      if (!link.getAttribute("href").startsWith("#") || !link.hash) return;
+      clicked.closest("dialog[open]")?.close(); // on a phone the contents lie over the page
+      setTimeout(() => hold(target()));
+    });
+    addEventListener("popstate", ({ state }) => arrive(state));
+    document.querySelector(".secondary-toggle")?.addEventListener("click", () => setTimeout(follow));
+
+    const moved = new ResizeObserver(keep);
+    for (const part of [article, ...article.querySelectorAll(":scope > section > section")]) moved.observe(part);
+    goOn(stored());
+    mark(article);
+    arrive(history.state);
+    follow();
+  });
+}

@@ -1,0 +1,197 @@
+// The search: sections, words of the glossary, exercises and exported names of the book, those first
+// that a reader is likeliest to mean. `BookSearch.rank` does it; the rest shows what it finds.
+//
+// An entry counts more for a word in its title than for one in its text, and rare words count more
+// (BM25, with titles as a field of their own). A word of the glossary points to the chapter that
+// makes it. Chapters come before the package's page.
+"use strict";
+
+const BookSearch = (() => {
+  const WEIGHT = {
+    chapter: 1, exercise: 0.3, term: 0.12, name: 0.3, glossary: 0.4, page: 0.5, api: 0.15,
+  };
+  const [HEAD, PAGE, CODE] = [4, 2.5, 0.4]; // beside a word in the text
+  const SAME = { // what people type, and the book's word for it
+    rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
+    mha: "multi head attention", mlm: "masked language model", ddp: "data parallel",
+    nmt: "translation", sqrt: "root", layernorm: "layer normalisation",
+    batchnorm: "batch normalisation", "positional embedding": "positional encoding",
+    "position embedding": "positional encoding", "sliding window": "windowed attention",
+    nucleus: "top p", "weight tying": "shared embeddings", tokeniser: "tokenizer",
+    tokenization: "token", "skip connection": "residual connection",
+  };
+  const stemmer = new Stemmer();
+  const stems = new Map();
+  let entries = [], lengths = 0;
+  const counts = new Map(); // in how many entries a stem occurs
+
+  // "Normalization" and "normalisation" are one word, so are "token" and "tokens".
+  function stem(word) {
+    if (!stems.has(word)) {
+      const one = word.replace(/is(e[srd]?|ing|ations?)$/, "iz$1");
+      stems.set(word, /^[a-z]+$/.test(one) ? stemmer.stemWord(one) : one);
+    }
+    return stems.get(word);
+  }
+
+  // Words in lower case; of a_name_in_code, the whole and its parts.
+  function words(text) {
+    const found = text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
+    return found.flatMap((word) => {
+      const parts = word.includes("_") ? word.split("_").filter((part) => part.length > 1) : [];
+      return [word, ...parts].map(stem);
+    });
+  }
+
+  const tally = (list) => {
+    const found = new Map();
+    for (const word of list) found.set(word, (found.get(word) ?? 0) + 1);
+    return found;
+  };
+  const plain = (text) => ` ${(text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []).map(stem).join(" ")} `;
+
+  function receive(pages) {
+    for (const [address, chapter, title, list] of pages) {
+      list.forEach(([anchor, head, kind, text, code, leads], i) => {
+        const entry = { address, anchor: i ? anchor : "", chapter, page: title, head, kind, text, leads };
+        entry.in = { head: tally(words(head)), text: tally(words(text)), code: tally(words(code)), page: tally(words(title)) };
+        entry.size = text.length;
+        entry.flat = { head: plain(head), text: plain(text) };
+        entries.push(entry);
+        lengths += entry.size;
+        const all = new Set([...entry.in.head.keys(), ...entry.in.text.keys(), ...entry.in.code.keys()]);
+        for (const one of all) counts.set(one, (counts.get(one) ?? 0) + 1);
+      });
+    }
+  }
+
+  // The word, or those that begin with it: "norm" finds "normalisation", for less.
+  function matches(word, last) {
+    if (counts.has(word) || word.length < 3 || !last) return new Map([[word, 1]]);
+    const longer = [...counts.keys()].filter((one) => one.startsWith(word));
+    return new Map(longer.map((one) => [one, 0.7]));
+  }
+
+  function score(entry, terms, phrase, glossary, share) {
+    let sum = 0, seen = 0;
+    const long = entry.size / (lengths / entries.length);
+    for (const forms of terms) {
+      let best = 0;
+      for (const [form, worth] of forms) {
+        const rare = Math.log(1 + (entries.length + 0.5) / ((counts.get(form) ?? 0) + 0.5));
+        const n = entry.in.text.get(form) ?? 0;
+        const field = (n * 2.2) / (n + 1.2 * (0.4 + 0.6 * long)) +
+          HEAD * (entry.in.head.has(form) ? entry.in.head.size ** -0.5 : 0) + PAGE * (entry.in.page.has(form) ? 1 : 0) +
+          CODE * (entry.in.code.has(form) ? 1 : 0);
+        best = Math.max(best, worth * rare * field);
+      }
+      sum += best;
+      if (best) seen++;
+    }
+    if (!seen) return 0;
+    const chapter = entry.address.match(/([^/]+)\.html/)[1];
+    sum *= (seen / terms.length) ** (glossary.get(chapter) > 2 ? 1 : 3);
+    if (!entry.anchor && entry.flat.head.includes(phrase)) sum *= 1.6; // the title of a chapter
+    if (entry.flat.head.trim() === phrase.trim()) sum *= 2.2;
+    else if (entry.flat.head.includes(phrase)) sum *= 1.4;
+    else if (entry.flat.text.includes(phrase)) sum *= 1.25;
+    if (glossary.has(chapter)) sum *= glossary.get(chapter);
+    if (entry.head === "Further reading") sum *= 0.5;
+    return sum * WEIGHT[entry.kind] * (1 + 1.5 * (share.get(entry.address) ?? 0));
+  }
+
+  // The entries for a query, the likeliest first: [{entry, score}]
+  function rank(query) {
+    let asked = query.toLowerCase();
+    for (const [from, to] of Object.entries(SAME)) {
+      asked = asked.replace(new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to);
+    }
+    asked = (asked.match(/[\p{L}\p{N}_]+/gu) ?? []).filter((word, _, all) => all.length < 2 || !stopwords.includes(word));
+    if (!asked.length) return [];
+    const terms = asked.map((word) => matches(stem(word), true));
+    const phrase = ` ${asked.map(stem).join(" ")} `;
+    const glossary = new Map();
+    for (const entry of entries) {
+      if (entry.kind !== "term" || !entry.leads) continue;
+      const same = entry.flat.head.trim() === phrase.trim();
+      const begins = entry.flat.head.startsWith(phrase);
+      const worth = same ? 2 : begins ? 1.4 : 1;
+      if (worth > (glossary.get(entry.leads) ?? 1)) glossary.set(entry.leads, worth);
+    }
+    // how much of what the book says of it a page says
+    const share = new Map();
+    let all = 0;
+    for (const entry of entries) {
+      const n = entry.flat.text.split(phrase).length - 1 + 3 * (entry.flat.head.split(phrase).length - 1);
+      share.set(entry.address, (share.get(entry.address) ?? 0) + n);
+      all += n;
+    }
+    for (const [page, n] of share) share.set(page, n / Math.max(1, all));
+    const found = entries.map((entry) => ({ entry, score: score(entry, terms, phrase, glossary, share) }));
+    return found.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
+  }
+
+  // ---- the page ----
+
+  const LIMIT = 40, PER_PAGE = 4;
+  const KIND = { term: "Glossary", name: "The package", exercise: "Exercise" };
+
+  // A part of the text around the first place of a word, the words marked.
+  function extract(text, asked) {
+    const starts = asked.map((word) => `(?<![\\p{L}\\p{N}])${word.replace(/[^\p{L}\p{N}_]/gu, "")}`);
+    const pattern = new RegExp(starts.join("|"), "giu");
+    const first = Math.max(0, text.search(pattern));
+    const from = first < 90 ? 0 : text.indexOf(" ", first - 80) + 1;
+    const to = text.length - from < 240 ? text.length : text.lastIndexOf(" ", from + 230);
+    const line = document.createElement("p");
+    const part = text.slice(from, to);
+    let at = 0;
+    line.append(from ? "… " : "");
+    for (const { 0: word, index } of part.matchAll(pattern)) {
+      if (!word) continue;
+      line.append(part.slice(at, index), Object.assign(document.createElement("mark"), { textContent: word }));
+      at = index + word.length;
+    }
+    line.append(part.slice(at), to < text.length ? " …" : "");
+    return line;
+  }
+
+  function result(entry, query, asked) {
+    const item = document.createElement("li"), link = document.createElement("a");
+    const where = `?highlight=${encodeURIComponent(query)}`;
+    link.href = `${entry.address}${where}${entry.anchor ? `#${entry.anchor}` : ""}`;
+    link.textContent = entry.head;
+    const page = entry.chapter ? `Chapter ${entry.chapter}` : entry.page;
+    const of = Object.assign(document.createElement("span"), { className: "of" });
+    of.textContent = entry.anchor ? page : entry.chapter ? page : "";
+    if (entry.kind === "name") of.textContent = KIND.name;
+    item.append(link, of, extract(entry.text, asked));
+    return item;
+  }
+
+  function show(query) {
+    const out = document.getElementById("search-results");
+    const asked = (query.match(/[\p{L}\p{N}_]+/gu) ?? []);
+    const taken = new Map();
+    const found = rank(query).filter(({ entry }) => {
+      taken.set(entry.address, (taken.get(entry.address) ?? 0) + 1);
+      return taken.get(entry.address) <= PER_PAGE;
+    }).slice(0, LIMIT);
+    const title = Object.assign(document.createElement("h2"), { textContent: "Search results" });
+    const says = document.createElement("p");
+    says.setAttribute("role", "status");
+    says.textContent = found.length ? `The best ${found.length} places for “${query}”.`
+      : `Nothing was found for “${query}”. Fewer words may find more; the glossary lists all terms.`;
+    const list = document.createElement("ol");
+    list.className = "found";
+    list.append(...found.map(({ entry }) => result(entry, query, asked)));
+    out.replaceChildren(title, says, list);
+  }
+
+  addEventListener("DOMContentLoaded", () => {
+    const query = new URLSearchParams(location.search).get("q")?.trim();
+    for (const field of document.querySelectorAll('input[name="q"]')) field.value = query ?? "";
+    if (query) show(query);
+  });
+  return { receive, rank };
+})();

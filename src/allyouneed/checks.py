@@ -1,0 +1,183 @@
+"""What the chapters' functions ask of their arguments: each check is one line in a chapter.
+
+This module is plumbing written by hand. Every error names the argument, what was expected and what
+came: a TypeError for a wrong type, a ValueError for a wrong size, shape or value.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def check_sizes(**sizes: int) -> None:
+    """Each size is at least 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name}: expected at least 1, got {size}")
+
+
+def check_even(**sizes: int) -> None:
+    """Each size is even and at least 2."""
+    for name, size in sizes.items():
+        if size < 2 or size % 2:
+            raise ValueError(f"{name}: expected an even number of at least 2, got {size}")
+
+
+def check_positive(**numbers: float) -> None:
+    """Each number is above 0."""
+    for name, number in numbers.items():
+        if not number > 0:
+            raise ValueError(f"{name}: expected a number above 0, got {number}")
+
+
+def check_probability(**probabilities: float) -> None:
+    """Each number is at least 0 and below 1."""
+    for name, p in probabilities.items():
+        if not 0 <= p < 1:
+            raise ValueError(f"{name}: expected a probability below 1, got {p}")
+
+
+def check_heads(d_model: int, n_heads: int) -> None:
+    """d_model can be cut into n_heads equal pieces."""
+    if d_model < 1 or n_heads < 1 or d_model % n_heads:
+        raise ValueError(f"n_heads: expected a divisor of d_model = {d_model}, got {n_heads}")
+
+
+def check_floating(**vectors: Tensor) -> None:
+    """Each tensor has floating-point entries."""
+    for name, x in vectors.items():
+        if not x.is_floating_point():
+            raise TypeError(f"{name}: expected floating-point vectors, got {x.dtype}")
+
+
+def check_vectors(q: Tensor, k: Tensor) -> None:
+    """q (..., T, K) and k (..., S, K) are vectors of one width."""
+    check_floating(q=q, k=k)
+    for name, x in (("q", q), ("k", k)):
+        if x.dim() < 2:
+            raise ValueError(
+                f"{name}: expected at least 2 axes, (..., length, width), got {tuple(x.shape)}"
+            )
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(
+            f"k: expected keys as wide as the queries, {q.shape[-1]}, got {k.shape[-1]}"
+        )
+
+
+def check_attention(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> None:
+    """q (..., T, K), k (..., S, K) and v (..., S, d_v) have the same leading axes."""
+    check_probability(dropout=dropout)
+    check_vectors(q, k)
+    check_floating(v=v)
+    if q.shape[:-2] != k.shape[:-2]:
+        raise ValueError(
+            f"k: expected the queries' leading axes {tuple(q.shape[:-2])}, "
+            f"got {tuple(k.shape[:-2])}"
+        )
+    if k.shape[:-1] != v.shape[:-1]:
+        raise ValueError(
+            f"v: expected one value for each key, (..., S) = {tuple(k.shape[:-1])}, "
+            f"got {tuple(v.shape[:-1])}"
+        )
+
+
+def check_boolean(mask: Tensor) -> None:
+    """The mask is boolean, whichever of its two values may attend."""
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask: expected a boolean tensor, got {mask.dtype}")
+
+
+def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
+    """The mask is boolean and broadcasts to `shape`, that of the scores, (..., T, S)."""
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"mask: expected a boolean tensor, True = may attend, got {mask.dtype}. "
+            "If 1 means may attend, pass mask.bool(); "
+            "if 0 means may attend and -inf hidden, pass mask == 0"
+        )
+    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.dim() > len(shape) or any(m not in (1, n) for m, n in sizes):
+        raise ValueError(
+            f"mask: expected a shape that broadcasts to (..., T, S) = {tuple(shape)}, "
+            f"got {tuple(mask.shape)}"
+        )
+
+
+def check_multihead(d_model: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> None:
+    """q, k and v are (B, length, d_model), and the axes of the mask (T, S) or (B, H, T, S)."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dim() != 3 or x.shape[-1] != d_model:
+            raise ValueError(
+                f"{name}: expected shape (B, length, d_model = {d_model}), got {tuple(x.shape)}"
+            )
+    check_floating(q=q, k=k, v=v)
+    if mask is not None and mask.dim() not in (2, 4):
+        raise ValueError(
+            f"mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), got {tuple(mask.shape)}"
+        )
+
+
+def check_embeddings(x: Tensor, table: Tensor) -> None:
+    """x is (B, T, d_model), and the table, (max_length, d_model), has a row for every position."""
+    if not x.is_floating_point():
+        raise TypeError(f"x: expected embeddings, floating-point vectors, got {x.dtype}")
+    if x.dim() != 3 or x.shape[-1] != table.shape[-1]:
+        raise ValueError(
+            f"x: expected shape (B, T, d_model = {table.shape[-1]}), got {tuple(x.shape)}"
+        )
+    if x.shape[1] > len(table):
+        raise ValueError(
+            f"x: expected at most max_length = {len(table)} positions, got {x.shape[1]}"
+        )
+
+
+def check_width(x: Tensor, d_model: int) -> None:
+    """x is (..., d_model), with floating-point entries."""
+    check_floating(x=x)
+    if x.shape[-1] != d_model:
+        raise ValueError(f"x: expected vectors of width d_model = {d_model}, got {tuple(x.shape)}")
+
+
+def check_rotation(x: Tensor, angles: Tensor) -> None:
+    """x is (..., T, K), and there is an angle for each place and pair, (T, K / 2)."""
+    if x.shape[-2:] != (len(angles), 2 * angles.shape[1]):
+        raise ValueError(
+            "x: expected shape (..., T, K) with one angle for each place and pair, "
+            f"(T, K / 2) = {tuple(angles.shape)}, got {tuple(x.shape)}"
+        )
+
+
+def check_sublayer(y: Tensor, x: Tensor) -> None:
+    """y, what a sub-layer made of x, has the shape of x."""
+    if y.shape != x.shape:
+        raise ValueError(
+            f"sublayer: expected an output of shape {tuple(x.shape)}, got {tuple(y.shape)}"
+        )
+
+
+def check_ids(tokens: Tensor) -> None:
+    """The tokens are integers of shape (B, S)."""
+    if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+        raise TypeError(f"tokens: expected integer ids, got {tokens.dtype}")
+    if tokens.dim() != 2:
+        raise ValueError(f"tokens: expected shape (B, S), got {tuple(tokens.shape)}")
+
+
+def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
+    """Ids of the vocabulary, of shape (B, length), with at least one column.
+
+    Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time.
+    """
+    if not isinstance(tokens, Tensor):
+        raise TypeError(f"{name}: expected a tensor of ids, got {type(tokens).__name__}")
+    if tokens.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
+    if tokens.dim() != 2 or not tokens.shape[1]:
+        raise ValueError(f"{name}: expected shape (B, length), got {tuple(tokens.shape)}")
+    if tokens.device.type == "cpu" and tokens.numel():
+        low, high = (int(limit) for limit in tokens.aminmax())
+        if low < 0 or high >= vocab_size:
+            raise ValueError(
+                f"{name}: expected ids from 0 to {vocab_size - 1}, got {low if low < 0 else high}"
+            )

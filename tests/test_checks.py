@@ -1,0 +1,116 @@
+"""What fits passes, and every error names the argument, what was expected and what came."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import pytest
+import torch
+
+from allyouneed import checks
+
+Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
+X, TABLE, IDS = torch.zeros(2, 3, 4), torch.zeros(3, 4), torch.tensor([[1, 2, 0]])
+YES = torch.ones(3, 5, dtype=torch.bool)
+
+FITS = {
+    "sizes": lambda: checks.check_sizes(length=1, window=9),
+    "even": lambda: checks.check_even(d_model=2),
+    "positive": lambda: checks.check_positive(eps=1e-9),
+    "probability": lambda: checks.check_probability(dropout=0.0),
+    "heads": lambda: checks.check_heads(8, 4),
+    "floating": lambda: checks.check_floating(x=X.half()),
+    "vectors": lambda: checks.check_vectors(X[0], TABLE),
+    "attention": lambda: checks.check_attention(Q, K, V, 0.5),
+    "boolean": lambda: checks.check_boolean(YES),
+    "one row for all": lambda: checks.check_mask(YES[0], (2, 3, 5)),
+    "multihead": lambda: checks.check_multihead(4, Q, K, K, YES),
+    "embeddings": lambda: checks.check_embeddings(X, TABLE),
+    "width": lambda: checks.check_width(X, 4),
+    "rotation": lambda: checks.check_rotation(Q, Q[0, :, :2]),
+    "sublayer": lambda: checks.check_sublayer(X, X + 1),
+    "ids": lambda: checks.check_ids(IDS),
+    "tokens": lambda: checks.check_tokens("src", IDS, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_fits_passes(name):
+    assert FITS[name]() is None
+
+
+REFUSED = [
+    (lambda: checks.check_sizes(length=1, window=0), "window: expected at least 1, got 0"),
+    (lambda: checks.check_even(d_model=7), "d_model: expected an even number of at least 2, got 7"),
+    (lambda: checks.check_even(d_model=0), "d_model: expected an even number of at least 2, got 0"),
+    (lambda: checks.check_positive(eps=0.0), "eps: expected a number above 0, got 0.0"),
+    (lambda: checks.check_positive(eps=math.nan), "eps: expected a number above 0, got nan"),
+    (lambda: checks.check_probability(r=1.0), "r: expected a probability below 1, got 1.0"),
+    (lambda: checks.check_probability(p=math.nan), "p: expected a probability below 1, got nan"),
+    (lambda: checks.check_heads(8, 3), "n_heads: expected a divisor of d_model = 8, got 3"),
+    (lambda: checks.check_heads(8, 0), "n_heads: expected a divisor of d_model = 8, got 0"),
+    (lambda: checks.check_floating(v=IDS), "v: expected floating-point vectors, got torch.int64"),
+    (lambda: checks.check_vectors(X, TABLE[0]),
+     "k: expected at least 2 axes, (..., length, width), got (4,)"),
+    (lambda: checks.check_vectors(X, TABLE[:, :3]),
+     "k: expected keys as wide as the queries, 4, got 3"),
+    (lambda: checks.check_attention(Q, K, V.long()),
+     "v: expected floating-point vectors, got torch.int64"),
+    (lambda: checks.check_attention(Q, K[:1], V[:1]),
+     "k: expected the queries' leading axes (2,), got (1,)"),
+    (lambda: checks.check_attention(Q, K, V[:, :4]),
+     "v: expected one value for each key, (..., S) = (2, 5), got (2, 4)"),
+    (lambda: checks.check_attention(Q, K, V, -0.5),
+     "dropout: expected a probability below 1, got -0.5"),
+    (lambda: checks.check_boolean(X), "mask: expected a boolean tensor, got torch.float32"),
+    (lambda: checks.check_mask(YES.float(), (2, 3, 5)),
+     "mask: expected a boolean tensor, True = may attend, got torch.float32. If 1 means may "
+     "attend, pass mask.bool(); if 0 means may attend and -inf hidden, pass mask == 0"),
+    (lambda: checks.check_mask(YES.T, (2, 3, 5)),
+     "mask: expected a shape that broadcasts to (..., T, S) = (2, 3, 5), got (5, 3)"),
+    (lambda: checks.check_multihead(4, Q, K, V, None),
+     "v: expected shape (B, length, d_model = 4), got (2, 5, 6)"),
+    (lambda: checks.check_multihead(4, Q, K.long(), K, None),
+     "k: expected floating-point vectors, got torch.int64"),
+    (lambda: checks.check_multihead(4, Q, K, K, YES[None]),
+     "mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), got (1, 3, 5)"),
+    (lambda: checks.check_embeddings(IDS, TABLE),
+     "x: expected embeddings, floating-point vectors, got torch.int64"),
+    (lambda: checks.check_embeddings(X[0], TABLE),
+     "x: expected shape (B, T, d_model = 4), got (3, 4)"),
+    (lambda: checks.check_embeddings(X, TABLE[:2]),
+     "x: expected at most max_length = 2 positions, got 3"),
+    (lambda: checks.check_width(X, 6), "x: expected vectors of width d_model = 6, got (2, 3, 4)"),
+    (lambda: checks.check_rotation(Q, Q[0]),
+     "x: expected shape (..., T, K) with one angle for each place and pair, (T, K / 2) = (3, 4), "
+     "got (2, 3, 4)"),
+    (lambda: checks.check_sublayer(X[:, :1], X),
+     "sublayer: expected an output of shape (2, 3, 4), got (2, 1, 4)"),
+    (lambda: checks.check_ids(IDS.bool()), "tokens: expected integer ids, got torch.bool"),
+    (lambda: checks.check_ids(IDS[0]), "tokens: expected shape (B, S), got (3,)"),
+    # as readers see it: without jaxtyping's checks, which tests switch on
+    (lambda: inspect.unwrap(checks.check_tokens)("src", [[1]], 3),
+     "src: expected a tensor of ids, got list"),
+    (lambda: checks.check_tokens("src", IDS.float(), 3),
+     "src: expected integer ids, got torch.float32"),
+    (lambda: checks.check_tokens("tgt", IDS[:, :0], 3),
+     "tgt: expected shape (B, length), got (1, 0)"),
+    (lambda: checks.check_tokens("tgt", IDS, 2), "tgt: expected ids from 0 to 1, got 2"),
+    (lambda: checks.check_tokens("tgt", -IDS, 3), "tgt: expected ids from 0 to 2, got -2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, message", REFUSED, ids=[message[:40] for _, message in REFUSED])
+def test_says_what_does_not_fit(call, message):
+    of_type = any(word in message for word in ("boolean", "floating-point", "integer", "a tensor"))
+    with pytest.raises(TypeError if of_type else ValueError) as error:
+        call()
+    assert str(error.value) == message
+
+
+def test_every_check_is_tested():
+    named = {name for name in vars(checks) if name.startswith("check_")}
+    used = {name for case in [*FITS.values()] for name in case.__code__.co_names}
+    refused = {name for case, _ in REFUSED for name in case.__code__.co_names}
+    assert named <= used and named <= refused

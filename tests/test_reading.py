@@ -1,0 +1,181 @@
+"""Moving about in the built book: links land where they lead and stay there, and a reader finds the
+place again.
+
+Needs Chromium (on Debian: `apt install chromium`) and the packages that `make book` installs.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from chromium import served, wait
+from pages import HTML, PHONE, build
+
+LONG = {  # chapters whose contents once landed far away, and the package's page
+    6: "notebooks/06_attention.html",
+    1: "notebooks/01_tokens.html",
+    11: "notebooks/11_transformer.html",
+    14: "notebooks/14_translation.html",
+    19: "notebooks/19_scaling.html",
+    "API": "book/api.html",
+}
+NEAR = 20  # pixels
+ENTRIES = "#pst-page-toc-nav a[href^='#']"
+AWAY = """name => {
+  const head = document.getElementById(name), root = document.documentElement;
+  const { top } = head.getBoundingClientRect();
+  const end = root.scrollHeight - innerHeight - scrollY < 2;  // the page goes no further
+  return end && top > 0 && top < innerHeight ? 0 : Math.round(top - 80);
+}"""
+
+
+@pytest.fixture(scope="module")
+def address():
+    build()
+    with served(HTML) as address:
+        yield address
+
+
+@pytest.fixture
+def slow(browser):
+    """A tab on a processor that is four times as slow."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    tab = context.new_page()
+    context.new_cdp_session(tab).send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    yield tab
+    context.close()
+
+
+def entries(tab, url: str) -> list[str]:
+    tab.goto(url, wait_until="commit")
+    tab.wait_for_selector(ENTRIES, state="attached")
+    return tab.eval_on_selector_all(ENTRIES, "all => all.map(one => one.hash.slice(1))")
+
+
+def jump(tab, url: str, name: str, seconds: float) -> list[int]:
+    """Click an entry so long after loading began; how far away it lands, and a second later."""
+    tab.goto("about:blank")
+    tab.goto(url, wait_until="commit")
+    tab.wait_for_timeout(1000 * seconds)
+    link = f"#pst-page-toc-nav a[href='#{name}']"
+    tab.wait_for_selector(link, state="attached")
+    tab.evaluate("link => document.querySelector(link).click()", link)
+    tab.wait_for_timeout(300)
+    first = tab.evaluate(AWAY, name)
+    tab.wait_for_timeout(1000)
+    return [first, tab.evaluate(AWAY, name)]
+
+
+def missed(tab, url: str, names: list[str], times: list[float]) -> list[str]:
+    found = {(name, time): jump(tab, url, name, time) for name in names for time in times}
+    return [
+        f"{url}#{name} after {time} s: {away}"
+        for (name, time), away in found.items()
+        if max(map(abs, away)) > NEAR
+    ]
+
+
+@pytest.mark.parametrize("time", [0.3, 3])
+def test_a_click_in_the_contents_lands_where_it_leads(slow, address, time):
+    url = address + LONG[6]
+    names = entries(slow, url)
+    assert not missed(slow, url, [names[-2]], [time])
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("page", LONG)
+def test_every_entry_of_the_contents_lands_where_it_leads(slow, address, page):
+    url = address + LONG[page]
+    assert not missed(slow, url, entries(slow, url), [0.3, 1, 3])
+
+
+SEEN = """() => {  // the block at the top, in words, and how far it is from the window's
+  const { left, width } = document.querySelector(".bd-article").getBoundingClientRect();
+  for (let y = 72; y < innerHeight; y += 8) {
+    const at = document.elementFromPoint(left + width / 2, y);
+    const block = at?.closest("section > :not(section)");
+    if (block) return [block.textContent.trim().slice(0, 40), block.getBoundingClientRect().top];
+  }
+}"""
+
+
+def same_place(a: list, b: list) -> bool:
+    return a[0] == b[0] and abs(a[1] - b[1]) <= NEAR
+
+
+def test_reload_and_back_keep_the_place(browser, address):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    tab = context.new_page()
+    tab.goto(address + LONG[6])
+    tab.mouse.move(600, 500)
+    wait(tab, "window.mathematicsIsSet")
+    tab.mouse.wheel(0, 24_000)
+    tab.wait_for_timeout(600)
+    place = tab.evaluate(SEEN)
+    assert tab.evaluate("scrollY") > 20_000
+
+    def kept() -> bool:
+        tab.wait_for_timeout(300)
+        soon = tab.evaluate(SEEN)
+        tab.mouse.move(700, 500)
+        wait(tab, "window.mathematicsIsSet")
+        tab.wait_for_timeout(300)
+        return same_place(place, soon) and same_place(place, tab.evaluate(SEEN))
+
+    tab.reload()
+    assert kept()
+    tab.click(".bd-sidebar-primary a[href*='07_multihead']")
+    tab.go_back()
+    assert kept()
+    tab.click(f"{ENTRIES} >> nth=1")  # within the page, and back
+    tab.wait_for_timeout(300)
+    assert not same_place(place, tab.evaluate(SEEN))
+    tab.go_back()
+    assert kept()
+    tab.mouse.wheel(0, 3000)  # the reader goes on, and nothing draws him back
+    tab.wait_for_timeout(500)
+    assert not same_place(place, tab.evaluate(SEEN))
+    # the contents follow: one entry is marked, and it is in sight
+    marked = tab.locator("#pst-page-toc-nav a.active")
+    assert marked.count() == 1
+    tab.evaluate("scrollTo(0, 1e7)")
+    tab.wait_for_timeout(300)
+    box, entry = tab.locator(".bd-sidebar-secondary").bounding_box(), marked.bounding_box()
+    assert box["y"] <= entry["y"] and entry["y"] + entry["height"] <= min(
+        box["y"] + box["height"], 900
+    )
+    assert (
+        tab.evaluate("getComputedStyle(document.querySelector('.progress-line')).transform")[7]
+        == "1"
+    )
+    # the first page knows where to go on
+    tab.wait_for_timeout(300)
+    name = marked.get_attribute("href")
+    tab.goto(address + "book/intro.html")
+    link = tab.locator(".go-on a")
+    assert link.inner_text().startswith("Chapter 6, ")
+    assert link.get_attribute("href") == f"../notebooks/06_attention.html{name}"
+    context.close()
+
+
+def test_on_a_phone_the_contents_close(browser, address):
+    context = browser.new_context(**PHONE)
+    tab = context.new_page()
+    tab.goto(address + LONG[6])
+    tab.tap("button.secondary-toggle")
+    tab.wait_for_selector("#pst-secondary-sidebar-modal[open]")
+    tab.tap("#pst-secondary-sidebar-modal a[href='#exercises']")
+    tab.wait_for_selector("#pst-secondary-sidebar-modal:not([open])", state="attached")
+    tab.wait_for_timeout(400)
+    assert abs(tab.evaluate(AWAY, "exercises")) <= NEAR
+    context.close()
+
+
+def test_chapters_say_how_long_they_take(address):
+    chapter = (HTML / LONG[6]).read_text(encoding="utf-8")
+    total = int(re.search(r'<li class="minutes">(\d+) minutes', chapter)[1])
+    parts = [int(part) for part in re.findall(r' data-minutes="(\d+)"', chapter)]
+    assert len(parts) > 8 and abs(sum(parts) - total) <= len(parts)
+    first = (HTML / "book" / "intro.html").read_text(encoding="utf-8")
+    assert len(re.findall(r'<span class="minutes"> ?\d+ min', first)) == 19

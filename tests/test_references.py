@@ -1,0 +1,106 @@
+"""What the text names, it leads to, with a card on hover and focus.
+
+Needs Chromium (on Debian: `apt install chromium`) and the packages that `make book` installs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+from chromium import Visit, served
+from docutils import nodes
+from pages import HTML, ROOT, build
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import bookreferences  # noqa: E402
+
+TARGETS = {
+    "chapter 3": ["", "3 Attention as alignment", ""],
+    "equation 6.1": ["equation-6-1", "", ""],
+    "exercise 6.2": ["exercise-6-2", "", ""],
+    "term softmax": ["term-Softmax", "Softmax", ""],
+    "term zero": ["term-ZeRO", "ZeRO", ""],
+    "term key": ["term-Key", "Key", ""],
+}
+
+
+def linked(*children: nodes.Node) -> str:
+    """The children of a paragraph after it has got its links, each link as [words](where)."""
+    env = SimpleNamespace(found_docs=["all"], metadata={"all": {"targets": TARGETS}})
+    builder = SimpleNamespace(get_relative_uri=lambda here, there: f"{there}.html")
+    linker = bookreferences.Linker(
+        SimpleNamespace(env=env, builder=builder), "here", bookreferences.all_targets(env)
+    )
+    paragraph = nodes.paragraph("", "", *children)
+    linker.visit(nodes.container("", paragraph))
+    for link in list(paragraph.findall(nodes.reference)):
+        link.parent.replace(link, nodes.Text(f"[{link.astext()}]({link['refuri']})"))
+    return paragraph.astext()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("by equation (6.1), so", "by equation [(6.1)](all.html#equation-6-1), so"),
+        ("equation (9.9) is not there", "equation (9.9) is not there"),
+        ("see Exercise 6.2.", "see [Exercise 6.2](all.html#exercise-6-2)."),
+        ("Chapter 3 has it", "[Chapter 3](all.html) has it"),
+        ("chapters 3 and 4", "chapters [3](all.html) and 4"),
+        ("section 3.2 of the paper", "section 3.2 of the paper"),
+        ("A softmax, two softmaxes", "A [softmax](all.html#term-Softmax), two softmaxes"),
+        ("from zero to ZeRO", "from zero to [ZeRO](all.html#term-ZeRO)"),
+        ("the key idea", "the key idea"),
+    ],
+)
+def test_what_is_named_becomes_a_link(text, expected):
+    assert linked(nodes.Text(text)) == expected
+
+
+def test_everyday_words_are_links_where_they_are_set_bold_and_code_never():
+    key = nodes.strong("", "", nodes.Text("key"))
+    assert linked(key, nodes.literal("", "softmax")) == "[key](all.html#term-Key)softmax"
+
+
+@pytest.fixture(scope="module")
+def address():
+    build()
+    with served(HTML) as address:
+        yield address
+
+
+def test_no_link_in_code_or_headings_and_no_equation_without(address):
+    links = 0
+    for page in (HTML / "notebooks").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        links += len(re.findall(r'class="to-', text))
+        closed = re.findall(r"<(?:pre|h[1-6]|code)\b.*?</(?:pre|h[1-6]|code)>", text, re.S)
+        assert not [part for part in closed if 'class="to-' in part], page.name
+        prose = "".join(re.findall(r"<p>(.*?)</p>", text, re.S))
+        anchors = set(re.findall(r'id="equation-(\d+-\d+)"', text))
+        bare = {tag.replace(".", "-") for tag in re.findall(r"quation \((\d+\.\d+)\)", prose)}
+        assert not bare & anchors, page.name
+    assert links > 500
+
+
+def test_a_card_shows_what_a_link_leads_to(browser, address):
+    visit = Visit(browser, address, viewport={"width": 1280, "height": 900})
+    tab = visit.open("notebooks/06_attention.html")
+    tab.locator("a.to-equation").first.scroll_into_view_if_needed()
+    tab.hover("a.to-equation >> nth=0")
+    tab.wait_for_selector(".hover-card mjx-container")
+    tab.keyboard.press("Escape")
+    assert not tab.locator(".hover-card").count()
+    term = tab.locator("a.to-term").first
+    term.focus()
+    tab.keyboard.press("Shift+Tab")
+    tab.keyboard.press("Tab")
+    tab.wait_for_selector(".hover-card")
+    assert term.get_attribute("aria-describedby") == "hover-card"
+    assert len(tab.inner_text(".hover-card")) > 30
+    tab.locator("a[href='https://arxiv.org/abs/1706.03762']").first.hover()
+    tab.wait_for_function("/20\\d\\d/.test(document.querySelector('.hover-card')?.textContent)")
+    assert not visit.wrong
+    tab.context.close()

@@ -1,0 +1,95 @@
+"""The search of the built book: what a reader means comes first, and is to be seen where it leads.
+
+Needs Chromium (on Debian: `apt install chromium`) and the packages that `make book` installs.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from chromium import Visit, served
+from pages import HTML, build
+
+# Written before the ranking was: what readers type, and the chapters (or pages) that they mean.
+QUERIES = {
+    "positional encoding": [9], "RoPE": [9], "mask": [8], "padding mask": [8],
+    "multi-head attention": [7], "warm-up": [12], "BLEU": [13], "tokenizer": [1],
+    "flash attention": [17], "beam search": [13], "label smoothing": [12], "layer norm": [10],
+    "teacher forcing": [8], "causal mask": [8], "cross-attention": [8], "self-attention": [4],
+    "byte pair encoding": [1], "embedding": [1], "LSTM": [2], "GRU": [2],
+    "vanishing gradient": [2], "bottleneck": [2], "additive attention": [3],
+    "memory network": [3], "alignment": [3], "dot product": [4, 6], "cosine similarity": [4],
+    "permutation equivariance": [4], "queries keys values": [5],
+    "scaled dot-product attention": [6], "sqrt(d_k)": [6], "softmax saturates": [6],
+    "temperature": [6, 13], "output projection": [7], "sinusoids": [9], "relative positions": [9],
+    "ALiBi": [9], "residual connection": [10], "feed-forward": [10], "pre-norm": [10],
+    "batch norm": [10], "dropout": [10, 12], "shared embeddings": [11],
+    "learning rate schedule": [12], "adam optimizer": [12], "checkpoint averaging": [12],
+    "mixed precision": [12], "greedy decoding": [13], "kv cache": [13], "length penalty": [13],
+    "attention rollout": [15], "is attention explanation": [15], "GPT": [16],
+    "masked language model": [16], "perplexity": [16], "sliding window": [17], "parsing": [18],
+    "all-reduce": [19], "beam_search": [13, "book/api"], "exercise": ["an exercise"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def address():
+    build()
+    with served(HTML) as address:
+        yield address
+
+
+RANK = """queries => queries.map(query => BookSearch.rank(query).slice(0, 4)
+  .map(({entry}) => [entry.chapter || entry.address, entry.anchor, entry.head]))"""
+
+
+def right(place: list, meant: list) -> bool:
+    page, anchor, _ = place
+    if meant == ["an exercise"]:
+        return isinstance(page, int) and anchor.startswith("exercise")
+    return page in meant or str(page).removesuffix(".html") in meant
+
+
+def test_what_is_meant_comes_first(address, browser):
+    assert len(QUERIES) == 60
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    found = dict(zip(QUERIES, tab.evaluate(RANK, list(QUERIES)), strict=True))
+    wrong = [
+        f"{query}: {places}"
+        for query, places in found.items()
+        if not places or not right(places[0], QUERIES[query])
+    ]
+    tab.context.close()
+    assert len(wrong) <= 3, "\n".join(wrong)
+
+
+def test_the_match_is_to_be_seen_where_a_result_leads(address, browser):
+    visit = Visit(browser, address, viewport={"width": 1280, "height": 900})
+    tab = visit.open("book/intro.html")
+    tab.keyboard.press("Control+k")
+    tab.fill("#pst-search-dialog input", "teacher forcing")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".found li")
+    assert "teacher forcing" in tab.locator(".found li p").first.inner_text().lower()
+    tab.click(".found li a >> nth=0")
+    tab.wait_for_selector(".hide-found")
+    tab.wait_for_timeout(500)
+    assert re.search(r"08_masks\.html\?highlight=[^#]*#teacher-forcing", tab.url), tab.url
+    seen = """() => [...CSS.highlights.get("found")].filter(range => {
+      const {top, height} = range.getBoundingClientRect();
+      return height && top > 60 && top < innerHeight; }).length"""
+    assert tab.evaluate(seen) > 0
+    tab.click(".hide-found")
+    assert not tab.evaluate("CSS.highlights.has('found')")
+    tab.goto(address + "search.html?q=xyzzy")
+    tab.wait_for_selector("#search-results p")
+    assert "Nothing was found" in tab.inner_text("#search-results")
+    assert not visit.wrong
+    tab.context.close()
+
+
+def test_another_search_opened_as_a_file(browser, address):
+    tab = Visit(browser, HTML.as_uri() + "/").open("search.html?q=layer%20norm")
+    assert "10_sublayers" in tab.locator(".found a").first.get_attribute("href")
+    tab.context.close()

@@ -1,0 +1,69 @@
+"""How often the translators' training sentences have each word: what their page warns by.
+
+    python tools/translator_words.py     writes book/_static/translator/words.js
+
+A sentence is the stranger to a model, the rarer its words are in what the model has read: the mean
+over its words of log2(all words / times this word occurs). The limit is what 98 of a hundred
+held-out sentences of the model's own kind stay below. Counts are kept to a power of two.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+
+from allyouneed.data import load_pairs
+
+FILE = Path(__file__).parents[1] / "book" / "_static" / "translator" / "words.js"
+NAMES = ["tatoeba-en-fr", "multi30k-en-de"]
+WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+LEAST, SHARE = 4, 0.98
+
+
+def words(sentence: str) -> list[str]:
+    return WORD.findall(sentence.lower().replace("’", "'"))
+
+
+def grouped(counts: Counter) -> list[list[str]]:
+    """Group k has the words that occur 2^k to 2^(k+1) times, in alphabetical order."""
+    groups = [[] for _ in range(max(counts.values()).bit_length())]
+    for word, count in sorted(counts.items()):
+        if count >= LEAST:
+            groups[count.bit_length() - 1].append(word)
+    return groups
+
+
+def strangeness(sentence: str, total: int, level: dict[str, int]) -> float:
+    """Bits a word, as the page computes them. A word that is not kept counts as one occurrence."""
+    found = words(sentence)
+    bits = [math.log2(total) - level.get(word, 0) for word in found]
+    return sum(bits) / max(1, len(bits))
+
+
+def table(name: str) -> dict:
+    counts = Counter(word for source, _ in load_pairs(name) for word in words(source))
+    total, groups = counts.total(), grouped(counts)
+    level = {word: k for k, group in enumerate(groups) for word in group}
+    own = sorted(strangeness(source, total, level) for source, _ in load_pairs(name, "valid"))
+    limit = own[int(SHARE * len(own))]
+    return {
+        "total": total,
+        "limit": round(limit, 2),
+        "words": [" ".join(group) for group in groups],
+    }
+
+
+def script() -> str:
+    """The content of words.js."""
+    lines = ["// Made by tools/translator_words.py.", "globalThis.Translator ??= {};"]
+    lines.append("Translator.words = {")
+    for name in NAMES:
+        lines.append(f"  {json.dumps(name)}: {json.dumps(table(name), ensure_ascii=False)},")
+    return "\n".join([*lines, "};", ""])
+
+
+if __name__ == "__main__":
+    FILE.write_text(script(), encoding="utf-8")
