@@ -28,6 +28,7 @@ FITS = {
     "multihead": lambda: checks.check_multihead(4, Q, K, K, YES),
     "embeddings": lambda: checks.check_embeddings(X, TABLE),
     "width": lambda: checks.check_width(X, 4),
+    "rotation": lambda: checks.check_rotation(Q, Q[0, :, :2]),
     "sublayer": lambda: checks.check_sublayer(X, X + 1),
     "ids": lambda: checks.check_ids(IDS),
     "tokens": lambda: checks.check_tokens("src", IDS, 3),
@@ -81,6 +82,9 @@ REFUSED = [
     (lambda: checks.check_embeddings(X, TABLE[:2]),
      "x: expected at most max_length = 2 positions, got 3"),
     (lambda: checks.check_width(X, 6), "x: expected vectors of width d_model = 6, got (2, 3, 4)"),
+    (lambda: checks.check_rotation(Q, Q[0]),
+     "x: expected shape (..., T, K) with one angle for each place and pair, (T, K / 2) = (3, 4), "
+     "got (2, 3, 4)"),
     (lambda: checks.check_sublayer(X[:, :1], X),
      "sublayer: expected an output of shape (2, 3, 4), got (2, 1, 4)"),
     (lambda: checks.check_ids(IDS.bool()), "tokens: expected integer ids, got torch.bool"),

@@ -139,6 +139,15 @@ def check_width(x: Tensor, d_model: int) -> None:
         raise ValueError(f"x: expected vectors of width d_model = {d_model}, got {tuple(x.shape)}")
 
 
+def check_rotation(x: Tensor, angles: Tensor) -> None:
+    """x is (..., T, K), and there is an angle for each place and pair, (T, K / 2)."""
+    if x.shape[-2:] != (len(angles), 2 * angles.shape[1]):
+        raise ValueError(
+            "x: expected shape (..., T, K) with one angle for each place and pair, "
+            f"(T, K / 2) = {tuple(angles.shape)}, got {tuple(x.shape)}"
+        )
+
+
 def check_sublayer(y: Tensor, x: Tensor) -> None:
     """y, what a sub-layer made of x, has the shape of x."""
     if y.shape != x.shape:

@@ -18,12 +18,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed.attention import attention
-from allyouneed.checks import check_mask
+from allyouneed.checks import (
+    check_even,
+    check_mask,
+    check_positive,
+    check_rotation,
+    check_sizes,
+    check_tokens,
+    check_width,
+)
 from allyouneed.data import load_config, load_published
 from allyouneed.decoding import eval_mode, filter_logits
 from allyouneed.multihead import merge_heads, split_heads
-from allyouneed.sublayers import LayerNorm, Residual, check_width
-from allyouneed.transformer import check_tokens
+from allyouneed.sublayers import LayerNorm, Residual
 
 __all__ = [
     "SMOLLM2",
@@ -44,7 +51,7 @@ __all__ = [
     "load_llama",
     "adamw",
     "cosine_rate",
-    "write_text",
+    "complete",
 ]
 
 
@@ -73,8 +80,7 @@ def rotary_angles(
     Su et al. (2021), section 3.2.2, where theta is 10000. Computed in float64,
     returned in float32. Raises ValueError if d_k is not even and at least 2.
     """
-    if d_k < 2 or d_k % 2:
-        raise ValueError(f"d_k: expected an even number of at least 2, got {d_k}")
+    check_even(d_k=d_k)
     even = torch.arange(0, d_k, 2, dtype=torch.float64, device=places.device)
     return (places[:, None] / theta ** (even / d_k)).float()
 
@@ -90,11 +96,7 @@ def rotate(
     and 2i + 1, as in Su et al. (2021), equation (34). Raises ValueError unless there
     is one angle for each pair and place.
     """
-    if x.shape[-2:] != (len(angles), 2 * angles.shape[1]):
-        raise ValueError(
-            "x: expected shape (..., T, K) with one angle for each place and pair, "
-            f"{tuple(angles.shape)}, got {tuple(x.shape)}"
-        )
+    check_rotation(x, angles)
     a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, dim=-1)
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     turned = (a * cos - b * sin, a * sin + b * cos)
@@ -112,9 +114,7 @@ class GatedFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int):
         super().__init__()
-        for name, size in (("d_model", d_model), ("d_ff", d_ff)):
-            if size < 1:
-                raise ValueError(f"{name}: expected at least 1, got {size}")
+        check_sizes(d_model=d_model, d_ff=d_ff)
         self.w_1 = nn.Linear(d_model, d_ff, bias=False)
         self.w_3 = nn.Linear(d_model, d_ff, bias=False)
         self.w_2 = nn.Linear(d_ff, d_model, bias=False)
@@ -204,30 +204,22 @@ class LlamaConfig:
     sinks: int = 0
 
     def __post_init__(self):
-        least = dict.fromkeys(
-            ("vocab_size", "d_model", "d_ff", "n_heads", "n_groups", "n_layers"), 1
-        )
-        least |= {"d_k": 2, "sinks": 0} | ({"window": 1} if self.window else {})
-        for name, smallest in least.items():
-            size = getattr(self, name)
+        names = ["vocab_size", "d_model", "d_ff", "n_heads", "n_groups", "n_layers"]
+        names += ["d_k", "sinks"] + ([] if self.window is None else ["window"])
+        sizes = {name: getattr(self, name) for name in names}
+        for name, size in sizes.items():
             if not isinstance(size, int) or isinstance(size, bool):
                 raise TypeError(f"{name}: expected an integer, got {size!r}")
-            if size < smallest:
-                raise ValueError(f"{name}: expected at least {smallest}, got {size}")
-        if self.window is not None and not self.window:
-            raise ValueError(f"window: expected at least 1 or None, got {self.window}")
+        if sizes.pop("sinks") < 0:
+            raise ValueError(f"sinks: expected at least 0, got {self.sinks}")
+        check_sizes(**sizes)
         if self.n_heads % self.n_groups:
             raise ValueError(
                 f"n_groups: expected a divisor of n_heads = {self.n_heads}, "
                 f"got {self.n_groups}"
             )
-        if self.d_k % 2:
-            raise ValueError(f"d_k: expected an even number, got {self.d_k}")
-        for name in ("theta", "eps"):
-            if not getattr(self, name) > 0:
-                raise ValueError(
-                    f"{name}: expected a number above 0, got {getattr(self, name)}"
-                )
+        check_even(d_k=self.d_k)
+        check_positive(theta=self.theta, eps=self.eps)
 
 
 SMOLLM2 = LlamaConfig()
@@ -497,9 +489,7 @@ def cosine_rate(
     Loshchilov and Hutter (2017), equation (5), without restarts. Steps count from 1.
     Raises ValueError for a step or warm-up below 1, or no steps behind the warm-up.
     """
-    for name, value in (("step", step), ("warmup_steps", warmup_steps)):
-        if value < 1:
-            raise ValueError(f"{name}: expected at least 1, got {value}")
+    check_sizes(step=step, warmup_steps=warmup_steps)
     if steps <= warmup_steps:
         raise ValueError(
             f"steps: expected more than warmup_steps = {warmup_steps}, got {steps}"
@@ -510,7 +500,7 @@ def cosine_rate(
     return peak * (floor + (1 - floor) * (1 + math.cos(math.pi * done)) / 2)
 
 
-def write_text(
+def complete(
     model: Llama,
     tokens: Int[Tensor, "B T"],
     count: int,
@@ -522,8 +512,8 @@ def write_text(
     """The tokens, and `count` more, written with the cache.
 
     A temperature of 0 takes the likeliest; else they are drawn from what
-    `filter_logits` leaves. Raises ValueError for no tokens, a count below 0 or
-    settings out of range.
+    `filter_logits` leaves. Raises ValueError for no tokens, a count below 0 or settings
+    out of range.
     """
     if tokens.dim() != 2 or tokens.shape[1] == 0:
         raise ValueError(
@@ -547,5 +537,5 @@ def write_text(
                 p = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
                 new = p.multinomial(1, generator=generator)
             tokens = torch.cat([tokens, new], dim=1)
-    # outside of `reading`, so that gradients may be asked for again
+    # outside of `eval_mode`, so that gradients may be asked for again
     return tokens.clone()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, mistakes
 
 # 20.1 RMSNorm
 
@@ -26,97 +26,65 @@ def rms_cases() -> list[tuple]:
     return cases
 
 
-RMS_MISTAKES = [
-    Mistake(
-        "the mean subtracted",
-        lambda x, gamma, eps: (
-            gamma
-            * (x - x.mean(-1, keepdim=True))
-            / (x.var(-1, keepdim=True, correction=0) + eps).sqrt()
-        ),
-        "That is LayerNorm without its beta. RMSNorm leaves the mean where it is, above and below.",
-    ),
-    Mistake(
-        "divided by the standard deviation",
-        lambda x, gamma, eps: gamma * x / (x.var(-1, keepdim=True, correction=0) + eps).sqrt(),
-        "The variance subtracts the mean first. Asked for is the mean of the squares themselves.",
-    ),
-    Mistake(
-        "the mean subtracted above only",
-        lambda x, gamma, eps: (
-            rms_norm(x, gamma, eps)
-            - gamma * x.mean(-1, keepdim=True) / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
-        ),
-        "RMSNorm does not subtract the mean.",
-    ),
-    Mistake(
-        "the sum of the squares",
-        lambda x, gamma, eps: gamma * x / (x.pow(2).sum(-1, keepdim=True) + eps).sqrt(),
-        "That makes each vector of length 1. The squares are averaged, not added up.",
-    ),
-    Mistake(
-        "divided by D - 1",
-        lambda x, gamma, eps: (
-            gamma * x / (x.pow(2).sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps).sqrt()
-        ),
-        "The mean of D squares divides by D.",
-    ),
-    Mistake(
-        "without gamma",
-        lambda x, gamma, eps: rms_norm(x, torch.ones_like(gamma), eps),
-        "What comes out is multiplied, entry by entry, by gamma.",
-    ),
-    Mistake(
-        "gamma and one",
-        lambda x, gamma, eps: rms_norm(x, 1 + gamma, eps),
-        "Gemma stores gamma - 1 and multiplies by 1 + gamma. Here gamma is the factor itself.",
-    ),
-    Mistake(
-        "divided by gamma",
-        lambda x, gamma, eps: rms_norm(x, 1 / gamma, eps),
-        "gamma multiplies.",
-    ),
-    Mistake(
-        "eps outside of the root",
-        lambda x, gamma, eps: gamma * x / (x.pow(2).mean(-1, keepdim=True).sqrt() + eps),
-        "eps is added to the mean of the squares, under the root.",
-    ),
-    Mistake(
-        "eps squared",
-        lambda x, gamma, eps: rms_norm(x, gamma, eps**2),
-        "eps is added as it is, under the root.",
-    ),
-    Mistake(
-        "without eps",
-        lambda x, gamma, eps: rms_norm(x, gamma, 0.0),
-        "eps is added under the root; with a large one it can be seen.",
-    ),
-    Mistake(
-        "without the root",
-        lambda x, gamma, eps: gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps),
-        "Divide by the *root* of the mean square.",
-    ),
-    Mistake(
-        "multiplied by the root",
-        lambda x, gamma, eps: gamma * x * (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(),
-        "Divide by the root, do not multiply.",
-    ),
-    Mistake(
-        "over all vectors at once",
-        lambda x, gamma, eps: gamma * x / (x.pow(2).mean() + eps).sqrt(),
-        "Each vector has its own mean square: over the last axis only.",
-    ),
-    Mistake(
-        "the mean of the absolute values",
-        lambda x, gamma, eps: gamma * x / (x.abs().mean(-1, keepdim=True) + eps),
-        "Square, take the mean, then the root: RMS is not the mean of absolute values.",
-    ),
-    Mistake(
-        "the first axis in place of the last",
-        lambda x, gamma, eps: gamma * x / (x.pow(2).mean(0, keepdim=True) + eps).sqrt(),
-        "The entries of one vector stand along the last axis.",
-    ),
-]
+RMS_MISTAKES = mistakes(
+    ("the mean subtracted",
+     lambda x, gamma, eps: (
+         gamma
+         * (x - x.mean(-1, keepdim=True))
+         / (x.var(-1, keepdim=True, correction=0) + eps).sqrt()
+     ),
+     "That is LayerNorm without its beta. RMSNorm leaves the mean where it is, above and below."),
+    ("divided by the standard deviation",
+     lambda x, gamma, eps: gamma * x / (x.var(-1, keepdim=True, correction=0) + eps).sqrt(),
+     "The variance subtracts the mean first. Asked for is the mean of the squares themselves."),
+    ("the mean subtracted above only",
+     lambda x, gamma, eps: (
+         rms_norm(x, gamma, eps)
+         - gamma * x.mean(-1, keepdim=True) / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
+     ),
+     "RMSNorm does not subtract the mean."),
+    ("the sum of the squares",
+     lambda x, gamma, eps: gamma * x / (x.pow(2).sum(-1, keepdim=True) + eps).sqrt(),
+     "That makes each vector of length 1. The squares are averaged, not added up."),
+    ("divided by D - 1",
+     lambda x, gamma, eps: (
+         gamma * x / (x.pow(2).sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps).sqrt()
+     ),
+     "The mean of D squares divides by D."),
+    ("without gamma",
+     lambda x, gamma, eps: rms_norm(x, torch.ones_like(gamma), eps),
+     "What comes out is multiplied, entry by entry, by gamma."),
+    ("gamma and one",
+     lambda x, gamma, eps: rms_norm(x, 1 + gamma, eps),
+     "Gemma stores gamma - 1 and multiplies by 1 + gamma. Here gamma is the factor itself."),
+    ("divided by gamma",
+     lambda x, gamma, eps: rms_norm(x, 1 / gamma, eps),
+     "gamma multiplies."),
+    ("eps outside of the root",
+     lambda x, gamma, eps: gamma * x / (x.pow(2).mean(-1, keepdim=True).sqrt() + eps),
+     "eps is added to the mean of the squares, under the root."),
+    ("eps squared",
+     lambda x, gamma, eps: rms_norm(x, gamma, eps**2),
+     "eps is added as it is, under the root."),
+    ("without eps",
+     lambda x, gamma, eps: rms_norm(x, gamma, 0.0),
+     "eps is added under the root; with a large one it can be seen."),
+    ("without the root",
+     lambda x, gamma, eps: gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps),
+     "Divide by the *root* of the mean square."),
+    ("multiplied by the root",
+     lambda x, gamma, eps: gamma * x * (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(),
+     "Divide by the root, do not multiply."),
+    ("over all vectors at once",
+     lambda x, gamma, eps: gamma * x / (x.pow(2).mean() + eps).sqrt(),
+     "Each vector has its own mean square: over the last axis only."),
+    ("the mean of the absolute values",
+     lambda x, gamma, eps: gamma * x / (x.abs().mean(-1, keepdim=True) + eps),
+     "Square, take the mean, then the root: RMS is not the mean of absolute values."),
+    ("the first axis in place of the last",
+     lambda x, gamma, eps: gamma * x / (x.pow(2).mean(0, keepdim=True) + eps).sqrt(),
+     "The entries of one vector stand along the last axis."),
+)  # fmt: skip
 
 
 # 20.2 the width of a gated net
@@ -138,66 +106,46 @@ WIDTH_CASES = [
 ]
 
 
-WIDTH_MISTAKES = [
-    Mistake(
-        "two thirds of d_ff, the biases forgotten",
-        lambda d_model, d_ff, multiple: 2 * d_ff // (3 * multiple) * multiple,
-        "The paper's net has biases, too: d_ff and d_model of them, which the gated net may spend.",
-    ),
-    Mistake(
-        "the second bias forgotten",
-        lambda d_model, d_ff, multiple: (
-            (2 * d_model + 1) * d_ff // (3 * d_model * multiple) * multiple
-        ),
-        "There is a bias behind each of the two matrices: d_ff entries, and d_model.",
-    ),
-    Mistake(
-        "rounded up",
-        lambda d_model, d_ff, multiple: (
-            -(-(2 * d_model * d_ff + d_ff + d_model) // (3 * d_model * multiple)) * multiple
-        ),
-        "At most as many: round down.",
-    ),
-    Mistake(
-        "any width",
-        lambda d_model, d_ff, multiple: gated_width(d_model, d_ff, 1),
-        "The width has to be a multiple of `multiple`.",
-    ),
-    Mistake(
-        "the number of multiples",
-        lambda d_model, d_ff, multiple: gated_width(d_model, d_ff, multiple) // multiple,
-        "That is how many multiples fit. Asked for is the width.",
-    ),
-    Mistake(
-        "two matrices in the gated net",
-        lambda d_model, d_ff, multiple: (
-            (2 * d_model * d_ff + d_ff + d_model) // (2 * d_model * multiple) * multiple
-        ),
-        "A gated net has three matrices: the gate, what passes it, and the way back.",
-    ),
-    Mistake(
-        "biases in the gated net",
-        lambda d_model, d_ff, multiple: (
-            (2 * d_model * d_ff + d_ff) // ((3 * d_model + 2) * multiple) * multiple
-        ),
-        "The gated net has no biases: a unit costs 3 d_model parameters.",
-    ),
-    Mistake(
-        "d_ff itself",
-        lambda d_model, d_ff, multiple: d_ff // multiple * multiple,
-        "With three matrices of width d_ff the net has half as many parameters again.",
-    ),
-    Mistake(
-        "three halves",
-        lambda d_model, d_ff, multiple: 3 * d_ff // (2 * multiple) * multiple,
-        "Three matrices in place of two: the width becomes smaller, about two thirds.",
-    ),
-    Mistake(
-        "the parameters",
-        lambda d_model, d_ff, multiple: 2 * d_model * d_ff + d_ff + d_model,
-        "That is what the paper's net has. Which width of the gated net comes closest from below?",
-    ),
-]
+WIDTH_MISTAKES = mistakes(
+    ("two thirds of d_ff, the biases forgotten",
+     lambda d_model, d_ff, multiple: 2 * d_ff // (3 * multiple) * multiple,
+     "The paper's net has biases, too: d_ff and d_model of them, which the gated net may spend."),
+    ("the second bias forgotten",
+     lambda d_model, d_ff, multiple: (
+         (2 * d_model + 1) * d_ff // (3 * d_model * multiple) * multiple
+     ),
+     "There is a bias behind each of the two matrices: d_ff entries, and d_model."),
+    ("rounded up",
+     lambda d_model, d_ff, multiple: (
+         -(-(2 * d_model * d_ff + d_ff + d_model) // (3 * d_model * multiple)) * multiple
+     ),
+     "At most as many: round down."),
+    ("any width",
+     lambda d_model, d_ff, multiple: gated_width(d_model, d_ff, 1),
+     "The width has to be a multiple of `multiple`."),
+    ("the number of multiples",
+     lambda d_model, d_ff, multiple: gated_width(d_model, d_ff, multiple) // multiple,
+     "That is how many multiples fit. Asked for is the width."),
+    ("two matrices in the gated net",
+     lambda d_model, d_ff, multiple: (
+         (2 * d_model * d_ff + d_ff + d_model) // (2 * d_model * multiple) * multiple
+     ),
+     "A gated net has three matrices: the gate, what passes it, and the way back."),
+    ("biases in the gated net",
+     lambda d_model, d_ff, multiple: (
+         (2 * d_model * d_ff + d_ff) // ((3 * d_model + 2) * multiple) * multiple
+     ),
+     "The gated net has no biases: a unit costs 3 d_model parameters."),
+    ("d_ff itself",
+     lambda d_model, d_ff, multiple: d_ff // multiple * multiple,
+     "With three matrices of width d_ff the net has half as many parameters again."),
+    ("three halves",
+     lambda d_model, d_ff, multiple: 3 * d_ff // (2 * multiple) * multiple,
+     "Three matrices in place of two: the width becomes smaller, about two thirds."),
+    ("the parameters",
+     lambda d_model, d_ff, multiple: 2 * d_model * d_ff + d_ff + d_model,
+     "That is what the paper's net has. Which width of the gated net comes closest from below?"),
+)  # fmt: skip
 
 
 # 20.3 rotary positions, in halves
@@ -246,112 +194,80 @@ def _repeated(x: Tensor, places: Tensor, theta: float) -> Tensor:
     return x * angle.cos() + torch.cat([-b, a], -1) * angle.sin()
 
 
-ROTATE_MISTAKES = [
-    Mistake(
-        "neighbours in place of halves",
-        lambda x, places, theta: _neighbours(x, _angle(x, places, theta)),
-        "That is the interleaved pairing, Chapter 9's. Here entry i goes with entry i + K / 2.",
-    ),
-    Mistake(
-        "neighbours taken, halves given back",
-        lambda x, places, theta: _turned(
-            torch.cat([x[..., 0::2], x[..., 1::2]], -1), _angle(x, places, theta)
-        ),
-        "Pairs are entries i and i + K / 2, before and after.",
-    ),
-    Mistake(
-        "halves taken, neighbours given back",
-        lambda x, places, theta: torch.stack(
-            _turned(x, _angle(x, places, theta)).chunk(2, -1), -1
-        ).flatten(-2),
-        "The turned pairs go back to where they came from: i and i + K / 2. Join with `cat`.",
-    ),
-    Mistake(
-        "halves turned by the angles of neighbours",
-        _repeated,
-        "Two entries of one pair need one angle. With halves, the angles stand one row behind "
-        "itself: `torch.cat([angle, angle], -1)`, not `repeat_interleave`.",
-    ),
-    Mistake(
-        "turned the other way",
-        lambda x, places, theta: _turned(x, -_angle(x, places, theta)),
-        "a cos - b sin, and a sin + b cos: check the signs. (Between queries and keys alone it "
-        "would make no difference.)",
-    ),
-    Mistake(
-        "both signs plus",
-        lambda x, places, theta: (
-            _turned(x, _angle(x, places, theta))
-            + torch.cat(
-                [
-                    2 * x.chunk(2, -1)[1] * _angle(x, places, theta).sin(),
-                    torch.zeros_like(x.chunk(2, -1)[0]),
-                ],
-                -1,
-            )
-        ),
-        "A rotation has one minus: a cos - b sin. Without it, lengths are not kept.",
-    ),
-    Mistake(
-        "sine and cosine exchanged",
-        lambda x, places, theta: _turned(x, math.pi / 2 - _angle(x, places, theta)),
-        "At place 0 nothing may turn: the cosine goes with the entry itself.",
-    ),
-    Mistake(
-        "places counted from 0",
-        lambda x, places, theta: rotate_halves(x, torch.arange(len(places)), theta),
-        "`places` says where each vector stands. With a cache it is not the row's number.",
-    ),
-    Mistake(
-        "places counted from 1",
-        lambda x, places, theta: rotate_halves(x, places + 1, theta),
-        "Take the places as they are: at place 0 nothing turns.",
-    ),
-    Mistake(
-        "theta of 10000",
-        lambda x, places, theta: rotate_halves(x, places, 10000.0),
-        "The base is given: `theta`.",
-    ),
-    Mistake(
-        "the exponent i / K",
-        _other(lambda K, p, theta: p * theta ** (-torch.arange(K // 2) / K)),
-        "The exponent is 2i / K: with K / 2 pairs it goes from 0 to nearly 1.",
-    ),
-    Mistake(
-        "the exponent without its minus",
-        _other(lambda K, p, theta: p * theta ** (torch.arange(0, K, 2) / K)),
-        "The first pair turns fastest: theta has the exponent *minus* 2i / K.",
-    ),
-    Mistake(
-        "one angle for all pairs",
-        _other(lambda K, p, theta: p * torch.ones(K // 2)),
-        "Each pair i has its own angle, p theta^(-2i / K).",
-    ),
-    Mistake(
-        "the frequencies in reverse",
-        _other(lambda K, p, theta: p * theta ** (-torch.arange(0, K, 2).flip(0) / K)),
-        "Pair 0 turns fastest, by p itself.",
-    ),
-    Mistake(
-        "the first half only",
-        lambda x, places, theta: torch.cat(
-            [rotate_halves(x, places, theta).chunk(2, -1)[0], x.chunk(2, -1)[1]], -1
-        ),
-        "Both entries of a pair change: a sin + b cos is the second.",
-    ),
-    Mistake(
-        "the second half made of the new first",
-        lambda x, places, theta: torch.cat(
-            [
-                rotate_halves(x, places, theta).chunk(2, -1)[0],
-                rotate_halves(x, places, theta).chunk(2, -1)[0] * _angle(x, places, theta).sin()
-                + x.chunk(2, -1)[1] * _angle(x, places, theta).cos(),
-            ],
-            -1,
-        ),
-        "The first entry was overwritten before the second was computed. Keep the old a.",
-    ),
-]
+ROTATE_MISTAKES = mistakes(
+    ("neighbours in place of halves",
+     lambda x, places, theta: _neighbours(x, _angle(x, places, theta)),
+     "That is the interleaved pairing, Chapter 9's. Here entry i goes with entry i + K / 2."),
+    ("neighbours taken, halves given back",
+     lambda x, places, theta: _turned(
+         torch.cat([x[..., 0::2], x[..., 1::2]], -1), _angle(x, places, theta)
+     ),
+     "Pairs are entries i and i + K / 2, before and after."),
+    ("halves taken, neighbours given back",
+     lambda x, places, theta: torch.stack(
+         _turned(x, _angle(x, places, theta)).chunk(2, -1), -1
+     ).flatten(-2),
+     "The turned pairs go back to where they came from: i and i + K / 2. Join with `cat`."),
+    ("halves turned by the angles of neighbours",
+     _repeated,
+     "Two entries of one pair need one angle. With halves, the angles stand one row behind "
+     "itself: `torch.cat([angle, angle], -1)`, not `repeat_interleave`."),
+    ("turned the other way",
+     lambda x, places, theta: _turned(x, -_angle(x, places, theta)),
+     "a cos - b sin, and a sin + b cos: check the signs. (Between queries and keys alone it "
+     "would make no difference.)"),
+    ("both signs plus",
+     lambda x, places, theta: (
+         _turned(x, _angle(x, places, theta))
+         + torch.cat(
+             [
+                 2 * x.chunk(2, -1)[1] * _angle(x, places, theta).sin(),
+                 torch.zeros_like(x.chunk(2, -1)[0]),
+             ],
+             -1,
+         )
+     ),
+     "A rotation has one minus: a cos - b sin. Without it, lengths are not kept."),
+    ("sine and cosine exchanged",
+     lambda x, places, theta: _turned(x, math.pi / 2 - _angle(x, places, theta)),
+     "At place 0 nothing may turn: the cosine goes with the entry itself."),
+    ("places counted from 0",
+     lambda x, places, theta: rotate_halves(x, torch.arange(len(places)), theta),
+     "`places` says where each vector stands. With a cache it is not the row's number."),
+    ("places counted from 1",
+     lambda x, places, theta: rotate_halves(x, places + 1, theta),
+     "Take the places as they are: at place 0 nothing turns."),
+    ("theta of 10000",
+     lambda x, places, theta: rotate_halves(x, places, 10000.0),
+     "The base is given: `theta`."),
+    ("the exponent i / K",
+     _other(lambda K, p, theta: p * theta ** (-torch.arange(K // 2) / K)),
+     "The exponent is 2i / K: with K / 2 pairs it goes from 0 to nearly 1."),
+    ("the exponent without its minus",
+     _other(lambda K, p, theta: p * theta ** (torch.arange(0, K, 2) / K)),
+     "The first pair turns fastest: theta has the exponent *minus* 2i / K."),
+    ("one angle for all pairs",
+     _other(lambda K, p, theta: p * torch.ones(K // 2)),
+     "Each pair i has its own angle, p theta^(-2i / K)."),
+    ("the frequencies in reverse",
+     _other(lambda K, p, theta: p * theta ** (-torch.arange(0, K, 2).flip(0) / K)),
+     "Pair 0 turns fastest, by p itself."),
+    ("the first half only",
+     lambda x, places, theta: torch.cat(
+         [rotate_halves(x, places, theta).chunk(2, -1)[0], x.chunk(2, -1)[1]], -1
+     ),
+     "Both entries of a pair change: a sin + b cos is the second."),
+    ("the second half made of the new first",
+     lambda x, places, theta: torch.cat(
+         [
+             rotate_halves(x, places, theta).chunk(2, -1)[0],
+             rotate_halves(x, places, theta).chunk(2, -1)[0] * _angle(x, places, theta).sin()
+             + x.chunk(2, -1)[1] * _angle(x, places, theta).cos(),
+         ],
+         -1,
+     ),
+     "The first entry was overwritten before the second was computed. Keep the old a."),
+)  # fmt: skip
 
 
 # 20.4 attention with grouped heads
@@ -389,110 +305,65 @@ def _averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _spread(_attend(means, k, v), q)
 
 
-GROUPED_MISTAKES = [
-    Mistake(
-        "the sets dealt out like cards",
-        lambda q, k, v: _attend(q, _tiled(k, q), _tiled(v, q)),
-        "`repeat` puts copies of all sets behind each other, so head 1 gets the second set. "
-        "*Neighbouring* heads share one: `repeat_interleave`.",
-    ),
-    Mistake(
-        "keys in one order, values in another",
-        lambda q, k, v: _attend(q, _spread(k, q), _tiled(v, q)),
-        "The keys are in place. The values of a head belong to the same set as its keys.",
-    ),
-    Mistake(
-        "values in place, keys dealt out like cards",
-        lambda q, k, v: _attend(q, _tiled(k, q), _spread(v, q)),
-        "The values are in place. The keys of a head belong to the same set as its values.",
-    ),
-    Mistake(
-        "one set for all heads",
-        lambda q, k, v: _attend(q, k[:, :1], v[:, :1]),
-        "That is multi-query attention. There are G sets, and H / G heads share one.",
-    ),
-    Mistake(
-        "the mean of all sets for all heads",
-        lambda q, k, v: _attend(q, k.mean(1, keepdim=True), v.mean(1, keepdim=True)),
-        "Each head has a set of keys and values, that of its group. Sets are not averaged.",
-    ),
-    Mistake(
-        "the queries of a group averaged",
-        _averaged,
-        "Heads share keys and values, not queries: each head asks for itself.",
-    ),
-    Mistake(
-        "not scaled",
-        lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), 1.0),
-        "Scores are divided by the square root of K, as in equation (1).",
-    ),
-    Mistake(
-        "divided by K",
-        lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), 1 / q.shape[-1]),
-        "Divide by the square root of K.",
-    ),
-    Mistake(
-        "multiplied by the root of K",
-        lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), q.shape[-1] ** 0.5),
-        "Divide by the square root of K, do not multiply.",
-    ),
-    Mistake(
-        "divided by the root of d_model",
-        lambda q, k, v: _attend(
-            q, _spread(k, q), _spread(v, q), (q.shape[1] * q.shape[-1]) ** -0.5
-        ),
-        "The scale is the root of the width of *one* head, K, not of all heads together.",
-    ),
-    Mistake(
-        "the softmax over the queries",
-        lambda q, k, v: (
-            (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-2) @ _spread(v, q)
-        ),
-        "Each query shares its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "the softmax over the heads",
-        lambda q, k, v: (
-            (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(1) @ _spread(v, q)
-        ),
-        "Each query shares its attention among the keys: the softmax runs over the last axis.",
-    ),
-    Mistake(
-        "no softmax",
-        lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5) @ _spread(v, q),
-        "The scores become weights by a softmax over the keys.",
-    ),
-    Mistake(
-        "a causal mask",
-        lambda q, k, v: (
-            (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5)
-            .masked_fill(torch.ones(q.shape[2], k.shape[2]).triu(1).bool(), -math.inf)
-            .softmax(-1)
-            @ _spread(v, q)
-        ),
-        "The task has no mask: every query may attend to every key.",
-    ),
-    Mistake(
-        "the weights in place of the outputs",
-        lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1),
-        "The outputs are the weights times the values.",
-    ),
-    Mistake(
-        "keys in the place of values",
-        lambda q, k, v: _attend(q, _spread(k, q), _spread(k, q)),
-        "The weights come from queries and keys; what they weigh are the values, v.",
-    ),
-    Mistake(
-        "the groups in reverse order",
-        lambda q, k, v: _attend(q, _spread(k.flip(1), q), _spread(v.flip(1), q)),
-        "The first H / G heads use the first set.",
-    ),
-    Mistake(
-        "only as many heads as there are sets",
-        lambda q, k, v: _attend(q[:, : k.shape[1]], k, v),
-        "All H heads ask: the output has shape (B, H, T, K).",
-    ),
-]
+GROUPED_MISTAKES = mistakes(
+    ("the sets dealt out like cards", lambda q, k, v: _attend(q, _tiled(k, q), _tiled(v, q)),
+     "`repeat` puts copies of all sets behind each other, so head 1 gets the second set. "
+     "*Neighbouring* heads share one: `repeat_interleave`."),
+    ("keys in one order, values in another",
+     lambda q, k, v: _attend(q, _spread(k, q), _tiled(v, q)),
+     "The keys are in place. The values of a head belong to the same set as its keys."),
+    ("values in place, keys dealt out like cards",
+     lambda q, k, v: _attend(q, _tiled(k, q), _spread(v, q)),
+     "The values are in place. The keys of a head belong to the same set as its values."),
+    ("one set for all heads", lambda q, k, v: _attend(q, k[:, :1], v[:, :1]),
+     "That is multi-query attention. There are G sets, and H / G heads share one."),
+    ("the mean of all sets for all heads",
+     lambda q, k, v: _attend(q, k.mean(1, keepdim=True), v.mean(1, keepdim=True)),
+     "Each head has a set of keys and values, that of its group. Sets are not averaged."),
+    ("the queries of a group averaged", _averaged,
+     "Heads share keys and values, not queries: each head asks for itself."),
+    ("not scaled", lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), 1.0),
+     "Scores are divided by the square root of K, as in equation (1)."),
+    ("divided by K", lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), 1 / q.shape[-1]),
+     "Divide by the square root of K."),
+    ("multiplied by the root of K",
+     lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), q.shape[-1] ** 0.5),
+     "Divide by the square root of K, do not multiply."),
+    ("divided by the root of d_model",
+     lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), (q.shape[1] * q.shape[-1]) ** -0.5),
+     "The scale is the root of the width of *one* head, K, not of all heads together."),
+    ("the softmax over the queries",
+     lambda q, k, v: (
+         (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-2) @ _spread(v, q)
+     ),
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("the softmax over the heads",
+     lambda q, k, v: (
+         (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(1) @ _spread(v, q)
+     ),
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("no softmax",
+     lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5) @ _spread(v, q),
+     "The scores become weights by a softmax over the keys."),
+    ("a causal mask",
+     lambda q, k, v: (
+         (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5)
+         .masked_fill(torch.ones(q.shape[2], k.shape[2]).triu(1).bool(), -math.inf)
+         .softmax(-1)
+         @ _spread(v, q)
+     ),
+     "The task has no mask: every query may attend to every key."),
+    ("the weights in place of the outputs",
+     lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1),
+     "The outputs are the weights times the values."),
+    ("keys in the place of values", lambda q, k, v: _attend(q, _spread(k, q), _spread(k, q)),
+     "The weights come from queries and keys; what they weigh are the values, v."),
+    ("the groups in reverse order",
+     lambda q, k, v: _attend(q, _spread(k.flip(1), q), _spread(v.flip(1), q)),
+     "The first H / G heads use the first set."),
+    ("only as many heads as there are sets", lambda q, k, v: _attend(q[:, : k.shape[1]], k, v),
+     "All H heads ask: the output has shape (B, H, T, K)."),
+)  # fmt: skip
 
 
 # 20.5 what the slots of a rolling cache hold
@@ -520,81 +391,57 @@ def _in_order(t: int, window: int, sinks: int) -> list[int]:
     return held + [-1] * (sinks + window - len(held))
 
 
-SLOT_MISTAKES = [
-    Mistake(
-        "in the order of the text",
-        _in_order,
-        "The newest is written over the oldest, where that stands. Nothing is moved.",
-    ),
-    Mistake(
-        "the sinks not kept",
-        lambda t, window, sinks: _written(t, sinks + window, lambda p: p % (sinks + window)),
-        "The first `sinks` places stay for ever: only the slots behind them are written again.",
-    ),
-    Mistake(
-        "the ring begins at place 0",
-        lambda t, window, sinks: _written(
-            t, sinks + window, lambda p: p if p < sinks else sinks + p % window
-        ),
-        "The first place behind the sinks goes into the first slot of the ring: (p - sinks) % "
-        "window.",
-    ),
-    Mistake(
-        "the newest left out",
-        lambda t, window, sinks: in_slots(t - 1, window, sinks),
-        "Places 0 to t have been written, t among them.",
-    ),
-    Mistake(
-        "one place too many",
-        lambda t, window, sinks: in_slots(t + 1, window, sinks),
-        "The last place that was written is t.",
-    ),
-    Mistake(
-        "0 for an empty slot",
-        lambda t, window, sinks: [max(p, 0) for p in in_slots(t, window, sinks)],
-        "0 is a place. An empty slot is -1.",
-    ),
-    Mistake(
-        "empty slots left out",
-        lambda t, window, sinks: [p for p in in_slots(t, window, sinks) if p >= 0],
-        "The list has `sinks + window` entries, -1 for those that are empty.",
-    ),
-    Mistake(
-        "never written again",
-        lambda t, window, sinks: [p if p <= t else -1 for p in range(sinks + window)],
-        "When the ring is full, the newest place is written over the oldest.",
-    ),
-    Mistake(
-        "the ring alone",
-        lambda t, window, sinks: in_slots(t, window, sinks)[sinks:],
-        "The slots of the sinks belong to it, in front.",
-    ),
-    Mistake(
-        "the sinks behind the ring",
-        lambda t, window, sinks: (
-            in_slots(t, window, sinks)[sinks:] + in_slots(t, window, sinks)[:sinks]
-        ),
-        "The first slots are those of the sinks.",
-    ),
-    Mistake(
-        "the sinks counted into the window",
-        lambda t, window, sinks: (
-            _written(
-                t,
-                window,
-                lambda p: p if p < sinks else sinks + (p - sinks) % max(window - sinks, 1),
-            )
-            if window > sinks
-            else list(range(window))
-        ),
-        "There are `sinks + window` slots: the window has its own.",
-    ),
-    Mistake(
-        "True and False",
-        lambda t, window, sinks: [p >= 0 for p in in_slots(t, window, sinks)],
-        "Asked for are the places, not whether a slot is taken.",
-    ),
-]
+SLOT_MISTAKES = mistakes(
+    ("in the order of the text",
+     _in_order,
+     "The newest is written over the oldest, where that stands. Nothing is moved."),
+    ("the sinks not kept",
+     lambda t, window, sinks: _written(t, sinks + window, lambda p: p % (sinks + window)),
+     "The first `sinks` places stay for ever: only the slots behind them are written again."),
+    ("the ring begins at place 0",
+     lambda t, window, sinks: _written(
+         t, sinks + window, lambda p: p if p < sinks else sinks + p % window
+     ),
+     "The first place behind the sinks goes into the first slot of the ring: (p - sinks) % "
+     "window."),
+    ("the newest left out",
+     lambda t, window, sinks: in_slots(t - 1, window, sinks),
+     "Places 0 to t have been written, t among them."),
+    ("one place too many",
+     lambda t, window, sinks: in_slots(t + 1, window, sinks),
+     "The last place that was written is t."),
+    ("0 for an empty slot",
+     lambda t, window, sinks: [max(p, 0) for p in in_slots(t, window, sinks)],
+     "0 is a place. An empty slot is -1."),
+    ("empty slots left out",
+     lambda t, window, sinks: [p for p in in_slots(t, window, sinks) if p >= 0],
+     "The list has `sinks + window` entries, -1 for those that are empty."),
+    ("never written again",
+     lambda t, window, sinks: [p if p <= t else -1 for p in range(sinks + window)],
+     "When the ring is full, the newest place is written over the oldest."),
+    ("the ring alone",
+     lambda t, window, sinks: in_slots(t, window, sinks)[sinks:],
+     "The slots of the sinks belong to it, in front."),
+    ("the sinks behind the ring",
+     lambda t, window, sinks: (
+         in_slots(t, window, sinks)[sinks:] + in_slots(t, window, sinks)[:sinks]
+     ),
+     "The first slots are those of the sinks."),
+    ("the sinks counted into the window",
+     lambda t, window, sinks: (
+         _written(
+             t,
+             window,
+             lambda p: p if p < sinks else sinks + (p - sinks) % max(window - sinks, 1),
+         )
+         if window > sinks
+         else list(range(window))
+     ),
+     "There are `sinks + window` slots: the window has its own."),
+    ("True and False",
+     lambda t, window, sinks: [p >= 0 for p in in_slots(t, window, sinks)],
+     "Asked for are the places, not whether a slot is taken."),
+)  # fmt: skip
 
 
 # 20.6 what a pass of speculative decoding gives
@@ -628,84 +475,54 @@ def _with_kept(count: Callable[[float, int], float]) -> Callable[..., float]:
     return lambda p, q, guesses: float(count(float(torch.minimum(p, q).sum()), guesses))
 
 
-PASS_MISTAKES = [
-    Mistake(
-        "the large model's own token forgotten",
-        _with_kept(lambda a, n: sum(a**i for i in range(1, n + 1))),
-        "A pass always gives one token of the large model as well: in place of the first that is "
-        "refused, or behind the last.",
-    ),
-    Mistake(
-        "one guess too few",
-        _with_kept(lambda a, n: sum(a**i for i in range(n))),
-        "If all guesses are kept, there is one token more: guesses + 1.",
-    ),
-    Mistake(
-        "one guess too many",
-        _with_kept(lambda a, n: sum(a**i for i in range(n + 2))),
-        "The most that can come out is guesses + 1.",
-    ),
-    Mistake(
-        "a refused guess does not end the row",
-        _with_kept(lambda a, n: 1 + a * n),
-        "What stands behind a refused guess is dropped, even if it would have been kept.",
-    ),
-    Mistake(
-        "as if it never ended",
-        _with_kept(lambda a, n: 1 / max(1 - a, 1e-6)),
-        "That is the sum without end. There are `guesses` guesses.",
-    ),
-    Mistake(
-        "all or nothing",
-        _with_kept(lambda a, n: 1 + n * a**n),
-        "The first guesses count even if a later one is refused.",
-    ),
-    Mistake(
-        "the probability of one guess",
-        _with_kept(lambda a, n: a),
-        "With that probability a guess is kept. How many tokens does a pass give?",
-    ),
-    Mistake(
-        "kept only if both draw the same",
-        _from_kept(lambda p, q: (p * q).sum()),
-        "Nobody draws twice. A guess x is kept with min(1, p(x) / q(x)): sum q min(1, p / q).",
-    ),
-    Mistake(
-        "the ratio without its weight",
-        _from_kept(lambda p, q: (p / q).clamp(max=1).mean()),
-        "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q.",
-    ),
-    Mistake(
-        "weighed by the large model",
-        _from_kept(lambda p, q: (p * (p / q).clamp(max=1)).sum()),
-        "The small model guesses: weigh by q.",
-    ),
-    Mistake(
-        "the ratio upside down",
-        _from_kept(lambda p, q: (q * (q / p.clamp(min=1e-9)).clamp(max=1)).sum()),
-        "A guess is kept with min(1, p / q), p that of the large model.",
-    ),
-    Mistake(
-        "the distance not halved",
-        _from_kept(lambda p, q: 1 - (p - q).abs().sum()),
-        "One minus *half* of the sum of |p - q| is the sum of min(p, q).",
-    ),
-    Mistake(
-        "the probability that a guess is refused",
-        _from_kept(lambda p, q: 1 - torch.minimum(p, q).sum()),
-        "That is the share of guesses that are refused.",
-    ),
-    Mistake(
-        "the larger of the two",
-        _from_kept(lambda p, q: torch.maximum(p, q).sum()),
-        "q min(1, p / q) is the *smaller* of p and q.",
-    ),
-    Mistake(
-        "the likeliest tokens compared",
-        _from_kept(lambda p, q: (p.argmax() == q.argmax()).double()),
-        "That is greedy. Here one samples: a guess is kept with min(1, p / q).",
-    ),
-]
+PASS_MISTAKES = mistakes(
+    ("the large model's own token forgotten",
+     _with_kept(lambda a, n: sum(a**i for i in range(1, n + 1))),
+     "A pass always gives one token of the large model as well: in place of the first that is "
+     "refused, or behind the last."),
+    ("one guess too few",
+     _with_kept(lambda a, n: sum(a**i for i in range(n))),
+     "If all guesses are kept, there is one token more: guesses + 1."),
+    ("one guess too many",
+     _with_kept(lambda a, n: sum(a**i for i in range(n + 2))),
+     "The most that can come out is guesses + 1."),
+    ("a refused guess does not end the row",
+     _with_kept(lambda a, n: 1 + a * n),
+     "What stands behind a refused guess is dropped, even if it would have been kept."),
+    ("as if it never ended",
+     _with_kept(lambda a, n: 1 / max(1 - a, 1e-6)),
+     "That is the sum without end. There are `guesses` guesses."),
+    ("all or nothing",
+     _with_kept(lambda a, n: 1 + n * a**n),
+     "The first guesses count even if a later one is refused."),
+    ("the probability of one guess",
+     _with_kept(lambda a, n: a),
+     "With that probability a guess is kept. How many tokens does a pass give?"),
+    ("kept only if both draw the same",
+     _from_kept(lambda p, q: (p * q).sum()),
+     "Nobody draws twice. A guess x is kept with min(1, p(x) / q(x)): sum q min(1, p / q)."),
+    ("the ratio without its weight",
+     _from_kept(lambda p, q: (p / q).clamp(max=1).mean()),
+     "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q."),
+    ("weighed by the large model",
+     _from_kept(lambda p, q: (p * (p / q).clamp(max=1)).sum()),
+     "The small model guesses: weigh by q."),
+    ("the ratio upside down",
+     _from_kept(lambda p, q: (q * (q / p.clamp(min=1e-9)).clamp(max=1)).sum()),
+     "A guess is kept with min(1, p / q), p that of the large model."),
+    ("the distance not halved",
+     _from_kept(lambda p, q: 1 - (p - q).abs().sum()),
+     "One minus *half* of the sum of |p - q| is the sum of min(p, q)."),
+    ("the probability that a guess is refused",
+     _from_kept(lambda p, q: 1 - torch.minimum(p, q).sum()),
+     "That is the share of guesses that are refused."),
+    ("the larger of the two",
+     _from_kept(lambda p, q: torch.maximum(p, q).sum()),
+     "q min(1, p / q) is the *smaller* of p and q."),
+    ("the likeliest tokens compared",
+     _from_kept(lambda p, q: (p.argmax() == q.argmax()).double()),
+     "That is greedy. Here one samples: a guess is kept with min(1, p / q)."),
+)  # fmt: skip
 
 
 # 20.7 a step with a cache, three mistakes
@@ -759,81 +576,53 @@ def newest_cases() -> list[tuple]:
     return cases
 
 
-NEWEST_MISTAKES = [
-    Mistake(
-        "nothing mended",
-        _newest(place=0, values=True, width="S"),
-        "Look at the place of the newest token, at what is turned, and at what the scores are "
-        "divided by.",
-    ),
-    Mistake(
-        "the values are turned still, and divided by the number of keys",
-        _newest(values=True, width="S"),
-        "The place is right. Values are never turned, and scores are divided by the root of the "
-        "width of a key.",
-    ),
-    Mistake(
-        "the place is 0 still",
-        _newest(place=0),
-        "The newest token stands behind S others. At place 0 nothing turns, so that whether the "
-        "values are turned does not even show.",
-    ),
-    Mistake(
-        "the values are turned still",
-        _newest(values=True),
-        "Two are mended. Positions say where a token looks, not what it brings: values stay.",
-    ),
-    Mistake(
-        "divided by the number of keys",
-        _newest(width="S"),
-        "Two are mended. Equation (1) divides by the root of d_k, the width of a key.",
-    ),
-    Mistake(
-        "one place too early",
-        _newest(place=-1),
-        "The kept keys have the places 0 to S - 1, so the newest has S.",
-    ),
-    Mistake(
-        "one place too late",
-        _newest(place=1),
-        "Places count from 0: the kept keys have 0 to S - 1, so the newest has S.",
-    ),
-    Mistake(
-        "the key turned, the query not",
-        _newest(query_place=0),
-        "Query and key of the newest token stand at the same place.",
-    ),
-    Mistake(
-        "the kept keys turned again",
-        _newest(kept=True),
-        "They were turned when they were kept. Turned twice, they stand at twice their places.",
-    ),
-    Mistake(
-        "neighbours turned",
-        _newest(turned=_neighbours),
-        "The kept keys were turned in halves. Both must be turned in the same pairing.",
-    ),
-    Mistake(
-        "keys in one order, values in another",
-        _newest(crossed=True),
-        "Any order will do, but it must be the same for keys and values.",
-    ),
-    Mistake(
-        "the newest does not see itself",
-        _newest(own=False),
-        "Causal attention sees up to the query's own place, itself included.",
-    ),
-    Mistake(
-        "not scaled",
-        _newest(width="1"),
-        "Equation (1) divides by the root of d_k.",
-    ),
-    Mistake(
-        "divided by the root of all heads' width",
-        _newest(width="H"),
-        "Each head divides by the root of its own width, K.",
-    ),
-]
+NEWEST_MISTAKES = mistakes(
+    ("nothing mended",
+     _newest(place=0, values=True, width="S"),
+     "Look at the place of the newest token, at what is turned, and at what the scores are "
+     "divided by."),
+    ("the values are turned still, and divided by the number of keys",
+     _newest(values=True, width="S"),
+     "The place is right. Values are never turned, and scores are divided by the root of the "
+     "width of a key."),
+    ("the place is 0 still",
+     _newest(place=0),
+     "The newest token stands behind S others. At place 0 nothing turns, so that whether the "
+     "values are turned does not even show."),
+    ("the values are turned still",
+     _newest(values=True),
+     "Two are mended. Positions say where a token looks, not what it brings: values stay."),
+    ("divided by the number of keys",
+     _newest(width="S"),
+     "Two are mended. Equation (1) divides by the root of d_k, the width of a key."),
+    ("one place too early",
+     _newest(place=-1),
+     "The kept keys have the places 0 to S - 1, so the newest has S."),
+    ("one place too late",
+     _newest(place=1),
+     "Places count from 0: the kept keys have 0 to S - 1, so the newest has S."),
+    ("the key turned, the query not",
+     _newest(query_place=0),
+     "Query and key of the newest token stand at the same place."),
+    ("the kept keys turned again",
+     _newest(kept=True),
+     "They were turned when they were kept. Turned twice, they stand at twice their places."),
+    ("neighbours turned",
+     _newest(turned=_neighbours),
+     "The kept keys were turned in halves. Both must be turned in the same pairing."),
+    ("keys in one order, values in another",
+     _newest(crossed=True),
+     "Any order will do, but it must be the same for keys and values."),
+    ("the newest does not see itself",
+     _newest(own=False),
+     "Causal attention sees up to the query's own place, itself included."),
+    ("not scaled",
+     _newest(width="1"),
+     "Equation (1) divides by the root of d_k."),
+    ("divided by the root of all heads' width",
+     _newest(width="H"),
+     "Each head divides by the root of its own width, K."),
+)  # fmt: skip
 
 
 EXERCISES = [
