@@ -34,7 +34,7 @@ CAPITALS = re.compile(r".[A-Z]")
 EVERYDAY = {
     "batch", "buffer", "gate", "head", "hypothesis", "key", "launch", "leak", "mask", "memory",
     "overlap", "projection", "query", "rank", "reach", "ring", "sampling", "shift", "signature",
-    "source and target", "token", "value", "vocabulary", "attention", "bidirectional", "clipping",
+    "source and target", "token", "value", "vocabulary", "attention", "bidirectional",
     "decoder", "encoder", "embedding", "padding", "saturation", "temperature", "convolution",
     "accumulation", "alignment", "utilisation", "bottleneck",
 }  # fmt: skip
