@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-N = 28
-GAPS = {"convolution": [1] * 14, "dilated convolution": [1, 3, 9, 27]}
+N = 27
+GAPS = {"convolution": [1] * 13, "dilated convolution": [1, 3, 9]}
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def counts(start: int, end: int) -> list[dict]:
 
 def shows(page, which: int, start: int, end: int) -> None:
     state = page.state
-    names = ["recurrent", *GAPS, "self-attention"]
+    names = ["recurrent", *GAPS, "look-up"]
     assert (state["net"], state["from"], state["to"]) == (names[which], start, end)
     assert state["counts"] == counts(start, end)
     assert state["places"][0] == [0, start - 1]
@@ -63,13 +63,13 @@ def test_ways_are_possible_and_none_is_shorter(nets, core):
             assert sum(jumps) == distance
             if net["name"] == "recurrent":
                 assert jumps == [0] + [1] * distance
-            elif net["name"] == "self-attention":
+            elif net["name"] == "look-up":
                 assert jumps == [distance]
             else:
                 assert len(jumps) == layers_needed(net["name"], distance)
                 for jump, gap in zip(jumps, GAPS[net["name"]], strict=False):
                     assert jump in (0, gap, 2 * gap)
-            if distance not in (1, 2, 9, 27):
+            if distance not in (1, 2, 9, 26):
                 continue
             places = core("stations", net, 0, distance, kind="paths")
             assert len(places) == len(jumps) + 1
@@ -77,7 +77,7 @@ def test_ways_are_possible_and_none_is_shorter(nets, core):
 
 
 @pytest.mark.parametrize("name", GAPS)
-@pytest.mark.parametrize("to, layers", [(27, 3), (20, 2), (5, 3)])
+@pytest.mark.parametrize("to, layers", [(26, 3), (20, 2), (5, 3)])
 def test_the_cone_ends_at_the_words_that_gradients_find(nets, core, name, to, layers):
     net = next(net for net in nets if net["name"] == name)
     lines = core("cone", net, to, layers, N, kind="paths")
@@ -86,37 +86,37 @@ def test_the_cone_ends_at_the_words_that_gradients_find(nets, core, name, to, la
 
 
 def test_by_keyboard(page):
-    shows(page, 0, 3, 25)
+    shows(page, 0, 3, 24)
     page.press("Tab", "ArrowRight")
-    shows(page, 1, 3, 25)
+    shows(page, 1, 3, 24)
     page.press("Tab", "ArrowLeft", "ArrowLeft", "ArrowLeft")
-    shows(page, 1, 1, 25)
+    shows(page, 1, 1, 24)
     page.press("Tab", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowUp")
-    shows(page, 1, 1, 28)
+    shows(page, 1, 1, 27)
     page.press("Shift+Tab", "Shift+ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight")
-    shows(page, 1, 27, 28)  # the word stays before the output
+    shows(page, 1, 26, 27)  # the word stays before the output
 
 
 def test_by_mouse(page):
     page.tab.get_by_role("radio", name="dilated").click()
     knob = page.tab.get_by_role("slider", name="the output")
     here = knob.locator("circle").last.bounding_box()
-    step = page.tab.locator(".moving svg").bounding_box()["width"] / 640 * (640 - 28) / 27
+    step = page.tab.locator(".moving svg").bounding_box()["width"] / 640 * (640 - 28) / 26
     x, y = here["x"] + here["width"] / 2, here["y"] + here["height"] / 2
     page.tab.mouse.move(x, y)
     page.tab.mouse.down()
     page.tab.mouse.move(x - 13 * step, y + 30, steps=5)
     page.tab.mouse.up()
-    shows(page, 2, 3, 12)
-    assert knob.get_attribute("aria-valuetext") == "word 12"
+    shows(page, 2, 3, 11)
+    assert knob.get_attribute("aria-valuetext") == "word 11"
 
 
 def test_by_touch(stage):
     page = stage(2, "paths", has_touch=True, is_mobile=True, viewport={"width": 390, "height": 844})
-    page.tab.get_by_role("radio", name="self-attention").tap()
+    page.tab.get_by_role("radio", name="look-up").tap()
     page.tab.get_by_role("slider", name="the word").tap()
     page.press("ArrowRight")
-    shows(page, 3, 4, 25)
+    shows(page, 3, 4, 24)
     reach = page.tab.locator(".handle .reach").first.bounding_box()
     assert min(reach["width"], reach["height"]) >= 24
     assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
