@@ -1,1 +1,1 @@
-"""Tests of the pictures that move; a package, so that its one browser closes when the last has run."""
+"""The pictures that move: a package, so that its one browser closes when the last has run."""
