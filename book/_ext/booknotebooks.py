@@ -16,7 +16,9 @@ from bookpatch import outdated
 from docutils import nodes
 from sphinx_external_toc.collectors import TocTreeCollectorWithStyles
 
-KINDS = ["Exercise", "Note", "Departure from the paper", "From the paper", "Predict"]
+KINDS = [
+    "Exercise", "Note", "Departure from the paper", "From the paper", "Predict", "Open question",
+]  # fmt: skip
 QUOTE = re.compile(rf"^> \*\*({'|'.join(KINDS)})\b(.*?)\.?\*\*.*(?:\n>.*)*", re.M)
 DIRECTIVE = re.compile(r"^(#\|.*|#@title.*|# NBVAL_.*)\n?", re.M)
 MOVING = '<div class="moving '

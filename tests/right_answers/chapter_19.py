@@ -141,10 +141,54 @@ def noise_numpy(gradients, b):
     return b * spread / ((g.mean(axis=0) ** 2).sum() - spread / len(g))
 
 
+def clipped_at_once(sums, tokens, max_norm):
+    g = torch.stack(sums).sum(0) / sum(tokens)
+    return g * (max_norm / g.norm()).clamp(max=1)
+
+
+def clipped_by_torch(sums, tokens, max_norm):
+    weight = torch.nn.Parameter(torch.zeros_like(sums[0]))
+    weight.grad = sum(sums) / sum(tokens)
+    torch.nn.utils.clip_grad_norm_(weight, max_norm)
+    return weight.grad
+
+
+def clipped_loops(sums, tokens, max_norm):
+    g = [sum(float(one[j]) for one in sums) / sum(tokens) for j in range(len(sums[0]))]
+    length = math.hypot(*g)
+    return [x * max_norm / length for x in g] if length > max_norm else g
+
+
+def interval_search(write, between, n):
+    failure, low, high = between / n, 1e-6, 1e12
+    lost = lambda t: write / t + t / (2 * failure)  # noqa: E731
+    for _ in range(300):
+        a, b = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, b) if lost(a) < lost(b) else (a, high)
+    return low, lost(low)
+
+
+def interval_short(write, between, n):
+    every = (2 * write * between / n) ** 0.5
+    return [every, 2 * write / every]
+
+
+def interval_tensor(write, between, n):
+    every = torch.tensor(2 * write * between / n, dtype=torch.float64).sqrt()
+    return torch.stack([every, every * n / between])
+
+
 RIGHT = {
     "19.1": [combine_matrix, combine_loops, combine_numpy, combine_in_place],
     "19.2": [sent_steps, sent_sharded, sent_tensor],
     "19.3": [flops_products, flops_by_layer, flops_float],
     "19.4": [fewest_search, fewest_ceil, fewest_halving],
     "19.5": [noise_formula, noise_large_b, noise_pairs, noise_numpy],
+    "19.7": [clipped_at_once, clipped_by_torch, clipped_loops],
+    "19.8": [interval_search, interval_short, interval_tensor],
+    "19.9": [
+        lambda: {"n": 8, "tokens": 6_250, "parts": 1},
+        lambda: (8, 25_000, 8),
+        lambda: {"parts": 2, "tokens": 12_500, "n": 8},
+    ],
 }

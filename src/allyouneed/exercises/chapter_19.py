@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from allyouneed.scaling import (
+    H100,
+    V100,
+    activation_bytes,
+    parameter_count,
+    project,
+    state_bytes,
+    steps_needed,
+)
+from allyouneed.transformer import BASE, BIG
 
 from .core import Exercise, Invariant, mistakes
 
@@ -580,6 +594,303 @@ NOISE_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+# 19.6 what makes an update faster: predicted
+
+
+def faster() -> list[str]:
+    """Base, then big, on eight H100: twice the operations, half the time of a launch, twice the
+    wires within the machine. What each does to the time of an update, by the cost model."""
+    changes = (
+        {"flops": 2 * H100.flops},
+        {"launch": H100.launch / 2},
+        {"link": 2 * H100.link},
+    )
+    found = []
+    for config in (BASE, BIG):
+        before = project(config, H100, 8, 1).step
+        for change in changes:
+            factor = project(config, replace(H100, **change), 8, 1).step / before
+            found.append("shorter" if factor < 0.9 else "the same")
+    return found
+
+
+_S, _N = "shorter", "the same"
+FASTER_MISTAKES = mistakes(
+    ("computing as the only floor", [_S, _N, _N, _S, _N, _N],
+     "Base waits for its host on eight GPUs: 619 launches take longer than an eighth of the batch. "
+     "A GPU that computes faster waits longer."),
+    ("launching as the only floor", [_N, _S, _N, _N, _S, _N],
+     "For base that is so. An update of big has as many launches, but three and a half times the "
+     "operations: its hosts wait for the GPUs."),
+    ("sending as the only floor", [_N, _N, _S, _N, _N, _S],
+     "Most of what is sent is hidden behind the backward pass. What is not, the embedding's "
+     "gradient, is a twentieth of an update within one machine."),
+    ("base and big exchanged", [_S, _N, _N, _N, _S, _N],
+     "The smaller model has as many layers, so as many launches, and less to compute behind them."),
+    ("everything helps", [_S, _S, _S, _S, _S, _S],
+     "An update takes as long as the longer of computing and launching, and a little sending. To "
+     "shorten what is not the longest shortens nothing."),
+    ("nothing helps", [_N, _N, _N, _N, _N, _N],
+     "Something is the longest part of each update, and shortening that shortens the update."),
+    ("the sum in place of the maximum", [_S, _S, _N, _S, _S, _N],
+     "Host and GPU work beside each other: the maximum of the two counts, equation (19.9), not "
+     "their sum."),
+    ("big, which sends more, waits for its wires as well", [_N, _S, _N, _S, _N, _S],
+     "Big sends three times as much, and computes longer, behind which nearly all of it hides."),
+    ("big waits for its wires and not for its products", [_N, _S, _N, _N, _N, _S],
+     "Of 14 milliseconds of big's update less than one is sending that nothing hides."),
+    ("base waits for its wires", [_N, _N, _S, _S, _N, _N],
+     "Less than half a millisecond of base's eight is sending that nothing hides. What takes the "
+     "other seven?"),
+    ("base computes and launches", [_S, _S, _N, _S, _N, _N],
+     "For base only one of the two can be the longer one."),
+    ("big computes and launches", [_N, _S, _N, _S, _S, _N],
+     "For big only one of the two can be the longer one."),
+)  # fmt: skip
+
+
+# 19.7 one process or many: two faults
+
+
+def whole_gradient(sums: list[Tensor], tokens: list[int], max_norm: float) -> Tensor:
+    return _whole_gradient()(sums, tokens, max_norm)
+
+
+def _whole_gradient(
+    mean: str = "tokens", clip: str = "after", scale: str = "shorter"
+) -> Callable[..., Tensor]:
+    """The step, right by default; each argument makes one mistake."""
+
+    def clipped(g: Tensor, max_norm: float) -> Tensor:
+        norm = g.norm()
+        if scale == "entries":
+            return g.clamp(-max_norm, max_norm)
+        if scale == "sum":
+            norm = g.abs().sum()
+        if scale == "squared":
+            norm = norm**2
+        factor = max_norm / norm if norm > 0 else torch.tensor(1.0)
+        if scale == "always":
+            return g * factor
+        if scale == "longer":
+            return g * max(1.0, float(factor))
+        return g * min(1.0, float(factor))
+
+    def step(sums: list[Tensor], tokens: list[int], max_norm: float) -> Tensor:
+        n, N = sum(tokens), len(tokens)
+        if mean == "sums":
+            parts = list(sums)
+        elif mean == "tokens":
+            parts = [g / n for g in sums]
+        elif mean == "tokens and processes":
+            parts = [g / n / N for g in sums]
+        elif mean == "processes":
+            parts = [g / N for g in sums]
+        elif mean == "weighted":
+            parts = [g * t / n for g, t in zip(sums, tokens, strict=True)]
+        else:
+            parts = [g / max(t, 1) / N for g, t in zip(sums, tokens, strict=True)]
+        if clip == "before":  # each its own, before they are added up
+            own = N if mean == "means" else 1
+            return sum(clipped(own * g, max_norm) / own for g in parts)
+        if clip == "budget":
+            return sum(clipped(g, max_norm / N) for g in parts)
+        if clip == "sums":
+            return clipped(sum(sums), max_norm) / n
+        return sum(parts) if clip == "never" else clipped(sum(parts), max_norm)
+
+    return step
+
+
+def whole_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(197)
+    rows = (((5, 1, 4), 6, 2.0, 0.5), ((3, 9), 1, 8.0, 0.4), ((2, 7, 1, 2), 4, 0.2, 3.0),
+            ((6,), 3, 20.0, 1.0), ((4, 0, 2), 5, 9.0, 0.75))  # fmt: skip
+    by_hand = ([torch.tensor([4.0]), torch.tensor([6.0])], [1, 3], 1.0)
+    return [
+        by_hand,
+        *(
+            (
+                [size * t * torch.randn(p, generator=draw) for t in tokens],
+                list(tokens),
+                max_norm,
+            )
+            for tokens, p, size, max_norm in rows
+        ),
+    ]
+
+
+WHOLE_MISTAKES = mistakes(
+    ("nothing mended", _whole_gradient("means", "before"),
+     "Two things depend on how the sentences are shared out: what each gradient is divided by, and "
+     "whose length is clipped."),
+    ("the mean of the means still", _whole_gradient("means"),
+     "The clipping is mended. A process with few tokens still counts as much as one with many: "
+     "divide the sum by all tokens."),
+    ("each share clipped for itself still", _whole_gradient("tokens", "before"),
+     "The division is mended. Each share is still clipped by its own length, before anyone knows "
+     "how long the sum is."),
+    ("each share clipped to its part of the length", _whole_gradient("tokens", "budget"),
+     "The shares point in different directions, so the length of their sum is not the sum of their "
+     "lengths. Clip what has been added up."),
+    ("not clipped", _whole_gradient("tokens", "never"),
+     "The whole gradient must be at most `max_norm` long."),
+    ("the sum clipped, and then divided", _whole_gradient("tokens", "sums"),
+     "`max_norm` is for the gradient of the mean, which the optimizer gets. Divide first."),
+    ("made as long as `max_norm` in any case", _whole_gradient(scale="always"),
+     "A gradient that is shorter than `max_norm` stays as it is."),
+    ("short ones made longer, long ones left", _whole_gradient(scale="longer"),
+     "The factor is at most one: what is longer than `max_norm` is shortened."),
+    ("entry by entry", _whole_gradient(scale="entries"),
+     "That bends the direction. The whole vector is made shorter."),
+    ("the length as a sum of sizes", _whole_gradient(scale="sum"),
+     "The length is the root of the sum of squares."),
+    ("the length without its root", _whole_gradient(scale="squared"),
+     "The length is the *root* of the sum of squares."),
+    ("a sum, not a mean", _whole_gradient("sums"),
+     "`sums` are gradients of summed losses. Divide by the number of all tokens."),
+    ("divided by the number of processes", _whole_gradient("processes"),
+     "The mean is over tokens, however many processes have computed them."),
+    ("divided by all tokens and by the processes", _whole_gradient("tokens and processes"),
+     "Divided by all tokens it is the mean already."),
+    ("weighted as if they were means", _whole_gradient("weighted"),
+     "They are gradients of *summed* losses: each token counts once in them already. Equation "
+     "(19.1) has weights since its gradients are means."),
+    ("weighted as if they were means, and each clipped for itself",
+     _whole_gradient("weighted", "before"),
+     "They are gradients of *summed* losses: add them up and divide by all tokens. Then clip."),
+    ("a sum, and each clipped for itself", _whole_gradient("sums", "before"),
+     "Add up, divide by the number of all tokens, and clip what comes out."),
+)  # fmt: skip
+
+
+# 19.8 how often to write a checkpoint
+
+
+def interval(write: float, between: float, n: int) -> tuple[float, float]:
+    every = math.sqrt(2 * write * between / n)
+    return every, write / every + every * n / (2 * between)
+
+
+def _interval(
+    every: Callable[[float, float], float], lost: Callable[[float, float, float], float]
+) -> Callable[..., tuple[float, float]]:
+    """A mistake in the interval, or in the share lost; with seconds between failures of any."""
+
+    def wrong(write: float, between: float, n: int) -> tuple[float, float]:
+        failure = between / n
+        tau = every(write, failure)
+        return tau, lost(write, failure, tau)
+
+    return wrong
+
+
+def _young(write: float, failure: float) -> float:
+    return math.sqrt(2 * write * failure)
+
+
+def _share(write: float, failure: float, tau: float) -> float:
+    return write / tau + tau / (2 * failure)
+
+
+def _of_all(wrong: Callable[..., tuple[float, float]], change: Callable) -> Callable:
+    """The same, with other seconds between failures."""
+    return lambda write, between, n: wrong(write, change(between, n), 1)
+
+
+INTERVAL_MISTAKES = mistakes(
+    ("as much is lost as the whole interval",
+     _interval(lambda w, f: math.sqrt(w * f), lambda w, f, t: w / t + t / f),
+     "A failure comes anywhere between two checkpoints. On average it destroys half an interval."),
+    ("the half forgotten in the interval only", _interval(lambda w, f: math.sqrt(w * f), _share),
+     "Differentiate w/t + t/(2F) once more: where it is zero, t squared is 2 w F."),
+    ("the half forgotten in the share only",
+     _interval(_young, lambda w, f, t: w / t + t / f),
+     "A failure destroys half an interval on average: t / 2 every F seconds."),
+    ("one machine in place of n", _of_all(_interval(_young, _share), lambda between, n: between),
+     "With n machines a failure comes n times as often: every between / n seconds."),
+    ("more machines, fewer failures",
+     _of_all(_interval(_young, _share), lambda between, n: between * n),
+     "One failure stops them all. With n machines it comes n times as often, not n times as "
+     "rarely."),
+    ("the root of n", _of_all(_interval(_young, _share), lambda between, n: between / math.sqrt(n)),
+     "Failures add up: n machines fail n times as often."),
+    ("the root forgotten", _interval(lambda w, f: 2 * w * f, _share),
+     "t squared is 2 w F. (Seconds times seconds are no seconds.)"),
+    ("one of the two losses only", _interval(_young, lambda w, f, t: w / t),
+     "Both count: the time of writing, w / t, and the work that failures destroy, t / (2 F). (At "
+     "the best interval they are equal.)"),
+    ("writing counted as free", _interval(lambda w, f: w, _share),
+     "Written as often as possible, nothing but writing is done. Minimise w/t + t/(2F)."),
+    ("an interval from failure to failure", _interval(lambda w, f: f, _share),
+     "So every failure would destroy half of all work. Minimise w/t + t/(2F)."),
+    ("seconds lost in place of a share", _interval(_young, lambda w, f, t: w + t * t / (2 * f)),
+     "That is what is lost in one interval, in seconds. Divide by the interval."),
+    ("the arithmetic mean", _interval(lambda w, f: (w + f) / 2, _share),
+     "Minimise w/t + t/(2F): the derivative, -w/t^2 + 1/(2F), is zero where t^2 = 2 w F."),
+    ("in the other order", lambda write, between, n: interval(write, between, n)[::-1],
+     "The interval comes first, then the share."),
+)  # fmt: skip
+
+
+# 19.9 a training on small cards, designed
+
+SMALL = replace(V100, price=0.5)
+
+
+def plan() -> dict[str, int]:
+    return {"n": 8, "tokens": 25_000, "parts": 2}
+
+
+def judged(answer: Callable[[], Any]) -> tuple[str, str, str]:
+    """What the cost model says of a plan: of memory, hours and price."""
+    found = answer()
+    if isinstance(found, list | tuple):
+        found = dict(zip(("n", "tokens", "parts"), found, strict=True))
+    n, tokens, parts = (int(found[name]) for name in ("n", "tokens", "parts"))
+    if min(n, tokens, parts) < 1 or tokens < n * parts:
+        raise ValueError(
+            f"expected at least 1 for n, tokens and parts, and a token for each part of a batch, "
+            f"got {found}"
+        )
+    steps = steps_needed(tokens, 150_000, 25_000)
+    run = project(BIG, SMALL, n, steps, tokens=tokens, parts=parts)
+    held = sum(state_bytes(parameter_count(BIG)).values())
+    held += activation_bytes(BIG, tokens / n / parts, tokens / n / parts)
+    return (
+        "fits" if held <= 5e9 else "does not fit",
+        "in time" if run.hours <= 9 else "too slow",
+        "paid" if run.price <= 40 else "too dear",
+    )
+
+
+def _plan(n: int, tokens: int, parts: int) -> Callable[[], dict[str, int]]:
+    return lambda: {"n": n, "tokens": tokens, "parts": parts}
+
+
+PLAN_MISTAKES = mistakes(
+    ("memory: it does not fit", _plan(8, 25_000, 1),
+     "Time and price are right. 16 bytes for each parameter are held whatever you choose; what a "
+     "batch keeps for its backward pass shrinks with `parts`, and with `n`."),
+    ("hours: too slow", _plan(2, 3_125, 2),
+     "Memory and price are right. A small batch needs more updates, equation (19.12), and few "
+     "GPUs compute each for a long time."),
+    ("price: too dear", _plan(16, 50_000, 2),
+     "Memory and time are right. A large batch reads more tokens in all, and GPUs that wait for "
+     "their hosts or for each other are paid for as well."),
+    ("memory and hours: does not fit, and too slow", _plan(1, 12_500, 2),
+     "More GPUs help both: each holds and computes a smaller share."),
+    ("memory and price: does not fit, and too dear", _plan(16, 50_000, 1),
+     "It is in time. A smaller batch is cheaper, and fewer tokens are held for the backward pass."),
+    ("hours and price: too slow, and too dear", _plan(16, 3_125, 16),
+     "It fits. Look at what an update consists of: with many small parts the host launches and "
+     "launches, and with many machines all wait for the slow wires between them."),
+    ("memory, hours and price: nothing is kept", _plan(1, 100_000, 2),
+     "Begin with the price: equation (19.12) says how many tokens a batch of this size reads in "
+     "all. Then take as many GPUs as an update keeps busy, and then `parts`."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="19.1",
@@ -639,5 +950,47 @@ EXERCISES = [
         mistakes=NOISE_MISTAKES,
         canonical=float,
         rtol=1e-3,
+    ),
+    Exercise(
+        number="19.6",
+        title="predict: what makes it faster",
+        section="The whole run",
+        reference=faster(),
+        mistakes=FASTER_MISTAKES,
+    ),
+    Exercise(
+        number="19.7",
+        title="one process or many",
+        section="One batch, several processes",
+        reference=whole_gradient,
+        cases=whole_cases,
+        mistakes=WHOLE_MISTAKES,
+        invariants=[
+            Invariant(
+                "no longer than `max_norm`",
+                lambda output, sums, tokens, max_norm: bool(
+                    torch.as_tensor(output).float().norm() <= 1.001 * max_norm
+                ),
+                "What the optimizer gets is at most `max_norm` long.",
+            )
+        ],
+    ),
+    Exercise(
+        number="19.8",
+        title="how often to write a checkpoint",
+        section="The recipe, number by number",
+        reference=interval,
+        cases=[(60.0, 3e6, 100), (12.5, 4e5, 3), (1.0, 2e6, 1), (300.0, 5e7, 4096)],
+        mistakes=INTERVAL_MISTAKES,
+        rtol=1e-4,
+    ),
+    Exercise(
+        number="19.9",
+        title="a training on small cards",
+        section="How large may a batch be?",
+        reference=plan,
+        cases=[()],
+        mistakes=PLAN_MISTAKES,
+        probe=judged,
     ),
 ]
