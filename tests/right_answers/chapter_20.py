@@ -205,6 +205,50 @@ def newest_relative(q, k, v, kept_k, kept_v):
     return (weights[:, :S, None] * kept_v).sum(1) + weights[:, S:] * v
 
 
+def rms_backward_autograd(x, gamma, dy, eps):
+    x = x.clone().requires_grad_()
+    y = gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
+    return torch.autograd.grad(y, x, dy)[0]
+
+
+def rms_backward_normed(x, gamma, dy, eps):
+    r = (x.pow(2).mean(-1, keepdim=True) + eps) ** 0.5
+    n, g = x / r, dy * gamma
+    return (g - n * (g * n).mean(-1, keepdim=True)) / r
+
+
+def rms_backward_loops(x, gamma, dy, eps):
+    found = torch.zeros_like(x)
+    for row, g, out in zip(
+        x.reshape(-1, x.shape[-1]), dy.reshape(-1, x.shape[-1]), found.view(-1, x.shape[-1]),
+        strict=True,
+    ):  # fmt: skip
+        r = (float((row**2).mean()) + eps) ** 0.5
+        for j in range(len(row)):
+            inner = sum(float(g[i] * gamma[i] * row[i]) for i in range(len(row)))
+            out[j] = float(g[j] * gamma[j]) / r - float(row[j]) * inner / (len(row) * r**3)
+    return found
+
+
+def sink_just_enough(K, n, match):
+    key = torch.zeros(K)
+    key[K - 1] = K**0.5 * math.log(40 * n)
+    return key, torch.zeros(K)
+
+
+def sink_numpy(K, n, match):
+    key = np.zeros(K)
+    key[-1] = np.sqrt(K) * (match - np.log(30))
+    return key, np.zeros(K)
+
+
+def sink_that_fends_off(K, n, match):
+    key = [0.0] * K
+    key[0] = -1.0  # who asks turns away from it
+    key[-1] = K**0.5 * (math.log(n) + 4.5)
+    return key, [0.0] * K
+
+
 RIGHT = {
     "20.1": [rms_fused, rms_loops, rms_numpy, rms_in_place],
     "20.2": [width_search, width_modules, width_tensor],
@@ -213,4 +257,6 @@ RIGHT = {
     "20.5": [slots_directly, slots_dictionary, slots_tensor],
     "20.6": [pass_closed, pass_cases_by_hand, pass_numpy, pass_recursive],
     "20.7": [newest_fused, newest_loops, newest_einsum, newest_relative],
+    "20.8": [rms_backward_autograd, rms_backward_normed, rms_backward_loops],
+    "20.9": [sink_just_enough, sink_numpy, sink_that_fends_off],
 }

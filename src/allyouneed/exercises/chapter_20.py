@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -625,6 +626,156 @@ NEWEST_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+# 20.8 back through RMSNorm
+
+
+def rms_backward(x: Tensor, gamma: Tensor, dy: Tensor, eps: float) -> Tensor:
+    return _rms_backward()(x, gamma, dy, eps)
+
+
+def _rms_backward(
+    first: str = "gamma",
+    second: str = "gamma",
+    sign: int = -1,
+    power: int = 3,
+    over: str = "D",
+    eps_in: bool = True,
+    axis: int | None = -1,
+    centred: bool = False,
+) -> Callable[..., Tensor]:
+    """The gradient, right by default; each argument makes one mistake."""
+
+    def backward(x: Tensor, gamma: Tensor, dy: Tensor, eps: float) -> Tensor:
+        r = (x.pow(2).mean(-1, keepdim=True) + (eps if eps_in else 0.0)).sqrt()
+        g = dy * gamma if first == "gamma" else dy
+        h = dy * gamma if second == "gamma" else dy * gamma**2 if second == "twice" else dy
+        inner = (h * x).sum() if axis is None else (h * x).sum(axis, keepdim=True)
+        inner = inner / {"D": x.shape[-1], "1": 1, "D^2": x.shape[-1] ** 2}[over]
+        found = g / r + (sign * x * inner / r**power if second else 0.0)
+        return found - (found.mean(-1, keepdim=True) if centred else 0.0)
+
+    return backward
+
+
+def rms_backward_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(208)
+    normal = lambda *size: torch.randn(*size, generator=draw)  # noqa: E731
+    cases = [(torch.tensor([3.0, 4.0]), torch.ones(2), torch.tensor([1.0, 0.0]), 0.0)]
+    for size, scale, eps in (((3, 5), 1.0, 1e-5), ((2, 3, 4), 0.2, 0.1), ((4, 1), 2.0, 0.5)):
+        x, dy = scale * normal(*size), normal(*size)
+        cases.append((x, 1 + 0.5 * normal(size[-1]), dy, eps))
+    return cases
+
+
+RMS_BACKWARD_MISTAKES = mistakes(
+    ("as if the root were a constant", _rms_backward(second=""),
+     "The root depends on x as well: each entry of x changes all entries of y through it."),
+    ("as if the root were a constant, and without gamma", _rms_backward("", ""),
+     "dy passes gamma first. And the root depends on x: each entry changes all entries through "
+     "it."),
+    ("gamma forgotten", _rms_backward("none", "none"),
+     "y = gamma x / r, so whatever comes back is multiplied by gamma first."),
+    ("gamma in the first term only", _rms_backward(second="none"),
+     "The sum in the second term is over dy gamma x: all of dy passes gamma."),
+    ("gamma in the second term only", _rms_backward(first="none"),
+     "The first term is gamma dy / r."),
+    ("gamma twice in the second term", _rms_backward(second="twice"),
+     "One gamma stands there: sum of dy gamma x."),
+    ("added, not subtracted", _rms_backward(sign=1),
+     "A longer x makes the root larger and y smaller: the derivative of 1/r has a minus."),
+    ("a sum in place of a mean", _rms_backward(over="1"),
+     "The root holds a *mean* of squares, so its derivative is x / (D r)."),
+    ("divided by D twice", _rms_backward(over="D^2"),
+     "The mean of squares brings one D."),
+    ("1 / r in the second term", _rms_backward(power=1),
+     "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
+    ("1 / r^2 in the second term", _rms_backward(power=2),
+     "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
+    ("eps forgotten", _rms_backward(eps_in=False),
+     "r is the root of the mean square *plus eps*; where x is small eps is most of it."),
+    ("summed over all places", _rms_backward(axis=None),
+     "Each vector has a root of its own: sum over the last axis only, and keep it."),
+    ("LayerNorm's: the mean subtracted", _rms_backward(centred=True),
+     "LayerNorm subtracts a mean forwards, and so backwards. RMSNorm does not."),
+    ("the forward pass", lambda x, gamma, dy, eps: (
+        gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
+     "That is y. The question is for the gradient that reaches x when dy reaches y."),
+    ("the forward pass times dy", lambda x, gamma, dy, eps: (
+        dy * gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
+     "That is y times dy, entry by entry. The gradient has the derivative of y, not y."),
+    ("the gradient of gamma", lambda x, gamma, dy, eps: (
+        dy * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
+     "dy x / r, summed over all vectors, is the gradient of *gamma*. Asked is that of x."),
+)  # fmt: skip
+
+
+# 20.9 a sink, designed
+
+
+def sink(K: int, n: int, match: float) -> tuple[Tensor, Tensor]:
+    """Its score lies half-way between all idle keys together and the match."""
+    key, value = torch.zeros(K), torch.zeros(K)
+    key[-1] = math.sqrt(K) * (match + math.log(n)) / 2
+    return key, value
+
+
+def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[str, str, str]:
+    """What a head does with such a sink, for a query that asks and for one that does not."""
+    key, value = (torch.as_tensor(one).double().reshape(K) for one in answer(K, n, match))
+    keys = torch.zeros(n, K).double()
+    keys[n // 2, 0] = 1.0
+    idle, asks = torch.zeros(2, K).double()
+    idle[-1] = asks[-1] = 1.0
+    asks[0] = math.sqrt(K) * match
+    weights = torch.stack([idle, asks]) @ torch.cat([key[None], keys]).mT / math.sqrt(K)
+    weights = weights.softmax(-1)
+    return (
+        "idle" if float(weights[0, 0]) > 0.95 else "speaks unasked",
+        "answers" if float(weights[1, 0]) < 0.05 else "drowned",
+        "adds nothing" if float(value.norm()) < 0.05 else "adds something of its own",
+    )
+
+
+def _sink(
+    score: Callable[[int, int, float], float], value: float = 0.0, entry: int = -1
+) -> Callable[..., tuple[Tensor, Tensor]]:
+    """A sink with such a score after scaling, and such a value."""
+
+    def made(K: int, n: int, match: float) -> tuple[Tensor, Tensor]:
+        key = torch.zeros(K)
+        key[entry] = math.sqrt(K) * score(K, n, match)
+        return key, torch.full((K,), value)
+
+    return made
+
+
+_MIDDLE = lambda K, n, match: (match + math.log(n)) / 2  # noqa: E731
+
+SINK_MISTAKES = mistakes(
+    ("it attracts too little", _sink(lambda K, n, match: 0.0),
+     "A query that asks nothing scores 0 with each of the n keys, and gives each of them as much "
+     "as a sink of score 0. It must outweigh all n together: exp(s) well above n."),
+    ("it attracts too much", _sink(lambda K, n, match: 2 * match),
+     "Who asks must still be answered: the sink's score has to stay well below `match`."),
+    ("it adds something of its own", _sink(_MIDDLE, value=1.0),
+     "The weight goes where it should. But what gets the weight is summed: only a value of zero "
+     "adds nothing."),
+    ("it attracts too little, and adds something of its own",
+     _sink(lambda K, n, match: 0.0, value=1.0),
+     "Its value must be zero, and its score well above the logarithm of n."),
+    ("it attracts too much, and adds something of its own",
+     _sink(lambda K, n, match: 2 * match, value=1.0),
+     "Its value must be zero, and its score well below `match`."),
+    ("it attracts who asks, and not who is idle",
+     _sink(lambda K, n, match: 1.0, entry=0),
+     "Entry 0 is the one that asks. The last entry of a query is 1 whether it asks or not: that is "
+     "what a sink can always answer."),
+    ("it attracts who asks, not who is idle, and adds something of its own",
+     _sink(lambda K, n, match: 1.0, value=1.0, entry=0),
+     "The last entry of every query is 1, and a value of zero adds nothing."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="20.1",
@@ -704,5 +855,24 @@ EXERCISES = [
         reference=newest,
         cases=newest_cases,
         mistakes=NEWEST_MISTAKES,
+    ),
+    Exercise(
+        number="20.8",
+        title="back through RMSNorm",
+        section="A norm without a mean",
+        reference=rms_backward,
+        cases=rms_backward_cases,
+        mistakes=RMS_BACKWARD_MISTAKES,
+        rtol=1e-3,
+        atol=1e-5,
+    ),
+    Exercise(
+        number="20.9",
+        title="a sink by hand",
+        section="Windows, sinks, and a cache that rolls",
+        reference=sink,
+        cases=[(8, 20, 14.0), (4, 6, 12.0), (16, 50, 16.0), (2, 1, 10.0)],
+        mistakes=SINK_MISTAKES,
+        probe=served,
     ),
 ]
