@@ -28,7 +28,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 ADDRESS = re.search(r'Repository = "(.+)"', (ROOT / "pyproject.toml").read_text())[1]
-WHOLE = "08_masks"  # it needs data, widgets, moving pictures, exercises
+WHOLE = "04_similarity"  # data, moving pictures, exercises, and it is quick
 HERE = "PYTHONPATH PYTHONDONTWRITEBYTECODE VIRTUAL_ENV MPLBACKEND ALLYOUNEED_DATA".split()
 IMPORT = ast.Import | ast.ImportFrom
 TORCH = re.search(r"^torch==\S+", (ROOT / "requirements.txt").read_text(), re.M)[0]

@@ -492,11 +492,10 @@ def update(d_model: int, n_layers: int, precision: str, accumulate: int = 1) -> 
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "fp32"])
-@pytest.mark.parametrize(
-    "size, d_model, n_layers, most", [("tiny", 256, 3, 380), ("base", 512, 6, 700)]
-)
-def test_an_update_launches_little_and_waits_for_nothing(size, d_model, n_layers, most, precision):
-    gpu = update(d_model, n_layers, precision)
+@pytest.mark.parametrize("size, n_layers, most", [("tiny", 3, 380), ("base", 6, 700)])
+def test_an_update_launches_little_and_waits_for_nothing(size, n_layers, most, precision):
+    """At a width of 64, not 256 and 512: how many operations there are, the layers decide."""
+    gpu = update(64, n_layers, precision)
     assert gpu.launches.total() <= most, gpu.launches
     assert not gpu.waits, gpu.waits
 

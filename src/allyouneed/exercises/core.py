@@ -177,6 +177,7 @@ def check(number: str | float, answer: Any = ..., record: bool = True) -> None:
         return
     print(verdict.message)
     if verdict.status == "correct" and record and not name_of(answer).endswith("_solution"):
+        diary.ANSWERS[str(number)] = answer
         diary.write(str(number))
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from allyouneed.files import write_json
 
+ANSWERS: dict[str, Any] = {}  # the right ones of this session, for `live` to draw with
 _memory: set[str] = set()
 
 
