@@ -155,8 +155,8 @@ def test_what_is_drawn_follows_the_numbers(arrows):
     line = arrows.tab.locator(".output line")
     angle = line.evaluate("e => Math.atan2(e.y1.baseVal.value - e.y2.baseVal.value,"
                           " e.x2.baseVal.value - e.x1.baseVal.value)")  # fmt: skip
-    being, quality = arrows.state["output"]  # quality to the right and being upwards
-    assert angle == pytest.approx(math.atan2(being, quality), abs=1e-3)
+    being, quality = arrows.state["output"]  # being to the right and quality upwards
+    assert angle == pytest.approx(math.atan2(quality, being), abs=1e-3)
     bars = arrows.tab.locator("table.shares .bar").all()
     widths = [float(re.search(r"--w: ([\d.e-]+)", bar.get_attribute("style"))[1]) for bar in bars]
     assert widths == pytest.approx(arrows.state["weights"])

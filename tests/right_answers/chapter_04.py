@@ -71,23 +71,94 @@ def distance_lists(q, k):
     ]
 
 
-def row_of_table(x, t):
-    return torch.softmax(x @ x.T, dim=1)[t]
+def batch_bmm(x):
+    return torch.bmm(torch.bmm(x, x.transpose(1, 2)).softmax(dim=-1), x)
 
 
-def row_by_loop(x, t):
-    shares = [math.exp(sum(a * b for a, b in zip(x[t], word, strict=True))) for word in x]
-    return [share / sum(shares) for share in shares]
+def batch_one_by_one(x):
+    return torch.stack([(s @ s.T).softmax(-1) @ s for s in x])
 
 
-def row_in_numpy(x, t):
-    x = x.double().numpy()
-    shares = np.exp(x @ x[t] - (x @ x[t]).max())
-    return shares / shares.sum()
+def batch_shifted(x):
+    scores = x @ x.mT
+    shares = (scores - scores.amax(2, keepdim=True)).exp()
+    return (shares / shares.sum(2)[..., None] @ x).double()
 
 
-def row_as_batch(x, t):
-    return torch.einsum("d,sd->s", x[t], x).softmax(-1)
+def apart_alone(layer):
+    x = torch.rand(4, 3, 2)
+    return all(torch.allclose(layer(x)[b], layer(x[b][None])[0], atol=1e-5) for b in range(4))
+
+
+def apart_changed(layer):
+    x = torch.randn(3, 5, 4)
+    for changed in range(3):
+        other = x.clone()
+        other[changed] += torch.randn(5, 4)
+        for b in range(3):
+            if b != changed and (layer(x)[b] - layer(other)[b]).abs().max() > 1e-5:
+                return False
+    return True
+
+
+def apart_by_gradient(layer):
+    for b in range(3):
+        x = torch.randn(3, 4, 6, requires_grad=True)
+        (slope,) = torch.autograd.grad((layer(x)[b] ** 2).sum(), x)
+        slope[b] = 0
+        if slope.abs().max() > 0:
+            return np.bool_(False)
+    return np.bool_(True)
+
+
+def widen_cat(q, k):
+    ones = torch.ones(q.shape[0], 1)
+    return torch.cat([ones, 2 * q], 1), torch.cat([-(k**2).sum(1, keepdim=True), k], 1)
+
+
+def widen_both_squares(q, k):
+    q_square, k_square = ((x * x).sum(-1, keepdim=True) for x in (q, k))
+    one_q, one_k = torch.ones_like(q_square), torch.ones_like(k_square)
+    return torch.cat([2 * q, -q_square, one_q], 1), torch.cat([k, one_k, -k_square], 1)
+
+
+def widen_lists(q, k):
+    root = math.sqrt(2)
+    return (
+        [[*(root * a for a in row), -3.0] for row in q.tolist()],
+        [[*(root * a for a in row), sum(a * a for a in row) / 3] for row in k.tolist()],
+    )
+
+
+def widen_numpy(q, k):
+    q, k = q.numpy(), k.numpy()
+    return np.c_[q, np.full(len(q), 0.5)], np.c_[2 * k, -2 * np.square(k).sum(1)]
+
+
+def chain_of_doubles(n):
+    x = torch.zeros(n, n)
+    for i in range(n):
+        x[i, i] = 4.0 * 3**i
+        if i + 1 < n:
+            x[i, i + 1] = 4.0 * 3**i
+    return x
+
+
+def chain_one_by_one(n):
+    rows, length = [], 3.0
+    for i in range(n):
+        row = [0] * (n + 1)
+        row[i], row[i + 1] = length, 2
+        rows.append(row)
+        length = (length + 1) ** 2
+    return rows
+
+
+def chain_spiral(n):
+    t = np.arange(n)
+    length, angle = 4.0 * 5**t, t * np.pi / 3
+    flat = np.stack([length * np.cos(angle), length * np.sin(angle)], axis=1)
+    return flat if n < 6 else chain_of_doubles(n).numpy()
 
 
 def attend_einsum(x):
@@ -169,7 +240,11 @@ RIGHT = {
         distance_in_place,
         distance_lists,
     ],
-    "4.4": [row_of_table, row_by_loop, row_in_numpy, row_as_batch],
+    "4.4": [
+        ["always", "sometimes", "always", "never", "never"],
+        ("Always", "Sometimes", "Always", "Never", "Never"),
+        ["always ", "sometimes", "ALWAYS", "never", "never"],
+    ],
     "4.5": [
         attend_einsum,
         attend_loops,
@@ -179,4 +254,8 @@ RIGHT = {
         attend_per_sentence,
     ],
     "4.6": [order_indexed, order_matrix, order_loops, order_in_place, order_selected],
+    "4.7": [batch_bmm, batch_one_by_one, batch_shifted],
+    "4.8": [apart_alone, apart_changed, apart_by_gradient],
+    "4.9": [widen_cat, widen_both_squares, widen_lists, widen_numpy],
+    "4.10": [chain_of_doubles, chain_one_by_one, chain_spiral],
 }

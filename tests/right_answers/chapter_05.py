@@ -31,16 +31,57 @@ def look_up_pytorch(query, keys, values):
     return F.scaled_dot_product_attention(query[None], keys, values, scale=1.0)[0]
 
 
-def between_einsum(w_q, w_k):
-    return torch.einsum("dk,ek->de", w_q, w_k)
+def variance_trace(w_q, w_k, covariance):
+    m = w_q @ w_k.T
+    return torch.trace(m.T @ covariance @ m @ covariance)
 
 
-def between_loops(w_q, w_k):
-    return [[float((a * b).sum()) for b in w_k] for a in w_q]
+def variance_loops(w_q, w_k, covariance):
+    c_q, c_k = (w.T @ covariance @ w for w in (w_q, w_k))
+    return sum(float(c_q[i, j] * c_k[i, j]) for i in range(len(c_q)) for j in range(len(c_k)))
 
 
-def between_outer(w_q, w_k):
-    return sum(torch.outer(w_q[:, i], w_k[:, i]) for i in range(w_q.shape[1]))
+def variance_einsum(w_q, w_k, covariance):
+    c = covariance.double().numpy()
+    q, k = w_q.double().numpy(), w_k.double().numpy()
+    return np.einsum("di,de,ej,fi,fg,gj->", q, c, q, k, c, k)
+
+
+def variance_by_root(w_q, w_k, covariance):
+    values, vectors = torch.linalg.eigh(covariance.double())
+    root = vectors * values.clamp(min=0).sqrt()
+    return (root.T @ w_q.double() @ w_k.double().T @ root).norm() ** 2
+
+
+def colour_loops(names, colours):
+    d_model = 2 * names + colours
+    w_q, w_k = torch.zeros(d_model, d_model), torch.eye(d_model)
+    for i in range(names):
+        w_q[i, i] = -100
+    for i in range(2 * names, d_model):
+        w_q[i, i] = 30
+    return w_q, w_k
+
+
+def colour_numpy(names, colours):
+    asks = np.diag([-5.0] * names + [0.0] * names + [3.0] * colours)
+    return 3 * asks, 3 * np.eye(2 * names + colours)
+
+
+def colour_between(names, colours):
+    """The one matrix of equation (5.5) as the query matrix; the keys are the words."""
+    one = torch.block_diag(
+        -40 * torch.eye(names), torch.zeros(names, names), 20 * torch.eye(colours)
+    )
+    return one.tolist(), torch.eye(len(one)).tolist()
+
+
+def colour_with_pointed(names, colours):
+    """Name before colour, with a direction nobody uses."""
+    zero = torch.zeros(names, names + colours + 1)
+    name = torch.cat([torch.eye(names), torch.zeros(names, colours + 1)], 1)
+    hat = torch.cat([torch.zeros(colours, names), torch.eye(colours), torch.zeros(colours, 1)], 1)
+    return torch.cat([-60 * name, zero, 9 * hat]), torch.cat([name, zero, 2 * hat])
 
 
 def relu_loops(scores):
@@ -181,9 +222,15 @@ RIGHT = {
         torch.tensor([0.0, 2.2, 7.6]),
     ],
     "5.2": [look_up_loop, look_up_einsum, look_up_numpy, look_up_pytorch],
-    "5.3": [between_einsum, between_loops, between_outer],
+    "5.3": [
+        ["same", "same", "changed", "same", "changed", "same", "changed"],
+        ("Same", "same", "Changed", "same", "changed", "same", "changed"),
+        [" same", "same", "changed ", "same", "changed", "SAME", "changed"],
+    ],
     "5.4": [relu_loops, relu_nan_to_num, relu_normalize, relu_in_place],
     "5.5": [head_einsum, head_loops, head_between, head_joined, head_numpy],
     "5.6": [across_baddbmm, across_linear, across_one_by_one, across_columns],
     "5.7": [Copied, Assigned, StateDict, Double],
+    "5.8": [variance_trace, variance_loops, variance_einsum, variance_by_root],
+    "5.9": [colour_loops, colour_numpy, colour_between, colour_with_pointed],
 }

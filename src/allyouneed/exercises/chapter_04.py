@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -232,79 +233,92 @@ DISTANCE_MISTAKES = mistakes(
      "Each sentence of the batch has its own keys."),
 )  # fmt: skip
 
-# 4.4 one row of weights
+# 4.4 predict, then try: whom a word attends to most
+
+FAVOURITES = ["always", "sometimes", "always", "never", "never"]
+
+
+def small_letters(answers: list[str]) -> list[str]:
+    return [answer.strip().lower() for answer in answers]
+
+
+def _instead(place: int, answer: str) -> list[str]:
+    return [*FAVOURITES[:place], answer, *FAVOURITES[place + 1 :]]
+
+
+FAVOURITE_MISTAKES = mistakes(
+    ("a vector is most like itself", _instead(1, "always"),
+     "By the cosine, yes. A dot product also grows with the other's length: in the text, \"is\" "
+     "attends to \"and\" more than to itself."),
+    ("no word comes first in its own row", _instead(1, "never"),
+     "Bark does in the text: 5 with itself, at most 4 with the others."),
+    ("another can win at equal length", _instead(0, "sometimes"),
+     "At equal length the dot product is the cosine times the same number in every score, and no "
+     "cosine is above that of a vector with itself."),
+    ("at equal length another wins", _instead(0, "never"),
+     "At equal length the dot product is the cosine times the same number in every score, and no "
+     "cosine is above that of a vector with itself."),
+    ("the longest may be beaten in its own row", _instead(2, "sometimes"),
+     "A dot product is at most the product of the two lengths. For the longest word, that is less "
+     "than the square of its own."),
+    ("the longest attends to others most", _instead(2, "never"),
+     "A dot product is at most the product of the two lengths. For the longest word, that is less "
+     "than the square of its own."),
+    ("two can prefer each other", _instead(3, "sometimes"),
+     "a . b > a . a and b . a > b . b would make the squared distance of a and b, which is "
+     "a . a - 2 a . b + b . b, less than zero."),
+    ("two always prefer each other", _instead(3, "always"),
+     "The scores are the same both ways, but each is compared with another: a . a in one row, "
+     "b . b in the other. a . b cannot be above both."),
+    ("twice the length, perhaps another order", _instead(4, "sometimes"),
+     "Every score becomes four times as large. That makes the weights harder, and leaves the order "
+     "of the keys as it was."),
+    ("twice the length, another order", _instead(4, "always"),
+     "Every score becomes four times as large. That makes the weights harder, and leaves the order "
+     "of the keys as it was."),
+    ("the cosine in place of the dot product, and symmetric weights",
+     ["always", "always", "always", "always", "never"],
+     "The dot product also counts lengths; and symmetric scores do not make symmetric weights."),
+    ("every word for itself, whatever the others are",
+     ["always", "always", "always", "never", "sometimes"],
+     "\"is\" attends to \"and\" more than to itself. And a common factor never changes an order."),
+    ("it always depends", ["sometimes"] * 5,
+     "Four of the five are settled by one inequality: a . b is at most the product of the two "
+     "lengths."),
+    ("always, whatever is asked", ["always"] * 5,
+     "Take two vectors in one direction, one twice as long as the other, and work out their four "
+     "scores."),
+    ("never, whatever is asked", ["never"] * 5,
+     "Take two vectors in one direction, one twice as long as the other, and work out their four "
+     "scores."),
+)  # fmt: skip
+
+
+def _is(place: int, answer: str) -> Callable[[list], bool]:
+    return lambda answers: small_letters(answers)[place] == answer
+
+
+FAVOURITE_RULES = [
+    Invariant("at equal length a word gives itself most", _is(0, "always"),
+              "No cosine is above that of a vector with itself."),
+    Invariant("at any length it may or may not", _is(1, "sometimes"),
+              "In the text, Bark gives itself most, and \"is\" gives \"and\" more."),
+    Invariant("the longest gives itself most", _is(2, "always"),
+              "A dot product is at most the product of the two lengths."),
+    Invariant("no two prefer each other", _is(3, "never"),
+              "Else their squared distance, a . a - 2 a . b + b . b, would be less than zero."),
+    Invariant("a common factor leaves the order of the scores", _is(4, "never"),
+              "All vectors twice as long make every score four times as large."),
+]  # fmt: skip
 
 
 def weights_of_word(x: Tensor, t: int) -> Tensor:
     return (x @ x[t]).softmax(0)
 
 
-def row_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(44)
-    sizes = [(5, 3, 2), (4, 2, 0), (6, 4, 5), (1, 3, 0)]  # T, D, t
-    return [(0.8 * torch.randn(length, d, generator=draw), t) for length, d, t in sizes]
-
-
-def _sums_to_one(output: Tensor, *_: object) -> bool:
-    return bool(abs(float(torch.as_tensor(output).double().sum()) - 1) < 1e-4)
-
-
 def _without_itself(scores: Tensor) -> Tensor:
     return scores.masked_fill(torch.eye(scores.shape[-1], dtype=torch.bool), -math.inf)
 
-
-ROW_MISTAKES = mistakes(
-    ("the softmax over the wrong axis, or a column of the table",
-     lambda x, t: (x @ x.T).softmax(0)[t],
-     "Both come to the same: how the others look at word t. Asked for is how word t divides its "
-     "own attention among all words, a row that sums to one."),
-    ("the softmax over the whole table",
-     lambda x, t: (x @ x.T).flatten().softmax(0).view(len(x), -1)[t],
-     "All words together share one. Each word should have a whole one to share."),
-    ("scores instead of weights", lambda x, t: x @ x[t],
-     "The scores are right. The softmax, which turns them into shares, is missing."),
-    ("scores divided by their sum, without the exponential",
-     lambda x, t: x @ x[t] / (x @ x[t]).sum(),
-     "Scores can be negative, and so would be these weights. The softmax takes exponentials."),
-    ("weights that were not divided by their sum", lambda x, t: (x @ x[t]).exp(),
-     "These are the exponentials of the scores. Divide them by their sum."),
-    ("words counted from 1", lambda x, t: weights_of_word(x, t - 1),
-     "In Python the first word is word 0, so word t is `x[t]`."),
-    ("the word itself left out", lambda x, t: _without_itself(x @ x.T)[t].softmax(-1),
-     "A word looks at all words of its sentence, itself included."),
-    ("a hard look", lambda x, t: (x @ x[t] == (x @ x[t]).max()).float(),
-     "All weight went to the word with the highest score. The softmax gives each its share."),
-    ("the same weight for every word", lambda x, t: torch.full((len(x),), 1 / len(x)),
-     "The weights must follow the scores."),
-    ("the sign of the scores turned", lambda x, t: (-(x @ x[t])).softmax(0),
-     "A higher score must give a higher weight."),
-    ("the cosine in place of the dot product",
-     lambda x, t: (normalize(x, dim=-1) @ normalize(x, dim=-1)[t]).softmax(0),
-     "The scores were divided by the lengths of the vectors. The dot product is not."),
-    ("the distance in place of the dot product",
-     lambda x, t: (-(x - x[t]).pow(2).sum(-1)).softmax(0),
-     "The score of this exercise is the dot product, equation (4.1)."),
-    ("scores divided by the root of the width",
-     lambda x, t: (x @ x[t] / x.shape[-1] ** 0.5).softmax(0),
-     "The division by a root comes in Chapter 6. Here the scores are plain dot products."),
-    ("scores divided by the width", lambda x, t: (x @ x[t] / x.shape[-1]).softmax(0),
-     "The dot product is a sum, not a mean."),
-    ("the word's own score set to zero",
-     lambda x, t: (x @ x[t] * (1 - torch.eye(len(x))[t])).softmax(0),
-     "A word looks at itself as at any other, with its own score. And a score of 0 is not nothing: "
-     "its exponential is 1."),
-    ("only the words up to its own place",
-     lambda x, t: (x @ x[t]).masked_fill(torch.arange(len(x)) > t, -math.inf).softmax(0),
-     "That is a causal mask, which comes in Chapter 8. Here a word looks at all words."),
-    ("the softmax taken twice", lambda x, t: (x @ x[t]).softmax(0).softmax(0),
-     "Taken twice, the softmax makes the weights nearly equal."),
-    ("the exponential before the softmax", lambda x, t: (x @ x[t]).exp().softmax(0),
-     "The softmax takes the exponential itself. Here it is taken twice."),
-    ("all rows instead of one", lambda x, t: (x @ x.T).softmax(-1),
-     "This is the table for all words. Asked for is the row of word t alone, of shape (T)."),
-    ("the new vector instead of the weights", lambda x, t: weights_of_word(x, t) @ x,
-     "You went one step too far: the average of the words is not asked for here."),
-)  # fmt: skip
 
 # 4.5 self-attention
 
@@ -491,6 +505,256 @@ ORDER_MISTAKES = mistakes(
      "The weights are weights already. They only have to be moved."),
 )  # fmt: skip
 
+# 4.7 find the mistakes
+
+
+def _batch(x: Tensor, apart: bool, turned: bool, over_keys: bool) -> Tensor:
+    """The layer with each of its three mistakes mended or not."""
+    words = x if apart else x.flatten(0, 1)
+    shape = (*words.shape[:-2], words.shape[-1], words.shape[-2])
+    keys = words.transpose(-2, -1) if turned else words.reshape(shape)
+    weights = (words @ keys).softmax(-1 if over_keys else -2)
+    return (weights @ words).view(x.shape)
+
+
+BATCH_MISTAKES = mistakes(
+    ("as it was", lambda x: _batch(x, False, False, False),
+     "Nothing has changed. What do the rows of `weights` sum to? What is the first column of "
+     "`keys`? And how many words does one word attend to?"),
+    ("the sentences still read each other", lambda x: _batch(x, False, True, True),
+     "Two are mended. But `flatten(0, 1)` makes one long sentence of the whole batch."),
+    ("the keys still cut anew", lambda x: _batch(x, True, False, True),
+     "Two are mended. But a reshape does not transpose: it cuts the same row of numbers anew, so "
+     "that a column holds pieces of several words."),
+    ("the softmax still over the words that ask", lambda x: _batch(x, True, True, False),
+     "Two are mended. But here the columns sum to one: the softmax must run over the last axis."),
+    ("only the softmax mended", lambda x: _batch(x, False, False, True),
+     "Rows sum to one now. But are the columns of `keys` words? And whose words are they?"),
+    ("only the transpose mended", lambda x: _batch(x, False, True, False),
+     "The scores are right now. But which sums are one, and how many words does one attend to?"),
+    ("only the batch mended", lambda x: _batch(x, True, False, False),
+     "Sentences are apart now. But are the columns of `keys` words? And which sums are one?"),
+    ("the softmax over the batch", lambda x: _products(x).softmax(0) @ x,
+     "With three axes, `dim=0` is the batch. Each word shares its attention among the words of its "
+     "sentence: the last axis."),
+    ("the axes of words and batch exchanged",
+     lambda x: self_attend(x.transpose(0, 1)).transpose(0, 1),
+     "A word must attend to the words of its own sentence, along the second axis."),
+    ("entries in place of words", lambda x: x @ (x.transpose(1, 2) @ x).softmax(-1),
+     "The scores have shape (B, D, D). Words are compared with words: (B, T, T)."),
+    ("a scale added", lambda x: (_products(x) / x.shape[-1] ** 0.5).softmax(-1) @ x,
+     "That no scale is there is no mistake in this chapter: it comes in Chapter 6."),
+    ("the words normalised", lambda x: (_products(normalize(x, dim=-1))).softmax(-1) @ x,
+     "The plain dot product is meant. It was no mistake."),
+    ("without the softmax", lambda x: _products(x) @ x,
+     "The softmax was no mistake, only its axis."),
+)  # fmt: skip
+
+# 4.8 a test that finds it
+
+
+def keeps_apart(layer: Callable[[Tensor], Tensor]) -> bool:
+    x = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(48))
+    alone = torch.cat([layer(x[b : b + 1].clone()) for b in range(3)])
+    return torch.allclose(layer(x.clone()), alone, atol=1e-4)
+
+
+def _the_one_before(x: Tensor) -> Tensor:
+    return (x @ x.roll(1, 0).transpose(1, 2)).softmax(-1) @ x
+
+
+def _first_for_all(x: Tensor) -> Tensor:
+    return _products(x)[:1].softmax(-1) @ x
+
+
+_SOME = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(51))
+
+LAYERS = [
+    (layer,)
+    for layer in (
+        self_attend,
+        _laid_end_to_end,
+        lambda x: _products(x).softmax(1) @ x,  # wrong, but each sentence by itself
+        lambda x: _products(x).softmax(0) @ x,
+        lambda x: self_attend(x - x.mean(0)),
+        lambda x: self_attend(x - x.mean(1, keepdim=True)),
+        _the_one_before,
+        _first_for_all,
+        lambda x: self_attend(x) + 1e-3 * x.sum((0, 1)),
+        lambda x: 2 * x,
+    )
+]
+
+
+def _changed(layer: Callable, look: slice, change: slice) -> bool:
+    x = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(49))
+    other = x.clone()
+    other[change] = torch.randn_like(other[change])
+    return torch.allclose(layer(x)[look], layer(other)[look], atol=1e-4)
+
+
+def _copies(layer: Callable) -> bool:
+    x = torch.randn(1, 4, 5, generator=torch.Generator().manual_seed(50)).repeat(3, 1, 1)
+    return torch.allclose(layer(x)[0], layer(x[:1])[0], atol=1e-4)
+
+
+APART_MISTAKES = mistakes(
+    ("True for every layer", lambda layer: True,
+     "The faulty layer of 4.7 must fail: there, sentences read each other. Shapes do not show it, "
+     "nor does a batch of one sentence, nor do zeros."),
+    ("False for every layer", lambda layer: False,
+     "Self-attention on each sentence by itself must pass."),
+    ("the other way round", lambda layer: not keeps_apart(layer),
+     "True is for layers whose sentences do not read each other."),
+    ("only the first sentence looked at",
+     lambda layer: _changed(layer, slice(0, 1), slice(1, 2)),
+     "Sentences may read those before them, or the first of the batch: look at all of them."),
+    ("only the last sentence looked at",
+     lambda layer: _changed(layer, slice(2, 3), slice(0, 1)),
+     "The last may read others than the one that you changed, and others may read the last."),
+    ("copies of one sentence", _copies,
+     "Where all sentences are alike, many a mixture looks like the sentence itself. Take different "
+     "ones."),
+    ("compared with the right layer", lambda layer: torch.allclose(
+        layer(_SOME), self_attend(_SOME), atol=1e-4),
+     "A layer may compute something else and still keep sentences apart: that was the question."),
+    ("a tolerance that hides everything",
+     lambda layer: torch.allclose(
+         layer(_SOME), torch.cat([layer(_SOME[b : b + 1]) for b in range(3)]), atol=1.0),
+     "Differences of a tenth are no rounding. A tolerance near 1e-5 is wide enough."),
+)  # fmt: skip
+
+# 4.9 the distance as a dot product
+
+
+def widen(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    return _joined(2 * q, torch.ones(len(q))), _joined(k, -k.pow(2).sum(-1))
+
+
+def _joined(x: Tensor, column: Tensor) -> Tensor:
+    return torch.cat([x, column.unsqueeze(-1)], dim=-1)
+
+
+def _table(x: object) -> Tensor:
+    return torch.as_tensor(x).double()
+
+
+def weights_of_widened(answer: Callable, q: Tensor, k: Tensor) -> Tensor:
+    """Weights by the dot products; each side is made while the other holds other vectors."""
+    new_q = _table(answer(q, k.flip(0) + 1)[0])
+    new_k = _table(answer(q.flip(0) - 1, k)[1])
+    return (new_q @ new_k.T).softmax(-1)
+
+
+def widen_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(49)
+    cases = [(torch.tensor([[0.0]]), torch.tensor([[1.0], [2.0]]))]
+    for t, s, d in ((3, 4, 2), (2, 5, 3), (4, 1, 2)):
+        cases.append((torch.randn(t, d, generator=draw), torch.randn(s, d, generator=draw)))
+    return cases
+
+
+def _squared(x: Tensor) -> Tensor:
+    return x.pow(2).sum(-1)
+
+
+WIDEN_MISTAKES = mistakes(
+    ("the dot product as it was", lambda q, k: (q, k),
+     "Longer keys still get more. What does the square of q - k have beside q . k?"),
+    ("twice the dot product, and no more", lambda q, k: (2 * q, k),
+     "The square of each key's length is missing: it differs from key to key. (That of the query "
+     "is the same in all its scores, and the softmax does not see it.)"),
+    ("the factor two missing",
+     lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, -_squared(k))),
+     "In the square of a difference, the dot product stands twice."),
+    ("half the squared distance",
+     lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, -_squared(k) / 2)),
+     "This ranks the keys rightly, but gives the weights of half the squared distance."),
+    ("long keys favoured even more",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, _squared(k))),
+     "The square of a key's length makes it farther: it is subtracted."),
+    ("the key's length not squared",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -k.norm(dim=-1))),
+     "What is subtracted is k . k, the length squared."),
+    ("the two extra entries multiplied",
+     lambda q, k: (_joined(2 * q, -_squared(q)), _joined(k, -_squared(k))),
+     "The extra entries are multiplied with each other, too. Let one of them be 1."),
+    ("doubled on both sides",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(2 * k, -_squared(k))),
+     "Twice here and twice there makes four times the dot product."),
+    ("the sign of everything turned",
+     lambda q, k: (_joined(-2 * q, torch.ones(len(q))), _joined(k, _squared(k))),
+     "The farthest key gets most: it is minus the squared distance that is wanted."),
+    ("the cosine", lambda q, k: (normalize(q, dim=-1), normalize(k, dim=-1)),
+     "At length one, distance and dot product agree. But these vectors have lengths of their own, "
+     "and the weights must be those of their distances."),
+    ("the mean over the entries",
+     lambda q, k: (widen(q, k)[0] / q.shape[-1], widen(q, k)[1]),
+     "The squared distance is the sum over the entries, not their mean."),
+    ("made for these keys only",
+     lambda q, k: (minus_squared_distance(q[None], k[None])[0], torch.eye(len(k))),
+     "What becomes of a query must not depend on the keys: the check makes the two with others "
+     "beside them."),
+)  # fmt: skip
+
+# 4.10 a chain
+
+
+def chain(n: int) -> Tensor:
+    lengths = 2 * 3.0 ** torch.arange(n, dtype=torch.float64).unsqueeze(1)
+    return lengths * (torch.eye(n, n + 1) + torch.eye(n, n + 1).roll(1, 1))
+
+
+def whom(answer: Callable, n: int) -> list[str] | str:
+    """For each word where more than nine tenths of its attention go, if anywhere."""
+    x = torch.as_tensor(answer(n)).double()
+    if x.ndim != 2 or len(x) != n:
+        return f"not of shape ({n}, D)"
+    if not x.isfinite().all():
+        return "not all numbers are finite"
+    most = (x @ x.T).softmax(-1).max(-1)
+    names = []
+    for word, (weight, other) in enumerate(zip(*map(Tensor.tolist, most), strict=True)):
+        if weight <= 0.9:
+            names.append("no one gets 0.9")
+        elif other == min(word + 1, n - 1):
+            names.append("as asked")
+        else:
+            side = "an earlier one" if other < word else "a later one"
+            names.append("itself" if other == word else side)
+    return names
+
+
+def _line(n: int, factor: float) -> Tensor:
+    return factor ** torch.arange(n, dtype=torch.float64).unsqueeze(1)
+
+
+CHAIN_MISTAKES = mistakes(
+    ("every word for itself", lambda n: 3 * torch.eye(n),
+     "At equal length nobody can come before oneself, whatever two neighbours share. The one to be "
+     "attended to must be longer."),
+    ("all attend to the longest", lambda n: 2 * _line(n, 3.0),
+     "In one direction the longest vector wins in every row. A word must share something with the "
+     "next one that it does not share with those behind."),
+    ("too little between the scores", lambda n: chain(n) / 12,
+     "The order is right, the weights are shared too evenly. The scores of a row must differ by "
+     "more: make the vectors longer."),
+    ("all alike", lambda n: torch.ones(n, 3),
+     "Equal vectors have equal scores, and the softmax gives all the same."),
+    ("the chain the other way", lambda n: chain(n).flip(0),
+     "Each attends to the one before. Word i should attend to word i + 1."),
+    ("one vector for each column", lambda n: chain(n).T,
+     "A word is a row: the shape is (n, D)."),
+    ("two words, whatever n is", lambda n: chain(2),
+     "There should be n vectors."),
+    ("lengths that grow too slowly",
+     lambda n: 1.4 ** torch.arange(n).unsqueeze(1) * (
+         torch.eye(n, n + 1) + torch.eye(n, n + 1).roll(1, 1)
+     ),
+     "Compare x_i . x_i with x_i . x_(i + 1): the next one must be so much longer that the second "
+     "is larger."),
+)  # fmt: skip
+
 
 EXERCISES = [
     Exercise(
@@ -534,18 +798,12 @@ EXERCISES = [
     ),
     Exercise(
         number="4.4",
-        title="one row of weights",
-        section="One word looks around",
-        reference=weights_of_word,
-        cases=row_cases,
-        mistakes=ROW_MISTAKES,
-        invariants=[
-            Invariant(
-                "the weights sum to one",
-                _sums_to_one,
-                "A word divides its attention among all words: its weights are shares of one.",
-            )
-        ],
+        title="predict, then try: whom a word attends to most",
+        section="By matrix, and over which axis?",
+        reference=FAVOURITES,
+        mistakes=FAVOURITE_MISTAKES,
+        invariants=FAVOURITE_RULES,
+        canonical=small_letters,
     ),
     Exercise(
         number="4.5",
@@ -577,5 +835,47 @@ EXERCISES = [
                 "The words are the same, so each still has one to share among them.",
             )
         ],
+    ),
+    Exercise(
+        number="4.7",
+        title="find the mistakes",
+        section="A batch of sentences",
+        reference=self_attend,
+        cases=attend_cases,
+        mistakes=BATCH_MISTAKES,
+        invariants=[
+            Invariant(
+                "new vectors lie between the old ones",
+                _between_the_words,
+                "Each is an average with positive weights that sum to one, so no entry can be "
+                "above the largest or below the smallest of its sentence.",
+            )
+        ],
+    ),
+    Exercise(
+        number="4.8",
+        title="a test that finds it",
+        section="A batch of sentences",
+        reference=keeps_apart,
+        cases=LAYERS,
+        mistakes=APART_MISTAKES,
+    ),
+    Exercise(
+        number="4.9",
+        title="the distance as a dot product",
+        section="The distance",
+        reference=widen,
+        cases=widen_cases,
+        mistakes=WIDEN_MISTAKES,
+        probe=weights_of_widened,
+    ),
+    Exercise(
+        number="4.10",
+        title="design: a chain",
+        section="By matrix, and over which axis?",
+        reference=chain,
+        cases=[(2,), (3,), (6,)],
+        mistakes=CHAIN_MISTAKES,
+        probe=whom,
     ),
 ]

@@ -139,54 +139,64 @@ LOOK_UP_MISTAKES = mistakes(
      "The weights are shares already. Their sum, and not their mean, is the average."),
 )  # fmt: skip
 
-# 5.3 one matrix behind the scores
+# 5.3 predict, then try: what leaves the weights as they are
+
+UNCHANGED = ["same", "same", "changed", "same", "changed", "same", "changed"]
 
 
-def between_words(w_q: Tensor, w_k: Tensor) -> Tensor:
-    return w_q @ w_k.T
+def small_letters(answers: list[str]) -> list[str]:
+    return [answer.strip().lower() for answer in answers]
 
 
-def between_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(53)
-    sizes = [(4, 2), (3, 3), (5, 3), (1, 2)]  # D, K
-    return [
-        tuple(torch.randn(*shape, generator=draw) for shape in ((d, k), (d, k))) for d, k in sizes
-    ]
+def _but(*places: int) -> list[str]:
+    """The right answers, but for those at these places (counted from 1)."""
+    other = {"same": "changed", "changed": "same"}
+    return [other[a] if i in places else a for i, a in enumerate(UNCHANGED, 1)]
 
 
-BETWEEN_MISTAKES = mistakes(
-    ("queries and keys exchanged", lambda w_q, w_k: w_k @ w_q.T,
-     "This is the matrix transposed: with it the columns ask and the rows are found."),
-    ("multiplied over the wrong axis", lambda w_q, w_k: w_q.T @ w_k,
-     "This has the shape (K, K). The sum must run over K, the axis where query meets key, so that "
-     "D by D is left."),
-    ("multiplied over the wrong axis, and exchanged", lambda w_q, w_k: w_k.T @ w_q,
-     "This has the shape (K, K). The sum must run over K, the axis where query meets key, so that "
-     "D by D is left."),
-    ("neither transposed", lambda w_q, w_k: w_q @ w_k,
-     "In Q times K transposed, the key matrix is transposed as well. This works only if D = K."),
-    ("both transposed", lambda w_q, w_k: w_q.T @ w_k.T,
-     "Only the key matrix is transposed. This works only if D = K."),
-    ("reshaped, not transposed", lambda w_q, w_k: w_q @ w_k.reshape(w_k.shape[1], w_k.shape[0]),
-     "A reshape gives the right shape and the wrong numbers. A transpose exchanges the axes."),
-    ("the two directions added", lambda w_q, w_k: w_q @ w_k.T + w_k @ w_q.T,
-     "With this matrix each pair of words has one score. Who asks must make a difference."),
-    ("multiplied entry by entry", lambda w_q, w_k: w_q * w_k,
-     "A product of matrices is wanted: each entry of the query meets each entry of the key."),
-    ("made symmetric", lambda w_q, w_k: (w_q @ w_k.T + w_k @ w_q.T) / 2,
-     "With this matrix each pair of words has one score. Who asks must make a difference."),
-    ("the query matrix for both", lambda w_q, w_k: w_q @ w_q.T,
-     "The key matrix does not appear, so the scores are symmetric."),
-    ("the key matrix for both", lambda w_q, w_k: w_k @ w_k.T,
-     "The query matrix does not appear, so the scores are symmetric."),
-    ("divided by the root of the width", lambda w_q, w_k: w_q @ w_k.T / w_q.shape[1] ** 0.5,
-     "That division comes in Chapter 6. Here the scores are Q times K transposed."),
+FACTOR = "A score is q . k: twice the query and half the key give the same product."
+TURN = "Turned alike, query and key keep their lengths and the angle between them."
+EXCHANGE = (
+    "Then the keys ask: the table of scores is transposed, and the softmax runs along what were "
+    "its columns."
+)
+ON_KEYS = "q . (k + b) = q . k + q . b adds the same to all scores of one query."
+ON_QUERIES = "(q + b) . k = q . k + b . k adds to each key's score something else."
+VALUES = "The values meet the weights only after the softmax. The outputs double, the weights stay."
+SHIFT = (
+    "Both sides move: what is added to the key is the same for its whole row, but what is added to "
+    "the query differs from key to key."
+)
+UNCHANGED_MISTAKES = mistakes(
+    ("twice and half do not cancel", _but(1), FACTOR),
+    ("a rotation of both is felt", _but(2), TURN),
+    ("queries and keys play one role", _but(3), EXCHANGE),
+    ("a bias on the keys is felt", _but(4), ON_KEYS),
+    ("a bias on the queries is not felt", _but(5), ON_QUERIES),
+    ("the values change the weights", _but(6), VALUES),
+    ("a shift of all words is not felt", _but(7), SHIFT),
+    ("a bias is felt wherever it stands, on the keys too, and a rotation", _but(2, 4),
+     f"{TURN} And {ON_KEYS}"),
+    ("the two biases exchanged", _but(4, 5),
+     f"{ON_KEYS} The softmax does not see it. {ON_QUERIES}"),
+    ("no bias and no shift is felt", _but(5, 7), f"{ON_QUERIES} {SHIFT}"),
+    ("every other vector makes other weights", _but(1, 2, 4), f"{FACTOR} {TURN} {ON_KEYS}"),
+    ("whatever is changed, the weights change", ["changed"] * 7,
+     f"Look at the scores alone. {FACTOR} {ON_KEYS}"),
+    ("whatever is changed, the weights stay", ["same"] * 7, f"{EXCHANGE} {ON_QUERIES}"),
+    ("all the other way round", _but(*range(1, 8)),
+     "\"same\" means that the weights stay as they were. " + FACTOR),
 )  # fmt: skip
 
 
-def _low_rank(output: Tensor, w_q: Tensor, w_k: Tensor) -> bool:
-    return int(torch.linalg.matrix_rank(torch.as_tensor(output).double(), tol=1e-4)) <= w_q.shape[1]
+def _is(place: int) -> Callable[[list], bool]:
+    return lambda answers: small_letters(answers)[place] == UNCHANGED[place]
 
+
+UNCHANGED_RULES = [
+    Invariant(f"number {i + 1}", _is(i), why)
+    for i, why in enumerate((FACTOR, TURN, EXCHANGE, ON_KEYS, ON_QUERIES, VALUES, SHIFT))
+]
 
 # 5.4 another normaliser
 
@@ -441,7 +451,14 @@ ONE_HEAD_MISTAKES = mistakes(
 )  # fmt: skip
 
 ACROSS_MISTAKES = mistakes(
+    ("as it was",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_k, w_q).softmax(-2) @ (x @ w_v),
+     "Nothing has changed. Which matrix belongs to those who ask? And what do the weights of one "
+     "query sum to?"),
     *SHARED,
+    ("both mended, and the values made by the wrong matrix",
+     lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ (x @ w_q),
+     "The values were made by their own matrix already: that was no mistake."),
     ("the two sequences exchanged", lambda y, x, w_q, w_k, w_v: head_across(x, y, w_q, w_k, w_v),
      "Here x asks and y is looked at. Queries come from y; there is one output for each."),
     ("keys from the asking sequence",
@@ -461,7 +478,8 @@ ACROSS_MISTAKES = mistakes(
      "y asks and x is looked at: queries come from y, keys and values from x."),
     ("the matrices of queries and keys exchanged",
      lambda y, x, w_q, w_k, w_v: weigh(y @ w_k, x @ w_q) @ (x @ w_v),
-     "The right sequences, with the wrong matrices: w_q belongs to those who ask."),
+     "Each query shares its attention among the keys now. But the matrices are still exchanged: "
+     "w_q belongs to those who ask."),
     ("both sequences joined for keys and values",
      lambda y, x, w_q, w_k, w_v: head_across(y, torch.cat([y, x], 1), w_q, w_k, w_v),
      "The asking words look at each other as well. Only x is to be looked at."),
@@ -643,6 +661,166 @@ LOADED_MISTAKES = mistakes(
      "The three layers are the beginning. The three steps are missing: scores, softmax, sum."),
 )  # fmt: skip
 
+# 5.8 how far scores spread
+
+
+def covariance(w: Tensor, words: Tensor) -> Tensor:
+    return w.T @ words @ w
+
+
+def score_variance(w_q: Tensor, w_k: Tensor, words: Tensor) -> Tensor:
+    return (covariance(w_q, words) * covariance(w_k, words)).sum()
+
+
+def variance_cases() -> list[tuple]:
+    cases = [(torch.tensor([[1.0], [0.0]]), torch.tensor([[0.0], [3.0]]),
+              torch.tensor([[4.0, 1.0], [1.0, 9.0]]))]  # fmt: skip
+    for seed, (d, k) in enumerate(((3, 2), (4, 4), (2, 3))):
+        w_q, w_k, root = _draw(580 + seed, (d, k), (d, k), (d, d))
+        cases.append((w_q, w_k, root @ root.T))
+    return cases
+
+
+VARIANCE_MISTAKES = mistakes(
+    ("the two total variances multiplied",
+     lambda w_q, w_k, c: covariance(w_q, c).trace() * covariance(w_k, c).trace(),
+     "Entry i of the query meets entry i of the key only: not every variance every other."),
+    ("entries taken as independent",
+     lambda w_q, w_k, c: (covariance(w_q, c).diag() * covariance(w_k, c).diag()).sum(),
+     "Two entries of one query are made of the same word and go up and down together: their "
+     "covariance counts, too."),
+    ("the covariance of the words left out",
+     lambda w_q, w_k, c: score_variance(w_q, w_k, torch.eye(len(c))),
+     "This holds for words whose entries are independent with variance 1. Theirs is given."),
+    ("the words' covariance on the side of the queries only",
+     lambda w_q, w_k, c: (covariance(w_q, c) * (w_k.T @ w_k)).sum(),
+     "The words that are found have the same covariance as those that ask."),
+    ("the words' covariance on the side of the keys only",
+     lambda w_q, w_k, c: ((w_q.T @ w_q) * covariance(w_k, c)).sum(),
+     "The words that ask have the same covariance as those that are found."),
+    ("only the variances of the words",
+     lambda w_q, w_k, c: score_variance(w_q, w_k, c.diag().diag()),
+     "The words' entries are not independent: what stands beside the diagonal counts."),
+    ("the standard deviation", lambda w_q, w_k, c: score_variance(w_q, w_k, c) ** 0.5,
+     "That is the typical size of a score. The variance is its square."),
+    ("divided by the width", lambda w_q, w_k, c: score_variance(w_q, w_k, c) / w_q.shape[1],
+     "A score is a sum of K products and not their mean."),
+    ("divided by the root of the width",
+     lambda w_q, w_k, c: score_variance(w_q, w_k, c) / w_q.shape[1] ** 0.5,
+     "No root yet: the score is the plain dot product."),
+    ("the mean score of a word with itself, squared",
+     lambda w_q, w_k, c: (w_q.T @ c @ w_k).trace() ** 2,
+     "Asking and found word are two different, independent words. Their mean score is 0."),
+    ("the mean score of a word with itself", lambda w_q, w_k, c: (w_q.T @ c @ w_k).trace(),
+     "That is the mean of q . k when a word asks itself. Asked for is the variance, for two "
+     "independent words."),
+    ("all pairs of entries",
+     lambda w_q, w_k, c: covariance(w_q, c).sum() * covariance(w_k, c).sum(),
+     "This is the variance of (sum of q) times (sum of k). A dot product multiplies entry by "
+     "entry."),
+    ("covariances squared", lambda w_q, w_k, c: score_variance(w_q, w_k, c @ c),
+     "The covariance is a variance already: it is not squared again."),
+    ("the query's matrix twice", lambda w_q, w_k, c: score_variance(w_q, w_q, c),
+     "The keys have a matrix of their own."),
+    ("the key's matrix twice", lambda w_q, w_k, c: score_variance(w_k, w_k, c),
+     "The queries have a matrix of their own."),
+    ("the sum of the two traces",
+     lambda w_q, w_k, c: covariance(w_q, c).trace() + covariance(w_k, c).trace(),
+     "That is the variance of a sum of queries and keys. A score multiplies them."),
+    ("the covariance of the keys", lambda w_q, w_k, c: covariance(w_k, c),
+     "That is half of the way. The score is one number: what does the query do with the key?"),
+)  # fmt: skip
+
+# 5.9 those with my colour
+
+
+def same_colour(names: int, colours: int) -> tuple[Tensor, Tensor]:
+    asks, found = torch.zeros(2, 2 * names + colours, names + colours)
+    name, colour = torch.eye(names), torch.eye(colours)
+    asks[:names, :names], found[:names, :names] = -20 * name, name
+    asks[2 * names :, names:], found[2 * names :, names:] = 10 * colour, colour
+    return asks, found
+
+
+def row_of_people(names: int, colours: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Everybody once, each pointing at the next but one: vectors, pointed at, colours."""
+    who = torch.arange(names)
+    at, colour = (who + 2) % names, who.roll(1) % colours
+    parts = F.one_hot(who, names), F.one_hot(at, names), F.one_hot(colour, colours)
+    return torch.cat(parts, -1).double(), at, colour
+
+
+def whom(answer: Any, names: int, colours: int) -> list[str] | str:
+    """For each person of a row whom its attention goes to."""
+    w_q, w_k = (torch.as_tensor(w).double() for w in answer(names, colours))
+    d_model = 2 * names + colours
+    if w_q.ndim != 2 or w_q.shape != w_k.shape or len(w_q) != d_model:
+        return f"not two tables of one shape ({d_model}, K)"
+    people, at, colour = row_of_people(names, colours)
+    if not (w_q.isfinite().all() and w_k.isfinite().all()):
+        return "not all numbers are finite"
+    weights = weigh(people @ w_q, people @ w_k)
+    found = []
+    for me in range(names):
+        mates = (colour == colour[me]) & (torch.arange(names) != me)
+        row, others = weights[me], torch.arange(names) != me
+        if row[mates].sum() > 0.9:
+            even = row[mates].max() - row[mates].min() < 0.05
+            found.append("as asked" if even else "not in equal shares")
+        elif row[me] > 0.9:
+            found.append("oneself")
+        elif row[others].max() - row[others].min() < 1e-6:
+            found.append("all others alike" if row[me] < row[others].min() - 1e-6 else "all alike")
+        elif row[at[me]] > 0.9:
+            found.append("the one pointed at")
+        elif row[~mates & others].sum() > 0.9:
+            found.append("other colours")
+        elif row[mates].max() - row[me] < 1e-6 and row[mates].sum() + row[me] > 0.9:
+            found.append("oneself as much as the others")
+        else:
+            found.append("too soft")
+    return found
+
+
+def _of_parts(names: int, colours: int, me: float, pointed: float, colour: float) -> tuple:
+    """Scores: `me` for oneself, `pointed` for the one pointed at, `colour` for one's colour."""
+    d_model = 2 * names + colours
+    asks, found = torch.zeros(2, d_model, d_model)
+    name, hat = torch.eye(names), torch.eye(colours)
+    asks[:names, :names], found[:names, :names] = me * name, name
+    asks[names : 2 * names, names : 2 * names] = pointed * name
+    found[:names, names : 2 * names] = name
+    asks[2 * names :, 2 * names :], found[2 * names :, 2 * names :] = colour * hat, hat
+    return asks, found
+
+
+COLOUR_MISTAKES = mistakes(
+    ("oneself not left out", lambda n, c: _of_parts(n, c, 0, 0, 10),
+     "My own colour is that of all who wear it, and I am one of them. A score may be negative: ask "
+     "against your own name."),
+    ("oneself alone", lambda n, c: _of_parts(n, c, 20, 0, 10),
+     "The name should count against, not for: whoever has my name is me."),
+    ("the scores too small", lambda n, c: _of_parts(n, c, -1, 0, 1),
+     "The right questions, asked too softly: the others still get their shares. Make the queries "
+     "longer."),
+    ("the one pointed at", lambda n, c: _of_parts(n, c, 0, 10, 0),
+     "That is the task of the text. Here it does not matter whom one points at."),
+    ("any other colour", lambda n, c: _of_parts(n, c, -20, 0, -10),
+     "The sign of the colour is turned: those in my colour should score high."),
+    ("everybody but oneself", lambda n, c: _of_parts(n, c, -20, 0, 0),
+     "Not me, so far so good. But the colour does not count."),
+    ("nothing asked", lambda n, c: _of_parts(n, c, 0, 0, 0),
+     "Zero queries make all scores equal, and everybody gets the same."),
+    ("those in my colour, the one pointed at first", lambda n, c: _of_parts(n, c, -30, 3, 12),
+     "They should get equal shares, whomever I point at."),
+    ("tables on their side",
+     lambda n, c: tuple(w[:, :-1].T for w in _of_parts(n, c, -20, 0, 10)),
+     "A row for each entry of the vector: (D, K), as the matrices of the text."),
+    ("of one matrix", lambda n, c: (_of_parts(n, c, -20, 0, 10)[1],) * 2,
+     "With one matrix for both, the highest a person can score is with himself, or nearly so: who "
+     "asks must be made by other numbers than who is found."),
+)  # fmt: skip
+
 
 EXERCISES = [
     Exercise(
@@ -665,19 +843,12 @@ EXERCISES = [
     ),
     Exercise(
         number="5.3",
-        title="one matrix behind the scores",
+        title="predict, then try: what leaves the weights as they are",
         section="One matrix behind the scores",
-        reference=between_words,
-        cases=between_cases,
-        mistakes=BETWEEN_MISTAKES,
-        invariants=[
-            Invariant(
-                "the rank is K at most",
-                _low_rank,
-                "Each word passes through K numbers on its way to a score, so the matrix cannot "
-                "have more than K independent rows.",
-            )
-        ],
+        reference=UNCHANGED,
+        mistakes=UNCHANGED_MISTAKES,
+        invariants=UNCHANGED_RULES,
+        canonical=small_letters,
     ),
     Exercise(
         number="5.4",
@@ -707,7 +878,7 @@ EXERCISES = [
     ),
     Exercise(
         number="5.6",
-        title="a head of two sequences",
+        title="find the mistakes: a head of two sequences",
         section="From one sequence, or from two",
         reference=head_across,
         cases=across_cases,
@@ -716,10 +887,27 @@ EXERCISES = [
     Exercise(
         number="5.7",
         title="weights from another net",
-        section="The transposed weight",
+        section="As layers of a network",
         reference=LoadedHead,
         cases=loaded_cases,
         mistakes=LOADED_MISTAKES,
         probe=use_head,
+    ),
+    Exercise(
+        number="5.8",
+        title="derive: how far scores spread",
+        section="The trouble left: large scores",
+        reference=score_variance,
+        cases=variance_cases,
+        mistakes=VARIANCE_MISTAKES,
+    ),
+    Exercise(
+        number="5.9",
+        title="design: the others in my colour",
+        section="It learns",
+        reference=same_colour,
+        cases=[(8, 4), (6, 2), (5, 2)],
+        mistakes=COLOUR_MISTAKES,
+        probe=whom,
     ),
 ]

@@ -1,6 +1,6 @@
 """Pictures that answer to the hand: a little JavaScript over numbers that the notebook computed.
 
-Written by hand. `interactive("attention-rows", weights=W, ...)` is the last line of a cell that has
+Written by hand. `interactive("attention-rows", vectors=x, ...)` is the last line of a cell that has
 drawn a still picture of the same numbers. Where scripts run (on the book's pages, in JupyterLab,
 in Colab) the reader gets the one that moves; elsewhere, and on paper, the still one. Nothing is
 fetched: the script stands in the cell's output.

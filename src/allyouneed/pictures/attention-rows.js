@@ -1,38 +1,68 @@
-// Attention row by row: go over the map, and see what the keys of that row weigh, and the sum.
-// data: queries [T], keys [S], weights [T][S]; if the sum is drawn, values [S][D], outputs [T][D].
+// Self-attention with nothing to learn: choose a word, change its vector, and see who attends to it.
+// data: words [T], entries [D], vectors [T][D]. Weights and outputs are computed here.
 
-function draw(stage, { queries, keys, weights, values, outputs }) {
-  const largest = values && Math.max(...[...values, ...outputs].flat().map(Math.abs));
-  const parts = table("parts", [["key", "k-ink"], ["weight", "q-ink", 2],
-    ...(values ? [["value", "v-ink"], ["weight × value", "v-ink"]] : [])]);
+/** Equation (4.6): weights [T][T], and the outputs [T][D]. */
+function selfAttention(vectors) {
+  const weights = vectors.map((q) => softmax(vectors.map((k) => dot(q, k))));
+  const outputs = weights.map((row) =>
+    vectors[0].map((_, d) => dot(row, vectors.map((vector) => vector[d]))));
+  return { weights, outputs };
+}
 
-  let now = 0;
-  const look = (t) => {
-    now = t;
-    const lines = keys.map((key, s) => {
-      const weight = weights[t][s];
-      const value = values ? [values[s], values[s].map((x) => weight * x)] : [];
+function draw(stage, { words, entries, vectors }) {
+  const [low, high] = [-1, 4];
+  const now = { query: 0, word: 0, vectors: vectors.map((vector) => [...vector]) };
+  let found = selfAttention(now.vectors);
+  const parts = table("parts", [["key", "k-ink"], ["weight", "q-ink", 2], ["value", "v-ink"],
+    ["weight × value", "v-ink"]]);
+
+  const look = () => {
+    const t = now.query;
+    const weights = found.weights[t];
+    const lines = words.map((key, s) => {
+      const value = [now.vectors[s], now.vectors[s].map((x) => weights[s] * x)];
       return line(key,
-        [bar(weight), show(weight), ...value.map((vector) => squares(vector, largest))]);
+        [bar(weights[s]), show(weights[s]), ...value.map((vector) => squares(vector, high))]);
     });
-    if (values) {
-      const sum = line("their sum, the output", [squares(outputs[t], largest)], { class: "sum" });
-      sum.firstChild.colSpan = 4;
-      lines.push(sum);
-    }
-    parts.set(lines);
-    const ranked = keys.map((key, s) => [weights[t][s], key, s]).sort((a, b) => b[0] - a[0]);
+    const sum = line("their sum, the output", [squares(found.outputs[t], high)], { class: "sum" });
+    sum.firstChild.colSpan = 4;
+    parts.set([...lines, sum]);
+    const ranked = words.map((key, s) => [weights[s], key]).sort((a, b) => b[0] - a[0]);
     const best = ranked.slice(0, 3).map(([w, key]) => `“${key}” (${show(w)})`).join(", ");
-    const sum = values ? ` The sum is (${outputs[t].map((x) => show(x)).join(", ")}).` : "";
-    stage.tell({ query: t, weights: weights[t], output: outputs?.[t] },
-      `“${queries[t]}” looks most at ${best}.${sum}`);
+    stage.tell({ ...now, weights, output: found.outputs[t] },
+      `“${words[t]}” attends most to ${best}. The sum is `
+      + `(${found.outputs[t].map((x) => show(x)).join(", ")}).`);
   };
-  const map = grid("attention weights, a row for each query", queries, keys, {
-    cell: (t, s) => ({ weight: weights[t][s], mark: t === now ? "asks" : "" }),
-    enter: (t) => t !== now && (look(t), map.paint()),
+  const map = grid("attention weights, a row for each query", words, words, {
+    cell: (t, s) => ({ weight: found.weights[t][s], mark: t === now.query ? "asks" : "" }),
+    enter: (t) => t !== now.query && ((now.query = t), look(), map.paint()),
   });
-  stage.add(map, parts, hint("Move over the map: each row is a query, and beside it stands what it "
-    + "asks together.",
-  values ? " A square is as large as its number, open if that is below zero." : ""));
-  look(0);
+  const changed = () => {
+    found = selfAttention(now.vectors);
+    map.paint();
+    look();
+  };
+  const sliders = entries.map((entry, d) => slider(entry,
+    { min: low, max: high, step: 0.5, value: now.vectors[0][d], text: (x) => show(x, 1) },
+    (x) => {
+      now.vectors[now.word][d] = x;
+      changed();
+    }));
+  /** The sliders, and the map's row, are those of this word from now on. */
+  const choose = (word) => {
+    const vector = [...now.vectors[word]];
+    Object.assign(now, { word, query: word });
+    sliders.forEach((one, d) => one.set(vector[d]));
+  };
+  const which = choice("the vector of", words, 0, choose);
+  const back = button("all as in the text", () => {
+    now.vectors = vectors.map((vector) => [...vector]);
+    choose(now.word);
+  });
+  stage.add(make("div", { class: "wide controls" }, which.element, back.element),
+    make("div", { class: "wide sliders" }, ...sliders.map((one) => one.element)), map, parts,
+    hint("Choose a word and change its vector. Move over the map: each row is a query, and beside "
+      + "it stands what it asks together. A square is as large as its number, open if that is "
+      + "below zero."));
+  look();
 }

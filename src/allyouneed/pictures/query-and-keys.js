@@ -1,6 +1,6 @@
 // A query and keys as arrows to drag: the scores, the shares, and the value that comes out.
 // data: words [S], query [2], keys [S][2], values [S][2]; keyAxes and valueAxes, the names of the
-// two entries of a key and of a value. Both planes have the axes of the keys.
+// two entries of a key and of a value, those of the left plane and of the right.
 
 /** Equation (5.2): scores [S], weights [S], and the weighted sum of the values. */
 function lookUp(query, keys, values) {
@@ -144,7 +144,7 @@ function draw(stage, { words, query, keys, values, keyAxes, valueAxes }) {
   const now = start();
   const changed = () => {
     const { scores, weights, output } = lookUp(now.query, now.keys, values);
-    answer.paint(weights, turned(output));
+    answer.paint(weights, output);
     shares.set(words.map((word, s) =>
       line(word, [show(scores[s]), bar(weights[s]), show(weights[s])])));
     const [top, most] = [Math.max(...scores), show(Math.max(...weights))];
@@ -157,9 +157,8 @@ function draw(stage, { words, query, keys, values, keyAxes, valueAxes }) {
       `The query ${pair(now.query)} ${fits}. Out comes ${named}.`);
     ask.paint();
   };
-  const turned = (value) => keyAxes.map((axis) => value[valueAxes.indexOf(axis)]);
   const ask = asking(words, now, keyAxes, () => changed());
-  const answer = answering(words, values.map(turned), keyAxes);
+  const answer = answering(words, values, valueAxes);
   const shares = table("compared", [["key", "k-ink"], ["q · k", "number"], ["weight", "q-ink", 2]]);
   const back = button("back to the start", () => (Object.assign(now, start()), changed()));
   const tip = make("p", { class: "hint" },
