@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from allyouneed import checks
+from allyouneed.transformer import TransformerConfig
 
 Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
 X, TABLE, IDS = torch.zeros(2, 3, 4), torch.zeros(3, 4), torch.tensor([[1, 2, 0]])
 YES = torch.ones(3, 5, dtype=torch.bool)
+SIZES = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.0, "norm_first": False}
 
 FITS = {
     "sizes": lambda: checks.check_sizes(length=1, window=9),
@@ -30,6 +33,8 @@ FITS = {
     "width": lambda: checks.check_width(X, 4),
     "rotation": lambda: checks.check_rotation(Q, Q[0, :, :2]),
     "sublayer": lambda: checks.check_sublayer(X, X + 1),
+    "machine": lambda: checks.check_machine(TransformerConfig(9)),
+    "decoding": lambda: checks.check_decoding(IDS, X[:1], YES[None, None]),
     "ids": lambda: checks.check_ids(IDS),
     "tokens": lambda: checks.check_tokens("src", IDS, 3),
 }  # fmt: skip
@@ -87,6 +92,13 @@ REFUSED = [
      "got (2, 3, 4)"),
     (lambda: checks.check_sublayer(X[:, :1], X),
      "sublayer: expected an output of shape (2, 3, 4), got (2, 1, 4)"),
+    (lambda: checks.check_machine(SimpleNamespace(**SIZES, vocab_size=True)),
+     "vocab_size: expected an integer, got True"),
+    (lambda: checks.check_machine(SimpleNamespace(**SIZES | {"d_model": 7}, vocab_size=9)),
+     "d_model: expected an even number, got 7"),
+    (lambda: checks.check_decoding(IDS, X, None), "tgt: expected 2 sentences as in src, got 1"),
+    (lambda: checks.check_decoding(IDS, X[:1], YES),
+     "src_mask: expected shape (B, 1, 1, S), got (3, 5)"),
     (lambda: checks.check_ids(IDS.bool()), "tokens: expected integer ids, got torch.bool"),
     (lambda: checks.check_ids(IDS[0]), "tokens: expected shape (B, S), got (3,)"),
     # as readers see it: without jaxtyping's checks, which tests switch on

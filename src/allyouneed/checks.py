@@ -6,6 +6,8 @@ came: a TypeError for a wrong type, a ValueError for a wrong size, shape or valu
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -154,6 +156,30 @@ def check_sublayer(y: Tensor, x: Tensor) -> None:
         raise ValueError(
             f"sublayer: expected an output of shape {tuple(x.shape)}, got {tuple(y.shape)}"
         )
+
+
+def check_machine(config: Any) -> None:
+    """The sizes of a `TransformerConfig` are whole numbers that fit together."""
+    names = ("vocab_size", "d_model", "d_ff", "n_heads", "n_layers")
+    sizes = {name: getattr(config, name) for name in names}
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool):
+            raise TypeError(f"{name}: expected an integer, got {size!r}")
+    check_sizes(**sizes)
+    if config.d_model % 2:
+        raise ValueError(f"d_model: expected an even number, got {config.d_model}")
+    check_heads(config.d_model, config.n_heads)
+    check_probability(dropout=config.dropout)
+    if not isinstance(config.norm_first, bool):
+        raise TypeError(f"norm_first: expected True or False, got {config.norm_first!r}")
+
+
+def check_decoding(tgt: Tensor, memory: Tensor, src_mask: Tensor | None) -> None:
+    """The memory holds as many sentences as tgt, and the mask, if any, is (B, 1, 1, S)."""
+    if len(tgt) != len(memory):
+        raise ValueError(f"tgt: expected {len(memory)} sentences as in src, got {len(tgt)}")
+    if src_mask is not None and src_mask.dim() != 4:
+        raise ValueError(f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}")
 
 
 def check_ids(tokens: Tensor) -> None:

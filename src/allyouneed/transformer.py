@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from allyouneed.checks import check_tokens
+from allyouneed.checks import check_decoding, check_machine, check_tokens
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.multihead import MultiHeadAttention
 from allyouneed.positions import SinusoidalPositions
@@ -55,27 +55,7 @@ class TransformerConfig:
     norm_first: bool = False
 
     def __post_init__(self):
-        for name in ("vocab_size", "d_model", "d_ff", "n_heads", "n_layers"):
-            size = getattr(self, name)
-            if not isinstance(size, int) or isinstance(size, bool):
-                raise TypeError(f"{name}: expected an integer, got {size!r}")
-            if size < 1:
-                raise ValueError(f"{name}: expected at least 1, got {size}")
-        if self.d_model % 2:
-            raise ValueError(f"d_model: expected an even number, got {self.d_model}")
-        if self.d_model % self.n_heads:
-            raise ValueError(
-                f"n_heads: expected a divisor of d_model = {self.d_model}, "
-                f"got {self.n_heads}"
-            )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(
-                f"dropout: expected a probability below 1, got {self.dropout}"
-            )
-        if not isinstance(self.norm_first, bool):
-            raise TypeError(
-                f"norm_first: expected True or False, got {self.norm_first!r}"
-            )
+        check_machine(self)
 
 
 BASE = TransformerConfig()
@@ -271,14 +251,7 @@ class Transformer(nn.Module):
         or ValueError for tokens, a memory or a mask that do not fit.
         """
         check_tokens("tgt", tgt, self.config.vocab_size)
-        if len(tgt) != len(memory):
-            raise ValueError(
-                f"tgt: expected {len(memory)} sentences as in src, got {len(tgt)}"
-            )
-        if src_mask is not None and src_mask.dim() != 4:
-            raise ValueError(
-                f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}"
-            )
+        check_decoding(tgt, memory, src_mask)
         # padding stands on the right of every token: hidden with the future
         tgt_mask = causal_mask(tgt.shape[1], tgt.device)
         return self.decoder(

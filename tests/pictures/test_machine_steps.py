@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from allyouneed.decoding import Cache, eval_mode
 from allyouneed.masks import padding_mask
 from allyouneed.tokens import PAD
 from allyouneed.transformer import Transformer, TransformerConfig
@@ -14,7 +13,7 @@ KIND = "machine-steps"
 SIZES = {"B": 2, "S": 6, "T": 7, "D": 64, "F": 128, "H": 2, "K": 32, "V": 30, "1": 1}
 SRC = torch.tensor([[6, 4, 23, 3, 0, 0], [11, 18, 21, 22, 8, 3]])
 TGT = torch.tensor([[2, 6, 4, 23, 3, 0, 0], [2, 11, 18, 21, 22, 8, 3]])
-MODES = {"training": "training", "writing": "writing", "cached": "writing with the cache"}
+MODES = ["training", "writing"]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def steps(stage):
 
 
 def choose(steps, mode: str) -> None:
-    steps.tab.get_by_role("radio", name=MODES[mode], exact=True).click()
+    steps.tab.get_by_role("radio", name=mode, exact=True).click()
 
 
 def walk(steps) -> list[dict]:
@@ -79,22 +78,12 @@ def test_the_shapes_are_those_of_the_modules(steps, model, mode, length):
     assert states["decoder cross_attention"]["weights"] == list(maps.cross[0].shape)
 
 
-def test_with_the_cache_one_row_is_computed(steps, model):
-    with eval_mode(model):
-        cache = Cache(model, SRC)
-        for t in range(3):
-            logits = cache.step(TGT[:, t])
-    choose(steps, "cached")
+def test_writing_wants_the_last_place_only(steps):
+    choose(steps, "writing")
     states = {state["box"]: state for state in walk(steps)}
-    own = states["decoder self_attention"]
-    assert own["shapes"]["k"] == list(cache.own[0][0].shape)
-    assert states["decoder cross_attention"]["shapes"]["k"] == list(cache.cross[0][0].shape)
-    assert states["decoder logits"]["shapes"]["out"] == [len(logits), 1, 30]
-    assert own["rows"] == [["own"], ["kept", "kept", "made"], ["kept", "kept", "made"], ["own"]] + [
-        ["own"]
-    ]
-    assert states["decoder cross_attention"]["rows"][1] == ["kept"] * 6
-    assert all(state["shapes"]["out"][1] == 1 for name, state in states.items() if "dec" in name)
+    assert states["decoder self_attention"]["rows"][0] == ["made", "made", "own"]
+    assert states["decoder logits"]["shapes"]["out"] == [2, 1, 30]
+    assert {row for rows in states["encoder layer 2"]["rows"] for row in rows} == {"kept"}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -133,8 +122,11 @@ def test_by_touch(stage):
     phone = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 844}}
     steps = stage(11, KIND, **phone)
     steps.tab.get_by_role("radio", name="writing", exact=True).tap()
+    following = steps.tab.get_by_role("button", name="Next")
     for _ in range(3):
-        steps.tab.get_by_role("button", name="Next").tap()
+        following.tap()
+    plan = steps.tab.locator(".plan").bounding_box()  # in sight while one goes on
+    assert plan["y"] >= 0 and plan["y"] + plan["height"] <= following.bounding_box()["y"] <= 844
     assert steps.state["mode"] == "writing" and steps.state["box"] == "encoder self_attention"
     assert "read once" in steps.says
     assert steps.tab.evaluate("document.documentElement.scrollWidth") <= 390

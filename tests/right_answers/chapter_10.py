@@ -77,26 +77,31 @@ def batch_where(x, mask, eps):
     return torch.where(mask.unsqueeze(2), (x - mean) / std, torch.tensor(0.0))
 
 
-def post_steps(x, sublayer, norm):
-    residual = x.clone()
-    x = sublayer(x)
-    x = residual + x
-    return norm(x)
-
-
-def post_in_place(x, sublayer, norm):
-    y = sublayer(x)
+def add_steps(x, sublayer, keep, p, gamma, beta, eps):
+    y = sublayer(x).masked_fill(~keep, 0.0) / (1 - p)
     y += x
-    return norm(y)
+    return F.layer_norm(y, y.shape[-1:], gamma, beta, eps)
 
 
-def post_words(x, sublayer, norm):
-    rows = [[norm(word + sublayer(word)) for word in sentence] for sentence in x]
-    return torch.stack([torch.stack(row) for row in rows])
+def add_words(x, sublayer, keep, p, gamma, beta, eps):
+    y = x + torch.where(keep, sublayer(x) / (1 - p), 0.0)
+    for b, t in np.ndindex(*x.shape[:2]):
+        std = (((y[b, t] - y[b, t].mean()) ** 2).mean() + eps) ** 0.5
+        y[b, t] = (y[b, t] - y[b, t].mean()) / std * gamma + beta
+    return y
 
 
-def post_double(x, sublayer, norm):
-    return norm(torch.stack([x.double(), sublayer(x.double())]).sum(0))
+def add_double(x, sublayer, keep, p, gamma, beta, eps):
+    scale = keep.double() * (1 / (1 - p))
+    return norm_numpy(x.double() + sublayer(x).double() * scale, gamma, beta, eps)
+
+
+def add_in_place(x, sublayer, keep, p, gamma, beta, eps):
+    given = sublayer(x)
+    given[~keep] = 0
+    x += given / (1.0 - p)
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    return (x - mean) * (variance + eps).rsqrt() * gamma + beta
 
 
 def stack_index(x, sublayers, norms, final_norm):
@@ -152,6 +157,60 @@ def feed_convolutions(x, w_1, b_1, w_2, b_2):
     return F.conv1d(hidden, w_2.T[:, :, None], b_2).transpose(1, 2)
 
 
+def xor_two_ways():
+    w_1 = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    return w_1, torch.zeros(2), torch.tensor([[0.0, 0, 0, 1], [0, 0, 0, 1]]), torch.zeros(4)
+
+
+def xor_lists():
+    w_1 = [[2, 2], [2, 2], [0, 0], [0, 0]]
+    return [w_1, [0, -2], [[0, 0, 0, 0.5], [0, 0, 0, -1.0]], [0, 0, 0, 0]]
+
+
+def xor_numpy():
+    w_1, w_2 = np.zeros((4, 5)), np.zeros((5, 4))
+    w_1[:2, 0], w_1[:2, 1] = 1, -1  # how many are on; nothing
+    w_1[:2, 2] = 3
+    w_2[0, 3], w_2[2, 3] = 1, -2 / 3
+    return w_1, np.array([0.0, 0, -3, 0, 0]), w_2, np.zeros(4)
+
+
+def xor_from_above():
+    w_1 = torch.zeros(4, 2)
+    w_1[:2] = torch.tensor([[-1.0, 1.0], [-1.0, 1.0]])  # 1 - on, and on - 1
+    w_2 = torch.zeros(2, 4)
+    w_2[:, 3] = -1
+    return w_1, torch.tensor([1.0, -1.0]), w_2, torch.tensor([0, 0, 0, 1.0])
+
+
+def back_autograd(x, gamma, eps, above):
+    given = [x.requires_grad_(), gamma.requires_grad_(), torch.zeros_like(gamma).requires_grad_()]
+    result = F.layer_norm(given[0], x.shape[-1:], given[1], given[2], eps)
+    return torch.autograd.grad(result, given, above)
+
+
+def back_matrix(x, gamma, eps, above):
+    D = x.shape[-1]
+    centre = torch.eye(D) - torch.full((D, D), 1 / D)
+    rows = []
+    for word, up in zip(x.reshape(-1, D), above.reshape(-1, D), strict=True):
+        c = centre @ word
+        root = (c @ c / D + eps) ** 0.5
+        jacobian = centre / root - torch.outer(c, c) / (D * root**3)
+        rows.append((jacobian.T @ (gamma * up), up * c / root))
+    dx = torch.stack([row for row, _ in rows]).view_as(x)
+    return [dx, sum(row for _, row in rows), above.reshape(-1, D).sum(0)]
+
+
+def back_numpy(x, gamma, eps, above):
+    x, gamma, above = (array.double().numpy() for array in (x, gamma, above))
+    root = np.sqrt(x.var(-1, keepdims=True) + eps)
+    normal = (x - x.mean(-1, keepdims=True)) / root
+    g = above * gamma
+    dx = g / root - (g.mean(-1, keepdims=True) + normal * (g * normal).mean(-1)[..., None]) / root
+    return dx, (above * normal).sum(axis=(0, 1)), above.sum(axis=(0, 1))
+
+
 RIGHT = {
     "10.1": [
         [0.5, 0.25, -1, 1, -2, 3],
@@ -161,7 +220,7 @@ RIGHT = {
     ],
     "10.2": [norm_pytorch, norm_var, norm_loops, norm_numpy, norm_in_place, norm_squares],
     "10.3": [batch_counts, batch_module, batch_loops, batch_where],
-    "10.4": [post_steps, post_in_place, post_words, post_double],
+    "10.4": [add_steps, add_words, add_double, add_in_place],
     "10.5": [stack_index, stack_recursive, stack_stream, stack_in_place],
     "10.6": [feed_functional, feed_einsum, feed_positions, feed_numpy, feed_convolutions],
     "10.7": [
@@ -170,4 +229,7 @@ RIGHT = {
         torch.tensor([4194304, 8393728, 4096, 12592128]),
         [4194304, 8393728, 8192 / 2, 12592128.0],
     ],
+    "10.8": [[1, -1, 0, 0], (1.0, -1.0, 0.0, 0.0), torch.tensor([1, -1, 0, 0])],
+    "10.9": [xor_two_ways, xor_lists, xor_numpy, xor_from_above],
+    "10.10": [back_autograd, back_matrix, back_numpy],
 }

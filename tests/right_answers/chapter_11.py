@@ -33,29 +33,27 @@ def count_closed(v, d, f, n, first):
     return v * d + n * (12 * d**2 + 4 * d * f + 2 * f + 12 * d) + 4 * d * int(first)
 
 
-def in_out_module(tokens, states, table, places):
-    embedding = nn.Embedding.from_pretrained(table)
-    last = nn.Linear(*table.T.shape, bias=False)
-    last.weight = embedding.weight
-    x = embedding(tokens) * table.shape[-1] ** 0.5
-    return [x + places[None, : x.shape[1]], last(states).detach()]
+def shared_by_autograd(tokens, states, dx, dlogits):
+    matrix = torch.zeros(dlogits.shape[-1], dx.shape[-1], requires_grad=True)
+    x = nn.functional.embedding(tokens, matrix) * dx.shape[-1] ** 0.5
+    ((x * dx).sum() + (states @ matrix.T * dlogits).sum()).backward()
+    return matrix.grad
 
 
-def in_out_loops(tokens, states, table, places):
-    x = torch.zeros(*tokens.shape, table.shape[1], dtype=torch.float64)
-    logits = np.zeros((*tokens.shape, len(table)))
+def shared_by_one_hot(tokens, states, dx, dlogits):
+    read = nn.functional.one_hot(tokens, dlogits.shape[-1]).double()
+    below = torch.einsum("btv,btd->vd", read, dx.double()) * math.sqrt(dx.shape[-1])
+    return below + torch.einsum("btv,btd->vd", dlogits.double(), states.double())
+
+
+def shared_in_loops(tokens, states, dx, dlogits):
+    V, D = dlogits.shape[-1], dx.shape[-1]
+    rows = np.zeros((V, D))
     for b, t in np.ndindex(*tokens.shape):
-        x[b, t] = math.sqrt(table.shape[1]) * table[tokens[b, t]] + places[t]
-        for i, row in enumerate(table):
-            logits[b, t, i] = row @ states[b, t]
-    return x, logits
-
-
-def in_out_einsum(tokens, states, table, places):
-    one_hot = nn.functional.one_hot(tokens, len(table)).to(table.dtype)
-    x = torch.einsum("btv,vd->btd", one_hot, table)
-    x.mul_(table.shape[1] ** 0.5).add_(places[: tokens.shape[1]])
-    return x, torch.einsum("btd,vd->btv", states, table)
+        rows[int(tokens[b, t])] += math.sqrt(D) * dx[b, t].numpy()
+        for v in range(V):
+            rows[v] += float(dlogits[b, t, v]) * states[b, t].numpy()
+    return rows
 
 
 def encoder_lambda(x, mask, attention, feed_forward, norms, norm_first):
@@ -210,12 +208,102 @@ def _write_padded(model, src, length):
     )
 
 
+@torch.no_grad()
+def fault_by_differences(model, vocab_size):
+    def moves(src, tgt, places=3):
+        a, b = model(torch.tensor([[7, 5, 4, 3]]), torch.tensor([[2, 4, 6]])), model(src, tgt)
+        return (a[0, :places] - b[0, :places]).abs().max() > 1e-3
+
+    src, tgt = torch.tensor([[7, 5, 4, 3]]), torch.tensor([[2, 4, 6]])
+    if moves(src, tgt):
+        return "dropout is on"
+    if moves(src, torch.tensor([[2, 4, 8]]), 2):
+        return "sees the future"
+    if moves(torch.tensor([[7, 5, 4, 3, 0, 0, 0]]), tgt):
+        return "sees the padding"
+    if not moves(torch.tensor([[6, 8, 8, 3]]), tgt):
+        return "ignores the source"
+    return "right" if moves(torch.tensor([[4, 5, 7, 3]]), tgt) else "no positions"
+
+
+def fault_by_batches(model, vocab_size):
+    draw = torch.Generator().manual_seed(3)
+    src = torch.randint(4, vocab_size, (6, 5), generator=draw)
+    tgt = torch.randint(4, vocab_size, (6, 4), generator=draw)
+
+    def same(a, b):
+        return bool(torch.isclose(a, b, atol=1e-4).all())
+
+    logits = model(src, tgt)
+    if not same(logits, model(src, tgt)):
+        return "Dropout is on."
+    changed = tgt.clone()
+    changed[:, -1] = (changed[:, -1] - 3) % (vocab_size - 4) + 4
+    if not same(logits[:, :-1], model(src, changed)[:, :-1]):
+        return "sees the future"
+    if not same(logits, model(torch.cat([src, torch.zeros_like(src)], 1), tgt)):
+        return "sees the padding"
+    if same(logits, model(src.roll(1, 0), tgt)):
+        return "ignores the source"
+    return "no positions" if same(logits, model(src.flip(1), tgt)) else "right"
+
+
+def fault_by_gradient(model, vocab_size):
+    model.requires_grad_(True)
+    src, tgt = torch.tensor([[4, 5, 6, 3]]), torch.tensor([[2, 7, 8]])
+    if not torch.equal(model(src, tgt), model(src, tgt)):
+        return "dropout is on"
+
+    def rows(src, tgt, place):
+        model.zero_grad()
+        x = model.states(src, tgt)[0, place]
+        (x @ torch.arange(16.0).sin()).backward()
+        return model.embedding.weight.grad.abs().sum(1) > 1e-6
+
+    if rows(src, tgt, 0)[8]:
+        return "sees the future"
+    if rows(torch.tensor([[4, 5, 6, 3, 0]]), tgt, 2)[0]:
+        return "sees the padding"
+    if not rows(src, tgt, 2)[4]:
+        return "ignores the source"
+    turned = torch.allclose(model(src, tgt), model(src[:, [2, 0, 1, 3]], tgt), atol=1e-4)
+    return "no positions" if turned else "right"
+
+
+def spend_by_search(budget):
+    for d_model in range(64, 2048, 64):
+        for n_layers in range(12, 1, -1):
+            total = count_closed(8000, d_model, 4 * d_model, n_layers, False)
+            if 0.9 * budget <= total <= budget:
+                return TransformerConfig(8000, d_model, 4 * d_model, d_model // 64, n_layers)
+
+
+def spend_by_table(budget):
+    return {2_000_000: (64, 256, 1, 12), 5_000_000: [128, 512, 2, 8],
+            20_000_000: (256, 1024, 4, 9), 65_000_000: (512, 2048, 8, 8)}[budget]  # fmt: skip
+
+
+def spend_by_layers(budget):
+    fits = []
+    for heads in range(1, 17):
+        d = 64 * heads
+        n = min(12, (budget - 8000 * d) // (28 * d * d + 20 * d))
+        fits.append((count_in_loops(8000, d, 4 * d, n, False), (d, 4 * d, heads, n)))
+    return torch.tensor(max(fit for fit in fits if fit[1][3] >= 2)[1])
+
+
+NO_GRADIENT = ["encoder w_q", "encoder w_k", "cross w_q", "cross w_k"]
+
+
 RIGHT = {
     "11.1": [count_the_model, count_in_loops, count_closed],
-    "11.2": [in_out_module, in_out_loops, in_out_einsum],
+    "11.2": [shared_by_autograd, shared_by_one_hot, shared_in_loops],
     "11.3": [encoder_lambda, encoder_in_place, encoder_double],
     "11.4": [decoder_names, decoder_loop, decoder_one_by_one],
     "11.5": [masks_package, masks_full, masks_arange],
     "11.6": [batch_lists, batch_sequence, batch_numpy],
     "11.7": [write_forward, write_one_by_one, write_in_place, _write_padded],
+    "11.8": [fault_by_differences, fault_by_batches, fault_by_gradient],
+    "11.9": [NO_GRADIENT, set(NO_GRADIENT), tuple(reversed(NO_GRADIENT))],
+    "11.10": [spend_by_search, spend_by_table, spend_by_layers],
 }

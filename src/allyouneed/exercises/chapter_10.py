@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -475,6 +476,16 @@ class Tanh:
         return "a function of (B, T, D)"
 
 
+class Double:
+    """A sub-layer for the printed example: it doubles."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return 2 * x
+
+    def __repr__(self) -> str:
+        return "a function that doubles"
+
+
 class Norm:
     """A layer norm for the cases, with a gamma and a beta of its own."""
 
@@ -490,68 +501,136 @@ class Norm:
         return "a layer norm"
 
 
-def post_norm(x: Tensor, sublayer: Callable, norm: Callable) -> Tensor:
-    return norm(x + sublayer(x))
+def add_and_norm(
+    x: Tensor,
+    sublayer: Callable,
+    keep: Tensor,
+    p: float,
+    gamma: Tensor,
+    beta: Tensor,
+    eps: float,
+) -> Tensor:
+    return layer_norm(x + sublayer(x) * keep / (1 - p), gamma, beta, eps)
 
 
-def post_norm_cases() -> list[tuple]:
+def add_and_norm_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(104)
-    return [
-        (torch.randn(b, t, d, generator=draw), Tanh(d, d), Norm(d, d))
-        for b, t, d in ((2, 3, 4), (1, 2, 5), (2, 1, 3))
-    ]
+    x, one = torch.tensor([[[1.0, 3.0]]]), torch.ones(2)
+    keep = torch.tensor([[[True, False]]])
+    cases = [(x, Double(), keep, 0.5, one, torch.tensor([0.0, 3.0]), 3.0)]
+    for (b, t, d), p, eps in (((2, 3, 4), 0.4, 0.6), ((1, 2, 5), 0.2, 1.1), ((3, 1, 3), 0.3, 0.4)):
+        x = torch.randn(b, t, d, generator=draw)
+        keep = torch.rand(b, t, d, generator=draw) > p
+        keep[0, 0, :2] = torch.tensor([False, True])
+        gamma, beta = torch.randn(d, generator=draw), torch.randn(d, generator=draw)
+        cases.append((x, Tanh(d, d), keep, p, gamma, beta, eps))
+    return cases
 
 
-POST_MISTAKES = mistakes(
-    ("pre-norm", lambda x, sublayer, norm: x + sublayer(norm(x)),
+FAULTS = {  # of the sub-layer that is to be mended
+    "the dropout behind the sum": "Dropout is for what the sub-layer gives, before it is added: "
+    "x itself always gets through.",
+    "what is kept not divided by 1 - p": "Kept entries are divided by 1 - p, so that the mean "
+    "stays. Without it the sub-layer is louder in use than in training.",
+    "the norm along the words": "Each word is normalised over its own entries: the last axis.",
+    "the variance divided by D - 1": "`std` and `var` divide by D - 1 unless told otherwise: "
+    "`correction=0`.",
+    "eps outside the root": "Eps is added to the variance, under the root.",
+}
+
+
+def _faulty(left: Sequence[str]) -> Callable:
+    """The sub-layer with some of its faults left in."""
+    behind, whole, words, less, outside = (fault in left for fault in FAULTS)
+
+    def answer(x, sublayer, keep, p, gamma, beta, eps):
+        factor = keep / (1.0 if whole else 1 - p)
+        y = (x + sublayer(x)) * factor if behind else x + sublayer(x) * factor
+        axis = 1 if words else -1
+        variance = y.var(axis, correction=int(less), keepdim=True)
+        below = variance.sqrt() + eps if outside else (variance + eps).sqrt()
+        return gamma * (y - y.mean(axis, keepdim=True)) / below + beta
+
+    return answer
+
+
+def _left_in() -> list[tuple]:
+    """Every choice of faults that may be left in, as rows of a bank."""
+    rows = []
+    for n in range(1, len(FAULTS) + 1):
+        for left in combinations(FAULTS, n):
+            start = "Still there" if n < len(FAULTS) else "All is as it was"
+            why = " ".join(FAULTS[fault] for fault in left)
+            rows.append((f"{start}: {'; '.join(left)}", _faulty(left), why))
+    return rows
+
+
+def _mended(step: Callable) -> Callable:
+    """A mistake in the order: `step(x, f, norm)` with f the sub-layer and its dropout."""
+    return lambda x, sublayer, keep, p, gamma, beta, eps: step(
+        x,
+        lambda h: sublayer(h) * keep / (1 - p),
+        lambda h: layer_norm(h, gamma, beta, eps),
+    )
+
+
+ADD_MISTAKES = mistakes(
+    *_left_in(),
+    ("pre-norm", _mended(lambda x, f, norm: x + f(norm(x))),
      "This is the other order: the norm stands before the sub-layer. The paper normalises the "
      "sum."),
-    ("the norm before the addition", lambda x, sublayer, norm: x + norm(sublayer(x)),
+    ("the norm before the addition", _mended(lambda x, f, norm: x + norm(f(x))),
      "Only the sub-layer's output was normalised. The paper adds first and normalises the sum."),
-    ("no residual connection", lambda x, sublayer, norm: norm(sublayer(x)),
-     "The sub-layer's output replaces x. It should be added to x. (`x = sublayer(x)` and then `x + "
-     "x` gives the same after the norm: there the old x was lost.)"),
-    ("the sub-layer of the normed x, and no residual connection",
-     lambda x, sublayer, norm: sublayer(norm(x)),
-     "Two mistakes: the sub-layer's output should be added to x, and the norm comes after that."),
-    ("no norm", lambda x, sublayer, norm: x + sublayer(x),
-     "The sum is right, and must be normalised."),
-    ("another norm than the one given",
-     lambda x, sublayer, norm: torch.nn.functional.layer_norm(x + sublayer(x), x.shape[-1:]),
-     "The sum was normalised without the gamma and beta of `norm`. Use the norm that is given."),
-    ("the residual connection round the normed x",
-     lambda x, sublayer, norm: norm(x) + sublayer(norm(x)),
+    ("no residual connection", _mended(lambda x, f, norm: norm(f(x))),
+     "The sub-layer's output replaces x. It should be added to x."),
+    ("no norm", _mended(lambda x, f, norm: x + f(x)), "The sum is right, and must be normalised."),
+    ("the residual connection round the normed x", _mended(lambda x, f, norm: norm(x) + f(norm(x))),
      "The norm came first, and everything after it was built on the normed x. The paper adds to x "
      "itself, and normalises at the end."),
-    ("the norm before and after", lambda x, sublayer, norm: norm(x + sublayer(norm(x))),
+    ("the norm before and after", _mended(lambda x, f, norm: norm(x + f(norm(x)))),
      "Post-norm normalises once, after the addition. The sub-layer reads x as it is."),
-    ("normed x throughout, and normed again",
-     lambda x, sublayer, norm: norm(norm(x) + sublayer(norm(x))),
-     "Post-norm normalises once, after the addition. Here x is normalised on the way in, too."),
-    ("the residual of the normed x, with the sub-layer on x",
-     lambda x, sublayer, norm: norm(x) + sublayer(x),
+    ("the norm of x alone", _mended(lambda x, f, norm: norm(x) + f(x)),
      "What is normalised should be the sum, not x alone."),
-    ("both normed, then added", lambda x, sublayer, norm: norm(x) + norm(sublayer(x)),
-     "Norm of the sum, not sum of the norms: the result of this has no fixed length."),
-    ("x added twice", lambda x, sublayer, norm: x + norm(x + sublayer(x)),
-     "The norm of the sum is the result. Nothing is added after it."),
-    ("the norm twice at the end", lambda x, sublayer, norm: norm(norm(x + sublayer(x))),
-     "One norm is enough: the second one undoes gamma and beta of the first."),
-    ("multiplied in place of added", lambda x, sublayer, norm: norm(x * sublayer(x)),
-     "A residual connection adds. A product has no open path: where x is zero nothing passes."),
-    ("the sub-layer twice", lambda x, sublayer, norm: norm(sublayer(x) + sublayer(sublayer(x))),
-     "Often written as `x = sublayer(x)` and then `x + sublayer(x)`: the old x was lost."),
-    ("the sub-layer's output taken off", lambda x, sublayer, norm: norm(x - sublayer(x)),
-     "The sub-layer's output is added to x, not taken off."),
-    ("x counted twice in the sum", lambda x, sublayer, norm: norm(x + x + sublayer(x)),
-     "x is added to the sub-layer's output once. Perhaps the sum was built already and x was added "
-     "again."),
-    ("the sub-layer run on its own output",
-     lambda x, sublayer, norm: norm(x + sublayer(sublayer(x))),
-     "The sub-layer runs once, on x, and what it gives is added to x."),
-    ("the sub-layer after the norm of the sum",
-     lambda x, sublayer, norm: sublayer(norm(x + sublayer(x))),
-     "The norm of the sum is the result. The sub-layer runs once."),
+    ("the sub-layer's output subtracted", _mended(lambda x, f, norm: norm(x - f(x))),
+     "The sub-layer's output is added to x."),
+    ("gamma and beta forgotten",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(x) * keep / (1 - p), torch.ones_like(gamma), torch.zeros_like(beta), eps
+     ),
+     "The normalised entries are right. Multiply by gamma and add beta, as the colleague does."),
+    ("no dropout at all",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(x + sublayer(x), gamma, beta, eps),
+     "What the sub-layer gives is dropped where `keep` is False, before it is added."),
+    ("dropped where `keep` is True",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(x) * ~keep / (1 - p), gamma, beta, eps
+     ),
+     "True means kept."),
+    ("divided by p",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(x) * keep / p, gamma, beta, eps
+     ),
+     "p is the share that is dropped. What is kept, 1 - p, is what to divide by."),
+    ("multiplied by 1 - p",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(x) * keep * (1 - p), gamma, beta, eps
+     ),
+     "Kept entries grow, so that the mean stays: divide by 1 - p."),
+    ("the dropout on what the sub-layer reads",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(x * keep / (1 - p)), gamma, beta, eps
+     ),
+     "The sub-layer reads all of x. Dropped are entries of what it gives."),
+    ("the dropout on the result",
+     lambda x, sublayer, keep, p, gamma, beta, eps: (
+         layer_norm(x + sublayer(x), gamma, beta, eps) * keep / (1 - p)
+     ),
+     "Dropout comes before the addition, not behind the norm."),
+    ("the whole sum divided by 1 - p",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         (x + sublayer(x) * keep) / (1 - p), gamma, beta, eps
+     ),
+     "Only what was dropped from is divided by 1 - p. The stream x is added as it is."),
 )  # fmt: skip
 
 
@@ -886,6 +965,268 @@ COUNT_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+# 10.8 prediction: what columns of zeros do to the spread of the words
+
+GROWS, SHRINKS, STAYS = 1, -1, 0
+PREDICTION_MISTAKES = mistakes(
+    ("BatchNorm of both features grows", [1, 1, 0, 0],
+     "Zeros dilute the variance, that is right, and where the mean is 0 that is all they do. But a "
+     "zero is three standard deviations away from words with mean 3: it adds variance."),
+    ("BatchNorm of both features shrinks", [-1, -1, 0, 0],
+     "Zeros far from the words add variance, that is right for mean 3. Where the words' mean is 0, "
+     "zeros stand in the middle of them: the variance falls, and what is divided by it grows."),
+    ("the two features in each other's place", [-1, 1, 0, 0],
+     "The zeros stand in the middle of the words whose mean is 0, and far from those whose mean is "
+     "3. Which of the two variances grows?"),
+    ("padding changes nothing", [0, 0, 0, 0],
+     "BatchNorm takes its variance over all places, and the zeros are among them."),
+    ("the feature with mean 0 stays", [0, -1, 0, 0],
+     "Zeros do not move a mean of 0. The variance is another matter: half of the squares are 0."),
+    ("the feature with mean 3 stays", [1, 0, 0, 0],
+     "Half of the places are now 3 away from the words' mean: the variance cannot stay."),
+    ("only the feature with mean 0 moves, and shrinks", [-1, 0, 0, 0],
+     "With zeros in the middle of the words the variance falls; and zeros far from words with mean "
+     "3 add variance."),
+    ("only the feature with mean 3 moves, and grows", [0, 1, 0, 0],
+     "Half of the squares are 0 where the mean is 0, and with mean 3 the zeros add variance, by "
+     "which is divided."),
+    ("LayerNorm grows, too", [1, -1, 1, 0],
+     "LayerNorm asks the features of one word. It never sees a padding."),
+    ("LayerNorm shrinks, too", [1, -1, -1, 0],
+     "LayerNorm asks the features of one word. It never sees a padding."),
+    ("the masked BatchNorm grows, too", [1, -1, 0, 1],
+     "Its mean and variance are those of the words alone. What stands elsewhere has no say."),
+    ("the masked BatchNorm shrinks, too", [1, -1, 0, -1],
+     "Its mean and variance are those of the words alone. What stands elsewhere has no say."),
+    ("everything grows", [1, 1, 1, 1],
+     "LayerNorm and the masked BatchNorm never see a padding. And zeros add variance to words with "
+     "mean 3."),
+    ("everything shrinks", [-1, -1, -1, -1],
+     "LayerNorm and the masked BatchNorm never see a padding. And zeros take variance from words "
+     "with mean 0."),
+    ("LayerNorm and the masked BatchNorm move as BatchNorm does", [1, -1, 1, -1],
+     "The first two are right. LayerNorm and the masked BatchNorm never see a padding."),
+    ("both BatchNorms of mean 3 grow", [1, 1, 0, 1],
+     "The masked BatchNorm never sees a padding, and zeros add variance to words with mean 3."),
+)  # fmt: skip
+
+# 10.9 design: exclusive or
+
+
+def xor_net() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return _net([[1, 1], [1, 1]], [0, -1], [1, -2])
+
+
+def _net(units: list, b_1: list, out: list, to: int = 3, b_2: float = 0.0) -> tuple:
+    """A net whose hidden units read entries 0 and 1 by `units`, and write to one entry by `out`."""
+    w_1, w_2, last = torch.zeros(4, len(b_1)), torch.zeros(len(b_1), 4), torch.zeros(4)
+    w_1[:2] = torch.tensor(units, dtype=torch.float32).reshape(2, -1)
+    w_2[:, to], last[to] = torch.tensor(out, dtype=torch.float32), b_2
+    return w_1, torch.tensor(b_1, dtype=torch.float32), w_2, last
+
+
+def _on_and_off() -> Tensor:
+    """All four choices of entries 0 and 1, each with four of the others: (16, 4)."""
+    x = torch.tensor([[a, b, 0.0, 0.0] for a in (0.0, 1.0) for b in (0.0, 1.0)])
+    x = x.repeat_interleave(4, dim=0)
+    x[:, 2:] = 3 * torch.randn(16, 2, generator=torch.Generator().manual_seed(109))
+    return x
+
+
+def what_it_writes(answer: Callable) -> Tensor:
+    given = answer()
+    if not isinstance(given, list | tuple) or len(given) != 4:
+        raise ValueError("expected four things: w_1, b_1, w_2 and b_2")
+    w_1, b_1, w_2, b_2 = (torch.as_tensor(one, dtype=torch.float32) for one in given)
+    F = b_1.shape[0] if b_1.dim() == 1 else -1
+    for name, one, shape in (
+        ("w_1", w_1, (4, F)), ("b_1", b_1, (F,)), ("w_2", w_2, (F, 4)), ("b_2", b_2, (4,))
+    ):  # fmt: skip
+        if tuple(one.shape) != shape:
+            raise ValueError(
+                f"{name}: expected shape {str(shape).replace('-1', 'F')}, got {tuple(one.shape)}"
+            )
+    return feed_forward(_on_and_off(), w_1, b_1, w_2, b_2)
+
+
+def _right_where(on: int) -> Callable:
+    """Whether the entry 3 is right where as many of entries 0 and 1 are on."""
+    return lambda output: torch.allclose(
+        output[_on_and_off()[:, :2].sum(1) == on, 3], torch.tensor(float(on == 1)), atol=1e-3
+    )
+
+
+XOR_MISTAKES = mistakes(
+    ("an or", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, -1]),
+     "With both on it writes 1. The second unit, which fires for both, must take away two: one for "
+     "each of the two that the first unit has counted."),
+    ("an and", lambda: _net([1, 1], [-1], [1]),
+     "It writes 1 where both are on. Asked for is exactly one."),
+    ("the sum", lambda: _net([1, 1], [0], [1]),
+     "With both on it writes 2. A second unit that fires only then can take it away."),
+    ("a difference", lambda: _net([[1, -1], [-1, 1]], [0, 0], [1, -1]),
+     "When the second one alone is on it writes -1. Both units should be added."),
+    ("the first without the second", lambda: _net([1, -1], [0], [1]),
+     "It writes 1 when entry 0 alone is on. Another unit is needed for entry 1 alone."),
+    ("the second without the first", lambda: _net([-1, 1], [0], [1]),
+     "It writes 1 when entry 1 alone is on. Another unit is needed for entry 0 alone."),
+    ("the opposite", lambda: _net([[1, 1], [1, 1]], [0, -1], [-1, 2], b_2=1.0),
+     "It writes 1 where the two are alike. Asked for is 1 where they differ."),
+    ("the opposite of an and", lambda: _net([1, 1], [-1], [-1], b_2=1.0),
+     "It writes 1 with both off, too."),
+    ("the sign turned", lambda: _net([[1, 1], [1, 1]], [0, -1], [-1, 2]),
+     "It writes -1 where it should write 1."),
+    ("no bias for the unit of both", lambda: _net([[1, 1], [1, 1]], [0, 0], [1, -2]),
+     "Without a bias both units fire for one that is on. With -1 the second one fires for both "
+     "only."),
+    ("written to entry 2", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, -2], to=2),
+     "The function is right. It should be written to entry 3."),
+    ("written to entry 0", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, -2], to=0),
+     "The function is right. It should be written to entry 3."),
+    ("written to every entry",
+     lambda: tuple(
+         w.sum(-1, keepdim=True).repeat(1, 4) if i == 2 else w
+         for i, w in enumerate(_net([[1, 1], [1, 1]], [0, -1], [1, -2]))
+     ),
+     "The function is right. Only entry 3 should get it: the other columns of w_2 are zero."),
+    ("a bias of 1 on the way out", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, -2], b_2=1.0),
+     "Everything is 1 too high: b_2 should be zero."),
+    ("nothing is written", lambda: _net([0, 0], [0], [0]),
+     "No unit writes anything. One may count how many are on; what corrects it where both are?"),
+    ("half as much", lambda: _net([[1, 1], [1, 1]], [0, -1], [0.5, -1]),
+     "The function is right, but it writes one half in place of 1."),
+)  # fmt: skip
+
+# 10.10 the backward pass of layer norm
+
+
+def layer_norm_backward(
+    x: Tensor, gamma: Tensor, eps: float, above: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _backward(x, gamma, eps, above)
+
+
+def _backward(
+    x: Tensor, gamma: Tensor, eps: float, above: Tensor, change: Callable | None = None
+) -> tuple:
+    """dx, dgamma and dbeta; `change(g, n, root)` computes another dx."""
+    root = (_variance(x) + eps).sqrt()
+    normal, g = _centred(x) / root, above * gamma
+    dx = (g - g.mean(-1, keepdim=True) - normal * (g * normal).mean(-1, keepdim=True)) / root
+    if change:
+        dx = change(g, normal, root)
+    return dx, (above * normal).sum((0, 1)), above.sum((0, 1))
+
+
+def backward_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(110)
+    example = torch.tensor([[[0.0, 2.0]]]), torch.ones(2), 3.0, torch.tensor([[[1.0, 0.0]]])
+    cases = [example]
+    for (b, t, d), eps in (((2, 3, 4), 0.3), ((1, 2, 5), 0.8), ((3, 1, 3), 0.2)):
+        x, above = torch.randn(2, b, t, d, generator=draw)
+        cases.append((x + 0.5, 0.5 + torch.rand(d, generator=draw), eps, above))
+    return cases
+
+
+def _other_dx(change: Callable) -> Callable:
+    return lambda x, gamma, eps, above: _backward(x, gamma, eps, above, change)
+
+
+def _m(x: Tensor) -> Tensor:
+    return x.mean(-1, keepdim=True)
+
+
+BACKWARD_MISTAKES = mistakes(
+    ("mean and variance taken for constants", _other_dx(lambda g, n, root: g / root),
+     "Each entry of x also moves the mean and the variance, and through them every other entry of "
+     "the result: two terms are missing."),
+    ("the variance taken for a constant", _other_dx(lambda g, n, root: (g - _m(g)) / root),
+     "The way through the mean is there. x also moves the variance: a term along the normalised x "
+     "is missing."),
+    ("the mean taken for a constant", _other_dx(lambda g, n, root: (g - n * _m(g * n)) / root),
+     "The way through the variance is there. x also moves the mean: subtract the mean of the "
+     "gradient."),
+    ("the term of the variance added",
+     _other_dx(lambda g, n, root: (g - _m(g) + n * _m(g * n)) / root),
+     "Both terms are subtracted: a larger variance makes the result smaller."),
+    ("the term of the mean added", _other_dx(lambda g, n, root: (g + _m(g) - n * _m(g * n)) / root),
+     "Both terms are subtracted: x minus its mean."),
+    ("sums in place of means",
+     _other_dx(lambda g, n, root: (g - g.sum(-1, keepdim=True) - n * (g * n).sum(-1, keepdim=True))
+               / root),
+     "The mean of D numbers has the slope 1 / D in each, and so has the variance: both terms are "
+     "means over the entries."),
+    ("divided by the variance", _other_dx(lambda g, n, root: (g - _m(g) - n * _m(g * n)) / root**2),
+     "Divide by the root of variance and eps, once."),
+    ("not divided", _other_dx(lambda g, n, root: g - _m(g) - n * _m(g * n)),
+     "What is left is divided by the root of variance and eps."),
+    ("multiplied by the root", _other_dx(lambda g, n, root: (g - _m(g) - n * _m(g * n)) * root),
+     "The normalised x is x divided by the root, and so is the gradient."),
+    ("half of the term of the variance",
+     _other_dx(lambda g, n, root: (g - _m(g) - n * _m(g * n) / 2) / root),
+     "The 1/2 from the root and the 2 from the square cancel."),
+    ("twice the term of the variance",
+     _other_dx(lambda g, n, root: (g - _m(g) - 2 * n * _m(g * n)) / root),
+     "The 2 from the square and the 1/2 from the root cancel."),
+    ("the mean of g in the term of the variance",
+     _other_dx(lambda g, n, root: (g - _m(g) - n * _m(g)) / root),
+     "How much the variance matters depends on how g and the normalised x agree: the mean of "
+     "their product."),
+    ("the differences in place of the normalised x, in the term of the variance",
+     _other_dx(lambda g, n, root: (g - _m(g) - n * root * _m(g * n * root)) / root),
+     "In the term of the variance both are the normalised x: the differences divided by the "
+     "root."),
+    ("gamma left out of dx",
+     lambda x, gamma, eps, above: _backward(x, torch.ones_like(gamma), eps, above),
+     "Between `above` and the normalised x stands gamma: begin with g = above * gamma, before any "
+     "mean is taken."),
+    ("gamma multiplied at the end",
+     lambda x, gamma, eps, above: (
+         gamma * _backward(x, torch.ones_like(gamma), eps, above)[0],
+         *_backward(x, gamma, eps, above)[1:],
+     ),
+     "Gamma stands between `above` and the means: begin with g = above * gamma."),
+    ("eps left out", lambda x, gamma, eps, above: _backward(x, gamma, 0.0, above),
+     "The root is that of variance and eps, as on the way forward."),
+    ("eps outside the root",
+     lambda x, gamma, eps, above: _backward(
+         x, gamma, (_variance(x).sqrt() + eps).pow(2) - _variance(x), above
+     ),
+     "Eps stands under the root, as on the way forward."),
+    ("the variance divided by D - 1",
+     lambda x, gamma, eps, above: _backward(
+         x, gamma, eps + _variance(x, 1) - _variance(x), above
+     ),
+     "Layer norm divides by D: `correction=0`."),
+    ("dgamma from x itself",
+     lambda x, gamma, eps, above: (
+         _backward(x, gamma, eps, above)[0], (above * x).sum((0, 1)), above.sum((0, 1))
+     ),
+     "Gamma multiplies the normalised x, so that is what its gradient is made of."),
+    ("dgamma and dbeta in each other's place",
+     lambda x, gamma, eps, above: tuple(_backward(x, gamma, eps, above)[i] for i in (0, 2, 1)),
+     "dx is right. The triple is (dx, dgamma, dbeta)."),
+    ("means in place of sums for gamma and beta",
+     lambda x, gamma, eps, above: (
+         _backward(x, gamma, eps, above)[0],
+         (above * _centred(x) / (_variance(x) + eps).sqrt()).mean((0, 1)),
+         above.mean((0, 1)),
+     ),
+     "One gamma serves every word of every sentence: what they ask for is added up."),
+    ("dgamma and dbeta not summed",
+     lambda x, gamma, eps, above: (
+         _backward(x, gamma, eps, above)[0],
+         above * _centred(x) / (_variance(x) + eps).sqrt(),
+         above,
+     ),
+     "One gamma serves every word of every sentence: its gradient, (D), is the sum over both "
+     "axes."),
+    ("dx with the sign turned",
+     _other_dx(lambda g, n, root: -(g - _m(g) - n * _m(g * n)) / root),
+     "Asked for is the gradient, not a step against it."),
+)  # fmt: skip
+
+
 def whole(numbers: list) -> list:
     """Numbers such as 4096.0, which a division makes, as whole ones."""
     values = [float(number) for number in numbers]
@@ -936,11 +1277,11 @@ EXERCISES = [
     ),
     Exercise(
         number="10.4",
-        title="post-norm",
-        section="Sub-layers that tell the orders apart",
-        reference=post_norm,
-        cases=post_norm_cases,
-        mistakes=POST_MISTAKES,
+        title="find the mistakes",
+        section="Add and norm",
+        reference=add_and_norm,
+        cases=add_and_norm_cases,
+        mistakes=ADD_MISTAKES,
     ),
     Exercise(
         number="10.5",
@@ -972,5 +1313,57 @@ EXERCISES = [
         reference=parts_and_total(ATTENTION, FEED, NORMS),
         canonical=whole,
         mistakes=COUNT_MISTAKES,
+    ),
+    Exercise(
+        number="10.8",
+        title="predict, then try: what padding does",
+        section="BatchNorm over padded sentences",
+        reference=[GROWS, SHRINKS, STAYS, STAYS],
+        canonical=whole,
+        mistakes=PREDICTION_MISTAKES,
+    ),
+    Exercise(
+        number="10.9",
+        title="one or the other",
+        section="Two hidden units by hand",
+        reference=xor_net,
+        cases=[()],
+        probe=what_it_writes,
+        mistakes=XOR_MISTAKES,
+        invariants=[
+            Invariant(
+                "entries 0, 1 and 2 get nothing",
+                lambda output: bool(output[:, :3].abs().max() < 1e-3),
+                "Columns 0, 1 and 2 of w_2 and of b_2 should be zero.",
+            ),
+            Invariant(
+                "with both off, entry 3 gets 0",
+                _right_where(0),
+                "Try x = [0, 0, 5, -5]: what does each hidden unit do? The entries 2 and 3 hold "
+                "any numbers, so the rows 2 and 3 of w_1 should be zero.",
+            ),
+            Invariant(
+                "with one on, entry 3 gets 1",
+                _right_where(1),
+                "Try x = [1, 0, 0, 0] and [0, 1, 0, 0] by hand.",
+            ),
+            Invariant(
+                "with both on, entry 3 gets 0",
+                _right_where(2),
+                "Try x = [1, 1, 0, 0] by hand.",
+            ),
+        ],
+        rtol=1e-3,
+        atol=1e-3,
+    ),
+    Exercise(
+        number="10.10",
+        title="the way back through LayerNorm",
+        section="Layer normalisation",
+        reference=layer_norm_backward,
+        cases=backward_cases,
+        mistakes=BACKWARD_MISTAKES,
+        rtol=1e-3,
+        atol=1e-5,
     ),
 ]

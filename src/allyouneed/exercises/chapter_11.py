@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -124,129 +124,132 @@ COUNT_MISTAKES = mistakes(
      "cross-attention and a third norm."),
 )  # fmt: skip
 
-# 11.2 words in, words out
+# 11.2 the gradient of the shared matrix
 
 
-def in_and_out(tokens: Tensor, states: Tensor, table: Tensor, places: Tensor) -> tuple:
-    x = table[tokens] * math.sqrt(table.shape[1]) + places[: tokens.shape[1]]
-    return x, states @ table.T
+def shared_gradient(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) -> Tensor:
+    return _below(tokens, dx, dlogits, _root(dx)) + _above(states, dlogits)
 
 
-def in_and_out_cases() -> list[tuple]:
+def _root(dx: Tensor) -> float:
+    return math.sqrt(dx.shape[-1])
+
+
+def _below(tokens: Tensor, dx: Tensor, dlogits: Tensor, factor: float) -> Tensor:
+    """What arrives at each row of the matrix through the embedding: (V, D)."""
+    rows = dx.new_zeros(dlogits.shape[-1], dx.shape[-1])
+    return rows.index_add(0, tokens.flatten(), factor * dx.flatten(0, 1))
+
+
+def _above(states: Tensor, dlogits: Tensor) -> Tensor:
+    """What arrives at each row of the matrix through the logits: (V, D)."""
+    return dlogits.flatten(0, 1).T @ states.flatten(0, 1)
+
+
+def shared_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(112)
-    cases = []
-    for b, t, d, v, length in ((3, 4, 6, 7, 9), (2, 5, 8, 11, 5), (4, 4, 2, 5, 6), (1, 1, 2, 3, 4)):
-        tokens = torch.randint(v, (b, t), generator=draw)
-        states = torch.randn(b, t, d, generator=draw)
-        table = torch.randn(v, d, generator=draw) * d**-0.5
-        cases.append((tokens, states, table, torch.randn(length, d, generator=draw)))
+    cases = [
+        (
+            torch.tensor([[1, 1]]),
+            torch.tensor([[[1.0, 0, 0, 0], [0, 1, 0, 0]]]),
+            torch.tensor([[[1.0, 0, 0, 0], [1, 1, 0, 0]]]),
+            torch.tensor([[[1.0, 0, 0], [0, 0, -1]]]),
+        )
+    ]
+    for B, T, D, V in ((2, 4, 6, 5), (3, 1, 9, 9), (1, 5, 3, 1)):
+        vectors = torch.randn(2, B, T, D, generator=draw)
+        tokens = torch.randint(V, (B, T), generator=draw)
+        cases.append((tokens, *vectors, torch.randn(B, T, V, generator=draw)))
     return cases
 
 
-def _in(factor: Callable[[Tensor, Tensor], float]) -> Callable:
-    """A wrong way in: the embedding times factor(tokens, table), and the rest right."""
-
-    def answer(tokens, states, table, places):
-        x = table[tokens] * factor(tokens, table) + places[: tokens.shape[1]]
-        return x, states @ table.T
-
-    return answer
+def _overwritten(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) -> Tensor:
+    rows = dx.new_zeros(dlogits.shape[-1], dx.shape[-1])
+    for token, row in zip(tokens.flatten().tolist(), _root(dx) * dx.flatten(0, 1), strict=True):
+        rows[token] = row
+    return rows + _above(states, dlogits)
 
 
-def _root(table: Tensor) -> float:
-    return math.sqrt(table.shape[1])
-
-
-def _places_by_sentence(tokens, states, table, places):
-    x = table[tokens] * _root(table) + places[: len(tokens), None]
-    return x, states @ table.T
-
-
-def _from(change_x: Callable | None = None, change_logits: Callable | None = None) -> Callable:
-    """The right pair, with one of the two changed afterwards."""
-
-    def answer(tokens, states, table, places):
-        x, logits = in_and_out(tokens, states, table, places)
-        if change_x:
-            x = change_x(x, tokens, table, places[: tokens.shape[1]])
-        if change_logits:
-            logits = change_logits(logits, states, table)
-        return x, logits
-
-    return answer
-
-
-IN_MISTAKES = mistakes(
-    ("no factor", _in(lambda tokens, table: 1),
-     "The rows of the shared matrix are small; beside the sinusoids the word would be a whisper. "
-     "Multiply by the root of d_model."),
-    ("divided by the root", _in(lambda tokens, table: 1 / _root(table)),
-     "It is attention's scores that are divided, by the root of d_k. Embeddings are multiplied."),
-    ("multiplied by d_model itself", _in(lambda tokens, table: table.shape[1]),
-     "The factor is the root of d_model. With d_model itself the word drowns its place."),
-    ("the root of the vocabulary", _in(lambda tokens, table: math.sqrt(len(table))),
-     "The root is that of d_model, the width of the rows, not of their number."),
-    ("the root of the length", _in(lambda tokens, table: math.sqrt(tokens.shape[1])),
-     "The root is that of d_model, the last axis of the table, and not of the number of tokens."),
-    ("the places multiplied, too",
-     _from(lambda x, tokens, table, places: (table[tokens] + places) * _root(table)),
-     "Only the embedding is multiplied. The sinusoids are added afterwards."),
-    ("only the places multiplied",
-     _from(lambda x, tokens, table, places: table[tokens] + places * _root(table)),
-     "It is the embedding that is multiplied, and the sinusoids are added as they are."),
-    ("the places forgotten", _from(lambda x, tokens, table, places: x - places),
-     "Without positions a sentence is a bag of words: add the first T rows of `places`."),
-    ("the first place for all tokens",
-     _from(lambda x, tokens, table, places: x - places + places[0]),
-     "Each token gets the sinusoids of its own place: row t of `places` for token t."),
-    ("places by token",
-     lambda tokens, states, table, places: (
-         table[tokens] * _root(table) + places[tokens],  # an error where an id is too large
-         states @ table.T,
+SHARED_MISTAKES = mistakes(
+    ("only the way through the embedding",
+     lambda tokens, states, dx, dlogits: _below(tokens, dx, dlogits, _root(dx)),
+     "The matrix is used a second time, for the logits. What arrives there is added."),
+    ("only the way through the logits",
+     lambda tokens, states, dx, dlogits: _above(states, dlogits),
+     "The matrix is used a second time, for the embedding. What arrives at x goes to the rows of "
+     "the tokens that were read."),
+    ("the root forgotten",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, 1.0) + _above(states, dlogits)
      ),
-     "The row of `places` is chosen by where the token stands, not by which token it is."),
-    ("places counted from 1",
-     lambda tokens, states, table, places: (
-         table[tokens] * _root(table) + places[1 : tokens.shape[1] + 1],
-         states @ table.T,
+     "x is the root of D times the row, so the gradient of the row is the root of D times that of "
+     "x."),
+    ("divided by the root",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, 1 / _root(dx)) + _above(states, dlogits)
      ),
-     "Positions count from 0: the first token gets row 0."),
-    ("softmax taken already", _from(None, lambda logits, states, table: logits.softmax(-1)),
-     "Logits come before the softmax. The loss takes it, and a second one would be too many."),
-    ("log-softmax taken already", _from(None, lambda logits, states, table: logits.log_softmax(-1)),
-     "Logits come before the softmax. The loss takes it and its logarithm."),
-    ("the root on the way out, too",
-     _from(None, lambda logits, states, table: logits * _root(table)),
-     "The root belongs to the embedding layers. Logits are the plain product."),
-    ("the logits divided by the root",
-     _from(None, lambda logits, states, table: logits / _root(table)),
-     "The matrix is small already, so that the logits have the size 1. Nothing is divided."),
-    ("the root on the way out, and not on the way in",
-     _from(
-         lambda x, tokens, table, places: table[tokens] + places,
-         lambda logits, states, table: logits * _root(table),
+     "The factor of the way forward is the factor of the way back: times the root of D."),
+    ("D in place of its root",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx) ** 2) + _above(states, dlogits)
      ),
-     "The root belongs to the embedding layers. Logits are the plain product."),
-    ("the logits of x",
-     lambda tokens, states, table, places: (
-         (x := in_and_out(tokens, states, table, places)[0]),
-         x @ table.T,
+     "The factor is the root of D."),
+    ("the root of V",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, dlogits.shape[-1] ** 0.5) + _above(states, dlogits)
      ),
-     "What goes in is not what comes out: the logits are made of `states`."),
-    ("the places added to the states",
-     lambda tokens, states, table, places: (
-         in_and_out(tokens, states, table, places)[0],
-         (states + places[: tokens.shape[1]]) @ table.T,
+     "The factor is the root of D, the width, and not of the vocabulary."),
+    ("the root on both ways",
+     lambda tokens, states, dx, dlogits: (
+         _root(dx) * (_below(tokens, dx, dlogits, 1.0) + _above(states, dlogits))
      ),
-     "Places are added on the way in only. The states have gone through the machine already."),
-    ("only x returned", lambda *case: in_and_out(*case)[0],
-     "Return a pair: x, which goes in, and the logits, which come out."),
-    ("only the logits returned", lambda *case: in_and_out(*case)[1],
-     "Return a pair: x, which goes in, and the logits, which come out."),
-    ("the two in each other's place",
-     lambda tokens, states, table, places: in_and_out(tokens, states, table, places)[::-1],
-     "Return the pair in the order asked for: x first, then the logits."),
+     "The factor belongs to the embedding. The logits use the matrix as it is."),
+    ("the root on the wrong way",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, 1.0) + _root(dx) * _above(states, dlogits)
+     ),
+     "The factor belongs to the embedding, not to the logits."),
+    ("a token that is read twice counted once", _overwritten,
+     "A row that was used at several places gets the sum of what arrives there. Assigning to "
+     "`rows[tokens]` keeps one of them: use `index_add` or a loop with `+=`."),
+    ("the mean of the two ways",
+     lambda tokens, states, dx, dlogits: shared_gradient(tokens, states, dx, dlogits) / 2,
+     "Gradients of several uses are added up, not averaged."),
+    ("the mean over the places",
+     lambda tokens, states, dx, dlogits: (
+         shared_gradient(tokens, states, dx, dlogits) / tokens.numel()
+     ),
+     "Gradients of several places are added up. Where a mean is wanted, it is in dlogits already."),
+    ("one way subtracted",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx)) - _above(states, dlogits)
+     ),
+     "Both ways are added."),
+    ("the states where x was wanted",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx)) + _above(dx, dlogits)
+     ),
+     "A logit is the product of a state and a row, so its slope in the row is the state."),
+    ("the states laid on the rows of the tokens",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, states, dlogits, _root(dx)) + _above(states, dlogits)
+     ),
+     "What the rows of the tokens get is dx, the gradient that arrives at x."),
+    ("only the tokens that were read",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx))
+         + _above(states, dlogits)
+         * torch.zeros(dlogits.shape[-1], 1).index_fill(0, tokens.flatten(), 1.0)
+     ),
+     "Every token has a logit at every place, so every row gets a gradient, whether it was read "
+     "or not."),
+    ("the first sentence only",
+     lambda tokens, states, dx, dlogits: shared_gradient(
+         tokens[:1], states[:1], dx[:1], dlogits[:1]
+     ),
+     "All sentences of the batch use the one matrix."),
 )  # fmt: skip
+
 
 # 11.3 and 11.4: the layers, with sub-layers that are neither linear nor alike
 
@@ -1294,6 +1297,294 @@ def _ends_normed(output, *arguments) -> bool:
     )
 
 
+# 11.8 which fault has a machine?
+
+FINE = "right"
+FUTURE, PADDING, SOURCE = "sees the future", "sees the padding", "ignores the source"
+BAG, DROPOUT = "no positions", "dropout is on"
+
+
+class Machine(Transformer):
+    """A machine as it should be, with weights large enough for every fault to show."""
+
+    def __init__(self, vocab_size: int, seed: int):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            super().__init__(TransformerConfig(vocab_size, 16, 32, 2, 2, dropout=0.3))
+        self.eval().requires_grad_(False)
+
+    def __call__(self, src: Tensor, tgt: Tensor) -> Tensor:
+        return super().__call__(torch.as_tensor(src), torch.as_tensor(tgt))
+
+    def __repr__(self) -> str:
+        return "a machine"
+
+
+class SeesFuture(Machine):
+    def decode(self, tgt, memory, src_mask, self_maps=None, cross_maps=None):
+        return self.decoder(self.embed(tgt), memory, src_mask, padding_mask(tgt, PAD))
+
+
+class SeesPadding(Machine):
+    def encode(self, src, maps=None):
+        return self.encoder(self.embed(src))
+
+    def decode(self, tgt, memory, src_mask, self_maps=None, cross_maps=None):
+        return super().decode(tgt, memory, None)
+
+
+class IgnoresSource(Machine):
+    def decode(self, tgt, memory, src_mask, self_maps=None, cross_maps=None):
+        x, own = self.embed(tgt), causal_mask(tgt.shape[1])
+        return self.decoder(x, x, own, own)
+
+
+class Bag(Machine):
+    def embed(self, tokens):
+        return self.dropout(self.embedding(tokens) * math.sqrt(self.config.d_model))
+
+
+class DropsOut(Machine):
+    def __init__(self, vocab_size: int, seed: int):
+        super().__init__(vocab_size, seed)
+        self.train()
+
+
+KINDS = {
+    FINE: Machine, FUTURE: SeesFuture, PADDING: SeesPadding, SOURCE: IgnoresSource, BAG: Bag,
+    DROPOUT: DropsOut,
+}  # fmt: skip
+
+
+def machine_cases() -> list[tuple]:
+    return [
+        (kind(vocab_size, seed), vocab_size)
+        for seed, vocab_size in enumerate((9, 12))
+        for kind in KINDS.values()
+    ]
+
+
+def in_words(output: Any) -> Any:
+    return " ".join(output.lower().split()).rstrip(".") if isinstance(output, str) else output
+
+
+def which_fault(model: Callable, vocab_size: int) -> str:
+    return _asks()(model, vocab_size)
+
+
+ASKED = {  # what is asked, in order: whether the two calls must give the same, and the fault if not
+    "twice": (DROPOUT, True), "later": (FUTURE, True), "longer": (PADDING, True),
+    "other": (SOURCE, False), "turned": (BAG, False),
+}  # fmt: skip
+
+
+def _asks(order: Sequence[str] = tuple(ASKED), **changed: tuple) -> Callable:
+    """The questions of `order`, one by one; `changed` gives pairs of (source, target)."""
+
+    def answer(model: Callable, vocab_size: int) -> str:
+        src, tgt = [[4, 5, 6, EOS]], [[BOS, 7, 8]]
+        pairs = {
+            "twice": (src, tgt),
+            "later": (src, [[BOS, 7, 4]]),
+            "longer": ([[*src[0], PAD, PAD]], tgt),
+            "other": ([[7, 8, 5, EOS]], tgt),
+            "turned": ([[6, 5, 4, EOS]], tgt),
+        } | changed
+        with torch.no_grad():
+            first = model(torch.tensor(src), torch.tensor(tgt))
+            for name in order:
+                fault, alike = ASKED[name]
+                second = model(*map(torch.tensor, pairs[name]))
+                places = slice(0, 2 if name == "later" else None)
+                close = torch.allclose(first[:, places], second[:, places], atol=1e-4)
+                if close != alike:
+                    return fault
+        return FINE
+
+    return answer
+
+
+def _without(*left: str) -> Callable:
+    return _asks([name for name in ASKED if name not in left])
+
+
+def _renamed(names: dict[str, str]) -> Callable:
+    return lambda model, vocab_size: names.get(fault := which_fault(model, vocab_size), fault)
+
+
+SRC = [[4, 5, 6, EOS]]
+FAULT_MISTAKES = mistakes(
+    ("dropout is not asked for first", _without("twice"),
+     "With dropout two calls on the same input differ, and so any later question goes wrong. Call "
+     "it twice before anything else."),
+    ("the future is never asked for", _without("later"),
+     "Change the last target token: the logits at the places before it must not move."),
+    ("the padding is never asked for", _without("longer"),
+     "Put padding behind the source: nothing may move."),
+    ("the source is never asked for", _without("other"),
+     "A machine that ignores its source does not notice its order either. Ask first whether other "
+     "source tokens change anything."),
+    ("the order is never asked for", _without("turned"),
+     "Turn the source round: a machine with positions must notice."),
+    ("the past changed in place of the future", _asks(later=(SRC, [[BOS, 4, 8]])),
+     "Every place may look at what stands before it. Change the *last* token, and look at the "
+     "places before."),
+    ("the padding put in front", _asks(longer=([[PAD, PAD, *SRC[0]]], [[BOS, 7, 8]])),
+     "In front of the source padding moves every word to another place. Put it behind."),
+    ("padding by more words", _asks(longer=([[*SRC[0], 5, 5]], [[BOS, 7, 8]])),
+     "What is put behind the source must be PAD, which no query may look at. Words may change "
+     "something."),
+    ("the source compared with itself", _asks(other=(SRC, [[BOS, 7, 8]])),
+     "Give it other source tokens. With the same ones no machine can answer differently."),
+    ("a source that reads the same both ways", _asks(turned=(SRC, [[BOS, 7, 8]])),
+     "Turned round, the source must be another one."),
+    ("always right", lambda model, vocab_size: FINE,
+     "Five of the machines have a fault."),
+    ("only the future is asked for", _asks(["later"]), "There are four other faults."),
+    ("only dropout and the future are asked for", _asks(["twice", "later"]),
+     "There are three other faults: padding, source and order."),
+    ("padding and future in each other's place", _renamed({FUTURE: PADDING, PADDING: FUTURE}),
+     "Padding behind the *source* is the question for the padding, a later *target* token that "
+     "for the future."),
+    ("source and order in each other's place", _renamed({SOURCE: BAG, BAG: SOURCE}),
+     "Without positions, the tokens of the source still count, but not their order."),
+)  # fmt: skip
+
+# 11.9 prediction: what gets no gradient from a source of one token
+
+
+STACKS = ("encoder", "decoder", "cross")
+
+
+def _matrices(stacks: Sequence[str], letters: str) -> list[str]:
+    return sorted(f"{stack} w_{letter}" for stack in stacks for letter in letters)
+
+
+def as_set(output: Any) -> Any:
+    """Names in any order, in any case, each once."""
+    return sorted({in_words(item) for item in output})
+
+
+ONE_KEY = (
+    "One source token is one key in the encoder and in cross-attention: its weight is 1 whatever "
+    "the score."
+)
+GRADIENT_MISTAKES = mistakes(
+    ("none", [],
+     "Where there is one key, softmax gives it the weight 1 whatever the score. What makes the "
+     "score then learns nothing."),
+    ("the encoder alone", _matrices(["encoder"], "qk"),
+     "In cross-attention the keys come from the source, too: one key."),
+    ("cross-attention alone", _matrices(["cross"], "qk"),
+     "In the encoder the source token has only itself to look at."),
+    ("queries and keys everywhere", _matrices(STACKS, "qk"),
+     "The target has three tokens: the second and the third have a choice, and their scores "
+     "matter."),
+    ("queries and keys of both self-attentions", _matrices(["encoder", "decoder"], "qk"),
+     "The decoder's self-attention has up to three keys. Cross-attention has one: the source's."),
+    ("queries and keys of the decoder's two attentions", _matrices(["decoder", "cross"], "qk"),
+     "The decoder's self-attention has up to three keys. The encoder has one."),
+    ("the decoder's self-attention alone", _matrices(["decoder"], "qk"),
+     "It has up to three keys. Which attentions have one?"),
+    ("the keys only", _matrices(["encoder", "cross"], "k"),
+     "The score is a product of query and key. If it does not matter, neither of them learns."),
+    ("the queries only", _matrices(["encoder", "cross"], "q"),
+     "The score is a product of query and key. If it does not matter, neither of them learns."),
+    ("the values, too", _matrices(["encoder", "cross"], "qkv"),
+     "The one key has the weight 1, so its value is what comes out: it learns."),
+    ("the output matrices, too", _matrices(["encoder", "cross"], "qko"),
+     "W^O stands behind the weighted sum, which is not zero: it learns."),
+    ("everything in encoder and cross-attention", _matrices(["encoder", "cross"], "qkvo"),
+     "The one value comes through with weight 1, and W^O behind it: both learn."),
+    ("everything in the encoder", _matrices(["encoder"], "qkvo"),
+     "The value and W^O of the encoder carry the source to the memory. They learn."),
+    ("everything in the encoder, and queries and keys of cross-attention",
+     sorted(_matrices(["encoder"], "qkvo") + _matrices(["cross"], "qk")),
+     "The memory reaches the loss through the values of cross-attention, so the encoder's values "
+     "and W^O learn."),
+    ("keys and values of cross-attention", _matrices(["cross"], "kv"),
+     "The value of the one key comes through with weight 1: it learns. Query and key do not."),
+    ("values in place of queries and keys", _matrices(["encoder", "cross"], "v"), ONE_KEY
+     + " The value is what comes through; query and key make the score."),
+    ("everything", _matrices(STACKS, "qkvo"),
+     "The loss falls in training on such pairs, so something learns. " + ONE_KEY),
+)  # fmt: skip
+
+# 11.10 design: a budget of parameters
+
+VOCABULARY = 8000
+BUDGETS = [(2_000_000,), (5_000_000,), (20_000_000,), (65_000_000,)]
+
+
+def spend(budget: int) -> tuple[int, int, int, int]:
+    """(d_model, d_ff, n_heads, n_layers) of a machine that uses most of a budget."""
+    return max(_choices(budget), key=lambda sizes: _size(*sizes))
+
+
+def _size(d_model: int, d_ff: int, n_heads: int, n_layers: int) -> int:
+    return parameters(VOCABULARY, d_model, d_ff, n_layers, False)
+
+
+def _choices(
+    budget: int, most: int = 12, size: Callable = _size, times: int = 4, width: int = 64
+) -> list[tuple]:
+    """Everything that fits, by a size of its own, or the smallest machine."""
+    every = [(d, times * d, d // width, n) for d in range(64, 1025, 64) for n in range(2, most + 1)]
+    return [sizes for sizes in every if size(*sizes) <= budget] or every[:1]
+
+
+def spent(answer: Callable, budget: int) -> dict[str, bool]:
+    """Which of the wanted properties the sizes have."""
+    sizes = answer(budget)
+    if isinstance(sizes, TransformerConfig):
+        sizes = sizes.d_model, sizes.d_ff, sizes.n_heads, sizes.n_layers
+    d_model, d_ff, n_heads, n_layers = (int(size) for size in sizes)
+    total = _size(d_model, d_ff, n_heads, n_layers)
+    return {
+        "within the budget": total <= budget,
+        "at least nine tenths of it": total >= 0.9 * budget,
+        "heads of width 64": d_model == 64 * n_heads,
+        "d_ff is four times d_model": d_ff == 4 * d_model,
+        "2 to 12 layers": 2 <= n_layers <= 12,
+    }
+
+
+def _best(**how) -> Callable:
+    size = how.get("size", _size)
+    return lambda budget: max(_choices(budget, **how), key=lambda sizes: size(*sizes))
+
+
+BUDGET_MISTAKES = mistakes(
+    ("always the base model", lambda budget: (512, 2048, 8, 6),
+     "With 8,000 tokens the base model has 48 million parameters. It is too large for three of the "
+     "budgets, and too small for the last."),
+    ("parameters left out of the count",
+     _best(size=lambda *sizes: _size(*sizes) - VOCABULARY * sizes[0]),
+     "The machine is over each budget. Count the embedding, 8,000 times d_model, and the decoder's "
+     "layers, each of which is larger than the encoder's."),
+    ("the embedding counted twice",
+     _best(size=lambda *sizes: _size(*sizes) + VOCABULARY * sizes[0]),
+     "One matrix serves source, target and logits: it is paid for once."),
+    ("d_ff twice d_model", _best(times=2), "As in the paper: d_ff is four times d_model."),
+    ("d_ff equal to d_model", _best(times=1), "As in the paper: d_ff is four times d_model."),
+    ("heads of another width than 64", _best(width=32),
+     "As in the paper: d_model / n_heads is 64, so the number of heads grows with d_model."),
+    ("two layers of the smallest width", lambda budget: (64, 256, 1, 2),
+     "It is within every budget, and spends hardly any of it."),
+    ("one layer", lambda budget: (*spend(budget)[:3], 1),
+     "At least two layers, so that one can build on another."),
+    ("as deep as can be, 64 wide",
+     lambda budget: (64, 256, 1, (budget - VOCABULARY * 64) // (_size(64, 256, 1, 1) - 512_000)),
+     "At most 12 layers. Where they are not enough, the machine must become wider."),
+    ("d_model where d_ff belongs",
+     lambda budget: (spend(budget)[1], spend(budget)[0], *spend(budget)[2:]),
+     "The order is d_model, d_ff, n_heads, n_layers."),
+    ("layers where heads belong",
+     lambda budget: (*spend(budget)[:2], spend(budget)[3], spend(budget)[2]),
+     "The order is d_model, d_ff, n_heads, n_layers."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="11.1",
@@ -1312,11 +1603,11 @@ EXERCISES = [
     ),
     Exercise(
         number="11.2",
-        title="words in, words out",
+        title="the gradient of the shared matrix",
         section="Words in, words out",
-        reference=in_and_out,
-        cases=in_and_out_cases,
-        mistakes=IN_MISTAKES,
+        reference=shared_gradient,
+        cases=shared_cases,
+        mistakes=SHARED_MISTAKES,
     ),
     Exercise(
         number="11.3",
@@ -1381,5 +1672,31 @@ EXERCISES = [
         cases=writing_cases,
         probe=seeded,
         mistakes=WRITING_MISTAKES,
+    ),
+    Exercise(
+        number="11.8",
+        title="which fault?",
+        section="What to check when a model does not learn",
+        reference=which_fault,
+        cases=machine_cases,
+        canonical=in_words,
+        mistakes=FAULT_MISTAKES,
+    ),
+    Exercise(
+        number="11.9",
+        title="predict, then try: what learns nothing",
+        section="4. Does a gradient reach every parameter?",
+        reference=_matrices(["encoder", "cross"], "qk"),
+        canonical=as_set,
+        mistakes=GRADIENT_MISTAKES,
+    ),
+    Exercise(
+        number="11.10",
+        title="spend a budget",
+        section="Every parameter",
+        reference=spend,
+        cases=BUDGETS,
+        probe=spent,
+        mistakes=BUDGET_MISTAKES,
     ),
 ]

@@ -1,10 +1,9 @@
 // A token's way through the machine: box by box, with the shapes, in training and while writing.
 // data: source [S] and target [T] the tokens; own {encoder, decoder} the places of the two that
-// we follow; shapes {training, writing, cached}{box}{tensor} the sizes; rows {box} the first
-// entries of the vector of our token after that box, in training; the same in all three, but
-// that the cache forbids padding and BOS in logits and softmax.
+// we follow; shapes {training, writing}{box}{tensor} the sizes; rows {box} the first entries of
+// the vector of our token after that box, the same in both.
 
-const MODES = ["training", "writing", "cached"];
+const MODES = ["training", "writing"];
 const [ENCODER, DECODER] = ["encoder", "decoder"];
 const WIDTHS = { D: 36, K: 20, F: 72, V: 24 }; // of a drawn block, by its last axis
 const LINE = 15; // height of a row of a block
@@ -29,7 +28,7 @@ function boxesOfTheWay() {
 
 /** The tensors of a box, as [name, axes, sign before it]; R stands for the rows of our stream. */
 function tensorsOf({ stack, part }, mode) {
-  const short = mode === "cached" || (mode === "writing" && /logits|softmax/.test(part));
+  const short = mode === "writing" && /logits|softmax/.test(part);
   const R = stack === ENCODER ? "S" : short ? "1" : "T";
   const C = stack === ENCODER || part === "cross_attention" ? "S" : "T";
   const [ids, x] = [`B ${R}`, `B ${R} D`];
@@ -57,7 +56,6 @@ function rowsOf([tensor, axes], box, mode, { source, target, own }) {
   const places = axes.split(" ").includes("1") ? [our] : all.map((_, place) => place);
   const kind = (place) => {
     if (box.stack === ENCODER && mode !== "training") return "kept";
-    if (mode === "cached" && keys && (cross || place < our)) return "kept";
     if (keys) return stream === DECODER && place > our ? "masked" : "made";
     return place === our ? "own" : "made";
   };
@@ -135,19 +133,16 @@ function story({ stack, part }, mode, { source, target, own }) {
     encoder: `${first} asks all ${source.length} places, and sums their values.`,
     training: `${second} asks itself and ${before}; the mask hides what comes later.`,
     writing: `${second} asks itself and ${before}, whose keys and values are all computed again.`,
-    cached: `${second} alone is computed; keys and values of ${before} are read from the cache.`,
   };
   const cross = {
     training: `${second} asks the memory: keys and values of ${source.length} source places.`,
     writing: `${second} asks the memory, whose keys and values are computed again.`,
-    cached: `${second} asks the memory, whose keys and values are read from the cache.`,
   };
   const wanted = `the token after ${second}`;
   return {
     tokens: stack === ENCODER ? `Ids of tokens, ending in <eos>. We follow ${first}.`
       : { training: `The whole target at once. We follow ${second}.`,
-        writing: `All that has been written. We want ${wanted}.`,
-        cached: `The newest token only. We want ${wanted}.` }[mode],
+        writing: `All that has been written. We want ${wanted}.` }[mode],
     embedding: "Each id becomes its row of the embedding matrix, times √D.",
     positions: "The sinusoids of its place are added to each.",
     self_attention: attention[stack === ENCODER ? ENCODER : mode],
@@ -201,13 +196,12 @@ function draw(stage, data) {
     now = step;
     paint();
   }, (step) => `${step + 1} of ${boxes.length}`);
-  const names = ["training", "writing", "writing with the cache"];
-  const modes = choice("what it does", names, 0, (i) => {
+  const modes = choice("what it does", MODES, 0, (i) => {
     mode = MODES[i];
     paint();
   });
   stage.add(make("div", { class: "controls" }, modes.element),
-    make("div", { class: "controls" }, ...way.elements), map, inside,
+    make("div", { class: "controls steps" }, ...way.elements), map, inside,
     hint("Go along with “back” and “next”, or press a box. Strongest: our token. Pale: computed "
       + "too. Hollow: read, not computed. Dotted: hidden, or not run."));
   paint();
