@@ -24,14 +24,14 @@ from allyouneed.transformer import DecoderLayer, Transformer
 
 __all__ = [
     "penalty",
+    "filter_logits",
     "eval_mode",
     "Cache",
     "greedy",
+    "sample",
     "Beam",
     "beam_search",
     "translate",
-    "filter_logits",
-    "sample",
 ]
 
 
@@ -42,6 +42,33 @@ def penalty(length: Tensor | int, alpha: float) -> Tensor | float:
     are not at a disadvantage.
     """
     return ((5 + length) / 6) ** alpha
+
+
+def filter_logits(
+    logits: Float[Tensor, "B V"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Float[Tensor, "B V"]:
+    """The logits to sample from: divided by the temperature, -inf
+    for all but the likeliest.
+
+    `top_k` keeps that many. `top_p` then keeps the fewest of them that together have at
+    least this probability (Holtzman et al. 2020).
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    tiny = torch.finfo(logits.dtype).tiny  # a temperature below it would be 0
+    logits = (logits - logits.amax(-1, keepdim=True)) / max(temperature, tiny)
+    if top_k is None and top_p is None:
+        return logits
+    ranked, ids = logits.sort(dim=-1, descending=True, stable=True)
+    if top_k is not None:
+        ranked[:, top_k:] = -math.inf
+    if top_p is not None:
+        p = ranked.softmax(-1)
+        before = p.cumsum(-1) - p  # what all likelier ones have together
+        ranked[:, 1:] = ranked[:, 1:].masked_fill(before[:, 1:] >= top_p, -math.inf)
+    return torch.empty_like(logits).scatter(-1, ids, ranked)
 
 
 @contextmanager
@@ -114,7 +141,7 @@ class Cache:
 
         def self_attention(x: Tensor) -> Tensor:
             new = keys_and_values(own, x)
-            self.own[i] = torch.cat([self.own[i], new], dim=-2)  # equation (13.5)
+            self.own[i] = torch.cat([self.own[i], new], dim=-2)  # equation (13.7)
             return attend_to_cached(own, x, self.own[i])
 
         def cross_attention(x: Tensor) -> Tensor:
@@ -215,6 +242,55 @@ def greedy(
     return token_by_token(model, src, max_length, lambda logits: logits.argmax(-1))
 
 
+def check_filter(
+    temperature: float | None, top_k: int | None, top_p: float | None
+) -> None:
+    """Raise TypeError or ValueError for what `filter_logits` cannot follow."""
+    for name, value in (
+        ("temperature", temperature),
+        ("top_k", top_k),
+        ("top_p", top_p),
+    ):
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float)
+        ):
+            raise TypeError(f"{name}: expected a number, got {value!r}")
+    if temperature is None or not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature: expected at least 0, got {temperature}")
+    if top_k is not None and not (1 <= top_k < math.inf and top_k == int(top_k)):
+        raise ValueError(f"top_k: expected a whole number of at least 1, got {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
+
+
+def sample(
+    model: Transformer,
+    src: Int[Tensor, "B S"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    max_length: int | None = None,
+    generator: torch.Generator | None = None,
+) -> list[list[int]]:
+    """Draw each token from the model's probabilities, filtered by `filter_logits`.
+
+    A temperature of 0 is greedy. A generator in the same state gives the same
+    translations. `src`, `max_length` and the result as in `greedy`. Raises TypeError or
+    ValueError for arguments that do not fit.
+    """
+    check_filter(temperature, top_k, top_p)
+    if temperature == 0:
+        return greedy(model, src, max_length)
+
+    def choose(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
+        p = filter_logits(
+            logits, temperature, None if top_k is None else int(top_k), top_p
+        ).softmax(-1)
+        return p.multinomial(1, generator=generator)[:, 0]
+
+    return token_by_token(model, src, max_length, choose)
+
+
 class Beam:
     """The N open hypotheses of each sentence, and the best that has ended."""
 
@@ -279,6 +355,16 @@ class Beam:
             setattr(self, name, getattr(self, name)[sentences])
 
 
+def check_beam(beam: int, length_penalty: float) -> None:
+    """Raise TypeError or ValueError for a beam that nobody can search with."""
+    if not isinstance(beam, int) or isinstance(beam, bool):
+        raise TypeError(f"beam: expected an integer, got {beam!r}")
+    if beam < 1:
+        raise ValueError(f"beam: expected at least 1, got {beam}")
+    if not 0 <= length_penalty < math.inf:
+        raise ValueError(f"length_penalty: expected at least 0, got {length_penalty}")
+
+
 def beam_search(
     model: Transformer,
     src: Int[Tensor, "B S"],
@@ -293,12 +379,7 @@ def beam_search(
     `max_length` and the result as in `greedy`, which a beam of 1 without length penalty
     is. Raises TypeError or ValueError for arguments that do not fit.
     """
-    if not isinstance(beam, int) or isinstance(beam, bool):
-        raise TypeError(f"beam: expected an integer, got {beam!r}")
-    if beam < 1:
-        raise ValueError(f"beam: expected at least 1, got {beam}")
-    if not 0 <= length_penalty < math.inf:
-        raise ValueError(f"length_penalty: expected at least 0, got {length_penalty}")
+    check_beam(beam, length_penalty)
     limit = length_limits(model, src, max_length)
     if not len(src):
         return []
@@ -323,6 +404,29 @@ def beam_search(
         return cut_at_eos(written)
 
 
+def encode_all(
+    model: Transformer, tokenizer: Tokenizer, sentences: Sequence[str]
+) -> list[list[int]]:
+    """The ids of each sentence, EOS at the end. Raises TypeError or ValueError for what
+    is not a sentence, another model's tokenizer, or a sentence that is too long."""
+    if isinstance(sentences, str):
+        raise TypeError("sentences: expected several sentences, got one string")
+    if len(tokenizer) != model.config.vocab_size:
+        raise ValueError(
+            f"tokenizer: expected {model.config.vocab_size} tokens as the model has, "
+            f"got {len(tokenizer)}"
+        )
+    ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
+    room = len(model.positions.table)
+    if too_long := [i for i, row in enumerate(ids) if len(row) > room]:
+        raise ValueError(
+            f"sentences: expected at most {room - 1} tokens, "
+            "the model's positions less EOS, "
+            f"got {len(ids[too_long[0]]) - 1} in sentence {too_long[0]}"
+        )
+    return ids
+
+
 def translate(
     model: Transformer,
     tokenizer: Tokenizer,
@@ -338,24 +442,10 @@ def translate(
     string or for what is not a string, ValueError for another model's tokenizer or a
     sentence that is longer than the model has positions.
     """
-    if isinstance(sentences, str):
-        raise TypeError("sentences: expected several sentences, got one string")
-    if len(tokenizer) != model.config.vocab_size:
-        raise ValueError(
-            f"tokenizer: expected {model.config.vocab_size} tokens as the model has, "
-            f"got {len(tokenizer)}"
-        )
+    ids = encode_all(model, tokenizer, sentences)
     if not isinstance(batch, int) or batch < 1:
         raise ValueError(
             f"batch: expected a number of sentences of at least 1, got {batch!r}"
-        )
-    ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
-    room = len(model.positions.table)
-    if too_long := [i for i, row in enumerate(ids) if len(row) > room]:
-        raise ValueError(
-            f"sentences: expected at most {room - 1} tokens, "
-            "the model's positions less EOS, "
-            f"got {len(ids[too_long[0]]) - 1} in sentence {too_long[0]}"
         )
     order = sorted(
         (i for i, row in enumerate(ids) if len(row) > 1), key=lambda i: len(ids[i])
@@ -372,72 +462,3 @@ def translate(
         for i, row in zip(chosen, found, strict=True):
             translations[i] = tokenizer.decode(row)
     return translations
-
-
-def filter_logits(
-    logits: Float[Tensor, "B V"],
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-) -> Float[Tensor, "B V"]:
-    """The logits to sample from: divided by the temperature, -inf
-    for all but the likeliest.
-
-    `top_k` keeps that many. `top_p` then keeps the fewest of them that together have at
-    least this probability (Holtzman et al. 2020).
-    """
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    tiny = torch.finfo(logits.dtype).tiny  # a temperature below it would be 0
-    logits = (logits - logits.amax(-1, keepdim=True)) / max(temperature, tiny)
-    if top_k is None and top_p is None:
-        return logits
-    ranked, ids = logits.sort(dim=-1, descending=True, stable=True)
-    if top_k is not None:
-        ranked[:, top_k:] = -math.inf
-    if top_p is not None:
-        p = ranked.softmax(-1)
-        before = p.cumsum(-1) - p  # what all likelier ones have together
-        ranked[:, 1:] = ranked[:, 1:].masked_fill(before[:, 1:] >= top_p, -math.inf)
-    return torch.empty_like(logits).scatter(-1, ids, ranked)
-
-
-def sample(
-    model: Transformer,
-    src: Int[Tensor, "B S"],
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    max_length: int | None = None,
-    generator: torch.Generator | None = None,
-) -> list[list[int]]:
-    """Draw each token from the model's probabilities, filter_logits by `filter_logits`.
-
-    A temperature of 0 is greedy. A generator in the same state gives the same
-    translations. `src`, `max_length` and the result as in `greedy`. Raises TypeError or
-    ValueError for arguments that do not fit.
-    """
-    for name, value in (
-        ("temperature", temperature),
-        ("top_k", top_k),
-        ("top_p", top_p),
-    ):
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float)
-        ):
-            raise TypeError(f"{name}: expected a number, got {value!r}")
-    if temperature is None or not 0 <= temperature < math.inf:
-        raise ValueError(f"temperature: expected at least 0, got {temperature}")
-    if top_k is not None and not (1 <= top_k < math.inf and top_k == int(top_k)):
-        raise ValueError(f"top_k: expected a whole number of at least 1, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
-    if temperature == 0:
-        return greedy(model, src, max_length)
-
-    def choose(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-        p = filter_logits(
-            logits, temperature, None if top_k is None else int(top_k), top_p
-        ).softmax(-1)
-        return p.multinomial(1, generator=generator)[:, 0]
-
-    return token_by_token(model, src, max_length, choose)

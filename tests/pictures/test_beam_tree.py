@@ -66,6 +66,7 @@ def test_every_step_by_keyboard(tree, searched, beam):
     tree.tab.get_by_role("radio", name="3").focus()
     tree.press(*["ArrowLeft"] * (3 - beam))
     tree.tab.get_by_role("slider", name="Step").focus()
+    tree.press("Home")
     steps, answer = searched[beam]
     for step in range(1, len(steps) + 1):
         tree.press("ArrowRight")
@@ -77,6 +78,7 @@ def test_every_step_by_keyboard(tree, searched, beam):
 
 def test_by_mouse(tree, searched):
     following = tree.tab.get_by_role("button", name="Next")
+    tree.tab.get_by_role("slider", name="Step").press("Home")
     following.click()
     shows(tree, searched, 3, 1)
     assert "“Veuillez” (−1.73) go on" in tree.says
@@ -91,13 +93,27 @@ def test_by_mouse(tree, searched):
 def test_by_touch_the_tree_fits(stage, searched):
     phone = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 844}}
     tree = stage(13, KIND, **phone)
-    for _ in range(8):
+    shows(tree, searched, 3, 3)
+    for _ in range(5):
         tree.tab.get_by_role("button", name="Next").tap()
     shows(tree, searched, 3, 8)
     score = tree.state["ended"][0]
     assert score["score"] == pytest.approx(score["log_p"] / penalty(8, 0.6), abs=1e-3)
     assert tree.tab.evaluate("document.documentElement.scrollWidth") <= 390
     assert tree.tab.locator("svg.tree").bounding_box()["width"] <= 340
+
+
+WIDE = """nodes => nodes.map(node => node.querySelector("text").getBoundingClientRect().width
+                - node.querySelector("rect").getBoundingClientRect().width)"""
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_it_opens_with_something_to_see_and_no_token_spills_over(stage, searched, width):
+    tree = stage(13, KIND, viewport={"width": width, "height": 844})
+    shows(tree, searched, 3, 3)
+    assert tree.tab.locator(".node").count() == 1 + 3 * 6
+    tree.tab.get_by_role("slider", name="Step").press("End")
+    assert max(tree.tab.eval_on_selector_all(".node", WIDE)) <= 0
 
 
 def test_one_edge_and_one_box_for_each_candidate(tree):

@@ -53,7 +53,7 @@ def shows(words, p, ids, t: int) -> None:
 
 @pytest.mark.parametrize("sentence", range(8))
 def test_every_token_by_keyboard(words, expected, sentence):
-    words.tab.get_by_role("radio", name="1", exact=True).focus()
+    words.tab.get_by_role("radiogroup", name="Sentence").get_by_role("radio").first.focus()
     words.press(*["ArrowRight"] * sentence)
     assert words.state["sentence"] == sentence
     p, ids = expected()
@@ -82,8 +82,24 @@ def test_by_mouse(words, expected):
 def test_by_touch(stage):
     phone = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 844}}
     words = stage(14, KIND, **phone)
-    words.tab.get_by_role("radio", name="3", exact=True).tap()
+    words.tab.get_by_role("radiogroup", name="Sentence").get_by_role("radio").nth(2).tap()
     assert words.state["sentence"] == 2
     words.tab.get_by_role("radiogroup", name="Ours").get_by_role("radio").nth(5).tap()
     assert words.state["token"] == 5
     assert words.tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_reader_judges_before_the_reference_is_seen(words):
+    assert words.tab.get_by_text("Reference").count() == 0
+    yes = words.tab.get_by_role("button", name="Yes", exact=True)
+    yes.focus()
+    words.press("Enter")
+    assert words.state["agreement"] == [1, 1]
+    assert "You say right, the book's reader says: right. You agree in 1 of 1." in words.says
+    assert words.tab.get_by_text("Reference").count() == 1
+    for sentence in (2, 3):
+        group = words.tab.get_by_role("radiogroup", name="Sentence")
+        group.get_by_role("radio").nth(sentence).click()
+        yes.click()
+    assert words.state["agreement"] == [1, 3]
+    assert "the book's reader says: wrong word. You agree in 1 of 3." in words.says

@@ -218,6 +218,103 @@ def bleu_strings(hypotheses, references):
     return np.float64(100 * (1 if c > r else math.exp(1 - r / c)) * product**0.25)
 
 
+def search_sorted(step, bos, eos, beam, max_length, alpha):
+    alive, done = [(0.0, (), bos, None)], []
+    for length in range(1, max_length + 1):
+        grown = []
+        for log_p, ids, token, state in alive:
+            row, state = step(token, state)
+            grown += [(log_p + q, (*ids, i), i, state) for i, q in enumerate(row)]
+        grown = sorted(grown, key=lambda one: -one[0])[: 2 * beam]
+        lp = ((5 + length) / 6) ** alpha
+        done += [(one[0] / lp, one[1][:-1]) for one in grown[:beam] if one[2] == eos]
+        alive = [one for one in grown if one[2] != eos][:beam]
+    return list(max(done, key=lambda one: one[0])[1] if done else alive[0][1])
+
+
+def search_arrays(step, bos, eos, beam, max_length, alpha):
+    ids, states, scores = [[]], [None], np.zeros(1)
+    best, answer = -np.inf, None
+    for length in range(1, max_length + 1):
+        told = [
+            step(row[-1] if row else bos, state) for row, state in zip(ids, states, strict=True)
+        ]
+        total = scores[:, None] + np.array([log_p for log_p, _ in told])
+        order = np.argsort(-total, axis=None)[: 2 * beam]
+        parents, tokens = np.unravel_index(order, total.shape)
+        for rank, (parent, token) in enumerate(zip(parents, tokens, strict=True)):
+            value = total[parent, token] / ((5 + length) / 6) ** alpha
+            if token == eos and rank < beam and value > best:
+                best, answer = value, ids[parent]
+        on = [(p, t) for p, t in zip(parents, tokens, strict=True) if t != eos][:beam]
+        scores = np.array([total[p, t] for p, t in on])
+        states = [told[p][1] for p, _ in on]
+        ids = [[*ids[p], int(t)] for p, t in on]
+    return ids[0] if answer is None else answer
+
+
+def search_states_kept(step, bos, eos, beam, max_length, alpha):
+    open_, finished = [(0.0, [], None)], []
+    for length in range(1, max_length + 1):
+        states, candidates = [], []
+        for parent, (log_p, ids, state) in enumerate(open_):
+            more, state = step(ids[-1] if ids else bos, state)
+            states.append(state)
+            candidates += [(log_p + q, parent, [*ids, i]) for i, q in enumerate(more)]
+        candidates = sorted(candidates, key=lambda c: c[0], reverse=True)[: 2 * beam]
+        for log_p, _, ids in candidates[:beam]:
+            if ids[-1] == eos:
+                finished.append((log_p / ((5 + length) / 6) ** alpha, ids[:-1]))
+        open_ = [(log_p, ids, states[p]) for log_p, p, ids in candidates if ids[-1] != eos][:beam]
+    return max(finished)[1] if finished else open_[0][1]
+
+
+def highest_loop(log_p, length, max_length, alpha, top):
+    best = -math.inf
+    for final in range(length + 1, max_length + 1):
+        log_p += math.log(top)
+        best = max(best, log_p / ((5 + final) / 6) ** alpha)
+    return best
+
+
+def highest_numpy(log_p, length, max_length, alpha, top):
+    k = np.arange(length + 1, max_length + 1)
+    return ((log_p + (k - length) * np.log(top)) / ((5 + k) / 6) ** alpha).max()
+
+
+def highest_tensor(log_p, length, max_length, alpha, top):
+    k = torch.arange(length + 1, max_length + 1, dtype=torch.float64)
+    return ((log_p + (k - length) * math.log(top)) * ((5 + k) / 6) ** -alpha).amax()
+
+
+def trap_lists(beam):
+    size = 2 * beam
+    first = [1 / beam - 0.001 * i for i in range(beam)]
+    left = (1 - sum(first)) / beam
+    first += [left] * beam
+    second = [[1 / size] * size for _ in range(size)]
+    second[beam - 1] = [0.9, 0.1] + [0.0] * (size - 2)
+    return first, second
+
+
+def trap_tensors(beam):
+    size = beam + 1
+    first = torch.arange(size + 20, 20, -1).double()
+    first[-1] = 1.0
+    second = torch.ones(size, size, dtype=torch.float64) / size
+    second[beam - 1] = torch.eye(size, dtype=torch.float64)[0]
+    return first / first.sum(), second
+
+
+def trap_numpy(beam):
+    size = 30
+    first = np.r_[np.linspace(1.1, 1.0, beam), np.linspace(0.02, 0.01, size - beam)]
+    second = np.full((size, size), 1 / size)
+    second[beam - 1] = 0.3 / (size - 1)
+    second[beam - 1, 7] = 0.7
+    return first / first.sum(), second
+
+
 RIGHT = {
     "13.1": [read_try, read_if, read_parts],
     "13.2": [greedy_loop, greedy_tensor, greedy_recursive],
@@ -226,4 +323,7 @@ RIGHT = {
     "13.5": [top_p_loop, top_p_scatter, top_p_numpy, top_p_logits],
     "13.6": [cache_sdpa, cache_numpy, cache_loop],
     "13.7": [bleu_sacre, bleu_logs, bleu_strings],
+    "13.9": [search_sorted, search_arrays, search_states_kept],
+    "13.10": [highest_loop, highest_numpy, highest_tensor],
+    "13.11": [trap_lists, trap_tensors, trap_numpy],
 }

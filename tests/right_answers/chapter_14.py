@@ -1,7 +1,9 @@
 """Right answers to the exercises of chapter 14, written in different styles."""
 
 import math
+import re
 import statistics
+from collections import Counter
 
 import numpy as np
 import torch
@@ -135,6 +137,84 @@ def noise_by_hand(base, rows):
     return tuple(name for name, score in rows.items() if (score - middle) ** 2 > 4 * variance)
 
 
+def pieces(text):
+    return re.findall(r"\w+|[^\w\s]", text)
+
+
+def text_sacre(hypotheses, references):
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    cut = [[" ".join(pieces(text)) for text in side] for side in (hypotheses, references)]
+    return metric.corpus_score(cut[0], [cut[1]]).score
+
+
+def text_counters(hypotheses, references):
+    product, c, r = 1.0, 0, 0
+    for n in (1, 2, 3, 4):
+        right = said = 0
+        for h, t in zip(map(pieces, hypotheses), map(pieces, references), strict=True):
+            a, b = (Counter(zip(*(w[i:] for i in range(n)), strict=False)) for w in (h, t))
+            right, said = right + (a & b).total(), said + a.total()
+            c, r = c + len(h) * (n == 1), r + len(t) * (n == 1)
+        product *= right / max(said, 1)
+    return 100 * min(1.0, math.exp(1 - r / c)) * product**0.25
+
+
+def text_logs(hypotheses, references):
+    rows = np.zeros(10)
+    for h, t in zip(hypotheses, references, strict=True):
+        h, t = pieces(h), pieces(t)
+        for n in range(1, 5):
+            said = [" ".join(h[i : i + n]) for i in range(len(h) - n + 1)]
+            true = [" ".join(t[i : i + n]) for i in range(len(t) - n + 1)]
+            rows[n - 1] += sum(min(said.count(g), true.count(g)) for g in set(said))
+            rows[n + 3] += len(said)
+        rows[8:] += len(h), len(t)
+    if not rows[:4].all():
+        return 0.0
+    logs = np.log(rows[:4] / rows[4:8]).mean()
+    return 100 * float(np.exp(min(0.0, 1 - rows[9] / rows[8]) + logs))
+
+
+def flattered_root(sigma, rho):
+    return sigma * ((1 - rho) / math.pi) ** 0.5
+
+
+def flattered_difference(sigma, rho):
+    spread = np.sqrt(2 * sigma**2 - 2 * rho * sigma**2)
+    return spread * np.sqrt(2 / np.pi) / 2
+
+
+def flattered_integral(sigma, rho):
+    d = sigma * math.sqrt(2 * (1 - rho)) + 1e-12
+    x = torch.linspace(0, 12 * d, 200_001, dtype=torch.float64)
+    density = torch.exp(-((x / d) ** 2) / 2) / (d * math.sqrt(2 * math.pi))
+    return torch.trapezoid(x * density, x)
+
+
+def disagree_loop(references):
+    most = max(map(len, references))
+    a = [words if len(words) == most else ["x"] for words in references]
+    b = [["x"] * most if len(words) == most else words for words in references]
+    return a, b
+
+
+def disagree_backwards(references):
+    long = max(references, key=len)
+    a = [list(w) if w is long or w == long else w[::-1] for w in references]
+    b = [w[::-1] if w == long else list(w) for w in references]
+    return a, b
+
+
+def disagree_half(references):
+    n = max(len(w) for w in references)
+    return (
+        tuple([*w[:-1], "so"] if len(w) == n else ["so"] * len(w) for w in references),
+        tuple(["so"] * len(w) if len(w) == n else list(w) for w in references),
+    )
+
+
 RIGHT = {
     "14.1": [report_loop, report_index, report_numpy, report_zip],
     "14.2": [bleu_loop, bleu_logs, bleu_numpy],
@@ -142,4 +222,7 @@ RIGHT = {
     "14.4": [flops_parts, flops_float, flops_torch],
     "14.5": [ensemble_loop, ensemble_stack, ensemble_numpy],
     "14.6": [noise_statistics, noise_numpy, noise_by_hand],
+    "14.7": [text_sacre, text_counters, text_logs],
+    "14.9": [flattered_root, flattered_difference, flattered_integral],
+    "14.10": [disagree_loop, disagree_backwards, disagree_half],
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
 
 import torch
 from torch import Tensor, nn
@@ -84,6 +85,17 @@ def _frozen(model: nn.Module, x: Tensor) -> Tensor:
     return _reader(False, "restore", gradients=True)(model, x)
 
 
+def _children_only(model: nn.Module, x: Tensor) -> Tensor:
+    before = model.training
+    for part in (model, *model.children()):
+        part.training = False
+    with torch.no_grad():
+        y = model(x)
+    for part in (model, *model.children()):
+        part.training = before
+    return y
+
+
 DROPOUT_MISTAKES = mistakes(
     ("the mode not changed", _reader(None, "leave"),
      "A model in training mode still drops numbers at random. `no_grad` does not change that: "
@@ -113,6 +125,9 @@ DROPOUT_MISTAKES = mistakes(
     ("evaluation mode only after the call", _reader(None, "eval"),
      "When `model.eval()` comes, the output has been computed already, with dropout. And the mode "
      "is not put back."),
+    ("only the direct parts told", _children_only,
+     "Parts have parts of their own. `model.eval()` reaches all of them, `children()` the first "
+     "row only."),
     ("the mode of the parts not put back", _reader(False, "alone"),
      "`model.eval()` changes the mode of every part, `model.training = ...` only that of the "
      "outermost. `model.train(mode)` reaches all."),
@@ -293,7 +308,7 @@ SCORE_MISTAKES = mistakes(
      "The penalty is ((5 + length) / 6) to the power of alpha, not the length."),
     ("the mean for each token, and the penalty too",
      lambda logits, ids, a: _log_p(logits, ids) / len(ids) / _lp(len(ids), a),
-     "Log P is the sum over the tokens, as in equation (13.1), and it is divided once, by the "
+     "Log P is the sum over the tokens, as in equation (13.2), and it is divided once, by the "
      "penalty."),
     ("0.6 whatever alpha is", lambda logits, ids, a: _log_p(logits, ids) / _lp(len(ids), 0.6),
      "The exponent is the argument `alpha`."),
@@ -488,6 +503,8 @@ BEAM_MISTAKES = mistakes(
      "The score of what goes on is that of all its tokens: the parent's, and the new one's."),
     ("more than N go on", _step(among=2),
      "Of the best 2N candidates those without `eos` are N or more. The best N of them go on."),
+    ("0 taken for `eos`", lambda scores, log_p, eos: beam_step(scores, log_p, 0),
+     "Which token ends a sentence is said by the argument `eos`."),
     ("the worst of those that go on first", _backwards, "The second list begins with the best."),
     ("only the best of those that end", _best_end_only,
      "Every candidate with `eos` among the best N is a finished translation."),
@@ -653,6 +670,7 @@ def _cached(
     ask: str = "query",
     soft: str = "softmax",
     late: bool = False,
+    **swapped: str,
 ) -> Callable:
     def answer(token, embedding, positions, w_q, w_k, w_v, keys, values):
         d, d_k = w_q.shape
@@ -660,6 +678,8 @@ def _cached(
         if add:
             at = place(len(keys)) if place is not None else token
             x = x + positions[at] * (d**0.5 if late else 1)
+        w_k = w_q if swapped.get("keys") else w_k
+        w_v = w_k if swapped.get("values") else w_v
         q, k, v = x @ w_q, x @ w_k, x @ w_v
         if swap:
             k, v = v, k
@@ -719,6 +739,10 @@ CACHE_MISTAKES = mistakes(
      "Scores are divided by the root of d_k, the number of columns of W^Q, not of D."),
     ("keys and values swapped", _cached(swap=True),
      "Keys come from W^K, values from W^V, and each belongs to its own cache."),
+    ("values made by W^K", _cached(values="w_k"),
+     "Keys come from W^K. Values have a matrix of their own, W^V."),
+    ("keys made by W^Q", _cached(keys="w_q"),
+     "Queries come from W^Q. Keys have a matrix of their own, W^K."),
     ("the key asks in place of the query", _cached(ask="key"),
      "What is compared with the keys is the query, x W^Q."),
     ("the plain mean of the values", _cached(soft="mean"),
@@ -847,6 +871,11 @@ def _everywhere(hypotheses: list, references: list) -> float:
     return 100 * _brevity(c, r) * _root(precisions)
 
 
+def _only_long(hypotheses: list, references: list) -> float:
+    kept = [(h, r) for h, r in zip(hypotheses, references, strict=True) if len(h) >= 4]
+    return corpus_bleu([h for h, _ in kept], [r for _, r in kept])
+
+
 BLEU_MISTAKES = mistakes(
     ("not clipped",
      _bleu(match=lambda said, true: sum(k for gram, k in said.items() if gram in true)),
@@ -883,6 +912,9 @@ BLEU_MISTAKES = mistakes(
      "The counts of all sentences are added first: sum of matches over sum of n-grams."),
     ("all references put together", _everywhere,
      "Each hypothesis is compared with its own reference. Words of another sentence do not count."),
+    ("short hypotheses left out", _only_long,
+     "A hypothesis of fewer than four words counts, too: with its words and pairs, and in the "
+     "lengths."),
     ("the arithmetic mean of the precisions", _bleu(mean=_arithmetic),
      "The mean is geometric: the fourth root of the product."),
     ("the arithmetic mean, zeros and all", _bleu(mean=lambda p: sum(p) / len(p)),
@@ -890,7 +922,7 @@ BLEU_MISTAKES = mistakes(
     ("precisions of zero left out", _bleu(mean=lambda p: _root([q for q in p if q])),
      "If one of the four precisions is zero, so is the product, and BLEU is 0."),
     ("one added to every count", _bleu(more=1),
-     "Equation (13.7) takes the counts as they are, without smoothing."),
+     "Equation (13.1) takes the counts as they are, without smoothing."),
     ("the last group of each sentence forgotten",
      _bleu(grams=lambda words, n: ngrams(words[:-1], n)),
      "m words have m - n + 1 groups of n: `range(len(words) - n + 1)`."),
@@ -920,6 +952,347 @@ BLEU_MISTAKES = mistakes(
 
 def _between_0_and_100(output: object, hypotheses: list, references: list) -> bool:
     return 0 <= float(output) <= 100 + 1e-6
+
+
+# 13.8 what is certain about a beam
+
+CLAIMS = (
+    (False, "a wider beam held to be safe",
+     "1: a beam never sees again what it has dropped, and with more beginnings in the race another "
+     "one is dropped. On average the wider one is ahead, and not in every sentence."),
+    (True, "the bound doubted",
+     "2: by either rule the search is the same until it ends, and what has ended stays. Where the "
+     "bound ends it, nothing open could have come to more."),
+    (True, "the widest beam doubted",
+     "3: where nothing is dropped, every sentence within the limit is tried, or stands behind an "
+     "open one that cannot overtake the best any more."),
+    (False, "the score taken for BLEU",
+     "4: the score is the model's own opinion. BLEU asks a reference, which the model has not "
+     "seen: with the bound and a large penalty the scores rise, and BLEU falls."),
+    (True, "a beam of one doubted",
+     "5: one hypothesis goes on with its likeliest token, and ends where this is `<eos>`: without "
+     "a penalty no longer one can overtake it."),
+)  # fmt: skip
+certain = [truth for truth, _, _ in CLAIMS]
+
+
+def _doubts() -> Iterator[tuple[str, list[bool], str]]:
+    """Every wrong answer, with what is wrong in it."""
+    for wrong in product((False, True), repeat=len(CLAIMS)):
+        if any(wrong):
+            told = [claim for claim, is_wrong in zip(CLAIMS, wrong, strict=True) if is_wrong]
+            answer = [truth != is_wrong for truth, is_wrong in zip(certain, wrong, strict=True)]
+            name = ", and ".join(name for _, name, _ in told)
+            yield name, answer, " ".join(why for _, _, why in told)
+
+
+# 13.9 a beam with three mistakes
+
+
+class Teller:
+    """A decoder with a memory, like `Speaker`, that is often near its end."""
+
+    def __init__(self, seed: int, size: int, eos: int, sharp: float, lift: float):
+        self.seed, self.size, self.eos, self.sharp, self.lift = seed, size, eos, sharp, lift
+
+    def __call__(self, token: int, state: tuple | None) -> tuple[list[float], tuple]:
+        seen = (*(state or ()), int(token))
+        draw = random.Random(f"{self.seed}/{seen}")
+        scores = [draw.random() * self.sharp for _ in range(self.size)]
+        scores[self.eos] += self.lift
+        total = math.log(sum(map(math.exp, scores)))
+        return [score - total for score in scores], seen
+
+
+def search_cases() -> list[tuple]:
+    return [
+        (Teller(seed, size, eos, sharp, lift), bos, eos, beam, longest, alpha)
+        for seed, size, eos, sharp, lift, bos, beam, longest, alpha in (
+            (623, 5, 0, 4.0, 0.0, 4, 2, 5, 1.4),
+            (914, 3, 0, 4.0, 0.5, 1, 2, 4, 1.4),
+            (27, 3, 2, 6.0, -0.5, 0, 3, 5, 1.4),
+            (340, 5, 3, 6.0, 0.5, 0, 2, 5, 0.6),
+            (66, 3, 0, 4.0, -0.5, 2, 2, 6, 1.0),
+            (5, 5, 2, 3.0, -9.0, 1, 2, 3, 0.6),
+            (6, 5, 4, 3.0, -0.5, 0, 1, 5, 0.6),
+        )
+    ]
+
+
+def _search(
+    states: str = "parent",
+    ended_goes_on: bool = False,
+    score: Callable = lambda log_p, length, alpha: log_p / _lp(length, alpha),
+    looked: int = 1,
+    among: int | None = None,
+    keep_eos: bool = False,
+    pick: str = "best",
+    at_start: bool = False,
+    stop: bool = False,
+    alone: bool = False,
+) -> Callable:
+    """Beam search in lists, right by default; each argument makes one mistake."""
+
+    def answer(step, bos, eos, beam, max_length, alpha):
+        still_open, finished = [(0.0, [], None)], []
+        for length in range(1, max_length + 1):
+            new, candidates = [], []
+            for parent, (log_p, ids, state) in enumerate(still_open):
+                token = ids[-1] if ids and not at_start else bos
+                more, after = step(token, state)
+                new.append(after)
+                for word, q in enumerate(more):
+                    candidates.append((q if alone else log_p + q, parent, [*ids, word]))
+            candidates.sort(key=lambda c: c[0], reverse=True)
+            ended = [c for c in candidates[: looked * beam] if c[2][-1] == eos]
+            finished += [(score(c[0], length, alpha), c[2], c[0]) for c in ended]
+            near = candidates[: among * beam] if among else candidates
+            on = [c for c in near if ended_goes_on or c[2][-1] != eos][:beam]
+            owners = {
+                "parent": [new[c[1]] for c in on],
+                "place": [new[i % len(new)] for i in range(len(on))],
+                "first": [new[0]] * len(on),
+                "none": [None] * len(on),
+            }[states]
+            still_open = [(c[0], c[2], state) for c, state in zip(on, owners, strict=True)]
+            if not still_open or (stop and len(finished) >= beam):
+                break
+        if not finished:
+            return still_open[0][1] if still_open else []
+        chosen = {
+            "best": max(finished, key=lambda f: f[0]),
+            "likeliest": max(finished, key=lambda f: f[2]),
+            "first": finished[0],
+            "last": finished[-1],
+        }[pick]
+        ids = chosen[1]
+        return ids if keep_eos else ids[:-1]
+
+    return answer
+
+
+def search(step, bos, eos, beam, max_length, alpha):
+    return _search()(step, bos, eos, beam, max_length, alpha)
+
+
+def _upside_down(log_p: float, length: int, alpha: float) -> float:
+    return log_p * _lp(length, alpha)
+
+
+SEARCH_MISTAKES = mistakes(
+    ("nothing mended", _search("place", True, _upside_down, among=1),
+     "Look at whose state a hypothesis takes along, at what goes on, and at which side of the "
+     "penalty a negative number wants to be."),
+    ("the states and the penalty as they were", _search("place", score=_upside_down),
+     "What has ended goes on no more. Two are left: whose state a hypothesis takes along, and the "
+     "penalty."),
+    ("the states as they were", _search("place"),
+     "Two are mended. A hypothesis goes on from its parent, and so does its state: "
+     "`states[parent]`, whatever its own place is now."),
+    ("the penalty as it was", _search(score=_upside_down),
+     "The states are right. Log P is negative: multiplied by the penalty, long translations lose "
+     "still more. It is divided. (Until then nobody can see whether ended ones go on: they lose.)"),
+    ("ended ones still go on", _search(ended_goes_on=True, among=1),
+     "Two are mended. A hypothesis that has said `eos` leaves the beam, and the next open one "
+     "takes its place."),
+    ("ended ones still go on, with the states as they were",
+     _search("place", True, among=1),
+     "The penalty is right. Two are left: whose state a hypothesis takes along, and what goes on."),
+    ("the places of the ended ones left empty", _search(among=1),
+     "N hypotheses always go on. Look through 2N candidates, of which at most N end."),
+    ("the places of the ended ones left empty, with the states as they were",
+     _search("place", among=1),
+     "N hypotheses always go on, each with the state of its own parent."),
+    ("`eos` among the first 2N ends a sentence", _search(looked=2),
+     "Only an `eos` among the best N candidates ends a translation, as before."),
+    ("everybody takes the first one's state", _search("first"),
+     "Each hypothesis goes on from its own parent, with that parent's state."),
+    ("no state is handed on", _search("none"),
+     "`step` gets the state that its parent's call returned, or it forgets what was written."),
+    ("`eos` kept in the result", _search(keep_eos=True),
+     "The list is returned without `eos`."),
+    ("no penalty at all", _search(score=lambda log_p, length, alpha: log_p),
+     "Finished translations are compared by log P divided by the penalty."),
+    ("divided by the length", _search(score=lambda log_p, length, alpha: log_p / length),
+     "The penalty is ((5 + length) / 6) to the power of alpha."),
+    ("`eos` not counted in the length",
+     _search(score=lambda log_p, length, alpha: log_p / _lp(length - 1, alpha)),
+     "|Y| counts `eos`, too: it is the number of the step."),
+    ("the first that ends wins", _search(pick="first"),
+     "Of all that have ended, the best score wins."),
+    ("the last that ends wins", _search(pick="last"),
+     "Of all that have ended, the best score wins."),
+    ("`bos` handed in at every step", _search(at_start=True),
+     "After the first step the newest token goes in."),
+    ("stopped when N have ended", _search(stop=True),
+     "All `max_length` steps are taken: what ends later may be better."),
+    ("the new token's probability alone", _search(alone=True),
+     "A candidate has the log-probability of its parent and that of the new token."),
+)  # fmt: skip
+
+
+# 13.10 what an open hypothesis can come to
+
+
+def highest_score(log_p: float, length: int, max_length: int, alpha: float, top: float) -> float:
+    return _highest()(log_p, length, max_length, alpha, top)
+
+
+HIGHEST_CASES = [
+    (-2.0, 2, 4, 1.0, 0.5),
+    (-2.0, 2, 4, 1.0, 1.0),
+    (-6.5, 4, 30, 0.6, 0.8),
+    (-9.0, 3, 12, 0.6, 0.8),
+    (-1.2, 5, 6, 0.6, 0.7),
+    (-3.3, 0, 9, 1.4, 0.6),
+    (-0.4, 1, 8, 0.0, 0.95),
+    (-5.0, 7, 20, 0.6, 1.0),
+]
+
+
+def _highest(
+    first: int = 1,
+    last: int = 0,
+    best: Callable = max,
+    gain: Callable = lambda k, top: k * math.log(top),
+    score: Callable = lambda total, k, alpha: total / _lp(k, alpha),
+    ends: str = "all",
+) -> Callable:
+    def answer(log_p, length, max_length, alpha, top):
+        lengths = list(range(length + first, max_length + 1 + last))
+        lengths = {"all": lengths, "last": lengths[-1:], "first": lengths[:1],
+                   "ends": [lengths[0], lengths[-1]]}[ends]  # fmt: skip
+        return best(score(log_p + gain(k - length, top), k, alpha) for k in lengths)
+
+    return answer
+
+
+HIGHEST_MISTAKES = mistakes(
+    ("the chapter's bound", _highest(gain=lambda k, top: 0.0, ends="last"),
+     "That is the bound for `top` = 1: nothing is lost on the way, and the longest is forgiven "
+     "most. Here every further token costs at least -ln(top)."),
+    ("always the longest", _highest(ends="last"),
+     "A longer one is forgiven more, and loses more on the way. Where the two balance lies between "
+     "the ends, or at one of them."),
+    ("always the shortest", _highest(ends="first"),
+     "The next token may be `eos`. But if tokens are likely, a longer translation can "
+     "come to more."),
+    ("only the two ends", _highest(ends="ends"),
+     "For small alpha the highest score can lie between the ends: try all lengths, or set the "
+     "derivative to zero."),
+    ("it may end where it stands", _highest(first=0),
+     "It is open: at least `eos` is still to come."),
+    ("one token too many", _highest(last=1), "At most `max_length` tokens, `eos` among them."),
+    ("one token too few", lambda log_p, length, max_length, alpha, top: highest_score(
+         log_p, length, max(max_length - 1, length + 1), alpha, top),
+     "At most `max_length` tokens, `eos` among them: that many are allowed."),
+    ("the lowest score", _highest(best=min), "Asked for is the most that it can come to."),
+    ("the probability itself is added", _highest(gain=lambda k, top: k * top),
+     "Logarithms are added: a token of probability `top` adds ln(top), below zero."),
+    ("one further token's cost for all", _highest(gain=lambda k, top: math.log(top)),
+     "Each further token costs -ln(top): with k of them, k times that."),
+    ("the cost of all tokens, of the old ones too",
+     lambda log_p, length, max_length, alpha, top: max(
+         (log_p + k * math.log(top)) / _lp(k, alpha) for k in range(length + 1, max_length + 1)),
+     "`log_p` has the old tokens already. Only the further ones cost."),
+    ("the tokens gain", _highest(gain=lambda k, top: -k * math.log(top)),
+     "A probability below 1 lowers log P."),
+    ("multiplied by the penalty",
+     _highest(score=lambda total, k, alpha: total * _lp(k, alpha)),
+     "The score divides log P by the penalty."),
+    ("the penalty of the length so far",
+     lambda log_p, length, max_length, alpha, top: log_p / _lp(length, alpha),
+     "This is the score if it stopped here. It goes on, and is compared when it has ended."),
+    ("no penalty", _highest(score=lambda total, k, alpha: total),
+     "What is compared is log P divided by the penalty of the final length."),
+    ("the penalty of the further tokens alone",
+     lambda log_p, length, max_length, alpha, top: max(
+         (log_p + k * math.log(top)) / _lp(k, alpha) for k in range(1, max_length - length + 1)),
+     "|Y| counts all tokens, those that are there and those to come."),
+    ("the logarithm to base 10", _highest(gain=lambda k, top: k * math.log10(top)),
+     "log P is the natural logarithm."),
+)  # fmt: skip
+
+
+# 13.11 a trap for a beam
+
+
+def trap(beam: int) -> tuple[list, list]:
+    return _trap()(beam)
+
+
+def _trapped(answer: Callable, beam: int) -> dict[str, bool]:
+    """What a beam of that width, and one less, make of the probabilities that an answer gives."""
+    first, second = answer(beam)
+    p = torch.tensor([float(x) for x in first], dtype=torch.float64)
+    q = torch.tensor([[float(x) for x in row] for row in second], dtype=torch.float64)
+    if q.shape != (len(p), len(p)):
+        raise ValueError(f"second: expected {len(p)} rows of {len(p)}, got {tuple(q.shape)}")
+    rows = torch.cat([p[None], q])
+    proper = bool((rows >= 0).all() and (rows.sum(1) - 1).abs().max() < 1e-5)
+    both = p[:, None] * q
+    best = both.flatten().argmax().item() // len(p)
+    top = both.flatten().topk(min(2, both.numel())).values
+    ranked = p.sort(descending=True)
+    edges = ranked.values[:-1] - ranked.values[1:]
+    place = ranked.indices.tolist().index(best)
+    return {
+        "all rows are probabilities": proper,
+        "one sentence is the best": bool(len(top) > 1 and top[0] - top[1] > 1e-6),
+        "no two first words are equal": bool((edges[:beam] > 1e-6).all()),
+        "the beam finds the best": place < beam,
+        "a beam of one less misses it": place >= beam - 1,
+    }
+
+
+def _trap(
+    width: int = 0, factor: float = 1.0, even: bool = False, tie: bool = False,
+    same: bool = False, logs: bool = False, transposed: bool = False, flat: bool = False,
+    last: bool = False,
+) -> Callable:  # fmt: skip
+    """`beam` first words that fall slowly; the last of them alone has a sure next word."""
+
+    def answer(beam: int) -> tuple[list, list]:
+        n = max(1, (width or beam) + (1 if last else 0))
+        V = max(beam, n) + 4
+        weights = [100.0 - i if i < n else 0.1 - 0.01 * i for i in range(V)]
+        if same:
+            weights = [100.0] * n + weights[n:]
+        if flat:
+            weights = [100.0 - i for i in range(V)]
+        p = [w / sum(weights) for w in weights]
+        even_row = [(1.0 + 0.001 * j) / sum(1.0 + 0.001 * k for k in range(V)) for j in range(V)]
+        sure = [1.0 if j == 1 else 0.0 for j in range(V)]
+        if tie:
+            sure = [0.5 if j in (1, 2) else 0.0 for j in range(V)]
+        q = [list(sure) if i == n - 1 and not even else list(even_row) for i in range(V)]
+        if transposed:
+            q = [list(column) for column in zip(*q, strict=True)]
+        if logs:
+            return [math.log(x) for x in p], [[math.log(x + 1e-9) for x in row] for row in q]
+        return [factor * x for x in p], q
+
+    return answer
+
+
+TRAP_MISTAKES = mistakes(
+    ("the same trap for every beam", _trap(width=2),
+     "It holds greedy decoding and nobody else. For a beam of N the best sentence begins with the "
+     "word that is N-th among the first ones."),
+    ("greedy finds it as well", _trap(even=True),
+     "The next words are as likely behind every first word, so that the likeliest first word "
+     "begins the likeliest sentence. The others must have something better behind them."),
+    ("too deep for the beam itself", _trap(last=True),
+     "A beam of N drops the word that is N + 1-st among the first ones, too."),
+    ("not probabilities", _trap(factor=2.0), "Each row sums to one, and the first words do too."),
+    ("log-probabilities", _trap(logs=True), "Asked for are probabilities, between 0 and 1."),
+    ("two sentences are the best", _trap(tie=True),
+     "With two equal sentences it is chance which of them a search finds. One must be the best."),
+    ("first words of equal probability", _trap(same=True),
+     "Which of two equal words a beam keeps is chance. Let one be ahead."),
+    ("rows and columns in each other's place", _trap(transposed=True),
+     "second[i][j] is the probability of word j behind word i: each row sums to one."),
+)  # fmt: skip
 
 
 EXERCISES = [
@@ -995,5 +1368,39 @@ EXERCISES = [
                 "Precisions and the brevity penalty are at most 1.",
             )
         ],
+    ),
+    Exercise(
+        number="13.8",
+        title="predict, then try: what is certain",
+        section="How wide a beam?",
+        reference=certain,
+        mistakes=mistakes(*_doubts()),
+    ),
+    Exercise(
+        number="13.9",
+        title="find the mistakes in a beam",
+        section="Beam search",
+        reference=search,
+        cases=search_cases,
+        mistakes=SEARCH_MISTAKES,
+        canonical=_tokens,
+    ),
+    Exercise(
+        number="13.10",
+        title="what an open one can come to",
+        section="Long sentences lose",
+        reference=highest_score,
+        cases=HIGHEST_CASES,
+        mistakes=HIGHEST_MISTAKES,
+        canonical=float,
+    ),
+    Exercise(
+        number="13.11",
+        title="a trap for a beam",
+        section="The likeliest word is not in the likeliest sentence",
+        reference=trap,
+        cases=[(2,), (3,), (5,)],
+        mistakes=TRAP_MISTAKES,
+        probe=_trapped,
     ),
 ]

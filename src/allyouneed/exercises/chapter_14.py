@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from statistics import mean, median, pstdev, stdev
 from typing import Any
@@ -20,6 +22,7 @@ def reported(valid: Sequence[float], test: Sequence[float]) -> float:
 
 
 REPORT_CASES = [
+    ([30.0, 32.0, 31.0], [29.0, 30.5, 33.0]),
     ([31.0, 33.5, 33.1, 32.0], [30.2, 31.4, 32.6, 29.0]),
     ([28.0, 29.5, 29.5, 27.1, 29.5, 29.5], [30.0, 28.9, 28.2, 31.3, 29.1, 28.8]),  # ties
     ([40.1, 39.0, 39.9], [39.5, 41.0, 38.8]),
@@ -477,6 +480,301 @@ def _names(output: Any) -> Any:
     return output
 
 
+# 14.7 a BLEU with three mistakes
+
+SENTENCES = [
+    "The small dog runs over the green grass, and then it sleeps.",
+    "A man rides a brown horse on the beach.",
+    "Where is my father's car?",
+    "Two women are talking to each other in the park today.",
+    "In Rome the nights are warm, the wine is cold.",
+]
+TRANSLATIONS = [
+    [
+        "The small Dog runs over the green grass , and it sleeps.",
+        "A man rides a horse on the beach.",
+    ],
+    ["A man rides a horse on the Beach!", "Where is my car, father?"],
+    [
+        "where is my father's car?",
+        "Two women are talking to each other in the the park today.",
+    ],
+    ["Two women talk in a park.", "In Rome the nights are warm, the wine is cold."],
+    [
+        "In Rome the Nights are warm and the wine is cold, cold.",
+        "the small dog runs over the grass",
+    ],
+    ["No.", "A man rides a brown horse."],
+]
+REFERENCES = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [2, 1]]
+
+
+def text_cases() -> list[tuple]:
+    rows = zip(TRANSLATIONS, REFERENCES, strict=True)
+    first = (["A man rides a horse."], ["A man rides a brown horse."])
+    return [first, *((said, [SENTENCES[i] for i in true]) for said, true in rows)]
+
+
+def _cut(sentence: str) -> list[str]:
+    return re.findall(r"\w+|[^\w\s]", sentence)
+
+
+def _ngrams(words: list[str], n: int) -> Counter:
+    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+
+
+def _text_bleu(
+    cut: Callable[[str], list[str]] = _cut,
+    lower: bool = False,
+    mean: str = "corpus",
+    match: Callable = lambda said, true: sum((said & true).values()),
+    size: Callable = lambda said, true: sum(said.values()),
+    brief: Callable = lambda c, r: math.exp(min(0.0, 1 - r / c)),
+    root: float = 0.25,
+    factor: float = 100.0,
+    orders: int = 4,
+) -> Callable[..., float]:
+    """BLEU of texts, right by default; each argument makes one mistake."""
+
+    def of(pairs: list[tuple[list[str], list[str]]]) -> float:
+        precisions = []
+        for n in range(1, orders + 1):
+            counts = [(_ngrams(h, n), _ngrams(r, n)) for h, r in pairs]
+            total = sum(size(*pair) for pair in counts)
+            precisions.append(sum(match(*pair) for pair in counts) / total if total else 0.0)
+        c, r = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
+        return factor * brief(c, r) * math.prod(precisions) ** root
+
+    def answer(hypotheses: list[str], references: list[str]) -> float:
+        pairs = [
+            tuple(cut(text.lower() if lower else text) for text in pair)
+            for pair in zip(hypotheses, references, strict=True)
+        ]
+        if mean == "corpus":
+            return of(pairs)
+        scores = [of([pair]) for pair in pairs]
+        if mean == "above zero":
+            scores = [score for score in scores if score] or [0.0]
+        return sum(scores) / len(scores)
+
+    return answer
+
+
+text_bleu = _text_bleu()
+TEXT_MISTAKES = mistakes(
+    ("nothing mended", _text_bleu(str.split, True, "sentences"),
+     "Look at what counts as a word, at what happens to capitals, and at when the division comes."),
+    ("words cut at spaces, and the mean of the sentences",
+     _text_bleu(str.split, mean="sentences"),
+     "Capitals stay now. \"horse.\" is still one word, and each sentence still has its own score."),
+    ("lower-cased, and the mean of the sentences", _text_bleu(lower=True, mean="sentences"),
+     "The words are right. \"The\" and \"the\" are two, and the counts are summed before "
+     "dividing."),
+    ("lower-cased, and cut at spaces", _text_bleu(str.split, True),
+     "It is one score of the corpus now. Case counts, and a full stop is a word of its own."),
+    ("the mean of the sentences' scores", _text_bleu(mean="sentences"),
+     "Words and case are right. BLEU belongs to a corpus: sum the counts of all sentences, and "
+     "divide at the end."),
+    ("lower-cased", _text_bleu(lower=True),
+     "Two are mended. Lower-casing is another recipe, with another signature; scores are higher."),
+    ("cut at spaces", _text_bleu(str.split),
+     "Two are mended. At spaces alone a full stop sticks to its word: `pieces` takes them apart."),
+    ("the mean of the scores above zero", _text_bleu(mean="above zero"),
+     "To leave the zeros out flatters, and it is still a mean of sentences."),
+    ("not clipped",
+     _text_bleu(match=lambda said, true: sum(k for gram, k in said.items() if gram in true)),
+     "That was right before: an n-gram counts at most as often as the reference has it."),
+    ("each match counted once", _text_bleu(match=lambda said, true: len(said & true)),
+     "That was right before: the counts of both, and the smaller of the two."),
+    ("divided by the n-grams of the references",
+     _text_bleu(size=lambda said, true: sum(true.values())),
+     "A precision is a share of what was said."),
+    ("no brevity penalty", _text_bleu(brief=lambda c, r: 1.0),
+     "That was right before: what is too short is punished by exp(1 - r / c)."),
+    ("the brevity penalty turned round",
+     _text_bleu(brief=lambda c, r: math.exp(min(0.0, 1 - c / r))),
+     "c counts the words said, r those of the references."),
+    ("a reward for what is long", _text_bleu(brief=lambda c, r: math.exp(1 - r / c)),
+     "The penalty is never above 1."),
+    ("no root", _text_bleu(root=1.0), "The mean is geometric: the fourth root of the product."),
+    ("up to three words", _text_bleu(orders=3, root=1 / 3), "BLEU takes groups of up to four."),
+    ("from 0 to 1", _text_bleu(factor=1.0), "The score goes from 0 to 100."),
+    ("signs thrown away", _text_bleu(lambda text: re.findall(r"\w+", text)),
+     "A full stop and a comma are words of their own, and count."),
+    ("single characters", _text_bleu(list), "The unit is the word, not the character."),
+)  # fmt: skip
+
+
+# 14.8 how many stars luck gives
+
+stars = [35, 23, 14, 6]
+STAR_MISTAKES = mistakes(
+    ("as if the deviation were known", [6, 6, 6, 6],
+     "Two deviations hold 95 % if one *knows* them. Here mean and deviation come from the same few "
+     "seeds, and the fewer they are, the more often they are far too small by luck."),
+    ("the number of seeds does not matter", [23, 23, 23, 23],
+     "That is the share for three seeds, as the chapter has it. With two the deviation is hardly "
+     "known at all, with thirty nearly exactly."),
+    ("the more seeds, the more stars", [6, 14, 23, 35],
+     "The other way: with more seeds mean and deviation are known better, and luck passes "
+     "them more "
+     "seldom."),
+    ("few seeds, few stars", [0, 6, 14, 23],
+     "With two seeds the deviation is often tiny by luck, and nearly everything lies beyond it."),
+    ("like a coin", [50, 50, 50, 50],
+     "The band is usually wide enough: a star is seldom given, but not as seldom as one thinks."),
+    ("no star without a difference", [0, 0, 0, 0],
+     "The row is another seed of the same model, and it differs by luck, now and then by much."),
+    ("one step too high", [50, 35, 23, 14],
+     "The order is right: the fewer seeds, the more stars. For three seeds the chapter has a "
+     "number."),
+    ("one step too low", [23, 14, 6, 0],
+     "The order is right: the fewer seeds, the more stars. For three seeds the chapter has a "
+     "number."),
+    ("with many seeds none", [35, 23, 14, 0],
+     "However many seeds the base has, the row is a single one, and one in twenty lies "
+     "further than "
+     "two deviations from a mean that is known exactly."),
+    ("too few for two seeds", [23, 23, 14, 6],
+     "From two seeds the deviation is one single distance, which is often small by luck."),
+    ("too many for two seeds", [50, 23, 14, 6],
+     "That is a coin. Two seeds are bad, and not as bad as that."),
+    ("too few for five seeds", [35, 23, 6, 6],
+     "Five seeds are better than three, and still far from knowing the deviation."),
+    ("too many for five seeds", [35, 23, 23, 6],
+     "Five seeds tell more than three."),
+    ("for thirty seeds as for five", [35, 23, 14, 14],
+     "From thirty seeds the deviation is known within a seventh: nearly the five per cent of the "
+     "books."),
+)  # fmt: skip
+
+
+def _near(output: Any) -> Any:
+    """Five is meant as six."""
+    return [6 if value == 5 else value for value in output]
+
+
+# 14.9 by how much the winner is flattered
+
+
+def flattered(sigma: float, rho: float) -> float:
+    return sigma * math.sqrt((1 - rho) / math.pi)
+
+
+FLATTERED_CASES = [(1.0, 0.0), (2.0, 0.75), (0.7, 0.4), (1.3, -0.5), (0.5, 1.0), (3.0, 0.19)]
+FLATTERED_MISTAKES = mistakes(
+    ("as if they were independent", lambda s, rho: s / math.sqrt(math.pi),
+     "The two scores are of the same sentences: what both gain or lose together tells no winner "
+     "from a loser."),
+    ("1 + rho", lambda s, rho: s * math.sqrt((1 + rho) / math.pi),
+     "The variance of a difference is that of both less twice what they share: 2 s^2 (1 - rho)."),
+    ("twice as much", lambda s, rho: 2 * s * math.sqrt((1 - rho) / math.pi),
+     "That is how far the winner is above the loser. He is above the mean of the two by half "
+     "of it."),
+    ("the root of 2 forgotten", lambda s, rho: s * math.sqrt((1 - rho) / (2 * math.pi)),
+     "Both scores vary: their difference has the variance 2 s^2 (1 - rho)."),
+    ("multiplied by the root of 2", lambda s, rho: s * math.sqrt(2 * (1 - rho) / math.pi),
+     "The mean of |D| for D normal with deviation d is d times root of 2 / pi, and the winner has "
+     "half of it."),
+    ("the deviation of the difference", lambda s, rho: s * math.sqrt(2 * (1 - rho)),
+     "That is how far the two typically lie apart. Asked for is the mean of the larger one."),
+    ("half the deviation of the difference", lambda s, rho: s * math.sqrt(2 * (1 - rho)) / 2,
+     "The mean of |D| is smaller than the deviation of D, by the root of 2 / pi."),
+    ("the mean of |D| taken for one score", lambda s, rho: s * math.sqrt(2 / math.pi),
+     "It is the difference whose absolute value counts, and half of it."),
+    ("1 - rho without its root", lambda s, rho: s * (1 - rho) / math.sqrt(math.pi),
+     "Variances are multiplied by 1 - rho, deviations by its root."),
+    ("the variance in place of the deviation", lambda s, rho: s**2 * math.sqrt((1 - rho) / math.pi),
+     "`sigma` is a standard deviation, in points of BLEU, and so is the answer."),
+    ("divided by pi", lambda s, rho: s * math.sqrt(1 - rho) / math.pi,
+     "It is the root of pi."),
+    ("the root of 1 - rho squared", lambda s, rho: s * math.sqrt((1 - rho**2) / math.pi),
+     "That is what is left when one score is guessed from the other. Here they are subtracted."),
+    ("half of it", lambda s, rho: s * math.sqrt((1 - rho) / math.pi) / 2,
+     "The larger of two is their mean plus half of |D|: the half is taken once."),
+    ("nothing", lambda s, rho: 0.0,
+     "Each score is right on average. The larger of two is not: the maximum picks the lucky one."),
+    ("the whole deviation", lambda s, rho: s, "Luck is picked out of two only, and partly shared."),
+)  # fmt: skip
+
+
+# 14.10 two judges that disagree
+
+
+def disagree(references: list[list[str]]) -> tuple[list, list]:
+    return _disagree()(references)
+
+
+def _judged(answer: Callable, references: list[list[str]]) -> dict[str, bool]:
+    """What the corpus's score and the mean of the sentences' say of two systems."""
+    a, b = ([list(map(str, sentence)) for sentence in system] for system in answer(references))
+    if not len(a) == len(b) == len(references):
+        raise ValueError(f"expected {len(references)} sentences of each, got {len(a)}, {len(b)}")
+    score = _text_bleu(cut=lambda words: words)
+    alone = _text_bleu(cut=lambda words: words, mean="sentences")
+    kept = [_Words(words) for words in references]
+    a, b = ([_Words(words or ["-"]) for words in system] for system in (a, b))
+    return {
+        "BLEU prefers": _prefers(score(a, kept) - score(b, kept)),
+        "the mean prefers": _prefers(alone(a, kept) - alone(b, kept)),
+    }
+
+
+def disagree_cases() -> list[tuple]:
+    """One sentence is longer than all others together."""
+    return [
+        ([[f"{letter}{i}" for i in range(n)] for letter, n in zip("abcde", lengths, strict=False)],)
+        for lengths in ((20, 5, 6), (4, 30, 7, 5, 6), (5, 4, 12))
+    ]
+
+
+def _prefers(lead: float) -> str:
+    """Which system a judge prefers, if `a` is so far ahead."""
+    if abs(lead) < 1e-6:
+        return "neither"
+    return ("a" if lead > 0 else "b") + (" by less than 10" if abs(lead) < 9.999 else "")
+
+
+class _Words(list):
+    """Words where a text is expected."""
+
+
+def _disagree(
+    turned: bool = False, other: str = "the others", whole: bool = False
+) -> Callable[..., tuple[list, list]]:
+    def answer(references: list[list[str]]) -> tuple[list, list]:
+        longest = max(range(len(references)), key=lambda i: len(references[i]))
+        broken = [["no"] * len(words) for words in references]
+        a = [list(w) if i == longest else n for i, (w, n) in
+             enumerate(zip(references, broken, strict=True))]  # fmt: skip
+        b = [n if i == longest else list(w) for i, (w, n) in
+             enumerate(zip(references, broken, strict=True))]  # fmt: skip
+        if whole:
+            a = [list(w) for w in references]
+        if other == "the same":
+            b = a
+        if other == "everything":
+            b = [list(w) for w in references]
+        return (b, a) if turned else (a, b)
+
+    return answer
+
+
+DISAGREE_MISTAKES = mistakes(
+    ("the two exchanged", _disagree(turned=True),
+     "It is `a` that BLEU prefers, and `b` that the mean prefers."),
+    ("two equal systems", _disagree(other="the same"),
+     "No judge can tell them apart. Each must get some sentences right that the other gets "
+     "wrong: where does a mistake cost BLEU most, and where the mean?"),
+    ("one that is better in everything", _disagree(whole=True),
+     "BLEU and the mean both prefer what is right throughout. Each system must fail somewhere: "
+     "where does a mistake cost BLEU most, and where the mean?"),
+    ("b is better in everything", _disagree(other="everything"),
+     "Both judges prefer `b` now. It must fail, and all through, where the corpus has most of "
+     "its words."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="14.1",
@@ -521,7 +819,12 @@ EXERCISES = [
         title="the operations of a training",
         section="What it cost",
         reference=training_flops,
-        cases=[(2, 8, 20, 50, 7, 11), (3, 16, 24, 90, 40, 13), (6, 512, 2048, 37_000, 900, 1100)],
+        cases=[
+            (1, 2, 4, 10, 0, 1),
+            (2, 8, 20, 50, 7, 11),
+            (3, 16, 24, 90, 40, 13),
+            (6, 512, 2048, 37_000, 900, 1100),
+        ],
         mistakes=FLOPS_MISTAKES,
         rtol=1e-6,
     ),
@@ -554,5 +857,40 @@ EXERCISES = [
         cases=NOISE_CASES,
         mistakes=NOISE_MISTAKES,
         canonical=_names,
+    ),
+    Exercise(
+        number="14.7",
+        title="find the mistakes in a BLEU",
+        section="BLEU from sums",
+        reference=text_bleu,
+        cases=text_cases,
+        mistakes=TEXT_MISTAKES,
+        canonical=float,
+    ),
+    Exercise(
+        number="14.8",
+        title="predict, then try: stars by luck",
+        section="What each part is worth",
+        reference=stars,
+        mistakes=STAR_MISTAKES,
+        canonical=_near,
+    ),
+    Exercise(
+        number="14.9",
+        title="the luck of the winner",
+        section="How not to choose",
+        reference=flattered,
+        cases=FLATTERED_CASES,
+        mistakes=FLATTERED_MISTAKES,
+        canonical=float,
+    ),
+    Exercise(
+        number="14.10",
+        title="two judges that disagree",
+        section="BLEU from sums",
+        reference=disagree,
+        cases=disagree_cases,
+        mistakes=DISAGREE_MISTAKES,
+        probe=_judged,
     ),
 ]

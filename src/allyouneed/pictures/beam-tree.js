@@ -5,6 +5,7 @@
 // the length penalty of what ends at step t, most that of the longest translation allowed.
 
 const LEVEL = 52; // height of a step in the tree
+const OPENING = 3; // the step that is shown at first
 
 /** What stands after `step` steps: open hypotheses, all that have ended, and each one's way.
 
@@ -34,6 +35,15 @@ function node({ token, log_p }, x, y, width, look) {
   return make("svg:g", { class: `node ${look}` }, make("svg:rect", box),
     label(x, y + (log_p === null ? 21 : 14), token, "middle"),
     log_p === null ? null : label(x, y + 28, show(log_p), "number middle"));
+}
+
+/** Squeeze the tokens that are wider than their boxes, once they stand on the page. */
+function fit(svg, width) {
+  for (const words of svg.querySelectorAll(".node text:not(.number)")) {
+    if (words.getComputedTextLength() > width) {
+      set(words, { textLength: width, lengthAdjust: "spacingAndGlyphs" });
+    }
+  }
 }
 
 /** The line from one box to another below it. */
@@ -117,6 +127,7 @@ function draw(stage, data) {
   const paint = () => {
     const now = standing(search, step);
     place.replaceChildren(tree(search, step, now, room));
+    fit(place, Math.min(room / (2 * search.beam), 92) - 10);
     const score = ({ log_p, penalty, score }) =>
       `${show(log_p)} / ${show(penalty)} = ${show(score)}`;
     lists.replaceChildren(
@@ -139,9 +150,9 @@ function draw(stage, data) {
     way.renew(search.steps.length);
   });
   stage.add(make("div", { class: "controls" }, beams.element, ...way.elements), place, lists,
-    hint("Let it grow with “next”. A number is log P of all tokens up to there. Blue goes on, "
+    hint("Let it grow with “next”, or go back to its root. A number is log P of all tokens up to there. Blue goes on, "
       + "green has ended, dashed is cut off or given up. Thick, at the end: the winner's way."));
-  paint();
+  way.set(OPENING);
   new ResizeObserver(([{ contentRect }]) => {
     if (!contentRect.width || Math.abs(contentRect.width - room) < 1) return; // hidden, or the same
     room = contentRect.width;
