@@ -153,10 +153,111 @@ def pseudo_softmax(model, tokens, mask_token):
     return sum(math.log(p[t, t, tokens[t]]) for t in range(len(tokens)))
 
 
+def leaks_by_reach(layers, length):
+    seen = torch.ones(length, length)
+    for t in range(length - 1):
+        seen[t, t + 1] = 0
+    heard = torch.linalg.matrix_power(seen, layers) > 0
+    return [t for t in range(length - 1) if heard[t, t + 1]]
+
+
+def leaks_with_sets(layers, length):
+    known = [{t} for t in range(length)]
+    for _ in range(layers):
+        known = [
+            set().union(*(known[s] for s in range(length) if s != t + 1)) for t in range(length)
+        ]
+    return tuple(t for t in range(length) if t + 1 in known[t])
+
+
+def leaks_in_words(layers, length):
+    return torch.arange(length - 1) if min(layers, length - 1) >= 2 else []
+
+
+def answer_loops(logits, tokens, prompts, lengths):
+    total, count = 0.0, 0
+    for b in range(len(tokens)):
+        for t in range(int(prompts[b]), int(lengths[b])):
+            total -= float(logits[b, t - 1].log_softmax(-1)[tokens[b, t]])
+            count += 1
+    return total / count
+
+
+def answer_ignored(logits, tokens, prompts, lengths):
+    labels = tokens.clone()
+    for row, start, end in zip(labels, prompts.tolist(), lengths.tolist(), strict=True):
+        row[:start], row[end:] = -100, -100
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+
+
+def answer_gathered(logits, tokens, prompts, lengths):
+    log_p = logits.double().log_softmax(-1)[:, :-1].gather(2, tokens[:, 1:, None]).squeeze(2)
+    place = torch.arange(1, tokens.size(1)).expand_as(log_p)
+    answer = (prompts[:, None] <= place).logical_and(place < lengths[:, None])
+    return -(log_p * answer).sum() / (lengths - prompts).sum()
+
+
+def least_by_sum(faces, covered, random):
+    stays = 1 - covered - random
+    total = covered * math.log(faces)
+    for face in range(faces):  # the face in view is face 0
+        joint = stays * (face == 0) + random / faces
+        total -= joint * math.log(joint / (stays + random))
+    return total
+
+
+def least_numpy(faces, covered, random):
+    p = np.full(faces, random / faces)
+    p[0] += 1 - covered - random
+    p /= p.sum()
+    return covered * np.log(faces) - (1 - covered) * np.sum(p * np.log(p))
+
+
+def least_torch(faces, covered, random):
+    p = torch.full((faces,), random / faces, dtype=torch.float64)
+    p[0] += 1 - covered - random
+    entropy = torch.distributions.Categorical(p).entropy()
+    return covered * torch.tensor(float(faces)).log() + (1 - covered) * entropy
+
+
+def edit_inverse(W, x, y, others):
+    keys = torch.cat([x[None], others])
+    return (y - W @ x).unsqueeze(1), torch.linalg.pinv(keys)[:, 0].unsqueeze(0)
+
+
+def edit_gram_schmidt(W, x, y, others):
+    base = []
+    for key in [*others, x]:
+        for other in base:
+            key = key - (key @ other) * other
+        base.append(key / key.norm())
+    left = base[-1]
+    return ((y - W @ x) / (left @ x))[:, None], left[None]
+
+
+def edit_null_space(W, x, y, others):
+    _, _, rows = torch.linalg.svd(others.double(), full_matrices=True)
+    free = rows[len(others) :]  # orthogonal to all the others
+    A = (free.T @ (free @ x.double()))[None]
+    return ((y - W @ x).double() / (A @ x.double()))[:, None].numpy(), A.numpy()
+
+
+def edit_solved(W, x, y, others):
+    keys = torch.cat([x[None], others])
+    wanted = torch.zeros(len(keys), 1)
+    wanted[0] = -2.0  # A x may be anything but 0
+    A = torch.linalg.lstsq(keys, wanted).solution.T
+    return ((W @ x - y) / 2)[:, None], A
+
+
 RIGHT = {
     "16.1": [perplexity_power, perplexity_total, perplexity_tensor, perplexity_bits],
     "16.2": [prefix_loops, prefix_slices, prefix_numpy, prefix_maximum, prefix_numbers],
     "16.3": [loss_loops, loss_ignore, loss_gather, loss_rows, loss_weighted, loss_weights],
     "16.4": [keys_view, keys_split, keys_numpy, keys_loops],
     "16.5": [pseudo_loop, pseudo_loss, pseudo_in_place, pseudo_softmax],
+    "16.6": [leaks_by_reach, leaks_with_sets, leaks_in_words],
+    "16.7": [answer_loops, answer_ignored, answer_gathered],
+    "16.8": [least_by_sum, least_numpy, least_torch],
+    "16.9": [edit_inverse, edit_gram_schmidt, edit_null_space, edit_solved],
 }

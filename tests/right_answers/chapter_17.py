@@ -1,12 +1,13 @@
 """Right answers to the exercises of chapter 17, written in different styles."""
 
 import itertools
+import math
 
 import numpy as np
 import torch
 
 from allyouneed.masks import causal_mask
-from allyouneed.sparse import dilated_mask, reach, windowed_mask
+from allyouneed.sparse import dilated_mask, flash_attention, reach, windowed_mask
 
 
 def count_by_rows(length, window, causal):
@@ -178,6 +179,98 @@ def missed_with_flags(length, window, dilations):
     return torch.arange(length)[~heard]
 
 
+ORDER = ["same", "same", "same", "differs", "differs", "differs"]
+
+
+def pass_by_keys(q, k, v, tile):
+    m = torch.full((len(q),), -math.inf)
+    total, out = torch.zeros(len(q)), torch.zeros(len(q), v.shape[1])
+    for key, value in zip(k, v, strict=True):
+        s = q @ key / math.sqrt(len(key))
+        new = torch.maximum(m, s)
+        total = (m - new).exp() * total + (s - new).exp()
+        out = (m - new).exp()[:, None] * out + (s - new).exp()[:, None] * value
+        m = new
+    return out / total[:, None]
+
+
+def pass_package(q, k, v, tile):
+    return flash_attention(q, k, v, tile=tile)
+
+
+def pass_logs(q, k, v, tile):
+    logs, outs = [], []
+    for some, values in zip(k.double().split(tile), v.double().split(tile), strict=True):
+        scores = q.double() @ some.T / k.shape[1] ** 0.5
+        logs.append(scores.logsumexp(1))
+        outs.append(scores.softmax(1) @ values)
+    shares = torch.stack(logs).softmax(0)
+    return torch.einsum("nt,ntd->td", shares, torch.stack(outs))
+
+
+def pass_numpy(q, k, v, tile):
+    scores = q.double().numpy() @ k.double().numpy().T / np.sqrt(k.shape[1])
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True) @ v.double().numpy()
+
+
+def forget_logs(out, L, score, value):
+    left = L + torch.log1p(-torch.exp(torch.tensor(score - L, dtype=torch.float64)))
+    gone = math.exp(score - L)
+    return out + gone / (1 - gone) * (out - value), left
+
+
+def forget_signed(out, L, score, value):
+    """As a merge with a half whose sum is negative."""
+    top = max(L, score)
+    whole, part = math.exp(L - top), math.exp(score - top)
+    return [(whole * out - part * value) / (whole - part), top + math.log(whole - part)]
+
+
+def forget_entries(out, L, score, value):
+    p = np.exp(np.float64(score) - L)
+    left = [(o - p * x) / (1 - p) for o, x in zip(out.tolist(), value.tolist(), strict=True)]
+    return left, np.float64(L + np.log(1 - p))
+
+
+def cheapest_search(length):
+    total = 2
+    while True:
+        found = _windows(total, length)
+        if found:
+            return [(w, math.prod(found[:i])) for i, w in enumerate(found)]
+        total += 1
+
+
+def _windows(total, length):
+    """Windows with that sum whose product is large enough, or nothing."""
+    if length <= 1:
+        return [1] * total
+    for w in (3, 2, 4):
+        if w <= total and (rest := _windows(total - w, -(-length // w))) is not None:
+            return [w, *rest]
+    return None
+
+
+def cheapest_from_above(length):
+    layers = cheapest_search(length)
+    return layers[::-1]  # the order of the layers does not matter
+
+
+def cheapest_lists(length):
+    windows, most = [2], 2
+    while most < length:
+        total = sum(windows) + 1
+        threes = total // 3 - (total % 3 == 1)
+        windows = [3] * threes + [2] * ((total - 3 * threes) // 2)
+        most = math.prod(windows)
+    dilation, layers = 1, []
+    for w in sorted(windows):
+        layers.append([w, dilation])
+        dilation *= w
+    return layers
+
+
 RIGHT = {
     "17.1": [count_by_rows, count_by_triangles, count_with_tensors],
     "17.2": [fixed_loops, fixed_in_place, fixed_numpy],
@@ -191,4 +284,8 @@ RIGHT = {
     "17.4": [merge_logs, merge_stacked, merge_double_loop, merge_in_place],
     "17.5": [document_loops, document_rows, document_numpy, document_triangles],
     "17.6": [missed_with_reach, missed_with_sums, missed_with_flags],
+    "17.7": [ORDER, tuple(ORDER), ORDER[:], [word.title() for word in ORDER]],
+    "17.8": [pass_by_keys, pass_package, pass_logs, pass_numpy],
+    "17.9": [forget_logs, forget_signed, forget_entries],
+    "17.10": [cheapest_search, cheapest_from_above, cheapest_lists],
 }

@@ -498,6 +498,356 @@ PSEUDO_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+# 16.6 predict: only the answer is hidden
+
+
+def leaks(layers: int, length: int) -> list[int]:
+    return list(range(length - 1)) if layers > 1 and length > 2 else []
+
+
+LEAK_CASES = [
+    *((1, 5), (2, 3), (2, 5), (3, 4), (1, 1), (2, 1)),
+    *((2, 2), (5, 2), (6, 7), (1, 3), (4, 3)),
+]
+
+
+LEAK_MISTAKES = mistakes(
+    ("nothing ever leaks", lambda layers, length: [],
+     "In one layer nothing does. In the next, position t sees others, and they have seen the token "
+     "at t + 1: they pass it on."),
+    ("one layer is enough", lambda layers, length: list(range(length - 1)) if length > 2 else [],
+     "What the others have seen is in their states only after a layer. In the first, each position "
+     "reads the inputs themselves, and the one at t + 1 is hidden from t."),
+    ("as with the full mask", lambda layers, length: list(range(length - 1)),
+     "The token at t + 1 is hidden from t. It has to come by way of somebody else, which takes two "
+     "layers and a third position."),
+    ("nobody needs a third position",
+     lambda layers, length: list(range(length - 1)) if layers > 1 else [],
+     "Position t cannot tell itself what it has not seen, and t + 1 is hidden in every layer. With "
+     "two tokens there is nobody else."),
+    ("the last position, too",
+     lambda layers, length: list(range(length)) if layers > 1 and length > 2 else [],
+     "The last position is asked for a token that is not in the input: nobody has seen it."),
+    ("only positions behind pass it on",
+     lambda layers, length: list(range(length - 2)) if layers > 1 else [],
+     "Positions *before* t may look ahead as well: from position t - 1 only the token at t is "
+     "hidden, and it sees the one at t + 1."),
+    ("only positions before pass it on",
+     lambda layers, length: list(range(1, length - 1)) if layers > 1 else [],
+     "Positions behind t + 1 have seen it, too, and t may look at them: position 0 finds out as "
+     "well."),
+    ("as many layers as positions",
+     lambda layers, length: list(range(length - 1)) if layers >= length > 2 else [],
+     "One step over somebody else is enough, wherever that one stands: two layers."),
+    ("three layers",
+     lambda layers, length: list(range(length - 1)) if layers > 2 and length > 2 else [],
+     "Two are enough: in the first somebody else sees the token, in the second t sees him."),
+    ("counted from 1",
+     lambda layers, length: list(range(1, length)) if layers > 1 and length > 2 else [],
+     "Positions are counted from 0."),
+    ("the tokens that are found out, counted from 1",
+     lambda layers, length: list(range(2, length + 1)) if layers > 1 and length > 2 else [],
+     "Asked for are the positions that find out, not the tokens, and they are counted from 0."),
+    ("True and False",
+     lambda layers, length: [layers > 1 and length > 2 and t < length - 1 for t in range(length)],
+     "Asked for is the list of the positions, not whether each of them leaks."),
+    ("how many",
+     lambda layers, length: length - 1 if layers > 1 and length > 2 else 0,
+     "Asked for is the list of the positions, not their number."),
+)  # fmt: skip
+
+
+# 16.7 the loss of an answer, three mistakes
+
+
+def answer_nats(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+    return _answer_nats()(logits, tokens, prompts, lengths)
+
+
+def _answer_nats(
+    shifted: bool = True,
+    first: int = 0,
+    last: int = 0,
+    over: str = "answers",
+    prompt: bool = False,
+    padding: bool = False,
+    back: bool = False,
+    sign: int = -1,
+    double: bool = False,
+) -> Callable[..., Tensor]:
+    """The loss, right by default; each argument makes one mistake."""
+
+    def loss(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+        place = torch.arange(tokens.shape[1])
+        answer = (place >= prompts[:, None] + first) | (place >= 1) * prompt
+        answer = answer & ((place < lengths[:, None] + last) | padding)
+        if double:
+            logits = logits.softmax(-1)
+        said = sign * logits.log_softmax(-1)
+        if shifted:
+            said = torch.cat([said[:, :1], said[:, :-1]], 1)
+        if back:
+            said = torch.cat([said[:, 1:], said[:, -1:]], 1)
+        losses = said.gather(2, tokens[..., None])[..., 0] * answer
+        if over == "rows":
+            return (losses.sum(1) / answer.sum(1).clamp(min=1)).mean()
+        counts = {
+            "answers": answer.sum(), "all": answer.numel(), "sum": 1, "real": lengths.sum(),
+            "all but the first": answer[:, 1:].numel(), "batch": len(tokens),
+        }  # fmt: skip
+        return losses.sum() / counts[over]
+
+    return loss
+
+
+def answer_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(167)
+    cases = []
+    for b, t, v, prompts, lengths in (
+        (1, 4, 3, (2,), (4,)),
+        (2, 6, 4, (2, 1), (5, 4)),
+        (3, 7, 5, (1, 4, 2), (7, 5, 6)),
+        (2, 5, 3, (3, 2), (5, 3)),
+    ):
+        tokens = torch.randint(v, (b, t), generator=draw)
+        logits = 2 * torch.randn(b, t, v, generator=draw)
+        cases.append((logits, tokens, torch.tensor(prompts), torch.tensor(lengths)))
+    return cases
+
+
+ANSWER_MISTAKES = mistakes(
+    ("nothing mended", _answer_nats(shifted=False, first=1, over="all"),
+     "Look at which logits go with which token, at which token an answer begins, and at what the "
+     "sum is divided by."),
+    ("only shifted", _answer_nats(first=1, over="all"),
+     "The shift is mended. The first token of an answer has the place `prompts[b]` and counts, and "
+     "the mean is one over the answers' tokens only."),
+    ("only the first token mended", _answer_nats(shifted=False, over="all"),
+     "Each token is still judged by the logits at its own place, which have read it; and the "
+     "zeros of prompts and padding count in the mean."),
+    ("only the mean mended", _answer_nats(shifted=False, first=1),
+     "Each token is still judged by the logits at its own place, which have read it; and an answer "
+     "begins at the place `prompts[b]`."),
+    ("the mean still over all places", _answer_nats(over="all"),
+     "Two are mended. `.mean()` also counts the zeros of prompts and padding: divide by the number "
+     "of the answers' tokens."),
+    ("the mean over all places but the first", _answer_nats(over="all but the first"),
+     "Two are mended. The mean also counts the zeros of prompts and padding: divide by the number "
+     "of the answers' tokens."),
+    ("the first token of each answer left out", _answer_nats(first=1),
+     "Two are mended. With places counted from 0, a prompt of n tokens fills 0 to n - 1, so the "
+     "answer begins at n."),
+    ("not shifted", _answer_nats(shifted=False),
+     "Two are mended. The logits at place t are about the token at t + 1; those at its own place "
+     "have already read it."),
+    ("shifted the other way", _answer_nats(shifted=False, back=True),
+     "That asks for each token the logits one place *behind* it. It is predicted one place "
+     "before."),
+    ("the mask moved as well, one token too early", _answer_nats(first=-1, last=-1),
+     "The mask says which *tokens* are of the answer. Shifted along with the logits it counts the "
+     "prompt's last token and leaves out the answer's last."),
+    ("the prompt counted as well", _answer_nats(prompt=True),
+     "That is exercise 16.3: every token but the first. Here the prompt is given, and only the "
+     "answer is asked for."),
+    ("padding counted", _answer_nats(padding=True),
+     "Behind `lengths[b]` stands padding, which is no part of the answer."),
+    ("the last token of each answer left out", _answer_nats(last=-1),
+     "The last token of an answer, at `lengths[b]` - 1, is predicted as well: it is how the model "
+     "learns to stop."),
+    ("a mean of the rows' means", _answer_nats(over="rows"),
+     "Every token of every answer counts alike: one mean over all of them."),
+    ("the sum", _answer_nats(over="sum"), "Asked for is the mean over the answers' tokens."),
+    ("divided by the number of rows", _answer_nats(over="batch"),
+     "Asked for is the mean over tokens, not over rows."),
+    ("divided by all real tokens", _answer_nats(over="real"),
+     "The tokens of the prompts do not count: divide by the number of the answers' tokens."),
+    ("the minus sign missing", _answer_nats(sign=1),
+     "The loss is minus the mean of the log-probabilities."),
+    ("softmax twice", _answer_nats(double=True),
+     "`cross_entropy` takes logits and does the softmax itself."),
+)  # fmt: skip
+
+
+# 16.8 the least loss of a masked model of a die
+
+
+def least_loss(faces: int, covered: float, random: float) -> float:
+    seen = 1 - covered
+    right = 1 - random * (1 - 1 / faces) / seen
+    wrong = (1 - right) / (faces - 1)
+    return covered * math.log(faces) - seen * (
+        right * math.log(right) + (faces - 1) * wrong * math.log(wrong)
+    )
+
+
+DIE_CASES = [(6, 0.8, 0.1), (2, 0.5, 0.25), (9, 0.6, 0.3), (3, 0.25, 0.05), (20, 0.9, 0.06)]
+
+
+def _doubt(right: float, faces: int, others: float | None = None) -> float:
+    """The entropy of a face that is right with that probability, and all others alike."""
+    others = faces - 1 if others is None else others
+    return -right * math.log(right) - (1 - right) * math.log((1 - right) / others)
+
+
+def _kept(faces: int, covered: float, random: float) -> float:
+    return 1 - random * (1 - 1 / faces) / (1 - covered)
+
+
+def _from_right(right: Callable[[int, float, float], float]) -> Callable[..., float]:
+    """A mistake in how likely the face in view is the right one."""
+
+    def wrong(faces: int, covered: float, random: float) -> float:
+        return covered * math.log(faces) + (1 - covered) * _doubt(
+            right(faces, covered, random), faces
+        )
+
+    return wrong
+
+
+DIE_MISTAKES = mistakes(
+    ("nothing to be had", lambda f, c, r: math.log(f),
+     "Where a face stands in view it is more often right than not drawn at all: there the model "
+     "may do better than the logarithm of the faces."),
+    ("what stands in view is always right", lambda f, c, r: c * math.log(f),
+     "Some of the faces in view were drawn. A model that trusts them wholly has an endless loss "
+     "where they are wrong."),
+    ("what was drawn is known to be drawn", lambda f, c, r: (c + r) * math.log(f),
+     "The model cannot tell a drawn face from one that stayed: it has one doubt for both."),
+    ("a drawn face is never the right one", _from_right(lambda f, c, r: 1 - r / (1 - c)),
+     "It is drawn from all faces, so with 1 / faces it is the right one."),
+    ("only what stayed and what was covered, not in proportion",
+     _from_right(lambda f, c, r: 1 - c - r + r / f),
+     "Given that a face is in view: divide by the share of those in view, 1 - covered."),
+    ("the wrong faces counted as one",
+     lambda f, c, r: c * math.log(f) + (1 - c) * _doubt(_kept(f, c, r), f, 1),
+     "That is the doubt whether the face is right. If it is not, each of the faces - 1 others may "
+     "be it."),
+    ("the wrong faces shared among all",
+     lambda f, c, r: c * math.log(f) + (1 - c) * _doubt(_kept(f, c, r), f, f),
+     "If the face in view is wrong, it is one of the faces - 1 others."),
+    ("only the right face's part of the entropy",
+     lambda f, c, r: c * math.log(f) - (1 - c) * _kept(f, c, r) * math.log(_kept(f, c, r)),
+     "The entropy sums over all faces, those that are less likely as well."),
+    ("minus the logarithm of being right",
+     lambda f, c, r: c * math.log(f) - (1 - c) * math.log(_kept(f, c, r)),
+     "The face in view is the right one only with that probability: the loss is the mean over all "
+     "faces that may be."),
+    ("the faces in view alone", lambda f, c, r: (1 - c) * _doubt(_kept(f, c, r), f),
+     "The covered tokens count as well, with the logarithm of the faces each."),
+    ("the mean of both cases, not weighed",
+     lambda f, c, r: (math.log(f) + _doubt(_kept(f, c, r), f)) / 2,
+     "The two cases have the shares covered and 1 - covered."),
+    ("the two cases exchanged",
+     lambda f, c, r: (1 - c) * math.log(f) + c * _doubt(_kept(f, c, r), f),
+     "Covered are the share `covered`, and there nothing is known."),
+    ("in bits", lambda f, c, r: least_loss(f, c, r) / math.log(2),
+     "A nat is of the natural logarithm."),
+    ("BERT's shares", lambda f, c, r: least_loss(f, 0.8, 0.1),
+     "The shares are given: `covered` and `random`."),
+    ("six faces", lambda f, c, r: least_loss(6, c, r), "The die has `faces` faces."),
+    ("the rest and the random tokens exchanged",
+     lambda f, c, r: least_loss(f, c, 1 - c - r),
+     "`random` is the share that is drawn; what stays is 1 - covered - random."),
+    ("the sum of the three cases",
+     lambda f, c, r: (
+         c * math.log(f) + r * math.log(f) - (1 - c - r) * math.log((1 - c - r) / (1 - c))
+     ),
+     "A drawn face and one that stayed look the same: there are two cases, covered and in view."),
+)  # fmt: skip
+
+
+# 16.9 change one answer of a matrix
+
+
+def edit(W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    keys = torch.cat([x[None], others]).double()
+    A = torch.linalg.pinv(keys)[:, :1].T  # A x = 1, and 0 for all others
+    return (y - W @ x)[:, None].double(), A
+
+
+def edited(answer: Callable, W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> Tensor:
+    """What the new matrix answers to x and to the others, (1 + n, d_out)."""
+    B, A = (torch.as_tensor(part).double() for part in answer(W, x, y, others))
+    if B.shape != (len(W), 1) or A.shape != (1, W.shape[1]):
+        raise ValueError(
+            f"expected B of shape {(len(W), 1)} and A of shape {(1, W.shape[1])}, "
+            f"got {tuple(B.shape)} and {tuple(A.shape)}"
+        )
+    return torch.cat([x[None], others]).double() @ (W.double() + B @ A).T
+
+
+def edit_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(169)
+    given = (
+        torch.zeros(1, 2), torch.ones(2), torch.tensor([3.0]), torch.tensor([[1.0, 0.0]])
+    )  # fmt: skip
+    cases = [given]
+    for d_out, d_in, n in ((3, 5, 2), (4, 6, 3), (2, 4, 0), (1, 7, 4), (5, 3, 1)):
+        sizes = ((d_out, d_in), (d_in,), (d_out,), (n, d_in))
+        W, x, y, others = (torch.randn(*size, generator=draw) for size in sizes)
+        cases.append((W, x, y, others + 0.5 * x))
+    return cases
+
+
+def _edit(
+    away: str = "all", target: str = "missing", divide: str = "Ax", turned: bool = False
+) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The design, right by default; each argument makes one mistake."""
+
+    def answer(W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        left = x.clone()
+        if away == "all" and len(others):
+            left = x - torch.linalg.lstsq(others.T, x[:, None]).solution[:, 0] @ others
+        elif away == "one by one":
+            for other in others:
+                left = left - (left @ other) / (other @ other) * other
+        elif away == "at once":
+            left = x - sum((x @ other) / (other @ other) * other for other in others)
+        elif away == "mean" and len(others):
+            mean = others.mean(0)
+            left = x - (x @ mean) / (mean @ mean) * mean
+        elif away == "first" and len(others):
+            left = x - (x @ others[0]) / (others[0] @ others[0]) * others[0]
+        size = {"Ax": left @ x, "xx": x @ x, "none": 1.0, "root": left.norm()}[divide]
+        A = left / size
+        B = {"missing": y - W @ x, "y": y, "sum": y + W @ x, "back": W @ x - y}[target]
+        return (A[:, None], B[None]) if turned else (B[:, None], A[None])
+
+    return answer
+
+
+EDIT_MISTAKES = mistakes(
+    ("the others change as well", _edit(away="none"),
+     "With A along x, every key that is not orthogonal to x is changed, too. A has to be "
+     "orthogonal to all the others."),
+    ("B is the new answer", _edit(target="y"),
+     "W x is there already: B is what is missing, y - W x."),
+    ("B is the new answer, and the others change", _edit(away="none", target="y"),
+     "Two things: W x is there already, so B is y - W x; and A has to be orthogonal to the "
+     "others."),
+    ("the old answer added", _edit(target="sum"), "The old answer is to go: B is y - W x."),
+    ("the difference the wrong way round", _edit(target="back"),
+     "B is what is missing from W x to y: y - W x."),
+    ("the others taken away one after the other", _edit(away="one by one"),
+     "The others are not orthogonal to each other: when the second is taken away, some of the "
+     "first comes back. Project on their span at once, or make them orthogonal first."),
+    ("each of the others taken away by itself", _edit(away="at once"),
+     "The others are not orthogonal to each other, so projections on each of them do not add up to "
+     "the projection on their span."),
+    ("orthogonal to the mean of the others only", _edit(away="mean"),
+     "A has to be orthogonal to every one of the others."),
+    ("orthogonal to the first of the others only", _edit(away="first"),
+     "A has to be orthogonal to every one of the others."),
+    ("divided by the length of x", _edit(divide="xx"),
+     "A x shall be 1: divide by the product of A and x themselves."),
+    ("not divided", _edit(divide="none"), "A x shall be 1. Now it is the square of A's length."),
+    ("A of length one", _edit(divide="root"), "A x shall be 1, not the length of A."),
+    ("nothing changed",
+     lambda W, x, y, others: (torch.zeros(len(W), 1), torch.zeros(1, W.shape[1])),
+     "W x shall become y."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="16.1",
@@ -569,5 +919,41 @@ EXERCISES = [
                 "No probability is above 1.",
             )
         ],
+    ),
+    Exercise(
+        number="16.6",
+        title="predict, then try: only the answer is hidden",
+        section="A leak",
+        reference=leaks,
+        cases=LEAK_CASES,
+        mistakes=LEAK_MISTAKES,
+    ),
+    Exercise(
+        number="16.7",
+        title="find the mistakes",
+        section="GPT follows an instruction",
+        reference=answer_nats,
+        cases=answer_cases,
+        mistakes=ANSWER_MISTAKES,
+    ),
+    Exercise(
+        number="16.8",
+        title="derive: what the tokens in view are worth",
+        section="BERT fills in",
+        reference=least_loss,
+        cases=DIE_CASES,
+        mistakes=DIE_MISTAKES,
+        canonical=float,
+    ),
+    Exercise(
+        number="16.9",
+        title="design: change one answer of a matrix",
+        section="BERT sorts sentences",
+        reference=edit,
+        cases=edit_cases,
+        mistakes=EDIT_MISTAKES,
+        probe=edited,
+        rtol=1e-3,
+        atol=1e-3,
     ),
 ]

@@ -747,6 +747,337 @@ def _sums(window: int, dilations: list[int]) -> set[int]:
     return sums
 
 
+# 17.7 predict: does the order of layers matter?
+
+ORDER = ["same", "same", "same", "differs", "differs", "differs"]
+
+
+ORDER_MISTAKES = mistakes(
+    ("the order never matters", ["same"] * 6,
+     "Products of matrices do not commute in general. From 0 to 3 by steps of 1 and 4: one order "
+     "leads over position 4, the other over a position -1 that is not there."),
+    ("the order always matters", ["differs"] * 6,
+     "Causal windows go back by a sum of steps, and a sum has no order. Between two positions that "
+     "exist, all positions on the way exist as well."),
+    ("dilations do not commute", ["same", "differs", "same", "differs", "differs", "differs"],
+     "Causal, the ways go back by 0 or 1 and by 0 or 4. Their sum does not know which came first, "
+     "and no way goes back beyond where it ends."),
+    ("what is alike at every position commutes",
+     ["same", "same", "same", "same", "differs", "differs"],
+     "In the middle the fourth pair is the same. At the edges it is not: from 0 to 3 by steps of 1 "
+     "and 4, only one order stays inside."),
+    ("only causal masks commute", ["same", "same", "differs", "differs", "differs", "differs"],
+     "Two-sided windows without holes fill an interval: whatever leads over a position outside has "
+     "another way inside."),
+    ("two-sided masks commute, causal ones do not",
+     ["differs", "differs", "same", "same", "same", "same"],
+     "Symmetric matrices do not commute either, unless their product is symmetric, too. Ask which "
+     "steps are possible, and from where."),
+    ("symmetric masks commute", ["same", "same", "same", "same", "same", "differs"],
+     "Blocks are symmetric, and so are shifted ones, and yet: from position 0 the upper layer "
+     "leads to 0 to 3 in one order, to 0 and 1 in the other, and the lower goes on from there."),
+    ("a global position commutes", ["same", "same", "same", "differs", "differs", "same"],
+     "With the global layer above, a query sees what position 0 has seen below: its neighbours. "
+     "With it below, position 0 has seen all, but only its neighbours look at it above."),
+    ("blocks commute", ["same", "same", "same", "differs", "same", "differs"],
+     "Position 0 sees 0 to 3 in its block, 0 and 1 in the shifted one. Which of these go on, and "
+     "how far, depends on the order."),
+    ("the other way round", ["differs", "differs", "differs", "same", "same", "same"],
+     "Look at the first pair: back by 0, 1 or 2, and back by 0 to 4. Does the sum know the order?"),
+)  # fmt: skip
+
+
+# 17.8 one pass over tiles, three mistakes
+
+
+def one_pass(q: Tensor, k: Tensor, v: Tensor, tile: int) -> Tensor:
+    return (q @ k.T / k.shape[1] ** 0.5).softmax(-1) @ v
+
+
+def _one_pass(
+    begin: float = -math.inf,
+    whole: bool = False,
+    fade_l: bool = True,
+    fade_o: bool = True,
+    scale: str = "root",
+    last: bool = False,
+    no_max: bool = False,
+    inside: bool = False,
+    divided: bool = True,
+    cut: bool = False,
+    back: bool = False,
+) -> Any:
+    """The pass, right by default; each argument makes one mistake."""
+
+    def answer(q: Tensor, k: Tensor, v: Tensor, tile: int) -> Tensor:
+        m = torch.full((len(q), 1), begin)
+        total, out = torch.zeros(len(q), 1), torch.zeros(len(q), v.shape[1])
+        end = len(k) // tile * tile if cut and len(k) >= tile else len(k)
+        for s in range(0, end, tile):
+            by = {"root": k.shape[1] ** 0.5, "none": 1.0, "d": k.shape[1], "S": len(k) ** 0.5}[
+                scale
+            ]
+            scores = q @ k[s : s + tile].T / by
+            top = scores.amax() if whole else scores.amax(1, keepdim=True)
+            new = top.expand_as(m) if last else torch.maximum(m, top.expand_as(m))
+            new = torch.zeros_like(m) if no_max else new
+            weights = (scores - new).exp()
+            fade = torch.ones_like(m) if no_max else (new - m if back else m - new).exp()
+            if inside:
+                out = out + weights @ v[s : s + tile] / weights.sum(1, keepdim=True)
+                total = total + 1
+            else:
+                total = (fade if fade_l else 1) * total + weights.sum(1, keepdim=True)
+                out = (fade if fade_o else 1) * out + weights @ v[s : s + tile]
+            m = new
+        return out / total if divided else out
+
+    return answer
+
+
+def pass_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(178)
+    cases = []
+    for T, S, d_k, d_v, tile in (
+        (3, 4, 2, 3, 9),
+        (2, 7, 4, 3, 3),
+        (1, 5, 3, 1, 1),
+        (4, 6, 8, 2, 2),
+    ):
+        q, k = torch.randn(T, d_k, generator=draw), torch.randn(S, d_k, generator=draw)
+        cases.append((2 * q, k, torch.randn(S, d_v, generator=draw), tile))
+    q, k, v, tile = cases[1]
+    one = torch.ones(1, k.shape[1])
+    near = k.abs() + one
+    cases += [
+        (150 * one, near, v, tile),  # far above zero
+        (-150 * one, near, v, tile),  # far below
+        (torch.cat([150 * one, one / 2, -150 * one]), near, v, tile),  # each query another
+        (150 * one, near.flip(0), v, tile),
+    ]
+    return cases
+
+
+PASS_MISTAKES = mistakes(
+    ("nothing mended", _one_pass(begin=0.0, whole=True, fade_l=False),
+     "Look at where m begins, at whose maximum is taken, and at what becomes of the old sum l."),
+    ("the sum does not fade still, and m begins at 0", _one_pass(begin=0.0, fade_l=False),
+     "Each query has its own maximum now. l must be scaled as o is, and m may have to go below 0."),
+    ("one maximum for all queries still, and m begins at 0", _one_pass(begin=0.0, whole=True),
+     "The sum fades now. But beside a query with large scores all terms of another underflow: take "
+     "the maximum of each row; and m may have to go below 0."),
+    ("one maximum for all queries still, and the sum does not fade",
+     _one_pass(whole=True, fade_l=False),
+     "m begins low enough now. The maximum is to be each query's own, and l is scaled as o is."),
+    ("m begins at 0 still", _one_pass(begin=0.0),
+     "Two are mended. If all scores of a query are far below 0, all terms underflow, and 0 / 0 is "
+     "left. m begins at minus infinity."),
+    ("one maximum for all queries still", _one_pass(whole=True),
+     "Two are mended. A query whose scores are far below those of another loses all its terms: the "
+     "maximum is to be taken of each row."),
+    ("the sum does not fade still", _one_pass(fade_l=False),
+     "Two are mended. The old terms of l had less subtracted than the new: l is scaled as o is."),
+    ("neither sum fades", _one_pass(fade_l=False, fade_o=False),
+     "With a new maximum both old sums are scaled by e to the power of (old - new)."),
+    ("the output does not fade", _one_pass(fade_o=False),
+     "Both sums are scaled, o as well as l."),
+    ("no maximum at all", _one_pass(no_max=True),
+     "Right for small scores; e to the power of 200 overflows. Keep the running maximum."),
+    ("the maximum of the tile in place of the running one", _one_pass(last=True),
+     "If a tile's maximum is lower, the factor e to the power of (old - new) is above 1 and may "
+     "overflow. Take the greater of both."),
+    ("scaled the wrong way", _one_pass(back=True),
+     "The factor is e to the power of (old maximum - new maximum), at most 1."),
+    ("a softmax for each tile", _one_pass(inside=True),
+     "Tiles with greater scores weigh more: divide once, at the end."),
+    ("not divided", _one_pass(divided=False), "The output is o / l."),
+    ("not scaled by the root", _one_pass(scale="none"),
+     "The scores are divided by the root of d_k, as in equation (1)."),
+    ("divided by d_k", _one_pass(scale="d"), "The scores are divided by the *root* of d_k."),
+    ("divided by the root of the number of keys", _one_pass(scale="S"),
+     "The scores are divided by the root of the width of a key, `k.shape[1]`."),
+    ("a tile that is not full left out", _one_pass(cut=True),
+     "S need not be a multiple of `tile`: the last tile is shorter, and counts."),
+    ("a causal mask",
+     lambda q, k, v, tile: (
+         (q @ k.T / k.shape[1] ** 0.5)
+         .masked_fill(torch.ones(len(q), len(k)).triu(1).bool(), -math.inf)
+         .softmax(-1)
+         @ v
+     ),
+     "The task has no mask: every query attends to every key."),
+)  # fmt: skip
+
+
+# 17.9 a key leaves the window
+
+
+def forget(out: Tensor, L: float, score: float, value: Tensor) -> tuple[Tensor, float]:
+    p = math.exp(score - L)
+    return (out - p * value) / (1 - p), L + math.log1p(-p)
+
+
+def forget_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(179)
+    cases = [(torch.tensor([4.0]), math.log(4), 0.0, torch.tensor([1.0]))]
+    for n, d_v, shift in ((3, 2, 0.0), (5, 4, 1.5), (4, 3, 300.0), (2, 1, -2.0)):
+        scores = torch.randn(n, generator=draw).double() + shift
+        values = torch.randn(n, d_v, generator=draw).double()
+        out = scores.softmax(0) @ values
+        cases.append((out, float(scores.logsumexp(0)), float(scores[0]), values[0]))
+    return cases
+
+
+def _forget(out: str = "right", log: str = "right", weight: str = "right") -> Any:
+    def answer(o: Tensor, L: float, score: float, value: Tensor) -> tuple[Tensor, float]:
+        p = {
+            "right": lambda: math.exp(score - L), "score": lambda: math.exp(min(score, 80.0)),
+            "upside down": lambda: math.exp(L - score), "ratio": lambda: score / L,
+        }[weight]()  # fmt: skip
+        q = 1 - p if p != 1 else 1e-9
+        new = {
+            "right": (o - p * value) / q, "not divided": o - p * value, "no weight": o - value,
+            "no weight, divided": (o - value) / q, "divided only": o / q, "as before": o,
+            "added": (o + p * value) / (1 + p), "value only": (o - p * value) / p,
+            "multiplied": (o - p * value) * q,
+        }[out]  # fmt: skip
+        logs = {
+            "right": L + math.log(abs(q)), "as before": L, "minus": L - math.log(abs(q)),
+            "score": L - score, "q": math.log(abs(q)), "p": L + math.log(p),
+            "sum": math.exp(min(L, 80.0)) * q, "base 2": L + math.log2(abs(q)), "- p": L - p,
+        }[log]  # fmt: skip
+        return new, logs
+
+    return answer
+
+
+FORGET_MISTAKES = mistakes(
+    ("not divided", _forget(out="not divided"),
+     "The weights of the others sum to 1 - p. For a mean they must sum to 1: divide."),
+    ("not divided, and the logarithm as before", _forget(out="not divided", log="as before"),
+     "The weights of the others sum to 1 - p: divide. And a term of the sum is gone, so its "
+     "logarithm is smaller."),
+    ("the logarithm as before", _forget(log="as before"),
+     "A term of the sum is gone: its logarithm is smaller by -log(1 - p)."),
+    ("the value subtracted without its weight", _forget(out="no weight, divided"),
+     "The output holds p times the value, not the value."),
+    ("the value subtracted without its weight, and nothing divided", _forget(out="no weight"),
+     "The output is a mean, in which the value has the weight p; and the weights of the others are "
+     "to sum to 1 again."),
+    ("only divided", _forget(out="divided only"),
+     "The key's own part, p times its value, has to go."),
+    ("nothing subtracted", _forget(out="as before"),
+     "The key's own part, p times its value, has to go, and the others weigh more."),
+    ("a key that comes in", _forget(out="added"),
+     "This key leaves: signs are minus."),
+    ("divided by p", _forget(out="value only"), "What is left has the weight 1 - p."),
+    ("multiplied by 1 - p", _forget(out="multiplied"),
+     "The weights of the others sum to 1 - p: divide by it, do not multiply."),
+    ("the logarithm grows", _forget(log="minus"),
+     "A term of the sum is gone: its logarithm is smaller. log(1 - p) is below 0 already."),
+    ("the score subtracted from the logarithm", _forget(log="score"),
+     "That divides the sum by e to the power of the score. What goes is one term of the sum."),
+    ("the weight subtracted from the logarithm", _forget(log="- p"),
+     "The sum is multiplied by 1 - p: its logarithm changes by log(1 - p), which is not -p."),
+    ("only the change of the logarithm", _forget(log="q"),
+     "Asked for is the new logarithm, L + log(1 - p)."),
+    ("the logarithm of what leaves", _forget(log="p"),
+     "L + log p is the score itself. What is left has the share 1 - p."),
+    ("the sum in place of its logarithm", _forget(log="sum"),
+     "Asked for is the logarithm of the sum; the sum itself overflows for large scores."),
+    ("a logarithm to the base 2", _forget(log="base 2"), "The exponentials are those of e."),
+    ("the weight without the sum", _forget(weight="score"),
+     "The weight is e to the power of the score, divided by the sum of all: e to the power of "
+     "(score - L)."),
+    ("the weight upside down", _forget(weight="upside down"),
+     "The weight is e to the power of (score - L), below 1."),
+)  # fmt: skip
+
+
+# 17.10 the cheapest reach
+
+
+def cheapest(length: int) -> list[tuple[int, int]]:
+    best: dict[int, list[int]] = {1: []}  # the most positions that windows of this sum can reach
+    for total in range(1, 10_000):
+        for windows in list(best.values()):
+            for w in range(2, 6):
+                if sum(windows) + w == total:
+                    product = math.prod(windows) * w
+                    best.setdefault(product, [*windows, w])
+        most = max(best)
+        if most >= length:
+            windows = best[min(p for p in best if p >= length)]
+            return [(w, math.prod(windows[:i])) for i, w in enumerate(windows)]
+    raise AssertionError
+
+
+def reach_and_cost(answer: Any, length: int) -> list[int]:
+    """How many positions the last one misses, and the sum of the windows."""
+    layers = [(int(w), int(d)) for w, d in answer(length)]
+    if any(w < 1 or d < 1 for w, d in layers):
+        raise ValueError(f"expected windows and dilations of at least 1, got {layers}")
+    if sum(w for w, _ in layers) > 10 * length:
+        raise ValueError("expected windows that are wider than the input in no layer")
+    heard = {length - 1}
+    for w, d in reversed(layers):
+        heard = {t - i * d for t in heard for i in range(w) if t - i * d >= 0}
+    return [length - len(heard), sum(w for w, _ in layers)]
+
+
+def _stack(windows: list[int]) -> list[tuple[int, int]]:
+    return [(w, math.prod(windows[:i])) for i, w in enumerate(windows)]
+
+
+def _of_width(w: int, length: int) -> list[int]:
+    count = 1
+    while w**count < length:
+        count += 1
+    return [w] * count
+
+
+def _root(length: int) -> int:
+    return math.isqrt(length - 1) + 1
+
+
+CHEAPEST_MISTAKES = mistakes(
+    ("one full layer", lambda n: [(n, 1)],
+     "That reaches everything, at the price of everything. Several layers with holes that grow are "
+     "far cheaper."),
+    ("a window and a stride", lambda n: [(_root(n), 1), (_root(n), _root(n))],
+     "Two layers cost about twice the root of the length. More layers with narrower windows cost "
+     "less."),
+    ("windows of 2 in all layers", lambda n: _stack(_of_width(2, n)),
+     "That is ByteNet's way, and nearly the best. Three windows of 2 cost 6 and reach 8 positions; "
+     "two of 3 cost 6 and reach 9."),
+    ("windows of 3 in all layers", lambda n: _stack(_of_width(3, n)),
+     "3 is the best width, but the last window may be wider than it needs to be: try 2 or 4 in one "
+     "or two layers."),
+    ("windows of 4 in all layers", lambda n: _stack(_of_width(4, n)),
+     "4 reaches as far as 2 and 2, for the same price. Numbers of 3 have a larger product than "
+     "numbers of 4 with the same sum."),
+    ("windows of 3, and no holes", lambda n: [(w, 1) for w in _of_width(3, n)],
+     "Without holes that grow, reach adds up by window - 1 a layer: positions are left out."),
+    ("holes of the same width in all layers", lambda n: [(w, 3) for w in _of_width(3, n)],
+     "With the same holes in every layer, positions in different groups never reach each other."),
+    ("holes that double under windows of 3",
+     lambda n: [(w, 2**i) for i, w in enumerate(_of_width(3, n))],
+     "With windows of 3 the holes may grow by 3 from layer to layer; by 2, positions are reached "
+     "twice, and the farthest not at all."),
+    ("holes that begin too wide",
+     lambda n: [(w, 3 ** (i + 1)) for i, w in enumerate(_of_width(3, n))],
+     "The first layer has to have dilation 1: else the position before the last is never reached."),
+    ("windows without holes, as deep as it takes", lambda n: [(2, 1)] * (n - 1),
+     "That reaches everything: one position further with each layer, which costs 2 each."),
+    ("one layer too few", lambda n: _stack(_of_width(3, n)[:-1]),
+     "The product of the windows has to be at least the length."),
+    ("dilation and window exchanged",
+     lambda n: [(d, w) for w, d in cheapest(n)],
+     "A layer is a pair (window, dilation), in this order."),
+    ("no layers", lambda n: [], "Without a layer the last position depends on itself alone."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="17.1",
@@ -823,5 +1154,42 @@ EXERCISES = [
         reference=missed,
         cases=MISSED_CASES,
         mistakes=MISSED_MISTAKES,
+    ),
+    Exercise(
+        number="17.7",
+        title="predict, then try: does the order of layers matter",
+        section="How far layers see",
+        reference=ORDER,
+        mistakes=ORDER_MISTAKES,
+        canonical=lambda output: [str(word).strip().lower() for word in output],
+    ),
+    Exercise(
+        number="17.8",
+        title="find the mistakes",
+        section="One pass over the keys",
+        reference=one_pass,
+        cases=pass_cases,
+        mistakes=PASS_MISTAKES,
+        rtol=1e-3,
+        atol=1e-4,
+    ),
+    Exercise(
+        number="17.9",
+        title="derive: a key leaves the window",
+        section="One pass over the keys",
+        reference=forget,
+        cases=forget_cases,
+        mistakes=FORGET_MISTAKES,
+        rtol=1e-3,
+        atol=1e-4,
+    ),
+    Exercise(
+        number="17.10",
+        title="design: the cheapest reach",
+        section="Windows with holes",
+        reference=cheapest,
+        cases=[(2,), (3,), (5,), (6,), (10,), (25,), (36,), (64,), (82,), (100,), (1000,)],
+        mistakes=CHEAPEST_MISTAKES,
+        probe=reach_and_cost,
     ),
 ]
