@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from allyouneed.attention import attention
 from allyouneed.checks import check_heads, check_multihead, check_probability
 
-__all__ = ["split_heads", "merge_heads", "joined", "MultiHeadAttention"]
+__all__ = ["split_heads", "merge_heads", "joined", "projected", "MultiHeadAttention"]
 
 
 def split_heads(x: Float[Tensor, "B T D"], n_heads: int) -> Float[Tensor, "B H T K"]:
@@ -41,14 +41,33 @@ def joined(x: Float[Tensor, "B T D"], *layers: nn.Linear) -> tuple[Tensor, ...]:
     )
 
 
+def projected(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w_q: nn.Linear,
+    w_k: nn.Linear,
+    w_v: nn.Linear,
+    training: bool,
+) -> tuple[Tensor, ...]:
+    """The queries, keys and values of all heads, side by side.
+
+    In training on a GPU, layers that multiply the same vectors make one product: the
+    same in fewer operations. (Their hooks are called in every other case.)
+    """
+    join = training and q.device.type != "cpu"
+    if join and q is k is v:
+        return joined(q, w_q, w_k, w_v)
+    if join and k is v:
+        return w_q(q), *joined(k, w_k, w_v)
+    return w_q(q), w_k(k), w_v(v)
+
+
 class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W^O: Vaswani et al. (2017), section 3.2.2.
 
-    `head_i` is attention over q W_i^Q, k W_i^K and v W_i^V, with d_k = d_v = d_model /
-    n_heads. The matrices of all heads stand side by side in `w_q`, `w_k` and `w_v`.
-    `dropout` is applied to the weights while training. `bias` adds biases to the four
-    projections; the paper has none. Raises ValueError unless n_heads divides d_model
-    and dropout is a probability.
+    `dropout` is for the weights, in training. Raises ValueError unless n_heads divides
+    d_model and dropout is a probability.
     """
 
     def __init__(
@@ -73,30 +92,16 @@ class MultiHeadAttention(nn.Module):
     ) -> (
         Float[Tensor, "B T D"] | tuple[Float[Tensor, "B T D"], Float[Tensor, "B H T S"]]
     ):
-        """Let every query look at all keys, once in each head.
+        """Let every query look at all keys, in each head; weights only if asked.
 
-        `mask`: boolean, True = may attend, of shape (T, S) or one that broadcasts to
-        (B, H, T, S). Returns the outputs, and if asked for the weights of every head.
-        Raises TypeError or ValueError, as `attention` does, for inputs that do not fit.
-        """
+        `mask`: boolean, True = may attend, (T, S) or broadcastable to (B, H, T, S).
+        Raises as `attention` does."""
         check_multihead(self.d_model, q, k, v, mask)
         q, k, v = (split_heads(x, self.n_heads) for x in self.project(q, k, v))
-        dropout = self.dropout if self.training else 0.0
+        found = attention(q, k, v, mask, self.dropout * self.training, return_weights)
         if not return_weights:
-            return self.w_o(merge_heads(attention(q, k, v, mask, dropout)))
-        heads, weights = attention(q, k, v, mask, dropout, return_weights=True)
-        return self.w_o(merge_heads(heads)), weights
+            return self.w_o(merge_heads(found))
+        return self.w_o(merge_heads(found[0])), found[1]
 
-    def project(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The queries, keys and values of all heads, side by side.
-
-        In training on a GPU, matrices that multiply the same vectors are put together
-        for one product: the same in fewer operations. (Hooks on `w_q`, `w_k` and `w_v`
-        are called in every other case.)
-        """
-        join = self.training and q.device.type != "cpu"
-        if join and q is k is v:
-            return joined(q, self.w_q, self.w_k, self.w_v)
-        if join and k is v:
-            return self.w_q(q), *joined(k, self.w_k, self.w_v)
-        return self.w_q(q), self.w_k(k), self.w_v(v)
+    def project(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        return projected(q, k, v, self.w_q, self.w_k, self.w_v, self.training)

@@ -179,6 +179,105 @@ class BareMatrices(nn.Module):
         return torch.einsum("bhtk,hkd->btd", out, self.w_o.unflatten(0, (self.n_heads, -1)))
 
 
+def in_heads_sdpa(q, k, v, n_heads):
+    q, k, v = (x.unflatten(-1, (n_heads, -1)).transpose(1, 2) for x in (q, k, v))
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+
+def in_heads_slices(q, k, v, n_heads):
+    d_k, found = q.shape[-1] // n_heads, []
+    for start in range(0, q.shape[-1], d_k):
+        own = slice(start, start + d_k)
+        scores = torch.bmm(q[..., own], k[..., own].mT) / d_k**0.5
+        found.append(torch.softmax(scores, dim=2) @ v[..., own])
+    return torch.cat(found, dim=-1)
+
+
+def in_heads_einsum(q, k, v, n_heads):
+    q, k, v = (x.double().unflatten(-1, (n_heads, -1)) for x in (q, k, v))
+    scores = torch.einsum("bthk,bshk->bhts", q, k) / math.sqrt(q.shape[-1])
+    return torch.einsum("bhts,bshk->bthk", scores.softmax(-1), v).flatten(2)
+
+
+def cut_test_slices(split):
+    torch.manual_seed(0)
+    for b, t, h, d in ((2, 4, 3, 6), (3, 2, 2, 4)):
+        x = torch.randn(b, t, d)
+        heads = split(x, h)
+        if heads.shape != (b, h, t, d // h):
+            return False
+        for i in range(h):
+            if not torch.equal(heads[:, i], x[..., i * d // h : (i + 1) * d // h]):
+                return False
+    return True
+
+
+def cut_test_asserts(split):
+    for h in (2, 4):
+        x = torch.arange(5 * 3 * 8.0).view(5, 3, 8)
+        assert torch.equal(split(x, h).transpose(1, 2).reshape(5, 3, 8), x)
+        assert split(x, h).shape == (5, h, 3, 8 // h)
+
+
+def cut_test_by_entries(split):
+    x = torch.randn(2, 3, 6)
+    heads = split(x, 3)
+    return heads.shape == (2, 3, 3, 2) and all(
+        bool(heads[b, h, t, k] == x[b, t, 2 * h + k])
+        for b in range(2)
+        for h in range(3)
+        for t in range(3)
+        for k in range(2)
+    )
+
+
+def gradients_autograd(heads, w_o, grad):
+    heads, w_o = heads.requires_grad_(), w_o.requires_grad_()
+    out = heads.transpose(1, 2).flatten(2) @ w_o
+    return torch.autograd.grad(out, (heads, w_o), grad)
+
+
+def gradients_einsum(heads, w_o, grad):
+    bands = w_o.unflatten(0, (heads.shape[1], -1))
+    of_bands = torch.einsum("bhtk,btd->hkd", heads, grad)
+    return [torch.einsum("btd,hkd->bhtk", grad, bands), of_bands.flatten(0, 1)]
+
+
+def gradients_loop(heads, w_o, grad):
+    B, H, T, K = heads.shape
+    of_heads, of_w_o = torch.zeros_like(heads), torch.zeros_like(w_o)
+    for b in range(B):
+        for h in range(H):
+            for t in range(T):
+                band = w_o[h * K : (h + 1) * K]
+                of_heads[b, h, t] = band @ grad[b, t]
+                of_w_o[h * K : (h + 1) * K] += torch.outer(heads[b, h, t], grad[b, t])
+    return of_heads, of_w_o
+
+
+def neighbours_parabola(length):
+    place = torch.arange(length).double()
+    keys = torch.stack([place, place**2], dim=1)
+    queries = [torch.stack([2 * (place + d), -torch.ones(length)], dim=1) for d in (-1, 1)]
+    return [10 * q for q in queries], [keys, keys]
+
+
+def neighbours_circle(length):
+    angles = np.arange(length) * 2 * np.pi / length
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    before, after = np.roll(circle, 1, axis=0), np.roll(circle, -1, axis=0)
+    return 500 * np.stack([before, after]), np.stack([circle, circle])
+
+
+def neighbours_arc(length):
+    def at(place):
+        return [math.sin(place / 20), math.cos(place / 20)]
+
+    keys = [at(t) for t in range(length)]
+    queries = [[[9e3 * entry for entry in at(t + d)] for t in range(length)] for d in (-1, 1)]
+    return torch.tensor(queries), torch.tensor([keys, keys])
+
+
 RIGHT = {
     "7.1": [[7, 1, 7, 9], (7.0, 1.0, 7.0, 9.0), torch.tensor([7.0, 1.0, 7.0, 9.0])],
     "7.2": [
@@ -191,4 +290,9 @@ RIGHT = {
     "7.5": [sum_einsum, sum_in_place, sum_numpy, sum_merged],
     "7.6": [multi_head_loop, multi_head_einsum, multi_head_torch, multi_head_numpy],
     "7.7": [FoldedIntoBatch, OneHeadAfterTheOther, BareMatrices],
+    "7.8": [["two", "some", "all"], ("Two", "some", "ALL"), [2, "some", 10]],
+    "7.9": [in_heads_sdpa, in_heads_slices, in_heads_einsum],
+    "7.10": [cut_test_slices, cut_test_asserts, cut_test_by_entries],
+    "7.11": [gradients_autograd, gradients_einsum, gradients_loop],
+    "7.12": [neighbours_parabola, neighbours_circle, neighbours_arc],
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -785,6 +786,406 @@ def _keys_averaged(self: ManyHeads, q: Tensor, k: Tensor, v: Tensor, *mask: Tens
     return ManyHeads.forward(self, q, k, k, *mask)
 
 
+# 7.8 predict: how many keys can be the favourite of some query
+
+FAVOURITES = ("two", "some", "all")  # for a d_k of 1, 2 and 64
+NARROW_ONE = {
+    "one": "A positive query likes the largest key best, but a negative one the smallest.",
+    "some": "With one entry a score is q k. It is highest at the largest key or, for a negative q, "
+    "at the smallest; a key between the two wins for no query.",
+}
+NARROW_ONE["all"] = NARROW_ONE["some"]
+NARROW_TWO = {
+    "one": "A query of two entries points in a direction, and its favourite is the key that lies "
+    "farthest in it. Another direction has another favourite.",
+    "two": "A query of two entries points in a direction, and its favourite is the key that lies "
+    "farthest in it. The keys at all corners of the cloud have their turn, more than two.",
+    "all": "A key inside of the cloud of the others lies farthest in no direction, so that no "
+    "query of two entries likes it best.",
+}
+WIDE = {
+    word: "In 64 dimensions ten random keys lie nearly at right angles. Each is the farthest in "
+    "its own direction: a query that is the key itself likes it best."
+    for word in ("one", "two", "some")
+}
+
+
+def _favourite_mistakes() -> list[tuple[str, list[str], str]]:
+    """Every other triple of the four words, with what is wrong about it."""
+    rows = []
+    for said in itertools.product(("one", "two", "some", "all"), repeat=3):
+        reasons = zip((1, 2, 64), said, FAVOURITES, (NARROW_ONE, NARROW_TWO, WIDE), strict=True)
+        wrong = [(d_k, word, why[word]) for d_k, word, right, why in reasons if word != right]
+        if wrong:
+            name = ", ".join(f'"{word}" for d_k = {d_k}' for d_k, word, _ in wrong)
+            rows.append((name, list(said), " ".join(why for *_, why in wrong)))
+    return rows
+
+
+def _words(output: Any) -> Any:
+    """Three words in any letters; the numbers of a careful reader count as words."""
+    numbers = {1: "one", 2: "two", 10: "all"}
+    return [
+        one.strip().lower() if isinstance(one, str) else numbers.get(one, "some") for one in output
+    ]
+
+
+# 7.9 find the mistakes: attention in heads, four of them
+
+
+def in_heads(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
+    return _in_heads()(q, k, v, n_heads)
+
+
+def _in_heads(
+    view_there: bool = False,
+    view_back: bool = False,
+    root: str = "d_k",
+    axis: int = -1,
+    causal: bool = False,
+) -> Callable[..., Tensor]:
+    """Attention in heads, right by default; each argument makes one mistake."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
+        cut = VIEW_SPLIT if view_there else split
+        width = {"d_k": q.shape[-1] // n_heads, "d_model": q.shape[-1], "heads": n_heads, "1": 1}
+        width["d_k squared"] = width["d_k"] ** 2
+        queries, keys, values = (cut(x, n_heads) for x in (q, k, v))
+        scores = queries @ keys.mT / math.sqrt(width[root])
+        if causal:
+            scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
+        heads = scores.softmax(axis) @ values
+        return (VIEW_MERGE if view_back else merge)(heads)
+
+    return attend
+
+
+def in_heads_cases() -> list[tuple]:
+    cases = []
+    for seed, (b, t, s, d, h) in enumerate(((2, 3, 5, 12, 3), (1, 4, 3, 8, 2), (3, 1, 4, 6, 2))):
+        q, k, v = (_numbers((b, n, d), 800 + 3 * seed + i, 1.5) for i, n in enumerate((t, s, s)))
+        cases.append((q, k, v, h))
+    return cases
+
+
+LEFT_IN = {
+    "view_there": (True, "the view on the way there",
+        "A view moves no numbers: cut to (B, T, H, K), then exchange axes 1 and 2, for the queries "
+        "and for keys and values."),
+    "view_back": (True, "the reshape on the way back",
+        "The heads' numbers lie head by head: exchange axes 1 and 2 before you reshape."),
+    "root": ("d_model", "the root of d_model",
+        "A head's dot product has d_k = D / n_heads terms; its root divides the scores."),
+    "axis": (1, "the softmax over the heads",
+        "With four axes dim=1 is that of the heads. The keys stand last: dim=-1."),
+}  # fmt: skip
+
+
+def _left_in() -> list[tuple[str, Callable, str]]:
+    """The function with some of its four mistakes, and not all of them mended."""
+    rows = []
+    for n in (4, 3, 2, 1):
+        for some in itertools.combinations(LEFT_IN, n):
+            name = "nothing mended" if n == 4 else " and ".join(LEFT_IN[key][1] for key in some)
+            why = " ".join(LEFT_IN[key][2] for key in some)
+            if n == 4:
+                why = "There are four mistakes: in both changes of shape, under the root, and in "
+                why += "the axis of the softmax."
+            rows.append((name, _in_heads(**{key: LEFT_IN[key][0] for key in some}), why))
+    return rows
+
+
+IN_HEADS_MISTAKES = mistakes(
+    *_left_in(),
+    ("divided by the root of the number of heads", _in_heads(root="heads"),
+     "It is the width of the vectors, d_k, that makes dot products large, not the heads."),
+    ("divided by d_k, without the root", _in_heads(root="d_k squared"),
+     "The spread of a dot product grows with the root of d_k."),
+    ("no scale", _in_heads(root="1"), "The scores are divided by the root of d_k."),
+    ("the softmax over the queries", _in_heads(axis=-2),
+     "Every query shares its attention among the keys: the softmax runs over the last axis."),
+    ("a causal mask", _in_heads(causal=True), "Nothing is hidden here: no mask is asked for."),
+    ("the heads averaged",
+     lambda q, k, v, n_heads: split(in_heads(q, k, v, n_heads), n_heads).mean(1),
+     "The heads go side by side, (B, T, D)."),
+    ("one head", lambda q, k, v, n_heads: in_heads(q, k, v, 1),
+     "Nothing was split: one softmax over the full width."),
+    ("interleaved heads",
+     lambda q, k, v, n_heads: merge(
+         attend_split(*(SPLIT_MISTAKES[3].wrong(x, n_heads) for x in (q, k, v)))
+     ),
+     "The entries of one head stand next to each other: (n_heads, d_k), not (d_k, n_heads)."),
+)  # fmt: skip
+
+
+# 7.10 a test that tells a right cut from a wrong one
+
+
+def attend_split(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
+
+
+def cuts_right(cut: Callable) -> bool:
+    for b, t, h, d in ((2, 3, 2, 8), (3, 4, 3, 6), (1, 2, 4, 8)):
+        x = torch.arange(b * t * d).reshape(b, t, d)
+        if not torch.equal(torch.as_tensor(cut(x, h)), split(x, h)):
+            return False
+    return True
+
+
+def _always_two(x: Tensor, n_heads: int) -> Tensor:
+    return split(x, 2) if x.shape[-1] % 2 == 0 else x[:, None]
+
+
+CUTS = {
+    "view and transpose": lambda x, n_heads: split(x, n_heads),
+    "slices, stacked": lambda x, n_heads: torch.stack(x.split(_width(x, n_heads), -1), dim=1),
+    "a loop over everything": lambda x, n_heads: torch.stack(
+        [
+            torch.stack([x[:, t, i * w : (i + 1) * w] for t in range(x.shape[1])], 1)
+            for w in [_width(x, n_heads)]
+            for i in range(n_heads)
+        ],
+        1,
+    ),
+    "the view alone": lambda x, n_heads: _cut(x, n_heads, x.shape[1], _width(x, n_heads)),
+    "interleaved heads": lambda x, n_heads: SPLIT_MISTAKES[3].wrong(x, n_heads),
+    "transposed before the cut": lambda x, n_heads: _cut(
+        x.transpose(1, 2), n_heads, x.shape[1], _width(x, n_heads)
+    ),
+    "the heads in reverse": lambda x, n_heads: split(x, n_heads).flip(1),
+    "the words in reverse": lambda x, n_heads: split(x, n_heads).flip(2),
+    "the words after the first in reverse": lambda x, n_heads: torch.cat(
+        [split(x, n_heads)[:, :, :1], split(x, n_heads)[:, :, 1:].flip(2)], 2
+    ),
+    "the first piece for every head": lambda x, n_heads: split(x, n_heads)[:, :1].expand(
+        -1, n_heads, -1, -1
+    ),
+    "the first sentence for all": lambda x, n_heads: split(x[:1].expand_as(x), n_heads),
+    "words and heads not exchanged": lambda x, n_heads: split(x, n_heads).transpose(1, 2),
+    "always two heads": _always_two,
+    "one number of each word lost": lambda x, n_heads: split(
+        torch.cat([x[..., :-1], 0 * x[..., -1:]], -1), n_heads
+    ),
+}
+
+
+def run_cut_test(answer: Callable, cut: str) -> Any:
+    """What a reader's test says of one of the cuts; a failed assert is a no."""
+    try:
+        said = answer(CUTS[cut])
+    except AssertionError:
+        return False
+    return True if said is None else said
+
+
+def _on(b: int, t: int, h: int, d: int) -> Callable:
+    """A test on one size alone, with numbers that all differ."""
+    x = 1 + torch.arange(b * t * d).reshape(b, t, d)
+    return lambda cut: torch.equal(cut(x, h), split(x, h))
+
+
+X_TEST = 1 + torch.arange(48).reshape(2, 3, 8)
+
+CUT_TEST_MISTAKES = mistakes(
+    ("the shape alone", lambda cut: cut(X_TEST, 2).shape == (2, 2, 3, 4),
+     "The view alone has the right shape, too. Look at the numbers."),
+    ("there and back by a reshape", 
+     lambda cut: torch.equal(cut(X_TEST, 2).reshape(2, 3, 8), X_TEST),
+     "A view and a reshape move nothing, so the wrong cut comes home, and the right one does not."),
+    ("the sum of all numbers", lambda cut: cut(X_TEST, 2).sum() == X_TEST.sum(),
+     "Numbers in the wrong place have the same sum."),
+    ("one sentence", _on(1, 3, 2, 8), "A cut may mix up the sentences of a batch: try several."),
+    ("one word", lambda cut: all(_on(2, 1, h, 12)(cut) for h in (2, 3)),
+     "With one word there is nothing to mix: the view alone is right. Try several."),
+    ("one head", lambda cut: torch.equal(cut(X_TEST, 1), X_TEST[:, None]),
+     "With one head a view is the right cut. Try several heads."),
+    ("two heads alone", _on(2, 3, 2, 8),
+     "One of the cuts makes two heads whatever it is asked. Try another number, too."),
+    ("equal numbers", lambda cut: torch.equal(
+        cut(torch.ones(2, 3, 12), 3), split(torch.ones(2, 3, 12), 3)
+     ),
+     "Where all numbers are equal, nobody sees which stands where. Give each a value of its own."),
+    ("the first head alone",
+     lambda cut: all(
+         torch.equal(cut(x, h)[:, 0], split(x, h)[:, 0]) for x, h in ((X_TEST, 2), (X_TEST, 4))
+     ),
+     "The other heads may be wrong. Compare all of them."),
+    ("the first word alone",
+     lambda cut: all(
+         cut(X_TEST, h).shape == split(X_TEST, h).shape
+         and torch.equal(cut(X_TEST, h)[:, :, 0], split(X_TEST, h)[:, :, 0]) for h in (2, 4)
+     ),
+     "The other words may be wrong. Compare all of them."),
+    ("everything passes", lambda cut: True, "A test that says yes to everything tests nothing."),
+    ("nothing passes", lambda cut: False, "The right cuts must pass, however they are written."),
+    ("yes and no exchanged", lambda cut: not cuts_right(cut),
+     "True is for a right cut, False for a wrong one."),
+)  # fmt: skip
+
+
+# 7.11 the gradients of the last product
+
+
+def last_gradients(heads: Tensor, w_o: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    return split(grad @ w_o.T, heads.shape[1]), merge(heads).flatten(0, 1).T @ grad.flatten(0, 1)
+
+
+def gradient_cases() -> list[tuple]:
+    cases = [(torch.tensor([[[[2.0]], [[3.0]]]]), torch.eye(2), torch.tensor([[[1.0, 10.0]]]))]
+    for seed, (b, h, t, k, d) in enumerate(((2, 3, 4, 2, 5), (3, 2, 2, 4, 8), (1, 2, 3, 1, 3))):
+        sizes = ((b, h, t, k), (h * k, d), (b, t, d))
+        cases.append(tuple(_numbers(size, 900 + 3 * seed + i) for i, size in enumerate(sizes)))
+    return cases
+
+
+def _gradients(of_heads: Callable | None = None, of_w_o: Callable | None = None) -> Callable:
+    """The two gradients with one of them changed: `change(right, heads, w_o, grad)`."""
+
+    def wrong(heads: Tensor, w_o: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+        one, two = last_gradients(heads, w_o, grad)
+        one = of_heads(one, heads, w_o, grad) if of_heads else one
+        return one, of_w_o(two, heads, w_o, grad) if of_w_o else two
+
+    return wrong
+
+
+def _each_sentence(heads: Tensor, grad: Tensor) -> Tensor:
+    return torch.stack([merge(one[None])[0].T @ g for one, g in zip(heads, grad, strict=True)])
+
+
+GRADIENT_MISTAKES = mistakes(
+    ("the two exchanged", lambda *case: last_gradients(*case)[::-1],
+     "The gradient of the heads comes first, then that of w_o."),
+    ("the gradient of the heads alone", lambda *case: last_gradients(*case)[0],
+     "Both are asked for, as a pair: that of the heads, then that of w_o."),
+    ("the gradient of w_o alone", lambda *case: last_gradients(*case)[1],
+     "Both are asked for, as a pair: that of the heads, then that of w_o."),
+    ("the first band for every head",
+     _gradients(lambda one, heads, w_o, grad: (
+         (grad @ w_o[: heads.shape[3]].T)[:, None].expand_as(one)
+     )),
+     "Head i wrote through its own band of w_o, and its gradient comes back through that band."),
+    ("the gradient of the heads not split", _gradients(lambda one, *_: merge(one)),
+     "The numbers are right. The gradient of heads has the shape of heads, (B, H, T, K)."),
+    ("the gradient of the heads split by a view",
+     _gradients(lambda one, *_: _cut(merge(one), *one.shape[1:])),
+     "The way back through a merge is a split, with its transpose: the view alone mixes words."),
+    ("averaged over the heads", _gradients(lambda one, heads, *_: one / heads.shape[1]),
+     "(7.5) is a sum of the heads, not divided by their number."),
+    ("the gradient of w_o transposed", _gradients(of_w_o=lambda two, *_: two.T),
+     "The gradient of w_o has the shape of w_o, (H K, D)."),
+    ("the gradient of w_o for each sentence",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: _each_sentence(heads, grad)),
+     "All sentences and words went through one w_o, so that their gradients are added."),
+    ("the mean over the sentences", _gradients(of_w_o=lambda two, heads, *_: two / len(heads)),
+     "All sentences went through one w_o: its gradient is the sum over them, not the mean."),
+    ("the mean over sentences and words",
+     _gradients(of_w_o=lambda two, heads, *_: two / (len(heads) * heads.shape[2])),
+     "The gradient of w_o is the sum over sentences and words. A mean stands in the loss, if at "
+     "all, and then in `grad` already."),
+    ("the first sentence alone",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: _each_sentence(heads, grad)[0]),
+     "All sentences went through w_o, not the first alone."),
+    ("the heads merged by a reshape",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: (
+         VIEW_MERGE(heads).flatten(0, 1).T @ grad.flatten(0, 1)
+     )),
+     "The gradient of w_o needs the heads side by side, with the transpose, as they went in."),
+    ("grad in place of its product with w_o",
+     _gradients(lambda one, heads, w_o, grad: grad[:, None].expand(-1, heads.shape[1], -1, -1)),
+     "What comes back to a head has gone through its band: grad times the band transposed."),
+)  # fmt: skip
+
+
+# 7.12 design: two narrow heads that find both neighbours
+
+
+def two_neighbours(length: int) -> tuple[Tensor, Tensor]:
+    return _on_circle(-1, 1)(length)
+
+
+def _on_circle(first: int, second: int, size: float = 400.0, turn: int = 0) -> Callable:
+    """Places on a circle; two heads that look so many places on."""
+
+    def design(length: int) -> tuple[Tensor, Tensor]:
+        angle = 2 * math.pi * torch.arange(length) / max(length - turn, 1)
+        step = 2 * math.pi / max(length - turn, 1)
+        keys, one, two = (
+            torch.stack([a.cos(), a.sin()], -1)
+            for a in (angle, angle + first * step, angle + second * step)
+        )
+        return size * torch.stack([one, two]), torch.stack([keys, keys])
+
+    return design
+
+
+def _on_line(length: int) -> tuple[Tensor, Tensor]:
+    place = torch.stack([torch.arange(length), torch.zeros(length)], -1).float()
+    return 30 * torch.stack([place - 1, place + 1]), torch.stack([place, place])
+
+
+def _parts(matrices: Any, name: str, length: int) -> Tensor:
+    parts = torch.stack([torch.as_tensor(one, dtype=torch.float64) for one in matrices])
+    if parts.shape != (2, length, 2):
+        raise ValueError(
+            f"{name}: expected shape (2, {length}, 2), one matrix for each head, got "
+            f"{tuple(parts.shape)}"
+        )
+    return parts.detach()
+
+
+def neighbours_found(answer: Callable, length: int) -> Any:
+    """Where each word looks most, in both heads, and which words give it 0.9 or less."""
+    w_q, w_k = answer(length)
+    weights = (_parts(w_q, "w_q", length) @ _parts(w_k, "w_k", length).mT / 2**0.5).softmax(-1)
+    left, right = weights[0, 1:], weights[1, :-1]
+    if weights.isnan().any():
+        raise ValueError("the weights are NaN: are all entries finite?")
+    return {
+        "head 1, from the second word on": left.argmax(-1).tolist(),
+        "head 2, up to the last but one": right.argmax(-1).tolist(),
+        "words that are not sure": [
+            t for t, row in enumerate((*left, *right)) if float(row.max()) <= 0.9
+        ],
+    }
+
+
+NEIGHBOUR_MISTAKES = mistakes(
+    ("left and right exchanged", _on_circle(1, -1),
+     "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
+     "queries? Then all is the other way round."),
+    ("both heads look back", _on_circle(-1, -1), "Head 2 has to find the word after."),
+    ("both heads look ahead", _on_circle(1, 1), "Head 1 has to find the word before."),
+    ("every word looks at itself", _on_circle(0, 0),
+     "A query that is the word's own key finds the word itself. Give it the key of its neighbour."),
+    ("two places away", _on_circle(-2, 2), "The neighbours are one place away, not two."),
+    ("not sure enough", _on_circle(-1, 1, size=1.0),
+     "The right words score highest, and the softmax is too even. Nothing keeps you from making "
+     "the queries longer."),
+    ("equally far in every direction", _on_circle(-1, 1, size=0.0),
+     "All scores are equal. What should the query of a word have in common with its neighbour's "
+     "key?"),
+    ("keys on a line", _on_line,
+     "On a line the farthest key always wins, as in Exercise 7.8. The second entry can bend the "
+     "line, so that every key is a corner."),
+    ("the circle closes too early", _on_circle(-1, 1, turn=1),
+     "The first word and the last have the same key. Divide the circle by the length."),
+    ("queries of the opposite sign", _on_circle(-1, 1, size=-400.0),
+     "The neighbour has the lowest score in place of the highest."),
+    ("head 1 alone", lambda length: (
+        torch.stack([_on_circle(-1, 1)(length)[0][0], torch.zeros(length, 2)]),
+        _on_circle(-1, 1)(length)[1],
+     ),
+     "Head 1 finds the word before. Head 2 has to find the word after."),
+    ("head 2 alone", lambda length: (
+        torch.stack([torch.zeros(length, 2), _on_circle(-1, 1)(length)[0][1]]),
+        _on_circle(-1, 1)(length)[1],
+     ),
+     "Head 2 finds the word after. Head 1 has to find the word before."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="7.1",
@@ -847,5 +1248,50 @@ EXERCISES = [
         mistakes=MODULE_MISTAKES,
         probe=run_module,
         canonical=_output,
+    ),
+    Exercise(
+        number="7.8",
+        title="predict, then try: the favourites of a narrow head",
+        section="Do the heads differ?",
+        reference=list(FAVOURITES),
+        mistakes=mistakes(*_favourite_mistakes()),
+        canonical=_words,
+    ),
+    Exercise(
+        number="7.9",
+        title="find the mistakes",
+        section="The wrong cut",
+        reference=in_heads,
+        cases=in_heads_cases,
+        mistakes=IN_HEADS_MISTAKES,
+    ),
+    Exercise(
+        number="7.10",
+        title="a test for a cut",
+        section="The wrong cut",
+        reference=cuts_right,
+        cases=[(name,) for name in CUTS],
+        mistakes=CUT_TEST_MISTAKES,
+        probe=run_cut_test,
+        canonical=bool,
+    ),
+    Exercise(
+        number="7.11",
+        title="derive: the gradients of the last product",
+        section="What the last matrix is for",
+        reference=last_gradients,
+        cases=gradient_cases,
+        mistakes=GRADIENT_MISTAKES,
+        rtol=1e-3,
+        atol=1e-4,
+    ),
+    Exercise(
+        number="7.12",
+        title="design: two narrow heads, both neighbours",
+        section="Do the heads differ?",
+        reference=two_neighbours,
+        cases=[(4,), (2,), (12,)],
+        mistakes=NEIGHBOUR_MISTAKES,
+        probe=neighbours_found,
     ),
 ]
