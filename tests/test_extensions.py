@@ -14,6 +14,7 @@ from sphinx.errors import ExtensionError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "book" / "_ext"))
 import bookapi  # noqa: E402
+import bookexercises  # noqa: E402
 import bookminutes  # noqa: E402
 import booknotebooks  # noqa: E402
 import booksite  # noqa: E402
@@ -36,6 +37,30 @@ def test_exported_cells_lose_the_directive_and_gain_a_tag():
     page = booknotebooks.page_cell(cell)
     assert page["source"] == "x = 1" and page["metadata"]["tags"] == ["exported"]
     assert cell["source"].startswith("#|")
+
+
+def test_the_cells_that_set_a_chapter_up_are_marked():
+    def code(source, *tags, **more):
+        metadata = {"tags": list(tags)}
+        return {"cell_type": "code", "source": source, "metadata": metadata, **more}
+
+    cells = [
+        code("import importlib.util", "setup", "hide-input"),
+        code("#| default_exp x", "remove-cell"),
+        code("#| export\nfrom __future__ import annotations\nimport math"),
+        code("import torch\n\ntorch.manual_seed(0)", "hide-input"),
+        code("x = 1"),
+        code("import copy"),
+    ]
+    tags = [cell["metadata"]["tags"] for cell in booknotebooks.with_set_up(cells)]
+    assert [booknotebooks.SET_UP in one for one in tags] == [True] * 4 + [False] * 2
+    assert not any("hide-input" in one for one in tags)
+    assert not any(map(booknotebooks.is_folded, booknotebooks.with_set_up(cells)))
+
+
+def test_what_an_exercise_says_to_look_at_again():
+    sections = bookexercises.sections(6)
+    assert sections["6.1"] == "Dog again" and len(sections) > 5
 
 
 def test_a_solution_is_folded_with_its_output():

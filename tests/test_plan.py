@@ -62,3 +62,14 @@ def test_every_box_is_a_link_with_a_name_of_its_own():
         n = box.chapter
         name = f'{box.words.replace("|", " ")}: chapter {n}, Title "{n}"'
         assert (f"{n}.html?a=1&b", name) in found
+
+
+def test_the_small_plan_lights_what_the_chapter_is_about():
+    words = {box.words for box in plan.BOXES}
+    assert {word for more in plan.MORE.values() for word in more} <= words
+    assert not set(plan.MORE) & set(plan.CHAPTERS)
+    for chapter in (2, 3, 10):
+        svg = ET.fromstring(plan.small(chapter))
+        lit = len([one for one in svg.iter(f"{SVG}rect") if one.get("class") == "lit"])
+        assert lit == len(plan.parts(chapter)) and not list(svg.iter(f"{SVG}text"))
+    assert len(plan.parts(10)) == 7 and not plan.parts(2)

@@ -6,6 +6,7 @@ Needs Chromium (on Debian: `apt install chromium`) and the packages that `make b
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -179,4 +180,41 @@ def test_chapters_say_how_long_they_take(address):
     assert len(parts) > 8 and abs(sum(parts) - total) <= len(parts)
     first = (HTML / "book" / "intro.html").read_text(encoding="utf-8")
     chapters = list((HTML / "notebooks").glob("*.html"))
-    assert len(re.findall(r'<span class="minutes"> ?\d+ min', first)) == len(chapters)
+    assert len(re.findall(r'<span class="minutes"> \d+ min', first)) == len(chapters)
+
+
+def test_the_road_and_the_exercises_done_are_kept(browser, address):
+    """A section that is not on the chosen road says where that goes on. What is marked as done is
+    shown at the exercise, in the chapter and on the first page, and goes into a file and back."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    tab = context.new_page()
+    tab.goto(address + "book/intro.html")
+    assert tab.locator(".off-road, svg.plan .share").count() == 0
+    tab.check("input[name='road'][value='hours']")
+    tab.goto(address + LONG[6])
+    off = tab.locator("section[data-roads='weekend'] .off-road").first
+    assert off.text_content().startswith("Not on the road “Two hours”, which goes on at")
+    assert tab.locator("section[data-roads~='hours'] .off-road").count() == 0
+    assert tab.locator(".toc-h2.off").count() == tab.locator(".off-road").count()
+    tab.click("[data-exercise='6.2'] button")
+    everything = tab.locator("[data-exercise]").count()
+    assert tab.inner_text(".chapter-links .count") == f"1 of {everything} exercises done"
+    assert tab.get_attribute("[data-exercise='6.2'] button", "aria-pressed") == "true"
+    assert tab.locator("#pst-page-toc-nav a.done").get_attribute("href") == "#exercise-6-2"
+    tab.goto(address + "book/intro.html")
+    assert tab.is_checked("input[name='road'][value='hours']")
+    chapter = tab.locator("ol li", has=tab.locator("a[href$='06_attention.html']"))
+    done = chapter.locator(".minutes").get_attribute("data-done")
+    assert done == f", 1 of {everything} exercises done"
+    assert tab.locator("svg.plan a[href$='06_attention.html'] .share").count() == 1
+    with tab.expect_download() as download:
+        tab.click("#progress button >> nth=0")
+    kept = json.loads(download.value.path().read_text())
+    assert download.value.suggested_filename == "progress.json" and kept == {"done": ["6.2"]}
+    more = {"name": "progress.json", "mimeType": "application/json"}
+    tab.set_input_files("#progress input", [more | {"buffer": b'{"done": ["6.1", "10.2"]}'}])
+    tab.wait_for_function("document.getElementById('progress-says').textContent.includes('3 of')")
+    tab.set_input_files("#progress input", [more | {"buffer": b"[1"}])
+    tab.wait_for_function("document.getElementById('progress-says').textContent.includes('not a')")
+    assert tab.evaluate("localStorage['allyouneed.done']") == '["6.1","6.2","10.2"]'
+    context.close()

@@ -23,7 +23,7 @@ def seconds(node: nodes.Node) -> float:
     if isinstance(node, nodes.raw | nodes.comment) or "cell_output" in classes:
         figures = node.findall(nodes.figure) if isinstance(node, nodes.Element) else []
         return sum(FORMULA for _ in figures)
-    if any(name.startswith("tag_hide-") for name in classes):
+    if any(name.startswith("tag_hide-") or name == "tag_in-set-up" for name in classes):
         return sum(FORMULA for _ in node.findall(nodes.figure))
     if isinstance(node, nodes.literal_block):
         return LINE * len([line for line in node.astext().splitlines() if line.strip()])

@@ -5,6 +5,7 @@
 - A picture that moves is put into the figure of the still one that its cell has drawn.
 - A chapter that stands before the numbered parts has the number in its file's name, 0.
 - Folded cells say what is folded; a solution is folded together with what it prints.
+- The cells that set a chapter up, and those of its imports after them, are folded into one line.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ KINDS = [
 QUOTE = re.compile(rf"^> \*\*({'|'.join(KINDS)})\b(.*?)\.?\*\*.*(?:\n>.*)*", re.M)
 DIRECTIVE = re.compile(r"^(#\|.*|#@title.*|# NBVAL_.*)\n?", re.M)
 MOVING = '<div class="moving '
-FOLDED = {"solution": "Show a solution", "setup": "Show the set-up"}
+FOLDED = {"solution": "Show a solution"}
+SET_UP = "in-set-up"
+IMPORT = re.compile(r"(import|from) ")
 
 
 def box(quote: re.Match) -> str:
@@ -58,7 +61,40 @@ def page_cell(cell: dict) -> dict:
 
 
 def is_folded(cell: dict) -> bool:
-    return any(tag.startswith("hide-") for tag in cell["metadata"].get("tags", []))
+    tags = cell["metadata"].get("tags", [])
+    return any(tag.startswith("hide-") for tag in tags) and SET_UP not in tags
+
+
+def is_import(cell: dict) -> bool:
+    """Whether a cell shows nothing and begins with an import, under comments and directives."""
+    lines = "".join(cell["source"]).splitlines()
+    code = [line for line in lines if line.strip() and not line.startswith("#")]
+    return cell["cell_type"] == "code" and not cell.get("outputs") and bool(IMPORT.match(code[0]))
+
+
+def with_set_up(cells: list[dict]) -> list[dict]:
+    """The cells, those that set the chapter up tagged so: the first, and the imports after it."""
+    marked, open_ = [], False
+    for cell in cells:
+        tags = cell["metadata"].get("tags", [])
+        open_ = "setup" in tags or (open_ and ("remove-cell" in tags or is_import(cell)))
+        if open_:
+            tags = [tag for tag in tags if not tag.startswith("hide-")] + [SET_UP]
+            cell = cell | {"metadata": cell["metadata"] | {"tags": tags}}
+        marked.append(cell)
+    return marked
+
+
+def fold_set_up(doctree) -> None:
+    """Fold them into one line."""
+    cells = [
+        one for one in doctree.findall(nodes.container) if f"tag_{SET_UP}" in one.get("classes", [])
+    ]
+    if cells:
+        parent = cells[0].parent
+        fold = '<details class="set-up"><summary>Set-up</summary>'
+        parent.insert(parent.index(cells[-1]) + 1, nodes.raw("", "</details>", format="html"))
+        parent.insert(parent.index(cells[0]), nodes.raw("", fold, format="html"))
 
 
 def moves(output: dict) -> bool:
@@ -83,6 +119,7 @@ def apart(cell: dict) -> list[dict]:
 def on_doctree_read(app, doctree) -> None:
     """Bring the two together again: the moving picture first, then the still one, one caption."""
     long_lines(doctree)
+    fold_set_up(doctree)
     for raw in [raw for raw in doctree.findall(nodes.raw) if raw.astext().startswith(MOVING)]:
         cell = raw.parent
         while cell and "cell" not in cell.get("classes", []):
@@ -127,6 +164,7 @@ def on_source_read(app, docname: str, source: list[str]) -> None:
     if module:
         app.env.metadata[docname]["exports_to"] = f"allyouneed.{module[1]}"
     notebook = json.loads(source[0])
+    notebook["cells"] = with_set_up(notebook["cells"])
     app.env.metadata[docname]["folds"] = sum(map(is_folded, notebook["cells"]))
     notebook["metadata"].setdefault("language_info", {"name": "python"})
     notebook["cells"] = [part for cell in notebook["cells"] for part in apart(page_cell(cell))]
@@ -178,7 +216,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 2,
+        "env_version": 3,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

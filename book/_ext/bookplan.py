@@ -1,4 +1,5 @@
-"""The directive `plan`: the plan of the machine on a page, each box a link to its chapter.
+"""The directive `plan`: the plan of the machine on a page, each box a link to its chapter. And
+beside the opening of each chapter, small, where in it the chapter is.
 
 It is drawn by src/allyouneed/plan.py when the pages are built, so it is the one of the notebooks.
 Links work without scripts; the addresses and titles are those of the chapters' own pages.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from html import escape
 from pathlib import Path
 
 from docutils import nodes
@@ -34,7 +36,7 @@ class Plan(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(FILE))
-        figure = nodes.figure(classes=["map"])
+        figure = nodes.figure(classes=["map"], ids=["the-map"])
         figure += nodes.raw("", PLACE, format="html")
         caption = nodes.caption()
         self.state.nested_parse(self.content, self.content_offset, caption)
@@ -43,8 +45,25 @@ class Plan(SphinxDirective):
         return [figure]
 
 
+def where(app, doctree, docname: str) -> None:
+    """Put the small plan under a chapter's title, as a link to the map of the first page."""
+    module, number = plan(), int(docname.split("/")[1][:2])
+    words = list(dict.fromkeys(one.words.replace("|", " ") for one in module.parts(number)))
+    if not words:
+        return
+    title = next(doctree.findall(nodes.title))
+    url = app.builder.get_relative_uri(docname, app.config.root_doc) + "#the-map"
+    html = (
+        f'<a class="where" href="{url}"><span class="where-plan">{module.small(number)}</span>'
+        f"<span><b>The map:</b> {escape(', '.join(words))}</span></a>"
+    )
+    title.parent.insert(title.parent.index(title) + 1, nodes.raw("", html, format="html"))
+
+
 def on_doctree_resolved(app, doctree, docname: str) -> None:
     """Draw it when the titles and the places of all chapters are known."""
+    if docname.startswith("notebooks/") and app.builder.format == "html":
+        where(app, doctree, docname)
     for raw in [raw for raw in doctree.findall(nodes.raw) if raw.astext() == PLACE]:
         module, links = plan(), {}
         for page in app.env.found_docs:

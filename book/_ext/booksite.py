@@ -78,11 +78,15 @@ PLAIN = re.compile(r'<pre>(?:(?!</pre>).)*<span class="[npw]">', re.S)  # see Ma
 AT_ONCE = re.compile(r"<script (?![^>]*\bdefer\b)[^>]*\bsrc=")
 OPTIONS = "DOCUMENTATION_OPTIONS"  # how a script begins that must wait for the others
 SIZE = re.compile(r'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"')
-FONTS = [  # of what every page shows first
-    "source-serif-4-latin-400-normal",
-    "source-serif-4-latin-600-normal",
-    "source-sans-3-latin-wght-normal",
-]
+FONT = re.compile(
+    r'font-family: "([^"]+)".*? font-weight: ([\d ]+);( font-style: italic;)? '
+    r"src: url\(fonts/([^)]+)\)"
+)
+FIRST = [
+    "serif-4-latin-400-normal",
+    "serif-4-latin-600-normal",
+    "sans-3",
+]  # what a page shows first
 # What the names or the words of scripts and style sheets hold that no page has a use for.
 UNUSED = {
     "thebe", "sphinx_highlight", "sphinx-design", "design-tabs", "togglebutton", "togglehint",
@@ -111,8 +115,10 @@ def on_outdated(app, env, added, changed, removed) -> list[str]:
     return [app.config.root_doc]
 
 
-def chapter_links(app, pagename: str, module: str | None, minutes: int | None) -> str:
-    """The line of links under a chapter's title, and how long it takes (see bookminutes)."""
+def chapter_links(app, pagename: str, meta: dict) -> str:
+    """The line of links under a chapter's title, how long it takes (see bookminutes) and how many
+    exercises it has (see bookexercises)."""
+    module, minutes = meta.get("exports_to"), meta.get("minutes")
     links = [
         (f"{COLAB}/{pagename}.ipynb", "Open in Colab", ""),
         (f"../_sources/{pagename}.ipynb", "Download notebook", " download"),
@@ -123,6 +129,8 @@ def chapter_links(app, pagename: str, module: str | None, minutes: int | None) -
     items = "".join(f'<li><a href="{url}"{more}>{text}</a></li>' for url, text, more in links)
     if minutes:
         items += f'<li class="minutes">{minutes} minutes</li>'
+    if count := len(meta.get("exercises", [])):
+        items += f'<li><a class="count" href="#exercises">{count} exercises</a></li>'
     return f'<ul class="chapter-links">{items}</ul>'
 
 
@@ -153,20 +161,31 @@ def figures_later(app, body: str, page: str, doctree) -> str:
 
 
 def fonts_first(folder: str) -> str:
-    """A script that asks for the fonts at once, and not when the style sheets have been read: else
-    the text is set in another font first, and all of it moves when the right one comes.
+    """A script that loads the fonts of the first view at once, and not when the style sheets have
+    been read: else the text is set in another font first, and all of it moves when the right one
+    comes. As FontFaces: a <link rel="preload"> is a second way to the same file, and where the
+    browser still has the style sheet's font from the page before, it takes that one and complains
+    that the link was not used.
 
     A phone does not wait for them: its first page stays in the phone's own font, and from the next
     on it has them (see book.js). A script, since a page that is opened as a file may not ask ahead.
     """
-    urls = json.dumps([f"{folder}/{name}.woff2" for name in FONTS])
-    link = '{rel: "preload", as: "font", type: "font/woff2", crossOrigin: "", href}'
-    add = "document.head.append(Object.assign(document.createElement('link'), {}))"
-    ask, sheet = add.format(link), add.format(f'{{rel: "stylesheet", href: "{folder}.css"}}')
+    rules = FONT.findall((ROOT / "book/_static/fonts.css").read_text(encoding="utf-8"))
+    faces = [
+        [family, f"{folder}/{file}", weight]
+        for family, weight, italic, file in rules
+        if not italic and any(name in file for name in FIRST)
+    ]
+    if len(faces) != len(FIRST):
+        raise outdated("FONT", "the fonts of the first view are loaded at once", "fonts.css")
     return (
-        f'<script>var bookFonts = {urls}; if (location.protocol !== "file:") '
-        f'if (matchMedia("(min-width: 600px)").matches || localStorage.getItem("fonts")) '
-        f"{{ for (const href of bookFonts) {ask}; {sheet}; }}</script>"
+        f"<script>var bookFonts = {json.dumps(faces)}; if (location.protocol !== 'file:' && "
+        "(matchMedia('(min-width: 600px)').matches || localStorage.getItem('fonts'))) {"
+        "for (const [family, url, weight] of bookFonts) { const face = new FontFace(family, "
+        "`url(${url})`, {weight, display: 'swap'}); document.fonts.add(face); "
+        "face.load().catch(() => null); } const sheet = document.createElement('link'); "
+        f"Object.assign(sheet, {{rel: 'stylesheet', href: '{folder}.css'}}); "
+        "document.head.append(sheet); }</script>"
     )
 
 
@@ -211,7 +230,7 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
         return
     meta, body = context.get("meta") or {}, context["body"]
     if pagename.startswith("notebooks/"):
-        links = chapter_links(app, pagename, meta.get("exports_to"), meta.get("minutes"))
+        links = chapter_links(app, pagename, meta)
         body = replace(LINKS, better=f"</h1>\n{links}")(body, page, 1)
         body = figures_later(app, body, page, doctree)
         body = NUMBER(body, page, 1)

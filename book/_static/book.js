@@ -72,7 +72,7 @@ document.addEventListener("DOMContentLoaded", () => {
   if (location.protocol === "file:") fonts.media = "all";
   else if (!matchMedia(fonts.media).matches && !localStorage.getItem("fonts")) {
     // The text of a phone's first page does not change its font while it is read: the next has them.
-    addEventListener("load", () => reading.then(() => Promise.all(window.bookFonts.map((url) => fetch(url))))
+    addEventListener("load", () => reading.then(() => Promise.all(window.bookFonts.map(([, url]) => fetch(url))))
       .then(() => localStorage.setItem("fonts", "here")).catch(() => null));
   }
   for (const table of document.querySelectorAll(".bd-article table.table, .bd-article table.dataframe")) {

@@ -115,7 +115,8 @@
     const progress = Object.assign(document.createElement("div"), { className: "progress-line" });
     document.body.append(progress);
     links.forEach((a, i) => {
-      const minutes = a.parentElement.matches(".toc-h2") && heads[i]?.dataset.minutes;
+      const head = a.parentElement.matches(".toc-h2") && heads[i];
+      const minutes = head && !["exercises", "further-reading"].includes(head.id) && head.dataset.minutes;
       if (minutes) a.dataset.minutes = `${minutes} min`;
     });
 

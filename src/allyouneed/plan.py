@@ -1,8 +1,9 @@
 """The plan of the machine, after figures 1 and 2 of the paper: each box with its chapter.
 
 Written by hand. `plan.drawing()` is the last line of a cell; `plan.drawing(8)` lights the boxes of
-chapter 8. The first page of the book shows it with links. Nothing but the standard library is
-needed, so that the pages can be built without PyTorch.
+chapter 8. The first page of the book shows it with links, and each chapter a small one, without
+words, `plan.small(8)`. Nothing but the standard library is needed, so that the pages can be built
+without PyTorch.
 """
 
 from __future__ import annotations
@@ -78,6 +79,18 @@ BOXES = [
     Box(D, 648, COLUMN, 34, "outputs so far|(shifted right)", 8, INK),
 ]
 CHAPTERS = sorted({box.chapter for box in BOXES})
+ATTENTION = [
+    "multi-head|self-attention",
+    "multi-head|cross-attention",
+    "masked multi-head|self-attention",
+]
+MORE = {  # what chapters without a box are about, by the words of boxes
+    3: ["multi-head|cross-attention"],
+    15: ATTENTION,
+    16: ["masked multi-head|self-attention", "multi-head|self-attention"],
+    17: ["scores: Q times K", "mask", "softmax", "sum of the values V"],
+    20: ["add & norm", "feed-forward", "+ positions", *ATTENTION],
+}  # fmt: skip
 ARROWS = [  # the stream upwards, the branches round each sub-layer, the memory; points x,y
     *(f"{x},{y} {x},{to}" for x in (112, 344) for y, to in ((648, 619), (588, 569), (538, 476))),
     "112,398 112,370", "344,398 344,376", "344,298 344,270", "344,198 344,145", "344,114 344,91",
@@ -188,3 +201,31 @@ def drawing(*lit: int, links: Mapping[int, tuple[str, str]] | None = None) -> Dr
         "</g></svg>",
     ]
     return Drawing("\n".join(parts))
+
+
+def parts(chapter: int) -> list[Box]:
+    """The boxes that a chapter is about; none for one that is about all of it, or about others."""
+    return [box for box in BOXES if box.chapter == chapter or box.words in MORE.get(chapter, ())]
+
+
+def small(chapter: int) -> str:
+    """The plan without words, in the colours of the page (class "lit" where the chapter is): for a
+    place where words would be too small to read. What is lit is to be said beside it."""
+    lit = parts(chapter)
+    size = 'rx="8" fill="none" stroke="currentColor"'
+    rows = [
+        f'<rect x="{one.x}" y="{one.y}" width="{one.width}" height="{one.height}" {size} '
+        'stroke-dasharray="8 6" stroke-width="2" opacity=".5"/>'
+        for one in FRAMES
+    ]
+    lines = "".join(f"M{points.replace(' ', 'L')}" for points in ARROWS)
+    rows.append(
+        f'<path d="{lines}" fill="none" stroke="currentColor" stroke-width="3" opacity=".4"/>'
+    )
+    rows += [
+        f'<rect x="{one.x}" y="{one.y}" width="{one.width}" height="{one.height}" rx="7"'
+        + (' class="lit"/>' if one in lit else ' fill="currentColor" opacity=".3"/>')
+        for one in BOXES
+    ]
+    box = f'viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {box}>{"".join(rows)}</svg>'
