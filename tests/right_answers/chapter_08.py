@@ -7,6 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from allyouneed import masks
+from allyouneed.attention import masked_softmax
+
 
 def padding_compare(tokens, pad):
     return ~tokens.eq(pad).reshape(len(tokens), 1, 1, -1)
@@ -26,24 +29,20 @@ def padding_in_place(tokens, pad):
     return mask
 
 
-def causal_places(length):
-    return torch.arange(length)[:, None] >= torch.arange(length)
+def buffer_rows_of_triangle(filled, new, size):
+    return torch.ones(size, size).tril()[filled : filled + new].bool()
 
 
-def causal_cumsum(length):
-    return torch.eye(length).cumsum(0).bool()
+def buffer_tril(filled, new, size):
+    return torch.ones(new, size, dtype=torch.bool).tril(filled)
 
 
-def causal_not_upper(length):
-    return ~torch.triu(torch.ones(length, length), diagonal=1).bool()
+def buffer_loops(filled, new, size):
+    return [[s <= filled + i for s in range(size)] for i in range(new)]
 
 
-def causal_loops(length):
-    return [[s <= t for s in range(length)] for t in range(length)]
-
-
-def causal_numpy(length):
-    return np.tril(np.ones((length, length), dtype=bool))
+def buffer_numpy(filled, new, size):
+    return ~np.triu(np.ones((new, size), dtype=bool), k=filled + 1)
 
 
 def weights_nan_to_num(scores, mask):
@@ -199,6 +198,70 @@ class Fused(nn.Module):
         return self.w_o(heads.swapaxes(1, 2).flatten(2))
 
 
+def decoder_two_steps(scores, tokens, pad):
+    scores = scores.masked_fill((tokens == pad)[:, None, None], -torch.inf)
+    future = torch.ones(scores.shape[-2:]).triu(1).bool()
+    return scores.masked_fill(future, -torch.inf).softmax(-1).nan_to_num()
+
+
+def decoder_package(scores, tokens, pad):
+    mask = masks.padding_mask(tokens, pad) & masks.causal_mask(tokens.shape[1])
+    return masked_softmax(scores, mask)
+
+
+def decoder_loops(scores, tokens, pad):
+    weights = torch.zeros_like(scores)
+    for b, row in enumerate(tokens.tolist()):
+        for t in range(len(row)):
+            seen = [s for s in range(t + 1) if row[s] != pad]
+            if seen:
+                weights[b, :, t, seen] = scores[b, :, t, seen].softmax(-1)
+    return weights
+
+
+def paddings_search(scores, share):
+    words, n = scores.double().exp().sum().item(), 0
+    while n / (n + words) < share - 1e-12:
+        n += 1
+    return n
+
+
+def paddings_logs(scores, share):
+    log_words = torch.logsumexp(scores.double(), 0)
+    n = (math.log(share) - math.log1p(-share) + log_words).exp().item()
+    return int(-((-n + 1e-9) // 1))
+
+
+def paddings_numpy(scores, share):
+    odds = share / (1 - share)
+    return np.ceil(odds * np.exp(scores.numpy().astype(float)).sum() - 1e-9)
+
+
+def copy_slices(n):
+    mask = torch.eye(3 * n).bool()
+    mask[n:] = False
+    mask[n : 2 * n, :n] = torch.eye(n).bool()
+    mask[2 * n :, :n] = torch.eye(n).flip(1).bool()
+    return mask
+
+
+def copy_of_the_copy(n):
+    """The way back looks at the copy, n + 1 to 2n, where it can."""
+    mask = np.tril(np.ones((3 * n, 3 * n), dtype=bool))
+    mask[n:] = False
+    for j in range(n):
+        mask[n + j, j] = True
+        mask[2 * n + j, n - 1 - j] = j % 2 == 0
+        mask[2 * n + j, 2 * n - j] = True
+    return mask
+
+
+def copy_lists(n):
+    rows = [[s == 0 for s in range(3 * n)] for _ in range(n)]
+    rows += [[s == j for s in range(3 * n)] for j in range(n)]
+    return rows + [[s == n - 1 - j for s in range(3 * n)] for j in range(n)]
+
+
 RIGHT = {
     "8.1": [
         [0, 0.25, 0.75, 0, 0],
@@ -206,7 +269,7 @@ RIGHT = {
         torch.tensor([0, math.log(1), math.log(3), 0, 0]).exp() * torch.tensor([0, 1, 1, 0, 0]) / 4,
     ],
     "8.2": [padding_compare, padding_numpy, padding_loops, padding_in_place],
-    "8.3": [causal_places, causal_cumsum, causal_not_upper, causal_loops, causal_numpy],
+    "8.3": [buffer_rows_of_triangle, buffer_tril, buffer_loops, buffer_numpy],
     "8.4": [
         weights_nan_to_num,
         weights_additive,
@@ -217,4 +280,12 @@ RIGHT = {
     "8.5": [shift_clone, shift_lists, shift_narrow, shift_roll],
     "8.6": [cross_full, cross_names, cross_one_by_one, cross_weights],
     "8.7": [Plain, Einsum, HeadByHead, Fused],
+    "8.8": [
+        [False, False, False, True, True, False],
+        (0, 0, 0, 1, 1, 0),
+        torch.tensor([0, 0, 0, 1, 1, 0]).bool(),
+    ],
+    "8.9": [decoder_two_steps, decoder_package, decoder_loops],
+    "8.10": [paddings_search, paddings_logs, paddings_numpy],
+    "8.11": [copy_slices, copy_of_the_copy, copy_lists],
 }

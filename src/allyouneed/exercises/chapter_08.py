@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -136,53 +138,75 @@ PADDING_MISTAKES = mistakes(
      "BOS, EOS and UNK are tokens like any others. Only `pad` is hidden."),
 )  # fmt: skip
 
-# 8.3 causal mask
+# 8.3 a mask over a buffer
 
 
-def causal_mask(length: int) -> Tensor:
-    return torch.ones(length, length, dtype=torch.bool).tril()
+def buffer_mask(filled: int, new: int, size: int) -> Tensor:
+    return torch.arange(size) <= filled + torch.arange(new)[:, None]
 
 
 def _square(length: int) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool)
 
 
-CAUSAL_MISTAKES = mistakes(
-    ("the other triangle", lambda length: _square(length).triu(),
-     "Row t is a query. It may see columns up to t, which lie to the left of the diagonal. This "
-     "mask shows the future and hides the past."),
-    ("polarity turned round", lambda length: _square(length).triu(1),
-     "This mask is True where the future is. Here True means may attend."),
-    ("a triangle without its diagonal", lambda length: _square(length).tril(-1),
-     "A position sees itself, too. Without the diagonal the first row is empty."),
-    ("one position too far", lambda length: _square(length).tril(1),
-     "Each position sees the next one, which is the very token that it has to foretell."),
-    ("everything allowed", lambda length: _square(length),
-     "No future is hidden: this table is True everywhere, and hides nothing from anyone."),
-    ("only itself allowed", lambda length: torch.eye(length, dtype=torch.bool),
-     "A position may see all that came before it, not only itself."),
-    ("only itself and the one before",
-     lambda length: _square(length).tril() & _square(length).triu(-1),
-     "A position may see all that came before it, however far back."),
-    ("numbers 0 and 1 instead of true and false", lambda length: _square(length).tril().int(),
+def _in_buffer(rule: Callable[[Tensor, Tensor, int], Tensor]) -> Callable[..., Tensor]:
+    """A mistake in which places are seen: `rule(s, i, filled)`, i counts the new queries."""
+
+    def wrong(filled: int, new: int, size: int) -> Tensor:
+        return rule(torch.arange(size), torch.arange(new)[:, None], filled)
+
+    return wrong
+
+
+BUFFER_MISTAKES = mistakes(
+    ("the triangle from the upper left corner", _in_buffer(lambda s, i, filled: s <= i),
+     "The first new query does not stand at place 0 but at place `filled`: the kept places before "
+     "it may be seen, too. (`is_causal=True` makes this mistake.)"),
+    ("the triangle from the lower right corner",
+     lambda filled, new, size: _square(size).tril()[size - new :],
+     "That would be right if the new tokens filled the buffer to its end."),
+    ("the kept places alone", _in_buffer(lambda s, i, filled: (s < filled) & (i >= 0)),
+     "A new token may see itself, too, and the new ones before it."),
+    ("a token does not see itself", _in_buffer(lambda s, i, filled: s < filled + i),
+     "Up to and including that position: a new token sees itself."),
+    ("one place too far", _in_buffer(lambda s, i, filled: s <= filled + i + 1),
+     "The place behind a token is the one that it has to predict, or is not filled at all."),
+    ("the new tokens see each other", _in_buffer(
+        lambda s, i, filled: (s < filled + len(i)) & (i >= 0)
+     ),
+     "All that is filled may be seen, but a new token comes before those behind it."),
+    ("the whole buffer", _in_buffer(lambda s, i, filled: (s >= 0) & (i >= 0)),
+     "The places that are not filled hold an earlier text's numbers. They must be hidden."),
+    ("itself alone", _in_buffer(lambda s, i, filled: s == filled + i),
+     "A token may see all that came before it, not only itself."),
+    ("the new tokens alone", _in_buffer(lambda s, i, filled: (s >= filled) & (s <= filled + i)),
+     "The places before `filled` hold the tokens so far, which may be seen."),
+    ("polarity turned round", _in_buffer(lambda s, i, filled: s > filled + i),
+     "True means may attend, as everywhere in this book."),
+    ("counted from the end of the new", _in_buffer(lambda s, i, filled: s <= filled - i),
+     "The second new token stands one place *behind* the first: filled + i."),
+    ("transposed", lambda filled, new, size: buffer_mask(filled, new, size).T,
+     "Rows are queries, columns are keys: (new, size)."),
+    ("only the filled part", lambda filled, new, size: buffer_mask(filled, new, filled + new),
+     "The mask covers the whole buffer: its shape is (new, size)."),
+    ("a square", lambda filled, new, size: _square(size).tril(),
+     "There are `new` queries and not `size`: the shape is (new, size)."),
+    ("numbers 0 and 1 instead of true and false",
+     lambda filled, new, size: buffer_mask(filled, new, size).int(),
      "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
      "booleans."),
-    ("numbers 0 and 1 for the other triangle", lambda length: _square(length).triu().int(),
-     "Two things at once: the triangle is the other one, and a mask should be boolean."),
-    ("numbers 0 and 1 where 1 means hidden", lambda length: _square(length).triu(1).int(),
-     "Two things at once: True should mean may attend, and a mask should be boolean."),
     ("numbers to be added, 0 and minus infinity",
-     lambda length: torch.zeros(length, length).masked_fill(~_square(length).tril(), -math.inf),
+     lambda filled, new, size: torch.zeros(new, size).masked_fill(
+         ~buffer_mask(filled, new, size), -math.inf
+     ),
      "This is the mask M of equation (8.2). Asked for is the boolean one."),
-    ("axes for sentences and heads in front", lambda length: _square(length).tril()[None, None],
+    ("axes for sentences and heads in front",
+     lambda filled, new, size: buffer_mask(filled, new, size)[None, None],
      "The values are right. Two axes are enough: broadcasting adds the others in front."),
-    ("one axis too many", lambda length: _square(length).tril()[None],
-     "The values are right, but asked for are two axes. Three are taken for (H, T, S)."),
-    ("the columns in reverse order", lambda length: _square(length).tril().flip(1),
-     "The triangle lies along the diagonal from the upper left to the lower right."),
-    ("the rows in reverse order", lambda length: _square(length).tril().flip(0),
-     "Row 0 belongs to the first position, which sees the fewest places."),
-    ("nothing allowed", lambda length: ~_square(length),
+    ("`filled` taken for the last filled place", _in_buffer(lambda s, i, filled: s <= filled + i - 1
+        + 2 * (filled == 0)),
+     "`filled` places are filled, 0 to filled - 1. The first new token stands at place `filled`."),
+    ("nothing allowed", _in_buffer(lambda s, i, filled: (s < 0) & (i < 0)),
      "This table is False everywhere. True means may attend."),
 )  # fmt: skip
 
@@ -1063,6 +1087,303 @@ def _blind(output: dict, d_model, n_heads, matrices, q, k, v, mask) -> bool:
     return bool(torch.as_tensor(output["output"])[rows].eq(0).all())
 
 
+# 8.8 predict: does the last word feel in which order the others came?
+
+ORDERS = {
+    "one layer without a mask": (False,
+        "One layer without a mask: the last word's query meets the same keys and values, in "
+        "another order, and a sum does not care."),
+    "one causal layer": (False,
+        "One causal layer: the last row of the triangle is full. The last word sees the same bag "
+        "of words in any order."),
+    "two layers without a mask": (False,
+        "Two layers without a mask: what the first gives is shuffled like the words, and otherwise "
+        "the same, so that the second sees a bag again."),
+    "two causal layers": (True,
+        "Two causal layers: in the first each word sees only those before itself, so that its "
+        "output depends on its place. The last word of the second layer sees these outputs."),
+    "causal only in the first": (True,
+        "Causal only in the first: that is where each word's output comes to depend on its place, "
+        "and the second sees it, mask or not."),
+    "causal only in the second": (False,
+        "Causal only in the second: without a mask the first gives each word the same in any "
+        "order, and in the second the last word sees all of them."),
+}  # fmt: skip
+
+
+def _order_mistakes() -> list[tuple[str, list[bool], str]]:
+    """Every other list of six answers, with what is wrong about it."""
+    rows = []
+    for said in itertools.product((False, True), repeat=6):
+        wrong = [
+            (name, why)
+            for (name, (moves, why)), one in zip(ORDERS.items(), said, strict=True)
+            if one != moves
+        ]
+        if wrong:
+            rows.append(
+                (
+                    ", and ".join(name for name, _ in wrong),
+                    list(said),
+                    " ".join(w for _, w in wrong),
+                )
+            )
+    return rows
+
+
+# 8.9 find the mistakes: weights in a decoder
+
+
+def decoder_weights(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
+    return _decoder()(scores, tokens, pad)
+
+
+def _decoder(
+    along: str = "keys", diagonal: int = 0, hide: str = "fill", turned: bool = False
+) -> Callable[..., Tensor]:
+    """Weights under both masks, right by default; each argument makes one mistake."""
+
+    def weigh(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
+        real = tokens != pad
+        places = {
+            "keys": real[:, None, None, :],
+            "queries": real[:, None, :, None],
+            "both": real[:, None, None, :] & real[:, None, :, None],
+            "none": torch.ones_like(real)[:, None, None, :],
+            "first": real[:1, None, None, :],
+            "or": real[:, None, None, :],
+        }[along]
+        past = _square(tokens.shape[1])
+        past = past.triu(diagonal - 10) if diagonal > 5 else past.tril(diagonal)
+        mask = places | past if along == "or" else places & past
+        mask = (~mask if turned else mask).expand(scores.shape)
+        if hide == "multiply":
+            return (scores * mask).softmax(-1)
+        if hide == "after":
+            return scores.softmax(-1) * mask
+        if hide == "low":
+            return scores.masked_fill(~mask, -1e9).softmax(-1)
+        filled = scores.masked_fill(~mask, -math.inf)
+        axis = -2 if hide == "queries" else -1
+        weights = filled.softmax(axis)
+        return weights if hide == "nan" else weights.masked_fill(~mask, 0.0).nan_to_num(0.0)
+
+    return weigh
+
+
+def decoder_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(89)
+    right = torch.tensor([[5, 9, 4, 3], [8, 3, 0, 0], [7, 6, 3, 0]])
+    left = torch.tensor([[1, 1, 5, 3, 6], [2, 7, 4, 3, 9]])
+    small = torch.tensor([[4, 7, 7]])
+    cases = [(right, 2, 0), (left, 3, 1), (small, 1, 7)]
+    return [
+        (torch.randn(*t.shape[:1], h, *2 * t.shape[1:], generator=draw), t, pad)
+        for t, h, pad in cases
+    ]
+
+
+DECODER_FAULTS = {
+    "along": ("queries", "the padding hidden along the queries",
+        "What is hidden is a key: the padding mask lies along the last axis."),
+    "diagonal": (1, "the triangle one place too far",
+        "`tril(1)` shows each place the next one, which is the very token that it has to predict."),
+    "hide": ("multiply", "the scores multiplied by the mask",
+        "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0."),
+}  # fmt: skip
+
+
+def _faults_left() -> list[tuple[str, Callable, str]]:
+    """The function with some of its three mistakes, and not all of them mended."""
+    rows = []
+    for n in (3, 2, 1):
+        for some in itertools.combinations(DECODER_FAULTS, n):
+            changes = {key: DECODER_FAULTS[key][0] for key in some}
+            name = "nothing mended" if n == 3 else " and ".join(DECODER_FAULTS[k][1] for k in some)
+            rows.append((name, _decoder(**changes), " ".join(DECODER_FAULTS[k][2] for k in some)))
+    return rows
+
+
+DECODER_MISTAKES = mistakes(
+    *_faults_left(),
+    ("NaN where there is nothing to look at", _decoder(hide="nan"),
+     "The three mistakes are mended. With padding in front the first rows may see nothing: their "
+     "weights should be zeros."),
+    ("a large negative number instead of minus infinity", _decoder(hide="low"),
+     "The three mistakes are mended. But a row with nothing to look at spreads its attention over "
+     "all that is hidden."),
+    ("the mask after the softmax", _decoder(hide="after"),
+     "What is hidden had its share before it was struck out, so that the rest sums to less than "
+     "one."),
+    ("polarity turned round", _decoder(turned=True), "True means may attend."),
+    ("padded queries hidden as well", _decoder(along="both"),
+     "Nobody reads the rows of paddings; they need no hiding, and a test compares them here."),
+    ("the padding mask left out", _decoder(along="none"),
+     "The paddings are keys, and must be hidden."),
+    ("the first sentence's padding for all", _decoder(along="first"),
+     "Every sentence has its own padding."),
+    ("or in place of and", _decoder(along="or"), "A key may be seen if *both* masks say so: `&`."),
+    ("a triangle without its diagonal", _decoder(diagonal=-1), "A position sees itself, too."),
+    ("the other triangle", _decoder(diagonal=10), "Row t may see the columns up to t: `tril`."),
+    ("no causal mask", _decoder(diagonal=5), "The padding is hidden, and the future is not."),
+    ("the softmax over the queries", _decoder(hide="queries"),
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("the padding taken to be 0", lambda scores, tokens, pad: decoder_weights(scores, tokens, 0),
+     "The padding's id is an argument, `pad`."),
+)  # fmt: skip
+
+
+# 8.10 derive: how many paddings
+
+
+def paddings_for(scores: Tensor, share: float) -> int:
+    return math.ceil(share / (1 - share) * scores.double().exp().sum().item() - 1e-9)
+
+
+PADDING_NUMBERS = [
+    (torch.tensor([0.0, 0.0, 0.0]), 0.5),
+    (torch.tensor([1.0, 2.0]), 0.3),
+    (torch.tensor([-1.0, 0.5, 3.0, -2.0]), 0.75),
+    (torch.tensor([-3.0]), 0.2),
+    (torch.tensor([4.0, 1.0]), 0.9),
+]
+
+
+def _paddings(count: Callable[[Tensor, float], float]) -> Callable[[Tensor, float], int]:
+    return lambda scores, share: int(count(scores.double(), share))
+
+
+PADDING_NUMBER_MISTAKES = mistakes(
+    ("rounded down",
+     _paddings(lambda a, p: math.floor(p / (1 - p) * a.exp().sum())),
+     "The share has to be reached: round up."),
+    ("rounded to the nearest",
+     _paddings(lambda a, p: round(float(p / (1 - p) * a.exp().sum()))),
+     "The share has to be reached: round up."),
+    ("one more than needed",
+     _paddings(lambda a, p: math.floor(p / (1 - p) * a.exp().sum()) + 1),
+     "At least the share is asked for: where it is reached exactly, that is enough."),
+    ("the share of the words alone",
+     _paddings(lambda a, p: math.ceil(p * a.exp().sum() - 1e-9)),
+     "The paddings belong to the sum in the denominator, too: n / (n + sum)."),
+    ("the share turned round",
+     _paddings(lambda a, p: math.ceil((1 - p) / p * a.exp().sum() - 1e-9)),
+     "n / (n + sum) = share: solve it for n."),
+    ("divided by the rest alone",
+     _paddings(lambda a, p: math.ceil(a.exp().sum() / (1 - p) - 1e-9)),
+     "That is words and paddings together. How much of it is padding?"),
+    ("words taken to have the score 0",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * len(a) - 1e-9)),
+     "A word weighs the exponential of its score; 1 is what a *padding* weighs."),
+    ("the scores added, not their exponentials",
+     _paddings(lambda a, p: math.ceil(max(float(p / (1 - p) * a.sum()), 0) - 1e-9)),
+     "The softmax adds exponentials."),
+    ("the exponential of the sum",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * a.sum().exp() - 1e-9)),
+     "The sum of exponentials is not the exponential of the sum."),
+    ("the highest score alone",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * a.max().exp() - 1e-9)),
+     "All words are in the denominator, not the best alone."),
+    ("paddings that weigh nothing", _paddings(lambda a, p: 0),
+     "A padding has the score 0, and the exponential of 0 is 1."),
+    ("the factor in place of the number of paddings",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) - 1e-9)),
+     "That is for words that weigh 1 in sum. Multiply by the sum of their exponentials."),
+)  # fmt: skip
+
+
+# 8.11 design: a mask that makes a decoder copy
+
+
+def copying_mask(n: int) -> Tensor:
+    return _copying(lambda j, n: [j], lambda j, n: [n - 1 - j])(n)
+
+
+def _copying(
+    there: Callable[[int, int], list[int]],
+    back: Callable[[int, int], list[int]],
+    first: Callable[[int], list[int]] = lambda t: list(range(t + 1)),
+) -> Callable[[int], Tensor]:
+    """The keys seen by the rows of words, of the copy and of the copy backwards."""
+
+    def design(n: int) -> Tensor:
+        mask = torch.zeros(3 * n, 3 * n, dtype=torch.bool)
+        rows = [first(t) for t in range(n)]
+        rows += [there(j, n) for j in range(n)] + [back(j, n) for j in range(n)]
+        for t, keys in enumerate(rows):
+            for key in keys:
+                if 0 <= key < 3 * n:
+                    mask[t, key] = True
+        return mask
+
+    return design
+
+
+def what_is_written(answer: Callable, n: int) -> Any:
+    """Does the mask leak, which rows are empty, which words does each row mix?"""
+    mask = torch.as_tensor(answer(n))
+    if mask.shape != (3 * n, 3 * n) or mask.dtype != torch.bool:
+        raise ValueError(
+            f"expected a boolean mask of shape ({3 * n}, {3 * n}), got {tuple(mask.shape)}, "
+            f"{str(mask.dtype).removeprefix('torch.')}"
+        )
+    kinds = [*range(n), n, *range(n), *range(n - 1, -1, -1)][: 3 * n]  # n is the separator
+    written = []
+    for row in mask[n:].tolist():
+        seen = sorted({kinds[s] for s, may in enumerate(row) if may})
+        written.append(seen[0] if len(seen) == 1 else seen)
+    return {
+        "sees the future": bool(mask.triu(1).any()),
+        "empty rows": (~mask.any(-1)).nonzero().flatten().tolist(),
+        "words written": written,
+    }
+
+
+COPY_MISTAKES = mistakes(
+    ("each place sees itself alone", _copying(lambda j, n: [n + j], lambda j, n: [2 * n + j]),
+     "That writes again what was read last. The first to be written, at the separator, is word 0."),
+    ("the label seen", _copying(lambda j, n: [n + j + 1], lambda j, n: [2 * n + j + 1]),
+     "The place to the right is the one that is asked for: it is not there yet when one writes. "
+     "Look for the word where it stood before."),
+    ("the whole past", _copying(
+        lambda j, n: list(range(n + j + 1)), lambda j, n: list(range(2 * n + j + 1))
+     ),
+     "A causal mask alone leaves the choice to the scores, and here the scores are any. Each row "
+     "must see copies of one word, and nothing else."),
+    ("copied forwards twice", _copying(lambda j, n: [j], lambda j, n: [j]),
+     "The copy is right. The second part gives the words backwards: the last one first."),
+    ("backwards first", _copying(lambda j, n: [n - 1 - j], lambda j, n: [j]),
+     "First comes the copy, from word 0 on, then the words backwards."),
+    ("backwards twice", _copying(lambda j, n: [n - 1 - j], lambda j, n: [n - 1 - j]),
+     "The second part is right. The first gives the words in their order."),
+    ("one word too late",
+     _copying(lambda j, n: [j - 1 if j else n], lambda j, n: [n - j if j else 0]),
+     "At place n + j word j is to be written, not the one before: the row of the separator already "
+     "writes word 0."),
+    ("one word too early", _copying(
+        lambda j, n: [min(j + 1, n)], lambda j, n: [max(n - 2 - j, 0)]
+     ),
+     "At place n, the separator's, word 0 is to be written, not word 1."),
+    ("the separator seen as well", _copying(lambda j, n: [j, n], lambda j, n: [n - 1 - j, n]),
+     "What is seen is mixed. A row that writes word j may see word j alone, or copies of it."),
+    ("the word read last seen as well", _copying(
+        lambda j, n: [j, n + j], lambda j, n: [n - 1 - j, 2 * n + j]
+     ),
+     "What is seen is mixed. A row that writes word j may see word j alone, or copies of it: its "
+     "own place holds another."),
+    ("empty rows for the words", _copying(lambda j, n: [j], lambda j, n: [n - 1 - j], lambda t: []),
+     "The rows of the words themselves may see what you like of their past, but each must see "
+     "something."),
+    ("the future seen by the words", _copying(
+        lambda j, n: [j], lambda j, n: [n - 1 - j], lambda t: [t, t + 1]
+     ),
+     "Every row has to keep to the past and itself, those of the words, too."),
+    ("queries and keys exchanged", lambda n: copying_mask(n).T,
+     "Rows are the places that look, columns those that are looked at. Transpose it."),
+    ("polarity turned round", lambda n: ~copying_mask(n), "True means may attend."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="8.1",
@@ -1084,11 +1405,11 @@ EXERCISES = [
     ),
     Exercise(
         number="8.3",
-        title="causal mask",
-        section="Wrong triangles",
-        reference=causal_mask,
-        cases=[(5,), (2,), (1,)],
-        mistakes=CAUSAL_MISTAKES,
+        title="a mask over a buffer",
+        section="A buffer that is not full",
+        reference=buffer_mask,
+        cases=[(2, 2, 5), (0, 3, 3), (3, 1, 6), (4, 3, 7), (0, 2, 4)],
+        mistakes=BUFFER_MISTAKES,
     ),
     Exercise(
         number="8.4",
@@ -1142,5 +1463,38 @@ EXERCISES = [
             )
         ],
         probe=run_module,
+    ),
+    Exercise(
+        number="8.8",
+        title="predict, then try: who feels the order",
+        section="What a mask does not say",
+        reference=[moves for moves, _ in ORDERS.values()],
+        mistakes=mistakes(*_order_mistakes()),
+        canonical=lambda output: [bool(one) for one in output],
+    ),
+    Exercise(
+        number="8.9",
+        title="find the mistakes",
+        section="Both masks at once",
+        reference=decoder_weights,
+        cases=decoder_cases,
+        mistakes=DECODER_MISTAKES,
+    ),
+    Exercise(
+        number="8.10",
+        title="derive: how many paddings drown a sentence",
+        section="Padding",
+        reference=paddings_for,
+        cases=PADDING_NUMBERS,
+        mistakes=PADDING_NUMBER_MISTAKES,
+    ),
+    Exercise(
+        number="8.11",
+        title="design: a mask that copies",
+        section="Teacher forcing, and the shift",
+        reference=copying_mask,
+        cases=[(3,), (1,), (5,)],
+        mistakes=COPY_MISTAKES,
+        probe=what_is_written,
     ),
 ]
