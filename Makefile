@@ -9,7 +9,7 @@ FIND := for p in python3 python3.13 python3.12 python3.11 python; do \
 PYTHON ?= $(shell $(FIND))
 PAGE := $(CURDIR)/_build/html/index.html
 
-.PHONY: help book test check processors matrix gpu serve execute export address clean setup-book setup-all
+.PHONY: help book pdf test check processors matrix gpu serve execute export address clean setup-book setup-all
 
 help:  ## Show this list
 	@echo "make ..."
@@ -25,6 +25,9 @@ book: setup-book  ## Build the website from the executed notebooks and print its
 
 serve: book  ## Build the website and serve it on http://localhost:8000 (PORT=8001 for another port)
 	@$(BIN)/python tools/serve.py $(PORT)
+
+pdf: setup-all book  ## Print each chapter, and the whole book, as a PDF (_build/html/pdf; needs Chromium)
+	@$(BIN)/python tools/pdf.py
 
 # Two workers with one thread each: with two each, four of them would fight for two cores.
 test: setup-all  ## Run everything that CI runs

@@ -23,15 +23,22 @@ def build() -> None:
         build_if_old()
 
 
+def newest(names: list[str]) -> float:
+    """When the newest of these files, or of the files in these folders, was written."""
+    files = [f for name in names for f in [ROOT / name, *(ROOT / name).rglob("*")]]
+    return max(f.stat().st_mtime for f in files if f.is_file() and "__pycache__" not in f.parts)
+
+
 def build_if_old() -> None:
-    files = [f for name in SOURCES for f in [ROOT / name, *(ROOT / name).rglob("*")]]
-    newest = max(f.stat().st_mtime for f in files if f.is_file() and "__pycache__" not in f.parts)
     done = ROOT / "_build" / "built"
-    if done.exists() and done.stat().st_mtime > newest and (HTML / "index.html").exists():
+    if done.exists() and done.stat().st_mtime > newest(SOURCES) and (HTML / "index.html").exists():
         return
+    # Sphinx writes no page anew because an extension has changed.
+    changed = done.exists() and done.stat().st_mtime < newest(["book/_ext", "book/_templates"])
+    more = ["--all"] if changed else []
     command = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
     built = subprocess.run(
-        [sys.executable, "-c", command, "build", ".", "-W", "-n", "--keep-going", "--quiet"],
+        [sys.executable, "-c", command, "build", ".", "-W", "-n", "--keep-going", "--quiet", *more],
         cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     assert built.returncode == 0, (built.stdout + built.stderr)[-5000:]

@@ -111,7 +111,8 @@ def context_of_a_page(body: str = PAGE, scripts: dict = SCRIPTS) -> dict:
 @pytest.fixture
 def write_page(tmp_path):
     """Write a page as Sphinx does: what the extension makes of its context."""
-    (tmp_path / "map.svg").write_text('<svg width="300pt" height="150pt"></svg>')
+    label = '<g transform="translate(9 9) scale(0.09 -0.09)"></g>'  # 9 points, 12 pixels
+    (tmp_path / "map.svg").write_text(f'<svg width="300pt" height="150pt">{label}</svg>')
     env = SimpleNamespace(images={"map.svg": ({"notebooks/04_similarity"}, "map.svg")})
     app = SimpleNamespace(env=env, srcdir=tmp_path)
     doctree = nodes.container("", nodes.image(uri="map.svg"), nodes.citation())
@@ -128,6 +129,7 @@ def test_what_a_page_becomes(write_page):
     body = context["body"]
     assert '<span class="section-number">4</span>' in body and "Open in Colab" in body
     assert '<img loading="lazy" width="400" height="200" alt="a map"' in body
+    assert 'style="--own:400px;--least:333px"' in body and 'href="../_images/map.svg"' in body
     assert 'role="listitem"' in body and not re.search("thebe|Toggle|doc-biblio", body)
     names = [script.filename for script in context["script_files"]]
     assert names == ["_static/doctools.js", None]

@@ -34,9 +34,12 @@ NUMBER = Patch(
 )
 FIGURE = Patch(
     "FIGURE",
-    "figures come when the reader comes near, and their places are kept",
-    re.compile(r'<img (?=[^>]* src="\.\./_images/([^"]+\.svg)")'),
+    "figures come when the reader comes near, their places are kept, and a phone shows them large",
+    re.compile(r'<img (?=[^>]* src="(\.\./_images/([^"]+\.svg))")([^>]*)>'),
 )
+GLYPHS = re.compile(r"scale\((0?\.\d+) -\1\)")  # matplotlib's, of a text: its size in points / 100
+WRITTEN = re.compile(r'<text [^>]*font-size="([\d.]+)"')
+LABEL = 10  # pixels of the smallest label, on any screen
 FOLD = Patch(
     "FOLD", "a fold is named by its words", re.compile(' aria-label="Toggle hidden content"')
 )
@@ -142,7 +145,7 @@ def room_for(formula: re.Match) -> str:
     lowered = sum(len(part.strip("{}_^")) for part in re.findall(r"[_^](?:\{[^{}]*\}|.)", tex))
     signs = len(re.sub(r"[{}_^ &]", "", re.sub(r"\\([a-zA-Z]+|.)", "x", tex)))
     wide = len(re.findall(r"[=+<>]|\\(?:cdot|times|in|to|approx|le|ge|ne)\b", tex))
-    width = 0.58 * (signs - 0.35 * lowered) + 0.6 * wide
+    width = 0.58 * (signs - 0.35 * lowered) + 0.6 * wide + 0.75 * formula[1].count(r"\sqrt")
     return formula[0].replace("<span ", f'<span style="--room:{width:.1f}em" ', 1)
 
 
@@ -152,9 +155,16 @@ def figures_later(app, body: str, page: str, doctree) -> str:
     files = {name: path for path, (_, name) in app.env.images.items()}
 
     def size(found: re.Match) -> str:
-        text = (Path(app.srcdir) / files[found[1]]).read_text(encoding="utf-8")
+        text = (Path(app.srcdir) / files[found[2]]).read_text(encoding="utf-8")
         width, height = (round(float(points) * 4 / 3) for points in SIZE.search(text).groups())
-        return f'<img loading="lazy" width="{width}" height="{height}" '
+        sizes = [float(part) * 400 / 3 for part in GLYPHS.findall(text)]
+        smallest = min([*sizes, *map(float, WRITTEN.findall(text))], default=LABEL)
+        least = min(width, round(width * LABEL / smallest))
+        return (
+            f'<span class="broad" style="--own:{width}px;--least:{least}px"><img loading="lazy" '
+            f'width="{width}" height="{height}" {found[3]}></span>'
+            f'<a class="whole" href="{found[1]}">Open the whole figure</a>'
+        )
 
     drawn = sum(image["uri"].endswith(".svg") for image in doctree.findall(nodes.image))
     return replace(FIGURE, better=size)(body, page, drawn)

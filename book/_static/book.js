@@ -82,7 +82,7 @@ document.addEventListener("DOMContentLoaded", () => {
     box.append(table);
   }
 
-  const boxes = document.querySelectorAll(".bd-article :is(pre, div.math, .table-wrap, .pst-scrollable-table-container)");
+  const boxes = document.querySelectorAll(".bd-article :is(pre, div.math, .broad, .table-wrap, .pst-scrollable-table-container)");
   const reach = () => {
     for (const math of document.querySelectorAll(".bd-article :is(p, li, dd) span.math:not(td *, th *)")) {
       const wide = math.firstElementChild?.offsetWidth > (math.closest("p, li, dd").clientWidth || Infinity);

@@ -103,7 +103,7 @@
     const link = Object.assign(document.createElement("a"), { href: `../${address}${hash}`, textContent: text });
     const line = Object.assign(document.createElement("p"), { className: "go-on" });
     line.append("Go on at ", link);
-    list.querySelector(".subtitle").after(line);
+    list.querySelector(".first-words").prepend(line);
   };
 
   history.scrollRestoration = "manual";

@@ -1,0 +1,87 @@
+"""Print the book: each chapter as a PDF, and all of it as one, with contents and page numbers.
+
+python tools/pdf.py                  everything, into _build/html/pdf, with links on the pages
+python tools/pdf.py 06 14            only these chapters, and not the book
+
+The pages must be built (`make pdf` builds them). They are printed by Chromium, as a reader's
+browser would print them: see "print" in book/_static/book.css. pdf.js joins them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+from chromium import opened, served, wait  # noqa: E402
+
+HTML = ROOT / "_build" / "html"
+FOLDER = HTML / "pdf"
+JOIN = ROOT / "tools" / "pdf.js"
+BOOK = "all-you-need.pdf"
+FIRST = "book/intro.html"
+MARK = "<!-- the book as a PDF -->"  # in book/intro.md
+OPTIONS = {"format": "A4", "prefer_css_page_size": True, "outline": True, "tagged": True}
+PAGE = re.compile(rb"/Type /Page\b")
+NO_PAPER = {"book/intro", "book/translator", "book/api"}  # what they are for, paper cannot do
+
+
+def in_order() -> list[str]:
+    """The pages that are printed, in the order of _toc.yml."""
+    names = re.findall(r"file: (\S+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    return [f"{name}.html" for name in names if name not in NO_PAPER]
+
+
+def pages_of(file: Path) -> int:
+    return len(PAGE.findall(file.read_bytes()))
+
+
+def ready(tab, address: str) -> None:
+    """Open a page and wait until all of it is there."""
+    tab.goto(address, wait_until="load")
+    tab.mouse.move(1, 1)  # a reader: see book.js
+    wait(tab, "window.mathematicsIsSet")
+    tab.evaluate("Promise.all([...document.images].map(one => one.decode().catch(() => null)))")
+
+
+def link(page: Path, before: str, line: str) -> None:
+    """Put a line into a built page, once."""
+    text = page.read_text(encoding="utf-8")
+    if line not in text:
+        page.write_text(text.replace(before, line + before, 1), encoding="utf-8")
+
+
+def main(chapters: list[str]) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    pages = [
+        page
+        for page in in_order()
+        if not chapters or any(page.startswith(f"notebooks/{one}") for one in chapters)
+    ]
+    with served(HTML) as home, opened() as browser:
+        tab = browser.new_context(viewport={"width": 1000, "height": 1400}).new_page()
+        starts, at = {}, 3  # after the title and the contents
+        for page in pages:
+            file = FOLDER / f"{Path(page).stem}.pdf"
+            ready(tab, home + page)
+            tab.pdf(path=file, **OPTIONS)
+            starts[page] = at
+            at += pages_of(file)
+            print(f"{pages_of(file):5} pages  {file.relative_to(ROOT)}", flush=True)
+            if page.startswith("notebooks/"):
+                line = f'<li><a href="../pdf/{file.name}">PDF</a></li>'
+                link(HTML / page, '<li class="minutes">', line)
+        if not chapters:
+            ready(tab, home + FIRST)
+            tab.evaluate(JOIN.read_text(encoding="utf-8"), {"pages": pages, "starts": starts})
+            tab.pdf(path=FOLDER / BOOK, **OPTIONS)
+            count = pages_of(FOLDER / BOOK)
+            print(f"{count:5} pages  {(FOLDER / BOOK).relative_to(ROOT)}")
+            words = f'<a href="../pdf/{BOOK}">The whole book as a PDF</a>, {count} pages.'
+            link(HTML / FIRST, MARK, f'<p class="pdf">{words}</p>')
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
