@@ -12,6 +12,9 @@ import torch
 from allyouneed import checks
 from allyouneed.transformer import TransformerConfig
 
+TYPES = (
+    "boolean", "floating-point", "integer", "a tensor", "a string", "one string", "got sentences",
+)  # fmt: skip
 Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
 X, TABLE, IDS = torch.zeros(2, 3, 4), torch.zeros(3, 4), torch.tensor([[1, 2, 0]])
 YES = torch.ones(3, 5, dtype=torch.bool)
@@ -22,14 +25,24 @@ FITS = {
     "even": lambda: checks.check_even(d_model=2),
     "positive": lambda: checks.check_positive(eps=1e-9),
     "probability": lambda: checks.check_probability(dropout=0.0),
+    "text": lambda: checks.check_text(sentence=""),
+    "sentences": lambda: checks.check_several(["one"]),
+    "specials": lambda: checks.check_specials([0, 1], ["<pad>", "<unk>"]),
+    "learnt": lambda: checks.check_learnt(5, 5, 4),
+    "known": lambda: checks.check_known([0, 4], 5),
+    "some": lambda: checks.check_some(sequences=[[]]),
+    "pairs": lambda: checks.check_pairs([([1], [2])]),
+    "room": lambda: checks.check_room(7, 7),
     "heads": lambda: checks.check_heads(8, 4),
     "floating": lambda: checks.check_floating(x=X.half()),
     "vectors": lambda: checks.check_vectors(X[0], TABLE),
     "attention": lambda: checks.check_attention(Q, K, V, 0.5),
     "boolean": lambda: checks.check_boolean(YES),
     "one row for all": lambda: checks.check_mask(YES[0], (2, 3, 5)),
+    "source mask": lambda: checks.check_source_mask(YES[:2], Q.new_zeros(2, 7, 5)),
     "multihead": lambda: checks.check_multihead(4, Q, K, K, YES),
     "embeddings": lambda: checks.check_embeddings(X, TABLE),
+    "states": lambda: checks.check_states(X, TABLE[:2], 4, 4, "h"),
     "width": lambda: checks.check_width(X, 4),
     "rotation": lambda: checks.check_rotation(Q, Q[0, :, :2]),
     "sublayer": lambda: checks.check_sublayer(X, X + 1),
@@ -53,6 +66,29 @@ REFUSED = [
     (lambda: checks.check_positive(eps=math.nan), "eps: expected a number above 0, got nan"),
     (lambda: checks.check_probability(r=1.0), "r: expected a probability below 1, got 1.0"),
     (lambda: checks.check_probability(p=math.nan), "p: expected a probability below 1, got nan"),
+    (lambda: checks.check_text(sentence=["a"]), "sentence: expected a string, got list"),
+    (lambda: checks.check_several("one"),
+     "sentences: expected several sentences, got one string"),
+    (lambda: checks.check_specials([0, None], ["<pad>", "<unk>"]),
+     "bpe: expected ['<pad>', '<unk>'] to have the ids 0 to 1, got [0, None]"),
+    (lambda: checks.check_learnt(4, 9, 4), "sentences: expected text to learn from, got none"),
+    (lambda: checks.check_learnt(9, 8, 4),
+     "vocab_size: expected at least 9, room for the special tokens and every character of the "
+     "text, got 8"),
+    (lambda: checks.check_known([0, 5, 6], 5), "ids: expected numbers from 0 to 4, got 5"),
+    (lambda: checks.check_some(sequences=[]),
+     "sequences: expected at least one list of ids, got none"),
+    (lambda: checks.check_pairs([]), "pairs: expected at least one pair of id lists, got none"),
+    (lambda: checks.check_pairs([("a", "b")]),
+     "pairs: expected lists of ids, got sentences; encode them first"),
+    (lambda: checks.check_room(6, 7),
+     "max_tokens: expected at least 7, the longest sentence with its BOS and EOS, got 6"),
+    (lambda: checks.check_states(X, None, 5, 2, "h"),
+     "x: expected floats of shape (B, T, 5) with T >= 1, got torch.float32 of shape (2, 3, 4)"),
+    (lambda: checks.check_states(X, X[0], 4, 4, "c"),
+     "c: expected shape (B, hidden) = (2, 4), got (3, 4)"),
+    (lambda: checks.check_source_mask(YES, Q.new_zeros(2, 7, 5)),
+     "mask: expected shape (B, S) = (2, 5), got (3, 5)"),
     (lambda: checks.check_heads(8, 3), "n_heads: expected a divisor of d_model = 8, got 3"),
     (lambda: checks.check_heads(8, 0), "n_heads: expected a divisor of d_model = 8, got 0"),
     (lambda: checks.check_floating(v=IDS), "v: expected floating-point vectors, got torch.int64"),
@@ -115,7 +151,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("call, message", REFUSED, ids=[message[:40] for _, message in REFUSED])
 def test_says_what_does_not_fit(call, message):
-    of_type = any(word in message for word in ("boolean", "floating-point", "integer", "a tensor"))
+    of_type = any(word in message for word in TYPES)
     with pytest.raises(TypeError if of_type else ValueError) as error:
         call()
     assert str(error.value) == message

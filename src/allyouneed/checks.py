@@ -6,6 +6,7 @@ came: a TypeError for a wrong type, a ValueError for a wrong size, shape or valu
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 import torch
@@ -38,6 +39,67 @@ def check_probability(**probabilities: float) -> None:
     for name, p in probabilities.items():
         if not 0 <= p < 1:
             raise ValueError(f"{name}: expected a probability below 1, got {p}")
+
+
+def check_text(**texts: object) -> None:
+    """Each is one string."""
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise TypeError(f"{name}: expected a string, got {type(text).__name__}")
+
+
+def check_several(sentences: Iterable[str]) -> None:
+    """Several sentences, not one."""
+    if isinstance(sentences, str):
+        raise TypeError("sentences: expected several sentences, got one string")
+
+
+def check_specials(found: list[int | None], expected: list[str]) -> None:
+    """The special tokens have the first ids."""
+    if found != list(range(len(expected))):
+        last = len(expected) - 1
+        raise ValueError(f"bpe: expected {expected} to have the ids 0 to {last}, got {found}")
+
+
+def check_learnt(size: int, vocab_size: int, n_specials: int) -> None:
+    """A vocabulary has more than the special tokens, and no more than were asked for."""
+    if size == n_specials:
+        raise ValueError("sentences: expected text to learn from, got none")
+    if size > vocab_size:
+        raise ValueError(
+            f"vocab_size: expected at least {size}, room for the special tokens and every "
+            f"character of the text, got {vocab_size}"
+        )
+
+
+def check_known(ids: list[int], size: int) -> None:
+    """All ids are in a vocabulary of that size."""
+    if outside := [i for i in ids if not 0 <= i < size]:
+        raise ValueError(f"ids: expected numbers from 0 to {size - 1}, got {outside[0]}")
+
+
+def check_some(**lists: Sized) -> None:
+    """Each holds at least one list of ids."""
+    for name, one in lists.items():
+        if not len(one):
+            raise ValueError(f"{name}: expected at least one list of ids, got none")
+
+
+def check_pairs(pairs: Sequence) -> None:
+    """At least one pair, of ids and not of sentences."""
+    if not len(pairs):
+        raise ValueError("pairs: expected at least one pair of id lists, got none")
+    if isinstance(pairs[0][0], str):
+        raise TypeError("pairs: expected lists of ids, got sentences; encode them first")
+
+
+def check_room(max_tokens: int, longest: int) -> None:
+    """The longest sentence fits into a batch."""
+    if max_tokens < longest:
+        raise ValueError(
+            f"max_tokens: expected at least {longest}, the longest sentence with its BOS and EOS, "
+            f"got {max_tokens}"
+        )
 
 
 def check_heads(d_model: int, n_heads: int) -> None:
@@ -106,6 +168,13 @@ def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
+def check_source_mask(mask: Tensor, scores: Tensor) -> None:
+    """The mask of the source, (B, S), has an entry for each key of the scores, (B, T, S)."""
+    expected = (scores.shape[0], scores.shape[2])
+    if mask.shape != expected:
+        raise ValueError(f"mask: expected shape (B, S) = {expected}, got {tuple(mask.shape)}")
+
+
 def check_multihead(d_model: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> None:
     """q, k and v are (B, length, d_model), and the axes of the mask (T, S) or (B, H, T, S)."""
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -131,6 +200,20 @@ def check_embeddings(x: Tensor, table: Tensor) -> None:
     if x.shape[1] > len(table):
         raise ValueError(
             f"x: expected at most max_length = {len(table)} positions, got {x.shape[1]}"
+        )
+
+
+def check_states(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name: str) -> None:
+    """x is (B, T, d_in), with at least one word, and the state to start from (B, d_hidden)."""
+    if x.ndim != 3 or x.shape[1] == 0 or x.shape[2] != d_in or not x.is_floating_point():
+        raise ValueError(
+            f"x: expected floats of shape (B, T, {d_in}) with T >= 1, "
+            f"got {x.dtype} of shape {tuple(x.shape)}"
+        )
+    expected = (x.shape[0], d_hidden)
+    if state is not None and state.shape != expected:
+        raise ValueError(
+            f"{name}: expected shape (B, hidden) = {expected}, got {tuple(state.shape)}"
         )
 
 

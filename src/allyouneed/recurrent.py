@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from allyouneed.checks import check_sizes, check_states
+
 __all__ = ["RNN", "LSTM", "GRU", "recall_batch", "gradient_norms", "longest_chain"]
 
 
@@ -19,21 +21,8 @@ def _start(
 ) -> Tensor:
     """The state to start from, zeros if none is given, once x and
     it have the right form."""
-    if (
-        x.ndim != 3
-        or x.shape[1] == 0
-        or x.shape[2] != d_in
-        or not x.is_floating_point()
-    ):
-        got = f"{x.dtype} of shape {tuple(x.shape)}"
-        raise ValueError(
-            f"x: expected floats of shape (B, T, {d_in}) with T >= 1, got {got}"
-        )
-    expected = (x.shape[0], d_hidden)
-    if state is not None and state.shape != expected:
-        got = tuple(state.shape)
-        raise ValueError(f"{name}: expected shape (B, hidden) = {expected}, got {got}")
-    return x.new_zeros(expected) if state is None else state
+    check_states(x, state, d_in, d_hidden, name)
+    return x.new_zeros(x.shape[0], d_hidden) if state is None else state
 
 
 class RNN(nn.Module):
@@ -137,8 +126,7 @@ def recall_batch(
     Returns the symbols (B, distance + 1), and the capital that each row opens with
     (B,). Raises ValueError if distance < 1: the question comes after the capital.
     """
-    if distance < 1:
-        raise ValueError(f"distance: expected at least 1, got {distance}")
+    check_sizes(distance=distance)
     symbols = torch.randint(8, 16, (batch, distance + 1), generator=generator)
     capitals = torch.randint(0, 8, (batch,), generator=generator)
     symbols[:, 0], symbols[:, -1] = capitals, 16

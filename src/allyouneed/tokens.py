@@ -16,6 +16,17 @@ from jaxtyping import Bool, Int
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 
+from allyouneed.checks import (
+    check_known,
+    check_learnt,
+    check_pairs,
+    check_room,
+    check_several,
+    check_some,
+    check_specials,
+    check_text,
+)
+
 __all__ = [
     "PAD",
     "UNK",
@@ -48,77 +59,16 @@ def _untrained() -> tokenizers.Tokenizer:
     return bpe
 
 
-class Tokenizer:
-    """Sentences to ids and back, by byte-pair encoding (Sennrich
-    et al. 2016; section 5.1).
-
-    `decode(encode(s)) == s` for text in Unicode's NFC form, whose characters were all
-    seen in training and that does not begin with a space. Raises ValueError unless the
-    special tokens have the ids 0 to 3.
-    """
+class _Vocabulary:
+    """The tokens and merges that a tokenizer keeps, and their file."""
 
     def __init__(self, bpe: tokenizers.Tokenizer):
-        found = [bpe.token_to_id(token) for token in SPECIALS]
-        if found != [PAD, UNK, BOS, EOS]:
-            raise ValueError(
-                f"bpe: expected {SPECIALS} to have the ids 0 to 3, got {found}"
-            )
+        check_specials([bpe.token_to_id(token) for token in SPECIALS], SPECIALS)
         bpe.encode_special_tokens = True  # a "<eos>" in a text is text
-        self.bpe = bpe
-        self.size = bpe.get_vocab_size()
+        self.bpe, self.size = bpe, bpe.get_vocab_size()
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(state["bpe"])  # a copy of bpe has forgotten what is text
-
-    @classmethod
-    def train(cls, sentences: Iterable[str], vocab_size: int) -> Tokenizer:
-        """Learn merges from sentences until there are vocab_size
-        tokens, or no pair is left.
-
-        Raises TypeError for one string, ValueError for no text or a vocab_size too
-        small for its characters.
-        """
-        if isinstance(sentences, str):
-            raise TypeError("sentences: expected several sentences, got one string")
-        bpe = _untrained()
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocab_size, special_tokens=SPECIALS, show_progress=False
-        )
-        bpe.train_from_iterator(sentences, trainer)
-        if bpe.get_vocab_size() == len(SPECIALS):
-            raise ValueError("sentences: expected text to learn from, got none")
-        if bpe.get_vocab_size() > vocab_size:
-            raise ValueError(
-                f"vocab_size: expected at least {bpe.get_vocab_size()}, "
-                "room for the special "
-                f"tokens and every character of the text, got {vocab_size}"
-            )
-        return cls(bpe)
-
-    def encode(self, sentence: str) -> list[int]:
-        """The ids of the sentence, without BOS and EOS. Raises TypeError
-        unless it is a string."""
-        if not isinstance(sentence, str):
-            raise TypeError(
-                f"sentence: expected a string, got {type(sentence).__name__}"
-            )
-        return self.bpe.encode(sentence).ids
-
-    def tokens(self, sentence: str) -> list[str]:
-        """The tokens that `encode` gives ids for, readable."""
-        return self.bpe.encode(sentence).tokens
-
-    def decode(self, ids: Iterable[int] | Int[Tensor, " T"]) -> str:
-        """The sentence of the ids up to the first EOS; special tokens give no text.
-
-        Raises ValueError for an id outside of the vocabulary.
-        """
-        ids = [int(i) for i in ids]
-        if outside := [i for i in ids if not 0 <= i < self.size]:
-            raise ValueError(
-                f"ids: expected numbers from 0 to {self.size - 1}, got {outside[0]}"
-            )
-        return self.bpe.decode(ids[: ids.index(EOS)] if EOS in ids else ids)
 
     def __len__(self) -> int:
         return self.size
@@ -128,11 +78,50 @@ class Tokenizer:
         self.bpe.save(str(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> Tokenizer:
+    def load(cls, path: str | Path) -> _Vocabulary:
         """Read a tokenizer that `save` wrote."""
-        return cls(
-            tokenizers.Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        return cls(tokenizers.Tokenizer.from_str(text))
+
+
+class Tokenizer(_Vocabulary):
+    """Sentences to ids and back, by byte-pair encoding (Sennrich
+    et al. 2016; section 5.1).
+
+    `decode(encode(s)) == s` for text in Unicode's NFC form, whose characters were all
+    seen in training and that does not begin with a space. Raises ValueError unless the
+    special tokens have the ids 0 to 3.
+    """
+
+    @classmethod
+    def train(cls, sentences: Iterable[str], vocab_size: int) -> Tokenizer:
+        """Learn merges from sentences until there are vocab_size tokens, or no pair is
+        left. Raises TypeError for one string, ValueError for no text or a vocab_size
+        too small for its characters."""
+        check_several(sentences)
+        bpe = _untrained()
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size, special_tokens=SPECIALS, show_progress=False
         )
+        bpe.train_from_iterator(sentences, trainer)
+        check_learnt(bpe.get_vocab_size(), vocab_size, len(SPECIALS))
+        return cls(bpe)
+
+    def encode(self, sentence: str) -> list[int]:
+        """The ids of the sentence, without BOS and EOS. Not a string: TypeError."""
+        check_text(sentence=sentence)
+        return self.bpe.encode(sentence).ids
+
+    def tokens(self, sentence: str) -> list[str]:
+        """The tokens that `encode` gives ids for, readable."""
+        return self.bpe.encode(sentence).tokens
+
+    def decode(self, ids: Iterable[int] | Int[Tensor, " T"]) -> str:
+        """The sentence of the ids up to the first EOS; special tokens give no text.
+        Raises ValueError for an id outside of the vocabulary."""
+        ids = [int(i) for i in ids]
+        check_known(ids, self.size)
+        return self.bpe.decode(ids[: ids.index(EOS)] if EOS in ids else ids)
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
@@ -140,8 +129,7 @@ def pad(sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
 
     Raises ValueError for no lists.
     """
-    if not len(sequences):
-        raise ValueError("sequences: expected at least one list of ids, got none")
+    check_some(sequences=sequences)
     longest = max(map(len, sequences))
     rows = [[*sequence, *[PAD] * (longest - len(sequence))] for sequence in sequences]
     return torch.tensor(rows, dtype=torch.long)
@@ -179,20 +167,9 @@ def token_batches(
     Raises TypeError for sentences in place of ids, ValueError for no pairs or one that
     is longer than max_tokens.
     """
-    if not len(pairs):
-        raise ValueError("pairs: expected at least one pair of id lists, got none")
-    if isinstance(pairs[0][0], str):
-        raise TypeError(
-            "pairs: expected lists of ids, got sentences; encode them first"
-        )
+    check_pairs(pairs)
     lengths = [(len(tgt) + 2, len(src) + 1) for src, tgt in pairs]
-    longest = max(map(max, lengths))
-    if max_tokens < longest:
-        raise ValueError(
-            f"max_tokens: expected at least {longest}, "
-            "the longest sentence with its BOS and EOS, "
-            f"got {max_tokens}"
-        )
+    check_room(max_tokens, max(map(max, lengths)))
     rng = random.Random(f"{seed}/{epoch}")
     order = list(range(len(pairs)))
     rng.shuffle(order)  # pairs of equal length come together anew in each epoch

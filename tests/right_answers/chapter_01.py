@@ -1,38 +1,16 @@
 """Right answers to the exercises of chapter 1, written in different styles."""
 
+import random
 import re
 from collections import defaultdict
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-
-def pairs_with_a_dict(words):
-    counts = {}
-    for symbols, count in words:
-        for i in range(len(symbols) - 1):
-            pair = (symbols[i], symbols[i + 1])
-            counts[pair] = counts.get(pair, 0) + count
-    return counts
-
-
-def pairs_spelled_out(words):
-    counts = defaultdict(int)
-    for symbols, count in words:
-        for _ in range(count):
-            for pair in pairwise(symbols):
-                counts[pair] += 1
-    return counts
-
-
-def pairs_by_looking_up(words):
-    every = {(a, b) for symbols, _ in words for a, b in pairwise(symbols)}
-    return {
-        pair: sum(count * list(pairwise(symbols)).count(pair) for symbols, count in words)
-        for pair in every
-    }
+from allyouneed.data import normalise
 
 
 def merge_by_appending(symbols, pair):
@@ -109,24 +87,34 @@ def nearest_without_the_query(vectors, i, k):
     return sorted(others, key=lambda j: scores[j], reverse=True)[:k]
 
 
-def pad_loop(sequences):
-    ids = torch.zeros(len(sequences), max(len(row) for row in sequences), dtype=torch.long)
-    mask = torch.zeros_like(ids, dtype=torch.bool)
-    for b, row in enumerate(sequences):
-        ids[b, : len(row)] = torch.tensor(row)
-        mask[b, : len(row)] = True
-    return ids, mask
+def batch_stacked(pairs):
+    ordered = sorted(pairs, key=lambda pair: len(pair[0]))
+    src = pad_sequence([torch.tensor([*s, 3]) for s, _ in ordered], batch_first=True)
+    tgt = pad_sequence([torch.tensor([2, *t, 3]) for _, t in ordered], batch_first=True)
+    return src, tgt, src.ne(0)
 
 
-def pad_torch(sequences):
-    ids = pad_sequence([torch.tensor(row) for row in sequences], batch_first=True)
-    return [ids.int(), ids > 0]
+def batch_loops(pairs):
+    pairs.sort(key=lambda pair: len(pair[0]))
+    B = len(pairs)
+    S, T = max(len(s) for s, _ in pairs) + 1, max(len(t) for _, t in pairs) + 2
+    src, tgt = torch.zeros(B, S, dtype=torch.long), torch.zeros(B, T, dtype=torch.long)
+    mask = torch.zeros(B, S, dtype=torch.bool)
+    for b, (s, t) in enumerate(pairs):
+        src[b, : len(s) + 1] = torch.tensor(s + [3])
+        tgt[b, : len(t) + 2] = torch.tensor([2] + t + [3])
+        mask[b, : len(s) + 1] = True
+    return src, tgt, mask
 
 
-def pad_lists(sequences):
-    width = max(map(len, sequences))
-    ids = [[row[i] if i < len(row) else 0 for i in range(width)] for row in sequences]
-    return ids, [[i < len(row) for i in range(width)] for row in sequences]
+def batch_lists(pairs):
+    order = sorted(range(len(pairs)), key=lambda i: (len(pairs[i][0]), i))
+    sides = []
+    for side, head in ((0, []), (1, [2])):
+        rows = [[*head, *pairs[i][side], 3] for i in order]
+        width = max(map(len, rows))
+        sides.append([row + [0] * (width - len(row)) for row in rows])
+    return [*sides, [[i > 0 for i in row] for row in sides[0]]]
 
 
 def batches_in_hand(lengths, max_tokens):
@@ -161,6 +149,83 @@ def batches_tensors(lengths, max_tokens):
     return torch.arange(len(lengths)).tensor_split(borders)
 
 
+def share_by_survival(longest, batch):
+    width = sum(1 - ((m - 1) / longest) ** batch for m in range(1, longest + 1))
+    return (width - (longest + 1) / 2) / width
+
+
+def share_by_distribution(longest, batch):
+    below = (np.arange(longest + 1) / longest) ** batch
+    width = np.sum(np.arange(1, longest + 1) * np.diff(below))
+    return 1 - np.mean(np.arange(1, longest + 1)) / width
+
+
+def share_exact(longest, batch):
+    powers = sum(k**batch for k in range(longest))
+    width = longest - Fraction(powers, longest**batch)
+    return 1 - Fraction(longest + 1, 2) / width
+
+
+def split_by_walking(pairs, n_test):
+    """From pair to pair that shares a sentence, until a group is at its end."""
+    sides = [[normalise(one) for one in pair] for pair in pairs]
+    meets = [defaultdict(list), defaultdict(list)]
+    for i, names in enumerate(sides):
+        for side in (0, 1):
+            meets[side][names[side]].append(i)
+    test, seen = [], set()
+    for start in range(len(pairs)):
+        if start in seen or len(test) >= n_test:
+            continue
+        waiting = [start]
+        seen.add(start)
+        while waiting:
+            i = waiting.pop()
+            test.append(i)
+            for side in (0, 1):
+                for j in meets[side][sides[i][side]]:
+                    if j not in seen:
+                        seen.add(j)
+                        waiting.append(j)
+    return [p for i, p in enumerate(pairs) if i not in test], [pairs[i] for i in test]
+
+
+def split_with_union_find(pairs, n_test):
+    parent = {}
+
+    def root(one):
+        parent.setdefault(one, one)
+        while parent[one] != one:
+            one = parent[one]
+        return one
+
+    for english, french in pairs:
+        parent[root(("en", normalise(english)))] = root(("fr", normalise(french)))
+    groups = defaultdict(list)
+    for pair in pairs:
+        groups[root(("en", normalise(pair[0])))].append(pair)
+    train, test = [], []
+    for group in sorted(groups.values(), key=len):
+        (test if len(test) < n_test else train).extend(group)
+    return tuple(train), tuple(test)
+
+
+def split_until_nothing_moves(pairs, n_test):
+    pairs = list(pairs)
+    random.Random(3).shuffle(pairs)
+    test, train = [], pairs
+    while len(test) < n_test:
+        test.append(train.pop())
+        moved = True
+        while moved:
+            english = {normalise(e) for e, _ in test}
+            french = {normalise(f) for _, f in test}
+            out = [p for p in train if normalise(p[0]) in english or normalise(p[1]) in french]
+            train = [p for p in train if p not in out]
+            test, moved = test + out, bool(out)
+    return np.array(train), [list(pair) for pair in test]
+
+
 RIGHT = {
     "1.1": [
         ["ea", "sea", "▁sea"],
@@ -168,10 +233,12 @@ RIGHT = {
         ["e a", "s ea", "_ sea"],
         "ea, sea, _sea",
     ],
-    "1.2": [pairs_with_a_dict, pairs_spelled_out, pairs_by_looking_up],
+    "1.2": [["=", ">", "<"], ("equal", "larger", "smaller"), "= > <"],
     "1.3": [merge_by_appending, merge_by_pattern, merge_in_place],
     "1.4": [encode_by_rank, encode_by_pattern, encode_one_at_a_time],
     "1.5": [nearest_topk, nearest_numpy, nearest_without_the_query],
-    "1.6": [pad_loop, pad_torch, pad_lists],
+    "1.6": [batch_stacked, batch_loops, batch_lists],
     "1.7": [batches_in_hand, batches_generator, batches_tensors],
+    "1.8": [share_by_survival, share_by_distribution, share_exact],
+    "1.9": [split_by_walking, split_with_union_find, split_until_nothing_moves],
 }

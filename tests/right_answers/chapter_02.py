@@ -13,33 +13,33 @@ def sigmoid(a):
     return 1 / (1 + np.exp(-a))
 
 
-def read_with_numpy(x, h, w, u, b):
+def last_with_numpy(x, lengths, h, w, u, b):
     x, h, w, u, b = (a.numpy() for a in (x, h, w, u, b))
-    states = np.zeros((*x.shape[:2], len(b)))
+    result = np.zeros_like(h)
     for t in range(x.shape[1]):
-        h = states[:, t] = np.tanh(x[:, t] @ w + h @ u + b)
-    return states
-
-
-def read_sentence_by_sentence(x, h, w, u, b):
-    result = []
-    for sentence, state in zip(x, h, strict=True):
-        states = []
-        for word in sentence:
-            state = (word @ w + state @ u + b).tanh()
-            states.append(state.tolist())
-        result.append(states)
+        h = np.tanh(x[:, t] @ w + h @ u + b)
+        result[lengths.numpy() == t + 1] = h[lengths.numpy() == t + 1]
     return result
 
 
-def read_with_torch(x, h, w, u, b):
+def last_sentence_by_sentence(x, lengths, h, w, u, b):
+    result = []
+    for sentence, n, state in zip(x, lengths.tolist(), h, strict=True):
+        for word in sentence[:n]:
+            state = (word @ w + state @ u + b).tanh()
+        result.append(state.tolist())
+    return result
+
+
+def last_with_torch(x, lengths, h, w, u, b):
     net = nn.RNN(w.shape[0], w.shape[1], batch_first=True)
     with torch.no_grad():
         net.weight_ih_l0.copy_(w.T)
         net.weight_hh_l0.copy_(u.T)
         net.bias_ih_l0.copy_(b)
         net.bias_hh_l0.zero_()
-    return net(x, h[None])[0]
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    return net(packed, h[None])[1][0]
 
 
 def gru_with_einsum(x, h, w, u, b):
@@ -133,6 +133,82 @@ def count_from_dict(layer, n, d, k):
     return n * d * {"self-attention": 2 * n, "recurrent": 2 * d, "convolutional": k * d}[layer]
 
 
+def far_with_autograd(x, h, w, u, z):
+    first = torch.tensor(h, dtype=torch.float64, requires_grad=True)
+    state = first
+    for word in x.double():
+        state = z * state + (1 - z) * torch.tanh(w * word + u * state)
+    return torch.autograd.grad(state, first)[0]
+
+
+def far_by_loop(x, h, w, u, z):
+    slope = 1.0
+    for word in x:
+        n = torch.tanh(w * word + u * h)
+        slope = slope * (z + (1 - z) * u / torch.cosh(w * word + u * h) ** 2)
+        h = z * h + (1 - z) * n
+    return slope
+
+
+def far_backwards(x, h, w, u, z):
+    states = [h]
+    for word in x.tolist():
+        states.append(z * states[-1] + (1 - z) * np.tanh(w * word + u * states[-1]))
+    d = 1.0
+    for t in reversed(range(len(x))):
+        n = np.tanh(w * float(x[t]) + u * states[t])
+        d = z * d + (1 - z) * (1 - n * n) * u * d
+    return d
+
+
+def keep_strongly(noise):
+    return [1, 100, 0]
+
+
+def keep_by_noise(noise):
+    return torch.tensor([2.0, 3.0 + 4 * noise, 0.0])
+
+
+def keep_carefully(noise):
+    return np.float32(0.7), 2.5, 0.01
+
+
+def time_with_autograd(x, h, w, u, b, g):
+    leaves = [a.clone().requires_grad_() for a in (w, u, b, h)]
+    w, u, b, h = leaves
+    for word in x:
+        h = torch.tanh(word @ w + h @ u + b)
+    return torch.autograd.grad(h @ g, leaves)
+
+
+def time_with_numpy(x, h, w, u, b, g):
+    x, h, w, u, b, g = (a.double().numpy() for a in (x, h, w, u, b, g))
+    states = [h]
+    for word in x:
+        states.append(np.tanh(word @ w + states[-1] @ u + b))
+    slopes, rows = [1 - s**2 for s in states[1:]], []
+    for slope in reversed(slopes):
+        rows.insert(0, g * slope)
+        g = u @ rows[0]
+    a = np.stack(rows)
+    return x.T @ a, np.stack(states[:-1]).T @ a, a.sum(0), g
+
+
+def time_with_jacobians(x, h, w, u, b, g):
+    states = [h]
+    for word in x:
+        states.append(torch.tanh(word @ w + states[-1] @ u + b))
+    grads, way = [torch.zeros_like(a) for a in (w, u, b)], torch.eye(len(h))
+    for t in range(len(x), 0, -1):
+        a = (g @ way) * (1 - states[t] ** 2)  # `way` is dh_T / dh_t
+        for grad, part in zip(
+            grads, (x[t - 1][:, None] * a, states[t - 1][:, None] * a, a), strict=True
+        ):
+            grad += part
+        way = way @ torch.diag(1 - states[t] ** 2) @ u.T
+    return [*grads, g @ way]
+
+
 RIGHT = {
     "2.1": [
         [0.572, -0.336],
@@ -141,9 +217,13 @@ RIGHT = {
         .tanh()[0],
         np.tanh([0.65, -0.35]),
     ],
-    "2.2": [read_with_numpy, read_sentence_by_sentence, read_with_torch],
+    "2.2": [last_with_numpy, last_sentence_by_sentence, last_with_torch],
     "2.3": [gru_with_einsum, gru_with_numpy, gru_in_place],
     "2.4": [clip_with_torch, clip_in_place, clip_with_numpy],
     "2.5": [deep_by_growing, deep_by_formula, deep_with_numpy],
     "2.6": [count_by_products, count_with_match, count_from_dict],
+    "2.7": [[">", "=", "<"], ("larger", "equal", "smaller"), "> = <"],
+    "2.8": [far_with_autograd, far_by_loop, far_backwards],
+    "2.9": [keep_strongly, keep_by_noise, keep_carefully],
+    "2.10": [time_with_autograd, time_with_numpy, time_with_jacobians],
 }

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import permutations, product
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from allyouneed.data import normalise
+
 from .compare import array
-from .core import Exercise, Invariant, mistakes
+from .core import Exercise, Invariant, Mistake, mistakes
 
 Pair = tuple[str, str]
 
@@ -39,6 +41,11 @@ HAND_MISTAKES = mistakes(
     ("the words in the order of their counts", ["tea", "sea", "seat"],
      "A merge joins two symbols that stand side by side, and in the first round every symbol is "
      "one character."),
+    *(
+        (f"the right three in another order, {order[0]} first and {order[1]} second", [*order],
+         "They are asked for in the order in which they are made: a symbol needs its parts first.")
+        for order in list(permutations(["ea", "sea", "▁sea"]))[1:]
+    ),
 )  # fmt: skip
 
 
@@ -56,114 +63,61 @@ def _symbols(output: Any) -> Any:
     return list(output) if isinstance(output, Iterator) else output
 
 
-# 1.2 count pairs
+# 1.2 three comparisons, to be predicted: the parts of a wrong answer that are wrong, each with why
 
-Words = list[tuple[list[str], int]]
-
-PAIR_CASES = [
-    ([(["▁", "t", "ea"], 4), (["▁", "s", "ea"], 3), (["ea", "s"], 2)],),
-    ([(["a", "a", "a", "b"], 2), (["b", "a", "a"], 5), (["a"], 7)],),
-    ([(["a", "b", "c", "b", "c", "d"], 3), (["ab", "c"], 1), (["a", "bc", "b"], 6)],),
-    ([(["x"], 3)],),
-]
-
-
-def pair_counts(words: Words) -> dict[Pair, int]:
-    counts: Counter[Pair] = Counter()
-    for symbols, count in words:
-        for left, right in zip(symbols, symbols[1:], strict=False):
-            counts[left, right] += count
-    return counts
-
-
-def _by_word(words: Words, pairs_of, weight=lambda count: count) -> dict:
-    """Counts of what `pairs_of` finds in each word."""
-    counts: Counter = Counter()
-    for symbols, count in words:
-        for pair in pairs_of(symbols):
-            counts[pair] += weight(count)
-    return counts
-
-
-def _neighbours(symbols: list[str]) -> list[Pair]:
-    return list(zip(symbols, symbols[1:], strict=False))
+PREDICTED = ["=", ">", "<"]
+WRONG_PICTURES = [
+    {
+        "<": ("more factors, a smaller product",
+              "(a) A longer answer has more factors, and they are larger: after `pas` and `mal` "
+              "nothing but the end can come, so that factor is 1. The product is the probability "
+              "of the whole answer, 0.25 for both."),
+        ">": ("the longer answer taken for the likelier",
+              "(a) The product of all factors is the probability of the whole answer, however "
+              "many factors it has: 0.25 for both."),
+    },
+    {
+        "=": ("the end mark taken for nothing",
+              "(b) Without the factor of `<end>` the product is the probability that an answer "
+              "*begins* so, and `pas` begins three of them. The sum is 1.35."),
+        "<": ("a factor less taken for a smaller product",
+              "(b) No factor is larger than 1. Leaving one out can only make a product larger."),
+    },
+    {
+        "=": ("the likeliest words taken for the likeliest answer",
+              "(c) `pas` is the likeliest first word, 0.6, but its share is then divided among "
+              "three answers. The likeliest answer begins with a less likely word."),
+        ">": ("an answer likelier than the likeliest",
+              "(c) Whatever is written is one of the five answers, and none is likelier than the "
+              "likeliest. Can it be less likely?"),
+    },
+]  # fmt: skip
 
 
-def _apart(symbols: list[str]) -> list[Pair]:
-    """Pairs that share no symbol with an equal pair before them."""
-    pairs, last = [], {}
-    for i, pair in enumerate(_neighbours(symbols)):
-        if last.get(pair, -2) < i - 1:
-            pairs.append(pair)
-            last[pair] = i
-    return pairs
+def wrong_predictions() -> list[Mistake]:
+    """Every other list of three signs, by the pictures that lead to it."""
+    rows = []
+    for signs in product("=><", repeat=3):
+        wrong = [WRONG_PICTURES[i][sign] for i, sign in enumerate(signs) if sign != PREDICTED[i]]
+        if wrong:
+            names, reasons = zip(*wrong, strict=True)
+            rows.append(Mistake("; ".join(names), [*signs], " ".join(reasons)))
+    return rows
 
 
-def _overwritten(words: Words) -> dict[Pair, int]:
-    return {pair: count for symbols, count in words for pair in _neighbours(symbols)}
+SIGNS = {"==": "=", "equal": "=", "smaller": "<", "less": "<", "larger": ">", "greater": ">"}
 
 
-def _no_zeros(counts: Any) -> dict:
-    return {key: count for key, count in counts.items() if count}
-
-
-PAIR_MISTAKES = mistakes(
-    ("the counts of the words ignored", lambda words: _by_word(words, _neighbours, lambda count: 1),
-     "A word that occurs five times brings each of its pairs five times."),
-    ("overlapping pairs counted once", lambda words: _by_word(words, _apart),
-     "In a a a the pair (a, a) has two places: first and second symbol, second and third."),
-    ("a pair counted once per word",
-     lambda words: _by_word(words, lambda symbols: set(_neighbours(symbols))),
-     "A pair that stands twice in a word counts twice there."),
-    ("left and right not told apart",
-     lambda words: _by_word(words, lambda s: [tuple(sorted(p)) for p in _neighbours(s)]),
-     "(a, b) and (b, a) are two pairs: merged, one gives ab and the other ba."),
-    ("pairs across the border of two words",
-     lambda words: _by_word(
-         [([s for symbols, count in words for s in symbols * count], 1)], _neighbours
-     ),
-     "The last symbol of a word and the first of the next are no neighbours: a token never spans "
-     "two words."),
-    ("symbols taken apart into characters",
-     lambda words: _by_word(words, lambda symbols: _neighbours(list("".join(symbols)))),
-     "A symbol that was merged before, such as ea, is one symbol now."),
-    ("later words overwrite earlier ones", _overwritten,
-     "The same pair can come from several places. Add to its count instead of setting it."),
-    ("the last pair of each word left out",
-     lambda words: _by_word(words, lambda symbols: _neighbours(symbols)[:-1]),
-     "n symbols have n - 1 pairs of neighbours. A loop over their left symbols ends at the last "
-     "but one."),
-    ("the first pair of each word left out",
-     lambda words: _by_word(words, lambda symbols: _neighbours(symbols)[1:]),
-     "The first symbol, often the mark ▁, has a right neighbour, too."),
-    ("the two symbols of a pair joined",
-     lambda words: _by_word(words, lambda symbols: ["".join(p) for p in _neighbours(symbols)]),
-     "The keys should be tuples of two symbols. Joined, (ab, c) and (a, bc) become the same."),
-    ("symbols at any distance",
-     lambda words: _by_word(words, lambda s: [(a, b) for i, a in enumerate(s) for b in s[i + 1 :]]),
-     "Only symbols side by side can be merged."),
-    ("only the first word counted", lambda words: pair_counts(words[:1]),
-     "The pairs of all words belong together. A `return` inside the loop ends it too early."),
-    ("only the last word counted", lambda words: pair_counts(words[-1:]),
-     "The pairs of all words belong together. Make one counter, before the loop over the words."),
-    ("the last symbol paired with the first",
-     lambda words: _by_word(words, lambda s: list(zip(s, s[1:] + s[:1], strict=True))),
-     "A word is no ring: its last symbol has no right neighbour. In Python symbols[-1] is the last "
-     "symbol."),
-    ("single symbols counted", lambda words: _by_word(words, lambda symbols: symbols),
-     "These are the counts of the symbols. What is asked for are pairs of neighbours."),
-)  # fmt: skip
-
-
-def _all_neighbours(counts: Any, words: Words) -> bool:
-    if not isinstance(counts, dict) or not all(isinstance(key, tuple) for key in counts):
-        return True  # of another kind: not this rule's matter
-    return set(counts) <= set(pair_counts(words))
+def _signs(answer: Any) -> list[str]:
+    items = answer.replace(",", " ").split() if isinstance(answer, str) else answer
+    return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
 
 
 # 1.3 merge a pair
 
 MERGE_CASES = [
+    (["▁", "c", "a", "t"], ("a", "t")),
+    (["a", "a", "a"], ("a", "a")),
     (["▁", "t", "h", "a", "t"], ("a", "t")),
     (["a", "a", "a", "b", "a", "a", "a", "a"], ("a", "a")),
     (["▁", "ch", "a", "t", "h", "a", "b"], ("h", "a")),
@@ -309,6 +263,8 @@ ENCODE_CASES = [
     ("hchab", [("c", "h"), ("h", "a"), ("ch", "c")]),
     ("abcxab", [("b", "c"), ("a", "b"), ("a", "bc")]),
     ("no", []),
+    ("abc", [("b", "c"), ("a", "b")]),
+    ("chatte", [("a", "t"), ("h", "at"), ("▁", "c"), ("▁c", "hat")]),
 ]
 
 
@@ -388,6 +344,9 @@ ENCODE_MISTAKES = mistakes(
     ("the mark of the beginning left out before merging",
      lambda word, merges: _replay(list(word), merges),
      "The word begins with the symbol ▁, and merges that contain it must be able to apply."),
+    ("the mark of the beginning added after merging",
+     lambda word, merges: ["▁", *_replay(list(word), merges)],
+     "Merges can contain the mark: put it in front before they are replayed."),
     ("the mark of the beginning taken off again", _mark_dropped,
      "▁ belongs to the symbols. Without it nobody could tell where a word begins."),
     ("the mark put at the end", lambda word, merges: _replay([*word, "▁"], merges),
@@ -434,7 +393,7 @@ def nearest_cases() -> list[tuple]:
     parallel = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
     opposite = torch.tensor([[2.0, 0.0], [3.0, 3.0], [0.0, 1.0], [-1.0, 0.0]])
     cases += [(parallel, 1, 1), (parallel, 0, 1)]
-    return [*cases, (opposite, 0, 3), (opposite, 3, 3)]
+    return [*cases, (opposite, 0, 3), (opposite, 3, 3), (opposite, 0, 2)]
 
 
 def _best(scores: Tensor, i: int, k: int) -> list[int]:
@@ -521,105 +480,134 @@ NEAREST_MISTAKES = mistakes(
      "These are the right cosines. What is asked for is which rows they belong to."),
 )  # fmt: skip
 
-# 1.6 pad with a mask
+# 1.6 a batch, three mistakes
 
-PAD_CASES = [
-    ([[7, 8, 9, 3], [5, 3]],),
-    ([[6, 3], [4, 5, 3], [9, 9, 9, 9, 3], [8, 3]],),
-    ([[4, 5, 3], [6, 7, 3]],),
-    ([[11, 3]],),
-    ([[4, 1, 9, 3], [1, 3]],),  # 1 is a word that is not known, and a word
+Pairs = list[tuple[list[int], list[int]]]
+BATCH_PAIRS = [
+    ([([7, 8], [9]), ([5], [6, 4])],),
+    ([([9, 5, 6], [4]), ([7, 1], [8, 8, 5, 9, 6]), ([5], [4, 4]), ([6, 1], [9])],),
+    ([([4], [5, 6, 7, 8])],),
+    ([([4, 5, 6, 7], [8]), ([9], [1])],),
 ]
 
 
-def pad_with_mask(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
-    longest = max(map(len, sequences))
-    ids = torch.tensor([row + [0] * (longest - len(row)) for row in sequences])
-    return ids, ids != 0
+def make_batch(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+    return _batch()(pairs)
 
 
-def _ids(sequences: list[list[int]], fill: int = 0, extra: int = 0) -> Tensor:
-    width = max(map(len, sequences)) + extra
-    return torch.tensor([row + [fill] * (width - len(row)) for row in sequences])
+def _ascending(pairs: Pairs) -> Pairs:
+    return sorted(pairs, key=lambda pair: len(pair[0]))
 
 
-def _until(sequences: list[list[int]], change: int) -> Tensor:
-    """A mask that ends `change` places after the last token."""
-    ids = _ids(sequences)
-    ends = torch.tensor([len(row) + change for row in sequences])
-    return torch.arange(ids.shape[1]) < ends.unsqueeze(1)
+def _apart(pairs: Pairs) -> Pairs:
+    return list(zip(*(sorted(side, key=len) for side in zip(*pairs, strict=True)), strict=True))
 
 
-def _left(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
-    ids = _ids([row[::-1] for row in sequences]).flip(1)
-    return ids, ids != 0
+def _rectangle(rows: list[list[int]], width: int, fill: int = 0) -> Tensor:
+    return torch.tensor([(row + [fill] * width)[:width] for row in rows])
 
 
-def _shortest(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
-    width = min(map(len, sequences))
-    ids = torch.tensor([row[:width] for row in sequences])
-    return ids, ids != 0
+def _batch(
+    order: Callable[[Pairs], Pairs] = _ascending,
+    widths: Callable[[int, int], tuple[int, int]] = lambda s, t: (s, t),
+    mask: Callable[[Tensor, Tensor], Tensor] = lambda src, tgt: src != 0,
+    src_marks: tuple[list[int], list[int]] = ([], [3]),
+    tgt_marks: tuple[list[int], list[int]] = ([2], [3]),
+    fill: int = 0,
+) -> Callable[[Pairs], tuple[Tensor, Tensor, Tensor]]:
+    """The function, right by default; each argument makes one mistake."""
+
+    def batch(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+        pairs = order(pairs)
+        src = [[*src_marks[0], *s, *src_marks[1]] for s, _ in pairs]
+        tgt = [[*tgt_marks[0], *t, *tgt_marks[1]] for _, t in pairs]
+        wide, broad = widths(max(map(len, src)), max(map(len, tgt)))
+        src, tgt = _rectangle(src, wide, fill), _rectangle(tgt, broad, fill)
+        return src, tgt, mask(src, tgt)
+
+    return batch
 
 
-def _repeat_last(sequences: list[list[int]]) -> tuple[Tensor, Tensor]:
-    width = max(map(len, sequences))
-    ids = torch.tensor([row + row[-1:] * (width - len(row)) for row in sequences])
-    return ids, _until(sequences, 0)
+def _of_src(s: int, t: int) -> tuple[int, int]:
+    return s, s
 
 
-def _ragged(rows: Any) -> bool:
-    if not isinstance(rows, list | tuple) or not all(hasattr(row, "__len__") for row in rows):
-        return False
-    return len({len(row) for row in rows}) > 1
+def _words_only(src: Tensor, tgt: Tensor) -> Tensor:
+    return src > 3
 
 
-def _ids_and_mask(output: Any) -> Any:
-    """A mask of floats as one of whole numbers, so that both are met with the same words."""
-    if not isinstance(output, list | tuple) or not output:
-        return output
-    if _ragged(output[0]):
-        return "not padded"
-    if len(output) != 2:
-        return output
-    ids, mask = output[0], torch.as_tensor(output[1])
-    return ids, mask.long() if mask.is_floating_point() else mask
-
-
-PAD_MISTAKES = mistakes(
-    ("padding on the left", _left,
-     "Sentences begin in the first column, and the padding comes after them."),
-    ("filled with BOS", lambda sequences: (_ids(sequences, 2), _until(sequences, 0)),
-     "The filler is PAD, which is 0. A BOS is a token, with a meaning of its own."),
-    ("filled with the last token", _repeat_last,
-     "The filler is PAD, which is 0. Repeated, an EOS would end the sentence several times."),
-    ("cut to the shortest", _shortest,
-     "The rectangle must be as wide as the longest list. No token may get lost."),
-    ("wider than the longest",
-     lambda sequences: (_ids(sequences, extra=1), _ids(sequences, extra=1) != 0),
-     "The longest list needs no padding at all: every further column is work on nothing."),
-    ("the mask turned round", lambda sequences: (_ids(sequences), _ids(sequences) == 0),
-     "In this book True means a token. (PyTorch's key_padding_mask says it the other way.)"),
-    ("a mask of numbers", lambda sequences: (_ids(sequences), (_ids(sequences) != 0).long()),
-     "The values are right, but a mask should be boolean. Numbers 0 and 1 used as an index would "
-     "pick the first and second row."),
-    ("a mask that is True everywhere",
-     lambda sequences: (_ids(sequences), torch.ones_like(_ids(sequences)).bool()),
-     "The padding is no token: the mask must be False there."),
-    ("the last token masked", lambda sequences: (_ids(sequences), _until(sequences, -1)),
-     "A list of n ids has n tokens, at the positions 0 to n - 1. EOS is one of them."),
-    ("the first padding not masked", lambda sequences: (_ids(sequences), _until(sequences, 1)),
-     "A list of n ids has tokens at the positions 0 to n - 1; position n is padding."),
-    ("the mask before the ids", lambda sequences: pad_with_mask(sequences)[::-1],
-     "The ids come first, then the mask."),
-    ("sentences in columns", lambda sequences: tuple(x.T for x in pad_with_mask(sequences)),
-     "Each list is a row: the shape is (B, S), not (S, B)."),
-    ("the mask missing", lambda sequences: _ids(sequences),
-     "Return two tensors: the ids, and the mask of the same shape."),
-    ("not padded", lambda sequences: (sequences, [[True] * len(row) for row in sequences]),
-     "The lists still have different lengths. Fill the short ones up with PAD."),
-    ("the ids missing", lambda sequences: _ids(sequences) != 0,
-     "Return two tensors: the ids, and the mask of the same shape."),
+BATCH_MISTAKES = mistakes(
+    ("nothing mended", _batch(order=_apart, widths=_of_src, mask=_words_only),
+     "Look at which source stands beside which target, at the ends of the targets, and at which "
+     "tokens the mask leaves out."),
+    ("the sides are sorted apart still, and the targets cut at the sources' width",
+     _batch(order=_apart, widths=_of_src),
+     "The mask is right. Does row 0 of the targets translate row 0 of the sources, and does every "
+     "target have its EOS?"),
+    ("the sides are sorted apart still, and the mask hides tokens",
+     _batch(order=_apart, mask=_words_only),
+     "The widths are right. Does row 0 of the targets translate row 0 of the sources? And EOS, "
+     "and a word that is not known (1), are tokens."),
+    ("the targets are cut at the sources' width still, and the mask hides tokens",
+     _batch(widths=_of_src, mask=_words_only),
+     "The pairs are together again. A long target loses its end, and its EOS. And EOS, and a word "
+     "that is not known (1), are tokens."),
+    ("the sides are sorted apart still", _batch(order=_apart),
+     "Two are mended. Each side was sorted by its own length, so that sentences and translations "
+     "no longer belong together: no error, and nothing to learn. Sort the pairs."),
+    ("the targets are cut at the sources' width still", _batch(widths=_of_src),
+     "Two are mended. Where targets are longer than all sources, they lose their end, and with it "
+     "EOS: a translator that never sees it never learns to stop."),
+    ("the sources are cut at the targets' width", _batch(widths=lambda s, t: (t, t)),
+     "Each side is as wide as its own longest row."),
+    ("one width for both sides", _batch(widths=lambda s, t: (max(s, t), max(s, t))),
+     "Nothing is lost, but each side should be as wide as its own longest row, no wider."),
+    ("the mask hides tokens still", _batch(mask=_words_only),
+     "Two are mended. `> EOS` also hides EOS itself, and 1, the word that is not known. Padding "
+     "is what equals PAD, and nothing else."),
+    ("the mask hides the word that is not known", _batch(mask=lambda src, tgt: src > 1),
+     "1 is UNK: a token that stands for a real character. Only PAD is padding."),
+    ("the mask hides EOS", _batch(mask=lambda src, tgt: (src != 0) & (src != 3)),
+     "EOS is a token like the others. Only PAD is padding."),
+    ("the mask turned round", _batch(mask=lambda src, tgt: src == 0),
+     "True means a token. (PyTorch's key_padding_mask says it the other way.)"),
+    ("the mask of the targets", _batch(mask=lambda src, tgt: tgt != 0),
+     "The mask that is asked for is that of the sources."),
+    ("a mask of numbers", _batch(mask=lambda src, tgt: (src != 0).long()),
+     "The values are right, but a mask should be boolean."),
+    ("the pairs in the given order", _batch(order=list),
+     "The task asks for the order of the source's length, the shortest first."),
+    ("sorted by the target's length",
+     _batch(order=lambda pairs: sorted(pairs, key=lambda pair: len(pair[1]))),
+     "The order is that of the source's length."),
+    ("the longest first",
+     _batch(order=lambda pairs: sorted(pairs, key=lambda pair: -len(pair[0]))),
+     "The shortest source comes first."),
+    ("sources of equal length sorted by their targets",
+     _batch(order=lambda pairs: sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1])))),
+     "Pairs whose sources are equally long keep the order in which they were given."),
+    ("sorted by the ids", _batch(order=sorted),
+     "`sorted(pairs)` compares the ids themselves. The key is the length of the source."),
+    ("no EOS behind the source", _batch(src_marks=([], [])),
+     "The source ends in EOS, too, as before."),
+    ("BOS before the source", _batch(src_marks=([2], [3])),
+     "Only the target begins with BOS."),
+    ("no BOS before the target", _batch(tgt_marks=([], [3])),
+     "The target begins with BOS: the decoder must have something to read first."),
+    ("no EOS behind the target", _batch(tgt_marks=([2], [])),
+     "The target ends in EOS, else the translator never learns to stop."),
+    ("filled with EOS", _batch(fill=3, mask=lambda src, tgt: src != 3),
+     "The filler is PAD, which is 0."),
 )  # fmt: skip
+
+
+def _three(output: Any) -> Any:
+    """A mask of floats as one of whole numbers, so that both are met with the same words."""
+    if not isinstance(output, list | tuple) or len(output) != 3:
+        return output
+    mask = torch.as_tensor(output[2])
+    return [*output[:2], mask.long() if mask.is_floating_point() else mask]
+
 
 # 1.7 batches by tokens
 
@@ -730,7 +718,7 @@ def _nested(output: Any) -> bool:
     return isinstance(output, list) and all(isinstance(batch, list) for batch in output)
 
 
-BATCH_MISTAKES = mistakes(
+FILL_MISTAKES = mistakes(
     ("the tokens counted without padding", _rule(lambda batch, new: sum(batch) + new),
      "Short sentences are padded up to the longest, and the padding takes room, too: a batch has "
      "as many positions as sentences times the longest."),
@@ -804,6 +792,249 @@ def _lists(batches: Any) -> list[list[int]]:
     return [[int(i) for i in batch] for batch in batches]
 
 
+# 1.8 how much of a random batch is padding
+
+
+def padding_share(longest: int, batch: int) -> float:
+    width = longest - sum((k / longest) ** batch for k in range(1, longest))
+    return 1 - (longest + 1) / 2 / width
+
+
+SHARE_CASES = [(2, 2), (2, 1), (6, 3), (10, 64), (1, 5), (20, 8), (3, 2), (40, 5)]
+
+
+def _share(
+    width: Callable[[int, int], float], mean: Callable[[int], float] = lambda n: (n + 1) / 2
+) -> Callable[[int, int], float]:
+    """The share with another idea of the expected width, or of the mean length."""
+    return lambda longest, batch: 1 - mean(longest) / width(longest, batch)
+
+
+def _width(longest: int, batch: int) -> float:
+    return longest - sum((k / longest) ** batch for k in range(1, longest))
+
+
+SHARE_MISTAKES = mistakes(
+    ("the longest of all taken for the longest of the batch", _share(lambda n, b: n),
+     "A batch is as wide as its *own* longest sentence, which need not have length L. Only for "
+     "very large batches it nearly always has."),
+    ("lengths taken for real numbers from 1", _share(lambda n, b: (n * b + 1) / (b + 1)),
+     "Lengths are whole: sum the probabilities that the longest is at least m, for m = 1 to L."),
+    ("lengths taken for real numbers from 0", lambda n, b: 1 - (b + 1) / (2 * b),
+     "B L / (B + 1) is the mean of the largest of B real numbers between 0 and L. Lengths are "
+     "whole numbers from 1, and for short ones that matters."),
+    ("one term too many in the sum", _share(lambda n, b: _width(n, b) - 1 or 1),
+     "The longest is at least m unless all B are below m: 1 - ((m - 1) / L)^B for m = 1 to L. "
+     "What is taken off are the terms for 1 to L - 1."),
+    ("one sentence less", _share(lambda n, b: _width(n, b - 1) if b > 1 else n),
+     "The longest is below m if all B lengths are: the exponent is B."),
+    ("no padding at all", lambda n, b: 0.0,
+     "So it comes out if the exponent B is forgotten. The longest of B lengths is below m with "
+     "the probability ((m - 1) / L)^B."),
+    ("the mean length is L / 2", _share(_width, lambda n: n / 2),
+     "Of the lengths 1 to L the mean is (L + 1) / 2."),
+    ("padding for each token, not for each position",
+     lambda n, b: (_width(n, b) - (n + 1) / 2) / ((n + 1) / 2),
+     "The share of padding is that of all positions, tokens and padding together."),
+    ("the share of the tokens", lambda n, b: 1 - padding_share(n, b),
+     "That is what is used. Asked for is what is wasted."),
+    ("the padding of one row, in positions", lambda n, b: _width(n, b) - (n + 1) / 2,
+     "Divide by the width: a share is asked for."),
+    ("the expected width", lambda n, b: _width(n, b),
+     "That is how wide the batch is on average. Which share of it is padding?"),
+    ("the padding of the whole batch, in positions",
+     lambda n, b: b * (_width(n, b) - (n + 1) / 2),
+     "Divide by all positions of the batch, B times its width."),
+    ("the smallest in place of the largest",
+     _share(lambda n, b: sum(((n - m + 1) / n) ** b for m in range(1, n + 1))),
+     "That is the mean of the *shortest*. The longest is at least m unless all are below it."),
+    ("in percent", lambda n, b: 100 * padding_share(n, b),
+     "A share lies between 0 and 1."),
+    ("the sign turned", lambda n, b: -padding_share(n, b),
+     "A share lies between 0 and 1."),
+    ("one half", lambda n, b: 0.5,
+     "That is where it goes for long sentences and large batches. For small ones it is less."),
+)  # fmt: skip
+
+# 1.9 a split that does not leak
+
+Split = Callable[[list[tuple[str, str]], int], tuple[list, list]]
+WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
+
+
+def split_pairs(pairs: list[tuple[str, str]], n_test: int) -> tuple[list, list]:
+    group = list(range(len(pairs)))  # which sentences belong together
+    for side in (0, 1):
+        first: dict[str, int] = {}
+        for i, pair in enumerate(pairs):
+            j = first.setdefault(normalise(pair[side]), i)
+            if group[i] != group[j]:
+                old, new = group[i], group[j]
+                group = [new if g == old else g for g in group]
+    return _dealt(pairs, group, n_test)
+
+
+def _dealt(pairs: list, group: list, n_test: int) -> tuple[list, list]:
+    """Whole groups go to the test until it has n_test pairs."""
+    chosen: set = set()
+    for g in group:
+        if sum(one in chosen for one in group) < n_test:
+            chosen.add(g)
+    parts: tuple[list, list] = ([], [])
+    for g, pair in zip(group, pairs, strict=True):
+        parts[g in chosen].append(pair)
+    return parts
+
+
+def split_cases() -> list[tuple]:
+    draw = random.Random(19)
+
+    def mixed(pairs: list, n_test: int) -> tuple[list, int]:
+        draw.shuffle(pairs)
+        return pairs, n_test
+
+    several = [(f"Take {a}.", f"Prends {a} {b}.") for a in WORDS for b in WORDS[:3]]
+    back = [(f"Give {a} {b}.", f"Donne {a}.") for a in WORDS for b in WORDS[:3]]
+    marks = [
+        (f"{'go' if i else 'Go'} {a}{'.!?'[i]}", f"Va {a} {i}.") for a in WORDS for i in (0, 1, 2)
+    ]
+    chains = [
+        (f"Look, {a} {i}.", f"Vois, {a} {i + j}.") for a in WORDS for i in range(4) for j in (0, 1)
+    ]
+    twice = [(f"See {a}.", f"Vois {a}.") for a in WORDS] * 2
+    example = [("Hi.", "Salut."), ("hi!", "Bonjour."), ("Bye.", "Bonjour."), ("No.", "Non.")]
+    return [
+        mixed(several, 6),
+        mixed(back, 6),
+        mixed(marks, 6),
+        mixed(chains, 9),
+        mixed(twice, 4),
+        (example, 3),
+    ]
+
+
+def _what_is_wrong(answer: Split, pairs: list[tuple[str, str]], n_test: int) -> dict[str, object]:
+    """What must hold for every split, whichever sentences it chooses."""
+    given = sorted(pairs)
+    train, test = (list(map(tuple, part)) for part in answer(pairs, n_test))
+    sides = [
+        [{normalise(pair[side]) for pair in part} for part in (train, test)] for side in (0, 1)
+    ]
+    size = "too few" if len(test) < n_test else "too many" if len(test) > 2 * n_test else "right"
+    whole = sorted(train + test)
+    return {
+        "sentences in both parts": "some" if any(a & b for a, b in sides) else "none",
+        "pairs": "all" if whole == given else "lost" if len(whole) < len(given) else "others",
+        "pairs in test": size,
+    }
+
+
+def _by(key: Callable[[tuple[str, str]], object]) -> Split:
+    """Pairs with the same key stay together, and no others."""
+
+    def split(pairs: list[tuple[str, str]], n_test: int) -> tuple[list, list]:
+        return _dealt(pairs, [key(pair) for pair in pairs], n_test)
+
+    return split
+
+
+def _as_written(pairs: list[tuple[str, str]], n_test: int) -> tuple[list, list]:
+    group = list(range(len(pairs)))
+    for side in (0, 1):
+        first: dict[str, int] = {}
+        for i, pair in enumerate(pairs):
+            j = first.setdefault(pair[side], i)
+            group = [group[j] if g == group[i] else g for g in group]
+    return _dealt(pairs, group, n_test)
+
+
+def _leaking(pairs: list[tuple[str, str]], test: list) -> list:
+    """Pairs outside of the test that share a sentence with it."""
+    seen = [{normalise(pair[side]) for pair in test} for side in (0, 1)]
+    return [
+        p
+        for p in pairs
+        if p not in test and any(normalise(p[side]) in seen[side] for side in (0, 1))
+    ]
+
+
+def _one_by_one(pairs: list, n_test: int) -> tuple[list, list]:
+    return pairs[n_test:], pairs[:n_test]
+
+
+def _dropped_from_train(pairs: list, n_test: int) -> tuple[list, list]:
+    test = pairs[:n_test]
+    out = _leaking(pairs, test)
+    return [p for p in pairs[n_test:] if p not in out and p not in test], test
+
+
+def _dropped_from_test(pairs: list, n_test: int) -> tuple[list, list]:
+    train = pairs[n_test:]
+    return train, [p for p in pairs[:n_test] if p not in _leaking(pairs, train) and p not in train]
+
+
+def _moved_once(pairs: list, n_test: int) -> tuple[list, list]:
+    """What shares a sentence with the test goes there, too, once, and not what shares with that."""
+    test = pairs[:1]
+    while len(test) < n_test:
+        out = _leaking(pairs, test[-1:])
+        left = [p for p in pairs if p not in test and p not in out]
+        test = test + [p for p in out if p not in test] + left[:1]
+    return [p for p in pairs if p not in test], test
+
+
+def _twice(name: str, split: Split, why: str) -> list[tuple[str, Split, str]]:
+    """A mistake with the pairs as they come and from the last to the first: the example is small,
+    and such a split of it may be right by chance."""
+
+    def backwards(pairs: list, n_test: int) -> tuple[list, list]:
+        return split(pairs[::-1], n_test)
+
+    return [(name, split, why), (f"{name}, in whatever order", backwards, why)]
+
+
+SPLIT_MISTAKES = mistakes(
+    *_twice(
+        "pairs dealt out one by one", _one_by_one,
+        "The pairs differ, but a sentence with several translations stands in several pairs. All "
+        "of them must go to the same part.",
+    ),
+    (
+        "only the English side kept together", _by(lambda pair: normalise(pair[0])),
+        "Two English sentences can have one French translation. Then the answer of the test was "
+        "seen in training: look at both sides.",
+    ),
+    *_twice(
+        "only the French side kept together", _by(lambda pair: normalise(pair[1])),
+        "A French sentence stands in one part, but an English sentence has several of them: look "
+        "at both sides.",
+    ),
+    *_twice(
+        "sentences compared as they are written", _as_written,
+        "`Go one.` and `go one!` are the same sentence for a reader: compare after `normalise`.",
+    ),
+    ("what leaks taken out of the training part", _dropped_from_train,
+     "Nothing leaks, but pairs are lost. Whole groups can go to one part or to the other."),
+    ("what leaks taken out of the test", _dropped_from_test,
+     "Nothing leaks, but pairs are lost, and the test becomes too small. Whole groups can go to "
+     "one part or to the other."),
+    ("the test before the training part", lambda pairs, n: split_pairs(pairs, n)[::-1],
+     "Return the training part first, then the test."),
+    ("pairs that come twice kept once",
+     lambda pairs, n: split_pairs(list(dict.fromkeys(pairs)), n),
+     "No pair may be lost, also where it stands twice."),
+    ("everything in the training part", lambda pairs, n: (pairs, []),
+     "Nothing leaks into an empty test. It should have at least n_test pairs."),
+    ("everything in the test", lambda pairs, n: ([], pairs),
+     "Nothing is left to learn from. The test should have at most 2 n_test pairs."),
+    ("the test kept in the training part, too", lambda pairs, n: (pairs, split_pairs(pairs, n)[1]),
+     "What is tested on must be taken out of the training part."),
+    ("one step from the test, and no further", _moved_once,
+     "A sentence shares its translation with a second, and that has another, which it shares with "
+     "a third. Go on until nothing more is connected."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="1.1",
@@ -815,20 +1046,11 @@ EXERCISES = [
     ),
     Exercise(
         number="1.2",
-        title="count the pairs",
-        section="Byte pairs by hand",
-        reference=pair_counts,
-        cases=PAIR_CASES,
-        mistakes=PAIR_MISTAKES,
-        canonical=_no_zeros,
-        invariants=[
-            Invariant(
-                "every pair stands in a word",
-                _all_neighbours,
-                "Only symbols side by side in one word are a pair: nothing across the border of "
-                "two words, and nothing from the last symbol back to the first.",
-            )
-        ],
+        title="predict, then try: three comparisons",
+        section="The task, as a probability",
+        reference=PREDICTED,
+        mistakes=wrong_predictions(),
+        canonical=_signs,
     ),
     Exercise(
         number="1.3",
@@ -880,12 +1102,12 @@ EXERCISES = [
     ),
     Exercise(
         number="1.6",
-        title="pad with a mask",
+        title="find the mistakes in a batch",
         section="Batches and their padding",
-        reference=pad_with_mask,
-        cases=PAD_CASES,
-        mistakes=PAD_MISTAKES,
-        canonical=_ids_and_mask,
+        reference=make_batch,
+        cases=BATCH_PAIRS,
+        mistakes=BATCH_MISTAKES,
+        canonical=_three,
     ),
     Exercise(
         number="1.7",
@@ -893,7 +1115,7 @@ EXERCISES = [
         section="Batches and their padding",
         reference=fill_batches,
         cases=batch_cases,
-        mistakes=BATCH_MISTAKES,
+        mistakes=FILL_MISTAKES,
         invariants=[
             Invariant(
                 "every sentence once",
@@ -919,5 +1141,23 @@ EXERCISES = [
             ),
         ],
         canonical=_lists,
+    ),
+    Exercise(
+        number="1.8",
+        title="how much is padding",
+        section="Batches and their padding",
+        reference=padding_share,
+        cases=SHARE_CASES,
+        mistakes=SHARE_MISTAKES,
+        canonical=float,
+    ),
+    Exercise(
+        number="1.9",
+        title="a split that does not leak",
+        section="What a test must not have seen",
+        reference=split_pairs,
+        cases=split_cases,
+        mistakes=SPLIT_MISTAKES,
+        probe=_what_is_wrong,
     ),
 ]

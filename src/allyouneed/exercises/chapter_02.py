@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake
+from .core import Exercise, Invariant, Mistake, mistakes
 
 # 2.1: one step by hand
 
@@ -29,55 +30,136 @@ def step_by_hand() -> dict[str, list[float]]:
         "both transposed": torch.tanh(x @ w.T + h @ u.T + b),
         "no U": torch.tanh(x @ w + h + b),
         "sigmoid": torch.sigmoid(x @ w + h @ u + b),
+        "exchanged": torch.tanh(h @ w + x @ u + b),
+        "bias subtracted": torch.tanh(x @ w + h @ u - b),
+        "h positive": torch.tanh(x @ w + h.abs() @ u + b),
     }
     return {name: state.tolist() for name, state in states.items()}
 
 
 BY_HAND = step_by_hand()
 
-# 2.2: a plain recurrent net over a batch of sequences
+# 2.2: the state after the last word, three mistakes
+
+Step = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def read(
-    step: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor],
-) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """A net that makes each state of (B, T, hidden) by `step(x_t, h, w, u, b)`."""
+def right_step(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
+    return torch.tanh(x @ w + h @ u + b)
 
-    def rnn(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
-        states = []
+
+def transposed_step(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
+    return torch.tanh(x @ w + h @ u.T + b)
+
+
+def last_word(states: Tensor, lengths: Tensor) -> Tensor:
+    return states[torch.arange(len(states)), lengths - 1]
+
+
+def last_place(states: Tensor, lengths: Tensor) -> Tensor:
+    return states[:, -1]
+
+
+def last_states_with(
+    step: Step = right_step,
+    carried: bool = True,
+    pick: Callable[[Tensor, Tensor], Tensor] = last_word,
+    begin: Callable[[Tensor], Tensor] = lambda h: h,
+) -> Callable[..., Tensor]:
+    """The function, right by default; each argument makes one mistake."""
+
+    def last_states(
+        x: Tensor, lengths: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor
+    ) -> Tensor:
+        h, states = begin(h), []
         for t in range(x.shape[1]):
-            h = step(x[:, t], h, w, u, b)
-            states.append(h)
-        return torch.stack(states, dim=1)
+            states.append(step(x[:, t], h, w, u, b))
+            h = states[-1] if carried else h
+        return pick(torch.stack(states, dim=1), lengths)
 
-    return rnn
-
-
-rnn = read(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u + b))
+    return last_states
 
 
-def rnn_always_first_state(x, h, w, u, b):
-    return torch.tanh(x @ w + (h @ u)[:, None] + b)
+def last_states(x: Tensor, lengths: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
+    return last_states_with()(x, lengths, h, w, u, b)
 
 
-def rnn_carries_over(x, h, w, u, b):
-    """The state of one sentence goes on into the next."""
-    states, state = [], h[:1]
-    for sentence in x.split(1):
-        states.append(rnn(sentence, state, w, u, b))
-        state = states[-1][:, -1]
-    return torch.cat(states)
-
-
-def rnn_cases() -> list[tuple[Tensor, ...]]:
+def last_cases() -> list[tuple[Tensor, ...]]:
     g = torch.Generator().manual_seed(22)
-    return [
-        tuple(
-            0.5 * torch.randn(shape, generator=g)
-            for shape in ((batch, t, d), (batch, s), (d, s), (s, s), (s,))
-        )
-        for batch, t, d, s in ((2, 4, 3, 5), (3, 2, 4, 2), (1, 5, 2, 3), (1, 2, 1, 1), (2, 1, 3, 1))
-    ]
+    one = [[[1.0], [0.0], [5.0]]], [2], [[0.0]], [[1.0]], [[2.0]], [0.0]
+    cases = [tuple(map(torch.tensor, one))]
+    for lengths, d, s in (([4, 2, 3], 3, 5), ([2, 5], 4, 2), ([1], 2, 3), ([3, 1], 1, 1)):
+        shapes = (len(lengths), max(lengths) + 1, d), (len(lengths), s), (d, s), (s, s), (s,)
+        x, h, w, u, b = (0.6 * torch.randn(shape, generator=g) for shape in shapes)
+        cases.append((3 * x, torch.tensor(lengths), h, w, u, b))
+    return cases
+
+
+LAST_MISTAKES = mistakes(
+    ("nothing mended",
+     last_states_with(transposed_step, carried=False, pick=last_place),
+     "Look at which state the next word meets, at how U is multiplied, and at which state is "
+     "returned for a short sentence."),
+    ("two are left: the old state is not carried on, and the last position is taken",
+     last_states_with(carried=False, pick=last_place),
+     "The product is right. Does the third word meet the state after the second? And what stands "
+     "at the last position of a short sentence?"),
+    ("two are left: the old state is not carried on, and U is transposed",
+     last_states_with(transposed_step, carried=False),
+     "The right state is picked. Does the third word meet the state after the second? And vectors "
+     "are rows: h @ u."),
+    ("two are left: U is transposed, and the last position is taken",
+     last_states_with(transposed_step, pick=last_place),
+     "The state is carried on. Vectors are rows: h @ u. And what stands at the last position of a "
+     "short sentence?"),
+    ("every word meets the first state still",
+     last_states_with(carried=False),
+     "Two are mended. `new` must become the old state of the next step; here each word is read "
+     "alone."),
+    ("U is transposed still",
+     last_states_with(transposed_step),
+     "Two are mended. States are rows: h @ u. (It is nn.Linear that keeps matrices transposed.)"),
+    ("the last position is taken still",
+     last_states_with(pick=last_place),
+     "Two are mended. Behind the last word of a short sentence the net has read padding. The state "
+     "after the last word stands at `lengths - 1`."),
+    ("the position `lengths`",
+     last_states_with(
+         pick=lambda states, n: states[torch.arange(len(n)), n.clamp(max=states.shape[1] - 1)]
+     ),
+     "Positions count from 0: the last word stands at lengths - 1."),
+    ("one word too early",
+     last_states_with(pick=lambda states, n: states[torch.arange(len(n)), (n - 2).clamp(min=0)]),
+     "Positions count from 0: the last of n words stands at n - 1."),
+    ("the states of all positions",
+     last_states_with(pick=lambda states, n: states),
+     "Asked for is one state for each sentence, (B, hidden)."),
+    ("every sentence paired with every length",
+     last_states_with(pick=lambda states, n: states[:, n - 1]),
+     "`states[:, lengths - 1]` takes all those positions of each sentence, (B, B, hidden). Pair "
+     "them: `states[torch.arange(B), lengths - 1]`."),
+    ("the mean of the states",
+     last_states_with(pick=lambda states, n: states.mean(1)),
+     "Asked for is the state after the last word."),
+    ("padding counted by the longest sentence",
+     last_states_with(pick=lambda states, n: states[:, int(n.max()) - 1]),
+     "Each sentence has its own last word, at its own length - 1."),
+    ("starts from zeros",
+     last_states_with(begin=torch.zeros_like),
+     "The state to start from is given as h."),
+    ("tanh is missing",
+     last_states_with(lambda x, h, w, u, b: x @ w + h @ u + b),
+     "The new state is the tanh of the sum."),
+    ("tanh is taken of the word alone",
+     last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + b) + h @ u),
+     "Take tanh of the whole sum: word, state and bias."),
+    ("the bias is missing",
+     last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u)),
+     "b is added at every step, before tanh."),
+    ("the old state does not pass through U",
+     last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h + b)),
+     "The old state is multiplied by U."),
+)  # fmt: skip
 
 
 # 2.3: one step of the GRU as published, with the reset before the product
@@ -159,14 +241,35 @@ def gru_reset_on_word(x, h, w, u, b):
     return z * h + (1 - z) * candidate
 
 
+def gru_forgets(x, h, w, u, b):
+    r, z, n = gates(x, h, w, u, b)
+    return (1 - z) * torch.tanh(x @ w[:, n:] + (r * h) @ u[:, n:] + b[n:])
+
+
+def gru_adds(x, h, w, u, b):
+    r, z, n = gates(x, h, w, u, b)
+    return h + (1 - z) * torch.tanh(x @ w[:, n:] + (r * h) @ u[:, n:] + b[n:])
+
+
+def gru_reset_kept(x, h, w, u, b):
+    r, z, n = gates(x, h, w, u, b)
+    candidate = torch.tanh(x @ w[:, n:] + (r * h) @ u[:, n:] + b[n:])
+    return z * (r * h) + (1 - z) * candidate
+
+
 def gru_cases() -> list[tuple[Tensor, ...]]:
     g = torch.Generator().manual_seed(23)
+    nothing = [torch.zeros(shape) for shape in ((2, 6), (2, 6), (6,))]
+    halved = (torch.tensor([[1.0, 2.0]]), torch.tensor([[0.4, -0.8]]), *nothing)
     return [
-        tuple(
-            0.8 * torch.randn(shape, generator=g)
-            for shape in ((batch, d), (batch, s), (d, 3 * s), (s, 3 * s), (3 * s,))
-        )
-        for batch, d, s in ((2, 3, 4), (3, 4, 2), (1, 2, 3), (2, 1, 1))
+        halved,
+        *(
+            tuple(
+                0.8 * torch.randn(shape, generator=g)
+                for shape in ((batch, d), (batch, s), (d, 3 * s), (s, 3 * s), (3 * s,))
+            )
+            for batch, d, s in ((2, 3, 4), (3, 4, 2), (1, 2, 3), (2, 1, 1))
+        ),
     ]
 
 
@@ -198,6 +301,18 @@ def clip_to_one(gradients, limit):
     return [g / norm if norm > limit else g for g in gradients]
 
 
+def clip_inverted(gradients, limit):
+    return [g * max(1.0, float(norm_of_all(gradients)) / limit) for g in gradients]
+
+
+def clip_largest_factor(gradients, limit):
+    return [g * max(1.0, limit / float(norm_of_all(gradients))) for g in gradients]
+
+
+def clip_mean(gradients: list[Tensor]) -> float:
+    return float(norm_of_all(gradients)) / sum(g.numel() for g in gradients) ** 0.5
+
+
 def clip_first(gradients, limit):
     return [clip(gradients, limit)[0], *gradients[1:]]
 
@@ -209,7 +324,8 @@ def clip_cases() -> list[tuple[list[Tensor], float]]:
         shapes = ((2, 3), (4,), (3, 1))
         return [size * (1 + i) * torch.randn(s, generator=g) for i, s in enumerate(shapes)]
 
-    return [(draw(2.0), 1.5), (draw(0.01), 1.5), (draw(0.6), 2.0), (draw(5.0), 0.25)]
+    example = [torch.tensor([3.0]), torch.tensor([[4.0]])], 1.0
+    return [example, (draw(2.0), 1.5), (draw(0.01), 1.5), (draw(0.6), 2.0), (draw(5.0), 0.25)]
 
 
 def as_list(output: object) -> object:
@@ -272,6 +388,297 @@ def counting(**wrong: Callable[[int, int, int], int]) -> Callable[[str, int, int
     return count
 
 
+# 2.7: three norms, to be predicted
+
+PREDICTED = [">", "=", "<"]
+WRONG_PICTURES = [
+    {
+        "=": ("the narrow edge taken for that of the linear net",
+              "(a) The edge near 1.25 is the tanh's doing, whose slopes are below 1. Without it "
+              "every step stretches by 1.1, and fifty steps by 1.1 to the power of 50."),
+        "<": ("shrinking without a tanh",
+              "(a) Only the slopes of tanh make a gradient vanish at a gain of 1.1. This net has "
+              "none, and every step stretches by 1.1."),
+    },
+    {
+        "<": ("tanh taken to shrink always",
+              "(b) The slope of tanh is 1 - h^2. With nothing to read the state stays 0, where "
+              "the slope is 1, and an orthogonal U keeps every length."),
+        ">": ("growth without a cause",
+              "(b) The bound (2.9) is 1 here: nothing can grow."),
+    },
+    {
+        ">": ("a large gain taken to be enough",
+              "(c) Large inputs drive the states close to 1 and -1, where the slope 1 - h^2 is "
+              "nearly 0. The gain is the same in every step, but the slopes win."),
+        "=": ("inputs taken to play no part",
+              "(c) The words do not stand in (2.8), but the states do, and they are made of the "
+              "words: large ones saturate the tanh."),
+    },
+]  # fmt: skip
+
+
+def wrong_predictions() -> list[Mistake]:
+    """Every other list of three signs, by the pictures that lead to it."""
+    rows = []
+    for signs in product("=><", repeat=3):
+        wrong = [WRONG_PICTURES[i][sign] for i, sign in enumerate(signs) if sign != PREDICTED[i]]
+        if wrong:
+            names, reasons = zip(*wrong, strict=True)
+            rows.append(Mistake("; ".join(names), [*signs], " ".join(reasons)))
+    return rows
+
+
+SIGNS = {"==": "=", "equal": "=", "smaller": "<", "less": "<", "larger": ">", "greater": ">"}
+
+
+def three_signs(answer: object) -> list[str]:
+    items = answer.replace(",", " ").split() if isinstance(answer, str) else answer
+    return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
+
+
+# 2.8: the far gradient of a gated net of one number
+
+
+def far_gradient(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    return gated_gradient(lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2))(x, h, w, u, z)
+
+
+def gated_gradient(
+    factor: Callable[[float, float, float, float, float], float],
+    join: Callable[[list[float]], float] = math.prod,
+    carried: bool = True,
+) -> Callable[..., float]:
+    """The factors of all steps, `factor(candidate, new state, w, u, z)`, joined."""
+
+    def gradient(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+        factors = []
+        for word in x.tolist():
+            n = math.tanh(w * word + u * h)
+            new = z * h + (1 - z) * n
+            factors.append(factor(n, new, w, u, z))
+            h = new if carried else h
+        return join(factors)
+
+    return gradient
+
+
+def far_cases() -> list[tuple]:
+    g = torch.Generator().manual_seed(28)
+    cases = [(torch.tensor([0.0]), 0.0, 1.0, 0.5, 0.8)]
+    for T, h, w, u, z in (
+        (4, 0.3, 0.7, 1.3, 0.6), (7, -0.5, 1.2, -0.8, 0.9), (3, 0.8, 0.5, 1.6, 0.0),
+        (6, 0.1, -0.9, 2.0, 0.25), (3, 0.2, 0.3, -2.5, 0.1), (1, -0.7, 0.4, 0.9, 0.5),
+    ):  # fmt: skip
+        cases.append((torch.randn(T, generator=g), h, w, u, z))
+    return cases
+
+
+FAR_MISTAKES = mistakes(
+    ("the road through the gate left out", gated_gradient(
+        lambda n, h, w, u, z: (1 - z) * u * (1 - n**2)),
+     "h_(t-1) enters h_t in two places: kept, z times, and through the candidate. Both count."),
+    ("the road through the candidate left out", gated_gradient(lambda n, h, w, u, z: z),
+     "That is the main road. The candidate also depends on h_(t-1)."),
+    ("1 - z left out", gated_gradient(lambda n, h, w, u, z: z + u * (1 - n**2)),
+     "The candidate enters the state (1 - z) times, and so does its derivative."),
+    ("u left out", gated_gradient(lambda n, h, w, u, z: z + (1 - z) * (1 - n**2)),
+     "h_(t-1) is multiplied by u before tanh: the inner derivative is u."),
+    ("the slope of tanh left out", gated_gradient(lambda n, h, w, u, z: z + (1 - z) * u),
+     "The derivative of tanh is 1 - tanh^2, here 1 - n_t^2."),
+    ("the slope at the state, not at the candidate", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - h**2)),
+     "What passed through tanh is the candidate n_t; the state h_t is a mixture. The slope is "
+     "1 - n_t^2."),
+    ("1 - n in place of 1 - n squared", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n)),
+     "The derivative of tanh is 1 - tanh^2."),
+    ("the slope of a sigmoid", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * n * (1 - n)),
+     "n (1 - n) belongs to the sigmoid. For tanh it is 1 - n^2."),
+    ("w in place of u", gated_gradient(lambda n, h, w, u, z: z + (1 - z) * w * (1 - n**2)),
+     "w multiplies the word. The old state is multiplied by u."),
+    ("z and 1 - z exchanged", gated_gradient(
+        lambda n, h, w, u, z: (1 - z) + z * u * (1 - n**2)),
+     "z keeps the old state, 1 - z lets the candidate in."),
+    ("a sum in place of the product", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=sum),
+     "One step follows the other: by the chain rule their derivatives are multiplied."),
+    ("the last step alone", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: f[-1]),
+     "That is dh_T / dh_(T-1). Multiply over all steps."),
+    ("the first step alone", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: f[0]),
+     "That is dh_1 / dh_0. Multiply over all steps."),
+    ("one factor taken for all steps", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: f[-1] ** len(f)),
+     "The slope differs from step to step, since the candidates do."),
+    ("the first state at every step", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), carried=False),
+     "The candidate of step t is made from h_(t-1). Read on with the new state."),
+    ("the size without its sign", lambda x, h, w, u, z: abs(far_gradient(x, h, w, u, z)),
+     "A derivative may be below zero: with a negative u a nudge can turn over."),
+)  # fmt: skip
+
+
+# 2.9: weights that remember
+
+PLACES = ("always high", "always low", "up and down")
+
+
+def remembering(noise: float) -> tuple[float, float, float]:
+    return 1.0, 3.0, 0.0
+
+
+def what_is_left(answer: Callable[[float], object], noise: float) -> dict[str, str]:
+    """Where the state stands after a first word of 1 or -1 and two hundred of noise."""
+    w, u, b = (float(number) for number in answer(noise))
+    read = math.tanh(w + b) - math.tanh(b - w)
+    found = {"the first word makes a difference": "no" if read == 0 else "yes"}
+    for first, kind in product((1, -1), PLACES):
+        for steps in (200, 201):
+            h = math.tanh(w * first + b)
+            for t in range(steps):
+                sign = {"always high": 1, "always low": -1, "up and down": (-1) ** t}[kind]
+                h = math.tanh(w * noise * sign + u * h + b)
+            name = f"first word {first}, then {kind}, {steps} times"
+            found[name] = "kept" if first * h >= 0.5 else "faded" if abs(h) < 0.5 else "turned"
+    return found
+
+
+def weights(w: float, u: float, b: float = 0.0) -> Callable[[float], tuple[float, float, float]]:
+    return lambda noise: (w, u, b)
+
+
+KEEP_MISTAKES = mistakes(
+    ("u of 1, or hardly more", weights(1.0, 1.0),
+     "With u = 1 the state is kept only while tanh is a straight line. It is not: tanh(h) is "
+     "nearer to 0 than h, and two hundred steps of it leave nothing. There must be a value, above "
+     "one half, that tanh(u h) gives back."),
+    ("u of 0", weights(1.0, 0.0),
+     "Without u nothing of the old state is left: the net shows the last word."),
+    ("a negative u", weights(1.0, -3.0),
+     "The state changes sides at every step: after an even number it is right, after an odd one "
+     "wrong."),
+    ("a word that is not read", weights(0.0, 3.0),
+     "With w = 0 the first word leaves the state at 0, whichever it was."),
+    ("the sides exchanged", weights(-1.0, 3.0),
+     "It remembers, but 1 as -1: w must be above 0."),
+    ("a bias that decides", weights(1.0, 3.0, 3.0),
+     "The bias pulls to its side in every step. After two hundred of them it has won."),
+    ("a bias that decides for the other side", weights(1.0, 3.0, -3.0),
+     "The bias pulls to its side in every step. After two hundred of them it has won."),
+    ("words that overrule the state", weights(10.0, 3.0),
+     "w makes the noise as strong as the first word. The state must outvote it: keep w times the "
+     "noise well below u."),
+    ("weights in the order u, w, b", weights(3.0, 1.0),
+     "The order is w, u, b. Or is u too small? It must be above 1, by as much as the noise asks "
+     "for."),
+    ("u too small for the noise", weights(1.0, 1.5),
+     "Without noise it is kept. With noise w x is taken off in every step, and what is left of "
+     "u h - w x must still come back."),
+)  # fmt: skip
+
+
+# 2.10: backpropagation through time
+
+Four = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def through_time(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Four:
+    return through_time_with()(x, h, w, u, b, g)
+
+
+def through_time_with(
+    slope: Callable[[Tensor, Tensor], Tensor] = lambda before, now: 1 - now**2,
+    old: Callable[[Tensor, Tensor], Tensor] = lambda before, now: before,
+    back: Callable[[Tensor, Tensor], Tensor] = lambda a, u: a @ u.T,
+    steps: int | None = None,
+    keep: Callable[[Tensor, Tensor], Tensor] = lambda total, new: total + new,
+    outer: Callable[[Tensor, Tensor], Tensor] = torch.outer,
+    zeros: bool = False,
+    late: bool = False,
+    give: Callable[[Four], object] = lambda four: four,
+) -> Callable[..., object]:
+    """The backward pass, right by default; each argument makes one mistake."""
+
+    def backward(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> object:
+        states = [torch.zeros_like(h) if zeros else h]
+        for word in x:
+            states.append(torch.tanh(word @ w + states[-1] @ u + b))
+        grad_w, grad_u, grad_b, d = (torch.zeros_like(a) for a in (w, u, b, g))
+        d = g
+        for t in range(len(x) - 1, -1 if steps is None else max(len(x) - 1 - steps, -1), -1):
+            a = d * slope(states[t], states[t + 1])
+            grad_w = keep(grad_w, torch.outer(x[min(t + late, len(x) - 1)], a))
+            grad_u = keep(grad_u, outer(old(states[t], states[t + 1]), a))
+            grad_b = keep(grad_b, a)
+            d = back(a, u)
+        return give((grad_w, grad_u, grad_b, d))
+
+    return backward
+
+
+def time_cases() -> list[tuple[Tensor, ...]]:
+    g = torch.Generator().manual_seed(210)
+    one = [[1.0]], [0.5], [[0.0]], [[2.0]], [-1.0], [1.0]
+    cases = [tuple(map(torch.tensor, one))]
+    for T, d, s in ((4, 3, 2), (6, 2, 4), (1, 3, 5), (3, 1, 1), (5, 4, 3)):
+        shapes = (T, d), (s,), (d, s), (s, s), (s,), (s,)
+        cases.append(tuple(0.7 * torch.randn(shape, generator=g) for shape in shapes))
+    return cases
+
+
+TIME_MISTAKES = mistakes(
+    ("the last step alone", through_time_with(steps=1),
+     "W, U and b serve at every step, and each use has its part in the gradient. Go back through "
+     "all of them."),
+    ("the parts of earlier steps written over", through_time_with(keep=lambda total, new: new),
+     "The same W, U and b are used at every step: the parts of all steps are added up (+=)."),
+    ("the mean over the steps",
+     lambda x, *rest: tuple(
+         part / len(x) if i < 3 else part for i, part in enumerate(through_time(x, *rest))
+     ),
+     "The parts of all steps are added. Nothing divides by T."),
+    ("the slope of tanh left out", through_time_with(slope=lambda before, now: 1 + 0 * now),
+     "On its way back through tanh a gradient is multiplied by 1 - h_t^2."),
+    ("the slope at the state before", through_time_with(slope=lambda before, now: 1 - before**2),
+     "What left tanh at step t is h_t. The slope there is 1 - h_t^2."),
+    ("1 - h in place of 1 - h squared", through_time_with(slope=lambda before, now: 1 - now),
+     "The derivative of tanh is 1 - tanh^2."),
+    ("the slope of a sigmoid", through_time_with(slope=lambda before, now: now * (1 - now)),
+     "h (1 - h) belongs to the sigmoid. For tanh it is 1 - h^2."),
+    ("the slope twice", through_time_with(slope=lambda before, now: (1 - now**2) ** 2),
+     "The slope belongs to the step once."),
+    ("U not transposed on the way back", through_time_with(back=lambda a, u: a @ u),
+     "Forwards a row h becomes h U. Backwards a row a becomes a U^T: entry i of h_(t-1) has gone "
+     "into every entry j through U_ij."),
+    ("U left out on the way back", through_time_with(back=lambda a, u: a),
+     "From step to step the gradient passes through U^T."),
+    ("the new state in the gradient of U", through_time_with(old=lambda before, now: now),
+     "At step t it was h_(t-1) that met U."),
+    ("the gradient of U transposed", through_time_with(outer=lambda h, a: torch.outer(a, h)),
+     "Entry (i, j) of U takes entry i of h_(t-1) to entry j of h_t: rows belong to the old state."),
+    ("the words one step late", through_time_with(late=True),
+     "At step t it was x_t that met W."),
+    ("reading starts from zeros", through_time_with(zeros=True),
+     "The states come from reading, beginning with the given h."),
+    ("the sign of a step downhill",
+     through_time_with(give=lambda four: tuple(-part for part in four)),
+     "Asked for is the gradient itself. The optimizer takes the step against it."),
+    ("the gradient of h first",
+     through_time_with(give=lambda four: (four[3], *four[:3])),
+     "The order is that of W, U, b and then h."),
+    ("the gradient of h left out", through_time_with(give=lambda four: four[:3]),
+     "Four are asked for: with respect to W, U, b and the first state h."),
+    ("the given gradient in the place of that of h",
+     lambda x, h, w, u, b, g: (*through_time(x, h, w, u, b, g)[:3], g),
+     "The last of the four is what has arrived at the first state, after all steps."),
+    ("gradients within the last two steps", through_time_with(steps=2),
+     "That is truncated backpropagation. Here the way goes back to the first word."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="2.1",
@@ -321,6 +728,21 @@ EXERCISES = [
                 "The state is multiplied by U before it is added.",
             ),
             Mistake(
+                "the word and the old state are exchanged",
+                BY_HAND["exchanged"],
+                "W belongs to the word x, U to the old state h.",
+            ),
+            Mistake(
+                "the bias is subtracted",
+                BY_HAND["bias subtracted"],
+                "Equation (2.1) adds b.",
+            ),
+            Mistake(
+                "a lost minus sign in h",
+                BY_HAND["h positive"],
+                "The second entry of h is -1.",
+            ),
+            Mistake(
                 "a sigmoid in place of tanh",
                 BY_HAND["sigmoid"],
                 "The plain net uses tanh, which maps to (-1, 1). The sigmoid is for gates.",
@@ -330,88 +752,11 @@ EXERCISES = [
     ),
     Exercise(
         number="2.2",
-        title="read a batch of sentences",
+        title="find the mistakes: the state after the last word",
         section="The plain recurrent net",
-        reference=rnn,
-        cases=rnn_cases,
-        mistakes=[
-            Mistake(
-                "tanh is missing",
-                read(lambda x, h, w, u, b: x @ w + h @ u + b),
-                "Without tanh the whole net is one linear map, and its states may grow and grow.",
-            ),
-            Mistake(
-                "every step starts from the first state",
-                rnn_always_first_state,
-                "h must be replaced by the new state at each step; here each word is read alone.",
-            ),
-            Mistake(
-                "starts from zeros",
-                lambda x, h, w, u, b: rnn(x, torch.zeros_like(h), w, u, b),
-                "The state to start from is given as h.",
-            ),
-            Mistake(
-                "U is transposed",
-                read(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u.T + b)),
-                "States are rows: h @ u. (It is nn.Linear that keeps matrices transposed.)",
-            ),
-            Mistake(
-                "the bias is missing",
-                read(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u)),
-                "b is added at every step, before tanh.",
-            ),
-            Mistake(
-                "tanh is taken of the word alone",
-                read(lambda x, h, w, u, b: torch.tanh(x @ w + b) + h @ u),
-                "Take tanh of the whole sum: word, state and bias.",
-            ),
-            Mistake(
-                "returns only the last state",
-                lambda *case: rnn(*case)[:, -1],
-                "All states are asked for, (B, T, hidden).",
-            ),
-            Mistake(
-                "states are stacked along the first axis",
-                lambda *case: rnn(*case).transpose(0, 1),
-                "The result is (B, T, hidden), so stack with dim=1.",
-            ),
-            Mistake(
-                "the starting state is among the results",
-                lambda x, h, w, u, b: torch.cat([h[:, None], rnn(x, h, w, u, b)], dim=1),
-                "T words make T states; h itself was there before the first word.",
-            ),
-            Mistake(
-                "a sentence goes on where the one before it ended",
-                rnn_carries_over,
-                "Each sentence of the batch starts from its own row of h. Loop over the words, not "
-                "over the sentences.",
-            ),
-            Mistake(
-                "the states are one step late",
-                lambda x, h, w, u, b: torch.cat([h[:, None], rnn(x, h, w, u, b)[:, :-1]], dim=1),
-                "The state kept for word t is the one after reading it, not before.",
-            ),
-            Mistake(
-                "returns a pair",
-                lambda *case: (rnn(*case), rnn(*case)[:, -1]),
-                "The classes of the chapter do. Here only the states are asked for.",
-            ),
-            Mistake(
-                "tanh is taken of what is kept, and not of what is carried on",
-                lambda *case: torch.tanh(read(lambda x, h, w, u, b: x @ w + h @ u + b)(*case)),
-                "The state that goes on to the next word is the one after tanh.",
-            ),
-            Mistake(
-                "reads backwards",
-                lambda x, h, w, u, b: rnn(x.flip(1), h, w, u, b),
-                "The first state belongs to the first word. Reading starts there.",
-            ),
-            Mistake(
-                "reads from right to left",
-                lambda x, h, w, u, b: rnn(x.flip(1), h, w, u, b).flip(1),
-                "The state at t may depend on words 1 to t, so reading starts with the first word.",
-            ),
-        ],
+        reference=last_states,
+        cases=last_cases,
+        mistakes=LAST_MISTAKES,
         invariants=[
             Invariant(
                 "states lie between -1 and 1",
@@ -467,6 +812,21 @@ EXERCISES = [
                 "the biases are missing",
                 gru_no_bias,
                 "b has three parts too, one for each gate and one for the candidate.",
+            ),
+            Mistake(
+                "nothing of the old state is kept",
+                gru_forgets,
+                "Equation (2.7) has two parts: z times the old state, and 1 - z of the candidate.",
+            ),
+            Mistake(
+                "the old state is kept in full",
+                gru_adds,
+                "The old state is kept in part: z times h, equation (2.7).",
+            ),
+            Mistake(
+                "the old state is reset in the mixture, too",
+                gru_reset_kept,
+                "The reset gate decides what the candidate sees. What z keeps is h itself.",
             ),
             Mistake(
                 "the candidate has no tanh",
@@ -534,6 +894,26 @@ EXERCISES = [
                 "long gradients get length 1",
                 clip_to_one,
                 "They should get the length `limit`.",
+            ),
+            Mistake(
+                "norm and limit are inverted",
+                clip_inverted,
+                "A long gradient becomes longer so. The factor is the limit divided by the norm.",
+            ),
+            Mistake(
+                "the larger of the two factors",
+                clip_largest_factor,
+                "The smaller counts: at most 1, so that a gradient is only ever shortened.",
+            ),
+            Mistake(
+                "the root of the mean square is taken for the length",
+                clip_with(clip_mean),
+                "The length is the root of the *sum* of the squares.",
+            ),
+            Mistake(
+                "the absolute values are added",
+                clip_with(lambda gradients: sum(float(g.abs().sum()) for g in gradients)),
+                "That is another norm. The length of a vector is the root of the sum of squares.",
             ),
             Mistake(
                 "only the first tensor is shortened",
@@ -613,6 +993,13 @@ EXERCISES = [
                 "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ...",
             ),
             Mistake(
+                "goes on until more than n words are seen",
+                layers_with(
+                    lambda n, k: right_contiguous(n + 1, k), lambda n, k: right_dilated(n + 1, k)
+                ),
+                "n words are enough: compare with < n, not with <= n.",
+            ),
+            Mistake(
                 "one layer for a single word",
                 lambda n, k, dilated: max(1, layers_needed(n, k, dilated)),
                 "A single word sees itself without any layer.",
@@ -644,7 +1031,7 @@ EXERCISES = [
         cases=[
             (layer, n, d, k)
             for layer in ("self-attention", "recurrent", "convolutional")
-            for n, d, k in ((10, 64, 3), (100, 16, 5), (7, 11, 4))
+            for n, d, k in ((10, 64, 3), (100, 16, 5), (7, 11, 4), (10, 4, 3))
         ],
         canonical=whole,
         mistakes=[
@@ -707,5 +1094,42 @@ EXERCISES = [
                 "A real attention layer has them. Here only what mixes the words is counted.",
             ),
         ],
+    ),
+    Exercise(
+        number="2.7",
+        title="predict, then try: three far gradients",
+        section="Trouble two: gradients vanish or explode",
+        reference=PREDICTED,
+        mistakes=wrong_predictions(),
+        canonical=three_signs,
+    ),
+    Exercise(
+        number="2.8",
+        title="the far gradient through a gate",
+        section="Trouble two: gradients vanish or explode",
+        reference=far_gradient,
+        cases=far_cases,
+        mistakes=FAR_MISTAKES,
+        canonical=float,
+    ),
+    Exercise(
+        number="2.9",
+        title="weights that remember",
+        section="Trouble one: far things are lost",
+        reference=remembering,
+        cases=[(0.0,), (0.2,), (0.5,)],
+        mistakes=KEEP_MISTAKES,
+        probe=what_is_left,
+    ),
+    Exercise(
+        number="2.10",
+        title="backpropagation through time",
+        section="Trouble two: gradients vanish or explode",
+        reference=through_time,
+        cases=time_cases,
+        mistakes=TIME_MISTAKES,
+        canonical=as_list,
+        rtol=1e-3,
+        atol=1e-5,
     ),
 ]

@@ -1,9 +1,37 @@
 // Byte pairs: merge by merge, a sentence of characters becomes a sentence of tokens.
-// data: sentences, each {text, steps}, where steps is [[n, left, right, pieces], ...]: after n
-// merges, of which the last joined left and right, the pieces, with blanks between them; in the
-// first step n is 0, and left and right are empty. total: how many merges were learnt.
+// data: sentences, a list of texts; merges, in the order in which they were learnt, one to a line,
+// each "left right"; letters, all characters that the tokenizer has met. A sentence of the reader's
+// own is cut here, as the tokenizer cuts it.
 
 const PLOT = { width: 620, height: 190, left: 36, right: 12, top: 16, bottom: 36 };
+const LONGEST = 80; // characters of the reader's own sentence
+
+/** What the merges do to a sentence: [[n, left, right, pieces], ...]. After n merges, of which the
+    last joined left and right; in the first step n is 0, and left and right are empty. */
+function mergeSteps(sentence, rank, letters) {
+  const known = new Set(letters);
+  const text = sentence.normalize("NFC").replaceAll(" ", "▁");
+  const spelled = [...(text.startsWith("▁") ? text : `▁${text}`)];
+  let pieces = spelled.map((letter) => known.has(letter) ? letter : "<unk>");
+  const steps = [[0, "", "", pieces]];
+  for (;;) {
+    const ranks = pieces.slice(1).map((right, i) => rank.get(`${pieces[i]} ${right}`) ?? Infinity);
+    const first = Math.min(...ranks);
+    if (first === Infinity) return steps;
+    let pair = null;
+    const merged = [];
+    for (let i = 0; i < pieces.length; i++) {
+      if (rank.get(`${pieces[i]} ${pieces[i + 1]}`) === first) {
+        pair = [pieces[i], pieces[i + 1]];
+        merged.push(pieces[i] + pieces[++i]);
+      } else {
+        merged.push(pieces[i]);
+      }
+    }
+    pieces = merged;
+    steps.push([first, ...pair, pieces]);
+  }
+}
 
 /** Where n merges and so many tokens lie in the plot: merges on a logarithmic axis, from 1. */
 function place(n, tokens, total, most) {
@@ -14,7 +42,7 @@ function place(n, tokens, total, most) {
 
 /** The number of tokens against merges, as stairs, with a dot that `at(step)` moves. */
 function stairs(steps, total) {
-  const counts = steps.map(([n, , , pieces]) => [n, pieces.split(" ").length]);
+  const counts = steps.map(([n, , , pieces]) => [n, pieces.length]);
   const most = Math.ceil(counts[0][1] / 10) * 10;
   const at = (n, tokens) => place(n, tokens, total, most);
   const svg = drawing(PLOT.width, PLOT.height, { class: "broad" });
@@ -42,43 +70,56 @@ function stairs(steps, total) {
 /** What the step did, in words. */
 function account(steps, step, total) {
   const [n, left, right, pieces] = steps[step];
-  const [tokens, letters] = [pieces, steps[0][3]].map((all) => all.split(" ").length);
-  if (!n) return `No merge yet: the sentence is spelled, in ${letters} tokens.`;
+  const letters = steps[0][3].length;
+  const strange = pieces.includes("<unk>")
+    ? " What stands as <unk> is a character that it never met." : "";
+  if (!n) return `No merge yet: the sentence is spelled, in ${letters} tokens.${strange}`;
   const rest = step === steps.length - 1 && n < total
     ? ` None of the later merges, up to ${thousands(total)}, changes this sentence.` : "";
   return `Merge ${thousands(n)} joins “${left}” and “${right}” to “${left + right}”: ` +
-    `${tokens} tokens, from ${letters}.${rest}`;
+    `${pieces.length} tokens, from ${letters}.${rest}${strange}`;
 }
 
-function draw(stage, { sentences, total }) {
-  let [which, step] = [0, 0];
+function draw(stage, { sentences, merges: learnt, letters }) {
+  const rank = new Map(learnt.split("\n").map((pair, i) => [pair, i + 1]));
+  const total = rank.size;
+  let [text, step] = [sentences[0], 0];
+  let steps = mergeSteps(text, rank, letters);
+  let plot = stairs(steps, total);
   const cut = make("p", { class: "cut wide" });
-  let plot = stairs(sentences[0].steps, total);
 
   const look = () => {
-    const { steps } = sentences[which];
     const [n, left, right, pieces] = steps[step];
-    const tokens = pieces.split(" ");
-    cut.replaceChildren(...tokens.map((piece) =>
+    cut.replaceChildren(...pieces.map((piece) =>
       make("span", { class: n && piece === left + right ? "piece last" : "piece" }, piece)));
     plot.at(step);
-    stage.tell({ sentence: which, merges: n, tokens }, account(steps, step, total));
+    stage.tell({ sentence: text, merges: n, tokens: pieces }, account(steps, step, total));
   };
   const merges = slider("merges", {
-    min: 0, max: sentences[0].steps.length - 1, value: 0,
-    text: (i) => thousands(sentences[which].steps[i][0]),
+    min: 0, max: steps.length - 1, value: 0, text: (i) => thousands(steps[i][0]),
   }, (i) => (step = i, look()));
-  const choose = (i) => {
-    which = i;
-    const { steps } = sentences[i];
+  /** Another sentence, at its first step or at its last. */
+  const open = (sentence, atEnd) => {
+    text = sentence;
+    steps = mergeSteps(text, rank, letters);
     const fresh = stairs(steps, total);
     plot.element.replaceWith(fresh.element);
     plot = fresh;
     merges.input.max = steps.length - 1;
-    merges.set(0);
+    merges.set(atEnd ? steps.length - 1 : 0);
   };
-  const names = sentences.map(({ text }) => text);
-  stage.add(choice("sentence", names, 0, choose),
+  const own = make("input", {
+    type: "text", maxlength: LONGEST, placeholder: "your own sentence",
+    "aria-label": "your own sentence", autocomplete: "off", spellcheck: "false",
+    oninput: () => {
+      const written = own.value.trim();
+      if (!written) return;
+      given.buttons.forEach((one) => one.setAttribute("aria-checked", "false"));
+      open(written, true);
+    },
+  });
+  const given = choice("sentence", sentences, 0, (i) => (own.value = "", open(sentences[i], false)));
+  stage.add(given, make("label", { class: "own wide" }, own),
     hint("Move the slider: each step is the next merge that finds something to join."),
     merges, cut, plot);
   look();
