@@ -155,6 +155,7 @@ RIGHT = {
         [4, 2, 1, 0.5, "up", "same", "down", "down"],
         (4.0, 2.0, 1.0, 1 / 2, "Up", "Same", "Down", "Down"),
         [4, 2, 1.0, 0.5, "up ", "same", "down", "DOWN"],
+        np.array([4, 2, 1, 0.5, "up", "same", "down", "down"]),
     ],
     "6.3": [[576, 6, 24], (576.0, 6.0, 24.0), np.array([576, 6, 24])],
     "6.4": [attention_fused, attention_loops, attention_keys_first, attention_numpy],

@@ -67,7 +67,15 @@ WIDER = [4, 2, 1, 0.5, "up", "same", "down", "down"]
 
 
 def small_letters(answers: list) -> list:
-    return [a.strip().lower() if isinstance(a, str) else a for a in answers]
+    """Words in small letters, and numbers as numbers (an array of both makes texts of them)."""
+    return [_word(a) if isinstance(a, str) else a for a in answers]
+
+
+def _word(answer: str) -> str | float:
+    try:
+        return float(answer)
+    except ValueError:
+        return answer.strip().lower()
 
 
 def _but(*changes: tuple[int, object]) -> list:
@@ -310,6 +318,10 @@ ATTENTION_MISTAKES = mistakes(
     ("outputs and weights",
      lambda q, k, v: (scaled_attention(q, k, v), (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1)),
      "Both may be right, but the task asks for the outputs and nothing else."),
+    ("the keys of the first head for all", lambda q, k, v: scaled_attention(
+        q, k[:, :1].expand_as(k), v
+    ),
+     "Each head has keys of its own."),
     ("the keys averaged instead of the values", lambda q, k, v: scaled_attention(q, k, k),
      "Keys are there to be compared with the query. What is averaged are the values."),
 )  # fmt: skip
@@ -383,6 +395,13 @@ MENDED_MISTAKES = mistakes(
     ("an even share for a query that may attend to nothing", _fill(-1e9),
      "With a large negative number in place of minus infinity, its scores are all alike. It should "
      "get zeros, as it did before."),
+    ("all keys for a query that may attend to nothing",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5 - 1e4 * ~mask).softmax(-1) @ v,
+     "Subtracting the same number from all its scores hides none of them. It should get zeros, as "
+     "it did before."),
+    ("the mask added to the scores as numbers",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5 + mask.float()).softmax(-1) @ v,
+     "Adding 1 or 0 hides nothing. What is hidden needs minus infinity."),
     ("hidden scores set to 0", _fill(0.0),
      "A score of 0 is not nothing: its exponential is 1. What is hidden needs minus infinity."),
     ("hidden scores set to 0, and struck out after", _fill(0.0, again=True),
@@ -451,6 +470,9 @@ GRADIENT_MISTAKES = mistakes(
     ("the plain sum instead of the weighted mean",
      lambda scores, v, g: _p(scores) * (v @ g - (v @ g).sum()),
      "p^T p leaves the sum of p_j times v_j . g: a mean weighted with p."),
+    ("the weights multiplied twice",
+     lambda scores, v, g: _p(scores) * scores_gradient(scores, v, g),
+     "Each entry is multiplied by its weight once: diag(p) and p^T p hold it already."),
     ("the sign turned", lambda scores, v, g: -scores_gradient(scores, v, g),
      "Where a value agrees with g better than the average, raising its score raises the loss."),
     ("the mean added", lambda scores, v, g: _p(scores) * (v @ g + _p(scores) @ (v @ g)),
@@ -545,9 +567,12 @@ def temperature_for(scores: Tensor, entropy: float) -> float:
     return math.exp((low + high) / 2)
 
 
-def reached(answer: Callable, scores: Tensor, entropy: float) -> float | str:
+def reached(answer: Callable, scores: Tensor, entropy: float) -> float | str | None:
     """The entropy that the answer's temperature gives."""
-    temperature = float(answer(scores.clone(), entropy))
+    found = answer(scores.clone(), entropy)
+    if found is None:
+        return None
+    temperature = float(found)
     if not temperature > 0 or math.isinf(temperature):
         return "not above 0 and finite"
     return entropy_at(scores, temperature)
