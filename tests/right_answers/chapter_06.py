@@ -7,28 +7,6 @@ import torch
 from torch.nn import functional as F
 
 
-def scores_einsum(q, k):
-    return torch.einsum("btk,bsk->bts", q, k) * q.size(-1) ** -0.5
-
-
-def scores_loops(q, k):
-    root = math.sqrt(len(q[0][0]))
-    return [
-        [[float(a @ b) / root for b in keys] for a in queries]
-        for queries, keys in zip(q, k, strict=True)
-    ]
-
-
-def scores_queries_first(q, k):
-    q /= np.sqrt(k.shape[-1])
-    return torch.bmm(q, k.mT)
-
-
-def scores_fourth_roots(q, k):
-    q, k = (x.double().numpy() / x.shape[2] ** 0.25 for x in (q, k))
-    return q @ k.swapaxes(1, 2)
-
-
 def attention_fused(q, k, v):
     return F.scaled_dot_product_attention(q, k, v)
 
@@ -56,26 +34,96 @@ def attention_numpy(q, k, v):
     return scores / scores.sum(-1, keepdims=True) @ v
 
 
-def jacobian_autograd(scores):
-    return torch.autograd.functional.jacobian(lambda s: torch.softmax(s, 0), scores)
+def masked_fused(q, k, v, mask):
+    empty = ~mask.any(-1, keepdim=True)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | empty)
+    return out.masked_fill(empty, 0.0)
 
 
-def jacobian_loops(scores):
-    shares = [math.exp(s) for s in scores]
-    p = [share / sum(shares) for share in shares]
-    return [[a * ((i == j) - b) for j, b in enumerate(p)] for i, a in enumerate(p)]
+def masked_shares(q, k, v, mask):
+    shares = torch.exp(q @ k.mT / math.sqrt(q.size(-1))) * mask
+    return shares / shares.sum(-1, keepdim=True).clamp(min=1e-30) @ v
 
 
-def jacobian_broadcast(scores):
-    p = scores.double().softmax(0)
-    return p[:, None] * (torch.eye(len(p)) - p[None])
+def masked_nan_to_num(q, k, v, mask):
+    scores = torch.where(mask, q @ k.mT / k.shape[-1] ** 0.5, torch.tensor(-math.inf))
+    return torch.nan_to_num(scores.softmax(-1)) @ v
 
 
-def jacobian_in_place(scores):
-    p = F.softmax(scores, dim=0)
-    table = -p.unsqueeze(1) * p.unsqueeze(0)
-    table.diagonal().add_(p)
-    return table
+def masked_renormalised(q, k, v, mask):
+    weights = (q.double() @ k.double().mT / q.shape[3] ** 0.5).softmax(-1) * mask
+    total = weights.sum(-1, keepdim=True)
+    return weights / (total + (total == 0)) @ v.double()
+
+
+def masked_loops(q, k, v, mask):
+    out = torch.zeros(*q.shape[:3], v.shape[3])
+    for b, h, t in np.ndindex(*q.shape[:3]):
+        may = mask[b, h, t].nonzero().flatten()
+        if len(may):
+            scores = k[b, h, may] @ q[b, h, t] / math.sqrt(q.shape[-1])
+            out[b, h, t] = scores.softmax(0) @ v[b, h, may]
+    return out
+
+
+def entropy_autograd(scores):
+    s = scores.clone().requires_grad_()
+    p = torch.softmax(s, -1)
+    return torch.autograd.grad(-(p * p.log()).sum(), s)[0]
+
+
+def entropy_by_table(scores):
+    p = scores.softmax(0)
+    return -(torch.diag(p) - torch.outer(p, p)) @ (p.log() + 1)
+
+
+def entropy_by_scores(scores):
+    p = scores.softmax(0)
+    return -p * (scores - p @ scores)
+
+
+def entropy_numpy(scores):
+    p = np.exp(scores.double().numpy())
+    p = p / p.sum()
+    return -p * (np.log(p) - (p * np.log(p)).sum())
+
+
+def temperature_doubling(scores, entropy):
+    def h(t):
+        p = (scores.double() / t).softmax(0)
+        return float(torch.special.entr(p).sum())
+
+    low = high = 1.0
+    while h(low) > entropy:
+        low /= 2
+    while h(high) < entropy:
+        high *= 2
+    while high / low > 1 + 1e-7:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if h(middle) < entropy else (low, middle)
+    return torch.tensor(low)
+
+
+def temperature_grid(scores, entropy):
+    spread = float(scores.max() - scores.min())
+    grid = spread * np.exp(np.linspace(-9, 9, 40001))
+    z = scores.double().numpy()[None] / grid[:, None]
+    z = np.exp(z - z.max(1, keepdims=True))
+    p = z / z.sum(1, keepdims=True)
+    h = -(p * np.log(p, where=p > 0, out=np.zeros_like(p))).sum(1)
+    return grid[np.abs(h - entropy).argmin()]
+
+
+def temperature_newton(scores, entropy):
+    """Newton's method on the logarithm of the temperature, halving steps that go too far."""
+    scores, log_t = scores.double(), math.log(float(scores.std()))
+    for _ in range(200):
+        p = (scores / math.exp(log_t)).softmax(0)
+        h, mean = torch.special.entr(p).sum(), p @ scores
+        slope = (p @ (scores - mean) ** 2) / math.exp(2 * log_t)
+        step = float((entropy - h) / slope.clamp(min=1e-6))
+        log_t += max(-0.5, min(0.5, step))
+    return math.exp(log_t)
 
 
 def gradient_autograd(scores, v, g):
@@ -103,9 +151,22 @@ def gradient_numpy(scores, v, g):
 
 RIGHT = {
     "6.1": [[0.75, 0.25, 7], (3 / 4, 1 / 4, 7.0), torch.tensor([0.75, 0.25, 7.0])],
-    "6.2": [scores_einsum, scores_loops, scores_queries_first, scores_fourth_roots],
+    "6.2": [
+        [4, 2, 1, 0.5, "up", "same", "down", "down"],
+        (4.0, 2.0, 1.0, 1 / 2, "Up", "Same", "Down", "Down"),
+        [4, 2, 1.0, 0.5, "up ", "same", "down", "DOWN"],
+        np.array([4, 2, 1, 0.5, "up", "same", "down", "down"]),
+    ],
     "6.3": [[576, 6, 24], (576.0, 6.0, 24.0), np.array([576, 6, 24])],
     "6.4": [attention_fused, attention_loops, attention_keys_first, attention_numpy],
-    "6.5": [jacobian_autograd, jacobian_loops, jacobian_broadcast, jacobian_in_place],
+    "6.5": [
+        masked_fused,
+        masked_shares,
+        masked_nan_to_num,
+        masked_renormalised,
+        masked_loops,
+    ],
     "6.6": [gradient_autograd, gradient_by_table, gradient_by_output, gradient_numpy],
+    "6.7": [entropy_autograd, entropy_by_table, entropy_by_scores, entropy_numpy],
+    "6.8": [temperature_doubling, temperature_grid, temperature_newton],
 }

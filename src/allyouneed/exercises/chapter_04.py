@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -569,21 +570,38 @@ def _first_for_all(x: Tensor) -> Tensor:
 
 _SOME = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(51))
 
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that says what it does."""
+
+    says: str
+    compute: Callable[[Tensor], Tensor]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.compute(x)
+
+    def __repr__(self) -> str:
+        return f"<{self.says}>"
+
+
 LAYERS = [
-    (layer,)
-    for layer in (
-        self_attend,
-        _laid_end_to_end,
-        lambda x: _products(x).softmax(1) @ x,  # wrong, but each sentence by itself
-        lambda x: _products(x).softmax(0) @ x,
-        lambda x: self_attend(x - x.mean(0)),
-        lambda x: self_attend(x - x.mean(1, keepdim=True)),
-        _the_one_before,
-        _first_for_all,
-        lambda x: self_attend(x) + 1e-3 * x.sum((0, 1)),
-        lambda x: 2 * x,
+    (Layer(says, compute),)
+    for says, compute in (
+        ("self-attention", self_attend),
+        ("self-attention over the whole batch as one sentence", _laid_end_to_end),
+        ("the softmax over the wrong axis", lambda x: _products(x).softmax(1) @ x),
+        ("the softmax over the batch", lambda x: _products(x).softmax(0) @ x),
+        ("the mean of the batch subtracted first", lambda x: self_attend(x - x.mean(0))),
+        ("the mean of each sentence subtracted first",
+         lambda x: self_attend(x - x.mean(1, keepdim=True))),
+        ("each sentence asks the one before it", _the_one_before),
+        ("all sentences with the weights of the first", _first_for_all),
+        ("a little of all sentences added to each",
+         lambda x: self_attend(x) + 1e-3 * x.sum((0, 1))),
+        ("twice the input", lambda x: 2 * x),
     )
-]
+]  # fmt: skip
 
 
 def _changed(layer: Callable, look: slice, change: slice) -> bool:

@@ -393,6 +393,15 @@ SHARED = [
      ),
      "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers anew, "
      "so that each column holds pieces of several keys. A transpose exchanges the axes."),
+    ("a causal mask",
+     lambda y, x, w_q, w_k, w_v: (
+         _table(y, x, w_q, w_k)
+         .masked_fill(torch.ones(y.shape[1], x.shape[1]).triu(1).bool(), -math.inf)
+         .softmax(-1)
+         @ (x @ w_v)
+     ),
+     "The words behind were hidden, which comes in Chapter 8. Here each query may attend to all "
+     "keys."),
     ("scores of the words' own vectors", lambda y, x, w_q, w_k, w_v: weigh(y, x) @ (x @ w_v),
      "The values have their matrix. The scores are still those of Chapter 4: queries and keys have "
      "matrices, too."),
@@ -555,6 +564,11 @@ class KeysAsk(LoadedHead):
         return self.w_k(x), self.w_q(x), self.w_v(x)
 
 
+class Exchanged(LoadedHead):
+    def __init__(self, w_q, w_k, w_v):
+        super().__init__(w_k, w_q, w_v)
+
+
 class KeysHandedOver(LoadedHead):
     def roles(self, x):
         return self.w_q(x), self.w_k(x), self.w_k(x)
@@ -644,6 +658,8 @@ LOADED_MISTAKES = mistakes(
      "A reshape gives the right shape and the wrong numbers. A transpose exchanges the axes."),
     ("queries and keys exchanged", KeysAsk,
      "The keys ask and the queries are found. Row t of the table belongs to the query of word t."),
+    ("two matrices in each other's layers", Exchanged,
+     "The layer w_q holds the key matrix, and w_k that of the queries."),
     ("keys handed over as values", KeysHandedOver,
      "A key says by what a word is found. What is averaged is the values."),
     ("the words' own vectors handed over", WordsHandedOver,
@@ -664,12 +680,12 @@ LOADED_MISTAKES = mistakes(
 # 5.8 how far scores spread
 
 
-def covariance(w: Tensor, words: Tensor) -> Tensor:
-    return w.T @ words @ w
+def through(w: Tensor, covariance: Tensor) -> Tensor:
+    return w.T @ covariance @ w
 
 
-def score_variance(w_q: Tensor, w_k: Tensor, words: Tensor) -> Tensor:
-    return (covariance(w_q, words) * covariance(w_k, words)).sum()
+def score_variance(w_q: Tensor, w_k: Tensor, covariance: Tensor) -> Tensor:
+    return (through(w_q, covariance) * through(w_k, covariance)).sum()
 
 
 def variance_cases() -> list[tuple]:
@@ -683,20 +699,20 @@ def variance_cases() -> list[tuple]:
 
 VARIANCE_MISTAKES = mistakes(
     ("the two total variances multiplied",
-     lambda w_q, w_k, c: covariance(w_q, c).trace() * covariance(w_k, c).trace(),
+     lambda w_q, w_k, c: through(w_q, c).trace() * through(w_k, c).trace(),
      "Entry i of the query meets entry i of the key only: not every variance every other."),
     ("entries taken as independent",
-     lambda w_q, w_k, c: (covariance(w_q, c).diag() * covariance(w_k, c).diag()).sum(),
+     lambda w_q, w_k, c: (through(w_q, c).diag() * through(w_k, c).diag()).sum(),
      "Two entries of one query are made of the same word and go up and down together: their "
      "covariance counts, too."),
     ("the covariance of the words left out",
      lambda w_q, w_k, c: score_variance(w_q, w_k, torch.eye(len(c))),
      "This holds for words whose entries are independent with variance 1. Theirs is given."),
     ("the words' covariance on the side of the queries only",
-     lambda w_q, w_k, c: (covariance(w_q, c) * (w_k.T @ w_k)).sum(),
+     lambda w_q, w_k, c: (through(w_q, c) * (w_k.T @ w_k)).sum(),
      "The words that are found have the same covariance as those that ask."),
     ("the words' covariance on the side of the keys only",
-     lambda w_q, w_k, c: ((w_q.T @ w_q) * covariance(w_k, c)).sum(),
+     lambda w_q, w_k, c: ((w_q.T @ w_q) * through(w_k, c)).sum(),
      "The words that ask have the same covariance as those that are found."),
     ("only the variances of the words",
      lambda w_q, w_k, c: score_variance(w_q, w_k, c.diag().diag()),
@@ -715,7 +731,7 @@ VARIANCE_MISTAKES = mistakes(
      "That is the mean of q . k when a word asks itself. Asked for is the variance, for two "
      "independent words."),
     ("all pairs of entries",
-     lambda w_q, w_k, c: covariance(w_q, c).sum() * covariance(w_k, c).sum(),
+     lambda w_q, w_k, c: through(w_q, c).sum() * through(w_k, c).sum(),
      "This is the variance of (sum of q) times (sum of k). A dot product multiplies entry by "
      "entry."),
     ("covariances squared", lambda w_q, w_k, c: score_variance(w_q, w_k, c @ c),
@@ -725,9 +741,9 @@ VARIANCE_MISTAKES = mistakes(
     ("the key's matrix twice", lambda w_q, w_k, c: score_variance(w_k, w_k, c),
      "The queries have a matrix of their own."),
     ("the sum of the two traces",
-     lambda w_q, w_k, c: covariance(w_q, c).trace() + covariance(w_k, c).trace(),
+     lambda w_q, w_k, c: through(w_q, c).trace() + through(w_k, c).trace(),
      "That is the variance of a sum of queries and keys. A score multiplies them."),
-    ("the covariance of the keys", lambda w_q, w_k, c: covariance(w_k, c),
+    ("the covariance of the keys", lambda w_q, w_k, c: through(w_k, c),
      "That is half of the way. The score is one number: what does the query do with the key?"),
 )  # fmt: skip
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -58,62 +61,91 @@ HAND_MISTAKES = mistakes(
      "Weights are shares of one, not of a hundred: they sum to one."),
 )  # fmt: skip
 
-# 6.2 scaled scores
+# 6.2 predict, then try: vectors four times as wide
+
+WIDER = [4, 2, 1, 0.5, "up", "same", "down", "down"]
 
 
-def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
-    return q @ k.transpose(1, 2) / q.shape[-1] ** 0.5
+def small_letters(answers: list) -> list:
+    """Words in small letters, and numbers as numbers (an array of both makes texts of them)."""
+    return [_word(a) if isinstance(a, str) else a for a in answers]
 
 
-def scores_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(62)
-    sizes = [(2, 3, 6, 5), (3, 4, 5, 7), (1, 1, 3, 2), (2, 3, 1, 4)]  # B, T, S, K
-    return [
-        tuple(torch.randn(*shape, generator=draw) for shape in ((b, t, d), (b, s, d)))
-        for b, t, s, d in sizes
-    ]
+def _word(answer: str) -> str | float:
+    try:
+        return float(answer)
+    except ValueError:
+        return answer.strip().lower()
+
+
+def _but(*changes: tuple[int, object]) -> list:
+    """The right answers, but for these (places counted from 1)."""
+    changed = dict(changes)
+    return [changed.get(i, answer) for i, answer in enumerate(WIDER, 1)]
+
+
+ADDS_UP = "Equation (6.3): d_k terms of variance 1 add up to the variance d_k."
+ROOTED = "The standard deviation is the root of the variance."
+ONE = "Equation (6.4): divided by the root of d_k, scores spread alike at every width."
+TOO_FAR = "The standard deviation doubles, and the divisor becomes four times as large."
+HARDER = "Scores that lie farther apart make a harder softmax."
+ALIKE = "The spread of the scores does not change, so the weights are as hard as before."
+SOFTER = "Divided by d_k the scores come closer together, and the weights nearer to equal."
+MORE_KEYS = (
+    "The root takes care of the width. How many keys share the weights is another matter: among "
+    "four times as many, the largest share becomes smaller."
+)
+WIDER_MISTAKES = mistakes(
+    ("the standard deviation grows with the width, not with its root",
+     [4, 4, 2, 1, "up", "up", "same", "down"],
+     "Then d_k would be the right divisor. But terms of both signs partly cancel: it is variances "
+     "that add up. " + ROOTED),
+    ("the variance grows with the square of the width",
+     [16, 4, 2, 1, "up", "up", "same", "down"],
+     "That would hold if all products had the same sign. " + ADDS_UP),
+    ("the variance grows with the root of the width",
+     [2, 2**0.5, 2**0.5 / 2, 2**0.5 / 4, "up", "down", "down", "down"],
+     ADDS_UP + " It is the standard deviation that grows with the root."),
+    ("nothing changes but what is divided", [1, 1, 0.5, 0.25, "same", "down", "down", "down"],
+     "A sum of more terms strays farther. " + ADDS_UP),
+    ("the variances in the place of standard deviations", _but((2, 4), (3, 1), (4, 0.25)),
+     ROOTED + " Asked for in 2, 3 and 4 is the standard deviation."),
+    ("the variance in the last of the four", _but((4, 0.25)), ROOTED + " " + TOO_FAR),
+    ("a root too few in the second", _but((2, 4)), ROOTED),
+    ("d_k brings the spread back", _but((4, 1)), TOO_FAR),
+    ("the root changes nothing in the spread", _but((3, 2)), ONE),
+    ("not divided, the weights stay", _but((5, "same")), HARDER),
+    ("not divided, the weights soften", _but((5, "down")), HARDER),
+    ("divided by the root, still harder", _but((6, "up")), ALIKE),
+    ("divided by the root, softer", _but((6, "down")), ALIKE),
+    ("divided by d_k, alike", _but((7, "same")), SOFTER),
+    ("divided by d_k, harder", _but((7, "up")), SOFTER),
+    ("the number of keys does not matter", _but((8, "same")), MORE_KEYS),
+    ("more keys, a larger share", _but((8, "up")), MORE_KEYS),
+    ("factors the other way round", _but((1, 0.25), (2, 0.5), (3, 1), (4, 2)),
+     "The factor is new divided by old: what has become four times as large has the factor 4."),
+    ("numbers in place of factors", _but((1, 256), (2, 16), (3, 1), (4, 0.0625)),
+     "These are the values at width 256. Asked for is the factor from 64 to 256."),
+)  # fmt: skip
+
+
+def _near(place: int) -> Callable[[list], bool]:
+    def holds(answers: list) -> bool:
+        got, want = small_letters(list(answers))[place], WIDER[place]
+        return got == want if isinstance(want, str) else abs(got - want) < 0.01
+
+    return holds
+
+
+WIDER_RULES = [
+    Invariant(f"number {i + 1}", _near(i), why)
+    for i, why in enumerate((ADDS_UP, ROOTED, ONE, TOO_FAR, HARDER, ALIKE, SOFTER, MORE_KEYS))
+]
 
 
 def _raw(q: Tensor, k: Tensor) -> Tensor:
     return q @ k.transpose(-2, -1)
 
-
-SCORES_MISTAKES = mistakes(
-    ("no division by the root", lambda q, k: _raw(q, k),
-     "These are the plain dot products. Their spread grows with the root of d_k."),
-    ("divided by d_k, without the root", lambda q, k: _raw(q, k) / q.shape[-1],
-     "It is the variance that grows like d_k. The spread of the scores grows like its root, and "
-     "that is what to divide by. (Dividing q and k by the root each comes to the same.)"),
-    ("multiplied by the root", lambda q, k: _raw(q, k) * q.shape[-1] ** 0.5,
-     "The scores are too large already. They are divided by the root of d_k."),
-    ("half of a d_k-th instead of a root", lambda q, k: _raw(q, k) / q.shape[-1] / 2, HALF),
-    ("the root taken twice", lambda q, k: _raw(q, k) / q.shape[-1] ** 0.25,
-     "One square root is enough. (If q alone was divided by the fourth root, so should k be.)"),
-    ("the root of the number of queries", lambda q, k: _raw(q, k) / q.shape[1] ** 0.5,
-     "d_k is the width of a query, its last axis. How many queries there are does not matter."),
-    ("the root of the number of keys", lambda q, k: _raw(q, k) / k.shape[1] ** 0.5,
-     "d_k is the width of a key, its last axis. How many keys there are does not matter."),
-    ("always divided by 2", lambda q, k: _raw(q, k) / 2,
-     "2 is the root of d_k in the example, where d_k = 4. Take d_k from the shape of q."),
-    ("always divided by 8", lambda q, k: _raw(q, k) / 8, BASE_MODEL),
-    ("the root of the batch size", lambda q, k: _raw(q, k) / q.shape[0] ** 0.5,
-     "d_k is the last axis of q, not the first."),
-    ("cosines", lambda q, k: _raw(q, k) / (q.norm(dim=-1)[:, :, None] * k.norm(dim=-1)[:, None]),
-     "The dot products were divided by the lengths of their vectors. The scale of equation (1) is "
-     "one number for all, so that a net can still make some vectors longer than others."),
-    ("queries and keys exchanged", lambda q, k: _raw(k, q) / q.shape[-1] ** 0.5,
-     "Rows are queries and columns are keys: the shape is (B, T, S), not (B, S, T)."),
-    ("keys reshaped, not transposed",
-     lambda q, k: q @ k.reshape(k.shape[0], k.shape[2], k.shape[1]) / q.shape[-1] ** 0.5,
-     "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers anew, "
-     "so that each column holds pieces of several keys. A transpose exchanges the axes."),
-    ("weights instead of scores", lambda q, k: (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1),
-     "The scores are asked for, as they go into the softmax."),
-    ("exponentials of the scores", lambda q, k: (_raw(q, k) / q.shape[-1] ** 0.5).exp(),
-     "The exponential is a part of the softmax, which comes next. Asked are the scores."),
-    ("divided after the softmax", lambda q, k: _raw(q, k).softmax(-1) / q.shape[-1] ** 0.5,
-     "There should be no softmax here, and the division comes before it."),
-)  # fmt: skip
 
 # 6.3 another variance: of q . k, the standard deviation after the root, the right divisor
 
@@ -286,6 +318,10 @@ ATTENTION_MISTAKES = mistakes(
     ("outputs and weights",
      lambda q, k, v: (scaled_attention(q, k, v), (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1)),
      "Both may be right, but the task asks for the outputs and nothing else."),
+    ("the keys of the first head for all", lambda q, k, v: scaled_attention(
+        q, k[:, :1].expand_as(k), v
+    ),
+     "Each head has keys of its own."),
     ("the keys averaged instead of the values", lambda q, k, v: scaled_attention(q, k, k),
      "Keys are there to be compared with the query. What is averaged are the values."),
 )  # fmt: skip
@@ -297,90 +333,102 @@ def _between_the_values(output: Tensor, q: Tensor, k: Tensor, v: Tensor) -> bool
     return bool(((output > low - 1e-4) & (output < high + 1e-4)).all())
 
 
-# 6.5 the Jacobian of the softmax
+# 6.5 find the mistakes
 
 
-def softmax_jacobian(scores: Tensor) -> Tensor:
-    p = scores.softmax(-1)
-    return torch.diag(p) - torch.outer(p, p)
+def mended(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, early=True, root=True, hidden=True
+) -> Tensor:
+    """Attention under a mask, with each of three mistakes mended or not."""
+    divisor = (q if root else k).shape[-1 if root else -2] ** 0.5
+    scores = _raw(q, k) / (divisor if early else 1)
+    if hidden:
+        weights = scores.masked_fill(~mask, -torch.inf).softmax(-1).masked_fill(~mask, 0.0)
+    else:
+        weights = scores.softmax(-1) * mask
+    return weights / (1 if early else divisor) @ v
 
 
-def jacobian_cases() -> list[tuple]:
+def masked_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(65)
-    return [(torch.randn(4, generator=draw),), (torch.tensor([0.5, -1.0, 2.0]),), (torch.ones(1),)]
+    cases = []
+    for q, k, v in attention_cases():
+        mask = torch.rand(*q.shape[:-1], k.shape[-2], generator=draw) < 0.6
+        mask[..., 0, :] = mask.any(-1)[..., :1] & mask[..., 0, :]
+        if q.shape[-2] > 1:
+            mask[0, 0, 1] = False  # a query that may attend to nothing
+            mask[0, 0, 0, 0] = True
+        cases.append((q, k, v, mask))
+    return cases
 
 
-def _p(scores: Tensor) -> Tensor:
-    return scores.softmax(-1)
+def _fill(value: float, again: bool = False, inverted: bool = False):
+    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        off = mask if inverted else ~mask
+        weights = (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(off, value).softmax(-1)
+        return (weights.masked_fill(off, 0.0) if again else weights) @ v
+
+    return attend
 
 
-def _table(p: Tensor) -> Tensor:
-    return torch.diag(p) - torch.outer(p, p)
+def _left(why: str, **left: bool) -> tuple:
+    return (lambda *case: mended(*case, **left)), why
 
 
-JACOBIAN_MISTAKES = mistakes(
-    ("the slopes beside the diagonal left out",
-     lambda scores: torch.diag(_p(scores) * (1 - _p(scores))),
-     "Every weight answers to every score: they share one sum. Beside the diagonal stands minus "
-     "the product of the two weights."),
-    ("the diagonal alone, as a vector", lambda scores: _p(scores) * (1 - _p(scores)),
-     "p (1 - p) is how a weight answers to its own score. The Jacobian has a row for each weight "
-     "and a column for each score."),
-    ("the weights missing on the diagonal", lambda scores: -torch.outer(_p(scores), _p(scores)),
-     "On the diagonal stands p (1 - p): add the weight itself there."),
-    ("plus instead of minus",
-     lambda scores: torch.diag(_p(scores)) + torch.outer(_p(scores), _p(scores)),
-     "What one weight gains the others lose: beside the diagonal the slopes are negative."),
-    ("the sign turned", lambda scores: -_table(_p(scores)),
-     "A higher score gives its own key a higher weight: the diagonal is positive."),
-    ("the weights alone on the diagonal", lambda scores: torch.diag(_p(scores)),
-     "diag(p) is the first half of equation (6.8). The products are to be subtracted from it."),
-    ("the weight on the diagonal in place of p (1 - p)",
-     lambda scores: _table(_p(scores)) + torch.diag(_p(scores) ** 2),
-     "Beside the diagonal all is right. On it, the product p p must be subtracted as well."),
-    ("the identity in place of diag(p)",
-     lambda scores: torch.eye(len(scores)) - torch.outer(_p(scores), _p(scores)),
-     "On the diagonal stands p (1 - p), which is p - p p, and not 1 - p p."),
-    ("the product p (1 - p) for every pair", lambda scores: torch.outer(_p(scores), 1 - _p(scores)),
-     "That is right on the diagonal. For two different keys the slope is minus p_i p_j."),
-    ("plus beside the diagonal",
-     lambda scores: 2 * torch.diag(_p(scores) * (1 - _p(scores))) - _table(_p(scores)),
-     "The diagonal is right. What one weight gains the others lose: beside it the slopes are "
-     "negative."),
-    ("the product subtracted twice on the diagonal",
-     lambda scores: _table(_p(scores)) - torch.diag(_p(scores) ** 2),
-     "Beside the diagonal all is right. p (1 - p) has the product p p subtracted already: take "
-     "diag(p), or leave the diagonal out of the table of products."),
-    ("one number in place of the table of products",
-     lambda scores: torch.diag(_p(scores)) - _p(scores) @ _p(scores),
-     "For p of one axis, p @ p is a single number, the sum of the squares. Make the table of all "
-     "products p_i p_j, of shape (S, S)."),
-    ("slopes of the logarithm", lambda scores: torch.eye(len(scores)) - _p(scores),
-     "These are the slopes of ln p_i. The slopes of p_i itself have p_i as a factor, which is "
-     "another one in each row."),
-    ("squares subtracted in place of the table of products",
-     lambda scores: torch.diag(_p(scores)) - _p(scores) * _p(scores),
-     "p * p has shape (S), and was subtracted from every row. Make the table of all products p_i "
-     "p_j, of shape (S, S)."),
-    ("scores in place of weights", lambda scores: _table(scores),
-     "The p of equation (6.8) is the softmax of the scores."),
-    ("exponentials that were not divided by their sum", lambda scores: _table(scores.exp()),
-     "The p of equation (6.8) is the softmax: exponentials, divided by their sum."),
-    ("a sigmoid for each score",
-     lambda scores: torch.diag(scores.sigmoid() * (1 - scores.sigmoid())),
-     "With two keys the weight is a sigmoid of the difference of the scores. Here every score was "
-     "treated on its own, as if the weights shared no sum."),
-    ("the softmax taken of weights", lambda scores: _table(_p(_p(scores))),
-     "The softmax was taken twice: of the scores, and of the weights once more."),
-    ("weights instead of slopes", lambda scores: _p(scores),
-     "The weights are the beginning. Asked is how each changes when a score changes."),
+AFTER = "The division still comes after the softmax, which is as hard as before."
+KEYS = "The number of keys is no width. The root of d_k is meant: the last axis of q."
+SHARE = (
+    "What is hidden had its share before it was struck out, so the rest sums to less than one. "
+    "Hide the scores before the softmax, by minus infinity."
+)
+MENDED_MISTAKES = mistakes(
+    ("as it was", *_left(f"{SHARE} {KEYS} {AFTER}", early=False, root=False, hidden=False)),
+    ("the division still after the softmax", *_left(AFTER, early=False)),
+    ("still the root of the number of keys", *_left(KEYS, root=False)),
+    ("the mask still after the softmax", *_left(SHARE, hidden=False)),
+    ("only the mask mended", *_left(f"{AFTER} {KEYS}", early=False, root=False)),
+    ("only the divisor mended", *_left(f"{AFTER} {SHARE}", early=False, hidden=False)),
+    ("only the place of the division mended", *_left(f"{KEYS} {SHARE}", root=False, hidden=False)),
+    ("NaN for a query that may attend to nothing", _fill(-torch.inf),
+     "All its scores are minus infinity, and the softmax gives 0/0. It should get zeros, as it did "
+     "before."),
+    ("an even share for a query that may attend to nothing", _fill(-1e9),
+     "With a large negative number in place of minus infinity, its scores are all alike. It should "
+     "get zeros, as it did before."),
+    ("all keys for a query that may attend to nothing",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5 - 1e4 * ~mask).softmax(-1) @ v,
+     "Subtracting the same number from all its scores hides none of them. It should get zeros, as "
+     "it did before."),
+    ("the mask added to the scores as numbers",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5 + mask.float()).softmax(-1) @ v,
+     "Adding 1 or 0 hides nothing. What is hidden needs minus infinity."),
+    ("hidden scores set to 0", _fill(0.0),
+     "A score of 0 is not nothing: its exponential is 1. What is hidden needs minus infinity."),
+    ("hidden scores set to 0, and struck out after", _fill(0.0, again=True),
+     "A score of 0 takes its share of the softmax. What is hidden needs minus infinity."),
+    ("the mask inverted", _fill(-torch.inf, again=True, inverted=True),
+     "True means: may attend. What is hidden is where the mask is False."),
+    ("no mask", lambda q, k, v, mask: scaled_attention(q, k, v),
+     "The mask is not used any more."),
+    ("divided by d_k, without the root",
+     lambda q, k, v, mask: mended(q / q.shape[-1] ** 0.5, k, v, mask),
+     "The variance grows like d_k, the spread like its root: divide by the root."),
+    ("no division", lambda q, k, v, mask: mended(q * q.shape[-1] ** 0.5, k, v, mask),
+     "The division was in the wrong place, not wrong: the scores are divided by the root of d_k."),
+    ("divided before the softmax and after it",
+     lambda q, k, v, mask: mended(q, k, v, mask) / q.shape[-1] ** 0.5,
+     "Once is enough, before the softmax."),
+    ("the softmax over the queries",
+     lambda q, k, v, mask: (
+         (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf).softmax(-2)
+         .nan_to_num() @ v
+     ),
+     SUMS_TO_ONE),
+    ("the mask on the values", lambda q, k, v, mask: (
+        (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) @ (v * mask.any(-2).unsqueeze(-1))
+    ),
+     "Setting values to zero leaves their keys a share of the weights. Hide the scores."),
 )  # fmt: skip
-
-
-def _rows_sum_to_zero(output: Tensor, scores: Tensor) -> bool:
-    sums = torch.as_tensor(output).double().sum(-1)
-    return bool(sums.abs().max() < 1e-4)
-
 
 # 6.6 back through attention
 
@@ -422,6 +470,9 @@ GRADIENT_MISTAKES = mistakes(
     ("the plain sum instead of the weighted mean",
      lambda scores, v, g: _p(scores) * (v @ g - (v @ g).sum()),
      "p^T p leaves the sum of p_j times v_j . g: a mean weighted with p."),
+    ("the weights multiplied twice",
+     lambda scores, v, g: _p(scores) * scores_gradient(scores, v, g),
+     "Each entry is multiplied by its weight once: diag(p) and p^T p hold it already."),
     ("the sign turned", lambda scores, v, g: -scores_gradient(scores, v, g),
      "Where a value agrees with g better than the average, raising its score raises the loss."),
     ("the mean added", lambda scores, v, g: _p(scores) * (v @ g + _p(scores) @ (v @ g)),
@@ -440,6 +491,149 @@ GRADIENT_MISTAKES = mistakes(
      "The gradient is not multiplied by the scores themselves."),
 )  # fmt: skip
 
+# 6.7 how the entropy answers
+
+
+def entropy_gradient(scores: Tensor) -> Tensor:
+    p = scores.softmax(-1)
+    return -p * (p.log() + torch.special.entr(p).sum())
+
+
+def entropy_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(67)
+    some = [(2 * torch.randn(size, generator=draw),) for size in (4, 3, 6)]
+    return [(torch.tensor([math.log(3), 0.0]),), *some, (torch.ones(1),)]
+
+
+def _h(scores: Tensor) -> Tensor:
+    return torch.special.entr(scores.softmax(-1)).sum()
+
+
+def _p(scores: Tensor) -> Tensor:
+    return scores.softmax(-1)
+
+
+ENTROPY_MISTAKES = mistakes(
+    ("the sign turned", lambda s: -entropy_gradient(s),
+     "Raise the largest score, and the weights become harder: the entropy falls. Is there a minus "
+     "left of H = - sum of p ln p?"),
+    ("the entropy left out", lambda s: -_p(s) * _p(s).log(),
+     "These are the terms of the entropy itself. When a score rises, all weights move."),
+    ("the slope in the weight, times the weight", lambda s: -_p(s) * (_p(s).log() + 1),
+     "That is the first half of the chain rule with the weight before it. The off-diagonal slopes "
+     "of the softmax are missing: the other weights pay."),
+    ("the slope in the weights", lambda s: -(_p(s).log() + 1),
+     "That is how H answers to a weight. Asked for is the answer to a score: multiply by the "
+     "Jacobian, equation (6.8)."),
+    ("only the diagonal of the Jacobian", lambda s: -_p(s) * (1 - _p(s)) * (_p(s).log() + 1),
+     "The other weights change, too, when a score rises: the entries beside the diagonal."),
+    ("the entropy with the other sign", lambda s: -_p(s) * (_p(s).log() - _h(s)),
+     "The weighted mean of ln p is minus the entropy: subtracting it adds H."),
+    ("the weight before it missing", lambda s: -(_p(s).log() + _h(s)),
+     "A score whose weight is 0 changes nothing: each entry is multiplied by its weight."),
+    ("scores in place of logarithms", lambda s: -_p(s) * (s + _h(s)),
+     "ln p is the score less the logarithm of the sum of all exponentials, and not the score."),
+    ("logarithms to the base 2", lambda s: entropy_gradient(s) / math.log(2),
+     "The entropy of equation (6.5) is in nats, with the natural logarithm."),
+    ("divided by the number of scores", lambda s: entropy_gradient(s) / len(s),
+     "The entropy is a sum, not a mean."),
+    ("without the scores' own mean", lambda s: -_p(s) * s,
+     "Nearly: but shifting all scores must not change anything. Their weighted mean is missing."),
+    ("the entropy", _h, "This is the entropy itself. Asked for is a slope for each score."),
+    ("the terms of the entropy, with a plus", lambda s: _p(s) * _p(s).log(),
+     "When a score rises, all weights move, and the sign of H is missing."),
+    ("the Jacobian of the weights", lambda s: torch.diag(_p(s)) - torch.outer(_p(s), _p(s)),
+     "This is equation (6.8). Multiply it by the slopes of H in the weights."),
+    ("the weights", _p, "The weights are the beginning. How does H change when a score does?"),
+    ("p (1 - p) for each", lambda s: _p(s) * (1 - _p(s)),
+     "This is how each weight answers to its own score. Asked for is the entropy's answer."),
+)  # fmt: skip
+
+# 6.8 a temperature for an entropy
+
+
+def entropy_at(scores: Tensor, temperature: float) -> float:
+    return float(_h(scores.double() / temperature))
+
+
+def temperature_for(scores: Tensor, entropy: float) -> float:
+    low, high = -40.0, 40.0  # logarithms of the temperature
+    for _ in range(80):
+        middle = (low + high) / 2
+        if entropy_at(scores, math.exp(middle)) < entropy:
+            low = middle
+        else:
+            high = middle
+    return math.exp((low + high) / 2)
+
+
+def reached(answer: Callable, scores: Tensor, entropy: float) -> float | str | None:
+    """The entropy that the answer's temperature gives."""
+    found = answer(scores.clone(), entropy)
+    if found is None:
+        return None
+    temperature = float(found)
+    if not temperature > 0 or math.isinf(temperature):
+        return "not above 0 and finite"
+    return entropy_at(scores, temperature)
+
+
+TEMPERATURE_CASES = [
+    (torch.tensor([math.log(9), 0.0]), 0.5623),  # at 2: weights 3/4 and 1/4
+    (torch.tensor([0.3, -1.2, 2.0, 0.1, 0.9]), 1.2),
+    (torch.tensor([3000.0, -1200.0, 800.0, 2500.0]), 0.4),
+    (torch.tensor([0.001, 0.004, -0.002]), 0.7),
+    (torch.tensor([5.0, 4.0, 4.0, 1.0, 0.0, -3.0]), 1.7),
+]
+
+
+def _clamped(low: float, high: float) -> Callable:
+    return lambda scores, entropy: min(max(temperature_for(scores, entropy), low), high)
+
+
+TEMPERATURE_MISTAKES = mistakes(
+    ("the inverse of the temperature", lambda scores, entropy: 1 / temperature_for(scores, entropy),
+     "Scores are *divided* by the temperature, equation (6.9): hot is even."),
+    ("the search in the wrong direction, to the hot end", lambda scores, entropy: 1e9,
+     "The entropy grows with the temperature: where it is too high, look at lower ones."),
+    ("the search in the wrong direction, to the cold end", lambda scores, entropy: 1e-9,
+     "The entropy grows with the temperature: where it is too low, look at higher ones."),
+    ("no temperature, 1", lambda scores, entropy: 1.0,
+     "This gives the entropy that the scores have as they are."),
+    ("the entropy as the temperature", lambda scores, entropy: entropy,
+     "Both grow together, but they are not the same number: scores of another size need another "
+     "temperature."),
+    ("the root of the number of scores", lambda scores, entropy: len(scores) ** 0.5,
+     "The answer depends on the scores and on the entropy that is asked for."),
+    ("the spread of the scores", lambda scores, entropy: float(scores.std()),
+     "Divided by it, scores have a spread of one. The entropy that is asked for does not come in."),
+    ("bits in place of nats",
+     lambda scores, entropy: temperature_for(scores, entropy * math.log(2)),
+     "The entropy of equation (6.5) has the natural logarithm: nats, not bits."),
+    ("the entropy as a share of the highest",
+     lambda scores, entropy: temperature_for(scores, entropy / 3 * math.log(len(scores))),
+     "The entropy is given in nats, as it is, and not as a share."),
+    ("only temperatures from 0.1 to 10", _clamped(0.1, 10.0),
+     "Large scores need a high temperature and small ones a low one: search over factors, such as "
+     "powers of ten."),
+    ("only temperatures from 0.01 to 100", _clamped(0.01, 100.0),
+     "Large scores need a high temperature and small ones a low one: search over factors, or "
+     "widen the limits until the entropy lies between."),
+    ("only temperatures above 0.01", _clamped(0.01, 1e9),
+     "Small scores need a low temperature: let the lower limit sink until the entropy is below."),
+    ("only temperatures below 100", _clamped(1e-9, 100.0),
+     "Large scores need a high temperature: let the upper limit rise until the entropy is above."),
+    ("rounded to whole numbers",
+     lambda scores, entropy: max(round(temperature_for(scores, entropy)), 1),
+     "The entropy must be met to a thousandth: go on with halving."),
+    ("rounded to one digit",
+     lambda scores, entropy: float(f"{temperature_for(scores, entropy):.0e}"),
+     "The entropy must be met to a thousandth: go on with halving."),
+    ("minus the temperature", lambda scores, entropy: -temperature_for(scores, entropy),
+     "A temperature is above 0. Below it, the worst key gets most."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="6.1",
@@ -452,11 +646,13 @@ EXERCISES = [
     ),
     Exercise(
         number="6.2",
-        title="scaled scores",
-        section="The formula",
-        reference=scaled_scores,
-        cases=scores_cases,
-        mistakes=SCORES_MISTAKES,
+        title="predict, then try: vectors four times as wide",
+        section="The softmax saturates",
+        reference=WIDER,
+        mistakes=WIDER_MISTAKES,
+        invariants=WIDER_RULES,
+        canonical=small_letters,
+        rtol=5e-3,
     ),
     Exercise(
         number="6.3",
@@ -484,19 +680,11 @@ EXERCISES = [
     ),
     Exercise(
         number="6.5",
-        title="the slopes of a softmax",
-        section="Many keys",
-        reference=softmax_jacobian,
-        cases=jacobian_cases,
-        mistakes=JACOBIAN_MISTAKES,
-        invariants=[
-            Invariant(
-                "rows sum to zero",
-                _rows_sum_to_zero,
-                "Raising all scores by the same amount changes no weight, so the slopes of each "
-                "weight sum to zero.",
-            )
-        ],
+        title="find the mistakes",
+        section="The wrong divisors",
+        reference=mended,
+        cases=masked_cases,
+        mistakes=MENDED_MISTAKES,
     ),
     Exercise(
         number="6.6",
@@ -505,5 +693,25 @@ EXERCISES = [
         reference=scores_gradient,
         cases=gradient_cases,
         mistakes=GRADIENT_MISTAKES,
+    ),
+    Exercise(
+        number="6.7",
+        title="derive: how the entropy answers",
+        section="Many keys",
+        reference=entropy_gradient,
+        cases=entropy_cases,
+        mistakes=ENTROPY_MISTAKES,
+        atol=1e-5,
+    ),
+    Exercise(
+        number="6.8",
+        title="design: a temperature for an entropy",
+        section="A temperature",
+        reference=temperature_for,
+        cases=TEMPERATURE_CASES,
+        mistakes=TEMPERATURE_MISTAKES,
+        probe=reached,
+        rtol=1e-3,
+        atol=1e-3,
     ),
 ]
