@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from allyouneed.parsing import brackets, bracket_score, linearise, may_follow, read_tree, rebuild
+from allyouneed.parsing import bracket_score, brackets, linearise, may_follow, read_tree, rebuild
 
 KIND = "growing-tree"
 PHONE = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 844}}

@@ -80,7 +80,7 @@ def test_the_switch_by_keyboard(picture):
     picture.tab.get_by_role("radio", name="GPT", exact=True).focus()
     picture.press("Tab", "ArrowRight")
     shows(picture, "GPT", "full", 4)
-    assert "has the word itself in view" in picture.says
+    assert "with the word itself in view" in picture.says
     picture.press("Shift+Tab", "ArrowRight")
     shows(picture, "BERT", "full", 4)
     picture.press("Tab", "Tab", "ArrowRight", "Tab", "ArrowRight")

@@ -1,10 +1,14 @@
 """Right answers to the exercises of chapter 18, written in different styles."""
 
+import functools
+import math
 import re
 from collections import Counter, deque
 from fractions import Fraction
 
 import numpy as np
+
+from allyouneed.parsing import may_follow
 
 
 def spans_stack(symbols):
@@ -201,10 +205,126 @@ def up_search(symbols):
     return tuple(found)
 
 
+CHANGES = ["same", "same", "fall", "same", "same", "fall", "same", "fall"]
+
+
+def next_package(written, n_words, openings):
+    return may_follow(written, n_words, openings)
+
+
+def next_list(written, n_words, openings):
+    depth = sum({"(": 1, ")": -1}.get(s[0], 0) for s in written)
+    left = n_words - list(written).count("XX")
+    if written and depth == 0:
+        return ["<eos>"]
+    found = sorted(openings) if left else []
+    if left and depth:
+        found.append("XX")
+    if depth and written[-1][0] != "(" and (depth > 1 or not left):
+        rest = 0  # of brackets that close behind
+        for symbol in reversed(written):
+            if symbol[0] == ")":
+                rest += 1
+            elif symbol[0] == "(":
+                if rest == 0:
+                    found.append(")" + symbol[1:])
+                    break
+                rest -= 1
+    return found
+
+
+def next_by_trial(written, n_words, openings):
+    """What `well_formed` finds to be no tree however it goes on, is left out."""
+    names = {symbol[1:] for symbol in [*openings, *written] if symbol[0] in "()"}
+    every = {*openings, "XX", "<eos>", *(f"){name}" for name in names)}
+    return {symbol for symbol in every if fits([*written, symbol], n_words)}
+
+
+def fits(symbols, n_words):
+    opened, words = [], 0
+    for i, symbol in enumerate(symbols):
+        left = words < n_words
+        if symbol == "<eos>":
+            return i > 0 and not opened and not left
+        if i and not opened:
+            return False
+        if symbol == "XX":
+            if not left or not opened:
+                return False
+            words += 1
+        elif symbol[0] == "(":
+            if not left:
+                return False
+            opened.append(symbol[1:])
+        elif symbols[i - 1][0] == "(" or not opened or opened.pop() != symbol[1:]:
+            return False
+        elif not opened and left:
+            return False
+    return True
+
+
+BIG = [("A", i, i + 2) for i in range(20)]
+PARADOXES = [
+    (
+        [BIG, [("S", 0, 1)]],
+        [BIG, [("T", 0, 1)]],
+        [BIG[:10] + [("B", i, i + 1) for i in range(10)], [("S", 0, 1)]],
+    ),
+    [
+        [[["S", 0, 1]], [["NP", i, 9] for i in range(9)]],
+        [[["S", 0, 2]], [["NP", i, 9] for i in range(9)]],
+        [[["S", 0, 1]], [["NP", i, 9] for i in range(3)]],
+    ],
+    (
+        ([("S", 0, 5), ("NP", 0, 1), ("VP", 1, 5), ("NP", 2, 5)], [("NP", 0, 1)]),
+        ([("S", 0, 5), ("NP", 0, 1), ("VP", 1, 5), ("NP", 2, 5)], [("X", 0, 1)]),
+        ([("S", 0, 5), ("X", 0, 1), ("VP", 1, 5), ("X", 2, 5)], [("NP", 0, 1)]),
+    ),
+]
+
+
+def count_memo(n, labels):
+    @functools.cache
+    def rows(k, least):
+        """Rows of at least that many parts over k words."""
+        if k == 0:
+            return int(least <= 0)
+        return sum(part(i) * rows(k - i, least - 1) for i in range(1, k + (least < 2)))
+
+    @functools.cache
+    def part(k):
+        return 1 if k == 1 else labels * rows(k, 2)
+
+    for k in range(1, n):  # from below, so that the recursion stays flat
+        rows(k, 0), rows(k, 1), part(k)
+    return part(n)
+
+
+def count_by_shapes(n, labels):
+    """Add up over the number of brackets: trees with b brackets over n words, labels to the b."""
+    total = 0
+    for b in range(1, n):
+        total += math.comb(n - 2, b - 1) * math.comb(n + b - 1, b) * labels**b // n
+    return total
+
+
+def count_numpy(n, labels):
+    f, s = np.zeros(n + 1, dtype=object), np.zeros(n + 1, dtype=object)
+    f[1], s[0], s[1] = 1, 1, 1
+    for k in range(2, n + 1):
+        several = np.dot(f[1:k], s[k - 1 : 0 : -1])
+        f[k], s[k] = labels * several, (labels + 1) * several
+    return f[n]
+
+
 RIGHT = {
     "18.1": [10 / 11, 0.9091, np.float32(10 / 11)],
     "18.2": [spans_stack, spans_search, spans_recursive, spans_numpy],
     "18.3": [tree_stack, tree_shrink, tree_recursive, tree_numpy],
     "18.4": [f1_counter, f1_marked, f1_means, f1_numpy],
     "18.5": [up_stack, up_recursive, up_search],
+    "18.6": [CHANGES, tuple(CHANGES), [word.upper() for word in CHANGES]],
+    "18.7": [next_package, next_list, next_by_trial],
+    "18.8": PARADOXES,
+    "18.9": [count_memo, count_by_shapes, count_numpy],
 }

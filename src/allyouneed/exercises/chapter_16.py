@@ -646,6 +646,12 @@ ANSWER_MISTAKES = mistakes(
     ("the mask moved as well, one token too early", _answer_nats(first=-1, last=-1),
      "The mask says which *tokens* are of the answer. Shifted along with the logits it counts the "
      "prompt's last token and leaves out the answer's last."),
+    ("the mask not moved where the logits were", _answer_nats(first=1, last=1),
+     "Where place t of `logits[:, :-1]` speaks of the token at t + 1, the mask has to be that of "
+     "the token, too: as it is, the first token of each answer is left out and one behind it "
+     "counts."),
+    ("one token of padding counted", _answer_nats(last=1),
+     "The answer's last token stands at `lengths[b]` - 1."),
     ("the prompt counted as well", _answer_nats(prompt=True),
      "That is exercise 16.3: every token but the first. Here the prompt is given, and only the "
      "answer is asked for."),
@@ -725,6 +731,10 @@ DIE_MISTAKES = mistakes(
     ("the wrong faces shared among all",
      lambda f, c, r: c * math.log(f) + (1 - c) * _doubt(_kept(f, c, r), f, f),
      "If the face in view is wrong, it is one of the faces - 1 others."),
+    ("a drawn face is never the right one, and the wrong faces are shared among all",
+     lambda f, c, r: c * math.log(f) + (1 - c) * _doubt(1 - r / (1 - c), f, f),
+     "A drawn face is the right one with 1 / faces. If the face in view is wrong, one of the "
+     "faces - 1 others is right."),
     ("only the right face's part of the entropy",
      lambda f, c, r: c * math.log(f) - (1 - c) * _kept(f, c, r) * math.log(_kept(f, c, r)),
      "The entropy sums over all faces, those that are less likely as well."),

@@ -920,7 +920,7 @@ def forget(out: Tensor, L: float, score: float, value: Tensor) -> tuple[Tensor, 
 def forget_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(179)
     cases = [(torch.tensor([4.0]), math.log(4), 0.0, torch.tensor([1.0]))]
-    for n, d_v, shift in ((3, 2, 0.0), (5, 4, 1.5), (4, 3, 300.0), (2, 1, -2.0)):
+    for n, d_v, shift in ((3, 2, 0.0), (5, 4, 1.5), (4, 3, 1000.0), (2, 1, -2.0)):
         scores = torch.randn(n, generator=draw).double() + shift
         values = torch.randn(n, d_v, generator=draw).double()
         out = scores.softmax(0) @ values
@@ -979,6 +979,8 @@ FORGET_MISTAKES = mistakes(
      "That divides the sum by e to the power of the score. What goes is one term of the sum."),
     ("the weight subtracted from the logarithm", _forget(log="- p"),
      "The sum is multiplied by 1 - p: its logarithm changes by log(1 - p), which is not -p."),
+    ("only the output", lambda o, L, score, value: _forget()(o, L, score, value)[0],
+     "The next key that leaves needs the new logarithm as well: return both, as a tuple."),
     ("only the change of the logarithm", _forget(log="q"),
      "Asked for is the new logarithm, L + log(1 - p)."),
     ("the logarithm of what leaves", _forget(log="p"),
@@ -1018,7 +1020,9 @@ def reach_and_cost(answer: Any, length: int) -> list[int]:
     if any(w < 1 or d < 1 for w, d in layers):
         raise ValueError(f"expected windows and dilations of at least 1, got {layers}")
     if sum(w for w, _ in layers) > 10 * length:
-        raise ValueError("expected windows that are wider than the input in no layer")
+        raise ValueError(
+            "expected windows that are at most ten times as many as there are positions"
+        )
     heard = {length - 1}
     for w, d in reversed(layers):
         heard = {t - i * d for t in heard for i in range(w) if t - i * d >= 0}

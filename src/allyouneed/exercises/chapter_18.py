@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from itertools import combinations
 
 from .core import Exercise, Invariant, mistakes
 
@@ -588,6 +590,276 @@ BOTTOM_UP_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+# 18.6 predict: what costs a point
+
+CHANGES = ["same", "same", "fall", "same", "same", "fall", "same", "fall"]
+
+
+def _with(**others: str) -> list[str]:
+    """The right words, but for those that are named by their number: _3="same"."""
+    return [others.get(f"_{i}", word) for i, word in enumerate(CHANGES, 1)]
+
+
+CHANGE_MISTAKES = mistakes(
+    ("everything costs", ["fall"] * 8,
+     "Read EVALB's five rules again: most of these changes are about what they take out."),
+    ("nothing costs", ["same"] * 8,
+     "A bracket that the true tree does not have costs precision, and a sentence without brackets "
+     "costs recall."),
+    ("PRT is another label", _with(_1="fall"), "By rule 4, ADVP and PRT are the same label."),
+    ("TOP counts", _with(_2="fall"), "By rule 3, a bracket TOP around everything does not count."),
+    ("TOP and PRT count", _with(_1="fall", _2="fall"),
+     "By rules 3 and 4, TOP does not count, and PRT is ADVP."),
+    ("S is left out as TOP is", _with(_3="same"),
+     "Only TOP is left out. A second S is one bracket more that is not in the true tree."),
+    ("a bracket more is free", _with(_3="same", _8="same"),
+     "All true brackets are found, so the recall stays. The precision falls, and F1 with it."),
+    ("the full stop counts", _with(_4="fall"),
+     "By rule 2 punctuation is deleted first, and FRAG around nothing else goes with it. S then "
+     "ends where it always did."),
+    ("punctuation and TOP count", _with(_2="fall", _4="fall"),
+     "By rules 2 and 3, TOP does not count, and neither does a bracket around punctuation only."),
+    ("left out is lost", _with(_5="fall"),
+     "Left out means that the sentence counts nowhere. What is left is perfect."),
+    ("what is unreadable costs nothing", _with(_6="same"),
+     "Counted as empty, the sentence's true brackets are all missed: the recall is about a half."),
+    ("left out and empty exchanged", _with(_5="fall", _6="same"),
+     "Left out, a sentence counts nowhere. Counted as empty, its true brackets are all missed."),
+    ("tags count", _with(_7="fall"),
+     "By rule 1 tags are no brackets; and punctuation is known by the true tree's tags."),
+    ("tags and PRT count", _with(_1="fall", _7="fall"),
+     "By rule 1 tags are no brackets, and by rule 4 PRT is ADVP."),
+    ("brackets around one word are tags", _with(_8="same"),
+     "X is a bracket around a tag with its word, and counts as any other: the precision falls."),
+    ("the other way round", ["fall", "fall", "same", "fall", "fall", "same", "fall", "same"],
+     "Asked is whether F1 stays the same or falls below 100."),
+)  # fmt: skip
+
+
+# 18.7 which symbols may come next, four mistakes
+
+
+def next_symbols(written: list[str], n_words: int, openings: set[str]) -> set[str]:
+    return _next()(written, n_words, openings)
+
+
+def _next(
+    first: bool = False,  # the bracket opened first closes
+    late: bool = False,  # brackets open when no word is left
+    outside: bool = False,  # words outside of all brackets
+    early: bool = False,  # the outermost bracket closes too early
+    empty: bool = False,
+    never: bool = False,
+    end: str = "<eos>",
+    label: bool = False,
+    inside: bool = False,
+) -> Callable[..., set[str]]:
+    """The rule, right by default; each argument makes one mistake."""
+
+    def rule(written: list[str], n_words: int, openings: set[str]) -> set[str]:
+        opened, words = [], 0
+        for symbol in written:
+            if symbol == "XX":
+                words += 1
+            elif symbol[0] == "(":
+                opened.append(symbol[1:])
+            else:
+                opened.pop(0 if first else -1)
+        if written and not opened:
+            return {end} if end else set()
+        left = words < n_words
+        following = set(openings) if left or late else set()
+        if left and (opened or outside):
+            following.add("XX")
+        fresh = bool(written) and written[-1][0] == "("
+        only = len(opened) == 1 and left
+        if opened and (empty or not fresh) and (early or not only):
+            following.add(")" + opened[-1])
+            if label:
+                following |= {")" + name[1:] for name in openings}
+        if never and left:
+            following = {symbol for symbol in following if symbol[0] != ")"}
+        if inside and opened and left:
+            following -= set(openings)
+        return following
+
+    return rule
+
+
+def next_cases() -> list[tuple]:
+    whole = [
+        "(S (NP XX )NP (VP XX (NP (NP XX )NP XX )NP )VP XX )S",
+        "(S (NP (NP XX )NP XX )NP )S",
+        "(NP XX )NP",
+        "(S XX (VP (NP XX )NP )VP )S",
+    ]
+    cases: list[tuple] = [(["(S"], 1, {"(S"})]
+    for text in whole:
+        symbols = text.split()
+        n = symbols.count("XX")
+        cases += [(symbols[:i], n, {"(S", "(NP", "(VP"}) for i in range(len(symbols) + 1)]
+    return cases
+
+
+def _sorted_symbols(output: object) -> list[str]:
+    return sorted(map(str, set(output)))  # type: ignore[call-overload]
+
+
+FOUR = {
+    "first": ("the bracket opened first closes",
+              "Brackets are nested: the one opened last closes first, `opened.pop()`."),
+    "late": ("brackets open when no word is left",
+             "A bracket that opens has to get a word, or it can never close: as long as words are "
+             "left."),
+    "outside": ("words outside of all brackets",
+                "The first symbol opens the outermost bracket; every word is in it."),
+    "early": ("the outermost bracket closes while words are left",
+              "Behind it only the end may come, and the words that are left stand nowhere."),
+}  # fmt: skip
+
+
+def still_wrong(names: tuple[str, ...]) -> tuple[str, Callable[..., set[str]], str]:
+    """A row of the bank in which these of the four mistakes are left."""
+    known = " and ".join(FOUR[name][0] for name in names)
+    left = (
+        f"{len(FOUR) - len(names)} mended, left is" if len(names) < len(FOUR) else "nothing mended"
+    )
+    title = f"{left}: {known}" if len(names) < len(FOUR) else "nothing mended"
+    why = FOUR[names[0]][1] if len(names) < len(FOUR) else (
+        "Read the four rules and look for the line of each: two conditions are missing, one is too "
+        "weak, and one pop takes the wrong end."
+    )  # fmt: skip
+    return title, _next(**dict.fromkeys(names, True)), why
+
+
+NEXT_MISTAKES = mistakes(
+    *[still_wrong(names) for n in (4, 3, 2, 1) for names in combinations(FOUR, n)],
+    ("empty brackets close", _next(empty=True),
+     "A bracket must hold something: it may not close right after it opened."),
+    ("no bracket closes while words are left", _next(never=True),
+     "Only the *outermost* bracket waits for the last word. Others may close before."),
+    ("no end", _next(end=""),
+     "When the outermost bracket has closed, <eos> may come, and only that."),
+    ("another sign for the end", _next(end="</s>"), 'The end is "<eos>".'),
+    ("any label closes", _next(label=True),
+     "A bracket closes with its own label, that of the bracket opened last."),
+    ("no bracket opens in a bracket", _next(inside=True),
+     "A smaller bracket may open wherever a word may stand."),
+)  # fmt: skip
+
+
+# 18.8 a case in which two means disagree
+
+
+def disagreement(paradox: object) -> list[bool]:
+    """Whether the three lists are fit to be compared, and whether each method prefers its own."""
+    true, first, second = (
+        [[tuple(span) for span in brackets] for brackets in trees] for trees in paradox
+    )  # type: ignore[attr-defined]
+    every = [brackets for trees in (true, first, second) for brackets in trees]
+    fit = all(len(trees) == 2 for trees in (true, first, second)) and all(
+        brackets
+        and len(set(brackets)) == len(brackets)
+        and all(len(span) == 3 and span[1] < span[2] for span in brackets)
+        for brackets in every
+    )
+    pooled = [corpus_f1(true, given) for given in (first, second)]
+    means = [_mean(_each(true, given)) for given in (first, second)]
+    return [bool(fit), pooled[0] > pooled[1] + 1e-9, means[0] < means[1] - 1e-9]
+
+
+_LARGE = [("NP", i, i + 1) for i in range(8)]
+_WRONG = [("X", i, i + 1) for i in range(8)]
+_SMALL, _OFF = [("S", 0, 2)], [("VP", 0, 2)]
+PARADOX = ([_LARGE, _SMALL], [_LARGE, _OFF], [_LARGE[:4] + _WRONG[4:], _SMALL])
+
+PARADOX_MISTAKES = mistakes(
+    ("both methods prefer the first", ([_LARGE, _SMALL], [_LARGE, _SMALL], [_WRONG, _SMALL]),
+     "The mean of the sentences prefers the first as well. Let the second parser be right in a "
+     "small sentence, which weighs as much as a large one in a mean of sentences."),
+    ("both methods prefer the second", ([_LARGE, _SMALL], [_WRONG, _SMALL], [_LARGE, _SMALL]),
+     "The sum of the counts prefers the second as well: let the first have more brackets right in "
+     "all."),
+    ("neither method prefers its own parser", (PARADOX[0], PARADOX[2], PARADOX[1]),
+     "Over all brackets together `first` is to have the greater F1, in the mean of the sentences "
+     "`second`. Are the two exchanged, or equal?"),
+    ("a sentence without brackets", ([_LARGE, _SMALL], [_LARGE, []], [_LARGE[:4], _SMALL]),
+     "Two sentences each, every list with at least one bracket, none of them twice, start below "
+     "end."),
+)  # fmt: skip
+
+
+# 18.9 how many trees
+
+
+def count_trees(n: int, labels: int) -> int:
+    return _counted(n, labels)
+
+
+def _counted(
+    n: int,
+    labels: int,
+    least: int = 2,
+    binary: bool = False,
+    of_part: bool = False,
+    chosen: bool = True,
+) -> int:
+    """Trees over n words; each argument makes one mistake."""
+    parts, rows = [0, labels if of_part else 1], [1, labels if of_part else 1]
+    for k in range(2, n + 1):
+        if binary:
+            several = sum(parts[i] * parts[k - i] for i in range(1, k))
+        else:
+            several = sum(parts[i] * rows[k - i] for i in range(1, k))
+        parts.append((labels if chosen else 1) * several)
+        rows.append(several + parts[k])
+    return parts[n]
+
+
+TREE_COUNT_CASES = [
+    (2, 1),
+    (3, 1),
+    (3, 2),
+    (2, 5),
+    (4, 1),
+    (4, 3),
+    (5, 1),
+    (6, 2),
+    (9, 4),
+    (200, 3),
+]
+
+COUNT_TREE_MISTAKES = mistakes(
+    ("two parts each", lambda n, labels: _counted(n, labels, binary=True),
+     "A bracket may have more than two parts: `(S XX XX XX )S` is a tree."),
+    ("two parts each, without labels", lambda n, labels: _counted(n, 1, binary=True),
+     "Those are Catalan's numbers. A bracket may have more than two parts, and has a label."),
+    ("labels not counted", lambda n, labels: _counted(n, 1),
+     "Each bracket has one of `labels` labels, and trees with other labels are others."),
+    ("one label for the whole tree", lambda n, labels: labels * _counted(n, 1),
+     "Each bracket has a label of its own."),
+    ("as many labels as a tree of pairs has", lambda n, labels: labels ** (n - 1) * _counted(n, 1),
+     "A tree has n - 1 brackets only if each has two parts. Others have fewer, and fewer labels."),
+    ("words have labels as well", lambda n, labels: _counted(n, labels, of_part=True),
+     "A word is a part as it is, without a label."),
+    ("only one level", lambda n, labels: labels * 2 ** (n - 1) - labels,
+     "Brackets may hold brackets, to any depth."),
+    ("rows of parts in place of trees",
+     lambda n, labels: _counted(n, labels) + _counted(n, labels) // labels,
+     "That is s(n), in which a row may stand without a bracket around all of it. There is one "
+     "outermost bracket."),
+    ("one word more", lambda n, labels: _counted(n + 1, labels), "`n` is the number of words."),
+    ("one word fewer", lambda n, labels: _counted(n - 1, labels) if n > 2 else 1,
+     "`n` is the number of words."),
+    ("the outermost label forgotten", lambda n, labels: _counted(n, labels) // labels,
+     "The outermost bracket has a label, too."),
+    ("a float", lambda n, labels: float(min(_counted(n, labels), 10**15)),
+     "The numbers are whole, and soon too large for a float: add and multiply whole numbers."),
+    ("powers of three", lambda n, labels: labels * 3 ** (n - 2),
+     "1, 3, and then 11, not 9: the row does not go on as its first two numbers suggest."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="18.1",
@@ -654,5 +926,39 @@ EXERCISES = [
                 "Each word and each bracket gives one symbol.",
             )
         ],
+    ),
+    Exercise(
+        number="18.6",
+        title="predict, then try: what costs a point",
+        section="How a tree is scored",
+        reference=CHANGES,
+        mistakes=CHANGE_MISTAKES,
+        canonical=lambda output: [str(word).strip().lower().removesuffix("s") for word in output],
+    ),
+    Exercise(
+        number="18.7",
+        title="find the mistakes",
+        section="Which sequences are trees",
+        reference=next_symbols,
+        cases=next_cases,
+        mistakes=NEXT_MISTAKES,
+        canonical=_sorted_symbols,
+    ),
+    Exercise(
+        number="18.8",
+        title="design: which parser is better",
+        section="How a tree is scored",
+        reference=PARADOX,
+        mistakes=PARADOX_MISTAKES,
+        canonical=disagreement,
+    ),
+    Exercise(
+        number="18.9",
+        title="derive: how many trees",
+        section="A tree as a sequence",
+        reference=count_trees,
+        cases=TREE_COUNT_CASES,
+        mistakes=COUNT_TREE_MISTAKES,
+        canonical=str,
     ),
 ]

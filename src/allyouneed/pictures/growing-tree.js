@@ -59,9 +59,9 @@ function f1(written, symbols) {
 function tree(words, written) {
   const all = brackets(written);
   const [step, high] = [76, 34];
-  const top = Math.max(7, 1 + Math.max(0, ...all.map(({ height }) => height)));
+  const top = Math.max(words.length, 1 + Math.max(0, ...all.map(({ height }) => height)));
   const [width, height] = [step * words.length, high * top + 26];
-  const svg = drawing(width, height, { class: "tree broad" });
+  const svg = drawing(width, height, { class: "tree broad", width });
   const done = written.filter((symbol) => symbol === "XX").length;
   const ground = height - 20;
   const x = (one) => step * (one.start + Math.max(one.end ?? done, one.start + 1)) / 2;

@@ -9,13 +9,13 @@ function read(model, mask, asked, n) {
 }
 
 /** Whose guess it is, in words. */
-function reader(model, mask, asked) {
+function reader(model, mask) {
   if (mask === "causal") {
-    return model === "GPT" ? "GPT reads what stands before it"
+    return model === "GPT" ? "GPT, reading what stands before it,"
       : "BERT, made to read from the left only,";
   }
-  return model === "GPT" ? "GPT has the word itself in view, which it never had in training,"
-    : "BERT reads both sides, the word covered,";
+  return model === "GPT" ? "GPT, with the word itself in view as never in its training,"
+    : "BERT, reading both sides, the word covered,";
 }
 
 function draw(stage, { sentences }) {
@@ -39,7 +39,7 @@ function draw(stage, { sentences }) {
     range(n).forEach((t) => range(n).forEach((k) => {
       const open = mask === "full" || k <= t;
       svg.append(make("svg:rect", {
-        x: 10 * k + 0.5, y: 10 * t + 0.5, width: 9, height: 9, class: open ? "open" : "shut",
+        x: 10 * k + 0.5, y: 10 * t + 0.5, width: 9, height: 9, class: `${open ? "open" : "shut"} ${t === asked - 1 ? "now" : ""}`,
       }));
     }));
     map.replaceChildren(svg);
@@ -50,7 +50,7 @@ function draw(stage, { sentences }) {
     const hit = first === tokens[asked];
     const what = asked ? `“${tokens[asked]}”` : `the first word, “${tokens[0]}”`;
     stage.tell({ model, mask, sentence: s, asked, seen, best: best[asked], right: right[asked] },
-      `${what[0].toUpperCase()}${what.slice(1)}: ${reader(model, mask, asked)} and `
+      `${what[0].toUpperCase()}${what.slice(1)}: ${reader(model, mask)} `
       + (hit ? `finds it, with the probability ${show(p)}.`
         : `guesses “${first}” with ${show(p)}; to what stands there it gives ${show(right[asked])}.`));
   };
@@ -77,7 +77,7 @@ function draw(stage, { sentences }) {
   stage.add(
     make("div", { class: "controls" }, models.element, masks.element, numbers.element),
     text,
-    panel("the mask, a row for each query", map),
+    panel("the mask; the row that answers is darker", map),
     make("div", { class: "panel likeliest" }, make("p", { class: "title" }, "what may stand there"),
       shares.element),
     hint("Point at a word to ask for it. Struck out: not read for this guess. "
