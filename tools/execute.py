@@ -28,7 +28,13 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 MODEL_ID = re.compile(r"\b[0-9a-f]{32}\b")
 
 # The chapters that compute enough for a GPU; for them Colab is asked for one
-ON_A_GPU = (0, 2, 3, 10, 12, 13, 14, 15, 16, 17, 18)
+ON_A_GPU = (0, 2, 3, 10, 12, 13, 14, 15, 16, 17, 18, "project")
+
+
+def chapter(file: Path) -> int | str:
+    """The number that a notebook's name begins with, or the name of one that has none."""
+    number = file.stem.split("_")[0]
+    return int(number) if number.isdigit() else file.stem
 
 
 def source_hash(notebook: NotebookNode) -> str:
@@ -89,7 +95,7 @@ def normalise(notebook: NotebookNode, file: Path) -> NotebookNode:
             "kernelspec": kernel,
             "language_info": {"name": "python"},
             "source_hash": source_hash(notebook),
-            **(gpu if int(file.name[:2]) in ON_A_GPU else {}),
+            **(gpu if chapter(file) in ON_A_GPU else {}),
         }
     )
     notebook.nbformat, notebook.nbformat_minor = 4, 5

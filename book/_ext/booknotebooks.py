@@ -3,7 +3,8 @@
 - A quote that starts `> **Exercise 1.2 (title).**` (or another of KINDS) becomes a box.
 - `#| export` and `#@title` lines are dropped, and the cell says to which module it goes.
 - A picture that moves is put into the figure of the still one that its cell has drawn.
-- A chapter that stands before the numbered parts has the number in its file's name, 0.
+- A chapter that stands before the numbered parts has the number in its file's name, 0. The project
+  has none.
 - Folded cells say what is folded; a solution is folded together with what it prints.
 - The cells that set a chapter up, and those of its imports after them, are folded into one line.
 """
@@ -197,7 +198,10 @@ def number_the_overview(app, config) -> None:
             env.titles[page].attributes.pop("secnumber", None)
         changed = assign(self, env)
         for page in set(chapters) - set(env.toc_secnumbers):
-            number = (int(page.removeprefix("notebooks/")[:2]),)
+            found = re.match(r"notebooks/(\d+)_", page)
+            if not found:  # the project has none
+                continue
+            number = (int(found[1]),)
             places = list(env.tocs[page].findall(nodes.reference))
             env.toc_secnumbers[page] = {one["anchorname"]: None for one in places} | {"": number}
             places[0]["secnumber"] = env.titles[page]["secnumber"] = number

@@ -67,7 +67,7 @@ def on_doctree_resolved(app, doctree, docname: str) -> None:
     for raw in [raw for raw in doctree.findall(nodes.raw) if raw.astext() == PLACE]:
         module, links = plan(), {}
         for page in app.env.found_docs:
-            if page.startswith("notebooks/"):
+            if page.startswith("notebooks/") and page.split("/")[1][:2].isdigit():
                 url = app.builder.get_relative_uri(docname, page)
                 links[int(page.split("/")[1][:2])] = (url, app.env.titles[page].astext())
         if missing := sorted(set(module.CHAPTERS) - set(links)):

@@ -78,7 +78,7 @@ class Exercise:
     known: dict[tuple[str | None, int], Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
-        if not re.fullmatch(r"\d+\.\d+", self.number):
+        if not re.fullmatch(r"\d+\.\d+|project\.\w+", self.number):
             raise ValueError(f'number: expected a form like "1.2", got {self.number!r}')
         if callable(self.reference) and not self.all_cases():
             raise ValueError(f"cases: expected at least one for exercise {self.number}, got none")
@@ -133,6 +133,7 @@ class Verdict:
     status: str
     message: str
     mistake: str | None = None  # the known mistake's name
+    done: tuple[str, ...] = ()  # the numbers of what is right
 
 
 def find(number: str | float) -> Exercise:
@@ -176,15 +177,22 @@ def check(number: str | float, answer: Any = ..., record: bool = True) -> None:
         print(f"Exercise {number} could not be checked ({type(error).__name__}); please tell us.")
         return
     print(verdict.message)
-    if verdict.status == "correct" and record and not name_of(answer).endswith("_solution"):
-        diary.ANSWERS[str(number)] = answer
-        diary.write(str(number))
+    if record and not name_of(answer).endswith("_solution"):
+        for right in verdict.done:
+            diary.ANSWERS[right] = answer
+            diary.write(right)
 
 
 def examine(number: str | float, answer: Any) -> Verdict:
     """What `check` finds, as a `Verdict`. Raises KeyError for an exercise that does not exist."""
+    if str(number).split(".")[0] == "project":
+        return import_module(".project", __package__).examine(str(number), answer)
     exercise = find(number)
-    title = f"Exercise {number} ({exercise.title})"
+    return judge(exercise, answer, f"Exercise {number} ({exercise.title})")
+
+
+def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
+    """What is to be said of one answer to one exercise."""
     if is_blank(answer):
         return Verdict("not attempted", f"{title}: not attempted yet.")
     if callable(exercise.reference) and not callable(answer):
@@ -202,7 +210,7 @@ def examine(number: str | float, answer: Any) -> Verdict:
     want = [exercise.known_output(None, i, case) for i, case in enumerate(cases)]
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if not bad:
-        return Verdict("correct", f"{title}: correct.")
+        return Verdict("correct", f"{title}: correct.", done=(exercise.number,))
     bad.sort(key=lambda i: extent(cases[i]))  # one is shown: the smallest
     first = bad[0]
     if callable(exercise.reference) and all(got[i] is None for i in bad):
@@ -397,3 +405,7 @@ def progress() -> None:
         marks = [("[x] " if e.number in done else "[ ] ") + e.number for e in exercises(chapter)]
         count = sum(e.number in done for e in exercises(chapter))
         print(f"  Chapter {chapter:>2}: {count} of {len(marks)}   {'  '.join(marks)}")
+    stages = import_module(".project", __package__).NUMBERS
+    marks = [f"[{'x' if n in done else ' '}] {n.removeprefix('project.')}" for n in stages]
+    count = sum(n in done for n in stages)
+    print(f"  Project   : {count} of {len(stages)}   {'  '.join(marks)}")

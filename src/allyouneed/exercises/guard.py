@@ -230,6 +230,7 @@ def failure(error: BaseException) -> Failure:
     stub = kind == "NotImplementedError" and raised
     if last is None:
         return Failure(kind, text, stub=stub, bases=bases)
+    linecache.checkcache(last[1])  # a file that has been changed since
     source = linecache.getline(last[1], last[0], last[3]).strip()
     where = "" if last[2].startswith("<") else last[2]
     return Failure(kind, text, last[0], source, where, stub, bases)

@@ -1,0 +1,846 @@
+"""The project: a Transformer from an empty file, checked stage by stage as it grows.
+
+What stands here is the same teacher as everywhere: each stage is an `Exercise`, or two. What is
+different is the answer, a whole file whose names are the reader's own (project_reading.py). Wrong
+machines are one reference with slips (project_machine.py): a slip of one stage stays in force for
+the stages that are built upon it, so that each is judged for what it adds.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import itertools
+import runpy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from . import core
+from .core import Exercise, Mistake, Verdict, mistakes
+from .guard import Failure, run
+from .project_machine import (
+    attention,
+    attention_weights,
+    causal_mask,
+    chequered,
+    decoder_layer,
+    drawn,
+    encoder_layer,
+    heads,
+    layer_weights,
+    machine_weights,
+    padding_mask,
+    sentences,
+    sinusoids,
+    spelled_out,
+    torchs_own,
+    with_slopes,
+)  # fmt: skip
+from .project_reading import (
+    FF,
+    D,
+    H,
+    N,
+    Slot,
+    Unclear,
+    Uses,
+    V,
+    Weights,
+    attention_slots,
+    by_input,
+    by_output,
+    call,
+    find,
+    first,
+    laid_out,
+    measured,
+    order_of_use,
+    resting,
+    signature,
+    stack_layout,
+    tensors_of,
+)  # fmt: skip
+from .project_runs import (
+    BOS,
+    EOS,
+    PAD,
+    Faults,
+    Toy,
+    beam_search,
+    greedy,
+    moved,
+    score,
+    tidy,
+    train,
+)  # fmt: skip
+from .project_slips import (
+    ATTENTION,
+    BEAM,
+    DECODER,
+    ENCODER,
+    GREEDY,
+    HEADS,
+    LAYER,
+    MACHINE,
+    TRAINING,
+    Rows,
+)  # fmt: skip
+
+
+def ours(function: Callable) -> Callable:
+    """A function of a case, not an answer of a reader's: `tried` calls it as it is."""
+    function.ours = True
+    return function
+
+
+def tried(probe: Callable) -> Callable:
+    return lambda answer, *case: (answer if hasattr(answer, "ours") else partial(probe, answer))(
+        *case
+    )
+
+
+def bank(rows: Rows, build: Callable, had: Faults, pairs: int = 99) -> list[Mistake]:
+    """Each slip on top of those that are had already; then each two of the first ones."""
+    new = [(name, set(slip.split("+")), why) for name, slip, why in rows if slip not in had]
+    one = [Mistake(name, ours(build(had | slips)), why) for name, slips, why in new]
+    for (a, some, why), (b, others, besides) in itertools.combinations(new[:pairs], 2):
+        words = f"{why} And: {besides}"
+        one.append(Mistake(f"{a}, and {b}", ours(build(had | some | others)), words))
+    return one
+
+
+def slips_of(name: str, rows: Sequence[tuple[str, str, str]]) -> Faults:
+    """The slips that a mistake of `bank` stands for."""
+    return frozenset(
+        slip for title, slip, _ in rows if name == title or f", and {title}" in name
+        or name.startswith(f"{title}, and ")
+    )  # fmt: skip
+
+
+# The stages
+
+
+class Project:
+    """A reader's file, and what is known of it so far."""
+
+    def __init__(self, namespace: Mapping[str, Any]):
+        self.namespace = namespace
+        self.faults: Faults = frozenset()
+        self.own: dict[str, Callable] = {}  # masks and positions that are not right
+        self._pattern: list[list[Slot]] | None = None
+
+    def pattern(self) -> list[list[Slot]]:
+        """How the reader's multi-head attention keeps its weights."""
+        if self._pattern is None:
+            thing = find(self.namespace, NAMES["heads"])
+            found = run(lambda: attention_slots(*multi_head(thing)), 10.0)
+            views = dict(by_input((D, D)))
+            plain = [[Slot(name, views["linear"])] for name in "qkv"]
+            plain.append([Slot("o", by_output((D, D), "linear"))])
+            self._pattern = plain if isinstance(found, Failure) else found[1]
+        return self._pattern
+
+    def get(self, name: str, otherwise: Callable) -> Callable:
+        """The reader's function of that name, or ours if there is none."""
+        thing = find(self.namespace, NAMES[name])
+        return otherwise if core.is_blank(thing) or not callable(thing) else thing
+
+
+def multi_head(thing: Any) -> tuple[Any, Callable[..., Tensor]]:
+    module = resting(call(thing, {"dropout": 0.0}, d_model=D, n_heads=H))
+
+    def compute(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        return first(call(module, q=q, k=k, v=v, mask=mask))
+
+    return module, compute
+
+
+def attention_exercise(project: Project, had: Faults) -> Exercise:
+    def build(faults: Faults) -> Callable:
+        return lambda q, k, v, mask: attention(q, k, v, mask, faults)
+
+    new = drawn(1)
+    cases = [
+        (new(2, 3, 4, 6), new(2, 3, 5, 6), new(2, 3, 5, 6), chequered(2, 1, 4, 5)),
+        (new(1, 3, 4, 2), new(1, 3, 4, 2), new(1, 3, 4, 5), chequered(4, 4)),
+    ]
+
+    def probe(answer: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Any:
+        with Uses([]) as uses:
+            out = first(call(answer, {"dropout": 0.0}, q=q, k=k, v=v, mask=mask))
+        if uses.forbidden:
+            raise Unclear(f"It calls `{uses.forbidden}`: write it out.")
+        return out
+
+    return Exercise(
+        "project.attention", "attention", "Chapter 6", ours(build(had)), cases,
+        bank(ATTENTION, build, had), probe=tried(probe),
+    )  # fmt: skip
+
+
+def heads_exercise(project: Project, had: Faults) -> Exercise:
+    def build(faults: Faults) -> Callable:
+        return lambda weights, q, k, v, mask: with_slopes(
+            lambda p: heads(p, q, k, v, mask, faults), weights
+        )
+
+    new = drawn(2)
+    some, square = chequered(2, 1, 4, 5), chequered(1, 1, 6, 6)
+    cases = [
+        (attention_weights(new), new(2, 4, D), new(2, 5, D), new(2, 5, D), some),
+        (attention_weights(new), new(1, 6, D), new(1, 6, D), new(1, 6, D), square),
+    ]
+
+    def probe(answer: Any, weights: Weights, *case: Tensor) -> Any:
+        module, compute = multi_head(answer)
+        used, slots = attention_slots(module, compute)
+        for x, row in zip(used, slots, strict=True):
+            if not row:
+                x.data.zero_()  # a bias, which the paper has not
+        return measured(laid_out("", used, slots), weights, lambda: compute(*case))
+
+    rows = (*HEADS, *(row for row in ATTENTION if row[1] != "ignored"))  # that is: not handed on
+    return Exercise(
+        "project.heads",
+        "heads",
+        "heads",
+        ours(build(had)),
+        cases,
+        bank(rows, build, had),
+        probe=tried(probe),
+    )
+
+
+def layer_of(answer: Any) -> Any:
+    return resting(call(answer, {"dropout": 0.0}, d_model=D, n_heads=H, d_ff=FF))
+
+
+def encoder_exercise(project: Project, had: Faults) -> Exercise:
+    def build(faults: Faults) -> Callable:
+        return lambda weights, x, mask: with_slopes(
+            lambda p: encoder_layer(p, x, mask, faults), weights
+        )
+
+    new = drawn(3)
+    mask = padding_mask(sentences(5, 3))
+    cases = [(layer_weights(new, "self"), new(2, 5, D), mask)]
+
+    def probe(answer: Any, weights: Weights, x: Tensor, mask: Tensor) -> Any:
+        layer = layer_of(answer)
+        compute = lambda: first(call(layer, x=x, mask=mask))  # noqa: E731
+        used = order_of_use(layer, compute)
+        layout = stack_layout(used, project.pattern(), [("", ["self"], 2)])
+        return measured(layout, weights, compute)
+
+    bad = bank(ENCODER, build, had)
+    return Exercise(
+        "project.encoder", "layers", "Chapter 10", ours(build(had)), cases, bad, probe=tried(probe)
+    )
+
+
+def decoder_exercise(project: Project, had: Faults) -> Exercise:
+    def build(faults: Faults) -> Callable:
+        return lambda weights, x, memory, src_mask, tgt_mask: with_slopes(
+            lambda p: decoder_layer(p, x, memory, src_mask, tgt_mask, faults), weights
+        )
+
+    new = drawn(4)
+    mask = padding_mask(sentences(5, 3))
+    weights = layer_weights(new, "self", "cross")
+    cases = [(weights, new(2, 4, D), new(2, 5, D), mask, causal_mask(4))]
+
+    def probe(answer: Any, weights: Weights, x: Tensor, memory: Tensor, *masks: Tensor) -> Any:
+        layer = layer_of(answer)
+        src_mask, tgt_mask = masks
+        compute = lambda: first(  # noqa: E731
+            call(layer, x=x, memory=memory, src_mask=src_mask, tgt_mask=tgt_mask)
+        )
+        used = order_of_use(layer, compute)
+        layout = stack_layout(used, project.pattern(), [("", ["self", "cross"], 3)])
+        return measured(layout, weights, compute)
+
+    bad = bank(DECODER, build, had)
+    return Exercise(
+        "project.decoder", "layers", "Chapter 11", ours(build(had)), cases, bad, probe=tried(probe)
+    )
+
+
+def machine_of(answer: Any, dropout: float = 0.0, sizes: Mapping[str, int] | None = None) -> Any:
+    sizes = sizes or {"vocab_size": V, "d_model": D, "n_heads": H, "d_ff": FF, "n_layers": N}
+    return call(answer, {"dropout": dropout, "max_length": 256, "pad": PAD}, **sizes)
+
+
+def logits_of(project: Project, model: Any, src: Tensor, tgt: Tensor) -> Tensor:
+    """What the reader's machine says; masks are handed over if it asks for them."""
+    names = signature(model)
+    spare: dict[str, Any] = {"pad": PAD}
+    if len(names) > 2:
+        padding = project.get("padding", padding_mask)
+        causal = project.get("causal", causal_mask)
+        spare |= {
+            "src_mask": call(padding, tokens=src, pad=PAD),
+            "tgt_mask": call(causal, length=tgt.shape[1]).to(tgt.device),
+        }
+    return first(call(model, spare, src=src, tgt=tgt))
+
+
+def machine_exercise(project: Project, had: Faults) -> Exercise:
+    own = project.own if "own" in had else {}
+    apart = {"target apart", "logits apart", "all apart"}
+
+    def build(faults: Faults) -> Callable:
+        faults = faults - {"own"}
+
+        def compute(weights: Weights, src: Tensor, tgt: Tensor) -> dict[str, Any]:
+            if faults - apart - {"no dropout"} or own:
+                out = with_slopes(lambda p: spelled_out(p, src, tgt, faults, **own), weights)
+            else:
+                out = with_slopes(lambda p: torchs_own(p, src, tgt), weights)
+            which = next(iter(faults & apart), "one matrix")
+            return {"dropout": "no dropout" not in faults, "embeddings": which, **out}
+
+        return compute
+
+    cases = [(machine_weights(drawn(5)), sentences(6, 4, 5), sentences(5, 5, 3))]
+
+    def probe(answer: Any, weights: Weights, src: Tensor, tgt: Tensor) -> Any:
+        model = resting(machine_of(answer))
+        if any("Transformer" in type(m).__name__ and type(m).__module__.startswith("torch.")
+               or isinstance(m, nn.MultiheadAttention)
+               for m in (model.modules() if isinstance(model, nn.Module) else ())):  # fmt: skip
+            raise Unclear("It is made of PyTorch's own Transformer: write the parts yourself.")
+        compute = lambda: logits_of(project, model, src, tgt)  # noqa: E731
+        used = order_of_use(model, compute)
+        blocks = [(f"encoder.{i}.", ["self"], 2) for i in range(N)]
+        blocks += [(f"decoder.{i}.", ["self", "cross"], 3) for i in range(N)]
+        layout = stack_layout(used, project.pattern(), blocks)
+        tables = [i for i, x in enumerate(used) if V in x.shape and x.ndim == 2]
+        behind = tables[-1] > max(i for i, x in enumerate(used) if x.ndim == 2 and FF in x.shape)
+        which = {1: "one matrix", 2: "logits apart" if behind else "target apart"}
+        which = which.get(len(tables), "all apart")
+        out = measured(layout, weights, compute)
+        if not torch.allclose(compute(), compute(), equal_nan=True):
+            raise Unclear("In eval mode two calls differ: dropout is on there, too.")
+        drops = True
+        if callable(getattr(model, "train", None)):
+            model = machine_of(answer, 0.5)
+            model.train()
+            drops = not torch.equal(*(logits_of(project, model, src, tgt) for _ in range(2)))
+        return {"dropout": drops, "embeddings": which, **out}
+
+    return Exercise(
+        "project.machine", "the machine", "Chapter 11", ours(build(had)), cases,
+        bank(MACHINE, build, had, 19), probe=tried(probe), rtol=1e-3, atol=1e-3, seconds=30.0,
+    )  # fmt: skip
+
+
+def borrowed(number: str, name: str, title: str, probe: Callable, **more: Any) -> Exercise:
+    """A chapter's exercise, its cases and its bank, for a function under the reader's name."""
+    chapter = core.find(number)
+    return Exercise(
+        f"project.{name}", title, f"Chapter {number.split('.')[0]}", chapter.reference,
+        chapter.all_cases(), chapter.mistakes, chapter.invariants, probe,
+        rtol=chapter.rtol, atol=chapter.atol, **more,
+    )  # fmt: skip
+
+
+def padding_exercise(project: Project, had: Faults) -> Exercise:
+    return borrowed(
+        "8.2", "padding", "masks", lambda answer, tokens, pad: call(answer, tokens=tokens, pad=pad)
+    )
+
+
+def causal_exercise(project: Project, had: Faults) -> Exercise:
+    def canonical(mask: Any) -> Any:
+        while isinstance(mask, Tensor) and mask.ndim > 2 and len(mask) == 1:
+            mask = mask[0]
+        return mask
+
+    return borrowed(
+        "8.3", "causal", "masks", lambda answer, length: call(answer, length=length),
+        canonical=canonical,
+    )  # fmt: skip
+
+
+def table_of(answer: Any, length: int, d_model: int) -> Tensor:
+    """Positions (length, d_model), from a function, or from a module that adds them."""
+    if not inspect.isclass(answer):
+        table = call(answer, length=length, d_model=d_model)
+        return table[0] if isinstance(table, Tensor) and table.ndim == 3 else table
+    module = resting(call(answer, {"max_length": 64, "dropout": 0.0}, d_model=d_model))
+    return first(module(torch.zeros(2, length, d_model)))[0]
+
+
+def positions_exercise(project: Project, had: Faults) -> Exercise:
+    exercise = borrowed("9.2", "positions", "positions", table_of)
+    over_batch = Mistake(
+        "positions over the batch axis",
+        lambda length, d_model: sinusoids(1, d_model).expand(length, d_model),
+        "All tokens of a sentence get the same row. Row t belongs to token t.",
+    )
+    return replace(exercise, mistakes=[*exercise.mistakes, over_batch])
+
+
+SUMS = (
+    "mass on PAD", "the share spread over V - 1 tokens, PAD among them",
+    "the right token left out of the share", "divided by V, and nothing on PAD",
+    "1 - smoothing on the right token, without its part of the share",
+    "all of the mass on the right token, and the share besides", "no smoothing",
+    "a share of the same size for PAD, too", "smoothing and 1 - smoothing exchanged",
+    "the paper's 0.1 in place of smoothing", "the wrong sign", "softmax twice", "no logarithm",
+    "the logits as they are", "the logarithm to base 2", "PAD taken out of the softmax",
+)  # fmt: skip
+
+
+def mean_loss(logits: Tensor, targets: Tensor, smoothing: float, pad: int = PAD) -> Tensor:
+    """The label-smoothed loss for each target token that is not padding."""
+    return core.find("12.2").reference(logits, targets, smoothing) / (targets != PAD).sum()
+
+
+def loss_exercise(project: Project, had: Faults) -> Exercise:
+    chapter = core.find("12.2")
+
+    def torchs(smooth: bool, pad: bool) -> Callable:
+        return lambda logits, targets, smoothing, pad_id: F.cross_entropy(
+            logits.flatten(0, -2), targets.flatten(), ignore_index=-100 if pad else PAD,
+            label_smoothing=smoothing if smooth else 0.0,
+        )  # fmt: skip
+
+    def over(count: Callable[[Tensor], float]) -> Callable:
+        return lambda logits, targets, smoothing, pad: (
+            mean_loss(logits, targets, smoothing) * (targets != PAD).sum() / count(targets)
+        )
+
+    own = mistakes(
+        ("padding in the loss, and mass on PAD", torchs(True, True),
+         "Places whose label is PAD count for nothing, above and below the line. PyTorch's "
+         "`label_smoothing` gives PAD a share, too: another mistake."),
+        ("padding in the loss, and no smoothing", torchs(False, True),
+         "Places whose label is PAD count for nothing, and the share `smoothing` is to be spread "
+         "over all tokens but PAD."),
+        ("the sum in place of the mean", over(lambda y: 1.0),
+         "The project asks for the mean over all target tokens that are not PAD."),
+        ("divided by all places, padding too", over(lambda y: y.numel()),
+         "The more padding, the smaller the loss. Divide by the number of true tokens."),
+        ("divided by the number of sentences", over(len), "Divide by the number of true tokens."),
+    )  # fmt: skip
+    lifted = [
+        Mistake(
+            m.name,
+            lambda logits, targets, smoothing, pad, m=m: (
+                m.wrong(logits, targets, smoothing) / (targets != PAD).sum()
+            ),
+            m.why,
+        )
+        for m in chapter.mistakes
+        if m.name in SUMS
+    ]
+    lifted += [
+        Mistake(
+            m.name,
+            lambda logits, targets, smoothing, pad, m=m: (
+                m.wrong(logits, targets, smoothing) / targets.numel()
+            ),
+            m.why,
+        )
+        for m in chapter.mistakes
+        if m.name.startswith("padding counted")
+    ]
+    for mistake in (*lifted, *own):
+        ours(mistake.wrong)
+    cases = [(*case, PAD) for case in chapter.all_cases()]
+
+    def probe(answer: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Any:
+        return first(
+            call(answer, {"pad": pad}, logits=logits, targets=targets, smoothing=smoothing)
+        )
+
+    return Exercise(
+        "project.loss",
+        "loss",
+        "Chapter 12",
+        ours(mean_loss),
+        cases,
+        [*lifted, *own],
+        probe=tried(probe),
+    )
+
+
+def schedule_exercise(project: Project, had: Faults) -> Exercise:
+    def probe(answer: Any, step: int, d_model: int, warmup_steps: int) -> Any:
+        return call(answer, step=step, d_model=d_model, warmup_steps=warmup_steps)
+
+    return borrowed("12.3", "schedule", "schedule", probe)
+
+
+def training_exercise(project: Project, had: Faults) -> Exercise:
+    loss, rate = mean_loss, core.find("12.3").reference
+    if "own" in had:
+        theirs = project.get("loss", loss), project.get("schedule", rate)
+
+        def loss(logits, targets, smoothing, pad):  # noqa: F811
+            return first(call(theirs[0], {"pad": pad}, logits=logits, targets=targets,
+                              smoothing=smoothing))  # fmt: skip
+
+        def rate(step, d_model, warmup_steps):  # noqa: F811
+            return call(theirs[1], step=step, d_model=d_model, warmup_steps=warmup_steps)
+
+    def build(faults: Faults) -> Callable:
+        def compute(model: Toy, batches: list, d_model: int, warmup_steps: int) -> dict[str, Any]:
+            before = copy.deepcopy(model)
+            train(model, batches, d_model, warmup_steps, faults - {"own"}, loss, rate)
+            return moved(model, before)
+
+        return compute
+
+    sizes = ((6, 4, 5), (3, 7), (5, 5, 2), (4, 6))
+    batches = [
+        (sentences(*lengths) % 9, _sealed(sentences(*lengths[::-1]) % 9)) for lengths in sizes
+    ]
+    cases = [(Toy(7), batches, 16, 3)]
+
+    def probe(answer: Any, model: Toy, batches: list, d_model: int, warmup_steps: int) -> Any:
+        before = copy.deepcopy(model)
+        spare = {"smoothing": 0.1, "pad": PAD}
+        given = iter(batches) if "own" in had else batches
+        call(answer, spare, model=model, batches=given, d_model=d_model, warmup_steps=warmup_steps)
+        return moved(model, before)
+
+    return Exercise(
+        "project.training", "training", "Chapter 12", ours(build(had)), cases,
+        bank(TRAINING, build, had), probe=tried(probe),
+        rtol=2e-3, atol=2e-5,
+    )  # fmt: skip
+
+
+def _sealed(rows: Tensor) -> Tensor:
+    """Targets: BOS in front, EOS behind, no id between them that is special."""
+    rows = torch.where((rows < 4) & (rows != PAD), rows + 4, rows)
+    rows = torch.cat([torch.full((len(rows), 1), BOS), rows, torch.zeros(len(rows), 1).long()], 1)
+    ends = (rows != PAD).sum(1)
+    rows[torch.arange(len(rows)), ends] = EOS
+    return rows
+
+
+def decoding_models(project: Project, name: str) -> list[Any]:
+    """Toys; or, for those who decode with more of their machine than a call, that machine."""
+    toys = [Toy(seed, eos=eos) for seed, eos in TOYS[name]]
+    answer = find(project.namespace, NAMES[name])
+    src = sentences(3, 2) % 9
+    tried = run(lambda: call(answer, decode_spare(), **decode_needed(name, toys[0], src, 3)), 10.0)
+    if not isinstance(tried, Failure) or "'Toy' object has no" not in tried.text:
+        return toys
+    model = run(lambda: machine_of(project.get("machine", ...)), 10.0)
+    if isinstance(model, Failure):
+        return toys
+    with torch.no_grad():
+        for i, x in enumerate(tensors_of(model)):
+            x += drawn(i)(*x.shape, size=0.3)
+    return [model]
+
+
+TOYS = {"greedy": ((0, 0.5), (1, 1.5)), "beam": ((8, 0.5), (0, 2.5), (1, 0.5), (35, 1.5))}
+
+
+def decode_spare() -> dict[str, Any]:
+    return {"bos": BOS, "eos": EOS, "pad": PAD}
+
+
+def decode_needed(name: str, model: Any, src: Tensor, n: int) -> dict[str, Any]:
+    search = {"beam": 3, "alpha": 0.9} if name == "beam" else {}
+    return {"model": model, "src": src, **search, "max_length": n}
+
+
+def decode_cases(project: Project, name: str) -> list[tuple]:
+    lengths = (5, 3, 4) if name == "beam" else (5, 3, 4, 2, 5)
+    return [
+        (model, sentences(*lengths) % (9 if isinstance(model, Toy) else V), 7)
+        for model in decoding_models(project, name)
+    ]
+
+
+def spoken(project: Project, model: Any) -> Callable:
+    """A machine as a function of source and target, in eval mode."""
+    resting(model)
+    if isinstance(model, Toy):
+        return model
+    return lambda src, tgt: logits_of(project, model, src, tgt)
+
+
+def watched(name: str, answer: Any, model: Any, src: Tensor, n: int) -> Any:
+    """What the reader's decoder gives, and whether dropout was on."""
+    asked: list[bool] = []
+    if isinstance(model, nn.Module):
+        model.train()
+        for module in model.modules():
+            if isinstance(module, nn.Dropout | Toy):
+                module.register_forward_pre_hook(lambda m, _: asked.append(m.training))
+    needed = decode_needed(name, model, src, n)
+    rows = call(answer, decode_spare(), **needed)
+    mode = any(asked)
+    if mode:  # and what would it have written?
+        rows = call(answer, decode_spare(), **(needed | {"model": model.eval()}))
+    if isinstance(rows, tuple) and len(rows) < len(src):
+        rows = rows[0]  # the scores come with it
+    return {"mode": "training" if mode else "eval", "ids": tidy(rows)}
+
+
+def mode_and(ids: Any, faults: Faults) -> dict[str, Any]:
+    return {"mode": "training" if "training mode" in faults else "eval", "ids": ids}
+
+
+def greedy_exercise(project: Project, had: Faults) -> Exercise:
+    def build(faults: Faults) -> Callable:
+        def compute(model: Any, src: Tensor, max_length: int) -> dict[str, Any]:
+            return mode_and(greedy(spoken(project, model), src, max_length, faults), faults)
+
+        return compute
+
+    return Exercise(
+        "project.greedy", "greedy", "Chapter 13", ours(build(had)), decode_cases(project, "greedy"),
+        bank(GREEDY, build, had), probe=tried(partial(watched, "greedy")),
+    )  # fmt: skip
+
+
+BEAM_SIZE, ALPHA = 3, 0.9
+
+
+def beam_exercise(project: Project, had: Faults) -> Exercise:
+    def build(faults: Faults) -> Callable:
+        def compute(model: Any, src: Tensor, n: int) -> dict[str, Any]:
+            rows = beam_search(spoken(project, model), src, BEAM_SIZE, ALPHA, n, faults)
+            return mode_and(as_good(rows, model, src, n) if faults - had else rows, faults)
+
+        return compute
+
+    def as_good(rows: Any, model: Any, src: Tensor, n: int) -> Any:
+        """Another way of searching may find a better one: then it counts as ours."""
+        if not isinstance(rows, list) or len(rows) != len(src):
+            return rows
+        speak = spoken(project, model)
+        best = beam_search(speak, src, BEAM_SIZE, ALPHA, n, had)
+        for i, row in enumerate(rows):
+            if row != best[i] and isinstance(row, list) and len(row) <= n:
+                here, there = (score(speak, src[i], ids, ALPHA, n) for ids in (row, best[i]))
+                rows[i] = best[i] if here >= there - 1e-4 else row
+        return rows
+
+    def probe(answer: Any, model: Any, src: Tensor, n: int) -> Any:
+        output = watched("beam", answer, model, src, n)
+        return output | {"ids": as_good(output["ids"], model, src, n)}
+
+    return Exercise(
+        "project.beam", "beam search", "Chapter 13", ours(build(had)),
+        decode_cases(project, "beam"), bank(BEAM, build, had, 7), probe=tried(probe), seconds=30.0,
+    )  # fmt: skip
+
+
+NAMES = {
+    "attention": "attention scaleddotproductattention scaledattention dotproductattention attend"
+    " sdpa",
+    "heads": "multiheadattention multihead mha multiheads multiheadedattention",
+    "padding": "paddingmask padmask makepaddingmask makepadmask srcmask",
+    "causal": "causalmask subsequentmask lookaheadmask futuremask makecausalmask",
+    "positions": "positions sinusoids positionalencoding positionalencodings sinusoidalpositions"
+    " positionencoding pe sinusoidalpositionalencoding",
+    "encoder": "encoderlayer encoderblock transformerencoderlayer encblock enclayer",
+    "decoder": "decoderlayer decoderblock transformerdecoderlayer decblock declayer",
+    "machine": "transformer machine model seq2seq maketransformer makemodel translator",
+    "loss": "loss labelsmoothedloss lossfunction smoothedloss labelsmoothing criterion",
+    "schedule": "learningrate schedule rate lr noam noamlr lrschedule getlr",
+    "training": "train training fit trainmodel trainloop",
+    "greedy": "greedy greedydecode greedysearch decodegreedy",
+    "beam": "beamsearch beam beamdecode decodebeam",
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of the project: its parts, each with what makes its exercise."""
+
+    name: str
+    title: str
+    parts: Mapping[str, Callable[[Project, Faults], Exercise]]
+    rows: Sequence[tuple[str, str, str]] = ()
+    upon: Sequence[tuple[str, str, str]] = ()  # slips of earlier stages that show here, too
+
+
+STAGES = [
+    Stage("attention", "attention", {"attention": attention_exercise}, ATTENTION),
+    Stage("heads", "heads", {"heads": heads_exercise}, (*HEADS, *ATTENTION), ATTENTION),
+    Stage("masks", "masks", {"padding": padding_exercise, "causal": causal_exercise}),
+    Stage("positions", "positions", {"positions": positions_exercise}),
+    Stage("layers", "layers", {"encoder": encoder_exercise, "decoder": decoder_exercise},
+          (*ENCODER, *DECODER), (*ATTENTION, *HEADS)),
+    Stage("machine", "the machine", {"machine": machine_exercise}, MACHINE,
+          (*ATTENTION, *HEADS, *LAYER, *ENCODER, *DECODER)),
+    Stage("loss", "loss", {"loss": loss_exercise}),
+    Stage("schedule", "schedule", {"schedule": schedule_exercise}),
+    Stage("training", "training", {"training": training_exercise}, TRAINING),
+    Stage("greedy", "greedy", {"greedy": greedy_exercise}, GREEDY),
+    Stage("beam", "beam search", {"beam": beam_exercise}, BEAM),
+]  # fmt: skip
+NUMBERS = [f"project.{stage.name}" for stage in STAGES] + ["project.translation"]
+
+
+def namespace_of(answer: Any, stage: str = "") -> Mapping[str, Any] | Failure | None:
+    """The names that an answer brings: a module, a dict, or the path of a file, which is run."""
+    if isinstance(answer, Mapping):
+        return answer
+    if isinstance(answer, str | Path) and str(answer).endswith(".py"):
+        return run(lambda: runpy.run_path(str(answer)), 60.0)
+    parts = next((one.parts for one in STAGES if one.name == stage), {})
+    if len(parts) == 1 and callable(answer):  # the part itself
+        return {NAMES[next(iter(parts))].split()[0]: answer}
+    return None if inspect.isroutine(answer) else getattr(answer, "__dict__", None)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of a stage: its status, the words for it, and the slips that it has."""
+
+    status: str
+    words: str
+    names: tuple[str, ...] = ()
+
+
+def look(project: Project, stage: Stage) -> Found:
+    """Judge one stage, given what is known of those before it."""
+    lines, statuses, names = [], [], []
+    for name, make in stage.parts.items():
+        thing = find(project.namespace, NAMES[name])
+        foreign = str(getattr(thing, "__module__", "")).split(".")[0]
+        if foreign in ("torch", "allyouneed"):
+            lines.append(f"`{thing.__name__}` is {foreign}'s own: write it yourself.")
+            statuses.append("wrong")
+            continue
+        if core.is_blank(thing):
+            statuses.append("not attempted")
+            continue
+        status, words, named = judged(project, stage, name, thing, make)
+        statuses.append(status)
+        if status == "wrong":
+            lines.append(words)
+            names += named
+    missing = "not attempted" in statuses
+    status = "wrong" if "wrong" in statuses else "not attempted" if missing else "correct"
+    return Found(status, "\n".join(lines), tuple(names))
+
+
+def judged(
+    project: Project, stage: Stage, name: str, thing: Any, make: Callable
+) -> tuple[str, str, list[str]]:
+    """A part, first as it would be with the slips of earlier stages in it, then without them."""
+    known = {slip for _, slip, _ in stage.upon}
+    had = frozenset(project.faults & known)
+    bases = [had, frozenset()]
+    if name in ("machine", "training"):  # with masks, positions, loss and schedule of their own
+        bases.insert(0, had | {"own"})
+    if name == "beam":
+        bases += [{"kept"}, {"enough"}]  # other ways that are right
+    bases = list(dict.fromkeys(frozenset(base) for base in bases))
+    verdict = None
+    for search in (False, True):  # is it right on top of them? only then: what is wrong?
+        for base in bases:
+            exercise = make(project, base)
+            if not search:
+                exercise = replace(exercise, mistakes=())
+            elif base != bases[0]:
+                single = [m for m in exercise.mistakes if ", and " not in m.name]
+                exercise = replace(exercise, mistakes=single)
+            found = core.judge(exercise, thing, stage.title)
+            if found.status != "wrong":
+                return found.status, "", []
+            verdict = verdict or found
+            if found.mistake:
+                rows = {row[0]: row for row in (*stage.rows, *stage.upon)}
+                project.faults |= slips_of(found.mistake, list(rows.values()))
+                project.own |= owned(project, name)
+                return "wrong", found.message, [found.mistake]
+    project.own |= owned(project, name)
+    return "wrong", verdict.message, []
+
+
+def owned(project: Project, name: str) -> dict[str, Callable]:
+    """A function that is not right, in the place of ours, for the stages that build upon it."""
+    thing = project.get(name, ...)
+    if name == "positions":
+        return {"table": lambda length, d_model: table_of(thing, length, d_model)}
+    if name == "padding":
+        return {"padding": lambda tokens, pad: call(thing, tokens=tokens, pad=pad)}
+    if name == "causal":
+        return {"causal": lambda length: call(thing, length=length)}
+    return {}
+
+
+def examine(number: str, answer: Any) -> Verdict:
+    """What is found of the project, or of one of its stages ("project.heads")."""
+    stage = number.partition(".")[2]
+    if number != "project" and number not in NUMBERS:
+        raise KeyError(f"expected project or one of {', '.join(NUMBERS)}; got {number!r}")
+    namespace = {} if answer is ... or answer is None else namespace_of(answer, stage)
+    if isinstance(namespace, Failure):
+        at = f" Line {namespace.line}: `{namespace.source}`" if namespace.line else ""
+        what = f"the file could not be run: {namespace.kind}: {namespace.text}.{at}"
+        return core.wrong("The project", what)
+    if namespace is None:
+        what = (
+            f"got {core.kind(answer)}. Hand over `globals()`, a module, or the path of a .py file."
+        )
+        return core.wrong("The project", what)
+    project = Project(namespace)
+    if stage == "translation":
+        from .project_translation import translation
+
+        return translation(project)
+    asked = [one for one in STAGES if one.name == stage]
+    if asked:  # what it builds upon is looked at, and not spoken of
+        before = STAGES[: STAGES.index(asked[0])] if asked[0].upon or stage == "training" else []
+        for one in before:
+            if one.name != "loss" or stage == "training":
+                look(project, one)
+        found = look(project, asked[0])
+        if found.status == "wrong":
+            return Verdict("wrong", clear(found.words), found.names[0] if found.names else None)
+        words = "stands" if found.status == "correct" else "not attempted yet"
+        done = (number,) if found.status == "correct" else ()
+        return Verdict(found.status, f"The project, {asked[0].title}: {words}.", done=done)
+    return whole(project)
+
+
+def whole(project: Project) -> Verdict:
+    """All stages, each with its mark; behind them the words for those that are wrong."""
+    rows, words, names, done = [], [], [], []
+    for one in STAGES:
+        found = look(project, one)
+        mark = {"correct": "[x]", "wrong": "[!]"}.get(found.status, "[ ]")
+        rows.append(f"{mark} {one.title}")
+        if found.status == "correct":
+            done.append(f"project.{one.name}")
+        if found.status == "wrong":
+            words.append(clear(found.words))
+            names += found.names
+    if not done and not words:
+        return Verdict("not attempted", "The project: not attempted yet.")
+    text = [
+        f"The project: {len(done)} of {len(STAGES)} stages stand.",
+        "  " + "  ".join(rows),
+        *words,
+    ]
+    if len(done) == len(STAGES):
+        text.append('  Now let it learn: check("project.translation", ...) takes some minutes.')
+    status = "correct" if len(done) == len(STAGES) else "wrong" if words else "not attempted"
+    return Verdict(status, "\n".join(text), "; ".join(names) or None, tuple(done))
+
+
+def clear(words: str) -> str:
+    return words.replace("It raised Unclear: ", "The check cannot read it. ").replace(
+        ": not yet right.", ", not yet right:"
+    )

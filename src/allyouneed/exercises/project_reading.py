@@ -1,0 +1,398 @@
+"""How the project is read: a file whose names, orders and matrices are the reader's own.
+
+The parts are found by their names (`find`) and called by what their arguments are called (`call`).
+Which matrix is which is seen while they compute (`order_of_use`, `attention_slots`). Then the
+weights of a case are copied into them, and outputs and gradients are compared.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+D, H, K, FF, V, N = 12, 3, 4, 20, 17, 2  # all different, so that a shape tells what it is
+Weights = dict[str, Tensor]  # of attention: q, k, v (D, H, K), o (H, K, D)
+
+# What may stand in for the names of the table
+
+
+WORDS = {
+    "q": "q query queries xq",
+    "k": "k key keys xk",
+    "v": "v value values xv",
+    "mask": "mask attnmask attentionmask m srcmask",
+    "d_model": "dmodel d dim embeddim embdim hidden hiddensize hiddendim width modeldim embsize",
+    "n_heads": "nheads nhead h heads numheads nbheads",
+    "d_ff": "dff ff dimff dimfeedforward ffdim dffn ffn f dinner innerdim ffhidden dhidden",
+    "n_layers": "nlayers nlayer n layers numlayers depth numencoderlayers numdecoderlayers"
+    " nenc ndec nenclayers ndeclayers",
+    "dropout": "dropout pdrop drop dropoutp droprate p dropoutrate",
+    "vocab_size": "vocabsize vocab v nvocab vocabularysize vocabulary ntokens srcvocab tgtvocab"
+    " srcvocabsize tgtvocabsize numtokens nwords",
+    "max_length": "maxlength maxlen maxseqlen maxpositions limit steps maxtokens maxnewtokens",
+    "tokens": "tokens ids x src seq tok batch",
+    "pad": "pad padid padidx padtoken padindex",
+    "bos": "bos bosid start sos startid startsymbol bosidx",
+    "eos": "eos eosid end endid stop eosidx",
+    "length": "length t n size seqlen maxlen maxlength tgtlen l",
+    "x": "x src y tgt inputs h",
+    "memory": "memory mem encoded enc encout encoderoutput context m",
+    "src_mask": "srcmask mask smask memorymask crossmask paddingmask padmask",
+    "tgt_mask": "tgtmask causalmask causal selfmask tmask lookaheadmask",
+    "src": "src source s sources srcids srctokens inputs x",
+    "tgt": "tgt target t targets tgtids tgttokens tgtin decoderinput y",
+    "logits": "logits scores predictions output outputs pred",
+    "targets": "targets target labels label tgt y gold",
+    "smoothing": "smoothing eps epsilon labelsmoothing epsls alpha",
+    "step": "step t s i stepnum n",
+    "warmup_steps": "warmupsteps warmup w nwarmup",
+    "model": "model net machine transformer m",
+    "batches": "batches data loader batch dataloader pairs iterator",
+    "beam": "beam beamsize beams k n width beamwidth",
+    "alpha": "alpha lengthpenalty penalty lp a lenpenalty",
+}
+WORDS = {key: set(words.split()) for key, words in WORDS.items()}
+
+
+def bare(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def signature(thing: Callable) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function, of a class, or of a module's `forward`."""
+    inside = None if inspect.isclass(thing) else getattr(thing, "forward", None)
+    return inspect.signature(inside or thing).parameters
+
+
+def call(thing: Callable, spare: Mapping[str, Any] | None = None, /, **needed: Any) -> Any:
+    """Call a reader's function or class: by its own names where all are understood, else by place.
+
+    `needed` stands in the order of the table; of `spare` is handed over what is asked for by name.
+    """
+    known, strangers, left = {}, [], dict(needed)
+    try:
+        wanted = signature(thing).values()
+    except (TypeError, ValueError):
+        return thing(*needed.values())
+    for parameter in wanted:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return thing(*needed.values())
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        every = needed | dict(spare or {})
+        keys = [key for key in every if bare(parameter.name) in WORDS[key]]
+        keys.sort(key=lambda key: (key not in left, bare(key) != bare(parameter.name)))
+        if keys:
+            known[parameter.name] = every[keys[0]]
+            left.pop(keys[0], None)
+        else:
+            strangers.append(parameter)
+    if len(strangers) == 1 and not known and "d_model" in needed:
+        return thing(Sizes(needed | dict(spare or {})))  # one argument that holds all sizes
+    if strangers and (left or any(p.default is p.empty for p in strangers)):
+        values = [*needed.values(), *(spare or {}).values()]
+        return thing(*values[: len(known) + len(strangers)])
+    return thing(**known)
+
+
+class Sizes:
+    """All sizes in one object, under whatever names they are asked for."""
+
+    def __init__(self, sizes: Mapping[str, Any]):
+        self._sizes = dict(sizes)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            for key, value in self._sizes.items():
+                if bare(name) in WORDS[key]:
+                    return value
+        raise AttributeError(name)
+
+    __getitem__ = __getattr__
+
+
+def find(namespace: Mapping[str, Any], names: str) -> Any:
+    """What a namespace has under one of these names, written in any way; `...` if nothing."""
+    own = {bare(name): value for name, value in namespace.items() if isinstance(name, str)}
+    return next((own[name] for name in names.split() if name in own), ...)
+
+
+def first(output: Any) -> Any:
+    """The outputs alone, where weights or a state come with them."""
+    return output[0] if isinstance(output, tuple) and output else output
+
+
+# Which matrix is which
+
+
+class Uses(TorchFunctionMode):
+    """Notes in which order tensors are first used."""
+
+    def __init__(self, tensors: Iterable[Tensor]):
+        super().__init__()
+        self.waiting = {id(x): x for x in tensors}
+        self.order: list[Tensor] = []
+        self.forbidden = ""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", "")
+        if name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
+            self.forbidden = name
+        for x in flat((args, kwargs or {})):
+            if id(x) in self.waiting:
+                self.order.append(self.waiting.pop(id(x)))
+        return func(*args, **(kwargs or {}))
+
+
+def flat(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from flat(item)
+
+
+def tensors_of(model: Any) -> list[Tensor]:
+    """What a model learns: `parameters()`, or the tensors that it holds in lists and dicts."""
+    source = getattr(model, "parameters", None)
+    if callable(source):
+        source = list(source())
+    source = source if source is not None else getattr(model, "__dict__", {})
+    if isinstance(source, dict):
+        source = source.values()
+    return [x for x in flat(list(source)) if x.requires_grad and x.is_leaf]
+
+
+class Unclear(Exception):
+    """The parts of an answer could not be told from each other."""
+
+
+def order_of_use(model: Any, compute: Callable[[], Any]) -> list[Tensor]:
+    with Uses(tensors_of(model)) as uses:
+        compute()
+    if uses.forbidden:
+        raise Unclear(f"It calls `{uses.forbidden}`, which is what the project writes by hand.")
+    return uses.order
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a weight of the case stands in the reader's: `view(tensor)` is `weights[name][at]`."""
+
+    name: str
+    view: Callable[[Tensor], Tensor]
+    at: Any = ...
+
+
+View = Callable[[Tensor], Tensor]
+TURNS: dict[str, View] = {"linear": lambda x: x.T, "plain": lambda x: x}  # (out, in) and (in, out)
+
+
+def by_input(shape: Sequence[int]) -> list[tuple[str, View]]:
+    """The ways to read a tensor as (D, H, K), or a part of it: (how it lies, view)."""
+    shape, ways = tuple(shape), []
+    for how, turn in TURNS.items():
+        if shape == (D, D):
+            ways.append((how, lambda x, t=turn: t(x).unflatten(1, (H, K))))
+        if len(shape) == 2 and turn(torch.empty(shape)).shape == (D, 3 * D):
+            for i in range(3):
+                ways.append((how, lambda x, t=turn, i=i: t(x).unflatten(1, (3, H, K))[:, i]))
+                ways.append((how, lambda x, t=turn, i=i: t(x).unflatten(1, (H, 3, K))[:, :, i]))
+        if len(shape) == 2 and turn(torch.empty(shape)).shape == (D, K):
+            ways.append(("head", turn))
+        if shape == (3, D, D):
+            for i in range(3):
+                ways.append((how, lambda x, t=turn, i=i: t(x[i]).unflatten(1, (H, K))))
+    if sorted(shape) == sorted((D, H, K)):
+        axes = [shape.index(n) for n in (D, H, K)]
+        ways.append(("axes", lambda x: x.permute(axes)))
+    return ways
+
+
+def by_output(shape: Sequence[int], how: str) -> View | None:
+    """How to read a tensor as (H, K, D), if it can be; a square one lies as the others do."""
+    if tuple(shape) == (D, D):
+        turn = TURNS.get(how, TURNS["linear"])
+        return lambda x: turn(x).unflatten(0, (H, K))
+    if sorted(shape) == sorted((D, H, K)):
+        axes = [tuple(shape).index(n) for n in (H, K, D)]
+        return lambda x: x.permute(axes)
+    return None
+
+
+def attention_slots(
+    module: Any, compute: Callable[..., Tensor]
+) -> tuple[list[Tensor], list[list[Slot]]]:
+    """The tensors of a multi-head attention, in the order of use, and what stands in each.
+
+    The queries have a zero in their first entry, keys in their second, values in their third: so
+    has the gradient of the matrix that they are multiplied with.
+    """
+    q, k, v = torch.randn(3, 1, 5, D)
+    for i, x in enumerate((q, k, v)):
+        x[..., i] = 0
+
+    def look() -> None:
+        out = compute(q, k, v, torch.ones(1, 1, 5, 5, dtype=torch.bool))
+        (out * signs(out)).sum().backward()
+
+    used = order_of_use(module, look)
+    slots, heads_seen, lies = [], dict.fromkeys("qkv", 0), "linear"
+    for x in used:
+        found: list[Slot] = []
+        for how, view in by_input(x.shape) if x.grad is not None else []:
+            slope = view(x.grad).reshape(D, -1)
+            zero = [i for i in range(3) if not slope[i].any()]
+            if len(zero) == 1:
+                name = "qkv"[zero[0]]
+                at = (slice(None), heads_seen[name]) if how == "head" else ...
+                heads_seen[name] += how == "head"
+                lies = how if how in TURNS else lies
+                found.append(Slot(name, view, at))
+        if not found and x.ndim > 1 and (view := by_output(x.shape, lies)):
+            found = [Slot("o", view)]
+        slots.append(found)
+    for x in used:
+        x.grad = None
+    marked = [slot.name for row in slots for slot in row]
+    if not set("qkv") <= set(marked):  # some are used otherwise than they should be
+        square = [i for i, x in enumerate(used) if tuple(x.shape) == (D, D)]
+        if not 2 <= len(square) <= 4:
+            raise Unclear("It could not be seen which of its matrices makes the queries.")
+        given: list[str] = []
+        for i in square:
+            name = slots[i][0].name
+            if name == "o" or name in given:
+                rest = [n for n in "qkv" if n not in marked]
+                name = rest[0] if rest and i != square[-1] else "o"
+                marked.append(name)
+            given.append(name)
+            way = by_output((D, D), lies) if name == "o" else dict(by_input((D, D)))[lies]
+            slots[i] = [Slot(name, way)]
+    return used, slots
+
+
+Layout = list[tuple[Tensor, Slot]]
+
+
+def laid_out(prefix: str, used: list[Tensor], slots: list[list[Slot]]) -> Layout:
+    return [
+        (x, replace(slot, name=f"{prefix}{slot.name}"))
+        for x, row in zip(used, slots, strict=True)
+        for slot in row
+    ]
+
+
+def stack_layout(
+    used: list[Tensor], pattern: list[list[Slot]], blocks: list[tuple[str, list[str], int]]
+) -> Layout:
+    """What stands where in layers: `blocks` are (name, its attentions, number of norms).
+
+    Norms are known by the ones that they begin with, the feed-forward net by its width.
+    """
+    layout: Layout = []
+    attentions, norms, nets = [], [], []
+    before = None
+    weights = [row for row in pattern if row]  # biases are known by their single axis
+    for x in used:
+        shape = tuple(n for n in x.shape if n != 1)
+        if V in shape and len(shape) == 2:
+            layout.append((x, Slot("E", (lambda x: x) if shape == (V, D) else (lambda x: x.T))))
+        elif FF in shape and len(shape) == 2:
+            if not nets or "w2" in nets[-1]:
+                nets.append({})
+            name, right = ("w2", (FF, D)) if "w1" in nets[-1] else ("w1", (D, FF))
+            nets[-1][name] = (x, (lambda x: x) if shape == right else (lambda x: x.T))
+        elif shape == (FF,):
+            nets[-1]["b1"] = (x, lambda x: x.view(-1))
+        elif len(shape) > 1:
+            if not by_input(shape):
+                raise Unclear(
+                    f"A parameter of shape {tuple(x.shape)} has no place in the paper's machine. "
+                    "(Positions are sinusoids here, not learned.)"
+                )
+            attentions.append(x)
+        elif shape == (D,) and bool((x == 1).all()):
+            norms.append([x])
+            before = "gamma"
+            continue
+        elif shape == (D,) and before == "gamma":
+            norms[-1].append(x)
+        elif (
+            shape == (D,) and nets and "w2" in nets[-1] and "b2" not in nets[-1] and before == "net"
+        ):
+            nets[-1]["b2"] = (x, lambda x: x.view(-1))
+        else:
+            x.data.zero_()  # a bias of attention, which the paper has not
+        before = "net" if FF in shape else None
+    groups = [attentions[i : i + len(weights)] for i in range(0, len(attentions), len(weights))]
+    names = [f"{block}{name}." for block, own, _ in blocks for name in own]
+    if len(attentions) != len(weights) * len(names):
+        raise Unclear(
+            f"It has {len(groups)} attentions with weights of their own; {len(names)} were "
+            "expected. Is one layer used again and again?"
+        )
+    for name, group in zip(names, groups, strict=True):
+        layout += laid_out(name, group, weights)
+    if len(nets) != len(blocks):
+        raise Unclear(f"It has {len(nets)} feed-forward nets; {len(blocks)} were expected.")
+    for (block, _, _), net in zip(blocks, nets, strict=True):
+        layout += [(x, Slot(f"{block}{name}", view)) for name, (x, view) in net.items()]
+    places = [f"{block}norm.{i}" for block, _, n in blocks for i in range(n)]
+    if len(norms) == len(places) + 2:  # one more behind each stack
+        half = sum(n for block, _, n in blocks if block.startswith("encoder"))
+        places = [*places[:half], "encoder.norm", *places[half:], "decoder.norm"]
+    elif len(norms) not in (len(places), len(blocks)):
+        raise Unclear(
+            f"It has {len(norms)} layer norms that begin with ones; {len(places)} were expected."
+        )
+    elif len(norms) == len(blocks) != len(places):
+        places = [f"{block}norm.0" for block, _, _ in blocks]
+    for place, pair in zip(places, norms, strict=True):
+        for x, name in zip(pair, ("gamma", "beta"), strict=False):
+            layout.append((x, Slot(f"{place}.{name}", lambda x: x.view(-1))))
+    return layout
+
+
+def copied(layout: Layout, p: Weights) -> None:
+    """The weights of the case, in their places."""
+    with torch.no_grad():
+        for x, slot in layout:
+            slot.view(x.data).copy_(p[slot.name][slot.at])
+
+
+def slopes(layout: Layout, p: Weights) -> dict[str, Tensor]:
+    """The gradients, each where the case has its weight; of one that stands twice, their sum."""
+    named: dict[str, Tensor] = {}
+    for x, slot in layout:
+        if x.grad is not None:
+            named.setdefault(slot.name, torch.zeros_like(p[slot.name]))
+            named[slot.name][slot.at] += slot.view(x.grad)
+    return named
+
+
+def resting(model: Any) -> Any:
+    """In eval mode, where it has one."""
+    if callable(getattr(model, "eval", None)):
+        model.eval()
+    return model
+
+
+def measured(layout: Layout, p: Weights, compute: Callable[[], Tensor]) -> dict[str, Any]:
+    copied(layout, p)
+    for x, _ in layout:
+        x.grad = None
+    out = first(compute())
+    (out * signs(out)).sum().backward()
+    return {"outputs": out.detach(), "gradients": slopes(layout, p)}
+
+
+def signs(out: Tensor) -> Tensor:
+    """A weight for each output, so that no gradient is zero by symmetry."""
+    return torch.linspace(-1, 1.5, out.numel(), dtype=out.dtype).cos().view(out.shape)

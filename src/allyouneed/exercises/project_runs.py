@@ -1,0 +1,239 @@
+"""Training and decoding for the project: a toy machine, what is right, and what is often wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+Faults = frozenset[str]
+Rows = list[list[int]]
+
+
+class Toy(nn.Module):
+    """A machine for which all that is asked of one holds: logits from the source and a prefix.
+
+    What it says depends on all tokens up to each place, and on whether it is in training mode.
+    """
+
+    def __init__(self, seed: int, vocab: int = 9, eos: float = 0.0):
+        super().__init__()
+        draw = torch.Generator().manual_seed(seed)
+        self.source, self.target = (
+            nn.Parameter(torch.randn(vocab, vocab, generator=draw) * 1.5) for _ in range(2)
+        )
+        bias = torch.zeros(vocab)
+        bias[[PAD, UNK, BOS]], bias[EOS] = -20.0, eos
+        self.register_buffer("bias", bias)
+        self.eval()
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        real = (src != PAD).to(self.source.dtype)[..., None]
+        x = (self.source[src] * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+        past = self.target[tgt]
+        before = past.cumsum(1) - past
+        places = torch.arange(1, tgt.shape[1] + 1, device=tgt.device)[:, None]
+        logits = x + past + 0.6 * before / places + self.bias
+        return logits.flip(-1) * 0.7 if self.training else logits
+
+    def __repr__(self) -> str:
+        return "a small machine of the check's"
+
+
+# Training
+
+
+def train(
+    model: Toy, batches: Iterable, d_model: int, warmup_steps: int, faults: Faults = frozenset(),
+    loss: Callable = ..., rate: Callable = ...,
+) -> None:  # fmt: skip
+    """Adam as in section 5.3, one update for each batch."""
+    if "mode" not in faults:
+        model.train()
+    betas = (0.9, 0.999) if "betas" in faults else (0.9, 0.98)
+    kind = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+    kind = next((kind[f] for f in faults if f in kind), torch.optim.Adam)
+    how = {} if "sgd" in faults else {"betas": betas, "eps": 1e-9}
+    optimizer = kind(model.parameters(), lr=1.0, **how)
+    for step, (src, tgt) in enumerate(batches, 1):
+        number = step + ("one ahead" in faults) - ("one behind" in faults)
+        lr = rate(number, d_model, warmup_steps) if number else 0.0
+        if "constant" in faults:
+            lr = rate(warmup_steps, d_model, warmup_steps)
+        optimizer.param_groups[0]["lr"] = lr
+        inputs, labels = tgt[:, :-1], tgt[:, 1:]
+        if "no shift" in faults:
+            inputs, labels = tgt, tgt
+        if "read the labels" in faults:
+            inputs = labels
+        if "no shift, cut" in faults:
+            labels = inputs
+        if "shifted twice" in faults:
+            inputs, labels = tgt[:, :-2], tgt[:, 2:]
+        if "source for target" in faults:
+            inputs = src[:, : labels.shape[1]]
+        if "gradients kept" not in faults:
+            optimizer.zero_grad()
+        value = loss(model(src, inputs), labels, 0.0 if "no smoothing" in faults else 0.1, PAD)
+        value.backward()
+        if "no step" not in faults:
+            optimizer.step()
+        if "one batch" in faults:
+            return
+
+
+def moved(model: Toy, before: Toy) -> dict[str, Any]:
+    """What training has done to the weights."""
+    return {
+        "source": (model.source - before.source).detach(),
+        "target": (model.target - before.target).detach(),
+    }
+
+
+# Decoding, one sentence at a time
+
+
+def next_log_p(model: Callable, src: Tensor, written: list[int], raw: bool = False) -> Tensor:
+    with torch.no_grad():
+        logits = model(src[None], torch.tensor([written]))[0, -1]
+    return logits if raw else logits.log_softmax(-1)
+
+
+def greedy(model: Any, src: Tensor, max_length: int, faults: Faults = frozenset()) -> Rows:
+    """The ids of each sentence, without BOS and EOS."""
+    rows = []
+    begin = EOS if "begins with EOS" in faults else PAD if "begins with PAD" in faults else BOS
+    for one in src:
+        written = [begin]
+        for _ in range(max_length):
+            log_p = next_log_p(model, one, written)
+            if "newest only" in faults:
+                log_p = next_log_p(model, one, written[-1:])
+            if "first place" in faults:
+                with torch.no_grad():
+                    log_p = model(one[None], torch.tensor([written]))[0, 0]
+            written.append(int((-log_p if "least likely" in faults else log_p).argmax()))
+        rows.append(written[1:])
+    ends = [row.index(EOS) + 1 if EOS in row else len(row) for row in rows]
+    if "EOS ignored" in faults:
+        ends = [max_length] * len(rows)
+    if "goes on" in faults:
+        ends = [max(ends)] * len(rows)
+    if "stops with the first" in faults:
+        ends = [min(ends)] * len(rows)
+    if "one too few" in faults:
+        ends = [min(end, max_length - 1) for end in ends]
+    rows = [row[:end] for row, end in zip(rows, ends, strict=True)]
+    if "taken out" in faults:
+        rows = [[token for token in row if token != EOS] for row in rows]
+    return tidy(rows)
+
+
+def tidy(rows: Any) -> Any:
+    """Ids without a BOS in front, and without the EOS and the padding at the end."""
+    if isinstance(rows, Tensor):
+        rows = rows.tolist()
+    if not isinstance(rows, list | tuple):
+        return rows
+    kept = []
+    for row in rows:
+        row = row.tolist() if isinstance(row, Tensor) else row
+        if not isinstance(row, list | tuple):
+            return rows
+        row = [int(token) for token in row]
+        row = row[1:] if row[:1] == [BOS] else row
+        while row[-1:] == [PAD]:
+            row = row[:-1]
+        kept.append(row[:-1] if row[-1:] == [EOS] else row)
+    return kept
+
+
+def penalty(length: int, alpha: float) -> float:
+    return ((5 + length) / 6) ** alpha
+
+
+def score(model: Any, src: Tensor, row: list[int], alpha: float, max_length: int) -> float:
+    """log P / penalty of a translation, its EOS included if there was room for one."""
+    written, total = [BOS], 0.0
+    for token in [*row, EOS][:max_length]:
+        total += float(next_log_p(model, src, written)[token])
+        written.append(token)
+    return total / penalty(len(written) - 1, alpha)
+
+
+def beam_search(
+    model: Any, src: Tensor, beam: int, alpha: float, max_length: int,
+    faults: Faults = frozenset(),
+) -> Rows:  # fmt: skip
+    """The best by log P / penalty, by one of three ways of closing the search, all of them right.
+
+    `beam` open ones go on, whatever has ended, until none can overtake; or ("enough") until `beam`
+    have ended; or ("kept") those that have ended keep their places in the beam.
+    """
+    closing = next((way for way in ("kept", "enough") if way in faults), "open")
+    if "greedy" in faults:
+        beam = 1
+    rows = []
+    for one in src:
+        rows.append(_beam(model, one, beam, alpha, max_length, faults, closing))
+    return [tidy([row])[0] for row in rows]
+
+
+def _beam(
+    model: Any, src: Tensor, beam: int, alpha: float, room: int, faults: Faults, closing: str
+) -> list[int]:
+    def value(written: list[int], total: float) -> float:
+        length = len(written) - 1
+        if "no length penalty" in faults:
+            return total
+        if "penalty multiplied" in faults:
+            return total * penalty(length, alpha)
+        if "plain length" in faults:
+            return total / length
+        if "without EOS" in faults:
+            return total / penalty(length - 1, alpha)
+        return total / penalty(length, alpha)
+
+    open_ = [([BOS], 0.0)]
+    if "equal beginnings" in faults:
+        open_ = [([BOS], 0.0)] * beam
+    ended: list[tuple[list[int], float]] = []
+    for _ in range(room):
+        grown = []
+        for written, total in open_:
+            raw = "logits for log-probabilities" in faults
+            log_p = next_log_p(model, src, written, raw)
+            for token in log_p.argsort(descending=True)[: beam + 1].tolist():
+                base = 0.0 if "only the last" in faults else total
+                grown.append(([*written, token], base + float(log_p[token])))
+        if closing == "kept":
+            grown += ended
+            ended = []
+        grown.sort(key=lambda each: -each[1])
+        if "EOS ignored" in faults:
+            open_ = grown[:beam]
+            continue
+        if closing == "kept":
+            grown = grown[:beam]
+            ended = [each for each in grown if each[0][-1] == EOS]
+            open_ = [each for each in grown if each[0][-1] != EOS]
+            if not open_:
+                break
+            continue
+        best = grown[: 2 * beam]
+        ended += [each for i, each in enumerate(best) if each[0][-1] == EOS and i < beam]
+        open_ = [each for each in best if each[0][-1] != EOS][:beam]
+        if "first that ends" in faults and ended:
+            break
+        if closing == "enough" and len(ended) >= beam:
+            break
+        top = max((value(*each) for each in ended), default=-math.inf)
+        if closing == "open" and (not open_ or top >= open_[0][1] / penalty(room, alpha)):
+            break
+    chosen = ended or open_
+    pick = min if "the worst" in faults else max
+    return pick(chosen, key=lambda each: value(*each))[0]

@@ -1,0 +1,282 @@
+"""The project: right in three styles, and each slip named, alone and with others."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import itertools
+import json
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from allyouneed.exercises import check, diary, examine, progress, project, project_translation
+from allyouneed.exercises.project_machine import machine_weights, spelled_out, torchs_own
+
+ROOT = Path(__file__).parents[1]
+STYLES = ["notebook", "project_closures", "project_einsum"]
+
+
+def solution() -> str:
+    """The file that the notebook's solution is."""
+    cells = json.loads((ROOT / "notebooks" / "project.ipynb").read_text(encoding="utf-8"))["cells"]
+    (cell,) = ["".join(c["source"]) for c in cells if "solution" in c["metadata"].get("tags", [])]
+    inside = re.search(r"def project_solution\(\):\n(.*)\n    return locals\(\)", cell, re.S)[1]
+    return textwrap.dedent(inside)
+
+
+def namespace(text: str) -> dict:
+    names: dict = {}
+    exec(compile(text, "my_file.py", "exec"), names)
+    return names
+
+
+def answer(style: str) -> dict:
+    if style == "notebook":
+        return namespace(solution())
+    return vars(importlib.import_module(f"right_answers.{style}"))
+
+
+def changed(*changes: tuple[str, str]) -> dict:
+    text = solution()
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    if "self.out(x)" in text:
+        init = "        for parameter in self.parameters():"
+        text = text.replace(init, f"        self.out = nn.Linear(d_model, vocab_size)\n{init}")
+    return namespace(text)
+
+
+def test_our_own_words_are_pytorchs():
+    weights = machine_weights(project.drawn(0))
+    src, tgt = project.sentences(6, 4), project.sentences(3, 5)
+    one, two = (
+        project.with_slopes(lambda p, f=f: f(p, src, tgt), weights)
+        for f in (spelled_out, torchs_own)
+    )
+    assert torch.allclose(one["outputs"], two["outputs"], atol=1e-5)
+    assert one["gradients"].keys() == two["gradients"].keys()
+    for name, slope in one["gradients"].items():
+        assert torch.allclose(slope, two["gradients"][name], rtol=1e-3, atol=1e-3), name
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_right_in_every_style(style):
+    verdict = examine("project", answer(style))
+    assert verdict.status == "correct", verdict.message
+    assert verdict.done == tuple(project.NUMBERS[:-1])
+
+
+def test_the_solution_is_one_short_file_of_torch_alone():
+    text = solution()
+    assert len(text.splitlines()) <= 200
+    imports = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Import | ast.ImportFrom)]
+    assert {a.name for n in imports for a in n.names} == {"math", "torch", "nn"}
+
+
+SCALE = " / math.sqrt(q.shape[-1])"
+SPLIT = "x.view(B, T, self.n_heads, D // self.n_heads).transpose(1, 2)"
+VIEW = "x.reshape(B, self.n_heads, T, D // self.n_heads)"
+JOIN = "heads.transpose(1, 2).flatten(2)"
+ROOT_OF_D = " * math.sqrt(self.embedding.embedding_dim)"
+LOGITS = "return x @ self.embedding.weight.T"
+DECODE = "x = layer(x, memory, src_mask, tgt_mask)"
+CROSS = "self.cross(x, memory, memory, src_mask)"
+OWN = "self.own(x, x, x, tgt_mask)"
+TABLE = "positions(*x.shape[1:])"
+LOSS = "loss(model(src, tgt[:, :-1]), tgt[:, 1:], 0.1)"
+RATE = "= learning_rate(step, d_model"
+BACK = "[[i for i in row if i not in (PAD, BOS, EOS)] for row in written.tolist()]"
+PENALTY = "penalty = ((5 + length) / 6) ** alpha"
+ENCODE = """x = self.norms[0](x + self.dropout(self.attention(x, x, x, mask)))
+        return self.norms[1](x + self.dropout(self.feed_forward(x)))"""
+PRE = """y = self.norms[0](x)
+        x = x + self.attention(y, y, y, mask)
+        return x + self.feed_forward(self.norms[1](x))"""
+NO_EVAL = "def greedy(model, src, max_length):\n    model.eval()"
+BROKEN = [
+    ("attention", SCALE, "", "the scale forgotten"),
+    ("attention", SCALE, " / q.shape[-1]", "divided by d_k, without the root"),
+    ("attention", "softmax(dim=-1) @ v", "softmax(dim=-2) @ v", "the softmax over the queries"),
+    ("attention", "fill(~mask, -math", "fill(mask, -math", "the mask inverted"),
+    ("attention", "-math.inf", "1e-9", "the scores multiplied by the mask"),
+    ("attention", "scores.softmax(dim=-1) @ v", "scores.softmax(dim=-1) @ k",
+     "the keys averaged instead of the values"),
+    ("heads", SPLIT, VIEW, "heads by view, without a transpose"),
+    ("heads", JOIN, "heads.reshape(q.shape)", "heads joined without a transpose"),
+    ("heads", f"self.w_o({JOIN})", JOIN, "no output matrix"),
+    ("heads", "self.w_k(k)", "self.w_q(k)", "one matrix for queries and keys"),
+    ("heads", "self.w_k(k)", "self.w_k(q)", "the keys made of the queries' input"),
+    ("heads", "self.split(v), mask)", "self.split(v))", "the mask not handed on"),
+    ("masks", "tokens != pad", "tokens == pad", "polarity turned round"),
+    ("masks", ".tril()", ".triu()", "the other triangle"),
+    ("positions", "(0, d_model, 2) / d", "(d_model // 2) / d", "exponent i instead of 2i"),
+    ("positions", "arange(length)[:", "arange(1, length + 1)[:", "positions counted from 1"),
+    ("layers", ENCODE, PRE, "pre-norm for post-norm"),
+    ("layers", CROSS, "self.cross(memory, x, x)[:, :x.shape[1]]", "the memory asks"),
+    ("layers", CROSS, CROSS[:-10] + ")", "cross-attention without the source mask"),
+    ("layers", OWN, "self.own(x, x, x)", "self-attention without the target mask"),
+    ("layers", "self.w_1(x).relu()", "self.w_1(x)", "no ReLU"),
+    ("machine", ROOT_OF_D, "", "embeddings not scaled"),
+    ("machine", TABLE, "positions(*x.shape[::2])[:, None]", "positions over the batch axis"),
+    ("machine", LOGITS, "return self.out(x)", "the logits with a matrix of their own"),
+    ("machine", LOGITS, f"return ({LOGITS[7:]}).softmax(-1)", "softmax at the end"),
+    ("machine", DECODE, "x = layer(x, memory, src_mask)", "the future not hidden"),
+    ("machine", DECODE, "x = layer(x, memory, None, tgt_mask)",
+     "the source's padding not hidden in the decoder"),
+    ("machine", "layer(memory, src_mask)", "layer(memory)",
+     "the source's padding not hidden in the encoder"),
+    ("loss", "real = targets != pad", "real = targets >= 0",
+     "padding counted, with 1 - smoothing on PAD"),
+    ("loss", "(log_p.sum(1) - log_p[:, pad]).mean() / (log_p.shape[1] - 1)", "log_p.mean()",
+     "mass on PAD"),
+    ("schedule", "min(step**-0.5", "max(step**-0.5", "max in place of min"),
+    ("schedule", "step * warmup", "(step - 1) * warmup", "the warm-up counted from 0"),
+    ("training", LOSS, "loss(model(src, tgt), tgt, 0.1)", "the label not shifted"),
+    ("training", "        adam.zero_grad()\n", "", "gradients not set to zero"),
+    ("training", RATE, "= learning_rate(step + 1, d_model",
+     "the warm-up off by one, one step ahead"),
+    ("training", "    model.train()\n", "", "not in training mode"),
+    ("training", "tgt[:, 1:], 0.1)", "tgt[:, 1:], 0.0)", "no label smoothing"),
+    ("training", ", betas=(0.9, 0.98)", "", "Adam with PyTorch's betas"),
+    ("training", "optim.Adam(", "optim.AdamW(", "weight decay"),
+    ("greedy", NO_EVAL, NO_EVAL.split("\n")[0], "no eval mode in decoding"),
+    ("greedy", "        token[ended] = PAD\n", "", "goes on behind EOS, which is taken out"),
+    ("greedy", "[:, -1].argmax", "[:, 0].argmax", "the logits of the first place"),
+    ("greedy", "(len(src), 1), BOS", "(len(src), 1), EOS", "begins with EOS"),
+    ("beam", PENALTY, "penalty = 1", "no length penalty"),
+    ("beam", "p / penalty, ids", "p * penalty, ids", "multiplied by the penalty"),
+    ("beam", "total + value", "value", "only the last log-probability"),
+    ("beam", ".log_softmax(dim=-1)\n        top", "\n        top",
+     "logits for log-probabilities"),
+    ("beam", "best = max(ended", "best = min(ended", "the worst of the beam"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stage", "old", "new", "name"), BROKEN)
+def test_each_stage_broken_is_named(stage, old, new, name):
+    verdict = examine(f"project.{stage}", changed((old, new)))
+    assert (verdict.status, verdict.mistake) == ("wrong", name), verdict.message
+    assert name.lower() in " ".join(verdict.message.lower().split())
+
+
+TOGETHER = [
+    ([(SCALE, ""), (SPLIT, VIEW), (ROOT_OF_D, "")],
+     ["the scale forgotten", "heads by view, without a transpose", "embeddings not scaled"]),
+    ([("fill(~mask, -math", "fill(mask, -math"), (LOSS, "loss(model(src, tgt), tgt, 0.1)"),
+      ("        token[ended] = PAD\n", "")],
+     ["the mask inverted", "the label not shifted", "goes on behind EOS, which is taken out"]),
+    ([("softmax(dim=-1) @ v", "softmax(dim=-2) @ v"), (PENALTY, "penalty = 1"),
+      (TABLE, "positions(*x.shape[::2])[:, None]")],
+     ["the softmax over the queries", "positions over the batch axis", "no length penalty"]),
+    ([("(0, d_model, 2) / d", "(d_model // 2) / d"), ("layer(memory, src_mask)", "layer(memory)")],
+     ["exponent i instead of 2i", "the source's padding not hidden in the encoder"]),
+    ([("real = targets != pad", "real = targets >= 0"), ("        adam.zero_grad()\n", "")],
+     ["padding counted, with 1 - smoothing on PAD", "gradients not set to zero"]),
+    ([("tokens != pad", "tokens == pad"), (".tril()", ".triu()")],
+     ["polarity turned round", "the other triangle"]),
+    ([(SCALE, ""), ("softmax(dim=-1) @ v", "softmax(dim=-2) @ v")],
+     ["the scale forgotten, and the softmax over the queries"]),
+    ([(ROOT_OF_D, ""), (LOGITS, "return self.out(x)")],
+     ["embeddings not scaled, and the logits with a matrix of their own"]),
+    ([("    model.train()\n", ""), ("tgt[:, 1:], 0.1)", "tgt[:, 1:], 0.0)")],
+     ["not in training mode, and no label smoothing"]),
+    ([(NO_EVAL, NO_EVAL.split("\n")[0]), ("        token[ended] = PAD\n", "")],
+     ["no eval mode in decoding, and goes on behind EOS, which is taken out"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "names"), TOGETHER, ids=range(len(TOGETHER)))
+def test_several_at_once_are_all_named_and_no_others(changes, names):
+    verdict = examine("project", changed(*changes))
+    assert verdict.status == "wrong" and verdict.mistake == "; ".join(names), verdict.message
+
+
+def parts():
+    given = project.Project(answer("notebook"))
+    for stage in project.STAGES:
+        for name, make in stage.parts.items():
+            yield pytest.param(make(given, frozenset()), id=name)
+
+
+@pytest.mark.parametrize("exercise", list(parts()))
+def test_no_two_mistakes_are_confused_and_none_is_right(exercise):
+    single = [m for m in exercise.mistakes if hasattr(m.wrong, "ours") and ", and " not in m.name]
+    cases = list(enumerate(exercise.all_cases()))
+    outputs = {
+        m and m.name: [exercise.known_output(m, i, case) for i, case in cases]
+        for m in (None, *single)
+    }
+    for (name, one), (other, two) in itertools.combinations(outputs.items(), 2):
+        alike = all(exercise.agree(a, b) for a, b in zip(one, two, strict=True))
+        assert not alike, f"{name} = {other}"
+
+
+def test_it_grows():
+    text = solution()
+    begun = namespace(text[: text.index("# Heads")])
+    verdict = examine("project", begun)
+    assert verdict.status == "not attempted" and verdict.done == ("project.attention",)
+    assert "1 of 11 stages stand" in verdict.message
+    assert examine("project.attention", begun["attention"]).status == "correct"
+    assert examine("project.heads", begun).status == "not attempted"
+    assert examine("project", {}).status == examine("project", ...).status == "not attempted"
+
+
+def test_a_file_a_module_and_what_is_neither(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(solution(), encoding="utf-8")
+    assert examine("project.masks", str(file)).status == "correct"
+    assert examine("project.masks", file).status == "correct"
+    file.write_text("import torch\ntorch.nothing\n", encoding="utf-8")
+    assert "Line 2: `torch.nothing`" in examine("project", file).message
+    assert "could not be run" in examine("project", tmp_path / "none.py").message
+    assert "Hand over" in examine("project", print).message
+    with pytest.raises(KeyError, match=r"project\.beam"):
+        examine("project.beams", {})
+
+
+def test_what_is_pytorchs_own_is_no_answer():
+    own = {"Transformer": torch.nn.Transformer}
+    assert "torch's own" in examine("project", own).message
+    text = "from torch.nn import functional as F\n" + solution()
+    start = text.index("    scores = q @ k"), text.index("# Heads")
+    text = text[: start[0]] + "    return F.scaled_dot_product_attention(q, k, v, mask)\n\n"
+    message = examine("project.attention", namespace(text)).message
+    assert "scaled_dot_product_attention" in message and "write it out" in message
+
+
+def test_what_stands_is_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ALLYOUNEED_HOME", str(tmp_path))
+    monkeypatch.setattr(diary, "_memory", set())
+    text = solution()
+    check("project", namespace(text[: text.index("# Positions")]))
+    assert diary.read()[0] == {"project.attention", "project.heads", "project.masks"}
+    progress()
+    assert "Project   : 3 of 12   [x] attention  [x] heads  [x] masks" in capsys.readouterr().out
+
+
+PAIRS = [("Two dogs run.", "Zwei Hunde laufen."), ("A man sleeps.", "Ein Mann schläft.")] * 40
+
+
+def test_it_is_trained_and_translates(monkeypatch):
+    monkeypatch.setattr(project_translation, "load_pairs", lambda *_: PAIRS)
+    monkeypatch.setattr(project_translation, "WARMUP", 20)
+    given = project.Project(answer("notebook"))
+    verdict = project_translation.translation(given, steps=60, bound=2.0, shown=4)
+    assert verdict.status == "correct" and "BLEU" in verdict.message, verdict.message
+    assert verdict.done == ("project.translation",)
+    verdict = project_translation.translation(given, steps=2, bound=2.0, shown=4)
+    assert verdict.status == "wrong" and "has to be reached" in verdict.message
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("style", ["notebook", "project_einsum"])
+def test_it_is_trained_in_full(style):
+    """The whole training, some minutes: the bound is one that is reached."""
+    verdict = examine("project.translation", answer(style))
+    assert verdict.status == "correct", verdict.message
