@@ -11,7 +11,8 @@ LOWERED = dict(zip("0123456789+-=()aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇
                    strict=True))  # fmt: skip
 SIGNS = {
     "cdot": "·", "times": "×", "in": "∈", "to": "→", "approx": "≈", "le": "≤", "leq": "≤",
-    "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "sum": "Σ", "prod": "Π", "partial": "∂", "infty": "∞",
+    "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "sum": "Σ", "prod": "Π",
+    "partial": "∂", "infty": "∞",
     "ldots": "…", "dots": "…", "cdots": "…", "odot": "⊙", "mid": "|", "sim": "~", "propto": "∝",
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε",
     "eta": "η", "theta": "θ", "lambda": "λ", "mu": "μ", "pi": "π", "rho": "ρ", "sigma": "σ",
