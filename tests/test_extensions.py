@@ -19,6 +19,7 @@ import bookminutes  # noqa: E402
 import booknotebooks  # noqa: E402
 import booksite  # noqa: E402
 import bookstyles  # noqa: E402
+import plainmath  # noqa: E402
 
 
 def test_a_quote_with_a_kind_becomes_a_box():
@@ -69,6 +70,26 @@ def test_a_solution_is_folded_with_its_output():
     page = booknotebooks.page_cell(cell)
     assert page["source"] == "f = 1" and "hide-cell" in page["metadata"]["tags"]
     assert page["metadata"]["mystnb"]["code_prompt_show"] == "Show a solution"
+
+
+@pytest.mark.parametrize(
+    ("tex", "text"),
+    [
+        ("d_k", "dₖ"),
+        (r"1/\sqrt{d_k}", "1/√dₖ"),
+        (
+            r"\text{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right) V \tag{1}",
+            "softmax((QKᵀ)/(√dₖ)) V (1)",
+        ),
+        (r"q \cdot k = \sum_{i=1}^{d_k} q_i k_i", "q · k = Σᵢ₌₁^dₖ qᵢ kᵢ"),
+        (r"d_\text{model}, P_{drop}", "d_(model), P_(drop)"),
+        (r"x_1, \ldots, x_n \in \mathbb{R}^{T \times D}", "x₁, …, xₙ ∈ R^(T × D)"),
+        (r"\begin{aligned} a &= b \\ c &= -1 \end{aligned}", "a = b\nc = −1"),
+        (r"{", ""),
+    ],
+)
+def test_a_formula_as_plain_text(tex, text):
+    assert plainmath.plain(tex) == text
 
 
 def test_signatures_are_as_written():
@@ -298,7 +319,9 @@ def test_an_empty_corner_heads_no_column_and_a_formula_has_room(write_page):
     inline = f'<span class="math notranslate nohighlight">{formula}</span>'
     body = write_page(context_of_a_page(PAGE + empty + inline))["body"]
     assert "<th" not in body and "<td></td>" in body
-    room = re.search(r'<span style="--room:([\d.]+)em" class="math [^>]*>(.*?)</span>', body)
+    room = re.search(
+        r'<span style="--room:([\d.]+)em" data-plain="√dₖ" class="math [^>]*>(.*?)</span>', body
+    )
     assert 0.5 < float(room[1]) < 2 and room[2] == formula
 
 

@@ -111,7 +111,9 @@ def on_doctree_resolved(app, doctree, docname: str) -> None:
         heading = look.get(number)
         if heading in meta[docname]["headings"]:
             where = meta[docname]["headings"][heading]
-            links.append(f'<a href="#{where}">Look again at “{escape(heading)}”</a>')
+            links.append(
+                f'<a class="internal" href="#{where}">Look again at “{escape(heading)}”</a>'
+            )
         if number not in meta[docname]["cells"]:
             raise outdated("TASK", f"exercise {number} leads to Colab", docname)
         cell = meta[docname]["cells"][number]

@@ -1,8 +1,10 @@
-"""What the text names, it leads to: equations, chapters, exercises, words of the glossary become
-links, and what such a link leads to is kept for the card that book/_static/cards.js shows.
+"""What the text names, it leads to: equations, chapters, exercises, figures, words of the glossary
+become links, and what such a link, or one to a section, leads to is kept for the card that
+book/_static/cards.js shows.
 
-Not in headings, code or other links. Sections, figures and tables by number are those of
-the papers, and stay text. A word of the glossary is a link where a page first has it.
+Not in headings, code or other links. "Figure 6.3" is ours; sections, tables and figures with one
+number are those of the papers, and stay text. A word of the glossary is a link where a page first
+has it.
 """
 
 from __future__ import annotations
@@ -26,9 +28,12 @@ CLOSED = (
 NUMBERED = re.compile(
     r"(?P<equation>\((?P<tag>\d+\.\d+)\)|(?<=[Ee]quation )\((?P<one>\d)\))"
     r"|(?P<exercise>[Ee]xercise (?P<number>\d+\.\d+))"
+    r"|(?P<figure>[Ff]igure (?P<drawn>\d+\.\d+))"
     r"|(?P<chapter>[Cc]hapter (?P<which>\d+)(?!\.?\d))"
     r"|(?P<chapters>[Cc]hapters \d+(?:(?:, | and | to |, and )\d+)*)"
 )
+LONGEST = 400  # letters of a card that shows the beginning of a section
+NO_CARD = {"exercises", "further-reading"}
 CAPITALS = re.compile(r".[A-Z]")
 # Words of the glossary that are words of everyday English, too: links only where they stand bold.
 EVERYDAY = {
@@ -84,16 +89,42 @@ def on_doctree_read(app, doctree) -> None:
             word = item[0].astext()
             says = re.sub(r"\s*Chapter \d+\.?$", "", as_html(item[-1]))
             targets[f"term {word.lower()}"] = [item[0]["ids"][0], word, says]
+    for section in doctree.findall(nodes.section) if chapter else ():
+        first = next(
+            (one for one in section.children[1:] if isinstance(one, nodes.paragraph)), None
+        )
+        if section.parent is not doctree and first and section["ids"][0] not in NO_CARD:
+            says = as_html(first)
+            targets[f"section {name} {section['ids'][0]}"] = [
+                section["ids"][0],
+                section[0].astext(),
+                says if len(says) < LONGEST else as_html(nodes.Text(sentence(first.astext()))),
+            ]
+    for figure in doctree.findall(nodes.figure):
+        caption = next(figure.findall(nodes.caption), None)
+        if chapter and caption and figure["ids"]:
+            targets[f"drawn {name} {figure['ids'][0]}"] = [figure["ids"][0], "", as_html(caption)]
     app.env.metadata[name]["targets"] = targets
+
+
+def sentence(text: str) -> str:
+    """The first of a text, and not more than a card has room for."""
+    first = re.split(r"(?<=[.?!:]) (?=[A-Z“])", text.replace("\n", " "))[0]
+    return first if len(first) < LONGEST else first[:LONGEST].rsplit(" ", 1)[0] + " …"
 
 
 def all_targets(env) -> dict[str, tuple[str, str]]:
     """Where everything is that can be named: a name, its document and its anchor."""
-    return {
+    found = {
         key: (name, anchor)
         for name in sorted(env.found_docs)
         for key, (anchor, *_) in env.metadata[name].get("targets", {}).items()
     }
+    for name, kinds in getattr(env, "toc_fignumbers", {}).items():
+        for anchor, number in kinds.get("figure", {}).items():
+            if name.startswith("notebooks/"):
+                found["figure " + ".".join(map(str, number))] = (name, anchor)
+    return found
 
 
 def spelling(env) -> dict[str, str]:
@@ -141,6 +172,8 @@ class Linker:
                 parts.append(self.link(f"equation {tag}", found[0], "equation"))
             elif found["exercise"]:
                 parts.append(self.link(f"exercise {found['number']}", found[0], "exercise"))
+            elif found["figure"]:
+                parts.append(self.link(f"figure {found['drawn']}", found[0], "figure"))
             elif found["chapter"]:
                 parts.append(self.link(f"chapter {found['which']}", found[0], "chapter"))
             else:
@@ -224,7 +257,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 1,
+        "env_version": 2,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

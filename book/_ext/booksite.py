@@ -9,12 +9,13 @@ import json
 import re
 import tomllib
 from dataclasses import replace
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from bookpatch import Patch, outdated
 from docutils import nodes
+from plainmath import plain
 from pygments.formatters import HtmlFormatter
 from pygments.token import Name, Punctuation, Text, Whitespace
 from sphinx.highlighting import PygmentsBridge
@@ -69,6 +70,9 @@ SEARCHES = {
     "searchindex": "_static/search-index.js",
 }
 INLINE = re.compile(r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</span>', re.S)
+DISPLAY = re.compile(
+    r'<div class="math notranslate nohighlight"([^>]*)>\s*\\\[(.*?)\\\]</div>', re.S
+)
 CORNER = re.compile(r'<th class="head[^"]*"><p></p></th>')
 MEASURES = Patch(
     "MEASURES",
@@ -139,14 +143,23 @@ def chapter_links(app, pagename: str, meta: dict) -> str:
 
 def room_for(formula: re.Match) -> str:
     """An inline formula with an estimate of its width, in em: until it is set, its TeX, which is
-    much longer, takes no more room, and few lines break anew when it is."""
+    much longer, takes no more room, and few lines break anew when it is. And as plain text, for
+    those who have no scripts."""
     tex = unescape(formula[1])
+    says = escape(plain(tex), quote=True)
     tex = re.sub(r"\\(?:text|mathrm|mathbf|operatorname|mathbb|sqrt|hat|bar|frac)\b", "", tex)
     lowered = sum(len(part.strip("{}_^")) for part in re.findall(r"[_^](?:\{[^{}]*\}|.)", tex))
     signs = len(re.sub(r"[{}_^ &]", "", re.sub(r"\\([a-zA-Z]+|.)", "x", tex)))
     wide = len(re.findall(r"[=+<>]|\\(?:cdot|times|in|to|approx|le|ge|ne)\b", tex))
     width = 0.58 * (signs - 0.35 * lowered) + 0.6 * wide + 0.75 * formula[1].count(r"\sqrt")
-    return formula[0].replace("<span ", f'<span style="--room:{width:.1f}em" ', 1)
+    more = f'<span style="--room:{width:.1f}em" data-plain="{says}" '
+    return formula[0].replace("<span ", more, 1)
+
+
+def said(formula: re.Match) -> str:
+    """A formula on lines of its own, as plain text, too."""
+    says = escape(plain(unescape(formula[2])), quote=True)
+    return formula[0].replace("<div ", f'<div data-plain="{says}" ', 1)
 
 
 def figures_later(app, body: str, page: str, doctree) -> str:
@@ -246,7 +259,7 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
         body = NUMBER(body, page, 1)
     body = FOLD(body, page, meta.get("folds", 0))
     body = REFERENCE(body, page, sum(1 for _ in doctree.findall(nodes.citation)))
-    body = INLINE.sub(room_for, body)
+    body = DISPLAY.sub(said, INLINE.sub(room_for, body))
     body = CORNER.sub("<td></td>", body)  # an empty cell heads no column
     context["body"] = body = THEBE(body, page, 1)
     if PLAIN.search(body):
