@@ -12,6 +12,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from allyouneed.checks import (
+    check_positive,
+    check_sizes,
+    check_source_mask,
+    check_vectors,
+)
 from allyouneed.tokens import BOS, EOS, PAD
 
 __all__ = [
@@ -52,10 +58,7 @@ class Dot(nn.Module):
     def forward(
         self, q: Float[Tensor, "B T K"], k: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B T S"]:
-        if q.shape[-1] != k.shape[-1]:
-            raise ValueError(
-                f"k: expected keys of width {q.shape[-1]}, got {k.shape[-1]}"
-            )
+        check_vectors(q, k)
         return q @ k.transpose(1, 2)
 
 
@@ -82,17 +85,13 @@ class Kernel(nn.Module):
 
     def __init__(self, sigma: float):
         super().__init__()
-        if not sigma > 0:
-            raise ValueError(f"sigma: expected a width above 0, got {sigma}")
+        check_positive(sigma=sigma)
         self.sigma = sigma
 
     def forward(
         self, q: Float[Tensor, "B T K"], k: Float[Tensor, "B S K"]
     ) -> Float[Tensor, "B T S"]:
-        if q.shape[-1] != k.shape[-1]:
-            raise ValueError(
-                f"k: expected keys of width {q.shape[-1]}, got {k.shape[-1]}"
-            )
+        check_vectors(q, k)
         squared = (q.unsqueeze(2) - k.unsqueeze(1)).pow(2).sum(-1)
         return -squared / (2 * self.sigma**2)
 
@@ -109,11 +108,7 @@ def attend(
     result is zero. Returns the contexts and the weights. Raises ValueError if the
     mask does not fit the scores.
     """
-    expected = (scores.shape[0], scores.shape[2])
-    if mask.shape != expected:
-        raise ValueError(
-            f"mask: expected shape (B, S) = {expected}, got {tuple(mask.shape)}"
-        )
+    check_source_mask(mask, scores)
     hidden = ~mask.unsqueeze(1)  # (B, 1, S): hidden from all queries alike
     weights = scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, 0.0)
     return weights @ values, weights
@@ -201,16 +196,12 @@ class Translator(nn.Module):
         return torch.tanh(self.bridge(summary)).unsqueeze(0), memory, summary, mask
 
     def decode(
-        self,
-        tgt: Int[Tensor, "B T"],
-        state: Tensor,
-        memory: Tensor,
-        summary: Tensor,
-        mask: Tensor,
+        self, tgt: Int[Tensor, "B T"], state: Tensor, *source: Tensor
     ) -> tuple[Float[Tensor, "B T V"], Tensor, Tensor | None]:
-        """Return the logits of the next words, the last state, and the weights."""
+        """Return the logits of the next words, the last state, and the weights.
+        `source` is the rest of what `encode` returns: memory, summary and mask."""
         y = self.dropout(self.embedding(tgt))
-        y, state, weights = self.decoder(y, state, memory, summary, mask)
+        y, state, weights = self.decoder(y, state, *source)
         return self.dropout(y) @ self.embedding.weight.T, state, weights
 
     def forward(
@@ -245,8 +236,7 @@ def translate_greedily(
     which each was written (None without attention). Raises ValueError if
     max_length is not at least 1.
     """
-    if max_length < 1:
-        raise ValueError(f"max_length: expected at least 1, got {max_length}")
+    check_sizes(max_length=max_length)
     training = model.training
     model.eval()
     state, *rest = model.encode(src)

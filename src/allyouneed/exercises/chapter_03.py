@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from itertools import product
 
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, mistakes
+from .core import Exercise, Invariant, Mistake, mistakes
 
 # 3.1 one look by hand: three weights, then the two entries of the context
 
@@ -38,102 +40,176 @@ HAND_MISTAKES = mistakes(
     ("the context before the weights",
      [2 / 8 * math.log(2), 5 / 8 * math.log(5), 1 / 8, 2 / 8, 5 / 8],
      "All five numbers are right. The task asks for the three weights first."),
+    ("scores divided by the root of their width",
+     look_by_hand([x / (1 + 2**0.5**0.5 + 5**0.5**0.5) for x in (1, 2**0.5**0.5, 5**0.5**0.5)]),
+     "The division by a root belongs to the Transformer. Here the score is the dot product."),
     ("the weights in percent", [12.5, 25.0, 62.5, 2 / 8 * math.log(2), 5 / 8 * math.log(5)],
      "Weights are shares of one, not of a hundred: they sum to one."),
 )  # fmt: skip
 
-# 3.2 general score
+# 3.2 three comparisons, to be predicted
+
+PREDICTED = [">", "=", "<"]
+WRONG_PICTURES = [
+    {
+        "=": ("the share of padding taken to be fixed",
+              "(a) Every padding has the exponential of its score in the sum, and so its share: "
+              "ten of them have more together than one."),
+        "<": ("more padding taken to get less",
+              "(a) One padding gets less where there are ten, but together they get more: ten "
+              "times the same exponential above, and all of it below."),
+    },
+    {
+        "<": ("the later padding taken to get more",
+              "(b) Attention knows no distance: equal keys get equal scores from a query, "
+              "wherever they stand."),
+        ">": ("the nearer padding taken to get more",
+              "(b) Attention knows no distance: equal keys get equal scores from a query, "
+              "wherever they stand."),
+    },
+    {
+        "=": ("zeros taken to change nothing",
+              "(c) They add nothing to the sum, but their shares are missing from the words: the "
+              "context is the right one times the share that is left."),
+        ">": ("more states taken to give a longer context",
+              "(c) A context is an average, not a sum. What is averaged with zeros gets shorter."),
+    },
+]  # fmt: skip
 
 
-def general_score(q: Tensor, k: Tensor, w: Tensor) -> Tensor:
-    return q @ w @ k.transpose(1, 2)
+def wrong_predictions() -> list[Mistake]:
+    """Every other list of three signs, by the pictures that lead to it."""
+    rows = []
+    for signs in product("=><", repeat=3):
+        wrong = [WRONG_PICTURES[i][sign] for i, sign in enumerate(signs) if sign != PREDICTED[i]]
+        if wrong:
+            names, reasons = zip(*wrong, strict=True)
+            rows.append(Mistake("; ".join(names), [*signs], " ".join(reasons)))
+    return rows
 
 
-def general_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(32)
-    sizes = [(2, 3, 4, 3), (3, 2, 5, 4), (1, 1, 3, 2), (2, 3, 1, 1)]  # B, T, S, width
-    return [
-        tuple(torch.randn(*shape, generator=draw) for shape in ((b, t, d), (b, s, d), (d, d)))
-        for b, t, s, d in sizes
-    ]
+SIGNS = {"==": "=", "equal": "=", "smaller": "<", "less": "<", "larger": ">", "greater": ">"}
 
 
-GENERAL_MISTAKES = mistakes(
-    ("W transposed", lambda q, k, w: q @ w.T @ k.transpose(1, 2),
-     "W stands between query and key as q W k: its rows belong to the query, its columns to the "
-     "key. Where query and key have different widths, W transposed would not even fit."),
-    ("the dot score", lambda q, k, w: q @ k.transpose(1, 2),
-     "W is missing. The general score is the dot score with a learned matrix in between."),
-    ("both query and key multiplied by W", lambda q, k, w: q @ w @ (k @ w).transpose(1, 2),
-     "One matrix stands between the two. Here it is used twice, once on each side."),
-    ("entries of W that are not on its diagonal left out",
-     lambda q, k, w: (q * w.diagonal()) @ k.transpose(1, 2),
-     "q W is a product of matrices, in which each entry of the result mixes all entries of q."),
-    ("queries and keys exchanged", lambda q, k, w: (q @ w @ k.transpose(1, 2)).transpose(1, 2),
-     "Rows are queries and columns are keys: the shape is (B, T, S), not (B, S, T)."),
-    ("weights instead of scores", lambda q, k, w: (q @ w @ k.transpose(1, 2)).softmax(-1),
-     "The softmax comes later. A score may be any number, also below zero."),
-    ("keys reshaped, not transposed",
-     lambda q, k, w: q @ w @ k.reshape(k.shape[0], k.shape[2], k.shape[1]),
-     "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers anew, "
-     "so that each column holds pieces of several keys. A transpose exchanges the axes."),
-    ("scores divided by the root of the width",
-     lambda q, k, w: q @ w @ k.transpose(1, 2) / k.shape[-1] ** 0.5,
-     "The division by a root belongs to the Transformer. Luong's score has none."),
-)  # fmt: skip
-
-# 3.3 additive score
+def _signs(answer: object) -> list[str]:
+    items = answer.replace(",", " ").split() if isinstance(answer, str) else answer
+    return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
 
 
-def additive_score(q: Tensor, k: Tensor, w_q: Tensor, w_k: Tensor, v: Tensor) -> Tensor:
-    return torch.tanh((q @ w_q).unsqueeze(2) + (k @ w_k).unsqueeze(1)) @ v
+# 3.3 additive attention, three mistakes
+
+Contexts = Callable[..., Tensor]
+
+
+def additive_attention(
+    q: Tensor, k: Tensor, mask: Tensor, w_q: Tensor, w_k: Tensor, v: Tensor
+) -> Tensor:
+    return _additive()(q, k, mask, w_q, w_k, v)
+
+
+def _inside(sums: Tensor, v: Tensor) -> Tensor:
+    return sums.tanh() @ v
+
+
+def _outside(sums: Tensor, v: Tensor) -> Tensor:
+    return (sums @ v).tanh()
+
+
+def _before(scores: Tensor, hidden: Tensor, axis: int) -> Tensor:
+    return scores.masked_fill(hidden, -math.inf).softmax(axis).nan_to_num()
+
+
+def _after(scores: Tensor, hidden: Tensor, axis: int) -> Tensor:
+    return scores.softmax(axis).masked_fill(hidden, 0.0)
+
+
+def _additive(
+    score: Callable[[Tensor, Tensor], Tensor] = _inside,
+    weigh: Callable[[Tensor, Tensor, int], Tensor] = _before,
+    axis: int = -1,
+    give: Callable[[Tensor, Tensor], Tensor] = lambda weights, k: weights @ k,
+) -> Contexts:
+    """The function, right by default; each argument makes one mistake."""
+
+    def attention(
+        q: Tensor, k: Tensor, mask: Tensor, w_q: Tensor, w_k: Tensor, v: Tensor
+    ) -> Tensor:
+        sums = (q @ w_q).unsqueeze(2) + (k @ w_k).unsqueeze(1)
+        return give(weigh(score(sums, v), ~mask.unsqueeze(1), axis), k)
+
+    return attention
 
 
 def additive_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(33)
-    cases = []
-    for b, t, s, d, a in ((2, 3, 4, 3, 5), (3, 4, 2, 2, 3), (1, 1, 3, 2, 4), (2, 3, 1, 1, 1)):
-        shapes = (b, t, d), (b, s, d), (d, a), (d, a), (a,)
-        cases.append(tuple(torch.randn(*shape, generator=draw) for shape in shapes))
+    one = [[[1.0, 0.0]]], [[[0.0, 1.0], [0.0, 3.0]]], [[True, False]]
+    cases = [(*map(torch.tensor, one), torch.eye(2), torch.eye(2), torch.ones(2))]
+    for (b, t, s, d, e, a), lengths in (
+        ((2, 3, 4, 3, 2, 5), (4, 2)),
+        ((3, 4, 2, 2, 3, 3), (1, 2, 2)),
+        ((1, 1, 3, 2, 4, 4), (2,)),
+        ((2, 3, 1, 1, 1, 1), (1, 1)),
+        ((1, 2, 5, 3, 1, 2), (3,)),
+    ):
+        shapes = (b, t, d), (b, s, e), (d, a), (e, a), (a,)
+        q, k, w_q, w_k, v = (1.5 * torch.randn(*shape, generator=draw) for shape in shapes)
+        cases.append((q, k, torch.arange(s) < torch.tensor(lengths).unsqueeze(1), w_q, w_k, v))
     return cases
 
 
-def _sums(q: Tensor, k: Tensor, w_q: Tensor, w_k: Tensor) -> Tensor:
-    return (q @ w_q).unsqueeze(2) + (k @ w_k).unsqueeze(1)
-
-
 ADDITIVE_MISTAKES = mistakes(
-    ("no tanh", lambda q, k, w_q, w_k, v: _sums(q, k, w_q, w_k) @ v,
-     "Without the tanh the score is one number for the query plus one for the key, and the query's "
-     "number cancels in the softmax: every query would look at the same place."),
-    ("tanh of the score instead of tanh of the hidden layer",
-     lambda q, k, w_q, w_k, v: torch.tanh(_sums(q, k, w_q, w_k) @ v),
-     "The tanh belongs inside, on the sum of the two projections; v comes after it."),
-    ("tanh on each projection, before the sum",
-     lambda q, k, w_q, w_k, v: (
-         (torch.tanh(q @ w_q).unsqueeze(2) + torch.tanh(k @ w_k).unsqueeze(1)) @ v
+    ("tanh stands outside, and the softmax runs over the queries",
+     _additive(_outside, _after, axis=1),
+     "Of what is tanh taken in equation (3.3)? And who shares attention among whom? (When these "
+     "are right, it also matters that the padding is hidden before the softmax.)"),
+    ("tanh stands outside still, and the padding is hidden after the softmax",
+     _additive(_outside, _after),
+     "The axis is right. tanh belongs to the hidden layer, before v; and padding that is struck "
+     "out after the softmax has had its share."),
+    ("tanh stands outside still", _additive(_outside),
+     "Two are mended. Outside, tanh holds every score between -1 and 1, so that no weight can "
+     "ever be more than e squared times another: the net cannot look sharply."),
+    ("the padding is hidden after the softmax still", _additive(weigh=_after),
+     "Two are mended. The padding had its share before it was struck out: what is left sums to "
+     "less than one. Hide the scores, by minus infinity."),
+    ("the softmax runs over the queries still", _additive(weigh=_after, axis=1),
+     "tanh is in its place. Each query shares its attention among the keys, the last axis. (Then "
+     "it also matters that the padding is hidden before the softmax.)"),
+    ("the softmax runs over the queries still, and NaN in the columns of padding",
+     _additive(
+         weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).softmax(axis),
+         axis=1,
      ),
-     "The tanh comes after the sum. Before it, query and key never meet under one tanh, and the "
-     "query's part cancels in the softmax."),
-    ("projections multiplied instead of added",
-     lambda q, k, w_q, w_k, v: torch.tanh((q @ w_q).unsqueeze(2) * (k @ w_k).unsqueeze(1)) @ v,
-     "The additive score owes its name to the sum of q W_q and k W_k."),
-    ("v left out", lambda q, k, w_q, w_k, v: torch.tanh(_sums(q, k, w_q, w_k)).sum(-1),
-     "The hidden layer was summed as it is. Its entries must be weighted with v."),
-    ("the two matrices exchanged", lambda q, k, w_q, w_k, v: torch.tanh(_sums(q, k, w_k, w_q)) @ v,
-     "W_q belongs to the query and W_k to the key."),
-    ("another function than tanh: the sigmoid",
-     lambda q, k, w_q, w_k, v: torch.sigmoid(_sums(q, k, w_q, w_k)) @ v,
+     "Each query shares its attention among the keys, the last axis. Along the queries, a column "
+     "of padding is minus infinity alone, and gives 0/0."),
+    ("no tanh at all", _additive(lambda sums, v: sums @ v),
+     "Without the tanh the score is one number for the query plus one for the key, and the query's "
+     "number cancels in the softmax: every query looks at the same place."),
+    ("tanh inside and outside", _additive(lambda sums, v: (sums.tanh() @ v).tanh()),
+     "tanh is taken of the hidden layer, and of nothing else."),
+    ("zero in place of minus infinity",
+     _additive(weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, 0.0).softmax(axis)),
+     "A score of 0 is not nothing: its exponential is 1."),
+    ("the mask turned round",
+     _additive(weigh=lambda scores, hidden, axis: _before(scores, ~hidden, axis)),
+     "The mask is True where there is a token. Here the words are hidden."),
+    ("the mask left out",
+     _additive(weigh=lambda scores, hidden, axis: scores.softmax(axis)),
+     "The padding is looked at like a word."),
+    ("the weights in place of the contexts", _additive(give=lambda weights, k: weights),
+     "Asked for are the contexts: the weights times the keys, which are the values here."),
+    ("weights that were not divided by their sum",
+     _additive(weigh=lambda scores, hidden, axis: scores.exp().masked_fill(hidden, 0.0)),
+     "Weights must sum to one for each query."),
+    ("v without its signs", _additive(lambda sums, v: sums.tanh() @ v.abs()),
+     "v weighs the hidden layer, with its signs."),
+    ("the mean of the contexts over the queries",
+     _additive(give=lambda weights, k: (weights @ k).mean(1)),
+     "Every query has a context of its own: (B, T, K)."),
+    ("a sigmoid in place of tanh", _additive(lambda sums, v: sums.sigmoid() @ v),
      "Bahdanau's hidden layer has tanh, which runs from -1 to 1."),
-    ("another function than tanh: the ReLU",
-     lambda q, k, w_q, w_k, v: torch.relu(_sums(q, k, w_q, w_k)) @ v,
-     "Bahdanau's hidden layer has tanh, which runs from -1 to 1."),
-    ("queries and keys exchanged",
-     lambda q, k, w_q, w_k, v: (torch.tanh(_sums(q, k, w_q, w_k)) @ v).transpose(1, 2),
-     "Rows are queries and columns are keys: the shape is (B, T, S), not (B, S, T)."),
-    ("weights instead of scores",
-     lambda q, k, w_q, w_k, v: (torch.tanh(_sums(q, k, w_q, w_k)) @ v).softmax(-1),
-     "The softmax comes later. A score may be any number, also below zero."),
+    ("v left out", _additive(lambda sums, v: sums.tanh().sum(-1)),
+     "The entries of the hidden layer are weighed with v."),
 )  # fmt: skip
 
 # 3.4 kernel weights
@@ -149,7 +225,7 @@ def kernel_weights(q: Tensor, k: Tensor, sigma: float) -> Tensor:
 
 def kernel_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(34)
-    cases = []
+    cases = [(torch.tensor([[[0.0]]]), torch.tensor([[[0.0], [2.0]]]), 1.0)]
     for (b, t, s, d), sigma in (
         ((2, 3, 4, 3), 0.7),
         ((1, 2, 5, 2), 1.6),
@@ -217,9 +293,10 @@ def masked_cases() -> list[tuple]:
         [[True, True, False, False], [False, False, False, False], [True, True, True, True]]
     )
     last_hidden = torch.tensor([[True, True, False]])
+    example = torch.tensor([[[1.0, 1.0, 5.0]]])
     far = ([-200.0, -201.0, 300.0], [100.0, 101.0, 5.0], [1.0, 2.0, 300.0])
     extreme = [(torch.tensor([[row]]), last_hidden) for row in far]
-    return [(scores, some), (more, none_in_one), *extreme]
+    return [(scores, some), (more, none_in_one), (example, last_hidden), *extreme]
 
 
 def _shares(parts: Tensor, least: float) -> Tensor:
@@ -496,6 +573,340 @@ def _lists(output: list) -> list[list[int]]:
     return [[int(token) for token in row] for row in output]
 
 
+# 3.7 a test that tells right attention from wrong
+
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def _weighted(
+    weigh: Callable[[Tensor, Tensor, int], Tensor] = _before, axis: int = -1
+) -> Attention:
+    return lambda scores, values, mask: weigh(scores, ~mask.unsqueeze(1), axis) @ values
+
+
+def _sentence_by_sentence(scores: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    contexts = torch.zeros(*scores.shape[:2], values.shape[2])
+    for b, words in enumerate(mask):
+        if words.any():
+            contexts[b] = scores[b][:, words].softmax(-1) @ values[b][words]
+    return contexts
+
+
+SUSPECTS: dict[str, Attention] = {
+    "right": _weighted(),
+    "right, sentence by sentence": _sentence_by_sentence,
+    "softmax over the queries": _weighted(axis=1),
+    "mask after the softmax": _weighted(_after),
+    "zero for minus infinity": _weighted(
+        lambda scores, hidden, axis: scores.masked_fill(hidden, 0.0).softmax(axis)
+    ),
+    "mask left out": _weighted(lambda scores, hidden, axis: scores.softmax(axis)),
+    "mask turned round": _weighted(lambda scores, hidden, axis: _before(scores, ~hidden, axis)),
+    "first sentence's mask for all": _weighted(
+        lambda scores, hidden, axis: _before(scores, hidden[:1].expand_as(hidden), axis)
+    ),
+    "hard": _weighted(
+        lambda scores, hidden, axis: torch.nn.functional.one_hot(
+            scores.masked_fill(hidden, -math.inf).argmax(-1), scores.shape[-1]
+        ).to(scores.dtype)
+    ),
+    "all words alike": _weighted(
+        lambda scores, hidden, axis: _before(torch.zeros_like(scores), hidden, axis)
+    ),
+    "not divided by the sum": _weighted(
+        lambda scores, hidden, axis: scores.exp().masked_fill(hidden, 0.0)
+    ),
+}
+
+
+def verdicts(answer: Callable[[Attention], object]) -> dict[str, bool]:
+    """What a test says of each suspect; one that fails by an assertion says False."""
+
+    def says(attention: Attention) -> bool:
+        try:
+            return bool(answer(attention))
+        except AssertionError:
+            return False
+
+    return {name: says(attention) for name, attention in SUSPECTS.items()}
+
+
+def is_right(attention: Attention) -> bool:
+    return _test()(attention)
+
+
+def _inputs(B: int = 2, T: int = 3, S: int = 4, D: int = 2, padded: bool = True) -> tuple:
+    draw = torch.Generator().manual_seed(37)
+    scores, values = torch.randn(B, T, S, generator=draw), torch.randn(B, S, D, generator=draw)
+    mask = torch.ones(B, S, dtype=torch.bool)
+    if padded:
+        mask[-1, 2:] = False
+    return scores, values, mask
+
+
+def _test(
+    inputs: Callable[[], tuple] = _inputs,
+    same: Callable[[Attention, tuple], bool] = lambda f, case: torch.allclose(
+        f(*case), _sentence_by_sentence(*case), atol=1e-5
+    ),
+) -> Callable[[Attention], bool]:
+    return lambda attention: same(attention, inputs())
+
+
+def _sum_to_one(f: Attention, case: tuple) -> bool:
+    scores, values, mask = case
+    contexts = f(scores, torch.ones_like(values), mask)
+    return torch.allclose(contexts, torch.ones_like(contexts), atol=1e-4)
+
+
+def _padding_is_nothing(f: Attention, case: tuple) -> bool:
+    scores, values, mask = case
+    changed = values.masked_fill(~mask.unsqueeze(2), 9.0)
+    return torch.allclose(f(scores, values, mask), f(scores, changed, mask), atol=1e-5)
+
+
+def _flat() -> tuple:
+    scores, values, mask = _inputs()
+    return torch.zeros_like(scores), values, mask
+
+
+def _same_mask() -> tuple:
+    scores, values, mask = _inputs()
+    return scores, values, mask[-1:].expand_as(mask)
+
+
+TEST_MISTAKES = mistakes(
+    ("everything passes", lambda attention: True,
+     "A test must be able to fail. All of the wrong ones give contexts of the right shape, and "
+     "raise nothing: compare the numbers that come out."),
+    ("nothing passes", lambda attention: False,
+     "The right ones must pass, in whatever style they are written. Compare with allclose."),
+    ("right and wrong exchanged", lambda attention: not is_right(attention),
+     "True means that the function is right."),
+    ("only whether weights sum to one", _test(same=_sum_to_one),
+     "With values of one a context shows the sum of its weights, and no more: weights that sum to "
+     "one can still lie on padding, or on one word alone."),
+    ("only whether padding counts", _test(same=_padding_is_nothing),
+     "That finds padding that is looked at. It does not find a softmax along the wrong axis, or "
+     "weights that do not sum to one."),
+    ("sums and padding, but never the numbers",
+     lambda f: _sum_to_one(f, _inputs()) and _padding_is_nothing(f, _inputs()),
+     "Both must hold, and both hold for a hard look-up and for a plain mean, too. Compare with "
+     "numbers that you have worked out."),
+    ("no padding in the input", _test(lambda: _inputs(padded=False)),
+     "Without padding all kinds of masks look alike. Hide some keys."),
+    ("equal scores", _test(_flat),
+     "With equal scores the softmax is the same along every axis but for its length, and a plain "
+     "mean is right, too. Let the scores differ."),
+    ("one mask for all sentences", _test(_same_mask),
+     "With one sentence, or one mask for all, nobody sees whether each sentence has its own. Take "
+     "two that differ."),
+)  # fmt: skip
+
+# 3.8 how the context moves with a score
+
+
+def slopes(scores: Tensor, values: Tensor) -> Tensor:
+    weights = scores.softmax(0)
+    return weights[:, None] * (values - weights @ values)
+
+
+def slope_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(38)
+    cases = [(torch.tensor([0.0, 0.0]), torch.tensor([[1.0], [3.0]]))]
+    for S, D in ((3, 2), (4, 3), (5, 1), (1, 2), (3, 3)):
+        cases.append((torch.randn(S, generator=draw), torch.randn(S, D, generator=draw)))
+    return cases
+
+
+def _slope(of: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """A mistake, from weights (S, 1), values (S, D) and the context (D,)."""
+    return lambda scores, values: of(scores.softmax(0)[:, None], values, scores.softmax(0) @ values)
+
+
+SLOPE_MISTAKES = mistakes(
+    ("the other weights held still", _slope(lambda a, h, c: a * h),
+     "If one score rises, the weights of all others fall: they sum to one. That is the - c."),
+    ("only the weight's own slope", _slope(lambda a, h, c: a * (1 - a) * h),
+     "a (1 - a) is how weight j moves with score j. The others move, too: each by -a_i a_j."),
+    ("the sign turned", _slope(lambda a, h, c: a * (c - h)),
+     "A higher score for state j draws the context towards h_j, not away from it."),
+    ("the weight left out", _slope(lambda a, h, c: h - c),
+     "The direction is right. A state that has no weight cannot draw the context: times a_j."),
+    ("a (1 - a) in front", _slope(lambda a, h, c: a * (1 - a) * (h - c)),
+     "The 1 - a is in h_j - c already, since c holds a_j of h_j."),
+    ("the weight squared", _slope(lambda a, h, c: a**2 * (h - c)),
+     "The weight stands there once."),
+    ("the plain mean in place of the context", _slope(lambda a, h, c: a * (h - h.mean(0))),
+     "What is subtracted is the context, the *weighted* average."),
+    ("the context without its own state",
+     _slope(lambda a, h, c: a * (h - (c - a * h) / (1 - a).clamp(min=1e-6))),
+     "What is subtracted is the whole context c, with its share of h_j."),
+    ("the weights' slopes, not the context's",
+     lambda scores, values: torch.diag(scores.softmax(0)) - torch.outer(
+         scores.softmax(0), scores.softmax(0)
+     ),
+     "That is how the weights move with the scores, (S, S). Multiply by the values."),
+    ("transposed", lambda scores, values: slopes(scores, values).T,
+     "Row j belongs to score j: (S, D)."),
+    ("scores in place of weights",
+     lambda scores, values: scores[:, None] * (values - scores.softmax(0) @ values),
+     "In front stands the weight a_j, the softmax of the scores."),
+    ("the context of the scores", lambda scores, values: (
+        scores.softmax(0)[:, None] * (values - scores @ values)),
+     "c is the average with the weights, not with the scores."),
+    ("the exponentials in place of weights",
+     lambda scores, values: scores.exp()[:, None] * (values - scores.softmax(0) @ values),
+     "The weight is the exponential divided by the sum of all."),
+    ("summed over the scores", lambda scores, values: slopes(scores, values).sum(0),
+     "One row for each score is asked for. (Their sum is always zero: why?)"),
+)  # fmt: skip
+
+# 3.9 a query that looks at a given place
+
+
+def query_for(keys: Tensor, place: int) -> Tensor:
+    wanted = torch.zeros(len(keys))
+    wanted[place] = 10.0
+    return torch.linalg.pinv(keys) @ wanted
+
+
+def place_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(39)
+    long = torch.tensor([[1.0, 0.0, 0.0], [3.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    near = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 0.2, 0.0, 0.0], [1.0, 0.0, 0.3, 0.0]])
+    cases = [(torch.tensor([[1.0, 0.0], [2.0, 1.0]]), 0)]
+    cases += [(long, 0), (near, 0), (near, 2), (long, 1)]
+    return [*cases, *((torch.randn(4, 6, generator=draw), place) for place in (1, 3))]
+
+
+def _where(answer: Callable[[Tensor, int], Tensor], keys: Tensor, place: int) -> dict[str, object]:
+    """Where a query looks, as far as the task asks."""
+    query = torch.as_tensor(answer(keys.clone(), place), dtype=torch.float32)
+    if query.shape != keys.shape[1:]:
+        expected = tuple(keys.shape[1:])
+        raise ValueError(f"expected a query of shape {expected}, got {tuple(query.shape)}")
+    weights = (keys @ query).softmax(0)
+    return {
+        "looks most at": int(weights.argmax()),
+        "with": "0.9 or more" if weights.max() >= 0.9 else "less than 0.9",
+    }
+
+
+def _one_hot(size: int, place: int, value: float = 1.0) -> Tensor:
+    return value * torch.nn.functional.one_hot(torch.tensor(place), size).float()
+
+
+PLACE_MISTAKES = mistakes(
+    ("the key itself", lambda keys, place: keys[place],
+     "A key is often most like itself, but not always: a longer key that points nearly the same "
+     "way has the larger dot product. And one score must stand well above the others."),
+    ("a large multiple of the key", lambda keys, place: 100 * keys[place],
+     "It looks sharply, but where a longer key points nearly the same way, it looks there. What "
+     "must the query do with the *other* keys?"),
+    ("the key minus the mean of all",
+     lambda keys, place: 100 * (keys[place] - keys.mean(0)),
+     "Better, and not always enough: it lowers the others on average, and not each of them. Ask "
+     "for the scores that you want, and solve for the query."),
+    ("the key minus the sum of the others",
+     lambda keys, place: 100 * (2 * keys[place] - keys.sum(0)),
+     "That lowers the others on the whole, and not each of them."),
+    ("scores of one and zero",
+     lambda keys, place: torch.linalg.pinv(keys) @ _one_hot(len(keys), place),
+     "The right direction. But e to the power of 1 is only 2.7 times as much as e to the power "
+     "of 0: make the score larger."),
+    ("away from the place", lambda keys, place: -query_for(keys, place),
+     "The sign is turned: this query looks everywhere but there."),
+    ("the place's number among the numbers of the query",
+     lambda keys, place: _one_hot(keys.shape[1], min(place, keys.shape[1] - 1), 20.0),
+     "Entry `place` of a query has nothing to do with word `place`. Scores are keys @ query."),
+    ("the wanted weights", lambda keys, place: _one_hot(len(keys), place),
+     "Asked for is a query, as wide as a key. Which query gives these weights?"),
+    ("a query of zeros", lambda keys, place: torch.zeros(keys.shape[1]),
+     "With a query of zeros all scores are equal."),
+    ("counted from 1", lambda keys, place: query_for(keys, max(place - 1, 0) or len(keys) - 1),
+     "Places are counted from 0."),
+)  # fmt: skip
+
+# 3.10 back through one look
+
+
+def back_through(q: Tensor, h: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    return _back()(q, h, g)
+
+
+def _right_errors(a: Tensor, h: Tensor, c: Tensor, g: Tensor) -> Tensor:
+    return a * ((h - c) @ g)
+
+
+def _back(
+    errors: Callable[..., Tensor] = _right_errors,
+    as_value: bool = True,
+    as_key: bool = True,
+    give: Callable[[Tensor, Tensor], object] = lambda dq, dh: (dq, dh),
+    share: Callable[[Tensor], Tensor] = lambda a: a,
+) -> Callable[[Tensor, Tensor, Tensor], object]:
+    """The backward pass, right by default; each argument makes one mistake."""
+
+    def back(q: Tensor, h: Tensor, g: Tensor) -> object:
+        a = (h @ q).softmax(0)
+        e = errors(a, h, a @ h, g)  # the gradient with respect to the scores
+        dh = torch.zeros_like(h)
+        if as_value:
+            dh = dh + torch.outer(share(a), g)
+        if as_key:
+            dh = dh + torch.outer(e, q)
+        return give(e @ h, dh)
+
+    return back
+
+
+def back_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(310)
+    cases = [(torch.tensor([0.0]), torch.tensor([[1.0], [3.0]]), torch.tensor([1.0]))]
+    for S, D in ((3, 2), (4, 3), (2, 5), (1, 3), (5, 1), (3, 3)):
+        cases.append(tuple(torch.randn(*size, generator=draw) for size in ((D,), (S, D), (D,))))
+    return cases
+
+
+BACK_MISTAKES = mistakes(
+    ("the states' part as values alone", _back(as_key=False),
+     "Every h_j stands in two places: it is averaged, and it is compared with the query. Its "
+     "gradient is the sum of both parts."),
+    ("the states' part as keys alone", _back(as_value=False),
+     "Every h_j stands in two places: it is compared with the query, and it is averaged. Its "
+     "gradient is the sum of both parts."),
+    ("the softmax passed over", _back(lambda a, h, c, g: h @ g),
+     "h_j . g is the gradient with respect to the *weight*. On its way to the score it goes "
+     "through the softmax: a_j (h_j - c) . g."),
+    ("the other weights held still", _back(lambda a, h, c, g: a * (h @ g)),
+     "If one score rises, all other weights fall: a_j (h_j - c) . g."),
+    ("only the weight's own slope", _back(lambda a, h, c, g: a * (1 - a) * (h @ g)),
+     "The other weights move with score j, too: a_j (h_j - c) . g."),
+    ("the weight left out", _back(lambda a, h, c, g: (h - c) @ g),
+     "The gradient with respect to score j is a_j (h_j - c) . g."),
+    ("the sign of the scores' gradient turned", _back(lambda a, h, c, g: a * ((c - h) @ g)),
+     "A higher score draws the context towards h_j: a_j (h_j - c) . g."),
+    ("the weights squared among the values", _back(share=lambda a: a**2),
+     "As a value h_j enters the context a_j times: its part is a_j g."),
+    ("the values' part without the weights", _back(share=torch.ones_like),
+     "As a value h_j enters the context a_j times: its part is a_j g."),
+    ("the values' part shared equally", _back(share=lambda a: torch.full_like(a, 1 / len(a))),
+     "As a value h_j enters the context a_j times: its part is a_j g."),
+    ("the states first", _back(give=lambda dq, dh: (dh, dq)),
+     "The query's gradient comes first, then that of the states."),
+    ("the query's gradient alone", _back(give=lambda dq, dh: dq),
+     "Two are asked for: with respect to the query, and to the states."),
+    ("the states' gradient transposed", _back(give=lambda dq, dh: (dq, dh.T)),
+     "Row j belongs to state j: (S, D), like h."),
+    ("the signs of a step downhill", _back(give=lambda dq, dh: (-dq, -dh)),
+     "Asked for is the gradient itself. The optimizer takes the step against it."),
+    ("the plain mean in place of the context",
+     _back(lambda a, h, c, g: a * ((h - h.mean(0)) @ g)),
+     "What is subtracted is the context, the *weighted* average."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="3.1",
@@ -510,21 +921,19 @@ EXERCISES = [
     ),
     Exercise(
         number="3.2",
-        title="general score",
-        section="Dot and general",
-        reference=general_score,
-        cases=general_cases,
-        mistakes=GENERAL_MISTAKES,
-        invariants=[],
+        title="predict, then try: without the mask",
+        section="Padding",
+        reference=PREDICTED,
+        mistakes=wrong_predictions(),
+        canonical=_signs,
     ),
     Exercise(
         number="3.3",
-        title="additive score",
+        title="find the mistakes in additive attention",
         section="Additive",
-        reference=additive_score,
+        reference=additive_attention,
         cases=additive_cases,
         mistakes=ADDITIVE_MISTAKES,
-        invariants=[],
     ),
     Exercise(
         number="3.4",
@@ -565,5 +974,48 @@ EXERCISES = [
         mistakes=GREEDY_MISTAKES,
         invariants=[],
         canonical=_lists,
+    ),
+    Exercise(
+        number="3.7",
+        title="a test that tells",
+        section="From scores to weights, for a batch",
+        reference=is_right,
+        cases=[()],
+        mistakes=TEST_MISTAKES,
+        probe=verdicts,
+    ),
+    Exercise(
+        number="3.8",
+        title="how the context moves with a score",
+        section="Why soft?",
+        reference=slopes,
+        cases=slope_cases,
+        mistakes=SLOPE_MISTAKES,
+        invariants=[
+            Invariant(
+                "the rows sum to zero",
+                lambda output, *case: bool(
+                    torch.as_tensor(output).double().sum(0).abs().max() < 1e-4
+                ),
+                "If all scores rise by the same amount, no weight changes, and no context.",
+            )
+        ],
+    ),
+    Exercise(
+        number="3.9",
+        title="a query that looks there",
+        section="How alike are a query and a key?",
+        reference=query_for,
+        cases=place_cases,
+        mistakes=PLACE_MISTAKES,
+        probe=_where,
+    ),
+    Exercise(
+        number="3.10",
+        title="back through one look",
+        section="Keep every state, and let the decoder look",
+        reference=back_through,
+        cases=back_cases,
+        mistakes=BACK_MISTAKES,
     ),
 ]
