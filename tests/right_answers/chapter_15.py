@@ -132,7 +132,8 @@ def rollout_reduce(maps):
 
 def rollout_chain(maps):
     eye = torch.eye(maps[0].shape[0], dtype=torch.float64)
-    return torch.linalg.multi_dot([(w.double() + eye) / 2 for w in maps[::-1]])
+    factors = [(w.double() + eye) / 2 for w in maps[::-1]]
+    return torch.linalg.multi_dot([*factors, eye])
 
 
 def rollout_normalised(maps):

@@ -25,7 +25,8 @@ def entropy_cases() -> list[tuple]:
         torch.ones(4, 4).triu(1).bool(), -math.inf
     )
     one = torch.tensor([[0.0, 1.0, 0.0], [0.25, 0.0, 0.75]])
-    return [(plain,), (2 * hidden.softmax(-1) / 2,), (one,), (plain[:1, :1],)]
+    example = torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
+    return [(example,), (plain,), (2 * hidden.softmax(-1) / 2,), (one,), (plain[:1, :1],)]
 
 
 def _products(weights: Tensor) -> Tensor:
@@ -95,7 +96,8 @@ def previous(weights: Tensor, mask: Tensor) -> Tensor:
 
 def previous_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(152)
-    cases = []
+    example = torch.tensor([[1.0, 0.0, 0.0], [0.7, 0.2, 0.1], [0.4, 0.5, 0.1]])
+    cases = [(example.view(1, 1, 3, 3), torch.ones(1, 3, dtype=torch.bool))]
     for heads, lengths in ((2, (5, 3)), (3, (2, 6, 4)), (1, (4,))):
         T = max(lengths)
         mask = torch.arange(T) < torch.tensor(lengths)[:, None]
@@ -206,7 +208,8 @@ def deaf(weight: Tensor, n_heads: int, head: int) -> Tensor:
 def deaf_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(153)
     sizes = ((6, 6, 2, 1), (8, 12, 4, 2), (6, 12, 3, 0), (9, 9, 3, 2), (4, 8, 4, 1), (1, 2, 2, 1))
-    return [(torch.randn(d, hv, generator=draw), h, i) for d, hv, h, i in sizes]
+    example = (torch.tensor([[1.0, 2.0, 3.0, 4.0]]), 2, 1)
+    return [example, *((torch.randn(d, hv, generator=draw), h, i) for d, hv, h, i in sizes)]
 
 
 def _zeroed(weight: Tensor, rows: slice, columns: slice) -> Tensor:
@@ -327,7 +330,7 @@ def aligned(weights: Tensor) -> list[int]:
 
 def aligned_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(154)
-    cases = []
+    cases = [(torch.tensor([[0.2, 0.1, 0.7], [0.1, 0.6, 0.3], [0.3, 0.1, 0.6]]),)]
     for T, S, likes_eos in ((5, 4, 1.0), (4, 6, 0.0), (6, 6, 1.5), (3, 3, 2.0)):
         scores = 2 * torch.randn(T, S, generator=draw)
         scores[:, -1] += likes_eos
@@ -398,6 +401,13 @@ def rollout(maps: list[Tensor]) -> Tensor:
 
 def rollout_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(155)
+    return [
+        ([torch.tensor([[0.0, 1.0], [1.0, 0.0]])],),
+        *_random_rollouts(draw),
+    ]
+
+
+def _random_rollouts(draw: torch.Generator) -> list[tuple]:
     return [
         ([(2 * torch.randn(T, T, generator=draw)).softmax(-1) for _ in range(L)],)
         for T, L in ((3, 2), (4, 3), (2, 4), (5, 3), (1, 2))
@@ -506,7 +516,7 @@ def rank_correlation(a: Tensor, b: Tensor) -> Tensor:
 def rank_cases() -> list[tuple]:
     first = (torch.tensor([0.1, 0.5, 0.2, 0.15, 0.05]), torch.tensor([0.3, 9.0, -1.0, 2.0, 0.0]))
     draw = torch.Generator().manual_seed(156)
-    cases = [first]
+    cases = [(torch.tensor([0.1, 0.7, 0.2]), torch.tensor([5.0, 6.0, 1.0])), first]
     for n in (4, 6, 7, 9):
         a = torch.randn(n, generator=draw)
         b = a + torch.randn(n, generator=draw)
@@ -726,6 +736,21 @@ MIXED_MISTAKES = mistakes(
      "The map of a layer is the mean over its heads: the sum divided by how many it has."),
     ("not halved", _mixed(halved=False),
      "The stream and what the layer brings count one half each."),
+    ("halved once, at the end",
+     lambda maps, removed: _mixed(halved=False)(maps, removed) / 2,
+     "Each layer's factor is halved, not their product once."),
+    ("a removed head that looks at itself",
+     lambda maps, removed: mixed_without(
+         [
+             torch.stack([
+                 torch.eye(layer.shape[-1]) if (i, h) in removed else layer[h]
+                 for h in range(len(layer))
+             ])
+             for i, layer in enumerate(maps)
+         ],
+         [],
+     ),
+     "A head that is taken out brings nothing, not what stands at its own place."),
     ("layer and head exchanged", _mixed(gone="turned"),
      "A pair is (layer, head), both counted from 0."),
     ("counted from 1", _mixed(gone="from 1"), "Layers and heads are counted from 0."),
@@ -784,6 +809,8 @@ RANGE_MISTAKES = mistakes(
      lambda a, n: (_least(a), (1 - a) * math.log(n - 1) if n > 1 else 0.0),
      "The entropy of a choice in two steps is that of the first, plus that of the second times how "
      "often it is made."),
+    ("the bounds of any row", lambda a, n: (0.0, math.log(n)),
+     "That is where the entropy of any row of n weights lies. Here the largest is known."),
     ("the two exchanged", lambda a, n: (_most(a, n), _least(a)), "The least comes first."),
     ("in bits", lambda a, n: tuple(x / math.log(2) for x in entropy_range(a, n)),
      "The chapter's entropy is in nats, with the natural logarithm."),
