@@ -91,7 +91,7 @@ def test_by_touch(stage):
 
 def test_the_reader_judges_before_the_reference_is_seen(words):
     assert words.tab.get_by_text("Reference").count() == 0
-    yes = words.tab.get_by_role("button", name="Yes", exact=True)
+    yes = words.tab.get_by_role("button", name="yes", exact=True)
     yes.focus()
     words.press("Enter")
     assert words.state["agreement"] == [1, 1]

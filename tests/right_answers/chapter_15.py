@@ -132,7 +132,8 @@ def rollout_reduce(maps):
 
 def rollout_chain(maps):
     eye = torch.eye(maps[0].shape[0], dtype=torch.float64)
-    return torch.linalg.multi_dot([(w.double() + eye) / 2 for w in maps[::-1]])
+    factors = [(w.double() + eye) / 2 for w in maps[::-1]]
+    return torch.linalg.multi_dot([*factors, eye])
 
 
 def rollout_normalised(maps):
@@ -191,6 +192,83 @@ def correlation_loops(a, b):
     return top / sum((x - mean) ** 2 for x in ranked[0])
 
 
+def mixed_zeroed(maps, removed):
+    mixed = torch.eye(maps[0].shape[-1])
+    for i, layer in enumerate(maps):
+        layer = layer.clone()
+        for at, head in removed:
+            if at == i:
+                layer[head] = 0
+        mixed = (layer.mean(0) + torch.eye(len(mixed))) / 2 @ mixed
+    return mixed
+
+
+def mixed_numpy(maps, removed):
+    gone = set(map(tuple, removed))
+    factors = []
+    for i, layer in enumerate(maps):
+        keep = np.array([(i, h) not in gone for h in range(len(layer))], dtype=float)
+        a = np.einsum("h,hts->ts", keep, layer.numpy()) / len(layer)
+        factors.append(0.5 * a + 0.5 * np.eye(a.shape[0]))
+    return np.linalg.multi_dot([*factors[::-1], np.eye(a.shape[0])])
+
+
+def mixed_recursive(maps, removed):
+    if not maps:
+        return None
+    *lower, top = maps
+    kept = torch.ones(len(top))
+    for layer, head in removed:
+        if layer == len(lower):
+            kept[head] = 0.0
+    here = (torch.tensordot(kept, top, 1) / len(top) + torch.eye(top.shape[-1])) / 2
+    below = mixed_recursive(lower, removed)
+    return here if below is None else here @ below
+
+
+def range_rows(largest, keys):
+    few, left = [], 1.0
+    while left > 1e-9:
+        few.append(min(largest, left))
+        left -= few[-1]
+    many = [largest, *[(1 - largest) / (keys - 1)] * (keys - 1)]
+    return [-sum(w * math.log(w) for w in row if w > 1e-9) for row in (few, many)]
+
+
+def range_torch(largest, keys):
+    row = torch.zeros(keys, dtype=torch.float64)
+    n = int(1 / largest + 1e-9)
+    row[:n] = largest
+    if n < keys:
+        row[n] = 1 - n * largest
+    even = torch.full((keys,), (1 - largest) / (keys - 1), dtype=torch.float64)
+    even[0] = largest
+    return torch.stack([torch.special.entr(x.clamp(min=0)).sum() for x in (row, even)])
+
+
+def range_two_steps(largest, keys):
+    def choice(*weights):
+        return -sum(w * np.log(w) for w in weights if w > 1e-9)
+
+    n = math.floor(1 / largest + 1e-9)
+    least = n * largest * -np.log(largest) + choice(max(0.0, 1 - n * largest))
+    return least, choice(largest, 1 - largest) + (1 - largest) * np.log(keys - 1)
+
+
+def opinions_first(width):
+    return [0.45, 0.35, 0.2], [[x] + [0] * (width - 1) for x in (0.7, 1.0, -1.7)]
+
+
+def opinions_tensor(width):
+    vectors = torch.zeros(4, width, dtype=torch.float64)
+    vectors[:, -1] = torch.tensor([0.7, 1.0, -1.7, 0.3], dtype=torch.float64)
+    return torch.tensor([0.45, 0.35, 0.19, 0.01], dtype=torch.float64), vectors
+
+
+def opinions_scaled(width):
+    return np.array([0.45, 0.35, 0.2]), -10 * np.outer([0.7, 1.0, -1.7], np.eye(width)[0])
+
+
 RIGHT = {
     "15.1": [
         entropy_where,
@@ -218,4 +296,7 @@ RIGHT = {
         correlation_descending,
         correlation_loops,
     ],
+    "15.8": [mixed_zeroed, mixed_numpy, mixed_recursive],
+    "15.9": [range_rows, range_torch, range_two_steps],
+    "15.10": [opinions_first, opinions_tensor, opinions_scaled],
 }

@@ -148,6 +148,9 @@ class Speaker:
     def __init__(self, seed: int, size: int, eos: int, end: int | None):
         self.seed, self.size, self.eos, self.end = seed, size, eos, end
 
+    def __repr__(self) -> str:
+        return f"a decoder with a cache, of {self.size} tokens"
+
     def __call__(self, token: int, state: tuple | None) -> tuple[list[float], tuple]:
         seen = (*(state or ()), int(token))
         draw = random.Random(f"{self.seed}/{seen}")
@@ -258,6 +261,13 @@ def translation_score(logits: Tensor, ids: Tensor, alpha: float) -> Tensor:
 def score_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(133)
     return [
+        (torch.zeros(2, 2), torch.tensor([1, 0]), 1.0),
+        *_random_scores(draw),
+    ]
+
+
+def _random_scores(draw: torch.Generator) -> list[tuple]:
+    return [
         (
             2 * torch.randn(t, v, generator=draw),
             torch.randint(0, v, (t,), generator=draw),
@@ -356,7 +366,7 @@ def beam_step(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
 def beam_cases() -> list[tuple]:
     """By the rank of the EOS candidates among all: within the first N, in the next N, later."""
     draw = torch.Generator().manual_seed(159)
-    cases = []
+    cases = [(torch.tensor([-1.0, -2.0]), torch.tensor([[-0.5, -1.0], [-3.0, -0.1]]), 0)]
     for n, v, eos, lift in (
         (3, 6, 2, 0.0),
         (2, 7, 5, 2.5),
@@ -995,6 +1005,9 @@ class Teller:
     def __init__(self, seed: int, size: int, eos: int, sharp: float, lift: float):
         self.seed, self.size, self.eos, self.sharp, self.lift = seed, size, eos, sharp, lift
 
+    def __repr__(self) -> str:
+        return f"a decoder with a cache, of {self.size} tokens"
+
     def __call__(self, token: int, state: tuple | None) -> tuple[list[float], tuple]:
         seen = (*(state or ()), int(token))
         draw = random.Random(f"{self.seed}/{seen}")
@@ -1030,6 +1043,7 @@ def _search(
     at_start: bool = False,
     stop: bool = False,
     alone: bool = False,
+    or_open: bool = True,
 ) -> Callable:
     """Beam search in lists, right by default; each argument makes one mistake."""
 
@@ -1058,10 +1072,11 @@ def _search(
             if not still_open or (stop and len(finished) >= beam):
                 break
         if not finished:
-            return still_open[0][1] if still_open else []
+            return still_open[0][1] if still_open and or_open else []
         chosen = {
             "best": max(finished, key=lambda f: f[0]),
             "likeliest": max(finished, key=lambda f: f[2]),
+            "worst": min(finished, key=lambda f: f[0]),
             "first": finished[0],
             "last": finished[-1],
         }[pick]
@@ -1118,6 +1133,10 @@ SEARCH_MISTAKES = mistakes(
     ("`eos` not counted in the length",
      _search(score=lambda log_p, length, alpha: log_p / _lp(length - 1, alpha)),
      "|Y| counts `eos`, too: it is the number of the step."),
+    ("nothing where none has finished", _search(or_open=False),
+     "If none has finished within the limit, the best that is open is returned."),
+    ("the worst of the finished", _search(pick="worst"),
+     "Scores are below zero: the largest, the nearest to zero, is the best."),
     ("the first that ends wins", _search(pick="first"),
      "Of all that have ended, the best score wins."),
     ("the last that ends wins", _search(pick="last"),
@@ -1186,6 +1205,8 @@ HIGHEST_MISTAKES = mistakes(
     ("one token too few", lambda log_p, length, max_length, alpha, top: highest_score(
          log_p, length, max(max_length - 1, length + 1), alpha, top),
      "At most `max_length` tokens, `eos` among them: that many are allowed."),
+    ("`eos` for nothing", _highest(gain=lambda k, top: (k - 1) * math.log(top)),
+     "`eos` is a token like the others and has a probability of at most `top`, too."),
     ("the lowest score", _highest(best=min), "Asked for is the most that it can come to."),
     ("the probability itself is added", _highest(gain=lambda k, top: k * top),
      "Logarithms are added: a token of probability `top` adds ln(top), below zero."),
@@ -1282,6 +1303,10 @@ TRAP_MISTAKES = mistakes(
     ("greedy finds it as well", _trap(even=True),
      "The next words are as likely behind every first word, so that the likeliest first word "
      "begins the likeliest sentence. The others must have something better behind them."),
+    ("everything equally likely",
+     lambda beam: ([0.1] * 10, [[0.1] * 10 for _ in range(10)]),
+     "Then a search has nothing to choose. Let the first words fall, and one of them alone have a "
+     "sure word behind it."),
     ("too deep for the beam itself", _trap(last=True),
      "A beam of N drops the word that is N + 1-st among the first ones, too."),
     ("not probabilities", _trap(factor=2.0), "Each row sums to one, and the first words do too."),

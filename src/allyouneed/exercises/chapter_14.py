@@ -172,7 +172,8 @@ def paired(a: Tensor, b: Tensor, draws: Tensor) -> Tensor:
 
 def paired_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(143)
-    cases = []
+    example = [[[1, 2], [3, 3]], [[1, 1], [1, 4]], [[0, 1], [1, 1]]]
+    cases = [tuple(torch.tensor(x) for x in example)]
     for n, r in ((6, 5), (9, 7), (4, 1)):
         totals = torch.randint(3, 12, (2, n), generator=draw)
         matches = (torch.rand(2, n, generator=draw) * (totals + 1)).long()
@@ -414,6 +415,7 @@ def beyond_noise(base: Sequence[float], rows: dict[str, float]) -> list[str]:
 
 
 NOISE_CASES = [
+    ([29.0, 30.0, 31.0], {"a": 27.5, "b": 31.5}),
     # mean 2, deviation 2: two of them are exactly two deviations away, which is not beyond
     ([0.0, 2.0, 4.0], {"at": 6.0, "below": -2.0, "off": 6.5, "near": 3.0}),
     # mean 25, sample deviation 1, population 0.816, standard error 0.577
@@ -579,6 +581,9 @@ TEXT_MISTAKES = mistakes(
      "Two are mended. Lower-casing is another recipe, with another signature; scores are higher."),
     ("cut at spaces", _text_bleu(str.split),
      "Two are mended. At spaces alone a full stop sticks to its word: `pieces` takes them apart."),
+    ("the hypotheses alone lower-cased",
+     lambda hypotheses, references: text_bleu([h.lower() for h in hypotheses], references),
+     "Case counts on both sides: nothing is lower-cased."),
     ("the mean of the scores above zero", _text_bleu(mean="above zero"),
      "To leave the zeros out flatters, and it is still a mean of sentences."),
     ("not clipped",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -23,7 +25,8 @@ def entropy_cases() -> list[tuple]:
         torch.ones(4, 4).triu(1).bool(), -math.inf
     )
     one = torch.tensor([[0.0, 1.0, 0.0], [0.25, 0.0, 0.75]])
-    return [(plain,), (2 * hidden.softmax(-1) / 2,), (one,), (plain[:1, :1],)]
+    example = torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
+    return [(example,), (plain,), (2 * hidden.softmax(-1) / 2,), (one,), (plain[:1, :1],)]
 
 
 def _products(weights: Tensor) -> Tensor:
@@ -93,7 +96,8 @@ def previous(weights: Tensor, mask: Tensor) -> Tensor:
 
 def previous_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(152)
-    cases = []
+    example = torch.tensor([[1.0, 0.0, 0.0], [0.7, 0.2, 0.1], [0.4, 0.5, 0.1]])
+    cases = [(example.view(1, 1, 3, 3), torch.ones(1, 3, dtype=torch.bool))]
     for heads, lengths in ((2, (5, 3)), (3, (2, 6, 4)), (1, (4,))):
         T = max(lengths)
         mask = torch.arange(T) < torch.tensor(lengths)[:, None]
@@ -204,7 +208,8 @@ def deaf(weight: Tensor, n_heads: int, head: int) -> Tensor:
 def deaf_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(153)
     sizes = ((6, 6, 2, 1), (8, 12, 4, 2), (6, 12, 3, 0), (9, 9, 3, 2), (4, 8, 4, 1), (1, 2, 2, 1))
-    return [(torch.randn(d, hv, generator=draw), h, i) for d, hv, h, i in sizes]
+    example = (torch.tensor([[1.0, 2.0, 3.0, 4.0]]), 2, 1)
+    return [example, *((torch.randn(d, hv, generator=draw), h, i) for d, hv, h, i in sizes)]
 
 
 def _zeroed(weight: Tensor, rows: slice, columns: slice) -> Tensor:
@@ -325,7 +330,7 @@ def aligned(weights: Tensor) -> list[int]:
 
 def aligned_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(154)
-    cases = []
+    cases = [(torch.tensor([[0.2, 0.1, 0.7], [0.1, 0.6, 0.3], [0.3, 0.1, 0.6]]),)]
     for T, S, likes_eos in ((5, 4, 1.0), (4, 6, 0.0), (6, 6, 1.5), (3, 3, 2.0)):
         scores = 2 * torch.randn(T, S, generator=draw)
         scores[:, -1] += likes_eos
@@ -396,6 +401,13 @@ def rollout(maps: list[Tensor]) -> Tensor:
 
 def rollout_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(155)
+    return [
+        ([torch.tensor([[0.0, 1.0], [1.0, 0.0]])],),
+        *_random_rollouts(draw),
+    ]
+
+
+def _random_rollouts(draw: torch.Generator) -> list[tuple]:
     return [
         ([(2 * torch.randn(T, T, generator=draw)).softmax(-1) for _ in range(L)],)
         for T, L in ((3, 2), (4, 3), (2, 4), (5, 3), (1, 2))
@@ -504,7 +516,7 @@ def rank_correlation(a: Tensor, b: Tensor) -> Tensor:
 def rank_cases() -> list[tuple]:
     first = (torch.tensor([0.1, 0.5, 0.2, 0.15, 0.05]), torch.tensor([0.3, 9.0, -1.0, 2.0, 0.0]))
     draw = torch.Generator().manual_seed(156)
-    cases = [first]
+    cases = [(torch.tensor([0.1, 0.7, 0.2]), torch.tensor([5.0, 6.0, 1.0])), first]
     for n in (4, 6, 7, 9):
         a = torch.randn(n, generator=draw)
         b = a + torch.randn(n, generator=draw)
@@ -591,6 +603,290 @@ RANK_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+# 15.7 what heads are worth
+
+GUESSES = (
+    (False, "loss and BLEU taken for one judge",
+     "1: the loss asks for the probability of the true words, BLEU for what is written. The "
+     "dearest head in nats is one of the decoder's first layer, in BLEU one of the encoder's "
+     "second."),
+    (True, "every head held to be useful",
+     "2: nothing in training makes each head help in greedy BLEU. Without a few of them it is "
+     "higher by some tenths, which is within the luck of 300 sentences."),
+    (True, "heads of one kind held to be worth no more than any",
+     "3: heads of one kind stand in for each other, and nobody stands in for the whole kind. "
+     "Twelve at random leave something of each."),
+    (False, "the loss taken for BLEU, step by step",
+     "4: the order was chosen by the loss on other sentences. BLEU goes down with it, and up again "
+     "at some steps."),
+    (False, "one kind held to be all that counts",
+     "5: the twelve that are left belong to all three kinds: no kind can be done without."),
+)  # fmt: skip
+true_of_heads = [truth for truth, _, _ in GUESSES]
+
+
+def _misjudged() -> Iterator[tuple[str, list[bool], str]]:
+    """Every wrong answer, with what is wrong in it."""
+    for wrong in product((False, True), repeat=len(GUESSES)):
+        if any(wrong):
+            told = [guess for guess, is_wrong in zip(GUESSES, wrong, strict=True) if is_wrong]
+            answer = [
+                truth != is_wrong for truth, is_wrong in zip(true_of_heads, wrong, strict=True)
+            ]
+            name = ", and ".join(name for _, name, _ in told)
+            yield name, answer, " ".join(why for _, _, why in told)
+
+
+# 15.8 a rollout without some heads, three mistakes
+
+
+def mixed_without(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    return _mixed()(maps, removed)
+
+
+def mixed_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(158)
+
+    def layers(n: int, h: int, t: int) -> list[Tensor]:
+        return [(1.5 * torch.randn(h, t, t, generator=draw)).softmax(-1) for _ in range(n)]
+
+    turn = torch.tensor([[[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    return [
+        ([turn], [(0, 1)]),
+        (layers(3, 2, 4), [(0, 1), (2, 0)]),
+        (layers(2, 3, 3), [(1, 0), (1, 2), (0, 1)]),
+        (layers(2, 2, 3), [(0, 0), (0, 1)]),  # a whole layer
+        (layers(3, 3, 5), []),
+        (layers(2, 1, 1), [(1, 0)]),
+    ]
+
+
+def _mixed(
+    share: str = "all",
+    residual: bool = True,
+    above: bool = True,
+    gone: str = "removed",
+    halved: bool = True,
+    total: bool = False,
+) -> Callable[..., Tensor]:
+    """The rollout, right by default; each argument makes one mistake."""
+
+    def answer(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+        T = maps[0].shape[-1]
+        removed = {tuple(int(x) for x in one) for one in removed}
+        mixed = torch.eye(T)
+        for i, layer in enumerate(maps):
+            heads = range(len(layer))
+            out = {
+                "removed": [(i, h) in removed for h in heads],
+                "turned": [(h, i) in removed for h in heads],
+                "kept": [(i, h) not in removed for h in heads],
+                "from 1": [(i + 1, h + 1) in removed for h in heads],
+                "any layer": [any(h == head for _, head in removed) for h in heads],
+                "none": [False for _ in heads],
+            }[gone]
+            left = [layer[h] for h in heads if not out[h]]
+            weights = sum(left, torch.zeros(T, T))
+            if share == "left":
+                weights = weights / len(left)
+            elif not total:
+                weights = weights / len(layer)
+            if residual:
+                weights = (weights + torch.eye(T)) / (2 if halved else 1)
+            mixed = weights @ mixed if above else mixed @ weights
+        return mixed
+
+    return answer
+
+
+def _guarded(answer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same, where a layer without heads counts as zeros, not as an error."""
+
+    def wrong(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+        try:
+            return answer(maps, removed)
+        except ZeroDivisionError:
+            return torch.full_like(maps[0][0], math.nan)
+
+    return wrong
+
+
+MIXED_MISTAKES = mistakes(
+    ("nothing mended", _guarded(_mixed("left", residual=False, above=False)),
+     "Look at what the weights are divided by, at what a layer leaves in the stream, and at which "
+     "side a higher layer stands."),
+    ("the mean over what is left, and no residual", _guarded(_mixed("left", residual=False)),
+     "The order is right. A head that is taken out adds nothing, and the others do not grow; and "
+     "the stream keeps what was there before the layer."),
+    ("the mean over what is left, and the other order", _guarded(_mixed("left", above=False)),
+     "The residual is there. A head that is taken out adds nothing, and the others do not grow; a "
+     "higher layer works on what the lower ones made, from the left."),
+    ("no residual, and the other order", _mixed(residual=False, above=False),
+     "The heads are right. Half of each layer is what stood in the stream before, and a higher "
+     "layer is multiplied from the left."),
+    ("the mean over the heads that are left", _guarded(_mixed("left")),
+     "Two are mended. That renormalises: it lets the others bring more than they did. Taken out, a "
+     "head adds zero, and the sum is divided by all heads as before."),
+    ("no residual", _mixed(residual=False),
+     "Two are mended. What was in the stream before the layer is still there: (A + I) / 2."),
+    ("the layers in the other order", _mixed(above=False),
+     "Two are mended. Row s says what is at place s in the end: a higher layer stands on the "
+     "left."),
+    ("not divided by the number of heads", _mixed(total=True),
+     "The map of a layer is the mean over its heads: the sum divided by how many it has."),
+    ("not halved", _mixed(halved=False),
+     "The stream and what the layer brings count one half each."),
+    ("halved once, at the end",
+     lambda maps, removed: _mixed(halved=False)(maps, removed) / 2,
+     "Each layer's factor is halved, not their product once."),
+    ("a removed head that looks at itself",
+     lambda maps, removed: mixed_without(
+         [
+             torch.stack([
+                 torch.eye(layer.shape[-1]) if (i, h) in removed else layer[h]
+                 for h in range(len(layer))
+             ])
+             for i, layer in enumerate(maps)
+         ],
+         [],
+     ),
+     "A head that is taken out brings nothing, not what stands at its own place."),
+    ("layer and head exchanged", _mixed(gone="turned"),
+     "A pair is (layer, head), both counted from 0."),
+    ("counted from 1", _mixed(gone="from 1"), "Layers and heads are counted from 0."),
+    ("the other heads taken out", _mixed(gone="kept"), "The pairs name the heads that go."),
+    ("taken out of every layer", _mixed(gone="any layer"),
+     "A pair names one head of one layer."),
+    ("nothing taken out", _mixed(gone="none"), "The heads in `removed` bring nothing."),
+)  # fmt: skip
+
+
+# 15.9 between which bounds an entropy lies
+
+
+def entropy_range(largest: float, keys: int) -> tuple[float, float]:
+    return _least(largest), _most(largest, keys)
+
+
+RANGE_CASES = [(0.6, 3), (0.5, 2), (0.3, 5), (0.45, 7), (0.24, 8), (1.0, 4), (0.25, 4), (0.7, 2)]
+
+
+def _part(weight: float) -> float:
+    return -weight * math.log(weight) if weight > 1e-12 else 0.0
+
+
+def _least(largest: float) -> float:
+    whole = math.floor(1 / largest + 1e-9)
+    return whole * _part(largest) + _part(1 - whole * largest)
+
+
+def _most(largest: float, keys: int) -> float:
+    others = keys - 1
+    rest = (1 - largest) / others if others else 0.0
+    return _part(largest) + others * _part(rest)
+
+
+RANGE_MISTAKES = mistakes(
+    ("the least entropy without a rest",
+     lambda a, n: (math.floor(1 / a + 1e-9) * _part(a), _most(a, n)),
+     "As many keys as fit have the largest weight, and what is left over lies on one more."),
+    ("the rest on one other key", lambda a, n: (_part(a) + _part(1 - a), _most(a, n)),
+     "That is least only if the rest is not more than the largest weight. Else it would be the "
+     "largest itself."),
+    ("always 0 at least", lambda a, n: (0.0, _most(a, n)),
+     "0 needs all weight on one key, and none has more than `largest`."),
+    ("the logarithm of the largest", lambda a, n: (-math.log(a), _most(a, n)),
+     "That is a bound, and it is reached only where 1 / largest is whole."),
+    ("log n at most", lambda a, n: (_least(a), math.log(n)),
+     "That needs all weights equal. One of them is `largest`; spread the others evenly."),
+    ("the rest spread over all keys",
+     lambda a, n: (_least(a), _part(a) + n * _part((1 - a) / n)),
+     "n - 1 keys are left for the rest."),
+    ("the entropy of the rest, not weighted",
+     lambda a, n: (_least(a), _part(a) + (math.log(n - 1) if n > 1 else 0.0)),
+     "The other n - 1 keys share 1 - largest, and count by that much."),
+    ("the choice between the largest and the rest forgotten",
+     lambda a, n: (_least(a), (1 - a) * math.log(n - 1) if n > 1 else 0.0),
+     "The entropy of a choice in two steps is that of the first, plus that of the second times how "
+     "often it is made."),
+    ("the bounds of any row", lambda a, n: (0.0, math.log(n)),
+     "That is where the entropy of any row of n weights lies. Here the largest is known."),
+    ("the two exchanged", lambda a, n: (_most(a, n), _least(a)), "The least comes first."),
+    ("in bits", lambda a, n: tuple(x / math.log(2) for x in entropy_range(a, n)),
+     "The chapter's entropy is in nats, with the natural logarithm."),
+    ("the sign turned", lambda a, n: tuple(-x for x in entropy_range(a, n)),
+     "Entropy is never negative."),
+    ("numbers of words", lambda a, n: tuple(math.exp(x) for x in entropy_range(a, n)),
+     "Asked for are the entropies themselves, not e to their power."),
+    ("the same twice", lambda a, n: (_most(a, n),) * 2,
+     "The rest can lie on few keys or on many: two bounds."),
+)  # fmt: skip
+
+
+# 15.10 three opinions on one row
+
+
+def three_opinions(width: int) -> tuple[list, list]:
+    return _opinions()(width)
+
+
+def _asked(answer: Callable, width: int) -> dict[str, bool]:
+    """Which key has most weight, which brings the longest vector, which is missed most."""
+    weights, vectors = answer(width)
+    a = torch.tensor([float(x) for x in weights], dtype=torch.float64)
+    f = torch.tensor([[float(x) for x in row] for row in vectors], dtype=torch.float64)
+    if f.shape != (len(a), width):
+        raise ValueError(f"vectors: expected ({len(a)}, {width}), got {tuple(f.shape)}")
+    proper = bool((a > 0).all() and (a < 1).all() and abs(a.sum() - 1) < 1e-5)
+    output = a @ f
+    views = [a, (a[:, None] * f).norm(dim=1), a / (1 - a) * (output - f).norm(dim=1)]
+    first = [int(view.argmax()) for view in views]
+    gaps = [float(view.topk(2).values.diff().abs()) if len(a) > 1 else 0.0 for view in views]
+    return {
+        "weights above 0 that sum to one": proper,
+        "each view has one key on top": min(gaps) > 1e-3,
+        "weight and length disagree": first[0] != first[1],
+        "weight and effect disagree": first[0] != first[2],
+        "length and effect disagree": first[1] != first[2],
+    }
+
+
+def _opinions(numbers: str = "right", factor: float = 1.0) -> Callable[..., tuple[list, list]]:
+    """In one dimension; the others are filled with zeros."""
+    weights, along = {
+        "right": ([0.45, 0.35, 0.2], [0.7, 1.0, -1.7]),
+        "equal vectors": ([0.5, 0.3, 0.2], [1.0, 1.0, 1.0]),
+        "one short": ([0.6, 0.3, 0.1], [0.1, 1.0, 0.5]),
+        "one far": ([0.5, 0.3, 0.2], [0.2, 0.3, -3.0]),
+        "no effect": ([0.5, 0.3, 0.2], [0.9, 1.0, -0.6]),
+    }[numbers]
+
+    def answer(width: int) -> tuple[list, list]:
+        return [factor * w for w in weights], [[x] + [0.0] * (width - 1) for x in along]
+
+    return answer
+
+
+OPINIONS_MISTAKES = mistakes(
+    ("all vectors equal", _opinions("equal vectors"),
+     "Then the longest contribution is that of the largest weight, and whichever key is "
+     "hidden, the "
+     "output stays where it is."),
+    ("one short vector", _opinions("one short"),
+     "Weight and length disagree now. But the key with most weight is also the one that is missed "
+     "most, for the output lies far from its short vector."),
+    ("one vector far away", _opinions("one far"),
+     "The third key is missed most, and it also brings the longest vector. What is hidden "
+     "matters by "
+     "its distance from the *output*, not by its length."),
+    ("the longest is the heaviest", _opinions("no effect"),
+     "The third view has a key of its own now. But the key with most weight also brings the "
+     "longest "
+     "vector: make its vector shorter."),
+    ("not a row of weights", _opinions(factor=2.0), "Weights are above 0 and sum to one."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="15.1",
@@ -673,5 +969,38 @@ EXERCISES = [
                 "It is a cosine: of the ranks, less their mean.",
             )
         ],
+    ),
+    Exercise(
+        number="15.7",
+        title="predict, then try: what heads are worth",
+        section="Taking heads out",
+        reference=true_of_heads,
+        mistakes=mistakes(*_misjudged()),
+    ),
+    Exercise(
+        number="15.8",
+        title="find the mistakes in a rollout",
+        section="Mixed before it is looked at",
+        reference=mixed_without,
+        cases=mixed_cases,
+        mistakes=MIXED_MISTAKES,
+    ),
+    Exercise(
+        number="15.9",
+        title="how wide, if so much lies on one",
+        section="How many words does a head attend to?",
+        reference=entropy_range,
+        cases=RANGE_CASES,
+        mistakes=RANGE_MISTAKES,
+        atol=1e-5,
+    ),
+    Exercise(
+        number="15.10",
+        title="three opinions on one row",
+        section="A weight and what it weighs",
+        reference=three_opinions,
+        cases=[(1,), (2,), (5,)],
+        mistakes=OPINIONS_MISTAKES,
+        probe=_asked,
     ),
 ]

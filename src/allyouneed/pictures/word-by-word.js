@@ -22,7 +22,7 @@ function agreement(sentences, judged) {
 
 /** A sentence's name: its first words, if it is long. */
 function short(source) {
-  return source.length > 30 ? `${source.slice(0, 28).trim()} …` : source;
+  return source.length > 30 ? `${source.slice(0, 29).replace(/\s+\S*$/, "")} …` : source;
 }
 
 function draw(stage, { sentences }) {
