@@ -58,7 +58,7 @@ function f1(written, symbols) {
 /** The tree so far, over the words; what is not closed yet has a dashed line. */
 function tree(words, written) {
   const all = brackets(written);
-  const [step, high] = [76, 34];
+  const [step, high] = [Math.max(76, 10 * Math.max(...words.map((word) => word.length))), 34];
   const top = Math.max(words.length, 1 + Math.max(0, ...all.map(({ height }) => height)));
   const [width, height] = [step * words.length, high * top + 26];
   const svg = drawing(width, height, { class: "tree broad", width });

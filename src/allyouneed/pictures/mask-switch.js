@@ -35,11 +35,11 @@ function draw(stage, { sentences }) {
       element.setAttribute("aria-label", `${tokens[place]}, ${how}`);
     });
     const n = tokens.length;
-    const svg = drawing(10 * n, 10 * n, { width: 10 * n });
+    const svg = drawing(13 * n, 13 * n, { width: 13 * n });
     range(n).forEach((t) => range(n).forEach((k) => {
       const open = mask === "full" || k <= t;
       svg.append(make("svg:rect", {
-        x: 10 * k + 0.5, y: 10 * t + 0.5, width: 9, height: 9, class: `${open ? "open" : "shut"} ${t === asked - 1 ? "now" : ""}`,
+        x: 13 * k, y: 13 * t, width: 12, height: 12, class: `${open ? "open" : "shut"} ${t === asked - 1 ? "now" : ""}`,
       }));
     }));
     map.replaceChildren(svg);
