@@ -79,7 +79,7 @@ COUNT_MISTAKES = mistakes(
      ),
      "Two-sided, `window` - 1 positions are seen on *either* side: 2 window - 1 keys, not `window` "
      "in all."),
-    ("the future in place of the past taken off twice",
+    ("the past subtracted as well as the future",
      lambda n, w, causal: n + (0 if causal else 2 * _one_side(n, min(w, n))),
      "Causal, a query still sees the window - 1 positions before it."),
     ("only the first query's keys are fewer",
@@ -434,7 +434,7 @@ MERGE_MISTAKES = [
     _merge_mistake(
         "added without scaling",
         "plain",
-        "Each half has taken its own maximum off its scores. Before they are added, both must be "
+        "Each half has subtracted its own maximum. Before they are added, both must be "
         "brought to the same one.",
     ),
     _merge_mistake(
@@ -456,7 +456,7 @@ MERGE_MISTAKES = [
         "scaled the wrong way",
         "upside down",
         "The factor is e to the power of (old maximum - new maximum), at most 1: the old terms "
-        "had too little taken off.",
+        "had too little subtracted.",
     ),
     _merge_mistake(
         "the factors swapped", "swapped", "Each half is scaled by the factor of its own maximum."

@@ -17,7 +17,8 @@ function mayFollow(written, n, labels, most) {
   const [left, fresh] = [words < n, written.at(-1)?.[0] === "("];
   const following = left && brackets < most ? labels.map((name) => `(${name}`) : [];
   if (opened.length && left) following.push("XX");
-  if (opened.length && !fresh && !(left && opened.length === 1)) following.push(`)${opened.at(-1)}`);
+  const last = opened.length === 1; // the outermost one, which waits for the last word
+  if (opened.length && !fresh && !(left && last)) following.push(`)${opened.at(-1)}`);
   return following;
 }
 
@@ -58,7 +59,7 @@ function f1(written, symbols) {
 /** The tree so far, over the words; what is not closed yet has a dashed line. */
 function tree(words, written) {
   const all = brackets(written);
-  const [step, high] = [76, 34];
+  const [step, high] = [Math.max(76, 10 * Math.max(...words.map((word) => word.length))), 34];
   const top = Math.max(words.length, 1 + Math.max(0, ...all.map(({ height }) => height)));
   const [width, height] = [step * words.length, high * top + 26];
   const svg = drawing(width, height, { class: "tree broad", width });
@@ -81,7 +82,8 @@ function tree(words, written) {
   }
   for (const one of all) {
     for (const part of one.parts) {
-      svg.append(make("svg:line", { x1: x(one), y1: y(one), x2: x(part), y2: y(part), class: "axis" }));
+      svg.append(make("svg:line",
+        { x1: x(one), y1: y(one), x2: x(part), y2: y(part), class: "axis" }));
     }
   }
   for (const one of all) {
@@ -127,7 +129,8 @@ function draw(stage, { labels, sentences }) {
     const { words, symbols } = sentences[s];
     const may = mayFollow(written, words.length, labels, most());
     const over = may[0] === "<eos>";
-    const focused = keys.contains(document.activeElement) ? document.activeElement.dataset.of : null;
+    const here = document.activeElement;
+    const focused = keys.contains(here) ? here.dataset.of : null;
     const closing = may.find((symbol) => symbol[0] === ")") ?? ")";
     keys.replaceChildren(...[...labels.map((one) => `(${one}`), "XX", closing].map((symbol) =>
       make("button", {

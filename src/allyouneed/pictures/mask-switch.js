@@ -1,6 +1,6 @@
 // Two models, two masks: what each reader knows about one word of a sentence.
-// data: sentences [{tokens, guesses}]; guesses["GPT, causal"] and so on for GPT and BERT, causal and
-// full: {best [place][[token, p] x 4], right [place]}, of the token at each place.
+// data: sentences [{tokens, guesses}]; guesses["GPT, causal"], and so on for BERT and for the full
+// mask: {best [place][[token, p] x 4], right [place]}, of the token at each place.
 
 /** Which tokens are read for a guess about the one asked for; BERT's is covered, GPT's is not. */
 function read(model, mask, asked, n) {
@@ -35,11 +35,12 @@ function draw(stage, { sentences }) {
       element.setAttribute("aria-label", `${tokens[place]}, ${how}`);
     });
     const n = tokens.length;
-    const svg = drawing(10 * n, 10 * n, { width: 10 * n });
+    const svg = drawing(13 * n, 13 * n, { width: 13 * n });
     range(n).forEach((t) => range(n).forEach((k) => {
       const open = mask === "full" || k <= t;
       svg.append(make("svg:rect", {
-        x: 10 * k + 0.5, y: 10 * t + 0.5, width: 9, height: 9, class: `${open ? "open" : "shut"} ${t === asked - 1 ? "now" : ""}`,
+        x: 13 * k, y: 13 * t, width: 12, height: 12,
+        class: `${open ? "open" : "shut"} ${t === asked - 1 ? "now" : ""}`,
       }));
     }));
     map.replaceChildren(svg);
@@ -52,7 +53,8 @@ function draw(stage, { sentences }) {
     stage.tell({ model, mask, sentence: s, asked, seen, best: best[asked], right: right[asked] },
       `${what[0].toUpperCase()}${what.slice(1)}: ${reader(model, mask)} `
       + (hit ? `finds it, with the probability ${show(p)}.`
-        : `guesses “${first}” with ${show(p)}; to what stands there it gives ${show(right[asked])}.`));
+        : `guesses “${first}” with ${show(p)}; to what stands there it gives `
+          + `${show(right[asked])}.`));
   };
   const open = (i) => {
     s = i;
