@@ -48,6 +48,9 @@ FITS = {
     "sublayer": lambda: checks.check_sublayer(X, X + 1),
     "machine": lambda: checks.check_machine(TransformerConfig(9)),
     "decoding": lambda: checks.check_decoding(IDS, X[:1], YES[None, None]),
+    "targets": lambda: checks.check_targets(X, IDS.expand(2, 3)),
+    "run": lambda: checks.check_run(0, 1, math.inf),
+    "same states": lambda: checks.check_same_states([{"w": X}, {"w": X + 1}]),
     "ids": lambda: checks.check_ids(IDS),
     "tokens": lambda: checks.check_tokens("src", IDS, 3),
 }  # fmt: skip
@@ -135,6 +138,13 @@ REFUSED = [
     (lambda: checks.check_decoding(IDS, X, None), "tgt: expected 2 sentences as in src, got 1"),
     (lambda: checks.check_decoding(IDS, X[:1], YES),
      "src_mask: expected shape (B, 1, 1, S), got (3, 5)"),
+    (lambda: checks.check_targets(X, IDS), "targets: expected shape (2, 3), got (1, 3)"),
+    (lambda: checks.check_run(1, 0, 1.0),
+     "accumulate and steps: expected at least 1 and 0, got 0 and 1"),
+    (lambda: checks.check_run(1, 1, 0.0), "max_norm: expected a length above 0, got 0.0"),
+    (lambda: checks.check_same_states([]), "states: expected at least one, got none"),
+    (lambda: checks.check_same_states([{"w": X}, {"w": Q[0]}]),
+     "states: expected the same names and shapes in all of them"),
     (lambda: checks.check_ids(IDS.bool()), "tokens: expected integer ids, got torch.bool"),
     (lambda: checks.check_ids(IDS[0]), "tokens: expected shape (B, S), got (3,)"),
     # as readers see it: without jaxtyping's checks, which tests switch on

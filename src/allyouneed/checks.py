@@ -265,6 +265,33 @@ def check_decoding(tgt: Tensor, memory: Tensor, src_mask: Tensor | None) -> None
         raise ValueError(f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}")
 
 
+def check_targets(logits: Tensor, targets: Tensor) -> None:
+    """The logits are (..., V), and the targets (...)."""
+    if logits.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"targets: expected shape {tuple(logits.shape[:-1])}, got {tuple(targets.shape)}"
+        )
+
+
+def check_run(steps: int, accumulate: int, max_norm: float) -> None:
+    """A training has at least no update, each of at least one batch, and a length above 0."""
+    if accumulate < 1 or steps < 0:
+        raise ValueError(
+            f"accumulate and steps: expected at least 1 and 0, got {accumulate} and {steps}"
+        )
+    if not max_norm > 0:
+        raise ValueError(f"max_norm: expected a length above 0, got {max_norm}")
+
+
+def check_same_states(states: Sequence[dict[str, Tensor]]) -> None:
+    """At least one checkpoint, and all with the same names and shapes."""
+    if not states:
+        raise ValueError("states: expected at least one, got none")
+    shapes = [{name: tensor.shape for name, tensor in state.items()} for state in states]
+    if any(one != shapes[0] for one in shapes):
+        raise ValueError("states: expected the same names and shapes in all of them")
+
+
 def check_ids(tokens: Tensor) -> None:
     """The tokens are integers of shape (B, S)."""
     if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:

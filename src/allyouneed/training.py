@@ -17,7 +17,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from allyouneed.checks import check_tokens
+from allyouneed.checks import (
+    check_probability,
+    check_run,
+    check_same_states,
+    check_sizes,
+    check_targets,
+    check_tokens,
+)
 from allyouneed.kernels import ahead, half_dtype, in_dtype, linear_cross_entropy
 from allyouneed.tokens import PAD, Batch
 from allyouneed.transformer import Transformer
@@ -26,20 +33,20 @@ __all__ = [
     "label_smoothed_loss",
     "adam",
     "learning_rate",
+    "average",
     "target_places",
     "Objective",
-    "to_device",
-    "send_batches",
-    "gradients",
     "clip_gradients",
     "check_finite",
     "Guard",
     "Record",
     "groups",
+    "to_device",
+    "send_batches",
+    "gradients",
     "dtype_of",
     "train",
     "validation_loss",
-    "average",
 ]
 
 
@@ -54,13 +61,8 @@ def label_smoothed_loss(
     that are PAD count for nothing. Raises ValueError for shapes that do not fit or a
     smoothing that is not in [0, 1).
     """
-    if logits.shape[:-1] != targets.shape:
-        raise ValueError(
-            f"targets: expected shape {tuple(logits.shape[:-1])}, "
-            f"got {tuple(targets.shape)}"
-        )
-    if not 0 <= smoothing < 1:
-        raise ValueError(f"smoothing: expected a number in [0, 1), got {smoothing}")
+    check_targets(logits, targets)
+    check_probability(smoothing=smoothing)
     real = targets != PAD
     log_p = logits[real].float().log_softmax(dim=-1)  # (tokens, V)
     right = log_p.gather(1, targets[real][:, None]).sum()
@@ -86,14 +88,20 @@ def learning_rate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
 
     Steps count from 1. Raises ValueError for a step, width or warm-up below 1.
     """
-    for name, value in (
-        ("step", step),
-        ("d_model", d_model),
-        ("warmup_steps", warmup_steps),
-    ):
-        if value < 1:
-            raise ValueError(f"{name}: expected at least 1, got {value}")
+    check_sizes(step=step, d_model=d_model, warmup_steps=warmup_steps)
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+
+
+def average(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several checkpoints of one model, entry by entry (section 6.1).
+
+    Raises ValueError for no states, or for states with other names or shapes.
+    """
+    check_same_states(states)
+    return {
+        k: torch.stack([s[k].float() for s in states]).mean(0).to(states[0][k].dtype)
+        for k in states[0]
+    }
 
 
 def target_places(tgt: Int[Tensor, "B T"]) -> Int[Tensor, " N"]:
@@ -147,68 +155,6 @@ class Objective(nn.Module):
     def half(self, part: nn.Module) -> AbstractContextManager[None]:
         """While it lasts, a part of the model computes in `dtype`."""
         return in_dtype(part, self.dtype)
-
-
-def to_device(x: Tensor, device: torch.device) -> Tensor:
-    """A copy on the device; to a GPU it is made while the GPU still
-    computes the batch before."""
-    return (
-        x.pin_memory().to(device, non_blocking=True)
-        if device.type == "cuda"
-        else x.to(device)
-    )
-
-
-def send_batches(
-    group: Sequence[Batch], device: torch.device, rank: int = 0, world: int = 1
-) -> tuple[list[tuple[Tensor, Tensor, Tensor, float]], int]:
-    """What one of `world` processes computes of an update, and
-    the target tokens of the whole group.
-
-    For each of its batches, on the device: source, target, the places of the target
-    tokens as `Objective` takes them, and the factor that makes of the sums of all
-    batches and processes one mean. Raises ValueError for a group without target tokens.
-    """
-    tokens = sum(int((batch.tgt[:, 1:] != PAD).sum()) for batch in group)
-    if not tokens:
-        raise ValueError(
-            "batches: expected target tokens after BOS, got none in one update"
-        )
-    weight = world / tokens  # the mean over processes takes `world` away
-    mine = [(batch, weight) for batch in group[rank::world]]
-    # the others wait for one more gradient: zero
-    if len(mine) < math.ceil(len(group) / world):
-        mine.append((group[0], 0.0))
-    sent = []
-    for batch, weight in mine:
-        places = target_places(batch.tgt)
-        tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
-        sent.append((*tensors, weight))
-    return sent, tokens
-
-
-def gradients(
-    objective: nn.Module,
-    batches: Sequence[tuple[Tensor, Tensor, Tensor, float]],
-    world: int = 1,
-    scale: Tensor | float = 1.0,
-) -> Float[Tensor, ""]:
-    """Add to every weight's gradient that of the mean loss
-    over all target tokens of an update, times `scale`.
-
-    `batches` are this process's share. Returns the mean loss of all processes.
-    """
-    total = 0.0
-    for i, (src, tgt, places, weight) in enumerate(batches, 1):
-        # else gradients are sent round after the last batch
-        alone = world == 1 or i == len(batches)
-        with nullcontext() if alone else objective.no_sync():
-            loss = objective(src, tgt, places) * weight
-            (loss * scale).backward()
-        total = total + loss.detach()
-    if world > 1:
-        distributed.all_reduce(total)  # the sum over the processes
-    return total / world
 
 
 def clip_gradients(
@@ -342,6 +288,68 @@ def groups(
         epoch, used = epoch + 1, 0
 
 
+def to_device(x: Tensor, device: torch.device) -> Tensor:
+    """A copy on the device; to a GPU it is made while the GPU still
+    computes the batch before."""
+    return (
+        x.pin_memory().to(device, non_blocking=True)
+        if device.type == "cuda"
+        else x.to(device)
+    )
+
+
+def send_batches(
+    group: Sequence[Batch], device: torch.device, rank: int = 0, world: int = 1
+) -> tuple[list[tuple[Tensor, Tensor, Tensor, float]], int]:
+    """What one of `world` processes computes of an update, and
+    the target tokens of the whole group.
+
+    For each of its batches, on the device: source, target, the places of the target
+    tokens as `Objective` takes them, and the factor that makes of the sums of all
+    batches and processes one mean. Raises ValueError for a group without target tokens.
+    """
+    tokens = sum(int((batch.tgt[:, 1:] != PAD).sum()) for batch in group)
+    if not tokens:
+        raise ValueError(
+            "batches: expected target tokens after BOS, got none in one update"
+        )
+    weight = world / tokens  # the mean over processes takes `world` away
+    mine = [(batch, weight) for batch in group[rank::world]]
+    # the others wait for one more gradient: zero
+    if len(mine) < math.ceil(len(group) / world):
+        mine.append((group[0], 0.0))
+    sent = []
+    for batch, weight in mine:
+        places = target_places(batch.tgt)
+        tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
+        sent.append((*tensors, weight))
+    return sent, tokens
+
+
+def gradients(
+    objective: nn.Module,
+    batches: Sequence[tuple[Tensor, Tensor, Tensor, float]],
+    world: int = 1,
+    scale: Tensor | float = 1.0,
+) -> Float[Tensor, ""]:
+    """Add to every weight's gradient that of the mean loss
+    over all target tokens of an update, times `scale`.
+
+    `batches` are this process's share. Returns the mean loss of all processes.
+    """
+    total = 0.0
+    for i, (src, tgt, places, weight) in enumerate(batches, 1):
+        # else gradients are sent round after the last batch
+        alone = world == 1 or i == len(batches)
+        with nullcontext() if alone else objective.no_sync():
+            loss = objective(src, tgt, places) * weight
+            (loss * scale).backward()
+        total = total + loss.detach()
+    if world > 1:
+        distributed.all_reduce(total)  # the sum over the processes
+    return total / world
+
+
 def dtype_of(precision: str, device: torch.device | str = "cpu") -> torch.dtype:
     """The type of "fp32", "bf16" or "fp16"; of "auto", the half
     precision that the device has units for, else float32.
@@ -359,6 +367,28 @@ def dtype_of(precision: str, device: torch.device | str = "cpu") -> torch.dtype:
             f"precision: expected one of {', '.join(types)}, got {precision!r}"
         )
     return types[precision]
+
+
+def shared_objective(
+    objective: nn.Module | None,
+    model: Transformer,
+    smoothing: float,
+    dtype: torch.dtype,
+    world: int,
+) -> nn.Module:
+    """The objective of a run, spread over its `world` processes.
+
+    Raises ValueError for one that is given and is of another model or other settings.
+    """
+    if objective is None:
+        objective = Objective(model, smoothing, dtype)
+        if world > 1:
+            objective = DistributedDataParallel(objective, gradient_as_bucket_view=True)
+    elif objective.model is not model or objective.smoothing != smoothing:
+        raise ValueError("objective: expected that of this model, with this smoothing")
+    elif objective.dtype != dtype:
+        raise ValueError(f"objective: expected {dtype}, got {objective.dtype}")
+    return objective
 
 
 def train(
@@ -395,26 +425,13 @@ def train(
     the last. No such update changes the weights, and none after it does. With float16
     it is skipped, and the error comes when the loss scale has fallen below 1.
     """
-    if accumulate < 1 or steps < 0:
-        raise ValueError(
-            "accumulate and steps: expected at least 1 and 0, "
-            f"got {accumulate} and {steps}"
-        )
-    if not max_norm > 0:
-        raise ValueError(f"max_norm: expected a length above 0, got {max_norm}")
+    check_run(steps, accumulate, max_norm)
     device = next(model.parameters()).device
     dtype = dtype_of(precision, device)
     rank, world = 0, 1
     if distributed.is_initialized():
         rank, world = distributed.get_rank(), distributed.get_world_size()
-    if objective is None:
-        objective = Objective(model, smoothing, dtype)
-        if world > 1:
-            objective = DistributedDataParallel(objective, gradient_as_bucket_view=True)
-    elif objective.model is not model or objective.smoothing != smoothing:
-        raise ValueError("objective: expected that of this model, with this smoothing")
-    elif objective.dtype != dtype:
-        raise ValueError(f"objective: expected {dtype}, got {objective.dtype}")
+    objective = shared_objective(objective, model, smoothing, dtype, world)
     optimizer = optimizer or adam(model)
     schedule = schedule or (lambda step: learning_rate(step, model.config.d_model))
     guard = Guard(after, dtype, device)
@@ -495,24 +512,3 @@ def validation_loss(
     if not tokens:
         raise ValueError("batches: expected at least one target token, got none")
     return float(total) / tokens
-
-
-def average(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several checkpoints of one model, entry by entry (section 6.1).
-
-    Raises ValueError for no states, or for states with other names or shapes.
-    """
-    if not states:
-        raise ValueError("states: expected at least one, got none")
-    first = states[0]
-    for state in states[1:]:
-        if {k: v.shape for k, v in state.items()} != {
-            k: v.shape for k, v in first.items()
-        }:
-            raise ValueError(
-                "states: expected the same names and shapes in all of them"
-            )
-    return {
-        k: torch.stack([s[k].float() for s in states]).mean(0).to(first[k].dtype)
-        for k in first
-    }

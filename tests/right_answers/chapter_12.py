@@ -6,37 +6,9 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pad_sequence
 
 PAD, BOS, EOS = 0, 2, 3
 torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # the first one imports much
-
-
-def shift_slices(targets):
-    longest = max(len(ids) for ids in targets) + 2
-    tgt = torch.zeros(len(targets), longest, dtype=torch.long)
-    for row, ids in zip(tgt, targets, strict=True):
-        row[: len(ids) + 2] = torch.tensor([BOS, *ids, EOS])
-    return tgt[:, :-1], tgt[:, 1:]
-
-
-def shift_lists(targets):
-    width = max(map(len, targets)) + 1
-    fill = lambda row: row + [PAD] * (width - len(row))  # noqa: E731
-    return [fill([BOS] + ids) for ids in targets], [fill(ids + [EOS]) for ids in targets]
-
-
-def shift_sequences(targets):
-    inputs = [torch.tensor([BOS, *ids]) for ids in targets]
-    labels = [torch.tensor([*ids, EOS]) for ids in targets]
-    return tuple(pad_sequence(rows, batch_first=True) for rows in (inputs, labels))
-
-
-def shift_numpy(targets):
-    longest = max(map(len, targets))
-    tgt = np.array([[BOS, *ids, EOS] + [PAD] * (longest - len(ids)) for ids in targets])
-    labels = tgt[:, 1:]
-    return np.where(labels == PAD, PAD, tgt[:, :-1]), labels
 
 
 def loss_distribution(logits, targets, smoothing):
@@ -75,26 +47,28 @@ def loss_where(logits, targets, smoothing):
     return -torch.where(targets == PAD, 0.0, losses).sum().item()
 
 
-def rate_if(step, d_model, warmup_steps):
+def rate_wave(step, steps, warmup_steps, highest):
     if step < warmup_steps:
-        return step / (math.sqrt(d_model) * warmup_steps**1.5)
-    return 1 / math.sqrt(d_model * step)
+        return highest * step / warmup_steps
+    done = (step - warmup_steps) / (steps - warmup_steps)
+    return highest * 0.5 * (1 + np.cos(np.pi * done))
 
 
-def rate_numpy(step, d_model, warmup_steps):
-    return np.minimum(1 / np.sqrt(step), step / np.sqrt(float(warmup_steps) ** 3)) / np.sqrt(
-        d_model
-    )
+def rate_two_lines(step, steps, warmup_steps, highest):
+    return highest * min(step / warmup_steps, (steps - step) / (steps - warmup_steps))
 
 
-def rate_tensor(step, d_model, warmup_steps):
-    step = torch.tensor(float(step), dtype=torch.float64)
-    return d_model**-0.5 * torch.minimum(step.rsqrt(), step * warmup_steps**-1.5)
+def rate_late(step, steps, warmup_steps, highest):
+    """High for long, then down in a line to a hundredth."""
+    turn = warmup_steps + 0.7 * (steps - warmup_steps)
+    down = max(0.0, (step - turn) / (steps - turn))
+    return torch.tensor(highest) * min(1, step / warmup_steps) * (1 - 0.99 * down)
 
 
-def rate_peak(step, d_model, warmup_steps):
-    peak = (d_model * warmup_steps) ** -0.5
-    return peak * min(step / warmup_steps, (warmup_steps / step) ** 0.5)
+def rate_parabola(step, steps, warmup_steps, highest):
+    rise = 1 - (1 - min(step, warmup_steps) / warmup_steps) ** 2
+    done = max(0, step - warmup_steps) / (steps - warmup_steps)
+    return highest * rise * (1 - done**2)
 
 
 def adam_pytorch(theta, g, m, v, t, rate, beta_1, beta_2, eps):
@@ -171,28 +145,91 @@ def clip_numpy(gradients, max_norm):
     return [g / max(1, norm / max_norm) for g in gradients], norm
 
 
-def states_stack(states):
-    return {k: torch.stack([state[k] for state in states]).mean(0) for k in states[0]}
+def loop_sums(model, batches, optimizer):
+    model.train()
+    total = tokens = 0
+    for src, tgt in batches:
+        labels = tgt[:, 1:]
+        real = labels != PAD
+        loss = F.cross_entropy(model(src, tgt[:, :-1])[real], labels[real], reduction="sum")
+        optimizer.zero_grad()
+        (loss / real.sum()).backward()
+        optimizer.step()
+        total += loss.item()
+        tokens += real.sum().item()
+    return total / tokens
 
 
-def states_running(states):
-    mean = {name: value.clone() for name, value in states[0].items()}
-    for n, state in enumerate(states[1:], 2):
-        for name in mean:
-            mean[name] += (state[name] - mean[name]) / n
-    return mean
+def loop_clears_after(model, batches, optimizer):
+    model.train()
+    losses = []
+    for src, tgt in batches:
+        log_p = model(src, tgt[:, :-1]).log_softmax(-1)
+        each = F.nll_loss(log_p.mT, tgt[:, 1:], ignore_index=PAD, reduction="none")
+        each = each[tgt[:, 1:] != PAD]
+        each.mean().backward()
+        optimizer.step()
+        model.zero_grad()
+        losses += each.tolist()
+    return np.mean(losses)
 
 
-def states_numpy(states):
-    return {name: np.mean([state[name].numpy() for state in states], axis=0) for name in states[0]}
+def loop_by_hand(model, batches, optimizer):
+    model.train(True)
+    sums, counts = [], []
+    for src, tgt in batches:
+        for parameter in model.parameters():
+            parameter.grad = None
+        states = model.states(src, tgt[:, :-1])
+        log_p = torch.log_softmax(model.logits(states), dim=2)
+        right = log_p.gather(2, tgt[:, 1:, None])[..., 0]
+        keep = tgt[:, 1:].ne(PAD)
+        loss = -(right * keep).sum()
+        (loss / keep.sum()).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= optimizer.param_groups[0]["lr"] * parameter.grad
+        sums.append(loss.detach())
+        counts.append(keep.sum())
+    return sum(sums) / sum(counts)
+
+
+def grad_autograd(logits, targets, smoothing):
+    logits.requires_grad_()
+    V = logits.shape[-1]
+    q = F.one_hot(targets, V) * (1 - smoothing) + smoothing / (V - 1)
+    q[:, PAD] = 0
+    loss = -(q * logits.log_softmax(-1)).sum(-1)[targets != PAD].sum()
+    return torch.autograd.grad(loss, logits)[0]
+
+
+def grad_loops(logits, targets, smoothing):
+    rows = []
+    for z, y in zip(logits.tolist(), targets.tolist(), strict=True):
+        total = sum(math.exp(x) for x in z)
+        row = [
+            math.exp(x) / total - (smoothing / (len(z) - 1) if i else 0) for i, x in enumerate(z)
+        ]
+        row[y] -= 1 - smoothing
+        rows.append(row if y != PAD else [0.0] * len(z))
+    return rows
+
+
+def grad_in_place(logits, targets, smoothing):
+    p = torch.softmax(logits, dim=1)
+    p[:, 1:] -= smoothing / (p.shape[1] - 1)
+    p[torch.arange(len(p)), targets] -= 1 - smoothing
+    p[targets == PAD] = 0
+    return p.numpy()
 
 
 RIGHT = {
-    "12.1": [shift_slices, shift_lists, shift_sequences, shift_numpy],
+    "12.1": [[1, 1, 0, -1], (1.0, 1.0, 0.0, -1.0), torch.tensor([1, 1, 0, -1])],
     "12.2": [loss_distribution, loss_two_parts, loss_loops, loss_where],
-    "12.3": [rate_if, rate_numpy, rate_tensor, rate_peak],
+    "12.3": [rate_wave, rate_two_lines, rate_late, rate_parabola],
     "12.4": [adam_pytorch, adam_in_place, adam_lerp, adam_numpy],
     "12.5": [merge_numpy, merge_loop, merge_shares],
     "12.6": [clip_pytorch, clip_vector, clip_in_place, clip_numpy],
-    "12.7": [states_stack, states_running, states_numpy],
+    "12.7": [loop_sums, loop_clears_after, loop_by_hand],
+    "12.8": [grad_autograd, grad_loops, grad_in_place],
 }

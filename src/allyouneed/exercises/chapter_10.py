@@ -1033,8 +1033,10 @@ def _on_and_off() -> Tensor:
     return x
 
 
-def what_it_writes(answer: Callable) -> Tensor:
+def what_it_writes(answer: Callable) -> Tensor | None:
     given = answer()
+    if given is None:
+        return None
     if not isinstance(given, list | tuple) or len(given) != 4:
         raise ValueError("expected four things: w_1, b_1, w_2 and b_2")
     w_1, b_1, w_2, b_2 = (torch.as_tensor(one, dtype=torch.float32) for one in given)

@@ -1462,7 +1462,8 @@ def _matrices(stacks: Sequence[str], letters: str) -> list[str]:
 
 def as_set(output: Any) -> Any:
     """Names in any order, in any case, each once."""
-    return sorted({in_words(item) for item in output})
+    names = output.split(",") if isinstance(output, str) else output
+    return sorted({in_words(name.replace(".", " ")) for name in names})
 
 
 ONE_KEY = (
@@ -1533,11 +1534,15 @@ def _choices(
     return [sizes for sizes in every if size(*sizes) <= budget] or every[:1]
 
 
-def spent(answer: Callable, budget: int) -> dict[str, bool]:
+def spent(answer: Callable, budget: int) -> dict[str, bool] | None:
     """Which of the wanted properties the sizes have."""
     sizes = answer(budget)
+    if sizes is None:
+        return None
     if isinstance(sizes, TransformerConfig):
         sizes = sizes.d_model, sizes.d_ff, sizes.n_heads, sizes.n_layers
+    if isinstance(sizes, int | float) or len(sizes) != 4:
+        raise ValueError("expected four whole numbers: d_model, d_ff, n_heads, n_layers")
     d_model, d_ff, n_heads, n_layers = (int(size) for size in sizes)
     total = _size(d_model, d_ff, n_heads, n_layers)
     return {

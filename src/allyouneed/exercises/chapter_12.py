@@ -3,144 +3,62 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
+
+from allyouneed.transformer import Transformer, TransformerConfig
 
 from .core import Exercise, Invariant, mistakes
 
 PAD, BOS, EOS = 0, 2, 3
 
-# 12.1 inputs and labels out of lists of ids
+# 12.1 prediction: the best loss that label smoothing leaves
 
-Rows = list[list[int]]
-
-
-def _padded(rows: Rows) -> Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows])
-
-
-def inputs_and_labels(targets: Rows) -> tuple[Tensor, Tensor]:
-    return _padded([[BOS, *ids] for ids in targets]), _padded([[*ids, EOS] for ids in targets])
-
-
-def shift_cases() -> list[tuple]:
-    return [([[7, 8, 9, 5], [6, 6], [4]],), ([[9, 4], [5, 7, 8]],), ([[5, 6, 7]],)]
-
-
-def without_idle_inputs(pair: tuple) -> tuple:
-    """Inputs whose label is padding are free: EOS or PAD may stand there."""
-    inputs, labels = (torch.as_tensor(side) for side in pair)
-    if inputs.shape != labels.shape:
-        return inputs, labels
-    return inputs.masked_fill((labels == PAD) & (inputs == EOS), PAD), labels
-
-
-def _left(rows: Rows) -> Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([[*[PAD] * (longest - len(row)), *row] for row in rows])
-
-
-def _both(rows: Rows) -> tuple[Tensor, Tensor]:
-    return _padded(rows), _padded(rows)
-
-
-SHIFT_MISTAKES = mistakes(
-    ("no shift", lambda targets: _both([[BOS, *ids] for ids in targets]),
-     "Inputs and labels are the same, so the net is asked for the token it has just read. The "
-     "labels are one place ahead."),
-    ("no shift, and EOS for BOS", lambda targets: _both([[*ids, EOS] for ids in targets]),
-     "Inputs and labels are the same. The inputs begin with BOS, the labels end in EOS."),
-    ("the whole target twice", lambda targets: _both([[BOS, *ids, EOS] for ids in targets]),
-     "The inputs are the target without EOS at its end, the labels the target without BOS."),
-    ("the labels have BOS and EOS",
-     lambda targets: (
-         _padded([[BOS, *ids] for ids in targets]),
-         _padded([[BOS, *ids, EOS] for ids in targets]),
-     ),
-     "BOS is never a label: at the first place the label is the first true token."),
-    ("the inputs have BOS and EOS",
-     lambda targets: (
-         _padded([[BOS, *ids, EOS] for ids in targets]),
-         _padded([[*ids, EOS] for ids in targets]),
-     ),
-     "After EOS nothing is asked: the inputs are one column too wide."),
-    ("inputs and labels in each other's place", lambda targets: inputs_and_labels(targets)[::-1],
-     "The first of the pair is what the decoder reads, and begins with BOS."),
-    ("no EOS in the labels",
-     lambda targets: (_padded([[BOS, *ids[:-1]] for ids in targets]), _padded(targets)),
-     "The net is never asked for an end, so it will never learn to stop."),
-    ("no EOS in the labels, which are padded instead",
-     lambda targets: (inputs_and_labels(targets)[0], _padded([[*ids, PAD] for ids in targets])),
-     "Behind its last token each sentence asks for EOS. PAD asks for nothing."),
-    ("no EOS in the labels, which are one column short",
-     lambda targets: (inputs_and_labels(targets)[0], _padded(targets)),
-     "Behind its last token each sentence asks for EOS, or the net will never learn to stop."),
-    ("no BOS in the inputs",
-     lambda targets: (_padded(targets), _padded([[*ids[1:], EOS] for ids in targets])),
-     "Without BOS nobody asks for the first token, and inference has nothing to begin with."),
-    ("no BOS in the inputs, which are one column short",
-     lambda targets: (_padded(targets), inputs_and_labels(targets)[1]),
-     "Without BOS nobody asks for the first token, and inference has nothing to begin with."),
-    ("the inputs alone returned", lambda targets: inputs_and_labels(targets)[0],
-     "Return the pair: what the decoder reads, and what it is asked for."),
-    ("EOS behind the padding",
-     lambda targets: (
-         inputs_and_labels(targets)[0],
-         torch.cat([_padded(targets), torch.full((len(targets), 1), EOS)], dim=1),
-     ),
-     "EOS was put behind the padding. It belongs behind the last token of each sentence."),
-    ("the longest sentence has lost its end",
-     lambda targets: tuple(side[:, :-1] for side in inputs_and_labels(targets)),
-     "One column too many was cut off: the longest sentence is never asked for EOS."),
-    ("shifted twice",
-     lambda targets: (
-         _padded([[BOS, *ids] for ids in targets]),
-         _padded([[*ids[1:], EOS, PAD] for ids in targets]),
-     ),
-     "At each place the label is the token after next. It should be the next one."),
-    ("shifted to the other side",
-     lambda targets: (
-         _padded([[BOS, *ids] for ids in targets]),
-         _padded([[BOS, BOS, *ids][: len(ids) + 1] for ids in targets]),
-     ),
-     "The label is the token read one place before. It should be the one that comes next."),
-    ("padding on the left",
-     lambda targets: (
-         _left([[BOS, *ids] for ids in targets]),
-         _left([[*ids, EOS] for ids in targets]),
-     ),
-     "Padding stands on the right, as in Chapter 1: the causal mask then hides it by itself."),
-    ("padded with EOS",
-     lambda targets: tuple(
-         side.masked_fill(side == PAD, EOS) for side in inputs_and_labels(targets)
-     ),
-     "EOS in the labels asks the net to write EOS again and again. Fill up with PAD."),
-    ("the labels padded with EOS",
-     lambda targets: (
-         inputs_and_labels(targets)[0],
-         inputs_and_labels(targets)[1].masked_fill(inputs_and_labels(targets)[1] == PAD, EOS),
-     ),
-     "Each sentence has one EOS. What is behind it is PAD, which asks for nothing."),
-    ("the labels padded with -100",
-     lambda targets: (
-         inputs_and_labels(targets)[0],
-         inputs_and_labels(targets)[1].masked_fill(inputs_and_labels(targets)[1] == PAD, -100),
-     ),
-     "PyTorch's `cross_entropy` leaves -100 out unless told otherwise. Here PAD says that nothing "
-     "is asked."),
-    ("not padded",
-     lambda targets: ([[BOS, *ids] for ids in targets], [[*ids, EOS] for ids in targets]),
-     "The rows of a batch are equally long. Fill the shorter ones up with PAD."),
-    ("BOS and EOS exchanged",
-     lambda targets: (
-         _padded([[EOS, *ids] for ids in targets]),
-         _padded([[*ids, BOS] for ids in targets]),
-     ),
-     "BOS (2) begins the inputs, and EOS (3) ends the labels."),
+FLOOR_MISTAKES = mistakes(
+    ("the floor is always zero", [0, 0, 0, -1],
+     "With smoothing the wrong tokens are asked for, too, and no model gives 0.9 and 1 to the same "
+     "token. The best loss is the entropy of what is asked for."),
+    ("nothing changes anything", [0, 0, 0, 0],
+     "With smoothing the best loss is the entropy of what is asked for, which is not zero."),
+    ("the number of tokens has no say", [1, 0, 0, -1],
+     "A share that is spread over more tokens has more entropy: each wrong token gets less, and "
+     "the logarithm of less is more."),
+    ("more tokens make the floor lower", [1, -1, 0, -1],
+     "Each wrong token gets a smaller share, but the logarithm of a smaller share is larger: the "
+     "floor grows like 0.1 ln V."),
+    ("more tokens raise the floor without smoothing, too", [1, 1, 1, -1],
+     "ln V is the loss of a model that guesses. The best one gives the right token everything, and "
+     "its loss is 0, whatever V is."),
+    ("more tokens lower the floor without smoothing", [1, 1, -1, -1],
+     "Without smoothing the best loss is 0, whatever V is."),
+    ("more smoothing, a larger gap", [1, 1, 0, 1],
+     "More smoothing asks for more of the wrong tokens, so the right logit may stand out less."),
+    ("the gap stays", [1, 1, 0, 0],
+     "At the best the probabilities are those that are asked for. Their quotient is the "
+     "exponential of the gap, and it falls when more is asked of the wrong tokens."),
+    ("smoothing makes the task easier", [-1, 1, 0, -1],
+     "It asks for less of the right token, but it asks for something of every wrong one. Without "
+     "smoothing the best loss is 0, and lower is not possible."),
+    ("smoothing makes the task easier, and more tokens too", [-1, -1, 0, -1],
+     "Without smoothing the best loss is 0, and lower is not possible. With it the best loss is an "
+     "entropy, which grows with V."),
+    ("smoothing costs nothing, but tokens do", [0, 1, 0, -1],
+     "Without smoothing the best loss is 0. With it, it is an entropy, and not 0."),
+    ("everything grows", [1, 1, 1, 1],
+     "Without smoothing the best loss is 0 for any V. And more smoothing lets the right logit "
+     "stand out less."),
+    ("the floor grows with the smoothing only, the gap with it", [1, 0, 0, 1],
+     "The entropy grows with V, too; and more smoothing lets the right logit stand out less."),
+    ("the floor grows with the smoothing only, the gap stays", [1, 0, 0, 0],
+     "The entropy grows with V, too; and more smoothing lets the right logit stand out less."),
+    ("more tokens make the floor lower, and the gap grows", [1, -1, 0, 1],
+     "The floor grows like 0.1 ln V; and more smoothing lets the right logit stand out less."),
 )  # fmt: skip
 
 # 12.2 the label-smoothed loss
@@ -315,92 +233,94 @@ LOSS_MISTAKES = mistakes(
      "The softmax runs over the vocabulary, the last axis."),
 )  # fmt: skip
 
-# 12.3 the schedule
+# 12.3 design: a schedule with given properties
 
 
-def rate(step: int, d_model: int, warmup_steps: int) -> float:
-    return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+def rate(step: int, steps: int, warmup_steps: int, highest: float) -> float:
+    return _line(step, steps, warmup_steps, highest)
 
 
-RATE_CASES = [(1, 512, 4000), (300, 512, 4000), (20_000, 512, 4000), (90, 64, 90), (7, 96, 3)]
-RATE_MISTAKES = mistakes(
-    ("max in place of min",
-     lambda step, d_model, warmup_steps: (
-         d_model**-0.5 * max(step**-0.5, step * warmup_steps**-1.5)
+SCHEDULE_CASES = [("1 to 10000", 10_000, 1_000, 0.001), ("1 to 500", 500, 100, 0.02)]
+
+
+def rates_of(
+    answer: Callable, every: str, steps: int, warmup_steps: int, highest: float
+) -> dict[str, bool] | None:
+    """Which of the wanted properties the rates of a run have."""
+    rates = [answer(step, steps, warmup_steps, highest) for step in range(1, steps + 1)]
+    if None in rates:
+        return None
+    r = torch.tensor([float(one) for one in rates], dtype=torch.float64) / highest
+    change, w, near = r.diff(), warmup_steps, 1e-6
+    middle = (warmup_steps + steps) // 2
+    return {
+        "above 0 before the last step": bool((r[:-1] > 0).all()) and bool(r[-1] >= 0),
+        "rises at each step of the warm-up": bool((change[: w - 1] > 0).all()),
+        "highest at the end of the warm-up": bool(
+            (r[w - 1] - 1).abs() < near and r.max() <= 1 + near
+        ),
+        "never rises after it": bool((change[w - 1 :] <= near).all()),
+        "at least half of the highest half-way down": bool(r[w - 1 : middle].min() >= 0.5 - near),
+        "at most a hundredth at the last step": bool(r[-1] <= 0.01 + near),
+        "no leap": bool(change.abs().max() <= 2 / w + near) and bool(r[0] <= 2 / w + near),
+    }
+
+
+def _falls(shape: Callable[[float], float], rise: Callable | None = None) -> Callable:
+    """A warm-up, then `shape` of the share of the fall that is done, 0 to 1."""
+    rise = rise or (lambda share: share)
+
+    def answer(step, steps, warmup_steps, highest):
+        if step <= warmup_steps:
+            return highest * rise(step / warmup_steps)
+        return highest * shape((step - warmup_steps) / (steps - warmup_steps))
+
+    return answer
+
+
+_line = _falls(lambda share: 1 - share)
+_wave = _falls(lambda share: (1 + math.cos(math.pi * share)) / 2)
+
+SCHEDULE_MISTAKES = mistakes(
+    ("the paper's schedule",
+     lambda step, steps, w, highest: highest * min((w / step) ** 0.5, step / w),
+     "The inverse root falls to half at four times the warm-up, and then takes for ever: at the "
+     "last step it is far above a hundredth."),
+    ("too high at the last step", _falls(lambda share: 1.0),
+     "After the warm-up it must come down to a hundredth of the highest rate."),
+    ("no warm-up",
+     lambda step, steps, w, highest: highest * (1 - step / steps),
+     "The first rates are the highest. It should rise for `warmup_steps` steps."),
+    ("the highest rate from the first step",
+     lambda step, steps, w, highest: _wave(max(step, w), steps, w, highest),
+     "During the warm-up the rate should rise at each step, from near 0."),
+    ("an exponential fall", _falls(lambda share: 0.01**share),
+     "It comes down to a hundredth, but too early: half-way down it is at a tenth."),
+    ("a leap, as in a staircase",
+     _falls(lambda share: 0.0 if share == 1 else 1.0 if share < 0.6 else 0.3),
+     "It leaps. The rate should change by at most 2 / warmup_steps of the highest in a step."),
+    ("zero or below before the end", _falls(lambda share: math.cos(math.pi * share)),
+     "A rate of 0 learns nothing, and one below climbs the loss. A cosine over half a wave goes "
+     "from 1 to -1: add 1 and divide by 2. A line reaches 0 at the last step, and not before."),
+    ("a whole wave", _falls(lambda share: (1 + math.cos(2 * math.pi * share)) / 2),
+     "A whole wave rises again. Half a wave comes down once."),
+    ("counted from 0",
+     lambda step, steps, w, highest: _line(step - 1, steps, w, highest),
+     "Steps count from 1: the first rate is above 0, and the highest comes at step warmup_steps."),
+    ("the warm-up of one step more",
+     lambda step, steps, w, highest: highest * (
+         step / (w + 1) if step <= w else 1 - (step - w) / (steps - w)
      ),
-     "The larger of the two falls at first and then grows without end. Take the smaller one."),
-    ("d_model forgotten",
-     lambda step, d_model, warmup_steps: min(step**-0.5, step * warmup_steps**-1.5),
-     "The whole is multiplied by d_model^-0.5: wider models get lower rates."),
-    ("multiplied by the root of d_model",
-     lambda step, d_model, warmup_steps: (
-         d_model**0.5 * min(step**-0.5, step * warmup_steps**-1.5)
-     ),
-     "The exponent of d_model is -0.5."),
-    ("divided by d_model",
-     lambda step, d_model, warmup_steps: min(step**-0.5, step * warmup_steps**-1.5) / d_model,
-     "The exponent of d_model is -0.5, not -1."),
-    ("d_model on one side of the minimum only",
-     lambda step, d_model, warmup_steps: min(d_model**-0.5 * step**-0.5, step * warmup_steps**-1.5),
-     "d_model^-0.5 stands before the minimum, so it multiplies both of its entries."),
-    ("exponents exchanged",
-     lambda step, d_model, warmup_steps: (
-         d_model**-0.5 * min(step**-1.5, step * warmup_steps**-0.5)
-     ),
-     "The step has the exponent -0.5, and warmup_steps has -1.5."),
-    ("-0.5 for warmup_steps too",
-     lambda step, d_model, warmup_steps: (
-         d_model**-0.5 * min(step**-0.5, step * warmup_steps**-0.5)
-     ),
-     "With -0.5 the two entries meet long before the warm-up ends. The exponent is -1.5."),
-    ("-1 for warmup_steps",
-     lambda step, d_model, warmup_steps: d_model**-0.5 * min(step**-0.5, step / warmup_steps),
-     "The two entries should meet at step = warmup_steps: there step^-0.5 is w^-0.5, and so w "
-     "times w^-1.5."),
-    ("no warm-up", lambda step, d_model, warmup_steps: (d_model * step) ** -0.5,
-     "The second entry of the minimum, step * warmup_steps^-1.5, has no effect: it is missing, or "
-     "its exponent has the wrong sign."),
-    ("no fall after the warm-up",
-     lambda step, d_model, warmup_steps: d_model**-0.5 * step * warmup_steps**-1.5,
-     "The rate grows for ever. The first entry of the minimum, step^-0.5, is missing, or its "
-     "exponent has the wrong sign."),
-    ("the sum in place of the minimum",
-     lambda step, d_model, warmup_steps: (d_model**-0.5 * (step**-0.5 + step * warmup_steps**-1.5)),
-     "The smaller of the two is taken, not their sum."),
-    ("the product in place of the minimum",
-     lambda step, d_model, warmup_steps: d_model**-0.5 * step**0.5 * warmup_steps**-1.5,
-     "The smaller of the two is taken, not their product."),
-    ("one step ahead", lambda step, d_model, warmup_steps: rate(step + 1, d_model, warmup_steps),
-     "Steps count from 1 already: use the step as it is given."),
-    ("the warm-up counted from 0",
-     lambda step, d_model, warmup_steps: (
-         d_model**-0.5 * min(step**-0.5, (step - 1) * warmup_steps**-1.5)
-     ),
-     "The first update would have the rate zero. Steps count from 1 already."),
-    ("d_model and warmup_steps in each other's place",
-     lambda step, d_model, warmup_steps: rate(step, warmup_steps, d_model),
-     "The order of the arguments is step, d_model, warmup_steps."),
-    ("the paper's 4000 in place of warmup_steps",
-     lambda step, d_model, warmup_steps: rate(step, d_model, 4000),
-     "The length of the warm-up is given: use the argument."),
-    ("level after the warm-up",
-     lambda step, d_model, warmup_steps: (
-         d_model**-0.5 * min(warmup_steps**-0.5, step * warmup_steps**-1.5)
-     ),
-     "After the warm-up the rate falls with the root of the step."),
-    ("1 / step in place of its root",
-     lambda step, d_model, warmup_steps: (d_model**-0.5 * min(1 / step, step * warmup_steps**-1.5)),
-     "The exponent of the step is -0.5, not -1."),
-    ("the step under the exponent of warmup_steps",
-     lambda step, d_model, warmup_steps: (
-         d_model**-0.5 * min(step**-0.5, (step * warmup_steps) ** -1.5)
-     ),
-     "Only warmup_steps has the exponent -1.5. The step itself is multiplied with it."),
-    ("in proportion to 1 / step after the warm-up",
-     lambda step, d_model, warmup_steps: (
-         d_model**-0.5 * min(warmup_steps**0.5 / step, step * warmup_steps**-1.5)
-     ),
-     "After the warm-up the rate falls with the root of the step, not with the step itself."),
+     "At step `warmup_steps` the highest rate should be reached."),
+    ("without the highest rate", lambda step, steps, w, highest: _line(step, steps, w, 1.0),
+     "The shape is right. Multiply it by `highest`."),
+    ("highest in the middle of the run",
+     lambda step, steps, w, highest: highest * (1 - abs(2 * step / steps - 1)),
+     "The highest rate should come at step `warmup_steps`, not in the middle."),
+    ("the fall begins at the first step",
+     lambda step, steps, w, highest: highest * min(1, step / w) * (1 - step / steps),
+     "At the end of the warm-up a part of the fall is done already, so the highest rate is never "
+     "reached. Let the fall begin at step `warmup_steps`."),
 )  # fmt: skip
 
 # 12.4 one update of Adam
@@ -762,83 +682,270 @@ CLIP_MISTAKES = mistakes(
      "The length is right, and the gradients are still to be multiplied by the factor."),
 )  # fmt: skip
 
-# 12.7 the mean of checkpoints
+# 12.7 a training loop to be mended
 
-States = list[dict[str, Tensor]]
-
-
-def averaged(states: States) -> dict[str, Tensor]:
-    return {name: sum(state[name] for state in states) / len(states) for name in states[0]}
+LOOPS = TransformerConfig(12, 8, 16, n_heads=2, n_layers=1, dropout=0.0)
 
 
-def state_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(127)
+@dataclass(frozen=True)
+class Fresh:
+    """Says which machine is to be trained, and in a message what it is."""
 
-    def state() -> dict[str, Tensor]:
-        return {
-            "matrix": torch.randn(2, 3, generator=draw),
-            "bias": torch.randn(3, generator=draw),
-        }
+    seed: int
 
-    return [([state() for _ in range(n)],) for n in (3, 4, 1)]
+    def __repr__(self) -> str:
+        return "a Transformer in eval mode"
 
 
-def _entrywise(
-    merge: Callable[[list[Tensor]], Tensor],
-) -> Callable[[States], dict[str, Tensor]]:
-    return lambda states: {name: merge([state[name] for state in states]) for name in states[0]}
+class Learner(Transformer):
+    """A small machine that notes in which mode it computes."""
+
+    def __init__(self, seed: int):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            super().__init__(LOOPS)
+        self.modes: list[bool] = []
+        self.eval()  # as a validation leaves it
+
+    def embed(self, tokens):
+        self.modes.append(self.training)
+        return super().embed(tokens)
 
 
-def _halves(tensors: list[Tensor]) -> Tensor:
-    mean = tensors[0]
-    for tensor in tensors[1:]:
-        mean = (mean + tensor) / 2
-    return mean
+def one_epoch(model: nn.Module, batches: list, optimizer: torch.optim.Optimizer) -> float:
+    return _epoch(())(model, batches, optimizer)
 
 
-STATE_MISTAKES = mistakes(
-    ("not divided", _entrywise(sum),
-     "The sum of n models has weights n times as large. Divide by their number."),
-    ("the mean of the mean so far and the next", _entrywise(_halves),
-     "Halving again and again gives the last checkpoint the weight 1/2, the one before 1/4. All "
-     "should weigh the same."),
-    ("the first counted twice",
-     _entrywise(lambda tensors: (tensors[0] + sum(tensors)) / len(tensors)),
-     "The sum began with the first checkpoint and then took it in once more."),
-    ("the first counted twice, divided by one more",
-     _entrywise(lambda tensors: (tensors[0] + sum(tensors)) / (len(tensors) + 1)),
-     "The sum began with the first checkpoint and then took it in once more."),
-    ("the first left out",
-     _entrywise(lambda tensors: sum(tensors[1:], torch.zeros_like(tensors[0])) / len(tensors)),
-     "The sum leaves the first checkpoint out."),
-    ("the first left out, divided by one less",
-     _entrywise(
-         lambda tensors: sum(tensors[1:]) / (len(tensors) - 1) if tensors[1:] else tensors[0]
+def loop_cases() -> list[tuple]:
+    long, short = torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0]]), torch.tensor([[9, 4, 3]])
+    first = torch.tensor([[2, 8, 7, 4, 3], [2, 6, 3, 0, 0]]), torch.tensor([[2, 5, 3]])
+    second = torch.tensor([[2, 5, 6, 3, 0, 0], [2, 6, 3, 0, 0, 0]]), torch.tensor([[2, 11, 10, 3]])
+    return [
+        (Fresh(seed), [(long, targets[0]), (short, targets[1]), (long, targets[0].flip(0))])
+        for seed, targets in ((0, first), (1, second))
+    ]
+
+
+def trained(answer: Callable, fresh: Fresh, batches: list) -> dict[str, Any] | None:
+    """What an epoch leaves: the weights, the loss that it returns, and the mode it ran in."""
+    model = Learner(fresh.seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    loss = answer(model, batches, optimizer)
+    if loss is None:
+        return None
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    return {
+        "loss": float(loss),
+        "weights": weights,
+        "in training mode": bool(model.modes) and all(model.modes),
+    }
+
+
+LOOP_FAULTS = {
+    "labels not shifted": "The decoder reads all but the last token, and the labels are all but "
+    "the first. Else it is asked for what it has just read.",
+    "padding in the loss": "A label that is PAD asks for nothing: `ignore_index=PAD`.",
+    "gradients never cleared": "`backward` adds to the gradients that are there: "
+    "`optimizer.zero_grad()` before it.",
+    "the mean of the batches' means": "A short batch must weigh less: add up the losses of all "
+    "tokens, and divide by their number at the end.",
+    "in eval mode": "A validation has left the model in eval mode: `model.train()` comes first.",
+}
+
+
+def _epoch(left: Sequence[str], **how: Any) -> Callable:
+    """The loop with some of its faults left in, or with another mistake."""
+    same, padding, kept, means, asleep = (fault in left for fault in LOOP_FAULTS)
+
+    def answer(model, batches, optimizer):
+        if not asleep:
+            model.train()
+        losses, counts = [], []
+        for src, tgt in batches:
+            read, labels = (tgt, tgt) if same else (tgt[:, :-1], tgt[:, 1:])
+            read, labels = how.get("cut", lambda read, labels, tgt: (read, labels))(
+                read, labels, tgt
+            )
+            logits = how.get("logits", lambda z: z)(model(src, read).flatten(0, 1))
+            labels = labels.flatten()
+            smoothing = how.get("smoothing", 0.0)
+            ignored = -100 if padding else PAD
+            loss = F.cross_entropy(logits, labels, ignore_index=ignored, label_smoothing=smoothing)
+            n = len(labels) if padding else int((labels != PAD).sum())
+            if not kept:
+                optimizer.zero_grad()
+            (loss * (n if how.get("summed") else 1)).backward()
+            for once in how.get("order", ("step",)):
+                optimizer.step() if once == "step" else optimizer.zero_grad()
+            losses.append(loss.item())
+            counts.append(n)
+        if "end" in how:
+            return how["end"](losses, counts)
+        if means:
+            return sum(losses) / len(losses)
+        return sum(x * n for x, n in zip(losses, counts, strict=True)) / sum(counts)
+
+    return answer
+
+
+def _loop_left_in() -> list[tuple]:
+    rows = []
+    for n in range(1, len(LOOP_FAULTS) + 1):
+        for left in combinations(LOOP_FAULTS, n):
+            start = "Still there" if n < len(LOOP_FAULTS) else "All is as it was"
+            why = " ".join(LOOP_FAULTS[fault] for fault in left)
+            rows.append((f"{start}: {'; '.join(left)}", _epoch(left), why))
+    return rows
+
+
+def _one_update(model, batches, optimizer):
+    """All batches of the epoch in one update."""
+    model.train()
+    optimizer.zero_grad()
+    total = tokens = 0
+    for src, tgt in batches:
+        logits, labels = model(src, tgt[:, :-1]).flatten(0, 1), tgt[:, 1:].flatten()
+        loss = F.cross_entropy(logits, labels, ignore_index=PAD, reduction="sum")
+        total, tokens = total + loss, tokens + int((labels != PAD).sum())
+    (total / tokens).backward()
+    optimizer.step()
+    return total.item() / tokens
+
+
+LOOP_MISTAKES = mistakes(
+    *_loop_left_in(),
+    ("the gradients reach no step", _epoch((), order=("zero", "step")),
+     "Nothing is learned: there is no `optimizer.step()`, or the gradients were cleared between "
+     "`backward` and `step`."),
+    ("shifted the wrong way",
+     _epoch((), cut=lambda read, labels, tgt: (tgt[:, 1:], tgt[:, :-1])),
+     "The decoder is asked for the token before the one it reads. The labels are one place ahead, "
+     "`tgt[:, 1:]`."),
+    ("shifted twice", _epoch((), cut=lambda read, labels, tgt: (tgt[:, :-2], tgt[:, 2:])),
+     "The labels are one place ahead, not two."),
+    ("the sum of the losses in place of their mean", _epoch((), summed=True),
+     "The step grows with the number of tokens of a batch. Each update takes the gradient of the "
+     "mean over the tokens of its batch."),
+    ("a softmax before the loss", _epoch((), logits=lambda z: z.softmax(-1)),
+     "`cross_entropy` takes logits: the softmax is in it."),
+    ("smoothed labels", _epoch((), smoothing=0.1), "Nobody asked for smoothing here."),
+    ("the last batch's loss", _epoch((), end=lambda losses, counts: losses[-1]),
+     "The weights are right. Return the mean over all tokens of the epoch."),
+    ("the sum of the batches' losses", _epoch((), end=lambda losses, counts: sum(losses)),
+     "The weights are right. Return the mean over all tokens of the epoch."),
+    ("the sum over all tokens",
+     _epoch((), end=lambda losses, counts: sum(
+         x * n for x, n in zip(losses, counts, strict=True)
+     )),
+     "The weights are right. Divide by the number of tokens."),
+    ("one update for all batches", _one_update,
+     "Each batch is an update of its own, as in the colleague's loop."),
+)  # fmt: skip
+
+# 12.8 the gradient of the label-smoothed loss
+
+
+def loss_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    return _minus(logits, targets, _asked(logits, targets, smoothing))
+
+
+def _asked(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """q of equation (12.1), (N, V)."""
+    V = logits.shape[-1]
+    q = torch.full_like(logits, smoothing / (V - 1))
+    q[:, PAD] = 0.0
+    return q + (1 - smoothing) * F.one_hot(targets, V)
+
+
+def _minus(logits: Tensor, targets: Tensor, q: Tensor) -> Tensor:
+    return (logits.softmax(-1) - q) * (targets != PAD)[:, None]
+
+
+def gradient_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(128)
+    cases = [(torch.zeros(1, 3), torch.tensor([2]), 0.2)]
+    for targets, V, smoothing in (([3, 1, 0, 4], 6, 0.1), ([2, 0, 1], 3, 0.3), ([1], 4, 0.0)):
+        logits = 2 * torch.randn(len(targets), V, generator=draw)
+        cases.append((logits, torch.tensor(targets), smoothing))
+    return cases
+
+
+def _q(change: Callable) -> Callable:
+    """A mistake in what is asked for: `change(one_hot, smoothing, V)`."""
+    return lambda logits, targets, smoothing: _minus(
+        logits,
+        targets,
+        change(F.one_hot(targets, logits.shape[-1]).float(), smoothing, logits.shape[-1]),
+    )
+
+
+def _not_pad(one: Tensor) -> Tensor:
+    return (torch.arange(one.shape[-1]) != PAD).float()
+
+
+GRADIENT_MISTAKES = mistakes(
+    ("the sign turned", lambda *case: -loss_gradient(*case),
+     "What the model says minus what it should say: p - q. Where the model says too much, the loss "
+     "grows with the logit."),
+    ("no smoothing", _q(lambda one, e, V: one),
+     "This is the gradient without smoothing. q has a share for every token but PAD."),
+    ("a share for padding", _q(lambda one, e, V: (1 - e) * one + e / V),
+     "PAD gets nothing: the share is spread over the other V - 1 tokens."),
+    ("a share for padding, of V - 1", _q(lambda one, e, V: (1 - e) * one + e / (V - 1)),
+     "The shares are right, but PAD gets none of them."),
+    ("divided by V", _q(lambda one, e, V: (1 - e) * one + e / V * _not_pad(one)),
+     "The share is spread over V - 1 tokens, those that are not PAD."),
+    ("the right token without its share",
+     _q(lambda one, e, V: (1 - e) * one + e / (V - 1) * _not_pad(one) * (1 - one)),
+     "The right token is among those that get a share of the smoothing, on top of 1 - epsilon."),
+    ("the share spread over the wrong tokens",
+     _q(lambda one, e, V: (1 - e) * one + e / max(1, V - 2) * _not_pad(one) * (1 - one)),
+     "By equation (12.1) the right token gets a share, too: epsilon / (V - 1) for every token but "
+     "PAD."),
+    ("q left out", _q(lambda one, e, V: 0 * one),
+     "That is p alone. What the model should say is subtracted."),
+    ("the padding not left out",
+     lambda logits, targets, smoothing: logits.softmax(-1) - _asked(logits, targets, smoothing),
+     "A row whose target is PAD asks for nothing: its gradient is zero."),
+    ("the mean over the rows",
+     lambda logits, targets, smoothing: (
+         loss_gradient(logits, targets, smoothing) / len(targets)
      ),
-     "The mean leaves the first checkpoint out."),
-    ("the last one", _entrywise(lambda tensors: tensors[-1]),
-     "This is the last checkpoint. If you saved `state_dict()` without a copy, all of them are."),
-    ("the first one", _entrywise(lambda tensors: tensors[0]),
-     "This is the first checkpoint. All are to be averaged."),
-    ("divided by one less", _entrywise(lambda tensors: sum(tensors) / max(1, len(tensors) - 1)),
-     "A mean of n divides by n. (n - 1 is for variances.)"),
-    ("divided by one more", _entrywise(lambda tensors: sum(tensors) / (len(tensors) + 1)),
-     "A mean of n checkpoints divides by n, and not by n + 1."),
-    ("divided by the paper's five", _entrywise(lambda tensors: sum(tensors) / 5),
-     "Divide by the number of checkpoints that are given."),
-    ("the mean of the first and the last",
-     _entrywise(lambda tensors: (tensors[0] + tensors[-1]) / 2),
-     "All checkpoints are to be averaged, those between as well."),
-    ("divided by two", _entrywise(lambda tensors: sum(tensors) / 2),
-     "Divide by the number of checkpoints."),
-    ("the median", _entrywise(lambda tensors: torch.stack(tensors).median(0).values),
-     "The mean is asked for: the sum divided by the number."),
-    ("one number for each name", _entrywise(lambda tensors: torch.stack(tensors).mean()),
-     "`mean()` without an axis runs over all entries. Average over the checkpoints only."),
-    ("averaged along the rows", _entrywise(lambda tensors: torch.stack(tensors).mean(-1)),
-     "The mean runs over the checkpoints, entry by entry; the shapes stay."),
-    ("a list in place of a dict", lambda states: list(averaged(states).values()),
-     "The result is to be loaded into a model: a dict with the same names."),
+     "The loss is the sum over the targets."),
+    ("the mean over the tokens",
+     lambda logits, targets, smoothing: (
+         loss_gradient(logits, targets, smoothing) / max(1, int((targets != PAD).sum()))
+     ),
+     "The loss is the sum over the targets."),
+    ("logarithms in place of probabilities",
+     lambda logits, targets, smoothing: (
+         (logits.log_softmax(-1) - _asked(logits, targets, smoothing)) * (targets != PAD)[:, None]
+     ),
+     "The slope of the logarithm has been taken already: p itself, not its logarithm."),
+    ("the softmax over the rows",
+     lambda logits, targets, smoothing: (
+         (logits.softmax(0) - _asked(logits, targets, smoothing)) * (targets != PAD)[:, None]
+     ),
+     "Each row is a distribution over the tokens: the softmax runs over the last axis."),
+    ("the logits in place of p",
+     lambda logits, targets, smoothing: (
+         (logits - _asked(logits, targets, smoothing)) * (targets != PAD)[:, None]
+     ),
+     "p is the softmax of the logits."),
+    ("q over p",
+     lambda logits, targets, smoothing: (
+         -_asked(logits, targets, smoothing) / logits.softmax(-1) * (targets != PAD)[:, None]
+     ),
+     "That is the slope in p. The logits come one step earlier: go on through the softmax."),
+    ("padding left out of the softmax",
+     lambda logits, targets, smoothing: (
+         (
+             logits.masked_fill(torch.arange(logits.shape[-1]) == PAD, -math.inf).softmax(-1)
+             - _asked(logits, targets, smoothing)
+         )
+         * (targets != PAD)[:, None]
+     ),
+     "The model gives PAD a probability like any token, and the gradient pushes it down."),
 )  # fmt: skip
 
 
@@ -848,15 +955,19 @@ def _same_direction(clipped_ones: list, gradients: list[Tensor]) -> bool:
     return float(F.cosine_similarity(after, before, dim=0)) > 0.999
 
 
+def whole(numbers: list) -> list:
+    """Numbers such as 1.0 as whole ones."""
+    return [int(n) if float(n).is_integer() else float(n) for n in numbers]
+
+
 EXERCISES = [
     Exercise(
         number="12.1",
-        title="inputs and labels",
-        section="What is asked at each place",
-        reference=inputs_and_labels,
-        cases=shift_cases,
-        canonical=without_idle_inputs,
-        mistakes=SHIFT_MISTAKES,
+        title="predict, then try: the best loss",
+        section="The loss that cannot reach zero",
+        reference=[1, 1, 0, -1],
+        canonical=whole,
+        mistakes=FLOOR_MISTAKES,
     ),
     Exercise(
         number="12.2",
@@ -875,12 +986,12 @@ EXERCISES = [
     ),
     Exercise(
         number="12.3",
-        title="the schedule",
-        section="The rate rises, then falls",
+        title="a schedule with given properties",
+        section="What came later",
         reference=rate,
-        cases=RATE_CASES,
-        mistakes=RATE_MISTAKES,
-        atol=0.0,
+        cases=SCHEDULE_CASES,
+        probe=rates_of,
+        mistakes=SCHEDULE_MISTAKES,
     ),
     Exercise(
         number="12.4",
@@ -917,10 +1028,19 @@ EXERCISES = [
     ),
     Exercise(
         number="12.7",
-        title="the mean of checkpoints",
-        section="The mean of the last checkpoints",
-        reference=averaged,
-        cases=state_cases,
-        mistakes=STATE_MISTAKES,
+        title="find the mistakes",
+        section="The loop",
+        reference=one_epoch,
+        cases=loop_cases,
+        probe=trained,
+        mistakes=LOOP_MISTAKES,
+    ),
+    Exercise(
+        number="12.8",
+        title="the gradient of the loss",
+        section="Never all logits",
+        reference=loss_gradient,
+        cases=gradient_cases,
+        mistakes=GRADIENT_MISTAKES,
     ),
 ]
