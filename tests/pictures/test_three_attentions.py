@@ -82,3 +82,28 @@ def test_by_touch(stage):
     three.tab.get_by_role("gridcell", name="he may see a", exact=True).tap()
     shows(three, "source", 0)
     assert three.tab.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_mistakes_in_the_masks(three):
+    """Each changes the masks that it names, marks the cells, and says what a word sees of it."""
+    tab = three.tab
+
+    def marked(name: str) -> int:
+        return tab.locator(f"td.{name}").count()
+
+    assert marked("leak") == marked("lost") == 0
+    tab.get_by_role("radio", name="causal left out").click()
+    assert three.state["mistake"] == "causal left out"
+    assert three.state["causal"] == [0, 1, 2, 3] and marked("leak") == 6 and marked("lost") == 0
+    assert "“un”, “chien”, which it has yet to write" in three.says
+    tab.get_by_role("radio", name="padding left out").click()
+    assert three.state["cross"] == [0, 1, 2, 3, 4, 5] and marked("leak") == 6 + 4
+    assert "“<pad>”, which is no word" in three.says
+    tab.get_by_role("radio", name="causal in cross-attention").click()
+    assert three.state["cross"] == [0, 1] and marked("leak") == 0
+    lost = int((OF_SOURCE.expand(4, 6) & ~torch.ones(4, 6).tril().bool()).sum())
+    assert marked("lost") == lost
+    assert "It may not see “a”, “dog”, “<eos>”" in three.says
+    tab.get_by_role("radio", name="all right").click()
+    shows(three, "target", 1)
+    assert marked("leak") == marked("lost") == 0

@@ -6,6 +6,8 @@ import math
 import numpy as np
 import torch
 
+from allyouneed import positions
+
 
 def sinusoids_loops(length, d_model):
     return [
@@ -38,28 +40,26 @@ def sinusoids_complex(length, d_model):
     return torch.view_as_real(hands).flip(-1).reshape(length, d_model)
 
 
-def add_in_place(x, table):
-    x += table[: x.size(1)]
-    return x
+def placed_package(x):
+    return positions.SinusoidalPositions(x.shape[-1])(x * math.sqrt(x.shape[-1]))
 
 
-def add_loops(x, table):
-    for sentence in x:
-        for pos, word in enumerate(sentence):
-            word.add_(table[pos])
-    return x
+def placed_loops(x):
+    B, T, D = x.shape
+    out = x * D**0.5
+    for t in range(T):
+        for i in range(0, D, 2):
+            out[:, t, i] += math.sin(t / 10000 ** (i / D))
+            out[:, t, i + 1] += math.cos(t / 10000 ** (i / D))
+    return out
 
 
-def add_looked_up(x, table):
-    positions = torch.arange(x.shape[1]).expand(x.shape[0], -1)
-    return x + torch.nn.functional.embedding(positions, table)
-
-
-def add_lists(x, table):
-    return [
-        [[a + b for a, b in zip(word, row, strict=True)] for word, row in zip(s, table.tolist())]  # noqa: B905
-        for s in x.tolist()
-    ]
+def placed_mended(x):
+    B, T, D = x.shape
+    entry = torch.arange(D)
+    angle = torch.arange(T)[:, None] / 10000 ** ((entry - entry % 2) / D)
+    table = torch.where(entry % 2 == 0, angle.sin(), angle.cos())
+    return D**0.5 * x + table
 
 
 def embed_in_place(tokens, embedding, table):
@@ -97,28 +97,34 @@ def step_einsum(k, d_model):
     return R
 
 
+def step_quarters(k, d_model):
+    angle = k * 10000 ** (-torch.arange(0, d_model, 2).double() / d_model)
+    sin, cos = torch.diag(angle.sin()), torch.diag(angle.cos())
+    return torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)])
+
+
 def step_solved(k, d_model):
     """By least squares, from many positions to those k later."""
     rows = torch.tensor(sinusoids_loops(200, d_model), dtype=torch.float64)
+    rows = torch.cat([rows[:, 0::2], rows[:, 1::2]], dim=1)
     old, new = (rows[: 200 - k], rows[k:]) if k >= 0 else (rows[-k:], rows[: 200 + k])
     return torch.linalg.pinv(old) @ new
 
 
-def step_power(k, d_model):
-    """One step, k times over."""
-    one = torch.zeros(d_model, d_model, dtype=torch.float64)
-    for i in range(0, d_model, 2):
-        hand = cmath.exp(1j * 10000 ** (-i / d_model))
-        one[i, i] = one[i + 1, i + 1] = hand.real
-        one[i + 1, i], one[i, i + 1] = hand.imag, -hand.imag
-    return torch.linalg.matrix_power(one, k)
+def step_by_hands(k, d_model):
+    R, half = np.zeros((d_model, d_model)), d_model // 2
+    for i in range(half):
+        hand = cmath.exp(1j * k * 10000 ** (-2 * i / d_model))
+        R[i, i] = R[half + i, half + i] = hand.real
+        R[half + i, i], R[i, half + i] = hand.imag, -hand.imag
+    return R
 
 
 def step_exponential(k, d_model):
     """The exponential of k times the speeds."""
-    speed = torch.zeros(d_model, d_model, dtype=torch.float64)
-    for i in range(0, d_model, 2):
-        speed[i + 1, i] = 10000 ** (-i / d_model)
+    speed, half = torch.zeros(d_model, d_model, dtype=torch.float64), d_model // 2
+    for i in range(half):
+        speed[half + i, i] = 10000 ** (-2 * i / d_model)
     return torch.linalg.matrix_exp(k * (speed - speed.T))
 
 
@@ -165,6 +171,35 @@ def rotate_in_place(x):
     return x
 
 
+def previous_projected(d_model):
+    n = d_model // 4
+    turn = torch.zeros(n, n)
+    for i in range(0, n, 2):
+        a = 10000 ** (-i / d_model)
+        turn[i, i] = turn[i + 1, i + 1] = math.cos(a)
+        turn[i, i + 1], turn[i + 1, i] = math.sin(a), -math.sin(a)
+    keep = torch.eye(d_model)[:, :n]
+    return 90 * keep @ turn, keep
+
+
+def previous_keys_ahead(d_model):
+    R = np.zeros((d_model, d_model))
+    for i in range(0, d_model // 4, 2):
+        s, c = np.sin(10000 ** (-i / d_model)), np.cos(10000 ** (-i / d_model))
+        R[i : i + 2, i : i + 2] = [[c, -s], [s, c]]
+    return 100 * np.eye(d_model), R
+
+
+def previous_solved(d_model):
+    """A query that is the row one place before, by least squares on the free entries."""
+    n = d_model // 4
+    rows = torch.tensor(sinusoids_loops(300, d_model))[:, :n].double()
+    back = torch.linalg.lstsq(rows[1:], rows[:-1]).solution
+    w_q, w_k = torch.zeros(d_model, n).double(), torch.zeros(d_model, n).double()
+    w_q[:n], w_k[:n] = 80 * back, torch.eye(n)
+    return w_q.tolist(), w_k.tolist()
+
+
 RIGHT = {
     "9.1": [
         [-0.544, -0.839, 0.841, 0.540, 0.100, 0.995, 0.010, 1.000],
@@ -173,8 +208,13 @@ RIGHT = {
         + torch.tensor([-0.004, 0, 0, 0, 0, 0, 0, 0]),
     ],
     "9.2": [sinusoids_loops, sinusoids_exp, sinusoids_numpy, sinusoids_complex],
-    "9.3": [add_in_place, add_loops, add_looked_up, add_lists],
+    "9.3": [placed_package, placed_loops, placed_mended],
     "9.4": [embed_in_place, embed_scaled_first, embed_one_hot, embed_lists],
-    "9.5": [step_einsum, step_solved, step_power, step_exponential],
+    "9.5": [step_quarters, step_solved, step_by_hands, step_exponential],
     "9.6": [rotate_complex, rotate_matrices, rotate_by_loop, rotate_half_trick, rotate_in_place],
+    "9.7": [
+        ["equal", "equal", "greater", "smaller"],
+        ("Equal", "equal", "GREATER", "smaller"),
+    ],
+    "9.8": [previous_projected, previous_keys_ahead, previous_solved],
 }

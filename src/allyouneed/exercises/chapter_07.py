@@ -970,11 +970,18 @@ CUTS = {
 }
 
 
+RIGHT_CUTS = list(CUTS)[:3]
+
+
 def run_cut_test(answer: Callable, cut: str) -> Any:
-    """What a reader's test says of one of the cuts; a failed assert is a no."""
+    """What a reader's test says of one of the cuts; an error is a no, if the cut is wrong."""
     try:
         said = answer(CUTS[cut])
     except AssertionError:
+        return False
+    except Exception:
+        if cut in RIGHT_CUTS:
+            raise
         return False
     return True if said is None else said
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, mistakes
+from .core import Exercise, Invariant, Mistake, mistakes
 
 # 9.1 a row by hand: position 10 for d_model = 8
 
@@ -270,100 +272,101 @@ def pairs_on_circle(output: Tensor, length: int, d_model: int) -> bool:
     return bool(torch.allclose(squares, torch.ones_like(squares), atol=1e-3))
 
 
-# 9.3 positions added to a batch
+# 9.3 find the mistakes: words and sinusoids
 
 
-def add_rows(x: Tensor, table: Tensor) -> Tensor:
-    return x + table[: x.shape[1]]
+def placed(x: Tensor) -> Tensor:
+    return _placed()(x)
 
 
-def add_cases() -> list[tuple]:
+def _placed(
+    axis: str = "words",
+    own: bool = False,
+    factor: str = "words",
+    start: int = 0,
+    share: bool = False,
+    odd: str = "cos",
+    halves: bool = False,
+) -> Callable[[Tensor], Tensor]:
+    """sqrt(D) x + PE, right by default; each argument makes one mistake."""
+
+    def place(x: Tensor) -> Tensor:
+        B, T, D = x.shape
+        length = {"words": T, "sentences": B}[axis]
+        pos = start + torch.arange(length, dtype=torch.float64)[:, None]
+        pos = pos / length if share else pos
+        j = torch.arange(D, dtype=torch.float64)
+        angle = pos / 10000 ** ((j if own else j - j % 2) / D)
+        even, other = angle[:, 0::2].sin(), angle[:, 1::2]
+        other = {"cos": other.cos(), "sin": other.sin(), "0": 0 * other}[odd]
+        table = torch.cat([even, other], -1) if halves else interleave(even, other)
+        table = (table[:, None] if axis == "sentences" else table).float()
+        root = math.sqrt(D)
+        a, b = {
+            "words": (root, 1), "none": (1, 1), "sum": (root, root), "positions": (1, root),
+            "divided": (1 / root, 1), "d_model": (D, 1), "length": (math.sqrt(T), 1),
+        }[factor]  # fmt: skip
+        return a * x + b * table
+
+    return place
+
+
+def placed_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(93)
-    sizes = [(2, 3, 4, 7), (1, 4, 3, 12), (3, 3, 2, 9)]  # B, T, D, rows of the table
+    sizes = [(2, 3, 4), (3, 3, 6), (4, 1, 2), (1, 5, 8)]
     return [
-        (torch.randn(b, t, d, generator=draw), torch.randn(m, d, generator=draw))
-        for b, t, d, m in sizes
+        (torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]),),
+        *((torch.randn(*size, generator=draw),) for size in sizes),
     ]
 
 
-ADD_MISTAKES = mistakes(
-    ("the row of the sentence, not of the word", lambda x, table: x + table[: x.shape[0], None],
-     "The table was indexed with the batch: every word of a sentence got the same row. The words "
-     "are counted by axis 1 of (B, T, D)."),
-    ("as many rows as sentences", lambda x, table: x + table[: x.shape[0]],
-     "len(x) and x.size(0) are the number of sentences, B. It fits only where B happens to be T, "
-     "or where a single row is added to all words. The length is x.shape[1]."),
-    ("multiplied instead of added", lambda x, table: x * table[: x.shape[1]],
-     "The paper adds the positions. A product would strike out a word wherever a sine is 0."),
-    ("the last rows of the table", lambda x, table: x + table[-x.shape[1] :],
-     "The first word stands at position 0 and gets the first row. These are the last T rows."),
-    ("positions counted from 1", lambda x, table: x + table[1 : x.shape[1] + 1],
-     "Row 0 of the table belongs to the first word."),
-    ("the same row for all words: that of position T", lambda x, table: x + table[x.shape[1]],
-     "table[T] is a single row. The first T rows are table[:T], with a colon."),
-    ("the first row for all words", lambda x, table: x + table[0],
-     "table[0] is a single row, and was added to every word. Each position has its own."),
-    ("counted backwards", lambda x, table: x + table[: x.shape[1]].flip(0),
-     "The first word got the row of the last. Positions grow from left to right."),
-    ("counted on from sentence to sentence",
-     lambda x, table: (
-         x
-         + table[torch.arange(x.shape[0] * x.shape[1]) % len(table)].view(
-             x.shape[0], x.shape[1], -1
-         )
-     ),
-     "Every sentence begins at position 0. Here the second goes on where the first has ended."),
-    ("added to the first sentence only",
-     lambda x, table: torch.cat([x[:1] + table[: x.shape[1]], x[1:]]),
-     "All sentences of the batch need positions; broadcasting adds (T, D) to each."),
-    ("words multiplied by the root of d_model as well",
-     lambda x, table: x * x.shape[2] ** 0.5 + table[: x.shape[1]],
-     "The factor has its place, and comes in the next exercise. Here only add."),
-    ("positions multiplied by the root of d_model",
-     lambda x, table: x + x.shape[2] ** 0.5 * table[: x.shape[1]],
-     "The rows of the table are added as they are."),
-    ("the number of the position instead of its row",
-     lambda x, table: x + torch.arange(x.shape[1])[:, None],
-     "The plain number swamps the word, as the chapter shows. Add the rows of the table."),
-    ("one number for each position: the first column of the table",
-     lambda x, table: x + table[: x.shape[1], :1],
-     "Each entry of the word gets the entry of the same column: the whole row is added."),
-    ("the row summed to one number", lambda x, table: x + table[: x.shape[1]].sum(dim=1)[:, None],
-     "Each row was summed first, and one number added to the whole word. Add entry by entry."),
-    ("the rows without the words", lambda x, table: table[: x.shape[1]].expand_as(x),
-     "These are the positions alone. They are to be added to x."),
-    ("put side by side instead of added",
-     lambda x, table: torch.cat([x, table[: x.shape[1]].expand_as(x)], dim=2),
-     "The paper adds, so that the width stays D. Here it has doubled."),
-    ("the mean of word and position", lambda x, table: (x + table[: x.shape[1]]) / 2,
-     "A sum is asked for, without a division."),
-    ("subtracted instead of added", lambda x, table: x - table[: x.shape[1]],
-     "The rows are added: a plus sign."),
-    ("nothing added", lambda x, table: x.clone(),
-     "x came back as it was. An x[:, p] + table[p] alone changes nothing: keep the sum."),
-    ("the rows alone, without batch or words", lambda x, table: table[: x.shape[1]],
-     "These are the first T rows of the table. They are to be added to every sentence of x."),
-    ("the first sentence alone", lambda x, table: x[0] + table[: x.shape[1]],
-     "The sum is right for the first sentence. Return the whole batch, (B, T, D)."),
-    ("the rows added twice", lambda x, table: x + 2 * table[: x.shape[1]],
-     "Each word got its row twice. Once is enough."),
-    ("added once more with every sentence",
-     lambda x, table: x + table[: x.shape[1]] * torch.arange(1, len(x) + 1)[:, None, None],
-     "The second sentence got its rows twice, the third three times: in the loop over sentences, "
-     "add to that sentence only."),
-    ("the last word left out",
-     lambda x, table: torch.cat([x[:, :-1] + table[: x.shape[1] - 1], x[:, -1:]], dim=1),
-     "The last word of each sentence has no position: range(T) already ends at T - 1."),
-    ("the first word left out",
-     lambda x, table: torch.cat([x[:, :1], x[:, 1:] + table[1 : x.shape[1]]], dim=1),
-     "The first word has a position too: row 0."),
-    ("the row of the last word for all", lambda x, table: x + table[x.shape[1] - 1],
-     "A single row was added to every word. The first T rows are table[:T], with a colon."),
-    ("axes exchanged", lambda x, table: add_rows(x, table).transpose(0, 1),
-     "The sum is right, the axes are not: sentences first, then words."),
-    ("the length filled up to that of the table",
-     lambda x, table: torch.nn.functional.pad(x, (0, 0, 0, len(table) - x.shape[1])) + table,
-     "Cut the table to the sentences, not the other way: the sum has T words."),
+PLACED_FAULTS = {
+    "axis": ("sentences", "the number of the sentence taken for the place",
+        "Every word of a sentence got the same row. Places are counted by axis 1 of (B, T, D)."),
+    "own": (True, "an angle of its own for each entry",
+        "Sine and cosine of a pair share one angle: entry 2i + 1 has the exponent 2i / D, too."),
+    "factor": ("sum", "the factor on the sum",
+        "The root of D makes the words longer beside their places. On the sum it changes nothing "
+        "of that."),
+}  # fmt: skip
+
+
+def _placed_faults() -> list[tuple[str, Callable, str]]:
+    """The function with some of its three mistakes, and not all of them mended."""
+    rows = []
+    for n in (3, 2, 1):
+        for some in itertools.combinations(PLACED_FAULTS, n):
+            changes = {key: PLACED_FAULTS[key][0] for key in some}
+            name = "nothing mended" if n == 3 else " and ".join(PLACED_FAULTS[k][1] for k in some)
+            rows.append((name, _placed(**changes), " ".join(PLACED_FAULTS[k][2] for k in some)))
+    return rows
+
+
+PLACED_MISTAKES = mistakes(
+    *_placed_faults(),
+    ("no factor", _placed(factor="none"), "The words are multiplied by the root of D (9.5)."),
+    ("no factor, and an angle of its own for each entry", _placed(factor="none", own=True),
+     "The words are multiplied by the root of D, and sine and cosine of a pair share one angle."),
+    ("the factor on the positions", _placed(factor="positions"),
+     "It is the words that are multiplied, not their places."),
+    ("divided by the root", _placed(factor="divided"),
+     "Embeddings are multiplied by the root of D."),
+    ("multiplied by D, without the root", _placed(factor="d_model"),
+     "The factor is the root of D."),
+    ("the root of the length", _placed(factor="length"), "The factor is the root of the width, D."),
+    ("positions counted from 1", _placed(start=1), "Positions count from 0."),
+    ("positions divided by the length", _placed(share=True),
+     "A step must be the same in every sentence: the position is not divided by the length."),
+    ("sine twice", _placed(odd="sin"), "The odd entries are cosines."),
+    ("the cosines left out", _placed(odd="0"), "The odd entries are cosines of the same angles."),
+    ("all sines first", _placed(halves=True),
+     "Sine and cosine of a hand are neighbours: entries 2i and 2i + 1."),
+    ("cosine before sine", lambda x: placed(x) + sinusoids(*x.shape[1:]).unflatten(
+        -1, (-1, 2)).flip(-1).flatten(-2) - sinusoids(*x.shape[1:]),
+     "The even entries are sines."),
+    ("the positions alone", lambda x: sinusoids(*x.shape[1:]).expand_as(x),
+     "They are to be added to the words."),
+    ("the words alone", lambda x: math.sqrt(x.shape[-1]) * x, "The positions are missing."),
 )  # fmt: skip
 
 # 9.4 what reaches the first layer
@@ -544,10 +547,10 @@ def step_in_halves(k: int, d_model: int) -> Tensor:
 
 
 STEP_CASES = [(1, 4), (3, 8), (-2, 6)]
-STEP_MISTAKES = mistakes(
+NEIGHBOURS = mistakes(
     ("the transposed matrix, a step back", lambda k, d_model: step_matrix(k, d_model).T,
      "It rotates the other way and leads from p to p - k. With the row on the left, as in PE[p] R, "
-     "the minus sign stands above the diagonal. (For columns it would stand below.)"),
+     "the minus sign stands in the upper right quarter. (For columns, in the lower left.)"),
     ("exponent i instead of 2i",
      lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: i / d)),
      "The hands turn at the speeds of the sinusoids, 10000^(-2i/d_model), with i counting hands."),
@@ -559,9 +562,6 @@ STEP_MISTAKES = mistakes(
      "Each hand has its own speed: hand i turns by k / 10000^(2i/d_model)."),
     ("base 1000", lambda k, d_model: turned(step_angles(k, d_model, base=1000.0)),
      "The base of the powers is 10000, with four zeros."),
-    ("not in blocks: the halves paired", lambda k, d_model: step_in_halves(k, d_model),
-     "Here entry i is paired with entry i + d_model / 2. In the paper's table sine and cosine of a "
-     "hand are neighbours, so the blocks are 2 by 2 along the diagonal."),
     ("the angle of k + 1", lambda k, d_model: step_matrix(k + 1, d_model),
      "A step of k turns hand i by k times its speed. For k = 0 nothing turns."),
     ("the angle of k - 1", lambda k, d_model: step_matrix(k - 1, d_model),
@@ -578,7 +578,7 @@ STEP_MISTAKES = mistakes(
      "The cosines stand on the diagonal. For k = 0 the matrix must be the identity."),
     ("only the cosines, on the diagonal",
      lambda k, d_model: turned(step_angles(k, d_model), (0, 0)),
-     "A new sine needs the old cosine as well: the sines beside the diagonal are missing."),
+     "A new sine needs the old cosine as well: the sines, away from the diagonal, are missing."),
     ("angles taken in degrees", lambda k, d_model: turned(step_angles(k, d_model).deg2rad()),
      "The angles are in radians: nothing is to be converted."),
     ("multiplied by the power instead of divided",
@@ -594,21 +594,18 @@ STEP_MISTAKES = mistakes(
      lambda k, d_model: (
          turned(step_angles(k, d_model), (1, 1)) * torch.tensor([1.0, -1.0]).repeat(d_model // 2)
      ),
-     "Both cosines are positive. One of the two sines has the minus sign: the upper one."),
-    ("the second row of each block with the wrong sign",
+     "Both cosines have a plus. One of the two sines has the minus sign: the upper one."),
+    ("the lower half with the wrong sign",
      lambda k, d_model: (
          torch.tensor([1.0, -1.0]).repeat(d_model // 2)[:, None] * step_matrix(k, d_model)
      ),
-     "The lower row of a block is sin, cos, both with a plus."),
+     "The lower half of the matrix makes cosines new: sin and cos, both with a plus there."),
     ("a mirror, the sines on the diagonal",
      lambda k, d_model: (
          turned(math.pi / 2 - step_angles(k, d_model))
          * torch.tensor([1.0, -1.0]).repeat(d_model // 2)
      ),
      "The cosines stand on the diagonal. For k = 0 the matrix must be the identity."),
-    ("the halves paired, and transposed", lambda k, d_model: step_in_halves(k, d_model).T,
-     "Here entry i is paired with entry i + d_model / 2, and turned a step back. The blocks are 2 "
-     "by 2 along the diagonal, with the minus sign above it."),
     ("the logarithm to base 10 where the natural one belongs",
      lambda k, d_model: turned(step_angles(k, d_model, base=math.exp(4.0))),
      "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4."),
@@ -616,21 +613,21 @@ STEP_MISTAKES = mistakes(
      lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 2 * (i + 1) / d)),
      "i counts from 0: the first hand turns by k radians."),
     ("slowest hand first", lambda k, d_model: turned(step_angles(k, d_model).flip(0)),
-     "The exponent grows along the diagonal: the first block is that of the quickest hand."),
+     "The first entries of each half are those of the quickest hand."),
     ("only the first hand turned",
      lambda k, d_model: turned(step_angles(k, d_model) * (torch.arange(d_model // 2) == 0)),
      "Every hand turns, the later ones more slowly. Here the rest is the identity."),
-    ("one block alone", lambda k, d_model: turned(step_angles(k, 2)),
-     "This is the block of the first hand. There are d_model / 2 blocks, along the diagonal."),
-    ("the blocks not put along the diagonal",
+    ("one hand alone", lambda k, d_model: turned(step_angles(k, 2)),
+     "This is the rotation of the first hand. There are d_model / 2 hands."),
+    ("the hands' matrices one after the other",
      lambda k, d_model: (
          torch.stack(list(turned(step_angles(k, d_model)).split(2)))
          .unflatten(2, (-1, 2))
          .diagonal(dim1=0, dim2=2)
          .permute(2, 0, 1)
      ),
-     "These are the blocks, one for each hand. Put them along the diagonal of a (d_model, d_model) "
-     "matrix of zeros."),
+     "These are the rotations, one for each hand. They belong into one (d_model, d_model) matrix, "
+     "that of hand i into rows and columns i and i + d_model / 2."),
     ("a factor of 2 pi too much", lambda k, d_model: turned(2 * math.pi * step_angles(k, d_model)),
      "The first hand turns by one radian per position, not by a whole turn."),
     ("the matrix of one step, multiplied by k", lambda k, d_model: k * step_matrix(1, d_model),
@@ -647,6 +644,35 @@ STEP_MISTAKES = mistakes(
      lambda k, d_model: step_matrix(k, d_model) - turned(step_angles(k, d_model), (0, 0)),
      "The diagonal is still zero: the cosines are missing."),
 )  # fmt: skip
+
+
+def in_halves(of_neighbours: Callable[[int, int], Tensor]) -> Callable[[int, int], Tensor]:
+    """A matrix for pairs of neighbours, brought to the order of all sines, then all cosines."""
+
+    def of_halves(k: int, d_model: int) -> Tensor:
+        R = of_neighbours(k, d_model)
+        order = torch.arange(d_model).view(-1, 2).T.flatten()
+        return R[order][:, order] if R.shape == (d_model, d_model) else R
+
+    return of_halves
+
+
+STEP_MISTAKES = [
+    *(Mistake(one.name, in_halves(one.wrong), one.why) for one in NEIGHBOURS),
+    *mistakes(
+        ("neighbours paired, as in the paper", step_matrix,
+         "That is the matrix of the paper's order. Here all sines come first: entry i goes with "
+         "entry i + d_model / 2."),
+        ("neighbours paired, and transposed", lambda k, d_model: step_matrix(k, d_model).T,
+         "Here entry i goes with entry i + d_model / 2; and the minus sign belongs into the upper "
+         "right quarter."),
+        ("only the rows in the new order",
+         lambda k, d_model: step_matrix(k, d_model)[
+             torch.arange(d_model).view(-1, 2).T.flatten()
+         ],
+         "Rows and columns both have the new order: what goes in is in halves, as what comes out."),
+    ),
+]  # fmt: skip
 
 
 def turns_and_nothing_else(output: Tensor, k: int, d_model: int) -> bool:
@@ -813,6 +839,120 @@ def keeps_lengths(output: Tensor, x: Tensor) -> bool:
     return bool(torch.allclose(lengths, x.double().norm(dim=-1), atol=1e-3))
 
 
+# 9.7 predict: which dot products are equal
+
+COMPARED = {
+    "first": ("equal", {
+        "greater": "PE_3 . PE_5 and PE_10 . PE_12: both are two apart, and no more is in (9.8).",
+        "smaller": "PE_3 . PE_5 and PE_10 . PE_12: both are two apart, and no row is longer than "
+            "another, however far back.",
+    }),
+    "second": ("equal", {
+        "greater": "PE_20 . PE_17 and PE_40 . PE_43: back or ahead, the cosine is the same.",
+        "smaller": "PE_20 . PE_17 and PE_40 . PE_43: back or ahead, the cosine is the same.",
+    }),
+    "third": ("greater", {
+        "equal": "PE_1 . PE_2 and PE_2 . PE_4: it is the difference that counts, not the ratio.",
+        "smaller": "PE_1 . PE_2 and PE_2 . PE_4: the nearer two are the more alike.",
+    }),
+    "fourth": ("smaller", {
+        "greater": "With D = 2 there is one hand, and PE_p . PE_q = cos(p - q). After six places "
+            "it is nearly round, after three it points the other way.",
+        "equal": "With D = 2 there is one hand, and PE_p . PE_q = cos(p - q): cos 3 is not cos 6.",
+    }),
+}  # fmt: skip
+
+
+def _compared_mistakes() -> list[tuple[str, list[str], str]]:
+    """Every other list of four words, with what is wrong about it."""
+    rows = []
+    for said in itertools.product(("equal", "greater", "smaller"), repeat=4):
+        wrong = [
+            (f"the {place} not {word}", why[word])
+            for (place, (right, why)), word in zip(COMPARED.items(), said, strict=True)
+            if word != right
+        ]
+        if wrong:
+            names, reasons = zip(*wrong, strict=True)
+            rows.append((", ".join(names), list(said), " ".join(reasons)))
+    return rows
+
+
+def _lower(output: Any) -> Any:
+    return [one.strip().lower() for one in output]
+
+
+# 9.8 design: a head that finds the previous word; the first quarter of the entries is free of words
+
+
+def previous_word(d_model: int) -> tuple[Tensor, Tensor]:
+    return _looking()(d_model)
+
+
+def _looking(
+    k: int = -1, size: float = 100.0, kept: tuple[float, float] = (0, 0.25), turn: str = "queries",
+    step: int = 1,
+) -> Callable[[int], tuple[Tensor, Tensor]]:  # fmt: skip
+    """W^Q = size P R_k and W^K = P, with P keeping a part of the entries."""
+
+    def design(d_model: int) -> tuple[Tensor, Tensor]:
+        keep = torch.zeros(d_model)
+        first, last = (max(int(d_model * part), 0) for part in kept)
+        keep[first : max(last, first + 2) : step] = 1.0
+        still, turned = keep.diag(), keep.diag() @ step_matrix(k, d_model)
+        return (size * turned, still) if turn == "queries" else (size * still, turned)
+
+    return design
+
+
+def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
+    """At which word each word but the first looks most, and which of them give it 0.9 or less."""
+    w_q, w_k = (torch.as_tensor(w, dtype=torch.float64).detach() for w in answer(d_model))
+    for name, w in (("w_q", w_q), ("w_k", w_k)):
+        if w.ndim != 2 or w.shape[0] != d_model or w.shape[1] != w_q.shape[1]:
+            raise ValueError(
+                f"{name}: expected shape ({d_model}, d_k), one d_k for both, got {tuple(w.shape)}"
+            )
+    draw = torch.Generator().manual_seed(start + length)
+    words = 3 * torch.randn(2, length, d_model, generator=draw, dtype=torch.float64)
+    words[:, :, : d_model // 4] = 0.0
+    x = words + sinusoids(start + length, d_model)[start:]
+    both = (x @ w_q) @ (x @ w_k).mT / w_q.shape[1] ** 0.5
+    if not both.isfinite().all():
+        raise ValueError("the scores are not finite")
+    weights = both[0].softmax(-1)[1:]
+    places, most = weights.argmax(-1).tolist(), weights.amax(-1).tolist()
+    right = places == [*range(length - 1)] and min(most) > 0.9
+    return {
+        "looks at": places,
+        "not sure": [t + 1 for t, weight in enumerate(most) if weight <= 0.9],
+        "words are heard": not right and bool((both[0] - both[1]).abs().max() > 1e-6),
+    }
+
+
+PREVIOUS_MISTAKES = mistakes(
+    ("the words are still in it", _looking(kept=(0, 1)),
+     "The words have their say in the scores, too, and a word is most like itself. Keep only the "
+     "entries in which words have nothing."),
+    ("looking ahead", _looking(1), "That finds the *next* word: a rotation the other way."),
+    ("every word looks at itself", _looking(0),
+     "Without a rotation each word is most like itself."),
+    ("two words back", _looking(-2), "One step back is R_{-1}."),
+    ("not sure enough", _looking(size=2.0),
+     "The right word has the highest score, and the softmax is too even. Nothing keeps you from "
+     "making the queries longer."),
+    ("the sines alone", _looking(step=2),
+     "A rotation needs both entries of a hand, the sine and the cosine."),
+    ("nothing in common", _looking(size=0.0), "All scores are equal."),
+    ("the opposite sign", _looking(size=-100.0), "The previous word has the lowest score."),
+    ("the keys turned two places back", _looking(-2, turn="keys"),
+     "Turn the keys ahead, or the queries back, by one place."),
+    ("a shift of the entries",
+     lambda d_model: (30.0 * torch.eye(d_model).roll(-1, 1), torch.eye(d_model)),
+     "A step along the sentence moves no entry to another place. It turns each hand (9.7)."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="9.1",
@@ -842,11 +982,12 @@ EXERCISES = [
     ),
     Exercise(
         number="9.3",
-        title="add them to a batch",
-        section="Added to the words",
-        reference=add_rows,
-        cases=add_cases,
-        mistakes=ADD_MISTAKES,
+        title="find the mistakes",
+        section="The wrong axis",
+        reference=placed,
+        cases=placed_cases,
+        mistakes=PLACED_MISTAKES,
+        atol=1e-5,
     ),
     Exercise(
         number="9.4",
@@ -858,9 +999,9 @@ EXERCISES = [
     ),
     Exercise(
         number="9.5",
-        title="the matrix of a step",
+        title="derive: the step in another order",
         section="A step is a rotation",
-        reference=step_matrix,
+        reference=step_in_halves,
         cases=STEP_CASES,
         mistakes=STEP_MISTAKES,
         invariants=[
@@ -875,7 +1016,7 @@ EXERCISES = [
     Exercise(
         number="9.6",
         title="rotary positions",
-        section="Rotary",
+        section="Rotary positions: RoPE",
         reference=rotate,
         cases=rotate_cases,
         mistakes=ROTATE_MISTAKES,
@@ -887,5 +1028,22 @@ EXERCISES = [
             )
         ],
         atol=1e-5,
+    ),
+    Exercise(
+        number="9.7",
+        title="predict, then try: which places are equally alike",
+        section="Only the distance counts",
+        reference=[right for right, _ in COMPARED.values()],
+        mistakes=mistakes(*_compared_mistakes()),
+        canonical=_lower,
+    ),
+    Exercise(
+        number="9.8",
+        title="design: a head that finds the previous word",
+        section="A head that looks back",
+        reference=previous_word,
+        cases=[(64, 0, 12), (32, 0, 40), (64, 500, 30)],
+        mistakes=PREVIOUS_MISTAKES,
+        probe=looked_at,
     ),
 ]

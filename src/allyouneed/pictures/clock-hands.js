@@ -74,7 +74,9 @@ function curve(steps, largest) {
     line.setAttribute("points", products.map((x, k) => [across(k), height(x)]).join(" "));
     set(ring, { cx: across(step), cy: height(products[step]) });
     const right = step < 0.8 * steps; // the number stands beside the ring, inside the drawing
-    set(number, { x: across(step) + (right ? 10 : -10), y: height(products[step]) - 8 });
+    const from = right ? step : Math.max(step - 8, 0);
+    const beside = products.slice(from, from + 9); // what the number stands over
+    set(number, { x: across(step) + (right ? 10 : -10), y: height(Math.max(...beside)) - 8 });
     number.setAttribute("text-anchor", right ? "start" : "end");
     number.textContent = show(products[step]);
   };

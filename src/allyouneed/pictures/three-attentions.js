@@ -33,29 +33,64 @@ function part(word, rowSide, columnSide) {
   return { asks, asked };
 }
 
+/** The same masks, with one of the common mistakes made in them; and where it can be seen. */
+const MISTAKES = {
+  "all right": (masks) => masks,
+  "causal left out": ({ causal, ...rest }) => ({
+    ...rest, causal: causal.map((row) => row.map(() => true)),
+  }),
+  "padding left out": ({ encoder, cross, causal }) => ({
+    causal, encoder: encoder.map((row) => row.map(() => true)),
+    cross: cross.map((row) => row.map(() => true)),
+  }),
+  "causal in cross-attention": ({ cross, ...rest }) => ({
+    ...rest, cross: cross.map((row, t) => row.map((may, s) => may && s <= t)),
+  }),
+};
+
+/** The cells in which a mask differs from the right one: [row, column, whether it is shown]. */
+function differing(mask, right) {
+  return mask.flatMap((row, t) => row.flatMap((may, s) =>
+    may === right[t][s] ? [] : [[t, s, may]]));
+}
+
+/** What a mistake does to the row of one word. */
+function consequence(mistake, wrong, row, side) {
+  const words = wrong.filter(([t]) => t === row).map(([, s]) => `“${side[s]}”`).join(", ");
+  if (mistake === "all right" || !words) return "";
+  return {
+    "causal left out": ` It sees ${words}, which it has yet to write: a leak.`,
+    "padding left out": ` It gives weight to ${words}, which is no word.`,
+    "causal in cross-attention": ` It may not see ${words}, though the whole source is there.`,
+  }[mistake];
+}
+
 /** The keys that a query may see. */
 function seen(mask, t) {
   return mask[t].flatMap((may, s) => (may ? [s] : []));
 }
 
-function draw(stage, { source, target, masks }) {
+function draw(stage, { source, target, masks: right }) {
   const sides = { source, target };
+  let [masks, mistake] = [right, "all right"];
   let word = { side: "target", place: 1 };
   const panels = [
-    { name: "encoder self-attention", rows: "source", columns: "source", mask: masks.encoder },
-    { name: "causal self-attention", rows: "target", columns: "target", mask: masks.causal },
-    { name: "cross-attention", rows: "target", columns: "source", mask: masks.cross },
+    { name: "encoder self-attention", rows: "source", columns: "source", key: "encoder" },
+    { name: "causal self-attention", rows: "target", columns: "target", key: "causal" },
+    { name: "cross-attention", rows: "target", columns: "source", key: "cross" },
   ];
   for (const one of panels) {
-    const { name, rows, columns, mask } = one;
+    const { name, rows, columns, key } = one;
     one.plan = plan(rows, rows === columns ? columns : "memory");
     one.map = grid(`${name}: which keys each query may see`, sides[rows], sides[columns], {
       cell: (t, s) => {
         const { asks, asked } = part(word, rows, columns);
+        const mask = masks[key];
+        const wrong = mask[t][s] === right[key][t][s] ? "" : mask[t][s] ? " leak" : " lost";
         return {
           weight: !mask[t][s] ? 0 : t === asks || (rows !== columns && s === asked) ? 0.75 : 0.22,
           mark: `${mask[t][s] ? "" : "shut"}${t === asks ? " asks" : ""}` +
-            `${rows !== columns && s === asked ? " asked" : ""}`,
+            `${rows !== columns && s === asked ? " asked" : ""}${wrong}`,
           name: `${sides[rows][t]} ${mask[t][s] ? "may" : "may not"} see ${sides[columns][s]}`,
         };
       },
@@ -81,7 +116,8 @@ function draw(stage, { source, target, masks }) {
       names.buttons[i].setAttribute("aria-checked", chosen);
       names.buttons[i].tabIndex = chosen ? 0 : -1;
     });
-    for (const { rows, columns, mask, map, plan: { lines } } of panels) {
+    for (const { rows, columns, key, map, plan: { lines } } of panels) {
+      const mask = masks[key];
       const { asks, asked } = part(word, rows, columns);
       const heads = map.element.querySelectorAll("th[scope='col']");
       heads.forEach((head, s) => head.classList.toggle("gives", asks !== null ? mask[asks][s] :
@@ -99,21 +135,35 @@ function draw(stage, { source, target, masks }) {
     const name = `“${sides[side][place]}”`;
     if (side === "source") {
       const [keys, asked] = [seen(masks.encoder, place), masks.cross.some((row) => row[place])];
-      stage.tell({ side, place, encoder: keys, asked },
+      const wrong = differing(masks.encoder, right.encoder);
+      stage.tell({ side, place, encoder: keys, asked, mistake },
         asked ? `${name} asks in the encoder: ${list("source", keys)}. In cross-attention it is ` +
-          `asked: it hands its key and its value, out of the memory, to every target token.`
+          `asked: it hands its key and its value, out of the memory, to ` +
+          `${masks.cross.every((row) => row[place]) ? "every" : "some"} target token.` +
+          consequence(mistake, wrong, place, source)
           : `Nobody may see ${name}: its column is hidden in the encoder and in cross-attention. ` +
           `It still has a row of its own, which nobody reads.`);
     } else {
       const [causal, cross] = [seen(masks.causal, place), seen(masks.cross, place)];
-      stage.tell({ side, place, causal, cross },
-        `${name} asks twice. Its own sentence, no further than itself: ` +
-        `${list("target", causal)}. Then the memory, all that is no padding: ` +
-        `${list("source", cross)}.`);
+      const inner = consequence(mistake, differing(masks.causal, right.causal), place, target);
+      const outer = consequence(mistake, differing(masks.cross, right.cross), place, source);
+      stage.tell({ side, place, causal, cross, mistake },
+        `${name} asks twice. Its own sentence` +
+        `${mistake === "causal left out" ? "" : ", no further than itself"}: ` +
+        `${list("target", causal)}. Then the memory` +
+        `${masks.cross === right.cross ? ", all that is no padding" : ""}: ` +
+        `${list("source", cross)}.${inner}${outer}`);
     }
   };
+  const wrongs = choice("masks", Object.keys(MISTAKES), 0, (i) => {
+    mistake = Object.keys(MISTAKES)[i];
+    masks = MISTAKES[mistake](right);
+    paint();
+  });
   stage.add(names,
     ...panels.map(({ name, plan: { element }, map }) => panel(name, element, map.element)),
-    hint("Choose a word, or move over a row."));
+    wrongs,
+    hint("Choose a word, or move over a row. Then make a mistake in the masks: ",
+      "which words does it reach?"));
   paint();
 }
