@@ -1,6 +1,6 @@
 // Put the pages into the one that is open, after a page of contents: for tools/pdf.py. A place in a
 // page, "#x", gets the page's name before it, so that links between pages become links in the book.
-async ({ pages, starts }) => {
+async (pages) => {
   const name = (address) => address.split("/").pop().replace(".html", "");
   const known = new Set(pages.map(name));
   const here = document.querySelector(".bd-article");
@@ -16,6 +16,7 @@ async ({ pages, starts }) => {
   document.head.append(make("style", "", `
     .printed-cover { display: flex; flex-direction: column; justify-content: center; height: 240mm; }
     .bd-article .printed-cover h1 { font-size: 54pt; }
+    .bd-article .printed-cover .subtitle { margin: 1rem 0 0; color: var(--accent); font: italic 22pt var(--serif); }
     :is(.printed-contents, .printed-page) { break-before: page; }
     .bd-article .printed-contents ul { list-style: none; padding: 0; max-width: none; font: 11pt/1.6 var(--sans); }
     .printed-contents li { display: flex; justify-content: space-between; gap: 2em; margin: 0; border-bottom: 1px solid var(--rule); }
@@ -48,7 +49,7 @@ async ({ pages, starts }) => {
     const line = make("li", "");
     const link = Object.assign(make("a", ""), { href: `#${name(address)}` });
     link.append(make("span", "number", number), ...head.childNodes);
-    line.append(link, make("span", "page", starts[address] ?? ""));
+    line.append(link, make("span", "page"));
     list.append(line);
   }
   document.title = title;

@@ -24,7 +24,10 @@ BOOK = "all-you-need.pdf"
 FIRST = "book/intro.html"
 MARK = "<!-- the book as a PDF -->"  # in book/intro.md
 OPTIONS = {"format": "A4", "prefer_css_page_size": True, "outline": True, "tagged": True}
-PAGE = re.compile(rb"/Type /Page\b")
+PAGE = re.compile(rb"(\d+) 0 obj\n<</Type /Page\b")
+PLACE = rb"/%s \[(\d+) 0 R /XYZ"  # where a name leads to, as Chromium writes it
+NUMBERED = """starts => document.querySelectorAll(".printed-contents .page").forEach(
+  (one, i) => { one.textContent = starts[i]; })"""
 NO_PAPER = {"book/intro", "book/translator", "book/api"}  # what they are for, paper cannot do
 
 
@@ -36,6 +39,14 @@ def in_order() -> list[str]:
 
 def pages_of(file: Path) -> int:
     return len(PAGE.findall(file.read_bytes()))
+
+
+def first_pages(file: Path, names: list[str]) -> list[int]:
+    """On which page of a PDF each of these places is."""
+    content = file.read_bytes()
+    pages = PAGE.findall(content)
+    found = [re.search(PLACE % re.escape(name.encode()), content) for name in names]
+    return [pages.index(one[1]) + 1 for one in found]
 
 
 def ready(tab, address: str) -> None:
@@ -62,20 +73,19 @@ def main(chapters: list[str]) -> None:
     ]
     with served(HTML) as home, opened() as browser:
         tab = browser.new_context(viewport={"width": 1000, "height": 1400}).new_page()
-        starts, at = {}, 3  # after the title and the contents
         for page in pages:
             file = FOLDER / f"{Path(page).stem}.pdf"
             ready(tab, home + page)
             tab.pdf(path=file, **OPTIONS)
-            starts[page] = at
-            at += pages_of(file)
             print(f"{pages_of(file):5} pages  {file.relative_to(ROOT)}", flush=True)
             if page.startswith("notebooks/"):
                 line = f'<li><a href="../pdf/{file.name}">PDF</a></li>'
                 link(HTML / page, '<li class="minutes">', line)
         if not chapters:
             ready(tab, home + FIRST)
-            tab.evaluate(JOIN.read_text(encoding="utf-8"), {"pages": pages, "starts": starts})
+            tab.evaluate(JOIN.read_text(encoding="utf-8"), pages)
+            tab.pdf(path=FOLDER / BOOK, **OPTIONS)
+            tab.evaluate(NUMBERED, first_pages(FOLDER / BOOK, [Path(page).stem for page in pages]))
             tab.pdf(path=FOLDER / BOOK, **OPTIONS)
             count = pages_of(FOLDER / BOOK)
             print(f"{count:5} pages  {(FOLDER / BOOK).relative_to(ROOT)}")

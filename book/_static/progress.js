@@ -22,7 +22,7 @@
     return element;
   };
   const data = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
-  const NUMBER = /^\d+\.\d+$/;
+  const NUMBER = /^[\w.]{1,20}$/; // "6.2", "project"
   const numbers = (list) => (Array.isArray(list) ? list.map(String).filter((one) => NUMBER.test(one)) : []);
   const done = () => new Set(numbers(stored(DONE, [])));
   const byNumber = (a, b) => a.localeCompare(b, "en", { numeric: true });
