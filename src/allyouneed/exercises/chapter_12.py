@@ -712,7 +712,24 @@ class Learner(Transformer):
         return super().embed(tokens)
 
 
-def one_epoch(model: nn.Module, batches: list, optimizer: torch.optim.Optimizer) -> float:
+class Descent:
+    """Plain gradient descent; the first optimiser of PyTorch's would import for seconds."""
+
+    def __init__(self, model: nn.Module, lr: float):
+        self.param_groups = [{"params": list(model.parameters()), "lr": lr}]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for parameter in self.param_groups[0]["params"]:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for parameter in self.param_groups[0]["params"]:
+            if parameter.grad is not None:
+                parameter -= self.param_groups[0]["lr"] * parameter.grad
+
+
+def one_epoch(model: nn.Module, batches: list, optimizer: Descent) -> float:
     return _epoch(())(model, batches, optimizer)
 
 
@@ -729,7 +746,7 @@ def loop_cases() -> list[tuple]:
 def trained(answer: Callable, fresh: Fresh, batches: list) -> dict[str, Any] | None:
     """What an epoch leaves: the weights, the loss that it returns, and the mode it ran in."""
     model = Learner(fresh.seed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    optimizer = Descent(model, lr=0.3)
     loss = answer(model, batches, optimizer)
     if loss is None:
         return None
