@@ -58,10 +58,11 @@ def ready(tab, address: str) -> None:
 
 
 def link(page: Path, before: str, line: str) -> None:
-    """Put a line into a built page, once."""
+    """Put a line into a built page, in the place of that of an earlier run."""
     text = page.read_text(encoding="utf-8")
-    if line not in text:
-        page.write_text(text.replace(before, line + before, 1), encoding="utf-8")
+    start = line[: line.index(">") + 1]
+    text = re.sub(rf"{re.escape(start)}.*?(?={re.escape(before)})", "", text, flags=re.S)
+    page.write_text(text.replace(before, line + before, 1), encoding="utf-8")
 
 
 def main(chapters: list[str]) -> None:
@@ -79,7 +80,7 @@ def main(chapters: list[str]) -> None:
             tab.pdf(path=file, **OPTIONS)
             print(f"{pages_of(file):5} pages  {file.relative_to(ROOT)}", flush=True)
             if page.startswith("notebooks/"):
-                line = f'<li><a href="../pdf/{file.name}">PDF</a></li>'
+                line = f'<li class="pdf"><a href="../pdf/{file.name}">PDF</a></li>'
                 link(HTML / page, '<li class="minutes">', line)
         if not chapters:
             ready(tab, home + FIRST)
