@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -202,6 +203,25 @@ def test_settings_are_put_back():
 
     assert examine("99.1", meddles).status == "correct"
     assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()
+
+
+def test_surroundings_are_put_back(tmp_path):
+    def meddles(x, factor):
+        os.chdir(tmp_path)
+        os.environ["MEDDLED"] = "yes"
+        np.seterr(all="raise"), np.set_printoptions(precision=1)
+        torch.set_printoptions(precision=1), torch.use_deterministic_algorithms(True)
+        torch.softmax, torch.Tensor.softmax = torch.exp, torch.Tensor.exp
+        return x * factor
+
+    def state():
+        printed = str(torch.tensor(1 / 3)), str(np.array([1 / 3])), np.geterr()
+        strict = torch.are_deterministic_algorithms_enabled()
+        return os.getcwd(), dict(os.environ), printed, strict, torch.softmax, torch.Tensor.softmax
+
+    before = state()
+    assert examine("99.1", meddles).status == "correct"
+    assert state() == before
 
 
 class Evil:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from . import diary
 from .compare import alike, kind, parting, plain, resemblance, same, show
-from .guard import GIB, MEMORY, Failure, run
+from .guard import GIB, MEMORY, Failure, run, unpatched
 
 WIDTH = 88
 Case = tuple[Any, ...]
@@ -185,10 +185,11 @@ def check(number: str | float, answer: Any = ..., record: bool = True) -> None:
 
 def examine(number: str | float, answer: Any) -> Verdict:
     """What `check` finds, as a `Verdict`. Raises KeyError for an exercise that does not exist."""
-    if str(number).split(".")[0] == "project":
-        return import_module(".project", __package__).examine(str(number), answer)
-    exercise = find(number)
-    return judge(exercise, answer, f"Exercise {number} ({exercise.title})")
+    with unpatched():
+        if str(number).split(".")[0] == "project":
+            return import_module(".project", __package__).examine(str(number), answer)
+        exercise = find(number)
+        return judge(exercise, answer, f"Exercise {number} ({exercise.title})")
 
 
 def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:

@@ -3,7 +3,9 @@
 `run(function, seconds)` returns what the function returned, or a `Failure` that says what went
 wrong and on which of the reader's lines. It lets no exception through, ends endless loops and
 runaway memory where the machine gives a way to, and puts back whatever the code has changed:
-random states, printing, gradient mode, default dtype, number of threads.
+random states, printing, gradient mode, default dtype, number of threads, the working folder, the
+environment, NumPy's error states, print options, deterministic mode. `unpatched` does so with
+PyTorch's functions, for a whole check.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import contextlib
 import dis
 import io
 import linecache
+import os
 import random
 import signal
 import sys
@@ -89,7 +92,12 @@ def untouched(seed: int) -> Iterator[None]:
     on_gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     depth, device = sys.getrecursionlimit(), torch.get_default_device()
+    strict = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     with (
+        surroundings(),
+        np.errstate(),
+        np.printoptions(),
         contextlib.redirect_stdout(Nowhere()),
         contextlib.redirect_stderr(Nowhere()),
         warnings.catch_warnings(),
@@ -107,11 +115,42 @@ def untouched(seed: int) -> Iterator[None]:
             if on_gpu:
                 torch.cuda.set_rng_state_all(on_gpu)
             torch.set_default_dtype(dtype)
+            if torch.are_deterministic_algorithms_enabled() != strict:
+                torch.use_deterministic_algorithms(strict, warn_only=warn_only)
             sys.setrecursionlimit(depth)
             if torch.get_num_threads() != threads:
                 torch.set_num_threads(threads)
             if torch.get_default_device() != device:
                 torch.set_default_device(device)
+
+
+@contextlib.contextmanager
+def surroundings() -> Iterator[None]:
+    """Put back the working folder, the environment, and how tensors print."""
+    folder, environment = os.getcwd(), dict(os.environ)
+    options = vars(torch._tensor_str.PRINT_OPTS).copy()
+    try:
+        yield
+    finally:
+        os.chdir(folder)
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+        vars(torch._tensor_str.PRINT_OPTS).update(options)
+
+
+@contextlib.contextmanager
+def unpatched() -> Iterator[None]:
+    """Put back what a reader's code has put in the place of PyTorch's own functions."""
+    places = torch, torch.nn.functional, torch.Tensor
+    functions = [dict(vars(place)) for place in places]
+    try:
+        yield
+    finally:
+        for place, before in zip(places, functions, strict=True):
+            for name, value in before.items():
+                if vars(place).get(name) is not value:
+                    setattr(place, name, value)
 
 
 class Nowhere(io.TextIOBase):

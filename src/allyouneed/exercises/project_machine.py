@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import core
-from .project_reading import FF, D, H, K, N, V, Weights, signs
+from .project_reading import FF, D, H, K, N, V, Weights, signs, without_padding
 from .project_runs import PAD, Faults
 
 # The reference, with slips
@@ -277,7 +277,7 @@ def with_slopes(compute: Callable[[Weights], Tensor], p: Weights) -> dict[str, A
     loss = (out * signs(out)).sum()
     slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     named = {name: g for name, g in zip(leaves, slopes, strict=True) if g is not None}
-    return {"outputs": out.detach(), "gradients": named}
+    return {"outputs": out.detach(), "gradients": without_padding(named)}
 
 
 # The cases

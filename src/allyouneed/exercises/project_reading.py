@@ -53,7 +53,9 @@ WORDS = {
     "step": "step t s i stepnum n",
     "warmup_steps": "warmupsteps warmup w nwarmup",
     "model": "model net machine transformer m",
-    "batches": "batches data loader batch dataloader pairs iterator",
+    "batches": "batches data loader batch dataloader pairs iterator iterable trainloader traindata"
+    " trainbatches trainiter dataset",
+    "d_k": "dk dim headdim dhead scale",
     "beam": "beam beamsize beams k n width beamwidth",
     "alpha": "alpha lengthpenalty penalty lp a lenpenalty",
 }
@@ -117,10 +119,27 @@ class Sizes:
     __getitem__ = __getattr__
 
 
-def find(namespace: Mapping[str, Any], names: str) -> Any:
-    """What a namespace has under one of these names, written in any way; `...` if nothing."""
-    own = {bare(name): value for name, value in namespace.items() if isinstance(name, str)}
-    return next((own[name] for name in names.split() if name in own), ...)
+PREFIXES = ("get", "make", "build", "create", "compute", "my", "the")
+
+
+def find(namespace: Mapping[str, Any], names: str, classes: bool = False) -> Any:
+    """What can be called under one of these names, written in any way; `...` if nothing.
+
+    Of an `attention` and an `Attention` it takes the class, if `classes`, or else the function.
+    """
+    own: dict[str, list[Any]] = {}
+    for name, value in namespace.items():
+        if isinstance(name, str) and callable(value):
+            own.setdefault(bare(name), []).append(value)
+    for name in names.split():
+        for each in (name, *(prefix + name for prefix in PREFIXES)):
+            some = own.get(each, [])
+            if classes:  # a model that was made is not what makes one
+                some = [x for x in some if inspect.isclass(x) or inspect.isroutine(x)]
+            some.sort(key=lambda x: inspect.isclass(x) != classes)
+            if some:
+                return some[0]
+    return ...
 
 
 def first(output: Any) -> Any:
@@ -174,6 +193,8 @@ class Unclear(Exception):
 
 
 def order_of_use(model: Any, compute: Callable[[], Any]) -> list[Tensor]:
+    if not tensors_of(model):
+        raise Unclear("It has no `parameters()`, so nothing of it can be learned.")
     with Uses(tensors_of(model)) as uses:
         compute()
     if uses.forbidden:
@@ -374,6 +395,13 @@ def slopes(layout: Layout, p: Weights) -> dict[str, Tensor]:
         if x.grad is not None:
             named.setdefault(slot.name, torch.zeros_like(p[slot.name]))
             named[slot.name][slot.at] += slot.view(x.grad)
+    return without_padding(named)
+
+
+def without_padding(named: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The row of PAD may be kept from learning, as `padding_idx` does."""
+    if "E" in named:
+        named["E"][0] = 0
     return named
 
 

@@ -108,7 +108,7 @@ def translation(
                 [torch.tensor([*rows[i], project.EOS]) for i in some], batch_first=True
             ).to(device)
             needed = project.decode_needed("greedy", model, src, src.shape[1] + 20)
-            ids_ = project.tidy(project.call(named["greedy"], project.decode_spare(), **needed))
+            ids_ = project.tidy(project.call(named["greedy"], project.decode_spare(src), **needed))
             written |= dict(zip(some, ids_, strict=True))
         return [tokenizer.decode(written[i]) for i in range(len(rows))]
 
