@@ -657,7 +657,7 @@ MODULE_MISTAKES = mistakes(
      "nn.Linear has a bias unless it is told not to. The paper's projections have none."),
     ("the mask left out", _forward(lambda q, k, v, mask: (q, k, v)),
      "The mask is taken and not used: hidden keys are looked at like any other."),
-    ("the mask turned round",
+    ("the mask inverted",
      _forward(lambda q, k, v, mask: (q, k, v, None if mask is None else ~mask)),
      "True means may attend. nn.MultiheadAttention has it the other way round."),
     ("the mask added to the scores",

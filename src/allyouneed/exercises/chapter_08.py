@@ -25,22 +25,22 @@ HAND_MISTAKES = mistakes(
     ("zero instead of minus infinity", [1 / 7, 1 / 7, 3 / 7, 1 / 7, 1 / 7],
      "A hidden score of 0 has the exponential 1, and takes its share. Minus infinity has 0."),
     ("the mask after the softmax", [0.0, 1 / 20, 3 / 20, 0.0, 0.0],
-     "The hidden places were struck out above the line and left in the sum below it, so the "
+     "The hidden places were struck out in the numerator and left in the denominator, so the "
      "weights do not sum to one."),
     ("the other triangle", [0.0, 0.0, 3 / 17, 4 / 17, 10 / 17],
      "A word sees itself and what comes before it. Here it sees itself and what comes after."),
     ("a triangle without its diagonal", [0.0, 1.0, 0.0, 0.0, 0.0],
      "A word may see itself: up to and including that position."),
     ("one word of the future seen", [0.0, 1 / 8, 3 / 8, 4 / 8, 0.0],
-     "The third word sees up to the third place. The fourth is what it has to foretell."),
-    ("polarity turned round", [2 / 16, 0.0, 0.0, 4 / 16, 10 / 16],
+     "The third word sees up to the third place. The fourth is what it has to predict."),
+    ("polarity inverted", [2 / 16, 0.0, 0.0, 4 / 16, 10 / 16],
      "These are the weights of what should be hidden."),
     ("exponentials that were not divided by their sum", [0.0, 1.0, 3.0, 0.0, 0.0],
      "The right two places are left. Weights sum to one: divide by 1 + 3."),
     ("scores shared out without the exponential", [0.0, 0.0, 1.0, 0.0, 0.0],
      "The second place has the score 0, and its exponential is 1, not 0."),
     ("the padding struck out after the softmax", [0.0, 1 / 6, 3 / 6, 0.0, 0.0],
-     "The padding was left in the sum below the line, so the weights do not sum to one."),
+     "The padding was left in the denominator, so the weights do not sum to one."),
     ("the look shared evenly", [0.0, 1 / 2, 1 / 2, 0.0, 0.0],
      "The right two places are left. Their shares go by the exponentials of their scores."),
     ("the mask, not the weights", [0.0, 1.0, 1.0, 0.0, 0.0],
@@ -74,7 +74,7 @@ def padding_cases() -> list[tuple]:
 
 
 PADDING_MISTAKES = mistakes(
-    ("polarity turned round", lambda tokens, pad: (tokens == pad)[:, None, None, :],
+    ("polarity inverted", lambda tokens, pad: (tokens == pad)[:, None, None, :],
      "True means may attend, so it stands where there is a token, not where there is padding."),
     ("the mask along the queries", lambda tokens, pad: (tokens != pad)[:, None, :, None],
      "What is hidden is a key. The last axis of the scores is that of the keys."),
@@ -111,13 +111,13 @@ PADDING_MISTAKES = mistakes(
     ("the mask along the queries, in full",
      lambda tokens, pad: (tokens != pad)[:, None, :, None].repeat(1, 1, 1, tokens.shape[1]),
      "What is hidden is a key. The last axis of the scores is that of the keys."),
-    ("polarity turned round, and without its two new axes", lambda tokens, pad: tokens == pad,
+    ("polarity inverted, and without its two new axes", lambda tokens, pad: tokens == pad,
      "Two things at once: True should stand where there is a token, and the mask needs an axis for "
      "the heads and one for the queries."),
     ("numbers, and without its two new axes", lambda tokens, pad: (tokens != pad).int(),
      "Two things at once: a mask should be boolean, and it needs an axis for the heads and one for "
      "the queries."),
-    ("polarity turned round, along the queries",
+    ("polarity inverted, along the queries",
      lambda tokens, pad: (tokens == pad)[:, None, :, None],
      "Two things at once: True should stand where there is a token, and the keys' axis is the "
      "last."),
@@ -181,7 +181,7 @@ BUFFER_MISTAKES = mistakes(
      "A token may see all that came before it, not only itself."),
     ("the new tokens alone", _in_buffer(lambda s, i, filled: (s >= filled) & (s <= filled + i)),
      "The places before `filled` hold the tokens so far, which may be seen."),
-    ("polarity turned round", _in_buffer(lambda s, i, filled: s > filled + i),
+    ("polarity inverted", _in_buffer(lambda s, i, filled: s > filled + i),
      "True means may attend, as everywhere in this book."),
     ("counted from the end of the new", _in_buffer(lambda s, i, filled: s <= filled - i),
      "The second new token stands one place *behind* the first: filled + i."),
@@ -269,16 +269,16 @@ WEIGHTS_MISTAKES = mistakes(
      "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
-    ("the mask after the exponentials, then shares with a guard below the line",
+    ("the mask after the exponentials, then shares with a guard in the denominator",
      lambda scores, mask: (
          (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
      ),
      "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
      "next to it, what may be seen is rounded to 0. Hide the scores first."),
-    ("exponentials of all scores, with no highest score taken off",
+    ("exponentials of all scores, the highest not subtracted",
      lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
-     "The exponential of a large score is infinite, and of a very low one zero. Take the highest "
-     "score that may be seen off each row first, or use softmax, which does so."),
+     "The exponential of a large score is infinite, and of a very low one zero. Subtract the "
+     "highest score that may be seen from each row first, or use softmax, which does so."),
     ("a large negative number instead of minus infinity",
      lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-1),
      "A row with nothing to look at has equal scores, and spreads its attention over all that is "
@@ -287,9 +287,9 @@ WEIGHTS_MISTAKES = mistakes(
      lambda scores, mask: _hidden(scores, mask, -100.0).softmax(-1),
      "It hides only while the real scores are larger. Next to scores of -200, what is hidden wins "
      "with -100."),
-    ("polarity turned round", lambda scores, mask: _hidden(scores, ~mask, -math.inf).softmax(-1),
+    ("polarity inverted", lambda scores, mask: _hidden(scores, ~mask, -math.inf).softmax(-1),
      "True means may attend. Here the weights went to what is hidden."),
-    ("polarity turned round, with zeros in empty rows",
+    ("polarity inverted, with zeros in empty rows",
      lambda scores, mask: masked_weights(scores, ~mask),
      "True means may attend. Here the weights went to what is hidden."),
     ("the softmax over the queries",
@@ -382,7 +382,7 @@ SHIFT_MISTAKES = mistakes(
     ("no shift", lambda tgt: (tgt[:, :-1], tgt[:, :-1]),
      "Each label is the token that the decoder has just read. It would learn to copy, with a loss "
      "near zero, and write nothing but its first input."),
-    ("no shift, the first token taken off both", lambda tgt: (tgt[:, 1:], tgt[:, 1:]),
+    ("no shift, the first token cut off both", lambda tgt: (tgt[:, 1:], tgt[:, 1:]),
      "Each label is the token that the decoder has just read, so it would learn to copy. And it "
      "never reads BOS, with which it has to begin."),
     ("no shift, the whole target twice", lambda tgt: (tgt, tgt),
@@ -507,7 +507,7 @@ CROSS_MISTAKES = mistakes(
      "Keys and values come as pairs, both from the memory."),
     ("nothing hidden", lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory),
      "The memory of a short source is padded, and here the decoder looks at the padding."),
-    ("polarity turned round",
+    ("polarity inverted",
      lambda attend, y, memory, tgt, src, pad: attend(
          y, memory, memory, (src == pad)[:, None, None, :]
      ),
@@ -987,11 +987,11 @@ MODULE_MISTAKES = mistakes(
     ("the heads' columns taken in turn, and put back so", _HeadsInnermostThroughout,
      "Head 1 owns the first d_k columns, head 2 the next: (B, T, H, K), not (B, T, K, H). This net "
      "could be trained as well, but its weights mean something else."),
-    ("polarity turned round", _Polarity,
+    ("polarity inverted", _Polarity,
      "True means may attend. Here each query looks at what should be hidden."),
-    ("polarity turned round, with NaN in rows that are free", _PolarityPlain,
+    ("polarity inverted, with NaN in rows that are free", _PolarityPlain,
      "True means may attend. Here what may be seen was set to minus infinity."),
-    ("polarity turned round, with a large negative number", _FinitePolarity,
+    ("polarity inverted, with a large negative number", _FinitePolarity,
      "True means may attend. Here what may be seen was hidden."),
     ("the mask added to the scores as 0 and 1", _Added,
      "That hides nothing. What is added must be 0 where the query may look and minus infinity "
@@ -1000,7 +1000,7 @@ MODULE_MISTAKES = mistakes(
      "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
-    ("the mask after the exponentials, then shares with a guard below the line",
+    ("the mask after the exponentials, then shares with a guard in the denominator",
      _SharesAgainGuarded,
      "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
      "next to it, what may be seen is rounded to 0. Hide the scores first."),
@@ -1065,9 +1065,9 @@ MODULE_MISTAKES = mistakes(
     ("zero times minus infinity, and NaN made 0", _ZeroTimesInfinityMended,
      "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
      "minus infinity in where the mask is False, and leave the rest alone."),
-    ("exponentials of all scores, with no highest score taken off", _NoHighest,
+    ("exponentials of all scores, the highest not subtracted", _NoHighest,
      "The exponential of a large score is infinite, and of a very low one zero. Use softmax, which "
-     "takes the highest score off first."),
+     "subtracts the highest score first."),
     ("a causal mask in place of the given one", _CausalInstead,
      "Which keys may be seen is for the given mask to say."),
     ("the first head's mask for all heads", _FirstHeadsMask,
@@ -1215,7 +1215,7 @@ DECODER_MISTAKES = mistakes(
     ("the mask after the softmax", _decoder(hide="after"),
      "What is hidden had its share before it was struck out, so that the rest sums to less than "
      "one."),
-    ("polarity turned round", _decoder(turned=True), "True means may attend."),
+    ("polarity inverted", _decoder(turned=True), "True means may attend."),
     ("padded queries hidden as well", _decoder(along="both"),
      "Nobody reads the rows of paddings; they need no hiding, and a test compares them here."),
     ("the padding mask left out", _decoder(along="none"),
@@ -1266,7 +1266,7 @@ PADDING_NUMBER_MISTAKES = mistakes(
     ("the share of the words alone",
      _paddings(lambda a, p: math.ceil(p * a.exp().sum() - 1e-9)),
      "The paddings belong to the sum in the denominator, too: n / (n + sum)."),
-    ("the share turned round",
+    ("the share inverted",
      _paddings(lambda a, p: math.ceil((1 - p) / p * a.exp().sum() - 1e-9)),
      "n / (n + sum) = share: solve it for n."),
     ("divided by the rest alone",
@@ -1380,7 +1380,7 @@ COPY_MISTAKES = mistakes(
      "Every row has to keep to the past and itself, those of the words, too."),
     ("queries and keys exchanged", lambda n: copying_mask(n).T,
      "Rows are the places that look, columns those that are looked at. Transpose it."),
-    ("polarity turned round", lambda n: ~copying_mask(n), "True means may attend."),
+    ("polarity inverted", lambda n: ~copying_mask(n), "True means may attend."),
 )  # fmt: skip
 
 

@@ -230,7 +230,7 @@ SINUSOID_MISTAKES = mistakes(
      "The exponent grows with the column: the quickest hand stands in columns 0 and 1."),
     ("the exponent divided by d_model - 1",
      lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / (d - 1))),
-     "The exponent is 2i / d_model, with nothing taken off."),
+     "The exponent is 2i / d_model, with nothing subtracted."),
     ("the exponent divided by the length",
      lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / length)),
      "The exponent is 2i / d_model. The length of the table has no part in it."),
@@ -402,10 +402,10 @@ EMBED_MISTAKES = mistakes(
      "The words must be multiplied by sqrt(d_model) before the positions are added, or the "
      "positions drown them."),
     ("the factor after the sum", mixed(lambda word, place, root: (word + place) * root),
-     "Here both parts grow, and the positions are as loud beside the words as before. Only the "
+     "Here both parts grow, and the positions are as long beside the words as before. Only the "
      "words get the factor."),
     ("the factor on the positions", mixed(lambda word, place, root: word + place * root),
-     "It is the words that need to be louder, not the positions."),
+     "It is the words that need to be longer, not the positions."),
     ("divided by the root", mixed(lambda word, place, root: word / root + place),
      "The division by a root belongs to the scores of attention. Embeddings are multiplied."),
     ("the sum divided by the root", mixed(lambda word, place, root: (word + place) / root),
