@@ -10,7 +10,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from bookpatch import outdated
+from bookpatch import chapter, outdated
 from booksite import COLAB
 from docutils import nodes
 from sphinx import addnodes
@@ -99,9 +99,9 @@ def on_doctree_resolved(app, doctree, docname: str) -> None:
         }
         data = f'<script type="application/json" id="all-exercises">{json.dumps(numbers)}</script>'
         raw.parent.replace(raw, nodes.raw("", PLACE + data, format="html"))
-    if not docname.startswith("notebooks/"):
+    if (number := chapter(docname)) is None:
         return
-    look = sections(int(docname.split("/")[1][:2]))
+    look = sections(number)
     for number, box in boxes(doctree):
         anchor = f"exercise-{number.replace('.', '-')}"
         title = next(box.findall(nodes.title))

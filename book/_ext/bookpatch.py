@@ -13,6 +13,12 @@ from dataclasses import dataclass
 from sphinx.errors import ExtensionError
 
 
+def chapter(docname: str) -> int | None:
+    """The number of a chapter, from its file's name; None for every other page."""
+    found = re.match(r"notebooks/(\d\d)_", docname)
+    return int(found[1]) if found else None
+
+
 def outdated(patch: str, why: str, where: str, found: str = "nothing") -> ExtensionError:
     """The error that says which patch no longer fits which file or page, and what to do."""
     return ExtensionError(

@@ -12,6 +12,7 @@ import sys
 from html import escape
 from pathlib import Path
 
+from bookpatch import chapter
 from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
@@ -47,7 +48,7 @@ class Plan(SphinxDirective):
 
 def where(app, doctree, docname: str) -> None:
     """Put the small plan under a chapter's title, as a link to the map of the first page."""
-    module, number = plan(), int(docname.split("/")[1][:2])
+    module, number = plan(), chapter(docname)
     words = list(dict.fromkeys(one.words.replace("|", " ") for one in module.parts(number)))
     if not words:
         return
@@ -62,14 +63,14 @@ def where(app, doctree, docname: str) -> None:
 
 def on_doctree_resolved(app, doctree, docname: str) -> None:
     """Draw it when the titles and the places of all chapters are known."""
-    if docname.startswith("notebooks/") and app.builder.format == "html":
+    if chapter(docname) is not None and app.builder.format == "html":
         where(app, doctree, docname)
     for raw in [raw for raw in doctree.findall(nodes.raw) if raw.astext() == PLACE]:
         module, links = plan(), {}
         for page in app.env.found_docs:
-            if page.startswith("notebooks/") and page.split("/")[1][:2].isdigit():
+            if (number := chapter(page)) is not None:
                 url = app.builder.get_relative_uri(docname, page)
-                links[int(page.split("/")[1][:2])] = (url, app.env.titles[page].astext())
+                links[number] = (url, app.env.titles[page].astext())
         if missing := sorted(set(module.CHAPTERS) - set(links)):
             raise ExtensionError(f"src/allyouneed/plan.py names chapters without a page: {missing}")
         raw.parent.replace(raw, nodes.raw("", module.drawing(links=links).svg, format="html"))

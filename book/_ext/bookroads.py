@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from bookpatch import outdated
+from bookpatch import chapter, outdated
 from booksite import REPOSITORY
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
@@ -117,7 +117,9 @@ def suggestion(pagename: str, heading: str) -> str:
     """Where to suggest an edit: a page can be edited on GitHub, a notebook better by an issue."""
     if not pagename.startswith("notebooks/"):
         return f"{REPOSITORY}/edit/main/{pagename}.md"
-    title = quote(f"Chapter {int(pagename.split('/')[1][:2])}, {heading}: ")
+    number = chapter(pagename)
+    page = "The project" if number is None else f"Chapter {number}"
+    title = quote(f"{page}, {heading}: ")
     return f"{REPOSITORY}/issues/new?title={title}&body={quote(f'{pagename}.ipynb')}"
 
 
@@ -127,7 +129,7 @@ def next_places(app, pagename: str) -> dict[str, list[str]]:
     for key, road in roads().items():
         later = [page for page in walked(app.env, road) if page > pagename]
         if later:
-            number = int(later[0].split("/")[1][:2])
+            number = chapter(later[0])
             url = app.builder.get_relative_uri(pagename, later[0])
             found[key] = [road["name"], url, f"Chapter {number}"]
         else:
