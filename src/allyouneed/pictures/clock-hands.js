@@ -108,7 +108,7 @@ function draw(stage, { width, position, step, positions, steps }) {
   const far = slider("step k", { min: 0, max: steps, value: step }, (to) => change({ step: to }));
   stage.add(make("div", { class: "controls" }, place.element, far.element),
     make("div", { class: "clocks" }, ...clocks.map((one) => one.element)), products.svg,
-    hint("Move p: all hands turn, and the grey angles stay. Move k: the angles open. Above each " +
+    hint("Move p, and watch the grey angles. Then move k. Above each " +
       "clock its wavelength, below it the cosine of its angle; their sum is the dot product."));
   change({});
 }
