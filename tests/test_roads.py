@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROADS = tomllib.loads((ROOT / "book" / "roads.toml").read_text(encoding="utf-8"))
 ALWAYS = "The code so far"
+BESIDE = (ALWAYS, "Exercises", "Further reading")  # of the whole chapter, whatever road one is on
 CODE = re.compile(r"`([^`\n]+)`")
 MATH = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$", re.S)
 
@@ -41,7 +42,7 @@ def sections(number: str) -> dict[str, list[dict]]:
 
 
 def chapters() -> list[str]:
-    return sorted(file.name[:2] for file in (ROOT / "notebooks").glob("*.ipynb"))
+    return sorted(file.name[:2] for file in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 
 
 def walked(road: dict) -> list[tuple[str, str]]:
@@ -127,7 +128,7 @@ def left_out(road: dict) -> list[str]:
     every, signs = exported(), symbols()
     for number in chapters():
         for heading, cells in sections(number).items():
-            here = (number, heading) in on and heading not in ("Exercises", "Further reading")
+            here = (number, heading) in on and heading not in BESIDE
             used, made = set(), set()
             for cell in cells:
                 if heading or cell["cell_type"] == "markdown":  # else it is the set-up
