@@ -151,6 +151,8 @@ def unpatched() -> Iterator[None]:
             for name, value in before.items():
                 if vars(place).get(name) is not value:
                     setattr(place, name, value)
+        for name in vars(torch.Tensor).keys() - functions[-1].keys():  # it hid an inherited one
+            delattr(torch.Tensor, name)
 
 
 class Nowhere(io.TextIOBase):

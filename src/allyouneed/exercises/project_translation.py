@@ -1,8 +1,9 @@
 """The last stage of the project: the reader's machine is trained, measured, and translates.
 
 Captions of Multi30k in the vocabulary that ships with the package, sizes at which two cores need
-some three minutes. The bound on the validation loss: the notebook's solution came to 3.05 and 3.06
-with seeds 0 and 1, in 250 seconds of one AMD core. A quarter of a nat is left to spare.
+some three minutes. The bound on the validation loss: the notebook's solution came to 3.05, 3.06 and
+3.18 with seeds 0, 1 and 2, tests/right_answers/project_einsum.py, which begins with other weights,
+to 3.43, each in 250 seconds of one AMD core. A quarter of a nat is left to spare.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .guard import Failure, run
 NUMBER = "project.translation"
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 256, "n_layers": 2}
 STEPS, WARMUP, TOKENS, SHOWN = 800, 250, 1536, 200
-BOUND = 3.3  # nats for each target token
+BOUND = 3.7  # nats for each target token
 Ids = list[tuple[list[int], list[int]]]
 
 
