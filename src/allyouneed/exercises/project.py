@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from . import core
 from .core import Exercise, Mistake, Verdict, mistakes
 from .guard import Failure, run
+from .project_banks import CAUSAL, SCHEDULE
 from .project_machine import (
     attention,
     attention_weights,
@@ -354,20 +355,20 @@ def machine_exercise(project: Project, had: Faults) -> Exercise:
     )  # fmt: skip
 
 
-def borrowed(number: str, name: str, title: str, probe: Callable, **more: Any) -> Exercise:
-    """A chapter's exercise, its cases and its bank, for a function under the reader's name."""
-    chapter = core.find(number)
+def borrowed(one: Exercise, name: str, title: str, probe: Callable, **more: Any) -> Exercise:
+    """Another exercise with its cases and its bank, for a function under the reader's name."""
+    where = one.section if one.number.startswith("project") else f"Chapter {int(float(one.number))}"
     return Exercise(
-        f"project.{name}", title, f"Chapter {number.split('.')[0]}", chapter.reference,
-        chapter.all_cases(), chapter.mistakes, chapter.invariants, probe,
-        rtol=chapter.rtol, atol=chapter.atol, **more,
+        f"project.{name}", title, where, one.reference, one.all_cases(), one.mistakes,
+        one.invariants, probe, rtol=one.rtol, atol=one.atol, **more,
     )  # fmt: skip
 
 
 def padding_exercise(project: Project, had: Faults) -> Exercise:
     return borrowed(
-        "8.2", "padding", "masks", lambda answer, tokens, pad: call(answer, tokens=tokens, pad=pad)
-    )
+        core.find("8.2"), "padding", "masks",
+        lambda answer, tokens, pad: call(answer, tokens=tokens, pad=pad),
+    )  # fmt: skip
 
 
 def causal_exercise(project: Project, had: Faults) -> Exercise:
@@ -377,7 +378,7 @@ def causal_exercise(project: Project, had: Faults) -> Exercise:
         return mask
 
     return borrowed(
-        "8.3", "causal", "masks", lambda answer, length: call(answer, length=length),
+        CAUSAL, "causal", "masks", lambda answer, length: call(answer, length=length),
         canonical=canonical,
     )  # fmt: skip
 
@@ -392,7 +393,7 @@ def table_of(answer: Any, length: int, d_model: int) -> Tensor:
 
 
 def positions_exercise(project: Project, had: Faults) -> Exercise:
-    exercise = borrowed("9.2", "positions", "positions", table_of)
+    exercise = borrowed(core.find("9.2"), "positions", "positions", table_of)
     over_batch = Mistake(
         "positions over the batch axis",
         lambda length, d_model: sinusoids(1, d_model).expand(length, d_model),
@@ -498,12 +499,12 @@ def schedule_exercise(project: Project, had: Faults) -> Exercise:
     def probe(answer: Any, step: int, d_model: int, warmup_steps: int) -> Any:
         return call(answer, step=step, d_model=d_model, warmup_steps=warmup_steps)
 
-    return borrowed("12.3", "schedule", "schedule", probe)
+    return borrowed(SCHEDULE, "schedule", "schedule", probe)
 
 
 def training_exercise(project: Project, had: Faults) -> Exercise:
     torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()  # imports much, once: not on time
-    loss, rate = mean_loss, core.find("12.3").reference
+    loss, rate = mean_loss, SCHEDULE.reference
     if "own" in had:
         theirs = project.get("loss", loss), project.get("schedule", rate)
 
