@@ -730,6 +730,13 @@ VARIANCE_MISTAKES = mistakes(
     ("the mean score of a word with itself", lambda w_q, w_k, c: (w_q.T @ c @ w_k).trace(),
      "That is the mean of q . k when a word asks itself. Asked for is the variance, for two "
      "independent words."),
+    ("queries with keys in place of each with itself",
+     lambda w_q, w_k, c: (w_q.T @ c @ w_k).pow(2).sum(),
+     "That takes the covariances of a query with a key. The two words are independent: there they "
+     "are 0. Multiply the covariances inside the query with those inside the key."),
+    ("the two covariance matrices multiplied as matrices",
+     lambda w_q, w_k, c: (through(w_q, c) @ through(w_k, c)).sum(),
+     "Entry (i, j) of the one meets entry (i, j) of the other: multiply entry by entry, then sum."),
     ("all pairs of entries",
      lambda w_q, w_k, c: through(w_q, c).sum() * through(w_k, c).sum(),
      "This is the variance of (sum of q) times (sum of k). A dot product multiplies entry by "
