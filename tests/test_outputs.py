@@ -11,7 +11,7 @@ import pytest
 from allyouneed import pictures
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-from outputs import forgive, same_data, same_html, same_text  # noqa: E402
+from outputs import WIDGET, forgive, same_data, same_html, same_text  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,8 @@ def test_what_is_the_same_is_written_as_expected():
         data = {"image/svg+xml": svg, "text/plain": value}
         return [{"output_type": "execute_result", "data": data}]
 
-    shown = printed("a 0.31\n") + drawn("0.500", "<svg>") + printed("3 of 4\n")
+    widget = [{"output_type": "display_data", "data": {WIDGET: {}, "text/plain": "VBox()"}}]
+    shown = printed("a 0.31\n") + drawn("0.500", "<svg>") + widget + printed("3 of 4\n")
     expected = printed("a 0.32\n") + drawn("0.501", "") + printed("4 of 4\n")
     forgive(shown, expected)
     assert shown[:2] == expected[:2] and "image/svg+xml" not in shown[1]["data"]

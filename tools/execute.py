@@ -19,7 +19,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
-from outputs import SAME, same_text
+from outputs import SAME, WIDGET, same_text
 
 from allyouneed.files import write_file
 
@@ -83,7 +83,7 @@ def joined_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 def needs_kernel(output: NotebookNode) -> bool:
     """A widget, which without a kernel does nothing: the still output beside it is kept."""
-    return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
+    return WIDGET in output.get("data", {})
 
 
 def normalise(notebook: NotebookNode, file: Path) -> NotebookNode:
