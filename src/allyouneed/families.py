@@ -385,7 +385,7 @@ def generate(
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "B N"]:
     """The tokens, and `count` more, drawn from what the model
-    says, filter_logits by `filter_logits`.
+    says, filtered by `filter_logits`.
 
     A temperature of 0 takes the likeliest. When there are more than max_length tokens,
     the model reads the last max_length of them. Everything is computed anew for each
