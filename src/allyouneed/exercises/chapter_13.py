@@ -1301,8 +1301,8 @@ TRAP_MISTAKES = mistakes(
      "It holds greedy decoding and nobody else. For a beam of N the best sentence begins with the "
      "word that is N-th among the first ones."),
     ("greedy finds it as well", _trap(even=True),
-     "The next words are as likely behind every first word, so that the likeliest first word "
-     "begins the likeliest sentence. The others must have something better behind them."),
+     "The likeliest first word begins the likeliest sentence here. Another first word must have "
+     "something so much better behind it that its sentence wins."),
     ("everything equally likely",
      lambda beam: ([0.1] * 10, [[0.1] * 10 for _ in range(10)]),
      "Then a search has nothing to choose. Let the first words fall, and one of them alone have a "
