@@ -140,8 +140,8 @@
       if (!page.startsWith("notebooks/") || scrollY < innerHeight / 2) return;
       const head = heads[now];
       const section = links[now]?.textContent ?? "";
-      const head = document.querySelector("h1"), number = head.querySelector(".section-number");
-      const title = number ? `Chapter ${number.textContent}` : head.firstChild.textContent.trim();
+      const heading = document.querySelector("h1"), number = heading.querySelector(".section-number");
+      const title = number ? `Chapter ${number.textContent}` : heading.firstChild.textContent.trim();
       const about = { title, section, hash: head ? `#${head.id}` : "", share: share(), when: Date.now() };
       try {
         localStorage.setItem(KEPT, JSON.stringify({ ...stored(), [page]: about }));
