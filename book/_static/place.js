@@ -140,7 +140,7 @@
       if (!page.startsWith("notebooks/") || scrollY < innerHeight / 2) return;
       const head = heads[now];
       const section = links[now]?.textContent ?? "";
-      const heading = document.querySelector("h1"), number = heading.querySelector(".section-number");
+      const heading = article.querySelector("h1"), number = heading.querySelector(".section-number");
       const title = number ? `Chapter ${number.textContent}` : heading.firstChild.textContent.trim();
       const about = { title, section, hash: head ? `#${head.id}` : "", share: share(), when: Date.now() };
       try {
