@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 NUMBERS = "biufc"  # numpy's kinds of numeric dtype
+INERT = bool, int, float, complex, str, bytes, type(None), Tensor, np.ndarray, torch.nn.Parameter
+MANY = 10_000  # items, beyond which a comparison may take its time
 
 
 def plain(value: Any, whole: bool = False) -> Any:
@@ -30,6 +32,20 @@ def plain(value: Any, whole: bool = False) -> Any:
     if type(value) in (list, tuple):
         return type(value)(plain(item, whole) for item in value)
     return value
+
+
+def inert(value: Any) -> bool:
+    """Whether a value is small and of Python's, NumPy's and PyTorch's own types through and
+    through, so that to compare it runs no code of a reader's and takes no time."""
+    if type(value) is dict:
+        return inert(list(value)) and inert(list(value.values()))
+    if type(value) in (list, tuple, set, frozenset):
+        return len(value) < MANY and all(map(inert, value))
+    if isinstance(value, np.generic):
+        return type(value).__module__ == "numpy"
+    if type(value) is np.ndarray and value.dtype.kind not in NUMBERS:
+        return False
+    return type(value) in INERT and getattr(value, "nbytes", 0) < 2**24
 
 
 def array(value: Any) -> np.ndarray | None:

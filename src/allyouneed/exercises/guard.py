@@ -3,9 +3,9 @@
 `run(function, seconds)` returns what the function returned, or a `Failure` that says what went
 wrong and on which of the reader's lines. It lets no exception through, ends endless loops and
 runaway memory where the machine gives a way to, and puts back whatever the code has changed:
-random states, printing, gradient mode, default dtype, number of threads, the working folder, the
-environment, NumPy's error states, print options, deterministic mode. `unpatched` does so with
-PyTorch's functions, for a whole check.
+random states, printing, gradient mode, default dtype, number of threads, NumPy's error states,
+deterministic mode. `surroundings` does so, for all calls of one check together, with the working
+folder, the environment, PyTorch's print options and its functions.
 """
 
 from __future__ import annotations
@@ -95,7 +95,6 @@ def untouched(seed: int) -> Iterator[None]:
     strict = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     with (
-        surroundings(),
         np.errstate(),
         np.printoptions(),
         contextlib.redirect_stdout(Nowhere()),
@@ -126,9 +125,12 @@ def untouched(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def surroundings() -> Iterator[None]:
-    """Put back the working folder, the environment, and how tensors print."""
+    """Put back the working folder, the environment, how tensors print, and what a reader's code
+    has put in the place of PyTorch's own functions."""
     folder, environment = os.getcwd(), dict(os.environ)
     options = vars(torch._tensor_str.PRINT_OPTS).copy()
+    places = torch, torch.nn.functional, torch.Tensor
+    functions = [dict(vars(place)) for place in places]
     try:
         yield
     finally:
@@ -137,16 +139,6 @@ def surroundings() -> Iterator[None]:
             os.environ.clear()
             os.environ.update(environment)
         vars(torch._tensor_str.PRINT_OPTS).update(options)
-
-
-@contextlib.contextmanager
-def unpatched() -> Iterator[None]:
-    """Put back what a reader's code has put in the place of PyTorch's own functions."""
-    places = torch, torch.nn.functional, torch.Tensor
-    functions = [dict(vars(place)) for place in places]
-    try:
-        yield
-    finally:
         for place, before in zip(places, functions, strict=True):
             for name, value in before.items():
                 if vars(place).get(name) is not value:
