@@ -87,8 +87,9 @@ def cosine_cases() -> list[tuple]:
     short_q, long_k = 0.1 * torch.randn(4, 3, generator=draw), 5 * torch.randn(2, 3, generator=draw)
     no_q, no_k = q.clone(), k.clone()
     no_q[1], no_k[3] = 0.0, 0.0
-    # the last: a bound of 0.01 below the line would be felt
-    return [(q, k), (short_q, long_k), (no_q, no_k), (short_q, 0.02 * long_k), (q[:1], k[:2])]
+    printed = torch.tensor([[2.0, 0.0], [0.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+    tiny = short_q, 0.02 * long_k  # a bound of 0.01 below the line would be felt
+    return [(q, k), (short_q, long_k), (no_q, no_k), tiny, (q[:1], k[:2]), printed]
 
 
 def _unsafe(q: Tensor, k: Tensor) -> Tensor:
@@ -166,7 +167,8 @@ def minus_squared_distance(q: Tensor, k: Tensor) -> Tensor:
 def distance_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(43)
     sizes = [(2, 3, 4, 3), (3, 4, 2, 5), (2, 4, 4, 3), (1, 1, 3, 2), (2, 3, 1, 1)]  # B, T, S, K
-    return [
+    printed = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[1.0, 0.0], [0.0, 2.0]]])
+    return [printed] + [
         (torch.randn(b, t, d, generator=draw), torch.randn(b, s, d, generator=draw))
         for b, t, s, d in sizes
     ]
@@ -334,7 +336,7 @@ def _products(x: Tensor) -> Tensor:
 
 def attend_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(45)
-    return [
+    return [(torch.eye(2)[None],)] + [
         (0.8 * torch.randn(*size, generator=draw),)
         for size in ((2, 4, 3), (3, 2, 5), (1, 3, 2), (2, 1, 3))
     ]
@@ -458,7 +460,8 @@ def reordered(weights: Tensor, order: Tensor) -> Tensor:
 def order_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(46)
     orders = ([2, 0, 4, 1, 3], [1, 2, 3, 0], [0])  # the long ones are not their own inverse
-    return [
+    printed = torch.tensor([[0.9, 0.1], [0.4, 0.6]]), torch.tensor([1, 0])
+    return [printed] + [
         (torch.randn(len(o), len(o), generator=draw).softmax(-1), torch.tensor(o)) for o in orders
     ]
 

@@ -79,7 +79,8 @@ def look_up(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def look_up_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(52)
     sizes = [(3, 2, 4), (5, 3, 3), (3, 3, 3), (4, 2, 1)]  # S, K, V
-    return [
+    printed = [2.0, 0.0], [[0.0, 2.0], [1.0, 0.0], [2.0, 0.0]], [[0.0], [1.0], [2.0]]
+    return [tuple(map(torch.tensor, printed))] + [
         tuple(torch.randn(*shape, generator=draw) for shape in ((k,), (s, k), (s, v)))
         for s, k, v in sizes
     ]
@@ -215,7 +216,8 @@ def relu_cases() -> list[tuple]:
     small[2] = 0.0
     tiny = torch.tensor([[0.05, -0.2, 0.03], [0.4, 0.3, -0.1]])
     positive = torch.rand(2, 5, generator=draw) + 0.1
-    return [(mixed,), (small,), (positive,), (tiny,), (mixed[:1],)]
+    printed = torch.tensor([[3.0, 1.0, -2.0], [-1.0, 0.0, -1.0]])
+    return [(mixed,), (small,), (positive,), (tiny,), (mixed[:1],), (printed,)]
 
 
 def _shares_of(parts: Tensor, whole: Tensor, dim: int = -1) -> Tensor:

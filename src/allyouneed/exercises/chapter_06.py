@@ -192,7 +192,8 @@ def scaled_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def attention_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(64)
     sizes = [(2, 3, 4, 5, 6, 7), (1, 2, 3, 3, 8, 5), (2, 1, 1, 3, 2, 1)]  # B, H, T, S, K, V
-    return [
+    printed = [[[[2.0, 0.0]]]], [[[[0.0, 0.0], [1.0, 0.0]]]], [[[[0.0], [1.0]]]]
+    return [tuple(map(torch.tensor, printed))] + [
         tuple(
             torch.randn(*shape, generator=draw)
             for shape in ((b, h, t, d), (b, h, s, d), (b, h, s, e))
@@ -441,7 +442,8 @@ def scores_gradient(scores: Tensor, v: Tensor, g: Tensor) -> Tensor:
 def gradient_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(66)
     sizes = [(4, 3), (3, 3), (5, 2), (1, 2)]  # S, V
-    return [
+    printed = torch.zeros(2), torch.tensor([[1.0], [3.0]]), torch.ones(1)
+    return [printed] + [
         tuple(torch.randn(*shape, generator=draw) for shape in ((s,), (s, e), (e,)))
         for s, e in sizes
     ]

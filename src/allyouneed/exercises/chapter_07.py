@@ -255,6 +255,7 @@ def output_as_sum(heads: Tensor, w_o: Tensor) -> Tensor:
 
 def sum_cases() -> list[tuple]:
     return [
+        (torch.tensor([[[[2.0]], [[3.0]]]]), torch.tensor([[1.0, 10.0], [100.0, 1000.0]])),
         (_numbers((2, 3, 5, 4), 80), _numbers((12, 12), 81)),
         (_numbers((3, 2, 4, 3), 82), _numbers((6, 6), 83)),
         (_numbers((1, 2, 1, 3), 84), _numbers((6, 6), 85)),

@@ -70,7 +70,7 @@ def padding_cases() -> list[tuple]:
     other_pad = torch.tensor([[0, 9, 1, 2, 3], [8, 0, 2, 7, 7]])
     left = torch.tensor([[1, 1, 5, 3], [1, 0, 4, 3], [4, 0, 4, 3]])
     whole = torch.tensor([[4, 5], [6, 3]])
-    return [(right, 0), (other_pad, 7), (left, 1), (whole, 0)]
+    return [(right, 0), (other_pad, 7), (left, 1), (whole, 0), (torch.tensor([[5, 9, 0]]), 0)]
 
 
 PADDING_MISTAKES = mistakes(
@@ -238,6 +238,7 @@ def weights_cases() -> list[tuple]:
         (towering, last_hidden),
         (deep, last_hidden),
         (scores, in_one_head),
+        (torch.tensor([[[[1.0, 1.0, 5.0]]]]), last_hidden[0]),
     ]
 
 
@@ -371,6 +372,7 @@ def shift_cases() -> list[tuple]:
     return [
         (torch.tensor([[2, 7, 8, 9, 5, 3], [2, 6, 6, 3, 0, 0], [2, 5, 3, 0, 0, 0]]),),
         (torch.tensor([[2, 9, 4, 3], [2, 4, 7, 3]]),),
+        (torch.tensor([[2, 7, 8, 3]]),),
     ]
 
 

@@ -379,7 +379,8 @@ def embed(tokens: Tensor, embedding: Tensor, table: Tensor) -> Tensor:
 def embed_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(94)
     sizes = [(2, 3, 5, 6, 8), (1, 4, 8, 10, 12), (3, 3, 2, 5, 7)]  # B, T, D, V, rows
-    return [
+    printed = [[1]], [[0.0, 0.0, 0.0, 0.0], [1.0, 2.0, 3.0, 4.0]], [[0.0, 1.0, 0.0, 1.0]]
+    return [tuple(map(torch.tensor, printed))] + [
         (
             torch.randint(0, v, (b, t), generator=draw),
             torch.randn(v, d, generator=draw),
@@ -546,7 +547,7 @@ def step_in_halves(k: int, d_model: int) -> Tensor:
     return torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)])
 
 
-STEP_CASES = [(1, 4), (3, 8), (-2, 6)]
+STEP_CASES = [(1, 4), (3, 8), (-2, 6), (1, 2)]
 NEIGHBOURS = mistakes(
     ("the transposed matrix, a step back", lambda k, d_model: step_matrix(k, d_model).T,
      "It rotates the other way and leads from p to p - k. With the row on the left, as in PE[p] R, "
@@ -701,7 +702,8 @@ def rotate(x: Tensor) -> Tensor:
 def rotate_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(96)
     sizes = (2, 3, 4), (3, 5, 8), (3, 3, 6), (1, 2, 2), (2, 1, 4)
-    return [(torch.randn(*size, generator=draw),) for size in sizes]
+    printed = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])
+    return [*((torch.randn(*size, generator=draw),) for size in sizes), (printed,)]
 
 
 def overwritten(x: Tensor) -> Tensor:

@@ -73,7 +73,8 @@ def layer_norm_cases() -> list[tuple]:
         gamma, beta = torch.randn(d, generator=draw), torch.randn(d, generator=draw)
         cases.append((x, gamma, beta, eps))
     cases[-1][0][0, 0] = 0.0  # a row of padding
-    return cases
+    printed = [[[0.0, 2.0]]], [1.0, 1.0], [0.0, 3.0]
+    return [*cases, (*map(torch.tensor, printed), 3)]
 
 
 def _norm_over(x: Tensor, gamma: Tensor, beta: Tensor, eps: float, axes: tuple) -> Tensor:
@@ -820,7 +821,8 @@ def feed_forward_cases() -> list[tuple]:
         shapes = (b, t, d), (d, f), (f,), (f, d), (d,)
         cases.append(tuple(torch.randn(*shape, generator=draw) for shape in shapes))
     cases[1][0].mul_(5.0)  # hidden units of any size
-    return cases
+    printed = [[[2.0]]], [[1.0, -1.0]], [1.0, 1.0], [[10.0], [100.0]], [5.0]
+    return [*cases, tuple(map(torch.tensor, printed))]
 
 
 def _with(activation: Callable) -> Callable:

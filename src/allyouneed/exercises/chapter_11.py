@@ -847,6 +847,7 @@ MASK_CASES = [
         0,
     ),
     (torch.tensor([[5, 6, 9, 9, 9], [0, 7, 8, 0, 3]]), torch.tensor([[2, 9, 9], [2, 5, 0]]), 9),
+    (torch.tensor([[5, 0]]), torch.tensor([[2, 7]]), 0),
 ]
 
 

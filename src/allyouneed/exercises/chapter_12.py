@@ -80,7 +80,12 @@ def loss_cases() -> list[tuple]:
         torch.tensor([[1, 5, 2, 3], [4, 3, PAD, PAD]]),
         torch.tensor([[8, 3], [3, PAD], [5, 3]]),
     ]
-    return [(logits[0], targets[0], 0.1), (logits[1], targets[1], 0.3)]
+    printed = [torch.tensor([[[0.0, 0.0, x]]]) for x in (0.0, 1.0)]
+    return [
+        (logits[0], targets[0], 0.1),
+        (logits[1], targets[1], 0.3),
+        *((x, torch.tensor([[2]]), 0.2) for x in printed),
+    ]
 
 
 def _loss(
@@ -359,7 +364,8 @@ def adam_cases() -> list[tuple]:
         if t == 1:
             m, v = torch.zeros(shape), torch.zeros(shape)
         cases.append((theta, g, m, v, t, *numbers))
-    return cases
+    printed = [torch.tensor([x]) for x in (1.0, 2.0, 0.0, 0.0)]
+    return [*cases, (*printed, 1, 0.1, 0.9, 0.98, 2)]
 
 
 def _adam(
@@ -522,6 +528,7 @@ def merge_cases() -> list[tuple]:
         ([torch.randn(2, 2, generator=draw) for _ in range(3)], [5, 1, 3]),
         ([torch.randn(2, generator=draw)], [4]),
         ([torch.randn(1, 2, generator=draw) for _ in range(2)], [3, 5]),
+        ([torch.tensor([5.0]), torch.tensor([2.0])], [2, 8]),
     ]
 
 
@@ -586,6 +593,7 @@ def clip_cases() -> list[tuple]:
         ([torch.randn(2, 3, generator=draw) * 3, torch.randn(3, generator=draw)], 1.5),
         ([torch.randn(2, generator=draw), torch.randn(2, 2, generator=draw) * 4], 2.0),
         ([torch.randn(3, generator=draw) * 0.2, torch.randn(1, 2, generator=draw) * 0.1], 0.9),
+        ([torch.tensor([3.0, 0.0]), torch.tensor([4.0])], 1),
     ]
 
 

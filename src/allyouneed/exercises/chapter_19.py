@@ -32,7 +32,7 @@ def combine(gradients: list[Tensor], tokens: list[int]) -> Tensor:
 
 def combine_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(191)
-    return [
+    return [([torch.tensor([4.0]), torch.tensor([2.0])], [1, 3])] + [
         ([torch.randn(p, generator=draw) for _ in tokens], list(tokens))
         for p, tokens in ((4, (7, 2, 6)), (6, (3, 0, 9, 4)), (1, (5, 2)))
     ]
