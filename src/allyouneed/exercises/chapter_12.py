@@ -466,11 +466,13 @@ def _decay(
     before: Callable = lambda theta, rate, decay: theta,
     gradient: Callable = lambda g, theta, decay: g,
     after: Callable = lambda new, theta, rate, decay: new,
+    late: bool = False,
 ) -> Callable[..., State]:
     """The decay in another place."""
 
     def wrong(theta, g, m, v, t, rate, beta_1, beta_2, eps, decay):
-        start, g = before(theta, rate, decay), gradient(g, theta, decay)
+        start = before(theta, rate, decay)
+        g = gradient(g, start if late else theta, decay)
         new, m, v = adam_update(start, g, m, v, t, rate, beta_1, beta_2, eps)
         return after(new, theta, rate, decay), m, v
 
@@ -493,6 +495,10 @@ DECAY_MISTAKES = mistakes(
     ("the decay added to the gradient, and to the weights as well",
      _decay(lambda theta, rate, decay: (1 - rate * decay) * theta,
             lambda g, theta, decay: g + decay * theta),
+     "The decay takes one way only: the weights are multiplied by 1 - rate * decay."),
+    ("the decayed weights added to the gradient, too",
+     _decay(lambda theta, rate, decay: (1 - rate * decay) * theta,
+            lambda g, theta, decay: g + decay * theta, late=True),
      "The decay takes one way only: the weights are multiplied by 1 - rate * decay."),
     ("the decay inside the division", _in_the_quotient,
      "What is added to m goes through the division by the root of v. AdamW keeps the decay out of "
@@ -875,6 +881,12 @@ CLIP_TEST_MISTAKES = mistakes(
      "The direction stays where nothing is shortened, or too much. Compare the numbers."),
     ("gradients that are too long alone", _clip_test(limits=(1.5, 2.0)),
      "What is short enough must stay as it is. Try a limit that is not reached."),
+    ("a limit of 1 alone", _clip_test(limits=(1.0,)),
+     "What is short enough must stay as it is. Try one that is not reached, and others than 1."),
+    ("a limit of 1 alone, and no negative numbers",
+     _clip_test(lambda: [g.abs() for g in _some_gradients()], limits=(1.0,)),
+     "What is short enough must stay as it is, and so must signs. Try other limits, and negative "
+     "numbers."),
     ("gradients that are short enough alone", _clip_test(limits=(100.0,)),
      "Nothing is clipped there. Try a limit below the length."),
     ("one parameter alone", _clip_test(lambda: _some_gradients()[:1]),

@@ -639,6 +639,12 @@ TYPICAL_MISTAKES = mistakes(
     ("the token that crosses the line dropped", _typical(lambda v, t: v.cumsum(0) <= t),
      "What is kept must together have at least the threshold. The token that crosses it is still "
      "needed. Without it nothing may be left at all."),
+    ("the token that crosses the line dropped, and zeros where nothing is left",
+     lambda p, threshold: (
+         _typical(lambda v, t: v.cumsum(0) <= t)(p, threshold).nan_to_num(0.0)
+     ),
+     "What is kept must together have at least the threshold: the token that crosses it is still "
+     "needed."),
     ("the token that reaches the line dropped", _typical(lambda v, t: v.cumsum(0) < t),
      "What is kept must together have at least the threshold. The token with which the sum reaches "
      "it is still needed. Without it nothing may be left at all."),
@@ -690,7 +696,9 @@ def read_on(tokens, embedding, positions, w_q, w_k, w_v, keys, values):
 
 def cache_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(136)
-    cases = []
+    one, places = torch.tensor([[1.0]]), torch.tensor([[0.0], [0.0], [1.0], [4.0]])
+    printed = (torch.tensor([0, 0]), one, places, one, one, one, one, 5 * one)
+    cases = [printed]
     for t, d, d_k, tokens in (
         (2, 4, 3, [5, 1, 5]),
         (0, 4, 2, [1, 6]),
@@ -774,6 +782,14 @@ CACHE_MISTAKES = mistakes(
     ("new tokens see those behind them", _read_on(see=lambda n, t: torch.ones(n, t + n).bool()),
      "One after the other, the first of them would not have seen the second. Among the new tokens "
      "the causal mask is needed after all."),
+    ("new tokens see those behind them, and positions from 0",
+     _read_on(see=lambda n, t: torch.ones(n, t + n).bool(), place=lambda t, n: torch.arange(n)),
+     "Two things: among the new tokens the causal mask is needed, and their positions begin at "
+     "`len(keys)`."),
+    ("new tokens see those behind them, and one position for all of them",
+     _read_on(see=lambda n, t: torch.ones(n, t + n).bool(), place=lambda t, n: torch.full((n,), t)),
+     "Two things: among the new tokens the causal mask is needed, and each stands one place behind "
+     "the one before it."),
     ("the causal mask begins at the first key",
      _read_on(see=lambda n, t: torch.ones(n, t + n).tril().bool()),
      "New token i stands at place t + i, so it may look at the first t + i + 1 keys: `tril(t)`."),
@@ -1020,6 +1036,14 @@ BLEU_MISTAKES = mistakes(
      _bleu(match=lambda said, true: sum((said & sum(true, Counter())).values())),
      "An n-gram that each of two references has once counts once, not twice: take the largest "
      "count of one reference."),
+    ("the references' counts added up, and the shortest length",
+     _bleu(match=lambda said, true: sum((said & sum(true, Counter())).values()),
+           near=lambda c, lengths: min(lengths)),
+     "Two things: the largest count of one reference is the limit, and the nearest length counts."),
+    ("the references' counts added up, and the longest length",
+     _bleu(match=lambda said, true: sum((said & sum(true, Counter())).values()),
+           near=lambda c, lengths: max(lengths)),
+     "Two things: the largest count of one reference is the limit, and the nearest length counts."),
     ("the smallest count of the references",
      _bleu(match=lambda said, true: sum((said & reduce(and_, true)).values())),
      "It is enough that one reference has an n-gram. Take the largest of the counts."),
