@@ -34,13 +34,13 @@ __all__ = [
     "adam",
     "learning_rate",
     "average",
-    "target_places",
-    "Objective",
     "clip_gradients",
-    "check_finite",
-    "Guard",
     "Record",
     "groups",
+    "check_finite",
+    "Guard",
+    "target_places",
+    "Objective",
     "to_device",
     "send_batches",
     "gradients",
@@ -104,59 +104,6 @@ def average(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def target_places(tgt: Int[Tensor, "B T"]) -> Int[Tensor, " N"]:
-    """Where the target tokens but BOS are in `tgt[:, 1:]` when it
-    is one row after the other."""
-    return (tgt[:, 1:] != PAD).flatten().nonzero()[:, 0]
-
-
-class Objective(nn.Module):
-    """A Transformer and its loss as one module, which computes in `dtype` what can be.
-
-    In half precision, the weights that learn stay in float32. Encoder and decoder
-    compute with copies of them in `dtype`, made anew at each call; the embedding, the
-    softmax and the loss are in float32.
-    """
-
-    def __init__(
-        self, model: Transformer, smoothing: float, dtype: torch.dtype = torch.float32
-    ):
-        super().__init__()
-        self.model, self.smoothing, self.dtype = model, smoothing, dtype
-
-    def forward(
-        self,
-        src: Int[Tensor, "B S"],
-        tgt: Int[Tensor, "B T"],
-        places: Int[Tensor, " N"] | None = None,
-    ) -> Float[Tensor, ""]:
-        """The sum of the label-smoothed losses of all target
-        tokens but BOS, in nats.
-
-        `places`: where these tokens are in `tgt[:, 1:]` when it is one row after the
-        other. Where they are not given they are looked up, and then a GPU has to be
-        waited for.
-        """
-        if places is None:
-            places = target_places(tgt)
-        with self.half(self.model.encoder), self.half(self.model.decoder):
-            states = self.model.states(src, tgt[:, :-1])
-        states = states.flatten(0, 1).index_select(0, places)
-        return self.loss(states, tgt[:, 1:].take(places))
-
-    def loss(
-        self, states: Float[Tensor, "N D"], targets: Int[Tensor, " N"]
-    ) -> Float[Tensor, ""]:
-        """The sum that `label_smoothed_loss` gives of
-        `model.logits(states)`, without ever holding all logits."""
-        E = self.model.embedding.weight
-        return linear_cross_entropy(states, E, targets, self.smoothing)
-
-    def half(self, part: nn.Module) -> AbstractContextManager[None]:
-        """While it lasts, a part of the model computes in `dtype`."""
-        return in_dtype(part, self.dtype)
-
-
 def clip_gradients(
     model: nn.Module, max_norm: float, scale: Tensor | float = 1.0
 ) -> Float[Tensor, ""]:
@@ -171,6 +118,59 @@ def clip_gradients(
         torch._foreach_mul_(grads, (max_norm / norm).clamp(max=1) / scale)
     # of gradients that are spread over the processes
     return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where a run stands after an update, and how that update went.
+
+    `step` updates are done, `batch` batches of epoch `epoch` are used up. `loss` is in
+    nats per target token, smoothing included; `tokens` are the target tokens of the
+    update, padding not counted; `norm` is the length of the gradient before clipping.
+    With float16, `scale` is the loss scale, `good` the updates since it last changed,
+    and `skipped` those that were skipped because a gradient overflowed.
+
+    A GPU may still be at work on `loss`, `norm`, `scale`, `good` and `skipped`:
+    whoever asks for one of them waits for it.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    loss: float | Tensor = math.nan
+    learning_rate: float = 0.0
+    tokens: int = 0
+    norm: float | Tensor = math.nan
+    scale: float | Tensor = 2.0**16
+    good: int | Tensor = 0
+    skipped: int | Tensor = 0
+
+    def __getattribute__(self, name: str):
+        value = object.__getattribute__(self, name)
+        return value.item() if isinstance(value, Tensor) else value
+
+
+def groups(
+    batches: Callable[[int], Iterable[Batch]], size: int, after: Record
+) -> Iterator[tuple[int, int, list[Batch]]]:
+    """The batches of epoch after epoch, `size` for each update,
+    from where `after` stands.
+
+    With them come the epoch, and how many of its batches are used up when
+    they are. The last group of an epoch may be smaller. Raises ValueError for
+    an epoch without batches.
+    """
+    epoch, used = after.epoch, after.batch
+    while True:
+        rest = islice(batches(epoch), used, None)
+        while group := list(islice(rest, size)):
+            used += len(group)
+            yield epoch, used, group
+        if not used:
+            raise ValueError(
+                f"batches: expected at least one batch in epoch {epoch}, got none"
+            )
+        epoch, used = epoch + 1, 0
 
 
 def check_finite(step: int, **values: Tensor | float) -> None:
@@ -235,57 +235,57 @@ class Guard:
             check_finite(self.first + int(self.steps), loss=loss, gradient=norm)
 
 
-@dataclass(frozen=True)
-class Record:
-    """Where a run stands after an update, and how that update went.
+def target_places(tgt: Int[Tensor, "B T"]) -> Int[Tensor, " N"]:
+    """Where the target tokens but BOS are in `tgt[:, 1:]` when it
+    is one row after the other."""
+    return (tgt[:, 1:] != PAD).flatten().nonzero()[:, 0]
 
-    `step` updates are done, `batch` batches of epoch `epoch` are used up. `loss` is in
-    nats per target token, smoothing included; `tokens` are the target tokens of the
-    update, padding not counted; `norm` is the length of the gradient before clipping.
-    With float16, `scale` is the loss scale, `good` the updates since it last changed,
-    and `skipped` those that were skipped because a gradient overflowed.
 
-    A GPU may still be at work on `loss`, `norm`, `scale`, `good` and `skipped`:
-    whoever asks for one of them waits for it.
+class Objective(nn.Module):
+    """A Transformer and its loss as one module, which computes in `dtype` what can be.
+
+    In half precision, the weights that learn stay in float32. Encoder and decoder
+    compute with copies of them in `dtype`, made anew at each call; the embedding, the
+    softmax and the loss are in float32.
     """
 
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    loss: float | Tensor = math.nan
-    learning_rate: float = 0.0
-    tokens: int = 0
-    norm: float | Tensor = math.nan
-    scale: float | Tensor = 2.0**16
-    good: int | Tensor = 0
-    skipped: int | Tensor = 0
+    def __init__(
+        self, model: Transformer, smoothing: float, dtype: torch.dtype = torch.float32
+    ):
+        super().__init__()
+        self.model, self.smoothing, self.dtype = model, smoothing, dtype
 
-    def __getattribute__(self, name: str):
-        value = object.__getattribute__(self, name)
-        return value.item() if isinstance(value, Tensor) else value
+    def forward(
+        self,
+        src: Int[Tensor, "B S"],
+        tgt: Int[Tensor, "B T"],
+        places: Int[Tensor, " N"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The sum of the label-smoothed losses of all target
+        tokens but BOS, in nats.
 
+        `places`: where these tokens are in `tgt[:, 1:]` when it is one row after the
+        other. Where they are not given they are looked up, and then a GPU has to be
+        waited for.
+        """
+        if places is None:
+            places = target_places(tgt)
+        with self.half(self.model.encoder), self.half(self.model.decoder):
+            states = self.model.states(src, tgt[:, :-1])
+        states = states.flatten(0, 1).index_select(0, places)
+        return self.loss(states, tgt[:, 1:].take(places))
 
-def groups(
-    batches: Callable[[int], Iterable[Batch]], size: int, after: Record
-) -> Iterator[tuple[int, int, list[Batch]]]:
-    """The batches of epoch after epoch, `size` for each update,
-    from where `after` stands.
+    def loss(
+        self, states: Float[Tensor, "N D"], targets: Int[Tensor, " N"]
+    ) -> Float[Tensor, ""]:
+        """The sum that `label_smoothed_loss` gives of
+        `model.logits(states)`, without ever holding all logits."""
+        E = self.model.embedding.weight
+        return linear_cross_entropy(states, E, targets, self.smoothing)
 
-    With them come the epoch, and how many of its batches are used up when
-    they are. The last group of an epoch may be smaller. Raises ValueError for
-    an epoch without batches.
-    """
-    epoch, used = after.epoch, after.batch
-    while True:
-        rest = islice(batches(epoch), used, None)
-        while group := list(islice(rest, size)):
-            used += len(group)
-            yield epoch, used, group
-        if not used:
-            raise ValueError(
-                f"batches: expected at least one batch in epoch {epoch}, got none"
-            )
-        epoch, used = epoch + 1, 0
+    def half(self, part: nn.Module) -> AbstractContextManager[None]:
+        """While it lasts, a part of the model computes in `dtype`."""
+        return in_dtype(part, self.dtype)
 
 
 def to_device(x: Tensor, device: torch.device) -> Tensor:
@@ -391,6 +391,22 @@ def shared_objective(
     return objective
 
 
+def prepared(
+    model: Transformer,
+    grouped: Iterable[tuple[int, int, list[Batch]]],
+    rank: int,
+    world: int,
+) -> Iterator[tuple[int, int, list[tuple[Tensor, Tensor, Tensor, float]], int]]:
+    """What `groups` gives, with `send_batches` of each group in its place."""
+    device = next(model.parameters()).device
+    for epoch, batch, group in grouped:
+        # while they are on the CPU: a GPU does not survive a wrong id
+        for each in group:
+            check_tokens("src", each.src, model.config.vocab_size)
+            check_tokens("tgt", each.tgt, model.config.vocab_size)
+        yield epoch, batch, *send_batches(group, device, rank, world)
+
+
 def train(
     model: Transformer,
     batches: Callable[[int], Iterable[Batch]],
@@ -435,16 +451,9 @@ def train(
     optimizer = optimizer or adam(model)
     schedule = schedule or (lambda step: learning_rate(step, model.config.d_model))
     guard = Guard(after, dtype, device)
-
-    def prepared():
-        for epoch, batch, group in groups(batches, world * accumulate, after):
-            # while they are on the CPU: a GPU does not survive a wrong id
-            for each in group:
-                check_tokens("src", each.src, model.config.vocab_size)
-                check_tokens("tgt", each.tgt, model.config.vocab_size)
-            yield epoch, batch, *send_batches(group, device, rank, world)
-
-    updates = prepared() if device.type == "cpu" else ahead(prepared())
+    updates = prepared(model, groups(batches, world * accumulate, after), rank, world)
+    if device.type != "cpu":
+        updates = ahead(updates)
     try:
         for step in range(after.step + 1, steps + 1):
             epoch, batch, mine, tokens = next(updates)

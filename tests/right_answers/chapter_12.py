@@ -71,34 +71,37 @@ def rate_parabola(step, steps, warmup_steps, highest):
     return highest * rise * (1 - done**2)
 
 
-def adam_pytorch(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+def adam_pytorch(theta, g, m, v, t, rate, beta_1, beta_2, eps, decay):
     weight = nn.Parameter(theta)
     weight.grad = g
-    optimizer = torch.optim.Adam([weight], lr=rate, betas=(beta_1, beta_2), eps=eps)
+    betas = (beta_1, beta_2)
+    optimizer = torch.optim.AdamW([weight], lr=rate, betas=betas, eps=eps, weight_decay=decay)
     optimizer.state[weight] = {"step": torch.tensor(t - 1.0), "exp_avg": m, "exp_avg_sq": v}
     optimizer.step()
     state = optimizer.state[weight]
     return weight.detach(), state["exp_avg"], state["exp_avg_sq"]
 
 
-def adam_in_place(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+def adam_in_place(theta, g, m, v, t, rate, beta_1, beta_2, eps, decay):
     m.mul_(beta_1).add_(g, alpha=1 - beta_1)
     v.mul_(beta_2).addcmul_(g, g, value=1 - beta_2)
+    theta *= 1 - rate * decay
     theta -= rate * (m / (1 - beta_1**t)) / ((v / (1 - beta_2**t)).sqrt() + eps)
     return theta, m, v
 
 
-def adam_lerp(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+def adam_lerp(theta, g, m, v, t, rate, beta_1, beta_2, eps, decay):
     m, v = torch.lerp(m, g, 1 - beta_1), torch.lerp(v, g * g, 1 - beta_2)
     size = rate / (1 - beta_1**t)
-    return [theta - size * m / (v.sqrt() / math.sqrt(1 - beta_2**t) + eps), m, v]
+    step = size * m / (v.sqrt() / math.sqrt(1 - beta_2**t) + eps) + rate * decay * theta
+    return [theta - step, m, v]
 
 
-def adam_numpy(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+def adam_numpy(theta, g, m, v, t, rate, beta_1, beta_2, eps, decay):
     theta, g, m, v = (x.double().numpy() for x in (theta, g, m, v))
     m, v = beta_1 * m + (1 - beta_1) * g, beta_2 * v + (1 - beta_2) * np.square(g)
     step = (m / (1 - beta_1**t)) / (np.sqrt(v / (1 - beta_2**t)) + eps)
-    return theta - rate * step, m, v
+    return theta - rate * (step + decay * theta), m, v
 
 
 def merge_numpy(gradients, tokens):
@@ -117,32 +120,48 @@ def merge_shares(gradients, tokens):
     return torch.tensordot(shares, torch.stack(gradients), dims=1)
 
 
-def clip_pytorch(gradients, max_norm):
-    parameters = [nn.Parameter(torch.zeros_like(g)) for g in gradients]
-    for parameter, g in zip(parameters, gradients, strict=True):
-        parameter.grad = g
-    norm = nn.utils.clip_grad_norm_(parameters, max_norm)
-    return [parameter.grad for parameter in parameters], norm
+def clip_test_numbers(clip):
+    """By hand: length 5, and a limit of 1 and of 10."""
+    for limit, factor in ((1.0, 0.2), (10.0, 1.0), (4.0, 0.8)):
+        clipped, before = clip([torch.tensor([3.0, 0.0]), torch.tensor([[-4.0]])], limit)
+        a, b = (g.flatten().tolist() for g in clipped)
+        if len(a) != 2 or len(b) != 1:
+            return False
+        errors = [abs(a[0] - 3 * factor), abs(a[1]), abs(b[0] + 4 * factor), abs(before - 5)]
+        if max(errors) > 1e-4:
+            return False
+    return True
 
 
-def clip_vector(gradients, max_norm):
-    norm = torch.cat([g.reshape(-1) for g in gradients]).norm()
-    factor = torch.clamp(max_norm / norm, max=1.0)
-    return tuple(g * factor for g in gradients), norm.item()
+def clip_test_asserts(clip):
+    torch.manual_seed(0)
+    for limit in (0.7, 3.0, 50.0):
+        some = [torch.randn(3, 2), torch.randn(5) / 10, 2 * torch.randn(1)]
+        parameters = [nn.Parameter(torch.zeros_like(g)) for g in some]
+        for parameter, g in zip(parameters, some, strict=True):
+            parameter.grad = g.clone()
+        norm = nn.utils.clip_grad_norm_(parameters, limit)
+        clipped, before = clip([g.clone() for g in some], limit)
+        torch.testing.assert_close(torch.as_tensor(before), norm, check_dtype=False)
+        for parameter, g in zip(parameters, clipped, strict=True):
+            torch.testing.assert_close(parameter.grad, g)
 
 
-def clip_in_place(gradients, max_norm):
-    norm = sum(g.pow(2).sum() for g in gradients) ** 0.5
-    if norm > max_norm:
-        for g in gradients:
-            g *= max_norm / norm
-    return gradients, norm
-
-
-def clip_numpy(gradients, max_norm):
-    gradients = [g.numpy() for g in gradients]
-    norm = np.sqrt(np.sum([np.sum(g**2) for g in gradients]))
-    return [g / max(1, norm / max_norm) for g in gradients], norm
+def clip_test_properties(clip):
+    """The direction, the new length and the old one."""
+    rng = np.random.default_rng(1)
+    for limit in (0.5, 2.0, 99.0):
+        some = [torch.tensor(rng.normal(size=n)) for n in (4, 2, 3)]
+        whole = torch.cat(some)
+        clipped, before = clip([g.clone() for g in some], limit)
+        if [len(g) for g in clipped] != [4, 2, 3]:
+            return False
+        new = torch.cat(list(clipped))
+        straight = torch.dot(new, whole) > 0.99999 * new.norm() * whole.norm()
+        long = abs(new.norm() - min(limit, whole.norm())) < 1e-3
+        if not (straight and long and abs(before - whole.norm()) < 1e-3):
+            return False
+    return np.True_
 
 
 def loop_sums(model, batches, optimizer):
@@ -229,7 +248,7 @@ RIGHT = {
     "12.3": [rate_wave, rate_two_lines, rate_late, rate_parabola],
     "12.4": [adam_pytorch, adam_in_place, adam_lerp, adam_numpy],
     "12.5": [merge_numpy, merge_loop, merge_shares],
-    "12.6": [clip_pytorch, clip_vector, clip_in_place, clip_numpy],
+    "12.6": [clip_test_numbers, clip_test_asserts, clip_test_properties],
     "12.7": [loop_sums, loop_clears_after, loop_by_hand],
     "12.8": [grad_autograd, grad_loops, grad_in_place],
 }

@@ -117,72 +117,81 @@ def step_masked(scores, log_p, eos):
     return finished, going
 
 
-def top_p_loop(p, threshold):
+def typical_loop(p, threshold):
+    p = p.tolist()
+    expected = sum(-x * math.log(x) for x in p)
     kept, total = {}, 0.0
-    for i in sorted(range(len(p)), key=lambda i: -float(p[i])):
-        kept[i] = float(p[i])
-        total += kept[i]
+    for i in sorted(range(len(p)), key=lambda i: abs(-math.log(p[i]) - expected)):
+        kept[i] = p[i]
+        total += p[i]
         if total >= threshold:
             break
     return [kept.get(i, 0.0) / total for i in range(len(p))]
 
 
-def top_p_scatter(p, threshold):
-    values, ids = torch.sort(p, descending=True)
-    drop = values.cumsum(-1) - values >= threshold
-    values[drop] = 0
+def typical_entropy(p, threshold):
+    expected = torch.distributions.Categorical(probs=p).entropy()
+    _, ids = (p.log() + expected).abs().sort(stable=True)
+    drop = p[ids].cumsum(-1) - p[ids] >= threshold
+    values = p[ids].masked_fill(drop, 0)
     return torch.zeros_like(p).scatter(0, ids, values / values.sum())
 
 
-def top_p_numpy(p, threshold):
+def typical_numpy(p, threshold):
     p = p.double().numpy()
-    order = np.argsort(-p)
+    order = np.argsort((np.log(p) - np.sum(p * np.log(p))) ** 2, kind="stable")
     n = int(np.searchsorted(np.cumsum(p[order]), threshold)) + 1
     result = np.where(np.isin(np.arange(len(p)), order[:n]), p, 0.0)
     return result / result.sum()
 
 
-def top_p_logits(p, threshold):
-    logits = p.log()
-    larger = (p[None, :] > p[:, None]).to(p.dtype) @ p  # of all likelier ones
-    return logits.masked_fill(larger >= threshold, -math.inf).softmax(0)
+def typical_logits(p, threshold):
+    far = (-p.log() - (-p * p.log()).sum()).abs()
+    nearer = (far[None, :] < far[:, None]).to(p.dtype) @ p  # of all more typical ones
+    return p.log().masked_fill(nearer >= threshold, -math.inf).softmax(0)
 
 
-def cache_sdpa(token, embedding, positions, w_q, w_k, w_v, keys, values):
-    x = embedding[token] * math.sqrt(embedding.shape[1]) + positions[keys.shape[0]]
-    keys = torch.vstack([keys, x @ w_k])
-    values = torch.vstack([values, x @ w_v])
-    y = F.scaled_dot_product_attention((x @ w_q)[None, None], keys[None], values[None])
-    return y[0, 0], keys, values
+def cache_sdpa(tokens, embedding, positions, w_q, w_k, w_v, keys, values):
+    t, n = len(keys), len(tokens)
+    x = embedding[tokens] * math.sqrt(embedding.shape[1]) + positions[t:][:n]
+    keys, values = torch.vstack([keys, x @ w_k]), torch.vstack([values, x @ w_v])
+    mask = torch.arange(t + n) <= torch.arange(t, t + n)[:, None]
+    y = F.scaled_dot_product_attention((x @ w_q)[None], keys[None], values[None], mask)
+    return y[0], keys, values
 
 
-def cache_numpy(token, embedding, positions, w_q, w_k, w_v, keys, values):
+def cache_numpy(tokens, embedding, positions, w_q, w_k, w_v, keys, values):
     embedding, positions, w_q, w_k, w_v, keys, values = (
         a.double().numpy() for a in (embedding, positions, w_q, w_k, w_v, keys, values)
     )
-    x = embedding[token] * len(w_q) ** 0.5 + positions[len(keys)]
+    t, outputs = len(keys), []
+    x = embedding[tokens.numpy()] * len(w_q) ** 0.5 + positions[t : t + len(tokens)]
     keys, values = np.vstack([keys, x @ w_k]), np.vstack([values, x @ w_v])
-    scores = np.exp(keys @ (x @ w_q) / w_q.shape[1] ** 0.5)
-    return scores / scores.sum() @ values, keys, values
+    for i, q in enumerate(x @ w_q):
+        scores = np.exp(keys[: t + i + 1] @ q / w_q.shape[1] ** 0.5)
+        outputs.append(scores / scores.sum() @ values[: t + i + 1])
+    return np.array(outputs), keys, values
 
 
-def cache_loop(token, embedding, positions, w_q, w_k, w_v, keys, values):
-    t, d_k = len(keys), w_k.shape[1]
-    x = (embedding[token] * w_q.shape[0] ** 0.5 + positions[t])[None]
-    all_keys, all_values = torch.empty(t + 1, d_k), torch.empty(t + 1, d_k)
-    all_keys[:t], all_keys[t] = keys, (x @ w_k)[0]
-    all_values[:t], all_values[t] = values, (x @ w_v)[0]
-    weights = (x @ w_q @ all_keys.T / d_k**0.5).softmax(-1)
-    return [sum(weights[0, i] * all_values[i] for i in range(t + 1)), all_keys, all_values]
+def cache_one_by_one(tokens, embedding, positions, w_q, w_k, w_v, keys, values):
+    outputs = []
+    for token in tokens.tolist():
+        x = (embedding[token] * w_q.shape[0] ** 0.5 + positions[len(keys)])[None]
+        keys, values = torch.cat((keys, x @ w_k)), torch.cat((values, x @ w_v))
+        outputs.append((x @ w_q @ keys.T / w_k.shape[1] ** 0.5).softmax(-1) @ values)
+    return [torch.cat(outputs), keys, values]
 
 
 def bleu_sacre(hypotheses, references):
     import sacrebleu
 
     joined = [" ".join(words) for words in hypotheses]
-    true = [" ".join(words) for words in references]
+    most = max(map(len, references))
+    true = [
+        [" ".join(some[i]) if i < len(some) else None for some in references] for i in range(most)
+    ]
     return sacrebleu.corpus_bleu(
-        joined, [true], tokenize="none", smooth_method="none", force=True
+        joined, true, tokenize="none", smooth_method="none", force=True
     ).score
 
 
@@ -190,8 +199,11 @@ def bleu_logs(hypotheses, references):
     logs, c, r = [], 0, 0
     for n in range(1, 5):
         right = said = 0
-        for h, true in zip(hypotheses, references, strict=True):
-            left = Counter(zip(*(true[i:] for i in range(n)), strict=False))
+        for h, some in zip(hypotheses, references, strict=True):
+            left = Counter()
+            for true in some:
+                for gram, k in Counter(zip(*(true[i:] for i in range(n)), strict=False)).items():
+                    left[gram] = max(left[gram], k)
             for gram in zip(*(h[i:] for i in range(n)), strict=False):
                 said += 1
                 if left[gram] > 0:
@@ -200,21 +212,28 @@ def bleu_logs(hypotheses, references):
         if not right:
             return 0.0
         logs.append(math.log(right / said))
-    c, r = sum(len(h) for h in hypotheses), sum(len(t) for t in references)
+    for h, some in zip(hypotheses, references, strict=True):
+        c += len(h)
+        r += sorted((abs(len(true) - len(h)), len(true)) for true in some)[0][1]
     return 100 * math.exp(min(0, 1 - r / c) + sum(logs) / 4)
 
 
 def bleu_strings(hypotheses, references):
-    product = 1.0
+    product, r = 1.0, 0
     for n in (1, 2, 3, 4):
         matches = total = 0
-        for h, t in zip(hypotheses, references, strict=True):
-            h_grams = [" ".join(h[i : i + n]) for i in range(len(h) - n + 1)]
-            t_grams = [" ".join(t[i : i + n]) for i in range(len(t) - n + 1)]
-            matches += sum(min(h_grams.count(g), t_grams.count(g)) for g in set(h_grams))
-            total += len(h_grams)
+        for h, some in zip(hypotheses, references, strict=True):
+            said, *true = (
+                [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
+                for words in (h, *some)
+            )
+            matches += sum(min(said.count(g), max(one.count(g) for one in true)) for g in set(said))
+            total += len(said)
         product *= matches / total if total else 0
-    c, r = len(sum(hypotheses, [])), len(sum(references, []))
+    for h, some in zip(hypotheses, references, strict=True):
+        lengths = sorted(map(len, some))
+        r += min(lengths, key=lambda length: abs(length - len(h)))
+    c = len(sum(hypotheses, []))
     return np.float64(100 * (1 if c > r else math.exp(1 - r / c)) * product**0.25)
 
 
@@ -320,8 +339,8 @@ RIGHT = {
     "13.2": [greedy_loop, greedy_tensor, greedy_recursive],
     "13.3": [score_loop, score_entropy, score_product],
     "13.4": [step_flat, step_heap, step_masked],
-    "13.5": [top_p_loop, top_p_scatter, top_p_numpy, top_p_logits],
-    "13.6": [cache_sdpa, cache_numpy, cache_loop],
+    "13.5": [typical_loop, typical_entropy, typical_numpy, typical_logits],
+    "13.6": [cache_sdpa, cache_numpy, cache_one_by_one],
     "13.7": [bleu_sacre, bleu_logs, bleu_strings],
     "13.9": [search_sorted, search_arrays, search_states_kept],
     "13.10": [highest_loop, highest_numpy, highest_tensor],

@@ -6,7 +6,9 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import reduce
 from itertools import product
+from operator import and_, or_
 
 import torch
 from torch import Tensor, nn
@@ -520,59 +522,67 @@ BEAM_MISTAKES = mistakes(
      "Every candidate with `eos` among the best N is a finished translation."),
 )  # fmt: skip
 
-# 13.5 top-p
+# 13.5 typical sampling
 
 
-def top_p(p: Tensor, threshold: float) -> Tensor:
-    values, ids = p.sort(descending=True)
-    keep = values.cumsum(0) - values < threshold
-    result = torch.zeros_like(p)
-    result[ids[keep]] = values[keep]
-    return result / result.sum()
+def _from_typical(p: Tensor) -> Tensor:
+    """The tokens in the order of their distance from the entropy, the nearest first."""
+    return _distance(p).argsort(stable=True)
 
 
-def top_p_cases() -> list[tuple]:
-    """No partial sum is near the threshold, or all are exact: rounding decides nothing."""
-    return [
-        (torch.tensor([0.15, 0.5, 0.05, 0.3]), 0.7),
-        (torch.tensor([0.06, 0.1, 0.34, 0.2, 0.3]), 0.6),
-        (torch.tensor([0.02, 0.9, 0.08]), 0.4),
-        (torch.tensor([0.21, 0.19, 0.2, 0.18, 0.22]), 0.95),
-        (torch.tensor([0.4, 0.1, 0.26, 0.24]), 0.45),
-        (torch.tensor([0.25, 0.125, 0.5, 0.0625, 0.0625]), 0.75),
-        (torch.tensor([1.0]), 0.5),
-    ]
-
-
-def _nucleus(keep: Callable, normal: bool = True, descending: bool = True) -> Callable:
-    def wrong(p: Tensor, threshold: float) -> Tensor:
-        values, ids = p.sort(descending=descending)
-        kept = keep(values, threshold)
-        result = torch.zeros_like(p)
-        result[ids[kept]] = values[kept]
-        return result / result.sum() if normal else result
-
-    return wrong
+def _distance(p: Tensor) -> Tensor:
+    information = -p.log()
+    return (information - (p * information).sum()).abs()
 
 
 def _right_keep(values: Tensor, threshold: float) -> Tensor:
     return values.cumsum(0) - values < threshold
 
 
-def _top_p_in_place(p: Tensor, threshold: float) -> Tensor:
-    keep = p.cumsum(0) - p < threshold
-    return torch.where(keep, p, torch.zeros_like(p)) / p[keep].sum()
+def _typical(
+    keep: Callable = _right_keep, order: Callable = _from_typical, normal: bool = True
+) -> Callable:
+    def answer(p: Tensor, threshold: float) -> Tensor:
+        ids = order(p)
+        kept = ids[keep(p[ids], threshold)]
+        result = torch.zeros_like(p)
+        result[kept] = p[kept]
+        return result / result.sum() if normal else result
+
+    return answer
 
 
-def _top_p_unsorted(p: Tensor, threshold: float) -> Tensor:
-    values, _ = p.sort(descending=True)
+def typical(p: Tensor, threshold: float) -> Tensor:
+    return _typical()(p, threshold)
+
+
+def typical_cases() -> list[tuple]:
+    """No partial sum is near the threshold, or all are exact: rounding decides nothing."""
+    return [
+        (torch.tensor(p), threshold)
+        for p, threshold in (
+            ([0.15, 0.5, 0.05, 0.3], 0.25),
+            ([0.15, 0.5, 0.05, 0.3], 0.7),
+            ([0.06, 0.1, 0.34, 0.2, 0.3], 0.6),
+            ([0.02, 0.9, 0.08], 0.4),
+            ([0.21, 0.19, 0.2, 0.18, 0.22], 0.95),
+            ([0.25, 0.125, 0.5, 0.0625, 0.0625], 0.75),
+            ([0.45, 0.11, 0.1, 0.09, 0.08, 0.07, 0.06, 0.04], 0.19),
+            ([0.04, 0.09, 0.52, 0.14, 0.03, 0.12, 0.06], 0.33),
+            ([1.0], 0.5),
+        )
+    ]
+
+
+def _unsorted(p: Tensor, threshold: float) -> Tensor:
+    values = p[_from_typical(p)]
     result = torch.where(_right_keep(values, threshold), values, torch.zeros_like(values))
     return result / result.sum()
 
 
-def _top_p_wrong_way_back(p: Tensor, threshold: float) -> Tensor:
-    values, ids = p.sort(descending=True)
-    kept = torch.where(_right_keep(values, threshold), values, torch.zeros_like(values))
+def _wrong_way_back(p: Tensor, threshold: float) -> Tensor:
+    ids = _from_typical(p)
+    kept = torch.where(_right_keep(p[ids], threshold), p[ids], torch.zeros_like(p))
     return kept[ids] / kept.sum()
 
 
@@ -589,54 +599,87 @@ def _only_first(values: Tensor, threshold: float) -> Tensor:
 
 
 def _softmaxed(p: Tensor, threshold: float) -> Tensor:
-    values, ids = p.sort(descending=True)
-    kept = values.clone()
-    kept[~_right_keep(values, threshold)] = -math.inf
+    ids = _from_typical(p)
+    kept = p[ids].clone()
+    kept[~_right_keep(kept, threshold)] = -math.inf
     return torch.zeros_like(p).scatter(0, ids, kept.softmax(0))
 
 
-TOP_P_MISTAKES = mistakes(
-    ("the token that crosses the line dropped", _nucleus(lambda v, t: v.cumsum(0) <= t),
+def _with_entropy(entropy: Callable) -> Callable:
+    """Another number in the place of H, or of the distance from it."""
+    return _typical(order=lambda p: (-p.log() - entropy(p)).abs().argsort(stable=True))
+
+
+TYPICAL_MISTAKES = mistakes(
+    ("top-p: the likeliest first",
+     _typical(order=lambda p: p.argsort(descending=True, stable=True)),
+     "Here the order is another: that token comes first whose -ln p is nearest to H. (Without the "
+     "minus before the logarithm, or without absolute values, it is top-p again.)"),
+    ("the unlikeliest first", _typical(order=lambda p: p.argsort(stable=True)),
+     "The order goes by the distance from H, which has no sign: take absolute values, and the "
+     "smallest first."),
+    ("the least typical first", _typical(order=lambda p: _from_typical(p).flip(0)),
+     "The nearest to H comes first: sort the distances from small to large."),
+    ("H without weights", _with_entropy(lambda p: (-p.log()).mean()),
+     "H is the mean under p itself: each -ln p is weighted with its p."),
+    ("H to base 2, and natural logarithms", _with_entropy(lambda p: -(p * p.log2()).sum()),
+     "What a token tells and what is expected need one unit: natural logarithms for both."),
+    ("the probabilities compared with H",
+     _typical(order=lambda p: (p + (p * p.log()).sum()).abs().argsort(stable=True)),
+     "What is compared with H is -ln p, and not p."),
+    ("the distance between probabilities",
+     _typical(order=lambda p: (p - (p * p.log()).sum().exp()).abs().argsort(stable=True)),
+     "exp(-H) is the typical probability, but the distance is taken between logarithms."),
+    ("nearest to the mean probability",
+     _typical(order=lambda p: (p - 1 / len(p)).abs().argsort(stable=True)),
+     "What is expected is H, the mean of -ln p under p."),
+    ("only the distance compared with the threshold",
+     lambda p, threshold: (kept := p * (_distance(p) < threshold)) / kept.sum(),
+     "The threshold is for the sum of the probabilities, not for the distance."),
+    ("the token that crosses the line dropped", _typical(lambda v, t: v.cumsum(0) <= t),
      "What is kept must together have at least the threshold. The token that crosses it is still "
      "needed. Without it nothing may be left at all."),
-    ("the token that reaches the line dropped", _nucleus(lambda v, t: v.cumsum(0) < t),
+    ("the token that crosses the line dropped, and zeros where nothing is left",
+     lambda p, threshold: (
+         _typical(lambda v, t: v.cumsum(0) <= t)(p, threshold).nan_to_num(0.0)
+     ),
+     "What is kept must together have at least the threshold: the token that crosses it is still "
+     "needed."),
+    ("the token that reaches the line dropped", _typical(lambda v, t: v.cumsum(0) < t),
      "What is kept must together have at least the threshold. The token with which the sum reaches "
      "it is still needed. Without it nothing may be left at all."),
     ("the token that reaches the line dropped, except the first",
-     _nucleus(lambda v, t: (v.cumsum(0) < t) | (torch.arange(len(v)) == 0)),
+     _typical(lambda v, t: (v.cumsum(0) < t) | (torch.arange(len(v)) == 0)),
      "What is kept must together have at least the threshold. The token with which the sum reaches "
      "it is still needed, whichever it is."),
-    ("more than the threshold, not at least", _nucleus(lambda v, t: v.cumsum(0) - v <= t),
+    ("more than the threshold, not at least", _typical(lambda v, t: v.cumsum(0) - v <= t),
      "Where the sum is exactly the threshold, it has been reached, and nothing more is kept."),
-    ("one minus the threshold kept", _nucleus(lambda v, t: v.cumsum(0) - v < 1 - t),
+    ("one minus the threshold kept", _typical(lambda v, t: v.cumsum(0) - v < 1 - t),
      "What is kept has the threshold. What is dropped has at most the rest."),
-    ("the token that crosses the line dropped, except the first", _nucleus(_only_first),
+    ("the token that crosses the line dropped, except the first", _typical(_only_first),
      "What is kept must together have at least the threshold. The token that crosses it is still "
      "needed, whichever it is."),
-    ("one token too many", _nucleus(_one_more),
+    ("one token too many", _typical(_one_more),
      "As few as possible: as soon as the sum has reached the threshold, no further token is kept."),
-    ("not made to sum to one", _nucleus(_right_keep, normal=False),
+    ("not made to sum to one", _typical(normal=False),
      "The right tokens are kept. Divide by their sum, so that they are probabilities again."),
-    ("each token compared with the threshold by itself", _nucleus(lambda v, t: v >= t),
-     "The threshold is for the sum of the likeliest, not for each of them."),
-    ("each token compared with one minus the threshold", _nucleus(lambda v, t: v >= 1 - t),
-     "The threshold is for the sum of the likeliest, not for each of them."),
-    ("summed from the unlikeliest up", _nucleus(_right_keep, descending=False),
-     "`sort` goes from small to large unless told otherwise. The sum begins with the likeliest."),
-    ("summed in the order of the vocabulary", _top_p_in_place,
-     "Sort first: the sum begins with the likeliest, and goes down."),
-    ("left in sorted order", _top_p_unsorted,
+    ("each token compared with the threshold by itself",
+     lambda p, threshold: (kept := p * (p >= threshold)) / kept.sum(),
+     "The threshold is for the sum of what is kept, not for each token."),
+    ("summed in the order of the vocabulary", _typical(order=lambda p: torch.arange(len(p))),
+     "Sort first: the sum begins with the token that is nearest to H."),
+    ("left in sorted order", _unsorted,
      "The result must have each probability at its own token. Put them back with the indices that "
-     "`sort` returns."),
-    ("put back the wrong way round", _top_p_wrong_way_back,
-     "`ids[i]` says where the i-th largest came from: `result[ids] = values`. Indexing with "
-     "`values[ids]` sorts once more."),
+     "`argsort` returns."),
+    ("put back the wrong way round", _wrong_way_back,
+     "`ids[i]` says where the i-th came from: `result[ids] = values`. Indexing with `values[ids]` "
+     "sorts once more."),
     ("softmax of probabilities", _softmaxed,
      "Softmax takes logits. Probabilities are divided by their sum."),
     ("nothing dropped", lambda p, threshold: p,
-     "This is the whole distribution. Only the nucleus is kept."),
-    ("the likeliest alone", _nucleus(lambda v, t: torch.arange(len(v)) == 0),
-     "This is greedy. Further tokens are kept until the sum reaches the threshold."),
+     "This is the whole distribution. As few tokens as reach the threshold are kept."),
+    ("the most typical alone", _typical(lambda v, t: torch.arange(len(v)) == 0),
+     "Further tokens are kept until the sum reaches the threshold."),
 )  # fmt: skip
 
 
@@ -644,21 +687,28 @@ def _sums_to_one(output: object, p: Tensor, threshold: float) -> bool:
     return bool(abs(float(torch.as_tensor(output).double().sum()) - 1) < 1e-4)
 
 
-# 13.6 a step with the cache
+# 13.6 several tokens into the cache
 
 
-def cached_step(token, embedding, positions, w_q, w_k, w_v, keys, values):
-    return _cached()(token, embedding, positions, w_q, w_k, w_v, keys, values)
+def read_on(tokens, embedding, positions, w_q, w_k, w_v, keys, values):
+    return _read_on()(tokens, embedding, positions, w_q, w_k, w_v, keys, values)
 
 
 def cache_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(136)
-    cases = []
-    for t, d, d_k, token in ((2, 4, 3, 5), (0, 4, 2, 1), (4, 6, 4, 0)):
+    one, places = torch.tensor([[1.0]]), torch.tensor([[0.0], [0.0], [1.0], [4.0]])
+    printed = (torch.tensor([0, 0]), one, places, one, one, one, one, 5 * one)
+    cases = [printed]
+    for t, d, d_k, tokens in (
+        (2, 4, 3, [5, 1, 5]),
+        (0, 4, 2, [1, 6]),
+        (4, 6, 4, [0]),
+        (3, 5, 1, [2, 4]),
+    ):
         matrices = [torch.randn(d, d_k, generator=draw) / d for _ in range(3)]
         cases.append(
             (
-                token,
+                torch.tensor(tokens),
                 torch.randn(7, d, generator=draw),
                 torch.randn(9, d, generator=draw),
                 *matrices,
@@ -669,107 +719,161 @@ def cache_cases() -> list[tuple]:
     return cases
 
 
-def _cached(
-    place: Callable | None = lambda t: t,
+def _past(n: int, t: int) -> Tensor:
+    return torch.ones(n, t + n).tril(t).bool()
+
+
+def _read_on(
+    place: Callable | None = lambda t, n: torch.arange(t, t + n),
     scale_up: Callable = lambda d: d**0.5,
     add: bool = True,
     scale: Callable = lambda d, d_k: d_k**0.5,
-    see: str = "all",
+    see: Callable[[int, int], Tensor] = _past,
     store: str = "append",
     swap: bool = False,
     ask: str = "query",
     soft: str = "softmax",
     late: bool = False,
+    last: bool = False,
     **swapped: str,
 ) -> Callable:
-    def answer(token, embedding, positions, w_q, w_k, w_v, keys, values):
-        d, d_k = w_q.shape
-        x = embedding[token] * scale_up(d)
+    """A head that reads on, right by default; `see(n, t)` are the keys that each may look at."""
+
+    def answer(tokens, embedding, positions, w_q, w_k, w_v, keys, values):
+        (d, d_k), n, t = w_q.shape, len(tokens), len(keys)
+        x = embedding[tokens] * scale_up(d)
         if add:
-            at = place(len(keys)) if place is not None else token
+            at = place(t, n) if place is not None else tokens
             x = x + positions[at] * (d**0.5 if late else 1)
         w_k = w_q if swapped.get("keys") else w_k
         w_v = w_k if swapped.get("values") else w_v
         q, k, v = x @ w_q, x @ w_k, x @ w_v
         if swap:
             k, v = v, k
-        old_keys, old_values = keys, values
+        seen, there = torch.cat([keys, k]), torch.cat([values, v])
         if store == "append":
-            keys, values = torch.cat([keys, k[None]]), torch.cat([values, v[None]])
+            keys, values = seen, there
         elif store == "front":
-            keys, values = torch.cat([k[None], keys]), torch.cat([v[None], values])
-        seen_keys, seen_values = {
-            "all": (torch.cat([old_keys, k[None]]), torch.cat([old_values, v[None]])),
-            "itself": (k[None], v[None]),
-            "old": (old_keys, old_values),
-        }[see]
-        asked = {"query": q, "key": k}[ask]
-        scores = seen_keys @ asked / scale(d, d_k)
+            keys, values = torch.cat([k, keys]), torch.cat([v, values])
+        elif store == "new":
+            keys, values = k, v
+        scores = {"query": q, "key": k}[ask] @ seen.T / scale(d, d_k)
+        may = see(n, t)
         weights = {
-            "softmax": scores.softmax(0),
-            "none": scores,
-            "mean": torch.full_like(scores, 1 / max(1, len(scores))),
+            "softmax": scores.masked_fill(~may, -math.inf).softmax(-1),
+            "over queries": scores.masked_fill(~may, -math.inf).softmax(0).nan_to_num(),
+            "none": scores * may,
+            "mean": may / may.sum(-1, keepdim=True),
+            "hidden after": scores.softmax(-1) * may,
+            "hidden by 0": (scores * may).softmax(-1),
         }[soft]
-        return weights @ seen_values, keys, values
+        output = weights @ there
+        return output[-1] if last else output, keys, values
 
     return answer
 
 
 def _values_first(*inputs) -> tuple:
-    output, keys, values = cached_step(*inputs)
+    output, keys, values = read_on(*inputs)
     return output, values, keys
 
 
 CACHE_MISTAKES = mistakes(
-    ("position 0 for every token", _cached(place=lambda t: 0),
-     "The decoder gets one token at a time, but it is not the first of its sentence. Its position "
-     "is the number of tokens before it, `len(keys)`."),
-    ("the position one too large", _cached(place=lambda t: t + 1),
-     "Positions count from 0: with `len(keys)` tokens before it, the new one is at `len(keys)`."),
-    ("the position one too small", _cached(place=lambda t: t - 1),
-     "`len(keys) - 1` is the position of the last token in the cache. The new one comes after."),
-    ("no position", _cached(add=False),
+    ("new tokens see those behind them", _read_on(see=lambda n, t: torch.ones(n, t + n).bool()),
+     "One after the other, the first of them would not have seen the second. Among the new tokens "
+     "the causal mask is needed after all."),
+    ("new tokens see those behind them, and positions from 0",
+     _read_on(see=lambda n, t: torch.ones(n, t + n).bool(), place=lambda t, n: torch.arange(n)),
+     "Two things: among the new tokens the causal mask is needed, and their positions begin at "
+     "`len(keys)`."),
+    ("new tokens see those behind them, and one position for all of them",
+     _read_on(see=lambda n, t: torch.ones(n, t + n).bool(), place=lambda t, n: torch.full((n,), t)),
+     "Two things: among the new tokens the causal mask is needed, and each stands one place behind "
+     "the one before it."),
+    ("the causal mask begins at the first key",
+     _read_on(see=lambda n, t: torch.ones(n, t + n).tril().bool()),
+     "New token i stands at place t + i, so it may look at the first t + i + 1 keys: `tril(t)`."),
+    ("the causal mask one place too narrow",
+     _read_on(see=lambda n, t: torch.ones(n, t + n).tril(t - 1).bool()),
+     "A token may look at itself: of the new ones, i may look at t + i + 1 keys."),
+    ("the causal mask one place too wide",
+     _read_on(see=lambda n, t: torch.ones(n, t + n).tril(t + 1).bool()),
+     "This lets each new token look at the one behind it."),
+    ("the causal mask turned round",
+     _read_on(see=lambda n, t: torch.ones(n, t + n).triu(t).bool()),
+     "That is the future. What is before may be seen."),
+    ("new tokens see the old ones and themselves",
+     _read_on(see=lambda n, t: torch.cat([torch.ones(n, t), torch.eye(n)], 1).bool()),
+     "The second of the new tokens also sees the first: it stands before it."),
+    ("new tokens see the old ones only",
+     _read_on(see=lambda n, t: torch.cat([torch.ones(n, t), torch.zeros(n, n)], 1).bool()),
+     "A token may attend to all up to itself: to the new ones before it, and to itself."),
+    ("new tokens see each other only",
+     _read_on(see=lambda n, t: torch.cat([torch.zeros(n, t), torch.ones(n, n).tril()], 1).bool()),
+     "The queries look at all keys of the cache, too. This is what the cache is for."),
+    ("new tokens see themselves only",
+     _read_on(see=lambda n, t: torch.cat([torch.zeros(n, t), torch.eye(n)], 1).bool()),
+     "The queries look at all keys of the cache, and at the new ones before them."),
+    ("new tokens see each other only, and all of them",
+     _read_on(see=lambda n, t: torch.cat([torch.zeros(n, t), torch.ones(n, n)], 1).bool()),
+     "The queries look at all keys of the cache, and no new token sees one behind it."),
+    ("hidden after the softmax", _read_on(soft="hidden after"),
+     "What is hidden had its share by then, and the rest sums to less than one. Hide the scores."),
+    ("scores hidden by 0", _read_on(soft="hidden by 0"),
+     "The exponential of 0 is 1. What is hidden has the score minus infinity."),
+    ("position 0 for every token", _read_on(place=lambda t, n: torch.zeros(n, dtype=torch.long)),
+     "The first of the new tokens is at `len(keys)`, and each one after it a place further."),
+    ("positions from 0", _read_on(place=lambda t, n: torch.arange(n)),
+     "There are `len(keys)` tokens before them: their positions begin there."),
+    ("one position for all of them", _read_on(place=lambda t, n: torch.full((n,), t)),
+     "Each new token stands one place behind the one before it."),
+    ("the positions one too large", _read_on(place=lambda t, n: torch.arange(t + 1, t + n + 1)),
+     "Positions count from 0: with `len(keys)` tokens before it, the first is at `len(keys)`."),
+    ("the positions one too small", _read_on(place=lambda t, n: torch.arange(t - 1, t + n - 1)),
+     "`len(keys) - 1` is the position of the last token in the cache. The new ones come after."),
+    ("the ids of the tokens as their positions", _read_on(place=None),
+     "`tokens` says which words they are. Where they stand follows from `len(keys)`."),
+    ("no position", _read_on(add=False),
      "The position is added to the embedding, as it was in training."),
-    ("the embedding not multiplied by the root of D", _cached(scale_up=lambda d: 1.0),
+    ("the embedding not multiplied by the root of D", _read_on(scale_up=lambda d: 1.0),
      "The embedding is multiplied by sqrt(D) before the position is added (section 3.4)."),
-    ("the new token does not see itself", _cached(see="old"),
-     "A token may attend to all up to itself. Put its key and value into the cache first."),
-    ("the new token sees only itself", _cached(see="itself"),
-     "The query looks at all keys of the cache and at the new one. This is what the cache is for."),
-    ("the cache not extended", _cached(store="none"),
-     "The new key and value must be in what is returned, or the next token will not see them."),
-    ("the new ones put in front", _cached(store="front"),
+    ("the embedding multiplied by D, not by its root", _read_on(scale_up=lambda d: d),
+     "The embedding is multiplied by sqrt(D)."),
+    ("the position multiplied by the root of D as well", _read_on(late=True),
+     "Only the embedding is multiplied. The position is added afterwards."),
+    ("the cache not extended", _read_on(store="none"),
+     "The new keys and values must be in what is returned, or the next tokens will not see them."),
+    ("the new ones in place of the old", _read_on(store="new"),
+     "Keys and values of all tokens are returned, (t + n, K): the old ones, and the new behind."),
+    ("the new ones put in front", _read_on(store="front"),
      "The output is right, since attention does not mind the order. But the cache should keep the "
      "order of the sentence: row t belongs to token t."),
-    ("no division by the root of d_k", _cached(scale=lambda d, d_k: 1.0),
+    ("the last output alone", _read_on(last=True),
+     "Every new token has its output: (n, K)."),
+    ("no division by the root of d_k", _read_on(scale=lambda d, d_k: 1.0),
      "Scores are divided by sqrt(d_k), as in equation (1)."),
-    ("divided by d_k, not by its root", _cached(scale=lambda d, d_k: d_k),
+    ("divided by d_k, not by its root", _read_on(scale=lambda d, d_k: d_k),
      "Scores are divided by sqrt(d_k), as in equation (1)."),
-    ("divided by the root of D", _cached(scale=lambda d, d_k: d**0.5),
+    ("divided by the root of D", _read_on(scale=lambda d, d_k: d**0.5),
      "Scores are divided by the root of d_k, the number of columns of W^Q, not of D."),
-    ("keys and values swapped", _cached(swap=True),
+    ("keys and values swapped", _read_on(swap=True),
      "Keys come from W^K, values from W^V, and each belongs to its own cache."),
-    ("values made by W^K", _cached(values="w_k"),
+    ("values made by W^K", _read_on(values="w_k"),
      "Keys come from W^K. Values have a matrix of their own, W^V."),
-    ("keys made by W^Q", _cached(keys="w_q"),
+    ("keys made by W^Q", _read_on(keys="w_q"),
      "Queries come from W^Q. Keys have a matrix of their own, W^K."),
-    ("the key asks in place of the query", _cached(ask="key"),
-     "What is compared with the keys is the query, x W^Q."),
-    ("the plain mean of the values", _cached(soft="mean"),
+    ("the keys ask in place of the queries", _read_on(ask="key"),
+     "What is compared with the keys are the queries, x W^Q."),
+    ("the softmax over the queries", _read_on(soft="over queries"),
+     "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("the plain mean of the values", _read_on(soft="mean"),
      "The values are weighted by the softmax of the scores."),
-    ("no softmax", _cached(soft="none"),
+    ("no softmax", _read_on(soft="none"),
      "Scores become weights by the softmax: above zero, and their sum is one."),
-    ("the position multiplied by the root of D as well", _cached(late=True),
-     "Only the embedding is multiplied. The position is added afterwards."),
-    ("the embedding multiplied by D, not by its root", _cached(scale_up=lambda d: d),
-     "The embedding is multiplied by sqrt(D)."),
-    ("the id of the token as its position", _cached(place=None),
-     "`token` says which word it is. Where it stands is the number of tokens before it, "
-     "`len(keys)`."),
-    ("values returned before keys", _values_first, "The order is output, keys, values."),
+    ("values returned before keys", _values_first, "The order is outputs, keys, values."),
 )  # fmt: skip
 
-# 13.7 BLEU
+# 13.7 BLEU with several references
 
 
 def ngrams(words: list[str], n: int) -> Counter:
@@ -781,31 +885,36 @@ def corpus_bleu(hypotheses: list, references: list) -> float:
 
 
 def bleu_cases() -> list[tuple]:
-    first = "the small dog runs over the green grass today".split()
-    second = "a man rides a brown horse on the beach".split()
-    third = "two women are talking to each other in the park".split()
+    dog = ["the small dog runs over the green grass today", "the dog runs over the grass",
+           "a little dog is running over green grass in the sun"]  # fmt: skip
+    horse = ["a man rides a brown horse on the beach", "a man is riding a horse along a beach"]
+    park = ["two women are talking to each other in the park"]
+    told = [
+        (["a man rides a horse"], [["a man rides a brown horse", "a man is on a horse"]]),
+        (
+            ["the small dog runs over the the green grass", "a man rides a brown horse on a beach"],
+            [dog, horse],
+        ),
+        (
+            [
+                "two women are talking to each other in the park the park",
+                "the man rides a brown horse on a beach today now",
+            ],
+            [park, horse],
+        ),
+        (["a man rides a brown horse", "a dog runs over the grass"], [horse, dog]),
+        (["a dog", "no word of it"], [dog, horse]),
+        (["a dog", horse[0]], [dog[:1], horse]),  # one too short for four words in a row
+        (["the small dog runs over grass today"], [[dog[1], dog[0][:-6]]]),  # 6, 8: 7 is between
+        (["the man is riding a horse"], [["a man rides", "the man is riding on a horse"]]),
+        (  # of the first two, each has what the other lacks
+            ["the small dog runs over the grass slowly and today", "a man is riding a horse now"],
+            [["the small dog runs by", "it runs over the grass slowly and today"], horse[::-1]],
+        ),
+    ]
     return [
-        (["a man rides a horse".split()], ["a man rides a brown horse".split()]),
-        (
-            [
-                "the small dog runs over the the green grass".split(),
-                "a man rides a brown horse on a beach".split(),
-            ],
-            [first, second],
-        ),
-        (
-            [
-                "two women are talking to each other in the park the park".split(),
-                "the man rides a brown horse on a beach today now".split(),
-            ],
-            [third, second],
-        ),
-        (
-            ["a man rides a brown horse".split(), "the dog runs over the green grass".split()],
-            [second, first],
-        ),
-        (["a dog".split(), "no word of it".split()], [first, second]),
-        (["a dog".split(), second[:8]], [first, second]),  # one too short for four words in a row
+        ([one.split() for one in said], [[one.split() for one in some] for some in true])
+        for said, true in told
     ]
 
 
@@ -813,30 +922,40 @@ def _root(precisions: list[float]) -> float:
     return math.prod(precisions) ** (1 / len(precisions))
 
 
-def _brevity(c: int, r: int) -> float:
+def _brevity(c: int, r: float) -> float:
     return 1.0 if c >= r else math.exp(1 - r / c)
+
+
+def _nearest(c: int, lengths: list[int]) -> float:
+    return min(lengths, key=lambda one: (abs(one - c), one))
+
+
+def _most(true: list[Counter]) -> Counter:
+    return reduce(or_, true)
 
 
 def _bleu(
     orders: tuple = (1, 2, 3, 4),
-    match: Callable = lambda said, true: sum((said & true).values()),
+    match: Callable = lambda said, true: sum((said & _most(true)).values()),
     size: Callable = lambda said, true: sum(said.values()),
     mean: Callable = _root,
     brevity: Callable = _brevity,
+    near: Callable = _nearest,
     factor: float = 100.0,
     grams: Callable = ngrams,
     more: int = 0,
 ) -> Callable:
+    """BLEU, right by default: `near(c, lengths)` is the length that counts of the references."""
+
     def answer(hypotheses: list, references: list) -> float:
-        precisions = []
+        pairs, precisions = list(zip(hypotheses, references, strict=True)), []
         for n in orders:
-            counts = [
-                (grams(h, n), grams(r, n)) for h, r in zip(hypotheses, references, strict=True)
-            ]
+            counts = [(grams(h, n), [grams(one, n) for one in some]) for h, some in pairs]
             total = sum(size(*pair) for pair in counts) + more
             right = sum(match(*pair) for pair in counts) + more
             precisions.append(right / total if total else 0.0)
-        c, r = sum(map(len, hypotheses)), sum(map(len, references))
+        c = sum(map(len, hypotheses))
+        r = sum(near(len(h), [len(one) for one in some]) for h, some in pairs)
         return factor * brevity(c, r) * mean(precisions)
 
     return answer
@@ -847,12 +966,42 @@ def _arithmetic(precisions: list[float]) -> float:
 
 
 def _mean_of_sentences(hypotheses: list, references: list) -> float:
-    scores = [_bleu()([h], [r]) for h, r in zip(hypotheses, references, strict=True)]
+    scores = [_bleu()([h], [some]) for h, some in zip(hypotheses, references, strict=True)]
     return sum(scores) / len(scores)
 
 
+def _best_references(hypotheses: list, references: list) -> float:
+    """Of each sentence the reference that is the best for it alone."""
+    pairs = zip(hypotheses, references, strict=True)
+    best = [[max(some, key=lambda one: _bleu()([h], [[one]]))] for h, some in pairs]  # noqa: B023
+    return corpus_bleu(hypotheses, best)
+
+
+def _nearest_alone(hypotheses: list, references: list) -> float:
+    """Of each sentence the reference of the nearest length, for the n-grams, too."""
+    pairs = zip(hypotheses, references, strict=True)
+    some = [
+        [min(true, key=lambda one: (abs(len(one) - len(h)), len(one)))]  # noqa: B023
+        for h, true in pairs
+    ]
+    return corpus_bleu(hypotheses, some)
+
+
+def _mean_over_references(hypotheses: list, references: list) -> float:
+    """The mean of the scores with the first references, the second ones, and so on."""
+    scores = []
+    for i in range(max(map(len, references))):
+        scores.append(corpus_bleu(hypotheses, [[some[i % len(some)]] for some in references]))
+    return sum(scores) / len(scores)
+
+
+def _joined(hypotheses: list, references: list) -> float:
+    return corpus_bleu(hypotheses, [[sum(some, [])] for some in references])
+
+
 def _sentence_brevity(hypotheses: list, references: list) -> float:
-    penalties = [_brevity(len(h), len(r)) for h, r in zip(hypotheses, references, strict=True)]
+    pairs = zip(hypotheses, references, strict=True)
+    penalties = [_brevity(len(h), _nearest(len(h), list(map(len, some)))) for h, some in pairs]
     plain = _bleu(brevity=lambda c, r: 1.0)(hypotheses, references)
     return plain * sum(penalties) / len(penalties)
 
@@ -861,24 +1010,20 @@ def _mean_precisions(hypotheses: list, references: list) -> float:
     precisions = []
     for n in (1, 2, 3, 4):
         shares = []
-        for h, r in zip(hypotheses, references, strict=True):
-            said = ngrams(h, n)
-            shares.append(sum((said & ngrams(r, n)).values()) / max(1, sum(said.values())))
+        for h, some in zip(hypotheses, references, strict=True):
+            said, true = ngrams(h, n), _most([ngrams(one, n) for one in some])
+            shares.append(sum((said & true).values()) / max(1, sum(said.values())))
         precisions.append(sum(shares) / len(shares))
-    c, r = sum(map(len, hypotheses)), sum(map(len, references))
-    return 100 * _brevity(c, r) * _root(precisions)
+    right = _bleu(mean=lambda p: 1.0)(hypotheses, references)
+    return right * _root(precisions)
 
 
 def _everywhere(hypotheses: list, references: list) -> float:
-    """Compared with all references as one text."""
-    precisions = []
-    for n in (1, 2, 3, 4):
-        said = sum((ngrams(h, n) for h in hypotheses), Counter())
-        true = sum((ngrams(r, n) for r in references), Counter())
-        total = sum(said.values())
-        precisions.append(sum((said & true).values()) / total if total else 0.0)
-    c, r = sum(map(len, hypotheses)), sum(map(len, references))
-    return 100 * _brevity(c, r) * _root(precisions)
+    """Compared with all references of all sentences."""
+    every = [one for some in references for one in some]
+    right = _bleu(mean=lambda p: 1.0)(hypotheses, references)
+    plain = _bleu(brevity=lambda c, r: 1.0)
+    return right / 100 * plain(hypotheses, [every for _ in hypotheses])
 
 
 def _only_long(hypotheses: list, references: list) -> float:
@@ -887,17 +1032,58 @@ def _only_long(hypotheses: list, references: list) -> float:
 
 
 BLEU_MISTAKES = mistakes(
+    ("the references' counts added up",
+     _bleu(match=lambda said, true: sum((said & sum(true, Counter())).values())),
+     "An n-gram that each of two references has once counts once, not twice: take the largest "
+     "count of one reference."),
+    ("the references' counts added up, and the shortest length",
+     _bleu(match=lambda said, true: sum((said & sum(true, Counter())).values()),
+           near=lambda c, lengths: min(lengths)),
+     "Two things: the largest count of one reference is the limit, and the nearest length counts."),
+    ("the references' counts added up, and the longest length",
+     _bleu(match=lambda said, true: sum((said & sum(true, Counter())).values()),
+           near=lambda c, lengths: max(lengths)),
+     "Two things: the largest count of one reference is the limit, and the nearest length counts."),
+    ("the smallest count of the references",
+     _bleu(match=lambda said, true: sum((said & reduce(and_, true)).values())),
+     "It is enough that one reference has an n-gram. Take the largest of the counts."),
+    ("the first reference alone",
+     lambda hypotheses, references: corpus_bleu(hypotheses, [some[:1] for some in references]),
+     "Each sentence has several references, and all of them count."),
+    ("the best reference of each sentence alone", _best_references,
+     "The n-grams of one hypothesis may be found in different references."),
+    ("the reference of the nearest length alone", _nearest_alone,
+     "Its length counts for r. For the n-grams all references count."),
+    ("the mean of the scores with each reference", _mean_over_references,
+     "All references are used at once, for each n-gram the one that has it most often."),
+    ("the references of a sentence joined to one", _joined,
+     "Joined, their counts add up, groups of words reach from one into the next, and r is far too "
+     "long."),
+    ("the shortest reference's length", _bleu(near=lambda c, lengths: min(lengths)),
+     "The length that counts is the nearest to that of the hypothesis."),
+    ("the longest reference's length", _bleu(near=lambda c, lengths: max(lengths)),
+     "The length that counts is the nearest to that of the hypothesis."),
+    ("the first reference's length", _bleu(near=lambda c, lengths: lengths[0]),
+     "The length that counts is the nearest to that of the hypothesis."),
+    ("the mean of the references' lengths",
+     _bleu(near=lambda c, lengths: sum(lengths) / len(lengths)),
+     "The length that counts is that of one reference, the nearest."),
+    ("the lengths of all references added up", _bleu(near=lambda c, lengths: sum(lengths)),
+     "Each sentence gives r one length: that of the nearest reference."),
+    ("of two lengths that are equally near the longer",
+     _bleu(near=lambda c, lengths: min(lengths, key=lambda one: (abs(one - c), -one))),
+     "Where two references are equally near, the shorter counts."),
     ("not clipped",
-     _bleu(match=lambda said, true: sum(k for gram, k in said.items() if gram in true)),
+     _bleu(match=lambda said, true: sum(k for gram, k in said.items() if gram in _most(true))),
      "An n-gram counts at most as often as the reference has it, or repeating one word would be "
      "right every time."),
     ("each different n-gram counted once",
-     _bleu(match=lambda said, true: len(said & true), size=lambda said, true: len(said)),
+     _bleu(match=lambda said, true: len(said & _most(true)), size=lambda said, true: len(said)),
      "N-grams are counted as often as they occur, up to the number in the reference. A set forgets "
      "the number."),
-    ("each different match counted once", _bleu(match=lambda said, true: len(said & true)),
+    ("each different match counted once", _bleu(match=lambda said, true: len(said & _most(true))),
      "An n-gram that stands twice in both counts twice."),
-    ("recall in place of precision", _bleu(size=lambda said, true: sum(true.values())),
+    ("recall in place of precision", _bleu(size=lambda said, true: sum(_most(true).values())),
      "The matches are divided by the n-grams of the hypotheses, not by those of the references."),
     ("no brevity penalty", _bleu(brevity=lambda c, r: 1.0),
      "Precision alone rewards saying little: multiply by BP, where c and r are numbers of words, "
@@ -920,8 +1106,8 @@ BLEU_MISTAKES = mistakes(
      "group of four right would have no BLEU at all."),
     ("the mean of the sentences' precisions", _mean_precisions,
      "The counts of all sentences are added first: sum of matches over sum of n-grams."),
-    ("all references put together", _everywhere,
-     "Each hypothesis is compared with its own reference. Words of another sentence do not count."),
+    ("the references of all sentences put together", _everywhere,
+     "Each hypothesis is compared with its own references, not with another sentence's."),
     ("short hypotheses left out", _only_long,
      "A hypothesis of fewer than four words counts, too: with its words and pairs, and in the "
      "lengths."),
@@ -940,14 +1126,6 @@ BLEU_MISTAKES = mistakes(
      _bleu(grams=lambda w, n: Counter(tuple(w[i : i + n]) for i in range(len(w)))),
      "A group of n has n words. The last one begins at word m - n + 1 of m, and slices that begin "
      "later are shorter."),
-    ("hypotheses and references in each other's place",
-     lambda hypotheses, references: _bleu()(references, hypotheses),
-     "Precisions are shares of what the hypotheses said, and BP is below 1 where these are short. "
-     "Check which of the two is divided by."),
-    ("all sentences joined to one",
-     lambda hypotheses, references: _bleu()([sum(hypotheses, [])], [sum(references, [])]),
-     "Each hypothesis is compared with its own reference, and no group of words reaches from one "
-     "sentence into the next."),
     ("the fourth root forgotten", _bleu(mean=math.prod),
      "The product of four precisions is raised to the power of 1/4."),
     ("single words only", _bleu(orders=(1,)),
@@ -1358,11 +1536,11 @@ EXERCISES = [
     ),
     Exercise(
         number="13.5",
-        title="top-p",
+        title="typical sampling",
         section="Sampling",
-        reference=top_p,
-        cases=top_p_cases,
-        mistakes=TOP_P_MISTAKES,
+        reference=typical,
+        cases=typical_cases,
+        mistakes=TYPICAL_MISTAKES,
         invariants=[
             Invariant(
                 "the probabilities sum to one",
@@ -1373,15 +1551,15 @@ EXERCISES = [
     ),
     Exercise(
         number="13.6",
-        title="a step with the cache",
+        title="several tokens into the cache",
         section="What is computed again and again",
-        reference=cached_step,
+        reference=read_on,
         cases=cache_cases,
         mistakes=CACHE_MISTAKES,
     ),
     Exercise(
         number="13.7",
-        title="BLEU",
+        title="BLEU with several references",
         section="BLEU by hand",
         reference=corpus_bleu,
         cases=bleu_cases,

@@ -1,8 +1,7 @@
 // Beam search as a tree that grows: at each step the best candidates, and what becomes of each.
-// data: source, the sentence; vocabulary, how many tokens there are; searches [{beam, steps,
-// penalties, most}], steps[t] the 2N best candidates as {parent, token, log_p, fate}. A parent is
-// the number of an open hypothesis of the step before; fate is open, ended or cut. penalties[t] is
-// the length penalty of what ends at step t, most that of the longest translation allowed.
+// data: source, the sentence; searches [{beam, steps}], steps[t] the 2N best candidates as {parent,
+// token, log_p, fate}. A parent is the number of an open hypothesis of the step before; fate is open,
+// ended or cut. What has ended is compared by log P.
 
 const LEVEL = 52; // height of a step in the tree
 const OPENING = 3; // the step that is shown at first
@@ -10,7 +9,7 @@ const OPENING = 3; // the step that is shown at first
 /** What stands after `step` steps: open hypotheses, all that have ended, and each one's way.
 
     A way is the list of ranks, one for each step, that leads to a candidate. */
-function standing({ steps, penalties }, step) {
+function standing({ steps }, step) {
   let open = [{ tokens: [], way: [], log_p: 0 }];
   const ended = [];
   let last = [];
@@ -22,10 +21,10 @@ function standing({ steps, penalties }, step) {
     });
     open = last.filter(({ fate }) => fate === "open");
     for (const one of last.filter(({ fate }) => fate === "ended")) {
-      ended.push({ ...one, step: t + 1, penalty: penalties[t], score: one.log_p / penalties[t] });
+      ended.push({ ...one, step: t + 1 });
     }
   });
-  ended.sort((a, b) => b.score - a.score);
+  ended.sort((a, b) => b.log_p - a.log_p);
   return { open, ended, last, over: step === steps.length };
 }
 
@@ -97,14 +96,14 @@ function hypotheses(title, all, line, empty) {
 }
 
 /** What has happened in this step, in words. */
-function report({ beam, steps, most }, step, { open, ended, last, over }, data) {
+function report({ beam, steps }, step, { open, ended, last, over }, data) {
   if (!step) return `Nothing is written yet. The source is “${data.source}”`;
   const names = (all) => all.map(({ text, log_p }) => `“${text}” (${show(log_p)})`).join(", ");
   const start = `Step ${step} of ${steps.length}.`;
-  const closed = ended.filter((one) => one.step === step).map(({ text, log_p, penalty, score }) =>
-    ` “${text}” has ended: ${show(log_p)} / ${show(penalty)} = ${show(score)}.`).join("");
-  const reach = `${show(open[0].log_p)} / ${show(most)} = ${show(open[0].log_p / most)}`;
-  const best = ended.length ? show(ended[0].score) : "";
+  const closed = ended.filter((one) => one.step === step).map(({ text, log_p }) =>
+    ` “${text}” has ended: ${show(log_p)}.`).join("");
+  const reach = show(open[0].log_p);
+  const best = ended.length ? show(ended[0].log_p) : "";
   if (over) {
     const given = open.length > 1 ? `the ${open.length} still open are` : "the one still open is";
     return `${start}${closed} What is open can come to ${reach} at most, and the best that has `
@@ -128,13 +127,12 @@ function draw(stage, data) {
     const now = standing(search, step);
     place.replaceChildren(tree(search, step, now, room));
     fit(place, Math.min(room / (2 * search.beam), 92) - 10);
-    const score = ({ log_p, penalty, score }) =>
-      `${show(log_p)} / ${show(penalty)} = ${show(score)}`;
+    const value = ({ log_p }) => show(log_p);
     lists.replaceChildren(
       hypotheses(now.over ? "still open, given up" : "open, by log P", now.open,
-        ({ log_p }) => show(log_p), "none"),
-      hypotheses("ended, by log P / length penalty", now.ended, score, "none yet"));
-    const plain = (all) => all.map(({ text, log_p, score }) => ({ text, log_p, score }));
+        value, "none"),
+      hypotheses("ended, by log P", now.ended, value, "none yet"));
+    const plain = (all) => all.map(({ text, log_p }) => ({ text, log_p }));
     stage.tell({ beam: search.beam, step, open: plain(now.open), ended: plain(now.ended),
       cut: plain(now.last.filter(({ fate }) => fate === "cut")), over: now.over },
     report(search, step, now, data));
