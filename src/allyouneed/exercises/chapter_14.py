@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, product
-from statistics import mean, median
+from statistics import mean, median, pstdev
 from typing import Any
 
 import torch
@@ -374,6 +374,7 @@ DEALT_CASES = [
     ([20.7, 20.4, 21.9], [20.7, 21.3]),  # equal distances that rounding tells apart
     ([24.0, 26.5, 25.2, 25.9], [24.4, 23.1, 24.9]),
     ([21.0, 22.0], [21.0, 22.0]),
+    ([25.4, 24.8], [24.4, 25.4, 24.6, 24.7]),  # by spread another order than by means
     ([33.3], [31.0]),
     ([27.0], [29.0, 27.5, 26.8, 28.1]),
     ([20.0, 20.6], [23.0, 21.0, 20.2]),
@@ -464,6 +465,15 @@ DEALT_MISTAKES = mistakes(
      "The distance asked for is that of the means."),
     ("the best of each", _dealt(lambda one, two: abs(max(one) - max(two))),
      "The best seed is the lucky one. The distance asked for is that of the means."),
+    ("divided by the spread of the groups",
+     _dealt(lambda one, two: abs(_apart(one, two)) / (pstdev(one) + pstdev(two) + 1e-9)),
+     "That is nearly Student's t, another measure. Asked for is the distance of the means itself."),
+    ("in per cent", _dealt(share=lambda count, n: 100 * count / n),
+     "A share lies between 0 and 1."),
+    ("only deals in which the second group is ahead by as much",
+     _dealt(lambda one, two: _apart(two, one)),
+     "The distance counts, on either side: without a difference between the recipes the luck could "
+     "as well have gone to the other one."),
     ("halves", _dealt(deals=lambda a, b: _deals(a, b, (len(a) + len(b)) // 2)),
      "The first group has as many scores as `a`, not half of all."),
     ("groups of any size",
@@ -778,6 +788,18 @@ BLEU_TEST_MISTAKES = mistakes(
     ("plain sentences that are short", _bleu_test(PLAIN_SHORT, references=PLAIN),
      "No capital, no sign, no word twice, and nothing too long: what a score does with these does "
      "not show."),
+    ("exactly equal", lambda score: all(
+        score(h, TOLD) == _split()(h, TOLD) for h in (BRIEF, LONG)
+     ),
+     "Two right ones may differ in their last digit, or round to a hundredth: allow for that."),
+    ("only that it is no mean of sentences",
+     lambda score: abs(
+         score(BRIEF, TOLD) - mean(score([h], [r]) for h, r in zip(BRIEF, TOLD, strict=True))
+     ) > 0.01,
+     "That finds one of the wrong ones. Compare with a number that you know."),
+    ("only that case counts", lambda score: score(_lowered(TOLD), TOLD) < 99,
+     "That finds the one that lowers everything, or none at all. Compare with a number that you "
+     "know."),
     ("within a whole point", _bleu_test(BRIEF, LONG, within=1.0),
      "Some of the wrong ones are off by less than a point here. Right ones agree to a hundredth."),
     ("within a tenth of a hundredth", _bleu_test(BRIEF, LONG, within=1e-3),

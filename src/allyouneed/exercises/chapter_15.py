@@ -81,6 +81,8 @@ DISAGREEMENT_MISTAKES = mistakes(
      "A row of weights belongs to one query. The sum runs over its keys, the last axis."),
     ("the quotient of both", lambda w: entropy(w.mean(1)) / entropy(w).mean(1),
      "Sharp heads have an entropy of 0: take the difference."),
+    ("the sum over the heads", lambda w: disagreement(w) * w.shape[1],
+     "How far each head is from the mean map, added up. Asked for is the mean over the heads."),
     ("the exponential of the difference", lambda w: disagreement(w).exp(),
      "That reads as a number of groups of heads. The task asks for the difference in nats."),
     ("the variance of the weights", lambda w: w.var(1, unbiased=False).sum(-1),
@@ -150,6 +152,13 @@ EVEN_MISTAKES = mistakes(
     ("padding among the keys",
      lambda lengths: (1 / max(lengths), even_scores(lengths)[1]),
      "Padding is masked: a query of a short sentence shares its weight among its own tokens."),
+    ("the last query of the decoder forgotten",
+     _even(target=lambda t, n: (t < n - 1) / (t + 1)),
+     "The last token has one before it as well: the sum runs up to the length of the sentence."),
+    ("a mean over the sentences, and in each over its queries",
+     lambda lengths: (sum(1 / n for n in lengths) / len(lengths), _each_sentence(lengths)[1]),
+     "In (15.1) every query counts the same, so a long sentence counts more. Add up first, divide "
+     "once."),
     ("sums in place of means",
      lambda lengths: tuple(
          x * sum(n - 1 for n in lengths) for x in even_scores(lengths)
@@ -220,6 +229,21 @@ GENTLE_MISTAKES = mistakes(
     ("the bias of the other heads",
      lambda w, n, i, x: (gentle(w, n, i, x)[0], _gentle(others=True)(w, n, i, x)[1]),
      "The other heads go on as before. It is this head's mean that goes into the bias."),
+    ("the mean of all its numbers",
+     lambda w, n, i, x: (
+         gentle(w, n, i, x)[0],
+         w[:, _columns(w.shape[1], n, i)].sum(1) * x[:, _columns(w.shape[1], n, i)].mean(),
+     ),
+     "The mean is taken over the places, for each of the d_v numbers by itself."),
+    ("a bias for each place",
+     lambda w, n, i, x: (
+         gentle(w, n, i, x)[0],
+         x[:, _columns(w.shape[1], n, i)] @ w[:, _columns(w.shape[1], n, i)].T,
+     ),
+     "A bias is one vector, the same everywhere: take the mean over the places."),
+    ("the head's mean output as bias",
+     lambda w, n, i, x: (gentle(w, n, i, x)[0], x[:, _columns(w.shape[1], n, i)].mean(0)),
+     "What the head *adds* is its output times its columns of W^O, a vector of d_model numbers."),
     ("the columns left as they are", _gentle(zeroed=False),
      "Now the head adds its mean, and itself besides. Its columns are to be zero."),
     ("the other heads taken out", _gentle(others=True), "The one head goes, and the others stay."),
@@ -314,6 +338,20 @@ AGREED_MISTAKES = mistakes(
      "out."),
     ("the wrong row, and the end of the source allowed", _agreed(slice(1, None), slice(None)),
      "Two mistakes: y_1 is written by the row of `<bos>`, and the last column is to be left out."),
+    ("the end of the source left out too late", lambda weights: [
+        (t, s) for t, s in enumerate(weights[:-1].argmax(1).tolist())
+        if s < weights.shape[1] - 1 and weights[:-1, :-1].argmax(0)[s] == t
+     ],
+     "A word that attends most to `<eos>` has a largest weight among the words as well. Leave the "
+     "column out before you look."),
+    ("the last row left out too late", lambda weights: [
+        (t, s) for t, s in enumerate(weights[:-1, :-1].argmax(1).tolist())
+        if weights[:, :-1].argmax(0)[s] == t
+     ],
+     "The last row writes `<eos>`, and must not win a column. Leave it out before you look."),
+    ("the row that reads the token, and its number in the map",
+     _agreed(rows=slice(1, None), step=(1, 0)),
+     "Off by one, twice: y_1 is written by the row of `<bos>`, the first, and its index is 0."),
     ("the first source token left out", _agreed(columns=slice(1, None), step=(0, 1)),
      "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column."),
     ("what the rows want alone", _agreed(want=lambda by_row, by_column: by_row),
@@ -352,6 +390,11 @@ STAYS_MISTAKES = mistakes(
     ("only what never left", lambda n, t, c: c**n,
      "That is the part that went through every residual connection. Some of what was mixed away "
      "comes back: an even map puts 1 / T at the own place, too."),
+    ("what never left, shared among all", lambda n, t, c: c**n / t,
+     "What never left is at its own place, undivided. What was mixed is shared."),
+    ("kept and mixed exchanged under the power", lambda n, t, c: 1 - (1 - c) ** n * (1 - 1 / t),
+     "What never left has gone through *every* residual connection: own to the power of the "
+     "layers."),
     ("as if all were mixed once", lambda n, t, c: c + (1 - c) / t,
      "That is one layer. Each further one mixes again what it finds."),
     ("one layer's diagonal to the power", lambda n, t, c: (c + (1 - c) / t) ** n,
@@ -439,6 +482,14 @@ RANK_MISTAKES = mistakes(
     ("ties broken by place", _ranked(_broken),
      "As in the chapter: of equal numbers the first gets the lower rank, which is an order that "
      "nobody has given. Let them share the mean of their ranks."),
+    ("ties broken by place, from the other end",
+     _ranked(lambda x: (-x).argsort(stable=True).argsort().double()),
+     "Of equal numbers the first comes first in both lists, which is an order that nobody has "
+     "given. Let them share the mean of their ranks."),
+    ("ties shared in the first list alone", lambda a, b: _pearson(ranks(a), _broken(b)),
+     "Both lists may have ties."),
+    ("ties shared in the second list alone", lambda a, b: _pearson(_broken(a), ranks(b)),
+     "Both lists may have ties."),
     ("the lowest rank for all that are equal",
      _ranked(lambda x: (x[:, None] > x).sum(1).double()),
      "Equal numbers share the *mean* of the ranks they take up together."),
