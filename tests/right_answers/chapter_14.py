@@ -1,9 +1,10 @@
 """Right answers to the exercises of chapter 14, written in different styles."""
 
+import itertools
 import math
 import re
-import statistics
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -29,25 +30,46 @@ def report_zip(valid, test):
     return max(zip(valid, test, strict=True), key=lambda pair: pair[0])[1]
 
 
-def bleu_loop(matches, totals, lengths, references):
-    product = 1.0
-    for n in range(4):
-        product *= sum(int(row[n]) for row in matches) / sum(int(row[n]) for row in totals)
-    c, r = int(sum(lengths)), int(sum(references))
-    brevity = 1.0 if c >= r else math.exp(1 - r / c)
-    return 100 * brevity * product**0.25
+THREE = ["Tom sees the sea , and the sea sees Tom .", "yes", "all of them like the old house"]
+FEW = ["tom sees the sea , and the sea", "yes", "them like the old house"]
+MANY = [
+    "Tom sees the the sea , and the sea sees Tom . .",
+    "yes yes",
+    "all of them like that old house ?",
+]
 
 
-def bleu_logs(matches, totals, lengths, references):
-    logs = torch.log(matches.sum(0) / totals.sum(0)).mean()
-    c, r = lengths.sum(), references.sum()
-    return 100 * torch.exp(logs + torch.minimum(torch.tensor(0.0), 1 - r / c))
+def tells_sacre(score):
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(tokenize="none")
+    for said in (FEW, MANY):
+        known = metric.corpus_score(said, [THREE]).score
+        if abs(score(said, THREE) - known) > 0.01:
+            return False
+    return True
 
 
-def bleu_numpy(matches, totals, lengths, references):
-    precisions = np.asarray(matches).sum(0) / np.asarray(totals).sum(0)
-    c, r = np.asarray(lengths).sum(), np.asarray(references).sum()
-    return float(100 * min(1.0, np.exp(1 - r / c)) * np.prod(precisions) ** 0.25)
+def tells_sums(score):
+    def known(said):
+        product, words = 1.0, [[text.split() for text in side] for side in (said, THREE)]
+        for n in (1, 2, 3, 4):
+            right = total = 0
+            for h, r in zip(*words, strict=True):
+                a, b = (Counter(tuple(w[i : i + n]) for i in range(len(w) - n + 1)) for w in (h, r))
+                right, total = right + (a & b).total(), total + a.total()
+            product *= right / total
+        c, r = (sum(map(len, side)) for side in words)
+        return 100 * min(1.0, math.exp(1 - r / c)) * product**0.25
+
+    return all(math.isclose(score(s, THREE), known(s), abs_tol=0.01) for s in (FEW, MANY))
+
+
+def tells_asserts(score):
+    from allyouneed.evaluation import bleu
+
+    for said in (FEW, MANY):
+        assert abs(score(said, THREE) - bleu(said, THREE)) < 0.02
 
 
 def paired_loop(a, b, draws):
@@ -120,21 +142,33 @@ def ensemble_numpy(x, nets):
     return np.mean(rows, axis=0)
 
 
-def noise_statistics(base, rows):
-    middle, spread = statistics.fmean(base), statistics.stdev(base)
-    low, high = middle - 2 * spread, middle + 2 * spread
-    return [name for name in rows if rows[name] < low or rows[name] > high]
+def dealt_combinations(a, b):
+    scores = [*a, *b]
+    n, total = len(a), sum(scores)
+
+    def apart(first):
+        return abs(first / n - (total - first) / len(b))
+
+    far = [apart(sum(some)) for some in itertools.combinations(scores, n)]
+    return sum(x >= apart(sum(a)) - 1e-9 for x in far) / len(far)
 
 
-def noise_numpy(base, rows):
-    middle, spread = np.mean(base), np.std(base, ddof=1)
-    return {name for name, score in rows.items() if np.abs(score - middle) / spread > 2}
+def dealt_permutations(a, b):
+    found, count, ways = abs(np.mean(a) - np.mean(b)), 0, 0
+    for order in itertools.permutations([*a, *b]):
+        ways += 1
+        one, two = order[: len(a)], order[len(a) :]
+        count += abs(sum(one) / len(one) - sum(two) / len(two)) > found - 1e-9
+    return Fraction(count, ways)
 
 
-def noise_by_hand(base, rows):
-    middle = sum(base) / len(base)
-    variance = sum((x - middle) ** 2 for x in base) / (len(base) - 1)
-    return tuple(name for name, score in rows.items() if (score - middle) ** 2 > 4 * variance)
+def dealt_bits(a, b):
+    scores = np.array([*a, *b])
+    n = len(scores)
+    masks = np.array([[k >> i & 1 for i in range(n)] for k in range(2**n)], dtype=bool)
+    masks = masks[masks.sum(1) == len(a)]
+    far = np.abs(masks @ scores / len(a) - ~masks @ scores / len(b))
+    return (far >= abs(np.mean(a) - np.mean(b)) - 1e-9).mean()
 
 
 def pieces(text):
@@ -217,11 +251,11 @@ def disagree_half(references):
 
 RIGHT = {
     "14.1": [report_loop, report_index, report_numpy, report_zip],
-    "14.2": [bleu_loop, bleu_logs, bleu_numpy],
+    "14.2": [tells_sacre, tells_sums, tells_asserts],
     "14.3": [paired_loop, paired_numpy, paired_counts],
     "14.4": [flops_parts, flops_float, flops_torch],
     "14.5": [ensemble_loop, ensemble_stack, ensemble_numpy],
-    "14.6": [noise_statistics, noise_numpy, noise_by_hand],
+    "14.6": [dealt_combinations, dealt_permutations, dealt_bits],
     "14.7": [text_sacre, text_counters, text_logs],
     "14.9": [flattered_root, flattered_difference, flattered_integral],
     "14.10": [disagree_loop, disagree_backwards, disagree_half],

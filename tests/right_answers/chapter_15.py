@@ -1,195 +1,155 @@
 """Right answers to the exercises of chapter 15, written in different styles."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import torch
 
 
-def entropy_where(weights):
-    logs = torch.where(weights > 0, weights, 1.0).log()
-    return -(weights * logs).sum(dim=-1)
+def disagreement_xlogy(weights):
+    def entropy(rows):
+        return -torch.xlogy(rows, rows).sum(-1)
+
+    return entropy(weights.mean(dim=1)) - entropy(weights).mean(dim=1)
 
 
-def entropy_xlogy(weights):
-    return -torch.xlogy(weights, weights).sum(-1)
+def disagreement_divergence(weights):
+    mean = weights.mean(1, keepdim=True)
+    ratio = torch.where(weights > 0, weights / mean, 1.0)
+    return (weights * ratio.log()).sum(-1).mean(1)
 
 
-def entropy_nan(weights):
-    return -(weights * torch.log(weights)).nan_to_num().sum(-1)
+def disagreement_numpy(weights):
+    w = weights.double().numpy()
+
+    def entropy(rows):
+        return -(rows * np.log(np.where(rows > 0, rows, 1.0))).sum(-1)
+
+    return entropy(w.mean(1)) - entropy(w).mean(1)
 
 
-def entropy_tiny(weights):
-    return -(weights * (weights + 1e-12).log()).sum(-1)
-
-
-def entropy_torch(weights):
-    return torch.distributions.Categorical(probs=weights).entropy()
-
-
-def entropy_loops(weights):
-    rows = weights.reshape(-1, weights.shape[-1]).tolist()
-    flat = [-sum(w * math.log(w) for w in row if w > 0) for row in rows]
-    return torch.tensor(flat).reshape(weights.shape[:-1])
-
-
-def entropy_numpy(weights):
-    weights = weights.double().numpy()
-    with np.errstate(all="ignore"):
-        products = np.where(weights == 0, 0.0, weights * np.log2(weights))
-    return -products.sum(axis=-1) * np.log(2)
-
-
-def previous_loops(weights, mask):
-    B, H, T, _ = weights.shape
-    total, count = [0.0] * H, 0
+def disagreement_loops(weights):
+    B, H, T, S = weights.shape
+    result = torch.zeros(B, T)
     for b in range(B):
-        for t in range(1, T):
-            if mask[b, t]:
-                count += 1
-                for h in range(H):
-                    total[h] += float(weights[b, h, t, t - 1])
-    return [x / count for x in total]
-
-
-def previous_gather(weights, mask):
-    t = torch.arange(1, weights.shape[-1])
-    found = weights[:, :, t, t - 1] * mask[:, None, 1:]
-    return found.sum(dim=(0, 2)) / mask[:, 1:].sum()
-
-
-def previous_lengths(weights, mask):
-    rows = [w[:, range(1, n), range(n - 1)] for w, n in zip(weights, mask.sum(1), strict=True)]
-    return torch.cat(rows, dim=1).mean(1)
-
-
-def previous_einsum(weights, mask):
-    keep = mask.float()
-    keep[:, 0] = 0
-    shift = torch.eye(weights.shape[-1]).roll(-1, dims=1)
-    shift[0] = 0
-    return torch.einsum("bhts,ts,bt->h", weights, shift, keep).numpy() / float(keep.sum())
-
-
-def deaf_view(weight, n_heads, head):
-    heads = weight.unflatten(1, (n_heads, -1)).clone()
-    heads[:, head] = 0
-    return heads.flatten(1)
-
-
-def deaf_in_place(weight, n_heads, head):
-    weight.chunk(n_heads, dim=1)[head].zero_()
-    return weight
-
-
-def deaf_product(weight, n_heads, head):
-    keep = (torch.arange(weight.shape[1]) // (weight.shape[1] // n_heads)) != head
-    return weight @ torch.diag(keep.float())
-
-
-def deaf_numpy(weight, n_heads, head):
-    pieces = np.split(weight.numpy(), n_heads, axis=1)
-    pieces[head] = np.zeros_like(pieces[head])
-    return np.concatenate(pieces, axis=1)
-
-
-def deaf_columns(weight, n_heads, head):
-    d_v = weight.size(1) // n_heads
-    for column in range(d_v * head, d_v * head + d_v):
-        weight[:, column] = 0
-    return weight.tolist()
-
-
-def aligned_tensor(weights):
-    return weights[:-1, :-1].argmax(dim=1)
-
-
-def aligned_loops(weights):
-    rows = weights.tolist()[:-1]
-    return [max(range(len(row) - 1), key=lambda s: row[s]) for row in rows]
-
-
-def aligned_hidden(weights):
-    weights[:, -1] = -1.0
-    return tuple(weights[: len(weights) - 1].max(-1).indices.tolist())
-
-
-def aligned_numpy(weights):
-    return np.argmax(weights.numpy()[:-1, :-1], axis=-1)
-
-
-def aligned_sort(weights):
-    return [int(row[:-1].argsort(descending=True)[0]) for row in weights[:-1]]
-
-
-def rollout_reduce(maps):
-    eye = torch.eye(len(maps[0]))
-    result = maps[0] * 0.5 + eye * 0.5
-    for weights in maps[1:]:
-        result = torch.matmul(weights * 0.5 + eye * 0.5, result)
+        for t in range(T):
+            heads = [weights[b, h, t].tolist() for h in range(H)]
+            mean = [sum(row[s] for row in heads) / H for s in range(S)]
+            each = [-sum(x * math.log(x) for x in row if x > 0) for row in (mean, *heads)]
+            result[b, t] = each[0] - sum(each[1:]) / H
     return result
 
 
-def rollout_chain(maps):
-    eye = torch.eye(maps[0].shape[0], dtype=torch.float64)
-    factors = [(w.double() + eye) / 2 for w in maps[::-1]]
-    return torch.linalg.multi_dot([*factors, eye])
+def even_fractions(lengths):
+    count = sum(n - 1 for n in lengths)
+    source = sum(Fraction(n - 1, n) for n in lengths)
+    target = sum(Fraction(1, t) for n in lengths for t in range(2, n + 1))
+    return source / count, target / count
 
 
-def rollout_normalised(maps):
-    result = torch.eye(maps[0].shape[0])
-    for weights in maps:
-        result = (weights + torch.eye(len(weights))) @ result
-    return result / result.sum(-1, keepdim=True)
+def even_maps(lengths):
+    scores = []
+    for causal in (False, True):
+        found = []
+        for n in lengths:
+            weights = torch.ones(n, n, dtype=torch.float64)
+            weights = weights.tril() if causal else weights
+            weights = weights / weights.sum(-1, keepdim=True)
+            found += weights.diagonal(-1).tolist()
+        scores.append(sum(found) / len(found))
+    return scores
 
 
-def rollout_numpy(maps):
-    result = np.eye(len(maps[0]))
-    for weights in maps:
-        result = 0.5 * result + 0.5 * weights.numpy() @ result
-    return result.tolist()
+def even_numpy(lengths):
+    n = np.repeat(lengths, np.array(lengths) - 1)
+    t = np.concatenate([np.arange(2, length + 1) for length in lengths])
+    return np.array([(1 / n).mean(), (1 / t).mean()])
 
 
-def rollout_recursive(maps):
-    if not maps:
-        return 1.0
-    *lower, top = maps
-    below = rollout_recursive(lower) if lower else torch.eye(len(top))
-    return (top @ below + below) / 2
+def gentle_view(weight, n_heads, head, outputs):
+    pieces = weight.unflatten(1, (n_heads, -1)).clone()
+    mean = outputs.unflatten(1, (n_heads, -1)).mean(0)
+    bias = pieces[:, head] @ mean[head]
+    pieces[:, head] = 0
+    return pieces.flatten(1), bias
 
 
-def correlation_short(a, b):
-    n = len(a)
+def gentle_difference(weight, n_heads, head, outputs):
+    d_v = weight.shape[1] // n_heads
+    left = weight.clone()
+    left[:, d_v * head : d_v * (head + 1)] = 0
+    return [left, (outputs @ (weight - left).T).mean(0)]
 
+
+def gentle_numpy(weight, n_heads, head, outputs):
+    weight, outputs = weight.double().numpy(), outputs.double().numpy()
+    there = np.arange(weight.shape[1]) // (weight.shape[1] // n_heads) == head
+    return np.where(there, 0.0, weight), (weight * there) @ outputs.mean(0)
+
+
+def agreed_loops(weights):
+    rows = [row[:-1] for row in weights.tolist()[:-1]]
+    return [
+        (t, s)
+        for t, row in enumerate(rows)
+        for s, x in enumerate(row)
+        if x == max(row) and x == max(other[s] for other in rows)
+    ]
+
+
+def agreed_tensor(weights):
+    inner = weights[:-1, :-1]
+    both = (inner == inner.amax(1, keepdim=True)) & (inner == inner.amax(0, keepdim=True))
+    return both.nonzero()
+
+
+def agreed_sets(weights):
+    inner = weights.numpy()[:-1, :-1]
+    wants = set(enumerate(inner.argmax(1).tolist()))
+    return wants & {(t, s) for s, t in enumerate(inner.argmax(0).tolist())}
+
+
+def stays_product(layers, tokens, own):
+    mixed = np.eye(tokens)
+    for _ in range(layers):
+        mixed = (own * np.eye(tokens) + (1 - own) / tokens) @ mixed
+    return mixed[0, 0]
+
+
+def stays_steps(layers, tokens, own):
+    share = 1.0
+    for _ in range(layers):
+        share = own * share + (1 - own) / tokens
+    return share
+
+
+def stays_formula(layers, tokens, own):
+    return torch.tensor(1 / tokens + own**layers * (1 - 1 / tokens))
+
+
+def correlation_scipy_like(a, b):
     def place(x):
-        return torch.argsort(torch.argsort(x))
+        values, inverse, counts = np.unique(x.numpy(), return_inverse=True, return_counts=True)
+        last = np.cumsum(counts)
+        return (last - (counts - 1) / 2)[inverse]
 
-    return 1 - 6 * float(((place(a) - place(b)) ** 2).sum()) / (n * (n**2 - 1))
-
-
-def correlation_torch(a, b):
-    rows = torch.stack([x.argsort().argsort().float() for x in (a, b)])
-    return torch.corrcoef(rows)[0, 1]
-
-
-def correlation_numpy(a, b):
-    def order(x):
-        return np.argsort(np.argsort(x.numpy()))
-
-    return np.corrcoef(order(a), order(b))[0, 1]
-
-
-def correlation_descending(a, b):
-    ranks = [x.argsort(descending=True).argsort().double() + 1 for x in (a, b)]
-    a, b = (r - r.mean() for r in ranks)
-    return torch.cosine_similarity(a, b, dim=0)
+    return np.corrcoef(place(a), place(b))[0, 1]
 
 
 def correlation_loops(a, b):
-    ranked = [[sum(float(y < x) for y in values) for x in values] for values in (a, b)]
-    mean = (len(a) - 1) / 2
-    top = sum((x - mean) * (y - mean) for x, y in zip(*ranked, strict=True))
-    return top / sum((x - mean) ** 2 for x in ranked[0])
+    def place(x):
+        return [sum(y < z for y in x) + sum(y == z for y in x) / 2 for z in x]
+
+    a, b = place(a.tolist()), place(b.tolist())
+    mean = sum(a) / len(a)
+    top = sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True))
+    return top / math.sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
+
+
+def correlation_signs(a, b):
+    rows = [(x[:, None] - x).sign().sum(1).double() for x in (a, b)]
+    return torch.cosine_similarity(*rows, dim=0)
 
 
 def mixed_zeroed(maps, removed):
@@ -271,31 +231,16 @@ def opinions_scaled(width):
 
 RIGHT = {
     "15.1": [
-        entropy_where,
-        entropy_xlogy,
-        entropy_nan,
-        entropy_tiny,
-        entropy_torch,
-        entropy_loops,
-        entropy_numpy,
+        disagreement_xlogy,
+        disagreement_divergence,
+        disagreement_numpy,
+        disagreement_loops,
     ],
-    "15.2": [previous_loops, previous_gather, previous_lengths, previous_einsum],
-    "15.3": [deaf_view, deaf_in_place, deaf_product, deaf_numpy, deaf_columns],
-    "15.4": [aligned_tensor, aligned_loops, aligned_hidden, aligned_numpy, aligned_sort],
-    "15.5": [
-        rollout_reduce,
-        rollout_chain,
-        rollout_normalised,
-        rollout_numpy,
-        rollout_recursive,
-    ],
-    "15.6": [
-        correlation_short,
-        correlation_torch,
-        correlation_numpy,
-        correlation_descending,
-        correlation_loops,
-    ],
+    "15.2": [even_fractions, even_maps, even_numpy],
+    "15.3": [gentle_view, gentle_difference, gentle_numpy],
+    "15.4": [agreed_loops, agreed_tensor, agreed_sets],
+    "15.5": [stays_product, stays_steps, stays_formula],
+    "15.6": [correlation_scipy_like, correlation_loops, correlation_signs],
     "15.8": [mixed_zeroed, mixed_numpy, mixed_recursive],
     "15.9": [range_rows, range_torch, range_two_steps],
     "15.10": [opinions_first, opinions_tensor, opinions_scaled],

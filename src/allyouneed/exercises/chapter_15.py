@@ -11,497 +11,430 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
 
-# 15.1 entropy
+# 15.1 how much heads disagree
 
 
 def entropy(weights: Tensor) -> Tensor:
     return torch.special.entr(weights).sum(-1)
 
 
-def entropy_cases() -> list[tuple]:
+def disagreement(weights: Tensor) -> Tensor:
+    return entropy(weights.mean(1)) - entropy(weights).mean(1)
+
+
+def disagreement_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(151)
-    plain = torch.randn(2, 3, 5, generator=draw).softmax(-1)
-    hidden = torch.randn(2, 4, 4, generator=draw).masked_fill(
-        torch.ones(4, 4).triu(1).bool(), -math.inf
-    )
-    one = torch.tensor([[0.0, 1.0, 0.0], [0.25, 0.0, 0.75]])
-    example = torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
-    return [(example,), (plain,), (2 * hidden.softmax(-1) / 2,), (one,), (plain[:1, :1],)]
+    plain = torch.randn(2, 3, 4, 5, generator=draw).softmax(-1)
+    future = torch.ones(4, 4).triu(1).bool()
+    masked = (2 * torch.randn(3, 2, 4, 4, generator=draw)).masked_fill(future, -math.inf)
+    example = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])
+    mixed = torch.tensor([[[[0.5, 0.5, 0.0]], [[0.0, 0.25, 0.75]], [[0.0, 0.0, 1.0]]]])
+    return [(example,), (plain,), (masked.softmax(-1),), (mixed,), (plain[:, :1, :1],)]
 
 
-def _products(weights: Tensor) -> Tensor:
-    return torch.special.entr(weights)
+def _plainly(weights: Tensor) -> Tensor:
+    """The entropy without care for zeros."""
+    return -(weights * weights.log()).sum(-1)
 
 
-def _log(weights: Tensor) -> Tensor:
-    return weights.clamp(min=1e-30).log()
-
-
-ENTROPY_MISTAKES = mistakes(
-    ("zero times the logarithm of zero", lambda weights: -(weights * weights.log()).sum(-1),
+DISAGREEMENT_MISTAKES = mistakes(
+    ("zero times the logarithm of zero",
+     lambda w: _plainly(w.mean(1)) - _plainly(w).mean(1),
      "The logarithm of 0 is minus infinity, and 0 times it is not a number. A weight of 0 adds 0 "
-     "to the entropy: leave it out."),
+     "to an entropy: `torch.special.entr` or `torch.xlogy` know it."),
     ("rows that hold a zero set to 0",
-     lambda weights: (-(weights * weights.log()).sum(-1)).nan_to_num(0.0),
+     lambda w: _plainly(w.mean(1)).nan_to_num(0.0) - _plainly(w).nan_to_num(0.0).mean(1),
      "One weight of 0 makes the sum of its row not a number. It is the single product that has to "
      "become 0, before the sum is taken."),
-    ("in bits", lambda weights: _products(weights).sum(-1) / math.log(2),
-     "The task asks for nats, with the natural logarithm. With base 2 the entropy comes out in "
-     "bits."),
-    ("with the logarithm to base 10", lambda weights: _products(weights).sum(-1) / math.log(10),
-     "The task asks for nats, with the natural logarithm."),
-    ("over the queries", lambda weights: _products(weights).sum(-2),
+    ("the difference turned round", lambda w: -disagreement(w),
+     "The mean of some rows is at least as even as they are on average: its entropy comes first, "
+     "and the difference is never negative."),
+    ("the entropy of the mean map alone", lambda w: entropy(w.mean(1)),
+     "That is large, too, where each head is wide by itself. Take off what the heads have on "
+     "average."),
+    ("the mean of the entropies alone", lambda w: entropy(w).mean(1),
+     "That says how wide heads are, not whether they attend to different keys."),
+    ("the sum of the heads in place of their mean",
+     lambda w: entropy(w.sum(1)) - entropy(w).mean(1),
+     "The sum of the rows is no distribution: divide by the number of heads."),
+    ("the sum of the entropies taken off", lambda w: entropy(w.mean(1)) - entropy(w).sum(1),
+     "Take off the mean of the heads' entropies, not their sum."),
+    ("the widest head taken off", lambda w: entropy(w.mean(1)) - entropy(w).amax(1),
+     "All heads count alike: take off the mean of their entropies."),
+    ("the spread of the entropies", lambda w: entropy(w).amax(1) - entropy(w).amin(1),
+     "Two sharp heads on different keys have the same entropy, and still disagree. Average the "
+     "maps first."),
+    ("in bits", lambda w: disagreement(w) / math.log(2),
+     "The chapter's entropy is in nats, with the natural logarithm."),
+    ("divided by the logarithm of the number of heads",
+     lambda w: disagreement(w) / math.log(max(2, w.shape[1])),
+     "That is the share of the greatest disagreement. The task asks for the difference itself."),
+    ("averaged over the queries", lambda w: disagreement(w).mean(-1),
+     "Each query has its own number: the shape is (B, T)."),
+    ("one number for everything", lambda w: disagreement(w).mean(),
+     "Each query of each sentence has its own number: the shape is (B, T)."),
+    ("the sentences averaged in place of the heads",
+     lambda w: entropy(w.mean(0)) - entropy(w).mean(0),
+     "Heads are the second axis of (B, H, T, S)."),
+    ("entropy over the queries",
+     lambda w: torch.special.entr(w.mean(1)).sum(-2) - torch.special.entr(w).sum(-2).mean(1),
      "A row of weights belongs to one query. The sum runs over its keys, the last axis."),
-    ("the mean in place of the sum", lambda weights: _products(weights).mean(-1),
-     "The products are added up. Divided by the number of keys, an even row of S weights has no "
-     "longer log S."),
-    ("the minus sign missing", lambda weights: -_products(weights).sum(-1),
-     "Logarithms of weights are negative. The minus sign makes the entropy positive."),
-    ("averaged over the queries", lambda weights: _products(weights).sum(-1).mean(-1),
-     "Each query has its entropy; the task asks for all of them, in the shape of the weights "
-     "without the last axis."),
-    ("one number for everything", lambda weights: _products(weights).sum(),
-     "Each query has its entropy: sum over the last axis only."),
-    ("divided by the logarithm of the number of keys",
-     lambda weights: _products(weights).sum(-1) / math.log(weights.shape[-1]),
-     "That is the share of the greatest possible entropy. The task asks for the entropy itself."),
-    ("not weighted", lambda weights: torch.where(weights > 0, -_log(weights), 0.0).sum(-1),
-     "Each logarithm is multiplied by its weight before the sum is taken."),
-    ("the logarithm of 1 + weight", lambda weights: -(weights * weights.log1p()).sum(-1),
-     "Adding 1 avoids the logarithm of zero and changes every other one. Only the zeros need "
-     "care."),
-    ("a visible number added under the logarithm",
-     lambda weights: -(weights * (weights + 1e-2).log()).sum(-1),
-     "A small number under the logarithm avoids minus infinity, but 0.01 is large enough to be "
-     "seen in the result. Treat the zeros by themselves, or add far less."),
-    ("only the largest weight", lambda weights: -weights.amax(-1).log(),
-     "All keys count: the entropy is the mean of the logarithms, each taken with its weight."),
-    ("the exponential of the entropy", lambda weights: _products(weights).sum(-1).exp(),
-     "That is to how many keys the row spreads, a telling number. The task asks for the entropy "
-     "itself."),
-    ("a softmax over the weights", lambda weights: _products(weights.softmax(-1)).sum(-1),
-     "The weights have been through their softmax already. A second one evens them out."),
-    ("one minus the sum of squares", lambda weights: 1 - weights.pow(2).sum(-1),
-     "That is another measure of spread, Gini's. The entropy takes logarithms."),
+    ("the quotient of both", lambda w: entropy(w.mean(1)) / entropy(w).mean(1),
+     "Sharp heads have an entropy of 0: take the difference."),
+    ("the sum over the heads", lambda w: disagreement(w) * w.shape[1],
+     "How far each head is from the mean map, added up. Asked for is the mean over the heads."),
+    ("the exponential of the difference", lambda w: disagreement(w).exp(),
+     "That reads as a number of groups of heads. The task asks for the difference in nats."),
+    ("the variance of the weights", lambda w: w.var(1, unbiased=False).sum(-1),
+     "That is another measure of how much heads differ. Asked for is the difference of entropies."),
 )  # fmt: skip
 
 
-# 15.2 a head's score for the previous token
+# 15.2 what an even map scores
 
 
-def previous(weights: Tensor, mask: Tensor) -> Tensor:
-    found = weights.diagonal(-1, dim1=2, dim2=3).transpose(1, 2)  # (B, T - 1, H)
-    return found[mask[:, 1:]].mean(0)
+def even_scores(lengths: list[int]) -> tuple[float, float]:
+    return _even()(lengths)
 
 
-def previous_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(152)
-    example = torch.tensor([[1.0, 0.0, 0.0], [0.7, 0.2, 0.1], [0.4, 0.5, 0.1]])
-    cases = [(example.view(1, 1, 3, 3), torch.ones(1, 3, dtype=torch.bool))]
-    for heads, lengths in ((2, (5, 3)), (3, (2, 6, 4)), (1, (4,))):
-        T = max(lengths)
-        mask = torch.arange(T) < torch.tensor(lengths)[:, None]
-        scores = 2 * torch.randn(len(lengths), heads, T, T, generator=draw)
-        scores = scores.masked_fill(~mask[:, None, None], -math.inf)
-        cases.append((scores.softmax(-1), mask))
-    return cases
+EVEN_CASES = [([3],), ([2, 5],), ([1, 4, 4],), ([7, 3, 2],), ([2],), ([6, 1, 9],)]
 
 
-def _shifted(weights: Tensor, mask: Tensor, offset: int, rows: Tensor) -> Tensor:
-    """The mean over some rows, (B, T - |offset|), of the weights along a diagonal."""
-    return weights.diagonal(offset, dim1=2, dim2=3).transpose(1, 2)[rows].mean(0)
+def _even(
+    source: Callable[[int, int], float] = lambda t, n: 1 / n,
+    target: Callable[[int, int], float] = lambda t, n: 1 / (t + 1),
+    first: int = 1,
+) -> Callable[..., tuple]:
+    """Both scores, right by default: what query t of n puts on the one before, counted from 0."""
+
+    def answer(lengths: list[int]) -> tuple[float, float]:
+        asked = [(t, n) for n in lengths for t in range(first, n)]
+        count = len(asked)
+        return sum(source(*q) for q in asked) / count, sum(target(*q) for q in asked) / count
+
+    return answer
 
 
-def _found(weights: Tensor, mask: Tensor) -> Tensor:
-    """The weights on the previous token, (B, H, T - 1), 0 where the query is padding."""
-    return weights.diagonal(-1, dim1=2, dim2=3) * mask[:, None, 1:]
+def _each_sentence(lengths: list[int]) -> tuple[float, float]:
+    scores = [even_scores([n]) for n in lengths if n > 1]
+    return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
 
 
-def _wrapped(weights: Tensor) -> Tensor:
-    """The weights on the key t - 1, (B, H, T), with the last key before the first query."""
-    t = torch.arange(weights.shape[-1])
-    return weights[:, :, t, t - 1]
+def _mean_length(lengths: list[int]) -> tuple[float, float]:
+    return len(lengths) / sum(lengths), even_scores(lengths)[1]
 
 
-def _sentence_means(weights: Tensor, mask: Tensor) -> Tensor:
-    return _found(weights, mask).sum(-1) / mask[:, None, 1:].sum(-1)
-
-
-PREVIOUS_MISTAKES = mistakes(
-    ("the next token", lambda weights, mask: _shifted(weights, mask, 1, mask[:, 1:]),
-     "Rows are queries, columns keys: query t finds the token before it in column t - 1, under the "
-     "diagonal."),
-    ("the next token, with padding as a query",
-     lambda weights, mask: weights.diagonal(1, dim1=2, dim2=3).mean((0, 2)),
-     "Two mistakes: the token before stands in column t - 1, and the rows of padding count for "
-     "nothing."),
-    ("the token itself", lambda weights, mask: _shifted(weights, mask, 0, mask),
-     "The diagonal holds the weight of each token on itself. The token before stands one column to "
-     "the left of it."),
-    ("the token two places before", lambda weights, mask: _shifted(weights, mask, -2, mask[:, 2:]),
-     "The token before query t is key t - 1."),
-    ("padding counted as a query",
-     lambda weights, mask: weights.diagonal(-1, dim1=2, dim2=3).mean((0, 2)),
-     "A row whose query is padding belongs to no token. Leave it out of the mean."),
-    ("the first padding counted as a query",
-     lambda weights, mask: _shifted(weights, mask, -1, mask[:, :-1]),
-     "Off by one: the query is the later of the two tokens, so the mask of the positions 1 to T - "
-     "1 decides, not that of 0 to T - 2."),
-    ("the padding taken as 0, and divided by all places",
-     lambda weights, mask: _found(weights, mask).mean((0, 2)),
-     "The sum leaves the padding out; the number it is divided by must leave it out, too."),
-    ("the first token counted as a query",
-     lambda weights, mask: _found(weights, mask).sum((0, 2)) / mask.sum(),
-     "The first token has none before it. It does not belong into the number that the sum is "
-     "divided by."),
-    ("divided by every place of the batch",
-     lambda weights, mask: _found(weights, mask).sum((0, 2)) / mask.numel(),
-     "The sum is divided by the number of queries that it holds: tokens that have a token before "
-     "them."),
-    ("a mean of the sentences' means", lambda weights, mask: _sentence_means(weights, mask).mean(0),
-     "Every query counts the same, so a long sentence counts more than a short one. Add up first, "
-     "divide once."),
-    ("one score for each sentence", _sentence_means,
-     "The score is one number for each head, over the queries of all sentences."),
-    ("the sum in place of the mean", lambda weights, mask: _found(weights, mask).sum((0, 2)),
-     "Divide by the number of queries, so that the score lies between 0 and 1."),
-    ("divided by the number of heads as well",
-     lambda weights, mask: previous(weights, mask) / weights.shape[1],
-     "The score is the mean over one head's queries. A mask spread over the heads counts each "
-     "query once for every head."),
-    ("the padding counted in place of the tokens",
-     lambda weights, mask: (
-         (weights.diagonal(-1, dim1=2, dim2=3) * ~mask[:, None, 1:]).sum((0, 2))
-         / (~mask[:, 1:]).sum()
+EVEN_MISTAKES = mistakes(
+    ("a mean of the sentences' means", _each_sentence,
+     "In (15.1) every query counts the same, so a long sentence counts more. Add up first, divide "
+     "once."),
+    ("one over the mean length", _mean_length,
+     "Each query has one over the length of its own sentence, and a long sentence has more "
+     "queries. The mean of fractions is not the fraction of the mean."),
+    ("the first query counted, with nothing",
+     _even(lambda t, n: (t > 0) / n, lambda t, n: (t > 0) / (t + 1), first=0),
+     "The first token has none before it. In (15.1) its query does not count, not even as 0."),
+    ("the first query counted with a weight", _even(first=0),
+     "The first token has none before it: its query is not asked."),
+    ("the decoder like the encoder", _even(target=lambda t, n: 1 / n),
+     "The decoder's rows are masked: a query sees itself and what stands before it, and shares "
+     "its weight among these."),
+    ("the encoder like the decoder", _even(source=lambda t, n: 1 / (t + 1)),
+     "In the encoder every query sees the whole sentence."),
+    ("the two exchanged", lambda lengths: even_scores(lengths)[::-1], "The encoder comes first."),
+    ("a query that does not see itself",
+     _even(lambda t, n: 1 / (n - 1), lambda t, n: 1 / t),
+     "A query sees its own token, too, in the encoder and in the decoder."),
+    ("a decoder's query that does not see itself", _even(target=lambda t, n: 1 / t),
+     "The causal mask lets a query see itself: the second token has two keys."),
+    ("a decoder's query that sees the next token", _even(target=lambda t, n: 1 / min(n, t + 2)),
+     "The second token has two keys, the third three: itself and those before."),
+    ("padding among the keys",
+     lambda lengths: (1 / max(lengths), even_scores(lengths)[1]),
+     "Padding is masked: a query of a short sentence shares its weight among its own tokens."),
+    ("the last query of the decoder forgotten",
+     _even(target=lambda t, n: (t < n - 1) / (t + 1)),
+     "The last token has one before it as well: the sum runs up to the length of the sentence."),
+    ("a mean over the sentences, and in each over its queries",
+     lambda lengths: (sum(1 / n for n in lengths) / len(lengths), _each_sentence(lengths)[1]),
+     "In (15.1) every query counts the same, so a long sentence counts more. Add up first, divide "
+     "once."),
+    ("sums in place of means",
+     lambda lengths: tuple(
+         x * sum(n - 1 for n in lengths) for x in even_scores(lengths)
      ),
-     "True in the mask means a token, and those are the queries that count."),
-    ("the last token taken as the one before the first",
-     lambda weights, mask: (_wrapped(weights) * mask[:, None]).sum((0, 2)) / mask.sum(),
-     "In Python the index -1 is the last entry. The first token has none before it: begin with the "
-     "second."),
-    ("one score for all heads", lambda weights, mask: previous(weights, mask).mean(),
-     "Each head has its own score: the axis of the heads stays."),
-    ("the largest weight in place of the mean",
-     lambda weights, mask: _found(weights, mask).amax((0, 2)),
-     "One good row makes no head. The score is the mean over all queries."),
-    ("how often the token before gets the largest weight",
-     lambda weights, mask: (
-         (weights.argmax(-1)[..., 1:] == torch.arange(mask.shape[1] - 1))
-         .transpose(1, 2)[mask[:, 1:]]
-         .double()
-         .mean(0)
-     ),
-     "That is a score as well, but the task asks for the mean weight."),
+     "Divide by the number of queries that have a token before them."),
+    ("the encoder's alone, twice", lambda lengths: (even_scores(lengths)[0] / 2,) * 2,
+     "A mask does not halve the weights. Ask how many keys each query has."),
+    ("the last query for all", lambda lengths: (even_scores(lengths)[0], _mean_length(lengths)[0]),
+     "Early queries of the decoder have fewer keys, and more weight on each."),
 )  # fmt: skip
 
 
-# 15.3 a matrix W^O that leaves out one head
+# 15.3 a gentler ablation
 
 
-def deaf(weight: Tensor, n_heads: int, head: int) -> Tensor:
-    d_v = weight.shape[1] // n_heads
-    result = weight.clone()
-    result[:, head * d_v : (head + 1) * d_v] = 0.0
-    return result
+def gentle(weight: Tensor, n_heads: int, head: int, outputs: Tensor) -> tuple[Tensor, Tensor]:
+    return _gentle()(weight, n_heads, head, outputs)
 
 
-def deaf_cases() -> list[tuple]:
+def gentle_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(153)
-    sizes = ((6, 6, 2, 1), (8, 12, 4, 2), (6, 12, 3, 0), (9, 9, 3, 2), (4, 8, 4, 1), (1, 2, 2, 1))
-    example = (torch.tensor([[1.0, 2.0, 3.0, 4.0]]), 2, 1)
-    return [example, *((torch.randn(d, hv, generator=draw), h, i) for d, hv, h, i in sizes)]
+    sizes = ((6, 6, 2, 1, 5), (8, 12, 4, 2, 3), (6, 12, 3, 0, 4), (9, 9, 3, 2, 2), (1, 2, 2, 1, 1))
+    example = (
+        torch.tensor([[1.0, 2.0, 3.0, 4.0]]), 2, 1,
+        torch.tensor([[5.0, 0.0, 1.0, 0.0], [7.0, 0.0, 3.0, 1.0]]),
+    )  # fmt: skip
+    return [
+        example,
+        *(
+            (torch.randn(d, hv, generator=draw), h, i, torch.randn(n, hv, generator=draw))
+            for d, hv, h, i, n in sizes
+        ),
+    ]
 
 
-def _zeroed(weight: Tensor, rows: slice, columns: slice) -> Tensor:
-    result = weight.clone()
-    result[rows, columns] = 0.0
-    return result
-
-
-def _block(weight: Tensor, n_heads: int, head: int, axis: int = 1) -> slice:
-    size = weight.shape[axis] // n_heads
+def _columns(width: int, n_heads: int, head: int) -> slice:
+    size = width // n_heads
     return slice(head * size, (head + 1) * size)
 
 
-ALL = slice(None)
-DEAF_MISTAKES = mistakes(
-    ("rows in place of columns",
-     lambda weight, n_heads, head: _zeroed(weight, _block(weight, n_heads, head, 0), ALL),
-     "`nn.Linear` multiplies by the transposed weight: each column belongs to one *input*, and the "
-     "inputs of W^O are the heads. Without rows, parts of the output are missing, for all heads."),
-    ("rows in place of columns, as many as d_v",
-     lambda weight, n_heads, head: _zeroed(weight, _block(weight, n_heads, head), ALL),
-     "`nn.Linear` multiplies by the transposed weight: each column belongs to one *input*, and the "
-     "inputs of W^O are the heads. The width d_v is right; the axis is not."),
-    ("rows and columns",
-     lambda weight, n_heads, head: _zeroed(
-         _zeroed(weight, ALL, _block(weight, n_heads, head)),
-         _block(weight, n_heads, head, 0),
-         ALL,
+def _gentle(
+    columns: Callable[..., slice] = _columns,
+    average: Callable[[Tensor], Tensor] = lambda x: x.mean(0),
+    others: bool = False,
+    zeroed: bool = True,
+    scale: float = 1.0,
+) -> Callable[..., tuple]:
+    """Weight and bias, right by default; each argument makes one mistake."""
+
+    def answer(weight: Tensor, n_heads: int, head: int, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        there = torch.zeros(weight.shape[1], dtype=torch.bool)
+        there[columns(weight.shape[1], n_heads, head)] = True
+        if others:
+            there = ~there
+        left = weight * ~there if zeroed else weight
+        return left, scale * (weight[:, there] @ average(outputs)[there])
+
+    return answer
+
+
+GENTLE_MISTAKES = mistakes(
+    ("no bias", _gentle(scale=0.0),
+     "So the head adds nothing, as in the chapter. Here it adds the same vector everywhere, the "
+     "mean of what it added. (Does the bias come from columns that are zero already?)"),
+    ("the bias from all heads",
+     lambda w, n, i, x: (gentle(w, n, i, x)[0], w @ x.mean(0)),
+     "The other heads go on as before. Only what this one adds is replaced by its mean."),
+    ("the bias of the other heads",
+     lambda w, n, i, x: (gentle(w, n, i, x)[0], _gentle(others=True)(w, n, i, x)[1]),
+     "The other heads go on as before. It is this head's mean that goes into the bias."),
+    ("the mean of all its numbers",
+     lambda w, n, i, x: (
+         gentle(w, n, i, x)[0],
+         w[:, _columns(w.shape[1], n, i)].sum(1) * x[:, _columns(w.shape[1], n, i)].mean(),
      ),
-     "The columns alone take the head out. The rows belong to the output, which all heads share."),
-    ("only one block",
-     lambda weight, n_heads, head: _zeroed(
-         weight, _block(weight, n_heads, head, 0), _block(weight, n_heads, head)
+     "The mean is taken over the places, for each of the d_v numbers by itself."),
+    ("a bias for each place",
+     lambda w, n, i, x: (
+         gentle(w, n, i, x)[0],
+         x[:, _columns(w.shape[1], n, i)] @ w[:, _columns(w.shape[1], n, i)].T,
      ),
-     "A head's vector goes into all entries of the output: its columns are to be zeroed from top "
-     "to bottom."),
-    ("every n_heads-th column",
-     lambda weight, n_heads, head: _zeroed(weight, ALL, slice(head, None, n_heads)),
-     "The heads stand side by side: the d_v columns of one head are neighbours, as `split_heads` "
-     "and `merge_heads` lay them out."),
-    ("heads counted from 1",
-     lambda weight, n_heads, head: deaf(weight, n_heads, (head - 1) % n_heads),
+     "A bias is one vector, the same everywhere: take the mean over the places."),
+    ("the head's mean output as bias",
+     lambda w, n, i, x: (gentle(w, n, i, x)[0], x[:, _columns(w.shape[1], n, i)].mean(0)),
+     "What the head *adds* is its output times its columns of W^O, a vector of d_model numbers."),
+    ("the columns left as they are", _gentle(zeroed=False),
+     "Now the head adds its mean, and itself besides. Its columns are to be zero."),
+    ("the other heads taken out", _gentle(others=True), "The one head goes, and the others stay."),
+    ("the sum in place of the mean", _gentle(average=lambda x: x.sum(0)),
+     "Divide by the number of places."),
+    ("the first place for all", _gentle(average=lambda x: x[0]),
+     "The mean runs over all places."),
+    ("the median in place of the mean", _gentle(average=lambda x: x.quantile(0.5, dim=0)),
+     "Asked for is the mean over the places."),
+    ("the bias taken off", _gentle(scale=-1.0),
+     "The layer *adds* its bias: it brings back on average what the zeros take away."),
+    ("every n_heads-th column", _gentle(lambda width, n, i: slice(i, None, n)),
+     "The heads stand side by side: the d_v columns of one head are neighbours."),
+    ("heads counted from 1", _gentle(lambda width, n, i: _columns(width, n, (i - 1) % n)),
      "Heads are counted from 0: head 0 has the first d_v columns."),
-    ("heads counted from 1, and none before the first",
-     lambda weight, n_heads, head: deaf(weight, n_heads, head - 1) if head else weight,
-     "Heads are counted from 0: the slice runs from head d_v to (head + 1) d_v."),
-    ("heads counted from the right",
-     lambda weight, n_heads, head: deaf(weight, n_heads, n_heads - 1 - head),
+    ("heads counted from the right", _gentle(lambda width, n, i: _columns(width, n, n - 1 - i)),
      "Head 0 has the first d_v columns, those on the left."),
-    ("all other heads taken out",
-     lambda weight, n_heads, head: weight - deaf(weight, n_heads, head),
-     "That keeps the one head and silences the others. It should be the other way round."),
-    ("the other heads made louder",
-     lambda weight, n_heads, head: deaf(weight, n_heads, head) * n_heads / (n_heads - 1),
-     "Dropout scales up what is left, and an ablation does not: the other heads are to do what "
-     "they do in the whole model."),
-    ("only one column", lambda weight, n_heads, head: _zeroed(weight, ALL, slice(head, head + 1)),
+    ("only one column", _gentle(lambda width, n, i: slice(i, i + 1)),
      "A head has d_v = (number of columns) / n_heads columns, not one."),
-    ("n_heads columns in place of d_v",
-     lambda weight, n_heads, head: _zeroed(
-         weight, ALL, slice(head * n_heads, (head + 1) * n_heads)
-     ),
-     "A head's width is d_v = (number of columns) / n_heads."),
-    ("the width taken from the rows",
-     lambda weight, n_heads, head: _zeroed(weight, ALL, _block(weight, n_heads, head, 0)),
-     "The number of columns is h d_v, and that of the rows d_model. They need not be equal."),
-    ("the head's last column left in",
-     lambda weight, n_heads, head: _zeroed(
-         weight,
-         ALL,
-         slice(
-             head * (weight.shape[1] // n_heads), (head + 1) * (weight.shape[1] // n_heads) - 1
-         ),
-     ),
-     "A slice leaves out its end already: no 1 is to be taken off."),
     ("every column from this head on",
-     lambda weight, n_heads, head: _zeroed(
-         weight, ALL, slice(head * (weight.shape[1] // n_heads), None)
-     ),
+     _gentle(lambda width, n, i: slice(i * (width // n), None)),
      "The slice has an end: (head + 1) d_v."),
-    ("every column up to this head",
-     lambda weight, n_heads, head: _zeroed(
-         weight, ALL, slice(0, (head + 1) * (weight.shape[1] // n_heads))
+    ("rows in place of columns",
+     lambda w, n, i, x: (
+         w * (torch.arange(len(w)) // max(1, len(w) // n) != i)[:, None], gentle(w, n, i, x)[1]
      ),
-     "The slice has a start: head d_v. What lies before it are the heads before."),
-    ("the columns removed",
-     lambda weight, n_heads, head: torch.cat(
-         [
-             weight[:, : head * (weight.shape[1] // n_heads)],
-             weight[:, (head + 1) * (weight.shape[1] // n_heads) :],
-         ],
-         dim=1,
-     ),
-     "The matrix is to keep its shape, so that it fits where it came from. Set the columns to "
-     "zero."),
-    ("the matrix transposed", lambda weight, n_heads, head: deaf(weight, n_heads, head).T,
-     "The right columns are zero, but the matrix has been turned: it is to keep its shape."),
-    ("minus infinity in place of 0",
-     lambda weight, n_heads, head: weight.masked_fill(
-         _zeroed(torch.ones_like(weight), ALL, _block(weight, n_heads, head)) == 0, -math.inf
-     ),
-     "That is for scores before a softmax. A weight is multiplied with what comes in: with 0 the "
-     "head is not heard."),
-    ("only the piece that was taken out",
-     lambda weight, n_heads, head: 0 * weight[:, _block(weight, n_heads, head)],
-     "The zeros stand where the head was. Return the whole matrix, in its shape."),
-    ("nothing changed", lambda weight, n_heads, head: weight.clone(),
-     "The matrix comes back as it was. Are the zeros written into a copy that is not returned?"),
+     "`nn.Linear` multiplies by the transposed weight: each column belongs to one *input*, and the "
+     "inputs of W^O are the heads."),
+    ("bias and weight exchanged", lambda w, n, i, x: gentle(w, n, i, x)[::-1],
+     "The weight comes first."),
+    ("the weight alone", lambda w, n, i, x: gentle(w, n, i, x)[0],
+     "Return both, the weight and the bias."),
 )  # fmt: skip
 
 
-# 15.4 an alignment from cross-attention
+# 15.4 links that both sides want
 
 
-def aligned(weights: Tensor) -> list[int]:
-    return weights[:-1, :-1].argmax(-1).tolist()
+def agreed(weights: Tensor) -> list[tuple[int, int]]:
+    return _agreed()(weights)
 
 
-def aligned_cases() -> list[tuple]:
+def agreed_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(154)
-    cases = [(torch.tensor([[0.2, 0.1, 0.7], [0.1, 0.6, 0.3], [0.3, 0.1, 0.6]]),)]
-    for T, S, likes_eos in ((5, 4, 1.0), (4, 6, 0.0), (6, 6, 1.5), (3, 3, 2.0)):
+    cases = [(torch.tensor([[0.5, 0.2, 0.3], [0.6, 0.1, 0.3], [0.3, 0.1, 0.6]]),)]
+    for T, S, likes_eos in ((5, 4, 1.0), (4, 6, 0.0), (6, 6, 1.5), (3, 3, 2.0), (7, 5, 0.5)):
         scores = 2 * torch.randn(T, S, generator=draw)
         scores[:, -1] += likes_eos
         cases.append((scores.softmax(-1),))
     return cases
 
 
-ALIGNED_MISTAKES = mistakes(
-    ("the row that reads the token, not the one that predicts it",
-     lambda weights: weights[1:, :-1].argmax(-1).tolist(),
-     "Off by one: row t reads token t and predicts token t + 1. Token y_1 is written by the row of "
-     "`<bos>`, the first."),
-    ("the wrong row, and the end of the source allowed",
-     lambda weights: weights[1:].argmax(-1).tolist(),
-     "Two mistakes: y_1 is written by the row of `<bos>`, and the last column, `<eos>`, is to be "
-     "left out."),
-    ("the end of the source allowed", lambda weights: weights[:-1].argmax(-1).tolist(),
-     "The last column is that of `<eos>`, which is not a word. Leave it out before the largest "
+def _agreed(
+    rows: slice = slice(None, -1),
+    columns: slice = slice(None, -1),
+    want: Callable[..., bool] = lambda by_row, by_column: by_row and by_column,
+    best: Callable[..., Tensor] = torch.argmax,
+    step: tuple[int, int] = (0, 0),
+) -> Callable[[Tensor], list]:
+    """The pairs, right by default; each argument makes one mistake."""
+
+    def answer(weights: Tensor) -> list[tuple[int, int]]:
+        some = weights[rows, columns]
+        by_row, by_column = best(some, 1).tolist(), best(some, 0).tolist()
+        return [
+            (t + step[0], s + step[1])
+            for t, s in product(range(some.shape[0]), range(some.shape[1]))
+            if want(by_row[t] == s, by_column[s] == t)
+        ]
+
+    return answer
+
+
+def _pairs(output: object) -> object:
+    """In order, each once; a set or a tensor is as good as a list."""
+    output = output.tolist() if isinstance(output, Tensor) else output
+    if not isinstance(output, list | tuple | set | frozenset):
+        return output
+    return sorted({tuple(int(x) for x in pair) for pair in output})
+
+
+AGREED_MISTAKES = mistakes(
+    ("the row that reads the token, not the one that writes it", _agreed(rows=slice(1, None)),
+     "Off by one: y_1 is written by the row of `<bos>`, the first. The last row writes `<eos>`."),
+    ("the end of the source allowed", _agreed(columns=slice(None)),
+     "The last column is that of `<eos>`, which is not a word. Leave it out before any largest "
      "weight is looked for."),
-    ("one entry too many", lambda weights: weights[:, :-1].argmax(-1).tolist(),
-     "The last row reads y_n and predicts `<eos>`, which is not asked for."),
-    ("one entry too many, and the end of the source allowed",
-     lambda weights: weights.argmax(-1).tolist(),
-     "The last row predicts `<eos>`, and the last column is that of `<eos>`. Both are to be left "
+    ("the last row allowed", _agreed(rows=slice(None)),
+     "The last row writes `<eos>`. Leave it out before any largest weight is looked for."),
+    ("the last row and the end of the source allowed", _agreed(slice(None), slice(None)),
+     "The last row writes `<eos>`, and the last column is that of `<eos>`. Both are to be left "
      "out."),
-    ("the first source token left out", lambda weights: weights[:-1, 1:].argmax(-1).tolist(),
+    ("the wrong row, and the end of the source allowed", _agreed(slice(1, None), slice(None)),
+     "Two mistakes: y_1 is written by the row of `<bos>`, and the last column is to be left out."),
+    ("the end of the source left out too late", lambda weights: [
+        (t, s) for t, s in enumerate(weights[:-1].argmax(1).tolist())
+        if s < weights.shape[1] - 1 and weights[:-1, :-1].argmax(0)[s] == t
+     ],
+     "A word that attends most to `<eos>` has a largest weight among the words as well. Leave the "
+     "column out before you look."),
+    ("the last row left out too late", lambda weights: [
+        (t, s) for t, s in enumerate(weights[:-1, :-1].argmax(1).tolist())
+        if weights[:, :-1].argmax(0)[s] == t
+     ],
+     "The last row writes `<eos>`, and must not win a column. Leave it out before you look."),
+    ("the row that reads the token, and its number in the map",
+     _agreed(rows=slice(1, None), step=(1, 0)),
+     "Off by one, twice: y_1 is written by the row of `<bos>`, the first, and its index is 0."),
+    ("the first source token left out", _agreed(columns=slice(1, None), step=(0, 1)),
      "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column."),
-    ("the first source token left out, and the indices put right",
-     lambda weights: (weights[:-1, 1:].argmax(-1) + 1).tolist(),
-     "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column."),
-    ("the wrong row, and the first source token left out",
-     lambda weights: weights[1:, 1:].argmax(-1).tolist(),
-     "Two mistakes: y_1 is written by the row of `<bos>`, the first. And the source has no "
-     "`<bos>`: its `<eos>`, the last column, is to be left out."),
-    ("for each source token the target token", lambda weights: weights[:-1, :-1].argmax(0).tolist(),
-     "That looks down the columns. Each *row* is a distribution over the source: look for the "
-     "largest weight in each row."),
-    ("the first row left out at both ends", lambda weights: weights[1:-1, :-1].argmax(-1).tolist(),
-     "The row of `<bos>` is the one that writes y_1. Only the last row is to be left out."),
-    ("counted from 1", lambda weights: (weights[:-1, :-1].argmax(-1) + 1).tolist(),
-     "The first source token has the index 0."),
-    ("the smallest weight", lambda weights: weights[:-1, :-1].argmin(-1).tolist(),
-     "A token is aligned to where its weight is largest."),
-    ("the weights in place of their places", lambda weights: weights[:-1, :-1].amax(-1).tolist(),
-     "Asked for is where the largest weight stands, `argmax`, not how large it is."),
-    ("tokens that look most at the end left out",
-     lambda weights: [s for s in weights[:-1].argmax(-1).tolist() if s < weights.shape[1] - 1],
-     "Every token gets a place. Leave out the column of `<eos>` first, then look for the largest "
-     "weight of what is left."),
-    ("pairs in place of places",
-     lambda weights: list(enumerate(weights[:-1, :-1].argmax(-1).tolist())),
-     "Asked for is one whole number for each token: the place in the list says for which."),
-    ("the order turned round", lambda weights: weights[:-1, :-1].argmax(-1).flip(0).tolist(),
-     "The first entry belongs to y_1, the last to y_n."),
+    ("what the rows want alone", _agreed(want=lambda by_row, by_column: by_row),
+     "That is the chapter's alignment. Here the source word must want the target word as well."),
+    ("what the columns want alone", _agreed(want=lambda by_row, by_column: by_column),
+     "The target word must want the source word as well."),
+    ("what either side wants", _agreed(want=lambda by_row, by_column: by_row or by_column),
+     "That is the union. A link needs both."),
+    ("what one side wants and the other does not",
+     _agreed(want=lambda by_row, by_column: by_row != by_column),
+     "A link needs both sides."),
+    ("the smallest weights", _agreed(best=torch.argmin),
+     "A word is linked where its weight is largest."),
+    ("counted from 1", _agreed(step=(1, 1)), "Both indices begin at 0."),
+    ("source words counted from 1", _agreed(step=(0, 1)), "Both indices begin at 0."),
+    ("rows of the map in place of target words", _agreed(step=(1, 0)),
+     "Row 0 writes y_1, whose index is 0."),
+    ("the pairs turned round", lambda weights: [pair[::-1] for pair in agreed(weights)],
+     "The target word comes first: (t, s)."),
+    ("all weights above one half",
+     lambda weights: [tuple(x) for x in (weights[:-1, :-1] > 0.5).nonzero().tolist()],
+     "How large the weight is does not matter, only that none in its row or column is larger."),
 )  # fmt: skip
 
 
-# 15.5 attention rollout
+# 15.5 what stays if all maps are even
 
 
-def rollout(maps: list[Tensor]) -> Tensor:
-    I = torch.eye(len(maps[0]), dtype=maps[0].dtype)  # noqa: E741
-    mixed = I
-    for weights in maps:
-        mixed = (weights + I) / 2 @ mixed
-    return mixed
+def stays(layers: int, tokens: int, own: float) -> float:
+    kept = own**layers
+    return kept + (1 - kept) / tokens
 
 
-def rollout_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(155)
-    return [
-        ([torch.tensor([[0.0, 1.0], [1.0, 0.0]])],),
-        *_random_rollouts(draw),
-    ]
-
-
-def _random_rollouts(draw: torch.Generator) -> list[tuple]:
-    return [
-        ([(2 * torch.randn(T, T, generator=draw)).softmax(-1) for _ in range(L)],)
-        for T, L in ((3, 2), (4, 3), (2, 4), (5, 3), (1, 2))
-    ]
-
-
-def _eye(maps: list[Tensor]) -> Tensor:
-    return torch.eye(len(maps[0]))
-
-
-def _product(maps: list[Tensor]) -> Tensor:
-    """The last map times the one before it, and so on down to the first."""
-    result = _eye(maps)
-    for weights in maps:
-        result = weights @ result
-    return result
-
-
-def _half(maps: list[Tensor]) -> list[Tensor]:
-    return [(weights + _eye(maps)) / 2 for weights in maps]
-
-
-def _onto_the_words(maps: list[Tensor]) -> Tensor:
-    result = _eye(maps)
-    for weights in maps:
-        result = (weights @ result + _eye(maps)) / 2
-    return result
-
-
-ROLLOUT_MISTAKES = mistakes(
-    ("the residual connection forgotten", _product,
-     "Each layer adds to what was there: half of the new vector is the old one. Add the identity "
-     "to every map and halve it."),
-    ("the layers multiplied in the other order", lambda maps: _product(_half(maps)[::-1]),
-     "The first layer works on the words, so its matrix stands on the right: what a higher layer "
-     "does is multiplied from the left."),
-    ("no residual, and the other order", lambda maps: _product(maps[::-1]),
-     "Two mistakes: the identity is missing in each map, and the first layer's matrix belongs on "
-     "the right."),
-    ("not halved", lambda maps: _product([weights + _eye(maps) for weights in maps]),
-     "With the identity added a row sums to 2. Halve it, so that it is an average again."),
-    ("halved once, at the end",
-     lambda maps: _product([weights + _eye(maps) for weights in maps]) / 2,
-     "Every layer's rows sum to 2 once the identity is added. Each of them is to be halved."),
-    ("only the map halved", lambda maps: _product([weights / 2 + _eye(maps) for weights in maps]),
-     "Old and new count one half each: the sum of both is halved, or a row sums to 1.5."),
-    ("what stood below all layers in place of what stood before the layer", _onto_the_words,
-     "The residual connection of a layer adds what came into *this* layer, and that has been mixed "
-     "already: it is the layer's whole matrix that is multiplied with what is below."),
-    ("only the identity halved",
-     lambda maps: _product([weights + _eye(maps) / 2 for weights in maps]),
-     "The sum is halved, the map and the identity, so that rows sum to 1."),
-    ("1 added to every entry", lambda maps: _product([(weights + 1) / 2 for weights in maps]),
-     "I is the identity: 1 on the diagonal and 0 beside it. `weights + 1` adds 1 everywhere."),
-    ("the first map without the residual", lambda maps: _product(_half(maps)[1:]) @ maps[0],
-     "The first layer has a residual connection, too. Start with the identity, or with half of the "
-     "first map and the identity."),
-    ("the identity added to the product", lambda maps: (_product(maps) + _eye(maps)) / 2,
-     "Every layer has a residual connection of its own: add the identity to each map before they "
-     "are multiplied."),
-    ("the mean of the maps", lambda maps: torch.stack(_half(maps)).mean(0),
-     "Layers work on each other's output. That is a product of matrices, not a mean."),
-    ("the mean of the maps without the residual", lambda maps: torch.stack(list(maps)).mean(0),
-     "Layers work on each other's output, a product of matrices, and each has a residual "
-     "connection."),
-    ("the sum of the maps", lambda maps: torch.stack(_half(maps)).sum(0),
-     "Layers work on each other's output. That is a product of matrices, not a sum."),
-    ("multiplied entry by entry", lambda maps: torch.stack(_half(maps)).prod(0),
-     "`*` multiplies entry by entry. What one layer does to another's output is `@`."),
-    ("multiplied entry by entry, from the identity on",
-     lambda maps: torch.stack([_eye(maps), *_half(maps)]).prod(0),
-     "`*` multiplies entry by entry. What one layer does to another's output is `@`."),
-    ("only the last layer", lambda maps: _half(maps)[-1],
-     "The last layer averages what the layers below have mixed already. Multiply all of them."),
-    ("only the first layer", lambda maps: _half(maps)[0],
-     "Above the first layer the words are mixed further. Multiply all maps."),
-    ("the first layer left out", lambda maps: _product(_half(maps)[1:]),
-     "Start with the first map, or with the identity, and multiply by every map."),
-    ("the last layer left out", lambda maps: _product(_half(maps)[:-1]),
-     "Every map counts, the last one included."),
-    ("rows and columns in each other's place", lambda maps: _product(_half(maps)).T,
-     "Rows stand for the vectors at the top, columns for the words at the bottom, as in each map."),
-    ("the maps transposed before they are multiplied",
-     lambda maps: _product([weights.T for weights in _half(maps)]),
-     "Rows are queries: each row of a map says of which vectors the new one is made. Multiply the "
-     "maps as they are."),
+STAYS_CASES = [(2, 2, 0.5), (1, 4, 0.5), (3, 5, 0.3), (6, 3, 0.8), (4, 1, 0.2), (2, 7, 0.65)]
+STAYS_MISTAKES = mistakes(
+    ("only what never left", lambda n, t, c: c**n,
+     "That is the part that went through every residual connection. Some of what was mixed away "
+     "comes back: an even map puts 1 / T at the own place, too."),
+    ("what never left, shared among all", lambda n, t, c: c**n / t,
+     "What never left is at its own place, undivided. What was mixed is shared."),
+    ("kept and mixed exchanged under the power", lambda n, t, c: 1 - (1 - c) ** n * (1 - 1 / t),
+     "What never left has gone through *every* residual connection: own to the power of the "
+     "layers."),
+    ("as if all were mixed once", lambda n, t, c: c + (1 - c) / t,
+     "That is one layer. Each further one mixes again what it finds."),
+    ("one layer's diagonal to the power", lambda n, t, c: (c + (1 - c) / t) ** n,
+     "The diagonal of a product is not the product of the diagonals: what went to other places "
+     "partly comes back."),
+    ("not divided by the tokens", lambda n, t, c: 1.0,
+     "That is the sum of a row. Asked for is its entry on the diagonal."),
+    ("completely even", lambda n, t, c: 1 / t,
+     "So it would be without residual connections, or after very many layers."),
+    ("what was mixed spread over the others",
+     lambda n, t, c: c**n + (1 - c**n) / max(1, t - 1),
+     "An even map puts weight on the own place as well: a T-th."),
+    ("off the diagonal", lambda n, t, c: (1 - c**n) / t,
+     "That is an entry beside the diagonal. On it comes what never left, own to the power of the "
+     "layers."),
+    ("own and mixed exchanged", lambda n, t, c: stays(n, t, 1 - c),
+     "`own` is the share of what was there before the layer."),
+    ("own times the layers", lambda n, t, c: max(0.0, n * c) + (1 - n * c) / t,
+     "Shares of shares are multiplied: own to the power of the layers."),
+    ("always one half", lambda n, t, c: stays(n, t, 0.5),
+     "The share of the residual connection is `own` here, not one half as in (15.7)."),
+    ("mixed parts to the power of the layers", lambda n, t, c: c**n + (1 - c) ** n / t,
+     "What has been mixed once stays mixed: 1 less what never left."),
+    ("the mixed part without its power", lambda n, t, c: c**n + (1 - c) / t,
+     "With each layer more is mixed: 1 - own to the power of the layers."),
+    ("one layer too many", lambda n, t, c: stays(n + 1, t, c), "Each layer mixes once."),
+    ("one layer too few", lambda n, t, c: stays(n - 1, t, c),
+     "The first layer mixes, too."),
+    ("layers and tokens exchanged", lambda n, t, c: stays(t, n, c),
+     "The arguments are layers, tokens, own."),
 )  # fmt: skip
 
 
-# 15.6 rank correlation
+# 15.6 rank correlation with ties
 
 
 def ranks(x: Tensor) -> Tensor:
-    return x.argsort().argsort().double()
+    """From 0; equal numbers share the mean of their ranks."""
+    below, equal = x[:, None] > x, x[:, None] == x
+    return below.sum(1).double() + (equal.sum(1).double() - 1) / 2
 
 
 def _pearson(a: Tensor, b: Tensor) -> Tensor:
@@ -514,19 +447,26 @@ def rank_correlation(a: Tensor, b: Tensor) -> Tensor:
 
 
 def rank_cases() -> list[tuple]:
-    first = (torch.tensor([0.1, 0.5, 0.2, 0.15, 0.05]), torch.tensor([0.3, 9.0, -1.0, 2.0, 0.0]))
-    draw = torch.Generator().manual_seed(156)
-    cases = [(torch.tensor([0.1, 0.7, 0.2]), torch.tensor([5.0, 6.0, 1.0])), first]
-    for n in (4, 6, 7, 9):
-        a = torch.randn(n, generator=draw)
-        b = a + torch.randn(n, generator=draw)
-        cases.append((a.softmax(0), (2 * b).exp()))
-    cases.append((torch.tensor([0.4, 0.3, 0.2, 0.1]), torch.tensor([1.0, 3.0, 2.0, 9.0])))
-    return cases
+    pairs = [
+        ([0.1, 0.7, 0.1], [5, 6, 1]),
+        ([0.1, 0.5, 0.2, 0.15, 0.05], [0.3, 9, -1, 2, 0]),
+        ([3, 1, 3, 2, 3, 0.5], [2, 2, 8, 0, 8, 1]),
+        ([0, 0, 0, 7, 1], [4, 1, 1, 3, 9]),
+        ([5, 1, 1, 4, 2, 5, 5], [0.2, 0.1, 0.4, 0.4, 30, 0.3, 0.4]),
+        ([4, 3, 2, 2], [1, 3, 2, 9]),
+        ([1, 2], [4, 3]),
+    ]
+    return [(torch.tensor(a).double(), torch.tensor(b).double()) for a, b in pairs]
 
 
-def _distance(a: Tensor, b: Tensor) -> tuple[Tensor, int]:
-    return (ranks(a) - ranks(b)).pow(2).sum(), len(a)
+def _broken(x: Tensor) -> Tensor:
+    """Ranks without care for ties: the one that comes first has the lower."""
+    return x.argsort(stable=True).argsort().double()
+
+
+def _short(rank: Callable[[Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
+    n = len(a)
+    return 1 - 6 * (rank(a) - rank(b)).pow(2).sum() / (n * (n**2 - 1))
 
 
 def _kendall(a: Tensor, b: Tensor) -> Tensor:
@@ -534,25 +474,47 @@ def _kendall(a: Tensor, b: Tensor) -> Tensor:
     return ((a[i] - a[j]).sign() * (b[i] - b[j]).sign()).double().mean()
 
 
+def _ranked(rank: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    return lambda a, b: _pearson(rank(a), rank(b))
+
+
 RANK_MISTAKES = mistakes(
+    ("ties broken by place", _ranked(_broken),
+     "As in the chapter: of equal numbers the first gets the lower rank, which is an order that "
+     "nobody has given. Let them share the mean of their ranks."),
+    ("ties broken by place, from the other end",
+     _ranked(lambda x: (-x).argsort(stable=True).argsort().double()),
+     "Of equal numbers the first comes first in both lists, which is an order that nobody has "
+     "given. Let them share the mean of their ranks."),
+    ("ties shared in the first list alone", lambda a, b: _pearson(ranks(a), _broken(b)),
+     "Both lists may have ties."),
+    ("ties shared in the second list alone", lambda a, b: _pearson(_broken(a), ranks(b)),
+     "Both lists may have ties."),
+    ("the lowest rank for all that are equal",
+     _ranked(lambda x: (x[:, None] > x).sum(1).double()),
+     "Equal numbers share the *mean* of the ranks they take up together."),
+    ("the highest rank for all that are equal",
+     _ranked(lambda x: (x[:, None] >= x).sum(1).double()),
+     "Equal numbers share the *mean* of the ranks they take up together."),
+    ("no rank left out behind equal numbers",
+     _ranked(lambda x: torch.unique(x, return_inverse=True)[1].double()),
+     "Two that are equal take up two ranks, and share their mean. The next number's rank counts "
+     "both."),
+    ("the short form", lambda a, b: _short(ranks, a, b),
+     "1 - 6 (sum of squared differences) / (n (n^2 - 1)) holds without ties only. With them take "
+     "the correlation of the ranks itself."),
     ("the values in place of their ranks", _pearson,
      "That is the ordinary correlation, in which one large value decides. Put the rank in the "
      "place of each value first."),
-    ("argsort once", lambda a, b: _pearson(a.argsort(), b.argsort()),
-     "`argsort` tells which value comes first, not in which place a value comes. The rank is the "
-     "argsort of the argsort."),
+    ("argsort once", _ranked(lambda x: x.argsort(stable=True).double()),
+     "`argsort` tells which value comes first, not in which place a value comes. And equal numbers "
+     "share the mean of their ranks."),
     ("one of the two ranked from the other end", lambda a, b: -rank_correlation(a, b),
      "Both are to be ranked in the same direction. As it is, equal orders give -1."),
     ("only the first ranked", lambda a, b: _pearson(ranks(a), b),
      "Both lists are to be replaced by their ranks."),
     ("only the second ranked", lambda a, b: _pearson(a, ranks(b)),
      "Both lists are to be replaced by their ranks."),
-    ("the cosine of the values",
-     lambda a, b: torch.nn.functional.cosine_similarity(a.double(), b.double(), dim=0),
-     "Put the rank in the place of each value, and take the mean off both lists of ranks."),
-    ("the sum of the squared differences of the ranks", lambda a, b: _distance(a, b)[0],
-     "That is 0 for equal orders. The short form is 1 - 6 (sum of squared differences of ranks) / "
-     "(n (n^2 - 1))."),
     ("the mean not taken off",
      lambda a, b: (ranks(a) * ranks(b)).sum() / (ranks(a).norm() * ranks(b).norm()),
      "A correlation is the cosine of the *differences from the mean*. Ranks that are all positive "
@@ -564,16 +526,16 @@ RANK_MISTAKES = mistakes(
      ),
      "A correlation is the cosine of the *differences from the mean*. Ranks that are all positive "
      "always look alike without it."),
-    ("the sum of products, not divided",
-     lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).sum(),
-     "Divided by the lengths of both lists of differences it lies between -1 and 1."),
-    ("sorted values in place of ranks", lambda a, b: _pearson(a.sort().values, b.sort().values),
+    ("divided by the spread of ranks without ties",
+     lambda a, b: (
+         ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean()
+         * 12 / (len(a) ** 2 - 1)
+     ),
+     "With ties the ranks spread less: divide by the lengths of the two lists of differences, as "
+     "they are."),
+    ("sorted values in place of ranks", _ranked(lambda x: x.sort().values),
      "Sorting forgets which entry stood where. Each entry keeps its place, and its rank takes the "
      "place of its value."),
-    ("not divided by the spread",
-     lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean(),
-     "That is the covariance of the ranks. Divided by both standard deviations it lies between -1 "
-     "and 1."),
     ("divided by n once and by n - 1 once",
      lambda a, b: (
          ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean()
@@ -581,18 +543,6 @@ RANK_MISTAKES = mistakes(
      ),
      "`mean` divides by n and `std` by n - 1: equal orders then give less than 1. Use the same "
      "number in both places."),
-    ("the factor 6 forgotten", lambda a, b: 1 - _distance(a, b)[0] / (len(a) * (len(a) ** 2 - 1)),
-     "The short form is 1 - 6 (sum of squared differences of ranks) / (n (n^2 - 1))."),
-    ("not taken off 1", lambda a, b: 6 * _distance(a, b)[0] / (len(a) * (len(a) ** 2 - 1)),
-     "That fraction is 0 for equal orders. The correlation is 1 minus it."),
-    ("n forgotten under the fraction", lambda a, b: 1 - 6 * _distance(a, b)[0] / (len(a) ** 2 - 1),
-     "The short form divides by n (n^2 - 1)."),
-    ("n squared in place of n squared minus 1",
-     lambda a, b: 1 - 6 * _distance(a, b)[0] / len(a) ** 3,
-     "The short form divides by n (n^2 - 1). Only with it do opposite orders give -1."),
-    ("differences of ranks not squared",
-     lambda a, b: 1 - 6 * (ranks(a) - ranks(b)).abs().sum() / (len(a) * (len(a) ** 2 - 1)),
-     "The short form takes the squares of the differences of the ranks."),
     ("pairs in the same order, minus pairs in the other", _kendall,
      "That is Kendall's rank correlation, another one. Asked for is Spearman's, the correlation of "
      "the ranks."),
@@ -668,6 +618,8 @@ def _mixed(
     gone: str = "removed",
     halved: bool = True,
     total: bool = False,
+    empty: bool = True,
+    again: bool = False,
 ) -> Callable[..., Tensor]:
     """The rollout, right by default; each argument makes one mistake."""
 
@@ -687,12 +639,18 @@ def _mixed(
             }[gone]
             left = [layer[h] for h in heads if not out[h]]
             weights = sum(left, torch.zeros(T, T))
+            if not left and not empty:
+                continue
             if share == "left":
                 weights = weights / len(left)
+            elif share == "left, or zeros":
+                weights = weights / max(1, len(left))
             elif not total:
                 weights = weights / len(layer)
             if residual:
                 weights = (weights + torch.eye(T)) / (2 if halved else 1)
+            if again:
+                weights = weights / weights.sum(-1, keepdim=True)
             mixed = weights @ mixed if above else mixed @ weights
         return mixed
 
@@ -734,6 +692,19 @@ MIXED_MISTAKES = mistakes(
      "left."),
     ("not divided by the number of heads", _mixed(total=True),
      "The map of a layer is the mean over its heads: the sum divided by how many it has."),
+    ("the mean over what is left, and zeros where none is",
+     lambda maps, removed: _mixed("left, or zeros")(maps, removed),
+     "Two are mended, and a layer without heads brings nothing. But the mean over what is left "
+     "lets the others bring more than they did: divide by all heads."),
+    ("a layer without heads left out", _mixed(empty=False),
+     "A layer whose heads are all gone brings zeros, and its stream is halved all the same by "
+     "(A + I) / 2."),
+    ("rows made to sum to one again", _mixed(again=True),
+     "What a head does not bring is missing: rows then sum to less than one. To divide by their "
+     "sums lets the rest grow."),
+    ("rows and columns in each other's place",
+     lambda maps, removed: mixed_without(maps, removed).T,
+     "Row s says what is at place s in the end, as in each map."),
     ("not halved", _mixed(halved=False),
      "The stream and what the layer brings count one half each."),
     ("halved once, at the end",
@@ -797,6 +768,19 @@ RANGE_MISTAKES = mistakes(
      "0 needs all weight on one key, and none has more than `largest`."),
     ("the logarithm of the largest", lambda a, n: (-math.log(a), _most(a, n)),
      "That is a bound, and it is reached only where 1 / largest is whole."),
+    ("as many even keys as fit", lambda a, n: (math.log(math.floor(1 / a + 1e-9)), _most(a, n)),
+     "The keys that have `largest` do not hold all the weight: the rest lies on one more, and "
+     "counts."),
+    ("one even key more than fit", lambda a, n: (math.log(math.ceil(1 / a - 1e-9)), _most(a, n)),
+     "Even shares would be less than `largest`. As many keys as fit have `largest` itself, and "
+     "one more has the rest."),
+    ("the largest weight's part alone", lambda a, n: (_part(a), _most(a, n)),
+     "The rest lies somewhere, and counts."),
+    ("the part of the largest forgotten",
+     lambda a, n: (_least(a), _most(a, n) - _part(a)),
+     "The largest weight has its part, - a log a, beside the even others."),
+    ("two keys at most", lambda a, n: (_least(a), _part(a) + _part(1 - a)),
+     "The greatest entropy spreads the rest over all n - 1 other keys."),
     ("log n at most", lambda a, n: (_least(a), math.log(n)),
      "That needs all weights equal. One of them is `largest`; spread the others evenly."),
     ("the rest spread over all keys",
@@ -876,9 +860,8 @@ OPINIONS_MISTAKES = mistakes(
      "Weight and length disagree now. But the key with most weight is also the one that is missed "
      "most, for the output lies far from its short vector."),
     ("one vector far away", _opinions("one far"),
-     "The third key is missed most, and it also brings the longest vector. What is hidden "
-     "matters by "
-     "its distance from the *output*, not by its length."),
+     "The key that is missed most also brings the longest vector. What is hidden matters by its "
+     "distance from the *output*, not by its length."),
     ("the longest is the heaviest", _opinions("no effect"),
      "The third view has a key of its own now. But the key with most weight also brings the "
      "longest "
@@ -890,74 +873,60 @@ OPINIONS_MISTAKES = mistakes(
 EXERCISES = [
     Exercise(
         number="15.1",
-        title="entropy",
+        title="how much heads disagree",
         section="How many words does a head attend to?",
-        reference=entropy,
-        cases=entropy_cases,
-        mistakes=ENTROPY_MISTAKES,
+        reference=disagreement,
+        cases=disagreement_cases,
+        mistakes=DISAGREEMENT_MISTAKES,
+        atol=1e-5,
         invariants=[
             Invariant(
-                "entropy lies between 0 and the logarithm of the number of keys",
+                "the difference lies between 0 and the logarithm of the number of heads",
                 lambda output, weights: bool(
                     (torch.as_tensor(output) > -1e-4).all()
-                    and (torch.as_tensor(output) < math.log(weights.shape[-1]) + 1e-4).all()
+                    and (torch.as_tensor(output) < math.log(weights.shape[1]) + 1e-4).all()
                 ),
-                "It is 0 for all weight on one key, and log S for even weights on S keys.",
+                "It is 0 where all heads have the same row, and log H where no two share a key.",
             )
         ],
     ),
     Exercise(
         number="15.2",
-        title="a score for the previous token",
+        title="what an even map scores",
         section="Scores in place of pictures",
-        reference=previous,
-        cases=previous_cases,
-        mistakes=PREVIOUS_MISTAKES,
-        invariants=[
-            Invariant(
-                "a mean of weights lies between 0 and 1",
-                lambda output, *_: bool(
-                    ((torch.as_tensor(output) >= 0) & (torch.as_tensor(output) <= 1)).all()
-                ),
-                "Each weight lies between 0 and 1, and so does the mean of some of them.",
-            )
-        ],
+        reference=even_scores,
+        cases=EVEN_CASES,
+        mistakes=EVEN_MISTAKES,
     ),
     Exercise(
         number="15.3",
-        title="take out a head",
+        title="a gentler ablation",
         section="Taking heads out",
-        reference=deaf,
-        cases=deaf_cases,
-        mistakes=DEAF_MISTAKES,
+        reference=gentle,
+        cases=gentle_cases,
+        mistakes=GENTLE_MISTAKES,
     ),
     Exercise(
         number="15.4",
-        title="an alignment from a map",
+        title="links that both sides want",
         section="Which row writes a word?",
-        reference=aligned,
-        cases=aligned_cases,
-        mistakes=ALIGNED_MISTAKES,
+        reference=agreed,
+        cases=agreed_cases,
+        mistakes=AGREED_MISTAKES,
+        canonical=_pairs,
     ),
     Exercise(
         number="15.5",
-        title="rollout",
+        title="what stays if all maps are even",
         section="Mixed before it is looked at",
-        reference=rollout,
-        cases=rollout_cases,
-        mistakes=ROLLOUT_MISTAKES,
-        invariants=[
-            Invariant(
-                "rows sum to one",
-                lambda output, maps: bool((torch.as_tensor(output).sum(-1) - 1).abs().max() < 1e-3),
-                "Each layer's matrix has rows that sum to one, and so has any product of such "
-                "matrices.",
-            )
-        ],
+        reference=stays,
+        cases=STAYS_CASES,
+        mistakes=STAYS_MISTAKES,
+        canonical=float,
     ),
     Exercise(
         number="15.6",
-        title="rank correlation",
+        title="rank correlation with ties",
         section="Taking words out",
         reference=rank_correlation,
         cases=rank_cases,
