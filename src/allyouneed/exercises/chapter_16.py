@@ -973,6 +973,10 @@ ASKS_MISTAKES = mistakes(
      "A sum, or bits, ask for the same places: not the value counts, but on what it depends."),
     ("only whether other places are left alone", _asks(lambda t, w, o: not (t & ~w).any()),
      "A loss that leaves some of the answers' tokens out passes this: every one of them counts."),
+    ("only whether padding is left alone",
+     _asks(lambda t, w, o: not (t & (torch.arange(8) >= torch.tensor([[5], [7], [6]]))).any()),
+     "Padding is one of the things that must not count. So are prompts, and all tokens of the "
+     "answers must."),
     ("only whether all answers count", _asks(lambda t, w, o: t[w].all()),
      "A loss that also counts prompts or padding passes this: no other place may count."),
     ("one answer's token is enough",

@@ -310,6 +310,8 @@ HEARD_MISTAKES = mistakes(
      "below."),
     ("counted from the top", _first(_product, lambda masks, i: masks[-i:]),
      "The first mask is the lowest layer, next to the inputs, and layers are counted from it."),
+    ("the list read from its end", _first(_product, lambda masks, i: masks[::-1][:i]),
+     "The first mask of the list is the lowest layer, next to the inputs."),
     ("no residual connections", _first(lambda masks: _product(masks, residual=False)),
      "Every position keeps what it has, whether its mask says so or not: what has been heard in a "
      "lower layer stays."),
