@@ -7,22 +7,21 @@ import torch
 from torch.nn import functional as F
 
 
-def perplexity_power(nats, tokens, words):
-    return math.exp(nats) ** (tokens / words)
+def perplexity_power(bits, size, words):
+    return (2**bits) ** (size / words)
 
 
-def perplexity_total(nats, tokens, words):
-    total = nats * tokens
-    per_word = total / words
-    return np.exp(per_word)
+def perplexity_total(bits, size, words):
+    total = bits * size * np.log(2)
+    return np.exp(total / words)
 
 
-def perplexity_tensor(nats, tokens, words):
-    return torch.tensor(nats * tokens / words).exp()
+def perplexity_tensor(bits, size, words):
+    return torch.tensor(bits * size / words).exp2()
 
 
-def perplexity_bits(nats, tokens, words):
-    return 2 ** (nats / math.log(2) * tokens / words)
+def perplexity_nats(bits, size, words):
+    return math.exp(bits * math.log(2) * size / words)
 
 
 def prefix_loops(prefix, length):
@@ -250,8 +249,50 @@ def edit_solved(W, x, y, others):
     return ((W @ x - y) / 2)[:, None], A
 
 
+def asks_by_changes(loss):
+    tokens = torch.randint(9, (3, 7), generator=torch.Generator().manual_seed(1))
+    prompts, lengths = torch.tensor([3, 1, 2]), torch.tensor([5, 6, 4])
+    logits = torch.randn(3, 7, 9, dtype=torch.float64)
+    before = float(loss(logits, tokens, prompts, lengths))
+    for b in range(3):
+        for t in range(7):
+            other = logits.clone()
+            other[b, t] = torch.randn(9)
+            changed = abs(float(loss(other, tokens, prompts, lengths)) - before) > 1e-6
+            if changed != (prompts[b] <= t + 1 < lengths[b]):
+                return False
+    return True
+
+
+def asks_at_once(loss):
+    tokens, logits = torch.randint(4, (2, 9)), torch.randn(2, 9, 4)
+    prompts, lengths = torch.tensor([2, 5]), torch.tensor([6, 8])
+    place = torch.arange(9) + 1
+    wanted = (place >= prompts[:, None]).logical_and(place < lengths[:, None])
+
+    def of(x):
+        return loss(x, tokens, prompts, lengths).item()
+
+    others = torch.where(wanted[..., None], logits, torch.randn(2, 9, 4))
+    alone = abs(of(others) - of(logits)) < 1e-5
+    each = []
+    for b, t in wanted.nonzero().tolist():
+        moved = logits.clone()
+        moved[b, t] = moved[b, t] * 3 + torch.arange(4)
+        each.append(abs(of(moved) - of(logits)) > 1e-5)
+    return alone and all(each)
+
+
+def asks_by_backward(loss):
+    logits = torch.zeros(2, 6, 3).normal_().requires_grad_()
+    prompts, lengths = torch.tensor([3, 2]), torch.tensor([5, 5])
+    loss(logits, torch.ones(2, 6, dtype=torch.long), prompts, lengths).backward()
+    found = [sorted(row.abs().amax(1).nonzero().flatten().tolist()) for row in logits.grad]
+    return found == [[2, 3], [1, 2, 3]]
+
+
 RIGHT = {
-    "16.1": [perplexity_power, perplexity_total, perplexity_tensor, perplexity_bits],
+    "16.1": [perplexity_power, perplexity_total, perplexity_tensor, perplexity_nats],
     "16.2": [prefix_loops, prefix_slices, prefix_numpy, prefix_maximum, prefix_numbers],
     "16.3": [loss_loops, loss_ignore, loss_gather, loss_rows, loss_weighted, loss_weights],
     "16.4": [keys_view, keys_split, keys_numpy, keys_loops],
@@ -260,4 +301,5 @@ RIGHT = {
     "16.7": [answer_loops, answer_ignored, answer_gathered],
     "16.8": [least_by_sum, least_numpy, least_torch],
     "16.9": [edit_inverse, edit_gram_schmidt, edit_null_space, edit_solved],
+    "16.10": [asks_by_changes, asks_at_once, asks_by_backward],
 }

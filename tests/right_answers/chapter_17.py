@@ -58,40 +58,43 @@ def fixed_numpy(length, stride, n_summary):
     return np.tril(np.logical_or(t // stride == s // stride, summary))
 
 
-def heard_with_reach(masks):
-    return reach(*masks)
+def first_with_reach(masks):
+    first = torch.full(masks[0].shape, -1)
+    for layers in range(len(masks), 0, -1):
+        first[reach(*masks[:layers])] = layers
+    return first.fill_diagonal_(0)
 
 
-def heard_with_sets(masks):
-    known = [{t} for t in range(len(masks[0]))]
+def first_with_sets(masks):
+    known = [{t: 0} for t in range(len(masks[0]))]
+    for layer, mask in enumerate(masks, 1):
+        before = [dict(row) for row in known]
+        for t, row in enumerate(mask):
+            for j in row.nonzero().flatten().tolist():
+                for s in before[j]:
+                    known[t].setdefault(s, layer)
+    return [[row.get(s, -1) for s in range(len(known))] for row in known]
+
+
+def first_by_counting(masks):
+    known = np.eye(len(masks[0]))
+    missing = 1 - known
     for mask in masks:
-        known = [
-            known[t].union(*(known[s] for s in row.nonzero().flatten().tolist()))
-            for t, row in enumerate(mask)
-        ]
-    return [[s in row for s in range(len(known))] for row in known]
+        known = (mask.numpy() + np.eye(len(mask))) @ known
+        missing = missing + (known == 0)
+    missing = missing - (1 - np.eye(len(known))) + (known != 0) * (1 - np.eye(len(known)))
+    return np.where(known == 0, -1, missing)
 
 
-def heard_from_above(masks):
-    known = torch.eye(len(masks[0]), dtype=torch.bool)
-    for mask in reversed(masks):
-        mask = mask | torch.eye(len(mask), dtype=torch.bool)
-        known = torch.einsum("tj,js->ts", known.long(), mask.long()).bool()
-    return known
-
-
-def heard_by_gradient(masks):
+def first_by_gradient(masks):
     x = torch.ones(len(masks[0]), dtype=torch.float64, requires_grad=True)
-    y = x
-    for mask in masks:
+    y, first = x, torch.full(masks[0].shape, -1.0)
+    first.fill_diagonal_(0)
+    for layer, mask in enumerate(masks, 1):
         y = y + mask.double() @ y
-    return torch.stack([torch.autograd.grad(out, x, retain_graph=True)[0] for out in y]) > 0
-
-
-def heard_numpy(masks):
-    eye = np.eye(len(masks[0]))
-    layers = [mask.numpy() + eye for mask in masks[::-1]]
-    return np.linalg.multi_dot(layers) > 0 if len(layers) > 1 else layers[0] > 0
+        rows = [torch.autograd.grad(out, x, retain_graph=True)[0] for out in y]
+        first[(torch.stack(rows) > 0) & (first < 0)] = layer
+    return first
 
 
 def merge_logs(one, two):
@@ -271,16 +274,49 @@ def cheapest_lists(length):
     return layers
 
 
+def tells_by_flash(one_pass):
+    for shift in (0.0, 60.0, -60.0):
+        q = torch.full((3, 4), shift) + torch.tensor([[0.0], [1.0], [-1.0]])
+        q[2] = -q[2]
+        k, v = torch.arange(1.0, 21).view(5, 4) / 10 + 1, torch.randn(5, 2)
+        for keys in (k, k.flip(0)):
+            for tile in (1, 2, 7):
+                for rows in (q, q[:1]):
+                    out = one_pass(rows, keys, v, tile)
+                    if not (out - flash_attention(rows, keys, v)).abs().max() < 1e-3:
+                        return False
+    return True
+
+
+def tells_numpy(one_pass):
+    draw = torch.Generator().manual_seed(5)
+    k = 1 + torch.rand(8, 2, generator=draw)
+    v = torch.randn(8, 1, generator=draw)
+    right = True
+    for q in ([[1.0, 1.0]], [[200.0, 90.0], [-150.0, -80.0], [1.0, -2.0]], [[-150.0, -150.0]]):
+        scores = np.array(q) @ k.double().numpy().T / np.sqrt(2)
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        wanted = weights / weights.sum(1, keepdims=True) @ v.double().numpy()
+        for tile in (3, 5):
+            found = one_pass(torch.tensor(q), k, v, tile).numpy()
+            right = right and np.allclose(found, wanted, atol=2e-3)
+    return right
+
+
+def tells_many(one_pass):
+    def wrong(q, k, v, tile):
+        return not torch.allclose(one_pass(q, k, v, tile), pass_package(q, k, v, tile), atol=1e-3)
+
+    k, v = torch.rand(11, 6) + 1, torch.rand(11, 4)
+    q = torch.linspace(-90, 90, 7)[:, None].expand(7, 6)
+    cases = [(rows, t) for rows in (q, q[:1], q[-1:], q / 90) for t in (1, 4, 20)]
+    return not any(wrong(rows, k, v, t) for rows, t in cases)
+
+
 RIGHT = {
     "17.1": [count_by_rows, count_by_triangles, count_with_tensors],
     "17.2": [fixed_loops, fixed_in_place, fixed_numpy],
-    "17.3": [
-        heard_with_reach,
-        heard_with_sets,
-        heard_from_above,
-        heard_by_gradient,
-        heard_numpy,
-    ],
+    "17.3": [first_with_reach, first_with_sets, first_by_counting, first_by_gradient],
     "17.4": [merge_logs, merge_stacked, merge_double_loop, merge_in_place],
     "17.5": [document_loops, document_rows, document_numpy, document_triangles],
     "17.6": [missed_with_reach, missed_with_sums, missed_with_flags],
@@ -288,4 +324,5 @@ RIGHT = {
     "17.8": [pass_by_keys, pass_package, pass_logs, pass_numpy],
     "17.9": [forget_logs, forget_signed, forget_entries],
     "17.10": [cheapest_search, cheapest_from_above, cheapest_lists],
+    "17.11": [tells_by_flash, tells_numpy, tells_many],
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,36 +15,47 @@ from .core import Exercise, Invariant, mistakes
 # 16.1 perplexity per word
 
 
-def word_perplexity(nats: float, tokens: int, words: int) -> float:
-    return math.exp(nats * tokens / words)
+def word_perplexity(bits: float, size: int, words: int) -> float:
+    return 2 ** (bits * size / words)
 
 
 PERPLEXITY_MISTAKES = mistakes(
-    ("per token", lambda nats, tokens, words: math.exp(nats),
-     "That is the perplexity per token. The total, `nats * tokens`, is to be shared among the "
-     "words."),
-    ("tokens and words in each other's place",
-     lambda nats, tokens, words: math.exp(nats * words / tokens),
-     "The total is nats times *tokens*, and it is shared among the *words*. A word has more than "
-     "one token, so a word needs more nats than a token."),
-    ("the perplexity multiplied", lambda nats, tokens, words: math.exp(nats) * tokens / words,
-     "Nats add up, perplexities do not: the ratio belongs into the exponent."),
-    ("nats per word, without the exponential", lambda nats, tokens, words: nats * tokens / words,
-     "That is the mean loss per word. Perplexity is its exponential."),
-    ("as if nats were bits", lambda nats, tokens, words: 2 ** (nats * tokens / words),
-     "Nats come from the natural logarithm: the exponential is that of e, not of 2."),
-    ("of the whole text", lambda nats, tokens, words: math.exp(min(nats * tokens, 700)),
+    ("per byte", lambda bits, size, words: 2**bits,
+     "That is the perplexity per byte. The total, `bits * size`, is to be shared among the words."),
+    ("bytes and words in each other's place", lambda bits, size, words: 2 ** (bits * words / size),
+     "The total is bits times the *size*, and it is shared among the *words*. A word has more than "
+     "one byte, so a word needs more bits than a byte."),
+    ("the perplexity multiplied", lambda bits, size, words: 2**bits * size / words,
+     "Bits add up, perplexities do not: the ratio belongs into the exponent."),
+    ("bits per word, without the power", lambda bits, size, words: bits * size / words,
+     "That is the mean number of bits for a word. Perplexity is 2 to the power of it."),
+    ("nats per word, without the exponential",
+     lambda bits, size, words: bits * size / words * math.log(2),
+     "That is the mean number of nats for a word. Perplexity is the exponential of it."),
+    ("as if bits were nats", lambda bits, size, words: math.exp(bits * size / words),
+     "Bits come from the logarithm to the base 2: take a power of 2, or turn bits into nats first "
+     "(times log 2)."),
+    ("turned into nats, and then a power of 2",
+     lambda bits, size, words: 2 ** (bits * size / words * math.log(2)),
+     "Either a power of 2 of the bits, or the exponential of the nats, not a power of 2 of nats."),
+    ("divided by log 2", lambda bits, size, words: math.exp(bits * size / words / math.log(2)),
+     "A bit is log 2 = 0.69 nats: multiply by it."),
+    ("of the whole text", lambda bits, size, words: 2.0 ** min(bits * size, 1000),
      "That is one over the probability of the whole text. Divide the total by the number of words "
-     "before taking the exponential."),
-    ("the total taken for the mean", lambda nats, tokens, words: math.exp(nats / words),
-     "`nats` is the mean per token, not the total. The total is nats times tokens."),
-    ("divided after the exponential",
-     lambda nats, tokens, words: math.exp(min(nats * tokens, 700)) / words,
-     "The total is shared among the words while it is in nats, inside of the exponential."),
-    ("the tokens of a word rounded down",
-     lambda nats, tokens, words: math.exp(nats * (tokens // words)),
-     "`//` drops what is behind the point, but a word has 1.4 tokens, say: `/`."),
-    ("one over the perplexity", lambda nats, tokens, words: math.exp(-nats * tokens / words),
+     "before taking the power."),
+    ("the total taken for the mean", lambda bits, size, words: 2 ** (bits / words),
+     "`bits` is the mean per byte, not the total. The total is bits times bytes."),
+    ("divided after the power", lambda bits, size, words: 2.0 ** min(bits * size, 1000) / words,
+     "The total is shared among the words while it is in bits, inside of the power."),
+    ("eight bits to a byte", lambda bits, size, words: 2.0 ** min(8 * bits * size / words, 1000),
+     "That a byte is stored in eight bits has nothing to do with it: `bits` is what the model "
+     "needs for one byte."),
+    ("an eighth of the bits", lambda bits, size, words: 2 ** (bits * size / words / 8),
+     "That a byte is stored in eight bits has nothing to do with it: `bits` is what the model "
+     "needs for one byte."),
+    ("the bytes of a word rounded down", lambda bits, size, words: 2 ** (bits * (size // words)),
+     "`//` drops what is behind the point, but a word has 5.5 bytes, say: `/`."),
+    ("one over the perplexity", lambda bits, size, words: 2 ** (-bits * size / words),
      "That is the mean probability of a word. Perplexity is one over it."),
 )  # fmt: skip
 
@@ -858,13 +870,144 @@ EDIT_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+# 16.10 a test of a loss
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of answers that says what it does."""
+
+    says: str
+    compute: Callable[..., Tensor]
+
+    def __call__(self, logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+        return self.compute(logits, tokens, prompts, lengths)
+
+    def __repr__(self) -> str:
+        return f"<{self.says}>"
+
+
+def _first_row(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+    return answer_nats(logits[:1], tokens[:1], prompts[:1], lengths[:1])
+
+
+def _all_but_first_row(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+    if len(tokens) < 2:
+        return answer_nats(logits, tokens, prompts, lengths)
+    return answer_nats(logits[1:], tokens[1:], prompts[1:], lengths[1:])
+
+
+def _last_of_each(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+    return answer_nats(logits, tokens, lengths - 1, lengths)
+
+
+def _small_logits_too(logits: Tensor, *rest: Tensor) -> Tensor:
+    return answer_nats(logits, *rest) + 0.1 * logits.square().mean()
+
+
+LOSSES = [
+    (Loss(says, compute),)
+    for says, compute in (
+        ("the mean over the answers", answer_nats),
+        ("the faulty loss of 16.7", _answer_nats(shifted=False, first=1, over="all")),
+        ("the sum over the answers", _answer_nats(over="sum")),
+        ("the mean in bits", lambda *case: answer_nats(*case) / math.log(2)),
+        ("a mean of the rows' means", _answer_nats(over="rows")),
+        ("softmax twice", _answer_nats(double=True)),
+        ("not shifted", _answer_nats(shifted=False)),
+        ("shifted the other way", _answer_nats(shifted=False, back=True)),
+        ("the first token of each answer left out", _answer_nats(first=1)),
+        ("the last token of each answer left out", _answer_nats(last=-1)),
+        ("one token of padding counted", _answer_nats(last=1)),
+        ("all padding counted", _answer_nats(padding=True)),
+        ("the prompt counted as well", _answer_nats(prompt=True)),
+        ("the prompt's last token counted as well", _answer_nats(first=-1)),
+        ("the first row alone", _first_row),
+        ("all rows but the first", _all_but_first_row),
+        ("only the last token of each answer", _last_of_each),
+        ("the mean, and small logits everywhere", _small_logits_too),
+        ("always 0", lambda logits, *_: 0 * logits.sum()),
+    )
+]
+
+
+def _touched(loss: Callable, prompts: list[int], lengths: list[int], T: int) -> tuple:
+    """At which places the loss has a gradient, at which it should, and which are the tokens'."""
+    draw = torch.Generator().manual_seed(1610)
+    tokens = torch.randint(5, (len(prompts), T), generator=draw)
+    logits = torch.randn(len(prompts), T, 5, generator=draw, requires_grad=True)
+    with torch.enable_grad():
+        value = loss(logits, tokens, torch.tensor(prompts), torch.tensor(lengths))
+        (grad,) = torch.autograd.grad(value, logits)
+    place = torch.arange(T)
+    own = (place >= torch.tensor(prompts)[:, None]) & (place < torch.tensor(lengths)[:, None])
+    return grad.abs().sum(-1) > 1e-7, own.roll(-1, 1), own
+
+
+def asks_the_answers(loss: Callable) -> bool:
+    touched, wanted, _ = _touched(loss, [2, 4, 1], [5, 7, 6], 8)
+    return torch.equal(touched, wanted)
+
+
+def _asks(rule: Callable, prompts: list[int] | None = None, lengths: list[int] | None = None):
+    """A test that looks at some of it only: `rule(touched, wanted, own)`."""
+
+    def test(loss: Callable) -> bool:
+        return bool(rule(*_touched(loss, prompts or [2, 4, 1], lengths or [5, 7, 6], 8)))
+
+    return test
+
+
+def _near_the_truth(loss: Callable) -> bool:
+    logits, *rest = answer_cases()[2]
+    return torch.allclose(loss(logits, *rest), answer_nats(logits, *rest).to(logits), atol=1e-4)
+
+
+ASKS_MISTAKES = mistakes(
+    ("True for every loss", lambda loss: True,
+     "The faulty loss of 16.7 must fail: it depends on other places."),
+    ("False for every loss", lambda loss: False, "The mended loss of 16.7 must pass."),
+    ("the other way round", lambda loss: not asks_the_answers(loss),
+     "True is for the losses that ask for the answers and for nothing else."),
+    ("compared with the right loss", _near_the_truth,
+     "A sum, or bits, ask for the same places: not the value counts, but on what it depends."),
+    ("only whether other places are left alone", _asks(lambda t, w, o: not (t & ~w).any()),
+     "A loss that leaves some of the answers' tokens out passes this: every one of them counts."),
+    ("only whether padding is left alone",
+     _asks(lambda t, w, o: not (t & (torch.arange(8) >= torch.tensor([[5], [7], [6]]))).any()),
+     "Padding is one of the things that must not count. So are prompts, and all tokens of the "
+     "answers must."),
+    ("only whether all answers count", _asks(lambda t, w, o: t[w].all()),
+     "A loss that also counts prompts or padding passes this: no other place may count."),
+    ("one answer's token is enough",
+     _asks(lambda t, w, o: t[w].any() and not (t & ~w).any()),
+     "*Every* place that predicts a token of an answer has to count, not one of them."),
+    ("how many places in place of which", _asks(lambda t, w, o: t.sum() == w.sum()),
+     "Unshifted, a loss counts as many places as it should, only not the right ones."),
+    ("the places of the answers themselves", _asks(lambda t, w, o: torch.equal(t, o)),
+     "The logits that predict the token at place t stand at t - 1: the wanted places are "
+     "`prompts[b] - 1` to `lengths[b] - 2`."),
+    ("only the first row looked at", _asks(lambda t, w, o: torch.equal(t[0], w[0])),
+     "A loss may leave out other rows: look at all of them."),
+    ("a batch of one row", _asks(lambda t, w, o: torch.equal(t, w), [3], [6]),
+     "With one row nobody sees whether the others count."),
+    ("no padding in the test", _asks(lambda t, w, o: torch.equal(t, w), [2, 4], [8, 8]),
+     "Rows without padding do not show whether padding counts."),
+    ("prompts of one token", _asks(lambda t, w, o: torch.equal(t, w), [1, 1], [5, 7]),
+     "Where the prompt has one token, nothing of it could be predicted anyway: take longer "
+     "prompts."),
+    ("answers of one token", _asks(lambda t, w, o: torch.equal(t, w), [2, 4], [3, 5]),
+     "An answer of one token has the same first and last: take longer ones."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="16.1",
         title="perplexity per word",
         section="Perplexity per word",
         reference=word_perplexity,
-        cases=[(4.0, 140, 100), (1.5, 300, 200), (2.0, 90, 60), (1.2, 250, 100)],
+        cases=[(1.0, 600, 100), (0.9, 1100, 200), (1.5, 313, 90), (1.25, 520, 100)],
         mistakes=PERPLEXITY_MISTAKES,
         invariants=[
             Invariant(
@@ -965,5 +1108,13 @@ EXERCISES = [
         probe=edited,
         rtol=1e-3,
         atol=1e-3,
+    ),
+    Exercise(
+        number="16.10",
+        title="a test that tells",
+        section="GPT follows an instruction",
+        reference=asks_the_answers,
+        cases=LOSSES,
+        mistakes=ASKS_MISTAKES,
     ),
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -234,15 +236,11 @@ FIXED_MISTAKES = [
     ),
 ]
 
-# 17.3 who depends on whom
+# 17.3 after how many layers
 
 
-def heard(masks: list[Tensor]) -> Tensor:
-    eye = torch.eye(len(masks[0]))
-    known = eye
-    for mask in masks:
-        known = ((mask.float() + eye) @ known).clamp(max=1)
-    return known > 0
+def first_heard(masks: list[Tensor]) -> Tensor:
+    return _first(_product)(masks)
 
 
 def heard_cases() -> list[tuple]:
@@ -273,63 +271,81 @@ def _product(masks: list[Tensor], residual: bool = True) -> Tensor:
     return known
 
 
+def _first(heard: Callable, layers: Callable | None = None) -> Callable[[list[Tensor]], Tensor]:
+    """After how many layers `heard` is above zero; `layers(masks, i)`: the first i of them."""
+
+    def answer(masks: list[Tensor]) -> Tensor:
+        first = torch.eye(len(masks[0])).long() - 1
+        for i in range(1, len(masks) + 1):
+            known = heard(layers(masks, i) if layers else masks[:i]) > 0
+            first[known & (first < 0)] = i
+        return first
+
+    return answer
+
+
+def _cut(rule: Callable[[Tensor, int], Tensor]) -> Callable[[list[Tensor]], Tensor]:
+    """A mistake in what is done with the right numbers: `rule(first, how many layers)`."""
+    return lambda masks: rule(first_heard(masks), len(masks))
+
+
+def _own_mask(masks: list[Tensor]) -> Tensor:
+    return masks[-1].float()
+
+
+def _union(masks: list[Tensor], i: int) -> list[Tensor]:
+    return [torch.stack(masks).any(0)] * i
+
+
+def _whole(output: Any) -> Tensor:
+    """Whole floats as whole numbers."""
+    numbers = torch.as_tensor(output)
+    whole = numbers.is_floating_point() and bool((numbers == numbers.round()).all())
+    return numbers.long() if whole else numbers
+
+
 HEARD_MISTAKES = mistakes(
-    ("the layers from top to bottom", lambda masks: _product(masks[::-1]) > 0,
-     "The first mask is the lowest layer, next to the inputs. It stands on the *right* of the "
-     "product."),
-    ("no residual connections", lambda masks: _product(masks, residual=False) > 0,
-     "Every position keeps what it has, whether its mask says so or not: add the diagonal to each "
-     "layer."),
-    ("the residual connection only at the end",
-     lambda masks: (_product(masks, residual=False) + torch.eye(len(masks[0]))) > 0,
-     "What a middle layer has must survive the layers above it too: add the diagonal to each "
-     "layer."),
-    ("the residual connection only at the first layer",
-     lambda masks: (
-         (_product(masks[1:], False) if len(masks) > 1 else torch.eye(len(masks[0])))
-         @ (masks[0].float() + torch.eye(len(masks[0])))
-         > 0
-     ),
-     "Every layer has one, and in each of them a position keeps what it has."),
-    ("no residual connection at the lowest layer",
-     lambda masks: _product(masks[1:] or [torch.zeros_like(masks[0])]) @ masks[0].float() > 0,
-     "Every layer has one, the lowest too: start from the identity, not from the first mask."),
-    ("the first mask in all layers", lambda masks: _product([masks[0]] * len(masks)) > 0,
+    ("the layers multiplied on the wrong side", _first(lambda masks: _product(masks[::-1])),
+     "The upper layer stands on the *left* of the product: t sees j above, and j has heard s "
+     "below."),
+    ("counted from the top", _first(_product, lambda masks, i: masks[-i:]),
+     "The first mask is the lowest layer, next to the inputs, and layers are counted from it."),
+    ("the list read from its end", _first(_product, lambda masks, i: masks[::-1][:i]),
+     "The first mask of the list is the lowest layer, next to the inputs."),
+    ("no residual connections", _first(lambda masks: _product(masks, residual=False)),
+     "Every position keeps what it has, whether its mask says so or not: what has been heard in a "
+     "lower layer stays."),
+    ("the first layer whose own mask shows it", _first(_own_mask),
+     "Information travels over several layers: t sees j above, and j has heard s below. That is a "
+     "product of matrices."),
+    ("the first mask in all layers", _first(_product, lambda masks, i: [masks[0]] * i),
      "Each layer has a mask of its own."),
-    ("as many layers as it takes",
-     lambda masks: _product([torch.stack(masks).any(0)] * (len(masks[0]) + 1)) > 0,
-     "There are only the layers given, each once and in their order. Do not go on until nothing "
-     "changes."),
-    ("any layer in place of a path",
-     lambda masks: (sum(mask.float() for mask in masks) + torch.eye(len(masks[0]))) > 0,
-     "Information travels over several layers: t sees j above, and j has seen s below. That is a "
-     "product of matrices, not a sum."),
-    ("all layers at once",
-     lambda masks: torch.stack(masks).all(0) | torch.eye(len(masks[0])).bool(),
-     "A path may take another pair in each layer. Multiply the masks as matrices."),
-    ("entry by entry",
-     lambda masks: (
-         torch.stack([mask | torch.eye(len(mask)).bool() for mask in masks]).all(0)
-         & ~torch.eye(len(masks[0])).bool()
-     ),
-     "`*` and `&` multiply entry by entry. Rows by columns is `@`."),
-    ("rows and columns swapped", lambda masks: (_product(masks) > 0).T,
+    ("all masks in each layer", _first(_product, _union),
+     "Each layer has its own mask, each once and in their order."),
+    ("only two layers at a time", _first(lambda masks: _product(masks[-2:])),
+     "A path may take steps in more than two layers: keep what was heard from all of them."),
+    ("rows and columns swapped", _cut(lambda first, n: first.T),
      "Rows are outputs, columns inputs, as in each mask."),
-    ("the masks turned", lambda masks: _product([mask.T for mask in masks]) > 0,
+    ("the masks turned", _first(lambda masks: _product([mask.T for mask in masks])),
      "Rows of a mask are queries, and a query hears of its keys: multiply the masks as they are."),
-    ("only the last layer", lambda masks: (masks[-1].float() + torch.eye(len(masks[0]))) > 0,
-     "The lower layers have already carried news: multiply all of them."),
-    ("only the first layer", lambda masks: (masks[0].float() + torch.eye(len(masks[0]))) > 0,
-     "The layers above carry the news further: multiply all of them."),
-    ("the number of paths", lambda masks: _product(masks),
-     "The product counts the paths. Asked for is whether there is one: `> 0`."),
-    ("exactly one path", lambda masks: _product(masks) == 1,
-     "There may be several paths from one position to another. One is enough: `> 0`."),
-    ("the lowest layer left out",
-     lambda masks: _product(masks[1:]) > 0 if len(masks) > 1 else torch.eye(len(masks[0])) > 0,
-     "Every mask counts, the first one included."),
-    ("True for what is not heard", lambda masks: _product(masks) == 0,
-     "True means that the output can depend on the input."),
+    ("layers counted from 0", _cut(lambda first, n: first.where(first < 1, first - 1)),
+     "Asked for is after how many layers: the lowest one makes it 1."),
+    ("0 for what is never heard", _cut(lambda first, n: first.clamp(min=0)),
+     "What cannot be heard is -1. After 0 layers a position has itself, and nothing else."),
+    ("one more than there are layers for what is never heard",
+     _cut(lambda first, n: first.where(first >= 0, n + 1)), "What cannot be heard is -1."),
+    ("a position has itself after one layer", _cut(lambda first, n: first.fill_diagonal_(1)),
+     "Before any layer a position has itself: 0 on the diagonal."),
+    ("-1 on the diagonal", _cut(lambda first, n: first.fill_diagonal_(-1)),
+     "Before any layer a position has itself: 0 on the diagonal."),
+    ("whether, not when", _cut(lambda first, n: first >= 0),
+     "That is `reach`. Asked for is after how many layers."),
+    ("how many layers are left", _cut(lambda first, n: first.where(first < 0, n - first)),
+     "That is how many layers come above. Asked for is after how many it is heard."),
+    ("in how many layers it is heard",
+     _cut(lambda first, n: torch.where(first < 0, 0, n + 1 - first).fill_diagonal_(0)),
+     "What has been heard stays, so that counts the layers from the first on. Asked for is the "
+     "number of the first."),
 )  # fmt: skip
 
 # 17.4 two halves
@@ -1082,6 +1098,103 @@ CHEAPEST_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+# 17.11 a test of a pass over tiles
+
+
+@dataclass(frozen=True)
+class Pass:
+    """An attention in tiles that says what it does."""
+
+    says: str
+    compute: Callable[..., Tensor]
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, tile: int) -> Tensor:
+        return self.compute(q, k, v, tile)
+
+    def __repr__(self) -> str:
+        return f"<{self.says}>"
+
+
+PASSES = [
+    (Pass(says, compute),)
+    for says, compute in (
+        ("the mended function of 17.8", _one_pass()),
+        ("the faulty function of 17.8", _one_pass(begin=0.0, whole=True, fade_l=False)),
+        ("the softmax over all keys at once", one_pass),
+        ("m begins at 0", _one_pass(begin=0.0)),
+        ("one maximum for all queries", _one_pass(whole=True)),
+        ("the sum does not fade", _one_pass(fade_l=False)),
+        ("the output does not fade", _one_pass(fade_o=False)),
+        ("no maximum at all", _one_pass(no_max=True)),
+        ("divided by d_k", _one_pass(scale="d")),
+        ("divided by the root of the number of keys", _one_pass(scale="S")),
+        ("a tile that is not full left out", _one_pass(cut=True)),
+        ("a softmax for each tile", _one_pass(inside=True)),
+        ("not divided", _one_pass(divided=False)),
+    )
+]
+
+
+def _passes(queries: list[list[float]], sizes: list[tuple[int, int]], order: str = "all") -> Any:
+    """A test that looks at some inputs only: factors of the queries, (S, tile), order of keys."""
+
+    def test(one_pass_: Callable) -> bool:
+        draw = torch.Generator().manual_seed(1711)
+        for factors in queries:
+            for S, tile in sizes:
+                k = torch.rand(S, 4, generator=draw) + 1
+                v = torch.randn(S, 3, generator=draw)
+                q = torch.tensor(factors)[:, None] * torch.ones(4)
+                up = k[k.sum(1).argsort()]
+                for keys in {"all": (k, up, up.flip(0)), "up": (up,), "down": (up.flip(0),)}[order]:
+                    out = one_pass_(q, keys, v, tile)
+                    if not torch.allclose(out, one_pass(q, keys, v, tile), atol=1e-3):
+                        return False
+        return True
+
+    return test
+
+
+EVERYWHERE = [[1.0, -1.0], [100.0], [-100.0], [100.0, 1.0, -100.0]]
+MANY = [(7, 3), (6, 2), (5, 9)]
+
+tells = _passes(EVERYWHERE, MANY)
+
+
+def _reference_tells(one_pass: Callable) -> bool:
+    return tells(one_pass)
+
+
+_KEYS = torch.rand(7, 4, generator=torch.Generator().manual_seed(1712)) + 1
+
+TELLS_MISTAKES = mistakes(
+    ("True for every function", lambda one_pass: True, "The faulty function of 17.8 must fail."),
+    ("False for every function", lambda one_pass: False,
+     "The mended function of 17.8 must pass."),
+    ("the other way round", lambda one_pass: not tells(one_pass),
+     "True is for the functions that are right."),
+    ("small scores in one tile", _passes([[1.0, -1.0]], [(5, 9)]),
+     "This is what finds none of them: take several tiles, and large scores."),
+    ("one tile only", _passes(EVERYWHERE, [(5, 9)]),
+     "What is wrong in the second tile does not show in the first."),
+    ("small scores only", _passes([[1.0, -1.0]], MANY),
+     "Scores near 200 and near -200 show what the maximum is for."),
+    ("large scores, none far below zero", _passes([[1.0, -1.0], [100.0], [100.0, 90.0]], MANY),
+     "Where all scores of a query are far below 0, it shows where m begins."),
+    ("one query at a time", _passes([[1.0], [100.0], [-100.0]], MANY),
+     "One maximum for all queries shows only where two queries differ much."),
+    ("only full tiles", _passes(EVERYWHERE, [(6, 2), (6, 3)]),
+     "A last tile that is shorter may be left out: take an S that is no multiple of `tile`."),
+    ("only whether the numbers are finite",
+     lambda one_pass: all(
+         bool(one_pass(torch.tensor(f)[:, None] * torch.ones(4), _KEYS, _KEYS[:, :2], 3)
+              .isfinite().all())
+         for f in EVERYWHERE
+     ),
+     "A wrong sum is finite, too: compare with the attention over all keys."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="17.1",
@@ -1108,16 +1221,17 @@ EXERCISES = [
     ),
     Exercise(
         number="17.3",
-        title="who depends on whom",
+        title="after how many layers",
         section="How far layers see",
-        reference=heard,
+        reference=first_heard,
         cases=heard_cases,
         mistakes=HEARD_MISTAKES,
+        canonical=_whole,
         invariants=[
             Invariant(
-                "every position keeps itself",
-                lambda output, *_: bool(torch.as_tensor(output).bool().diagonal().all()),
-                "The residual connections bring it from the bottom to the top.",
+                "every position has itself after 0 layers",
+                lambda output, *_: bool((torch.as_tensor(output).diagonal() == 0).all()),
+                "Before the first layer each position holds its own input.",
             )
         ],
     ),
@@ -1195,5 +1309,13 @@ EXERCISES = [
         cases=[(2,), (3,), (5,), (6,), (10,), (25,), (36,), (64,), (82,), (100,), (1000,)],
         mistakes=CHEAPEST_MISTAKES,
         probe=reach_and_cost,
+    ),
+    Exercise(
+        number="17.11",
+        title="a test that tells",
+        section="One pass over the keys",
+        reference=_reference_tells,
+        cases=PASSES,
+        mistakes=TELLS_MISTAKES,
     ),
 ]
