@@ -4,7 +4,6 @@ import random
 import re
 from collections import defaultdict
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -38,34 +37,6 @@ def merge_in_place(symbols, pair):
             symbols[i : i + 2] = [pair[0] + pair[1]]
         i += 1
     return symbols
-
-
-def encode_by_rank(word, merges):
-    rank = {pair: i for i, pair in enumerate(merges)}
-    symbols = ["▁", *word]
-    while known := [pair for pair in pairwise(symbols) if pair in rank]:
-        symbols = merge_by_appending(symbols, min(known, key=rank.get))
-    return symbols
-
-
-def encode_by_pattern(word, merges):
-    text = " ".join("▁" + word)
-    for left, right in merges:
-        whole = rf"(?:^|(?<= )){re.escape(left)} {re.escape(right)}(?= |$)"
-        text = re.sub(whole, left + right, text)
-    return text.split(" ")
-
-
-def encode_one_at_a_time(word, merges):
-    symbols = ["▁"] + list(word)
-    for left, right in merges:
-        i = 0
-        while i + 1 < len(symbols):
-            if symbols[i] == left and symbols[i + 1] == right:
-                symbols[i] = left + right
-                del symbols[i + 1]
-            i += 1
-    return tuple(symbols)
 
 
 def nearest_topk(vectors, i, k):
@@ -117,36 +88,45 @@ def batch_lists(pairs):
     return [*sides, [[i > 0 for i in row] for row in sides[0]]]
 
 
-def batches_in_hand(lengths, max_tokens):
+def fill(lengths, max_tokens):
     batches, batch = [], []
     for i, length in enumerate(lengths):
         if batch and max(length, *(lengths[j] for j in batch)) * (len(batch) + 1) > max_tokens:
             batches.append(batch)
             batch = []
         batch = [*batch, i]
-    return batches + [batch]
+    return [*batches, batch]
 
 
-def batches_generator(lengths, max_tokens):
-    start = 0
-    while start < len(lengths):
-        end = start + 1
-        while end < len(lengths) and (
-            max(lengths[start : end + 1]) * (end + 1 - start) <= max_tokens
-        ):
-            end += 1
-        yield range(start, end)
-        start = end
+def tell_by_a_copy(other):
+    random.seed(5)
+    lists = [[random.randint(1, 6) for _ in range(n)] for n in range(1, 40)]
+    return all(other(lengths, 12) == fill(lengths, 12) for lengths in lists)
 
 
-def batches_tensors(lengths, max_tokens):
-    borders, longest, n = [], 0, 0
-    for i, length in enumerate(lengths):
-        longest, n = max(longest, length), n + 1
-        if longest * n > max_tokens:
-            borders.append(i)
-            longest, n = length, 1
-    return torch.arange(len(lengths)).tensor_split(borders)
+def tell_by_properties(other):
+    for seed in range(60):
+        draw = random.Random(seed)
+        lengths = [draw.randint(1, 7) for _ in range(25)]
+        most = draw.randint(7, 20)
+        found = other(lengths, most)
+        if sum(found, []) != list(range(25)):
+            return False
+        for batch, after in zip(found, [*found[1:], None], strict=True):
+            if not batch or max(lengths[i] for i in batch) * len(batch) > most:
+                return False
+            if after:
+                more = [*batch, after[0]]
+                if max(lengths[i] for i in more) * len(more) <= most:
+                    return False
+    return True
+
+
+def tell_by_asserts(other):
+    assert other([3, 5, 4, 6], 10) == [[0, 1], [2], [3]]
+    assert other([6, 1, 1, 1, 2, 1, 1], 7) == [[0], [1, 2, 3], [4, 5, 6]]
+    assert other([1, 5, 2, 2, 5, 1, 1], 10) == [[0, 1], [2, 3], [4, 5], [6]]
+    assert other([2, 2, 3, 1, 1, 1], 6) == [[0, 1], [2, 3], [4, 5]]
 
 
 def share_by_survival(longest, batch):
@@ -235,10 +215,16 @@ RIGHT = {
     ],
     "1.2": [["=", ">", "<"], ("equal", "larger", "smaller"), "= > <"],
     "1.3": [merge_by_appending, merge_by_pattern, merge_in_place],
-    "1.4": [encode_by_rank, encode_by_pattern, encode_one_at_a_time],
+    "1.4": [
+        (
+            [("h", "e"), ("▁", "h"), ("▁h", "e"), ("n", "o"), ("no", "t"), ("a", "n")],
+            "anot",
+            "he",
+        ),
+    ],
     "1.5": [nearest_topk, nearest_numpy, nearest_without_the_query],
     "1.6": [batch_stacked, batch_loops, batch_lists],
-    "1.7": [batches_in_hand, batches_generator, batches_tensors],
+    "1.7": [tell_by_a_copy, tell_by_properties, tell_by_asserts],
     "1.8": [share_by_survival, share_by_distribution, share_exact],
     "1.9": [split_by_walking, split_with_union_find, split_until_nothing_moves],
 }

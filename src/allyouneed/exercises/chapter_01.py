@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from itertools import permutations, product
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -14,7 +14,9 @@ from torch.nn.functional import normalize
 from allyouneed.data import normalise
 
 from .compare import array
-from .core import Exercise, Invariant, Mistake, mistakes
+from .core import Exercise, Invariant, mistakes
+from .predictions import signs, wrong_predictions
+from .suspects import verdicts_on
 
 Pair = tuple[str, str]
 
@@ -56,6 +58,38 @@ def _merge_names(answer: Any) -> list[str]:
     return [item.replace(" ", "").replace("+", "").replace("_", "▁") for item in joined]
 
 
+MARKED = ["▁tea", "▁sea", "▁seat", "▁eat"]
+
+
+def _made_of_two(symbols: list[str]) -> bool:
+    """Whether each is made of two symbols that stand side by side and are there already."""
+    there = set("".join(MARKED))
+    for symbol in symbols:
+        if not any(symbol in word for word in MARKED) or not any(
+            symbol[:i] in there and symbol[i:] in there for i in range(1, len(symbol))
+        ):
+            return False
+        there.add(symbol)
+    return True
+
+
+HAND_RULES = [
+    Invariant("three symbols", lambda symbols: len(symbols) == 3,
+              "Three merges are asked for, and each makes one new symbol."),
+    Invariant("a merge joins two symbols that stand side by side", _made_of_two,
+              "Each new symbol is made of two that are there, in this order: at first letters and "
+              "▁, later also what was merged before."),
+    Invariant("the most frequent pair first", lambda symbols: symbols[0] == "ea",
+              "Count every pair over all four words, each as often as its word occurs. One pair "
+              "stands in all of them."),
+    Invariant("after the first merge the most frequent pair", lambda symbols: symbols[1] == "sea",
+              "Count anew with the symbol ea: t and ea meet 4 times, ea and t 3 times, and two "
+              "pairs 5 times."),
+    Invariant("after the second merge the most frequent pair", lambda symbols: symbols[2] == "▁sea",
+              "Count anew with the symbol sea: which pair do sea and seat have in common?"),
+]  # fmt: skip
+
+
 def _symbols(output: Any) -> Any:
     """What a generator gives as a list, and any string as one and the same wrong answer."""
     if isinstance(output, str):
@@ -92,25 +126,6 @@ WRONG_PICTURES = [
               "likeliest. Can it be less likely?"),
     },
 ]  # fmt: skip
-
-
-def wrong_predictions() -> list[Mistake]:
-    """Every other list of three signs, by the pictures that lead to it."""
-    rows = []
-    for signs in product("=><", repeat=3):
-        wrong = [WRONG_PICTURES[i][sign] for i, sign in enumerate(signs) if sign != PREDICTED[i]]
-        if wrong:
-            names, reasons = zip(*wrong, strict=True)
-            rows.append(Mistake("; ".join(names), [*signs], " ".join(reasons)))
-    return rows
-
-
-SIGNS = {"==": "=", "equal": "=", "smaller": "<", "less": "<", "larger": ">", "greater": ">"}
-
-
-def _signs(answer: Any) -> list[str]:
-    items = answer.replace(",", " ").split() if isinstance(answer, str) else answer
-    return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
 
 
 # 1.3 merge a pair
@@ -191,8 +206,10 @@ def _glued(symbols: list[str], pair: Pair) -> list[str]:
 
 
 def _last_lost(symbols: list[str], pair: Pair) -> list[str]:
+    """The loop ends before the last symbol, which stays only if a merge has used it up."""
     whole = merge(symbols, pair)
-    return whole if symbols and tuple(symbols[-2:]) == tuple(pair) else whole[:-1]
+    rest = merge(symbols[:-1], pair)
+    return whole if len(whole) == len(rest) else rest
 
 
 def _either_order(symbols: list[str], pair: Pair) -> list[str]:
@@ -201,6 +218,15 @@ def _either_order(symbols: list[str], pair: Pair) -> list[str]:
         two = tuple(symbols[i : i + 2])
         hit = two in (tuple(pair), tuple(pair)[::-1])
         merged.append("".join(two) if hit else symbols[i])
+        i += 2 if hit else 1
+    return merged
+
+
+def _as_letters(symbols: list[str], pair: Pair) -> list[str]:
+    merged, i = [], 0
+    while i < len(symbols):
+        hit = i + 1 < len(symbols) and symbols[i] + symbols[i + 1] == "".join(pair)
+        merged.append("".join(pair) if hit else symbols[i])
         i += 2 if hit else 1
     return merged
 
@@ -242,6 +268,16 @@ MERGE_MISTAKES = mistakes(
      "The pair (x, y) is an x followed by a y. A y followed by an x stays as it is."),
     ("only the left symbol compared", _left_only,
      "Both symbols must be those of the pair, not the left one alone."),
+    ("the letters compared, not the symbols", _as_letters,
+     "Written together, ab and c give the same letters as a and bc. Compare the two symbols with "
+     "the two of the pair, each with each."),
+    ("every letter a symbol", lambda symbols, pair: list("".join(symbols)),
+     "The word was glued together and taken apart into letters. Keep the list, and replace two of "
+     "its symbols by one."),
+    ("the right symbol kept, and the last one lost",
+     lambda symbols, pair: _right_kept(symbols, pair)[:-1],
+     "The new symbol stands for both: after a merge, go on behind both symbols. And the last "
+     "symbol, which has no right neighbour, is still one."),
     ("nothing merged", lambda symbols, pair: list(symbols),
      "The pair was never found. In Python a list never equals a tuple: compare two symbols with "
      "two symbols, or make both of one kind."),
@@ -249,23 +285,11 @@ MERGE_MISTAKES = mistakes(
      "The answer should be a list of symbols, like the one that was given."),
 )  # fmt: skip
 
-# 1.4 encode a word
+# 1.4 design: where the two ways to cut a word part
 
 Merges = list[Pair]
-
-CHAT = [("a", "t"), ("h", "at"), ("▁", "c"), ("▁c", "hat"), ("t", "hat"), ("▁", "that")]
-ENCODE_CASES = [
-    ("chats", CHAT),
-    ("thathat", CHAT),
-    ("abcabab", [("b", "c"), ("a", "b"), ("ab", "ab"), ("▁", "ab")]),
-    ("aaab", [("a", "a"), ("aa", "b"), ("a", "b"), ("▁", "aa")]),
-    ("xyzxy", [("z", "x"), ("y", "zx"), ("x", "y"), ("▁", "x"), ("▁x", "yzx")]),
-    ("hchab", [("c", "h"), ("h", "a"), ("ch", "c")]),
-    ("abcxab", [("b", "c"), ("a", "b"), ("a", "bc")]),
-    ("no", []),
-    ("abc", [("b", "c"), ("a", "b")]),
-    ("chatte", [("a", "t"), ("h", "at"), ("▁", "c"), ("▁c", "hat")]),
-]
+PARTING: Merges = [("b", "c"), ("bc", "d"), ("a", "b"), ("y", "z"), ("x", "y"), ("xy", "z")]
+FEWER, EQUAL, MORE = "abcd", "ab", "xyz"  # words, by what replaying needs of these merges
 
 
 def encode(word: str, merges: Merges) -> list[str]:
@@ -275,24 +299,7 @@ def encode(word: str, merges: Merges) -> list[str]:
     return symbols
 
 
-def _replay(symbols: list[str], merges: Merges, merged=merge) -> list[str]:
-    for pair in merges:
-        symbols = merged(symbols, pair)
-    return symbols
-
-
-def _in_text_order(word: str, merges: Merges) -> list[str]:
-    """Always the leftmost pair that is in the list, whatever its rank."""
-    symbols, known = ["▁", *word], {tuple(pair) for pair in merges}
-    while True:
-        hits = [i for i in range(len(symbols) - 1) if tuple(symbols[i : i + 2]) in known]
-        if not hits:
-            return symbols
-        i = hits[0]
-        symbols = [*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :]]
-
-
-def _longest_piece(word: str, merges: Merges) -> list[str]:
+def longest_pieces(word: str, merges: Merges) -> list[str]:
     """From the left, always the longest symbol that any merge makes."""
     pieces, rest, found = {"".join(pair) for pair in merges}, "▁" + word, []
     while rest:
@@ -302,78 +309,65 @@ def _longest_piece(word: str, merges: Merges) -> list[str]:
     return found
 
 
-def _first_only(symbols: list[str], pair: Pair) -> list[str]:
-    return _replaced(symbols, pair, ["".join(pair)], most=1)
-
-
-def _one_merge(word: str, merges: Merges) -> list[str]:
-    symbols = ["▁", *word]
+def _what_they_need(answer: Any) -> dict[str, str]:
+    """Whether the merges could have been learned, and how the two ways cut the two words."""
+    if not isinstance(answer, list | tuple) or len(answer) != 3:
+        return {"form": "not three things: a list of merges and two words"}
+    merges, words = [tuple(pair) for pair in answer[0]], [str(word) for word in answer[1:]]
+    merges = [tuple(symbol.replace("_", "▁") for symbol in pair) for pair in merges]
+    made: list[str] = []
     for pair in merges:
-        if merge(symbols, pair) != symbols:
-            return merge(symbols, pair)
-    return symbols
+        if len(pair) != 2:
+            return {"form": "a merge that is not a pair of two strings"}
+        if any(len(symbol) != 1 and symbol not in made for symbol in pair):
+            return {"form": "a symbol that no earlier merge has made"}
+        made.append("".join(pair))
+    if len(merges) > 6:
+        return {"form": "more than six merges"}
+    if len(set(made)) < len(made):
+        return {"form": "one symbol made twice"}
+    if not all(word.isalpha() for word in words):
+        return {"form": "words that are not of letters alone"}
+    found = {"form": "as asked"}
+    for which, word in zip(("first", "second"), words, strict=True):
+        replayed, cut = len(encode(word, merges)), len(longest_pieces(word, merges))
+        found[which] = "fewer" if replayed < cut else "more" if replayed > cut else "as many"
+    return found
 
 
-def _until_none(word: str, merges: Merges) -> list[str]:
-    symbols = ["▁", *word]
-    for pair in merges:
-        if merge(symbols, pair) == symbols:
-            break
-        symbols = merge(symbols, pair)
-    return symbols
-
-
-def _mark_dropped(word: str, merges: Merges) -> list[str]:
-    return [s for s in (x.replace("▁", "") for x in encode(word, merges)) if s]
-
-
-ENCODE_MISTAKES = mistakes(
-    ("merged in the order of the text, not of the merges", _in_text_order,
-     "The leftmost pair was merged, whatever its rank. An earlier merge goes first, wherever in "
-     "the word it stands, for that is how the vocabulary was learned."),
-    ("the longest known piece from the left", _longest_piece,
-     "Greedy cutting uses the same pieces but ignores the order of the merges. (Other tokenizers "
-     "do cut this way; byte-pair encoding replays its merges.)"),
-    ("the merges from the last to the first",
-     lambda word, merges: _replay(["▁", *word], merges[::-1]),
-     "A late merge needs the symbols that the early ones make. Begin with the first."),
-    ("one place merged per pair", lambda word, merges: _replay(["▁", *word], merges, _first_only),
-     "A merge applies wherever its pair stands, also a second time in the word."),
-    ("stopped after the first merge that applied", _one_merge,
-     "Go on through the whole list: later merges build on what the earlier ones made."),
-    ("the mark of the beginning left out before merging",
-     lambda word, merges: _replay(list(word), merges),
-     "The word begins with the symbol ▁, and merges that contain it must be able to apply."),
-    ("the mark of the beginning added after merging",
-     lambda word, merges: ["▁", *_replay(list(word), merges)],
-     "Merges can contain the mark: put it in front before they are replayed."),
-    ("the mark of the beginning taken off again", _mark_dropped,
-     "▁ belongs to the symbols. Without it nobody could tell where a word begins."),
-    ("the mark put at the end", lambda word, merges: _replay([*word, "▁"], merges),
-     "▁ marks the beginning of a word, so it is its first symbol."),
-    ("replaced in the text, across the borders of symbols",
-     lambda word, merges: _replay(["▁", *word], merges, _through_text),
-     "A text search finds a pair also where it begins inside a longer symbol. Compare whole "
-     "symbols."),
-    ("overlapping places merged twice",
-     lambda word, merges: _replay(["▁", *word], merges, _overlapping),
-     "In a a a the middle symbol was used up by the first merge and cannot be used again."),
-    ("merged from right to left",
-     lambda word, merges: _replay(["▁", *word], [*merges], _right_to_left),
-     "Where places of a pair overlap, the left one is merged."),
-    ("one string instead of a list", lambda word, merges: "",
-     "The answer should be a list of symbols, so that their borders can be seen."),
-    ("stopped at the first merge that does not apply", _until_none,
-     "Most merges do not occur in a word. Pass over them and go on with the next."),
-    ("the merges sorted", lambda word, merges: _replay(["▁", *word], sorted(merges)),
-     "The merges are given in the order in which they were learned, and keep it."),
-    ("the mark glued to the first letter",
-     lambda word, merges: _replay(["▁" + word[0], *word[1:]], merges),
-     "▁ begins as a symbol of its own. Only a merge can join it to the first letter."),
-    ("an underscore instead of the mark", lambda word, merges: _replay(["_", *word], merges),
-     'The mark is the character ▁, which is written "\\u2581", and not the underscore _.'),
-    ("no merge applied", lambda word, merges: ["▁", *word],
-     "These are the characters. The merges must be replayed on them."),
+LONGEST = (
+    "In the first word the longest piece at the left must spoil what would have come behind it: a "
+    "long symbol that begins with the last letter of that piece."
+)
+REPLAY = (
+    "In the second word an early merge must use up a letter that a later, longer symbol would need."
+)
+PARTING_MISTAKES = mistakes(
+    ("the two words exchanged", (PARTING, MORE, FEWER),
+     "Both words part the two ways. First comes the one for which replaying needs fewer."),
+    ("the first word takes as many both ways", (PARTING, EQUAL, MORE), LONGEST),
+    ("the second word takes as many both ways", (PARTING, FEWER, EQUAL), REPLAY),
+    ("no difference in either word", (PARTING, EQUAL, EQUAL),
+     f"Which pieces come out may differ; asked for is how many. {REPLAY}"),
+    ("replaying needs fewer in both words", (PARTING, FEWER, FEWER), REPLAY),
+    ("replaying needs more in both words", (PARTING, MORE, MORE), LONGEST),
+    ("the first word takes more, the second as many", (PARTING, MORE, EQUAL),
+     f"The first word would do as the second. {LONGEST}"),
+    ("the first word takes as many, the second fewer", (PARTING, EQUAL, FEWER),
+     f"The second word would do as the first. {REPLAY}"),
+    ("a symbol that no earlier merge has made", ([("ab", "c")], FEWER, MORE),
+     "A merge joins single letters, ▁, or what earlier merges of the list have made."),
+    ("more than six merges", ([*PARTING, ("u", "v")], FEWER, MORE),
+     "Six are enough: three for each word."),
+    ("one symbol made twice", ([("a", "b"), ("a", "b")], FEWER, MORE),
+     "Once two symbols are merged everywhere, the same two never stand side by side again; and a "
+     "vocabulary has no symbol twice."),
+    ("a merge that is not a pair", (["abc"], FEWER, MORE),
+     'Each merge is a pair of two strings, such as ("a", "b").'),
+    ("words that are not of letters alone", (PARTING, "▁abcd", "▁xyz"),
+     "Give the words without ▁: both ways put it in front."),
+    ("not three things", (PARTING, FEWER),
+     "Give a list of merges and two words, (merges, fewer, more)."),
 )  # fmt: skip
 
 # 1.5 nearest neighbours
@@ -409,6 +403,10 @@ def _marked(vectors: Tensor, i: int, k: int, mark: float) -> list[int]:
     cosines = _cosines(vectors, i)
     cosines[i] = mark
     return cosines.argsort(descending=True, stable=True)[:k].tolist()
+
+
+def _among_the_others(vectors: Tensor, i: int, k: int) -> list[int]:
+    return [j - (j > i) for j in nearest(vectors, i, k)]
 
 
 def _rows(output: Any) -> Any:
@@ -463,6 +461,19 @@ NEAREST_MISTAKES = mistakes(
      "The larger the cosine, the nearer the word: 1 is the same direction, -1 the opposite."),
     ("the nearest last", lambda vectors, i, k: nearest(vectors, i, k)[::-1],
      "These are the right words in reverse order. The nearest comes first."),
+    ("the neighbours sorted by their numbers", lambda vectors, i, k: sorted(nearest(vectors, i, k)),
+     "These are the right rows, in the order of their numbers. The nearest comes first."),
+    ("the nearest last, and the word itself among them",
+     lambda vectors, i, k: _cosines(vectors, i).argsort(stable=True)[-k:].tolist(),
+     "Every vector is nearest to itself, with cosine 1: strike it out. And the nearest comes "
+     "first."),
+    ("the last place struck out, and the nearest last",
+     lambda vectors, i, k: _cosines(vectors, i).argsort(stable=True)[-k - 1 : -1].tolist(),
+     "The nearest comes first. And a parallel row also has cosine 1: strike out i by its number, "
+     "not by its place."),
+    ("numbers among the others", _among_the_others,
+     "Once row i is taken out, the rows behind it have other numbers. Asked for are those in "
+     "`vectors`."),
     ("columns of length one instead of rows",
      lambda vectors, i, k: _best(normalize(vectors, dim=0) @ normalize(vectors, dim=0)[i], i, k),
      "A word is a row. Its length is the root of the sum of squares over the last axis."),
@@ -536,6 +547,15 @@ def _words_only(src: Tensor, tgt: Tensor) -> Tensor:
     return src > 3
 
 
+def _flipped(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+    src, tgt, _ = make_batch(pairs)
+    src, tgt = (
+        torch.stack([torch.cat([row[row == 0], row[row != 0]]) for row in side])
+        for side in (src, tgt)
+    )
+    return src, tgt, src != 0
+
+
 BATCH_MISTAKES = mistakes(
     ("nothing mended", _batch(order=_apart, widths=_of_src, mask=_words_only),
      "Look at which source stands beside which target, at the ends of the targets, and at which "
@@ -583,7 +603,7 @@ BATCH_MISTAKES = mistakes(
     ("the longest first",
      _batch(order=lambda pairs: sorted(pairs, key=lambda pair: -len(pair[0]))),
      "The shortest source comes first."),
-    ("sources of equal length sorted by their targets",
+    ("sources of equal length in another order",
      _batch(order=lambda pairs: sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1])))),
      "Pairs whose sources are equally long keep the order in which they were given."),
     ("sorted by the ids", _batch(order=sorted),
@@ -596,6 +616,14 @@ BATCH_MISTAKES = mistakes(
      "The target begins with BOS: the decoder must have something to read first."),
     ("no EOS behind the target", _batch(tgt_marks=([2], [])),
      "The target ends in EOS, else the translator never learns to stop."),
+    ("filled on the left", _flipped,
+     "The padding stands behind the tokens, on the right."),
+    ("two masks", lambda pairs: (*make_batch(pairs), make_batch(pairs)[1] != 0),
+     "Three things are asked for: sources, targets, and the mask of the sources."),
+    ("no mask", lambda pairs: make_batch(pairs)[:2],
+     "The mask of the sources is asked for, too."),
+    ("a mask with an axis more", _batch(mask=lambda src, tgt: (src != 0).unsqueeze(1)),
+     "The mask has the shape of the sources, (B, S)."),
     ("filled with EOS", _batch(fill=3, mask=lambda src, tgt: src != 3),
      "The filler is PAD, which is 0."),
 )  # fmt: skip
@@ -609,7 +637,9 @@ def _three(output: Any) -> Any:
     return [*output[:2], mask.long() if mask.is_floating_point() else mask]
 
 
-# 1.7 batches by tokens
+# 1.7 a test that tells right batches from wrong
+
+Fill = Callable[[list[int], int], list[list[int]]]
 
 
 def fill_batches(lengths: list[int], max_tokens: int) -> list[list[int]]:
@@ -709,88 +739,128 @@ def _equal_numbers(lengths, max_tokens):
     return [list(range(len(lengths)))[start : start + n] for start in range(0, len(lengths), n)]
 
 
-def _cleared(lengths, max_tokens):
-    batch = fill_batches(lengths, max_tokens)
-    return [batch[-1]] * len(batch)
+SUSPECTS: dict[str, Fill] = {
+    "right": fill_batches,
+    "right, in another style": _rule(lambda batch, new: max(*batch, new) * (len(batch) + 1)),
+    "tokens without padding": _rule(lambda batch, new: sum(batch) + new),
+    "last batch lost": lambda lengths, max_tokens: fill_batches(lengths, max_tokens)[:-1],
+    "equal numbers of sentences": _equal_numbers,
+    "full batches refused": _rule(
+        lambda batch, new: max(*batch, new) * (len(batch) + 1), lambda size, most: size < most
+    ),
+    "closed when it is too large": _rule(lambda batch, new: max(batch) * len(batch)),
+    "newcomer's length left out": _rule(lambda batch, new: max(batch) * (len(batch) + 1)),
+    "newcomer taken for the longest": _rule(lambda batch, new: new * (len(batch) + 1)),
+    "longest never reset": _never_reset,
+    "longest reset to 0": _reset_to_zero,
+    "misfits lost": _misfits_lost,
+    "sorted first": _sorted_first,
+    "first batch with room": _first_fit,
+    "each sentence for itself": lambda lengths, max_tokens: [[i] for i in range(len(lengths))],
+    "counted from 1": lambda lengths, max_tokens: [
+        [i + 1 for i in batch] for batch in fill_batches(lengths, max_tokens)
+    ],
+    "the last batch first": lambda lengths, max_tokens: fill_batches(lengths, max_tokens)[::-1],
+    "empty batch at the end": lambda lengths, max_tokens: [*fill_batches(lengths, max_tokens), []],
+}
 
 
-def _nested(output: Any) -> bool:
-    return isinstance(output, list) and all(isinstance(batch, list) for batch in output)
+def is_right(fill: Fill) -> bool:
+    return _agrees()(fill)
 
 
-FILL_MISTAKES = mistakes(
-    ("the tokens counted without padding", _rule(lambda batch, new: sum(batch) + new),
-     "Short sentences are padded up to the longest, and the padding takes room, too: a batch has "
-     "as many positions as sentences times the longest."),
-    ("the last batch lost", lambda lengths, max_tokens: fill_batches(lengths, max_tokens)[:-1],
-     "When the sentences are at an end, the batch in hand must still be handed over."),
-    ("as many sentences in every batch", _equal_numbers,
-     "The longest sentence of all decides here for every batch. Short ones could be many more."),
-    ("the number of sentences limited instead of the positions",
-     _rule(lambda batch, new: len(batch) + 1),
-     "max_tokens limits the positions: the number of sentences times the longest."),
-    ("a batch that fits exactly refused",
-     _rule(lambda batch, new: max(*batch, new) * (len(batch) + 1), lambda s, m: s < m),
-     "max_tokens positions are allowed; one more is too much."),
-    ("one position too many allowed",
-     _rule(lambda batch, new: max(*batch, new) * (len(batch) + 1), lambda s, m: s <= m + 1),
-     "max_tokens positions are allowed; one more is too much."),
-    ("a new batch begun only after the limit is exceeded",
-     _rule(lambda batch, new: max(batch) * len(batch)),
-     "Ask before the newcomer joins what the batch would be with it."),
-    ("the batch closed only when it has reached the limit",
-     _rule(lambda batch, new: max(batch) * len(batch), lambda s, m: s < m),
-     "Ask before the newcomer joins what the batch would be with it. Here it joins first."),
-    ("the newcomer not counted", _rule(lambda batch, new: max(*batch, new) * len(batch)),
-     "With the newcomer the batch has one sentence more: its length counts, and so does it."),
-    ("the newcomer's length left out", _rule(lambda batch, new: max(batch) * (len(batch) + 1)),
-     "A long newcomer makes the whole batch wider: all others must be padded up to it."),
-    ("the newcomer taken for the longest", _rule(lambda batch, new: new * (len(batch) + 1)),
-     "The lengths need not rise. The widest of the batch counts, which may have come earlier."),
-    ("the longest not reset for a new batch", _never_reset,
-     "A new batch begins with one sentence, and its longest is that one."),
-    ("the first sentence of a new batch not measured", _reset_to_zero,
-     "A new batch already holds the sentence that did not fit before: its longest is that one's "
-     "length, not 0."),
-    ("the sentence that did not fit lost", _misfits_lost,
-     "What does not fit into one batch is the first of the next."),
-    ("sorted by length first", _sorted_first,
-     "The order is given and stays. (Sorting is a good idea, and was done before.)"),
-    ("put into the first batch with room", _first_fit,
-     "It packs better, but the order is given: once a batch is closed, nothing joins it."),
-    ("lengths instead of numbers of sentences",
-     lambda lengths, max_tokens: [
-         [lengths[i] for i in batch] for batch in fill_batches(lengths, max_tokens)
-     ],
-     "The batches are right, but they should hold the places of the sentences in the list."),
-    ("counted from 1",
-     lambda lengths, max_tokens: [
-         [i + 1 for i in batch] for batch in fill_batches(lengths, max_tokens)
-     ],
-     "Places in a list are counted from 0 in Python."),
-    ("an empty batch at the beginning",
-     lambda lengths, max_tokens: [[], *fill_batches(lengths, max_tokens)],
-     "The first sentence begins the first batch. Nothing stands before it."),
-    ("an empty batch at the end",
-     lambda lengths, max_tokens: [*fill_batches(lengths, max_tokens), []],
-     "Begin a new batch only when a sentence is there to be put into it."),
-    ("one list instead of a list of batches", lambda lengths, max_tokens: list(range(len(lengths))),
-     "Each batch is a list of its own, within the list of batches."),
-    ("the sizes of the batches",
-     lambda lengths, max_tokens: [len(b) for b in fill_batches(lengths, max_tokens)],
-     "The sizes are right, but the batches should hold the places of the sentences."),
-    ("the closed batch emptied", _cleared,
-     "The closed batch was emptied; begin a new list. `clear` empties the very list that was "
-     "handed over."),
-    ("every sentence a batch of its own",
-     lambda lengths, max_tokens: [[i] for i in range(len(lengths))],
-     "A batch takes sentences as long as they fit."),
+def _agrees(
+    cases: Callable[[], list[tuple]] = batch_cases,
+    seen: Callable[[list], Any] = lambda found: found,
+) -> Callable[[Fill], bool]:
+    """A test that compares what is `seen` of the batches with what it should be, in each case."""
+
+    def test(fill: Fill) -> bool:
+        return all(seen(fill([*a], most)) == seen(fill_batches(a, most)) for a, most in cases())
+
+    return test
+
+
+def _holds(*rules: Callable[[list[list[int]], list[int], int], bool]) -> Callable[[Fill], bool]:
+    """A test that asks for properties alone."""
+    return lambda fill: all(
+        rule(fill([*lengths], most), lengths, most)
+        for lengths, most in batch_cases()
+        for rule in rules
+    )
+
+
+def _no_batch_too_large(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    return all(len(b) * max((lengths[i] for i in b), default=0) <= most for b in batches)
+
+
+def _each_once(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    return sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+
+
+def _in_order(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    return [i for batch in batches for i in batch] == list(range(len(lengths)))
+
+
+def _example() -> list[tuple]:
+    return batch_cases()[:1]
+
+
+def _equal_lengths() -> list[tuple]:
+    return [([2] * n, 4) for n in range(1, 6)]
+
+
+def _rising() -> list[tuple]:
+    return [(sorted(lengths), most) for lengths, most in batch_cases()]
+
+
+def _alone() -> list[tuple]:
+    return [([n], n) for n in range(1, 6)]
+
+
+def _never_full() -> list[tuple]:
+    """Even lengths and an odd limit: no batch comes out exactly full."""
+    return [([2 * n for n in lengths], 2 * most + 1) for lengths, most in batch_cases()]
+
+
+FILL_TESTS = mistakes(
+    ("everything passes", lambda fill: True,
+     "A test must be able to fail. All of the wrong ones return lists of numbers, and raise "
+     "nothing: look at the numbers."),
+    ("nothing passes", lambda fill: False,
+     "The right ones must pass, in whatever style they are written."),
+    ("right and wrong exchanged", lambda fill: not is_right(fill),
+     "True means that the function is right."),
+    ("only the example of the task", _agrees(_example),
+     "In the example no batch has a sentence before its end that is longer than the last, nor are "
+     "there many batches. Longer lists of other lengths tell more apart."),
+    ("only sentences of one length", _agrees(_equal_lengths),
+     "With equal lengths nobody sees what is taken for the longest. Mix long and short ones."),
+    ("only lengths that rise", _agrees(_rising),
+     "Sorted, the newcomer is always the longest. In the given order it need not be."),
+    ("only one sentence", _agrees(_alone),
+     "One sentence is one batch for nearly everyone. Where do two begin?"),
+    ("only whether a batch is too large", _holds(_no_batch_too_large),
+     "Nothing lost, nothing in another order, and no batch closed too early: that is asked for, "
+     "too."),
+    ("only whether each sentence comes once", _holds(_each_once),
+     "And how large are the batches?"),
+    ("each sentence once and no batch too large", _holds(_each_once, _no_batch_too_large),
+     "Both hold if each sentence is a batch of its own, too. A batch is closed only when the next "
+     "sentence does not fit."),
+    ("order and size, but not whether a batch is full", _holds(_in_order, _no_batch_too_large),
+     "Both hold if each sentence is a batch of its own, too. A batch is closed only when the next "
+     "sentence does not fit."),
+    ("only the number of batches", _agrees(seen=len),
+     "Two fillings with as many batches can hold other sentences. Compare the batches."),
+    ("only the sizes of the batches", _agrees(seen=lambda found: [len(batch) for batch in found]),
+     "Batches of the right sizes can hold other sentences. Compare the places themselves."),
+    ("the batches in any order", _agrees(seen=lambda found: sorted(map(sorted, found))),
+     "The sentences are to be taken in the given order, so the order of the batches is settled."),
+    ("no batch that is exactly full", _agrees(_never_full),
+     "Have cases in which a sentence fits exactly: there it shows whether the limit itself is "
+     "allowed."),
 )  # fmt: skip
-
-
-def _lists(batches: Any) -> list[list[int]]:
-    return [[int(i) for i in batch] for batch in batches]
-
 
 # 1.8 how much of a random batch is padding
 
@@ -852,6 +922,15 @@ SHARE_MISTAKES = mistakes(
      "A share lies between 0 and 1."),
     ("the sign turned", lambda n, b: -padding_share(n, b),
      "A share lies between 0 and 1."),
+    ("the two arguments exchanged", lambda n, b: padding_share(b, n),
+     "`longest` is L, `batch` is B. The fraction in the sum is k / L, and its exponent B."),
+    ("the mean length rounded down", _share(_width, lambda n: (n + 1) // 2),
+     "The mean length is (L + 1) / 2, which need not be whole: divide with `/`."),
+    ("B counted twice", _share(lambda n, b: b * _width(n, b)),
+     "B stands in the positions and in the tokens, and cancels. It stays in the exponent alone."),
+    ("one term too few in the sum", _share(lambda n, b: _width(n, b) - 1),
+     "The longest is at least m with the probability 1 - ((m - 1) / L)^B. With m / L you have the "
+     "probability that it is *above* m."),
     ("one half", lambda n, b: 0.5,
      "That is where it goes for long sentences and large batches. For small ones it is less."),
 )  # fmt: skip
@@ -1029,10 +1108,26 @@ SPLIT_MISTAKES = mistakes(
      "Nothing is left to learn from. The test should have at most 2 n_test pairs."),
     ("the test kept in the training part, too", lambda pairs, n: (pairs, split_pairs(pairs, n)[1]),
      "What is tested on must be taken out of the training part."),
+    ("the normalised pairs handed back",
+     lambda pairs, n: split_pairs([tuple(map(normalise, pair)) for pair in pairs], n),
+     "`normalise` is for comparing. The pairs themselves go to the parts as they were given."),
     ("one step from the test, and no further", _moved_once,
      "A sentence shares its translation with a second, and that has another, which it shares with "
      "a third. Go on until nothing more is connected."),
 )  # fmt: skip
+
+SPLIT_RULES = [
+    Invariant("no sentence in both parts",
+              lambda found, pairs, n_test: found["sentences in both parts"] == "none",
+              "Some sentence, English or French, was seen in training and is asked for in the "
+              "test."),
+    Invariant("every pair in one part, as often as it was given",
+              lambda found, pairs, n_test: found["pairs"] == "all",
+              "Together the two parts must hold the given pairs, each as it was."),
+    Invariant("a test of n_test to 2 n_test pairs",
+              lambda found, pairs, n_test: found["pairs in test"] == "right",
+              "Count pairs, not sentences: add whole groups until the test has n_test pairs."),
+]  # fmt: skip
 
 
 EXERCISES = [
@@ -1042,6 +1137,7 @@ EXERCISES = [
         section="Byte pairs by hand",
         reference=["ea", "sea", "▁sea"],
         mistakes=HAND_MISTAKES,
+        invariants=HAND_RULES,
         canonical=_merge_names,
     ),
     Exercise(
@@ -1049,8 +1145,8 @@ EXERCISES = [
         title="predict, then try: three comparisons",
         section="The task, as a probability",
         reference=PREDICTED,
-        mistakes=wrong_predictions(),
-        canonical=_signs,
+        mistakes=wrong_predictions(PREDICTED, WRONG_PICTURES),
+        canonical=signs,
     ),
     Exercise(
         number="1.3",
@@ -1070,19 +1166,11 @@ EXERCISES = [
     ),
     Exercise(
         number="1.4",
-        title="encode a word",
+        title="design: where the two ways part",
         section="Byte pairs by hand",
-        reference=encode,
-        cases=ENCODE_CASES,
-        canonical=_symbols,
-        mistakes=ENCODE_MISTAKES,
-        invariants=[
-            Invariant(
-                "the symbols spell the word",
-                lambda output, word, merges: "".join(output) == "▁" + word,
-                "Written together, the symbols must give ▁ and the word.",
-            )
-        ],
+        reference=(PARTING, FEWER, MORE),
+        mistakes=PARTING_MISTAKES,
+        canonical=_what_they_need,
     ),
     Exercise(
         number="1.5",
@@ -1111,40 +1199,16 @@ EXERCISES = [
     ),
     Exercise(
         number="1.7",
-        title="fill by tokens",
+        title="a test that tells",
         section="Batches and their padding",
-        reference=fill_batches,
-        cases=batch_cases,
-        mistakes=FILL_MISTAKES,
-        invariants=[
-            Invariant(
-                "every sentence once",
-                lambda output, lengths, limit: (
-                    not _nested(output) or sorted(sum(output, [])) == list(range(len(lengths)))
-                ),
-                "No sentence may be lost, and none may come twice.",
-            ),
-            Invariant(
-                "no batch is empty",
-                lambda output, lengths, limit: not _nested(output) or all(map(len, output)),
-                "A batch begins with a sentence, and keeps it.",
-            ),
-            Invariant(
-                "no batch over the limit",
-                lambda output, lengths, limit: (
-                    not _nested(output)
-                    or all(
-                        len(b) * max((lengths[i] for i in b), default=0) <= limit for b in output
-                    )
-                ),
-                "The number of sentences times the longest is at most max_tokens.",
-            ),
-        ],
-        canonical=_lists,
+        reference=is_right,
+        cases=[()],
+        mistakes=FILL_TESTS,
+        probe=verdicts_on(SUSPECTS),
     ),
     Exercise(
         number="1.8",
-        title="how much is padding",
+        title="derive: how much of a random batch is padding",
         section="Batches and their padding",
         reference=padding_share,
         cases=SHARE_CASES,
@@ -1153,11 +1217,12 @@ EXERCISES = [
     ),
     Exercise(
         number="1.9",
-        title="a split that does not leak",
+        title="design: a split that does not leak",
         section="What a test must not have seen",
         reference=split_pairs,
         cases=split_cases,
         mistakes=SPLIT_MISTAKES,
         probe=_what_is_wrong,
+        invariants=SPLIT_RULES,
     ),
 ]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
+from .predictions import signs, wrong_predictions
 
 # 2.1: one step by hand
 
@@ -416,25 +417,6 @@ WRONG_PICTURES = [
               "words: large ones saturate the tanh."),
     },
 ]  # fmt: skip
-
-
-def wrong_predictions() -> list[Mistake]:
-    """Every other list of three signs, by the pictures that lead to it."""
-    rows = []
-    for signs in product("=><", repeat=3):
-        wrong = [WRONG_PICTURES[i][sign] for i, sign in enumerate(signs) if sign != PREDICTED[i]]
-        if wrong:
-            names, reasons = zip(*wrong, strict=True)
-            rows.append(Mistake("; ".join(names), [*signs], " ".join(reasons)))
-    return rows
-
-
-SIGNS = {"==": "=", "equal": "=", "smaller": "<", "less": "<", "larger": ">", "greater": ">"}
-
-
-def three_signs(answer: object) -> list[str]:
-    items = answer.replace(",", " ").split() if isinstance(answer, str) else answer
-    return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
 
 
 # 2.8: the far gradient of a gated net of one number
@@ -1100,12 +1082,12 @@ EXERCISES = [
         title="predict, then try: three far gradients",
         section="Trouble two: gradients vanish or explode",
         reference=PREDICTED,
-        mistakes=wrong_predictions(),
-        canonical=three_signs,
+        mistakes=wrong_predictions(PREDICTED, WRONG_PICTURES),
+        canonical=signs,
     ),
     Exercise(
         number="2.8",
-        title="the far gradient through a gate",
+        title="derive: the far gradient through a gate",
         section="Trouble two: gradients vanish or explode",
         reference=far_gradient,
         cases=far_cases,
@@ -1114,7 +1096,7 @@ EXERCISES = [
     ),
     Exercise(
         number="2.9",
-        title="weights that remember",
+        title="design: weights that remember",
         section="Trouble one: far things are lost",
         reference=remembering,
         cases=[(0.0,), (0.2,), (0.5,)],
@@ -1123,7 +1105,7 @@ EXERCISES = [
     ),
     Exercise(
         number="2.10",
-        title="backpropagation through time",
+        title="derive: backpropagation through time",
         section="Trouble two: gradients vanish or explode",
         reference=through_time,
         cases=time_cases,

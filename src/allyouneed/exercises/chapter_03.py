@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import product
 
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake, mistakes
+from .core import Exercise, Invariant, mistakes
+from .predictions import signs, wrong_predictions
+from .suspects import verdicts_on
 
 # 3.1 one look by hand: three weights, then the two entries of the context
 
@@ -75,25 +76,6 @@ WRONG_PICTURES = [
               "(c) A context is an average, not a sum. What is averaged with zeros gets shorter."),
     },
 ]  # fmt: skip
-
-
-def wrong_predictions() -> list[Mistake]:
-    """Every other list of three signs, by the pictures that lead to it."""
-    rows = []
-    for signs in product("=><", repeat=3):
-        wrong = [WRONG_PICTURES[i][sign] for i, sign in enumerate(signs) if sign != PREDICTED[i]]
-        if wrong:
-            names, reasons = zip(*wrong, strict=True)
-            rows.append(Mistake("; ".join(names), [*signs], " ".join(reasons)))
-    return rows
-
-
-SIGNS = {"==": "=", "equal": "=", "smaller": "<", "less": "<", "larger": ">", "greater": ">"}
-
-
-def _signs(answer: object) -> list[str]:
-    items = answer.replace(",", " ").split() if isinstance(answer, str) else answer
-    return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
 
 
 # 3.3 additive attention, three mistakes
@@ -421,6 +403,11 @@ class Step:
         return self.table[sentences, torch.arange(tokens.shape[1]).unsqueeze(0), tokens]
 
 
+def following(tokens: Tensor) -> Tensor:
+    """A decoder that always prefers the number that follows, of 0 to 4."""
+    return torch.nn.functional.one_hot((torch.as_tensor(tokens) + 1) % 5, 5).float()
+
+
 def greedy_cases() -> list[tuple]:
     again = Step([2, 6], 9, 3, seed=39)
     again.table[0, 4, :, 3] = 20.0  # the first ends, and then ends once more
@@ -429,6 +416,8 @@ def greedy_cases() -> list[tuple]:
         (Step([2, 20], 7, 1, seed=37), 2, 0, 1, 5),  # the second never ends by itself
         (Step([3], 9, 3, seed=38), 1, 2, 3, 8),
         (again, 2, 2, 3, 8),
+        (following, 2, 0, 3, 10),
+        (following, 2, 0, 3, 1),
     ]
 
 
@@ -617,18 +606,6 @@ SUSPECTS: dict[str, Attention] = {
         lambda scores, hidden, axis: scores.exp().masked_fill(hidden, 0.0)
     ),
 }
-
-
-def verdicts(answer: Callable[[Attention], object]) -> dict[str, bool]:
-    """What a test says of each suspect; one that fails by an assertion says False."""
-
-    def says(attention: Attention) -> bool:
-        try:
-            return bool(answer(attention))
-        except AssertionError:
-            return False
-
-    return {name: says(attention) for name, attention in SUSPECTS.items()}
 
 
 def is_right(attention: Attention) -> bool:
@@ -845,17 +822,19 @@ def _back(
     as_key: bool = True,
     give: Callable[[Tensor, Tensor], object] = lambda dq, dh: (dq, dh),
     share: Callable[[Tensor], Tensor] = lambda a: a,
+    asked_by: Callable[[Tensor, Tensor], Tensor] = lambda q, g: q,
+    root: float = 0.0,
 ) -> Callable[[Tensor, Tensor, Tensor], object]:
     """The backward pass, right by default; each argument makes one mistake."""
 
     def back(q: Tensor, h: Tensor, g: Tensor) -> object:
-        a = (h @ q).softmax(0)
+        a = (h @ q / len(q) ** root).softmax(0)
         e = errors(a, h, a @ h, g)  # the gradient with respect to the scores
         dh = torch.zeros_like(h)
         if as_value:
             dh = dh + torch.outer(share(a), g)
         if as_key:
-            dh = dh + torch.outer(e, q)
+            dh = dh + torch.outer(e, asked_by(q, g))
         return give(e @ h, dh)
 
     return back
@@ -901,6 +880,24 @@ BACK_MISTAKES = mistakes(
      "Row j belongs to state j: (S, D), like h."),
     ("the signs of a step downhill", _back(give=lambda dq, dh: (-dq, -dh)),
      "Asked for is the gradient itself. The optimizer takes the step against it."),
+    ("the states' gradient alone", _back(give=lambda dq, dh: dh),
+     "Two are asked for: with respect to the query, and to the states."),
+    ("the softmax passed over, and the states as values alone",
+     _back(lambda a, h, c, g: h @ g, as_key=False),
+     "h_j . g is the gradient with respect to the *weight*; with respect to the score it is "
+     "a_j (h_j - c) . g. And every h_j is a key as well: a part is missing."),
+    ("the softmax passed over, and the states as keys alone",
+     _back(lambda a, h, c, g: h @ g, as_value=False),
+     "h_j . g is the gradient with respect to the *weight*; with respect to the score it is "
+     "a_j (h_j - c) . g. And every h_j is a value as well: a part is missing."),
+    ("the other weights held still, and the states as values alone",
+     _back(lambda a, h, c, g: a * (h @ g), as_key=False),
+     "If one score rises, all other weights fall: a_j (h_j - c) . g. And every h_j is a key as "
+     "well: a part is missing."),
+    ("g in the place of the query", _back(asked_by=lambda q, g: g),
+     "As a key h_j enters score j by q . h_j, and the slope of that is q, not g."),
+    ("the scores divided by the root of the width", _back(root=0.5),
+     "Here the score is the dot product itself. The root belongs to the Transformer."),
     ("the plain mean in place of the context",
      _back(lambda a, h, c, g: a * ((h - h.mean(0)) @ g)),
      "What is subtracted is the context, the *weighted* average."),
@@ -924,8 +921,8 @@ EXERCISES = [
         title="predict, then try: without the mask",
         section="Padding",
         reference=PREDICTED,
-        mistakes=wrong_predictions(),
-        canonical=_signs,
+        mistakes=wrong_predictions(PREDICTED, WRONG_PICTURES),
+        canonical=signs,
     ),
     Exercise(
         number="3.3",
@@ -982,11 +979,11 @@ EXERCISES = [
         reference=is_right,
         cases=[()],
         mistakes=TEST_MISTAKES,
-        probe=verdicts,
+        probe=verdicts_on(SUSPECTS),
     ),
     Exercise(
         number="3.8",
-        title="how the context moves with a score",
+        title="derive: how the context moves with a score",
         section="Why soft?",
         reference=slopes,
         cases=slope_cases,
@@ -1003,7 +1000,7 @@ EXERCISES = [
     ),
     Exercise(
         number="3.9",
-        title="a query that looks there",
+        title="design: a query that looks there",
         section="How alike are a query and a key?",
         reference=query_for,
         cases=place_cases,
@@ -1012,7 +1009,7 @@ EXERCISES = [
     ),
     Exercise(
         number="3.10",
-        title="back through one look",
+        title="derive: back through one look",
         section="Keep every state, and let the decoder look",
         reference=back_through,
         cases=back_cases,

@@ -886,7 +886,7 @@ EXERCISES = [
     ),
     Exercise(
         number="4.9",
-        title="the distance as a dot product",
+        title="derive: the distance as a dot product",
         section="The distance",
         reference=widen,
         cases=widen_cases,

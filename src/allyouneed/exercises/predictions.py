@@ -1,0 +1,36 @@
+"""Three signs, to be predicted: what each wrong one comes from, and the wrong ones together."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+from .core import Mistake
+
+Picture = tuple[str, str]  # the name of what was believed, and why it does not hold
+WORDS = {
+    "=": ("==", "equal", "equals", "same"),
+    "<": ("smaller", "less", "lower", "shorter"),
+    ">": ("larger", "greater", "bigger", "more", "longer"),
+}
+SIGNS = {word: sign for sign, words in WORDS.items() for word in words}
+
+
+def wrong_predictions(right: list[str], pictures: list[dict[str, Picture]]) -> list[Mistake]:
+    """Every other list of signs, by the pictures that lead to it: one for each wrong sign."""
+    rows = []
+    for said in product("=><", repeat=len(right)):
+        wrong = [pictures[i][sign] for i, sign in enumerate(said) if sign != right[i]]
+        if wrong:
+            names, reasons = zip(*wrong, strict=True)
+            rows.append(Mistake("; ".join(names), [*said], " ".join(reasons)))
+    return rows
+
+
+def signs(answer: object) -> list[str]:
+    """The signs of an answer, which may also be words, in a list, a dict or one string."""
+    items = answer.values() if isinstance(answer, dict) else answer
+    if isinstance(items, str):
+        items = re.findall(r"[<>=]+|\w+", items)
+        items = [*items[0]] if len(items) == 1 else items
+    return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
