@@ -30,6 +30,11 @@ def rowwise(x):
     return torch.softmax(x, -1)
 
 
+class Doubled(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
 EXERCISES = [
     Exercise(
         "99.1", "scale", "Scaling", scaled,
@@ -52,6 +57,11 @@ EXERCISES = [
         ],
         seconds=1.0,
     ),
+    Exercise(
+        "99.4", "module", "Modules", Doubled, cases=[(torch.ones(3),), (torch.zeros(2, 1),)],
+        probe=lambda answer, x: answer()(x),
+    ),
+    Exercise("99.5", "broken", "Ours", lambda x: missing, cases=[(1,)]),  # noqa: F821
 ]  # fmt: skip
 
 
@@ -124,6 +134,24 @@ def test_says_where_values_part():
 )
 def test_says_what_is_wrong(answer, words):
     assert words.lower() in said(answer).lower()
+
+
+def test_a_class_is_handed_over_as_a_class():
+    class Mine(Doubled):
+        """All is inherited."""
+
+    class Stub(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+
+    assert examine("99.4", Mine).status == "correct"
+    assert examine("99.4", Stub).status == "not attempted"
+    assert "an object of the class Doubled. Hand over the class itself" in said(Doubled(), "99.4")
+
+
+def test_nothing_passes_where_the_reference_fails(capsys):
+    check("99.5", lambda x: missing)  # noqa: F821
+    assert "99.5 could not be checked (RuntimeError)" in capsys.readouterr().out
 
 
 def test_forgotten_return():
@@ -264,7 +292,7 @@ def test_never_raises(value):
 
 def test_unknown_number_names_those_that_exist(capsys):
     check("99.7", scaled)
-    assert "expected one of 99.1, 99.2, 99.3; got '99.7'" in capsys.readouterr().out
+    assert "expected one of 99.1, 99.2, 99.3, 99.4, 99.5; got '99.7'" in capsys.readouterr().out
     check("hello", scaled)
     assert "got 'hello'" in capsys.readouterr().out
 
@@ -279,7 +307,7 @@ def test_progress_keeps_what_is_done(capsys, tmp_path):
     check("99.2", 40)
     progress()
     out = capsys.readouterr().out
-    assert "[x] 99.1" in out and "[ ] 99.2" in out and "1 of 3" in out
+    assert "[x] 99.1" in out and "[ ] 99.2" in out and "1 of 5" in out
     assert json.loads((tmp_path / "progress.json").read_text()) == {"done": ["99.1"]}
 
 
@@ -290,7 +318,7 @@ def test_solutions_do_not_count_as_the_readers(capsys):
     check("99.1", scaled_solution)
     check("99.2", 42, record=False)
     progress()
-    assert "0 of 3" in capsys.readouterr().out
+    assert "0 of 5" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"done": 3}'])

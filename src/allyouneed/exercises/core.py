@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from . import diary
 from .compare import alike, inert, kind, parting, plain, resemblance, same, show
@@ -202,6 +202,9 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
         words = f"expected a function or a class, got {kind(answer)}: {show(answer)}."
         hint = " Hand over the function itself, without calling it."
         return wrong(title, words + hint)
+    if inspect.isclass(exercise.reference) and isinstance(answer, nn.Module):
+        words = f"expected a class, got an object of the class {type(answer).__name__}."
+        return wrong(title, words, "Hand over the class itself, without its arguments.")
     cases = exercise.all_cases()
     got = []
     with surroundings():
@@ -212,6 +215,8 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
     if got and all(isinstance(g, Failure) and g.stub for g in got):
         return Verdict("not attempted", f"{title}: not attempted yet.")
     want = [exercise.known_output(None, i, case) for i, case in enumerate(cases)]
+    if broken := next((w for w in want if isinstance(w, Failure)), None):
+        raise RuntimeError(f"the reference of {exercise.number} fails: {broken}")
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if not bad:
         return Verdict("correct", f"{title}: correct.", done=(exercise.number,))
@@ -362,6 +367,8 @@ def is_blank(answer: Any) -> bool:
     if answer is ... or answer is NotImplemented:
         return True
     if inspect.isclass(answer):
+        if not {*answer.__bases__} <= {object, nn.Module}:  # what it inherits is its answer
+            return False
         own = [value for name, value in vars(answer).items() if name not in vars(Empty)]
         return all(
             body is not None and (blank(body) or only_super(body)) for body in map(body_of, own)
