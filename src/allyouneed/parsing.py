@@ -280,7 +280,7 @@ def word_shape(word: str) -> str:
 
 class Vocabulary:
     """One vocabulary for sentences and trees: special tokens, symbols of
-    trees, words, their looks.
+    trees, words, their shapes.
 
     Ids: the SPECIALS, then `symbols`, then `words`, then `kinds`, which are
     what `word_shape` gives. With `copying`, a tree is written with the words
@@ -311,7 +311,7 @@ class Vocabulary:
         """From trees for training: all their labels, and words
         that occur min_count times.
 
-        Of the looks of words, those that at least two different words share.
+        Of the shapes of words, those that at least two different words share.
         """
         trees = list(trees)
         counts = Counter(word for tree in trees for word in tree.words)
@@ -328,7 +328,7 @@ class Vocabulary:
         return len(self.table)
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
-        """The ids of a sentence: of each word, else of its looks, else UNK."""
+        """The ids of a sentence: of each word, else of its shape, else UNK."""
         ids, kinds = self.word_ids, self.kind_ids
         return [
             ids[word] if word in ids else kinds.get(word_shape(word), UNK)

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import random
 import re
 from collections import Counter, deque
 from fractions import Fraction
@@ -11,59 +12,53 @@ import numpy as np
 from allyouneed.parsing import may_follow
 
 
-def spans_stack(symbols):
-    found, opened, words = [], deque(), 0
-    for symbol in symbols:
-        if symbol.startswith("("):
-            opened.append([symbol.lstrip("("), words])
-        elif symbol.startswith(")"):
-            label, start = opened.pop()
-            found.append([label, start, words])
-        else:
-            words += 1
-    return found[::-1]
+def written_stack(spans):
+    symbols, opened = [], deque()
+    rest = deque(sorted(spans, key=lambda span: (span[1], -span[2])))
+    for word in range(max(end for _, _, end in spans)):
+        while rest and rest[0][1] == word:
+            opened.append(rest.popleft())
+            symbols += ["(" + opened[-1][0]]
+        symbols += ["XX"]
+        while opened and opened[-1][2] == word + 1:
+            symbols += [")" + opened.pop()[0]]
+    return symbols
 
 
-def spans_search(symbols):
-    found = []
-    for i, symbol in enumerate(symbols):
-        if symbol[0] == "(":
-            depth, j = 1, i
-            while depth:
-                j += 1
-                depth += {"(": 1, ")": -1}.get(symbols[j][0], 0)
-            found.append((symbol[1:], symbols[:i].count("XX"), symbols[:j].count("XX")))
-    return found
+def written_recursive(spans):
+    def inside(rest, start, end):
+        """The symbols of the words from start to end, with these brackets."""
+        if not rest:
+            return ("XX",) * (end - start)
+        a, b = min((s[1], -s[2]) for s in rest)
+        first = next(s for s in rest if (s[1], -s[2]) == (a, b))
+        rest = [s for s in rest if s is not first]
+        below = [s for s in rest if s[2] <= -b]
+        behind = [s for s in rest if s[2] > -b]
+        label = first[0]
+        own = (f"({label}", *inside(below, a, -b), f"){label}")
+        return ("XX",) * (a - start) + own + inside(behind, -b, end)
+
+    return inside([tuple(s) for s in spans], 0, max(s[2] for s in spans))
 
 
-def spans_recursive(symbols):
-    found = []
-
-    def visit(i, word):
-        label, start = symbols[i][1:], word
-        i += 1
-        while symbols[i][0] != ")":
-            if symbols[i] == "XX":
-                i, word = i + 1, word + 1
-            else:
-                i, word = visit(i, word)
-        found.append((label, start, word))
-        return i + 1, word
-
-    visit(0, 0)
-    return tuple(found)
+def written_events(spans):
+    """One sort of all that happens: closings, openings, words."""
+    n, events = max(s[2] for s in spans), []
+    for i, (label, start, end) in enumerate(spans):
+        events.append((start, 1, -end, i, "(" + label))
+        events.append((end, 0, -start, -i, ")" + label))
+    events += [(i, 2, 0, 0, "XX") for i in range(n)]
+    return [event[-1] for event in sorted(events)]
 
 
-def spans_numpy(symbols):
-    words = np.cumsum([symbol == "XX" for symbol in symbols])
-    found, opened = [], []
-    for i, symbol in enumerate(symbols):
-        if symbol[0] == "(":
-            opened.append(i)
-        elif symbol[0] == ")":
-            start = opened.pop()
-            found.append((symbol[1:], int(words[start]), int(words[i])))
-    return found
+def written_insert(spans):
+    """The longest first, each put around its words."""
+    words = [["XX"] for _ in range(max(s[2] for s in spans))]
+    for label, start, end in sorted(reversed(spans), key=lambda s: s[2] - s[1]):
+        words[start].insert(0, "(" + label)
+        words[end - 1].append(")" + label)
+    return np.concatenate(words).tolist()
 
 
 def tree_stack(symbols, n_words):
@@ -119,7 +114,7 @@ def tree_numpy(symbols, n_words):
     return np.bool_(tree_stack(symbols, n_words))
 
 
-def f1_counter(true, given):
+def f1(true, given):
     both = t = g = 0
     for a, b in zip(true, given, strict=True):
         b = [] if b is None else b
@@ -128,32 +123,59 @@ def f1_counter(true, given):
     return 0 if t + g == 0 else 2 * both / (t + g)
 
 
-def f1_marked(true, given):
-    """Mark each bracket with its sentence, then compare two large collections."""
-    a = Counter((i, *x) for i, tree in enumerate(true) for x in tree)
-    b = Counter((i, *x) for i, tree in enumerate(given) for x in tree or [])
-    both = sum(min(n, b[x]) for x, n in a.items())
-    total = sum(a.values()) + sum(b.values())
-    return float(Fraction(2 * both, total)) if total else 0
+def score_test_random(score):
+    """Small random corpora, compared with a function of one's own."""
+    draw = random.Random(0)
+    every = [(name, a, b) for name in ("TOP", "PRT", "ADVP") for a in (0, 1) for b in (2, 3)]
+    for i in range(400):
+        true = [draw.choices(every, k=draw.randint(0, i % 5)) for _ in range(draw.randint(1, 3))]
+        true = [tree + tree[:1] if draw.random() < 0.3 else tree for tree in true]
+        given = [
+            draw.choice([draw.choices(every, k=i % 3), [*t], t[::-1], t[1:], t + t[-1:], None])
+            for t in true
+        ]
+        if not math.isclose(score(true, given), f1(true, given), abs_tol=1e-9):
+            return False
+    return True
 
 
-def f1_means(true, given):
-    both = t = g = 0
-    for a, b in zip(true, given, strict=True):
-        rest = list(b) if b else []
-        t, g = t + len(a), g + len(rest)
-        for x in a:
-            if x in rest:
-                rest.remove(x)
-                both += 1
-    if not both:
-        return 0.0
-    precision, recall = both / g, both / t
-    return 2 * precision * recall / (precision + recall)
+def score_test_asserts(score):
+    a, b, c = [("S", 0, 4), ("NP", 0, 2), ("NP", 0, 2)], [("S", 0, 3)], [("VP", 1, 3)]
+    close = math.isclose
+    assert close(score([a, b], [a, c]), 6 / 8)
+    assert close(score([a, b], [a, None]), 6 / 7)
+    assert close(score([a], [a[:2]]), 4 / 5)
+    assert close(score([a[:2]], [a]), 4 / 5)
+    assert close(score([b, c], [c, b]), 0)
+    assert close(score([a[:2]], [a[1::-1]]), 1)
+    for wrong in (("X", 0, 3), ("S", 1, 3), ("S", 0, 2)):
+        assert close(score([b], [[wrong]]), 0)
+    assert close(score([b + [("TOP", 0, 3)]], [b]), 2 / 3)
+    assert close(score([[("PRT", 0, 1)]], [[("ADVP", 0, 1)]]), 0)
+    assert score([[], []], [None, []]) == 0
 
 
-def f1_numpy(true, given):
-    return np.float32(f1_counter(true, given))
+def score_test_fractions(score):
+    try:
+        nothing = score([[]], [[]])
+    except ZeroDivisionError:
+        return False
+    x, y, z = ("A", 0, 1), ("B", 0, 1), ("A", 0, 2)
+    table = {
+        Fraction(2, 3): ([[x], [x]], [[x], None]),
+        Fraction(3, 4): ([[x, y, z], [x]], [[z, y, x], [y]]),
+        Fraction(1, 2): ([[x, x]], [[x, y]]),
+        Fraction(6, 12): ([[x, y]], [[y, y]]),
+        Fraction(4, 7): ([[x, y, z, ("C", 0, 1)]], [[x, y, ("D", 2, 3)]]),
+        Fraction(0): ([[x], [y], [("PRT", 0, 1)]], [[y], [x], [("ADVP", 0, 1)]]),
+        Fraction(2, 5): ([[("TOP", 0, 3), ("B", 1, 2)]], [[("TOP", 0, 3), z, ("B", 0, 2)]]),
+        Fraction(0, 5): ([[("E", 0, 3)], [("E", 0, 3)]], [[("E", 1, 3)], [("F", 0, 3)]]),
+    }
+    extra = [([[("E", 0, 3)]], [[("E", 1, 3)]], 0), ([[x]], [[y]], 0), ([[x]], [[z]], 0)]
+    extra += [([[x, x]], [[x, y]], 0.5), ([[x], [y]], [[y], [x]], 0)]
+    extra += [([[("PRT", 0, 1)]], [[("ADVP", 0, 1)]], 0)]
+    rows = [*((t, g, float(f)) for f, (t, g) in table.items()), *extra]
+    return nothing == 0 and all(abs(score(t, g) - f) < 1e-9 for t, g, f in rows)
 
 
 def up_stack(symbols):
@@ -319,9 +341,9 @@ def count_numpy(n, labels):
 
 RIGHT = {
     "18.1": [10 / 11, 0.9091, np.float32(10 / 11)],
-    "18.2": [spans_stack, spans_search, spans_recursive, spans_numpy],
+    "18.2": [written_stack, written_recursive, written_events, written_insert],
     "18.3": [tree_stack, tree_shrink, tree_recursive, tree_numpy],
-    "18.4": [f1_counter, f1_marked, f1_means, f1_numpy],
+    "18.4": [score_test_random, score_test_asserts, score_test_fractions],
     "18.5": [up_stack, up_recursive, up_search],
     "18.6": [CHANGES, tuple(CHANGES), [word.upper() for word in CHANGES]],
     "18.7": [next_package, next_list, next_by_trial],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import combinations
+from typing import Any
 
 from .core import Exercise, Invariant, mistakes
 
@@ -27,6 +28,14 @@ BY_HAND_MISTAKES = mistakes(
      "All that the parser gives is true, but F1 also asks how much of what is true was given."),
     ("the recall, or the common brackets as a share of all", 5 / 6,
      "Five of six true brackets are found. F1 is 2 both / (true + given)."),
+    ("the full stop counted as a word, and the recall", 1 / 2,
+     "The full stop is deleted before spans are counted; and F1 is 2 both / (true + given)."),
+    ("the full stop counted as a word, and the precision", 3 / 5,
+     "The full stop is deleted before spans are counted; and F1 is 2 both / (true + given)."),
+    ("ADVP and PRT taken for different labels, and the recall", 4 / 6,
+     "ADVP and PRT count as one label; and F1 is 2 both / (true + given)."),
+    ("ADVP and PRT taken for different labels, and the precision", 4 / 5,
+     "ADVP and PRT count as one label; and F1 is 2 both / (true + given)."),
     ("the plain mean of precision and recall", 11 / 12,
      "F1 is the harmonic mean: 2 both / (true + given)."),
     ("tags counted as brackets", 20 / 21,
@@ -44,18 +53,21 @@ BY_HAND_MISTAKES = mistakes(
 )  # fmt: skip
 
 
-# 18.2 spans
+# 18.2 from spans back to a tree
 
 
 def spans(symbols: list[str]) -> list[Span]:
+    """The brackets of a tree with their spans, the outer one first."""
     found, opened, words = [], [], 0
     for symbol in symbols:
         if symbol == "XX":
             words += 1
         elif symbol[0] == "(":
-            opened.append((symbol[1:], words))
+            opened.append(len(found))
+            found.append((symbol[1:], words, words))
         else:
-            found.append((*opened.pop(), words))
+            place = opened.pop()
+            found[place] = (*found[place][:2], words)
     return found
 
 
@@ -70,110 +82,104 @@ SENTENCES = [
 ]
 
 
-def span_cases() -> list[tuple]:
+def symbol_cases() -> list[tuple]:
     return [(text.split(),) for text in SENTENCES]
 
 
-def _first_opened(symbols: list[str]) -> list[Span]:
-    found, opened, words = [], [], 0
-    for symbol in symbols:
-        if symbol == "XX":
-            words += 1
-        elif symbol[0] == "(":
-            opened.append((symbol[1:], words))
-        else:
-            found.append((*opened.pop(0), words))
+def span_cases() -> list[tuple]:
+    """The spans of those trees in several orders; where two are equal, the outer one first."""
+    cases: list[tuple] = [([("NP", 0, 1), ("S", 0, 2)],), ([("S", 0, 1), ("VP", 0, 1)],)]
+    for i, (symbols,) in enumerate(symbol_cases()):
+        orders = (lambda x: x[2] - x[1], lambda x: (x[2], x[0]), lambda x: -x[1], lambda x: 0)
+        cases.append((sorted(spans(symbols), key=orders[i % 4]),))
+    return cases
+
+
+def write_tree(spans: list[Span]) -> list[str]:
+    return _written(spans)
+
+
+def _inside(span: Span) -> tuple[int, int]:
+    return span[1], -span[2]
+
+
+def _written(
+    spans: list[Span],
+    opening: Callable | None = _inside,  # the order in which brackets open, None for the list's
+    closing: Callable | None = _inside,  # those that open last in this order close first
+    late: int = 0,  # how many words late a bracket closes
+    first: int = 0,  # the number of the first word
+    swapped: bool = False,  # of two over the same words, the later one is the outer
+    more: int = 0,
+) -> list[str]:
+    spans = [tuple(span) for span in spans]  # type: ignore[misc]
+    spans = spans[::-1] if swapped else spans
+    opens = sorted(spans, key=opening) if opening else spans
+    closes = sorted(spans, key=closing)[::-1] if closing else spans
+    n, found = max(end for _, _, end in spans), []
+    for i in range(n + more):
+        found += ["(" + label for label, start, _ in opens if start == i + first]
+        found.append("XX")
+        found += [")" + label for label, _, end in closes if end == i + 1 + first - late]
     return found
 
 
-def _next_of_its_label(symbols: list[str]) -> list[Span]:
-    found = []
-    for i, symbol in enumerate(symbols):
-        if symbol[0] == "(":
-            end = symbols.index(")" + symbol[1:], i)
-            found.append((symbol[1:], symbols[:i].count("XX"), symbols[:end].count("XX")))
-    return found
+def _by_end(spans: list[Span]) -> list[str]:
+    """Bracket after bracket, each in full: words in several brackets are written several times."""
+    return [x for label, a, b in spans for x in ["(" + label, *["XX"] * (b - a), ")" + label]]
 
 
-def _places(symbols: list[str]) -> list[Span]:
-    found, opened = [], []
-    for i, symbol in enumerate(symbols):
-        if symbol[0] == "(":
-            opened.append((symbol[1:], i))
-        elif symbol != "XX":
-            found.append((*opened.pop(), i))
-    return found
-
-
-def _last_of_its_label(symbols: list[str]) -> list[Span]:
-    found, starts, words = [], {}, 0
-    for symbol in symbols:
-        if symbol == "XX":
-            words += 1
-        elif symbol[0] == "(":
-            starts[symbol[1:]] = words
-        else:
-            found.append((symbol[1:], starts[symbol[1:]], words))
-    return found
-
-
-def _words_as_brackets(symbols: list[str]) -> list[Span]:
-    return [*spans(symbols), *(("XX", i, i + 1) for i in range(symbols.count("XX")))]
-
-
-SPAN_MISTAKES = mistakes(
-    ("the end is the last word inside", lambda s: [(label, a, b - 1) for label, a, b in spans(s)],
-     "`end` is the number of the first word after the bracket, so that end - start is how many "
-     "words are in it."),
-    ("words counted from 1", lambda s: [(label, a + 1, b + 1) for label, a, b in spans(s)],
-     "Words are counted from 0: the first word has the number 0."),
-    ("words counted from 1, and the end is the last word inside",
-     lambda s: [(label, a + 1, b) for label, a, b in spans(s)],
-     "The first word has the number 0, and `end` is the number of the first word after the "
-     "bracket."),
-    ("symbols counted in place of words", _places,
-     "Spans are counted in words: brackets take up no room."),
-    ("repeated brackets lost", lambda s: list(dict.fromkeys(spans(s))),
-     "An NP around an NP of the same words is there twice. A set keeps it once."),
-    ("one bracket for each span",
-     lambda s: [(label, a, b) for (a, b), label in {x[1:]: x[0] for x in spans(s)}.items()],
+WRITE_MISTAKES = mistakes(
+    ("brackets open in the order of the list", lambda s: _written(s, opening=lambda x: x[1]),
+     "Where several brackets open at one word, the longest is the outermost and comes first."),
+    ("brackets close in the order of the list", lambda s: _written(s, closing=None),
+     "Where several brackets close behind one word, the one opened last closes first."),
+    ("brackets open and close in the order of the list",
+     lambda s: _written(s, opening=None, closing=None),
+     "Where several begin or end at one word, the longest opens first and closes last."),
+    ("the shorter bracket opens first", lambda s: _written(s, opening=lambda x: (x[1], x[2])),
+     "Of two that begin at one word, the longer is the outer one, and opens first."),
+    ("brackets open in alphabetical order", lambda s: _written(s, opening=lambda x: x),
+     "Where several open at one word, the length decides, not the label."),
+    ("what opens first closes first",
+     lambda s: _written(s, closing=lambda x: (-x[1], x[2])),
+     "Brackets are nested: the one opened last closes first."),
+    ("of two over the same words, the later is outside", lambda s: _written(s, swapped=True),
+     "Of two brackets over the same words, the one that is earlier in the list is the outer one. "
+     "(A sort that is told to reverse, or a stack, turns equal ones round.)"),
+    ("of two over the same words, one is lost",
+     lambda s: _written([(x[0], *key) for key, x in {x[1:]: x for x in s}.items()]),
      "Several brackets may be around the same words; a dictionary by spans keeps one of them."),
-    ("one bracket for each label", lambda s: list({x[0]: x for x in spans(s)}.values()),
+    ("equal brackets lost", lambda s: _written(list(dict.fromkeys(map(tuple, s)))),
+     "An NP around an NP of the same words is there twice. A set keeps it once."),
+    ("one bracket for each label", lambda s: _written(list({x[0]: x for x in s}.values())),
      "A tree may have many brackets with one label; a dictionary by labels keeps one of them."),
-    ("the bracket opened first closes first", _first_opened,
-     "Brackets are nested: what closes is the one opened last, `opened.pop()`."),
-    ("closed by the next bracket of its label", _next_of_its_label,
-     "Inside of an NP there may be another NP. The next )NP then belongs to that one."),
-    ("the bracket left in the label", lambda s: [("(" + label, a, b) for label, a, b in spans(s)],
-     'The label of "(NP" is "NP", without the bracket.'),
-    ("the closing bracket left in the label",
-     lambda s: [(")" + label, a, b) for label, a, b in spans(s)],
-     'The label of ")NP" is "NP", without the bracket.'),
-    ("the outermost bracket left out", lambda s: spans(s)[:-1],
-     "All brackets count, the outermost one too."),
-    ("words taken for brackets", _words_as_brackets,
-     "XX is a word, not a bracket, and has no span of its own."),
-    ("the number of words in place of the end",
-     lambda s: [(label, a, b - a) for label, a, b in spans(s)],
-     "The third entry is where the bracket ends, not how long it is."),
-    ("brackets around one word left out", lambda s: [x for x in spans(s) if x[2] - x[1] > 1],
-     "A bracket may hold a single word, and counts all the same."),
-    ("TOP left out", lambda s: [x for x in spans(s) if x[0] != "TOP"],
-     "EVALB leaves TOP out; here all brackets count."),
-    ("PRT renamed", lambda s: [(label.replace("PRT", "ADVP"), a, b) for label, a, b in spans(s)],
-     "EVALB takes PRT for ADVP; here every label stays as it is."),
-    ("the start of the last bracket with the same label", _last_of_its_label,
-     "A bracket may be inside of another one with its label. One place for each label is not "
-     "enough: keep a list of the open brackets."),
-    ("the end before the start", lambda s: [(label, b, a) for label, a, b in spans(s)],
-     "The order in a tuple is label, start, end."),
-    ("the label behind the span", lambda s: [(a, b, label) for label, a, b in spans(s)],
-     "The order in a tuple is label, start, end."),
+    ("a bracket closes one word late", lambda s: _written(s, late=1),
+     "`end` is the number of the first word *behind* the bracket: it closes before that word."),
+    ("a bracket closes one word late, and there is a word more",
+     lambda s: _written(s, late=1, more=1),
+     "`end` is the number of the first word *behind* the bracket, so a tree that ends at n has "
+     "the words 0 to n - 1."),
+    ("words counted from 1", lambda s: _written(s, first=1),
+     "The first word has the number 0."),
+    ("the words left out", lambda s: [x for x in _written(s) if x != "XX"],
+     "Each word is an XX between the brackets."),
+    ("closing brackets without a label", lambda s: [")" if x[0] == ")" else x for x in _written(s)],
+     'A closing bracket has its label: ")NP".'),
+    ("labels without brackets", lambda s: [x.strip("()") for x in _written(s)],
+     'A label opens as "(NP" and closes as ")NP".'),
+    ("no bracket closes", lambda s: [x for x in _written(s) if x[0] != ")"],
+     "Every bracket that opens has to close, behind its last word."),
+    ("the outermost bracket stays open", lambda s: _written(s)[:-1],
+     "The outermost bracket has to close, too, behind the last word."),
+    ("the outermost bracket left out", lambda s: _written(s)[1:-1],
+     "The bracket over all words belongs to the tree."),
+    ("bracket after bracket", _by_end,
+     "A word in several brackets is written once: walk along the words, not along the list."),
+    ("one text in place of a list", lambda s: " ".join(_written(s)),
+     "The result is a list of symbols."),
+    ("a bracket in place of its symbols", lambda s: list(s), "The result is a list of symbols."),
 )  # fmt: skip
-
-
-def sorted_spans(output: object) -> object:
-    return sorted(tuple(span) for span in output)  # type: ignore[union-attr]
 
 
 # 18.3 is it a tree
@@ -282,7 +288,33 @@ def _closing_ignored(s: list[str], n: int) -> bool:
     return well_formed(kept, n)
 
 
+def _stack_alone(s: list[str], n: int, raises: bool = False) -> bool:
+    """Labels are compared as they close, and nothing else is looked at."""
+    opened: list[str] = []
+    for symbol in s:
+        if symbol[0] == "(":
+            opened.append(symbol[1:])
+        elif symbol != "XX" and (not opened and not raises or opened.pop() != symbol[1:]):
+            return False
+    return not opened and s.count("XX") == n
+
+
+def _raises(s: list[str], n: int) -> bool:
+    _stack_alone(s, n, raises=True)
+    return well_formed(s, n)
+
+
 TREE_MISTAKES = mistakes(
+    ("an error where nothing is open to close", _raises,
+     "A closing bracket may come although none is open: look before you `pop()`."),
+    ("only nesting looked at, with an error where nothing is open",
+     lambda s, n: _stack_alone(s, n, raises=True),
+     "Look before you `pop()`. And nested brackets are not enough: none may be empty, and all "
+     "is in one outermost bracket."),
+    ("only nesting looked at", _stack_alone,
+     "Nested brackets are not enough: none may be empty, and all is in one outermost bracket."),
+    ("a word alone taken for a tree", lambda s, n: s == ["XX"] and n == 1 or well_formed(s, n),
+     "There is an outermost bracket, also around a single word."),
     ("empty brackets let through", lambda s, n: well_formed(s, n, empty=True),
      "A bracket must hold something: it may not close right after it opened."),
     ("labels not compared", lambda s, n: well_formed(s, n, labels=True),
@@ -328,7 +360,7 @@ TREE_MISTAKES = mistakes(
 )  # fmt: skip
 
 
-# 18.4 F1 of a corpus
+# 18.4 a test for a score
 
 
 def corpus_f1(true: list, given: list) -> float | int:
@@ -338,29 +370,6 @@ def corpus_f1(true: list, given: list) -> float | int:
         both += (x & y).total()
         total += x.total() + y.total()
     return 2 * both / total if total else 0.0
-
-
-def corpus_cases() -> list[tuple]:
-    a = [("S", 0, 5), ("NP", 0, 1), ("VP", 1, 5), ("NP", 2, 5), ("NP", 2, 5)]
-    b = [("S", 0, 5), ("NP", 0, 1), ("VP", 1, 4), ("NP", 2, 5), ("PP", 3, 5), ("S", 0, 5)]
-    c = [("S", 0, 3), ("NP", 0, 2), ("VP", 2, 3)]
-    d = [("S", 0, 3), ("VP", 0, 2), ("VP", 2, 3), ("VP", 2, 3)]
-    e = [("S", 0, 7), ("NP", 0, 3), ("VP", 3, 7), ("NP", 4, 7), ("PP", 1, 3), ("NP", 2, 3)]
-    f = [("TOP", 0, 6), ("S", 0, 6), ("VP", 2, 6), ("PRT", 3, 4)]
-    return [
-        ([a, c], [b, None]),
-        ([[("S", 0, 2), ("NP", 0, 1)], [("S", 0, 3)]], [[("S", 0, 2), ("VP", 0, 1)], None]),
-        ([c], [c]),
-        ([a, c, e, c], [b, d, None, [("S", 0, 3), ("NP", 0, 2)]]),
-        ([e, c, a], [e[:3], d, a]),
-        ([a, c], [c, a]),
-        ([f], [[*f[:3], ("ADVP", 3, 4)]]),
-        ([c], [None]),
-        ([[], c], [[], d]),
-        ([[]], [None]),
-        ([e], [e[::-1]]),  # in another order
-        ([c, e], [c[1:] + c[:1], e[3:] + e[:2]]),
-    ]
 
 
 def _counts(true: list, given: list, form=Counter) -> tuple[int, ...]:
@@ -434,58 +443,153 @@ def _pooled(true: list, given: list) -> float | int:
     return corpus_f1([[x for a in true for x in a]], [[x for b in given for x in b or []]])
 
 
-CORPUS_MISTAKES = mistakes(
-    ("outputs that are no trees left out", _skipped,
-     "None counts as no brackets: the true ones of that sentence are all missed. Left out, the "
-     "sentence counts nowhere, and the score is about other sentences."),
-    ("outputs that are no trees left out, and a mean of the sentences' F1",
-     lambda t, g: _mean(_each(*zip(*_read(t, g), strict=True))) if _read(t, g) else 0.0,
-     "None counts as no brackets; and the counts of all sentences are added up before dividing."),
-    ("a mean of the sentences' F1", lambda t, g: _mean(_each(t, g)),
-     "The counts of all sentences are added up first, and divided once. Otherwise a sentence of "
-     "two brackets weighs as much as one of thirty."),
-    ("repeated brackets lost", lambda t, g: _f(_counts(t, g, set)),
-     "A bracket that stands there twice counts twice. A set keeps it once."),
-    ("common brackets counted once, all others as often as they occur",
-     lambda t, g: _f((*_counts(t, g)[:2], _counts(t, g, lambda x: Counter(set(x)))[2])),
-     "A bracket that both have twice is common twice."),
-    ("TOP left out", lambda t, g: corpus_f1(_without_top(t), _without_top(g)),
-     "EVALB leaves TOP out; here all brackets count."),
-    ("PRT taken for ADVP", lambda t, g: corpus_f1(_renamed(t), _renamed(g)),
-     "EVALB takes PRT for ADVP; here every label is taken as it stands."),
-    ("a given bracket used several times", _reused,
-     "If a true bracket stands there twice and the parser gives it once, one of the two is "
-     "missed."),
-    ("a true bracket used several times", _reused_given,
-     "If the parser gives a bracket twice and it is true once, one of the two is wrong."),
-    ("the precision", lambda t, g: _parts(t, g)[0],
-     "That is the share of what was given that is true. F1 also asks for what was missed."),
-    ("the recall", lambda t, g: _parts(t, g)[1],
-     "That is the share of the true brackets that was given. F1 also asks for what was given "
-     "wrongly."),
-    ("the plain mean of precision and recall", lambda t, g: sum(_parts(t, g)) / 2,
-     "F1 is the harmonic mean: 2 both / (true + given)."),
-    ("labels not compared", lambda t, g: corpus_f1(_cut(t, slice(1, 3)), _cut(g, slice(1, 3))),
-     "A bracket is right if label, start and end are."),
-    ("spans not compared", lambda t, g: corpus_f1(_cut(t, slice(0, 1)), _cut(g, slice(0, 1))),
-     "A bracket is right if label, start and end are."),
-    ("the end not compared", lambda t, g: corpus_f1(_cut(t, slice(0, 2)), _cut(g, slice(0, 2))),
-     "A bracket is right if label, start and end are."),
-    ("the factor 2 forgotten", lambda t, g: corpus_f1(t, g) / 2,
-     "A bracket that both have counts in both sums: 2 both / (true + given)."),
-    ("common brackets as a share of all",
-     lambda t, g: _ratio(_counts(t, g)[2], sum(_counts(t, g)[:2]) - _counts(t, g)[2]),
-     "Both over either is Jaccard's index. F1 is 2 both / (true + given)."),
-    ("all sentences in one heap", _pooled,
-     "Brackets are compared sentence by sentence: S 0-3 of one sentence is not that of another."),
-    ("in percent", lambda t, g: 100 * corpus_f1(t, g),
-     "The task asks for a number between 0 and 1."),
-    ("the share of sentences without a mistake",
-     lambda t, g: _mean([float(x == 1) for x in _each(t, g)]),
-     "F1 gives credit for each bracket."),
-    ("1 for no brackets at all", lambda t, g: corpus_f1(t, g) if sum(_counts(t, g)[:2]) else 1.0,
-     "The task asks for 0 when there is nothing to count."),
-    ("one list of scores", _each, "One number is asked for, over all sentences together."),
+def _place_by_place(true: list, given: list) -> float | int:
+    pairs = list(zip(true, given, strict=True))
+    both = sum(x == y for a, b in pairs for x, y in zip(a, b or [], strict=False))
+    t, g, _ = _counts(true, given)
+    return _ratio(2 * both, t + g)
+
+
+def _by_means(true: list, given: list) -> float | int:
+    p, r = _parts(true, given)
+    return _ratio(2 * p * r, p + r)
+
+
+ODD = slice(0, 3, 2)  # label and end
+SCORES: dict[str, Callable] = {
+    "2 both / (true + given)": corpus_f1,
+    "the harmonic mean of precision and recall": _by_means,
+    "outputs that are no trees left out": _skipped,
+    "a mean of the sentences' F1": lambda t, g: _mean(_each(t, g)),
+    "brackets in a set": lambda t, g: _f(_counts(t, g, set)),
+    "a given bracket used several times": _reused,
+    "a true bracket used several times": _reused_given,
+    "the precision": lambda t, g: _parts(t, g)[0],
+    "the recall": lambda t, g: _parts(t, g)[1],
+    "the plain mean of precision and recall": lambda t, g: sum(_parts(t, g)) / 2,
+    "labels not compared": lambda t, g: corpus_f1(_cut(t, slice(1, 3)), _cut(g, slice(1, 3))),
+    "the start not compared": lambda t, g: corpus_f1(_cut(t, ODD), _cut(g, ODD)),
+    "the end not compared": lambda t, g: corpus_f1(_cut(t, slice(0, 2)), _cut(g, slice(0, 2))),
+    "compared place by place": _place_by_place,
+    "all sentences in one heap": _pooled,
+    "TOP left out": lambda t, g: corpus_f1(_without_top(t), _without_top(g)),
+    "PRT taken for ADVP": lambda t, g: corpus_f1(_renamed(t), _renamed(g)),
+    "the share that is in both": lambda t, g: _ratio(
+        _counts(t, g)[2], sum(_counts(t, g)[:2]) - _counts(t, g)[2]
+    ),
+    "1 if there is nothing to count": lambda t, g: corpus_f1(t, g) if any(_counts(t, g)) else 1.0,
+    "0 / 0 if there is nothing to count": lambda t, g: (
+        2 * _counts(t, g)[2] / sum(_counts(t, g)[:2])
+    ),
+}  # fmt: skip
+
+# cases of a good test, each with what it is there for
+_S, _NP, _VP = ("S", 0, 3), ("NP", 0, 2), ("VP", 2, 3)
+TEST_CASES: dict[str, tuple[list, list]] = {
+    "unreadable": ([[_S], [_S]], [[_S], None]),
+    "unequal": ([[_S, _NP, _VP], [_S]], [[_S, _NP, _VP], [_VP]]),
+    "twice true": ([[_NP, _NP]], [[_NP, _VP]]),
+    "twice given": ([[_NP, _VP]], [[_NP, _NP]]),
+    "missed": ([[_S, _NP, _VP]], [[_S]]),
+    "label": ([[_NP]], [[("VP", 0, 2)]]),
+    "start": ([[_NP]], [[("NP", 1, 2)]]),
+    "end": ([[_NP]], [[("NP", 0, 1)]]),
+    "order": ([[_S, _NP]], [[_NP, _S]]),
+    "exchanged": ([[_S], [_NP]], [[_NP], [_S]]),
+    "TOP": ([[_S, ("TOP", 0, 3)]], [[_S]]),
+    "PRT": ([[("PRT", 2, 3)]], [[("ADVP", 2, 3)]]),
+    "nothing": ([[]], [None]),
+}
+
+
+def scores_right(f1: Callable) -> bool:
+    return _tried_on(TEST_CASES)(f1)
+
+
+def _tried_on(names: Iterable[str], close: bool = True) -> Callable:
+    """A test on these cases alone."""
+
+    def test(f1: Callable) -> bool:
+        for name in names:
+            got, want = f1(*TEST_CASES[name]), corpus_f1(*TEST_CASES[name])
+            if abs(got - want) > 1e-9 if close else got != want:
+                return False
+        return True
+
+    return test
+
+
+def _without(*names: str) -> Callable:
+    return _tried_on([name for name in TEST_CASES if name not in names])
+
+
+def _to_the_last_bit(f1: Callable) -> bool:
+    tree = [("NP", i, i + 1) for i in range(5)]
+    return scores_right(f1) and f1([tree], [tree[:2]]) == 4 / 7 and f1([tree[:3]], [tree]) == 6 / 8
+
+
+def run_score_test(answer: Callable, score: str) -> Any:
+    """What a reader's test says of one of the scores; an error is a no, if the score is wrong."""
+    try:
+        said = answer(SCORES[score])
+    except AssertionError:
+        return False
+    except Exception:
+        if score in list(SCORES)[:2]:
+            raise
+        return False
+    return True if said is None else said
+
+
+EXAMPLE = (
+    [[("S", 0, 2), ("NP", 0, 1)], [("S", 0, 3)]],
+    [[("S", 0, 2), ("VP", 0, 1)], None],
+)
+
+SCORE_TEST_MISTAKES = mistakes(
+    ("the example alone", lambda f1: abs(f1(*EXAMPLE) - 2 / 5) < 1e-9,
+     "Many wrong functions give 2 / 5 there. For each rule of the statement, make an input on "
+     "which breaking it shows."),
+    ("nothing unreadable, and not nothing", _without("unreadable", "nothing"),
+     "`given` may have None in it, and there may be no brackets at all."),
+    ("nothing unreadable", _without("unreadable"),
+     "Some functions leave out what is None. Try an output that is None beside a good one."),
+    ("no sentences of unequal length", _without("unequal", "unreadable"),
+     "A mean of the sentences' F1 is found out by a long and a short sentence, one of them right."),
+    ("no bracket that occurs twice", _without("twice true", "twice given"),
+     "An NP around an NP of the same words is there twice; a set keeps it once."),
+    ("no true bracket that occurs twice", _without("twice true"),
+     "If a bracket is true twice and given once, one of the two is missed."),
+    ("no given bracket that occurs twice", _without("twice given"),
+     "If a bracket is given twice and true once, one of the two is wrong."),
+    ("no wrong label", _without("label", "PRT", "twice true", "twice given", "unequal"),
+     "Some functions compare the spans alone. Try a bracket in its place with a wrong label."),
+    ("no wrong start", _without("start"),
+     "Some functions compare label and end alone. Try a bracket with a wrong start."),
+    ("no wrong end", _without("end"),
+     "Some functions compare label and start alone. Try a bracket with a wrong end."),
+    ("always in the same order", _without("order", "exchanged"),
+     "The brackets of a tree may be listed in any order. Give them in another."),
+    ("no brackets in another sentence", _without("exchanged"),
+     "Some functions throw all sentences in one heap. Let a bracket of one sentence be given in "
+     "another."),
+    ("no TOP", _without("TOP"), "Every bracket counts, TOP as well. Try one."),
+    ("no PRT", _without("PRT"), "Every label is taken as it stands. Try PRT against ADVP."),
+    ("no TOP and no PRT", _without("TOP", "PRT"),
+     "Every bracket counts and every label is taken as it stands: EVALB's rules 3 and 4 are not "
+     "those of this function."),
+    ("not without any brackets", _without("nothing"),
+     "Where there are no brackets at all, 0 is asked for. Try it."),
+    ("to the last bit", _to_the_last_bit,
+     "Right functions round in different orders: compare with a tolerance, by `math.isclose`."),
+    ("one sentence at a time", _without("unreadable", "unequal", "exchanged"),
+     "What distinguishes a corpus from a sentence needs several sentences in one call."),
+    ("everything passes", lambda f1: True,
+     "A test that says yes to everything tests nothing; so does one that tries perfect trees "
+     "alone, where precision, recall and every mean of them are 1."),
+    ("nothing passes", lambda f1: False, "The right functions must pass, in any style."),
+    ("yes and no exchanged", lambda f1: not scores_right(f1),
+     "True is for a right function, False for a wrong one."),
 )  # fmt: skip
 
 
@@ -601,6 +705,31 @@ def _with(**others: str) -> list[str]:
     return [others.get(f"_{i}", word) for i, word in enumerate(CHANGES, 1)]
 
 
+SLIPS = {
+    1: "ADVP and PRT count as one label",
+    2: "a bracket TOP around everything does not count",
+    3: "a second S is not left out as TOP is, and costs precision",
+    4: "punctuation is deleted before spans are counted, and so is a bracket around nothing else",
+    5: "what is left out counts nowhere",
+    6: "counted as empty, a sentence's true brackets are all missed",
+    7: "tags are no brackets",
+    8: "a bracket around one word is no tag, and costs precision",
+}
+NAMED = ({1, 2}, {3, 8}, {2, 4}, {5, 6}, {1, 7})  # pairs that have a row of their own
+
+
+def several_slips() -> Iterable[tuple[str, list[str], str]]:
+    """Rows for two, three or four wrong words at once."""
+    for n in (2, 3, 4):
+        for wrong in combinations(SLIPS, n):
+            if set(wrong) in NAMED or wrong in ((1, 2, 4, 7), (3, 6, 8)):
+                continue
+            other = {f"_{i}": "fall" if CHANGES[i - 1] == "same" else "same" for i in wrong}
+            why = "; ".join(f"{i}. {SLIPS[i]}" for i in wrong)
+            title = f"{', '.join(map(str, wrong[:-1]))} and {wrong[-1]} the other way round"
+            yield title, _with(**other), why[:1].upper() + why[1:] + "."
+
+
 CHANGE_MISTAKES = mistakes(
     ("everything costs", ["fall"] * 8,
      "Read EVALB's five rules again: most of these changes are about what they take out."),
@@ -634,6 +763,7 @@ CHANGE_MISTAKES = mistakes(
      "X is a bracket around a tag with its word, and counts as any other: the precision falls."),
     ("the other way round", ["fall", "fall", "same", "fall", "fall", "same", "fall", "same"],
      "Asked is whether F1 stays the same or falls below 100."),
+    *several_slips(),
 )  # fmt: skip
 
 
@@ -733,6 +863,11 @@ def still_wrong(names: tuple[str, ...]) -> tuple[str, Callable[..., set[str]], s
     return title, _next(**dict.fromkeys(names, True)), why
 
 
+def _end_early(written: list[str], n_words: int, openings: set[str]) -> set[str]:
+    last = written[-1:] == ["XX"] and written.count("XX") == n_words
+    return next_symbols(written, n_words, openings) | ({"<eos>"} if last else set())
+
+
 NEXT_MISTAKES = mistakes(
     *[still_wrong(names) for n in (4, 3, 2, 1) for names in combinations(FOUR, n)],
     ("empty brackets close", _next(empty=True),
@@ -742,6 +877,13 @@ NEXT_MISTAKES = mistakes(
     ("no end", _next(end=""),
      "When the outermost bracket has closed, <eos> may come, and only that."),
     ("another sign for the end", _next(end="</s>"), 'The end is "<eos>".'),
+    ("the end with the last word", _end_early,
+     "The end comes when the outermost bracket has closed; before that it cannot."),
+    ("the outermost bracket must be S",
+     lambda w, n, o: next_symbols(w, n, o) if w else {"(S"},
+     "A tree may have any label at its top: every opening bracket may come first."),
+    ("nothing may come first", lambda w, n, o: next_symbols(w, n, o) if w else set(),
+     "At the beginning any opening bracket may come."),
     ("any label closes", _next(label=True),
      "A bracket closes with its own label, that of the bracket opened last."),
     ("no bracket opens in a bracket", _next(inside=True),
@@ -752,21 +894,25 @@ NEXT_MISTAKES = mistakes(
 # 18.8 a case in which two means disagree
 
 
-def disagreement(paradox: object) -> list[bool]:
-    """Whether the three lists are fit to be compared, and whether each method prefers its own."""
-    true, first, second = (
-        [[tuple(span) for span in brackets] for brackets in trees] for trees in paradox
-    )  # type: ignore[attr-defined]
+def disagreement(paradox: Any) -> list[object]:
+    """What is unfit in the three lists, if anything, and whether each method prefers its own."""
+    try:
+        true, first, second = (
+            [[(label, int(a), int(b)) for label, a, b in brackets] for brackets in trees]
+            for trees in paradox
+        )
+    except (TypeError, ValueError):
+        return ["the form", False, False]
     every = [brackets for trees in (true, first, second) for brackets in trees]
-    fit = all(len(trees) == 2 for trees in (true, first, second)) and all(
-        brackets
-        and len(set(brackets)) == len(brackets)
-        and all(len(span) == 3 and span[1] < span[2] for span in brackets)
-        for brackets in every
-    )
+    if any(len(trees) != 2 for trees in (true, first, second)):
+        return ["the form", False, False]
+    if not all(every):
+        return ["empty", False, False]
+    if any(len(set(x)) < len(x) for x in every) or any(a >= b for x in every for _, a, b in x):
+        return ["brackets", False, False]
     pooled = [corpus_f1(true, given) for given in (first, second)]
     means = [_mean(_each(true, given)) for given in (first, second)]
-    return [bool(fit), pooled[0] > pooled[1] + 1e-9, means[0] < means[1] - 1e-9]
+    return ["fit", pooled[0] > pooled[1] + 1e-9, means[0] < means[1] - 1e-9]
 
 
 _LARGE = [("NP", i, i + 1) for i in range(8)]
@@ -785,8 +931,14 @@ PARADOX_MISTAKES = mistakes(
      "Over all brackets together `first` is to have the greater F1, in the mean of the sentences "
      "`second`. Are the two exchanged, or equal?"),
     ("a sentence without brackets", ([_LARGE, _SMALL], [_LARGE, []], [_LARGE[:4], _SMALL]),
-     "Two sentences each, every list with at least one bracket, none of them twice, start below "
-     "end."),
+     "Every list has at least one bracket; a wrong one will do."),
+    ("not three lists of two sentences each", (_LARGE, _SMALL),
+     "`paradox` is a triple (true, first, second). Each of them is a list of two sentences, each "
+     "sentence a list of brackets, also where there is one bracket, and a bracket is (label, "
+     "start, end)."),
+    ("a bracket twice, or one that ends where it starts",
+     ([_LARGE, _SMALL], [_LARGE, _SMALL * 2], [_LARGE[:4], _SMALL]),
+     "No bracket is twice in a list, and start is below end."),
 )  # fmt: skip
 
 
@@ -856,6 +1008,12 @@ COUNT_TREE_MISTAKES = mistakes(
      "The outermost bracket has a label, too."),
     ("a float", lambda n, labels: float(min(_counted(n, labels), 10**15)),
      "The numbers are whole, and soon too large for a float: add and multiply whole numbers."),
+    ("powers of the number of labels", lambda n, labels: labels ** (n - 1),
+     "A bracket may hold two parts or many, each of them a word or a bracket: count these shapes, "
+     "each with its labels."),
+    ("one shape for each number of brackets",
+     lambda n, labels: sum(labels**b for b in range(1, n)),
+     "There are several shapes with the same number of brackets."),
     ("powers of three", lambda n, labels: labels * 3 ** (n - 2),
      "1, 3, and then 11, not 9: the row does not go on as its first two numbers suggest."),
 )  # fmt: skip
@@ -872,17 +1030,17 @@ EXERCISES = [
     ),
     Exercise(
         number="18.2",
-        title="spans",
-        section="How a tree is scored",
-        reference=spans,
+        title="from spans back to a tree",
+        section="A tree as a sequence",
+        reference=write_tree,
         cases=span_cases,
-        mistakes=SPAN_MISTAKES,
-        canonical=sorted_spans,
+        mistakes=WRITE_MISTAKES,
+        canonical=lambda output: output if isinstance(output, str) else list(output),
         invariants=[
             Invariant(
-                "as many spans as brackets",
-                lambda output, symbols: len(output) == sum(x[0] == "(" for x in symbols),
-                "Every bracket of the tree gives one tuple.",
+                "every bracket opens and closes",
+                lambda output, spans: len(output) == 2 * len(spans) + max(x[2] for x in spans),
+                "A tree of n words and b brackets has n + 2 b symbols.",
             )
         ],
     ),
@@ -897,25 +1055,20 @@ EXERCISES = [
     ),
     Exercise(
         number="18.4",
-        title="a score for a corpus",
+        title="a test for a score",
         section="How a tree is scored",
-        reference=corpus_f1,
-        cases=corpus_cases,
-        mistakes=CORPUS_MISTAKES,
-        invariants=[
-            Invariant(
-                "a share",
-                lambda output, *_: 0 <= float(output) <= 1,
-                "F1 lies between 0 and 1: the common brackets cannot be more than those of either.",
-            )
-        ],
+        reference=scores_right,
+        cases=[(name,) for name in SCORES],
+        mistakes=SCORE_TEST_MISTAKES,
+        probe=run_score_test,
+        canonical=bool,
     ),
     Exercise(
         number="18.5",
         title="another way to write a tree",
         section="A tree as a sequence",
         reference=bottom_up,
-        cases=span_cases,
+        cases=symbol_cases,
         mistakes=BOTTOM_UP_MISTAKES,
         canonical=lambda output: output if isinstance(output, str) else list(output),
         invariants=[
