@@ -9,42 +9,51 @@ from torch import nn
 from allyouneed.attention import attention
 
 
-def split_permute(x, n_heads):
-    return x.reshape(*x.shape[:2], n_heads, -1).permute(0, 2, 1, 3).contiguous().double()
+def unfused_view(x, n_heads):
+    b, t, d = x.shape
+    x = x.view(b, t, n_heads, 3, d // n_heads // 3).double()
+    return x.permute(3, 0, 2, 1, 4).unbind(0)
 
 
-def split_slices(x, n_heads):
-    d_k = x.shape[-1] // n_heads
-    return torch.stack([x[:, :, i * d_k : (i + 1) * d_k] for i in range(n_heads)], dim=1)
+def unfused_slices(x, n_heads):
+    d_k = x.shape[-1] // 3 // n_heads
+    heads = [x[..., 3 * d_k * i : 3 * d_k * (i + 1)] for i in range(n_heads)]
+    return [torch.stack([h[..., j * d_k : (j + 1) * d_k] for h in heads], 1) for j in range(3)]
 
 
-def split_numpy(x, n_heads):
-    return np.stack(np.split(x.numpy(), n_heads, axis=2), axis=1)
+def unfused_numpy(x, n_heads):
+    pieces = np.split(x.numpy(), 3 * n_heads, axis=2)
+    return tuple(np.stack(pieces[j::3], axis=1) for j in range(3))
 
 
-def split_lists(x, n_heads):
-    d_k = x.shape[2] // n_heads
+def unfused_lists(x, n_heads):
+    d_k = x.shape[2] // 3 // n_heads
     return [
-        [[word[i * d_k : (i + 1) * d_k] for word in sentence] for i in range(n_heads)]
-        for sentence in x.tolist()
+        [
+            [[w[d_k * (3 * i + j) : d_k * (3 * i + j + 1)] for w in words] for i in range(n_heads)]
+            for words in x.tolist()
+        ]
+        for j in range(3)
     ]
 
 
-def merge_cat(x):
-    return torch.cat(list(x.unbind(1)), dim=-1)
+def pruned_slices(w_q, w_k, w_v, w_o, n_heads, keep):
+    d_k = len(w_o) // n_heads
+    own = [slice(i * d_k, (i + 1) * d_k) for i in keep]
+    three = [torch.cat([w[:, one] for one in own], dim=1) for w in (w_q, w_k, w_v)]
+    return *three, torch.cat([w_o[one] for one in own])
 
 
-def merge_contiguous(x):
-    b, h, t, k = x.shape
-    return x.permute(0, 2, 1, 3).contiguous().view(b, t, h * k)
+def pruned_boolean(w_q, w_k, w_v, w_o, n_heads, keep):
+    head = torch.arange(len(w_o)) // (len(w_o) // n_heads)
+    kept = torch.isin(head, torch.tensor(keep))
+    return [w_q[:, kept], w_k[:, kept], w_v[:, kept], w_o[kept, :]]
 
 
-def merge_in_place(x):
-    b, h, t, k = x.shape
-    out = torch.zeros(b, t, h * k, dtype=torch.float64)
-    for i in range(h):
-        out[:, :, i * k : (i + 1) * k] = x[:, i]
-    return out
+def pruned_numpy(w_q, w_k, w_v, w_o, n_heads, keep):
+    d_k = w_q.shape[1] // n_heads
+    places = np.concatenate([np.arange(i * d_k, (i + 1) * d_k) for i in keep])
+    return *(np.take(w.numpy(), places, axis=1) for w in (w_q, w_k, w_v)), w_o.numpy()[places]
 
 
 def sum_einsum(heads, w_o):
@@ -285,8 +294,8 @@ RIGHT = {
         (512 * 64, 512**2, 4 * 512**2, 4 * (512**2 + 512)),
         torch.tensor([32_768, 262_144, 1_048_576, 1_050_624]),
     ],
-    "7.3": [split_permute, split_slices, split_numpy, split_lists],
-    "7.4": [merge_cat, merge_contiguous, merge_in_place],
+    "7.3": [unfused_view, unfused_slices, unfused_numpy, unfused_lists],
+    "7.4": [pruned_slices, pruned_boolean, pruned_numpy],
     "7.5": [sum_einsum, sum_in_place, sum_numpy, sum_merged],
     "7.6": [multi_head_loop, multi_head_einsum, multi_head_torch, multi_head_numpy],
     "7.7": [FoldedIntoBatch, OneHeadAfterTheOther, BareMatrices],

@@ -124,6 +124,22 @@ LOOK_UP_MISTAKES = mistakes(
      lambda query, keys, values: (-(keys - query).norm(dim=-1)).softmax(-1) @ values,
      "Equation (5.2) compares by the dot product. The nearest key in space need not have the "
      "highest."),
+    ("the squared distance instead of the dot product",
+     lambda query, keys, values: (-(keys - query).pow(2).sum(-1)).softmax(-1) @ values,
+     "Equation (5.2) compares by the dot product. The nearest key in space need not have the "
+     "highest."),
+    ("the scores without their sign",
+     lambda query, keys, values: (keys @ query).abs().softmax(-1) @ values,
+     "A key that points the other way fits worst: its score is negative, and stays so."),
+    ("keys and values exchanged",
+     lambda query, keys, values: (values @ query).softmax(-1) @ keys,
+     "The keys are compared with the query, and the values are averaged."),
+    ("the first key left out",
+     lambda query, keys, values: (keys[1:] @ query).softmax(-1) @ values[1:],
+     "All keys share the weights, the first as well. Does the loop begin at 0?"),
+    ("the last key left out",
+     lambda query, keys, values: (keys[:-1] @ query).softmax(-1) @ values[:-1],
+     "All keys share the weights, the last as well."),
     ("the softmax over an axis of length one", lambda query, keys, values: values.sum(0),
      "Every weight is one, so the values are added as they are. The softmax must run over the "
      "keys."),

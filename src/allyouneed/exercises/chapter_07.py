@@ -48,6 +48,23 @@ HAND_MISTAKES = mistakes(
      "Head 1 comes first in the concatenation, and so it meets the first row of the matrix."),
     ("the outputs before the heads", [7, 9, 7, 1],
      "All four numbers are right. The task asks for the two heads first."),
+    ("the values of the two heads exchanged", heads_by_hand(3, 5),
+     "Head 1 averages 4 and 8, head 2 averages 0 and 4."),
+    ("the values read key by key", heads_by_hand(1, 7),
+     "Head 1 has 4 from the first key and 8 from the second; head 2 has 0 and 4."),
+    ("ln 3 taken for 3",
+     heads_by_hand(8 - 4 / (1 + math.e**3), 4 / (1 + math.e**3)),
+     "The score is ln 3, so that its exponential is 3."),
+    ("divided by the number of keys", heads_by_hand(14, 2),
+     "1 and 3 are divided by their sum, 4, not by how many keys there are."),
+    ("the two of the last matrix overlooked", [7, 1, 7, 8],
+     "The second row is (0, 2): head 2 goes into the second output twice over."),
+    ("a zero of the last matrix overlooked", [7, 1, 8, 9],
+     "The second row is (0, 2): nothing of head 2 goes into the first output."),
+    ("each row of the last matrix times the whole", [7, 1, 14, 2],
+     "Head 1 meets the first row, head 2 the second, and what they give is added."),
+    ("the heads alone", [7, 1], "The two outputs are asked for as well."),
+    ("the outputs alone", [7, 9], "What the two heads find is asked for as well, first."),
     ("the diagonal of the last matrix alone", [7, 1, 7, 2],
      "Every output draws on both heads. The second one gets 1 times head 1 as well."),
 )  # fmt: skip
@@ -106,7 +123,7 @@ COUNT_MISTAKES = mistakes(
      "nn.MultiheadAttention has biases by default: 512 more for each of the four layers."),
 )  # fmt: skip
 
-# 7.3 split into heads
+# 7.3 queries, keys and values from one layer, head by head
 
 
 def split(x: Tensor, n_heads: int) -> Tensor:
@@ -114,16 +131,8 @@ def split(x: Tensor, n_heads: int) -> Tensor:
     return x.reshape(b, t, n_heads, d // n_heads).transpose(1, 2)
 
 
-def _numbers(shape: tuple[int, ...], seed: int, size: float = 1.0) -> Tensor:
-    return size * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def split_cases() -> list[tuple]:
-    return [
-        (_numbers((2, 5, 12), 73), 3),
-        (_numbers((3, 4, 6), 74), 2),
-        (_numbers((1, 3, 8), 75), 4),
-    ]
+def merge(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).flatten(2)
 
 
 def _cut(x: Tensor, *sizes: int) -> Tensor:
@@ -135,115 +144,216 @@ def _width(x: Tensor, n_heads: int) -> int:
     return x.shape[-1] // n_heads
 
 
-SPLIT_MISTAKES = mistakes(
+def view_split(x: Tensor, n_heads: int) -> Tensor:
+    return _cut(x, n_heads, x.shape[1], _width(x, n_heads))
+
+
+def view_merge(x: Tensor) -> Tensor:
+    return _cut(x, x.shape[2], -1)
+
+
+def split_in_turns(x: Tensor, n_heads: int) -> Tensor:
+    """Every n_heads-th entry for a head."""
+    return _cut(x, x.shape[1], _width(x, n_heads), n_heads).permute(0, 3, 1, 2)
+
+
+def merge_in_turns(x: Tensor) -> Tensor:
+    return x.permute(0, 2, 3, 1).flatten(2)
+
+
+def _numbers(shape: tuple[int, ...], seed: int, size: float = 1.0) -> Tensor:
+    return size * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def unfused(x: Tensor, n_heads: int) -> tuple[Tensor, ...]:
+    return split(x, n_heads).chunk(3, dim=-1)
+
+
+def unfused_cases() -> list[tuple]:
+    return [
+        (torch.arange(1.0, 7.0)[None, None], 2),
+        (_numbers((2, 5, 36), 73), 3),
+        (_numbers((3, 4, 18), 74), 2),
+        (_numbers((1, 3, 24), 75), 4),
+    ]
+
+
+def _of_each(change: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, ...]]:
+    """The right three, each changed in the same way."""
+    return lambda x, n_heads: tuple(change(one) for one in unfused(x, n_heads))
+
+
+UNFUSED_MISTAKES = mistakes(
+    ("cut in three before it was cut in heads",
+     lambda x, n_heads: tuple(split(one, n_heads) for one in x.chunk(3, dim=-1)),
+     "That is the order of PyTorch's module, all queries, then all keys, then all values. Here the "
+     "heads are the outer cut: head 1 has the first 3 d_k entries."),
     ("the view alone, without a transpose",
-     lambda x, n_heads: _cut(x, n_heads, x.shape[1], _width(x, n_heads)),
-     "The shape is right, but a view does not move numbers: head 1 gets the first words whole, cut "
-     "in pieces, and head 2 the next. Cut to (B, T, H, K) first, then exchange axes."),
-    ("words and heads not exchanged",
-     lambda x, n_heads: _cut(x, x.shape[1], n_heads, _width(x, n_heads)),
+     lambda x, n_heads: view_split(x, n_heads).chunk(3, dim=-1),
+     "The shapes are right, but a view moves no numbers, so that heads get several words. Cut to "
+     "(B, T, H, ...) first, then exchange axes."),
+    ("words and heads not exchanged", _of_each(lambda one: one.transpose(1, 2)),
      "The cut is right. The head's axis must come before the word's: (B, H, T, K)."),
-    ("n_heads and d_k exchanged", lambda x, n_heads: split(x, _width(x, n_heads)),
-     "There should be n_heads heads of D / n_heads entries, not the other way round."),
-    ("interleaved heads",
-     lambda x, n_heads: _cut(x, x.shape[1], _width(x, n_heads), n_heads).permute(0, 3, 1, 2),
-     "Head i got every n_heads-th entry of a word. It should get neighbouring entries: cut the "
-     "last axis into (n_heads, d_k), not into (d_k, n_heads)."),
-    ("the wrong axes exchanged",
-     lambda x, n_heads: _cut(x, x.shape[1], n_heads, _width(x, n_heads)).transpose(2, 3),
-     "After the cut the axes are (B, T, H, K). T and H must change places, not H and K."),
-    ("the heads before the sentences", lambda x, n_heads: split(x, n_heads).transpose(0, 1),
-     "The batch axis stays first: (B, H, T, K). Stacked chunks need dim=1."),
-    ("words and entries exchanged inside the heads",
-     lambda x, n_heads: split(x, n_heads).transpose(2, 3),
-     "Each head holds one row per word: (B, H, T, K), not (B, H, K, T)."),
-    ("transposed before the cut",
-     lambda x, n_heads: _cut(x.transpose(1, 2), n_heads, x.shape[1], _width(x, n_heads)),
-     "Cut the last axis while the entries of a word still lie side by side; exchange axes after "
-     "that."),
-    ("a cut to (B, H, K, T), with the last two axes exchanged",
-     lambda x, n_heads: _cut(x, n_heads, _width(x, n_heads), x.shape[1]).transpose(2, 3),
-     "The shape comes out right, but the numbers were read across words. The first cut must keep "
-     "the order in which they lie: (B, T, H, K)."),
-    ("every head gets the whole vector", lambda x, n_heads: torch.stack([x] * n_heads, dim=1),
-     "Nothing was cut. Each head gets a piece of D / n_heads entries of every word."),
-    ("the whole vector, with zeros outside the head's piece",
-     lambda x, n_heads: torch.stack(
-         [x * (torch.arange(x.shape[-1]) // _width(x, n_heads) == i) for i in range(n_heads)],
-         dim=1,
-     ),
-     "A head gets the D / n_heads entries of its piece and nothing else, no zeros either."),
-    ("the first piece for every head",
-     lambda x, n_heads: torch.stack([x[..., : _width(x, n_heads)]] * n_heads, dim=1),
-     "Head i gets the i-th piece. Does the slice move on with the loop?"),
-    ("pieces that overlap",
-     lambda x, n_heads: x.unfold(-1, _width(x, n_heads), 1)[:, :, :n_heads].transpose(1, 2),
-     "Each piece begins where the last one ends: head i at i * d_k, not at i."),
-    ("the heads folded into the batch", lambda x, n_heads: split(x, n_heads).flatten(0, 1),
-     "The pieces are right. Sentences and heads stay two axes: (B, H, T, K)."),
-    ("the first sentence alone", lambda x, n_heads: split(x[:1], n_heads),
+    ("query, key and value taken in turns, entry by entry",
+     lambda x, n_heads: split(x, n_heads).unflatten(-1, (-1, 3)).unbind(-1),
+     "Inside a head the whole query comes first, then the whole key: (3, d_k), not (d_k, 3)."),
+    ("the heads taken in turns",
+     lambda x, n_heads: split_in_turns(x, n_heads).chunk(3, dim=-1),
+     "Head i got every n_heads-th entry. Its 3 d_k entries lie side by side."),
+    ("heads, and query, key and value, both taken in turns",
+     lambda x, n_heads: split_in_turns(x, n_heads).unflatten(-1, (-1, 3)).unbind(-1),
+     "What belongs together lies side by side, both the 3 d_k entries of a head and, in them, the "
+     "d_k of its query."),
+    ("n_heads and d_k exchanged",
+     lambda x, n_heads: unfused(x, x.shape[-1] // 3 // n_heads),
+     "There are n_heads heads, and d_k is D / n_heads."),
+    ("queries and keys exchanged",
+     lambda x, n_heads: tuple(unfused(x, n_heads)[i] for i in (1, 0, 2)),
+     "In each head the query comes first, then the key."),
+    ("keys and values exchanged",
+     lambda x, n_heads: tuple(unfused(x, n_heads)[i] for i in (0, 2, 1)),
+     "In each head the key comes second, the value last."),
+    ("values, keys, queries", lambda x, n_heads: unfused(x, n_heads)[::-1],
+     "The order is query, key, value."),
+    ("the queries alone", lambda x, n_heads: unfused(x, n_heads)[0],
+     "Three are asked for: queries, keys and values."),
+    ("the queries three times", lambda x, n_heads: unfused(x, n_heads)[:1] * 3,
+     "The key begins where the query ends, at entry d_k of the head, and the value at 2 d_k."),
+    ("split into heads, and not in three", lambda x, n_heads: split(x, n_heads),
+     "That is what each head owns, 3 d_k entries. Cut it into its query, key and value."),
+    ("cut in three, and not into heads", lambda x, n_heads: x.chunk(3, dim=-1),
+     "Each of the three has an axis for the heads, (B, H, T, K); and the heads are the outer cut."),
+    ("the first head for every head",
+     _of_each(lambda one: one[:, :1].expand_as(one)),
+     "Head i owns the entries from 3 d_k i on. Does the slice move on with the loop?"),
+    ("the first sentence alone", lambda x, n_heads: unfused(x[:1], n_heads),
      "The batch holds several sentences. Is the `return` inside the loop?"),
-    ("the heads in reverse", lambda x, n_heads: split(x, n_heads).flip(1),
-     "Head 1 gets the first entries of every word."),
+    ("the heads before the sentences", _of_each(lambda one: one.transpose(0, 1)),
+     "The batch axis stays first: (B, H, T, K). Stacked slices need dim=1."),
+    ("words and entries exchanged", _of_each(lambda one: one.transpose(2, 3)),
+     "Each head holds one row for a word: (B, H, T, K), not (B, H, K, T)."),
+    ("the heads folded into the batch", _of_each(lambda one: one.flatten(0, 1)),
+     "The pieces are right. Sentences and heads stay two axes: (B, H, T, K)."),
+    ("the heads in reverse", _of_each(lambda one: one.flip(1)),
+     "Head 1 owns the first 3 d_k entries."),
 )  # fmt: skip
 
-# 7.4 merge the heads
+# 7.4 a layer without some of its heads
 
 
-def merge(x: Tensor) -> Tensor:
-    return x.transpose(1, 2).flatten(2)
+def pruned(
+    w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, n_heads: int, keep: list[int]
+) -> tuple[Tensor, ...]:
+    columns = (w.unflatten(1, (n_heads, -1))[:, keep].flatten(1) for w in (w_q, w_k, w_v))
+    return *columns, w_o.unflatten(0, (n_heads, -1))[keep].flatten(0, 1)
 
 
-def merge_cases() -> list[tuple]:
-    shapes = ((2, 3, 5, 4), (3, 2, 4, 3), (1, 4, 3, 2))
-    return [(_numbers(shape, seed),) for seed, shape in enumerate(shapes, start=76)]
+def pruned_cases() -> list[tuple]:
+    one, other = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0], [7.0, 8.0]])
+    cases = [(one, one, one, other, 2, [1])]
+    for seed, (d, n_heads, keep) in enumerate(((12, 4, [0, 2]), (6, 3, [1, 2]), (8, 4, [0, 1, 3]))):
+        matrices = (_numbers((d, d), 760 + 4 * seed + i) for i in range(4))
+        cases.append((*matrices, n_heads, keep))
+    return cases
 
 
-MERGE_MISTAKES = mistakes(
-    ("no transpose", lambda x: _cut(x, x.shape[2], -1),
-     "The shape is right, but the numbers were read head by head: word 1 got pieces of several "
-     "words of head 1. Exchange heads and words first."),
-    ("the heads added", lambda x: x.sum(1),
-     "A sum is a blend again, in which no one can tell the heads apart. Put them side by side."),
-    ("the heads averaged", lambda x: x.mean(1),
-     "An average is a blend again, in which no one can tell the heads apart. Put them side by "
-     "side."),
-    ("interleaved heads", lambda x: x.permute(0, 2, 3, 1).flatten(2),
-     "The entries of the heads take turns. All of head 1 comes first, then all of head 2."),
-    ("joined along the words", lambda x: x.flatten(1, 2),
-     "The heads follow one another as if they were more words. They belong side by side, along the "
-     "last axis."),
-    ("the wrong axes exchanged", lambda x: _cut(x.transpose(2, 3), x.shape[2], -1),
-     "Heads and words must change places, not words and entries."),
-    ("heads and entries exchanged", lambda x: _cut(x.transpose(1, 3), x.shape[2], -1),
-     "Heads and words must change places, not heads and entries."),
-    ("exchanged, but not joined", lambda x: x.transpose(1, 2),
-     "(B, T, H, K) is right as far as it goes. The last two axes must become one."),
-    ("the first head alone", lambda x: x[:, 0],
-     "The other heads are lost. All of them go side by side."),
-    ("the heads in reverse", lambda x: merge(x.flip(1)),
-     "The vector of head 1 comes first, that of the last head last."),
-    ("one row for a whole head", lambda x: x.flatten(2),
-     "All words of a head were joined: (B, H, T * K). Exchange heads and words first."),
-    ("words and entries exchanged, and joined", lambda x: x.transpose(2, 3).flatten(2),
-     "Heads and words must change places, not words and entries."),
-    ("heads and entries exchanged, and joined", lambda x: x.transpose(1, 3).flatten(2),
-     "Heads and words must change places, not heads and entries."),
-    ("the sentences joined instead of the heads", lambda x: torch.cat(list(x), dim=-1),
-     "The list was made along the first axis, the sentences. `x.unbind(1)` gives the heads."),
-    ("the heads as more sentences", lambda x: torch.cat(list(x.unbind(1)), dim=0),
-     "Joined along the first axis the heads become sentences. They belong side by side, along the "
-     "last."),
-    ("the largest of the heads", lambda x: x.amax(1),
-     "Nothing is chosen here: the vectors of all heads stand side by side."),
-    ("the first two heads alone", lambda x: merge(x[:, :2]),
-     "There may be more than two heads. All of them go side by side."),
-    ("the first sentence alone", lambda x: merge(x[:1]),
-     "The batch holds several sentences. Is the `return` inside the loop?"),
-    ("joined with the sentences", lambda x: x.flatten(0, 1),
-     "Sentences must stay apart. What is joined are the heads of one word."),
-    ("one row for a whole sentence", lambda x: merge(x).flatten(1),
-     "Words must stay apart: the shape is (B, T, H * K)."),
+def _pruned(
+    columns: Callable | None = None, rows: Callable | None = None, other: Callable | None = None
+) -> Callable[..., tuple[Tensor, ...]]:
+    """The four matrices with a change: `columns(w, n_heads, keep)` cuts the first three, `rows` the
+    last, `other` changes the heads that are kept."""
+
+    def wrong(w_q, w_k, w_v, w_o, n_heads, keep):
+        keep = other(n_heads, keep) if other else keep
+        right = pruned(w_q, w_k, w_v, w_o, n_heads, keep)
+        three = [columns(w, n_heads, keep) for w in (w_q, w_k, w_v)] if columns else right[:3]
+        return *three, rows(w_o, n_heads, keep) if rows else right[3]
+
+    return wrong
+
+
+def _band(w: Tensor, n_heads: int, keep: list[int]) -> Tensor:
+    """The rows of the heads that are kept."""
+    return w.unflatten(0, (n_heads, -1))[keep].flatten(0, 1)
+
+
+def _slab(w: Tensor, n_heads: int, keep: list[int]) -> Tensor:
+    """The columns of the heads that are kept."""
+    return _band(w.T, n_heads, keep).T
+
+
+def _struck(w: Tensor, n_heads: int, keep: list[int]) -> Tensor:
+    kept = torch.zeros(n_heads, len(w) // n_heads, 1)
+    kept[keep] = 1.0
+    return w * kept.flatten(0, 1)
+
+
+def _the_others(n_heads: int, keep: list[int]) -> list[int]:
+    return [i for i in range(n_heads) if i not in keep]
+
+
+PRUNED_MISTAKES = mistakes(
+    ("rows of the first three matrices", _pruned(columns=_band),
+     "They multiply from the right, x @ w_q, so that a head owns *columns* of them: d_model rows "
+     "are what it reads."),
+    ("columns of the last matrix", _pruned(rows=_slab),
+     "In (7.5) the band of a head are *rows* of w_o: it writes into all entries of the output."),
+    ("rows and columns exchanged", _pruned(columns=_band, rows=_slab),
+     "A head owns columns of w_q, w_k and w_v, and rows of w_o. (In nn.Linear the weights are "
+     "transposed.)"),
+    ("square blocks",
+     _pruned(
+         columns=lambda w, *heads: _band(_slab(w, *heads), *heads),
+         rows=lambda w, *heads: _band(_slab(w, *heads), *heads),
+     ),
+     "A head reads all of x and writes into all of the output. Only one side of each matrix is "
+     "cut."),
+    ("the heads to be kept are struck out", _pruned(other=_the_others),
+     "`keep` are the heads that stay."),
+    ("the first heads, as many as are to be kept",
+     _pruned(other=lambda n_heads, keep: list(range(len(keep)))),
+     "`keep` says which ones, not how many alone."),
+    ("the heads counted from 1",
+     _pruned(other=lambda n_heads, keep: [(i - 1) % n_heads for i in keep]),
+     "In `keep` the first head is 0."),
+    ("single columns and rows in place of bands",
+     _pruned(columns=lambda w, _, keep: w[:, keep], rows=lambda w, _, keep: w[keep]),
+     "Head i owns d_k columns, from i * d_k on, and not column i."),
+    ("bands of columns in turns",
+     _pruned(
+         columns=lambda w, h, keep: w.unflatten(1, (-1, h))[:, :, keep].flatten(1),
+         rows=lambda w, h, keep: w.unflatten(0, (-1, h))[:, keep].flatten(0, 1),
+     ),
+     "The d_k columns of a head stand side by side, those of head 1 first."),
+    ("zeros, and nothing cut",
+     _pruned(columns=lambda w, *heads: _struck(w.T, *heads).T, rows=_struck),
+     "It computes the right thing, but no layer has become smaller. Take the columns and rows of "
+     "the other heads out."),
+    ("zeros in the last matrix alone",
+     _pruned(columns=lambda w, *_: w, rows=_struck),
+     "It computes the right thing, but no layer has become smaller. Take the columns and rows of "
+     "the other heads out."),
+    ("the last matrix not cut", _pruned(rows=lambda w, *_: w),
+     "Fewer heads are put side by side, so that w_o has fewer rows."),
+    ("the last matrix alone cut", _pruned(columns=lambda w, *_: w),
+     "Queries, keys and values of the other heads are made for nobody: their columns go, too."),
+    ("the values not cut",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: tuple(
+         w_v if i == 2 else w for i, w in enumerate(pruned(w_q, w_k, w_v, w_o, n_heads, keep))
+     ),
+     "A head that is struck out has values, too: its columns of w_v go."),
+    ("what is left made larger",
+     _pruned(rows=lambda w, h, keep: _band(w, h, keep) * h / len(keep)),
+     "Dropout makes up for what it strikes out. Here the layer should give what the large one "
+     "gives without those heads, and (7.5) is a sum."),
+    ("the last matrix first", lambda *case: (pruned(*case)[3], *pruned(*case)[:3]),
+     "The order is w_q, w_k, w_v, w_o."),
+    ("the first three alone", lambda *case: pruned(*case)[:3],
+     "The fourth is missing: w_o."),
+    ("the heads that are kept in reverse", _pruned(other=lambda n_heads, keep: keep[::-1]),
+     "It would compute the right thing, but the heads should stay in their order."),
+    ("the last head that is kept, alone", _pruned(other=lambda n_heads, keep: keep[-1:]),
+     "All heads of `keep` stay. Does the loop collect them?"),
 )  # fmt: skip
 
 # 7.5 the output as a sum
@@ -382,10 +492,6 @@ def _change(**change: Any) -> Callable:
     return lambda *case: _multi_head(*case, **change)
 
 
-VIEW_SPLIT: Callable = SPLIT_MISTAKES[0].wrong
-VIEW_MERGE: Callable = MERGE_MISTAKES[0].wrong
-
-
 def _scale_after(x, w_q, w_k, w_v, w_o, n_heads):
     d_k = x.shape[-1] // n_heads
     return _multi_head(x, w_q, w_k, w_v / d_k**0.5, w_o, n_heads, lambda *_: 1.0)
@@ -409,18 +515,18 @@ MULTI_HEAD_MISTAKES = mistakes(
      "Scores are too large as they are. Divide by the root of d_k."),
     ("the scale after the softmax", _scale_after,
      "Divided after the softmax, the weights no longer sum to one. The scores are divided."),
-    ("split by a view, without a transpose", _change(split=VIEW_SPLIT),
+    ("split by a view, without a transpose", _change(split=view_split),
      "The shapes are right, but the heads mix words. Cut to (B, T, H, K), then exchange axes."),
-    ("merged by a view, without a transpose", _change(merge=VIEW_MERGE),
+    ("merged by a view, without a transpose", _change(merge=view_merge),
      "The shapes are right, but words are mixed when the heads are joined. Exchange heads and "
      "words first."),
-    ("split and merged by a view, without a transpose", _change(split=VIEW_SPLIT, merge=VIEW_MERGE),
+    ("split and merged by a view, without a transpose", _change(split=view_split, merge=view_merge),
      "The shapes are right, but each head attends within its own part of the sentence, between "
      "pieces of words. Both ways need a transpose."),
-    ("interleaved heads", _change(split=SPLIT_MISTAKES[3].wrong),
+    ("interleaved heads", _change(split=split_in_turns),
      "Head i got every n_heads-th column. The columns of one head stand next to each other."),
     ("interleaved heads, put back in the same way",
-     _change(split=SPLIT_MISTAKES[3].wrong, merge=MERGE_MISTAKES[3].wrong),
+     _change(split=split_in_turns, merge=merge_in_turns),
      "Head i got every n_heads-th column. The columns of one head stand next to each other."),
     ("n_heads and d_k exchanged",
      lambda x, *rest: _multi_head(x, *rest[:4], x.shape[-1] // rest[4]),
@@ -620,16 +726,16 @@ def _output(output: Any) -> Any:
 MODULE_MISTAKES = mistakes(
     ("the weights are handed back, too", _WithWeights,
      "Outputs alone are asked for, (B, T, D), so that the layer can be put into a larger one."),
-    ("split by a view, without a transpose", _but(split=staticmethod(VIEW_SPLIT)),
+    ("split by a view, without a transpose", _but(split=staticmethod(view_split)),
      "The shapes are right, but the heads mix words. Cut to (B, T, H, K), then exchange axes."),
-    ("merged by a view, without a transpose", _but(merge=staticmethod(VIEW_MERGE)),
+    ("merged by a view, without a transpose", _but(merge=staticmethod(view_merge)),
      "The shapes are right, but words are mixed when the heads are joined. Exchange heads and "
      "words first."),
     ("split and merged by a view, without a transpose",
-     _but(split=staticmethod(VIEW_SPLIT), merge=staticmethod(VIEW_MERGE)),
+     _but(split=staticmethod(view_split), merge=staticmethod(view_merge)),
      "The shapes are right, but the heads mix words. Both ways need a transpose."),
     ("interleaved heads",
-     _but(split=staticmethod(SPLIT_MISTAKES[3].wrong), merge=staticmethod(MERGE_MISTAKES[3].wrong)),
+     _but(split=staticmethod(split_in_turns), merge=staticmethod(merge_in_turns)),
      "Head i got every n_heads-th entry. The entries of one head stand next to each other."),
     ("n_heads and d_k exchanged",
      type(
@@ -851,7 +957,7 @@ def _in_heads(
     """Attention in heads, right by default; each argument makes one mistake."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
-        cut = VIEW_SPLIT if view_there else split
+        cut = view_split if view_there else split
         width = {"d_k": q.shape[-1] // n_heads, "d_model": q.shape[-1], "heads": n_heads, "1": 1}
         width["d_k squared"] = width["d_k"] ** 2
         queries, keys, values = (cut(x, n_heads) for x in (q, k, v))
@@ -859,7 +965,7 @@ def _in_heads(
         if causal:
             scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
         heads = scores.softmax(axis) @ values
-        return (VIEW_MERGE if view_back else merge)(heads)
+        return (view_merge if view_back else merge)(heads)
 
     return attend
 
@@ -916,7 +1022,7 @@ IN_HEADS_MISTAKES = mistakes(
      "Nothing was split: one softmax over the full width."),
     ("interleaved heads",
      lambda q, k, v, n_heads: merge(
-         attend_split(*(SPLIT_MISTAKES[3].wrong(x, n_heads) for x in (q, k, v)))
+         attend_split(*(split_in_turns(x, n_heads) for x in (q, k, v)))
      ),
      "The entries of one head stand next to each other: (n_heads, d_k), not (d_k, n_heads)."),
 )  # fmt: skip
@@ -953,7 +1059,7 @@ CUTS = {
         1,
     ),
     "the view alone": lambda x, n_heads: _cut(x, n_heads, x.shape[1], _width(x, n_heads)),
-    "interleaved heads": lambda x, n_heads: SPLIT_MISTAKES[3].wrong(x, n_heads),
+    "interleaved heads": lambda x, n_heads: split_in_turns(x, n_heads),
     "transposed before the cut": lambda x, n_heads: _cut(
         x.transpose(1, 2), n_heads, x.shape[1], _width(x, n_heads)
     ),
@@ -1100,7 +1206,7 @@ GRADIENT_MISTAKES = mistakes(
      "All sentences went through w_o, not the first alone."),
     ("the heads merged by a reshape",
      _gradients(of_w_o=lambda two, heads, w_o, grad: (
-         VIEW_MERGE(heads).flatten(0, 1).T @ grad.flatten(0, 1)
+         view_merge(heads).flatten(0, 1).T @ grad.flatten(0, 1)
      )),
      "The gradient of w_o needs the heads side by side, with the transpose, as they went in."),
     ("grad in place of its product with w_o",
@@ -1129,6 +1235,18 @@ def _on_circle(first: int, second: int, size: float = 400.0, turn: int = 0) -> C
         return size * torch.stack([one, two]), torch.stack([keys, keys])
 
     return design
+
+
+def _radian(length: int) -> tuple[Tensor, Tensor]:
+    w_q, w_k = _on_circle(0, 0)(length)
+    angle = 2 * math.pi * torch.arange(length) / length
+    turned = [torch.stack([(angle + d).cos(), (angle + d).sin()], -1) for d in (-1.0, 1.0)]
+    return 400 * torch.stack(turned), w_k
+
+
+def _same_query(length: int) -> tuple[Tensor, Tensor]:
+    w_q, w_k = _on_circle(0, 0)(length)
+    return w_q[:, :1].expand_as(w_q), w_k
 
 
 def _on_line(length: int) -> tuple[Tensor, Tensor]:
@@ -1174,6 +1292,13 @@ NEIGHBOUR_MISTAKES = mistakes(
     ("not sure enough", _on_circle(-1, 1, size=1.0),
      "The right words score highest, and the softmax is too even. Nothing keeps you from making "
      "the queries longer."),
+    ("sure among few words, not among twelve", _on_circle(-1, 1, size=20.0),
+     "The more words, the closer the keys on the circle, and the smaller the lead of the right "
+     "one. Make the queries longer still."),
+    ("the queries turned by one radian", _radian,
+     "The next word's key stands 2 pi / length further on, and not one radian."),
+    ("one query for all words", _same_query,
+     "Each word looks for another neighbour, so that each needs a query of its own."),
     ("equally far in every direction", _on_circle(-1, 1, size=0.0),
      "All scores are equal. What should the query of a word have in common with its neighbour's "
      "key?"),
@@ -1218,19 +1343,19 @@ EXERCISES = [
     ),
     Exercise(
         number="7.3",
-        title="split into heads",
+        title="one layer for three, head by head",
         section="The wrong cut",
-        reference=split,
-        cases=split_cases,
-        mistakes=SPLIT_MISTAKES,
+        reference=unfused,
+        cases=unfused_cases,
+        mistakes=UNFUSED_MISTAKES,
     ),
     Exercise(
         number="7.4",
-        title="merge the heads",
-        section="Merging",
-        reference=merge,
-        cases=merge_cases,
-        mistakes=MERGE_MISTAKES,
+        title="a layer without some of its heads",
+        section="What the last matrix is for",
+        reference=pruned,
+        cases=pruned_cases,
+        mistakes=PRUNED_MISTAKES,
     ),
     Exercise(
         number="7.5",

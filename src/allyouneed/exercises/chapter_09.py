@@ -936,6 +936,11 @@ PREVIOUS_MISTAKES = mistakes(
     ("the words are still in it", _looking(kept=(0, 1)),
      "The words have their say in the scores, too, and a word is most like itself. Keep only the "
      "entries in which words have nothing."),
+    ("entries of words among those that are kept", _looking(kept=(0, 0.5)),
+     "Only the first quarter is free of words."),
+    ("the last quarter of the entries", _looking(kept=(0.75, 1)),
+     "The entries without words are the first quarter, not the last."),
+    ("three words back", _looking(-3), "One step back is R_{-1}."),
     ("looking ahead", _looking(1), "That finds the *next* word: a rotation the other way."),
     ("every word looks at itself", _looking(0),
      "Without a rotation each word is most like itself."),
