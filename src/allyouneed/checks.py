@@ -283,6 +283,22 @@ def check_run(steps: int, accumulate: int, max_norm: float) -> None:
         raise ValueError(f"max_norm: expected a length above 0, got {max_norm}")
 
 
+def check_completion(
+    tokens: Tensor, count: int, temperature: float, top_k: int | None, top_p: float | None
+) -> None:
+    """There is a text to go on with, and settings in range."""
+    if tokens.dim() != 2 or tokens.shape[1] == 0:
+        raise ValueError(f"tokens: expected shape (B, T), T at least 1, got {tuple(tokens.shape)}")
+    if count < 0:
+        raise ValueError(f"count: expected at least 0, got {count}")
+    if not temperature >= 0:
+        raise ValueError(f"temperature: expected at least 0, got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k: expected at least 1, got {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
+
+
 def check_same_states(states: Sequence[dict[str, Tensor]]) -> None:
     """At least one checkpoint, and all with the same names and shapes."""
     if not states:

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from allyouneed.attention import attention
 from allyouneed.checks import (
+    check_completion,
     check_even,
     check_mask,
     check_positive,
@@ -515,18 +516,7 @@ def complete(
     `filter_logits` leaves. Raises ValueError for no tokens, a count below 0 or settings
     out of range.
     """
-    if tokens.dim() != 2 or tokens.shape[1] == 0:
-        raise ValueError(
-            f"tokens: expected shape (B, T), T at least 1, got {tuple(tokens.shape)}"
-        )
-    if count < 0:
-        raise ValueError(f"count: expected at least 0, got {count}")
-    if not temperature >= 0:
-        raise ValueError(f"temperature: expected at least 0, got {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k: expected at least 1, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
+    check_completion(tokens, count, temperature, top_k, top_p)
     with eval_mode(model):
         cache, new = model.new_cache(), tokens
         for _ in range(count):

@@ -9,27 +9,21 @@ import torch
 from torch.nn import functional as F
 
 
-def rms_fused(x, gamma, eps):
-    return F.rms_norm(x, gamma.shape, gamma, eps)
+def absorbed_product(gamma, W):
+    return W @ torch.diag(gamma)
 
 
-def rms_loops(x, gamma, eps):
-    rows = x.reshape(-1, x.shape[-1]).tolist()
-    out = []
-    for row in rows:
-        root = math.sqrt(sum(value * value for value in row) / len(row) + eps)
-        out.append([g * value / root for g, value in zip(gamma.tolist(), row, strict=True)])
-    return torch.tensor(out).reshape(x.shape)
+def absorbed_numpy(gamma, W):
+    return np.einsum("fd,d->fd", W.numpy(), gamma.numpy())
 
 
-def rms_numpy(x, gamma, eps):
-    x = x.numpy().astype(np.float64)
-    return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + eps) * gamma.numpy()
+def absorbed_loops(gamma, W):
+    return [[w * g for w, g in zip(row, gamma.tolist(), strict=True)] for row in W.tolist()]
 
 
-def rms_in_place(x, gamma, eps):
-    x *= torch.rsqrt(x.square().mean(dim=-1).unsqueeze(-1) + eps)
-    return x.mul_(gamma)
+def absorbed_tried(gamma, W):
+    """What the norm and the matrix make of the unit vectors."""
+    return torch.stack([F.linear(gamma * one, W) for one in torch.eye(len(gamma))], 1)
 
 
 def width_search(d_model, d_ff, multiple):
@@ -50,40 +44,27 @@ def width_tensor(d_model, d_ff, multiple):
     return torch.floor(whole / (3 * d_model * multiple)) * multiple
 
 
-def rotate_half(x, places, theta):
-    half = x.shape[-1] // 2
-    inverse = 1.0 / theta ** (torch.arange(0, x.shape[-1], 2).float() / x.shape[-1])
-    angle = torch.outer(places.float(), inverse)
-    angle = torch.cat([angle, angle], dim=-1)
-    other = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
-    return x * angle.cos() + other * angle.sin()
+def reordered_slices(W, n_heads):
+    return torch.cat([part for head in W.chunk(n_heads) for part in (head[::2], head[1::2])])
 
 
-def rotate_complex(x, places, theta):
-    K = x.shape[-1]
-    z = torch.complex(x[..., : K // 2].double(), x[..., K // 2 :].double())
-    angle = places.double()[:, None] / theta ** (torch.arange(K // 2) * 2 / K)
-    z = z * torch.polar(torch.ones_like(angle), angle)
-    return torch.cat([z.real, z.imag], dim=-1)
+def reordered_index(W, n_heads):
+    K = len(W) // n_heads
+    order = [h * K + i for h in range(n_heads) for i in (*range(0, K, 2), *range(1, K, 2))]
+    return W[order]
 
 
-def rotate_loops(x, places, theta):
-    K, out = x.shape[-1], x.clone()
-    for t, p in enumerate(places.tolist()):
-        for i in range(K // 2):
-            c, s = math.cos(p / theta ** (2 * i / K)), math.sin(p / theta ** (2 * i / K))
-            a, b = x[:, :, t, i], x[:, :, t, i + K // 2]
-            out[:, :, t, i] = a * c - b * s
-            out[:, :, t, i + K // 2] = a * s + b * c
-    return out
+def reordered_numpy(W, n_heads):
+    heads = W.numpy().reshape(n_heads, -1, 2, W.shape[1])
+    return heads.swapaxes(1, 2).reshape(W.shape)
 
 
-def rotate_numpy(x, places, theta):
-    a, b = np.split(x.numpy(), 2, axis=-1)
-    angle = np.multiply.outer(places.numpy(), theta ** -(np.arange(a.shape[-1]) / a.shape[-1]))
-    return np.concatenate(
-        [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], axis=-1
-    )
+def reordered_loops(W, n_heads):
+    K, out = len(W) // n_heads, W.clone()
+    for row in range(len(W)):
+        head, i = divmod(row, K)
+        out[head * K + i // 2 + (i % 2) * K // 2] = W[row]
+    return out.tolist()
 
 
 def grouped_fused(q, k, v):
@@ -250,9 +231,9 @@ def sink_that_fends_off(K, n, match):
 
 
 RIGHT = {
-    "20.1": [rms_fused, rms_loops, rms_numpy, rms_in_place],
+    "20.1": [absorbed_product, absorbed_numpy, absorbed_loops, absorbed_tried],
     "20.2": [width_search, width_modules, width_tensor],
-    "20.3": [rotate_half, rotate_complex, rotate_loops, rotate_numpy],
+    "20.3": [reordered_slices, reordered_index, reordered_numpy, reordered_loops],
     "20.4": [grouped_fused, grouped_loops, grouped_einsum, grouped_index],
     "20.5": [slots_directly, slots_dictionary, slots_tensor],
     "20.6": [pass_closed, pass_cases_by_hand, pass_numpy, pass_recursive],

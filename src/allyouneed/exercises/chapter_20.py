@@ -9,82 +9,75 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, mistakes
+from .core import Exercise, mistakes
 
-# 20.1 RMSNorm
-
-
-def rms_norm(x: Tensor, gamma: Tensor, eps: float) -> Tensor:
-    return gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
+# 20.1 gamma in the next matrix
 
 
-def rms_cases() -> list[tuple]:
+def absorbed(gamma: Tensor, W: Tensor) -> Tensor:
+    return W * gamma
+
+
+def absorbed_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(201)
-    cases = [(torch.tensor([[3.0, 4.0]]), torch.tensor([1.0, 2.0]), 0.0)]
-    for shape, eps in (((2, 3, 5), 0.7), ((4, 4), 0.1), ((6,), 0.3)):
-        x = 0.5 + torch.randn(shape, generator=draw)
-        cases.append((x, 0.3 + torch.randn(shape[-1], generator=draw), eps))
+    cases = [(torch.tensor([1.0, 2.0]), torch.tensor([[3.0, 4.0], [5.0, 6.0]]))]
+    for D in (3, 5, 1):
+        gamma = 0.5 + torch.rand(D, generator=draw)
+        cases.append((gamma, torch.randn(D, D, generator=draw)))
     return cases
 
 
-RMS_MISTAKES = mistakes(
-    ("the mean subtracted",
-     lambda x, gamma, eps: (
-         gamma
-         * (x - x.mean(-1, keepdim=True))
-         / (x.var(-1, keepdim=True, correction=0) + eps).sqrt()
-     ),
-     "That is LayerNorm without its beta. RMSNorm leaves the mean where it is, above and below."),
-    ("divided by the standard deviation",
-     lambda x, gamma, eps: gamma * x / (x.var(-1, keepdim=True, correction=0) + eps).sqrt(),
-     "The variance subtracts the mean first. Asked for is the mean of the squares themselves."),
-    ("the mean subtracted above only",
-     lambda x, gamma, eps: (
-         rms_norm(x, gamma, eps)
-         - gamma * x.mean(-1, keepdim=True) / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
-     ),
-     "RMSNorm does not subtract the mean."),
-    ("the sum of the squares",
-     lambda x, gamma, eps: gamma * x / (x.pow(2).sum(-1, keepdim=True) + eps).sqrt(),
-     "That makes each vector of length 1. The squares are averaged, not added up."),
-    ("divided by D - 1",
-     lambda x, gamma, eps: (
-         gamma * x / (x.pow(2).sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps).sqrt()
-     ),
-     "The mean of D squares divides by D."),
-    ("without gamma",
-     lambda x, gamma, eps: rms_norm(x, torch.ones_like(gamma), eps),
-     "What comes out is multiplied, entry by entry, by gamma."),
-    ("gamma and one",
-     lambda x, gamma, eps: rms_norm(x, 1 + gamma, eps),
-     "Gemma stores gamma - 1 and multiplies by 1 + gamma. Here gamma is the factor itself."),
+ABSORBED_MISTAKES = mistakes(
+    ("the rows multiplied",
+     lambda gamma, W: W * gamma[:, None],
+     "That multiplies what comes *out*, entry by entry. gamma stands in front of the matrix: entry "
+     "j of x meets column j of W."),
+    ("rows and columns multiplied",
+     lambda gamma, W: gamma[:, None] * W * gamma,
+     "Once is enough, and only on the side on which x comes in."),
     ("divided by gamma",
-     lambda x, gamma, eps: rms_norm(x, 1 / gamma, eps),
-     "gamma multiplies."),
-    ("eps outside of the root",
-     lambda x, gamma, eps: gamma * x / (x.pow(2).mean(-1, keepdim=True).sqrt() + eps),
-     "eps is added to the mean of the squares, under the root."),
-    ("eps squared",
-     lambda x, gamma, eps: rms_norm(x, gamma, eps**2),
-     "eps is added as it is, under the root."),
-    ("without eps",
-     lambda x, gamma, eps: rms_norm(x, gamma, 0.0),
-     "eps is added under the root; with a large one it can be seen."),
-    ("without the root",
-     lambda x, gamma, eps: gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps),
-     "Divide by the *root* of the mean square."),
-    ("multiplied by the root",
-     lambda x, gamma, eps: gamma * x * (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(),
-     "Divide by the root, do not multiply."),
-    ("over all vectors at once",
-     lambda x, gamma, eps: gamma * x / (x.pow(2).mean() + eps).sqrt(),
-     "Each vector has its own mean square: over the last axis only."),
-    ("the mean of the absolute values",
-     lambda x, gamma, eps: gamma * x / (x.abs().mean(-1, keepdim=True) + eps),
-     "Square, take the mean, then the root: RMS is not the mean of absolute values."),
-    ("the first axis in place of the last",
-     lambda x, gamma, eps: gamma * x / (x.pow(2).mean(0, keepdim=True) + eps).sqrt(),
-     "The entries of one vector stand along the last axis."),
+     lambda gamma, W: W / gamma,
+     "gamma is taken out of the norm, so the matrix has to do the multiplication in its place."),
+    ("the rows divided",
+     lambda gamma, W: W / gamma[:, None],
+     "gamma is taken out of the norm, so the matrix multiplies by it: column j by gamma_j."),
+    ("nothing changed",
+     lambda gamma, W: W,
+     "Then gamma would be lost: no norm commutes with it, and a matrix does not make up for it."),
+    ("transposed",
+     lambda gamma, W: (W * gamma).mT,
+     "The weight of an `nn.Linear` is used as x W^T: hand it back the way it came, (out, in)."),
+    ("transposed, and the rows multiplied",
+     lambda gamma, W: W.mT * gamma,
+     "`nn.Linear` computes x W^T from the weight as it stands, (out, in). No transposing: column "
+     "j of W is what entry j of x meets."),
+    ("gamma squared",
+     lambda gamma, W: W * gamma**2,
+     "gamma was multiplied once."),
+    ("gamma and one",
+     lambda gamma, W: W * (1 + gamma),
+     "Gemma stores gamma - 1. Here gamma is the factor itself."),
+    ("gamma added",
+     lambda gamma, W: W + gamma,
+     "gamma multiplies. A beta would be added, and it would become a bias, not a weight."),
+    ("gamma brought to the mean square 1",
+     lambda gamma, W: W * gamma / gamma.pow(2).mean().sqrt(),
+     "The norm divides by the root mean square of x, before gamma. gamma itself is not normed."),
+    ("gamma divided by its mean",
+     lambda gamma, W: W * gamma / gamma.mean(),
+     "gamma goes into the matrix as it is."),
+    ("one factor for all",
+     lambda gamma, W: W * gamma.mean(),
+     "Each entry of x has its own gamma."),
+    ("the columns of a normed matrix",
+     lambda gamma, W: W / W.pow(2).mean(-1, keepdim=True).sqrt() * gamma,
+     "What is normed is x. The matrix is only multiplied by gamma, column by column."),
+    ("a matrix times a vector",
+     lambda gamma, W: W @ gamma,
+     "That is one vector: it has summed over the columns. The new weight has the shape of W."),
+    ("gamma alone, as a matrix",
+     lambda gamma, W: torch.diag(gamma),
+     "That is gamma as a matrix. The matrix behind it is still to be applied: both together."),
 )  # fmt: skip
 
 
@@ -140,6 +133,12 @@ WIDTH_MISTAKES = mistakes(
     ("d_ff itself",
      lambda d_model, d_ff, multiple: d_ff // multiple * multiple,
      "With three matrices of width d_ff the net has half as many parameters again."),
+    ("two thirds, rounded to the nearest",
+     lambda d_model, d_ff, multiple: round(2 * d_ff / 3 / multiple) * multiple,
+     "Two thirds is the rule of thumb. Count both nets, biases too, and round down."),
+    ("two thirds, rounded up",
+     lambda d_model, d_ff, multiple: -(-2 * d_ff // (3 * multiple)) * multiple,
+     "Two thirds is the rule of thumb. Count both nets, biases too, and round down."),
     ("three halves",
      lambda d_model, d_ff, multiple: 3 * d_ff // (2 * multiple) * multiple,
      "Three matrices in place of two: the width becomes smaller, about two thirds."),
@@ -149,7 +148,19 @@ WIDTH_MISTAKES = mistakes(
 )  # fmt: skip
 
 
-# 20.3 rotary positions, in halves
+# 20.3 from one pairing to the other
+
+
+def reordered(W: Tensor, n_heads: int) -> Tensor:
+    return W.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+
+
+def reordered_cases() -> list[tuple]:
+    draw = torch.Generator().manual_seed(203)
+    cases = [(torch.arange(6.0)[:, None], 1)]
+    for rows, D, heads in ((12, 3, 2), (16, 16, 2), (18, 2, 3)):
+        cases.append((torch.randn(rows, D, generator=draw), heads))
+    return cases
 
 
 def _turned(x: Tensor, angle: Tensor) -> Tensor:
@@ -163,111 +174,68 @@ def _angle(x: Tensor, places: Tensor, theta: float) -> Tensor:
     return places[:, None] * theta ** (-torch.arange(0, K, 2) / K)
 
 
-def rotate_halves(x: Tensor, places: Tensor, theta: float) -> Tensor:
-    return _turned(x, _angle(x, places, theta))
-
-
-def rotate_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(203)
-    cases = [(torch.tensor([[[[1.0, 2.0, 3.0, 4.0]]]]), torch.tensor([1]), 100.0)]
-    for shape, places, theta in (
-        ((2, 3, 4, 6), (0, 1, 2, 3), 50.0),
-        ((1, 2, 3, 8), (7, 2, 11), 500.0),
-    ):
-        cases.append((torch.randn(shape, generator=draw), torch.tensor(places), theta))
-    return cases
-
-
 def _neighbours(x: Tensor, angle: Tensor) -> Tensor:
     a, b = x[..., 0::2], x[..., 1::2]
     turned = (a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos())
     return torch.stack(turned, -1).flatten(-2)
 
 
-def _other(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A mistake in the angles: `change(K, places, theta)`."""
-    return lambda x, places, theta: _turned(x, change(x.shape[-1], places[:, None], theta))
+def _head_by_head(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor, int], Tensor]:
+    """A mistake in each head alone: `change` of its rows."""
+    return lambda W, n_heads: torch.cat([change(head) for head in W.chunk(n_heads)])
 
 
-def _repeated(x: Tensor, places: Tensor, theta: float) -> Tensor:
-    angle = _angle(x, places, theta).repeat_interleave(2, -1)
-    a, b = x.chunk(2, -1)
-    return x * angle.cos() + torch.cat([-b, a], -1) * angle.sin()
-
-
-ROTATE_MISTAKES = mistakes(
-    ("neighbours in place of halves",
-     lambda x, places, theta: _neighbours(x, _angle(x, places, theta)),
-     "That is the interleaved pairing, Chapter 9's. Here entry i goes with entry i + K / 2."),
-    ("neighbours taken, halves given back",
-     lambda x, places, theta: _turned(
-         torch.cat([x[..., 0::2], x[..., 1::2]], -1), _angle(x, places, theta)
+REORDERED_MISTAKES = mistakes(
+    ("all heads as one",
+     lambda W, n_heads: torch.cat([W[0::2], W[1::2]]),
+     "Head by head: each has K / 2 pairs of its own. Over the whole matrix, rows of one head come "
+     "into another."),
+    ("the way back",
+     lambda W, n_heads: W.unflatten(0, (n_heads, 2, -1)).transpose(1, 2).flatten(0, 2),
+     "That makes neighbours of halves. Asked for is the other way: rows 0 and 1 of a head are a "
+     "pair, and shall stand K / 2 apart."),
+    ("the way back, all heads as one",
+     lambda W, n_heads: W.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1),
+     "That makes neighbours of halves, and of all heads one. Asked for is the other way, head by "
+     "head."),
+    ("the odd rows first",
+     _head_by_head(lambda head: torch.cat([head[1::2], head[0::2]])),
+     "The first entry of a pair goes into the first half. The other way round each pair turns "
+     "backwards."),
+    ("the second half turned round",
+     _head_by_head(lambda head: torch.cat([head[0::2], head[1::2].flip(0)])),
+     "Pair i has the entries i and i + K / 2: both halves run in the same order."),
+    ("the pairs in reverse",
+     _head_by_head(lambda head: torch.cat([head[0::2].flip(0), head[1::2].flip(0)])),
+     "Pair 0 turns fastest and must remain pair 0."),
+    ("the rows in reverse",
+     _head_by_head(lambda head: head.flip(0)),
+     "The pairs would still be neighbours. The first entries of all pairs come first."),
+    ("nothing changed",
+     lambda W, n_heads: W,
+     "Then code that pairs halves takes rows 0 and K / 2 for a pair, and they are not."),
+    ("the halves exchanged",
+     _head_by_head(lambda head: torch.cat([head[len(head) // 2 :], head[: len(head) // 2]])),
+     "The pairs of these weights are neighbours, not halves: even rows first, then the odd ones."),
+    ("neighbours exchanged",
+     _head_by_head(lambda head: head.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)),
+     "The pairs are still neighbours, and turn backwards. Even rows first, then the odd ones."),
+    ("columns in place of rows",
+     lambda W, n_heads: torch.cat([W[:, 0::2], W[:, 1::2]], 1),
+     "The columns belong to x, which nobody turns. The entries of a query are the *rows* of an "
+     "`nn.Linear`'s weight."),
+    ("the first head only",
+     lambda W, n_heads: torch.cat(
+         [reordered(W[: len(W) // n_heads], 1), W[len(W) // n_heads :]]
      ),
-     "Pairs are entries i and i + K / 2, before and after."),
-    ("halves taken, neighbours given back",
-     lambda x, places, theta: torch.stack(
-         _turned(x, _angle(x, places, theta)).chunk(2, -1), -1
-     ).flatten(-2),
-     "The turned pairs go back to where they came from: i and i + K / 2. Join with `cat`."),
-    ("halves turned by the angles of neighbours",
-     _repeated,
-     "Two entries of one pair need one angle. With halves, the angles stand one row behind "
-     "itself: `torch.cat([angle, angle], -1)`, not `repeat_interleave`."),
-    ("turned the other way",
-     lambda x, places, theta: _turned(x, -_angle(x, places, theta)),
-     "a cos - b sin, and a sin + b cos: check the signs. (Between queries and keys alone it "
-     "would make no difference.)"),
-    ("both signs plus",
-     lambda x, places, theta: (
-         _turned(x, _angle(x, places, theta))
-         + torch.cat(
-             [
-                 2 * x.chunk(2, -1)[1] * _angle(x, places, theta).sin(),
-                 torch.zeros_like(x.chunk(2, -1)[0]),
-             ],
-             -1,
-         )
-     ),
-     "A rotation has one minus: a cos - b sin. Without it, lengths are not kept."),
-    ("sine and cosine exchanged",
-     lambda x, places, theta: _turned(x, math.pi / 2 - _angle(x, places, theta)),
-     "At place 0 nothing may turn: the cosine goes with the entry itself."),
-    ("places counted from 0",
-     lambda x, places, theta: rotate_halves(x, torch.arange(len(places)), theta),
-     "`places` says where each vector stands. With a cache it is not the row's number."),
-    ("places counted from 1",
-     lambda x, places, theta: rotate_halves(x, places + 1, theta),
-     "Take the places as they are: at place 0 nothing turns."),
-    ("theta of 10000",
-     lambda x, places, theta: rotate_halves(x, places, 10000.0),
-     "The base is given: `theta`."),
-    ("the exponent i / K",
-     _other(lambda K, p, theta: p * theta ** (-torch.arange(K // 2) / K)),
-     "The exponent is 2i / K: with K / 2 pairs it goes from 0 to nearly 1."),
-    ("the exponent without its minus",
-     _other(lambda K, p, theta: p * theta ** (torch.arange(0, K, 2) / K)),
-     "The first pair turns fastest: theta has the exponent *minus* 2i / K."),
-    ("one angle for all pairs",
-     _other(lambda K, p, theta: p * torch.ones(K // 2)),
-     "Each pair i has its own angle, p theta^(-2i / K)."),
-    ("the frequencies in reverse",
-     _other(lambda K, p, theta: p * theta ** (-torch.arange(0, K, 2).flip(0) / K)),
-     "Pair 0 turns fastest, by p itself."),
-    ("the first half only",
-     lambda x, places, theta: torch.cat(
-         [rotate_halves(x, places, theta).chunk(2, -1)[0], x.chunk(2, -1)[1]], -1
-     ),
-     "Both entries of a pair change: a sin + b cos is the second."),
-    ("the second half made of the new first",
-     lambda x, places, theta: torch.cat(
-         [
-             rotate_halves(x, places, theta).chunk(2, -1)[0],
-             rotate_halves(x, places, theta).chunk(2, -1)[0] * _angle(x, places, theta).sin()
-             + x.chunk(2, -1)[1] * _angle(x, places, theta).cos(),
-         ],
-         -1,
-     ),
-     "The first entry was overwritten before the second was computed. Keep the old a."),
+     "Every head is turned, so every head is reordered."),
+    ("n_heads taken for the pairs of a head",
+     lambda W, n_heads: W.unflatten(0, (-1, n_heads, 2)).transpose(1, 2).flatten(0, 2)
+     if len(W) % (2 * n_heads) == 0 else W,
+     "`n_heads` is how many heads there are. A head has len(W) / n_heads rows."),
+    ("transposed",
+     lambda W, n_heads: reordered(W, n_heads).mT,
+     "The weight keeps its shape: only the order of its rows changes."),
 )  # fmt: skip
 
 
@@ -343,6 +311,14 @@ GROUPED_MISTAKES = mistakes(
          (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(1) @ _spread(v, q)
      ),
      "Each query shares its attention among the keys: the softmax runs over the last axis."),
+    ("divided by the root of the number of keys",
+     lambda q, k, v: _attend(q, _spread(k, q), _spread(v, q), k.shape[-2] ** -0.5),
+     "The scale is the root of K, the width of a key, not of S, how many there are."),
+    ("the outputs in another order",
+     lambda q, k, v: (
+         grouped(q, k, v).unflatten(1, (k.shape[1], -1)).transpose(1, 2).flatten(1, 2)
+     ),
+     "Each output is right, and its place is not: head h of the output belongs to head h of q."),
     ("no softmax",
      lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5) @ _spread(v, q),
      "The scores become weights by a softmax over the keys."),
@@ -417,6 +393,15 @@ SLOT_MISTAKES = mistakes(
     ("empty slots left out",
      lambda t, window, sinks: [p for p in in_slots(t, window, sinks) if p >= 0],
      "The list has `sinks + window` entries, -1 for those that are empty."),
+    ("only the last ones written, the sinks lost",
+     lambda t, window, sinks: [
+         -1 if 0 <= p < t + 1 - window - sinks else p for p in in_slots(t, window, sinks)
+     ],
+     "Begin at place 0: what stands in the first slots was written long ago and stays."),
+    ("the ring in the order of the text",
+     lambda t, window, sinks: [*range(sinks), *range(t - window + 1, t + 1)],
+     "The newest is written over the oldest, where that stands. Nothing is moved, and what was "
+     "not written yet is -1."),
     ("never written again",
      lambda t, window, sinks: [p if p <= t else -1 for p in range(sinks + window)],
      "When the ring is full, the newest place is written over the oldest."),
@@ -493,6 +478,20 @@ PASS_MISTAKES = mistakes(
     ("as if it never ended",
      _with_kept(lambda a, n: 1 / max(1 - a, 1e-6)),
      "That is the sum without end. There are `guesses` guesses."),
+    ("the guesses that would be kept, each for itself",
+     _with_kept(lambda a, n: a * n),
+     "What stands behind a refused guess is dropped, and a token of the large model always "
+     "comes."),
+    ("the places of a refusal, without the pass that keeps all",
+     _with_kept(lambda a, n: sum((i + 1) * a**i * (1 - a) for i in range(n))),
+     "That leaves out the passes in which all guesses are kept, which give guesses + 1."),
+    ("guesses + 1 of them refused at the latest",
+     _with_kept(lambda a, n: sum((i + 1) * a**i * (1 - a) for i in range(n + 1))),
+     "There is no guess behind the last to be refused: with the probability a^guesses all are "
+     "kept, and guesses + 1 tokens come."),
+    ("the guesses that are kept, without the pass that keeps all",
+     _with_kept(lambda a, n: sum(i * a**i * (1 - a) for i in range(n + 1))),
+     "A refused guess is replaced, so i kept ones give i + 1 tokens. And all may be kept."),
     ("all or nothing",
      _with_kept(lambda a, n: 1 + n * a**n),
      "The first guesses count even if a later one is refused."),
@@ -562,7 +561,7 @@ def _newest(
         if own:
             kept_k = torch.cat([kept_k, k], 1)
             kept_v = torch.cat([v, kept_v] if crossed else [kept_v, v], 1)
-        scale = {"K": K, "S": kept_k.shape[1], "1": 1, "H": K * len(q)}[width]
+        scale = {"K": K, "K^2": K * K, "S": kept_k.shape[1], "1": 1, "H": K * len(q)}[width]
         return ((q @ kept_k.mT / scale**0.5).softmax(axis) @ kept_v)[:, 0]
 
     return step
@@ -620,6 +619,16 @@ NEWEST_MISTAKES = mistakes(
     ("not scaled",
      _newest(width="1"),
      "Equation (1) divides by the root of d_k."),
+    ("one place too early, and divided by the number of keys",
+     _newest(place=-1, width="S"),
+     "The kept keys have the places 0 to S - 1, so the newest has S. And equation (1) divides by "
+     "the root of d_k."),
+    ("divided by d_k, without the root",
+     _newest(width="K^2"),
+     "Equation (1) divides by the *root* of d_k."),
+    ("the softmax over the heads",
+     _newest(axis=0),
+     "Each head shares its attention among the keys: the softmax runs over the last axis."),
     ("divided by the root of all heads' width",
      _newest(width="H"),
      "Each head divides by the root of its own width, K."),
@@ -681,6 +690,16 @@ RMS_BACKWARD_MISTAKES = mistakes(
      "The first term is gamma dy / r."),
     ("gamma twice in the second term", _rms_backward(second="twice"),
      "One gamma stands there: sum of dy gamma x."),
+    ("gamma in front of the sum", lambda x, gamma, dy, eps: (
+        gamma * _rms_backward("none", "none")(x, gamma, dy, eps)),
+     "In the second term gamma belongs under the sum, with dy: each y_i has its own."),
+    ("each entry alone, without the sum", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - gamma * dy * x * x / (x.shape[-1] * r**3))(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "x_j changes the root, and by it *all* y_i. The second term sums over all of them."),
+    ("multiplied by the root", lambda x, gamma, dy, eps: (
+        gamma * dy * (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
+     "y divides by the root, so its derivative does too. And the root depends on x."),
     ("added, not subtracted", _rms_backward(sign=1),
      "A longer x makes the root larger and y smaller: the derivative of 1/r has a minus."),
     ("a sum in place of a mean", _rms_backward(over="1"),
@@ -763,6 +782,12 @@ SINK_MISTAKES = mistakes(
     ("it attracts too little, and adds something of its own",
      _sink(lambda K, n, match: 0.0, value=1.0),
      "Its value must be zero, and its score well above the logarithm of n."),
+    ("the division by the root of K forgotten",
+     lambda K, n, match: (
+         torch.nn.functional.pad(torch.tensor([_MIDDLE(K, n, match)]), (K - 1, 0)), torch.zeros(K)
+     ),
+     "The score is the product divided by the root of K: the key's entry is the root of K times "
+     "the score you want."),
     ("it attracts too much, and adds something of its own",
      _sink(lambda K, n, match: 2 * match, value=1.0),
      "Its value must be zero, and its score well below `match`."),
@@ -779,21 +804,11 @@ SINK_MISTAKES = mistakes(
 EXERCISES = [
     Exercise(
         number="20.1",
-        title="RMSNorm",
+        title="gamma in the next matrix",
         section="A norm without a mean",
-        reference=rms_norm,
-        cases=rms_cases,
-        mistakes=RMS_MISTAKES,
-        invariants=[
-            Invariant(
-                "a mean square below that of gamma's largest entry",
-                lambda output, x, gamma, eps: bool(
-                    torch.as_tensor(output).pow(2).mean() <= gamma.abs().max() ** 2 + 1e-4
-                ),
-                "Divided by its root mean square, a vector has the mean square 1 at most, before "
-                "gamma.",
-            )
-        ],
+        reference=absorbed,
+        cases=absorbed_cases,
+        mistakes=ABSORBED_MISTAKES,
     ),
     Exercise(
         number="20.2",
@@ -807,20 +822,11 @@ EXERCISES = [
     ),
     Exercise(
         number="20.3",
-        title="turn by halves",
+        title="from neighbours to halves",
         section="Positions that turn, in two pairings",
-        reference=rotate_halves,
-        cases=rotate_cases,
-        mistakes=ROTATE_MISTAKES,
-        invariants=[
-            Invariant(
-                "lengths are kept",
-                lambda output, x, places, theta: torch.allclose(
-                    torch.as_tensor(output).float().norm(dim=-1), x.norm(dim=-1), atol=1e-3
-                ),
-                "A rotation changes the direction of a vector and not its length.",
-            )
-        ],
+        reference=reordered,
+        cases=reordered_cases,
+        mistakes=REORDERED_MISTAKES,
     ),
     Exercise(
         number="20.4",
