@@ -299,7 +299,7 @@ def spend_by_layers(budget):
     for heads in range(1, 17):
         d = 64 * heads
         n = min(12, (budget - 8000 * d) // (28 * d * d + 20 * d))
-        fits.append((count_in_loops(8000, d, 4 * d, n, False), (d, 4 * d, heads, n)))
+        fits.append((count_in_loops(8000, d, 4 * d, 1, d, d, n, n), (d, 4 * d, heads, n)))
     return torch.tensor(max(fit for fit in fits if fit[1][3] >= 2)[1])
 
 
