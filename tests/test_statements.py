@@ -23,7 +23,7 @@ from allyouneed.exercises.core import Exercise, chapters, exercises
 ROOT = Path(__file__).parents[1]
 BUILDING = [e for c in chapters() for e in exercises(c) if callable(e.reference)]
 CODE = re.compile(r"`([^`]+)`")
-NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e-?\d+)?"
 RESULT = re.compile(  # "it is `[1, 2]`", "the weights are `[[1]]` and `[2]`", "gives 0.9"
     rf"\b(?:is|are|gives|give) (`[^`]+`(?:(?:,| and|, and) `[^`]+`)*|{NUMBER}(?!\.?[\w^/]| [·+*/]))"
 )

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+import processors
+
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TEXT = {file.name: file.read_text(encoding="utf-8") for file in WORKFLOWS}
@@ -47,3 +50,10 @@ def test_what_is_named_exists(name):
         assert re.search(rf"^[\w -]*\b{target}\b[\w -]*:", makefile, re.M), target
     for path in re.findall(r"(?:tests|tools)/[\w./]+\w", TEXT[name]):
         assert (ROOT / path).exists(), path
+
+
+def test_the_two_halves_of_the_notebooks_are_all():
+    """What `make test` runs as this machine, and what it runs as another."""
+    own, other = processors.halves()
+    files = sorted(f"notebooks/{file.name}" for file in (ROOT / "notebooks").glob("*.ipynb"))
+    assert sorted(own + other) == files and abs(len(own) - len(other)) <= 1

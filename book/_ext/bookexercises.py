@@ -1,5 +1,6 @@
 """Exercises on the page: a place in the contents, an anchor, links to where to look again and to
-Colab, and what book/_static/progress.js needs to keep which are done.
+Colab, and what book/_static/progress.js needs to keep which are done. The stages of the project are
+such exercises, too; they have no box, and a section each.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sphinx import addnodes
 CHECKS = Path(__file__).parents[2] / "src" / "allyouneed" / "exercises"
 NUMBER = re.compile(r"Exercise (\d+\.\d+)")
 TASK = re.compile(r"^> \*\*Exercise (\d+\.\d+)", re.M)
+STAGE = re.compile(r'^check\("(project\.\w+)"', re.M)
 MARK = re.compile(r", (easy|medium|hard)\b.*$")
 PLACE = '<div id="progress"></div>'  # on the first page
 
@@ -56,7 +58,24 @@ def on_source_read(app, docname: str, source: list[str]) -> None:
     for cell in json.loads(source[0])["cells"]:
         if cell["cell_type"] == "markdown" and "id" in cell:
             cells |= dict.fromkeys(TASK.findall("".join(cell["source"])), cell["id"])
+        elif cell["cell_type"] == "code" and "id" in cell:
+            cells |= dict.fromkeys(STAGE.findall("".join(cell["source"])), cell["id"])
     app.env.metadata[docname]["cells"] = cells
+
+
+def stages(doctree) -> list[tuple[str, nodes.container]]:
+    """The stages of the project, each with the cell in which it is checked."""
+    cells = [one for one in doctree.findall(nodes.container) if "cell" in one["classes"]]
+    code = {one: next(one.findall(nodes.literal_block), None) for one in cells}
+    found = ((STAGE.search(block.astext()), cell) for cell, block in code.items() if block)
+    return [(stage[1], cell) for stage, cell in found if stage]
+
+
+def links(number: str, docname: str, cell: str, *others: str) -> nodes.raw:
+    """The line below an exercise, for progress.js to put a button into."""
+    said = [*others, f'<a href="{COLAB}/{docname}.ipynb#scrollTo={cell}">Open in Colab</a>']
+    line = f'<p class="exercise-links" data-exercise="{number}">{" ".join(said)}</p>'
+    return nodes.raw("", line, format="html")
 
 
 def on_doctree_read(app, doctree) -> None:
@@ -68,13 +87,13 @@ def on_doctree_read(app, doctree) -> None:
               if isinstance(one.parent, nodes.section)}  # fmt: skip
     meta = app.env.metadata[name]
     meta["headings"] = titles
-    meta["exercises"] = [number for number, _ in boxes(doctree)]
-    links = {one["anchorname"]: one for one in app.env.tocs[name].findall(nodes.reference)}
+    meta["exercises"] = [number for number, _ in [*boxes(doctree), *stages(doctree)]]
+    entries = {one["anchorname"]: one for one in app.env.tocs[name].findall(nodes.reference)}
     for number, box in boxes(doctree):
         anchor, section = f"#exercise-{number.replace('.', '-')}", box.parent
         while not isinstance(section, nodes.section):
             section = section.parent
-        entry = links[f"#{section['ids'][0]}"].parent.parent
+        entry = entries[f"#{section['ids'][0]}"].parent.parent
         title = next(box.findall(nodes.title)).astext()
         title = f"{number} {MARK.sub('', title.removeprefix(f'Exercise {number}')).strip(' ()')}"
         link = nodes.reference("", title, internal=True, refuri=name, anchorname=anchor)
@@ -99,6 +118,10 @@ def on_doctree_resolved(app, doctree, docname: str) -> None:
         }
         data = f'<script type="application/json" id="all-exercises">{json.dumps(numbers)}</script>'
         raw.parent.replace(raw, nodes.raw("", PLACE + data, format="html"))
+    if docname.startswith("notebooks/"):
+        for number, cell in stages(doctree):
+            place = cell.parent.index(cell) + 1
+            cell.parent.insert(place, links(number, docname, meta[docname]["cells"][number]))
     if (number := chapter(docname)) is None:
         return
     look = sections(number)
@@ -107,19 +130,16 @@ def on_doctree_resolved(app, doctree, docname: str) -> None:
         title = next(box.findall(nodes.title))
         sign = f'<a class="headerlink" href="#{anchor}" title="Link to this exercise">#</a>'
         title += nodes.raw("", sign, format="html")
-        links = []
+        others = []
         heading = look.get(number)
         if heading in meta[docname]["headings"]:
             where = meta[docname]["headings"][heading]
-            links.append(
+            others.append(
                 f'<a class="internal" href="#{where}">Look again at “{escape(heading)}”</a>'
             )
         if number not in meta[docname]["cells"]:
             raise outdated("TASK", f"exercise {number} leads to Colab", docname)
-        cell = meta[docname]["cells"][number]
-        links.append(f'<a href="{COLAB}/{docname}.ipynb#scrollTo={cell}">Open in Colab</a>')
-        line = f'<p class="exercise-links" data-exercise="{number}">{" ".join(links)}</p>'
-        box += nodes.raw("", line, format="html")
+        box += links(number, docname, meta[docname]["cells"][number], *others)
 
 
 def setup(app):
@@ -128,7 +148,7 @@ def setup(app):
     app.connect("doctree-resolved", on_doctree_resolved, priority=700)
     return {
         "version": "1",
-        "env_version": 1,
+        "env_version": 2,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

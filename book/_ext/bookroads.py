@@ -162,7 +162,7 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
                 for key in marks[anchor]
             ]
         elif anchor == "exercises" and count:
-            says = [f'<span class="count">{count} exercises</span>']
+            says = [f'<span class="count" data-words="exercises">{count} exercises</span>']
         url = escape(suggestion(pagename, heading), quote=True)
         says.append(f'<a class="suggest" href="{url}">Suggest an edit</a>')
         if anchor in marks:

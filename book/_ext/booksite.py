@@ -13,7 +13,7 @@ from html import escape, unescape
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bookpatch import Patch, outdated
+from bookpatch import Patch, chapter, outdated
 from docutils import nodes
 from plainmath import plain
 from pygments.formatters import HtmlFormatter
@@ -137,7 +137,10 @@ def chapter_links(app, pagename: str, meta: dict) -> str:
     if minutes:
         items += f'<li class="minutes">{minutes} minutes</li>'
     if count := len(meta.get("exercises", [])):
-        items += f'<li><a class="count" href="#exercises">{count} exercises</a></li>'
+        is_project = chapter(pagename) is None
+        words, place = ("stages", "attention") if is_project else ("exercises", "exercises")
+        more = f'data-words="{words}" href="#{place}"'
+        items += f'<li><a class="count" {more}>{count} {words}</a></li>'
     return f'<ul class="chapter-links">{items}</ul>'
 
 

@@ -62,14 +62,15 @@
     const all = lines.map((one) => one.dataset.exercise);
     const some = all.some((one) => solved.has(one));
     for (const says of document.querySelectorAll(".chapter-links .count, .section-line .count")) {
-      says.textContent = some ? `${count(all, solved)} exercises done` : `${all.length} exercises`;
+      const name = says.dataset.words;
+      says.textContent = some ? `${count(all, solved)} ${name} done` : `${all.length} ${name}`;
     }
     for (const line of lines) {
       const is = solved.has(line.dataset.exercise);
       line.querySelector("button")?.setAttribute("aria-pressed", is);
-      line.closest(".admonition").classList.toggle("done", is);
-      const name = `#exercise-${line.dataset.exercise.replace(".", "-")}`;
-      document.querySelector(`#pst-page-toc-nav a[href="${name}"]`)?.classList.toggle("done", is);
+      const box = line.closest(".admonition, section"); // a stage of the project has a section
+      box.classList.toggle("done", is);
+      document.querySelector(`#pst-page-toc-nav a[href="#${box.id}"]`)?.classList.toggle("done", is);
     }
   };
 
@@ -78,11 +79,12 @@
     if (!chapters) return;
     const page = (address) => address.split("#")[0].split("/").pop();
     const of = Object.fromEntries(Object.entries(chapters).map(([address, all]) => [page(address), all]));
-    for (const link of document.querySelectorAll("ol li a[href]")) {
+    for (const link of document.querySelectorAll(":is(ol, ul) > li a[href]")) {
       const all = of[page(link.getAttribute("href"))];
       const minutes = link.parentElement.querySelector(".minutes");
       if (!all?.length || !minutes) continue;
-      minutes.dataset.done = all.some((one) => solved.has(one)) ? `, ${count(all, solved)} exercises done` : "";
+      const name = all[0].startsWith("project") ? "stages" : "exercises";
+      minutes.dataset.done = all.some((one) => solved.has(one)) ? `, ${count(all, solved)} ${name} done` : "";
     }
     for (const link of document.querySelectorAll("svg.plan a")) {
       const all = of[page(link.getAttribute("href"))], box = link.querySelector("rect");

@@ -232,7 +232,13 @@ TRAIN_EXAMPLES = """examples:
     torchrun --nproc-per-node 2 -m allyouneed train --data pairs.tsv --preset base --out runs/b
   the paper's base model, on eight GPUs; a process that dies is started again, up to three times:
     torchrun --nproc-per-node 8 --max-restarts 3 -m allyouneed train --resume \\
-      --config recipes/base-en-de.toml --data shards/en-de --out runs/base"""
+      --config recipes/base-en-de.toml --data shards/en-de --out runs/base
+  on several machines that all see the folders, the same line on each, begun with:
+    TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --nnodes 2 --rdzv-backend c10d \\
+      --rdzv-endpoint FIRST:29500 --nproc-per-node 8 --max-restarts 3 ...
+  When a process dies, torchrun ends the others and starts all anew; with --resume they find
+  the newest checkpoint. The number of processes may change then, so long as it divides
+  --update-batches. --shard spreads the model over the processes."""
 PREPARE_EXAMPLES = """examples:
   python -m allyouneed prepare --data wmt14-en-de --out shards/en-de
   python -m allyouneed train --config recipes/base-en-de.toml --data shards/en-de --out runs/base

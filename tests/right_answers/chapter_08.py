@@ -11,21 +11,38 @@ from allyouneed import masks
 from allyouneed.attention import masked_softmax
 
 
-def padding_compare(tokens, pad):
-    return ~tokens.eq(pad).reshape(len(tokens), 1, 1, -1)
+def packed_loops(tokens, eos, pad):
+    masks = []
+    for row in tokens.tolist():
+        sentence, which = 0, []
+        for token in row:
+            which.append(None if token == pad else sentence)
+            sentence += token == eos
+        masks.append([[[q is not None and q == k for k in which] for q in which]])
+    return masks
 
 
-def padding_numpy(tokens, pad):
-    return np.expand_dims(tokens.numpy() != pad, (1, 2))
+def packed_padding_apart(tokens, eos, pad):
+    sentence = torch.zeros_like(tokens)
+    sentence[:, 1:] = (tokens == eos).cumsum(1)[:, :-1]
+    sentence = sentence.masked_fill(tokens == pad, -1)
+    same = sentence.unsqueeze(2).eq(sentence.unsqueeze(1)) & sentence.ge(0).unsqueeze(1)
+    return same.unsqueeze(1)
 
 
-def padding_loops(tokens, pad):
-    return [[[[token != pad for token in row]]] for row in tokens.tolist()]
+def packed_numpy(tokens, eos, pad):
+    ids = tokens.numpy()
+    behind = np.cumsum((ids == eos)[:, ::-1], axis=1)[:, ::-1]  # ends from here on; paddings: 0
+    return ((behind[:, :, None] == behind[:, None]) & (behind[:, None] > 0))[:, None]
 
 
-def padding_in_place(tokens, pad):
-    mask = torch.zeros(tokens.shape[0], 1, 1, tokens.shape[1], dtype=torch.bool)
-    mask[:, 0, 0][tokens != pad] = True
+def packed_blocks(tokens, eos, pad):
+    mask = torch.zeros(len(tokens), 1, tokens.shape[1], tokens.shape[1], dtype=torch.bool)
+    for b, row in enumerate(tokens):
+        start = 0
+        for end in (row == eos).nonzero().flatten().tolist():
+            mask[b, 0, start : end + 1, start : end + 1] = True
+            start = end + 1
     return mask
 
 
@@ -268,7 +285,7 @@ RIGHT = {
         (0.0, 1 / 4, 3 / 4, 0.0, 0.0),
         torch.tensor([0, math.log(1), math.log(3), 0, 0]).exp() * torch.tensor([0, 1, 1, 0, 0]) / 4,
     ],
-    "8.2": [padding_compare, padding_numpy, padding_loops, padding_in_place],
+    "8.2": [packed_loops, packed_padding_apart, packed_numpy, packed_blocks],
     "8.3": [buffer_rows_of_triangle, buffer_tril, buffer_loops, buffer_numpy],
     "8.4": [
         weights_nan_to_num,

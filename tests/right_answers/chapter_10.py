@@ -6,44 +6,39 @@ from torch import nn
 from torch.nn import functional as F
 
 
-def norm_pytorch(x, gamma, beta, eps):
-    return F.layer_norm(x, (x.shape[-1],), gamma, beta, eps)
+def norm_test_pytorch(norm):
+    torch.manual_seed(3)
+    x, gamma, beta = 3 * torch.randn(2, 3, 5), torch.randn(5), torch.randn(5)
+    wanted = nn.functional.layer_norm(x, (5,), gamma, beta, 2.0)
+    torch.testing.assert_close(norm(x, gamma, beta, 2.0), wanted)
 
 
-def norm_var(x, gamma, beta, eps):
-    variance, mean = torch.var_mean(x, dim=2, correction=0, keepdim=True)
-    return torch.addcmul(beta, gamma, (x - mean) * torch.rsqrt(variance + eps))
+def norm_test_double(norm):
+    x = torch.linspace(-2, 3, 36, dtype=torch.float64).sin().reshape(3, 4, 3)
+    gamma, beta = torch.tensor([2.0, -1.0, 0.5]), torch.tensor([0.1, 0.2, -0.3])
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, unbiased=False, keepdim=True)
+    for eps in (1e-5, 0.1, 1.0):
+        wanted = (x - mean) / (var + eps) ** 0.5 * gamma + beta
+        if (norm(x, gamma, beta, eps) - wanted).abs().max() > 1e-3:
+            return False
+    return True
 
 
-def norm_loops(x, gamma, beta, eps):
-    result = torch.zeros_like(x)
-    for b, t in np.ndindex(*x.shape[:2]):
-        word = x[b, t].tolist()
-        mean = sum(word) / len(word)
-        variance = sum((entry - mean) ** 2 for entry in word) / len(word)
-        for i, entry in enumerate(word):
-            result[b, t, i] = gamma[i] * (entry - mean) / (variance + eps) ** 0.5 + beta[i]
-    return result
+def norm_test_loops(norm):
+    draw = np.random.default_rng(0)
+    x, gamma, beta = (draw.normal(size=size).astype("float32") for size in ((3, 2, 6), 6, 6))
+    got = norm(*(torch.tensor(part) for part in (x, gamma, beta)), 0.7).numpy()
+    same = [
+        np.allclose(got[b, t], (w - w.mean()) / np.sqrt(w.var() + 0.7) * gamma + beta, atol=1e-4)
+        for b, sentence in enumerate(x)
+        for t, w in enumerate(sentence)
+    ]
+    return np.all(same)
 
 
 def norm_numpy(x, gamma, beta, eps):
     x, gamma, beta = (array.double().numpy() for array in (x, gamma, beta))
     return (x - x.mean(2, keepdims=True)) / np.sqrt(x.var(-1)[..., None] + eps) * gamma + beta
-
-
-def norm_in_place(x, gamma, beta, eps):
-    x -= x.mean(-1).unsqueeze(-1)
-    x /= ((x * x).mean(-1, keepdim=True) + eps) ** 0.5
-    x *= gamma
-    x += beta
-    return x
-
-
-def norm_squares(x, gamma, beta, eps):
-    x = x.double()
-    mean = torch.einsum("btd->bt", x)[..., None] / x.shape[-1]
-    variance = (x**2).mean(-1, keepdim=True) - mean**2
-    return ((x - mean) / torch.sqrt(variance + eps)) * gamma + beta
 
 
 def batch_counts(x, mask, eps):
@@ -129,32 +124,33 @@ def stack_in_place(x, sublayers, norms, final_norm):
     return final_norm(x).numpy()
 
 
-def feed_functional(x, w_1, b_1, w_2, b_2):
-    return F.linear(F.relu(F.linear(x, w_1.T, b_1)), w_2.T, b_2)
+def nets_cat(first, second):
+    joined = [
+        torch.cat(pair, dim)
+        for pair, dim in zip(zip(first[:3], second[:3], strict=True), (1, 0, 0), strict=True)
+    ]
+    return [*joined, first[3].add(second[3])]
 
 
-def feed_einsum(x, w_1, b_1, w_2, b_2):
-    hidden = torch.einsum("btd,df->btf", x, w_1) + b_1
-    hidden[hidden < 0] = 0
-    return torch.einsum("btf,fd->btd", hidden, w_2) + b_2
+def nets_second_first(first, second):
+    (a, b, c, d), (e, f, g, h) = second, first
+    return torch.hstack((a, e)), torch.hstack((b, f)), torch.vstack((c, g)), d + h
 
 
-def feed_positions(x, w_1, b_1, w_2, b_2):
-    result = []
-    for t in range(x.shape[1]):
-        hidden = torch.maximum(torch.zeros(()), x[:, t] @ w_1 + b_1)
-        result.append(hidden @ w_2 + b_2)
-    return torch.stack(result, dim=1)
+def nets_with_an_idle_unit(first, second):
+    F, G = len(first[1]), len(second[1])
+    D = len(first[3])
+    w_1, b_1, w_2 = torch.zeros(D, F + G + 1), torch.zeros(F + G + 1), torch.zeros(F + G + 1, D)
+    w_1[:, :F], w_1[:, F : F + G] = first[0], second[0]
+    b_1[:F], b_1[F:-1] = first[1], second[1]
+    w_2[:F], w_2[F:-1] = first[2], second[2]
+    return w_1, b_1, w_2, first[3] + second[3]
 
 
-def feed_numpy(x, w_1, b_1, w_2, b_2):
-    x, w_1, b_1, w_2, b_2 = (a.double().numpy() for a in (x, w_1, b_1, w_2, b_2))
-    return np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2
-
-
-def feed_convolutions(x, w_1, b_1, w_2, b_2):
-    hidden = F.conv1d(x.transpose(1, 2), w_1.T[:, :, None], b_1).relu()
-    return F.conv1d(hidden, w_2.T[:, :, None], b_2).transpose(1, 2)
+def nets_numpy(first, second):
+    a, b = ([part.numpy() for part in net] for net in (first, second))
+    w_1 = np.concatenate([a[0], b[0]], 1)
+    return w_1, np.r_[a[1], b[1]], np.r_[a[2], b[2]], (a[3] + b[3]).tolist()
 
 
 def xor_two_ways():
@@ -218,11 +214,11 @@ RIGHT = {
         torch.tensor([0.5, 0.25, -1.0, 1.0, -2.0, 3.0]),
         np.array([0.5, 0.25, -0.99998, 0.99998, -1.99996, 2.99996]),
     ],
-    "10.2": [norm_pytorch, norm_var, norm_loops, norm_numpy, norm_in_place, norm_squares],
+    "10.2": [norm_test_pytorch, norm_test_double, norm_test_loops],
     "10.3": [batch_counts, batch_module, batch_loops, batch_where],
     "10.4": [add_steps, add_words, add_double, add_in_place],
     "10.5": [stack_index, stack_recursive, stack_stream, stack_in_place],
-    "10.6": [feed_functional, feed_einsum, feed_positions, feed_numpy, feed_convolutions],
+    "10.6": [nets_cat, nets_second_first, nets_with_an_idle_unit, nets_numpy],
     "10.7": [
         [4194304, 8393728, 4096, 12592128],
         (4 * 1024**2, 2 * 1024 * 4096 + 4096 + 1024, 4 * 1024, 12_592_128),

@@ -8,29 +8,36 @@ from torch import nn
 
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.tokens import BOS, EOS, PAD, pad
-from allyouneed.transformer import Transformer, TransformerConfig
+from allyouneed.transformer import TransformerConfig
 
 
-def count_the_model(vocab_size, d_model, d_ff, n_layers, norm_first):
-    sizes = {"d_model": d_model, "d_ff": d_ff, "n_heads": 1, "n_layers": n_layers}
-    model = Transformer(TransformerConfig(vocab_size, **sizes, norm_first=norm_first))
-    return sum(p.numel() for p in model.parameters())
+def count_the_shapes(vocab_size, d_model, d_ff, n_heads, d_k, d_v, n_encoder, n_decoder):
+    narrow, wide = (d_model, n_heads * d_k), (d_model, n_heads * d_v)
+    attention = [narrow, narrow, wide, wide[::-1]]
+    net, norm = [(d_model, d_ff), (d_ff,), (d_ff, d_model), (d_model,)], [(d_model,)] * 2
+    shapes = [(vocab_size, d_model)] + n_encoder * (attention + net + 2 * norm)
+    shapes += n_decoder * (2 * attention + net + 3 * norm)
+    return sum(math.prod(shape) for shape in shapes)
 
 
-def count_in_loops(vocab_size, d_model, d_ff, n_layers, norm_first):
+def count_in_loops(vocab_size, d_model, d_ff, n_heads, d_k, d_v, n_encoder, n_decoder):
     total = vocab_size * d_model
-    for _ in range(n_layers):
-        for attentions in (1, 2):
-            total += attentions * 4 * d_model * d_model
-            total += d_model * d_ff + d_ff + d_ff * d_model + d_model
-            total += (attentions + 1) * (d_model + d_model)
-    if norm_first:
-        total += 4 * d_model
+    for attentions in [1] * n_encoder + [2] * n_decoder:
+        for _ in range(attentions * n_heads):
+            total += d_model * (d_k + d_k + d_v) + d_v * d_model
+        total += d_model * d_ff + d_ff + d_ff * d_model + d_model
+        total += (attentions + 1) * (d_model + d_model)
     return np.int64(total)
 
 
-def count_closed(v, d, f, n, first):
-    return v * d + n * (12 * d**2 + 4 * d * f + 2 * f + 12 * d) + 4 * d * int(first)
+def count_closed(v, d, f, h, k, w, e, n):
+    return float(
+        v * d
+        + 2 * d * h * (k + w) * (e + 2 * n)
+        + (e + n) * (2 * d * f + f + d)
+        + 4 * d * e
+        + 6 * d * n
+    )
 
 
 def shared_by_autograd(tokens, states, dx, dlogits):
@@ -81,9 +88,10 @@ def encoder_double(x, mask, attention, feed_forward, norms, norm_first):
 
 
 def decoder_names(x, memory, src_mask, tgt_mask, self_attention, cross_attention, net, norms):
-    own = norms[0](x + self_attention(x, x, x, tgt_mask))
-    found = norms[1](own + cross_attention(q=own, k=memory, v=memory, mask=src_mask))
-    return norms[2](found + net(found)).numpy()
+    read = norms[0](x)
+    own = x + self_attention(read, read, read, tgt_mask)
+    found = own + cross_attention(q=norms[1](own), k=memory, v=memory, mask=src_mask)
+    return (found + net(norms[2](found))).numpy()
 
 
 def decoder_loop(x, memory, src_mask, tgt_mask, self_attention, cross_attention, net, norms):
@@ -93,7 +101,7 @@ def decoder_loop(x, memory, src_mask, tgt_mask, self_attention, cross_attention,
         net,
     ]
     for norm, sub in zip(norms, subs, strict=True):
-        x = norm(sub(x) + x)
+        x = sub(norm(x)) + x
     return x
 
 
@@ -102,9 +110,10 @@ def decoder_one_by_one(x, memory, src_mask, tgt_mask, self_attention, cross, net
     for b in range(len(x)):
         own = tgt_mask[b] if tgt_mask.dim() == 3 else tgt_mask
         y, m = x[b].double(), memory[b].double()
-        y = norms[0](y + self_attention(y, y, y, own))
-        y = norms[1](y + cross(y, m, m, src_mask[b]))
-        sentences.append(norms[2](y + net(y)))
+        h = norms[0](y)
+        y = y + self_attention(h, h, h, own)
+        y = y + cross(norms[1](y), m, m, src_mask[b])
+        sentences.append(y + net(norms[2](y)))
     return torch.stack(sentences)
 
 
@@ -273,7 +282,9 @@ def fault_by_gradient(model, vocab_size):
 def spend_by_search(budget):
     for d_model in range(64, 2048, 64):
         for n_layers in range(12, 1, -1):
-            total = count_closed(8000, d_model, 4 * d_model, n_layers, False)
+            total = count_closed(
+                8000, d_model, 4 * d_model, 1, d_model, d_model, n_layers, n_layers
+            )
             if 0.9 * budget <= total <= budget:
                 return TransformerConfig(8000, d_model, 4 * d_model, d_model // 64, n_layers)
 
@@ -288,7 +299,7 @@ def spend_by_layers(budget):
     for heads in range(1, 17):
         d = 64 * heads
         n = min(12, (budget - 8000 * d) // (28 * d * d + 20 * d))
-        fits.append((count_in_loops(8000, d, 4 * d, n, False), (d, 4 * d, heads, n)))
+        fits.append((count_in_loops(8000, d, 4 * d, 1, d, d, n, n), (d, 4 * d, heads, n)))
     return torch.tensor(max(fit for fit in fits if fit[1][3] >= 2)[1])
 
 
@@ -296,7 +307,7 @@ NO_GRADIENT = ["encoder w_q", "encoder w_k", "cross w_q", "cross w_k"]
 
 
 RIGHT = {
-    "11.1": [count_the_model, count_in_loops, count_closed],
+    "11.1": [count_the_shapes, count_in_loops, count_closed],
     "11.2": [shared_by_autograd, shared_by_one_hot, shared_in_loops],
     "11.3": [encoder_lambda, encoder_in_place, encoder_double],
     "11.4": [decoder_names, decoder_loop, decoder_one_by_one],

@@ -16,7 +16,8 @@
 
   // What is loaded, shown and chosen.
   const loaded = new Map(); // name: {model, tokenizer}
-  const state = { view: null, step: 0, column: 0, busy: false, since: 0, stop: false };
+  const state = { view: null, step: 0, column: 0, text: "" };
+  Object.assign(state, { busy: false, stop: false, again: false }); // see `anew`
 
   const chosen = () => form.elements["t-model"].value;
   const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
@@ -194,6 +195,7 @@
       const what = at("source").value ? "There are only spaces" : "There is nothing";
       return say(`${what} here. Type an English sentence.`);
     }
+    state.text = text;
     busy(true);
     say("Translating …");
     try {
@@ -219,7 +221,17 @@
     } finally {
       writing(false);
       busy(false);
+      if (state.again) {
+        state.again = false;
+        translate();
+      }
     }
+  }
+
+  // What is being translated is not what is wanted any more: stop it, and begin again.
+  function anew() {
+    if (state.busy) Object.assign(state, { stop: true, again: true });
+    else translate();
   }
 
   // While it changes with every token, a screen reader is asked to wait.
@@ -229,7 +241,7 @@
   }
 
   function busy(now) {
-    Object.assign(state, { busy: now, since: performance.now(), stop: false });
+    Object.assign(state, { busy: now, stop: false });
     at("go").textContent = now ? "Stop" : "Translate";
     for (const radio of form.elements["t-model"]) radio.disabled = now;
   }
@@ -415,17 +427,20 @@
   // ---- listening ----
 
   // If the model is there already, a new choice shows at once what it changes.
-  const anew = () => { if (loaded.has(chosen()) && !state.busy) translate(); };
+  const changed = () => { if (loaded.has(chosen())) anew(); };
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (!state.busy) translate();
-    else if (performance.now() - state.since > 400) state.stop = true; // not by a double click
+    else state.stop = true;
+  });
+  at("go").addEventListener("click", (event) => {
+    if (event.detail > 1) event.preventDefault(); // a double click begins, and does not stop
   });
   at("source").addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    if (!state.busy) translate();
+    if (!state.busy || tidy(at("source").value).slice(0, MOST) !== state.text) anew();
   });
   at("source").addEventListener("input", () => {
     if (state.busy) return;
@@ -435,11 +450,11 @@
   for (const radio of form.elements["t-model"]) radio.addEventListener("change", changeModel);
   for (const id of ["beam", "temperature", "seed"]) {
     at(id).addEventListener("input", showChoices);
-    at(id).addEventListener("change", anew);
+    at(id).addEventListener("change", changed);
   }
   at("again").addEventListener("click", () => {
     at("seed").value = choices().seed + 1;
-    if (!state.busy) translate();
+    anew();
   });
   for (const id of ["layer", "head"]) {
     at(id).addEventListener("change", () => {
@@ -486,7 +501,7 @@
     } else {
       clear();
       say("Press Translate to see what the other model makes of it.");
-      anew();
+      changed();
     }
   }
 

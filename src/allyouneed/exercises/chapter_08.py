@@ -58,84 +58,103 @@ def _numbers(weights: list | tuple | Tensor) -> Tensor:
     return torch.as_tensor(weights).double()
 
 
-# 8.2 padding mask
+# 8.2 a mask for sentences packed in one row
 
 
-def padding_mask(tokens: Tensor, pad: int) -> Tensor:
-    return (tokens != pad)[:, None, None, :]
+def packed_mask(tokens: Tensor, eos: int, pad: int) -> Tensor:
+    return _packed()(tokens, eos, pad)
 
 
-def padding_cases() -> list[tuple]:
-    right = torch.tensor([[5, 9, 4, 3], [8, 3, 0, 0], [7, 6, 3, 0]])
-    other_pad = torch.tensor([[0, 9, 1, 2, 3], [8, 0, 2, 7, 7]])
-    left = torch.tensor([[1, 1, 5, 3], [1, 0, 4, 3], [4, 0, 4, 3]])
-    whole = torch.tensor([[4, 5], [6, 3]])
-    return [(right, 0), (other_pad, 7), (left, 1), (whole, 0), (torch.tensor([[5, 9, 0]]), 0)]
+def _packed(
+    number: Callable[[Tensor], Tensor] = lambda ends: ends.cumsum(1) - ends.int(),
+    same: Callable[[Tensor, Tensor], Tensor] = torch.eq,
+    keys: bool = True,
+    queries: bool = True,
+) -> Callable[..., Tensor]:
+    """The mask, right by default: how sentences are numbered, which may see which, what hides."""
+
+    def mask(tokens: Tensor, eos: int, pad: int) -> Tensor:
+        which, real = number(tokens == eos), tokens != pad
+        may = same(which[:, None, :, None], which[:, None, None, :])
+        if keys:
+            may = may & real[:, None, None, :]
+        if queries:
+            may = may & real[:, None, :, None]
+        return may
+
+    return mask
 
 
-PADDING_MISTAKES = mistakes(
-    ("polarity inverted", lambda tokens, pad: (tokens == pad)[:, None, None, :],
-     "True means may attend, so it stands where there is a token, not where there is padding."),
-    ("the mask along the queries", lambda tokens, pad: (tokens != pad)[:, None, :, None],
-     "What is hidden is a key. The last axis of the scores is that of the keys."),
-    ("the mask without its two new axes", lambda tokens, pad: tokens != pad,
-     "A mask of shape (B, S) is taken for one of shape (T, S) as soon as it fits. It needs an axis "
-     "for the heads and one for the queries."),
-    ("one axis too few", lambda tokens, pad: (tokens != pad)[:, None, :],
-     "(B, 1, S) broadcasts to (1, B, 1, S): the sentences are taken for heads."),
-    ("the batch not in front", lambda tokens, pad: (tokens != pad)[None, None],
-     "Broadcasting counts from the right: here the sentences are taken for queries."),
-    ("the sentences taken for heads", lambda tokens, pad: (tokens != pad)[None, :, None, :],
-     "The first axis of the scores is that of the sentences, the second that of the heads."),
+def packed_cases() -> list[tuple]:
+    return [
+        (torch.tensor([[5, 3, 6, 3]]), 3, 0),
+        (torch.tensor([[5, 5, 3, 6, 7, 3, 0], [8, 3, 5, 3, 6, 3, 0], [4, 4, 6, 5, 9, 7, 3]]), 3, 0),
+        (torch.tensor([[4, 0, 9, 3, 9, 1, 1, 1], [3, 3, 5, 9, 0, 6, 6, 9]]), 9, 1),
+    ]
+
+
+PACKED_MISTAKES = mistakes(
+    ("EOS counted to the next sentence", _packed(lambda ends: ends.cumsum(1)),
+     "The number of the sentence has to grow *behind* an EOS. At the EOS itself the sum has grown "
+     "already, so that it is taken for the first token of the next sentence."),
+    ("the sentences not kept apart", _packed(same=lambda q, k: (q >= 0) & (k >= 0)),
+     "Only the padding is hidden. A token may see its own sentence, and not its neighbours."),
+    ("the padding mask", lambda tokens, eos, pad: (tokens != pad)[:, None, None, :],
+     "This hides the padding from all queries alike. Which sentence a key belongs to is another "
+     "question for each query: the mask has a row for each."),
+    ("paddings see each other", _packed(keys=False, queries=False),
+     "What stands behind the last EOS is no sentence. A padding sees nothing, not even itself."),
+    ("the causal mask as well",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & _square(tokens.shape[1]).tril(),
+     "The sentences are read by an encoder: a token sees what comes behind it in its sentence."),
+    ("the causal mask alone",
+     lambda tokens, eos, pad: _square(tokens.shape[1]).tril().expand(len(tokens), 1, -1, -1),
+     "The causal mask hides the future. Here the other sentences are to be hidden."),
+    ("the sentences before it seen as well", _packed(same=torch.ge),
+     "A token may see its own sentence alone: the numbers have to be equal."),
+    ("the sentences behind it seen as well", _packed(same=torch.le),
+     "A token may see its own sentence alone: the numbers have to be equal."),
+    ("polarity inverted", lambda tokens, eos, pad: ~packed_mask(tokens, eos, pad),
+     "True means may attend, as everywhere in this book."),
+    ("the same token in place of the same sentence",
+     lambda tokens, eos, pad: (tokens[:, None, :, None] == tokens[:, None, None, :])
+        & (tokens != pad)[:, None, None, :],
+     "Each token sees those with the same id. Compare the numbers of the sentences, not the ids."),
+    ("only itself", lambda tokens, eos, pad: torch.eye(tokens.shape[1]).bool()
+        & (tokens != pad)[:, None, None, :],
+     "A token sees its whole sentence, not only itself."),
+    ("EOS hidden",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & (tokens != eos)[:, None, None, :],
+     "EOS is a token of its sentence like any other, and may be seen."),
+    ("EOS without a row",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
+        & ((tokens != eos)[:, None, None, :] & (tokens != eos)[:, None, :, None]),
+     "EOS is a token of its sentence like any other: it sees, and may be seen."),
+    ("the first row's sentences for all",
+     lambda tokens, eos, pad: packed_mask(tokens[:1], eos, pad).expand(len(tokens), -1, -1, -1),
+     "Every row is packed in its own way."),
+    ("sentences counted down the batch", _packed(lambda ends: ends.cumsum(0) - ends.int()),
+     "The sentences stand one behind another along the second axis."),
+    ("sentences counted across the rows", _packed(lambda ends: ends.cumsum(1)[:, -1:] - ends.int()),
+     "The number of the sentence grows along the row: a running sum, not the whole one."),
+    ("the id of EOS taken to be 3", lambda tokens, eos, pad: packed_mask(tokens, 3, pad),
+     "The id of EOS is an argument, `eos`."),
+    ("the id of the padding taken to be 0", lambda tokens, eos, pad: packed_mask(tokens, eos, 0),
+     "The padding's id is an argument, `pad`."),
+    ("without an axis for the heads", lambda tokens, eos, pad: packed_mask(tokens, eos, pad)[:, 0],
+     "The values are right. (B, T, T) is taken for (H, T, T): it needs an axis for the heads."),
+    ("the axis for the heads in front",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad).transpose(0, 1),
+     "The axis of the heads comes second, behind that of the batch."),
     ("numbers 0 and 1 instead of true and false",
-     lambda tokens, pad: (tokens != pad)[:, None, None, :].int(),
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad).int(),
      "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
      "booleans."),
     ("numbers to be added, 0 and minus infinity",
-     lambda tokens, pad: torch.zeros(tokens.shape).masked_fill(tokens == pad, -math.inf)[
-         :, None, None, :
-     ],
+     lambda tokens, eos, pad: torch.zeros(len(tokens), 1, 1, 1).masked_fill(
+         ~packed_mask(tokens, eos, pad), -math.inf
+     ),
      "This is the mask M of equation (8.2). Asked for is the boolean one."),
-    ("the id of the padding taken to be 0", lambda tokens, pad: (tokens != 0)[:, None, None, :],
-     "The padding's id is an argument, `pad`. In another vocabulary it is another number."),
-    ("ids above that of the padding only", lambda tokens, pad: (tokens > pad)[:, None, None, :],
-     "Where the padding's id is not 0, there are tokens below it."),
-    ("the padded queries hidden as well",
-     lambda tokens, pad: (tokens != pad)[:, None, :, None] & (tokens != pad)[:, None, None, :],
-     "Rows of padded queries would have nothing to look at. Nobody reads their outputs; only keys "
-     "need hiding."),
-    ("a row for each query",
-     lambda tokens, pad: (tokens != pad)[:, None, None, :].repeat(1, 1, tokens.shape[1], 1),
-     "The values are right. The keys are hidden from all queries alike, so one row is enough; and "
-     "in cross-attention there are not as many queries as keys."),
-    ("the mask along the queries, in full",
-     lambda tokens, pad: (tokens != pad)[:, None, :, None].repeat(1, 1, 1, tokens.shape[1]),
-     "What is hidden is a key. The last axis of the scores is that of the keys."),
-    ("polarity inverted, and without its two new axes", lambda tokens, pad: tokens == pad,
-     "Two things at once: True should stand where there is a token, and the mask needs an axis for "
-     "the heads and one for the queries."),
-    ("numbers, and without its two new axes", lambda tokens, pad: (tokens != pad).int(),
-     "Two things at once: a mask should be boolean, and it needs an axis for the heads and one for "
-     "the queries."),
-    ("polarity inverted, along the queries",
-     lambda tokens, pad: (tokens == pad)[:, None, :, None],
-     "Two things at once: True should stand where there is a token, and the keys' axis is the "
-     "last."),
-    ("one mask for the whole batch", lambda tokens, pad: (tokens != pad).all(0)[None, None, None],
-     "A place was hidden from all sentences as soon as one of them has padding there."),
-    ("padding looked for at the end only",
-     lambda tokens, pad: (torch.arange(tokens.shape[1]) < (tokens != pad).sum(1, keepdim=True))[
-         :, None, None, :
-     ],
-     "The number of words is right, but padding may stand in front of them. Look at each id."),
-    ("everything hidden from the first padding on",
-     lambda tokens, pad: (tokens != pad).cumprod(1).bool()[:, None, None, :],
-     "Padding may stand in front of the words. Look at each id by itself."),
-    ("the causal mask as well",
-     lambda tokens, pad: (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril(),
-     "Only the padding is to be hidden here. The future has a mask of its own."),
-    ("the special tokens hidden as well", lambda tokens, pad: (tokens > 3)[:, None, None, :],
-     "BOS, EOS and UNK are tokens like any others. Only `pad` is hidden."),
 )  # fmt: skip
 
 # 8.3 a mask over a buffer
@@ -1418,11 +1437,11 @@ EXERCISES = [
     ),
     Exercise(
         number="8.2",
-        title="padding mask",
+        title="several sentences in a row",
         section="The mask lies along the keys",
-        reference=padding_mask,
-        cases=padding_cases,
-        mistakes=PADDING_MISTAKES,
+        reference=packed_mask,
+        cases=packed_cases,
+        mistakes=PACKED_MISTAKES,
     ),
     Exercise(
         number="8.3",

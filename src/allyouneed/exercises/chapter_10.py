@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,8 +34,8 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      "Each normalised entry is multiplied by its gamma before beta is added."),
     ("beta added before gamma multiplies", by_hand(0.5, 0.25, [-1.0, 1.0, -2.0, 4.0]),
      "Gamma multiplies the normalised entry alone; beta comes after it."),
-    ("the mean not taken off", by_hand(0.5, 0.25, [0.0, 2.0, 0.0, 5.0]),
-     "The mean is taken off each entry first, so that the normalised entries have mean 0."),
+    ("the mean not subtracted", by_hand(0.5, 0.25, [0.0, 2.0, 0.0, 5.0]),
+     "The mean is subtracted from each entry first, so that the normalised entries have mean 0."),
     ("the mean of the squares in place of the variance",
      by_hand(0.5, 0.5, [-(0.5**0.5), 0.5**0.5, -(2**0.5), 2**0.5 + 1]),
      "The squares are those of the differences from the mean, not of the entries themselves."),
@@ -45,36 +46,19 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
     ("mean and variance in each other's place", by_hand(0.25, 0.5, [-1.0, 1.0, -2.0, 3.0]),
      "The entries are right. The mean comes first, then the variance."),
     ("the differences not divided", by_hand(0.5, 0.25, [-0.5, 0.5, -1.0, 2.0]),
-     "The mean is taken off, and the differences are still to be divided by the root of the "
+     "The mean is subtracted, and the differences are still to be divided by the root of the "
      "variance."),
     ("the last beta added to every entry", by_hand(0.5, 0.25, [0.0, 2.0, -1.0, 3.0]),
      "Beta has an entry of its own for each feature: here zero for the first three."),
 )  # fmt: skip
 
-# 10.2 layer norm
+# 10.2 a test for layer norm
 
 
 def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> Tensor:
     mean = x.mean(-1, keepdim=True)
     variance = (x - mean).pow(2).mean(-1, keepdim=True)
     return gamma * (x - mean) / (variance + eps).sqrt() + beta
-
-
-def layer_norm_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(102)
-    cases = []
-    for (b, t, d), eps in (
-        ((2, 3, 4), 0.3),
-        ((3, 2, 5), 1.5),
-        ((1, 1, 3), 0.4),
-        ((2, 4, 3), 1e-5),
-    ):
-        x = torch.randn(b, t, d, generator=draw) + torch.randn(b, 1, 1, generator=draw)
-        gamma, beta = torch.randn(d, generator=draw), torch.randn(d, generator=draw)
-        cases.append((x, gamma, beta, eps))
-    cases[-1][0][0, 0] = 0.0  # a row of padding
-    printed = [[[0.0, 2.0]]], [1.0, 1.0], [0.0, 3.0]
-    return [*cases, (*map(torch.tensor, printed), 3)]
 
 
 def _norm_over(x: Tensor, gamma: Tensor, beta: Tensor, eps: float, axes: tuple) -> Tensor:
@@ -95,146 +79,150 @@ WORDS_WHY = (
     "Each word is normalised by itself, over its own entries: the last axis. Along the words, one "
     "word's output would depend on the others."
 )
-NORM_MISTAKES = mistakes(
-    ("the variance divided by D - 1",
-     lambda x, gamma, beta, eps: (
-         gamma * _centred(x) / (_variance(x, correction=1) + eps).sqrt() + beta
-     ),
-     "`var` and `std` divide by D - 1 unless told otherwise. Layer norm divides by D: "
-     "`correction=0`."),
-    ("eps outside the root",
-     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x).sqrt() + eps) + beta,
-     "Eps is added to the variance, under the root. Behind it, the root's gradient at zero is "
-     "infinite."),
-    ("eps added to a standard deviation that was divided by D - 1",
-     lambda x, gamma, beta, eps: (
-         gamma * _centred(x) / (_variance(x, correction=1).sqrt() + eps) + beta
-     ),
-     "Two mistakes in one, as `x.std(-1) + eps` makes them: `std` divides by D - 1, and eps comes "
-     "after the root."),
-    ("another eps than the one given",
-     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + 1e-5).sqrt() + beta,
-     "This is right for eps = 0.00001, PyTorch's own. Use the eps that is given."),
-    ("eps left out", lambda x, gamma, beta, eps: gamma * _centred(x) / _variance(x).sqrt() + beta,
-     "A word whose entries are all equal has variance 0, and gives 0/0. Eps under the root keeps "
-     "it finite."),
-    ("the variance divided by D - 1, and gamma and beta forgotten",
-     lambda x, gamma, beta, eps: _centred(x) / (_variance(x, correction=1) + eps).sqrt(),
-     "Two mistakes: the variance divides by D, and gamma and beta are missing."),
-    ("eps added to a standard deviation that was divided by D - 1, and gamma and beta forgotten",
-     lambda x, gamma, beta, eps: _centred(x) / (_variance(x, correction=1).sqrt() + eps),
-     "Three mistakes in one: `x.std(-1)` divides by D - 1, eps comes after the root, and gamma and "
-     "beta are missing."),
-    ("gamma and beta forgotten",
-     lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt(),
-     "The normalised entries are right. Multiply by gamma and add beta."),
-    ("beta forgotten",
-     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps).sqrt(),
-     "After the multiplication by gamma, beta is added."),
-    ("gamma forgotten",
-     lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt() + beta,
-     "Each normalised entry is multiplied by its gamma before beta is added."),
-    ("beta added before gamma multiplies",
-     lambda x, gamma, beta, eps: gamma * (_centred(x) / (_variance(x) + eps).sqrt() + beta),
-     "Gamma multiplies the normalised entry alone; beta comes after it."),
-    ("beta multiplied, gamma added",
-     lambda x, gamma, beta, eps: beta * _centred(x) / (_variance(x) + eps).sqrt() + gamma,
-     "Gamma is the factor and beta is what is added. Here they have changed places."),
-    ("along the words", lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (1,)),
-     WORDS_WHY),
-    ("along the sentences", lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0,)),
-     "This asks the other sentences of the batch. Layer norm runs over the last axis."),
-    ("batch normalisation", lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0, 1)),
-     "Each feature was normalised over all words of all sentences. Layer norm runs over the "
-     "features of one word."),
-    ("one mean for all words of a sentence",
-     lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (1, 2)),
-     "Mean and variance run over words and features at once. Each word has its own."),
-    ("one mean for everything",
-     lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, (0, 1, 2)),
-     "`x.mean()` without an axis is one number for the whole batch. Each word has its own mean."),
-    ("the variance without its root",
-     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps) + beta,
-     "The differences are divided by the root of the variance."),
-    ("multiplied by the root",
-     lambda x, gamma, beta, eps: gamma * _centred(x) * (_variance(x) + eps).sqrt() + beta,
-     "The root of the variance stands below the fraction bar."),
-    ("the mean not taken off",
-     lambda x, gamma, beta, eps: gamma * x / (_variance(x) + eps).sqrt() + beta,
-     "The mean is taken off each entry first, so that the normalised entries have mean 0."),
-    ("RMSNorm",
-     lambda x, gamma, beta, eps: (
-         gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + beta
-     ),
-     "The mean of the squares was used, and the mean was left where it is. Layer norm takes the "
-     "mean off, also inside the squares."),
-    ("the mean of the squares in place of the variance",
-     lambda x, gamma, beta, eps: (
-         gamma * _centred(x) / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + beta
-     ),
-     "The squares are those of the differences from the mean, not of the entries themselves."),
-    ("the sum of squares in place of the variance",
-     lambda x, gamma, beta, eps: (
-         gamma * _centred(x) / (_variance(x) * x.shape[-1] + eps).sqrt() + beta
-     ),
-     "The variance is the mean of the squared differences: divide their sum by D."),
-    ("absolute differences in place of squared ones",
-     lambda x, gamma, beta, eps: (
-         gamma * _centred(x) / (_centred(x).abs().mean(-1, keepdim=True) + eps) + beta
-     ),
-     "The variance is the mean of the squared differences, and its root is taken after that."),
-    ("eps taken off",
-     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) - eps).sqrt() + beta,
-     "Eps is added to the variance. Taken off, it can make the number under the root negative."),
-    ("eps squared",
-     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps**2).sqrt() + beta,
-     "Eps itself is added to the variance, not its square."),
-    ("beta taken off",
-     lambda x, gamma, beta, eps: gamma * _centred(x) / (_variance(x) + eps).sqrt() - beta,
-     "After the multiplication by gamma, beta is added, not taken off."),
-    ("gamma multiplied before the norm",
-     lambda x, gamma, beta, eps: layer_norm(gamma * x, torch.ones_like(gamma), beta, eps),
-     "Mean and variance are those of x itself. Gamma multiplies what is normalised already."),
-    ("divided by gamma",
-     lambda x, gamma, beta, eps: _centred(x) / (_variance(x) + eps).sqrt() / gamma + beta,
-     "Gamma is a factor: the normalised entries are multiplied by it."),
-    ("the variance divided by D - 1, and eps left out",
-     lambda x, gamma, beta, eps: gamma * _centred(x) / _variance(x, correction=1).sqrt() + beta,
-     "Two mistakes in one, as `x.std(-1)` makes them: `std` divides by D - 1, and eps is missing "
-     "under the root."),
-    ("along the words, and the variance divided by T - 1",
-     lambda x, gamma, beta, eps: (
-         gamma
-         * (x - x.mean(1, keepdim=True))
-         / (x.var(1, correction=1, keepdim=True) + eps).sqrt()
-         + beta
-     ),
-     "Two mistakes: each word is normalised over its own entries, the last axis, and the variance "
-     "divides by their number (`correction=0`)."),
-    ("along the words, and gamma and beta forgotten",
-     lambda x, gamma, beta, eps: _norm_over(
-         x, torch.ones_like(gamma), torch.zeros_like(beta), eps, (1,)
-     ),
-     "Two mistakes: each word is normalised over its own entries, the last axis, and gamma and "
-     "beta are missing."),
-    ("the mean taken off, and nothing divided",
-     lambda x, gamma, beta, eps: gamma * _centred(x) + beta,
-     "The differences from the mean are still to be divided by the root of variance and eps."),
-    ("the length in place of the standard deviation",
-     lambda x, gamma, beta, eps: (
-         gamma * _centred(x) / (_centred(x).norm(dim=-1, keepdim=True) + eps) + beta
-     ),
-     "The root is that of the mean of the squares, not of their sum, and eps stands under it."),
+
+
+def _by_squares(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> Tensor:
+    variance = x.pow(2).mean(-1, keepdim=True) - x.mean(-1, keepdim=True).pow(2)
+    return _centred(x) * (variance.clamp(min=0) + eps).rsqrt() * gamma + beta
+
+
+def _norm(
+    root: Callable = lambda x, eps: (_variance(x) + eps).sqrt(),
+    above: Callable = _centred,
+    end: Callable = lambda n, gamma, beta: gamma * n + beta,
+) -> Callable:
+    return lambda x, gamma, beta, eps: end(above(x) / root(x, eps), gamma, beta)
+
+
+def _over(*axes: int) -> Callable:
+    return lambda x, gamma, beta, eps: _norm_over(x, gamma, beta, eps, axes)
+
+
+def _first_sentence(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> Tensor:
+    first = x[:1]
+    return gamma * (x - first.mean(-1, keepdim=True)) / (_variance(first) + eps).sqrt() + beta
+
+
+RIGHT_NORMS: dict[str, Callable] = {
+    "right": layer_norm,
+    "PyTorch's": lambda x, gamma, beta, eps: torch.nn.functional.layer_norm(
+        x, (x.shape[-1],), gamma.to(x.dtype), beta.to(x.dtype), eps
+    ),
+    "right, by the mean of the squares": _by_squares,
+}
+ALL_NORMS = {
+    **RIGHT_NORMS,
+    "divides by D - 1": _norm(lambda x, eps: (_variance(x, 1) + eps).sqrt()),
+    "eps outside the root": _norm(lambda x, eps: _variance(x).sqrt() + eps),
+    "std + eps": _norm(lambda x, eps: _variance(x, 1).sqrt() + eps),
+    "an eps of its own": _norm(lambda x, eps: (_variance(x) + 1e-5).sqrt()),
+    "no eps": _norm(lambda x, eps: _variance(x).sqrt()),
+    "eps squared": _norm(lambda x, eps: (_variance(x) + eps**2).sqrt()),
+    "variance without root": _norm(lambda x, eps: _variance(x) + eps),
+    "sum of squares": _norm(lambda x, eps: (_variance(x) * x.shape[-1] + eps).sqrt()),
+    "mean of the squares": _norm(lambda x, eps: (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
+    "mean not subtracted": _norm(above=lambda x: x),
+    "RMSNorm": _norm(
+        lambda x, eps: (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(), above=lambda x: x
+    ),
+    "gamma and beta forgotten": _norm(end=lambda n, gamma, beta: n),
+    "gamma forgotten": _norm(end=lambda n, gamma, beta: n + beta),
+    "beta forgotten": _norm(end=lambda n, gamma, beta: gamma * n),
+    "beta subtracted": _norm(end=lambda n, gamma, beta: gamma * n - beta),
+    "beta before gamma": _norm(end=lambda n, gamma, beta: gamma * (n + beta)),
+    "gamma and beta exchanged": _norm(end=lambda n, gamma, beta: beta * n + gamma),
+    "divided by gamma": _norm(end=lambda n, gamma, beta: n / gamma + beta),
+    "gamma before the norm": lambda x, gamma, beta, eps: layer_norm(
+        gamma * x, torch.ones_like(gamma), beta, eps
+    ),
+    "along the words": _over(1),
+    "along the sentences": _over(0),
+    "batch norm": _over(0, 1),
+    "one mean for a sentence": _over(1, 2),
+    "one mean for everything": _over(0, 1, 2),
+    "the first sentence's mean and variance for all": _first_sentence,
+}
+
+
+def is_layer_norm(norm: Callable) -> bool:
+    return _compares()(norm)
+
+
+def run_norm_test(answer: Callable, norm: str) -> Any:
+    """What a reader's test says of one of the norms; an error is a no, if the norm is wrong."""
+    try:
+        said = answer(ALL_NORMS[norm])
+    except AssertionError:
+        return False
+    except Exception:
+        if norm in RIGHT_NORMS:
+            raise
+        return False
+    return True if said is None else said
+
+
+def _compares(
+    sizes: tuple = (2, 3, 4),
+    epsilons: tuple = (0.5,),
+    gamma: bool = True,
+    beta: bool = True,
+    look: Callable = lambda output: output,
+    atol: float = 1e-4,
+    theirs: float | None = None,
+) -> Callable:
+    """A test by comparison: with which input, and what of the output is compared."""
+
+    def test(norm: Callable) -> bool:
+        draw = torch.Generator().manual_seed(102)
+        x = torch.randn(sizes, generator=draw) + 1
+        g, b = torch.randn(2, sizes[-1], generator=draw)
+        g, b = (g if gamma else torch.ones_like(g)), (b if beta else torch.zeros_like(b))
+        return all(
+            torch.allclose(
+                look(norm(x, g, b, eps)), look(layer_norm(x, g, b, theirs or eps)), atol=atol
+            )
+            for eps in epsilons
+        )
+
+    return test
+
+
+def _to_the_last_digit(norm: Callable) -> bool:
+    draw = torch.Generator().manual_seed(0)
+    x, (g, b) = torch.randn(4, 5, 16, generator=draw), torch.randn(2, 16, generator=draw)
+    return torch.equal(norm(x, g, b, 0.5), RIGHT_NORMS["PyTorch's"](x, g, b, 0.5))
+
+
+NORM_TEST_MISTAKES = mistakes(
+    ("gamma of ones and beta of zeros", _compares(gamma=False, beta=False),
+     "With a gamma of ones and a beta of zeros nobody sees whether they are used. Draw them."),
+    ("gamma of ones", _compares(gamma=False), "Draw gamma, or nobody sees where it is used."),
+    ("beta of zeros", _compares(beta=False), "Draw beta, or nobody sees where it is used."),
+    ("a small eps alone", _compares(epsilons=(1e-5,)),
+     "With eps = 0.00001 its place cannot be seen. Try a large one, too."),
+    ("a small eps, and gamma of ones and beta of zeros",
+     _compares(epsilons=(1e-5,), gamma=False, beta=False),
+     "Two things hide mistakes here: a small eps, and a gamma and a beta that do nothing."),
+    ("a wide word, with a small eps", _compares(sizes=(2, 3, 512), epsilons=(1e-5,), atol=0.05),
+     "With 512 entries D and D - 1 are nearly the same, and a small eps hides its place. Take few "
+     "entries and a large eps."),
+    ("a tolerance as large as the mistakes", _compares(atol=0.5),
+     "Some of the wrong ones are only a little wrong. 0.0001 is enough for roundings."),
+    ("one word alone", _compares(sizes=(1, 1, 4)),
+     "With one word, its mean is that of the sentence and of the batch. Try several words."),
+    ("one sentence alone", _compares(sizes=(1, 3, 4)),
+     "One of them uses the first sentence's mean and variance for all. Try several sentences."),
+    ("another eps in the comparison", _compares(theirs=1e-5),
+     "Give both the same eps: `F.layer_norm` takes 0.00001 unless told otherwise, and so every "
+     "right norm was refused."),
+    ("equal to the last digit", _to_the_last_digit,
+     "A right norm may round otherwise. `torch.allclose` forgives the last digits."),
+    ("everything passes", lambda norm: True,
+     "A test that says yes to everything tests nothing. The shape alone does not tell, either: all "
+     "of them return the right one."),
+    ("yes and no exchanged", lambda norm: not is_layer_norm(norm),
+     "True is for a right norm, False for a wrong one."),
 )  # fmt: skip
-
-
-def _plain(output: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-    return (torch.as_tensor(output).double() - beta.double()) / gamma.double()
-
-
-def _mean_zero(output: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> bool:
-    return not bool(_plain(output, gamma, beta).mean(-1).abs().max() > 1e-3)  # NaN says nothing
-
 
 # 10.3 batch normalisation that leaves the padding out
 
@@ -416,9 +404,9 @@ BATCH_MISTAKES = mistakes(
      ),
      "The mean is right, and the padding is out of the sum of squares. Divide it by the number of "
      "words, not of places."),
-    ("the mean not taken off",
+    ("the mean not subtracted",
      lambda x, mask, eps: _finish(x, torch.zeros(()), x[mask].var(0, correction=0), mask, eps),
-     "The mean of each feature is taken off before the division."),
+     "The mean of each feature is subtracted before the division."),
     ("one mean for each place", _each_place,
      "Mean and variance were taken over the sentences, for each place by itself. Batch norm takes "
      "them over all words of all sentences."),
@@ -439,7 +427,7 @@ BATCH_MISTAKES = mistakes(
     ("the mean of the squares in place of the variance",
      lambda x, mask, eps: _finish(x, x[mask].mean(0), x[mask].pow(2).mean(0), mask, eps),
      "The squares are those of the differences from the mean, not of the entries themselves."),
-    ("the mean taken off, and nothing divided",
+    ("the mean subtracted, and nothing divided",
      lambda x, mask, eps: (x - x[mask].mean(0)) * mask.unsqueeze(-1),
      "The differences from the mean are still to be divided by the root of variance and eps."),
     ("the padding counted as zeros, and not set to zero in the result",
@@ -790,8 +778,8 @@ STACK_MISTAKES = mistakes(
     ("the residual of the normed x, with the sub-layer on x",
      _through(lambda h, f, norm, first: norm(h) + f(h)),
      "It is the sub-layer that reads the normed x. The stream is left alone."),
-    ("the sub-layers' outputs taken off", _through(lambda h, f, norm, first: h - f(norm(h))),
-     "Each sub-layer's output is added to the stream, not taken off."),
+    ("the sub-layers' outputs subtracted", _through(lambda h, f, norm, first: h - f(norm(h))),
+     "Each sub-layer's output is added to the stream, not subtracted."),
     ("the stream added twice", _through(lambda h, f, norm, first: h + h + f(norm(h))),
      "The stream is what each sub-layer's output is added to, once."),
     ("the last norm for all layers",
@@ -807,109 +795,108 @@ STACK_MISTAKES = mistakes(
      "Each layer has a residual connection of its own."),
 )  # fmt: skip
 
-# 10.6 feed-forward
+# 10.6 two feed-forward nets in one
 
 
 def feed_forward(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return (x @ w_1 + b_1).clamp(min=0) @ w_2 + b_2
 
 
-def feed_forward_cases() -> list[tuple]:
+Net = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def _joined(
+    w_1: Callable = lambda a, b: torch.cat([a, b], 1),
+    b_1: Callable = lambda a, b: torch.cat([a, b]),
+    w_2: Callable = lambda a, b: torch.cat([a, b]),
+    b_2: Callable = lambda a, b: a + b,
+) -> Callable:
+    makes = (w_1, b_1, w_2, b_2)
+    return lambda first, second: tuple(
+        make(a, b) for make, a, b in zip(makes, first, second, strict=True)
+    )
+
+
+def two_in_one(first: Net, second: Net) -> Net:
+    return _joined()(first, second)
+
+
+def two_nets() -> list[tuple]:
+    first, second = (
+        tuple(torch.tensor(w) for w in ([[sign]], [0.0], [[2.0]], [b_2]))
+        for sign, b_2 in ((1.0, 3.0), (-1.0, 4.0))
+    )
+    cases = [(first, second)]
     draw = torch.Generator().manual_seed(106)
-    cases = []
-    for b, t, d, f in ((2, 3, 4, 4), (1, 2, 3, 7)):  # the first is square, the second is not
-        shapes = (b, t, d), (d, f), (f,), (f, d), (d,)
-        cases.append(tuple(torch.randn(*shape, generator=draw) for shape in shapes))
-    cases[1][0].mul_(5.0)  # hidden units of any size
-    printed = [[[2.0]]], [[1.0, -1.0]], [1.0, 1.0], [[10.0], [100.0]], [5.0]
-    return [*cases, tuple(map(torch.tensor, printed))]
+    for d, widths in ((3, (4, 4)), (2, (5, 3)), (4, (1, 2)), (3, (3, 3))):
+        shapes = [((d, f), (f,), (f, d), (d,)) for f in widths]
+        cases.append(
+            tuple(tuple(torch.randn(one, generator=draw) for one in shape) for shape in shapes)
+        )
+    return cases
 
 
-def _with(activation: Callable) -> Callable:
-    return lambda x, w_1, b_1, w_2, b_2: activation(x @ w_1 + b_1) @ w_2 + b_2
+def joined_output(answer: Callable, first: Net, second: Net) -> Any:
+    """What the one net makes of some words, or the shapes that do not fit."""
+    given = answer(first, second)
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple) or len(given) != 4:
+        raise ValueError("expected four tensors: w_1, b_1, w_2 and b_2")
+    w_1, b_1, w_2, b_2 = (torch.as_tensor(one, dtype=torch.float64) for one in given)
+    d, hidden = first[0].shape[0], b_1.shape[0] if b_1.dim() == 1 else -1
+    shapes = [tuple(one.shape) for one in (w_1, b_1, w_2, b_2)]
+    if shapes != [(d, hidden), (hidden,), (hidden, d), (d,)]:
+        return f"w_1 {shapes[0]}, b_1 {shapes[1]}, w_2 {shapes[2]}, b_2 {shapes[3]}"
+    words = torch.randn(7, d, generator=torch.Generator().manual_seed(6)).double()
+    return feed_forward(words, w_1, b_1, w_2, b_2)
 
 
+BY_COLUMNS = "w_1 is (D, F): a hidden unit is a column, and the columns stand side by side."
 FEED_MISTAKES = mistakes(
-    ("no ReLU", _with(lambda h: h),
-     "Two linear maps in a row are one linear map: the hidden layer does nothing without the "
-     "ReLU."),
-    ("the ReLU at the end", lambda x, w_1, b_1, w_2, b_2: torch.relu((x @ w_1 + b_1) @ w_2 + b_2),
-     "The ReLU stands between the two matrices. At the end it would forbid the net to write "
-     "anything negative into the stream."),
-    ("the ReLU after both",
-     lambda x, w_1, b_1, w_2, b_2: torch.relu(torch.relu(x @ w_1 + b_1) @ w_2 + b_2),
-     "One ReLU, between the two matrices. A second one at the end would forbid the net to write "
-     "anything negative into the stream."),
-    ("the ReLU on the input", lambda x, w_1, b_1, w_2, b_2: (torch.relu(x) @ w_1 + b_1) @ w_2 + b_2,
-     "The ReLU belongs to the hidden layer, after the first matrix and its bias."),
-    ("the first bias missing", lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1) @ w_2 + b_2,
-     "b_1 is added before the ReLU. It says from where on a hidden unit fires."),
-    ("the second bias missing", lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2,
-     "b_2 is added at the end, when the second matrix has brought the word back to width D."),
-    ("both biases missing", lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1) @ w_2,
-     "Unlike the projections of attention, the feed-forward net has biases: b_1 and b_2."),
-    ("the first bias after the ReLU",
-     lambda x, w_1, b_1, w_2, b_2: (torch.relu(x @ w_1) + b_1) @ w_2 + b_2,
-     "b_1 stands inside the maximum: max(0, x W_1 + b_1)."),
-    ("GELU in place of the ReLU", _with(torch.nn.functional.gelu),
-     "Later models use the GELU. The paper's equation (2) has max(0, .), the ReLU."),
-    ("SiLU in place of the ReLU", _with(torch.nn.functional.silu),
-     "Later models use the SiLU. The paper's equation (2) has max(0, .), the ReLU."),
-    ("the leaky ReLU in place of the ReLU", _with(torch.nn.functional.leaky_relu),
-     "What is negative becomes zero, not a hundredth of itself."),
-    ("the sigmoid in place of the ReLU", _with(torch.sigmoid),
-     "The paper's equation (2) has max(0, .), the ReLU."),
-    ("tanh in place of the ReLU", _with(torch.tanh),
-     "The paper's equation (2) has max(0, .), the ReLU."),
-    ("the softmax in place of the ReLU", _with(lambda h: h.softmax(-1)),
-     "Hidden units do not compete: each is cut at zero by itself."),
-    ("the absolute value in place of the ReLU", _with(torch.abs),
-     "What is negative becomes zero, not positive."),
-    ("the minimum in place of the maximum", _with(lambda h: h.clamp(max=0)),
-     "max(0, .) keeps what is positive. Here the positive was cut off."),
-    ("both matrices transposed",
-     lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1.T + b_1) @ w_2.T + b_2,
-     "`nn.Linear` stores its matrix transposed. Here w_1 is (D, F) and w_2 is (F, D), and rows are "
-     "multiplied from the left: x @ w_1."),
-    ("x added", lambda x, w_1, b_1, w_2, b_2: x + torch.relu(x @ w_1 + b_1) @ w_2 + b_2,
-     "The residual connection stands outside of the feed-forward net, in `Residual`."),
-    ("the hidden layer returned", lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1),
-     "This is the hidden layer. The second matrix brings it back to the width of the stream."),
-    ("1 for every unit that fires", _with(lambda h: h.gt(0).to(h.dtype)),
-     "The ReLU keeps what is positive as it is. (In the chapter's example it happens to be 1.)"),
-    ("cut at 1 as well", _with(lambda h: h.clamp(0, 1)),
-     "The ReLU cuts at zero only. What is larger than 1 stays as it is."),
-    ("ReLU6 in place of the ReLU", _with(torch.nn.functional.relu6),
-     "ReLU6 cuts at 6 as well. The paper's equation (2) has max(0, .), the ReLU."),
-    ("one maximum for all hidden units",
-     _with(lambda h: h.max(-1, keepdim=True).values.clamp(min=0).expand_as(h)),
-     "max(0, .) compares each hidden unit with zero, by itself. It is not the largest of the "
-     "units."),
-    ("the first bias taken off",
-     lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 - b_1) @ w_2 + b_2,
-     "b_1 is added before the ReLU, not taken off."),
-    ("the second bias added twice",
-     lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_1) @ w_2 + b_2 + b_2,
-     "b_2 is added once, behind the second matrix."),
-    ("no ReLU and no biases", lambda x, w_1, b_1, w_2, b_2: x @ w_1 @ w_2,
-     "Two mistakes: the ReLU between the matrices is missing, and so are b_1 and b_2."),
-    ("no ReLU, and the first bias missing", lambda x, w_1, b_1, w_2, b_2: x @ w_1 @ w_2 + b_2,
-     "Two mistakes: b_1 is missing, and so is the ReLU after it."),
-    ("the ReLU squared", _with(lambda h: h.clamp(min=0) ** 2),
-     "What is positive stays as it is. Nothing is squared."),
-    ("ELU in place of the ReLU", _with(torch.nn.functional.elu),
-     "The paper's equation (2) has max(0, .), the ReLU."),
-    ("softplus in place of the ReLU", _with(torch.nn.functional.softplus),
-     "The paper's equation (2) has max(0, .), the ReLU."),
-    ("the ReLU on the first bias alone",
-     lambda x, w_1, b_1, w_2, b_2: (x @ w_1 + b_1.clamp(min=0)) @ w_2 + b_2,
-     "The maximum is that of 0 and x W_1 + b_1 together: mind the brackets."),
+    ("the numbers added", lambda first, second: tuple(
+        a + b for a, b in zip(first, second, strict=True)),
+     "A sum of the weights is no sum of the nets: the ReLU stands between. Keep all hidden units, "
+     "side by side."),
+    ("the numbers averaged", lambda first, second: tuple(
+        (a + b) / 2 for a, b in zip(first, second, strict=True)),
+     "A mean of the weights is no sum of the nets: keep all hidden units, side by side."),
+    ("the second b_2 forgotten", _joined(b_2=lambda a, b: a),
+     "Both nets add their b_2, so the one net adds the sum of the two."),
+    ("the first b_2 forgotten", _joined(b_2=lambda a, b: b),
+     "Both nets add their b_2, so the one net adds the sum of the two."),
+    ("no b_2", _joined(b_2=lambda a, b: 0 * a),
+     "Both nets add their b_2, so the one net adds the sum of the two."),
+    ("the mean of the two b_2", _joined(b_2=lambda a, b: (a + b) / 2),
+     "The outputs are added, and so are the two b_2."),
+    ("b_2 of both, one behind the other", _joined(b_2=lambda a, b: torch.cat([a, b])),
+     "b_2 belongs to the output, which has D entries in both nets: the two are added."),
+    ("w_1 one below the other", _joined(w_1=lambda a, b: torch.cat([a, b])), BY_COLUMNS),
+    ("w_2 side by side", _joined(w_2=lambda a, b: torch.cat([a, b], 1)),
+     "w_2 is (F, D): a hidden unit is a row, and the rows stand one below the other."),
+    ("w_1 and w_2 along the wrong axes",
+     _joined(w_1=lambda a, b: torch.cat([a, b]), w_2=lambda a, b: torch.cat([a, b], 1)),
+     BY_COLUMNS + " In w_2, (F, D), it is a row."),
+    ("the rows of w_2 in another order", _joined(w_2=lambda a, b: torch.cat([b, a])),
+     "Each hidden unit must keep its own row of w_2: the same order in w_1, b_1 and w_2."),
+    ("the entries of b_1 in another order", _joined(b_1=lambda a, b: torch.cat([b, a])),
+     "Each hidden unit must keep its own entry of b_1: the same order in w_1, b_1 and w_2."),
+    ("no b_1", _joined(b_1=lambda a, b: 0 * torch.cat([a, b])),
+     "Each hidden unit keeps its entry of b_1."),
+    ("b_1 added", _joined(b_1=lambda a, b: a + b),
+     "b_1 has an entry for each hidden unit, and there are as many as in both together."),
+    ("the first alone", lambda first, second: first, "The second net is missing."),
+    ("the second alone", lambda first, second: second, "The first net is missing."),
+    ("the first twice", lambda first, second: two_in_one(first, first),
+     "The hidden units of the second net are missing."),
+    ("the second twice", lambda first, second: two_in_one(second, second),
+     "The hidden units of the first net are missing."),
+    ("half of the sum", _joined(w_2=lambda a, b: torch.cat([a, b]) / 2,
+                                b_2=lambda a, b: (a + b) / 2),
+     "This gives the mean of the two nets. Asked for is the sum."),
+    ("the difference", _joined(w_2=lambda a, b: torch.cat([a, -b]), b_2=lambda a, b: a - b),
+     "Asked for is the sum of what the two give."),
 )  # fmt: skip
-
-
-def _each_word_alone(output: Tensor, x, w_1, b_1, w_2, b_2) -> bool:
-    return tuple(torch.as_tensor(output).shape) == tuple(x.shape)
-
 
 # 10.7 parameters of one encoder layer of the big model
 
@@ -1249,20 +1236,13 @@ EXERCISES = [
     ),
     Exercise(
         number="10.2",
-        title="layer norm",
+        title="a test for LayerNorm",
         section="Five ways to get it wrong",
-        reference=layer_norm,
-        cases=layer_norm_cases,
-        mistakes=NORM_MISTAKES,
-        invariants=[
-            Invariant(
-                "without its beta and gamma, every word of the result has mean 0",
-                _mean_zero,
-                "Take beta off your result and divide by gamma: the mean of each word is not 0. "
-                "Either the mean of the word's own entries was not taken off, or what is "
-                "multiplied and added after the division is not gamma and beta.",
-            )
-        ],
+        reference=is_layer_norm,
+        cases=[(name,) for name in ALL_NORMS],
+        mistakes=NORM_TEST_MISTAKES,
+        probe=run_norm_test,
+        canonical=bool,
     ),
     Exercise(
         number="10.3",
@@ -1297,18 +1277,12 @@ EXERCISES = [
     ),
     Exercise(
         number="10.6",
-        title="feed-forward",
+        title="two nets in one",
         section="Position-wise feed-forward",
-        reference=feed_forward,
-        cases=feed_forward_cases,
+        reference=two_in_one,
+        cases=two_nets,
         mistakes=FEED_MISTAKES,
-        invariants=[
-            Invariant(
-                "the output has the shape of the input",
-                _each_word_alone,
-                "What a sub-layer returns is added to the stream, so it must be as wide.",
-            )
-        ],
+        probe=joined_output,
     ),
     Exercise(
         number="10.7",

@@ -1031,7 +1031,7 @@ EXERCISES = [
     Exercise(
         number="14.2",
         title="a test for a BLEU",
-        section="BLEU from sums",
+        section="From sums to a score",
         reference=is_bleu,
         cases=[()],
         mistakes=BLEU_TEST_MISTAKES,
@@ -1099,7 +1099,7 @@ EXERCISES = [
     Exercise(
         number="14.7",
         title="find the mistakes in a BLEU",
-        section="BLEU from sums",
+        section="From sums to a score",
         reference=text_bleu,
         cases=text_cases,
         mistakes=TEXT_MISTAKES,
@@ -1125,7 +1125,7 @@ EXERCISES = [
     Exercise(
         number="14.10",
         title="two judges that disagree",
-        section="BLEU from sums",
+        section="From sums to a score",
         reference=disagree,
         cases=disagree_cases,
         mistakes=DISAGREE_MISTAKES,

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from . import core
 from .core import Exercise, Mistake, Verdict, mistakes
 from .guard import Failure, run
-from .project_banks import CAUSAL, SCHEDULE
+from .project_banks import CAUSAL, PADDING, SCHEDULE
 from .project_machine import (
     attention,
     attention_weights,
@@ -366,7 +366,7 @@ def borrowed(one: Exercise, name: str, title: str, probe: Callable, **more: Any)
 
 def padding_exercise(project: Project, had: Faults) -> Exercise:
     return borrowed(
-        core.find("8.2"), "padding", "masks",
+        PADDING, "padding", "masks",
         lambda answer, tokens, pad: call(answer, tokens=tokens, pad=pad),
     )  # fmt: skip
 

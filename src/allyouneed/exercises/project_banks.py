@@ -1,4 +1,4 @@
-"""The causal mask and the schedule: answers, cases and mistakes that only the project asks for."""
+"""The masks and the schedule: answers, cases and mistakes that only the project asks for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,90 @@ from torch import Tensor
 from .core import Exercise, mistakes
 
 
-def causal_mask(length: int) -> Tensor:
-    return torch.ones(length, length, dtype=torch.bool).tril()
-
-
 def _square(length: int) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool)
+
+
+def padding_mask(tokens: Tensor, pad: int) -> Tensor:
+    return (tokens != pad)[:, None, None, :]
+
+
+def padding_cases() -> list[tuple]:
+    right = torch.tensor([[5, 9, 4, 3], [8, 3, 0, 0], [7, 6, 3, 0]])
+    other_pad = torch.tensor([[0, 9, 1, 2, 3], [8, 0, 2, 7, 7]])
+    left = torch.tensor([[1, 1, 5, 3], [1, 0, 4, 3], [4, 0, 4, 3]])
+    whole = torch.tensor([[4, 5], [6, 3]])
+    return [(right, 0), (other_pad, 7), (left, 1), (whole, 0), (torch.tensor([[5, 9, 0]]), 0)]
+
+
+PADDING_MISTAKES = mistakes(
+    ("polarity inverted", lambda tokens, pad: (tokens == pad)[:, None, None, :],
+     "True means may attend, so it stands where there is a token, not where there is padding."),
+    ("the mask along the queries", lambda tokens, pad: (tokens != pad)[:, None, :, None],
+     "What is hidden is a key. The last axis of the scores is that of the keys."),
+    ("the mask without its two new axes", lambda tokens, pad: tokens != pad,
+     "A mask of shape (B, S) is taken for one of shape (T, S) as soon as it fits. It needs an axis "
+     "for the heads and one for the queries."),
+    ("one axis too few", lambda tokens, pad: (tokens != pad)[:, None, :],
+     "(B, 1, S) broadcasts to (1, B, 1, S): the sentences are taken for heads."),
+    ("the batch not in front", lambda tokens, pad: (tokens != pad)[None, None],
+     "Broadcasting counts from the right: here the sentences are taken for queries."),
+    ("the sentences taken for heads", lambda tokens, pad: (tokens != pad)[None, :, None, :],
+     "The first axis of the scores is that of the sentences, the second that of the heads."),
+    ("numbers 0 and 1 instead of true and false",
+     lambda tokens, pad: (tokens != pad)[:, None, None, :].int(),
+     "A mask of numbers is ambiguous, and is added to the scores by some functions. Return "
+     "booleans."),
+    ("numbers to be added, 0 and minus infinity",
+     lambda tokens, pad: torch.zeros(tokens.shape).masked_fill(tokens == pad, -math.inf)[
+         :, None, None, :
+     ],
+     "This is the mask M of equation (8.2). Asked for is the boolean one."),
+    ("the id of the padding taken to be 0", lambda tokens, pad: (tokens != 0)[:, None, None, :],
+     "The padding's id is an argument, `pad`. In another vocabulary it is another number."),
+    ("ids above that of the padding only", lambda tokens, pad: (tokens > pad)[:, None, None, :],
+     "Where the padding's id is not 0, there are tokens below it."),
+    ("the padded queries hidden as well",
+     lambda tokens, pad: (tokens != pad)[:, None, :, None] & (tokens != pad)[:, None, None, :],
+     "Rows of padded queries would have nothing to look at. Nobody reads their outputs; only keys "
+     "need hiding."),
+    ("a row for each query",
+     lambda tokens, pad: (tokens != pad)[:, None, None, :].repeat(1, 1, tokens.shape[1], 1),
+     "The values are right. The keys are hidden from all queries alike, so one row is enough; and "
+     "in cross-attention there are not as many queries as keys."),
+    ("the mask along the queries, in full",
+     lambda tokens, pad: (tokens != pad)[:, None, :, None].repeat(1, 1, 1, tokens.shape[1]),
+     "What is hidden is a key. The last axis of the scores is that of the keys."),
+    ("polarity inverted, and without its two new axes", lambda tokens, pad: tokens == pad,
+     "Two things at once: True should stand where there is a token, and the mask needs an axis for "
+     "the heads and one for the queries."),
+    ("numbers, and without its two new axes", lambda tokens, pad: (tokens != pad).int(),
+     "Two things at once: a mask should be boolean, and it needs an axis for the heads and one for "
+     "the queries."),
+    ("polarity inverted, along the queries",
+     lambda tokens, pad: (tokens == pad)[:, None, :, None],
+     "Two things at once: True should stand where there is a token, and the keys' axis is the "
+     "last."),
+    ("one mask for the whole batch", lambda tokens, pad: (tokens != pad).all(0)[None, None, None],
+     "A place was hidden from all sentences as soon as one of them has padding there."),
+    ("padding looked for at the end only",
+     lambda tokens, pad: (torch.arange(tokens.shape[1]) < (tokens != pad).sum(1, keepdim=True))[
+         :, None, None, :
+     ],
+     "The number of words is right, but padding may stand in front of them. Look at each id."),
+    ("everything hidden from the first padding on",
+     lambda tokens, pad: (tokens != pad).cumprod(1).bool()[:, None, None, :],
+     "Padding may stand in front of the words. Look at each id by itself."),
+    ("the causal mask as well",
+     lambda tokens, pad: (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril(),
+     "Only the padding is to be hidden here. The future has a mask of its own."),
+    ("the special tokens hidden as well", lambda tokens, pad: (tokens > 3)[:, None, None, :],
+     "BOS, EOS and UNK are tokens like any others. Only `pad` is hidden."),
+)  # fmt: skip
+
+
+def causal_mask(length: int) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool).tril()
 
 
 CAUSAL_MISTAKES = mistakes(
@@ -144,6 +222,9 @@ RATE_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+PADDING = Exercise(
+    "project.padding", "padding mask", "Chapter 8", padding_mask, padding_cases, PADDING_MISTAKES
+)
 CAUSAL = Exercise(
     "project.causal", "causal mask", "Chapter 8", causal_mask, [(5,), (2,), (1,)], CAUSAL_MISTAKES
 )
