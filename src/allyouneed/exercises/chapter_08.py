@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..multihead import MultiHeadAttention
 from .core import Exercise, Invariant, mistakes
+from .faults import changed
 
 # 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
 
@@ -1214,19 +1215,8 @@ DECODER_FAULTS = {
 }  # fmt: skip
 
 
-def _faults_left() -> list[tuple[str, Callable, str]]:
-    """The function with some of its three mistakes, and not all of them mended."""
-    rows = []
-    for n in (3, 2, 1):
-        for some in itertools.combinations(DECODER_FAULTS, n):
-            changes = {key: DECODER_FAULTS[key][0] for key in some}
-            name = "nothing mended" if n == 3 else " and ".join(DECODER_FAULTS[k][1] for k in some)
-            rows.append((name, _decoder(**changes), " ".join(DECODER_FAULTS[k][2] for k in some)))
-    return rows
-
-
 DECODER_MISTAKES = mistakes(
-    *_faults_left(),
+    *changed(DECODER_FAULTS, _decoder),
     ("NaN where there is nothing to look at", _decoder(hide="nan"),
      "The three mistakes are mended. With padding in front the first rows may see nothing: their "
      "weights should be zeros."),

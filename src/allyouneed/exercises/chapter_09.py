@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
+from .faults import changed
 
 # 9.1 a row by hand: position 10 for d_model = 8
 
@@ -331,19 +332,8 @@ PLACED_FAULTS = {
 }  # fmt: skip
 
 
-def _placed_faults() -> list[tuple[str, Callable, str]]:
-    """The function with some of its three mistakes, and not all of them mended."""
-    rows = []
-    for n in (3, 2, 1):
-        for some in itertools.combinations(PLACED_FAULTS, n):
-            changes = {key: PLACED_FAULTS[key][0] for key in some}
-            name = "nothing mended" if n == 3 else " and ".join(PLACED_FAULTS[k][1] for k in some)
-            rows.append((name, _placed(**changes), " ".join(PLACED_FAULTS[k][2] for k in some)))
-    return rows
-
-
 PLACED_MISTAKES = mistakes(
-    *_placed_faults(),
+    *changed(PLACED_FAULTS, _placed),
     ("no factor", _placed(factor="none"), "The words are multiplied by the root of D (9.5)."),
     ("no factor, and an angle of its own for each entry", _placed(factor="none", own=True),
      "The words are multiplied by the root of D, and sine and cosine of a pair share one angle."),

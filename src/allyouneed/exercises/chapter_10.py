@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .faults import still_there
+from .suspects import said_of
 
 # 10.1 layer norm by hand: mean, variance, and the four entries
 
@@ -149,16 +150,7 @@ def is_layer_norm(norm: Callable) -> bool:
 
 
 def run_norm_test(answer: Callable, norm: str) -> Any:
-    """What a reader's test says of one of the norms; an error is a no, if the norm is wrong."""
-    try:
-        said = answer(ALL_NORMS[norm])
-    except AssertionError:
-        return False
-    except Exception:
-        if norm in RIGHT_NORMS:
-            raise
-        return False
-    return True if said is None else said
+    return said_of(answer, ALL_NORMS[norm], right=norm in RIGHT_NORMS)
 
 
 def _compares(
@@ -543,17 +535,6 @@ def _faulty(left: Sequence[str]) -> Callable:
     return answer
 
 
-def _left_in() -> list[tuple]:
-    """Every choice of faults that may be left in, as rows of a bank."""
-    rows = []
-    for n in range(1, len(FAULTS) + 1):
-        for left in combinations(FAULTS, n):
-            start = "Still there" if n < len(FAULTS) else "All is as it was"
-            why = " ".join(FAULTS[fault] for fault in left)
-            rows.append((f"{start}: {'; '.join(left)}", _faulty(left), why))
-    return rows
-
-
 def _mended(step: Callable) -> Callable:
     """A mistake in the order: `step(x, f, norm)` with f the sub-layer and its dropout."""
     return lambda x, sublayer, keep, p, gamma, beta, eps: step(
@@ -564,7 +545,7 @@ def _mended(step: Callable) -> Callable:
 
 
 ADD_MISTAKES = mistakes(
-    *_left_in(),
+    *still_there(FAULTS, _faulty),
     ("pre-norm", _mended(lambda x, f, norm: x + f(norm(x))),
      "This is the other order: the norm stands before the sub-layer. The paper normalises the "
      "sum."),

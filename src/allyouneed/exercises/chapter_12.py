@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from torch.nn import functional as F
 from allyouneed.transformer import Transformer, TransformerConfig
 
 from .core import Exercise, Invariant, mistakes
+from .faults import still_there
+from .suspects import said_of
 
 PAD, BOS, EOS = 0, 2, 3
 
@@ -805,16 +807,7 @@ CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
 
 
 def run_clip_test(answer: Callable, clip: str) -> Any:
-    """What a reader's test says of one of them; an error is a no, if that one is wrong."""
-    try:
-        said = answer(CLIPS[clip])
-    except AssertionError:
-        return False
-    except Exception:
-        if clip in RIGHT_CLIPS:
-            raise
-        return False
-    return True if said is None else said
+    return said_of(answer, CLIPS[clip], right=clip in RIGHT_CLIPS)
 
 
 def _some_gradients() -> list[Tensor]:
@@ -1030,16 +1023,6 @@ def _epoch(left: Sequence[str], **how: Any) -> Callable:
     return answer
 
 
-def _loop_left_in() -> list[tuple]:
-    rows = []
-    for n in range(1, len(LOOP_FAULTS) + 1):
-        for left in combinations(LOOP_FAULTS, n):
-            start = "Still there" if n < len(LOOP_FAULTS) else "All is as it was"
-            why = " ".join(LOOP_FAULTS[fault] for fault in left)
-            rows.append((f"{start}: {'; '.join(left)}", _epoch(left), why))
-    return rows
-
-
 def _one_update(model, batches, optimizer):
     """All batches of the epoch in one update."""
     model.train()
@@ -1055,7 +1038,7 @@ def _one_update(model, batches, optimizer):
 
 
 LOOP_MISTAKES = mistakes(
-    *_loop_left_in(),
+    *still_there(LOOP_FAULTS, _epoch),
     ("the gradients reach no step", _epoch((), order=("zero", "step")),
      "Nothing is learned: there is no `optimizer.step()`, or the gradients were cleared between "
      "`backward` and `step`."),

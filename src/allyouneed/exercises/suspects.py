@@ -6,6 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 
+def said_of(test: Callable, suspect: Any, right: bool) -> Any:
+    """What a reader's test says of one suspect: an error is a no, if the suspect is wrong, and to
+    return nothing a yes."""
+    try:
+        said = test(suspect)
+    except AssertionError:
+        return False
+    except Exception:
+        if right:
+            raise
+        return False
+    return True if said is None else said
+
+
 def verdicts_on(suspects: dict[str, Any]) -> Callable[[Callable], dict[str, Any]]:
     """What a reader's test says of each suspect. The names of the right ones begin with "right".
 
