@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed import weights
-from allyouneed.checks import check_tokens
+from allyouneed.checks import check_completion, check_tokens
 from allyouneed.data import load_published
 from allyouneed.decoding import eval_mode, filter_logits
 from allyouneed.masks import causal_mask
@@ -390,20 +390,13 @@ def generate(
     A temperature of 0 takes the likeliest. When there are more than max_length tokens,
     the model reads the last max_length of them. Everything is computed anew for each
     token; chapter 13's cache would spare that. Raises ValueError for a model that is
-    not causal, a count below 0, or settings out of range.
+    not causal, for no text, a count below 0, or settings out of range.
     """
     if not model.config.causal:
         raise ValueError(
             "model: expected a causal one; a bidirectional one has no next token"
         )
-    if count < 0:
-        raise ValueError(f"count: expected at least 0, got {count}")
-    if not temperature >= 0:
-        raise ValueError(f"temperature: expected at least 0, got {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k: expected at least 1, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
+    check_completion(tokens, count, temperature, top_k, top_p)
     with eval_mode(model):
         for _ in range(count):
             logits = model.logits(
