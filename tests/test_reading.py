@@ -218,3 +218,17 @@ def test_the_road_and_the_exercises_done_are_kept(browser, address):
     tab.wait_for_function("document.getElementById('progress-says').textContent.includes('not a')")
     assert tab.evaluate("localStorage['allyouneed.done']") == '["6.1","6.2","10.2"]'
     context.close()
+
+
+def test_the_stages_of_the_project_are_kept_too(browser, address):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    tab = context.new_page()
+    tab.goto(address + "notebooks/project.html")
+    stages = tab.locator("[data-exercise^='project.']").count()
+    assert stages > 10 and tab.inner_text(".chapter-links .count") == f"{stages} stages"
+    tab.click("[data-exercise='project.masks'] button")
+    assert tab.inner_text(".chapter-links .count") == f"1 of {stages} stages done"
+    tab.goto(address + "book/intro.html")
+    line = tab.locator("li", has=tab.locator("a[href$='project.html']"))
+    assert line.locator(".minutes").get_attribute("data-done") == f", 1 of {stages} stages done"
+    context.close()
