@@ -37,7 +37,7 @@ test: setup-all  ## Run everything that CI runs
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . \
 	  || { echo "Run: .venv/bin/ruff check --fix . && .venv/bin/ruff format ."; exit 1; }
 	@echo "Running the tests and every second notebook (some ten minutes on two cores) ..."
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests $$($(BIN)/python tools/processors.py --own) --nbval --nbval-cell-timeout 300 -n 2 --dist loadfile --no-loadscope-reorder -q -rs
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests $$($(BIN)/python tools/processors.py --own) --nbval --nbval-cell-timeout 300 --nbval-kernel-startup-timeout 300 -n 2 --dist loadfile --no-loadscope-reorder -q -rs
 	@echo "Running the other notebooks as another processor would (some three minutes) ..."
 	@$(BIN)/python tools/processors.py --another
 

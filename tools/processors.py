@@ -52,6 +52,7 @@ def run(name: str, *places: str) -> tuple[bool, str]:
     """Run pytest in one setting; whether all passed, and its last line."""
     print(f"\n{name}: {SETTINGS[name] or 'this machine as it is'}", flush=True)
     command = [sys.executable, "-m", "pytest", *places, "--nbval", "--nbval-cell-timeout", "600"]
+    command += ["--nbval-kernel-startup-timeout", "300"]  # a busy machine is slow to begin
     command += [f"--ignore=tests/test_{one}.py" for one in ELSEWHERE] + ["--ignore=tests/pictures"]
     settings = {"OMP_NUM_THREADS": "1"} | SETTINGS[name]
     workers = "2" if settings["OMP_NUM_THREADS"] == "1" else "1"  # on two cores
