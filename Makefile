@@ -36,10 +36,8 @@ test: setup-all  ## Run everything that CI runs
 	@echo "Checking style ..."
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . \
 	  || { echo "Run: .venv/bin/ruff check --fix . && .venv/bin/ruff format ."; exit 1; }
-	@echo "Running the tests and every second notebook (some ten minutes on two cores) ..."
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests $$($(BIN)/python tools/processors.py --own) --nbval --nbval-cell-timeout 300 --nbval-kernel-startup-timeout 300 -n 2 --dist loadfile --no-loadscope-reorder -q -rs
-	@echo "Running the other notebooks as another processor would (some three minutes) ..."
-	@$(BIN)/python tools/processors.py --another
+	@echo "Running the tests and the notebooks, every second one as another processor would ..."
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests notebooks --nbval --halves --nbval-cell-timeout 300 --nbval-kernel-startup-timeout 300 -n 2 --dist loadfile --no-loadscope-reorder -q -rs
 
 check: setup-all  ## Check style, modules and links, and test what has changed (two minutes)
 	@OMP_NUM_THREADS=1 $(BIN)/python tools/check.py

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-sys.path.insert(0, str(Path(__file__).parent / "tools"))
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "tools"))
+import processors  # noqa: E402
 from outputs import forgive  # noqa: E402
 
 # Shapes in signatures are checked while the tests run. The exercises have none, and their proofs
 # call them a hundred thousand times.
-PARTS = (part.stem for part in (Path(__file__).parent / "src" / "allyouneed").iterdir())
+PARTS = (part.stem for part in (HERE / "src" / "allyouneed").iterdir())
 CHECKED = [f"allyouneed.{part}" for part in PARTS if part not in ("__init__", "exercises")]
 install_import_hook(CHECKED, "beartype.beartype")
 
@@ -22,17 +26,23 @@ settings.register_profile("untimed", deadline=None, derandomize=True)
 settings.load_profile("untimed")
 
 LONGEST = [
-    "test_site", "test_exercises", "test_distributed", "test_alone", "test_translator",
-    "test_command", "14_translation", "16_families", "18_parsing", "15_heads", "12_training",
+    "test_site", "test_exercises", "test_alone", "test_command", "test_translator",
+    "test_distributed", "00_overview", "16_families", "14_translation", "12_training",
+    "test_reading", "13_decoding", "11_transformer", "20_today", "18_parsing",
 ]  # fmt: skip
+
+
+def pytest_addoption(parser):
+    words = "the slow in half: see CONTRIBUTING.md; with each commit the halves change places"
+    parser.addoption("--halves", action="store_true", help=words)
 
 
 def pytest_configure(config):
     try:
-        from nbval.plugin import IPyNbCell
+        from nbval.plugin import IPyNbCell, IPyNbFile
     except ImportError:
         return
-    compare = IPyNbCell.compare_outputs
+    compare, start = IPyNbCell.compare_outputs, IPyNbFile.setup
 
     def compare_outputs(self, test, ref, skip_compare=None):
         forgive(test, ref)
@@ -40,9 +50,23 @@ def pytest_configure(config):
 
     IPyNbCell.compare_outputs = compare_outputs
 
+    if config.getoption("halves"):
+        other = processors.halves(HERE.glob("notebooks/*.ipynb"))[1]
+        setting = processors.SETTINGS[processors.another()]
 
-def pytest_collection_modifyitems(items):
+        def start_kernel(self):
+            with patch.dict(os.environ, setting if self.path in other else {}):
+                start(self)
+
+        IPyNbFile.setup = start_kernel
+
+
+def pytest_collection_modifyitems(config, items):
     """The longest files first, then the notebooks: no worker is left alone with a long one."""
+    if config.getoption("halves"):
+        later = processors.halves(HERE.glob("tests/pictures/test_*.py"))[1]
+        config.hook.pytest_deselected(items=[item for item in items if item.path in later])
+        items[:] = [item for item in items if item.path not in later]
 
     def place(item) -> int:
         name, is_notebook = item.path.stem, item.path.suffix == ".ipynb"

@@ -138,15 +138,16 @@ def sample_colours(tab, known: set[str]) -> list[str]:
 
 
 def plain_page(tab) -> None:
-    """Take the colours out of code, but for the samples, and the signs out of equations, but for
-    the first: a box of the same size is left.
+    """Take the colours out of code and signatures, but for the samples, and the signs out of
+    equations, but for the first: a box of the same size is left.
 
     A chapter has ten thousand coloured words and signs; axe-core looks at each of them for each
     rule, and there is nothing to be found in one that is not in another.
     """
     tab.evaluate(
         """() => {
-          for (const word of document.querySelectorAll("pre span:not([data-sample])")) {
+          for (const word of document.querySelectorAll("pre span, .sig span")) {
+            if (word.closest("[data-sample]") || word.querySelector("[data-sample], a")) continue;
             word.replaceWith(...word.childNodes);
           }
           document.body.normalize();

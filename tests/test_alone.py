@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 import nbformat
@@ -69,6 +70,19 @@ def checkout(tmp_path_factory) -> Path:
     return copy
 
 
+def link_torch(python: Path) -> None:
+    """Our own copy of torch for that environment, if it is the release that pip would unpack there.
+    pip then finds it, and installs what it needs."""
+    torch = distribution("torch")
+    if torch.version.split("+")[0] != TORCH.removeprefix("torch=="):
+        return
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(run(python, "-c", where).strip())
+    for name in {file.parts[0] for file in torch.files if file.parts[0] != ".."}:
+        if not (packages / name).exists():
+            (packages / name).symlink_to(torch.locate_file(name))
+
+
 @pytest.fixture(scope="module")
 def colab(tmp_path_factory) -> Path:
     """The Python of a fresh environment with Colab's versions, and a kernel of that name."""
@@ -78,6 +92,7 @@ def colab(tmp_path_factory) -> Path:
     # The list is whole, so pip need not look for more; what is imported is compiled then.
     pip = (python, "-m", "pip", "install", "-q", "--no-compile")
     run(*pip, "--no-deps", "-r", ROOT / "tests" / "colab.txt")
+    link_torch(python)
     run(*pip, TORCH)
     kernel = folder / "kernels" / "colab"
     kernel.mkdir(parents=True)

@@ -2,9 +2,8 @@
 
 python tools/processors.py                 every setting below; one table at the end
 python tools/processors.py avx2 oldest     these
-python tools/processors.py --own           print the half of the notebooks that a run of all tests
-                                           runs as this machine would
-python tools/processors.py --another       run the other half in a setting that is not the machine's
+
+A run of all tests does every second notebook in one of them (`pytest --halves`, see conftest.py).
 
 A setting leaves out instructions that this processor has, takes sums in another order, multiplies
 in another precision, or works with another number of threads. What holds in all of them will hold
@@ -17,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -72,22 +72,15 @@ def another() -> str:
     return "oldest" if torch.backends.cpu.get_cpu_capability() == "AVX2" else "avx2"
 
 
-def halves() -> tuple[list[str], list[str]]:
-    """The notebooks to run as this machine would, and as another: every second one. With each
-    commit the halves change places, so that one commit in two sees each notebook in each way."""
+def halves(things: Iterable) -> tuple[list, list]:
+    """Every second one, and the others. With each commit the two change places."""
     command = ["git", "rev-list", "--count", "HEAD"]
     count = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8").stdout.strip()
-    turn = int(count or 0) % 2
-    every = sorted(f"notebooks/{file.name}" for file in (ROOT / "notebooks").glob("*.ipynb"))
+    turn, every = int(count or 0) % 2, sorted(things)
     return every[turn::2], every[1 - turn :: 2]
 
 
 def main(words: list[str]) -> int:
-    own, other = halves()
-    if words == ["--own"]:
-        return print(*own) or 0
-    if words == ["--another"]:
-        return not run(another(), *other)[0]
     if unknown := set(words) - set(SETTINGS):
         sys.exit(f"expected some of {', '.join(SETTINGS)}, got {', '.join(sorted(unknown))}")
     found = {name: run(name, "tests", "notebooks") for name in words or SETTINGS}

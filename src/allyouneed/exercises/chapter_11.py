@@ -1456,7 +1456,7 @@ class Machine(Transformer):
     def __init__(self, vocab_size: int, seed: int):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            super().__init__(TransformerConfig(vocab_size, 16, 32, 2, 2, dropout=0.3))
+            super().__init__(TransformerConfig(vocab_size, 16, 32, 2, 1, dropout=0.3))
         self.eval().requires_grad_(False)
 
     def __call__(self, src: Tensor, tgt: Tensor) -> Tensor:
