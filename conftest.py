@@ -64,9 +64,12 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """The longest files first, then the notebooks: no worker is left alone with a long one."""
     if config.getoption("halves"):
-        later = processors.halves(HERE.glob("tests/pictures/test_*.py"))[1]
-        config.hook.pytest_deselected(items=[item for item in items if item.path in later])
-        items[:] = [item for item in items if item.path not in later]
+        pictures = {item.path for item in items if item.path.parent.name == "pictures"}
+        slow = {item.nodeid for item in items if item.get_closest_marker("half")}
+        later = {*processors.halves(pictures)[1], *processors.halves(slow)[1]}
+        left = [item for item in items if item.path in later or item.nodeid in later]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
     def place(item) -> int:
         name, is_notebook = item.path.stem, item.path.suffix == ".ipynb"

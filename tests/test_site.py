@@ -175,6 +175,7 @@ def test_every_page(site, address, browser, request):
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.half
 @pytest.mark.parametrize("page", ["notebooks/06_attention.html", "book/intro.html"])
 def test_the_page_keeps_still_on_a_phone(address, browser, page):
     """While it loads on a slow processor: what moves before a reader's eyes, as browsers count."""

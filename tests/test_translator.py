@@ -106,6 +106,7 @@ TRANSLATE = """([name, sentences, beam, alpha]) => {
 }"""
 
 
+@pytest.mark.half
 @each_model
 @pytest.mark.parametrize("beam, alpha, count", [(1, 0.6, 20), (4, 0.6, 10), (5, 2.6, 3), *MORE])
 def test_translations_are_the_packages(engine, name, beam, alpha, count):
@@ -235,6 +236,7 @@ def test_logits_and_attention(engine, name):
         check_forward(engine, name, pretrained(name)[0], torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.half
 @pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
 @pytest.mark.parametrize("seed", range(3))
 def test_untrained_models(engine, tmp_path, norm_first, seed):
