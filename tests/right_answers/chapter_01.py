@@ -39,25 +39,6 @@ def merge_in_place(symbols, pair):
     return symbols
 
 
-def nearest_topk(vectors, i, k):
-    cosines = torch.cosine_similarity(vectors, vectors[i][None], dim=1)
-    cosines[i] = -2
-    return cosines.topk(k).indices
-
-
-def nearest_numpy(vectors, i, k):
-    x = vectors.double().numpy()
-    cosines = x @ x[i] / np.linalg.norm(x, axis=1) / np.linalg.norm(x[i])
-    cosines[i] = -np.inf
-    return np.argsort(-cosines)[:k]
-
-
-def nearest_without_the_query(vectors, i, k):
-    scores = [float(v @ vectors[i] / (v @ v) ** 0.5) for v in vectors]
-    others = [j for j in range(len(vectors)) if j != i]
-    return sorted(others, key=lambda j: scores[j], reverse=True)[:k]
-
-
 def batch_stacked(pairs):
     ordered = sorted(pairs, key=lambda pair: len(pair[0]))
     src = pad_sequence([torch.tensor([*s, 3]) for s, _ in ordered], batch_first=True)
@@ -222,7 +203,12 @@ RIGHT = {
             "he",
         ),
     ],
-    "1.5": [nearest_topk, nearest_numpy, nearest_without_the_query],
+    "1.5": [
+        [[1, 0], [0.01, 0], [3, 3], [1, 0.1]],
+        torch.tensor([[0.0, 2.0, 0.0], [0.0, 9.0, 0.0], [0.0, 9.5, 20.0], [1.0, 2.0, 0.0]]),
+        np.array([[-1.0, -1.0], [-5.0, -5.0], [-30.0, 0.0], [-1.0, -0.5]]),
+        ((3,) * 4, (9, 9, 9, 9), (50, 0, 0, 0), (3, 3, 3, 2)),
+    ],
     "1.6": [batch_stacked, batch_loops, batch_lists],
     "1.7": [tell_by_a_copy, tell_by_properties, tell_by_asserts],
     "1.8": [share_by_survival, share_by_distribution, share_exact],

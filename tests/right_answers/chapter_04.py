@@ -6,41 +6,48 @@ import numpy as np
 import torch
 
 
-def cosine_where(q, k):
-    lengths = torch.outer(q.norm(dim=1), k.norm(dim=1))
-    return torch.where(lengths > 0, q @ k.T / lengths, torch.zeros(()))
+def cosine_scaled(products):
+    scale = products.diagonal().rsqrt().nan_to_num(posinf=0.0)
+    return scale[:, None] * products * scale
 
 
-def cosine_loops(q, k):
-    table = []
-    for a in q.tolist():
-        row = []
-        for b in k.tolist():
-            below = math.hypot(*a) * math.hypot(*b)
-            row.append(sum(i * j for i, j in zip(a, b, strict=True)) / below if below else 0.0)
-        table.append(row)
+def cosine_loops(products):
+    p = products.tolist()
+    table = [[0.0] * len(p) for _ in p]
+    for i, j in np.ndindex(len(p), len(p)):
+        below = math.sqrt(p[i][i] * p[j][j])
+        table[i][j] = p[i][j] / below if below else 0
     return table
 
 
-def cosine_built_in(q, k):
-    return torch.cosine_similarity(q[:, None], k[None], dim=-1)
+def cosine_diagonal(products):
+    scale = torch.diag(1 / products.diag().clamp(min=1e-16).sqrt())
+    return scale @ products @ scale
 
 
-def cosine_numpy(q, k):
-    q, k = (x.numpy().astype("float64") for x in (q, k))
+def cosine_numpy(products):
+    p = products.numpy().astype("float64")
     with np.errstate(invalid="ignore"):
-        q, k = (x / np.sqrt(np.square(x).sum(1, keepdims=True)) for x in (q, k))
-    return np.nan_to_num(q) @ np.nan_to_num(k).T
+        return np.nan_to_num(p / np.sqrt(np.outer(np.diag(p), np.diag(p))))
 
 
-def cosine_small_epsilon(q, k):
-    return (q @ k.T) / (q.norm(dim=1)[:, None] * k.norm(dim=1)[None] + 1e-8)
+def cosine_small_epsilon(products):
+    lengths = products.diag().sqrt()
+    return products / (lengths[:, None] * lengths + 1e-8)
 
 
-def cosine_in_place(q, k):
-    for x in (q, k):
-        x /= x.norm(dim=1, keepdim=True).clamp(min=1e-12)
-    return torch.einsum("tk,sk->ts", q, k)
+def cosine_in_place(products):
+    lengths = torch.einsum("tt->t", products).sqrt() + 1e-12
+    products /= lengths
+    products /= lengths.unsqueeze(1)
+    return products
+
+
+def cosine_of_vectors_again(products):
+    values, directions = torch.linalg.eigh(products.double())
+    vectors = directions * values.clamp(min=0).sqrt()
+    vectors[products.diag() == 0] = 0
+    return torch.cosine_similarity(vectors[:, None], vectors, dim=-1)
 
 
 def distance_cdist(q, k):
@@ -69,6 +76,44 @@ def distance_lists(q, k):
         [[-(math.dist(a, b) ** 2) for b in keys] for a in queries]
         for queries, keys in zip(q.tolist(), k.tolist(), strict=True)
     ]
+
+
+def counted_by_log(x, counts):
+    return torch.softmax(x @ x.mT + torch.log(counts)[:, None], dim=2) @ x
+
+
+def counted_shared_again(x, counts):
+    weights = (x @ x.transpose(1, 2)).softmax(-1) * counts[:, None]
+    return weights / weights.sum(2, keepdim=True) @ x
+
+
+def counted_loops(x, counts):
+    new = torch.zeros_like(x)
+    for b, t in np.ndindex(*x.shape[:2]):
+        shares = [
+            math.exp(x[b, t] @ word) * int(n) for word, n in zip(x[b], counts[b], strict=True)
+        ]
+        new[b, t] = sum(share * word for share, word in zip(shares, x[b], strict=True)) / sum(
+            shares
+        )
+    return new
+
+
+def counted_numpy(x, counts):
+    x, n = x.double().numpy(), counts.numpy()
+    bells = np.exp(x @ x.swapaxes(1, 2)) * n[:, None]
+    return np.einsum("bts,bsd->btd", bells, x) / bells.sum(2)[..., None]
+
+
+def counted_built_in(x, counts):
+    bias = counts.double().log().float()[:, None].expand(-1, x.shape[1], -1)
+    return torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=bias, scale=1.0)
+
+
+def counted_above_and_below(x, counts):
+    above = torch.cat([x, torch.ones_like(x[..., :1])], dim=-1) * counts[..., None]
+    both = (x @ x.mT).exp() @ above
+    return both[..., :-1] / both[..., -1:]
 
 
 def batch_bmm(x):
@@ -226,12 +271,13 @@ RIGHT = {
         torch.tensor([0.4223, 0.4223, 0.1554, 0.3107, 1.4223, 0.0, 0.4223]),
     ],
     "4.2": [
-        cosine_where,
+        cosine_scaled,
         cosine_loops,
-        cosine_built_in,
+        cosine_diagonal,
         cosine_numpy,
         cosine_small_epsilon,
         cosine_in_place,
+        cosine_of_vectors_again,
     ],
     "4.3": [
         distance_cdist,
@@ -246,6 +292,18 @@ RIGHT = {
         ["always ", "sometimes", "ALWAYS", "never", "never"],
     ],
     "4.5": [
+        counted_by_log,
+        counted_shared_again,
+        counted_loops,
+        counted_numpy,
+        counted_built_in,
+        counted_above_and_below,
+    ],
+    "4.6": [order_indexed, order_matrix, order_loops, order_in_place, order_selected],
+    "4.7": [
+        batch_bmm,
+        batch_one_by_one,
+        batch_shifted,
         attend_einsum,
         attend_loops,
         attend_built_in,
@@ -253,8 +311,6 @@ RIGHT = {
         attend_numpy,
         attend_per_sentence,
     ],
-    "4.6": [order_indexed, order_matrix, order_loops, order_in_place, order_selected],
-    "4.7": [batch_bmm, batch_one_by_one, batch_shifted],
     "4.8": [apart_alone, apart_changed, apart_by_gradient],
     "4.9": [widen_cat, widen_both_squares, widen_lists, widen_numpy],
     "4.10": [chain_of_doubles, chain_one_by_one, chain_spiral],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import torch
@@ -48,6 +48,19 @@ HAND_MISTAKES = mistakes(
          "They are asked for in the order in which they are made: a symbol needs its parts first.")
         for order in list(permutations(["ea", "sea", "▁sea"]))[1:]
     ),
+    *(
+        (f"the most frequent word followed, {', '.join(said)}", [*said],
+         "tea is the most frequent word, 4 times, but s and ea stand side by side in sea and in "
+         "seat, 3 + 2 times. Pairs are counted, over all words.")
+        for said in (["ea", "tea", "▁tea"], ["ea", "tea", "sea"], ["ea", "tea", "seat"])
+    ),
+    ("a pair that comes twice before one that comes five times", ["ea", "sea", "seat"],
+     "After the second merge sea and t meet twice, in seat. ▁ and sea meet in sea and in seat."),
+    ("a pair that comes four times before one that comes five times", ["ea", "sea", "▁t"],
+     "After the second merge ▁ and t meet 4 times, in tea. ▁ and sea meet 3 + 2 times."),
+    ("one merge for each word", ["ea", "sea", "eat"],
+     "ea and t meet in eat alone, once: in seat the e and the a are in sea by then. Count the "
+     "pairs over all words, and take the most frequent."),
 )  # fmt: skip
 
 
@@ -241,6 +254,34 @@ def _left_only(symbols: list[str], pair: Pair) -> list[str]:
     return merged
 
 
+def _past_the_end(symbols: list[str], pair: Pair) -> list[str]:
+    merged, i = [], 0
+    while i < len(symbols):
+        hit = symbols[i] == pair[0] and symbols[i + 1] == pair[1]
+        merged.append("".join(pair) if hit else symbols[i])
+        i += 2 if hit else 1
+    return merged
+
+
+def _two_by_two(symbols: list[str], pair: Pair) -> list[str]:
+    merged = []
+    for i in range(0, len(symbols), 2):
+        two = symbols[i : i + 2]
+        merged += ["".join(pair)] if tuple(two) == tuple(pair) else two
+    return merged
+
+
+def _merged_again(symbols: list[str], pair: Pair) -> list[str]:
+    """Joins a symbol to the last one if that one *ends* with the left one of the pair."""
+    merged: list[str] = []
+    for symbol in symbols:
+        if merged and merged[-1].endswith(pair[0]) and symbol == pair[1]:
+            merged[-1] += symbol
+        else:
+            merged.append(symbol)
+    return merged
+
+
 MERGE_MISTAKES = mistakes(
     ("overlapping places merged twice", _overlapping,
      "In a a a the middle symbol was used up by the first merge and cannot be used again: after a "
@@ -283,6 +324,20 @@ MERGE_MISTAKES = mistakes(
      "two symbols, or make both of one kind."),
     ("one string instead of a list", lambda symbols, pair: "",
      "The answer should be a list of symbols, like the one that was given."),
+    ("the symbol behind the last one looked at", _past_the_end,
+     "The last symbol has no right neighbour, and `symbols[i + 1]` raises an IndexError there. A "
+     "slice, `symbols[i : i + 2]`, does not."),
+    ("two symbols passed after every step", _two_by_two,
+     "Only a merge uses up two symbols. Where nothing is merged, go on by one."),
+    ("the two symbols exchanged in the new one",
+     lambda symbols, pair: _replaced(symbols, pair, ["".join(reversed(pair))]),
+     "The new symbol is the left one, then the right one."),
+    ("the pair itself in place of the new symbol",
+     lambda symbols, pair: _replaced(symbols, pair, [tuple(pair)]),
+     "The new symbol is one string, the two written together."),
+    ("new symbols merged again", _merged_again,
+     "What a merge has made is another symbol than the left one of the pair: after a merge, go on "
+     "with the next symbol."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part
@@ -370,126 +425,87 @@ PARTING_MISTAKES = mistakes(
      "Give a list of merges and two words, (merges, fewer, more)."),
 )  # fmt: skip
 
-# 1.5 nearest neighbours
+# 1.5 design: three opinions on which row is nearest to row 0
+
+OPINIONS = [[1.0, 0.0], [4.0, 0.0], [9.0, 9.0], [1.0, 1.0]]
+MEASURES = {"cosine": 1, "dot product": 2, "distance": 3}  # and the row that each should name
 
 
-def nearest(vectors: Tensor, i: int, k: int) -> list[int]:
-    cosines = normalize(vectors, dim=1) @ normalize(vectors[i], dim=0)
-    return _best(cosines, i, k)
+def _first(likeness: Tensor) -> int | str:
+    """The row of the highest number, counted from 1, if no other is as high."""
+    best, second = likeness.topk(2).values.tolist()
+    return int(likeness.argmax()) + 1 if best - second > 1e-6 * (1 + abs(best)) else "several"
 
 
-def nearest_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(15)
-    cases = []
-    for size, width, i, k in ((8, 3, 2, 4), (10, 4, 0, 3), (7, 5, 6, 6), (9, 2, 4, 1)):
-        vectors = torch.randn(size, width, generator=draw) + 0.4
-        cases.append((vectors * torch.rand(size, 1, generator=draw).add(0.2) * 3, i, k))
-    parallel = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-    opposite = torch.tensor([[2.0, 0.0], [3.0, 3.0], [0.0, 1.0], [-1.0, 0.0]])
-    cases += [(parallel, 1, 1), (parallel, 0, 1)]
-    return [*cases, (opposite, 0, 3), (opposite, 3, 3), (opposite, 0, 2)]
+def _nearest_rows(answer: Any) -> dict[str, Any]:
+    """Which row each measure puts nearest to row 0, or what is wrong with the table."""
+    table = array(answer)
+    if table is None or table.ndim != 2 or len(table) != 4:
+        return {"form": "not four rows of one width"}
+    rows = torch.as_tensor(table).double()
+    if not rows.isfinite().all():
+        return {"form": "an entry that is no number"}
+    if not rows.any(1).all():
+        return {"form": "a row of zeros"}
+    me, others = rows[0], rows[1:]
+    cosines = normalize(others, dim=1) @ normalize(me, dim=0)
+    likeness = cosines, others @ me, -(others - me).norm(dim=1)
+    found = zip(MEASURES, map(_first, likeness), strict=True)
+    return {"form": "as asked", **{f"nearest by the {measure}": row for measure, row in found}}
 
 
-def _best(scores: Tensor, i: int, k: int) -> list[int]:
-    """The k highest scores of others than i."""
-    return [j for j in scores.argsort(descending=True).tolist() if j != i][:k]
+def _table_for(cosine: int, dot: int, distance: int) -> list[list[float]]:
+    """Four rows, of which the three measures name these."""
+    if len({cosine, dot, distance}) == 3:
+        rows = {cosine: [4.0, 0.0], dot: [9.0, 9.0], distance: [1.0, 1.0]}
+    elif dot == distance:
+        rows = {cosine: [0.1, 0.0], dot: [1.0, 0.5]} if cosine != dot else {dot: [2.0, 0.0]}
+    elif cosine == dot:
+        rows = {cosine: [9.0, 0.0], distance: [1.0, 1.0]}
+    else:
+        rows = {cosine: [2.0, 0.0], dot: [9.0, 9.0]}
+    return [[1.0, 0.0], *(rows.get(row, [0.0, -5.0]) for row in (1, 2, 3))]
 
 
-def _cosines(vectors: Tensor, i: int) -> Tensor:
-    return normalize(vectors, dim=1) @ normalize(vectors[i], dim=0)
+WAYS = {
+    "cosine": "The cosine knows directions alone: let row 1 point exactly as row 0 does, and no "
+    "other row.",
+    "dot product": "The dot product grows with the length of a row, even of one that points a "
+    "little aside: make row 2 long.",
+    "distance": "By the distance a row is near if it ends near where row 0 ends, wherever it "
+    "points. A row in the same direction is far away if it is long.",
+}
 
 
-def _marked(vectors: Tensor, i: int, k: int, mark: float) -> list[int]:
-    cosines = _cosines(vectors, i)
-    cosines[i] = mark
-    return cosines.argsort(descending=True, stable=True)[:k].tolist()
+def _named(said: tuple[int, ...]) -> tuple[str, list[list[float]], str]:
+    wrong = [(m, row) for m, row in zip(MEASURES, said, strict=True) if row != MEASURES[m]]
+    name = ", ".join(f"row {row} by the {measure}" for measure, row in wrong)
+    return f"nearest is {name}", _table_for(*said), " ".join(WAYS[measure] for measure, _ in wrong)
 
 
-def _among_the_others(vectors: Tensor, i: int, k: int) -> list[int]:
-    return [j - (j > i) for j in nearest(vectors, i, k)]
-
-
-def _rows(output: Any) -> Any:
-    """A generator as a list; sets and whole results of topk as one and the same wrong answer."""
-    if isinstance(output, set | frozenset):
-        return "a set"
-    if isinstance(output, tuple) and hasattr(output, "indices"):
-        return "values and indices"
-    return list(output) if isinstance(output, Iterator) else output
-
-
-def _k_others(output: Any, vectors: Tensor, i: int, k: int) -> bool:
-    rows = array(output)
-    if rows is None or rows.ndim != 1 or rows.dtype.kind not in "iu":
-        return True  # of another kind: not this rule's matter
-    return len(rows) == k == len(set(rows.tolist()) - {i})
-
-
-NEAREST_MISTAKES = mistakes(
-    ("the first place struck out instead of the word itself",
-     lambda vectors, i, k: (
-         _cosines(vectors, i).argsort(descending=True, stable=True)[1 : k + 1].tolist()
-     ),
-     "A parallel row also has cosine 1: strike out i by its number, not by its place."),
-    ("the word itself marked with -1", lambda vectors, i, k: _marked(vectors, i, k, -1.0),
-     "-1 is a possible cosine: use minus infinity."),
-    ("the word itself marked with 0", lambda vectors, i, k: _marked(vectors, i, k, 0.0),
-     "0 is a possible cosine, and many are below it: use minus infinity."),
-    ("a set instead of a list", lambda vectors, i, k: set(),
-     "A set has no order. The nearest comes first, so a list is needed."),
-    ("the whole result of topk", lambda vectors, i, k: vectors.flatten().topk(1),
-     "topk returns values and indices. What is asked for are the indices alone."),
-    ("counted from 1", lambda vectors, i, k: [j + 1 for j in nearest(vectors, i, k)],
-     "The rows of a tensor are counted from 0, in this task, too."),
-    ("the vectors instead of their numbers", lambda vectors, i, k: vectors[nearest(vectors, i, k)],
-     "These are the right rows. What is asked for are their numbers."),
-    ("dot products instead of cosines", lambda vectors, i, k: _best(vectors @ vectors[i], i, k),
-     "A long vector has large dot products with everything. Divide by the length of each row."),
-    ("the word itself among its neighbours",
-     lambda vectors, i, k: _cosines(vectors, i).argsort(descending=True)[:k].tolist(),
-     "Every vector is nearest to itself, with cosine 1. Others are asked for."),
-    ("the word itself and k others",
-     lambda vectors, i, k: _cosines(vectors, i).argsort(descending=True)[: k + 1].tolist(),
-     "Every vector is nearest to itself, with cosine 1. Strike it out; k others remain."),
-    ("one neighbour too few", lambda vectors, i, k: _best(_cosines(vectors, i), i, k - 1),
-     "The word itself takes the first of k places. Take k + 1 before you strike it out."),
-    ("the smallest distance instead of the largest cosine",
-     lambda vectors, i, k: _best(-(vectors - vectors[i]).norm(dim=1), i, k),
-     "The distance depends on how long the vectors are, the cosine on their directions alone."),
-    ("the farthest instead of the nearest",
-     lambda vectors, i, k: _best(-_cosines(vectors, i), i, k),
-     "The larger the cosine, the nearer the word: 1 is the same direction, -1 the opposite."),
-    ("the nearest last", lambda vectors, i, k: nearest(vectors, i, k)[::-1],
-     "These are the right words in reverse order. The nearest comes first."),
-    ("the neighbours sorted by their numbers", lambda vectors, i, k: sorted(nearest(vectors, i, k)),
-     "These are the right rows, in the order of their numbers. The nearest comes first."),
-    ("the nearest last, and the word itself among them",
-     lambda vectors, i, k: _cosines(vectors, i).argsort(stable=True)[-k:].tolist(),
-     "Every vector is nearest to itself, with cosine 1: strike it out. And the nearest comes "
-     "first."),
-    ("the last place struck out, and the nearest last",
-     lambda vectors, i, k: _cosines(vectors, i).argsort(stable=True)[-k - 1 : -1].tolist(),
-     "The nearest comes first. And a parallel row also has cosine 1: strike out i by its number, "
-     "not by its place."),
-    ("numbers among the others", _among_the_others,
-     "Once row i is taken out, the rows behind it have other numbers. Asked for are those in "
-     "`vectors`."),
-    ("columns of length one instead of rows",
-     lambda vectors, i, k: _best(normalize(vectors, dim=0) @ normalize(vectors, dim=0)[i], i, k),
-     "A word is a row. Its length is the root of the sum of squares over the last axis."),
-    ("the sign of the cosine dropped",
-     lambda vectors, i, k: _best(_cosines(vectors, i).abs(), i, k),
-     "A cosine of -1 means the opposite direction, which is as far as a word can be."),
-    ("divided by the squared length",
-     lambda vectors, i, k: _best(vectors @ vectors[i] / vectors.pow(2).sum(1), i, k),
-     "The length of a vector is the root of the sum of its squares. The root is missing."),
-    ("divided by the sum of the entries",
-     lambda vectors, i, k: _best(vectors @ vectors[i] / vectors.abs().sum(1), i, k),
-     "The length of a vector is the root of the sum of its squares."),
-    ("the cosines instead of the numbers of the words",
-     lambda vectors, i, k: _cosines(vectors, i)[nearest(vectors, i, k)].tolist(),
-     "These are the right cosines. What is asked for is which rows they belong to."),
+OPINION_MISTAKES = mistakes(
+    *(_named(said) for said in product((1, 2, 3), repeat=3) if said != (1, 2, 3)),
+    ("two rows are equally near by the cosine", [[1, 0], [4, 0], [9, 0], [1.0, 1.0]],
+     "Rows of one direction have the same cosine. Let row 2 point a little aside."),
+    ("two rows are equally near by the dot product", [[1, 0], [4, 0], [4, 9], [1.0, 1.0]],
+     "Make row 2 longer, until its dot product is above that of row 1."),
+    ("two rows are equally near by the distance", [[1, 0], [3, 0], [9, 9], [1.0, 2.0]],
+     "Make row 1 longer: its direction stays, and it goes farther away."),
+    ("a row of zeros", [[1, 0], [4, 0], [9, 9], [0.0, 0.0]],
+     "Zeros have no direction, and so no cosine. A short vector will do as well."),
+    ("not four rows of one width", [[1, 0], [4, 0], [9, 9]],
+     "Give a table of four rows: row 0, which the others are compared with, and the three others."),
 )  # fmt: skip
+
+
+def _names(measure: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda found: found.get(f"nearest by the {measure}") == MEASURES[measure]
+
+
+OPINION_RULES = [
+    Invariant(f"by the {measure} row {row} alone is nearest", _names(measure), WAYS[measure])
+    for measure, row in MEASURES.items()
+]
 
 # 1.6 a batch, three mistakes
 
@@ -626,6 +642,9 @@ BATCH_MISTAKES = mistakes(
      "The mask has the shape of the sources, (B, S)."),
     ("filled with EOS", _batch(fill=3, mask=lambda src, tgt: src != 3),
      "The filler is PAD, which is 0."),
+    ("sorted by both lengths together",
+     _batch(order=lambda pairs: sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))),
+     "The order is that of the source's length alone."),
 )  # fmt: skip
 
 
@@ -884,6 +903,15 @@ def _width(longest: int, batch: int) -> float:
     return longest - sum((k / longest) ** batch for k in range(1, longest))
 
 
+def _mean_of_shares(longest: int, batch: int) -> float:
+    """Each batch's padding divided by its own positions, on average."""
+    used = 0.0
+    for m in range(1, longest + 1):  # the mean length where the longest is m, times its probability
+        up_to, below = (m / longest) ** batch, ((m - 1) / longest) ** batch
+        used += ((m + 1) / 2 * up_to - m / 2 * below) / m
+    return 1 - used
+
+
 SHARE_MISTAKES = mistakes(
     ("the longest of all taken for the longest of the batch", _share(lambda n, b: n),
      "A batch is as wide as its *own* longest sentence, which need not have length L. Only for "
@@ -933,6 +961,13 @@ SHARE_MISTAKES = mistakes(
      "probability that it is *above* m."),
     ("one half", lambda n, b: 0.5,
      "That is where it goes for long sentences and large batches. For small ones it is less."),
+    ("lengths taken for real numbers, for the longest alone",
+     _share(lambda n, b: n * b / (b + 1)),
+     "B L / (B + 1) is the mean of the largest of B real numbers between 0 and L. Lengths are "
+     "whole numbers from 1: sum the probabilities that the longest is at least m."),
+    ("the mean of every batch's own share", _mean_of_shares,
+     "Asked for is the expected number of padded positions, divided by the expected number of all: "
+     "a wide batch counts for more than a narrow one."),
 )  # fmt: skip
 
 # 1.9 a split that does not leak
@@ -1062,6 +1097,11 @@ def _moved_once(pairs: list, n_test: int) -> tuple[list, list]:
     return [p for p in pairs if p not in test], test
 
 
+def _first_and_theirs(pairs: list, n_test: int) -> tuple[list, list]:
+    test = pairs[:n_test] + _leaking(pairs, pairs[:n_test])
+    return [p for p in pairs if p not in test], test
+
+
 def _twice(name: str, split: Split, why: str) -> list[tuple[str, Split, str]]:
     """A mistake with the pairs as they come and from the last to the first: the example is small,
     and such a split of it may be right by chance."""
@@ -1114,6 +1154,9 @@ SPLIT_MISTAKES = mistakes(
     ("one step from the test, and no further", _moved_once,
      "A sentence shares its translation with a second, and that has another, which it shares with "
      "a third. Go on until nothing more is connected."),
+    ("the first pairs, and what shares a sentence with these, no further", _first_and_theirs,
+     "What came into the test so has other partners, which are still in the training part. Go on "
+     "until nothing more is connected."),
 )  # fmt: skip
 
 SPLIT_RULES = [
@@ -1174,19 +1217,12 @@ EXERCISES = [
     ),
     Exercise(
         number="1.5",
-        title="nearest words",
+        title="design: three opinions on who is near",
         section="From numbers to vectors",
-        reference=nearest,
-        cases=nearest_cases,
-        canonical=_rows,
-        mistakes=NEAREST_MISTAKES,
-        invariants=[
-            Invariant(
-                "k others",
-                _k_others,
-                "The answer must hold k different rows, and the row itself is none of them.",
-            )
-        ],
+        reference=OPINIONS,
+        mistakes=OPINION_MISTAKES,
+        invariants=OPINION_RULES,
+        canonical=_nearest_rows,
     ),
     Exercise(
         number="1.6",

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
 from .predictions import signs, wrong_predictions
+from .suspects import verdicts_on
 
 # 2.1: one step by hand
 
@@ -34,6 +35,11 @@ def step_by_hand() -> dict[str, list[float]]:
         "exchanged": torch.tanh(h @ w + x @ u + b),
         "bias subtracted": torch.tanh(x @ w + h @ u - b),
         "h positive": torch.tanh(x @ w + h.abs() @ u + b),
+        "bias outside": torch.tanh(x @ w + h @ u) + b,
+        "each alone": torch.tanh(x @ w) + torch.tanh(h @ u) + torch.tanh(b),
+        "only the word": x @ w,
+        "x reversed": torch.tanh(x.flip(0) @ w + h @ u + b),
+        "h reversed": torch.tanh(x @ w + h.flip(0) @ u + b),
     }
     return {name: state.tolist() for name, state in states.items()}
 
@@ -94,6 +100,23 @@ def last_cases() -> list[tuple[Tensor, ...]]:
         x, h, w, u, b = (0.6 * torch.randn(shape, generator=g) for shape in shapes)
         cases.append((3 * x, torch.tensor(lengths), h, w, u, b))
     return cases
+
+
+def _real(x: Tensor, lengths: Tensor) -> Tensor:
+    """Where there is a word: (B, T, 1)."""
+    return (torch.arange(x.shape[1]) < lengths.unsqueeze(1)).unsqueeze(2)
+
+
+def _padding_zeroed(x: Tensor, lengths: Tensor, *others: Tensor) -> Tensor:
+    return last_states_with(pick=last_place)(x * _real(x, lengths), lengths, *others)
+
+
+def _zero_at_padding(
+    x: Tensor, lengths: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor
+) -> Tensor:
+    for word, real in zip(x.unbind(1), _real(x, lengths).unbind(1), strict=True):
+        h = right_step(word, h, w, u, b) * real
+    return h
 
 
 LAST_MISTAKES = mistakes(
@@ -160,6 +183,40 @@ LAST_MISTAKES = mistakes(
     ("the old state does not pass through U",
      last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h + b)),
      "The old state is multiplied by U."),
+    ("all stop with the shortest sentence",
+     last_states_with(pick=lambda states, n: states[:, int(n.min()) - 1]),
+     "Each sentence has its own last word, at its own length - 1."),
+    ("all stop where the first sentence does",
+     last_states_with(pick=lambda states, n: states[:, int(n[0]) - 1]),
+     "Each sentence has its own last word, at its own length - 1."),
+    ("the first word's state", last_states_with(pick=lambda states, n: states[:, 0]),
+     "Asked for is the state after the last word."),
+    ("counted from the end of the padding",
+     last_states_with(pick=lambda states, n: states[torch.arange(len(n)), -n]),
+     "`-lengths` counts from the last position, which is padding. The last word stands at "
+     "lengths - 1."),
+    ("the mean over the real words",
+     last_states_with(pick=lambda states, n: torch.stack(
+         [row[:k].mean(0) for row, k in zip(states, n.tolist(), strict=True)])),
+     "Asked for is the state after the last word, not the mean of the states."),
+    ("the sum of the states", last_states_with(pick=lambda states, n: states.sum(1)),
+     "Asked for is the state after the last word. It has seen the others already."),
+    ("the largest entry of all states", last_states_with(pick=lambda states, n: states.amax(1)),
+     "Asked for is the state after the last word."),
+    ("the padding read as words of zeros", _padding_zeroed,
+     "A word of zeros is read, too: the state goes on through U and the bias. Stop at the last "
+     "word, or keep the old state there."),
+    ("the state set to zero at the padding", _zero_at_padding,
+     "Where a sentence has ended its state must stay as it is, not become zero."),
+    ("the old state added to the new one",
+     last_states_with(lambda x, h, w, u, b: h + torch.tanh(x @ w + h @ u + b)),
+     "The new state takes the place of the old one, equation (2.1)."),
+    ("the word multiplied by U as well",
+     last_states_with(lambda x, h, w, u, b: torch.tanh((x @ w + h) @ u + b)),
+     "U multiplies the old state alone."),
+    ("the bias added behind the tanh",
+     last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u) + b),
+     "b is added at every step, before tanh."),
 )  # fmt: skip
 
 
@@ -258,6 +315,29 @@ def gru_reset_kept(x, h, w, u, b):
     return z * (r * h) + (1 - z) * candidate
 
 
+def gru_cut(*order: int) -> Callable[..., Tensor]:
+    """The three parts of w, u and b taken in another order."""
+
+    def step(x, h, w, u, b):
+        w, u, b = (torch.cat([a.chunk(3, -1)[i] for i in order], -1) for a in (w, u, b))
+        return gru_step(x, h, w, u, b)
+
+    return step
+
+
+def gru_with(
+    candidate: Callable[..., Tensor] = lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u + b),
+    mix: Callable[..., Tensor] = lambda r, z, h, new: z * h + (1 - z) * new,
+) -> Callable[..., Tensor]:
+    """The step with another candidate, of x W_n and the rest, or another mixture."""
+
+    def step(x, h, w, u, b):
+        r, z, n = gates(x, h, w, u, b)
+        return mix(r, z, h, candidate(x @ w[:, n:], r, h, u[:, n:], b[n:]))
+
+    return step
+
+
 def gru_cases() -> list[tuple[Tensor, ...]]:
     g = torch.Generator().manual_seed(23)
     nothing = [torch.zeros(shape) for shape in ((2, 6), (2, 6), (6,))]
@@ -274,64 +354,181 @@ def gru_cases() -> list[tuple[Tensor, ...]]:
     ]
 
 
-# 2.4: clipping by the norm of all gradients together
+# 2.4: a test that tells right functions of 2.2 from wrong ones
+
+Reader = Callable[..., Tensor]
 
 
-def norm_of_all(gradients: list[Tensor]) -> Tensor:
-    return torch.cat([g.flatten() for g in gradients]).norm()
+def backwards_in_time(
+    x: Tensor, lengths: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor
+) -> Tensor:
+    """Right as well: the short sentences wait, and join in so that all end together."""
+    longest = int(lengths.max())
+    for t in range(longest):
+        place = t - longest + lengths
+        new = right_step(x[torch.arange(len(x)), place.clamp(min=0)], h, w, u, b)
+        h = torch.where((place >= 0).unsqueeze(1), new, h)
+    return h
 
 
-def clip(gradients: list[Tensor], limit: float) -> list[Tensor]:
-    factor = min(1.0, limit / float(norm_of_all(gradients)))
-    return [g * factor for g in gradients]
+def in_double(*arguments: Tensor) -> Tensor:
+    x, lengths, *others = arguments
+    return last_states(x.double(), lengths, *(a.double() for a in others)).float()
 
 
-def clip_with(
-    norm: Callable[[list[Tensor]], float],
-) -> Callable[[list[Tensor], float], list[Tensor]]:
-    """Clipping with another idea of the length of all gradients."""
-    return lambda gradients, limit: [g * min(1.0, limit / norm(gradients)) for g in gradients]
+READERS: dict[str, Reader] = {
+    "right": last_states,
+    "right, in double precision": in_double,
+    "right, all sentences ending together": backwards_in_time,
+    "the faulty one of 2.2": last_states_with(transposed_step, carried=False, pick=last_place),
+    "the old state not carried on": last_states_with(carried=False),
+    "U transposed": last_states_with(transposed_step),
+    "the last position": last_states_with(pick=last_place),
+    "the position behind the last word": last_states_with(
+        pick=lambda states, n: states[torch.arange(len(n)), n.clamp(max=states.shape[1] - 1)]
+    ),
+    "one word too early": last_states_with(
+        pick=lambda states, n: states[torch.arange(len(n)), (n - 2).clamp(min=0)]
+    ),
+    "the first state": last_states_with(pick=lambda states, n: states[:, 0]),
+    "the longest sentence's position for all": last_states_with(
+        pick=lambda states, n: states[:, int(n.max()) - 1]
+    ),
+    "the first sentence's position for all": last_states_with(
+        pick=lambda states, n: states[:, n[0] - 1]
+    ),
+    "the mean of the states": last_states_with(pick=lambda states, n: states.mean(1)),
+    "started from zeros": last_states_with(begin=torch.zeros_like),
+    "the first sentence's state for all": last_states_with(begin=lambda h: h[:1].expand_as(h)),
+    "no bias": last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u)),
+    "no tanh": last_states_with(lambda x, h, w, u, b: x @ w + h @ u + b),
+    "a sigmoid": last_states_with(lambda x, h, w, u, b: torch.sigmoid(x @ w + h @ u + b)),
+    "no U": last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h + b)),
+    "the words left out": last_states_with(lambda x, h, w, u, b: torch.tanh(h @ u + b)),
+    "the states of all positions": last_states_with(pick=lambda states, n: states),
+}
 
 
-def clip_each(gradients, limit):
-    return [g * min(1.0, limit / float(g.norm())) for g in gradients]
+def is_right(reader: Reader) -> bool:
+    return _reads_right(reader, _sentences())
 
 
-def clip_to_one(gradients, limit):
-    norm = float(norm_of_all(gradients))
-    return [g / norm if norm > limit else g for g in gradients]
-
-
-def clip_inverted(gradients, limit):
-    return [g * max(1.0, float(norm_of_all(gradients)) / limit) for g in gradients]
-
-
-def clip_largest_factor(gradients, limit):
-    return [g * max(1.0, limit / float(norm_of_all(gradients))) for g in gradients]
-
-
-def clip_mean(gradients: list[Tensor]) -> float:
-    return float(norm_of_all(gradients)) / sum(g.numel() for g in gradients) ** 0.5
-
-
-def clip_first(gradients, limit):
-    return [clip(gradients, limit)[0], *gradients[1:]]
-
-
-def clip_cases() -> list[tuple[list[Tensor], float]]:
+def _sentences(lengths: tuple[int, ...] = (2, 4, 3), behind: int = 1) -> list[Tensor]:
     g = torch.Generator().manual_seed(24)
-
-    def draw(size: float) -> list[Tensor]:
-        shapes = ((2, 3), (4,), (3, 1))
-        return [size * (1 + i) * torch.randn(s, generator=g) for i, s in enumerate(shapes)]
-
-    example = [torch.tensor([3.0]), torch.tensor([[4.0]])], 1.0
-    return [example, (draw(2.0), 1.5), (draw(0.01), 1.5), (draw(0.6), 2.0), (draw(5.0), 0.25)]
+    B, D, H = len(lengths), 3, 4
+    shapes = (B, max(lengths) + behind, D), (B, H), (D, H), (H, H), (H,)
+    x, *others = (0.6 * torch.randn(shape, generator=g) for shape in shapes)
+    return [3 * x, torch.tensor(lengths), *others]
 
 
-def as_list(output: object) -> object:
-    return list(output) if isinstance(output, tuple) else output
+def _reads_right(reader: Reader, case: list[Tensor], expected: Reader = last_states) -> bool:
+    got, want = reader(*(a.clone() for a in case)), expected(*case)
+    return got.shape == want.shape and torch.allclose(got, want, atol=1e-5)
 
+
+def _without(place: int, changed: Callable[[Tensor], Tensor]) -> Callable[[Reader], bool]:
+    """A test whose input lacks something: argument number `place` is not as various as it was."""
+
+    def test(reader: Reader) -> bool:
+        case = _sentences()
+        case[place] = changed(case[place])
+        return _reads_right(reader, case)
+
+    return test
+
+
+def _padding_is_nothing(reader: Reader) -> bool:
+    x, lengths, *others = _sentences()
+    other = x.masked_fill(~_real(x, lengths), 9.0)
+    one, two = reader(x, lengths, *others), reader(other, lengths, *others)
+    return torch.allclose(one, two, atol=1e-5)
+
+
+def _alone_as_together(reader: Reader) -> bool:
+    x, lengths, h, w, u, b = _sentences()
+    alone = [
+        reader(x[i : i + 1, :n], lengths[i : i + 1], h[i : i + 1], w, u, b)
+        for i, n in enumerate(lengths)
+    ]
+    return torch.allclose(reader(x, lengths, h, w, u, b), torch.cat(alone), atol=1e-5)
+
+
+PRINTED = last_cases()[0]
+READER_TESTS = mistakes(
+    ("everything passes", lambda reader: True,
+     "A test must be able to fail. Nearly all of the wrong ones give the right shape and raise "
+     "nothing: compare the numbers that come out."),
+    ("nothing passes", lambda reader: False,
+     "The right ones must pass, in whatever style they are written. Compare with allclose: sums "
+     "that are taken in another order differ in their last bits."),
+    ("right and wrong exchanged", lambda reader: not is_right(reader),
+     "True means that the function is right."),
+    ("only the shape", lambda reader: reader(*_sentences()).shape == (3, 4),
+     "Nearly all of the wrong ones give the right shape. Compare numbers."),
+    ("only shape and range",
+     lambda reader: (
+         reader(*_sentences()).shape == (3, 4) and bool((reader(*_sentences()).abs() <= 1).all())
+     ),
+     "Whatever comes out of a tanh lies between -1 and 1. Compare with numbers that you know to be "
+     "right."),
+    ("only the printed example", lambda reader: _reads_right(reader, list(PRINTED)),
+     "There U is a single number, its own transpose, state and bias are zero, and there is one "
+     "sentence: most mistakes do not show. Take larger input, of different numbers."),
+    ("one sentence alone", lambda reader: _reads_right(reader, _sentences((3,))),
+     "With one sentence nobody sees whether each has its own length and its own first state."),
+    ("one sentence alone, without padding",
+     lambda reader: _reads_right(reader, _sentences((3,), behind=0)),
+     "Without padding the last position is the last word. And with one sentence nobody sees "
+     "whether each has its own length and its own first state."),
+    ("no padding in the input", lambda reader: _reads_right(reader, _sentences((4, 4, 4), 0)),
+     "Where all sentences fill their rows, the last position is the last word. Let the lengths "
+     "differ."),
+    ("all sentences of one length", lambda reader: _reads_right(reader, _sentences((3, 3, 3))),
+     "Let the lengths differ: else one position may serve for all."),
+    ("only sentences of one word", lambda reader: _reads_right(reader, _sentences((1, 1, 1))),
+     "A single word meets the first state alone: whether a state is carried on, and which place is "
+     "taken, shows with more."),
+    ("a first state of zeros", _without(2, torch.zeros_like),
+     "Let the first state differ from zero, and from sentence to sentence: otherwise nobody sees "
+     "who starts from where."),
+    ("one first state for all", _without(2, lambda h: h[:1].expand_as(h)),
+     "Let the first states of the sentences differ: otherwise nobody sees whose is whose."),
+    ("first states of zeros, and no bias",
+     lambda reader: _reads_right(
+         reader, [a * (i not in (2, 5)) for i, a in enumerate(_sentences())]
+     ),
+     "What is zero in the input cannot be missed: let states and bias differ from zero."),
+    ("a bias of zeros", _without(5, torch.zeros_like),
+     "A bias of zeros is not missed by anybody. Let it differ from zero."),
+    ("a U that is its own transpose", _without(4, lambda u: u + u.T),
+     "Which way U is multiplied shows only if it is not its own transpose."),
+    ("U is the identity", _without(4, lambda u: torch.eye(len(u))),
+     "Whether the state passes through U, and which way, shows only with a U of various numbers."),
+    ("words of zeros", _without(0, torch.zeros_like),
+     "The words are zero here, so nobody sees whether they are read."),
+    ("only whether padding counts", _padding_is_nothing,
+     "That finds who reads the padding. It does not find what is wrong with the real words."),
+    ("only whether sentences together are as alone", _alone_as_together,
+     "That finds who takes the wrong place, or another's state. What is wrong with a single "
+     "sentence is wrong both times: compare with numbers that you know to be right."),
+    ("only the range", lambda reader: bool((reader(*_sentences()).abs() <= 1).all()),
+     "Whatever comes out of a tanh lies between -1 and 1. Compare with numbers that you know to be "
+     "right."),
+    ("equal to the last bit",
+     lambda reader: torch.equal(reader(*_sentences()), last_states(*_sentences())),
+     "Sums that are taken in another order differ in their last bits, and are as right. Compare "
+     "with allclose."),
+    ("compared too loosely",
+     lambda reader: (
+         reader(*_sentences()).shape == (3, 4)
+         and torch.allclose(reader(*_sentences()), last_states(*_sentences()), atol=1.0)
+     ),
+     "All states lie between -1 and 1: differences below 1 say nothing. Allow for rounding alone."),
+    ("only sentences of one word, without padding",
+     lambda reader: _reads_right(reader, _sentences((1, 1, 1), 0)),
+     "A single word meets the first state alone: whether a state is carried on, and which place is "
+     "taken, shows with more."),
+)  # fmt: skip
 
 # 2.5: layers until the first word is seen
 
@@ -456,6 +653,22 @@ def far_cases() -> list[tuple]:
     return cases
 
 
+def _at_the_old_state(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    slope = 1.0
+    for word in x.tolist():
+        slope *= z + (1 - z) * u * (1 - h**2)
+        h = z * h + (1 - z) * math.tanh(w * word + u * h)
+    return slope
+
+
+def _candidate_carried(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    slope = 1.0
+    for word in x.tolist():
+        h = math.tanh(w * word + u * h)
+        slope *= z + (1 - z) * u * (1 - h**2)
+    return slope
+
+
 FAR_MISTAKES = mistakes(
     ("the road through the gate left out", gated_gradient(
         lambda n, h, w, u, z: (1 - z) * u * (1 - n**2)),
@@ -500,6 +713,14 @@ FAR_MISTAKES = mistakes(
      "The candidate of step t is made from h_(t-1). Read on with the new state."),
     ("the size without its sign", lambda x, h, w, u, z: abs(far_gradient(x, h, w, u, z)),
      "A derivative may be below zero: with a negative u a nudge can turn over."),
+    ("the slope at the old state", _at_the_old_state,
+     "What passes through tanh is w x + u h. The slope there is 1 minus the square of its tanh, "
+     "the candidate n_t."),
+    ("the candidate taken for the new state", _candidate_carried,
+     "The next step starts from the mixture, z times the old state and 1 - z of the candidate."),
+    ("the first factor taken for all steps", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: f[0] ** len(f)),
+     "The slope differs from step to step, since the candidates do."),
 )  # fmt: skip
 
 
@@ -559,10 +780,18 @@ KEEP_MISTAKES = mistakes(
     ("u too small for the noise", weights(1.0, 1.5),
      "Without noise it is kept. With noise w x is taken off in every step, and what is left of "
      "u h - w x must still come back."),
+    ("weights for a world without noise", weights(3.0, 2.0),
+     "Without noise it is kept. With noise w x is taken off in every step, and what is left of "
+     "u h - w x must still come back: let u be larger, or w smaller."),
 )  # fmt: skip
 
 
 # 2.10: backpropagation through time
+
+
+def as_list(output: object) -> object:
+    return list(output) if isinstance(output, tuple) else output
+
 
 Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -609,6 +838,13 @@ def time_cases() -> list[tuple[Tensor, ...]]:
         shapes = (T, d), (s,), (d, s), (s, s), (s,), (s,)
         cases.append(tuple(0.7 * torch.randn(shape, generator=g) for shape in shapes))
     return cases
+
+
+def _at_the_first_sum(four: Four, *case: Tensor) -> Tensor:
+    """The gradient of b has one part for each step; the first step's is what all others leave."""
+    x, h, w, u, b, g = case
+    later = through_time(x[1:], torch.tanh(x[0] @ w + h @ u + b), w, u, b, g)
+    return four[2] - later[2]
 
 
 TIME_MISTAKES = mistakes(
@@ -658,6 +894,22 @@ TIME_MISTAKES = mistakes(
      "The last of the four is what has arrived at the first state, after all steps."),
     ("gradients within the last two steps", through_time_with(steps=2),
      "That is truncated backpropagation. Here the way goes back to the first word."),
+    ("the gradients of U and W exchanged",
+     through_time_with(give=lambda four: (four[1], four[0], *four[2:])),
+     "The order is that of W, U, b and then h."),
+    ("the gradient of h at the first step's sum",
+     lambda x, h, w, u, b, g: (
+         *through_time(x, h, w, u, b, g)[:3],
+         _at_the_first_sum(through_time(x, h, w, u, b, g), x, h, w, u, b, g),
+     ),
+     "That is the gradient with respect to what stands inside the first tanh. From there to h it "
+     "goes through U once more."),
+    ("the gradient of h one step too early",
+     lambda x, h, w, u, b, g: (
+         *through_time(x, h, w, u, b, g)[:3],
+         through_time(x[1:], torch.tanh(x[0] @ w + h @ u + b), w, u, b, g)[3],
+     ),
+     "That is the gradient with respect to the state after the first word. One step is left."),
 )  # fmt: skip
 
 
@@ -728,6 +980,37 @@ EXERCISES = [
                 "a sigmoid in place of tanh",
                 BY_HAND["sigmoid"],
                 "The plain net uses tanh, which maps to (-1, 1). The sigmoid is for gates.",
+            ),
+            Mistake(
+                "the bias added behind the tanh",
+                BY_HAND["bias outside"],
+                "Equation (2.1) adds b inside, and takes the tanh of the whole sum.",
+            ),
+            Mistake(
+                "three tanhs in place of one",
+                BY_HAND["each alone"],
+                "Add the three vectors first. The tanh is taken of their sum.",
+            ),
+            Mistake(
+                "the word's part alone",
+                BY_HAND["only the word"],
+                "This is x W. The old state's part h U and the bias are added, and the tanh is"
+                " taken of the sum.",
+            ),
+            Mistake(
+                "the entries of the word exchanged",
+                BY_HAND["x reversed"],
+                "The first entry of x, 1, multiplies the first row of W.",
+            ),
+            Mistake(
+                "the entries of the state exchanged",
+                BY_HAND["h reversed"],
+                "The first entry of h, 0.5, multiplies the first row of U.",
+            ),
+            Mistake(
+                "one decimal",
+                [round(number, 1) for number in BY_HAND["right"]],
+                "The way is right. Give three decimals.",
             ),
         ],
         atol=2e-3,
@@ -825,93 +1108,77 @@ EXERCISES = [
                 gru_only_candidate,
                 "The new state is a mixture of the old one and the candidate, equation (2.7).",
             ),
+            Mistake(
+                "the gate 1 - r in place of r",
+                gru_with(lambda x, r, h, u, b: torch.tanh(x + ((1 - r) * h) @ u + b)),
+                "What the reset gate lets through is r times the old state.",
+            ),
+            Mistake(
+                "the candidate's part taken for that of the reset gate",
+                gru_cut(2, 0, 1),
+                "The columns come in the order reset, update, candidate.",
+            ),
+            Mistake(
+                "the candidate's part taken first, then update and reset",
+                gru_cut(2, 1, 0),
+                "The columns come in the order reset, update, candidate.",
+            ),
+            Mistake(
+                "the columns in the order of reset, candidate, update",
+                gru_cut(0, 2, 1),
+                "The columns come in the order reset, update, candidate.",
+            ),
+            Mistake(
+                "the columns in the order of candidate, reset, update",
+                gru_cut(1, 2, 0),
+                "The columns come in the order reset, update, candidate.",
+            ),
+            Mistake(
+                "the bias of the candidate reset as well",
+                gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u + r * b)),
+                "Only the old state is reset. The bias enters the candidate in full.",
+            ),
+            Mistake(
+                "the candidate's matrix transposed",
+                gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u.T + b)),
+                "Vectors are rows: (r * h) @ U_n.",
+            ),
+            Mistake(
+                "z for both parts",
+                gru_with(mix=lambda r, z, h, new: z * h + z * new),
+                "In equation (2.7) z keeps the old state and 1 - z lets the candidate in: the "
+                "two are shares of one.",
+            ),
+            Mistake(
+                "the reset gate in the mixture, in place of z",
+                gru_with(mix=lambda r, z, h, new: r * h + (1 - r) * new),
+                "Equation (2.7) mixes with z, the update gate.",
+            ),
+            Mistake(
+                "the candidate does not see the old state",
+                gru_with(lambda x, r, h, u, b: torch.tanh(x + b)),
+                "The candidate is made from the word and from the old state, r * h.",
+            ),
+            Mistake(
+                "the candidate has no bias",
+                gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u)),
+                "The third part of b belongs to the candidate.",
+            ),
+            Mistake(
+                "a ReLU in place of the candidate's tanh",
+                gru_with(lambda x, r, h, u, b: torch.relu(x + (r * h) @ u + b)),
+                "The candidate is a tanh, as the new state of the plain net is.",
+            ),
         ],
     ),
     Exercise(
         number="2.4",
-        title="clip a gradient",
-        section="Trouble two: gradients vanish or explode",
-        reference=clip,
-        cases=clip_cases,
-        canonical=as_list,
-        mistakes=[
-            Mistake(
-                "each tensor is clipped by itself",
-                clip_each,
-                "Then long tensors shrink and short ones do not, and the direction of the step "
-                "changes. One factor for all keeps it.",
-            ),
-            Mistake(
-                "values are clipped, not the length",
-                lambda gradients, limit: [g.clamp(-limit, limit) for g in gradients],
-                "Cutting each entry to the limit changes the direction. Equation (2.10) shortens "
-                "the whole vector.",
-            ),
-            Mistake(
-                "short gradients are made longer",
-                lambda gradients, limit: [g * limit / norm_of_all(gradients) for g in gradients],
-                "A gradient within the limit stays as it is: the factor is at most 1.",
-            ),
-            Mistake(
-                "the lengths of the tensors are added",
-                clip_with(lambda gradients: sum(float(g.norm()) for g in gradients)),
-                "The length of joined vectors is the root of the sum of the squared lengths.",
-            ),
-            Mistake(
-                "the root is missing",
-                clip_with(lambda gradients: float(norm_of_all(gradients)) ** 2),
-                "The norm is the square root of the sum of squares.",
-            ),
-            Mistake(
-                "the largest entry is taken for the length",
-                clip_with(lambda gradients: max(float(g.abs().max()) for g in gradients)),
-                "The norm of equation (2.10) is the Euclidean length of all entries together.",
-            ),
-            Mistake(
-                "the largest tensor is taken for the whole",
-                clip_with(lambda gradients: max(float(g.norm()) for g in gradients)),
-                "All tensors count as one long vector, and its length is larger than any part's.",
-            ),
-            Mistake(
-                "long gradients get length 1",
-                clip_to_one,
-                "They should get the length `limit`.",
-            ),
-            Mistake(
-                "norm and limit are inverted",
-                clip_inverted,
-                "A long gradient becomes longer so. The factor is the limit divided by the norm.",
-            ),
-            Mistake(
-                "the larger of the two factors",
-                clip_largest_factor,
-                "The smaller counts: at most 1, so that a gradient is only ever shortened.",
-            ),
-            Mistake(
-                "the root of the mean square is taken for the length",
-                clip_with(clip_mean),
-                "The length is the root of the *sum* of the squares.",
-            ),
-            Mistake(
-                "the absolute values are added",
-                clip_with(lambda gradients: sum(float(g.abs().sum()) for g in gradients)),
-                "That is another norm. The length of a vector is the root of the sum of squares.",
-            ),
-            Mistake(
-                "only the first tensor is shortened",
-                clip_first,
-                "The factor belongs to every tensor of the list.",
-            ),
-        ],
-        invariants=[
-            Invariant(
-                "the result is no longer than the limit",
-                lambda output, gradients, limit: (
-                    float(norm_of_all([torch.as_tensor(g) for g in output])) <= limit * 1.0001
-                ),
-                "That is what clipping is for.",
-            )
-        ],
+        title="a test that finds it",
+        section="The plain recurrent net",
+        reference=is_right,
+        cases=[()],
+        mistakes=READER_TESTS,
+        probe=verdicts_on(READERS),
     ),
     Exercise(
         number="2.5",
@@ -1003,6 +1270,44 @@ EXERCISES = [
                 ),
                 "A single word needs no layer at all to see itself; k words need one.",
             ),
+            Mistake(
+                "rounds to the nearest whole number",
+                layers_with(
+                    lambda n, k: round((n - 1) / (k - 1)),
+                    lambda n, k: round(math.log(n) / math.log(k)),
+                ),
+                "If words are left over, one more layer is needed: round up.",
+            ),
+            Mistake(
+                "rounds to the nearest whole number where windows are dilated",
+                layers_with(right_contiguous, lambda n, k: round(math.log(n) / math.log(k))),
+                "If words are left over, one more layer is needed: round up, or count layers "
+                "until k**layers is at least n.",
+            ),
+            Mistake(
+                "rounds to the nearest whole number where windows are contiguous",
+                layers_with(lambda n, k: round((n - 1) / (k - 1)), right_dilated),
+                "If words are left over, one more layer is needed: round up.",
+            ),
+            Mistake(
+                "rounds down, with a rounded logarithm",
+                layers_with(
+                    lambda n, k: (n - 1) // (k - 1), lambda n, k: int(math.log(n) / math.log(k))
+                ),
+                "If words are left over, one more layer is needed: round up. And logarithms "
+                "are not exact: count up in whole numbers.",
+            ),
+            Mistake(
+                "half a window",
+                layers_with(lambda n, k: math.ceil((n - 1) / (k // 2)), right_dilated),
+                "Counted is how far back the whole window reaches, k - 1 words: here every "
+                "layer was given half of it.",
+            ),
+            Mistake(
+                "goes on until more than n words are seen, where windows are dilated",
+                layers_with(right_contiguous, lambda n, k: right_dilated(n + 1, k)),
+                "n words are enough: compare with < n, not with <= n.",
+            ),
         ],
     ),
     Exercise(
@@ -1074,6 +1379,51 @@ EXERCISES = [
                 "projections are counted too",
                 counting(self_attention=lambda n, d, k: 2 * n * n * d + 4 * n * d * d),
                 "A real attention layer has them. Here only what mixes the words is counted.",
+            ),
+            Mistake(
+                "three projections are counted too",
+                counting(self_attention=lambda n, d, k: 2 * n * n * d + 3 * n * d * d),
+                "A real attention layer has them. Here only what mixes the words is counted.",
+            ),
+            Mistake(
+                "one position of the convolution",
+                counting(convolutional=lambda n, d, k: k * d * d),
+                "The layer makes n words, and each costs k * d * d.",
+            ),
+            Mistake(
+                "the convolution's width squared",
+                counting(convolutional=lambda n, d, k: k * k * n * d * d),
+                "A sentence has one direction: the window is k words, not k times k.",
+            ),
+            Mistake(
+                "the recurrent layer with three gates",
+                counting(recurrent=lambda n, d, k: 6 * n * d * d),
+                "That is a GRU. The plain net has one W and one U.",
+            ),
+            Mistake(
+                "the recurrent layer with four gates",
+                counting(recurrent=lambda n, d, k: 8 * n * d * d),
+                "That is an LSTM. The plain net has one W and one U.",
+            ),
+            Mistake(
+                "the first word's state not multiplied",
+                counting(recurrent=lambda n, d, k: (2 * n - 1) * d * d),
+                "The first word meets a state as well, and the layer multiplies it.",
+            ),
+            Mistake(
+                "self-attention in a window",
+                counting(self_attention=lambda n, d, k: 2 * n * k * d),
+                "Every word looks at all n words. The window k belongs to the convolution.",
+            ),
+            Mistake(
+                "the biases counted",
+                counting(recurrent=lambda n, d, k: n * (2 * d * d + d)),
+                "Biases are not counted.",
+            ),
+            Mistake(
+                "only earlier words looked at",
+                counting(self_attention=lambda n, d, k: n * (n + 1) * d),
+                "In this layer every word looks at all n words, those behind it, too.",
             ),
         ],
     ),

@@ -46,6 +46,26 @@ HAND_MISTAKES = mistakes(
      "The division by a root belongs to the Transformer. Here the score is the dot product."),
     ("the weights in percent", [12.5, 25.0, 62.5, 2 / 8 * math.log(2), 5 / 8 * math.log(5)],
      "Weights are shares of one, not of a hundred: they sum to one."),
+    ("the exponential of zero taken for zero", look_by_hand([0.0, 2 / 7, 5 / 7]),
+     "The score of the first state is 0, and the exponential of 0 is 1: it has a share, too."),
+    ("the context as a plain mean",
+     [1 / 8, 2 / 8, 5 / 8, math.log(2) / 3, math.log(5) / 3],
+     "The weights are right. The context is the sum of the states, each times its weight."),
+    ("the context's two entries summed",
+     [1 / 8, 2 / 8, 5 / 8, 2 / 8 * math.log(2) + 5 / 8 * math.log(5)],
+     "The states have two entries, and so has the context: add the states entry by entry."),
+    ("the context left out", [1 / 8, 2 / 8, 5 / 8],
+     "The weights are right. The two entries of the context come behind them."),
+    ("logarithms to the base 2", [1 / 8, 2 / 8, 5 / 8, 2 / 8, 5 / 8 * math.log2(5)],
+     "The weights are right. ln is the natural logarithm: ln 2 is 0.693, ln 5 is 1.609."),
+    ("logarithms to the base 10",
+     [1 / 8, 2 / 8, 5 / 8, 2 / 8 * math.log10(2), 5 / 8 * math.log10(5)],
+     "The weights are right. ln is the natural logarithm: ln 2 is 0.693, ln 5 is 1.609."),
+    ("the exponentials averaged", [1 / 8, 2 / 8, 5 / 8, 2 / 8 * 2, 5 / 8 * 5],
+     "The weights are right. What is averaged with them are the states, not their exponentials."),
+    ("the query added to the context",
+     [1 / 8, 2 / 8, 5 / 8, 1 + 2 / 8 * math.log(2), 1 + 5 / 8 * math.log(5)],
+     "The query decides where to look. The context is made of the states alone."),
 )  # fmt: skip
 
 # 3.2 three comparisons, to be predicted
@@ -139,6 +159,25 @@ def additive_cases() -> list[tuple]:
     return cases
 
 
+def _hidden(layer: Callable[[Tensor, Tensor], Tensor]) -> Contexts:
+    """With another hidden layer, of the projected queries (B, T, 1, A) and keys (B, 1, S, A)."""
+
+    def attention(
+        q: Tensor, k: Tensor, mask: Tensor, w_q: Tensor, w_k: Tensor, v: Tensor
+    ) -> Tensor:
+        scores = layer((q @ w_q).unsqueeze(2), (k @ w_k).unsqueeze(1)) @ v
+        return _before(scores, ~mask.unsqueeze(1), -1) @ k
+
+    return attention
+
+
+def _projected_values(
+    q: Tensor, k: Tensor, mask: Tensor, w_q: Tensor, w_k: Tensor, v: Tensor
+) -> Tensor:
+    weights = _additive(give=lambda weights, k: weights)(q, k, mask, w_q, w_k, v)
+    return weights @ (k @ w_k)
+
+
 ADDITIVE_MISTAKES = mistakes(
     ("tanh stands outside, and the softmax runs over the queries",
      _additive(_outside, _after, axis=1),
@@ -192,70 +231,194 @@ ADDITIVE_MISTAKES = mistakes(
      "Bahdanau's hidden layer has tanh, which runs from -1 to 1."),
     ("v left out", _additive(lambda sums, v: sums.tanh().sum(-1)),
      "The entries of the hidden layer are weighed with v."),
+    ("a ReLU in place of tanh", _additive(lambda sums, v: sums.relu() @ v),
+     "Bahdanau's hidden layer has tanh, equation (3.3)."),
+    ("scores divided by the root of the width",
+     _additive(lambda sums, v: sums.tanh() @ v / len(v) ** 0.5),
+     "The division by a root belongs to the dot product of the Transformer. Equation (3.3) has "
+     "none."),
+    ("the mean over the hidden layer", _additive(lambda sums, v: (sums.tanh() * v).mean(-1)),
+     "v and the hidden layer meet in a dot product: a sum, not a mean."),
+    ("the exponential taken twice", _additive(lambda sums, v: (sums.tanh() @ v).exp()),
+     "The softmax takes the exponential itself."),
+    ("the softmax taken twice", _additive(give=lambda weights, k: weights.softmax(-1) @ k),
+     "The weights are shares already. Another softmax makes them nearly equal, and gives padding "
+     "a share."),
+    ("a hard look",
+     _additive(give=lambda weights, k: torch.nn.functional.one_hot(
+         weights.argmax(-1), weights.shape[-1]).to(k.dtype) @ k),
+     "All words are averaged, each with its weight."),
+    ("the softmax over the batch", _additive(axis=0),
+     "Each query shares its attention among the keys of its own sentence, the last axis."),
+    ("the mask of the first sentence for all",
+     _additive(weigh=lambda scores, hidden, axis: _before(
+         scores, hidden[:1].expand_as(hidden), axis)),
+     "Each sentence of the batch has its own mask."),
+    ("the query's part subtracted", _hidden(lambda q, k: (k - q).tanh()),
+     "Query and key are added in the hidden layer."),
+    ("query and key multiplied", _hidden(lambda q, k: (q * k).tanh()),
+     "Additive attention *adds* the two parts before tanh, equation (3.3)."),
+    ("tanh of query and key apart", _hidden(lambda q, k: q.tanh() + k.tanh()),
+     "tanh is taken of the sum. Taken apart, the query's part is the same in all scores of its "
+     "row, and the softmax does not see it."),
+    ("the projected keys averaged", _projected_values,
+     "w_k serves the scores. What is averaged are the keys themselves, which are the values here."),
 )  # fmt: skip
 
-# 3.4 kernel weights
+# 3.4 each measurement guessed from the others
+
+Table = Callable[[Tensor], Tensor]
 
 
-def _squared(q: Tensor, k: Tensor) -> Tensor:
-    return (q.unsqueeze(2) - k.unsqueeze(1)).pow(2).sum(-1)
+def left_out(places: Tensor, heights: Tensor, widths: list[float]) -> Tensor:
+    return _left_out()(places, heights, widths)
 
 
-def kernel_weights(q: Tensor, k: Tensor, sigma: float) -> Tensor:
-    return (-_squared(q, k) / (2 * sigma**2)).softmax(-1)
+def _without_itself(scores: Tensor) -> Tensor:
+    return scores.masked_fill(torch.eye(len(scores), dtype=torch.bool), -math.inf)
 
 
-def kernel_cases() -> list[tuple]:
+def _mean_square(errors: Tensor) -> Tensor:
+    return errors.pow(2).mean(-1)
+
+
+def _left_out(
+    score: Callable[[Tensor, float], Tensor] = lambda d, width: -d.pow(2) / (2 * width**2),
+    weigh: Table = lambda scores: _without_itself(scores).softmax(-1),
+    blame: Table = _mean_square,
+    give: Callable[[Tensor, list[float]], object] = lambda errors, widths: errors,
+) -> Callable[[Tensor, Tensor, list[float]], object]:
+    """The function, right by default; each argument makes one mistake."""
+
+    def errors_of(places: Tensor, heights: Tensor, widths: list[float]) -> object:
+        distances = (places[:, None] - places).abs()
+        tables = torch.stack([weigh(score(distances, width)) for width in widths])
+        return give(blame(tables @ heights - heights), widths)
+
+    return errors_of
+
+
+def _shares_without_itself(scores: Tensor) -> Tensor:
+    return scores.exp().fill_diagonal_(0.0)
+
+
+def left_out_cases() -> list[tuple[Tensor, Tensor, list[float]]]:
     draw = torch.Generator().manual_seed(34)
-    cases = [(torch.tensor([[[0.0]]]), torch.tensor([[[0.0], [2.0]]]), 1.0)]
-    for (b, t, s, d), sigma in (
-        ((2, 3, 4, 3), 0.7),
-        ((1, 2, 5, 2), 1.6),
-        ((2, 1, 3, 2), 1.1),
-        ((1, 2, 1, 1), 0.9),
-    ):
-        q, k = torch.randn(b, t, d, generator=draw), torch.randn(b, s, d, generator=draw)
-        cases.append((q, k, sigma))
+    cases = [(torch.tensor([0.0, 1.0]), torch.tensor([3.0, 5.0]), [0.5, 2.0])]
+    for size, widths in ((5, [0.6, 1.7, 4.0]), (3, [0.8]), (7, [3.0, 0.9]), (4, [1.3, 2.1, 0.7])):
+        places = torch.arange(size) + 0.6 * torch.rand(size, generator=draw)
+        places = places[torch.randperm(size, generator=draw)]
+        cases.append((places, 3 * torch.randn(size, generator=draw), widths))
     return cases
 
 
-def _sums_to_one(output: Tensor, *_: Tensor) -> bool:
-    sums = torch.as_tensor(output).double().sum(-1)
-    return bool(torch.allclose(sums, torch.ones_like(sums), atol=1e-4))
+def _shifted_heights(places: Tensor, heights: Tensor, widths: list[float]) -> Tensor:
+    """The own place is cut out of the keys, and the last height out of the values."""
+    S = len(places)
+    others = ~torch.eye(S, dtype=torch.bool)
+    scores = -(places[:, None] - places)[others].view(S, S - 1).pow(2)
+    guesses = [(scores / (2 * width**2)).softmax(-1) @ heights[:-1] for width in widths]
+    return torch.stack([_mean_square(guess - heights) for guess in guesses])
 
 
-KERNEL_MISTAKES = mistakes(
-    ("the distance not squared",
-     lambda q, k, sigma: (-_squared(q, k).sqrt() / (2 * sigma**2)).softmax(-1),
-     "The Gaussian bell falls with the square of the distance."),
-    ("the minus sign missing", lambda q, k, sigma: (_squared(q, k) / (2 * sigma**2)).softmax(-1),
-     "The farthest key got the highest weight. Distance must make a key less alike."),
-    ("sigma not squared", lambda q, k, sigma: (-_squared(q, k) / (2 * sigma)).softmax(-1),
-     "The squared distance is divided by 2 sigma squared, so that a distance is measured in units "
-     "of sigma."),
-    ("the 2 below the line missing", lambda q, k, sigma: (-_squared(q, k) / sigma**2).softmax(-1),
-     "Equation (3.6) divides by 2 sigma squared. Without the 2 the bell is too narrow."),
-    ("weights that were not divided by their sum",
-     lambda q, k, sigma: (-_squared(q, k) / (2 * sigma**2)).exp(),
-     "These are the heights of the bells. Weights must sum to one for each query."),
-    ("scores instead of weights", lambda q, k, sigma: -_squared(q, k) / (2 * sigma**2),
-     "The scores are right. What is asked for are the weights: the softmax is missing."),
-    ("the softmax over the queries",
-     lambda q, k, sigma: (-_squared(q, k) / (2 * sigma**2)).softmax(1),
-     "Each query must share its attention among the keys: the softmax runs over the last axis."),
-    ("the mean over the entries instead of the sum",
-     lambda q, k, sigma: (-_squared(q, k) / q.shape[-1] / (2 * sigma**2)).softmax(-1),
-     "The squared distance of two vectors is the sum of the squared differences."),
-    ("multiplied by sigma squared instead of divided",
-     lambda q, k, sigma: (-_squared(q, k) / 2 * sigma**2).softmax(-1),
-     "Python reads x / 2 * y as (x / 2) * y. What stands below the line needs brackets."),
-    ("the 2 squared as well", lambda q, k, sigma: (-_squared(q, k) / (2 * sigma) ** 2).softmax(-1),
+LEFT_OUT_MISTAKES = mistakes(
+    ("every measurement helps to guess itself", _left_out(weigh=lambda s: s.softmax(-1)),
+     "At its own place its score is 0, the highest there is, and the narrower the kernel, the "
+     "more of the weight it gets. Hide it from itself."),
+    ("the own weight is struck out after the softmax",
+     _left_out(weigh=lambda s: s.softmax(-1).fill_diagonal_(0.0)),
+     "The own measurement had its share before it was struck out, so what is left sums to less "
+     "than one. Hide the own score before the softmax."),
+    ("weights that were not divided by their sum", _left_out(weigh=_shares_without_itself),
+     "These are the heights of the bells. The weights of all others must sum to one."),
+    ("the softmax over the places that ask",
+     _left_out(weigh=lambda s: _without_itself(s).softmax(0)),
+     "Each place that is guessed shares its attention among the others: the rows sum to one."),
+    ("the sum of the squared errors", _left_out(blame=lambda e: e.pow(2).sum(-1)),
+     "Asked for is their mean: divide by the number of measurements."),
+    ("divided by one measurement less",
+     _left_out(blame=lambda e: e.pow(2).sum(-1) / (e.shape[-1] - 1)),
+     "Every measurement is guessed once: the mean is over all S of them."),
+    ("the root of the mean square", _left_out(blame=lambda e: _mean_square(e).sqrt()),
+     "The mean squared error is asked for, without the root."),
+    ("the mean of the absolute errors", _left_out(blame=lambda e: e.abs().mean(-1)),
+     "The errors are squared before the mean is taken."),
+    ("the mean of the errors, with their signs", _left_out(blame=lambda e: e.mean(-1)),
+     "Errors up and down cancel so. Square them first."),
+    ("the variance of the errors", _left_out(blame=lambda e: e.var(-1, correction=0)),
+     "A variance forgets the mean of the errors, which is an error as well. Take the mean of the "
+     "squares."),
+    ("one error for all widths", _left_out(give=lambda errors, widths: errors.mean()),
+     "Each width has an error of its own: (W,)."),
+    ("the best width in place of the errors",
+     _left_out(give=lambda errors, widths: widths[int(errors.argmin())]),
+     "Asked for are the errors of all widths, (W,)."),
+    ("the number of the best width", _left_out(give=lambda errors, widths: int(errors.argmin())),
+     "Asked for are the errors of all widths, (W,)."),
+    ("the guesses in place of their errors", lambda places, heights, widths: (
+        _left_out(blame=lambda e: e + heights)(places, heights, widths)),
+     "The guesses are right. Compare them with the heights."),
+    ("sigma not squared", _left_out(lambda d, width: -d.pow(2) / (2 * width)),
+     "The squared distance is divided by 2 sigma squared, equation (3.6)."),
+    ("the 2 below the line missing", _left_out(lambda d, width: -d.pow(2) / width**2),
+     "Equation (3.6) divides by 2 sigma squared."),
+    ("the 2 squared as well", _left_out(lambda d, width: -d.pow(2) / (2 * width) ** 2),
      "Only sigma is squared: the distance is divided by 2 sigma squared, not by 4."),
-    ("the softmax of the exponentials",
-     lambda q, k, sigma: (-_squared(q, k) / (2 * sigma**2)).exp().softmax(-1),
-     "The softmax takes the exponential itself. Here it is taken twice."),
-    ("sigma ignored", lambda q, k, sigma: (-_squared(q, k) / 2).softmax(-1),
-     "This is the kernel of width 1. The width sigma says how near is near."),
+    ("multiplied by sigma squared instead of divided",
+     _left_out(lambda d, width: -d.pow(2) / 2 * width**2),
+     "Python reads x / 2 * y as (x / 2) * y. What stands below the line needs brackets."),
+    ("sigma ignored", _left_out(lambda d, width: -d.pow(2) / 2),
+     "This is the kernel of width 1, for every width."),
+    ("the distance not squared", _left_out(lambda d, width: -d / (2 * width**2)),
+     "The Gaussian bell falls with the square of the distance."),
+    ("the minus sign missing", _left_out(lambda d, width: d.pow(2) / (2 * width**2)),
+     "The farthest measurement counts most. Distance must make a place less alike."),
+    ("the nearest of the others alone",
+     _left_out(weigh=lambda s: torch.nn.functional.one_hot(
+         _without_itself(s).argmax(-1), len(s)).to(s.dtype)),
+     "All others are averaged, each with its weight."),
+    ("the plain mean of the others",
+     _left_out(weigh=lambda s: _without_itself(torch.zeros_like(s)).softmax(-1)),
+     "Near measurements count more: the softmax of the scores gives their weights."),
+    ("heights compared in place of places",
+     lambda places, heights, widths: left_out(heights, heights, widths),
+     "The places are queries and keys. The heights are the values, which are averaged."),
+    ("the errors of the first width for all",
+     _left_out(give=lambda errors, widths: errors[:1].expand(len(widths))),
+     "Every width has its own scores, weights and guesses."),
+    ("the own score set to -1",
+     _left_out(weigh=lambda s: s.clone().fill_diagonal_(-1.0).softmax(-1)),
+     "Scores are all below zero here, and many are below -1. Only minus infinity gets the weight "
+     "0."),
+    ("one taken off the own weight",
+     _left_out(weigh=lambda s: s.softmax(-1) - torch.eye(len(s))),
+     "The own weight is less than one, and the weights of the others must sum to one. Hide the "
+     "own score before the softmax."),
+    ("only the places before it in the list", _left_out(weigh=lambda s: s.masked_fill(
+        torch.ones_like(s, dtype=torch.bool).triu(), -math.inf).softmax(-1).nan_to_num()),
+     "All other measurements answer, those behind it in the list as well: hide the diagonal "
+     "alone."),
+    ("the softmax over the whole table",
+     _left_out(weigh=lambda s: _without_itself(s).flatten().softmax(0).view_as(s)),
+     "All places together share one. Each should have a whole one to share."),
+    ("the largest squared error", _left_out(blame=lambda e: e.pow(2).amax(-1)),
+     "The mean of the squared errors is asked for."),
+    ("the median of the squared errors", _left_out(blame=lambda e: e.pow(2).median(-1).values),
+     "The mean of the squared errors is asked for."),
+    ("half the mean square", _left_out(blame=lambda e: _mean_square(e) / 2),
+     "The squared errors are averaged, and not halved."),
+    ("the square of the mean error", _left_out(blame=lambda e: e.mean(-1).square()),
+     "Errors up and down cancel so. Square them first."),
+    ("the errors sorted",
+     _left_out(give=lambda errors, widths: errors.sort().values),
+     "The errors stand in the order of the widths."),
+    ("the heights not left out with the places", _shifted_heights,
+     "Where a place is left out, its height must be, too: else the weights meet the heights of "
+     "other places."),
+    ("the first measurement left out for all",
+     lambda places, heights, widths: _left_out(weigh=lambda s: s.softmax(-1))(
+         places[1:], heights[1:], widths),
+     "Every place is guessed once, without its own measurement and with all others."),
 )  # fmt: skip
 
 # 3.5 masked softmax
@@ -317,10 +480,10 @@ MASKED_MISTAKES = mistakes(
      lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -math.inf).softmax(-1),
      "A sentence of padding alone has no score above minus infinity, and its softmax is 0/0. Its "
      "weights should be zero."),
-    ("a large negative number instead of minus infinity",
+    ("equal weights where there is nothing to look at",
      lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -1e9).softmax(-1),
-     "It works until a sentence is padding alone: then all its scores are the same large negative "
-     "number, and the padding gets equal weights that sum to one."),
+     "A sentence of padding alone should get zeros. With a large negative number in place of minus "
+     "infinity all its scores are the same, and the padding shares one equally."),
     ("a negative number that is not low enough",
      lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -100.0).softmax(-1),
      "It hides only while the real scores are larger. Next to scores of -200 the padding, at -20 "
@@ -363,6 +526,28 @@ MASKED_MISTAKES = mistakes(
      "-200 is zero. A sentence of padding alone needs care, too."),
     ("the mask left out", lambda scores, mask: scores.softmax(-1),
      "The padding is looked at like a word."),
+    ("the mask added to the scores",
+     lambda scores, mask: (scores + mask.unsqueeze(1).float()).softmax(-1),
+     "True and False are 1 and 0 here: a token gets a little more, and padding is still looked "
+     "at. Padding needs minus infinity."),
+    ("the scores multiplied by minus infinity", lambda scores, mask: (
+        scores * torch.where(mask, 1.0, -math.inf).unsqueeze(1)).softmax(-1),
+     "A negative score times minus infinity is plus infinity. Put minus infinity in the score's "
+     "place, or add it."),
+    ("the mask of the first sentence for all",
+     lambda scores, mask: masked_softmax(scores, mask[:1].expand_as(mask)),
+     "Each sentence of the batch has its own mask."),
+    ("a finite number taken off, and struck out after the softmax", lambda scores, mask: (
+        (scores - 300.0 * ~mask.unsqueeze(1)).softmax(-1).masked_fill(~mask.unsqueeze(1), 0.0)),
+     "A score of 300 on the padding is then 0, and still far above -200: the padding takes all the "
+     "weight before it is struck out. Only minus infinity is below every score."),
+    ("scores cut at a limit",
+     lambda scores, mask: masked_softmax(scores.clamp(-50, 50), mask),
+     "Scores beyond the limit become equal, and with them their weights. A softmax takes the "
+     "highest score off all scores first, which changes no weight."),
+    ("something added below the line", lambda scores, mask: 0.99 * masked_softmax(scores, mask),
+     "The weights sum to less than one. A small number in the sum must be so small that no weight "
+     "feels it, or stand only where the sum is zero."),
 )  # fmt: skip
 
 
@@ -473,6 +658,14 @@ def _with_eos(step, batch_size, bos, eos, max_length):
     return [row[: row.index(eos) + 1] if eos in row else row for row in rows]
 
 
+def _until_all(step, batch_size, bos, eos, max_length, cut):
+    """Write until each sentence has an EOS, and cut the rows in some way."""
+    tokens = torch.full((batch_size, 1), bos)
+    while tokens.shape[1] <= max_length and not (tokens == eos).any(1).all():
+        tokens = torch.cat([tokens, _likeliest(step(tokens)).unsqueeze(1)], dim=1)
+    return [cut(row, eos) for row in tokens[:, 1:].tolist()]
+
+
 GREEDY_MISTAKES = mistakes(
     ("does not stop at the end of a sentence",
      lambda step, batch_size, bos, eos, max_length: _write(
@@ -555,6 +748,26 @@ GREEDY_MISTAKES = mistakes(
          step, batch_size, bos, eos, max_length + 1
      ),
      "A sentence that does not end by itself is cut after max_length tokens."),
+    ("not cut, where the writing has stopped with the last sentence",
+     lambda *task: _until_all(*task, cut=lambda row, eos: row),
+     "Sentences that end earlier go on in the tensor until the last has ended. What comes after "
+     "EOS is no part of them: cut each sentence there."),
+    ("only an EOS at the very end cut off",
+     lambda *task: _until_all(*task, cut=lambda row, eos: row[:-1] if row[-1] == eos else row),
+     "Sentences that end earlier go on in the tensor until the last has ended: cut each at its "
+     "first EOS, wherever that is."),
+    ("EOS deleted, what follows it kept, where the writing has stopped",
+     lambda *task: _until_all(*task, cut=lambda row, eos: [x for x in row if x != eos]),
+     "A translation ends at EOS. What comes after it is no part of it, so cut there."),
+    ("cut at the last EOS", lambda step, batch_size, bos, eos, max_length: [
+        row[: len(row) - 1 - row[::-1].index(eos)] if eos in row else row
+        for row in _write(step, batch_size, bos, max_length, _likeliest)[:, 1:].tolist()
+     ],
+     "A sentence that has ended may end once more in the tensor. It is over at its *first* EOS."),
+    ("the first word lost as well", lambda *task: [row[1:] for row in greedy_decode(*task)],
+     "BOS is taken off once: what comes after it is the first word."),
+    ("the first sentence alone", lambda *task: greedy_decode(*task)[:1],
+     "Return one list for each sentence of the batch."),
 )  # fmt: skip
 
 
@@ -584,6 +797,9 @@ def _sentence_by_sentence(scores: Tensor, values: Tensor, mask: Tensor) -> Tenso
 SUSPECTS: dict[str, Attention] = {
     "right": _weighted(),
     "right, sentence by sentence": _sentence_by_sentence,
+    "right, in double precision": lambda scores, values, mask: _weighted()(
+        scores.double(), values.double(), mask
+    ).float(),
     "softmax over the queries": _weighted(axis=1),
     "mask after the softmax": _weighted(_after),
     "zero for minus infinity": _weighted(
@@ -678,6 +894,14 @@ TEST_MISTAKES = mistakes(
     ("one mask for all sentences", _test(_same_mask),
      "With one sentence, or one mask for all, nobody sees whether each sentence has its own. Take "
      "two that differ."),
+    ("equal to the last bit",
+     lambda f: bool(torch.equal(f(*_inputs()), _weighted()(*_inputs()))),
+     "Sums that are taken in another order differ in their last bits, and are as right. Compare "
+     "with allclose."),
+    ("one key", _test(lambda: _inputs(S=1, padded=False)),
+     "A single key gets all weight, however it is shared out. Take several."),
+    ("one query and one key", _test(lambda: _inputs(T=1, S=1, padded=False)),
+     "A single key gets all weight, however it is shared out. Take several."),
 )  # fmt: skip
 
 # 3.8 how the context moves with a score
@@ -737,6 +961,22 @@ SLOPE_MISTAKES = mistakes(
      "The weight is the exponential divided by the sum of all."),
     ("summed over the scores", lambda scores, values: slopes(scores, values).sum(0),
      "One row for each score is asked for. (Their sum is always zero: why?)"),
+    ("1 - a in place of a", _slope(lambda a, h, c: (1 - a) * (h - c)),
+     "1 - a_j is what the other states have. A state that has no weight cannot draw the context: "
+     "times a_j."),
+    ("the whole context taken off", _slope(lambda a, h, c: a * h - c),
+     "What the others lose is a_j times the context: the weight stands before the bracket, "
+     "a_j (h_j - c)."),
+    ("the weight twice before the context", _slope(lambda a, h, c: a * (h - a * c)),
+     "The weight stands before the bracket, once: a_j (h_j - c)."),
+    ("the context added", _slope(lambda a, h, c: a * (h + c)),
+     "If one score rises, the weights of all others fall: the context is taken off."),
+    ("the logarithm of the weight", _slope(lambda a, h, c: a.log() * (h - c)),
+     "In front stands the weight a_j itself."),
+    ("divided by the number of states", _slope(lambda a, h, c: a * (h - c) / len(a)),
+     "The context is a sum of the states times their weights. Nothing divides by S."),
+    ("the context for every score", _slope(lambda a, h, c: c.expand_as(h)),
+     "That is the context itself. How does it move when one score rises?"),
 )  # fmt: skip
 
 # 3.9 a query that looks at a given place
@@ -803,6 +1043,13 @@ PLACE_MISTAKES = mistakes(
      "With a query of zeros all scores are equal."),
     ("counted from 1", lambda keys, place: query_for(keys, max(place - 1, 0) or len(keys) - 1),
      "Places are counted from 0."),
+    ("the next key", lambda keys, place: query_for(keys, (place + 1) % len(keys)),
+     "Places are counted from 0."),
+    ("the key minus one other", lambda keys, place: 100 * (keys[place] - keys[0 if place else 1]),
+     "That lowers one other key. All of them must be lowered: ask for the scores that you want, "
+     "and solve for the query."),
+    ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
+     "The query must depend on the keys and on the place."),
 )  # fmt: skip
 
 # 3.10 back through one look
@@ -846,6 +1093,22 @@ def back_cases() -> list[tuple]:
     for S, D in ((3, 2), (4, 3), (2, 5), (1, 3), (5, 1), (3, 3)):
         cases.append(tuple(torch.randn(*size, generator=draw) for size in ((D,), (S, D), (D,))))
     return cases
+
+
+def _as_keys(slope: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[..., object]:
+    """The backward pass with another slope of the scores in the states."""
+
+    def back(q: Tensor, h: Tensor, g: Tensor) -> object:
+        a = (h @ q).softmax(0)
+        e = _right_errors(a, h, a @ h, g)
+        return e @ h, torch.outer(a, g) + e[:, None] * slope(q, h, g)
+
+    return back
+
+
+def _exchanged(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
+    a = (h @ q).softmax(0)
+    return torch.outer(_right_errors(a, h, a @ h, g), g) + torch.outer(a, q)
 
 
 BACK_MISTAKES = mistakes(
@@ -901,6 +1164,26 @@ BACK_MISTAKES = mistakes(
     ("the plain mean in place of the context",
      _back(lambda a, h, c, g: a * ((h - h.mean(0)) @ g)),
      "What is subtracted is the context, the *weighted* average."),
+    ("1 - a in front, twice", _back(lambda a, h, c, g: a * (1 - a) * ((h - c) @ g)),
+     "The 1 - a is in h_j - c already, since c holds a_j of h_j: a_j (h_j - c) . g."),
+    ("the states in place of the query", _as_keys(lambda q, h, g: h),
+     "As a key h_j enters score j by q . h_j, and the slope of that is q."),
+    ("query and g exchanged among the states",
+     lambda q, h, g: (back_through(q, h, g)[0], _exchanged(q, h, g)),
+     "As a value h_j passes on g, times its weight; as a key it passes on q, times the gradient of "
+     "its score."),
+    ("the keys' part subtracted", _as_keys(lambda q, h, g: -q),
+     "The two parts of a state's gradient are added."),
+    ("the query's gradient as a mean",
+     _back(give=lambda dq, dh: (dq / len(dh), dh)),
+     "The query enters every score, and its gradient is the sum of all parts."),
+    ("the context for the query's gradient",
+     lambda q, h, g: ((h @ q).softmax(0) @ h, back_through(q, h, g)[1]),
+     "That is the context itself. The query receives the sum of the states, each times the "
+     "gradient of its score."),
+    ("g added to the query's gradient",
+     lambda q, h, g: (back_through(q, h, g)[0] + g, back_through(q, h, g)[1]),
+     "The query enters the scores alone: it is not averaged."),
 )  # fmt: skip
 
 
@@ -934,16 +1217,16 @@ EXERCISES = [
     ),
     Exercise(
         number="3.4",
-        title="kernel weights",
+        title="the width that fits",
         section="A kernel, and attention fifty years before",
-        reference=kernel_weights,
-        cases=kernel_cases,
-        mistakes=KERNEL_MISTAKES,
+        reference=left_out,
+        cases=left_out_cases,
+        mistakes=LEFT_OUT_MISTAKES,
         invariants=[
             Invariant(
-                "rows sum to one",
-                _sums_to_one,
-                "The weights of one query over all keys must sum to one: they are shares.",
+                "no error below zero",
+                lambda output, *case: bool((torch.as_tensor(output) >= 0).all()),
+                "A mean of squares is never negative.",
             )
         ],
     ),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from .core import Exercise, Invariant, mistakes
+from .core import Exercise, Invariant, Mistake, mistakes
 
 # 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
 
@@ -72,89 +73,146 @@ HAND_MISTAKES = mistakes(
      "All seven numbers are right. The task asks for the three weights first."),
     ("the weights in percent", [*(100 * w for w in VERY), *look_by_hand(VERY)[3:]],
      "Weights are shares of one, not of a hundred: they sum to one."),
+    ("the new vector left out", VERY,
+     "The weights are right. The four entries of the new vector come behind them."),
+    ("the weights left out", look_by_hand(VERY)[3:],
+     "The new vector is right. Its three weights come before it."),
+    ("the new vector as a plain mean", [*VERY, *look_by_hand([1 / 3] * 3)[3:]],
+     "The weights are right. The new vector is the sum of the three, each times its weight."),
+    ("dog first", [*VERY[::-1], *look_by_hand(VERY)[3:]],
+     "The order is that of the sentence: the weights on very, on cute, on dog."),
+    ("quality before being", [*VERY, *(look_by_hand(VERY)[i] for i in (4, 3, 5, 6))],
+     "The entries are being, quality, reference, link. Only dog has something in the first."),
+    ("scores of 1, 2 and 1", look_by_hand(shares(1.0, 2.0, 1.0)),
+     "The dot product of very with itself is 0 + 1 + 0 + 1: the link counts, too."),
+    ("scores of 2, 2 and 0", look_by_hand(shares(2.0, 2.0, 0.0)),
+     "Very and dog share one thing: the second entry, 1 times 1."),
+    ("scores of 2, 1 and 1", look_by_hand(shares(2.0, 1.0, 1.0)),
+     "The dot product of very and cute is 1 times 2: the entries are multiplied."),
+    ("the new vector times the old one",
+     [*VERY, *(a * b for a, b in zip(look_by_hand(VERY)[3:], VERY_CUTE_DOG[0], strict=True))],
+     "The new vector is the average of the three, and nothing more."),
 )  # fmt: skip
 
-# 4.2 cosine
+# 4.2 cosines from a table of dot products
 
 
-def cosines_of(q: Tensor, k: Tensor) -> Tensor:
-    return normalize(q, dim=-1) @ normalize(k, dim=-1).T
+def cosines_of(products: Tensor) -> Tensor:
+    lengths = products.diag().sqrt()
+    below = torch.outer(lengths, lengths)
+    return torch.where(below > 0, products / below, 0.0)
 
 
-def cosine_cases() -> list[tuple]:
+def cosine_cases() -> list[tuple[Tensor]]:
     draw = torch.Generator().manual_seed(42)
-    q, k = torch.randn(3, 4, generator=draw), torch.randn(5, 4, generator=draw)
-    short_q, long_k = 0.1 * torch.randn(4, 3, generator=draw), 5 * torch.randn(2, 3, generator=draw)
-    no_q, no_k = q.clone(), k.clone()
-    no_q[1], no_k[3] = 0.0, 0.0
-    printed = torch.tensor([[2.0, 0.0], [0.0, 0.0]]), torch.tensor([[1.0, 1.0]])
-    tiny = short_q, 0.02 * long_k  # a bound of 0.01 below the line would be felt
-    return [(q, k), (short_q, long_k), (no_q, no_k), tiny, (q[:1], k[:2]), printed]
+    x, far, tiny, one = (torch.randn(t, 3, generator=draw) for t in (4, 5, 3, 1))
+    zero = torch.randn(4, 2, generator=draw)
+    zero[2] = 0.0
+    printed = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    vectors = printed, x, 5 * far, 0.02 * tiny, one, zero, torch.zeros(2, 2)
+    return [(v @ v.T,) for v in vectors]
 
 
-def _unsafe(q: Tensor, k: Tensor) -> Tensor:
-    return q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1))
+def _unsafe(p: Tensor) -> Tensor:
+    return p / _roots(p)
+
+
+def _roots(p: Tensor) -> Tensor:
+    return torch.outer(p.diag().sqrt(), p.diag().sqrt())
 
 
 def _between(output: Tensor, *_: Tensor) -> bool:
     return not bool((torch.as_tensor(output).abs() > 1 + 1e-4).any())  # a NaN breaks no rule
 
 
+def _own(table: Tensor, value: float) -> Tensor:
+    return table.masked_fill(torch.eye(len(table), dtype=torch.bool), value)
+
+
 COSINE_MISTAKES = mistakes(
-    ("the dot product", lambda q, k: q @ k.T,
-     "A cosine knows nothing of lengths: divide by the length of the query and of the key."),
-    ("only the queries divided by their length", lambda q, k: normalize(q, dim=-1) @ k.T,
-     "A longer key would still count for more. Both lengths stand below the line."),
-    ("only the keys divided by their length", lambda q, k: q @ normalize(k, dim=-1).T,
-     "A longer query would still get higher scores. Both lengths stand below the line."),
+    ("the table as it was", lambda p: p,
+     "A cosine knows nothing of lengths: each product is divided by the two lengths, which stand "
+     "in the table, too."),
+    ("divided by the squares of the lengths",
+     lambda p: torch.nan_to_num(p / torch.outer(p.diag(), p.diag()), nan=0.0),
+     "On the diagonal stands the dot product of a vector with itself: the square of its length. "
+     "The root is missing."),
+    ("divided by the square of the row's length",
+     lambda p: torch.nan_to_num(p / p.diag().unsqueeze(1), nan=0.0),
+     "Both lengths stand below the line, that of the row's vector and that of the column's, each "
+     "once."),
+    ("divided by the square of the column's length",
+     lambda p: torch.nan_to_num(p / p.diag(), nan=0.0),
+     "Both lengths stand below the line, that of the row's vector and that of the column's, each "
+     "once."),
+    ("only the rows divided by their length",
+     lambda p: torch.nan_to_num(p / p.diag().sqrt().unsqueeze(1), nan=0.0),
+     "Both lengths stand below the line: divide the columns by theirs as well."),
+    ("only the columns divided by their length",
+     lambda p: torch.nan_to_num(p / p.diag().sqrt(), nan=0.0),
+     "Both lengths stand below the line: divide the rows by theirs as well."),
+    ("the rows of the table taken for the vectors",
+     lambda p: normalize(p, dim=1) @ normalize(p, dim=1).T,
+     "The rows hold dot products, not the vectors. No vector is needed: where in the table stands "
+     "the length of each?"),
+    ("each row divided by its own norm", lambda p: normalize(p, dim=1),
+     "The norm of a row of products is not the length of a vector. That is the root of the "
+     "vector's product with itself."),
+    ("each column divided by its own norm", lambda p: normalize(p, dim=0),
+     "The norm of a column of products is not the length of a vector. That is the root of the "
+     "vector's product with itself."),
+    ("divided by the largest of the table", lambda p: p / p.abs().max().clamp(min=1e-12),
+     "Each product has two lengths of its own below the line."),
+    ("each row divided by its largest",
+     lambda p: p / p.abs().amax(1, keepdim=True).clamp(min=1e-12),
+     "Each product has two lengths of its own below the line."),
+    ("each row divided by its sum",
+     lambda p: torch.nan_to_num(p / p.sum(1, keepdim=True), nan=0.0),
+     "That makes shares. Below the line of a cosine stand two lengths."),
     ("NaN for a vector of zeros", _unsafe,
      "The length of such a vector is 0, and 0/0 is not a number. The task asks for 0 there."),
-    ("NaN for a query of zeros",
-     lambda q, k: q / q.norm(dim=-1, keepdim=True) @ normalize(k, dim=-1).T,
-     "Keys of zeros are taken care of, queries are not: there 0/0 is not a number."),
-    ("NaN for a key of zeros",
-     lambda q, k: normalize(q, dim=-1) @ (k / k.norm(dim=-1, keepdim=True)).T,
-     "Queries of zeros are taken care of, keys are not: there 0/0 is not a number."),
-    ("a lower bound of one below the line",
-     lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1)).clamp(min=1),
+    ("one for a vector of zeros", lambda p: torch.nan_to_num(_unsafe(p), nan=1.0),
+     "A vector of zeros points nowhere, so it is like nothing. The task asks for 0 there."),
+    ("one for a vector of zeros with itself", lambda p: _own(cosines_of(p), 1.0),
+     "A vector of zeros points nowhere, and is not even like itself. The task asks for 0 there."),
+    ("zero on the diagonal", lambda p: _own(cosines_of(p), 0.0),
+     "The cosine of a vector with itself is 1, unless it is all zeros."),
+    ("the root of every product", lambda p: torch.nan_to_num(p.sqrt() / _roots(p), nan=0.0),
+     "The root belongs to the products on the diagonal, which are squares of lengths."),
+    ("the cosine squared", lambda p: cosines_of(p).square(),
+     "Squares have lost the sign. The product itself stands above the line."),
+    ("a lower bound of one below the line", lambda p: p / _roots(p).clamp(min=1),
      "This changes every cosine for which the product of the lengths is below 1, not only those of "
      "vectors of zeros."),
-    ("one added below the line",
-     lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) * k.norm(dim=-1) + 1),
+    ("one added below the line", lambda p: p / (_roots(p) + 1),
      "This makes every cosine smaller, not only those of vectors of zeros."),
-    ("negative cosines set to zero", lambda q, k: cosines_of(q, k).clamp(min=0),
+    ("a bound that is felt by short vectors", lambda p: p / _roots(p).clamp(min=1e-2),
+     "This changes the cosines of short vectors, too: the bound must be much smaller, or hold for "
+     "lengths of 0 alone."),
+    ("a small number that is felt by short vectors", lambda p: p / (_roots(p) + 1e-2),
+     "This changes the cosines of short vectors, too: add much less, or treat lengths of 0 alone."),
+    ("negative cosines set to zero", lambda p: cosines_of(p).clamp(min=0),
      "Vectors that point apart have a cosine below 0. Only those of a vector of zeros are 0."),
-    ("one for a vector of zeros", lambda q, k: torch.nan_to_num(_unsafe(q, k), nan=1.0),
-     "A vector of zeros points nowhere, so it is like nothing. The task asks for 0 there."),
-    ("divided by the squares of the lengths",
-     lambda q, k: torch.nan_to_num(
-         q @ k.T / (q.pow(2).sum(-1).unsqueeze(1) * k.pow(2).sum(-1)), nan=0.0
-     ),
-     "The length is the root of the sum of squares. Here the root is missing."),
-    ("divided by sums of absolute entries",
-     lambda q, k: normalize(q, p=1, dim=-1) @ normalize(k, p=1, dim=-1).T,
-     "The length of a vector is the root of the sum of the squares of its entries."),
     ("divided by the sum of the two lengths",
-     lambda q, k: q @ k.T / (q.norm(dim=-1).unsqueeze(1) + k.norm(dim=-1)),
+     lambda p: torch.nan_to_num(p / (p.diag().sqrt() + p.diag().sqrt().unsqueeze(1)), nan=0.0),
      "The dot product is divided by the product of the two lengths."),
-    ("lengths along the wrong axis", lambda q, k: normalize(q, dim=0) @ normalize(k, dim=0).T,
-     "Each column was divided by its length. A vector is a row: its entries lie along the last "
-     "axis."),
-    ("the length of the whole table", lambda q, k: q @ k.T / (q.norm() * k.norm()),
-     "`norm()` without `dim` is one number for all vectors together. Each has its own length."),
-    ("the mean subtracted first",
-     lambda q, k: cosines_of(q - q.mean(-1, keepdim=True), k - k.mean(-1, keepdim=True)),
-     "This is the coefficient of correlation. The cosine takes the vectors as they are."),
-    ("the angle in place of its cosine", lambda q, k: cosines_of(q, k).clamp(-1, 1).arccos(),
+    ("divided by the mean of the two squares",
+     lambda p: torch.nan_to_num(2 * p / (p.diag() + p.diag().unsqueeze(1)), nan=0.0),
+     "The dot product is divided by the product of the two lengths."),
+    ("the angle in place of its cosine", lambda p: cosines_of(p).clamp(-1, 1).arccos(),
      "The angle is small where two vectors are alike. Its cosine is large there."),
-    ("one minus the cosine", lambda q, k: 1 - cosines_of(q, k),
+    ("one minus the cosine", lambda p: 1 - cosines_of(p),
      "This is a distance, 0 for equal directions. A measure of likeness is 1 there."),
-    ("the sign lost", lambda q, k: cosines_of(q, k).abs(),
+    ("the sign lost", lambda p: cosines_of(p).abs(),
      "Vectors that point apart are not alike: their cosine is below 0."),
-    ("queries and keys exchanged", lambda q, k: cosines_of(k, q),
-     "Rows are queries and columns are keys: the shape is (T, S), not (S, T)."),
-    ("the softmax applied", lambda q, k: cosines_of(q, k).softmax(-1),
+    ("the softmax applied", lambda p: cosines_of(p).softmax(-1),
      "These are weights. What is asked for are the cosines themselves."),
+    ("divided by the sum of the diagonal", lambda p: p / p.trace().clamp(min=1e-12),
+     "Each product has two lengths of its own below the line."),
+    ("divided by the norm of the table", lambda p: p / p.norm().clamp(min=1e-12),
+     "Each product has two lengths of its own below the line."),
+    ("the cosines of the first word alone", lambda p: cosines_of(p)[0],
+     "The table of all cosines is asked for, (T, T)."),
 )  # fmt: skip
 
 # 4.3 negative distance
@@ -234,6 +292,22 @@ DISTANCE_MISTAKES = mistakes(
     ("the keys of the first sentence for all",
      lambda q, k: minus_squared_distance(q, k[:1].expand_as(k)),
      "Each sentence of the batch has its own keys."),
+    ("the sum of the absolute differences, squared",
+     lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).abs().sum(-1).pow(2),
+     "Square each difference first, then sum."),
+    ("the minus signs before the squares lost",
+     lambda q, k: _squares(q, k)[0] + _squares(q, k)[1] + 2 * _squares(q, k)[2],
+     "This is the square of the *sum* of the two vectors. In minus the square of their difference "
+     "the two squares have a minus, and the dot product has none."),
+    ("one number for all", lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).pow(2).sum(),
+     "Sum over the last axis alone, the entries: each pair of query and key has its own score."),
+    ("one over one plus the distance", lambda q, k: 1 / (1 - minus_squared_distance(q, k)),
+     "That falls with the distance, too, but equation (4.3) is minus the square of it."),
+    ("divided by the root of the width",
+     lambda q, k: minus_squared_distance(q, k) / q.shape[-1] ** 0.5,
+     "The division by a root comes in Chapter 6. Equation (4.3) has none."),
+    ("the cosine", lambda q, k: normalize(q, dim=-1) @ normalize(k, dim=-1).mT,
+     "That is equation (4.2). The distance looks at the difference of the two vectors."),
 )  # fmt: skip
 
 # 4.4 predict, then try: whom a word attends to most
@@ -249,7 +323,7 @@ def _instead(place: int, answer: str) -> list[str]:
     return [*FAVOURITES[:place], answer, *FAVOURITES[place + 1 :]]
 
 
-FAVOURITE_MISTAKES = mistakes(
+SINGLE_FAVOURITES = mistakes(
     ("a vector is most like itself", _instead(1, "always"),
      "By the cosine, yes. A dot product also grows with the other's length: in the text, \"is\" "
      "attends to \"and\" more than to itself."),
@@ -297,11 +371,37 @@ FAVOURITE_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+def _both(one: Mistake, two: Mistake) -> tuple[str, list[str], str] | None:
+    """Two wrong answers of the five at once, if each of the mistakes makes one."""
+    places = [[i for i in range(5) if mistake.wrong[i] != FAVOURITES[i]] for mistake in (one, two)]
+    if list(map(len, places)) != [1, 1] or places[0] == places[1]:
+        return None
+    answer = [*one.wrong]
+    answer[places[1][0]] = two.wrong[places[1][0]]
+    return f"{one.name}; {two.name}", answer, " ".join(dict.fromkeys((one.why, two.why)))
+
+
+NAMED_FAVOURITES = {tuple(mistake.wrong) for mistake in SINGLE_FAVOURITES}
+FAVOURITE_MISTAKES = [
+    *SINGLE_FAVOURITES,
+    *mistakes(
+        *(
+            row
+            for one, two in combinations(SINGLE_FAVOURITES, 2)
+            if (row := _both(one, two)) and tuple(row[1]) not in NAMED_FAVOURITES
+        )
+    ),
+]
+
+
 def _is(place: int, answer: str) -> Callable[[list], bool]:
     return lambda answers: small_letters(answers)[place] == answer
 
 
 FAVOURITE_RULES = [
+    Invariant('five words, each "always", "sometimes" or "never"',
+              lambda answers: len(answers) == 5 and {*answers} <= {"always", "sometimes", "never"},
+              "Each of the five questions has one of these three answers."),
     Invariant("at equal length a word gives itself most", _is(0, "always"),
               "No cosine is above that of a vector with itself."),
     Invariant("at any length it may or may not", _is(1, "sometimes"),
@@ -323,7 +423,7 @@ def _without_itself(scores: Tensor) -> Tensor:
     return scores.masked_fill(torch.eye(scores.shape[-1], dtype=torch.bool), -math.inf)
 
 
-# 4.5 self-attention
+# self-attention, for 4.5 to 4.8
 
 
 def self_attend(x: Tensor) -> Tensor:
@@ -368,86 +468,148 @@ def _hard(x: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(best, x.shape[1]).to(x.dtype) @ x
 
 
-ATTEND_MISTAKES = mistakes(
-    ("the softmax over the wrong axis, or the weights transposed",
-     lambda x: _products(x).softmax(1) @ x,
-     "Both come to the same, since the scores are symmetric. Each word that asks must share its "
-     "attention among the words it looks at: the rows of the weights sum to one, not the columns."),
-    ("the softmax over the whole table",
-     lambda x: _products(x).flatten(1).softmax(-1).view_as(_products(x)) @ x,
-     "All words of a sentence together share one. Each should have a whole one to share."),
-    ("the softmax over the batch", lambda x: _products(x).softmax(0) @ x,
-     "The sentences of the batch shared each pair of places among themselves. They must not know "
-     "of each other: the softmax runs over the last axis."),
-    ("no softmax", lambda x: _products(x) @ x,
-     "Scores are no weights: they may be negative, and their sum is not one."),
-    ("scores divided by their sum, without the exponential",
-     lambda x: _products(x) / _products(x).sum(-1, keepdim=True) @ x,
-     "Scores can be negative, and their sum can be zero. The softmax takes exponentials first."),
-    ("weights that were not divided by their sum", lambda x: _products(x).exp() @ x,
-     "The exponentials must be divided by their sum along each row, or vectors grow."),
-    ("the sentences of the batch laid end to end", _laid_end_to_end,
-     "The words of one sentence look at those of another. Keep the axis of the batch."),
-    ("the mean of all words", lambda x: x.mean(1, keepdim=True).expand_as(x),
-     "Every word got the same average. The weights must follow the scores."),
-    ("a hard look", _hard,
-     "Each word took the word with the highest score. The softmax averages all of them."),
-    ("the weights instead of the average", lambda x: _products(x).softmax(-1),
-     "The weights are right. The last step is missing: with them the words are averaged."),
-    ("the word itself left out, unless it stands alone",
-     lambda x: (_products(x) - 1e9 * torch.eye(x.shape[1])).softmax(-1) @ x,
-     "In self-attention a word looks at all words of its sentence, itself included."),
-    ("the scores instead of the average", _products,
-     "The scores are right. Two steps are missing: the softmax and the average."),
-    ("scores divided by the root of the width",
-     lambda x: (_products(x) / x.shape[-1] ** 0.5).softmax(-1) @ x,
+# 4.5 words that come several times
+
+
+def attend_counted(x: Tensor, counts: Tensor) -> Tensor:
+    return _counted(x, counts)
+
+
+def _counted(
+    x: Tensor,
+    counts: Tensor,
+    score: Callable[[Tensor, Tensor], Tensor] = lambda s, n: s + n.log(),
+    axis: int = -1,
+) -> Tensor:
+    """The layer, right by default; `score` makes of scores and counts (B, 1, T) what is shared."""
+    return score(_products(x), counts.unsqueeze(1).to(x.dtype)).softmax(axis) @ x
+
+
+def counted_cases() -> list[tuple[Tensor, Tensor]]:
+    draw = torch.Generator().manual_seed(45)
+    cases = [(torch.eye(2)[None], torch.tensor([[3, 1]]))]
+    for b, t, d in ((2, 4, 3), (3, 2, 5), (1, 3, 2), (2, 1, 3), (2, 3, 1)):
+        counts = torch.randint(1, 6, (b, t), generator=draw)
+        cases.append((0.8 * torch.randn(b, t, d, generator=draw), counts))
+    many = torch.tensor([[2_000_000_000, 1, 1_000_000_000], [1, 1, 3_000_000_000]])
+    return [*cases, (0.8 * torch.randn(2, 3, 3, generator=draw), many)]
+
+
+def _with_counts(
+    of: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """A mistake, from the weights without counts, the counts (B, 1, T) and the words."""
+    return lambda x, counts: of(_products(x).softmax(-1), counts.unsqueeze(1).to(x.dtype), x)
+
+
+def _shared(parts: Tensor, axis: int = -1) -> Tensor:
+    return parts / parts.sum(axis, keepdim=True)
+
+
+COUNTED_MISTAKES = mistakes(
+    ("the counts have no effect", lambda x, counts: self_attend(x),
+     "A word that stands there three times is looked at three times: the counts belong to the "
+     "words that are looked at, the columns. (What is the same in a whole row, such as the count "
+     "of the word that asks, the softmax does not see.)"),
+    ("the weights multiplied, and not shared out again", _with_counts(lambda w, n, x: w * n @ x),
+     "The weights of the long sentence sum to one, those of all copies together: after the counts "
+     "have come in, divide by the sum of the row."),
+    ("the scores multiplied by the counts",
+     lambda x, counts: _counted(x, counts, lambda s, n: s * n),
+     "Three copies have the same score each, and three times the exponential together. What is "
+     "multiplied is the exponential."),
+    ("the counts added to the scores", lambda x, counts: _counted(x, counts, lambda s, n: s + n),
+     "Three more in the score is e to the power of 3 more in the weight, twenty times as much. A "
+     "factor of the exponential is a logarithm in the score."),
+    ("one added before the logarithm",
+     lambda x, counts: _counted(x, counts, lambda s, n: s + n.log1p()),
+     "The logarithm of the count itself is what makes a factor of the exponential."),
+    ("logarithms to the base 2", lambda x, counts: _counted(x, counts, lambda s, n: s + n.log2()),
+     "The softmax has the base e: it takes the natural logarithm to make a factor."),
+    ("the root of the count in place of the count",
+     lambda x, counts: _counted(x, counts, lambda s, n: s + n.log() / 2),
+     "Three copies weigh three times as much as one."),
+    ("the counts squared", lambda x, counts: _counted(x, counts, lambda s, n: s + 2 * n.log()),
+     "The copies count once: in the weights, or in the words that are averaged, not in both."),
+    ("the counts of the word that asks, and not shared out again",
+     _with_counts(lambda w, n, x: w * n.mT @ x),
+     "The counts belong to the words that are looked at, the columns; and each row must sum to "
+     "one."),
+    ("the counts on both axes, and the softmax over the wrong one", lambda x, counts: _counted(
+        x, counts, lambda s, n: s + n.log() + n.log().mT, axis=1),
+     "Each word that asks shares its attention among the words it looks at: rows sum to one."),
+    ("the softmax over the wrong axis", lambda x, counts: _counted(
+        x, counts, lambda s, n: s + n.log(), axis=1),
+     "Each word that asks shares its attention among the words it looks at: the rows of the "
+     "weights sum to one, not the columns."),
+    ("the words multiplied by their counts", lambda x, counts: self_attend(x * counts.unsqueeze(2)),
+     "Three copies of a word are not one word that is three times as long: its scores stay."),
+    ("the words that are averaged multiplied by their counts, and nothing divided",
+     lambda x, counts: _products(x).exp() * counts.unsqueeze(1) @ x,
+     "That is the sum above the line. Below it stands the sum of all exponentials, each times its "
+     "count."),
+    ("shares of the counts multiplied, and not shared out again",
+     _with_counts(lambda w, n, x: w * _shared(n) @ x),
+     "After the counts have come in, divide by the sum of the row: weights sum to one."),
+    ("the mean of all copies", _with_counts(lambda w, n, x: _shared(n).expand_as(w) @ x),
+     "Every word got the same average. The weights follow the scores as well."),
+    ("the counts as shares in the scores",
+     lambda x, counts: _counted(x, counts, lambda s, n: s + _shared(n)),
+     "A factor of the exponential is a logarithm in the score."),
+    ("divided by the counts", lambda x, counts: _counted(x, counts, lambda s, n: s - n.log()),
+     "Words that come often get more attention, not less."),
+    ("the counts of the first sentence for all",
+     lambda x, counts: attend_counted(x, counts[:1].expand_as(counts)),
+     "Each sentence of the batch has its own counts."),
+    ("the word itself once, whatever its count", lambda x, counts: _counted(
+        x, counts, lambda s, n: s + n.log().expand_as(s).masked_fill(
+            torch.eye(s.shape[-1], dtype=torch.bool), 0.0)),
+     "A word looks at its own copies as well, at all of them."),
+    ("its own other copies alone", lambda x, counts: _counted(
+        x, counts, lambda s, n: s + (n - torch.eye(s.shape[-1])).clamp(min=1e-30).log()),
+     "Each copy looks at itself, too: all copies count."),
+    ("the softmax taken twice",
+     lambda x, counts: _shared(_products(x).softmax(-1) * counts.unsqueeze(1)).softmax(-1) @ x,
+     "The weights are shares already. Another softmax makes them nearly equal."),
+    ("scores divided by the root of the width", lambda x, counts: _counted(
+        x, counts, lambda s, n: s / x.shape[-1] ** 0.5 + n.log()),
      "The division by a root comes in Chapter 6. Here the scores are plain dot products."),
-    ("scores divided by the width", lambda x: (_products(x) / x.shape[-1]).softmax(-1) @ x,
-     "The dot product is a sum, not a mean, and the task has no scale."),
-    ("the cosine in place of the dot product",
-     lambda x: _products(normalize(x, dim=-1)).softmax(-1) @ x,
-     "The scores were divided by the lengths of the vectors. The dot product is not."),
-    ("the words themselves normalised", lambda x: self_attend(normalize(x, dim=-1)),
-     "Neither the scores nor the words that are averaged are divided by a length."),
-    ("the distance in place of the dot product",
-     lambda x: minus_squared_distance(x, x).softmax(-1) @ x,
-     "The score of this exercise is the dot product, equation (4.1)."),
-    ("the sign of the scores turned", lambda x: (-_products(x)).softmax(-1) @ x,
-     "A higher score must give a higher weight."),
-    ("the word itself left out", lambda x: _without_itself(_products(x)).softmax(-1) @ x,
-     "A word looks at all words of its sentence, itself included."),
-    ("the word's own score set to zero",
-     lambda x: (_products(x) * (1 - torch.eye(x.shape[1]))).softmax(-1) @ x,
-     "A word looks at itself as at any other, with its own score. And a score of 0 is not nothing: "
-     "its exponential is 1."),
-    ("old vectors overwritten too early", _overwriting,
-     "The later words looked at the new vectors of the earlier ones. All look at the old sentence "
-     "at once, so keep it until the last has looked."),
-    ("two rounds", lambda x: self_attend(self_attend(x)),
-     "The words looked around twice. The layer is one round."),
-    ("the weights of the first sentence for all", lambda x: _products(x)[:1].softmax(-1) @ x,
-     "Each sentence of the batch has its own weights."),
-    ("the same place of other sentences", lambda x: self_attend(x.transpose(0, 1)).transpose(0, 1),
-     "The first axis is the batch. Words look along the second, at their own sentence."),
-    ("the old vector added", lambda x: x + self_attend(x),
+    ("the weights instead of the average",
+     lambda x, counts: (_products(x) + counts.unsqueeze(1).log()).softmax(-1),
+     "The weights are right. The last step is missing: with them the words are averaged."),
+    ("the new vectors multiplied by the counts",
+     lambda x, counts: attend_counted(x, counts) * counts.unsqueeze(2),
+     "Every copy gets the same new vector. Asked for is that vector, once."),
+    ("the old vector added", lambda x, counts: x + attend_counted(x, counts),
      "That is a residual connection, which comes in Chapter 10. Equation (4.6) has none."),
-    ("the words as they were", lambda x: x,
-     "Nothing has moved. Each word was perhaps multiplied by the sum of its own weights, which is "
-     "one: weight (t, s) belongs to word s, and the sum runs over s."),
-    ("only the words up to its own place",
-     lambda x: _products(x).masked_fill(_later(x), -math.inf).softmax(-1) @ x,
-     "That is a causal mask, which comes in Chapter 8. Here a word looks at all words."),
-    ("the words reshaped, not transposed",
-     lambda x: (x @ x.reshape(x.shape[0], x.shape[2], x.shape[1])).softmax(-1) @ x,
-     "A reshape cuts the same row of numbers anew, so that a column holds pieces of several words. "
-     "A transpose exchanges the axes."),
-    ("entries look at entries", lambda x: x @ (x.transpose(1, 2) @ x).softmax(-1),
-     "The scores have shape (B, D, D): entries were compared with entries. Words should be "
-     "compared with words, which gives (B, T, T)."),
-    ("the softmax after the average", lambda x: (_products(x) @ x).softmax(-1),
-     "The softmax belongs to the scores. The average comes after it."),
-    ("the softmax taken twice", lambda x: _products(x).softmax(-1).softmax(-1) @ x,
-     "Taken twice, the softmax makes the weights nearly equal."),
+    ("the words multiplied by their counts before anything else",
+     lambda x, counts: self_attend(x * counts.unsqueeze(2)) / counts.unsqueeze(2),
+     "Three copies of a word are not one word that is three times as long: its scores stay."),
+    ("the words as scores multiplied on both sides",
+     lambda x, counts: _products(x * counts.unsqueeze(2)).softmax(-1) @ x,
+     "Three copies of a word are not one word that is three times as long: its scores stay."),
+    ("the counted weights put through another softmax",
+     _with_counts(lambda w, n, x: (w * n).softmax(-1) @ x),
+     "The softmax takes exponentials, and these were taken. Divide by the sum of the row."),
+    ("logarithms to the base 10",
+     lambda x, counts: _counted(x, counts, lambda s, n: s + n.log10()),
+     "The softmax has the base e: it takes the natural logarithm to make a factor."),
+    ("divided by the number of different words",
+     lambda x, counts: _products(x).exp() * counts.unsqueeze(1) @ x / x.shape[1],
+     "Below the line stands the sum of all exponentials, each times its count."),
+    ("divided by the number of all words",
+     lambda x, counts: (
+         _products(x).exp() * counts.unsqueeze(1) @ x / counts.sum(1)[:, None, None]
+     ),
+     "Below the line stands the sum of all exponentials, each times its count."),
+    ("the counts in the scores and in the words",
+     lambda x, counts: (
+         (_products(x) + counts.unsqueeze(1).log()).softmax(-1) @ (x * counts.unsqueeze(2))
+     ),
+     "The copies count once: in the weights. They are in the sum below the line, too."),
+    ("shares of the counts, given to the word that asks",
+     lambda x, counts: self_attend(x) * (counts / counts.sum(1, keepdim=True)).unsqueeze(2),
+     "The counts belong to the words that are looked at, before the weights are shared out."),
 )  # fmt: skip
 
 # 4.6 words in another order
@@ -510,6 +672,15 @@ ORDER_MISTAKES = mistakes(
      "A row that is still needed was overwritten. Write into a new table."),
     ("the softmax applied again", lambda weights, order: reordered(weights, order).softmax(-1),
      "The weights are weights already. They only have to be moved."),
+    ("the columns reordered twice", lambda weights, order: weights[:, order][:, order],
+     "Both indices went to the columns. The first belongs to the rows."),
+    ("rows and columns turned round", lambda weights, order: weights.flip(0, 1),
+     "That is one order, the reverse. `order` says which."),
+    ("each row sorted", lambda weights, order: weights.sort(-1).values,
+     "`order` holds numbers of words, not an order by size."),
+    ("the rows reordered, and the softmax applied",
+     lambda weights, order: weights[order].softmax(-1),
+     "The weights are weights already. And the columns have moved as well as the rows."),
 )  # fmt: skip
 
 # 4.7 find the mistakes
@@ -555,6 +726,59 @@ BATCH_MISTAKES = mistakes(
      "The plain dot product is meant. It was no mistake."),
     ("without the softmax", lambda x: _products(x) @ x,
      "The softmax was no mistake, only its axis."),
+    ("the softmax over the whole table",
+     lambda x: _products(x).flatten(1).softmax(-1).view_as(_products(x)) @ x,
+     "All words of a sentence together share one. Each should have a whole one to share."),
+    ("scores divided by their sum, without the exponential",
+     lambda x: _products(x) / _products(x).sum(-1, keepdim=True) @ x,
+     "Scores can be negative, and their sum can be zero. The softmax takes exponentials first."),
+    ("weights that were not divided by their sum", lambda x: _products(x).exp() @ x,
+     "The exponentials must be divided by their sum along each row, or vectors grow."),
+    ("the mean of all words", lambda x: x.mean(1, keepdim=True).expand_as(x),
+     "Every word got the same average. The weights must follow the scores."),
+    ("a hard look", _hard,
+     "Each word took the word with the highest score. The softmax averages all of them."),
+    ("the weights instead of the average", lambda x: _products(x).softmax(-1),
+     "The weights are right. The last step is missing: with them the words are averaged."),
+    ("the word itself left out, unless it stands alone",
+     lambda x: (_products(x) - 1e9 * torch.eye(x.shape[1])).softmax(-1) @ x,
+     "In self-attention a word looks at all words of its sentence, itself included."),
+    ("the scores instead of the average", _products,
+     "The scores are right. Two steps are missing: the softmax and the average."),
+    ("scores divided by the width", lambda x: (_products(x) / x.shape[-1]).softmax(-1) @ x,
+     "The dot product is a sum, not a mean, and the task has no scale."),
+    ("the words themselves normalised", lambda x: self_attend(normalize(x, dim=-1)),
+     "Neither the scores nor the words that are averaged are divided by a length."),
+    ("the distance in place of the dot product",
+     lambda x: minus_squared_distance(x, x).softmax(-1) @ x,
+     "The score of this exercise is the dot product, equation (4.1)."),
+    ("the sign of the scores turned", lambda x: (-_products(x)).softmax(-1) @ x,
+     "A higher score must give a higher weight."),
+    ("the word itself left out", lambda x: _without_itself(_products(x)).softmax(-1) @ x,
+     "A word looks at all words of its sentence, itself included."),
+    ("the word's own score set to zero",
+     lambda x: (_products(x) * (1 - torch.eye(x.shape[1]))).softmax(-1) @ x,
+     "A word looks at itself as at any other, with its own score. And a score of 0 is not nothing: "
+     "its exponential is 1."),
+    ("old vectors overwritten too early", _overwriting,
+     "The later words looked at the new vectors of the earlier ones. All look at the old sentence "
+     "at once, so keep it until the last has looked."),
+    ("two rounds", lambda x: self_attend(self_attend(x)),
+     "The words looked around twice. The layer is one round."),
+    ("the weights of the first sentence for all", lambda x: _products(x)[:1].softmax(-1) @ x,
+     "Each sentence of the batch has its own weights."),
+    ("the old vector added", lambda x: x + self_attend(x),
+     "That is a residual connection, which comes in Chapter 10. Equation (4.6) has none."),
+    ("the words as they were", lambda x: x,
+     "Nothing has moved. Each word was perhaps multiplied by the sum of its own weights, which is "
+     "one: weight (t, s) belongs to word s, and the sum runs over s."),
+    ("only the words up to its own place",
+     lambda x: _products(x).masked_fill(_later(x), -math.inf).softmax(-1) @ x,
+     "That is a causal mask, which comes in Chapter 8. Here a word looks at all words."),
+    ("the softmax after the average", lambda x: (_products(x) @ x).softmax(-1),
+     "The softmax belongs to the scores. The average comes after it."),
+    ("the softmax taken twice", lambda x: _products(x).softmax(-1).softmax(-1) @ x,
+     "Taken twice, the softmax makes the weights nearly equal."),
 )  # fmt: skip
 
 # 4.8 a test that finds it
@@ -568,6 +792,11 @@ def keeps_apart(layer: Callable[[Tensor], Tensor]) -> bool:
 
 def _the_one_before(x: Tensor) -> Tensor:
     return (x @ x.roll(1, 0).transpose(1, 2)).softmax(-1) @ x
+
+
+def _the_one_behind(x: Tensor) -> Tensor:
+    asked = torch.cat([x[1:], x[-1:]])
+    return (x @ asked.transpose(1, 2)).softmax(-1) @ x
 
 
 def _first_for_all(x: Tensor) -> Tensor:
@@ -603,6 +832,9 @@ LAYERS = [
          lambda x: self_attend(x - x.mean(1, keepdim=True))),
         ("each sentence asks the one before it", _the_one_before),
         ("all sentences with the weights of the first", _first_for_all),
+        ("each sentence asks the one behind it, and the last itself", _the_one_behind),
+        ("the directions of all sentences added to each",
+         lambda x: self_attend(x) + 0.1 * normalize(x, dim=-1).sum(0)),
         ("a little of all sentences added to each",
          lambda x: self_attend(x) + 1e-3 * x.sum((0, 1))),
         ("twice the input", lambda x: 2 * x),
@@ -620,6 +852,19 @@ def _changed(layer: Callable, look: slice, change: slice) -> bool:
 def _copies(layer: Callable) -> bool:
     x = torch.randn(1, 4, 5, generator=torch.Generator().manual_seed(50)).repeat(3, 1, 1)
     return torch.allclose(layer(x)[0], layer(x[:1])[0], atol=1e-4)
+
+
+def _other(b: int) -> Tensor:
+    """Other numbers in the place of sentence number b."""
+    x = _SOME.clone()
+    x[b] = torch.randn(x[b].shape, generator=torch.Generator().manual_seed(52 + b))
+    return x
+
+
+def _longer(b: int) -> Tensor:
+    x = _SOME.clone()
+    x[b] *= 2
+    return x
 
 
 APART_MISTAKES = mistakes(
@@ -646,6 +891,23 @@ APART_MISTAKES = mistakes(
      lambda layer: torch.allclose(
          layer(_SOME), torch.cat([layer(_SOME[b : b + 1]) for b in range(3)]), atol=1.0),
      "Differences of a tenth are no rounding. A tolerance near 1e-5 is wide enough."),
+    ("the others only made longer", lambda layer: all(
+        torch.allclose(layer(_SOME)[a], layer(_longer(b))[a], atol=1e-4)
+        for a in range(3) for b in range(3) if a != b),
+     "A layer may look at the directions of others, which stay as they are when a sentence is "
+     "doubled. Put other numbers in its place."),
+    ("only a sentence behind the changed one looked at", lambda layer: all(
+        torch.allclose(layer(_SOME)[b + 1], layer(_other(b))[b + 1], atol=1e-4) for b in (0, 1)),
+     "A sentence may read those behind it, or all of them: look at all sentences but the one that "
+     "you changed."),
+    ("the sentences in another order, and nothing else", lambda layer: torch.allclose(
+        layer(_SOME[[2, 0, 1]]), layer(_SOME)[[2, 0, 1]], atol=1e-4),
+     "A layer that mixes all sentences alike does not see their order. Change one sentence, or "
+     "leave the others out."),
+    ("only the first sentence alone", lambda layer: torch.allclose(
+        layer(_SOME)[0], layer(_SOME[:1])[0], atol=1e-4),
+     "Some layers leave the first sentence as it is and mix the others with it: look at all of "
+     "them."),
 )  # fmt: skip
 
 # 4.9 the distance as a dot product
@@ -793,7 +1055,7 @@ EXERCISES = [
     ),
     Exercise(
         number="4.2",
-        title="cosine",
+        title="cosines without the vectors",
         section="The cosine",
         reference=cosines_of,
         cases=cosine_cases,
@@ -831,15 +1093,15 @@ EXERCISES = [
     ),
     Exercise(
         number="4.5",
-        title="self-attention",
+        title="words that come several times",
         section="By matrix, and over which axis?",
-        reference=self_attend,
-        cases=attend_cases,
-        mistakes=ATTEND_MISTAKES,
+        reference=attend_counted,
+        cases=counted_cases,
+        mistakes=COUNTED_MISTAKES,
         invariants=[
             Invariant(
                 "new vectors lie between the old ones",
-                _between_the_words,
+                lambda output, x, counts: _between_the_words(output, x),
                 "Each is an average with positive weights that sum to one, so no entry can be "
                 "above the largest or below the smallest of its sentence.",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,17 @@ HAND_MISTAKES = mistakes(
      "The output is right. The task asks for the scores, before the exponential."),
     ("scores divided by the root of 2", head_by_hand(0.0, 2 * LN3 / math.sqrt(2)),
      "That division comes in Chapter 6. Here a score is the dot product as it is."),
+    ("the output left out", head_by_hand(0.0, 2 * LN3)[:2],
+     "The two scores are right. The output comes behind them: the average of the values."),
+    ("the weight in place of the output", [0.0, 2 * LN3, 0.9],
+     "The scores are right, and 0.9 is the weight of word 2. The output is the average of the two "
+     "values, with both weights."),
+    ("the values added up", [0.0, 2 * LN3, 12.0],
+     "The scores are right. Each value is multiplied by its weight before they are added."),
+    ("logarithms to the base 10", [0.0, 2 * math.log10(3), head_by_hand(0.0, 2 * LN3)[2]],
+     "ln is the natural logarithm: ln 3 is 1.099."),
+    ("logarithms to the base 10, in the weights as well", head_by_hand(0.0, 2 * math.log10(3)),
+     "ln is the natural logarithm: ln 3 is 1.099."),
 )  # fmt: skip
 
 # 5.2 soft look-up
@@ -154,6 +166,11 @@ LOOK_UP_MISTAKES = mistakes(
     ("the mean of the weighted values",
      lambda query, keys, values: ((keys @ query).softmax(-1).unsqueeze(1) * values).mean(0),
      "The weights are shares already. Their sum, and not their mean, is the average."),
+    ("an axis too many", lambda query, keys, values: look_up(query, keys, values)[None],
+     "One query gives one output, of shape (d_v): a vector, not a table of one row."),
+    ("the highest weight for all",
+     lambda query, keys, values: (keys @ query).softmax(0).max() * values.sum(0),
+     "Each value has a weight of its own."),
 )  # fmt: skip
 
 # 5.3 predict, then try: what leaves the weights as they are
@@ -184,14 +201,16 @@ SHIFT = (
     "Both sides move: what is added to the key is the same for its whole row, but what is added to "
     "the query differs from key to key."
 )
-UNCHANGED_MISTAKES = mistakes(
-    ("twice and half do not cancel", _but(1), FACTOR),
-    ("a rotation of both is felt", _but(2), TURN),
-    ("queries and keys play one role", _but(3), EXCHANGE),
-    ("a bias on the keys is felt", _but(4), ON_KEYS),
-    ("a bias on the queries is not felt", _but(5), ON_QUERIES),
-    ("the values change the weights", _but(6), VALUES),
-    ("a shift of all words is not felt", _but(7), SHIFT),
+PICTURES = [
+    ("twice and half do not cancel", FACTOR),
+    ("a rotation of both is felt", TURN),
+    ("queries and keys play one role", EXCHANGE),
+    ("a bias on the keys is felt", ON_KEYS),
+    ("a bias on the queries is not felt", ON_QUERIES),
+    ("the values change the weights", VALUES),
+    ("a shift of all words is not felt", SHIFT),
+]
+TOGETHER = mistakes(
     ("a bias is felt wherever it stands, on the keys too, and a rotation", _but(2, 4),
      f"{TURN} And {ON_KEYS}"),
     ("the two biases exchanged", _but(4, 5),
@@ -204,6 +223,18 @@ UNCHANGED_MISTAKES = mistakes(
     ("all the other way round", _but(*range(1, 8)),
      "\"same\" means that the weights stay as they were. " + FACTOR),
 )  # fmt: skip
+UNCHANGED_MISTAKES = [
+    *TOGETHER,
+    *mistakes(
+        *(
+            ("; ".join(PICTURES[i - 1][0] for i in places), _but(*places),
+             " ".join(PICTURES[i - 1][1] for i in places))
+            for n in (1, 2, 3)
+            for places in combinations(range(1, 8), n)
+            if _but(*places) not in [mistake.wrong for mistake in TOGETHER]
+        )
+    ),
+]  # fmt: skip
 
 
 def _is(place: int) -> Callable[[list], bool]:
@@ -211,6 +242,12 @@ def _is(place: int) -> Callable[[list], bool]:
 
 
 UNCHANGED_RULES = [
+    Invariant(
+        'seven words, each "same" or "changed"',
+        lambda answers: len(answers) == 7 and {*answers} <= {"same", "changed"},
+        "Each of the seven questions has one of these two answers.",
+    )
+] + [
     Invariant(f"number {i + 1}", _is(i), why)
     for i, why in enumerate((FACTOR, TURN, EXCHANGE, ON_KEYS, ON_QUERIES, VALUES, SHIFT))
 ]
@@ -310,6 +347,20 @@ RELU_MISTAKES = mistakes(
          (scores > 0).any(-1, keepdim=True), _shares(scores.relu()), 1 / scores.shape[-1]
      ),
      "The softmax would do this. Here a query that finds nothing should get nothing."),
+    ("a sum without its axis",
+     lambda scores: (scores.relu() / scores.relu().sum(-1)).nan_to_num(),
+     "The sums have the shape (T), and stand along the keys then. With `keepdim=True` they have "
+     "the shape (T, 1), one for each row."),
+    ("a small number that is felt by small sums", lambda scores: _shares_of(
+        scores.relu(), scores.relu().sum(-1, keepdim=True) + 1e-3),
+     "Where scores are small, so is their sum, and a thousandth is felt. Add much less, or treat "
+     "sums of 0 alone."),
+    ("the ReLU squared", lambda scores: _shares(scores.relu().square()),
+     "Above zero, the ReLU leaves a score as it is."),
+    ("the softmax with the negative ones struck out",
+     lambda scores: torch.where(scores > 0, scores.softmax(-1), 0.0),
+     "The softmax takes the exponential. Here the ReLU stands in its place, and the sum is that "
+     "of what is left."),
 )  # fmt: skip
 
 
@@ -475,7 +526,17 @@ ONE_HEAD_MISTAKES = mistakes(
      "The words of all sentences share one table. Each sentence of a batch has its own."),
     ("queries handed over as values", lambda x, w_q, w_k, w_v: weigh(x @ w_q, x @ w_k) @ (x @ w_q),
      "A query says what a word looks for. What is averaged is the values."),
+    ("the last word alone", lambda x, *matrices: one_head(x, *matrices)[:, -1],
+     "Every word asks: one output for each, (B, S, d_v)."),
+    ("the first sentence for all",
+     lambda x, *matrices: one_head(x[:1], *matrices).expand(len(x), -1, -1),
+     "Each sentence of a batch has its own queries, keys and values."),
 )  # fmt: skip
+
+
+def _again(weights: Tensor) -> Tensor:
+    return weights / weights.sum(-1, keepdim=True)
+
 
 ACROSS_MISTAKES = mistakes(
     ("as it was",
@@ -510,6 +571,17 @@ ACROSS_MISTAKES = mistakes(
     ("both sequences joined for keys and values",
      lambda y, x, w_q, w_k, w_v: head_across(y, torch.cat([y, x], 1), w_q, w_k, w_v),
      "The asking words look at each other as well. Only x is to be looked at."),
+    *(row for row in ALONE if "values" not in row[0] or row[0].startswith("the softmax")),
+    ("shared out among the queries, and then again among the keys",
+     lambda y, x, w_q, w_k, w_v: _again(_table(y, x, w_q, w_k).softmax(-2)) @ (x @ w_v),
+     "The softmax ran over the queries, and its rows were divided by their sums. The exponentials "
+     "must be divided by the sum over the keys from the start."),
+    ("the softmax over the queries, and then over the keys",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(-2).softmax(-1) @ (x @ w_v),
+     "One softmax is enough, over the keys."),
+    ("the sign of the scores turned",
+     lambda y, x, w_q, w_k, w_v: weigh(-y @ w_q, x @ w_k) @ (x @ w_v),
+     "A higher score must give a higher weight."),
 )  # fmt: skip
 
 # 5.7 weights from another net
@@ -655,6 +727,11 @@ def use_head(answer: Any, w_q: Tensor, w_k: Tensor, w_v: Tensor, x: Tensor) -> d
         }
 
 
+class FirstSentence(LoadedHead):
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
 LOADED_MISTAKES = mistakes(
     ("the weights not transposed", NotTransposed,
      "nn.Linear computes x @ weight.T, so its weight is our matrix transposed. If the matrix is "
@@ -693,6 +770,8 @@ LOADED_MISTAKES = mistakes(
      "scale=1.0."),
     ("queries, keys and values returned", OnlyTheLayers,
      "The three layers are the beginning. The three steps are missing: scores, softmax, sum."),
+    ("the first sentence alone", FirstSentence,
+     "The outputs of all sentences are asked for, (B, S, d_v)."),
 )  # fmt: skip
 
 # 5.8 how far scores spread
@@ -770,6 +849,15 @@ VARIANCE_MISTAKES = mistakes(
      "That is the variance of a sum of queries and keys. A score multiplies them."),
     ("the covariance of the keys", lambda w_q, w_k, c: through(w_k, c),
      "That is half of the way. The score is one number: what does the query do with the key?"),
+    ("the number of products", lambda w_q, w_k, covariance: w_q.shape[1],
+     "d_k is the variance if the entries of queries and keys are independent with variance 1. "
+     "Here they are what the matrices make of the words."),
+    ("a word that asks itself", lambda w_q, w_k, covariance: (
+        score_variance(w_q, w_k, covariance) + (w_q.T @ covariance @ w_k).pow(2).sum()),
+     "The two words are drawn independently: query and key have no covariance."),
+    ("the products not summed", lambda w_q, w_k, covariance: (
+        through(w_q, covariance) * through(w_k, covariance)),
+     "One number is asked for: the sum over all i and j."),
 )  # fmt: skip
 
 # 5.9 those with my colour
@@ -860,6 +948,9 @@ COLOUR_MISTAKES = mistakes(
     ("of one matrix", lambda n, c: (_of_parts(n, c, -20, 0, 10)[1],) * 2,
      "With one matrix for both, the highest a person can score is with himself, or nearly so: who "
      "asks must be made by other numbers than who is found."),
+    ("against the one pointed at", lambda n, c: _of_parts(n, c, 0, -20, 10),
+     "Not the one I point at should be left out, but me: the own name is the first part of the "
+     "vector."),
 )  # fmt: skip
 
 

@@ -59,6 +59,12 @@ HAND_MISTAKES = mistakes(
      "All three numbers are right. The task asks for the two weights first."),
     ("the weights in percent", [75.0, 25.0, 7.0],
      "Weights are shares of one, not of a hundred: they sum to one."),
+    ("scores in place of weights, and the right output", [math.log(3), 0.0, 7.0],
+     "The output is right. Asked for first are the two weights, the softmax of these scores."),
+    ("scores used as weights", [math.log(3), 0.0, 8 * math.log(3)],
+     "Before scores can weigh the values, the softmax makes shares of them."),
+    ("the output left out", look_by_hand(3)[:2],
+     "The weights are right. The output comes behind them: the values, averaged with them."),
 )  # fmt: skip
 
 # 6.2 predict, then try: vectors four times as wide
@@ -126,6 +132,22 @@ WIDER_MISTAKES = mistakes(
      "The factor is new divided by old: what has become four times as large has the factor 4."),
     ("numbers in place of factors", _but((1, 256), (2, 16), (3, 1), (4, 0.0625)),
      "These are the values at width 256. Asked for is the factor from 64 to 256."),
+    ("the variance grows like the root of the width", _but((1, 2)), ADDS_UP),
+    ("the variance grows with the square of the width, and nothing else", _but((1, 16)), ADDS_UP),
+    ("the variance grows with the square of the width, and the standard deviation with it",
+     _but((1, 16), (2, 4)), f"{ADDS_UP} {ROOTED}"),
+    ("the variance stays", _but((1, 1)), ADDS_UP),
+    ("the standard deviation stays", _but((2, 1)), ROOTED),
+    ("the spread falls once it is divided by the root", _but((3, 0.5)), ONE),
+    ("a width twice as large", _but((1, 2), (2, 2**0.5)),
+     "The width goes from 64 to 256, four times as large. " + ADDS_UP),
+    ("divided by the root, softer; divided by d_k, alike", _but((6, "down"), (7, "same")),
+     f"{ALIKE} {SOFTER}"),
+    ("divided by the root, still harder; divided by d_k, alike", _but((6, "up"), (7, "same")),
+     f"{ALIKE} {SOFTER}"),
+    ("harder in every case", _but((6, "up"), (7, "up")), f"{ALIKE} {SOFTER}"),
+    ("d_k brings spread and weights back", _but((4, 1), (7, "same")), f"{TOO_FAR} {SOFTER}"),
+    ("only the width counts", _but((7, "same"), (8, "same")), f"{SOFTER} {MORE_KEYS}"),
 )  # fmt: skip
 
 
@@ -138,6 +160,15 @@ def _near(place: int) -> Callable[[list], bool]:
 
 
 WIDER_RULES = [
+    Invariant(
+        'four numbers, then four words, each "up", "down" or "same"',
+        lambda answers: (
+            [type(a) is str for a in answers] == [False] * 4 + [True] * 4
+            and {*answers[4:]} <= {"up", "down", "same"}
+        ),
+        "Four factors are asked for first, and then which way the largest weight goes.",
+    )
+] + [
     Invariant(f"number {i + 1}", _near(i), why)
     for i, why in enumerate((ADDS_UP, ROOTED, ONE, TOO_FAR, HARDER, ALIKE, SOFTER, MORE_KEYS))
 ]
@@ -148,6 +179,12 @@ def _raw(q: Tensor, k: Tensor) -> Tensor:
 
 
 # 6.3 another variance: of q . k, the standard deviation after the root, the right divisor
+
+
+def _floats(answer: list) -> list[float]:
+    """Whole numbers by hand are welcome beside others."""
+    return [float(number) for number in answer]
+
 
 SPREAD_MISTAKES = mistakes(
     ("the footnote's numbers", [16.0, 1.0, 4.0],
@@ -190,6 +227,8 @@ SPREAD_MISTAKES = mistakes(
      "That is what to multiply q . k by. The task asks for what to divide it by."),
     ("the variance as the divisor", [576.0, 6.0, 576.0],
      "A divisor divides the standard deviation, and the variance by its square."),
+    ("the divisor left out", [576.0, 6.0],
+     "Three numbers are asked for: the third is what q . k itself would have to be divided by."),
 )  # fmt: skip
 
 # 6.4 attention
@@ -335,6 +374,16 @@ ATTENTION_MISTAKES = mistakes(
      "Each head has keys of its own."),
     ("the keys averaged instead of the values", lambda q, k, v: scaled_attention(q, k, k),
      "Keys are there to be compared with the query. What is averaged are the values."),
+    ("the mean over the heads", lambda q, k, v: scaled_attention(q, k, v).mean(1),
+     "Every head has outputs of its own: (B, H, T, d_v)."),
+    ("the root rounded to a whole number",
+     lambda q, k, v: _divided(q, k, v, int(k.shape[-1] ** 0.5)),
+     "The root of d_k need not be whole: divide by it as it is."),
+    ("the root rounded down by //, of half the width",
+     lambda q, k, v: _divided(q, k, v, max((k.shape[-1] // 2) ** 0.5, 1.0)),
+     "It is the root of d_k, not d_k divided by two."),
+    ("half of d_k", lambda q, k, v: _divided(q, k, v, k.shape[-1] / 2),
+     "The square root of d_k is meant, not the half of it."),
 )  # fmt: skip
 
 
@@ -439,6 +488,18 @@ MENDED_MISTAKES = mistakes(
         (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) @ (v * mask.any(-2).unsqueeze(-1))
     ),
      "Setting values to zero leaves their keys a share of the weights. Hide the scores."),
+    ("the mask of the first head for all",
+     lambda q, k, v, mask: mended(q, k, v, mask[:, :1].expand_as(mask)),
+     "The mask is (B, H, T, S): each head has its own."),
+    ("the mask of the first sentence for all",
+     lambda q, k, v, mask: mended(q, k, v, mask[:1].expand_as(mask)),
+     "The mask is (B, H, T, S): each sentence has its own."),
+    ("the mean over the heads",
+     lambda q, k, v, mask: mended(q, k, v, mask).mean(1, keepdim=True).repeat(1, q.shape[1], 1, 1),
+     "Every head has outputs of its own."),
+    ("queries that may not see the first key set to zero",
+     lambda q, k, v, mask: mended(q, k, v, mask) * mask[..., :1],
+     "A query gets zeros only if it may attend to nothing: `mask.any(-1)`."),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -501,6 +562,32 @@ GRADIENT_MISTAKES = mistakes(
      "The scores are given as they enter the softmax: no scale is left to pass through."),
     ("gradient times score", lambda scores, v, g: scores * scores_gradient(scores, v, g),
      "The gradient is not multiplied by the scores themselves."),
+    ("the values through the Jacobian, without g",
+     lambda scores, v, g: (torch.diag(_p(scores)) - torch.outer(_p(scores), _p(scores))) @ v,
+     "That is how the output moves with each score, (S, d_v). Its entries meet g in a dot "
+     "product."),
+    ("the entries not summed",
+     lambda scores, v, g: _p(scores)[:, None] * (v - _p(scores) @ v) * g,
+     "One number for each score: the entries of a value and of g meet in a dot product, a sum."),
+    ("the largest in place of the weighted mean",
+     lambda scores, v, g: _p(scores) * (v @ g - (v @ g).max()),
+     "p^T p leaves the sum of p_j times v_j . g: a mean weighted with p."),
+    ("divided by the number of keys",
+     lambda scores, v, g: scores_gradient(scores, v, g) / len(scores),
+     "The output is a sum of values times weights. Nothing divides by S."),
+    ("the output alone in the bracket",
+     lambda scores, v, g: _p(scores) * (_p(scores) @ (v @ g)),
+     "y . g is what is subtracted. In front of it stands the key's own agreement, v_i . g."),
+    ("the exponentials in place of the weights",
+     lambda scores, v, g: scores.exp() * (v @ g - _p(scores) @ (v @ g)),
+     "The weight is the exponential divided by the sum of all."),
+    ("the whole output summed, without g",
+     lambda scores, v, g: _p(scores) * (v @ g - (_p(scores) @ v).sum()),
+     "What is subtracted is the output's own agreement with g, y . g."),
+    ("p squared times the sum",
+     lambda scores, v, g: _p(scores) * (v @ g) - _p(scores) ** 2 * (v @ g).sum(),
+     "p_j stands before the sum of p_i times a_i, over all i: each key's own weight belongs "
+     "inside the sum."),
 )  # fmt: skip
 
 # 6.7 how the entropy answers
@@ -559,6 +646,25 @@ ENTROPY_MISTAKES = mistakes(
     ("the weights", _p, "The weights are the beginning. How does H change when a score does?"),
     ("p (1 - p) for each", lambda s: _p(s) * (1 - _p(s)),
      "This is how each weight answers to its own score. Asked for is the entropy's answer."),
+    ("half of it", lambda s: entropy_gradient(s) / 2,
+     "Nothing is halved on the way. Try the formula on the example."),
+    ("logarithms to the base 10", lambda s: entropy_gradient(s) / math.log(10),
+     "The entropy of equation (6.5) is in nats, with the natural logarithm."),
+    ("the logarithm left out", lambda s: -_p(s) * _h(s),
+     "That is the second half. The first is -p_j ln p_j."),
+    ("1 - p in place of p", lambda s: -(1 - _p(s)) * (_p(s).log() + _h(s)),
+     "A score whose weight is 0 changes nothing: each entry is multiplied by its weight."),
+    ("the weight before it squared", lambda s: -(_p(s) ** 2) * (_p(s).log() + _h(s)),
+     "Each entry is multiplied by its weight once."),
+    ("the entropy of even weights", lambda s: -_p(s) * (_p(s).log() + math.log(len(s))),
+     "What stands beside ln p is the entropy of *these* weights, not the highest possible one."),
+    ("a one that does not cancel", lambda s: -_p(s) * (_p(s).log() + 1 + _h(s)),
+     "The ones cancel: the weighted mean of -ln p - 1 is H - 1."),
+    ("the scores less their plain mean", lambda s: -_p(s) * (s - s.mean()),
+     "Nearly: but the mean is weighted with p. (The logarithm of the sum cancels, so scores will "
+     "do in the place of ln p.)"),
+    ("the softmax of the weights", lambda s: entropy_gradient(_p(s)),
+     "The softmax was taken twice."),
 )  # fmt: skip
 
 # 6.8 a temperature for an entropy
@@ -596,6 +702,8 @@ TEMPERATURE_CASES = [
     (torch.tensor([3000.0, -1200.0, 800.0, 2500.0]), 0.4),
     (torch.tensor([0.001, 0.004, -0.002]), 0.7),
     (torch.tensor([5.0, 4.0, 4.0, 1.0, 0.0, -3.0]), 1.7),
+    (torch.tensor([9000.0, -4000.0, 2500.0]), 1.09),  # at some 40,000
+    (torch.tensor([0.002, 0.001]), 0.1),
 ]
 
 
@@ -655,6 +763,24 @@ TEMPERATURE_MISTAKES = mistakes(
      "The entropy must be met to a thousandth: go on with halving."),
     ("minus the temperature", lambda scores, entropy: -temperature_for(scores, entropy),
      "A temperature is above 0. Below it, the worst key gets most."),
+    ("only temperatures below 1,000", _clamped(1e-9, 1e3),
+     "Large scores need a high temperature, and an entropy near ln S a still higher one: let the "
+     "upper limit rise until the entropy is above."),
+    ("only temperatures above 0.001", _clamped(1e-3, 1e9),
+     "Small scores need a low temperature: let the lower limit sink until the entropy is below."),
+    ("only temperatures from 0.001 to 1,000", _clamped(1e-3, 1e3),
+     "Large scores need a high temperature and small ones a low one: widen the limits until the "
+     "entropy lies between."),
+    ("the search in the wrong direction, from 1",
+     lambda scores, entropy: 1e-9 if entropy_at(scores, 1.0) < entropy else 1e9,
+     "The entropy grows with the temperature: where it is too low, look at higher ones, where it "
+     "is too high, at lower ones."),
+    ("the entropy as a share of ln S, for the temperature",
+     lambda scores, entropy: entropy / math.log(len(scores)),
+     "Scores of another size need another temperature: search."),
+    ("the range of the scores",
+     lambda scores, entropy: float(scores.max() - scores.min()),
+     "The entropy that is asked for does not come in."),
 )  # fmt: skip
 
 
@@ -684,6 +810,7 @@ EXERCISES = [
         section="For any entries",
         reference=[576.0, 6.0, 24.0],
         mistakes=SPREAD_MISTAKES,
+        canonical=_floats,
         rtol=5e-3,
     ),
     Exercise(
