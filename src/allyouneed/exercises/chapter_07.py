@@ -122,6 +122,17 @@ COUNT_MISTAKES = mistakes(
      "A bias is as wide as the layer's output: all heads together, 512."),
     ("the biases left out of the last number", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE],
      "nn.MultiheadAttention has biases by default: 512 more for each of the four layers."),
+    ("the layer counted once for every head, biases too",
+     [SQUARE // 8, SQUARE, 32 * SQUARE, 32 * SQUARE + 32 * D_MODEL],
+     "The four matrices of 512 x 512 hold all heads already, and so do the four biases."),
+    ("the same number for one head and for all",
+     [SQUARE // 8, SQUARE // 8, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "All heads have eight times as many as one: together the whole of 512 x 512."),
+    ("biases as large as the matrices", [SQUARE // 8, SQUARE, 4 * SQUARE, 8 * SQUARE],
+     "A bias is one number for each output, 512 for each layer."),
+    ("a last matrix of one head's width",
+     [SQUARE // 8, SQUARE, 3 * SQUARE + SQUARE // 8, 3 * SQUARE + SQUARE // 8 + 4 * D_MODEL],
+     "W^O meets all heads side by side: h d_v = 512 rows, not 64."),
 )  # fmt: skip
 
 # 7.3 queries, keys and values from one layer, head by head
@@ -355,6 +366,16 @@ PRUNED_MISTAKES = mistakes(
      "It would compute the right thing, but the heads should stay in their order."),
     ("the last head that is kept, alone", _pruned(other=lambda n_heads, keep: keep[-1:]),
      "All heads of `keep` stay. Does the loop collect them?"),
+    ("every n-th column, head after head",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: (
+         (lambda own: (w_q[:, own], w_k[:, own], w_v[:, own], w_o[own]))(
+             [j for i in keep for j in range(int(i), len(w_o), n_heads)]
+         )
+     ),
+     "The d_k columns of a head stand side by side, those of head 1 first."),
+    ("square blocks of the first three, and bands of the last",
+     _pruned(columns=lambda w, *heads: _band(_slab(w, *heads), *heads)),
+     "A head reads all of x: all rows of w_q, w_k and w_v stay."),
 )  # fmt: skip
 
 # 7.5 the output as a sum
@@ -426,6 +447,9 @@ SUM_MISTAKES = mistakes(
     ("heads merged without a transpose", lambda heads, w_o: _cut(heads, heads.shape[2], -1) @ w_o,
      "The numbers were read head by head, so that words are mixed. What one word has in each head "
      "belongs together."),
+    ("the first head left out",
+     lambda heads, w_o: _apart(heads, w_o)[:, 1:].sum(1),
+     "Heads are counted from 0 here: `range(H)` begins with the first."),
 )  # fmt: skip
 
 # 7.6 multi-head attention, as a function
@@ -854,6 +878,11 @@ MODULE_MISTAKES = mistakes(
      "Each of the three has a layer of its own: values are w_v(v)."),
     ("the keys made by w_q", _shared("w_k", "w_q"),
      "Each of the three has a layer of its own: keys are w_k(k)."),
+    ("keys made of the values' vectors", _forward(lambda q, k, v, mask: (q, v, v, mask)),
+     "`k` and `v` are two inputs: keys are made of `k`, values of `v`."),
+    ("a mask with two axes passed over",
+     _forward(lambda q, k, v, mask: (q, k, v, None if mask is None or mask.ndim == 2 else mask)),
+     "A mask of shape (T, S) counts as well: it holds for all sentences and heads."),
 )  # fmt: skip
 
 
@@ -1026,6 +1055,18 @@ IN_HEADS_MISTAKES = mistakes(
          attend_split(*(split_in_turns(x, n_heads) for x in (q, k, v)))
      ),
      "The entries of one head stand next to each other: (n_heads, d_k), not (d_k, n_heads)."),
+    ("merged with the heads innermost",
+     lambda q, k, v, n_heads: attend_split(
+         *(split(x, n_heads) for x in (q, k, v))
+     ).permute(0, 2, 3, 1).flatten(2),
+     "Side by side means all d_k entries of head 1 first, then those of head 2: transpose to "
+     "(B, T, H, K), not to (B, T, K, H)."),
+    ("not merged",
+     lambda q, k, v, n_heads: attend_split(*(split(x, n_heads) for x in (q, k, v))),
+     "The heads go side by side, (B, T, D)."),
+    ("the softmax over the queries, and the root of d_model", _in_heads(axis=-2, root="d_model"),
+     "Every query shares its attention among the keys: the softmax runs over the last axis. And "
+     "the root is that of d_k = D / n_heads."),
 )  # fmt: skip
 
 
@@ -1102,8 +1143,9 @@ CUT_TEST_MISTAKES = mistakes(
     ("there and back by a reshape", 
      lambda cut: torch.equal(cut(X_TEST, 2).reshape(2, 3, 8), X_TEST),
      "A view and a reshape move nothing, so the wrong cut comes home, and the right one does not."),
-    ("the sum of all numbers", lambda cut: cut(X_TEST, 2).sum() == X_TEST.sum(),
-     "Numbers in the wrong place have the same sum."),
+    ("all numbers together, wherever they stand",
+     lambda cut: cut(X_TEST, 2).sum() == X_TEST.sum(),
+     "Numbers in the wrong place are the same numbers, and have the same sum."),
     ("one sentence", _on(1, 3, 2, 8), "A cut may mix up the sentences of a batch: try several."),
     ("one word", lambda cut: all(_on(2, 1, h, 12)(cut) for h in (2, 3)),
      "With one word there is nothing to mix: the view alone is right. Try several."),
@@ -1130,6 +1172,23 @@ CUT_TEST_MISTAKES = mistakes(
     ("nothing passes", lambda cut: False, "The right cuts must pass, however they are written."),
     ("yes and no exchanged", lambda cut: not cuts_right(cut),
      "True is for a right cut, False for a wrong one."),
+    ("one word and two heads", _on(2, 1, 2, 6),
+     "With one word there is nothing to mix: the view alone is right. Try several, and another "
+     "number of heads."),
+    ("as many words as heads, and as wide", _on(2, 2, 2, 4),
+     "In so small a square some wrong cuts are right. Let all sizes differ."),
+    ("the first of two heads", lambda cut: torch.equal(cut(X_TEST, 2)[:, 0], X_TEST[..., :4]),
+     "The other heads may be wrong, and so may other numbers of heads. Compare all of them."),
+    ("heads of one entry", _on(2, 4, 3, 3),
+     "With d_k = 1 nobody sees in which order a head's entries stand. Take heads of several."),
+    ("sums over each word", lambda cut: torch.equal(
+        cut(X_TEST, 2).sum((1, 3)), X_TEST.sum(-1)
+     ),
+     "A word's numbers have the same sum in whatever head they are. Compare the numbers."),
+    ("equal numbers for two heads", lambda cut: torch.equal(
+        cut(torch.ones(2, 4, 6), 2), split(torch.ones(2, 4, 6), 2)
+     ),
+     "Where all numbers are equal, nobody sees which stands where. Give each a value of its own."),
 )  # fmt: skip
 
 

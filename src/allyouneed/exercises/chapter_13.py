@@ -136,9 +136,9 @@ DROPOUT_MISTAKES = mistakes(
     ("dropout taken out for good", _without_p,
      "The output is right, but the model has lost its dropout and will train without it. A mode "
      "can be put back."),
-    ("the weights frozen for good", _frozen,
-     "Without `requires_grad` the model cannot learn any more. `torch.no_grad()` holds for the "
-     "lines inside only."),
+    ("no gradients any more afterwards", _frozen,
+     "The weights were frozen, or gradients switched off, for good: nothing can be learned any "
+     "more. `with torch.no_grad():` holds for the lines inside only."),
 )  # fmt: skip
 
 # 13.2 greedy with a state
@@ -356,6 +356,17 @@ SCORE_MISTAKES = mistakes(
      "Row t of the logits already speaks of token t of the ids. Nothing is left to shift."),
     ("the sign turned", lambda logits, ids, a: -_log_p(logits, ids) / _lp(len(ids), a),
      "The score is log P over the penalty, below zero: the largest is the best."),
+    ("alpha as a factor in place of an exponent",
+     lambda logits, ids, a: _log_p(logits, ids) / ((5 + len(ids)) / 6 * a if a else 1.0),
+     "The penalty is (5 + length) / 6 to the *power* of alpha."),
+    ("each token by itself",
+     lambda logits, ids, a: logits.log_softmax(-1).gather(1, ids[:, None])[:, 0] / _lp(len(ids), a),
+     "Log P is the sum over the tokens, one number."),
+    ("each token divided by the penalty of its own place",
+     lambda logits, ids, a: sum(
+         logits.log_softmax(-1)[t, ids[t]] / _lp(t + 1, a) for t in range(len(ids))
+     ),
+     "Sum first, and divide once, by the penalty of the whole length."),
 )  # fmt: skip
 
 # 13.4 one step of beam search
@@ -465,6 +476,14 @@ def _in_order(output: object) -> list:
     return [ended, [[float(x) for x in c] for c in going]]
 
 
+def _modulo_n(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    n = len(scores)
+    top, place = (scores[:, None] + log_p).flatten().topk(2 * n)
+    found = [(i % n, i // n, s) for i, s in zip(place.tolist(), top.tolist(), strict=True)]
+    ended = [(parent, s) for parent, token, s in found[:n] if token == eos]
+    return ended, [c for c in found if c[1] != eos][:n]
+
+
 BEAM_MISTAKES = mistakes(
     ("the scores so far not added", _step(total=lambda scores, log_p: log_p.clone()),
      "A candidate is a whole sentence so far: its score is that of its hypothesis plus the "
@@ -520,6 +539,17 @@ BEAM_MISTAKES = mistakes(
     ("the worst of those that go on first", _backwards, "The second list begins with the best."),
     ("only the best of those that end", _best_end_only,
      "Every candidate with `eos` among the best N is a finished translation."),
+    ("the flat place taken modulo N for the parent", _modulo_n,
+     "The flat place i is parent * V + token: the parent is i // V, the token i % V."),
+    ("those that end told with their token",
+     lambda scores, log_p, eos: (
+         [(parent, eos, score) for parent, score in beam_step(scores, log_p, eos)[0]],
+         beam_step(scores, log_p, eos)[1],
+     ),
+     "A candidate that ends is a pair, `(parent, score)`: its token is known."),
+    ("softmax of the log-probabilities",
+     _step(total=lambda scores, log_p: scores[:, None] + log_p.softmax(-1)),
+     "`log_p` holds logarithms already. Add them as they are."),
 )  # fmt: skip
 
 # 13.5 typical sampling
@@ -680,6 +710,22 @@ TYPICAL_MISTAKES = mistakes(
      "This is the whole distribution. As few tokens as reach the threshold are kept."),
     ("the most typical alone", _typical(lambda v, t: torch.arange(len(v)) == 0),
      "Further tokens are kept until the sum reaches the threshold."),
+    ("the logarithm of the number of tokens for H", _with_entropy(lambda p: math.log(len(p))),
+     "log V is the entropy of V tokens that are all equally likely. H is that of `p`."),
+    ("the likeliest kept as well",
+     lambda p, threshold: (
+         (kept := _typical(normal=False)(p, threshold).index_fill(0, p.argmax()[None], p.max()))
+         / kept.sum()
+     ),
+     "The likeliest token is no exception here: it is kept only if it is near enough to H."),
+    ("softmax of what is kept and of the zeros",
+     lambda p, threshold: _typical(normal=False)(p, threshold).softmax(0),
+     "Softmax takes logits, and makes something of every zero. Probabilities are divided by their "
+     "sum."),
+    ("the token that reaches the line dropped, and zeros where nothing is left",
+     lambda p, threshold: _typical(lambda v, t: v.cumsum(0) < t)(p, threshold).nan_to_num(0.0),
+     "What is kept must together have at least the threshold: the token with which the sum reaches "
+     "it is still needed."),
 )  # fmt: skip
 
 
@@ -778,6 +824,14 @@ def _values_first(*inputs) -> tuple:
     return output, values, keys
 
 
+def _front_first(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> tuple:
+    (d, d_k), n, t = w_q.shape, len(tokens), len(keys)
+    x = embedding[tokens] * d**0.5 + positions[t : t + n]
+    keys, values = torch.cat([x @ w_k, keys]), torch.cat([x @ w_v, values])
+    scores = (x @ w_q @ keys.T / d_k**0.5).masked_fill(~_past(n, t), -math.inf)
+    return scores.softmax(-1) @ values, keys, values
+
+
 CACHE_MISTAKES = mistakes(
     ("new tokens see those behind them", _read_on(see=lambda n, t: torch.ones(n, t + n).bool()),
      "One after the other, the first of them would not have seen the second. Among the new tokens "
@@ -871,6 +925,18 @@ CACHE_MISTAKES = mistakes(
     ("no softmax", _read_on(soft="none"),
      "Scores become weights by the softmax: above zero, and their sum is one."),
     ("values returned before keys", _values_first, "The order is outputs, keys, values."),
+    ("only the old keys are looked at",
+     lambda tokens, embedding, positions, w_q, w_k, w_v, keys, values: (
+         (lambda new: (
+             ((embedding[tokens] * w_q.shape[0] ** 0.5
+               + positions[len(keys) : len(keys) + len(tokens)]) @ w_q @ keys.T
+              / w_q.shape[1] ** 0.5).softmax(-1) @ values, *new[1:]
+         ))(read_on(tokens, embedding, positions, w_q, w_k, w_v, keys, values))
+     ),
+     "A new token attends to itself, too, and to the new ones before it."),
+    ("the new ones put in front, before the attention", _front_first,
+     "The cache keeps the order of the sentence, the new ones behind. In front, the mask that "
+     "hides the future hides old tokens in place of new ones."),
 )  # fmt: skip
 
 # 13.7 BLEU with several references
@@ -906,6 +972,7 @@ def bleu_cases() -> list[tuple]:
         (["a dog", "no word of it"], [dog, horse]),
         (["a dog", horse[0]], [dog[:1], horse]),  # one too short for four words in a row
         (["the small dog runs over grass today"], [[dog[1], dog[0][:-6]]]),  # 6, 8: 7 is between
+        (["the small dog runs over grass now"], [[dog[0][:-6], dog[1]]]),  # 8, 6
         (["the man is riding a horse"], [["a man rides", "the man is riding on a horse"]]),
         (  # of the first two, each has what the other lacks
             ["the small dog runs over the grass slowly and today", "a man is riding a horse now"],
@@ -1135,6 +1202,17 @@ BLEU_MISTAKES = mistakes(
     ("groups of four words only", _bleu(orders=(4,)),
      "BLEU takes groups of one, two, three and four words."),
     ("from 0 to 1", _bleu(factor=1.0), "Everything is right but the factor of 100."),
+    ("of two lengths that are equally near, the one listed first",
+     _bleu(near=lambda c, lengths: min(lengths, key=lambda one: abs(one - c))),
+     "`min` takes the first of equals, wherever it stands. Of two that are equally near the "
+     "*shorter* one counts."),
+    ("for the n-grams, the first reference alone",
+     _bleu(match=lambda said, true: sum((said & true[0]).values())),
+     "An n-gram counts as often as that reference has it which has it most often."),
+    ("for each n, the reference that has most of them",
+     _bleu(match=lambda said, true: max(sum((said & one).values()) for one in true)),
+     "The most is taken for each n-gram by itself, not for a reference as a whole: one n-gram may "
+     "be in the first, another in the second."),
 )  # fmt: skip
 
 
@@ -1222,6 +1300,8 @@ def _search(
     stop: bool = False,
     alone: bool = False,
     or_open: bool = True,
+    bound: bool = False,
+    with_open: bool = False,
 ) -> Callable:
     """Beam search in lists, right by default; each argument makes one mistake."""
 
@@ -1249,6 +1329,13 @@ def _search(
             still_open = [(c[0], c[2], state) for c, state in zip(on, owners, strict=True)]
             if not still_open or (stop and len(finished) >= beam):
                 break
+            if bound and finished and max(f[0] for f in finished) >= still_open[0][0]:
+                break
+        if with_open:
+            finished += [
+                (score(log_p, max_length, alpha), [*ids, eos], log_p)
+                for log_p, ids, _ in still_open
+            ]
         if not finished:
             return still_open[0][1] if still_open and or_open else []
         chosen = {
@@ -1325,6 +1412,11 @@ SEARCH_MISTAKES = mistakes(
      "All `max_length` steps are taken: what ends later may be better."),
     ("the new token's probability alone", _search(alone=True),
      "A candidate has the log-probability of its parent and that of the new token."),
+    ("stopped as soon as the best that is open has the lower log P", _search(bound=True),
+     "With a penalty an open one may be forgiven more, and overtake. The task takes all "
+     "`max_length` steps."),
+    ("the open ones compared with the finished", _search(with_open=True),
+     "Those that are open at the end count only if nothing has finished."),
 )  # fmt: skip
 
 
@@ -1410,6 +1502,22 @@ HIGHEST_MISTAKES = mistakes(
      "|Y| counts all tokens, those that are there and those to come."),
     ("the logarithm to base 10", _highest(gain=lambda k, top: k * math.log10(top)),
      "log P is the natural logarithm."),
+    ("log P multiplied by the probability of the further tokens",
+     lambda log_p, length, max_length, alpha, top: max(
+         log_p * top ** (k - length) / _lp(k, alpha) for k in range(length + 1, max_length + 1)),
+     "Probabilities are multiplied, and their logarithms added: with k further tokens log P "
+     "becomes log P + k ln(top)."),
+    ("one token more, with the penalty of the length so far",
+     lambda log_p, length, max_length, alpha, top: (log_p + math.log(top)) / _lp(length, alpha),
+     "The penalty is that of the final length, at least `length` + 1; and a longer one may come to "
+     "more."),
+    ("the logarithm to base 2", _highest(gain=lambda k, top: k * math.log2(top)),
+     "log P is the natural logarithm."),
+    ("the best length",
+     lambda log_p, length, max_length, alpha, top: max(
+         range(length + 1, max_length + 1),
+         key=lambda k: (log_p + (k - length) * math.log(top)) / _lp(k, alpha)),
+     "That is the length at which the score is highest. Asked for is the score."),
 )  # fmt: skip
 
 

@@ -87,6 +87,13 @@ DISAGREEMENT_MISTAKES = mistakes(
      "That reads as a number of groups of heads. The task asks for the difference in nats."),
     ("the variance of the weights", lambda w: w.var(1, unbiased=False).sum(-1),
      "That is another measure of how much heads differ. Asked for is the difference of entropies."),
+    ("a small number added under the logarithm",
+     lambda w: (lambda e: e(w.mean(1)) - e(w).mean(1))(lambda x: -(x * (x + 1e-3).log()).sum(-1)),
+     "That keeps the zeros out and changes all other weights a little. `torch.special.entr` knows "
+     "that 0 log 0 is 0."),
+    ("the difference of the numbers of words",
+     lambda w: entropy(w.mean(1)).exp() - entropy(w).mean(1).exp(),
+     "Asked for is the difference of the entropies themselves, in nats."),
 )  # fmt: skip
 
 
@@ -168,6 +175,11 @@ EVEN_MISTAKES = mistakes(
      "A mask does not halve the weights. Ask how many keys each query has."),
     ("the last query for all", lambda lengths: (even_scores(lengths)[0], _mean_length(lengths)[0]),
      "Early queries of the decoder have fewer keys, and more weight on each."),
+    ("an encoder's query that does not see itself", _even(lambda t, n: 1 / (n - 1)),
+     "In the encoder a query sees all n tokens of its sentence, itself included."),
+    ("the first query of the decoder counted with a weight",
+     lambda lengths: (even_scores(lengths)[0], _even(first=0)(lengths)[1]),
+     "The first token has none before it: its query is not asked."),
 )  # fmt: skip
 
 
@@ -276,6 +288,11 @@ GENTLE_MISTAKES = mistakes(
      "The weight comes first."),
     ("the weight alone", lambda w, n, i, x: gentle(w, n, i, x)[0],
      "Return both, the weight and the bias."),
+    ("the other heads emptied",
+     lambda w, n, i, x: (w - gentle(w, n, i, x)[0], gentle(w, n, i, x)[1]),
+     "The one head goes, and the others stay."),
+    ("the bias alone", lambda w, n, i, x: gentle(w, n, i, x)[1],
+     "Return both, the weight and the bias."),
 )  # fmt: skip
 
 
@@ -352,6 +369,18 @@ AGREED_MISTAKES = mistakes(
     ("the row that reads the token, and its number in the map",
      _agreed(rows=slice(1, None), step=(1, 0)),
      "Off by one, twice: y_1 is written by the row of `<bos>`, the first, and its index is 0."),
+    ("the first source token left out, and the rest counted from 0",
+     _agreed(columns=slice(1, None)),
+     "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column."),
+    ("both left out too late", lambda weights: [
+        (t, s) for t, s in enumerate(weights[:-1].argmax(1).tolist())
+        if s < weights.shape[1] - 1 and weights.argmax(0)[s] == t
+     ],
+     "The row and the column that do not count must not win anything either. Leave them out before "
+     "you look."),
+    ("links of both sides that are above one half",
+     lambda weights: [(t, s) for t, s in agreed(weights) if weights[t, s] > 0.5],
+     "How large the weight is does not matter, only that none in its row or column is larger."),
     ("the first source token left out", _agreed(columns=slice(1, None), step=(0, 1)),
      "The source has no `<bos>`. What is to be left out is its `<eos>`, the last column."),
     ("what the rows want alone", _agreed(want=lambda by_row, by_column: by_row),
@@ -425,6 +454,12 @@ STAYS_MISTAKES = mistakes(
      "The first layer mixes, too."),
     ("layers and tokens exchanged", lambda n, t, c: stays(t, n, c),
      "The arguments are layers, tokens, own."),
+    ("mixed in every layer anew", lambda n, t, c: c**n + (1 - c**n) / t**n,
+     "An even map of an even map is the same even map: what has been mixed is shared among T "
+     "places, however often."),
+    ("the whole matrix",
+     lambda n, t, c: c**n * torch.eye(t) + (1 - c**n) / t,
+     "Asked for is what stands on its diagonal, one number."),
 )  # fmt: skip
 
 
@@ -472,6 +507,11 @@ def _short(rank: Callable[[Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
 def _kendall(a: Tensor, b: Tensor) -> Tensor:
     i, j = torch.triu_indices(len(a), len(a), 1)
     return ((a[i] - a[j]).sign() * (b[i] - b[j]).sign()).double().mean()
+
+
+def _kendall_b(a: Tensor, b: Tensor) -> Tensor:
+    x, y = (a[:, None] - a).sign(), (b[:, None] - b).sign()
+    return (x * y).sum() / (x.square().sum() * y.square().sum()).sqrt()
 
 
 def _ranked(rank: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
@@ -550,6 +590,11 @@ RANK_MISTAKES = mistakes(
      "The square hides the sign: opposite orders would look like equal ones."),
     ("without its sign", lambda a, b: rank_correlation(a, b).abs(),
      "Opposite orders have the correlation -1. The sign says so."),
+    ("Kendall's correlation, with its care for ties", _kendall_b,
+     "That compares pairs, concordant and discordant. Spearman's correlates the ranks."),
+    ("the covariance of the ranks",
+     lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean(),
+     "Divide by the spread of both: a correlation is a covariance of what has spread 1."),
 )  # fmt: skip
 
 
@@ -729,6 +774,23 @@ MIXED_MISTAKES = mistakes(
     ("taken out of every layer", _mixed(gone="any layer"),
      "A pair names one head of one layer."),
     ("nothing taken out", _mixed(gone="none"), "The heads in `removed` bring nothing."),
+    ("nothing mended, but zeros where no head is left",
+     _mixed("left, or zeros", residual=False, above=False),
+     "Look at what the weights are divided by, at what a layer leaves in the stream, and at which "
+     "side a higher layer stands."),
+    ("the mean over what is left, zeros where none is, and no residual",
+     _mixed("left, or zeros", residual=False),
+     "The order is right. A head that is taken out adds nothing, and the others do not grow; and "
+     "the stream keeps what was there before the layer."),
+    ("the mean over what is left, zeros where none is, and the other order",
+     _mixed("left, or zeros", above=False),
+     "The residual is there. A head that is taken out adds nothing, and the others do not grow; a "
+     "higher layer works on what the lower ones made, from the left."),
+    ("the residual added once, at the end",
+     lambda maps, removed: (
+         _mixed(residual=False)(maps, removed) + torch.eye(maps[0].shape[-1])
+     ) / 2,
+     "Every layer has its residual connection: (A + I) / 2 stands in each factor."),
 )  # fmt: skip
 
 
@@ -804,6 +866,12 @@ RANGE_MISTAKES = mistakes(
      "Asked for are the entropies themselves, not e to their power."),
     ("the same twice", lambda a, n: (_most(a, n),) * 2,
      "The rest can lie on few keys or on many: two bounds."),
+    ("as many keys as fit, rounded",
+     lambda a, n: (
+         (k := round(1 / a)) * _part(a) + _part(max(1 - k * a, 0.0)), _most(a, n)
+     ),
+     "As many keys as *fit* have the largest weight: 1 / largest is rounded down."),
+    ("the least alone", lambda a, n: _least(a), "Return both, `(least, greatest)`."),
 )  # fmt: skip
 
 
@@ -852,10 +920,10 @@ def _opinions(numbers: str = "right", factor: float = 1.0) -> Callable[..., tupl
 
 
 OPINIONS_MISTAKES = mistakes(
-    ("all vectors equal", _opinions("equal vectors"),
-     "Then the longest contribution is that of the largest weight, and whichever key is "
-     "hidden, the "
-     "output stays where it is."),
+    ("a tie, and the longest is the heaviest", _opinions("equal vectors"),
+     "In one of the views no key is ahead by more than 0.001. (With equal vectors the output stays "
+     "where it is, whichever key is hidden.) And the key with most weight also brings the longest "
+     "vector: make its vector shorter."),
     ("one short vector", _opinions("one short"),
      "Weight and length disagree now. But the key with most weight is also the one that is missed "
      "most, for the output lies far from its short vector."),
@@ -864,8 +932,7 @@ OPINIONS_MISTAKES = mistakes(
      "distance from the *output*, not by its length."),
     ("the longest is the heaviest", _opinions("no effect"),
      "The third view has a key of its own now. But the key with most weight also brings the "
-     "longest "
-     "vector: make its vector shorter."),
+     "longest vector: make its vector shorter."),
     ("not a row of weights", _opinions(factor=2.0), "Weights are above 0 and sum to one."),
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ PERPLEXITY_MISTAKES = mistakes(
      "The total is bits times the *size*, and it is shared among the *words*. A word has more than "
      "one byte, so a word needs more bits than a byte."),
     ("the perplexity multiplied", lambda bits, size, words: 2**bits * size / words,
-     "Bits add up, perplexities do not: the ratio belongs into the exponent."),
+     "Bits add up, perplexities do not: the ratio belongs in the exponent."),
     ("bits per word, without the power", lambda bits, size, words: bits * size / words,
      "That is the mean number of bits for a word. Perplexity is 2 to the power of it."),
     ("nats per word, without the exponential",
@@ -57,6 +57,8 @@ PERPLEXITY_MISTAKES = mistakes(
      "`//` drops what is behind the point, but a word has 5.5 bytes, say: `/`."),
     ("one over the perplexity", lambda bits, size, words: 2 ** (-bits * size / words),
      "That is the mean probability of a word. Perplexity is one over it."),
+    ("the spaces left out", lambda bits, size, words: 2 ** (bits * (size - words) / words),
+     "`size` is the number of all bytes, and each of them is paid for, spaces too."),
 )  # fmt: skip
 
 
@@ -141,6 +143,14 @@ PREFIX_MISTAKES = mistakes(
     ("one prefix for all rows",
      lambda prefix, length: prefix_masks(prefix[:1].expand(len(prefix)), length),
      "Each row has a prefix of its own."),
+    ("the source at the end of the row",
+     lambda prefix, length: (
+         (torch.arange(length) >= length - prefix[:, None])[:, None, :] | _causal(length)
+     ),
+     "The source is the *beginning* of the row: positions 0 to prefix - 1."),
+    ("an axis for the heads",
+     lambda prefix, length: prefix_masks(prefix, length)[:, None],
+     "Asked for is (B, length, length). The axis of the heads comes in when the mask is used."),
 )  # fmt: skip
 
 
@@ -275,6 +285,13 @@ LOSS_MISTAKES = mistakes(
      ),
      "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
      "axis."),
+    ("in bits", lambda logits, tokens, lengths: gpt_loss(logits, tokens, lengths) / math.log(2),
+     "Asked for are nats, the natural logarithm, as `cross_entropy` gives them."),
+    ("shifted by two",
+     lambda logits, tokens, lengths: F.cross_entropy(
+         logits[:, :-2][_real(tokens, lengths, 2)], tokens[:, 2:][_real(tokens, lengths, 2)]
+     ),
+     "The logits at position t are about the very next token, the one at t + 1."),
 )  # fmt: skip
 
 
@@ -343,6 +360,20 @@ PACKED_MISTAKES = mistakes(
     ("heads counted from the end",
      lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].chunk(n_heads, 1)[n_heads - 1 - head],
      "Head 0 has the first columns of the keys, and the last head the last ones."),
+    ("heads counted from 1, and the last one before the first",
+     lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].chunk(n_heads, 1)[head - 1],
+     "Heads are counted from 0: head 0 has the first d_k columns of the keys."),
+    ("the last axis of a view",
+     lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].unflatten(1, (n_heads, -1))[
+         ..., head % (len(c_attn) // n_heads)
+     ],
+     "In (d_model, n_heads, d_k) the heads are the axis in the middle. The last one counts the "
+     "entries of a key."),
+    ("a square of d_k by d_k",
+     lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1].chunk(n_heads, 1)[head].chunk(
+         n_heads, 0
+     )[head],
+     "A head is narrow, and reads the *whole* input: all d_model rows stay."),
 )  # fmt: skip
 
 
@@ -507,6 +538,11 @@ PSEUDO_MISTAKES = mistakes(
      )[1:].sum(),
      "Each position is covered once, the first one as well: unlike a GPT, this model can say "
      "something about it."),
+    ("both ends left out",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
+     )[1:-1].sum(),
+     "Each position is covered once, the first and the last one as well."),
 )  # fmt: skip
 
 
@@ -566,6 +602,14 @@ LEAK_MISTAKES = mistakes(
     ("how many",
      lambda layers, length: length - 1 if layers > 1 and length > 2 else 0,
      "Asked for is the list of the positions, not their number."),
+    ("the last position, too, and nobody needs a third position",
+     lambda layers, length: list(range(length)) if layers > 1 else [],
+     "The last position is asked for a token that is not in the input. And with two tokens there "
+     "is nobody who could pass anything on."),
+    ("one position more with each layer",
+     lambda layers, length: list(range(min(layers - 1, length - 1))) if length > 2 else [],
+     "Whoever passes the token on may stand anywhere: with the second layer all positions find "
+     "out at once."),
 )  # fmt: skip
 
 
@@ -683,6 +727,12 @@ ANSWER_MISTAKES = mistakes(
      "The loss is minus the mean of the log-probabilities."),
     ("softmax twice", _answer_nats(double=True),
      "`cross_entropy` takes logits and does the softmax itself."),
+    ("the prompt's last token counted as well",
+     lambda logits, tokens, prompts, lengths: answer_nats(
+         logits, tokens, (prompts - 1).clamp(min=1), lengths
+     ),
+     "A prompt of n tokens fills the places 0 to n - 1: the answer begins at `prompts[b]`, and so "
+     "does the mask."),
 )  # fmt: skip
 
 
@@ -724,8 +774,8 @@ def _from_right(right: Callable[[int, float, float], float]) -> Callable[..., fl
 
 DIE_MISTAKES = mistakes(
     ("nothing to be had", lambda f, c, r: math.log(f),
-     "Where a face stands in view it is more often right than not drawn at all: there the model "
-     "may do better than the logarithm of the faces."),
+     "A face that stands in view is the right one more often than any other: there the model may "
+     "do better than the logarithm of the faces."),
     ("what stands in view is always right", lambda f, c, r: c * math.log(f),
      "Some of the faces in view were drawn. A model that trusts them wholly has an endless loss "
      "where they are wrong."),
@@ -763,7 +813,7 @@ DIE_MISTAKES = mistakes(
      lambda f, c, r: (1 - c) * math.log(f) + c * _doubt(_kept(f, c, r), f),
      "Covered are the share `covered`, and there nothing is known."),
     ("in bits", lambda f, c, r: least_loss(f, c, r) / math.log(2),
-     "A nat is of the natural logarithm."),
+     "Asked for are nats: take the natural logarithm."),
     ("BERT's shares", lambda f, c, r: least_loss(f, 0.8, 0.1),
      "The shares are given: `covered` and `random`."),
     ("six faces", lambda f, c, r: least_loss(6, c, r), "The die has `faces` faces."),
@@ -775,6 +825,15 @@ DIE_MISTAKES = mistakes(
          c * math.log(f) + r * math.log(f) - (1 - c - r) * math.log((1 - c - r) / (1 - c))
      ),
      "A drawn face and one that stayed look the same: there are two cases, covered and in view."),
+    ("shares of all chosen tokens in place of shares of those in view",
+     lambda f, c, r: c * math.log(f) + sum(
+         -p * math.log(p) for p in (1 - c - r + r / f, *[r * (1 - 1 / f) / (f - 1)] * (f - 1))
+     ),
+     "Among the faces in view, probabilities sum to one: divide by 1 - covered before the "
+     "logarithm, and weigh the entropy by it."),
+    ("both cases added up, not weighed",
+     lambda f, c, r: math.log(f) + _doubt(_kept(f, c, r), f),
+     "The two cases have the shares covered and 1 - covered."),
 )  # fmt: skip
 
 
@@ -867,6 +926,8 @@ EDIT_MISTAKES = mistakes(
     ("nothing changed",
      lambda W, x, y, others: (torch.zeros(len(W), 1), torch.zeros(1, W.shape[1])),
      "W x shall become y."),
+    ("A along x, not divided", _edit(away="none", divide="none"),
+     "Two things: A has to be orthogonal to all the others, and A x shall be 1."),
 )  # fmt: skip
 
 
@@ -963,6 +1024,28 @@ def _near_the_truth(loss: Callable) -> bool:
     return torch.allclose(loss(logits, *rest), answer_nats(logits, *rest).to(logits), atol=1e-4)
 
 
+ANSWERED = (
+    torch.linspace(-2, 2, 2 * 8 * 5).sin().view(2, 8, 5),
+    torch.arange(16).view(2, 8) % 5,
+    torch.tensor([2, 4]),
+    torch.tensor([5, 7]),
+)
+
+
+def _moved_by_tokens(loss: Callable) -> bool:
+    """Whether the loss changes with every token of the answers, and with no other."""
+    logits, tokens, prompts, lengths = ANSWERED
+    before = loss(logits, tokens, prompts, lengths)
+    for row in range(2):
+        for place in range(8):
+            other = tokens.clone()
+            other[row, place] = (other[row, place] + 1) % 5
+            moved = abs(float(loss(logits, other, prompts, lengths) - before)) > 1e-6
+            if moved != bool(prompts[row] <= place < lengths[row]):
+                return False
+    return True
+
+
 ASKS_MISTAKES = mistakes(
     ("True for every loss", lambda loss: True,
      "The faulty loss of 16.7 must fail: it depends on other places."),
@@ -971,6 +1054,14 @@ ASKS_MISTAKES = mistakes(
      "True is for the losses that ask for the answers and for nothing else."),
     ("compared with the right loss", _near_the_truth,
      "A sum, or bits, ask for the same places: not the value counts, but on what it depends."),
+    ("compared with the right loss, on answers of one length",
+     lambda loss: torch.allclose(
+         loss(ANSWERED[0], *ANSWERED[1:]), answer_nats(*ANSWERED).to(ANSWERED[0]), atol=1e-4
+     ),
+     "A sum, or bits, ask for the same places: not the value counts, but on what it depends."),
+    ("other tokens in place of other logits", _moved_by_tokens,
+     "Unshifted, a loss also changes with the tokens of the answers, and with no others. Which "
+     "*logits* does it look at?"),
     ("only whether other places are left alone", _asks(lambda t, w, o: not (t & ~w).any()),
      "A loss that leaves some of the answers' tokens out passes this: every one of them counts."),
     ("only whether padding is left alone",

@@ -90,6 +90,14 @@ COUNT_MISTAKES = mistakes(
     ("only queries with a whole window",
      lambda n, w, causal: max(0, n - _keys(w, causal) + 1) * _keys(w, causal),
      "Queries near the ends have fewer keys, but they have some, and these count."),
+    ("only one end missing",
+     lambda n, w, causal: (
+         count_pairs(n, w, True) + (0 if causal else n * (min(n, w) - 1))
+     ),
+     "Two-sided, keys are missing at both ends: before the first position and behind the last."),
+    ("a triangle one row too large",
+     lambda n, w, causal: count_pairs(n, w, causal) - min(n, w) * (1 if causal else 2),
+     "The first queries miss w - 1, w - 2, ..., 1 keys: w (w - 1) / 2 in all."),
 )  # fmt: skip
 
 # 17.2 a summary behind each block
@@ -132,6 +140,7 @@ def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
         "strict": lambda: (s < t) & (block | summary),
         "place": lambda: past & ((t % stride == s % stride) | summary),
         "turned": lambda: (past & (block | summary)).T,
+        "multiples": lambda: past & (block | (s % stride == 0)),
         "from the end": lambda: past & (block | (s >= length - c)),
         "summary block": lambda: (past & block) | summary,
         "multiple": lambda: past & (block | ((s + 1) % stride == 0) & (s + 1 >= c)),
@@ -211,6 +220,11 @@ FIXED_MISTAKES = [
         "the same place in place of the same block",
         "place",
         "`%` gives the place in a block, `//` the block. Two positions of one block agree in `//`.",
+    ),
+    _fixed_mistake(
+        "every multiple of the stride",
+        "multiples",
+        "Those are the first positions of the blocks. Summaries are the last `n_summary` of each.",
     ),
     _fixed_mistake("rows and columns swapped", "turned", "Rows are queries, columns keys."),
     _fixed_mistake(
@@ -426,6 +440,13 @@ def _merged(one: Half, two: Half, rule: str) -> Any:
         "second scaled": lambda: (
             (o1 + (m2 - m1).exp()[:, None] * o2) / (l1 + (m2 - m1).exp() * l2)[:, None]
         ),
+        "greater half, ties to the second": lambda: torch.where(
+            (m1 > m2)[:, None], o1 / l1[:, None], o2 / l2[:, None]
+        ),
+        "softmax of the maxima": lambda: (
+            (f1 / (f1 + f2))[:, None] * (o1 / l1[:, None]).nan_to_num()
+            + (f2 / (f1 + f2))[:, None] * (o2 / l2[:, None]).nan_to_num()
+        ),
         "greater half": lambda: torch.where(
             (m1 >= m2)[:, None], o1 / l1[:, None], o2 / l2[:, None]
         ),
@@ -527,6 +548,17 @@ MERGE_MISTAKES = [
         "the half with the greater maximum",
         "greater half",
         "The other half's keys count as well, if for less.",
+    ),
+    _merge_mistake(
+        "the half with the greater maximum, of equal ones the second",
+        "greater half, ties to the second",
+        "The other half's keys count as well, if for less.",
+    ),
+    _merge_mistake(
+        "weighted by a softmax of the maxima",
+        "softmax of the maxima",
+        "A half's share depends on its sum `l`, and not on its maximum alone. Add the sums, "
+        "scaled, and divide at the end.",
     ),
     _merge_mistake(
         "maxima divided", "ratio", "The factor is the exponential of a *difference* of maxima."
@@ -752,6 +784,12 @@ MISSED_MISTAKES = mistakes(
     ("negative positions moved to the first",
      lambda n, w, ds: _rest(n, {max(0, n - 1 - s) for s in _sums(w, ds)}),
      "Before position 0 there is nothing. A step beyond it leads nowhere, not to position 0."),
+    ("begun at `length`", lambda n, w, ds: _rest(n, _heard(n + 1, w, ds)),
+     "The last of `length` positions, counted from 0, is `length` - 1."),
+    ("the last position itself missed", lambda n, w, ds: [*missed(n, w, ds), n - 1],
+     "A position depends on itself: it is in its own window."),
+    ("from the last to the first", lambda n, w, ds: missed(n, w, ds)[::-1],
+     "Asked for is the *sorted* list, the first position first."),
 )  # fmt: skip
 
 
@@ -800,6 +838,10 @@ ORDER_MISTAKES = mistakes(
      "how far, depends on the order."),
     ("the other way round", ["differs", "differs", "differs", "same", "same", "same"],
      "Look at the first pair: back by 0, 1 or 2, and back by 0 to 4. Does the sum know the order?"),
+    ("windows of different widths do not commute",
+     ["differs", "same", "same", "differs", "differs", "differs"],
+     "Back by 0 to 2, and back by 0 to 4: either way the sum is all from 0 to 6, and no way goes "
+     "back beyond where it ends."),
 )  # fmt: skip
 
 
@@ -874,6 +916,14 @@ def pass_cases() -> list[tuple]:
     return cases
 
 
+def _with_top(q: Tensor, k: Tensor, v: Tensor, top: Callable, clamp: bool = False) -> Tensor:
+    """Softmax over all keys, with another number than the maximum subtracted."""
+    scores = q @ k.T / k.shape[1] ** 0.5
+    scores = scores.clamp(-80, 80) if clamp else scores
+    weights = (scores - top(scores)).exp()
+    return weights @ v / weights.sum(1, keepdim=True)
+
+
 PASS_MISTAKES = mistakes(
     ("nothing mended", _one_pass(begin=0.0, whole=True, fade_l=False),
      "Look at where m begins, at whose maximum is taken, and at what becomes of the old sum l."),
@@ -885,7 +935,7 @@ PASS_MISTAKES = mistakes(
     ("one maximum for all queries still, and the sum does not fade",
      _one_pass(whole=True, fade_l=False),
      "m begins low enough now. The maximum is to be each query's own, and l is scaled as o is."),
-    ("m begins at 0 still", _one_pass(begin=0.0),
+    ("starts with m = 0 still", _one_pass(begin=0.0),
      "Two are mended. If all scores of a query are far below 0, all terms underflow, and 0 / 0 is "
      "left. m begins at minus infinity."),
     ("one maximum for all queries still", _one_pass(whole=True),
@@ -922,6 +972,18 @@ PASS_MISTAKES = mistakes(
          @ v
      ),
      "The task has no mask: every query attends to every key."),
+    ("the maximum of the first tile for all",
+     lambda q, k, v, tile: _with_top(q, k, v, lambda s: s[:, :tile].amax(1, keepdim=True)),
+     "Later tiles may hold much greater scores, and their exponentials overflow. The maximum runs "
+     "along."),
+    ("scores clamped", lambda q, k, v, tile: _with_top(q, k, v, lambda s: 0.0, clamp=True),
+     "Clamped scores are other scores: two that are both beyond the limit become equal."),
+    ("the mean of the tiles",
+     lambda q, k, v, tile: torch.stack([
+         (q @ some.T / k.shape[1] ** 0.5).softmax(1) @ part
+         for some, part in zip(k.split(tile), v.split(tile), strict=True)
+     ]).mean(0),
+     "Tiles with greater scores weigh more: add both sums, and divide once, at the end."),
 )  # fmt: skip
 
 
@@ -1009,6 +1071,28 @@ FORGET_MISTAKES = mistakes(
      "(score - L)."),
     ("the weight upside down", _forget(weight="upside down"),
      "The weight is e to the power of (score - L), below 1."),
+    ("the score divided by the logarithm",
+     lambda o, L, score, value: (
+         (o - score / L * value) / (1 - score / L), L + math.log(1 - score / L)
+     ),
+     "The weight is e to the power of (score - L), not score / L: L is a logarithm."),
+    ("a key that comes in, and its logarithm",
+     lambda o, L, score, value: (
+         _forget(out="added")(o, L, score, value)[0], L + math.log1p(math.exp(score - L))
+     ),
+     "This key leaves: signs are minus."),
+    ("the share that is left in place of the logarithm",
+     lambda o, L, score, value: (
+         _forget()(o, L, score, value)[0], 1 - math.exp(score - L)
+     ),
+     "Asked for is the new logarithm, L + log(1 - p)."),
+    ("exponentials that stand alone",
+     lambda o, L, score, value: (
+         (math.exp(L) * o - math.exp(score) * value) / (math.exp(L) - math.exp(score)),
+         math.log(math.exp(L) - math.exp(score)),
+     ),
+     "That is right on paper, and e to the power of 1,000 overflows. Only differences of scores go "
+     "into an exponential."),
 )  # fmt: skip
 
 
@@ -1060,6 +1144,14 @@ def _root(length: int) -> int:
     return math.isqrt(length - 1) + 1
 
 
+def _threes_first(length: int) -> list[int]:
+    windows = []
+    while length > 3:
+        windows.append(3)
+        length = -(-length // 3)
+    return [*windows, length] if length > 1 else windows
+
+
 CHEAPEST_MISTAKES = mistakes(
     ("one full layer", lambda n: [(n, 1)],
      "That reaches everything, at the price of everything. Several layers with holes that grow are "
@@ -1095,6 +1187,18 @@ CHEAPEST_MISTAKES = mistakes(
      lambda n: [(d, w) for w, d in cheapest(n)],
      "A layer is a pair (window, dilation), in this order."),
     ("no layers", lambda n: [], "Without a layer the last position depends on itself alone."),
+    ("the threes first, and one window for what is left",
+     lambda n: _stack(_threes_first(n)),
+     "What is left behind the threes may be 4 for what 2 and 2 do, or 1 for nothing: the product "
+     "counts, and it may be a little larger than the length."),
+    ("all but the first position",
+     lambda n: cheapest(n - 1) if n > 2 else [(1, 1)],
+     "The product of the windows has to be at least the length: the last position itself is one of "
+     "those that are reached."),
+    ("holes that double",
+     lambda n: [(w, 2**i) for i, (w, _) in enumerate(_stack(_threes_first(n)))],
+     "Each layer's dilation is the product of all windows below it: where those are 3, holes grow "
+     "by 3."),
 )  # fmt: skip
 
 
@@ -1167,10 +1271,34 @@ def _reference_tells(one_pass: Callable) -> bool:
 
 _KEYS = torch.rand(7, 4, generator=torch.Generator().manual_seed(1712)) + 1
 
+
+def _passes_random(one_pass: Callable, scale: float) -> bool:
+    draw = torch.Generator().manual_seed(1711)
+    q, k, v = (torch.randn(*size, generator=draw) for size in ((4, 4), (6, 4), (6, 3)))
+    right = (scale * q @ k.T / 2).softmax(1) @ v
+    return torch.allclose(one_pass(scale * q, k, v, 2), right, atol=1e-3)
+
+
+def _agrees_with_itself(one_pass: Callable) -> bool:
+    q = torch.tensor([30.0, -30.0, 1.0])[:, None] * torch.ones(4)
+    k, v = _KEYS, _KEYS[:, :2]
+    return torch.allclose(one_pass(q, k, v, 2), one_pass(q, k, v, len(k)), atol=1e-3)
+
+
 TELLS_MISTAKES = mistakes(
     ("True for every function", lambda one_pass: True, "The faulty function of 17.8 must fail."),
     ("False for every function", lambda one_pass: False,
-     "The mended function of 17.8 must pass."),
+     "The mended function of 17.8 must pass. (Compared bit by bit nothing passes: the sums are "
+     "taken in another order.)"),
+    ("several tiles of small scores", lambda one_pass: _passes_random(one_pass, 1),
+     "Several tiles show whether both sums fade. Where m begins, and whose maximum is taken, shows "
+     "where scores are large."),
+    ("large scores of both signs for each query", lambda one_pass: _passes_random(one_pass, 100),
+     "Random scores, however large, have both signs in each query: all of them far below zero, and "
+     "one query far from another, have to be made."),
+    ("tiles compared with one tile", _agrees_with_itself,
+     "In one tile the function may be as wrong as in several: compare with the attention over all "
+     "keys."),
     ("the other way round", lambda one_pass: not tells(one_pass),
      "True is for the functions that are right."),
     ("small scores in one tile", _passes([[1.0, -1.0]], [(5, 9)]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import combinations
@@ -130,6 +131,37 @@ def _by_end(spans: list[Span]) -> list[str]:
     return [x for label, a, b in spans for x in ["(" + label, *["XX"] * (b - a), ")" + label]]
 
 
+def _with_stack(spans: list[Span], order: Callable) -> list[str]:
+    """What opens goes on a stack, and only its top can close."""
+    rest, opened, found = sorted(spans, key=order), [], []
+    for word in range(max(end for _, _, end in spans)):
+        while rest and rest[0][1] == word:
+            opened.append(rest.pop(0))
+            found.append("(" + opened[-1][0])
+        found.append("XX")
+        while opened and opened[-1][2] == word + 1:
+            found.append(")" + opened.pop()[0])
+    return found
+
+
+def _closed_before_words(spans: list[Span]) -> list[str]:
+    """Before each word brackets open first, and then those close that end there."""
+    inner, found = sorted(spans, key=_inside), []
+    n = max(end for _, _, end in spans)
+    for word in range(n + 1):
+        found += ["(" + label for label, start, _ in inner if start == word]
+        found += [")" + label for label, _, end in inner[::-1] if end == word]
+        found += ["XX"] if word < n else []
+    return found
+
+
+def _one_at_each_place(spans: list[Span]) -> list[str]:
+    opens = {start: ["(" + label] for label, start, _ in spans}
+    closes = {end: [")" + label] for label, _, end in spans}
+    words = range(max(end for _, _, end in spans))
+    return [x for i in words for x in [*opens.get(i, []), "XX", *closes.get(i + 1, [])]]
+
+
 WRITE_MISTAKES = mistakes(
     ("brackets open in the order of the list", lambda s: _written(s, opening=lambda x: x[1]),
      "Where several brackets open at one word, the longest is the outermost and comes first."),
@@ -180,6 +212,22 @@ WRITE_MISTAKES = mistakes(
     ("one text in place of a list", lambda s: " ".join(_written(s)),
      "The result is a list of symbols."),
     ("a bracket in place of its symbols", lambda s: list(s), "The result is a list of symbols."),
+    ("the shorter bracket opens first, and lies under the longer on a stack",
+     lambda s: _with_stack(s, lambda x: (x[1], x[2])),
+     "Of two that begin at one word, the longer is the outer one, and opens first. As it is, it "
+     "lies on the shorter one, which then cannot close."),
+    ("the list as it comes, on a stack", lambda s: _with_stack(s, lambda x: 0),
+     "The list may come in any order: sort it by where the brackets begin, the longest first."),
+    ("of two over the same words, the label decides",
+     lambda s: _with_stack(s, lambda x: (x[1], -x[2], x[0])),
+     "Of two brackets over the same words, the one that is earlier in the list is the outer one."),
+    ("brackets close in the order in which they open",
+     lambda s: _written(s, closing=lambda x: (-x[1], x[2], -s.index(x))),
+     "Brackets are nested: the one opened last closes first."),
+    ("brackets close behind those that open at the next word", _closed_before_words,
+     "What ends before a word closes *before* other brackets open there."),
+    ("one bracket opens, and one closes, at each place", _one_at_each_place,
+     "Several brackets may begin or end at one word; a dictionary by places keeps one of them."),
 )  # fmt: skip
 
 
@@ -533,6 +581,13 @@ def run_score_test(answer: Callable, score: str) -> Any:
     return said_of(answer, SCORES[score], right=score in list(SCORES)[:2])
 
 
+def _forgiving(f1: Callable) -> bool:
+    try:
+        return scores_right(f1)
+    except ZeroDivisionError:
+        return True
+
+
 EXAMPLE = (
     [[("S", 0, 2), ("NP", 0, 1)], [("S", 0, 3)]],
     [[("S", 0, 2), ("VP", 0, 1)], None],
@@ -576,6 +631,8 @@ SCORE_TEST_MISTAKES = mistakes(
      "Right functions round in different orders: compare with a tolerance, by `math.isclose`."),
     ("one sentence at a time", _without("unreadable", "unequal", "exchanged"),
      "What distinguishes a corpus from a sentence needs several sentences in one call."),
+    ("an error taken for a right answer", _forgiving,
+     "0 / 0 is an error. Where there are no brackets at all, the function should return 0."),
     ("everything passes", lambda f1: True,
      "A test that says yes to everything tests nothing; so does one that tries perfect trees "
      "alone, where precision, recall and every mean of them are 1."),
@@ -684,6 +741,15 @@ BOTTOM_UP_MISTAKES = mistakes(
      "Only words and the ends of brackets are written."),
     ("one text in place of a list", lambda s: " ".join(bottom_up(s)),
      "The result is a list of symbols, as the input is."),
+    ("opening brackets kept, closing ones left out", lambda s: [x for x in s if x[0] != ")"],
+     "That is written where a bracket begins. Here its symbol stands behind its parts, and says "
+     "how many they are."),
+    ("a slash between spaces", lambda s: _walk(s, _parts_of, "{label} / {n}".format),
+     'A bracket is written as one symbol, without spaces: "NP/2".'),
+    ("label and number as a pair",
+     lambda s: [(x[:x.index("/")], int(x[x.index("/") + 1:])) if "/" in x else x
+                for x in bottom_up(s)],
+     'A bracket is written as one symbol, a string: "NP/2".'),
 )  # fmt: skip
 
 
@@ -880,6 +946,23 @@ NEXT_MISTAKES = mistakes(
      "A bracket closes with its own label, that of the bracket opened last."),
     ("no bracket opens in a bracket", _next(inside=True),
      "A smaller bracket may open wherever a word may stand."),
+    ("the end as soon as no word is left",
+     lambda w, n, o: next_symbols(w, n, o) | ({"<eos>"} if w and w.count("XX") == n else set()),
+     "The end comes when the outermost bracket has closed; before that it cannot."),
+    ("no bracket opens behind one that has closed",
+     lambda w, n, o: next_symbols(w, n, o) - (set(o) if w and w[-1][0] == ")" else set()),
+     "A bracket may have several smaller ones in it, one behind the other."),
+    ("every open bracket may close",
+     lambda w, n, o: next_symbols(w, n, o) | (
+         {")" + x[1:] for x in w if x[0] == "("}
+         if any(x[0] == ")" for x in next_symbols(w, n, o)) else set()
+     ),
+     "Only the bracket opened last may close; those around it come after."),
+    ("a bracket opens only for two words",
+     lambda w, n, o: next_symbols(w, n, o) - (
+         set(o) if w and n - w.count("XX") < 2 else set()
+     ),
+     "A bracket around a single word is a bracket, too: one word that is left is enough."),
 )  # fmt: skip
 
 
@@ -1008,6 +1091,15 @@ COUNT_TREE_MISTAKES = mistakes(
      "There are several shapes with the same number of brackets."),
     ("powers of three", lambda n, labels: labels * 3 ** (n - 2),
      "1, 3, and then 11, not 9: the row does not go on as its first two numbers suggest."),
+    ("Catalan's numbers", lambda n, labels: math.comb(2 * n, n) // (n + 1),
+     "The n-th of them counts the trees over n + 1 words whose brackets have two parts each. A "
+     "bracket may have more than two parts, and has a label."),
+    ("twice as many", lambda n, labels: 2 * _counted(n, labels),
+     "Those are Schröder's *large* numbers: there, a bracket around all is there or not. Here "
+     "there is one outermost bracket."),
+    ("the ways to cut a row", lambda n, labels: labels * 2 ** (n - 1),
+     "That cuts the words into parts once. Brackets may hold brackets, to any depth; and one part "
+     "alone is no bracket."),
 )  # fmt: skip
 
 
