@@ -128,14 +128,13 @@ def pair_flops(config: TransformerConfig, S: Number, T: Number) -> dict[str, Num
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU, by its data sheet: per second, in operations and bytes.
+    """One GPU, by its data sheet: per second, in operations (R) and bytes (M).
 
     `link` and `network` are what it can send to others in its machine and in other
-    machines, each way; `per_machine` is how many share a machine. `delay` is the time
-    that one message needs however short it is. Of the host, `launch` is the time to
-    send the GPU one operation, and `host` the bytes a second that it writes, hashes or
-    adds up. These three are assumptions. `price` is what an hour costs, in whatever
-    money; None is unknown.
+    machines, each way; `per_machine` share a machine. A message has a `delay`, however
+    short it is. Its host needs `launch` seconds (c) to send it an operation, and
+    writes, hashes or adds up `host` bytes a second (H). These three are assumptions.
+    `price` is what an hour costs, in whatever money; None is unknown.
     """
 
     name: str

@@ -10,24 +10,28 @@ import torch
 
 def combine_matrix(gradients, tokens):
     weights = torch.tensor(tokens, dtype=torch.float64)
-    return (weights / weights.sum()) @ torch.stack(gradients).double()
+    full = weights > 0
+    return (weights[full] / weights.sum()) @ torch.stack(gradients)[full].double()
 
 
 def combine_loops(gradients, tokens):
     total = [0.0] * len(gradients[0])
     for g, n in zip(gradients, tokens, strict=True):
         for j, value in enumerate(g.tolist()):
-            total[j] += value * n
+            total[j] += value * n if n else 0
     return [value / sum(tokens) for value in total]
 
 
 def combine_numpy(gradients, tokens):
-    return np.average([g.numpy() for g in gradients], axis=0, weights=tokens)
+    rows = np.nan_to_num([g.numpy() for g in gradients])
+    return np.average(rows, axis=0, weights=tokens)
 
 
 def combine_in_place(gradients, tokens):
     result = torch.zeros_like(gradients[0])
     for g, n in zip(gradients, tokens, strict=True):
+        if n == 0:
+            continue
         result += g.mul_(n / sum(tokens))
     return result
 
@@ -153,6 +157,12 @@ def clipped_by_torch(sums, tokens, max_norm):
     return weight.grad
 
 
+def clipped_weighted(sums, tokens, max_norm):
+    means = [(g / n, n) for g, n in zip(sums, tokens, strict=True) if n]
+    g = sum(mean * n for mean, n in means) / sum(tokens)
+    return g if g.norm() <= max_norm else g / g.norm() * max_norm
+
+
 def clipped_loops(sums, tokens, max_norm):
     g = [sum(float(one[j]) for one in sums) / sum(tokens) for j in range(len(sums[0]))]
     length = math.hypot(*g)
@@ -184,7 +194,7 @@ RIGHT = {
     "19.3": [flops_products, flops_by_layer, flops_float],
     "19.4": [fewest_search, fewest_ceil, fewest_halving],
     "19.5": [noise_formula, noise_large_b, noise_pairs, noise_numpy],
-    "19.7": [clipped_at_once, clipped_by_torch, clipped_loops],
+    "19.7": [clipped_at_once, clipped_by_torch, clipped_weighted, clipped_loops],
     "19.8": [interval_search, interval_short, interval_tensor],
     "19.9": [
         lambda: {"n": 8, "tokens": 6_250, "parts": 1},

@@ -230,6 +230,42 @@ def sink_that_fends_off(K, n, match):
     return key, [0.0] * K
 
 
+def _whole(H, T, K):
+    """A text's queries, keys, values, turned keys, and what its last place gets."""
+    q, k, v = torch.randn(3, H, T, K)
+    turned_q, turned_k = (torch.stack([_turn(x[:, p], p) for p in range(T)], dim=1) for x in (q, k))
+    mask = torch.ones(T, T, dtype=torch.bool).tril()
+    out = F.scaled_dot_product_attention(turned_q, turned_k, v, attn_mask=mask)
+    return q, k, v, turned_k, out[:, -1]
+
+
+def alike_asserted(step):
+    q, k, v, kept, last = _whole(3, 7, 4)
+    found = step(q[:, -1], k[:, -1], v[:, -1], kept[:, :-1], v[:, :-1])
+    assert torch.allclose(torch.as_tensor(found), last, atol=1e-4)
+
+
+def alike_word_by_word(step):
+    """Every token of a text, from the first on, against attention over the text up to it."""
+    q, k, v, kept, _ = _whole(2, 9, 6)
+    for p in range(9):
+        own = torch.stack([_turn(q[:, p], p)], dim=1)
+        want = F.scaled_dot_product_attention(own, kept[:, : p + 1], v[:, : p + 1])[:, 0]
+        found = step(q[:, p], k[:, p], v[:, p], kept[:, :p], v[:, :p])
+        if (found - want).abs().max() > 1e-3:
+            return False
+    return True
+
+
+def alike_several(step):
+    return all(
+        np.allclose(
+            step(q[:, -1], k[:, -1], v[:, -1], kept[:, :-1], v[:, :-1]).numpy(), last, atol=1e-4
+        )
+        for q, k, v, kept, last in (_whole(2, 12, 4), _whole(4, 8, 6), _whole(3, 6, 8))
+    )
+
+
 RIGHT = {
     "20.1": [absorbed_product, absorbed_numpy, absorbed_loops, absorbed_tried],
     "20.2": [width_search, width_modules, width_tensor],
@@ -239,5 +275,6 @@ RIGHT = {
     "20.6": [pass_closed, pass_cases_by_hand, pass_numpy, pass_recursive],
     "20.7": [newest_fused, newest_loops, newest_einsum, newest_relative],
     "20.8": [rms_backward_autograd, rms_backward_normed, rms_backward_loops],
+    "20.10": [alike_asserted, alike_word_by_word, alike_several],
     "20.9": [sink_just_enough, sink_numpy, sink_that_fends_off],
 }

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, mistakes
+from .suspects import said_of
 
 # 20.1 gamma in the next matrix
 
@@ -54,6 +55,8 @@ ABSORBED_MISTAKES = mistakes(
     ("gamma squared",
      lambda gamma, W: W * gamma**2,
      "gamma was multiplied once."),
+    ("the root of gamma", lambda gamma, W: W * gamma.sqrt(),
+     "The root of the mean square stays in the norm. gamma itself has none."),
     ("gamma and one",
      lambda gamma, W: W * (1 + gamma),
      "Gemma stores gamma - 1. Here gamma is the factor itself."),
@@ -97,6 +100,7 @@ WIDTH_CASES = [
     (512, 2048, 64),
     (7, 100, 3),
     (3, 29, 1),
+    (3, 6, 1),
 ]
 
 
@@ -109,6 +113,31 @@ WIDTH_MISTAKES = mistakes(
          (2 * d_model + 1) * d_ff // (3 * d_model * multiple) * multiple
      ),
      "There is a bias behind each of the two matrices: d_ff entries, and d_model."),
+    ("one more than as many", lambda d_model, d_ff, multiple: (
+         (2 * d_model * d_ff + d_ff + d_model - 1) // (3 * d_model * multiple) * multiple),
+     "At most as many: exactly as many will do."),
+    ("two biases of d_ff entries", lambda d_model, d_ff, multiple: (
+         (2 * d_model * d_ff + 2 * d_ff) // (3 * d_model * multiple) * multiple),
+     "The second bias stands behind the matrix that leads back: d_model entries."),
+    ("the width rounded down, and then up to a multiple", lambda d_model, d_ff, multiple: (
+         -(-gated_width(d_model, d_ff, 1) // multiple) * multiple),
+     "At most as many: round down, to the multiple as well."),
+    ("rounded to the nearest", lambda d_model, d_ff, multiple: (
+         round((2 * d_model * d_ff + d_ff + d_model) / (3 * d_model * multiple)) * multiple),
+     "At most as many: round down."),
+    ("a fraction", lambda d_model, d_ff, multiple: (
+         (2 * d_model * d_ff + d_ff + d_model) / (3 * d_model)),
+     "A width is a whole number, and a multiple of `multiple`: round down."),
+    ("Llama's own rule", lambda d_model, d_ff, multiple: (
+         -(-int(2 * d_ff / 3) // multiple) * multiple),
+     "Llama takes two thirds of d_ff and rounds up. Here both nets are counted, with the paper's "
+     "biases, and the width is rounded down."),
+    ("a power of two", lambda d_model, d_ff, multiple: (
+         2 ** int(math.log2(gated_width(d_model, d_ff, 1)))),
+     "Asked for is the largest multiple of `multiple`, which need not be a power of two."),
+    ("the parameters of the gated net", lambda d_model, d_ff, multiple: (
+         3 * d_model * gated_width(d_model, d_ff, multiple)),
+     "Asked for is the width, not how many parameters the net has."),
     ("rounded up",
      lambda d_model, d_ff, multiple: (
          -(-(2 * d_model * d_ff + d_ff + d_model) // (3 * d_model * multiple)) * multiple
@@ -229,6 +258,20 @@ REORDERED_MISTAKES = mistakes(
          [reordered(W[: len(W) // n_heads], 1), W[len(W) // n_heads :]]
      ),
      "Every head is turned, so every head is reordered."),
+    ("the second half negated",
+     _head_by_head(lambda head: torch.cat([head[0::2], -head[1::2]])),
+     "Nothing is negated in the weights: the minus of a rotation is in the code that turns."),
+    ("n_heads taken for the rows of a head",
+     lambda W, n_heads: torch.cat(
+         [torch.cat([head[0::2], head[1::2]]) for head in W.split(n_heads)]
+     ),
+     "`n_heads` is how many heads there are. A head has len(W) / n_heads rows."),
+    ("the heads taken to stand in turns",
+     lambda W, n_heads: W.unflatten(0, (-1, 2, n_heads)).transpose(0, 1).flatten(0, 2),
+     "The rows of a head stand together: W has n_heads blocks of K rows."),
+    ("heads and entries exchanged",
+     lambda W, n_heads: W.unflatten(0, (n_heads, -1)).transpose(0, 1).flatten(0, 1),
+     "The heads stay in their order. Within each, even rows come first, then the odd ones."),
     ("n_heads taken for the pairs of a head",
      lambda W, n_heads: W.unflatten(0, (-1, n_heads, 2)).transpose(1, 2).flatten(0, 2)
      if len(W) % (2 * n_heads) == 0 else W,
@@ -338,6 +381,11 @@ GROUPED_MISTAKES = mistakes(
     ("the groups in reverse order",
      lambda q, k, v: _attend(q, _spread(k.flip(1), q), _spread(v.flip(1), q)),
      "The first H / G heads use the first set."),
+    ("the heads joined", lambda q, k, v: grouped(q, k, v).transpose(1, 2).flatten(2),
+     "To join the heads is the next step. Asked for are they one by one, (B, H, T, K)."),
+    ("the outputs of a group averaged",
+     lambda q, k, v: grouped(q, k, v).unflatten(1, (k.shape[1], -1)).mean(2),
+     "Each head has an output of its own: (B, H, T, K)."),
     ("only as many heads as there are sets", lambda q, k, v: _attend(q[:, : k.shape[1]], k, v),
      "All H heads ask: the output has shape (B, H, T, K)."),
 )  # fmt: skip
@@ -424,6 +472,30 @@ SLOT_MISTAKES = mistakes(
          else list(range(window))
      ),
      "There are `sinks + window` slots: the window has its own."),
+    ("the ring begins in slot 0",
+     lambda t, window, sinks: _written(
+         t, sinks + window, lambda p: p if p < sinks else (p - sinks) % window
+     ),
+     "That writes over the sinks: the ring stands behind them, sinks + (p - sinks) % window."),
+    ("the ring sorted",
+     lambda t, window, sinks: (
+         in_slots(t, window, sinks)[:sinks] + sorted(in_slots(t, window, sinks)[sinks:])
+     ),
+     "The newest is written over the oldest, where that stands. Nothing is moved."),
+    ("the ring sorted, and all sinks taken",
+     lambda t, window, sinks: [*range(sinks), *sorted(in_slots(t, window, sinks)[sinks:])],
+     "Nothing is moved in the ring, and a sink that was not written yet is -1."),
+    ("all sinks taken",
+     lambda t, window, sinks: [*range(sinks), *in_slots(t, window, sinks)[sinks:]],
+     "A sink that has not been written yet is empty, too: -1."),
+    ("None for an empty slot",
+     lambda t, window, sinks: [p if p >= 0 else None for p in in_slots(t, window, sinks)],
+     "An empty slot is -1."),
+    ("the slot of each place",
+     lambda t, window, sinks: [p if p < sinks else sinks + (p - sinks) % window
+                               for p in range(t + 1)],
+     "That is where each place was written. Asked for is what stands there in the end, slot after "
+     "slot."),
     ("True and False",
      lambda t, window, sinks: [p >= 0 for p in in_slots(t, window, sinks)],
      "Asked for are the places, not whether a slot is taken."),
@@ -476,8 +548,27 @@ PASS_MISTAKES = mistakes(
      _with_kept(lambda a, n: 1 + a * n),
      "What stands behind a refused guess is dropped, even if it would have been kept."),
     ("as if it never ended",
-     _with_kept(lambda a, n: 1 / max(1 - a, 1e-6)),
+     _with_kept(lambda a, n: 1 / (1 - a) if a < 1 else math.inf),
      "That is the sum without end. There are `guesses` guesses."),
+    ("as if it never ended, and divided by zero",
+     _with_kept(lambda a, n: 1 / (1 - a)),
+     "That is the sum without end. There are `guesses` guesses. And where p and q are equal, no "
+     "guess is refused."),
+    ("0/0 where p and q are equal",
+     _with_kept(lambda a, n: (1 - a ** (n + 1)) / (1 - a) if a < 1 else math.nan),
+     "The formula of a geometric sum divides by 1 - a. Where every guess is kept, a is 1 and there "
+     "are guesses + 1 tokens: take that case by itself, or add the terms up."),
+    ("divided by zero where p and q are equal",
+     _with_kept(lambda a, n: (1 - a ** (n + 1)) / (1 - a)),
+     "The formula of a geometric sum divides by 1 - a. Where every guess is kept, a is 1 and there "
+     "are guesses + 1 tokens: take that case by itself, or add the terms up."),
+    ("two tokens more if all are kept",
+     _with_kept(lambda a, n: sum((i + 1) * a**i * (1 - a) for i in range(n)) + (n + 2) * a**n),
+     "If all guesses are kept the large model adds one token: guesses + 1."),
+    ("a refused guess is not replaced",
+     _with_kept(lambda a, n: sum(i * a**i * (1 - a) for i in range(n)) + (n + 1) * a**n),
+     "In place of the first guess that is refused comes a token of the large model: i kept ones "
+     "give i + 1."),
     ("the guesses that would be kept, each for itself",
      _with_kept(lambda a, n: a * n),
      "What stands behind a refused guess is dropped, and a token of the large model always "
@@ -504,6 +595,9 @@ PASS_MISTAKES = mistakes(
     ("the ratio without its weight",
      _from_kept(lambda p, q: (p / q).clamp(max=1).mean()),
      "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q."),
+    ("the ratio not cut at 1",
+     _from_kept(lambda p, q: (q * torch.where(q > 0, p / q, 0.0)).sum()),
+     "A guess is kept with the probability min(1, p / q), and no probability is above 1."),
     ("weighed by the large model",
      _from_kept(lambda p, q: (p * (p / q).clamp(max=1)).sum()),
      "The small model guesses: weigh by q."),
@@ -532,14 +626,21 @@ def newest(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> T
     return _newest()(q, k, v, kept_k, kept_v)
 
 
-def _at(x: Tensor, place: int, turned: Callable[[Tensor, Tensor], Tensor] = _turned) -> Tensor:
+def _at(
+    x: Tensor,
+    place: int,
+    turned: Callable[[Tensor, Tensor], Tensor] = _turned,
+    theta: float = 10000.0,
+) -> Tensor:
     """(H, K) at a place: (H, 1, K), turned."""
-    return turned(x[:, None], _angle(x, torch.tensor([place]), 10000.0))
+    return turned(x[:, None], _angle(x, torch.tensor([place]), theta))
 
 
 def _newest(
-    place: int | None = None,
+    place: int | str | None = None,
     query_place: int | None = None,
+    key_place: int | None = None,
+    theta: float = 10000.0,
     values: bool = False,
     width: str = "K",
     kept: bool = False,
@@ -552,16 +653,19 @@ def _newest(
 
     def step(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
         S, K = kept_k.shape[1:]
-        here = S if place is None else S + place if place else 0
-        q = _at(q, here if query_place is None else query_place, turned)
-        k = _at(k, here, turned)
+        places = {None: S, 0: 0, -1: S - 1, 1: S + 1, "H": len(q)}
+        here = places[place]
+        q = _at(q, here if query_place is None else query_place, turned, theta)
+        k = _at(k, here if key_place is None else key_place, turned, theta)
         v = _at(v, here, turned) if values else v[:, None]
         if kept:
             kept_k = _turned(kept_k, _angle(kept_k, torch.arange(S), 10000.0))
         if own:
             kept_k = torch.cat([kept_k, k], 1)
             kept_v = torch.cat([v, kept_v] if crossed else [kept_v, v], 1)
-        scale = {"K": K, "K^2": K * K, "S": kept_k.shape[1], "1": 1, "H": K * len(q)}[width]
+        scale = {
+            "K": K, "K^2": K * K, "S": kept_k.shape[1], "S - 1": S, "1": 1, "H": K * len(q),
+        }[width]  # fmt: skip
         return ((q @ kept_k.mT / scale**0.5).softmax(axis) @ kept_v)[:, 0]
 
     return step
@@ -577,15 +681,15 @@ def newest_cases() -> list[tuple]:
 
 
 NEWEST_MISTAKES = mistakes(
-    ("nothing mended",
+    ("nothing mended that shows",
      _newest(place=0, values=True, width="S"),
-     "Look at the place of the newest token, at what is turned, and at what the scores are "
-     "divided by."),
+     "Look at the place of the newest token, at what is turned, and at what the scores are divided "
+     "by. (At place 0 nothing turns, so whether values are turned does not show yet.)"),
     ("the values are turned still, and divided by the number of keys",
      _newest(values=True, width="S"),
      "The place is right. Values are never turned, and scores are divided by the root of the "
      "width of a key."),
-    ("the place is 0 still",
+    ("as if the newest stood at place 0",
      _newest(place=0),
      "The newest token stands behind S others. At place 0 nothing turns, so that whether the "
      "values are turned does not even show."),
@@ -604,6 +708,23 @@ NEWEST_MISTAKES = mistakes(
     ("the key turned, the query not",
      _newest(query_place=0),
      "Query and key of the newest token stand at the same place."),
+    ("the query turned, the key not",
+     _newest(key_place=0),
+     "Query and key of the newest token stand at the same place. What is kept is turned already; "
+     "the new key is not."),
+    ("one place too early, and the values turned",
+     _newest(place=-1, values=True),
+     "The kept keys have the places 0 to S - 1, so the newest has S. And values are never turned."),
+    ("divided by the number of kept keys",
+     _newest(width="S - 1"),
+     "Equation (1) divides by the root of d_k, the width of a key, however many keys there are."),
+    ("theta of a million",
+     _newest(theta=1e6),
+     "The kept keys were turned with theta = 10000. Both must be turned by the same angles."),
+    ("the number of heads for the place",
+     _newest(place="H"),
+     "The first axis of q is the heads. How many tokens stand before the newest is kept_k's "
+     "second."),
     ("the kept keys turned again",
      _newest(kept=True),
      "They were turned when they were kept. Turned twice, they stand at twice their places."),
@@ -645,7 +766,7 @@ def rms_backward(x: Tensor, gamma: Tensor, dy: Tensor, eps: float) -> Tensor:
 def _rms_backward(
     first: str = "gamma",
     second: str = "gamma",
-    sign: int = -1,
+    sign: float = -1,
     power: int = 3,
     over: str = "D",
     eps_in: bool = True,
@@ -664,6 +785,13 @@ def _rms_backward(
         return found - (found.mean(-1, keepdim=True) if centred else 0.0)
 
     return backward
+
+
+def _layer_norm_backward(x: Tensor, gamma: Tensor, dy: Tensor, eps: float) -> Tensor:
+    x = x - x.mean(-1, keepdim=True)
+    r = (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
+    g, n = gamma * dy, x / r
+    return (g - g.mean(-1, keepdim=True) - n * (g * n).mean(-1, keepdim=True)) / r
 
 
 def rms_backward_cases() -> list[tuple]:
@@ -697,6 +825,39 @@ RMS_BACKWARD_MISTAKES = mistakes(
         (lambda r: gamma * dy / r - gamma * dy * x * x / (x.shape[-1] * r**3))(
             (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
      "x_j changes the root, and by it *all* y_i. The second term sums over all of them."),
+    ("each entry alone, and not divided by D", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - gamma * dy * x * x / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "x_j changes the root, and by it *all* y_i: the second term sums over all of them and divides "
+     "by D, as the root holds a mean."),
+    ("without x in the second term", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "The derivative of the root with respect to x_j is x_j / (D r): x_j stands in front."),
+    ("the second term twice", _rms_backward(sign=-2),
+     "The square brings a 2, and the root a half: together x / (D r)."),
+    ("half of the second term", _rms_backward(sign=-0.5),
+     "The root brings a half, and the square a 2: together x / (D r)."),
+    ("eps outside of the root", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            x.pow(2).mean(-1, keepdim=True).sqrt() + eps)),
+     "Equation (20.1) adds eps to the mean square, under the root."),
+    ("one root for all vectors", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean() + eps).sqrt())),
+     "Each vector has a root of its own: take the mean over the last axis only, and keep it."),
+    ("one mean for all vectors in the second term", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean() / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "Each vector has a root of its own: take the mean over the last axis only, and keep it."),
+    ("not divided by the root in the end", lambda x, gamma, dy, eps: (
+        _rms_backward()(x, gamma, dy, eps) * (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
+     "What is subtracted and what it is subtracted from are both divided by r once more."),
+    ("gamma once more in the end", lambda x, gamma, dy, eps: (
+        gamma * _rms_backward()(x, gamma, dy, eps)),
+     "gamma stands between x / r and y: dy passes it once, and that is in both terms."),
+    ("LayerNorm's gradient", lambda x, gamma, dy, eps: _layer_norm_backward(x, gamma, dy, eps),
+     "That is the gradient through LayerNorm, with a mean and a deviation. RMSNorm has no mean."),
     ("multiplied by the root", lambda x, gamma, dy, eps: (
         gamma * dy * (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
      "y divides by the root, so its derivative does too. And the root depends on x."),
@@ -740,7 +901,11 @@ def sink(K: int, n: int, match: float) -> tuple[Tensor, Tensor]:
 
 def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[str, str, str]:
     """What a head does with such a sink, for a query that asks and for one that does not."""
-    key, value = (torch.as_tensor(one).double().reshape(K) for one in answer(K, n, match))
+    pair = [torch.as_tensor(one).double().squeeze() for one in answer(K, n, match)]
+    if [one.numel() for one in pair] != [K, K]:
+        shapes = [tuple(one.shape) for one in pair]
+        raise ValueError(f"expected a key and a value of shape ({K},), got shapes {shapes[:4]}")
+    key, value = (one.reshape(K) for one in pair)
     keys = torch.zeros(n, K).double()
     keys[n // 2, 0] = 1.0
     idle, asks = torch.zeros(2, K).double()
@@ -779,9 +944,12 @@ SINK_MISTAKES = mistakes(
     ("it adds something of its own", _sink(_MIDDLE, value=1.0),
      "The weight goes where it should. But what gets the weight is summed: only a value of zero "
      "adds nothing."),
+    ("a value that is small, but not in a wide head", _sink(_MIDDLE, value=0.02),
+     "The length of the value grows with the root of K. Zero has the length zero in any head."),
     ("it attracts too little, and adds something of its own",
      _sink(lambda K, n, match: 0.0, value=1.0),
-     "Its value must be zero, and its score well above the logarithm of n."),
+     "Its value must be zero, and its score well above the logarithm of n. (The key comes first, "
+     "then the value.)"),
     ("the division by the root of K forgotten",
      lambda K, n, match: (
          torch.nn.functional.pad(torch.tensor([_MIDDLE(K, n, match)]), (K - 1, 0)), torch.zeros(K)
@@ -798,6 +966,151 @@ SINK_MISTAKES = mistakes(
     ("it attracts who asks, not who is idle, and adds something of its own",
      _sink(lambda K, n, match: 1.0, value=1.0, entry=0),
      "The last entry of every query is 1, and a value of zero adds nothing."),
+)  # fmt: skip
+
+
+# 20.10 a test that finds them
+
+Step = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def _relative(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    """Right, without turning what is new: the kept keys are turned back by S places."""
+    S = kept_k.shape[1]
+    past = _turned(kept_k, _angle(kept_k, torch.full((S,), -S), 10000.0))
+    keys, values = torch.cat([past, k[:, None]], 1), torch.cat([kept_v, v[:, None]], 1)
+    return _attend(q[:, None], keys, values)[:, 0]
+
+
+def _one_head_for_all(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    one = (x[:1].expand_as(x) for x in (k, kept_k))
+    return newest(q, next(one), v, next(one), kept_v)
+
+
+def _last_four(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    """Looks at four kept keys at most, at their right places."""
+    S = kept_k.shape[1]
+    q, k = _at(q, S), _at(k, S)
+    keys = torch.cat([kept_k[:, -4:], k], 1)
+    return _attend(q, keys, torch.cat([kept_v[:, -4:], v[:, None]], 1))[:, 0]
+
+
+STEPS: dict[str, Step] = {
+    "right": newest,
+    "right, the newest in front": lambda q, k, v, kept_k, kept_v: _attend(
+        _at(q, kept_k.shape[1]),
+        torch.cat([_at(k, kept_k.shape[1]), kept_k], 1),
+        torch.cat([v[:, None], kept_v], 1),
+    )[:, 0],
+    "right, only distances turned": _relative,
+    "the step of 20.7": _newest(place=0, values=True, width="S"),
+    "the newest at place 0": _newest(place=0),
+    "values turned": _newest(values=True),
+    "divided by the number of keys": _newest(width="S"),
+    "one place too early": _newest(place=-1),
+    "one place too late": _newest(place=1),
+    "the number of heads for the place": _newest(place="H"),
+    "query not turned": _newest(query_place=0),
+    "key not turned": _newest(key_place=0),
+    "kept keys turned again": _newest(kept=True),
+    "neighbours turned": _newest(turned=_neighbours),
+    "keys in one order, values in another": _newest(crossed=True),
+    "the newest does not see itself": _newest(own=False),
+    "not scaled": _newest(width="1"),
+    "divided by the root of all heads' width": _newest(width="H"),
+    "softmax over the heads": _newest(axis=0),
+    "the first head's keys for all": _one_head_for_all,
+    "the last four kept keys only": _last_four,
+}
+
+
+def run_step_test(answer: Callable, step: str) -> Any:
+    return said_of(answer, STEPS[step], right=step.startswith("right"))
+
+
+def _text(H: int = 2, T: int = 8, K: int = 4, seed: int = 210) -> tuple[Tensor, ...]:
+    """Queries, keys and values of a text, each (H, T, K), with the queries and keys turned."""
+    q, k, v = 1.5 * torch.randn(3, H, T, K, generator=torch.Generator().manual_seed(seed))
+    angle = _angle(q, torch.arange(T), 10000.0)
+    return q, k, v, _turned(q, angle), _turned(k, angle)
+
+
+def _last(text: tuple[Tensor, ...]) -> Tensor:
+    """What attention gives at the last place: all of the text is before it."""
+    _, _, v, turned_q, turned_k = text
+    return _attend(turned_q[:, -1:], turned_k, v)[:, 0]
+
+
+def _asked(step: Step, text: tuple[Tensor, ...]) -> Tensor:
+    q, k, v, _, turned_k = text
+    return step(q[:, -1], k[:, -1], v[:, -1], turned_k[:, :-1], v[:, :-1])
+
+
+def writes_alike(step: Step) -> bool:
+    return _step_test()(step)
+
+
+def _step_test(
+    text: Callable[[], tuple[Tensor, ...]] = _text,
+    same: Callable[[Tensor, Tensor], bool] = lambda a, b: torch.allclose(a, b, atol=1e-4),
+    asked: Callable[[Step, tuple[Tensor, ...]], Tensor] = _asked,
+) -> Callable[[Step], bool]:
+    return lambda step: bool(same(torch.as_tensor(asked(step, text())), _last(text())))
+
+
+def _plain_keys(step: Step, text: tuple[Tensor, ...]) -> Tensor:
+    q, k, v, _, _ = text
+    return step(q[:, -1], k[:, -1], v[:, -1], k[:, :-1], v[:, :-1])
+
+
+def _turned_before(step: Step, text: tuple[Tensor, ...]) -> Tensor:
+    _, _, v, turned_q, turned_k = text
+    return step(turned_q[:, -1], turned_k[:, -1], v[:, -1], turned_k[:, :-1], v[:, :-1])
+
+
+def _values_of_one() -> tuple[Tensor, ...]:
+    q, k, v, turned_q, turned_k = _text()
+    return q, k, torch.ones_like(v), turned_q, turned_k
+
+
+STEP_MISTAKES = mistakes(
+    ("everything passes", lambda step: True,
+     "A test must be able to fail, and the step of 20.7 must fail it. All of the wrong ones give "
+     "the right shape: look at the numbers."),
+    ("nothing passes", lambda step: False,
+     "The right steps must pass, however they are written. Is a step handed what stands before the "
+     "newest, and nothing else? Is the last place compared, and with allclose?"),
+    ("yes and no exchanged", lambda step: not writes_alike(step),
+     "True is for a right step, False for a wrong one."),
+    ("the kept keys handed over as they were", _step_test(asked=_plain_keys),
+     "A step gets the kept keys turned, each by its own place. Handed over unturned, the right "
+     "steps fail, and the one that turns them again passes."),
+    ("query and key turned before they are handed over", _step_test(asked=_turned_before),
+     "A step turns what is new by itself: q and k are handed over unturned. Otherwise the right "
+     "steps turn them twice."),
+    ("as many keys as a key is wide", _step_test(lambda: _text(T=6, K=6)),
+     "With as many keys as a key has entries, their number and d_k are one. Take two numbers."),
+    ("one head", _step_test(lambda: _text(H=1)),
+     "With one head nobody sees whether heads mix, or by whose width is divided. Take several."),
+    ("one pair", _step_test(lambda: _text(K=2)),
+     "With K = 2 there is one pair, and neighbours are halves. Take more entries."),
+    ("as many kept keys as heads", _step_test(lambda: _text(H=6, T=7)),
+     "With as many heads as kept keys, one number can stand for the other. Take two numbers."),
+    ("a text of one token", _step_test(lambda: _text(T=1)),
+     "With nothing before it the newest gets its own value, whatever is turned or divided. Take a "
+     "longer text."),
+    ("a text of two tokens", _step_test(lambda: _text(T=2)),
+     "The one kept key has place 0, where nothing turns, and one order is as good as another. "
+     "Take a longer text."),
+    ("short texts only", _step_test(lambda: _text(T=4, K=6)),
+     "One of the wrong steps sees a few of the kept keys only. Take a text longer than that."),
+    ("values of one", _step_test(_values_of_one),
+     "With equal values every mixture is the same. Let them differ."),
+    ("the first head alone", _step_test(same=lambda a, b: torch.allclose(a[0], b[0], atol=1e-4)),
+     "The other heads may be wrong. Compare all of them."),
+    ("a tolerance that hides everything",
+     _step_test(same=lambda a, b: torch.allclose(a, b, atol=3.0)),
+     "Rounding is a millionth here. A tolerance near 1e-5 is wide enough."),
 )  # fmt: skip
 
 
@@ -880,5 +1193,15 @@ EXERCISES = [
         cases=[(8, 20, 14.0), (4, 6, 12.0), (16, 50, 16.0), (2, 1, 10.0)],
         mistakes=SINK_MISTAKES,
         probe=served,
+    ),
+    Exercise(
+        number="20.10",
+        title="a test that finds them",
+        section="Positions that turn, in two pairings",
+        reference=writes_alike,
+        cases=[(name,) for name in STEPS],
+        mistakes=STEP_MISTAKES,
+        probe=run_step_test,
+        canonical=bool,
     ),
 ]
