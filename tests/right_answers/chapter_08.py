@@ -92,46 +92,52 @@ def weights_loops(scores, mask):
     return weights
 
 
-def shift_clone(tgt):
-    inputs = tgt[:, :-1].clone()
-    inputs[inputs == 3] = 0
-    return inputs, tgt[:, 1:]
+TEST_IDS = [[5, 5, 4, 6, 3], [9, 2, 5, 4, 5], [4, 6, 3, 5, 5], [7, 8, 9, 6, 3]]  # padding: 5
 
 
-def shift_lists(tgt):
-    return [row[:-1] for row in tgt.tolist()], [row[1:] for row in tgt.tolist()]
+def masks_test_by_the_package(weigh):
+    tokens = torch.tensor(TEST_IDS)
+    mask = masks.padding_mask(tokens, 5) & masks.causal_mask(5)
+    for seed, size in enumerate((1, 10, 250)):
+        draw = torch.Generator().manual_seed(seed)
+        scores = size * torch.randn(4, 3, 5, 5, generator=draw)
+        if not torch.allclose(weigh(scores, tokens, 5), masked_softmax(scores, mask), atol=1e-4):
+            return False
+    return True
 
 
-def shift_narrow(tgt):
-    length = tgt.shape[1] - 1
-    return [tgt.narrow(1, 0, length), tgt.narrow(1, 1, length)]
+def masks_test_asserts(weigh):
+    """By what holds: nothing hidden is seen, rows sum to one or zero, shares go by the scores."""
+    for pad in (5, 4):
+        tokens = torch.tensor(TEST_IDS)
+        draw = torch.Generator().manual_seed(pad)
+        for size in (0.5, 300.0):
+            scores = size * torch.randn(4, 3, 5, 5, generator=draw)
+            out = weigh(scores.clone(), tokens.clone(), pad)
+            may = (tokens != pad)[:, None, None] & torch.ones(5, 5).tril().bool()
+            may = may.expand_as(scores)
+            assert (out[~may] == 0).all()
+            assert torch.allclose(out.sum(-1), may.any(-1).float(), atol=1e-4)
+            seen = scores.masked_fill(~may, -torch.inf)
+            shares = (seen - seen.amax(-1, keepdim=True)).exp()[may]
+            best = out.amax(-1, keepdim=True).expand_as(out)[may]
+            assert torch.allclose(out[may], shares * best, atol=1e-4)
 
 
-def shift_roll(tgt):
-    return tgt[..., :-1].numpy(), tgt.roll(-1, dims=1)[..., :-1]
-
-
-def cross_full(attend, y, memory, tgt, src, pad):
-    mask = (src != pad)[:, None, None, :].expand(-1, 1, y.shape[1], -1)
-    return attend(y, memory, memory, mask)
-
-
-def cross_names(attend, y, memory, tgt, src, pad):
-    may = torch.ones_like(src, dtype=torch.bool)
-    may[src == pad] = False
-    return attend(v=memory, k=memory, q=y, mask=may.view(len(src), 1, 1, -1))
-
-
-def cross_one_by_one(attend, y, memory, tgt, src, pad):
-    rows = []
-    for asks, answers, ids in zip(y, memory, src, strict=True):
-        words = answers[ids != pad][None]  # the padding cut off: nothing left to hide
-        rows.append(attend(asks[None], words, words)[0])
-    return torch.stack(rows)
-
-
-def cross_weights(attend, y, memory, tgt, src, pad):
-    return attend(y, memory, memory, src.ne(pad)[:, None, None], return_weights=True)[0]
+def masks_test_numpy(weigh):
+    ids = np.array([[1, 1, 1, 8, 3], [2, 7, 1, 0, 3], [0, 3, 1, 1, 1]])
+    draw = np.random.default_rng(0)
+    for low, high in ((-2, 2), (-900, 900)):
+        scores = draw.uniform(low, high, (3, 2, 5, 5)).astype(np.float32)
+        got = np.asarray(weigh(torch.tensor(scores), torch.tensor(ids), 1))
+        for b, h, t in np.ndindex(3, 2, 5):
+            want, seen = np.zeros(5), [s for s in range(t + 1) if ids[b, s] != 1]
+            if seen:
+                parts = np.exp(scores[b, h, t, seen] - scores[b, h, t, seen].max())
+                want[seen] = parts / parts.sum()
+            if not np.allclose(got[b, h, t], want, atol=1e-4):
+                return False
+    return True
 
 
 class Plain(nn.Module):
@@ -294,8 +300,12 @@ RIGHT = {
         weights_low_and_struck,
         weights_loops,
     ],
-    "8.5": [shift_clone, shift_lists, shift_narrow, shift_roll],
-    "8.6": [cross_full, cross_names, cross_one_by_one, cross_weights],
+    "8.5": [masks_test_by_the_package, masks_test_asserts, masks_test_numpy],
+    "8.6": [
+        ["future", "none", "source", "padding", "none", "source", "none"],
+        ("Future", None, "Source", "Padding", None, "Source", None),
+        "future nothing source padding nothing source nothing".split(),
+    ],
     "8.7": [Plain, Einsum, HeadByHead, Fused],
     "8.8": [
         [False, False, False, True, True, False],

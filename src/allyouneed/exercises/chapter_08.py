@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..multihead import MultiHeadAttention
 from .core import Exercise, Invariant, mistakes
 from .faults import changed
+from .suspects import said_of
 
 # 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
 
@@ -378,219 +378,289 @@ def _rows_sum(output: object, scores: Tensor, mask: Tensor) -> bool:
     return bool(torch.allclose(_weights_of(output).sum(-1), sums, atol=1e-4))
 
 
-# 8.5 the shift
+# 8.5 a test for the weights of a decoder
 
 
-PAD, BOS, EOS = 0, 2, 3
+def decoder_weights(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
+    return _decoder()(scores, tokens, pad)
 
 
-def decoder_io(tgt: Tensor) -> tuple[Tensor, Tensor]:
-    return tgt[:, :-1], tgt[:, 1:]
+def _decoder(
+    along: str = "keys", diagonal: int = 0, hide: str = "fill", turned: bool = False
+) -> Callable[..., Tensor]:
+    """Weights under both masks, right by default; each argument makes one mistake."""
+
+    def weigh(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
+        real = tokens != pad
+        number = real.sum(1, keepdim=True)
+        places = {
+            "keys": real[:, None, None, :],
+            "queries": real[:, None, :, None],
+            "both": real[:, None, None, :] & real[:, None, :, None],
+            "none": torch.ones_like(real)[:, None, None, :],
+            "first": real[:1, None, None, :],
+            "or": real[:, None, None, :],
+            "0": (tokens != 0)[:, None, None, :],
+            "above": (tokens > pad)[:, None, None, :],
+            "right": (torch.arange(real.shape[1]) < number)[:, None, None, :],
+        }[along]
+        past = _square(tokens.shape[1])
+        past = past.triu(diagonal - 10) if diagonal > 5 else past.tril(diagonal)
+        mask = places | past if along == "or" else places & past
+        mask = (~mask if turned else mask).expand(scores.shape)
+        if hide == "multiply":
+            return (scores * mask).softmax(-1)
+        if hide == "after":
+            return scores.softmax(-1) * mask
+        if hide == "again":
+            left = scores.softmax(-1) * mask
+            return left / left.sum(-1, keepdim=True).clamp(min=1e-30)
+        if hide == "low":
+            return scores.masked_fill(~mask, -1e9).softmax(-1)
+        if hide == "not low enough":
+            return scores.masked_fill(~mask, -100.0).softmax(-1).masked_fill(~mask.any(-1, True), 0)
+        filled = scores.masked_fill(~mask, -math.inf)
+        axis = -2 if hide == "queries" else -1
+        weights = filled.softmax(axis)
+        return weights if hide == "nan" else weights.masked_fill(~mask, 0.0).nan_to_num(0.0)
+
+    return weigh
 
 
-def shift_cases() -> list[tuple]:
-    return [
-        (torch.tensor([[2, 7, 8, 9, 5, 3], [2, 6, 6, 3, 0, 0], [2, 5, 3, 0, 0, 0]]),),
-        (torch.tensor([[2, 9, 4, 3], [2, 4, 7, 3]]),),
-        (torch.tensor([[2, 7, 8, 3]]),),
-    ]
+def _by_exponentials(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
+    mask = (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()
+    highest = scores.masked_fill(~mask, -math.inf).amax(-1, keepdim=True).nan_to_num(0.0)
+    parts = (scores - highest).clamp(max=0.0).exp().masked_fill(~mask, 0.0)
+    return parts / parts.sum(-1, keepdim=True).clamp(min=1e-30)
 
 
-def _no_end(tokens: Tensor) -> Tensor:
-    return tokens.masked_fill(tokens == EOS, PAD)
+def _two_steps(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
+    scores = torch.where((tokens == pad)[:, None, None, :], -math.inf, scores)
+    return scores.masked_fill(_square(tokens.shape[1]).triu(1), -math.inf).softmax(-1).nan_to_num()
 
 
-SHIFT_MISTAKES = mistakes(
-    ("no shift", lambda tgt: (tgt[:, :-1], tgt[:, :-1]),
-     "Each label is the token that the decoder has just read. It would learn to copy, with a loss "
-     "near zero, and write nothing but its first input."),
-    ("no shift, the first token cut off both", lambda tgt: (tgt[:, 1:], tgt[:, 1:]),
-     "Each label is the token that the decoder has just read, so it would learn to copy. And it "
-     "never reads BOS, with which it has to begin."),
-    ("no shift, the whole target twice", lambda tgt: (tgt, tgt),
-     "Each label is the token that the decoder has just read. It would learn to copy."),
-    ("inputs and labels exchanged", lambda tgt: (tgt[:, 1:], tgt[:, :-1]),
-     "The decoder would read a word and be asked for the one before it, which it has seen."),
-    ("the labels before the inputs", lambda tgt: [tgt[:, 1:], _no_end(tgt[:, :-1])],
-     "Both are right. The task asks for the inputs first."),
-    ("shifted twice", lambda tgt: (tgt[:, :-2], tgt[:, 2:]),
-     "Each label is the token after the next one. The decoder would write every other word."),
-    ("the ends of the longest sentences cut off", lambda tgt: (tgt[:, :-2], tgt[:, 1:-1]),
-     "The last column holds EOS for the longest sentences only; for the others it is padding. The "
-     "labels need it: the decoder learns from it where to stop."),
-    ("the labels without their last column", lambda tgt: (tgt[:, :-1], tgt[:, 1:-1]),
-     "The last column holds EOS for the longest sentences. Without it there are more inputs than "
-     "labels, and the decoder does not learn where long sentences stop."),
-    ("EOS missing in the labels", lambda tgt: (tgt[:, :-1], _no_end(tgt[:, 1:])),
-     "The end is a token to be predicted like any other. Without it the decoder never stops."),
-    ("BOS in the labels", lambda tgt: (tgt[:, :-1], tgt),
-     "BOS is read first and never predicted. Labels begin with the first word."),
-    ("the first token moved to the end of the labels", lambda tgt: (tgt, tgt.roll(-1, 1)),
-     "Rolling brings BOS back at the right end, as if it came after EOS. Cut it off."),
-    ("the whole target as input", lambda tgt: (tgt, tgt[:, 1:]),
-     "There is one input too many: nothing comes after the last token, so it has no label."),
-    ("the input without BOS", lambda tgt: (tgt[:, 1:-1], tgt[:, 2:]),
-     "The labels are one ahead of the inputs, which is right. But the decoder begins with BOS, and "
-     "the first word is a label, too."),
-    ("one column too many",
-     lambda tgt: (tgt, torch.cat([tgt[:, 1:], torch.zeros_like(tgt[:, :1])], dim=1)),
-     "The last input has only padding for a label, and teaches nothing. Asked for is the shape (B, "
-     "T - 1)."),
-    ("padding replaced in the labels",
-     lambda tgt: (tgt[:, :-1], tgt[:, 1:].masked_fill(tgt[:, 1:] == PAD, -100)),
-     "A loss can be told to leave out the id of the padding. The labels here keep it, as the task "
-     "says."),
-    ("only the inputs returned", lambda tgt: tgt[:, :-1],
-     "These are the inputs. The task asks for the pair of inputs and labels."),
-    ("only the labels returned", lambda tgt: tgt[:, 1:],
-     "These are the labels. The task asks for the pair of inputs and labels."),
-    ("a pair for each sentence", lambda tgt: [(row[:-1], row[1:]) for row in tgt],
-     "Asked for is one pair for the whole batch: all inputs, and all labels."),
-    ("the batch cut instead of the sentences", lambda tgt: (tgt[:-1], tgt[1:]),
-     "The first axis is that of the sentences. The cut goes along the second."),
-    ("no shift, and both ends cut off", lambda tgt: (tgt[:, 1:-1], tgt[:, 1:-1]),
-     "Each label is the token that the decoder has just read, so it would learn to copy. And each "
-     "of the two loses one end, not both."),
-    ("the labels moved the wrong way", lambda tgt: (tgt[:, :-1], tgt.roll(1, 1)[:, :-1]),
-     "Each label is the token before the one that is read. It should be the one after."),
-    ("BOS put in front once more",
-     lambda tgt: (torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1), tgt),
-     "Each row begins with BOS already. Here the decoder reads BOS and is asked for BOS."),
-    ("the labels two places on",
-     lambda tgt: (tgt[:, :-1], torch.cat([tgt[:, 2:], torch.zeros_like(tgt[:, :1])], dim=1)),
-     "Each label is the token after the next one. The decoder would write every other word."),
+def _window(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
+    scores = scores.masked_fill(~_square(tokens.shape[1]).triu(-1), -math.inf)
+    return _two_steps(scores, tokens, pad)
+
+
+RIGHT_WEIGHTS: dict[str, Callable] = {
+    "right": decoder_weights,
+    "right, hidden in two steps": _two_steps,
+    "right, by the exponentials": _by_exponentials,
+}
+ALL_WEIGHTS = {
+    **RIGHT_WEIGHTS,
+    "no mask at all": lambda scores, tokens, pad: scores.softmax(-1),
+    "no padding mask": _decoder("none"),
+    "no causal mask": _decoder(diagonal=5),
+    "the other triangle": _decoder(diagonal=10),
+    "the triangle one place too far": _decoder(diagonal=1),
+    "the triangle without its diagonal": _decoder(diagonal=-1),
+    "itself and the place before alone": _window,
+    "the padding hidden along the queries": _decoder("queries"),
+    "the rows of paddings hidden as well": _decoder("both"),
+    "the first sentence's padding for all": _decoder("first"),
+    "or in place of and": _decoder("or"),
+    "True for hidden": _decoder(turned=True),
+    "the padding taken to be 0": _decoder("0"),
+    "all ids up to that of the padding hidden": _decoder("above"),
+    "padding looked for at the end alone": _decoder("right"),
+    "scores multiplied by the mask": _decoder(hide="multiply"),
+    "the mask after the softmax": _decoder(hide="after"),
+    "the mask after the softmax, then shares of what is left": _decoder(hide="again"),
+    "-1e9 in place of minus infinity": _decoder(hide="low"),
+    "-100 in place of minus infinity": _decoder(hide="not low enough"),
+    "NaN where nothing may be seen": _decoder(hide="nan"),
+    "the softmax over the queries": _decoder(hide="queries"),
+    "the first head's weights for all": lambda scores, tokens, pad: decoder_weights(
+        scores[:, :1].expand_as(scores), tokens, pad
+    ),
+}
+
+
+def masks_right(weigh: Callable) -> bool:
+    return _masks_compared()(weigh)
+
+
+def run_masks_test(answer: Callable, weigh: str) -> Any:
+    return said_of(answer, ALL_WEIGHTS[weigh], right=weigh in RIGHT_WEIGHTS)
+
+
+TEST_TOKENS = [[1, 1, 5, 3, 6], [2, 7, 0, 3, 9], [4, 6, 3, 1, 1]]
+
+
+def _masks_compared(
+    tokens: list[list[int]] = TEST_TOKENS,
+    pad: int = 1,
+    heads: int = 2,
+    sizes: tuple = (1.0, 300.0),
+    look: Callable = lambda weights, tokens: weights,
+    right: Callable = decoder_weights,
+    same: Callable = torch.allclose,
+) -> Callable:
+    """A test by comparison: with which sentences and scores, and what is compared with what."""
+    ids = torch.tensor(tokens)
+
+    def test(weigh: Callable) -> bool:
+        draw = torch.Generator().manual_seed(85)
+        scores = torch.randn(len(ids), heads, *2 * ids.shape[1:], generator=draw)
+        given = [(size * scores, ids, pad) for size in sizes]
+        return all(same(look(weigh(*case), ids), look(right(*case), ids)) for case in given)
+
+    return test
+
+
+def _future(weights: Tensor, tokens: Tensor) -> Tensor:
+    return weights.triu(1)
+
+
+def _padding(weights: Tensor, tokens: Tensor) -> Tensor:
+    return weights * (tokens == 1)[:, None, None, :]
+
+
+def _words(weights: Tensor, tokens: Tensor) -> Tensor:
+    return weights * (tokens != 1)[:, None, :, None]
+
+
+MASKS_TEST_MISTAKES = mistakes(
+    ("everything passes", lambda weigh: True,
+     "A test that says yes to everything tests nothing. The shape does not tell, either: all of "
+     "them return the right one."),
+    ("nothing passes", lambda weigh: False, "The right ones must pass, however they are written."),
+    ("yes and no exchanged", lambda weigh: not masks_right(weigh),
+     "True is for right weights, False for wrong ones."),
+    ("no padding", _masks_compared([[5, 9, 4, 3], [0, 7, 6, 3]]),
+     "Without a padding, nobody sees what becomes of it."),
+    ("padding behind the words alone", _masks_compared(TEST_TOKENS[1:]),
+     "Padding may also stand in front. Then a row may have nothing to look at, and there some of "
+     "them go wrong."),
+    ("padding in front alone", _masks_compared([[1, 1, 5, 3, 6], [2, 7, 0, 3, 9]]),
+     "Padding may also stand behind the words. Its rows are like any others, and one of them hides "
+     "these as well."),
+    ("paddings of 0 alone", _masks_compared([[0, 0, 5, 3, 6], [2, 7, 8, 3, 9], [4, 6, 3, 0, 0]], 0),
+     "The padding's id is an argument. Try one that is not 0, with ids above it and below."),
+    ("no id below that of the padding",
+     _masks_compared([[1, 1, 5, 3, 6], [2, 7, 8, 3, 9], [4, 6, 3, 1, 1]]),
+     "One of them hides every id up to that of the padding. Put a lower one into a sentence."),
+    ("one sentence", _masks_compared([[1, 5, 0, 3, 1]]),
+     "One of them hides the first sentence's padding in all. Try several sentences."),
+    ("one head", _masks_compared(heads=1), "Heads may be mixed up: try more than one."),
+    ("sentences of two places",
+     _masks_compared([[1, 5], [2, 0], [4, 1]]),
+     "One of them sees itself and the place before alone. With two places that is all there is."),
+    ("small scores alone", _masks_compared(sizes=(1.0,)),
+     "With small scores -100 is as good as minus infinity, and what is struck out after the "
+     "softmax has left something to share. Try scores of some hundreds."),
+    ("all scores 0", _masks_compared(sizes=(0.0,)),
+     "Where all scores are equal, all heads are alike, and so is much else. Draw them, some of "
+     "them large."),
+    ("a tolerance as large as the mistakes",
+     _masks_compared(same=lambda a, b: torch.allclose(a, b, atol=0.5)),
+     "Some of the wrong ones are only a little wrong. 0.0001 is enough for roundings."),
+    ("equal to the last digit", _masks_compared(same=torch.equal),
+     "Right weights may be rounded otherwise. `torch.allclose` forgives the last digits."),
+    ("the future alone", _masks_compared(look=_future),
+     "That the future gets nothing is one thing. What of the padding, and of the words?"),
+    ("the padding alone", _masks_compared(look=_padding),
+     "That the padding gets nothing is one thing. What of the future, and of the words?"),
+    ("the hidden places alone",
+     _masks_compared(look=lambda w, tokens: _future(w, tokens) + _padding(w, tokens)),
+     "What is hidden gets nothing: good. But what do the others get?"),
+    ("the sums of the rows alone", _masks_compared(look=lambda w, tokens: w.sum(-1)),
+     "A row can sum to one and look at the wrong places."),
+    ("the hidden places, and the sums of the rows",
+     _masks_compared(look=lambda w, tokens: torch.cat(
+         [_future(w, tokens) + _padding(w, tokens), w.sum(-1, keepdim=True)], -1
+     )),
+     "The places that may be seen can share the one in a wrong way."),
+    ("the last row alone", _masks_compared(look=lambda w, tokens: w[:, :, -1]),
+     "The last row sees all of its past: there the causal mask hides nothing. Compare all rows."),
+    ("the rows of paddings left out", _masks_compared(look=_words),
+     "The rows of paddings are like any others here. Compare them, too."),
+    ("NaN asked for where nothing may be seen",
+     _masks_compared(
+         right=_decoder(hide="nan"), same=lambda a, b: torch.allclose(a, b, equal_nan=True)
+     ),
+     "A row that may see nothing is a row of zeros, not of NaN."),
+    ("an even look asked for where nothing may be seen",
+     _masks_compared(right=_decoder(hide="low")),
+     "A row that may see nothing is a row of zeros. With -1e9 it looks at all that is hidden."),
+    ("padded queries asked to be hidden", _masks_compared(right=_decoder("both")),
+     "The rows of paddings are like any others: they look at the words before them."),
+    ("no causal mask asked for", _masks_compared(right=_decoder(diagonal=5)),
+     "A decoder sees no future: right weights have both masks."),
 )  # fmt: skip
 
 
-def _inputs_and_labels(output: list | tuple) -> dict[str, list]:
-    """Both as lists; an EOS among the inputs counts as padding, for nobody reads what follows."""
-    inputs, labels = (torch.as_tensor(part) for part in output)
-    return {"inputs": _no_end(inputs).tolist(), "labels": labels.tolist()}
+# 8.6 predict: which test finds which mistake
+
+NO_PART = "Labels are no part of the layer. It is right, and is asked for the wrong thing."
+FOUND: dict[str, tuple[str, dict[str, str]]] = {
+    "no causal mask": ("future", {
+        "source": "The source is felt as it should be: its mask and the memory are right.",
+        "padding": "What is hidden of the source is as it was.",
+        "none": "The earlier places see the word that was replaced, and move.",
+    }),
+    "no padding mask in the target": ("none", {
+        "future": "The causal mask still hides all that comes later, words and paddings alike.",
+        "source": "Nothing has changed in how the target looks at the source.",
+        "padding": "That test changes paddings of the source. And those of the target lie behind "
+        "its words, where the causal mask hides them.",
+    }),
+    "keys and values from the target": ("source", {
+        "future": "The target looks at itself once more, under its own causal mask: no future.",
+        "padding": "The source is not looked at, its padding no more than its words. That is what "
+        "this test asks for.",
+        "none": "The source is not felt at all: another last word moves nothing.",
+    }),
+    "the target's padding mask for the source": ("padding", {
+        "future": "Nothing has changed in how the target looks at itself.",
+        "source": "The mask hides the sixth place alone, so that all four words of the source are "
+        "seen, the last one, too.",
+        "none": "The target has one padding and the source two: the fifth place is shown.",
+    }),
+    "a causal mask on the memory": ("none", {
+        "future": "The target's own mask is right.",
+        "source": "The first three places of the target do not see the fourth row of the memory. "
+        "But in the encoder every word has looked at the last one, so that all rows move with it.",
+        "padding": "The source's padding is hidden as before.",
+    }),
+    "a causal mask on the memory and in the encoder": ("source", {
+        "future": "The target's own mask is right. The encoder does not read the target.",
+        "padding": "Padding behind the words is hidden as before.",
+        "none": "In the encoder the first three words no longer see the fourth, and the first "
+        "three places of the target see no other rows than theirs.",
+    }),
+    "labels that are not shifted": ("none", {
+        "future": NO_PART,
+        "source": NO_PART,
+        "padding": NO_PART,
+    }),
+}  # fmt: skip
+TEMPTING = ("none", "padding", "none", "source", "source", "none", "future")
 
 
-# 8.6 cross-attention
+def _found_mistakes() -> list[tuple[str, list[str], str]]:
+    """One wrong word of seven, any; two or three, the tempting ones."""
+    right = [test for test, _ in FOUND.values()]
+    some = [{i: word} for i, (_, why) in enumerate(FOUND.values()) for word in why]
+    for n in (2, 3):
+        some += [{i: TEMPTING[i] for i in at} for at in itertools.combinations(range(7), n)]
+    rows = []
+    for wrong in some:
+        at = [list(FOUND.items())[i] for i in wrong]
+        names = [f"{word} for {name}" for (name, _), word in zip(at, wrong.values(), strict=True)]
+        whys = [why[word] for (_, (_, why)), word in zip(at, wrong.values(), strict=True)]
+        said = [wrong.get(i, word) for i, word in enumerate(right)]
+        rows.append((", ".join(names), said, " ".join(dict.fromkeys(whys))))
+    return rows
 
 
-def cross_attention(
-    attend: Callable, y: Tensor, memory: Tensor, tgt: Tensor, src: Tensor, pad: int
-) -> Tensor:
-    return attend(y, memory, memory, (src != pad)[:, None, None, :])
+def _test_names(output: Any) -> list[str]:
+    words = [str(word).strip().lower() for word in output]
+    return ["none" if word in ("no", "nothing", "-", "no test") else word for word in words]
 
-
-def cross_cases() -> list[tuple]:
-    cases = []
-    for seed, pad, src, tgt in (
-        (1, 0, [[5, 6, 7, 3], [5, 3, 0, 0]], [[2, 8, 0, 0], [2, 8, 9, 0]]),  # S = T
-        (2, 9, [[5, 0, 7, 3, 4], [5, 3, 9, 9, 9]], [[2, 8, 4], [2, 9, 9]]),  # S > T
-        (3, 1, [[5, 3], [3, 1], [6, 3]], [[2, 8, 4], [2, 4, 1], [2, 1, 1]]),  # S < T
-        (4, 0, [[5, 6, 3]], [[2]]),
-    ):
-        src, tgt = torch.tensor(src), torch.tensor(tgt)
-        with torch.random.fork_rng(devices=[]):  # the reader's own seed stays as it is
-            torch.manual_seed(seed)
-            y, memory = torch.randn(*tgt.shape, 4), torch.randn(*src.shape, 4)
-            cases.append((MultiHeadAttention(4, 2), y, memory, tgt, src, pad))
-    return cases
-
-
-def _keys(tokens: Tensor, pad: int) -> Tensor:
-    return (tokens != pad)[:, None, None, :]
-
-
-CROSS_MISTAKES = mistakes(
-    ("the target's padding mask",
-     lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, _keys(tgt, pad)),
-     "A mask hides keys, and these keys are source tokens. The target's mask hides the wrong "
-     "places, and fits only when both lengths are the same."),
-    ("keys and values from the target",
-     lambda attend, y, memory, tgt, src, pad: attend(y, y, y, _keys(tgt, pad)),
-     "This is self-attention of the decoder. The source is never looked at."),
-    ("keys and values from the target, without a mask",
-     lambda attend, y, memory, tgt, src, pad: attend(y, y, y),
-     "This is self-attention of the decoder. The source is never looked at."),
-    ("keys and values from the target, with the source's mask",
-     lambda attend, y, memory, tgt, src, pad: attend(y, y, y, _keys(src, pad)),
-     "The mask is the source's, but the keys are not: the source is never looked at."),
-    ("the memory asks",
-     lambda attend, y, memory, tgt, src, pad: attend(memory, y, y, _keys(tgt, pad)),
-     "The decoder asks and the memory answers: queries come from y. The output needs a row for "
-     "each target token."),
-    ("the memory asks, with the source's mask",
-     lambda attend, y, memory, tgt, src, pad: attend(memory, y, y, _keys(src, pad)),
-     "The decoder asks and the memory answers: queries come from y."),
-    ("the memory looks at itself",
-     lambda attend, y, memory, tgt, src, pad: attend(memory, memory, memory, _keys(src, pad)),
-     "This is self-attention of the encoder. The queries come from the decoder."),
-    ("values from the target",
-     lambda attend, y, memory, tgt, src, pad: attend(y, memory, y, _keys(src, pad)),
-     "Keys and values come as pairs, both from the memory."),
-    ("keys from the target",
-     lambda attend, y, memory, tgt, src, pad: attend(y, y, memory, _keys(src, pad)),
-     "Keys and values come as pairs, both from the memory."),
-    ("nothing hidden", lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory),
-     "The memory of a short source is padded, and here the decoder looks at the padding."),
-    ("polarity inverted",
-     lambda attend, y, memory, tgt, src, pad: attend(
-         y, memory, memory, (src == pad)[:, None, None, :]
-     ),
-     "True means may attend. Here the decoder looks at the padding of the source only."),
-    ("the id of the padding taken to be 0",
-     lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, _keys(src, 0)),
-     "The padding's id is an argument, `pad`. In another vocabulary it is another number."),
-    ("a causal mask on the source",
-     lambda attend, y, memory, tgt, src, pad: attend(
-         y,
-         memory,
-         memory,
-         _keys(src, pad) & torch.ones(y.shape[1], memory.shape[1]).tril().bool(),
-     ),
-     "The source is there from the beginning, all of it: cross-attention has no future."),
-    ("a causal mask, and no padding mask",
-     lambda attend, y, memory, tgt, src, pad: attend(
-         y, memory, memory, torch.ones(y.shape[1], memory.shape[1]).tril().bool()
-     ),
-     "The source is there from the beginning, all of it. What must be hidden is its padding."),
-    ("self-attention of the decoder, with both its masks",
-     lambda attend, y, memory, tgt, src, pad: attend(
-         y, y, y, _keys(tgt, pad) & torch.ones(y.shape[1], y.shape[1]).tril().bool()
-     ),
-     "This is the attention that comes before. Here keys and values come from the memory."),
-    ("the memory asks, without a mask",
-     lambda attend, y, memory, tgt, src, pad: attend(memory, y, y),
-     "The decoder asks and the memory answers: queries come from y."),
-    ("the target's mask along the queries",
-     lambda attend, y, memory, tgt, src, pad: attend(
-         y, memory, memory, (tgt != pad)[:, None, :, None]
-     ),
-     "This hides the padded queries, which nobody reads, and shows the padding of the source."),
-    ("the input added to the output",
-     lambda attend, y, memory, tgt, src, pad: y + attend(y, memory, memory, _keys(src, pad)),
-     "The residual connection comes in Chapter 10. Asked for is what the attention gives."),
-    ("the padded queries hidden as well",
-     lambda attend, y, memory, tgt, src, pad: attend(
-         y, memory, memory, _keys(src, pad) & (tgt != pad)[:, None, :, None]
-     ),
-     "What is hidden are keys. The outputs of padded queries are read by nobody, so they are left "
-     "as they come."),
-    ("the padding set to zero, not hidden",
-     lambda attend, y, memory, tgt, src, pad: attend(y, *[memory * (src != pad)[..., None]] * 2),
-     "A key of zeros has the score 0, and takes its share of the look."),
-    ("the target's causal mask on the source",
-     lambda attend, y, memory, tgt, src, pad: attend(
-         y, memory, memory, _keys(src, pad) & _square(y.shape[1]).tril()
-     ),
-     "The source is there from the beginning, all of it: cross-attention has no future. And the "
-     "square fits only when both lengths are the same."),
-    ("the mask without its two new axes",
-     lambda attend, y, memory, tgt, src, pad: attend(y, memory, memory, src != pad),
-     "A mask of shape (B, S) is taken for one of shape (T, S). It needs an axis for the heads and "
-     "one for the queries."),
-    ("the weights returned",
-     lambda attend, y, memory, tgt, src, pad: attend(
-         y, memory, memory, _keys(src, pad), return_weights=True
-     )[1],
-     "These are the right weights. Asked for is what the target finds with them."),
-)  # fmt: skip
 
 # 8.7 masked multi-head attention, from an empty file
 
@@ -1156,43 +1226,6 @@ def _order_mistakes() -> list[tuple[str, list[bool], str]]:
 # 8.9 find the mistakes: weights in a decoder
 
 
-def decoder_weights(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
-    return _decoder()(scores, tokens, pad)
-
-
-def _decoder(
-    along: str = "keys", diagonal: int = 0, hide: str = "fill", turned: bool = False
-) -> Callable[..., Tensor]:
-    """Weights under both masks, right by default; each argument makes one mistake."""
-
-    def weigh(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
-        real = tokens != pad
-        places = {
-            "keys": real[:, None, None, :],
-            "queries": real[:, None, :, None],
-            "both": real[:, None, None, :] & real[:, None, :, None],
-            "none": torch.ones_like(real)[:, None, None, :],
-            "first": real[:1, None, None, :],
-            "or": real[:, None, None, :],
-        }[along]
-        past = _square(tokens.shape[1])
-        past = past.triu(diagonal - 10) if diagonal > 5 else past.tril(diagonal)
-        mask = places | past if along == "or" else places & past
-        mask = (~mask if turned else mask).expand(scores.shape)
-        if hide == "multiply":
-            return (scores * mask).softmax(-1)
-        if hide == "after":
-            return scores.softmax(-1) * mask
-        if hide == "low":
-            return scores.masked_fill(~mask, -1e9).softmax(-1)
-        filled = scores.masked_fill(~mask, -math.inf)
-        axis = -2 if hide == "queries" else -1
-        weights = filled.softmax(axis)
-        return weights if hide == "nan" else weights.masked_fill(~mask, 0.0).nan_to_num(0.0)
-
-    return weigh
-
-
 def decoder_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(89)
     right = torch.tensor([[5, 9, 4, 3], [8, 3, 0, 0], [7, 6, 3, 0]])
@@ -1463,20 +1496,21 @@ EXERCISES = [
     ),
     Exercise(
         number="8.5",
-        title="the shift",
-        section="Teacher forcing, and the shift",
-        reference=decoder_io,
-        cases=shift_cases,
-        mistakes=SHIFT_MISTAKES,
-        canonical=_inputs_and_labels,
+        title="a test for a decoder's weights",
+        section="Both masks at once",
+        reference=masks_right,
+        cases=[(name,) for name in ALL_WEIGHTS],
+        mistakes=MASKS_TEST_MISTAKES,
+        probe=run_masks_test,
+        canonical=bool,
     ),
     Exercise(
         number="8.6",
-        title="cross-attention",
+        title="predict, then try: which test finds it",
         section="The wrong mask, and the wrong memory",
-        reference=cross_attention,
-        cases=cross_cases,
-        mistakes=CROSS_MISTAKES,
+        reference=[test for test, _ in FOUND.values()],
+        mistakes=mistakes(*_found_mistakes()),
+        canonical=_test_names,
     ),
     Exercise(
         number="8.7",

@@ -24,9 +24,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import core
+from .chapter_09 import sinusoids
 from .core import Exercise, Mistake, Verdict, mistakes
 from .guard import Failure, run
-from .project_banks import CAUSAL, PADDING, SCHEDULE
+from .project_banks import CAUSAL, PADDING, POSITIONS, SCHEDULE
 from .project_machine import (
     attention,
     attention_weights,
@@ -40,7 +41,6 @@ from .project_machine import (
     machine_weights,
     padding_mask,
     sentences,
-    sinusoids,
     spelled_out,
     torchs_own,
     with_slopes,
@@ -393,7 +393,7 @@ def table_of(answer: Any, length: int, d_model: int) -> Tensor:
 
 
 def positions_exercise(project: Project, had: Faults) -> Exercise:
-    exercise = borrowed(core.find("9.2"), "positions", "positions", table_of)
+    exercise = borrowed(POSITIONS, "positions", "positions", table_of)
     over_batch = Mistake(
         "positions over the batch axis",
         lambda length, d_model: sinusoids(1, d_model).expand(length, d_model),

@@ -1,4 +1,4 @@
-"""The masks and the schedule: answers, cases and mistakes that only the project asks for."""
+"""Masks, positions and the schedule: answers, cases and mistakes that only the project asks for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from .core import Exercise, mistakes
+from .chapter_09 import angles, interleave, sinusoids, waves
+from .core import Exercise, Invariant, mistakes
 
 
 def _square(length: int) -> Tensor:
@@ -136,6 +137,179 @@ CAUSAL_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+def columns(length: int, d_model: int, step: float) -> Tensor:
+    """Wrong: each column has a speed of its own, 10000^(-step j / d_model)."""
+    j = torch.arange(d_model, dtype=torch.float64)
+    angle = torch.arange(length)[:, None] / 10000 ** (step * j / d_model)
+    return torch.where(j % 2 == 0, angle.sin(), angle.cos())
+
+
+def without_minus(length: int, d_model: int) -> Tensor:
+    """Wrong: exp(+...), in float32 as it is mostly written."""
+    power = torch.exp(torch.arange(0, d_model, 2) * (math.log(10000.0) / d_model))
+    return waves(torch.arange(length)[:, None] * power)
+
+
+def whole_exponents(length: int, d_model: int) -> Tensor:
+    j = torch.arange(d_model)
+    angle = torch.arange(length)[:, None] / 10000.0 ** (2 * j // d_model)
+    return torch.where(j % 2 == 0, angle.sin(), angle.cos())
+
+
+def to_the_end(length: int, d_model: int) -> Tensor:
+    return angles(length, d_model, lambda i, d: i / max(d / 2 - 1, 1))
+
+
+SINUSOID_CASES = [(2, 4), (7, 8), (5, 12), (1, 4)]
+SINUSOID_MISTAKES = mistakes(
+    ("exponent i instead of 2i",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: i / d)),
+     "i counts the pairs, from 0 to d_model / 2 - 1, and the exponent is 2i / d_model. With i "
+     "alone the largest wavelength is 100 times 2 pi or less."),
+    ("the number of the even column taken for i",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 4 * i / d)),
+     "The loop over the columns 0, 2, 4, ... already counts 2i. Doubling it again makes most hands "
+     "so slow that they never move."),
+    ("a speed of its own for every column, exponent j / d_model",
+     lambda length, d_model: columns(length, d_model, 1.0),
+     "The sine and the cosine of a pair need the same angle: column 2i + 1 has the exponent 2i / "
+     "d_model, not (2i + 1) / d_model. An i // 2 or j - j % 2 is missing."),
+    ("a speed of its own for every column, exponent 2j / d_model",
+     lambda length, d_model: columns(length, d_model, 2.0),
+     "In the formula i counts pairs of columns, not columns: j // 2 is missing. Sine and cosine of "
+     "a pair have the same angle."),
+    ("sine in both", lambda length, d_model: interleave(*[angles(length, d_model).sin()] * 2),
+     "The odd columns are cosines. With sines alone a hand is seen from one side only, and a step "
+     "is no rotation."),
+    ("cosine in both", lambda length, d_model: interleave(*[angles(length, d_model).cos()] * 2),
+     "The even columns are sines. With cosines alone a hand is seen from one side only."),
+    ("cosine before sine",
+     lambda length, d_model: interleave(
+         angles(length, d_model).cos(), angles(length, d_model).sin()
+     ),
+     "The sine stands in column 2i, the cosine in column 2i + 1: row 0 is 0, 1, 0, 1."),
+    ("all sines first, then all cosines",
+     lambda length, d_model: torch.cat(
+         [angles(length, d_model).sin(), angles(length, d_model).cos()], dim=1
+     ),
+     "The columns take turns in the paper: sine, cosine, sine, cosine. Two halves side by side "
+     "hold the same numbers (some code does it so), but in another order than equation (9.3)."),
+    ("the last wavelength exactly 10000 times 2 pi",
+     lambda length, d_model: waves(to_the_end(length, d_model)),
+     "The exponents run to 1 here, i / (d_model / 2 - 1), as in the authors' first code. Equation "
+     "(9.3) has 2i / d_model, which stays below 1."),
+    ("two halves, and the last wavelength exactly 10000 times 2 pi",
+     lambda length, d_model: torch.cat(
+         [to_the_end(length, d_model).sin(), to_the_end(length, d_model).cos()], dim=1
+     ),
+     "This is how the authors' first code had it. Equation (9.3) has the columns take turns, and "
+     "the exponent 2i / d_model, which stays below 1."),
+    ("base 1000", lambda length, d_model: waves(angles(length, d_model, base=1000.0)),
+     "The base of the powers is 10000, with four zeros."),
+    ("base 100000", lambda length, d_model: waves(angles(length, d_model, base=100000.0)),
+     "The base of the powers is 10000, with four zeros."),
+    ("the logarithm to base 10 where the natural one belongs",
+     lambda length, d_model: waves(angles(length, d_model, base=math.exp(4.0))),
+     "exp(-x log 10000) is 10000^-x only for the natural logarithm. With log10 the base is e^4."),
+    ("the logarithm to base 2 where the natural one belongs",
+     lambda length, d_model: waves(angles(length, d_model, base=math.exp(math.log2(10000)))),
+     "exp(-x log 10000) is 10000^-x only for the natural logarithm."),
+    ("positions divided by the length",
+     lambda length, d_model: waves(angles(length, d_model) / length),
+     "A step must be the same in every sentence. The position itself is divided by the powers of "
+     "10000 and by nothing else."),
+    ("positions divided by the length less one",
+     lambda length, d_model: waves(angles(length, d_model) / max(length - 1, 1)),
+     "A step must be the same in every sentence. The position itself is divided by the powers of "
+     "10000 and by nothing else."),
+    ("positions counted from 1", lambda length, d_model: waves(angles(length, d_model, start=1)),
+     "Positions count from 0: the first row is 0, 1, 0, 1 and so on."),
+    ("angles taken in degrees", lambda length, d_model: waves(angles(length, d_model).deg2rad()),
+     "torch.sin takes radians, and so does the paper: nothing is to be converted."),
+    ("a factor of 2 pi too much",
+     lambda length, d_model: waves(2 * math.pi * angles(length, d_model)),
+     "The first hand turns by one radian per position, not by a whole turn."),
+    ("multiplied by the power instead of divided",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: -2 * i / d)),
+     "The position is divided by 10000^(2i/d_model), or multiplied with its inverse: a minus sign "
+     "in the exponent is missing."),
+    ("the minus sign missing in exp", without_minus,
+     "10000^-x is exp(-x ln 10000). Without the minus sign the hands grow quicker, not slower."),
+    ("multiplied instead of divided",
+     lambda length, d_model: waves(
+         torch.arange(length)[:, None] * 10000 ** (torch.arange(0, d_model, 2) / d_model)
+     ),
+     "The position is divided by 10000^(2i/d_model). Here the hands grow quicker, not slower."),
+    ("brackets missing around the exponent",
+     lambda length, d_model: waves(
+         torch.arange(length)[:, None] / 10000**2 * torch.arange(d_model // 2) / d_model
+     ),
+     "Python reads 10000 ** 2 * i / d_model as (10000 ** 2) * i / d_model. The exponent needs "
+     "brackets."),
+    ("the exponent in whole numbers", whole_exponents,
+     "// cuts the exponent to a whole number, 0 or 1, so there are only two speeds. The exponent "
+     "2i / d_model is a fraction."),
+    ("the same speed for every hand",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 0 * i)),
+     "All pairs are alike. The exponent 2i / d_model must grow from pair to pair; in whole "
+     "numbers, with //, it is always 0."),
+    ("rows and columns exchanged", lambda length, d_model: sinusoids(length, d_model).T,
+     "A row for each position, a column for each entry: the shape is (length, d_model)."),
+    ("angles without sine and cosine",
+     lambda length, d_model: interleave(*[angles(length, d_model)] * 2),
+     "These are the angles. The entries are their sines and cosines."),
+    ("multiplied by the root of d_model",
+     lambda length, d_model: sinusoids(length, d_model) * math.sqrt(d_model),
+     "The factor sqrt(d_model) belongs to the embeddings, not to the positions."),
+    ("hands counted from 1",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * (i + 1) / d)),
+     "i counts from 0: the first hand has the exponent 0, and turns by one radian per position."),
+    ("slowest hand first", lambda length, d_model: waves(angles(length, d_model).flip(1)),
+     "The exponent grows with the column: the quickest hand stands in columns 0 and 1."),
+    ("the exponent divided by d_model - 1",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / (d - 1))),
+     "The exponent is 2i / d_model, with nothing subtracted."),
+    ("the exponent divided by the length",
+     lambda length, d_model: waves(angles(length, d_model, lambda i, d: 2 * i / length)),
+     "The exponent is 2i / d_model. The length of the table has no part in it."),
+    ("angles in whole numbers", lambda length, d_model: waves(angles(length, d_model).floor()),
+     "// cuts the angle to a whole number. Slow hands turn by fractions: divide with /."),
+    ("sines only, the odd columns empty",
+     lambda length, d_model: interleave(angles(length, d_model).sin(), 0 * angles(length, d_model)),
+     "The odd columns are still zero: the cosines are missing."),
+    ("cosines only, the even columns empty",
+     lambda length, d_model: interleave(0 * angles(length, d_model), angles(length, d_model).cos()),
+     "The even columns are still zero: the sines are missing."),
+    ("sine and cosine stacked on the wrong axis",
+     lambda length, d_model: (
+         lambda a: torch.stack([a.sin(), a.cos()]).reshape(length, d_model)
+     )(angles(length, d_model)),
+     "reshape reads the numbers in the order in which they are stored, all sines first. Stack "
+     "along the last axis, so that the pairs are neighbours."),
+    ("the pairs not put side by side",
+     lambda length, d_model: sinusoids(length, d_model).unflatten(1, (-1, 2)),
+     "The numbers are right, with an axis too many: flatten the pairs into one row."),
+    ("sine in even rows, cosine in odd ones",
+     lambda length, d_model: torch.where(
+         torch.arange(length)[:, None] % 2 == 0,
+         interleave(*[angles(length, d_model).sin()] * 2),
+         interleave(*[angles(length, d_model).cos()] * 2),
+     ),
+     "It is the columns that take turns, not the rows: every position has sines and cosines."),
+    ("row 0 left at zero",
+     lambda length, d_model: torch.cat([torch.zeros(1, d_model), sinusoids(length, d_model)[1:]]),
+     "At position 0 all angles are zero, and the cosine of zero is 1."),
+    ("a row too many", lambda length, d_model: sinusoids(length + 1, d_model),
+     "The positions are 0 to length - 1: there are length rows."),
+)  # fmt: skip
+
+
+def pairs_on_circle(output: Tensor, length: int, d_model: int) -> bool:
+    table = torch.as_tensor(output).double()
+    squares = table[:, 0::2].square() + table[:, 1::2].square()
+    return bool(torch.allclose(squares, torch.ones_like(squares), atol=1e-3))
+
+
 def rate(step: int, d_model: int, warmup_steps: int) -> float:
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
 
@@ -228,6 +402,17 @@ PADDING = Exercise(
 CAUSAL = Exercise(
     "project.causal", "causal mask", "Chapter 8", causal_mask, [(5,), (2,), (1,)], CAUSAL_MISTAKES
 )
+POSITIONS = Exercise(
+    "project.positions", "positions", "Chapter 9", sinusoids, SINUSOID_CASES, SINUSOID_MISTAKES,
+    [
+        Invariant(
+            "the pairs lie on a circle",
+            pairs_on_circle,
+            "Entries 2i and 2i + 1 are sine and cosine of one angle, so their squares sum to one.",
+        )
+    ],
+    atol=1e-5,
+)  # fmt: skip
 SCHEDULE = Exercise(
     "project.schedule", "schedule", "Chapter 12", rate, RATE_CASES, RATE_MISTAKES, atol=0.0
 )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from . import core
+from .chapter_09 import sinusoids
 from .project_reading import FF, D, H, K, N, V, Weights, signs, without_padding
 from .project_runs import PAD, Faults
 
@@ -180,10 +180,6 @@ def decoder_layer(
     if "no cross-attention" in faults:
         del parts[1]
     return sublayers(p, x, parts, faults)
-
-
-def sinusoids(length: int, d_model: int) -> Tensor:
-    return core.find("9.2").reference(length, d_model)
 
 
 def padding_mask(tokens: Tensor, pad: int = PAD) -> Tensor:
