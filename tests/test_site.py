@@ -120,7 +120,7 @@ def moving_pictures(tab) -> list[str]:
 
 
 def code_that_scrolls(tab) -> list[str]:
-    """Code that is wider than its box on a screen that has room."""
+    """Code that is wider than its box: a screen has room for it, and on a phone it wraps."""
     wide = """[...document.querySelectorAll(".cell_input pre")].filter(one => one.checkVisibility()
       && one.scrollWidth > one.clientWidth).map(one => one.textContent.slice(0, 60))"""
     return [f"code scrolls: {what}" for what in tab.evaluate(wide)]
@@ -225,7 +225,7 @@ def test_a_chapter_opened_on_a_phone(address, browser):
     """Not only made narrower."""
     visit = Visit(browser, address, **PHONE)
     tab = visit.open("notebooks/06_attention.html")
-    assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390)
+    assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390) + code_that_scrolls(tab)
 
 
 def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
@@ -378,6 +378,40 @@ def test_the_translator_is_in_the_book(home, browser):
         "document.getElementById('t-output').textContent === 'Un chien.'", timeout=60_000
     )
     assert not visit.wrong, visit.wrong
+
+
+def test_the_cover_translates_when_it_is_asked(home, browser):
+    """Until then the picture is still, and of the translator the page has one small script."""
+    visit = Visit(browser, home, **PHONE)
+    tab = visit.open("book/intro.html")
+    scroll_through(tab)
+    asked = [url.split("/translator/")[1] for url in visit.loaded if "/translator/" in url]
+    assert asked == ["cover.js"] and tab.is_visible("figure.cover img")
+    size = (HTML / "_static/translator/models/tatoeba-en-fr.bin").stat().st_size
+    assert f"({size / 1e6:.1f} MB, once)" in tab.inner_text("form.try")
+    tab.fill("#try-text", "I have a red house.")
+    tab.press("#try-text", "Enter")
+    tab.wait_for_selector(".cover-more[href]", timeout=60_000)
+    assert tab.inner_text("figure.cover figcaption b") == "J'ai une maison rouge."
+    words = tab.locator("figure.cover button").all_inner_texts()
+    assert words == [*"I have a red house .".split(), *"J' ai une maison rouge .".split()]
+    tab.fill("#try-text", "A dog.")  # the ribbons follow what is typed
+    tab.wait_for_selector(".cover-more[href$='A+dog.']", timeout=60_000)
+    tab.locator("figure.cover button:text-is('chien')").tap()
+    assert "To write “chien”, the model" in tab.inner_text("figure.cover [role=status]")
+    assert not visit.wrong + narrower(tab, 390), visit.wrong
+    with tab.expect_navigation():
+        tab.click(".cover-more")
+    assert tab.input_value("#t-source") == "A dog."
+    tab.context.close()
+
+
+def test_the_cover_without_scripts(address, browser):
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(address + "book/intro.html")
+    assert tab.locator("figure.cover img").is_visible() and not tab.locator(".try").is_visible()
+    context.close()
 
 
 def test_links_and_pictures(site):

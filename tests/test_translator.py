@@ -10,9 +10,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import sys
 import unicodedata
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 
@@ -95,8 +97,8 @@ def sentences(name: str) -> list[str]:
     return [source for source, _ in pairs[:: len(pairs) // 200]][:200]
 
 
-TRANSLATE = """([name, sentences, beam, alpha]) => {
-  const {model, tokenizer} = models[name];
+TRANSLATE = """([name, sentences, beam, alpha, off = null]) => {
+  const {tokenizer} = models[name], model = models[name].model.without(off);
   return sentences.map(sentence => {
     const src = [...tokenizer.encode(sentence), Translator.EOS];
     const found = beam === 1 ? Translator.greedy(model, src)
@@ -195,8 +197,8 @@ def test_no_bit_of_a_weight_is_lost(engine, name):
     assert found == expected
 
 
-FORWARD = """([name, src, tgt]) => {
-  const {model} = models[name], encoder = [];
+FORWARD = """([name, src, tgt, off]) => {
+  const model = models[name].model.without(off), encoder = [];
   const memory = Translator.run(model.encode(src, encoder));
   const cache = new Translator.Cache(model, memory, 1, tgt.length);
   const steps = tgt.map(token => cache.step([token]));
@@ -214,13 +216,27 @@ def close(found, expected) -> bool:
     return torch.allclose(torch.tensor(found, dtype=torch.float32), expected, rtol=1e-4, atol=1e-4)
 
 
-def check_forward(engine, name, model, generator):
+@contextmanager
+def switched_off(model, kind: str, layer: int, head: int):
+    """The model with what one head brings set to zero: its columns of W^O are (chapter 15)."""
+    part = (model.encoder if kind == "encoder" else model.decoder).layers[layer]
+    w_o = (part.cross_attention if kind == "cross" else part.self_attention).w_o.weight.detach()
+    kept, width = w_o.clone(), model.config.d_model // model.config.n_heads
+    w_o[:, head * width : (head + 1) * width] = 0
+    try:
+        yield
+    finally:
+        w_o.copy_(kept)
+
+
+def check_forward(engine, name, model, generator, off=None):
     """Logits and the weights of all attentions on random tokens."""
     size = model.config.vocab_size
     src = torch.randint(EOS, size, (1, 9), generator=generator)
     tgt = torch.randint(EOS, size, (1, 7), generator=generator)
     tgt[0, 0] = BOS
-    found = engine.evaluate(FORWARD, [name, src[0].tolist(), tgt[0].tolist()])
+    head = off and dict(zip(("kind", "layer", "head"), off, strict=True))
+    found = engine.evaluate(FORWARD, [name, src[0].tolist(), tgt[0].tolist(), head])
     with torch.inference_mode():
         logits, maps = model(src, tgt, return_weights=True)
     assert close(found["logits"], logits[0])
@@ -234,6 +250,26 @@ def check_forward(engine, name, model, generator):
 def test_logits_and_attention(engine, name):
     for seed in range(3):
         check_forward(engine, name, pretrained(name)[0], torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(
+    "name, off",
+    [
+        ("tatoeba-en-fr", ("encoder", 1, 1)),
+        ("multi30k-en-de", ("decoder", 0, 3)),
+        ("tatoeba-en-fr", ("cross", 1, 0)),
+    ],
+)
+def test_a_head_that_is_off(engine, name, off):
+    """Logits, attention, and what is written greedily and by a beam, each with its cache."""
+    model, tokenizer = pretrained(name)
+    some = ["A man is reading.", "Two dogs are running with a red ball."]
+    head = dict(zip(("kind", "layer", "head"), off, strict=True))
+    with switched_off(model, *off):
+        check_forward(engine, name, model, torch.Generator().manual_seed(7), off)
+        expected = [translate(model, tokenizer, some, beam) for beam in (1, 4)]
+    found = [engine.evaluate(TRANSLATE, [name, some, beam, 0.6, head]) for beam in (1, 4)]
+    assert found == expected
 
 
 @pytest.mark.half
@@ -261,6 +297,9 @@ def test_untrained_models(engine, tmp_path, norm_first, seed):
     )
     generator = torch.Generator().manual_seed(seed)
     check_forward(engine, "random", model, generator)
+    off = [("encoder", 0, 3), ("decoder", 0, 1), ("cross", 2, 1)][seed]
+    with switched_off(model, *off):
+        check_forward(engine, "random", model, generator, off)
     src = torch.full((2, 5), PAD)
     for row, length in zip(src, (1, 5), strict=True):
         row[:length] = torch.randint(EOS + 1, len(tokenizer), (length,), generator=generator)
@@ -543,17 +582,96 @@ def test_a_link_shows_the_same(tab, browser, address):
     tab.check("input[value=tatoeba-en-fr]")
     tab.fill("#t-temperature", "1.2")
     tab.fill("#t-seed", "2026001")
+    tab.check("input[value='decoder.1.4']")
     drawn = run(tab, "We should go home & sleep.")
     visit = Visit(browser, address)
     other = visit.open("book/translator.html?" + tab.url.split("?")[1])
     other.wait_for_function(DONE, timeout=60_000)
     assert other.inner_text("#t-output") == drawn
     assert other.input_value("#t-source") == "We should go home & sleep."
+    assert other.is_checked("input[value='decoder.1.4']")
+    assert other.inner_text("#t-changed") == tab.inner_text("#t-changed")
     other.goto(address + "book/translator.html?model=multi30k-en-de&text=Two+dogs+are+playing+with+"
                "a+red+ball+in+the+snow.")  # fmt: skip
     assert other.inner_text("#t-output") == "Zwei Hunde spielen mit einem roten Ball im Schnee."
     assert "An example" in other.inner_text("#t-status") and not visit.wrong
     other.context.close()
+
+
+def changed_words(before: str, after: str) -> int:
+    """How many words of the longer one are not in both, in the same order."""
+    a, b = (re.findall(r"[\w-]+'?", text.lower()) for text in (before, after))
+    longest = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            same = longest[i][j] + 1 if x == y else 0
+            longest[i + 1][j + 1] = max(same, longest[i][j + 1], longest[i + 1][j])
+    return max(len(a), len(b)) - longest[-1][-1]
+
+
+def test_what_a_head_is_for(tab):
+    """By mouse and by keys: the translation, the map and the ribbons change, and it is said how
+    many words do."""
+    model, tokenizer = pretrained("tatoeba-en-fr")
+    tab.check("input[value=tatoeba-en-fr]")
+    sentence = "I have never seen such a beautiful garden."  # an example: nothing to translate yet
+    assert tab.input_value("#t-source") == sentence
+    whole = translate(model, tokenizer, [sentence])[0]
+    words = "[...document.querySelectorAll('#t-{} button')].map(one => one.textContent)"
+    drawn = tab.evaluate(words.format("all"))
+    assert "".join(drawn).endswith(re.sub(r"\s", "", whole)) and not tab.is_visible("#t-rest")
+    done(tab, lambda: tab.check("input[value='cross.2.2']"))
+    src = torch.tensor([[*tokenizer.encode(sentence), EOS]])
+    with switched_off(model, "cross", 1, 1), torch.inference_mode():
+        (ids,) = beam_search(model, src)
+        cross = model(src, torch.tensor([[BOS, *ids]]), return_weights=True)[1].cross
+    less, count = tokenizer.decode(ids), changed_words(whole, tokenizer.decode(ids))
+    assert tab.inner_text("#t-output") == less and count > 1
+    assert f"is off: {count} words change." in tab.inner_text("#t-changed")
+    assert "".join(tab.evaluate(words.format("rest"))).endswith(re.sub(r"\s", "", less))
+    assert tab.evaluate(words.format("all")) == drawn
+    assert tab.locator("#t-rest .r-other").count() >= 1
+    shown = """[...document.querySelectorAll("#t-map tbody tr")].map(row =>
+      [...row.cells].slice(1).map(cell => Number(cell.ariaLabel.split(": ").pop())))"""
+    tab.select_option("#t-layer", label="2")
+    tab.select_option("#t-head", label="mean of all")
+    assert np.allclose(tab.evaluate(shown), cross[1][0, [0, 2, 3]].mean(0), atol=0.006)
+    assert "off=cross.2.2" in tab.url
+    tab.focus("#t-without input[value='']")
+    done(tab, lambda: tab.keyboard.press("ArrowRight"))
+    assert tab.is_checked("input[value='encoder.1.1']")
+    tab.keyboard.press("ArrowLeft")
+    tab.wait_for_function(DONE)
+    assert tab.inner_text("#t-output") == whole and "off=" not in tab.url
+
+
+def test_each_head_is_tried(tab):
+    model, tokenizer = pretrained("tatoeba-en-fr")
+    tab.check("input[value=tatoeba-en-fr]")
+    tab.fill("#t-beam", "1")
+    run(tab, "I love you.")
+    tab.click("#t-try")
+    tab.wait_for_function("/Tried 36 heads/.test(document.getElementById('t-status').textContent)")
+    said = """Object.fromEntries([...document.querySelectorAll(".t-heads input")].map(one =>
+      [one.value, Number(one.parentElement.innerText)]))"""
+    whole, expected = translate(model, tokenizer, ["I love you."], beam=1)[0], {}
+    for kind in ("encoder", "decoder", "cross"):
+        for layer, head in [(0, 1), (0, 3), (1, 1), (2, 2)]:
+            with switched_off(model, kind, layer, head):
+                less = translate(model, tokenizer, ["I love you."], beam=1)[0]
+            expected[f"{kind}.{layer + 1}.{head + 1}"] = changed_words(whole, less)
+    found = tab.evaluate(said)
+    assert len(found) == 36 and found | expected == found and {0, 1} <= set(expected.values())
+    needless = f"{list(found.values()).count(0)} of 36 heads can be switched off"
+    assert needless in tab.inner_text("#t-changed")
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    tab.hover("#t-all button:text-is('love')")
+    assert "At “love” it looks to write" in tab.inner_text("#t-told")
+    tab.focus("#t-all button")
+    tab.keyboard.press("ArrowDown")
+    assert tab.inner_text("#t-told").startswith("To write “Je”")
+    tab.set_viewport_size({"width": 1000, "height": 900})
 
 
 def test_another_candidate_goes_on_from_there(tab):

@@ -40,6 +40,8 @@ FIGURE = Patch(
 )
 GLYPHS = re.compile(r"scale\((0?\.\d+) -\1\)")  # matplotlib's, of a text: its size in points / 100
 WRITTEN = re.compile(r'<text [^>]*font-size="([\d.]+)"')
+TAG = re.compile(r"<[^>]*>")
+NARROW = 32  # columns of code that any phone has room for
 LABEL = 10  # pixels of the smallest label, on any screen
 FOLD = Patch(
     "FOLD", "a fold is named by its words", re.compile(' aria-label="Toggle hidden content"')
@@ -103,13 +105,24 @@ UNUSED = {
 
 class Marked(HtmlFormatter):
     """Code in which only what has a colour of its own is marked: two thirds of what pygments marks
-    are names, brackets and spaces in the colour of the text, and each is an element of the page."""
+    are names, brackets and spaces in the colour of the text, and each is an element of the page.
+
+    A line that is too long for a phone is marked, with its indentation: there it goes on below
+    itself, a little to the right (see book.css)."""
 
     PLAIN = Name, Punctuation, Whitespace
 
     def format_unencoded(self, tokensource, outfile) -> None:
         plain = ((Text if kind in self.PLAIN else kind, text) for kind, text in tokensource)
         super().format_unencoded(plain, outfile)
+
+    def _format_lines(self, tokensource):
+        for is_code, line in super()._format_lines(tokensource):
+            text = unescape(TAG.sub("", line)).rstrip("\n")
+            if is_code and len(text) > NARROW:
+                indent = len(text) - len(text.lstrip(" "))
+                line = f'<span class="long" style="--in:{indent}">{line}</span>'
+            yield is_code, line
 
 
 def on_config_inited(app, config) -> None:

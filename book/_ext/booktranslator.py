@@ -25,9 +25,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = ROOT / "src" / "allyouneed" / "weights"
-PAGE = "book/translator"
+PAGE, COVER = "book/translator", "cover"
 MODELS = ["tatoeba-en-fr", "multi30k-en-de"]  # in the order of the page
-SCRIPTS = ["models", "examples", "words", "tokenizer", "transformer", "decoding", "weights", "page"]
+SCRIPTS = [
+    "models", "examples", "words", "tokenizer", "transformer", "decoding", "weights", "remarks",
+    "ribbons", "page",
+]  # fmt: skip
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Any], bytes]:
@@ -88,10 +91,11 @@ def write(folder: Path) -> None:
 
 
 def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> None:
-    """The translator's page, and no other, has its scripts."""
-    if pagename == PAGE:
-        for name in SCRIPTS:
-            app.add_js_file(f"translator/{name}.js", loading_method="defer")
+    """The translator's page has its scripts; the first page has one, which asks for the others when
+    the reader does."""
+    scripts = {PAGE: SCRIPTS, app.config.root_doc: [COVER]}
+    for name in scripts.get(pagename, []):
+        app.add_js_file(f"translator/{name}.js", loading_method="defer")
 
 
 def on_builder_inited(app) -> None:

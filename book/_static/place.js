@@ -94,7 +94,7 @@
     const list = document.querySelector(".bd-article #all-you-need");
     const newest = Object.entries(places).sort(([, a], [, b]) => b.when - a.when)[0];
     if (!list || !newest) return;
-    for (const link of list.querySelectorAll("ol li a[href]")) {
+    for (const link of list.querySelectorAll(":is(ol, h3 + ul) li a[href]")) {
       const place = places[link.pathname.split("/").slice(-2).join("/")];
       if (place) link.closest("li").style.setProperty("--read", `${Math.round(100 * place.share)}%`);
     }

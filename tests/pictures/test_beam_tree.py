@@ -93,9 +93,8 @@ def test_by_mouse(tree, searched):
 def test_by_touch_the_tree_fits(stage, searched):
     phone = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 844}}
     tree = stage(13, KIND, **phone)
-    shows(tree, searched, 3, 3)
-    for _ in range(5):
-        tree.tab.get_by_role("button", name="Next").tap()
+    shows(tree, searched, 3, 9)
+    tree.tab.get_by_role("button", name="Back").tap()
     shows(tree, searched, 3, 8)
     assert "has ended: −3.12" in tree.says
     assert tree.tab.evaluate("document.documentElement.scrollWidth") <= 390
@@ -107,11 +106,11 @@ WIDE = """nodes => nodes.map(node => node.querySelector("text").getBoundingClien
 
 
 @pytest.mark.parametrize("width", [390, 1200])
-def test_it_opens_with_something_to_see_and_no_token_spills_over(stage, searched, width):
+def test_it_opens_at_the_end_and_no_token_spills_over(stage, searched, width):
     tree = stage(13, KIND, viewport={"width": width, "height": 844})
-    shows(tree, searched, 3, 3)
-    assert tree.tab.locator(".node").count() == 1 + 3 * 6
-    tree.tab.get_by_role("slider", name="Step").press("End")
+    shows(tree, searched, 3, 9)
+    assert tree.state["over"] and tree.tab.locator(".node").count() == 55
+    assert "The winner is" in tree.says
     assert max(tree.tab.eval_on_selector_all(".node", WIDE)) <= 0
 
 

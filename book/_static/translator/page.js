@@ -6,20 +6,20 @@
 "use strict";
 
 {
-  const { EOS, UNK, run } = Translator;
-  const LONG = 30; // tokens: of a hundred sentences in training, fewer than one was longer
+  const { EOS, MOST, Ribbons, kept, linked, refusal, remarks, tidy } = Translator;
   const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
-  const MOST = 500; // characters
   const LANGUAGES = { de: "German", fr: "French" };
+  const KINDS = { encoder: "Encoder", decoder: "Decoder", cross: "Cross-attention" };
   const at = (id) => document.getElementById(`t-${id}`);
   const form = document.getElementById("translator");
 
   // What is loaded, shown and chosen.
   const loaded = new Map(); // name: {model, tokenizer}
-  const state = { view: null, step: 0, column: 0, text: "" };
+  const state = { view: null, step: 0, column: 0, text: "", key: "", tried: new Map() };
   Object.assign(state, { busy: false, stop: false, again: false }); // see `anew`
 
   const chosen = () => form.elements["t-model"].value;
+  const language = () => chosen().slice(-2);
   const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
   const percent = (p) => (p > 0 && p < 0.001 ? "< 0.1 %" : `${(100 * p).toFixed(1)} %`);
   const minus = (number) => number.toFixed(2).replace("-", "−");
@@ -40,72 +40,10 @@
 
   // ---- from text to a view ----
 
-  // As the data was cleaned that the models know: soft hyphens and zero-width spaces go, line
-  // breaks and runs of spaces become one space.
-  const tidy = (text) => text.replace(/[\u00ad\u200b]/g, "").replace(/\s+/g, " ").trim();
-
-  // What the reader should know about a text: sentences, none if all is well.
-  function remarks(text, tokenizer) {
-    const found = [], ids = tokenizer.encode(text), unknown = tokenizer.unknown(text);
-    if (/<[a-z!/][^>]*>/i.test(text)) found.push("Markup is read as plain text, and never run.");
-    if (unknown.length) {
-      const named = unknown.slice(0, 6).map((character) => {
-        const code = character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-        return `“${character}” (U+${code})`;
-      });
-      const more = unknown.length > 6 ? ` and ${unknown.length - 6} more` : "";
-      found.push(`Unknown to the model: ${named.join(", ")}${more}. <unk> stands in their place.`);
-    }
-    const letters = text.match(/\p{L}/gu) ?? [], latin = text.match(/\p{Script=Latin}/gu) ?? [];
-    const capitals = text.match(/\p{Lu}/gu) ?? [];
-    if (!letters.length) {
-      found.push(`There are no words here, only ${/\d/.test(text) ? "numbers" : "signs"}. ` +
-        "The model has read sentences, and may make one up.");
-    } else if (letters.length > 4 && capitals.length > 0.6 * letters.length) {
-      found.push("The model has read hardly any words in capitals, and cuts these into pieces " +
-        "that mean little to it. Write them small.");
-    }
-    if (letters.length > 2 * latin.length) {
-      found.push("This is hardly English. The model knows English alone, and will guess.");
-    }
-    if (ids.length > LONG) {
-      found.push(`${ids.length} tokens is long. The model has seen few sentences of more than ` +
-        `${LONG}, and may lose the thread.`);
-    }
-    if (tidy(at("source").value).length > MOST) {
-      found.push(`At most ${MOST} characters are read. What comes after them is left out.`);
-    }
-    if (latin.length && strange(text)) {
-      found.push("This is far from what the model has read (see below): its words are rarer " +
-        "there than those of 98 in a hundred of its own sentences. Do not trust what it writes.");
-    }
-    return found;
-  }
-
-  // Whether a text's words are rare in what the chosen model has read: the mean of
-  // log2(all words / times this word occurs), against a limit that tools/translator_words.py sets.
-  const levels = new Map(); // name: Map of word: log2 of its count, rounded down
-  function strange(text) {
-    const { total, limit, words } = Translator.words[chosen()];
-    if (!levels.has(chosen())) {
-      const all = words.flatMap((group, k) => group.split(" ").map((word) => [word, k]));
-      levels.set(chosen(), new Map(all));
-    }
-    const found = text.toLowerCase().replaceAll("’", "'").match(/\p{L}+(?:'\p{L}+)*/gu) ?? [];
-    const bits = found.map((word) => Math.log2(total) - (levels.get(chosen()).get(word) ?? 0));
-    return bits.reduce((sum, one) => sum + one, 0) > limit * bits.length;
-  }
-
-  // Why a text cannot be translated, or nothing.
-  function refusal(text, tokenizer) {
-    const blank = new Set([UNK, tokenizer.ids.get("▁")]);
-    if (tokenizer.encode(text).some((id) => !blank.has(id))) return null;
-    return "The model knows none of these characters, so there is nothing to translate.";
-  }
-
-  function viewOf(tokenizer, src, { ids, steps, ended = [] }) {
+  function viewOf(tokenizer, src, { ids, steps, ended = [] }, off = null) {
     const token = (id) => tokenizer.vocabulary[id];
     return {
+      off,
       sourceTokens: src.map(token),
       text: tokenizer.decode(ids),
       ended: ended.map(({ ids, score, final }) => ({ text: tokenizer.decode(ids), score, final })),
@@ -130,6 +68,7 @@
     const { beam, temperature, seed } = choices(), url = new URL(location);
     const says = { model: chosen(), beam, text: tidy(at("source").value).slice(0, MOST) };
     if (temperature) Object.assign(says, { temperature, seed });
+    if (offChosen()) says.off = offChosen();
     url.search = new URLSearchParams(says);
     history.replaceState(history.state, "", url);
   }
@@ -140,6 +79,7 @@
     const model = models.find(({ value }) => value === says.get("model"));
     if (model) model.checked = true;
     for (const id of ["beam", "temperature", "seed"]) at(id).value = says.get(id) ?? at(id).value;
+    switchOff(says.get("off") ?? "");
   }
 
   // With a beginning, the likeliest tokens follow it.
@@ -173,21 +113,27 @@
   const breathe = () => new Promise((resume) => setTimeout(resume));
 
   // Run the decoder and show each token as it comes; about 60 times a second we breathe.
-  async function write(decoding, tokenizer) {
+  async function write(decoding, show) {
     let last = performance.now();
     for (;;) {
       const { value, done } = decoding.next();
       if (done) return value;
       if (performance.now() - last < 15) continue;
-      if (value) at("output").textContent = tokenizer.decode(value.ids);
+      if (value) show(value.ids);
       await breathe();
       if (state.stop) return value ?? null;
       last = performance.now();
     }
   }
 
-  // `beginning`: the tokens with which the translation shall begin, if any.
-  async function translate(beginning) {
+  // What is the same for two translations if they are, and all heads are on.
+  function keyOf(text, beginning = []) {
+    const { beam, temperature, seed } = choices();
+    return JSON.stringify([chosen(), text, beginning, temperature ? [temperature, seed] : beam]);
+  }
+
+  // Do something with the reader's sentence: `act({model, tokenizer, src, key})`.
+  async function work(act, beginning) {
     const text = tidy(at("source").value).slice(0, MOST), name = chosen();
     showRemarks([]);
     if (!text) {
@@ -201,21 +147,14 @@
     try {
       const { model, tokenizer } = await ready(name);
       const why = refusal(text, tokenizer);
-      showRemarks(remarks(text, tokenizer));
-      clear();
-      if (why) return say(why);
+      showRemarks(remarks(at("source").value, name, tokenizer));
+      if (why) {
+        clear();
+        return say(why);
+      }
       keepAddress();
-      const src = [...tokenizer.encode(text), EOS], start = performance.now();
-      const first = beginning?.map((token) => tokenizer.ids.get(token));
-      writing(true);
-      const result = await write(decoder(model, src, first), tokenizer);
-      const seconds = (performance.now() - start) / 1000;
-      if (!result) return say("Stopped before the first token.");
-      show(viewOf(tokenizer, src, result));
-      const count = result.steps.length, rate = Math.round(count / seconds);
-      if (beginning) choose(beginning.length - 1, 0);
-      const how = state.stop ? "Stopped" : beginning ? "Gone on from your choice" : "Translated";
-      say(`${how}: ${count} tokens in ${seconds.toFixed(2)} seconds, ${rate} a second.`);
+      const src = [...tokenizer.encode(text), EOS];
+      await act({ model, tokenizer, src, key: keyOf(text, beginning) });
     } catch (error) {
       say(error.message);
     } finally {
@@ -226,6 +165,44 @@
         translate();
       }
     }
+  }
+
+  // `beginning`: the tokens with which the translation shall begin, if any.
+  const translate = (beginning) => work(async ({ model, tokenizer, src, key }) => {
+    const off = headOf(offChosen()), first = beginning?.map((token) => tokenizer.ids.get(token));
+    const whole = off && (await wholeFor(key, model, tokenizer, src, first));
+    if (off && !whole) return say("Stopped before the head was switched off.");
+    if (key !== state.key) clear(); // where a head alone is switched, the view stays till then
+    writing(true);
+    const start = performance.now();
+    const decoding = decoder(off ? model.without(off) : model, src, first);
+    const result = await write(decoding, (ids) => {
+      at("output").textContent = tokenizer.decode(ids);
+    });
+    const seconds = (performance.now() - start) / 1000;
+    if (off && (state.stop || !result)) {
+      if (!state.again) switchOff("");
+      show(whole, key);
+      return say("Stopped: all heads are on.");
+    }
+    if (!result) return say("Stopped before the first token.");
+    const view = viewOf(tokenizer, src, result, off);
+    if (!off && !state.stop) state.whole = { key, view };
+    show(view, key);
+    const count = result.steps.length, rate = Math.round(count / seconds);
+    if (beginning) choose(beginning.length - 1, 0);
+    const how = state.stop ? "Stopped" : beginning ? "Gone on from your choice" : "Translated";
+    say(`${how}: ${count} tokens in ${seconds.toFixed(2)} seconds, ${rate} a second.`);
+  }, beginning);
+
+  // What the model writes with all heads on: kept, for the heads are compared with it. Nothing if
+  // the reader stopped it.
+  async function wholeFor(key, model, tokenizer, src, first) {
+    if (state.whole?.key === key) return state.whole.view;
+    const result = await write(decoder(model, src, first), () => {});
+    if (!result || state.stop) return null;
+    state.whole = { key, view: viewOf(tokenizer, src, result) };
+    return state.whole.view;
   }
 
   // What is being translated is not what is wanted any more: stop it, and begin again.
@@ -243,6 +220,7 @@
   function busy(now) {
     Object.assign(state, { busy: now, stop: false });
     at("go").textContent = now ? "Stop" : "Translate";
+    at("try").textContent = now ? "Stop" : "Try each head";
     for (const radio of form.elements["t-model"]) radio.disabled = now;
   }
 
@@ -252,11 +230,13 @@
     show({ sourceTokens: [], text: "", steps: [] });
   }
 
-  function show(view) {
+  // `key` as in `keyOf`.
+  function show(view, key) {
+    if (key && key !== state.key) Object.assign(state, { key, tried: new Map() });
     Object.assign(state, { view, step: 0, column: 0 });
     at("output").textContent = view.text;
     at("output").classList.remove("t-stale");
-    at("output").lang = chosen().slice(-2);
+    at("output").lang = language();
     const nothing = !view.steps.length;
     for (const id of ["look", "next"]) at(id).classList.toggle("t-empty", nothing);
     at("step").max = Math.max(1, view.steps.length);
@@ -266,6 +246,7 @@
     at("says").textContent = nothing ? "Nothing is translated yet."
       : cut ? `The map shows the first ${WIDE} tokens.` : "";
     listEnded(view.ended ?? []);
+    showHeads();
   }
 
   // What the beam had to choose from, the best first.
@@ -277,7 +258,7 @@
       return element("li", {}, element("b", { textContent: text }),
         element("span", { textContent: numbers }));
     }));
-    for (const text of at("ended-list").querySelectorAll("b")) text.lang = chosen().slice(-2);
+    for (const text of at("ended-list").querySelectorAll("b")) text.lang = language();
   }
 
   function showRemarks(sentences) {
@@ -306,10 +287,13 @@
   function showExample(example) {
     at("source").value = example.source;
     showRemarks([]);
-    show(example);
+    switchOff("");
     at("beam").value = 4;
     at("temperature").value = 0;
     showChoices();
+    const key = keyOf(example.source);
+    state.whole = { key, view: example };
+    show(example, key);
     say("An example, translated beforehand with a beam of 4. Change it and press Translate.");
   }
 
@@ -328,17 +312,24 @@
 
   // ---- the map ----
 
-  // The weights of a step over the source: of one head, or the mean of all.
+  // Whether a head of the cross-attention that the map shows is switched off.
+  function isOff(head) {
+    const { off } = state.view;
+    return off?.kind === "cross" && off.layer === Number(at("layer").value) && off.head === head;
+  }
+
+  // The weights of a step over the source: of one head, or the mean of all that are on.
   function weights(step) {
-    const heads = step.cross[Number(at("layer").value)], head = at("head").value;
-    if (head !== "mean") return Array.from(heads[Number(head)]);
+    const all = step.cross[Number(at("layer").value)], head = at("head").value;
+    if (head !== "mean") return Array.from(all[Number(head)]);
+    const heads = all.filter((_, h) => !isOff(h));
     return Array.from(heads[0], (_, s) => heads.reduce((sum, w) => sum + w[s], 0) / heads.length);
   }
 
   function drawMap() {
     const sourceTokens = state.view.sourceTokens.slice(0, WIDE);
     const steps = state.view.steps.slice(0, WIDE);
-    listHeads(steps[0]);
+    listLayers(steps[0]);
     const names = sourceTokens.map((token) => {
       return element("th", { scope: "col" }, element("span", {}, ...words(token)));
     });
@@ -364,7 +355,7 @@
   }
 
   // The models differ in their layers.
-  function listHeads(step) {
+  function listLayers(step) {
     if (!step || at("layer").length === step.cross.length) return;
     at("layer").replaceChildren(...step.cross.map((_, i) => new Option(i + 1, i)));
     at("layer").value = step.cross.length - 1;
@@ -377,8 +368,9 @@
   // Say the weight of a cell in words.
   function tell(t, s) {
     const { sourceTokens, steps } = state.view, w = weights(steps[t])[s];
-    const head = at("head").value;
-    const who = head === "mean" ? "all heads together give" : `head ${Number(head) + 1} gives`;
+    const head = at("head").value, off = head !== "mean" && isOff(Number(head));
+    const who = head === "mean" ? "all heads together give"
+      : `head ${Number(head) + 1}${off ? ", which is off, still" : ""} gives`;
     at("says").replaceChildren("To write “", ...words(steps[t].token), `”, ${who} “`,
       ...words(sourceTokens[s]), `” a weight of ${w.toFixed(2)}.`);
   }
@@ -393,6 +385,113 @@
     }
     showStep();
   }
+
+  // ---- what a head is for ----
+
+  const radios = () => [...document.querySelectorAll("input[name='t-off']")];
+  const offChosen = () => radios().find((radio) => radio.checked)?.value ?? "";
+
+  // "cross.2.1" is head 1 in layer 2 of cross-attention, counted from 1 as in chapter 15.
+  function headOf(name) {
+    const [kind, layer, head] = name.split(".");
+    return name ? { kind, layer: layer - 1, head: head - 1 } : null;
+  }
+
+  function called({ kind, layer, head }) {
+    return `${KINDS[kind]}, layer ${layer + 1}, head ${head + 1}`;
+  }
+
+  // Choose a head, or none if there is no such head.
+  function switchOff(name) {
+    const all = radios();
+    (all.find(({ value }) => value === name) ?? all[0]).checked = true;
+  }
+
+  // A radio button for each head of the model; an example says how many there are.
+  function listHeads(step) {
+    const layers = step.cross.length, heads = step.cross[0].length;
+    at("heads").replaceChildren(...Object.entries(KINDS).map(([kind, title]) => {
+      const rows = Array.from({ length: layers }, (_, i) => element("tr", {},
+        element("th", { scope: "row", textContent: i + 1 }),
+        ...Array.from({ length: heads }, (_, h) => {
+          const value = `${kind}.${i + 1}.${h + 1}`, name = called(headOf(value));
+          const radio = element("input", { type: "radio", name: "t-off", value });
+          radio.setAttribute("aria-label", `Switch off: ${name}`);
+          return element("td", {}, element("label", { title: name }, radio, element("span")));
+        })));
+      return element("table", {}, element("caption", { textContent: title }),
+        element("tbody", {}, ...rows));
+    }));
+  }
+
+    const drawn = ["all", "rest"].map((id) => {
+    return new Ribbons(at(id), (sentence) => { at("told").textContent = sentence; });
+  });
+
+  // The translation with all heads on, and without the one that is off: which words differ?
+  function compared(whole, view) {
+    const [a, b] = [whole, view].map((one) => linked(one, language()).written);
+    const { count, of, marks } = kept(a, b);
+    return { changed: Math.max(...of) - count, stay: count, all: of[0], marks };
+  }
+
+  function showHeads() {
+    const { view, whole, tried } = state, { off } = view;
+    const shown = off ? whole.view : view;
+    const result = off ? compared(shown, view) : null;
+    if (result) tried.set(`${off.kind}.${off.layer + 1}.${off.head + 1}`, result.changed);
+    const most = Math.max(3, ...tried.values());
+    for (const radio of radios()) {
+      const changed = tried.get(radio.value), cell = radio.nextElementSibling;
+      if (!radio.value) continue;
+      cell.textContent = changed ?? "";
+      cell.style.setProperty("--w", `${Math.round(100 * (changed ?? 0) / most)}%`);
+    }
+    const empty = !view.steps.length;
+    at("changed").replaceChildren(...(result ? verdict(off, result)
+      : [empty ? "Nothing is translated yet." : "All heads are on."]));
+    at("told").textContent = empty ? ""
+      : "Point at a word or touch it, or go there and use the arrow keys.";
+    at("all").parentElement.hidden = empty;
+    at("rest").parentElement.hidden = !off;
+    drawn[0].show(shown, language(), result?.marks[0]);
+    if (off) drawn[1].show(view, language(), result.marks[1]);
+  }
+
+  const counted = (n) => (n === 1 ? "1 word changes" : `${n} words change`);
+
+  function verdict(off, { changed, stay, all }) {
+    const head = element("b", { textContent: called(off) });
+    if (!changed) return [head, " is off, and no word changes: the other heads do without it."];
+    const which = `Of the ${all} that all heads write, ${stay} stay.`;
+    return [head, ` is off: ${counted(changed)}. ${which}`];
+  }
+
+  // Each head off in turn, and how many words that changes.
+  const tryEach = () => work(async ({ model, tokenizer, src, key }) => {
+    const whole = await wholeFor(key, model, tokenizer, src);
+    if (!whole) return say("Stopped.");
+    switchOff("");
+    keepAddress();
+    show(whole, key);
+    const heads = radios().map(({ value }) => value).filter(Boolean);
+    for (const [i, name] of heads.entries()) {
+      const off = headOf(name);
+      const result = await write(decoder(model.without(off), src), () => {});
+      if (!result || state.stop) return say(`Stopped after ${i} heads.`);
+      state.tried.set(name, compared(whole, viewOf(tokenizer, src, result, off)).changed);
+      showHeads();
+      at("changed").textContent = `Tried ${i + 1} of ${heads.length} heads …`;
+      await breathe();
+    }
+    const needless = heads.filter((name) => !state.tried.get(name)).length;
+    const [dearest] = [...heads].sort((a, b) => state.tried.get(b) - state.tried.get(a));
+    const most = needless === heads.length ? ""
+      : ` At most ${counted(state.tried.get(dearest))}, as without ${called(headOf(dearest))}.`;
+    at("changed").textContent = `${needless} of ${heads.length} heads can be switched off without `
+      + `a word that changes.${most}`;
+    say(`Tried ${heads.length} heads.`);
+  });
 
   // ---- the likeliest tokens ----
 
@@ -464,6 +563,11 @@
     });
   }
   at("step").addEventListener("input", () => choose(Number(at("step").value) - 1));
+  at("without").addEventListener("change", anew);
+  at("try").addEventListener("click", () => {
+    if (state.busy) state.stop = true;
+    else tryEach();
+  });
 
   // A cell under the pointer is told; a cell with the focus is told and chosen.
   at("map").addEventListener("pointerover", ({ target }) => {
@@ -493,7 +597,9 @@
   // Another model: its own examples. A sentence that the reader typed stays.
   function changeModel() {
     const typed = tidy(at("source").value), examples = Object.values(Translator.examples).flat();
-    at("language").textContent = LANGUAGES[chosen().slice(-2)];
+    at("language").textContent = LANGUAGES[language()];
+    listHeads(Translator.examples[chosen()][0].steps[0]);
+    switchOff("");
     showSize();
     listExamples();
     if (!typed || examples.some(({ source }) => source === typed)) {
@@ -512,7 +618,7 @@
   if (text) {
     take(says); // the example that is shown first has choices of its own
     const example = Translator.examples[chosen()].find(({ source }) => source === text);
-    if (example && choices().beam === 4 && !choices().temperature) {
+    if (example && choices().beam === 4 && !choices().temperature && !offChosen()) {
       showExample(example);
     } else {
       at("source").value = text;

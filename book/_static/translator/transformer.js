@@ -82,9 +82,10 @@ globalThis.Translator ??= {};
 
   // softmax(q k^T / sqrt(K)) v in each head: the paper's equation (1). q is (N, D), k and v
   // are (S, D), and head h has the columns from h K to (h + 1) K of each.
-  // `visible[n]` lists the rows of k and v that query n may attend to.
+  // `visible[n]` lists the rows of k and v that query n may attend to. Head number `off`, if there
+  // is one, is switched off: it has its weights, and what it would bring is zero.
   // Returns the heads side by side, (N, D), and the weights: weights[h][n] is one row of them.
-  function attention(q, k, v, nHeads, visible) {
+  function attention(q, k, v, nHeads, visible, off = null) {
     const D = q.cols, K = D / nHeads, y = new Matrix(q.rows, D), weights = [];
     for (let h = 0; h < nHeads; h++) {
       weights.push(visible.map((rows, n) => {
@@ -96,7 +97,7 @@ globalThis.Translator ??= {};
           w[i] = dot / Math.sqrt(K);
         }
         softmax(w);
-        for (let i = 0; i < rows.length; i++) {
+        for (let i = 0; i < rows.length && h !== off; i++) {
           const value = rows[i] * D + h * K;
           for (let d = 0; d < K; d++) y.data[query + d] += w[i] * v.data[value + d];
         }
@@ -114,12 +115,23 @@ globalThis.Translator ??= {};
 
   class Transformer {
     // `weights` holds the parameters under their names: weights.encoder.layers[0].self_attention...
-    constructor(config, weights) {
+    // `off` is the head that is switched off, {kind, layer, head}, if one is (chapter 15).
+    constructor(config, weights, off = null) {
       for (const size of ["vocab_size", "d_model", "d_ff"]) {
         if (config[size] % 4) throw new Error(`${size}: expected a multiple of 4`); // see linear
       }
-      Object.assign(this, { config, weights });
+      Object.assign(this, { config, weights, off });
       this.room = 5000; // positions, as in the package
+    }
+
+    // The same model with one head switched off: kind is "encoder", "decoder" or "cross".
+    without(off) {
+      return new Transformer(this.config, this.weights, off);
+    }
+
+    // The number of the head that is off in this attention, or null.
+    offIn(kind, layer) {
+      return this.off?.kind === kind && this.off.layer === layer ? this.off.head : null;
     }
 
     // x + Sublayer(LayerNorm(x)), or with post-norm LayerNorm(x + Sublayer(x)).
@@ -152,11 +164,11 @@ globalThis.Translator ??= {};
     *encode(src, maps = []) {
       const everyone = Array.from(src, (_, s) => s), visible = src.map(() => everyone);
       let x = this.embed(src);
-      for (const layer of this.weights.encoder.layers) {
-        const { w_q, w_k, w_v, w_o } = layer.self_attention;
+      for (const [i, layer] of this.weights.encoder.layers.entries()) {
+        const { w_q, w_k, w_v, w_o } = layer.self_attention, off = this.offIn("encoder", i);
         x = this.residual(layer.residuals[0], x, (x) => {
           const [q, k, v] = [w_q, w_k, w_v].map((w) => linear(w, x));
-          const { y, weights } = attention(q, k, v, this.config.n_heads, visible);
+          const { y, weights } = attention(q, k, v, this.config.n_heads, visible, off);
           maps.push(weights);
           return linear(w_o, y);
         });
@@ -178,8 +190,10 @@ globalThis.Translator ??= {};
       const D = model.config.d_model;
       this.model = model;
       this.length = 0; // steps so far
-      this.layers = model.weights.decoder.layers.map((layer) => ({
+      this.layers = model.weights.decoder.layers.map((layer, i) => ({
         layer,
+        ownOff: model.offIn("decoder", i),
+        crossOff: model.offIn("cross", i),
         memoryKeys: linear(layer.cross_attention.w_k, memory),
         memoryValues: linear(layer.cross_attention.w_v, memory),
         keys: new Matrix(limit * hypotheses, D),
@@ -196,19 +210,20 @@ globalThis.Translator ??= {};
       const slots = tokens.map((_, n) => this.length * N + n), cross = [], own = [];
       this.ancestors = this.ancestors.map((rows, n) => [...rows, slots[n]]);
       let x = model.embed(tokens, this.length);
-      for (const { layer, keys, values, memoryKeys, memoryValues } of this.layers) {
+      for (const { layer, keys, values, memoryKeys, memoryValues, ...offs } of this.layers) {
         const { self_attention, cross_attention, feed_forward, residuals } = layer;
+        const { ownOff, crossOff } = offs;
         x = model.residual(residuals[0], x, (x) => {
           keys.data.set(linear(self_attention.w_k, x).data, slots[0] * x.cols);
           values.data.set(linear(self_attention.w_v, x).data, slots[0] * x.cols);
           const q = linear(self_attention.w_q, x);
-          const { y, weights } = attention(q, keys, values, n_heads, this.ancestors);
+          const { y, weights } = attention(q, keys, values, n_heads, this.ancestors, ownOff);
           own.push(weights);
           return linear(self_attention.w_o, y);
         });
         x = model.residual(residuals[1], x, (x) => {
           const q = linear(cross_attention.w_q, x), all = tokens.map(() => this.everyone);
-          const { y, weights } = attention(q, memoryKeys, memoryValues, n_heads, all);
+          const { y, weights } = attention(q, memoryKeys, memoryValues, n_heads, all, crossOff);
           cross.push(weights);
           return linear(cross_attention.w_o, y);
         });

@@ -4,7 +4,6 @@
 // ended or cut. What has ended is compared by log P.
 
 const LEVEL = 52; // height of a step in the tree
-const OPENING = 3; // the step that is shown at first
 
 /** What stands after `step` steps: open hypotheses, all that have ended, and each one's way.
 
@@ -144,13 +143,16 @@ function draw(stage, data) {
   });
   const chosen = data.searches.length - 1;
   const beams = choice("beam", data.searches.map(({ beam }) => `${beam}`), chosen, (i) => {
+    const over = step === search.steps.length;
     search = data.searches[i];
     way.renew(search.steps.length);
+    if (over) way.set(search.steps.length);
   });
   stage.add(make("div", { class: "controls" }, beams.element, ...way.elements), place, lists,
-    hint("Let it grow with “next”, or go back to its root. A number is log P of all tokens up to there. Blue goes on, "
-      + "green has ended, dashed is cut off or given up. Thick, at the end: the winner's way."));
-  way.set(OPENING);
+    hint("It has grown to its end: go back to its root, and let it grow with “next”. A number is "
+      + "log P of all tokens up to there. Blue goes on, green has ended, dashed is cut off or given "
+      + "up. Thick, at the end: the winner's way."));
+  way.set(search.steps.length);
   new ResizeObserver(([{ contentRect }]) => {
     if (!contentRect.width || Math.abs(contentRect.width - room) < 1) return; // hidden, or the same
     room = contentRect.width;

@@ -1,0 +1,76 @@
+// What a reader should be told about a text before it is translated.
+"use strict";
+globalThis.Translator ??= {};
+
+{
+  const { UNK } = Translator;
+  const LONG = 30; // tokens: of a hundred sentences in training, fewer than one was longer
+  const MOST = 500; // characters
+
+  // As the data was cleaned that the models know: soft hyphens and zero-width spaces go, line
+  // breaks and runs of spaces become one space.
+  const tidy = (text) => text.replace(/[\u00ad\u200b]/g, "").replace(/\s+/g, " ").trim();
+
+  // What the reader should know about a text before trusting what the model called `name` makes of
+  // it: sentences, none if all is well.
+  function remarks(typed, name, tokenizer) {
+    const whole = tidy(typed), text = whole.slice(0, MOST);
+    const found = [], ids = tokenizer.encode(text), unknown = tokenizer.unknown(text);
+    if (/<[a-z!/][^>]*>/i.test(text)) found.push("Markup is read as plain text, and never run.");
+    if (unknown.length) {
+      const named = unknown.slice(0, 6).map((character) => {
+        const code = character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+        return `“${character}” (U+${code})`;
+      });
+      const more = unknown.length > 6 ? ` and ${unknown.length - 6} more` : "";
+      found.push(`Unknown to the model: ${named.join(", ")}${more}. <unk> stands in their place.`);
+    }
+    const letters = text.match(/\p{L}/gu) ?? [], latin = text.match(/\p{Script=Latin}/gu) ?? [];
+    const capitals = text.match(/\p{Lu}/gu) ?? [];
+    if (!letters.length) {
+      found.push(`There are no words here, only ${/\d/.test(text) ? "numbers" : "signs"}. ` +
+        "The model has read sentences, and may make one up.");
+    } else if (letters.length > 4 && capitals.length > 0.6 * letters.length) {
+      found.push("The model has read hardly any words in capitals, and cuts these into pieces " +
+        "that mean little to it. Write them small.");
+    }
+    if (letters.length > 2 * latin.length) {
+      found.push("This is hardly English. The model knows English alone, and will guess.");
+    }
+    if (ids.length > LONG) {
+      found.push(`${ids.length} tokens is long. The model has seen few sentences of more than ` +
+        `${LONG}, and may lose the thread.`);
+    }
+    if (whole.length > MOST) {
+      found.push(`At most ${MOST} characters are read. What comes after them is left out.`);
+    }
+    if (latin.length && strange(text, name)) {
+      found.push("This is far from what the model has read: its words are rarer " +
+        "there than those of 98 in a hundred of its own sentences. Do not trust what it writes.");
+    }
+    return found;
+  }
+
+  // Whether a text's words are rare in what a model has read: the mean of
+  // log2(all words / times this word occurs), against a limit that tools/translator_words.py sets.
+  const levels = new Map(); // name: Map of word: log2 of its count, rounded down
+  function strange(text, name) {
+    const { total, limit, words } = Translator.words[name];
+    if (!levels.has(name)) {
+      const all = words.flatMap((group, k) => group.split(" ").map((word) => [word, k]));
+      levels.set(name, new Map(all));
+    }
+    const found = text.toLowerCase().replaceAll("’", "'").match(/\p{L}+(?:'\p{L}+)*/gu) ?? [];
+    const bits = found.map((word) => Math.log2(total) - (levels.get(name).get(word) ?? 0));
+    return bits.reduce((sum, one) => sum + one, 0) > limit * bits.length;
+  }
+
+  // Why a text cannot be translated, or nothing.
+  function refusal(text, tokenizer) {
+    const blank = new Set([UNK, tokenizer.ids.get("▁")]);
+    if (tokenizer.encode(text).some((id) => !blank.has(id))) return null;
+    return "The model knows none of these characters, so there is nothing to translate.";
+  }
+
+  Object.assign(Translator, { MOST, tidy, remarks, refusal });
+}
