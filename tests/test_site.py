@@ -239,7 +239,7 @@ def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
         all: document.querySelectorAll(".math").length,
         near: [...document.querySelectorAll(".math")].filter(one => !one.firstElementChild
             && one.getBoundingClientRect().top < innerHeight).length,
-        boxes: document.querySelectorAll("pre[tabindex='0']").length,
+        boxes: document.querySelectorAll(":is(pre, .broad)[tabindex='0']").length,
         others: document.querySelectorAll("pre[tabindex='-1']").length})"""
     tab.wait_for_function("document.querySelector('.math mjx-container')")
     tab.wait_for_timeout(300)
@@ -386,12 +386,12 @@ def test_the_cover_translates_when_it_is_asked(home, browser):
     tab = visit.open("book/intro.html")
     scroll_through(tab)
     asked = [url.split("/translator/")[1] for url in visit.loaded if "/translator/" in url]
-    assert asked == ["cover.js"] and tab.is_visible("figure.cover img")
+    assert asked == ["cover.js"] and tab.is_visible("figure.cover .whole")
     size = (HTML / "_static/translator/models/tatoeba-en-fr.bin").stat().st_size
     assert f"({size / 1e6:.1f} MB, once)" in tab.inner_text("form.try")
-    tab.fill("#try-text", "I have a red house.")
     tab.press("#try-text", "Enter")
-    tab.wait_for_selector(".cover-more[href]", timeout=60_000)
+    tab.fill("#try-text", "I have a red house.")  # while the model comes
+    tab.wait_for_selector(".cover-more[href$='have+a+red+house.']", timeout=60_000)
     assert tab.inner_text("figure.cover figcaption b") == "J'ai une maison rouge."
     words = tab.locator("figure.cover button").all_inner_texts()
     assert words == [*"I have a red house .".split(), *"J' ai une maison rouge .".split()]

@@ -271,9 +271,10 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
     if pagename.startswith("notebooks/"):
         links = chapter_links(app, pagename, meta)
         body = replace(LINKS, better=f"</h1>\n{links}")(body, page, 1)
-        body = figures_later(app, body, page, doctree)
         if pagename.split("/")[1][0].isdigit():  # the project has no number
             body = NUMBER(body, page, 1)
+    if pagename.startswith("notebooks/") or pagename == app.config.root_doc:
+        body = figures_later(app, body, page, doctree)
     body = FOLD(body, page, meta.get("folds", 0))
     body = REFERENCE(body, page, sum(1 for _ in doctree.findall(nodes.citation)))
     body = DISPLAY.sub(said, INLINE.sub(room_for, body))

@@ -56,8 +56,9 @@
   function live() {
     if (ribbons) return;
     const place = element("div");
-    figure.querySelector("img").replaceWith(place);
-    figure.querySelector("figcaption").replaceChildren(
+    const caption = figure.querySelector("figcaption");
+    figure.replaceChildren(place, caption);
+    caption.replaceChildren(
       element("p", {}, "In French: ", text), notes, told,
       element("p", {}, "Written in your browser by the Transformer that Chapter 14 trains. The "
         + "wider a ribbon, the more of its attention: point at a word. See also ", more,
@@ -79,9 +80,10 @@
   }
 
   // The newest sentence is translated; one that is at work when it comes is left.
-  let newest = 0;
+  let newest = 0, asked = false;
   async function translate() {
     const mine = ++newest;
+    asked = true;
     try {
       const loaded = await model(), { tokenizer } = loaded;
       if (mine !== newest) return;
@@ -107,6 +109,7 @@
       if (!more.href) figure.scrollIntoView({ block: "nearest" });
       more.href = `translator.html?${shown}`;
     } catch (error) {
+      asked = false;
       say(error.message);
     }
   }
@@ -116,9 +119,9 @@
     translate();
   });
   input.addEventListener("input", async () => {
-    const mine = ++newest; // with the model at hand, the ribbons follow what is typed
+    const mine = ++newest; // once asked, the ribbons follow what is typed
     await pause(250);
-    if (ribbons && mine === newest) translate();
+    if (asked && mine === newest) translate();
   });
   figure.querySelector(".to-try")?.addEventListener("click", (event) => {
     event.preventDefault();
