@@ -454,6 +454,16 @@ def _alone_as_together(reader: Reader) -> bool:
 
 
 PRINTED = last_cases()[0]
+
+
+def _step_by_step(reader: Reader) -> bool:
+    x, lengths, h, *weights = _sentences((3, 3, 3), behind=0)
+    whole = reader(x, lengths, h, *weights)
+    for t in range(3):
+        h = reader(x[:, t : t + 1], torch.ones_like(lengths), h, *weights)
+    return torch.allclose(whole, h, atol=1e-5)
+
+
 READER_TESTS = mistakes(
     ("everything passes", lambda reader: True,
      "A test must be able to fail. Nearly all of the wrong ones give the right shape and raise "
@@ -528,6 +538,14 @@ READER_TESTS = mistakes(
      lambda reader: _reads_right(reader, _sentences((1, 1, 1), 0)),
      "A single word meets the first state alone: whether a state is carried on, and which place is "
      "taken, shows with more."),
+    ("only whether word by word is as all at once", _step_by_step,
+     "What is wrong in every step is wrong both times: compare with numbers that you know to be "
+     "right."),
+    ("only the first sentence looked at",
+     lambda reader: torch.allclose(
+         reader(*_sentences())[:1], last_states(*_sentences())[:1], atol=1e-5
+     ),
+     "What belongs to the first sentence may have been taken for all. Compare all of them."),
 )  # fmt: skip
 
 # 2.5: layers until the first word is seen

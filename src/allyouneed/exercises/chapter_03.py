@@ -419,6 +419,16 @@ LEFT_OUT_MISTAKES = mistakes(
      lambda places, heights, widths: _left_out(weigh=lambda s: s.softmax(-1))(
          places[1:], heights[1:], widths),
      "Every place is guessed once, without its own measurement and with all others."),
+    ("the places sorted, and the heights not",
+     lambda places, heights, widths: left_out(places.sort().values, heights, widths),
+     "Each height belongs to its place. No order is needed here."),
+    ("the smallest error alone",
+     _left_out(give=lambda errors, widths: errors.min()),
+     "Asked for are the errors of all widths, (W,)."),
+    ("the table of weights", lambda places, heights, widths: torch.stack([
+        _without_itself(-(places[:, None] - places).pow(2) / (2 * width**2)).softmax(-1)
+        for width in widths]),
+     "The weights are right. Guess the heights with them, and compare."),
 )  # fmt: skip
 
 # 3.5 masked softmax

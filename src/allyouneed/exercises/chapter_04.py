@@ -213,6 +213,11 @@ COSINE_MISTAKES = mistakes(
      "Each product has two lengths of its own below the line."),
     ("the cosines of the first word alone", lambda p: cosines_of(p)[0],
      "The table of all cosines is asked for, (T, T)."),
+    ("the coefficients of correlation of the rows",
+     lambda p: torch.corrcoef(p.double()).reshape(p.shape).nan_to_num(),
+     "The rows hold dot products, not the vectors. And no mean is subtracted in a cosine."),
+    ("a thousandth below the line", lambda p: p / (_roots(p) + 1e-3),
+     "This changes the cosines of short vectors, too: add much less, or treat lengths of 0 alone."),
 )  # fmt: skip
 
 # 4.3 negative distance
@@ -535,9 +540,10 @@ COUNTED_MISTAKES = mistakes(
      _with_counts(lambda w, n, x: w * n.mT @ x),
      "The counts belong to the words that are looked at, the columns; and each row must sum to "
      "one."),
-    ("the counts on both axes, and the softmax over the wrong one", lambda x, counts: _counted(
-        x, counts, lambda s, n: s + n.log() + n.log().mT, axis=1),
-     "Each word that asks shares its attention among the words it looks at: rows sum to one."),
+    ("the weights transposed",
+     lambda x, counts: (_products(x) + counts.unsqueeze(1).log()).softmax(-1).mT @ x,
+     "The rows of the weights belong to the words that ask, and sum to one. Turned on its side, "
+     "the table hands each word to the wrong ones."),
     ("the softmax over the wrong axis", lambda x, counts: _counted(
         x, counts, lambda s, n: s + n.log(), axis=1),
      "Each word that asks shares its attention among the words it looks at: the rows of the "
@@ -610,6 +616,10 @@ COUNTED_MISTAKES = mistakes(
     ("shares of the counts, given to the word that asks",
      lambda x, counts: self_attend(x) * (counts / counts.sum(1, keepdim=True)).unsqueeze(2),
      "The counts belong to the words that are looked at, before the weights are shared out."),
+    ("the word itself left out",
+     lambda x, counts: _without_itself(_products(x) + counts.unsqueeze(1).log())
+     .softmax(-1).nan_to_num() @ x,
+     "A word looks at itself as at any other, and at its copies."),
 )  # fmt: skip
 
 # 4.6 words in another order

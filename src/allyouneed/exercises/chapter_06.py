@@ -229,6 +229,12 @@ SPREAD_MISTAKES = mistakes(
      "A divisor divides the standard deviation, and the variance by its square."),
     ("the divisor left out", [576.0, 6.0],
      "Three numbers are asked for: the third is what q . k itself would have to be divided by."),
+    ("one product in the first place", [36.0, 6.0, 24.0],
+     "36 is the variance of one product q_i k_i, and of the scores after the division. q . k adds "
+     "d_k = 16 of them."),
+    ("the standard deviations of the two factors added", [16 * 25.0, 5.0, 20.0],
+     "In a product of independent numbers with mean 0 variances are multiplied, 4 times 9, and so "
+     "are standard deviations, 2 times 3."),
 )  # fmt: skip
 
 # 6.4 attention
@@ -781,6 +787,9 @@ TEMPERATURE_MISTAKES = mistakes(
     ("the range of the scores",
      lambda scores, entropy: float(scores.max() - scores.min()),
      "The entropy that is asked for does not come in."),
+    ("the entropy divided by ln S",
+     lambda scores, entropy: temperature_for(scores, entropy * math.log(len(scores))),
+     "The entropy is asked for in nats, as it is, and not as a share of the highest."),
 )  # fmt: skip
 
 
