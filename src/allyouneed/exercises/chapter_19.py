@@ -572,7 +572,7 @@ def noise_cases() -> list[tuple]:
     for N, P, b in ((3, 6, 7), (8, 12, 25)):
         mean = 2 * torch.randn(P, generator=draw)
         cases.append((mean + torch.randn(N, P, generator=draw), b))
-    return cases
+    return [*cases, (torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]), 6)]  # below zero
 
 
 def _noise(change):
@@ -675,6 +675,14 @@ NOISE_MISTAKES = mistakes(
      ),
      "Each row is the gradient of a mean. With equal shares the gradient of the whole batch is the "
      "mean of the rows."),
+    ("cut off at zero",
+     _noise(lambda trace, squared, small, large, N, b: (trace / squared).clamp(min=0)),
+     "Where the shares hardly agree, an estimate of |g|^2 may fall below zero. The estimates are "
+     "right on average only if such ones are kept as they are."),
+    ("the sign dropped",
+     _noise(lambda trace, squared, small, large, N, b: (trace / squared).abs()),
+     "Where the shares hardly agree, an estimate of |g|^2 may fall below zero. The estimates are "
+     "right on average only if such ones are kept as they are."),
     ("the squares added up over the shares",
      lambda gradients, b: float(
          (gradients.pow(2).sum() - _lengths(gradients)[1])

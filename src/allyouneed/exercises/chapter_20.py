@@ -101,6 +101,7 @@ WIDTH_CASES = [
     (7, 100, 3),
     (3, 29, 1),
     (3, 6, 1),
+    (2, 3, 8),
 ]
 
 
@@ -116,6 +117,10 @@ WIDTH_MISTAKES = mistakes(
     ("one more than as many", lambda d_model, d_ff, multiple: (
          (2 * d_model * d_ff + d_ff + d_model - 1) // (3 * d_model * multiple) * multiple),
      "At most as many: exactly as many will do."),
+    ("at least one multiple", lambda d_model, d_ff, multiple: (
+         max(multiple, gated_width(d_model, d_ff, multiple))),
+     "Where not even one multiple fits the width is 0: with one, the net would be larger than the "
+     "paper's."),
     ("two biases of d_ff entries", lambda d_model, d_ff, multiple: (
          (2 * d_model * d_ff + 2 * d_ff) // (3 * d_model * multiple) * multiple),
      "The second bias stands behind the matrix that leads back: d_model entries."),
@@ -133,7 +138,7 @@ WIDTH_MISTAKES = mistakes(
      "Llama takes two thirds of d_ff and rounds up. Here both nets are counted, with the paper's "
      "biases, and the width is rounded down."),
     ("a power of two", lambda d_model, d_ff, multiple: (
-         2 ** int(math.log2(gated_width(d_model, d_ff, 1)))),
+         2 ** int(math.log2(max(1, gated_width(d_model, d_ff, 1))))),
      "Asked for is the largest multiple of `multiple`, which need not be a power of two."),
     ("the parameters of the gated net", lambda d_model, d_ff, multiple: (
          3 * d_model * gated_width(d_model, d_ff, multiple)),
