@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -540,6 +541,14 @@ MASKS_TEST_MISTAKES = mistakes(
      "these as well."),
     ("paddings of 0 alone", _masks_compared([[0, 0, 5, 3, 6], [2, 7, 8, 3, 9], [4, 6, 3, 0, 0]], 0),
      "The padding's id is an argument. Try one that is not 0, with ids above it and below."),
+    ("paddings of 0 alone, and small scores",
+     _masks_compared([[0, 0, 5, 3, 6], [2, 7, 8, 3, 9], [4, 6, 3, 0, 0]], 0, sizes=(1.0,)),
+     "The padding's id is an argument: try one that is not 0, with ids above it and below. And "
+     "try scores of some hundreds, beside which -100 is not low."),
+    ("paddings of 0 behind the words, and small scores",
+     _masks_compared([[2, 7, 8, 3, 9], [4, 6, 3, 0, 0]], 0, sizes=(1.0,)),
+     "Padding may stand in front, so that a row has nothing to look at; its id is an argument, and "
+     "may be another than 0; and scores may be some hundreds."),
     ("no id below that of the padding",
      _masks_compared([[1, 1, 5, 3, 6], [2, 7, 8, 3, 9], [4, 6, 3, 1, 1]]),
      "One of them hides every id up to that of the padding. Put a lower one into a sentence."),
@@ -658,7 +667,9 @@ def _found_mistakes() -> list[tuple[str, list[str], str]]:
 
 
 def _test_names(output: Any) -> list[str]:
-    words = [str(word).strip().lower() for word in output]
+    items = output.values() if isinstance(output, dict) else output
+    items = re.findall(r"\w+", items) if isinstance(items, str) else items
+    words = [str(word).strip().lower() for word in items]
     return ["none" if word in ("no", "nothing", "-", "no test") else word for word in words]
 
 
