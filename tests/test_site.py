@@ -402,7 +402,8 @@ def test_the_cover_translates_when_it_is_asked(home, browser):
     assert not visit.wrong + narrower(tab, 390), visit.wrong
     with tab.expect_navigation():
         tab.click(".cover-more")
-    assert tab.input_value("#t-source") == "A dog."
+    filled = "document.getElementById('t-source').value === 'A dog.'"  # once its scripts are there
+    tab.wait_for_function(filled, timeout=60_000)
     tab.context.close()
 
 
