@@ -33,7 +33,7 @@ LONGEST = [
 
 
 def pytest_addoption(parser):
-    words = "the slow in half: see CONTRIBUTING.md; with each commit the halves change places"
+    words = "run every second notebook as another processor would (tools/processors.py)"
     parser.addoption("--halves", action="store_true", help=words)
 
 
@@ -51,25 +51,17 @@ def pytest_configure(config):
     IPyNbCell.compare_outputs = compare_outputs
 
     if config.getoption("halves"):
-        other = processors.halves(HERE.glob("notebooks/*.ipynb"))[1]
-        setting = processors.SETTINGS[processors.another()]
+        others, setting = processors.halves()[1], processors.SETTINGS[processors.another()]
 
         def start_kernel(self):
-            with patch.dict(os.environ, setting if self.path in other else {}):
+            with patch.dict(os.environ, setting if self.path in others else {}):
                 start(self)
 
         IPyNbFile.setup = start_kernel
 
 
-def pytest_collection_modifyitems(config, items):
+def pytest_collection_modifyitems(items):
     """The longest files first, then the notebooks: no worker is left alone with a long one."""
-    if config.getoption("halves"):
-        pictures = {item.path for item in items if item.path.parent.name == "pictures"}
-        slow = {item.nodeid for item in items if item.get_closest_marker("half")}
-        later = {*processors.halves(pictures)[1], *processors.halves(slow)[1]}
-        left = [item for item in items if item.path in later or item.nodeid in later]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
 
     def place(item) -> int:
         name, is_notebook = item.path.stem, item.path.suffix == ".ipynb"

@@ -143,7 +143,6 @@ def test_cooldown_is_the_papers_schedule_to_its_half_and_then_a_line_to_zero():
     assert share == pytest.approx([1 - i / 19 for i in range(1, 19)])
 
 
-@pytest.mark.half
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_and_resumed_is_the_same_bit_for_bit(whole, data, tmp_path, seed):
     """Killed again and again, at random moments and in the middle of writing files."""
@@ -203,7 +202,6 @@ def test_float16_goes_on_where_gradients_overflow(data, tmp_path, monkeypatch):
     assert record.scale == 2.0 ** (30 - record.skipped)
 
 
-@pytest.mark.half
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_stop(whole, data, tmp_path, capsys, monkeypatch, number):
     """The step is finished, a checkpoint written, and the way to go on is told."""
@@ -275,7 +273,6 @@ def test_all_checkpoints_are_damaged(copy, capsys):
     assert hash((copy / "model.safetensors").read_bytes()) == before
 
 
-@pytest.mark.half
 @pytest.mark.parametrize("calls", [0, 5, 9])
 def test_a_full_disk(whole, data, tmp_path, capsys, monkeypatch, calls):
     real, left = os.fsync, iter(range(calls))

@@ -105,7 +105,6 @@ def ended(process: subprocess.Popen, code: int = 0) -> str:
     return said
 
 
-@pytest.mark.half
 def test_two_processes_are_as_one(tmp_path):
     """Also in half precision, each with half of the model."""
     script = tmp_path / "script.py"
@@ -208,7 +207,6 @@ def wait_for(process: subprocess.Popen, happens) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.half
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 def test_killed_processes_are_started_again(config, alone, tmp_path):
     """First the second process dies, then the first; the last steps are of a third start."""
@@ -265,7 +263,6 @@ assert not distributed.is_initialized()
 """
 
 
-@pytest.mark.half
 @pytest.mark.parametrize("code, words", [(2, ["--heads", 3]), (130, []), (0, ["--steps", 1])])
 def test_the_process_group_is_left_on_every_way_out(config, tmp_path, code, words):
     """After an error, when asked to stop, at the end."""

@@ -77,7 +77,6 @@ def missed(tab, url: str, names: list[str], times: list[float]) -> list[str]:
     ]
 
 
-@pytest.mark.half
 @pytest.mark.parametrize("time", [0.3, 3])
 def test_a_click_in_the_contents_lands_where_it_leads(slow, address, time):
     url = address + LONG[6]

@@ -140,7 +140,6 @@ def work(folder: Path) -> None:
     prepare_shards("wmt14-en-de", folder, print, rows=100)
 
 
-@pytest.mark.half
 def test_killed_and_gone_on_is_the_same_to_the_last_byte(whole, tmp_path):
     """Killed at the second write, then at every fifth, before the file is moved to its place."""
     folder, times = tmp_path / "shards", 0

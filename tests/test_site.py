@@ -31,7 +31,6 @@ from pages import HTML, PHONE, ROOT, build
 
 sys.path.insert(0, str(ROOT / "tools"))
 import pdf  # noqa: E402
-import processors  # noqa: E402
 
 LIMIT = 900_000  # bytes of a first visit, compressed
 
@@ -134,11 +133,9 @@ def narrower(tab, width: int) -> list[str]:
     return [f"{found} pixels wide on a screen of {width}"] if found > width else []
 
 
-def test_every_page(site, address, browser, request):
-    """No request out, a clean console, sound equations, pictures that move, light enough; on a
-    tablet and a phone nothing is wider than the screen. axe-core content in light and dark, and on
-    a phone (of a run in halves: of half of the pages)."""
-    asked = processors.halves(site)[0] if request.config.getoption("halves") else site
+def test_every_page(site, address, browser):
+    """No request out, a clean console, sound equations, pictures that move, axe-core content in
+    light and dark, light enough; on a tablet and a phone nothing is wider than the screen."""
     settings = {"color_scheme": "light", "reduced_motion": "reduce"}
     small = "{runOnly: ['scrollable-region-focusable', 'button-name', 'link-name', 'region']}"
     visit = Visit(browser, address, **settings)  # a tab for all: scripts and fonts are kept
@@ -153,21 +150,19 @@ def test_every_page(site, address, browser, request):
             heavy = sorted(sizes.items(), key=lambda item: -item[1])[:8]
             problems.append(f"{page}: weighs {weights[page]:,} bytes compressed: {heavy}")
         found = broken_equations(tab) + moving_pictures(tab)
+        light = sample_colours(tab, colours)
         found += code_that_scrolls(tab)
-        if page in asked:
-            light = sample_colours(tab, colours)
-            in_theme(tab, "dark")
-            dark = sample_colours(tab, colours)
-            plain_page(tab)
-            if dark:  # else all its pairs of colours were looked at on pages before
-                found += [f"dark: {what}" for what in faint_text(tab, colours)]
-            in_theme(tab, "light")
-            if light:
-                found += faint_text(tab, colours)
-            found += violations(tab)
+        in_theme(tab, "dark")
+        dark = sample_colours(tab, colours)
+        plain_page(tab)
+        if dark:  # else all its pairs of colours were looked at on pages before
+            found += [f"dark: {what}" for what in faint_text(tab, colours)]
+        in_theme(tab, "light")
+        if light:
+            found += faint_text(tab, colours)
+        found += violations(tab)
         found += narrower(tab, 768) + narrower(tab, 390)
-        if page in asked:
-            found += [f"phone: {what}" for what in violations(tab, small)]
+        found += [f"phone: {what}" for what in violations(tab, small)]
         problems += [f"{page}: {what}" for what in visit.wrong + found]
     visit.tab.context.close()
     print("\ncompressed bytes of a visit, by page:")
@@ -175,7 +170,6 @@ def test_every_page(site, address, browser, request):
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.half
 @pytest.mark.parametrize("page", ["notebooks/06_attention.html", "book/intro.html"])
 def test_the_page_keeps_still_on_a_phone(address, browser, page):
     """While it loads on a slow processor: what moves before a reader's eyes, as browsers count."""

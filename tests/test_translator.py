@@ -108,7 +108,6 @@ TRANSLATE = """([name, sentences, beam, alpha, off = null]) => {
 }"""
 
 
-@pytest.mark.half
 @each_model
 @pytest.mark.parametrize("beam, alpha, count", [(1, 0.6, 20), (4, 0.6, 10), (5, 2.6, 3), *MORE])
 def test_translations_are_the_packages(engine, name, beam, alpha, count):
@@ -272,7 +271,6 @@ def test_a_head_that_is_off(engine, name, off):
     assert found == expected
 
 
-@pytest.mark.half
 @pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
 @pytest.mark.parametrize("seed", range(3))
 def test_untrained_models(engine, tmp_path, norm_first, seed):

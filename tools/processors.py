@@ -16,7 +16,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -72,11 +71,13 @@ def another() -> str:
     return "oldest" if torch.backends.cpu.get_cpu_capability() == "AVX2" else "avx2"
 
 
-def halves(things: Iterable) -> tuple[list, list]:
-    """Every second one, and the others. With each commit the two change places."""
+def halves() -> tuple[list[Path], list[Path]]:
+    """The notebooks to run as this machine would, and as another: every second one. With each
+    commit the halves change places, so that one commit in two sees each notebook in each way."""
     command = ["git", "rev-list", "--count", "HEAD"]
     count = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8").stdout.strip()
-    turn, every = int(count or 0) % 2, sorted(things)
+    turn = int(count or 0) % 2
+    every = sorted((ROOT / "notebooks").glob("*.ipynb"))
     return every[turn::2], every[1 - turn :: 2]
 
 
