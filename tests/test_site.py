@@ -130,7 +130,10 @@ def narrower(tab, width: int) -> list[str]:
     tab.set_viewport_size({"width": width, "height": 844})
     tab.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     found = tab.evaluate("document.documentElement.scrollWidth")
-    return [f"{found} pixels wide on a screen of {width}"] if found > width else []
+    wrong = [f"{found} pixels wide on a screen of {width}"] if found > width else []
+    wide = """[...document.querySelectorAll(".moving")]
+              .filter(one => one.scrollWidth > one.clientWidth).map(one => one.className)"""
+    return wrong + [f"{what} is wider than its box at {width}" for what in tab.evaluate(wide)]
 
 
 def test_every_page(site, address, browser):
