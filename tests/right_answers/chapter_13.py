@@ -70,22 +70,6 @@ def greedy_recursive(step, bos, eos, max_length):
     return rest(bos, None, max_length)
 
 
-def score_loop(logits, ids, alpha):
-    total = 0.0
-    for row, token in zip(logits.tolist(), ids.tolist(), strict=True):
-        total += row[token] - math.log(sum(math.exp(z) for z in row))
-    return total / ((5 + len(ids)) ** alpha / 6**alpha)
-
-
-def score_entropy(logits, ids, alpha):
-    return -F.cross_entropy(logits, ids, reduction="sum") / ((5 + ids.numel()) / (5 + 1)) ** alpha
-
-
-def score_product(logits, ids, alpha):
-    p = logits.double().softmax(-1)[torch.arange(len(ids)), ids].prod()
-    return float(p.log()) * (6 / (5 + len(ids))) ** alpha
-
-
 def step_flat(scores, log_p, eos):
     n, v = log_p.shape
     top, place = (scores.unsqueeze(1) + log_p).flatten().topk(2 * n)
@@ -288,6 +272,40 @@ def search_states_kept(step, bos, eos, beam, max_length, alpha):
     return max(finished)[1] if finished else open_[0][1]
 
 
+def decoder(seed, size=4, sharp=3):
+    """Draws the next probabilities; its state is all that was read."""
+
+    def step(token, state):
+        seen = [*(state or []), int(token)]
+        draw = np.random.default_rng([seed, *seen])
+        p = draw.random(size) ** sharp
+        return np.log(p / p.sum()).tolist(), seen
+
+    return step
+
+
+def beam_test_sorted(search):
+    for seed in range(150):
+        case = decoder(seed), 3, 0, 2, (5, 2, 6)[seed % 3], (1.5, 3.0)[seed % 2]
+        if list(search(*case)) != search_sorted(*case):
+            return False
+    return True
+
+
+def beam_test_asserts(search):
+    for seed in range(200):
+        case = decoder(seed, 3, 4), 0, 2, 2 + seed % 2, (6, 7, 3, 1)[seed % 4], 3
+        assert [int(i) for i in search(*case)] == search_arrays(*case)
+
+
+def beam_test_pairs(search):
+    """Two lists of translations, side by side."""
+    lengths, alphas = (1, 2, 5, 6), (0.0, 1.0, 2.0, 3.0)
+    cases = [(decoder(i, 4, 6), 1, 0, 2, lengths[i % 4], alphas[i // 4 % 4]) for i in range(160)]
+    theirs = (tuple(map(int, search(*case))) for case in cases)
+    return all(map(tuple.__eq__, theirs, (tuple(search_states_kept(*case)) for case in cases)))
+
+
 def highest_loop(log_p, length, max_length, alpha, top):
     best = -math.inf
     for final in range(length + 1, max_length + 1):
@@ -337,7 +355,7 @@ def trap_numpy(beam):
 RIGHT = {
     "13.1": [read_try, read_if, read_parts],
     "13.2": [greedy_loop, greedy_tensor, greedy_recursive],
-    "13.3": [score_loop, score_entropy, score_product],
+    "13.3": [beam_test_sorted, beam_test_asserts, beam_test_pairs],
     "13.4": [step_flat, step_heap, step_masked],
     "13.5": [typical_loop, typical_entropy, typical_numpy, typical_logits],
     "13.6": [cache_sdpa, cache_numpy, cache_one_by_one],

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import product
 from operator import and_, or_
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .core import Exercise, Invariant, mistakes
+from .suspects import said_of
 
 # 13.1 without dropout
 
@@ -252,122 +254,10 @@ GREEDY_MISTAKES = mistakes(
      "The token is the place of the largest log-probability, not its value."),
 )  # fmt: skip
 
-# 13.3 the score of a translation
-
-
-def translation_score(logits: Tensor, ids: Tensor, alpha: float) -> Tensor:
-    log_p = logits.log_softmax(-1).gather(1, ids[:, None]).sum()
-    return log_p / ((5 + len(ids)) / 6) ** alpha
-
-
-def score_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(133)
-    return [
-        (torch.zeros(2, 2), torch.tensor([1, 0]), 1.0),
-        *_random_scores(draw),
-    ]
-
-
-def _random_scores(draw: torch.Generator) -> list[tuple]:
-    return [
-        (
-            2 * torch.randn(t, v, generator=draw),
-            torch.randint(0, v, (t,), generator=draw),
-            alpha,
-        )
-        for t, v, alpha in ((4, 6, 0.6), (7, 5, 1.0), (3, 4, 0.3), (6, 5, 0.0))
-    ]
-
-
-def _picked(logits: Tensor, ids: Tensor) -> Tensor:
-    return logits.gather(1, torch.as_tensor(ids)[:, None])[:, 0]
-
-
-def _log_p(logits: Tensor, ids: Tensor) -> Tensor:
-    return _picked(logits.log_softmax(-1), ids).sum()
-
 
 def _lp(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
-
-SCORE_MISTAKES = mistakes(
-    ("softmax twice",
-     lambda logits, ids, a: (
-         _picked(logits.softmax(-1).log_softmax(-1), ids).sum() / _lp(len(ids), a)
-     ),
-     "`log_softmax` takes logits. Of probabilities it makes something nearly flat."),
-    ("logits in place of log-probabilities",
-     lambda logits, ids, a: _picked(logits, ids).sum() / _lp(len(ids), a),
-     "Logits are log-probabilities up to a number that differs from row to row: take `log_softmax` "
-     "first."),
-    ("probabilities added",
-     lambda logits, ids, a: _picked(logits.softmax(-1), ids).sum() / _lp(len(ids), a),
-     "Probabilities are multiplied. It is their logarithms that are added."),
-    ("no logarithm", lambda logits, ids, a: _log_p(logits, ids).exp() / _lp(len(ids), a),
-     "The score divides log P, not P."),
-    ("the largest logits in place of the ids' own",
-     lambda logits, ids, a: logits.log_softmax(-1).amax(-1).sum() / _lp(len(ids), a),
-     "The score is that of the given `ids`, whether they are the likeliest or not."),
-    ("the softmax over the positions",
-     lambda logits, ids, a: _picked(logits.log_softmax(0), ids).sum() / _lp(len(ids), a),
-     "The probabilities of one position sum to one over the vocabulary: the last axis."),
-    ("multiplied by the penalty", lambda logits, ids, a: _log_p(logits, ids) * _lp(len(ids), a),
-     "Log P is negative. To forgive length it is divided by the penalty, which is above 1."),
-    ("no length penalty", lambda logits, ids, a: _log_p(logits, ids),
-     "This is log P. Divide it by the length penalty."),
-    ("the mean for each token", lambda logits, ids, a: _log_p(logits, ids) / len(ids),
-     "The penalty is ((5 + length) / 6) to the power of alpha, not the length."),
-    ("the mean for each token, and the penalty too",
-     lambda logits, ids, a: _log_p(logits, ids) / len(ids) / _lp(len(ids), a),
-     "Log P is the sum over the tokens, as in equation (13.2), and it is divided once, by the "
-     "penalty."),
-    ("0.6 whatever alpha is", lambda logits, ids, a: _log_p(logits, ids) / _lp(len(ids), 0.6),
-     "The exponent is the argument `alpha`."),
-    ("divided by 5 in place of 6",
-     lambda logits, ids, a: _log_p(logits, ids) / ((5 + len(ids)) / 5) ** a,
-     "The denominator is 5 + 1, so that a length of 1 has a penalty of 1."),
-    ("the size of the vocabulary in place of the length",
-     lambda logits, ids, a: _log_p(logits, ids) / _lp(logits.shape[1], a),
-     "|Y| is the number of tokens, T: `logits` has T rows and V columns."),
-    ("divided by the length to the power of alpha",
-     lambda logits, ids, a: _log_p(logits, ids) / len(ids) ** a,
-     "This is another penalty, that of some libraries. Wu and others have ((5 + length) / 6) to "
-     "the power of alpha."),
-    ("the 6 forgotten", lambda logits, ids, a: _log_p(logits, ids) / (5 + len(ids)) ** a,
-     "(5 + length) is divided by 5 + 1, so that a length of 1 has a penalty of 1."),
-    ("the 6 not raised to the power of alpha",
-     lambda logits, ids, a: _log_p(logits, ids) / ((5 + len(ids)) ** a / 6),
-     "Both numerator and denominator are raised to the power of alpha."),
-    ("alpha as a factor", lambda logits, ids, a: _log_p(logits, ids) / ((5 + len(ids)) / 6 * a),
-     "Alpha is an exponent: the quotient is raised to its power."),
-    ("`<eos>` not counted in the length",
-     lambda logits, ids, a: _log_p(logits, ids) / _lp(len(ids) - 1, a),
-     "The last of the ids is `<eos>`, and it counts."),
-    ("the length plus one", lambda logits, ids, a: _log_p(logits, ids) / _lp(len(ids) + 1, a),
-     "`ids` already holds `<eos>` at its end: its length is |Y|."),
-    ("the last token left out",
-     lambda logits, ids, a: _log_p(logits[:-1], ids[:-1]) / _lp(len(ids), a),
-     "The probability of `<eos>` belongs to the product: a sentence must also end."),
-    ("the last token left out, in the length too",
-     lambda logits, ids, a: _log_p(logits[:-1], ids[:-1]) / _lp(len(ids) - 1, a),
-     "The probability of `<eos>` belongs to the product, and `<eos>` to the length."),
-    ("shifted by one", lambda logits, ids, a: _log_p(logits[:-1], ids[1:]) / _lp(len(ids), a),
-     "Row t of the logits already speaks of token t of the ids. Nothing is left to shift."),
-    ("the sign turned", lambda logits, ids, a: -_log_p(logits, ids) / _lp(len(ids), a),
-     "The score is log P over the penalty, below zero: the largest is the best."),
-    ("alpha as a factor in place of an exponent",
-     lambda logits, ids, a: _log_p(logits, ids) / ((5 + len(ids)) / 6 * a if a else 1.0),
-     "The penalty is (5 + length) / 6 to the *power* of alpha."),
-    ("each token by itself",
-     lambda logits, ids, a: logits.log_softmax(-1).gather(1, ids[:, None])[:, 0] / _lp(len(ids), a),
-     "Log P is the sum over the tokens, one number."),
-    ("each token divided by the penalty of its own place",
-     lambda logits, ids, a: sum(
-         logits.log_softmax(-1)[t, ids[t]] / _lp(t + 1, a) for t in range(len(ids))
-     ),
-     "Sum first, and divide once, by the penalty of the whole length."),
-)  # fmt: skip
 
 # 13.4 one step of beam search
 
@@ -1359,6 +1249,142 @@ def _upside_down(log_p: float, length: int, alpha: float) -> float:
     return log_p * _lp(length, alpha)
 
 
+# 13.3 a test for a beam, which is put to the searches of 13.9
+
+
+def _without_states(step, bos, eos, beam, max_length, alpha):
+    """Right, and keeps no state: what was written is read anew each time."""
+
+    def told(ids: list[int]) -> list[float]:
+        more, state = step(bos, None)
+        for token in ids:
+            more, state = step(token, state)
+        return more
+
+    still_open, best = [(0.0, [])], (-math.inf, None)
+    for length in range(1, max_length + 1):
+        grown = [
+            (log_p + q, [*ids, i]) for log_p, ids in still_open for i, q in enumerate(told(ids))
+        ]
+        grown.sort(key=lambda one: -one[0])
+        for log_p, ids in grown[:beam]:
+            if ids[-1] == eos and log_p / _lp(length, alpha) > best[0]:
+                best = log_p / _lp(length, alpha), ids[:-1]
+        still_open = [one for one in grown[: 2 * beam] if one[1][-1] != eos][:beam]
+    return still_open[0][1] if best[1] is None else best[1]
+
+
+def _as_tuple(*case):
+    return tuple(search(*case))
+
+
+def _four_times_as_wide(step, bos, eos, beam, max_length, alpha):
+    return search(step, bos, eos, 4 * beam, max_length, alpha)
+
+
+def _greedy_search(step, bos, eos, beam, max_length, alpha):
+    return search(step, bos, eos, 1, max_length, alpha)
+
+
+RIGHT_SEARCHES: dict[str, Callable] = {
+    "right": search,
+    "right, without states": _without_states,
+    "right, as a tuple": _as_tuple,
+}
+ALL_SEARCHES: dict[str, Callable] = {
+    **RIGHT_SEARCHES,
+    "nothing written": lambda *case: [],
+    "the state of another hypothesis": _search("place"),
+    "the first one's state for all": _search("first"),
+    "no state handed on": _search("none"),
+    "`bos` at every step": _search(at_start=True),
+    "ended ones go on": _search(ended_goes_on=True, among=1),
+    "the places of ended ones left empty": _search(among=1),
+    "ends among the best 2N": _search(looked=2),
+    "multiplied by the penalty": _search(score=_upside_down),
+    "no penalty": _search(score=lambda log_p, length, alpha: log_p),
+    "divided by the length": _search(score=lambda log_p, length, alpha: log_p / length),
+    "`eos` not counted": _search(score=lambda log_p, length, a: log_p / _lp(length - 1, a)),
+    "`eos` in the result": _search(keep_eos=True),
+    "the worst of the finished": _search(pick="worst"),
+    "the first that ends": _search(pick="first"),
+    "the last that ends": _search(pick="last"),
+    "stops when N have ended": _search(stop=True),
+    "the newest token's probability alone": _search(alone=True),
+    "nothing where none has ended": _search(or_open=False),
+    "a beam of one": _greedy_search,
+    "a wider beam": _four_times_as_wide,
+}
+
+
+def beam_right(search: Callable) -> bool:
+    return _searches_compared()(search)
+
+
+def run_beam_test(answer: Callable, search: str) -> Any:
+    return said_of(answer, ALL_SEARCHES[search], right=search in RIGHT_SEARCHES)
+
+
+class Forgetful(Teller):
+    """Knows the newest token alone."""
+
+    def __call__(self, token: int, state: tuple | None) -> tuple[list[float], tuple]:
+        return super().__call__(token, None)
+
+
+def _searches_compared(
+    right: Callable = search, look: Callable = list, kind: type = Teller, lift: float | None = None,
+    beam: int | None = None, steps: int | None = None, alpha: float | None = None,
+) -> Callable:  # fmt: skip
+    """A test by comparison: with what, what of the ids is compared, and what is always the same."""
+    cases = []
+    for tells, bos, eos, n, longest, a in search_cases():
+        ends = tells.lift if lift is None else lift
+        step = kind(tells.seed, tells.size, tells.eos, tells.sharp, ends)
+        cases.append((step, bos, eos, beam or n, steps or longest, a if alpha is None else alpha))
+    return lambda given: all(look(given(*case)) == look(right(*case)) for case in cases)
+
+
+BEAM_TEST_MISTAKES = mistakes(
+    ("everything passes", lambda search: True,
+     "A test that says yes to everything tests nothing."),
+    ("nothing passes", lambda search: False, "The right ones must pass, however they are written."),
+    ("yes and no exchanged", lambda search: not beam_right(search),
+     "True is for a right search, False for a wrong one."),
+    ("a beam of one", _searches_compared(beam=1),
+     "With one hypothesis there is nobody to be mixed up with. Try two and three."),
+    ("no penalty in any case", _searches_compared(alpha=0.0),
+     "Where alpha is 0 all lengths count the same, and nobody sees what the penalty does."),
+    ("decoders that know the newest token alone", _searches_compared(kind=Forgetful),
+     "If `step` does not use its state, nobody sees whose state it gets. Let what it says depend "
+     "on all that was read."),
+    ("decoders that never end", _searches_compared(lift=-9.0),
+     "Where no translation ends, nothing is compared by its score, and nothing leaves the beam."),
+    ("decoders that always end", _searches_compared(lift=3.0),
+     "Sometimes nothing has ended when the steps are over: then the best open one is asked for."),
+    ("one step", _searches_compared(steps=1),
+     "After one step nothing has gone on yet. Take several."),
+    ("the first token alone", _searches_compared(look=lambda ids: list(ids)[:1]),
+     "Searches that begin alike may part later. Compare all ids."),
+    ("a list asked for", _searches_compared(look=lambda ids: ids),
+     "A tuple of the right ids is right as well: `list(...)` makes one kind of both."),
+    ("greedy decoding asked for", _searches_compared(right=_greedy_search),
+     "A beam may find what greedy decoding misses: that is what it is for."),
+    ("a wider beam asked for", _searches_compared(right=_four_times_as_wide),
+     "A wider beam may find what this one has to drop. `beam` hypotheses go on, no more."),
+    ("the likeliest asked for, without the penalty",
+     _searches_compared(right=_search(score=lambda log_p, length, alpha: log_p)),
+     "Of the finished ones the best *score* wins: log P divided by the penalty (13.5)."),
+    ("ended ones asked to go on",
+     _searches_compared(right=_search(ended_goes_on=True, among=1)),
+     "What has ended leaves the beam, and the next open one takes its place."),
+    ("an early stop asked for", _searches_compared(right=_search(stop=True)),
+     "The search takes all its steps: what ends later may be better."),
+    ("`eos` asked for in the result", _searches_compared(right=_search(keep_eos=True)),
+     "The ids come without `eos`."),
+)  # fmt: skip
+
+
 SEARCH_MISTAKES = mistakes(
     ("nothing mended", _search("place", True, _upside_down, among=1),
      "Look at whose state a hypothesis takes along, at what goes on, and at which side of the "
@@ -1627,11 +1653,13 @@ EXERCISES = [
     ),
     Exercise(
         number="13.3",
-        title="the score of a translation",
-        section="Long sentences lose",
-        reference=translation_score,
-        cases=score_cases,
-        mistakes=SCORE_MISTAKES,
+        title="a test for a beam",
+        section="Beam search",
+        reference=beam_right,
+        cases=[(name,) for name in ALL_SEARCHES],
+        mistakes=BEAM_TEST_MISTAKES,
+        probe=run_beam_test,
+        canonical=bool,
     ),
     Exercise(
         number="13.4",
