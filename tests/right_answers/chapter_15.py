@@ -186,6 +186,33 @@ def mixed_recursive(maps, removed):
     return here if below is None else here @ below
 
 
+def rollout_test_recursive(mixed):
+    torch.manual_seed(1)
+    for heads, removed in ((3, [(0, 2), (1, 0)]), (3, [(2, 0), (2, 1), (2, 2)]), (2, [(1, 0)])):
+        maps = [(2 * torch.randn(heads, 5, 5)).softmax(-1) for _ in range(3)]
+        if not torch.allclose(mixed(maps, removed), mixed_recursive(maps, removed), atol=1e-5):
+            return False
+    return True
+
+
+def rollout_test_asserts(mixed):
+    draw = np.random.default_rng(15)
+    for t in (2, 3, 4):
+        maps = [torch.tensor(draw.dirichlet([0.5] * t, (2, t))).float() for _ in range(4)]
+        for removed in ([], [(0, 1), (3, 0)], [(2, 0), (2, 1), (1, 1)]):
+            got = np.array(mixed([layer.clone() for layer in maps], list(removed)))
+            assert np.abs(got - mixed_numpy(maps, removed)).max() < 1e-4
+
+
+def rollout_test_by_hand(mixed):
+    """Heads that look elsewhere altogether, so that each entry of the result tells its way."""
+    look = torch.eye(6)
+    maps = [torch.stack([look.roll(i + 2 * h, 1) for h in range(2)]) for i in (1, 3)]
+    maps.append(torch.stack([look[[1, 0, 2, 3, 5, 4]], look[[0, 0, 0, 3, 4, 5]]]))
+    cases = [(0, 1), (2, 0)], [(1, 1)], [(1, 0), (1, 1)]
+    return all(torch.allclose(mixed(maps, out), mixed_zeroed(maps, out)) for out in cases)
+
+
 def range_rows(largest, keys):
     few, left = [], 1.0
     while left > 1e-9:
@@ -244,4 +271,5 @@ RIGHT = {
     "15.8": [mixed_zeroed, mixed_numpy, mixed_recursive],
     "15.9": [range_rows, range_torch, range_two_steps],
     "15.10": [opinions_first, opinions_tensor, opinions_scaled],
+    "15.11": [rollout_test_recursive, rollout_test_asserts, rollout_test_by_hand],
 }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .suspects import said_of
 
 # 15.1 how much heads disagree
 
@@ -937,6 +939,110 @@ OPINIONS_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+# 15.11 a test for a rollout, which is put to those of 15.8
+
+
+def _with_zeros(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    """Right, with zeros in the place of the heads, and from the uppermost layer downwards."""
+    itself = torch.eye(maps[0].shape[-1])
+    mixed = itself
+    for i, layer in reversed(list(enumerate(maps))):
+        gone = [h for at, h in removed if at == i]
+        mixed = mixed @ (layer.index_fill(0, torch.tensor(gone).long(), 0.0).mean(0) + itself)
+    return mixed / 2 ** len(maps)
+
+
+def _by_parts(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    """Right, each head's part by itself."""
+    mixed = torch.eye(maps[0].shape[-1])
+    for i, layer in enumerate(maps):
+        parts = [head @ mixed / len(layer) for h, head in enumerate(layer) if (i, h) not in removed]
+        mixed = 0.5 * mixed + 0.5 * sum(parts, torch.zeros_like(mixed))
+    return mixed
+
+
+RIGHT_ROLLOUTS: dict[str, Callable] = {
+    "right": mixed_without,
+    "right, with zeros for the heads": _with_zeros,
+    "right, head by head": _by_parts,
+}
+ALL_ROLLOUTS: dict[str, Callable] = {
+    **RIGHT_ROLLOUTS,
+    "the first map": lambda maps, removed: maps[0][0],
+    **{mistake.name: mistake.wrong for mistake in MIXED_MISTAKES},
+}
+
+
+def rollout_right(mixed: Callable) -> bool:
+    return _rollouts_compared()(mixed)
+
+
+def run_rollout_test(answer: Callable, mixed: str) -> Any:
+    return said_of(answer, ALL_ROLLOUTS[mixed], right=mixed in RIGHT_ROLLOUTS)
+
+
+def _maps(layers: int = 3, heads: int = 2, tokens: int = 4) -> list[Tensor]:
+    draw = torch.Generator().manual_seed(1511)
+    scores = 1.5 * torch.randn(layers, heads, tokens, tokens, generator=draw)
+    return list(scores.softmax(-1))
+
+
+def _rollouts_compared(
+    cases: Sequence[tuple] = (
+        (_maps(), [(0, 1), (2, 0)]),
+        (_maps(), [(1, 0), (1, 1)]),
+        (_maps(2, 3), [(0, 2)]),
+    ),
+    look: Callable = lambda mixed: mixed,
+    right: Callable = mixed_without,
+    same: Callable = torch.allclose,
+) -> Callable:
+    """A test by comparison: on which maps, and what is compared with what."""
+    return lambda mixed: all(same(look(mixed(*case)), look(right(*case))) for case in cases)
+
+
+ROLLOUT_TEST_MISTAKES = mistakes(
+    ("everything passes", lambda mixed: True,
+     "A test that says yes to everything tests nothing. The shape does not tell, either: all of "
+     "them return the right one."),
+    ("nothing passes", lambda mixed: False, "The right ones must pass, however they are written."),
+    ("yes and no exchanged", lambda mixed: not rollout_right(mixed),
+     "True is for a right rollout, False for a wrong one."),
+    ("no head taken out", _rollouts_compared([(_maps(), [])]),
+     "Where all heads stay, nobody sees how they are taken out."),
+    ("one layer", _rollouts_compared([(_maps(1, 3), [(0, 1)])]),
+     "With one layer there is no order of layers. Take several, and take heads out of some."),
+    ("no layer without heads", _rollouts_compared([(_maps(), [(0, 1), (2, 0)])]),
+     "One of them goes wrong where all heads of a layer are gone. Try that, too."),
+    ("whole layers alone", _rollouts_compared([(_maps(), [(1, 0), (1, 1)])]),
+     "Where a whole layer is gone, nobody sees what becomes of the heads that stay."),
+    ("the first head of the first layer alone", _rollouts_compared([(_maps(2, 3), [(0, 0)])]),
+     "The pair (0, 0) is the same if layer and head are exchanged. Take out others."),
+    ("one token", _rollouts_compared([(_maps(3, 2, 1), [(0, 1), (2, 0)])]),
+     "With one token every map is the number 1, and all orders are alike."),
+    ("even maps", _rollouts_compared([
+        ([torch.full((2, 4, 4), 0.25)] * 3, [(0, 1), (2, 0)]),
+        ([torch.full((2, 4, 4), 0.25)] * 3, [(1, 0), (1, 1)]),
+     ]),
+     "Where all maps are the same, nobody sees which stands where. Draw them."),
+    ("the sums of the rows alone", _rollouts_compared(look=lambda mixed: mixed.sum(-1)),
+     "Rows can sum to the right number with the wrong shares. Compare every entry."),
+    ("the diagonal alone", _rollouts_compared(look=lambda mixed: mixed.diagonal()),
+     "A matrix and its transpose have one diagonal. Compare every entry."),
+    ("equal to the last digit", _rollouts_compared(same=torch.equal),
+     "A right one may round otherwise. `torch.allclose` forgives the last digits."),
+    ("rows that sum to one asked for", _rollouts_compared(right=_mixed(again=True)),
+     "What a head does not bring is missing: rows then sum to less than one."),
+    ("the mean over what is left asked for",
+     _rollouts_compared([(_maps(), [(0, 1), (2, 0)])], right=_mixed("left, or zeros")),
+     "That lets the others bring more than they did. The sum is divided by *all* heads."),
+    ("no residual asked for", _rollouts_compared(right=_mixed(residual=False)),
+     "What was in the stream before the layer is still there: (A + I) / 2."),
+    ("the lowest layer on the left asked for", _rollouts_compared(right=_mixed(above=False)),
+     "A higher layer works on what the lower ones made: it stands on the left (15.7)."),
+)  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="15.1",
@@ -1038,5 +1144,15 @@ EXERCISES = [
         cases=[(1,), (2,), (5,)],
         mistakes=OPINIONS_MISTAKES,
         probe=_asked,
+    ),
+    Exercise(
+        number="15.11",
+        title="a test for a rollout",
+        section="Mixed before it is looked at",
+        reference=rollout_right,
+        cases=[(name,) for name in ALL_ROLLOUTS],
+        mistakes=ROLLOUT_TEST_MISTAKES,
+        probe=run_rollout_test,
+        canonical=bool,
     ),
 ]
