@@ -1,4 +1,4 @@
-"""Several processes under torchrun make the weights of one, whatever happens to them on the way.
+"""Several processes make the weights of one, whatever happens to them on the way.
 
 Every launch costs seconds, so each tries several things. Nothing waits for ever.
 """
@@ -8,36 +8,23 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import killed
 import pytest
 import torch
+from torch import distributed
 
 from allyouneed import command, runs
 from allyouneed.checkpoints import Checkpoint, checkpoint_files, load_checkpoint
 from allyouneed.settings import recorded_settings
 from allyouneed.training import Record, dtype_of
-
-# What each process runs: a training for each `accumulate`, and one with the model spread over both
-# for each half precision.
-SCRIPT = """
-import sys
-import torch
-from torch import distributed
-
-sys.path.insert(0, {here!r})
-from test_distributed import trained
-
-distributed.init_process_group("gloo")
-for name, how in dict(two=(1,), four=(2,), bf16=(1, "bf16", True), fp16=(1, "fp16", True)).items():
-    weights, records = trained(*how)
-    if distributed.get_rank() == 0:
-        torch.save((weights, records), "{folder}/" + name)
-distributed.destroy_process_group()
-"""
 
 
 def trained(
@@ -74,6 +61,18 @@ def trained(
     return torch.cat([state[name].flatten() for name in sorted(state)] or [torch.empty(0)]), told
 
 
+def train_in_every_way(folder: Path) -> None:
+    """For one of two processes: a training for each `accumulate`, and one with the model spread
+    over both for each half precision."""
+    distributed.init_process_group("gloo")
+    ways = dict(two=(1,), four=(2,), bf16=(1, "bf16", True), fp16=(1, "fp16", True))
+    for name, way in ways.items():
+        found = trained(*way)
+        if distributed.get_rank() == 0:
+            torch.save(found, folder / name)
+    distributed.destroy_process_group()
+
+
 def assert_close(one, other):
     torch.testing.assert_close(one[0], other[0], rtol=1e-3, atol=1e-5)
     assert [r[:4] for r in one[1]] == [r[:4] for r in other[1]]
@@ -81,6 +80,32 @@ def assert_close(one, other):
         torch.tensor([r[4:] for r in one[1]]), torch.tensor([r[4:] for r in other[1]]),
         rtol=1e-3, atol=1e-5,
     )  # fmt: skip
+
+
+def run_two(work: Callable, *args) -> str:
+    """Run `work(*args)` in two processes, as torchrun does but without its seconds of imports;
+    what both print. Both must come to the end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, rank) for rank in "01"]
+        processes = []
+        for file in files:
+            place = {"WORLD_SIZE": "2", "RANK": file.name, "LOCAL_RANK": file.name, **address}
+            processes.append(killed.start(_one_of_two, place, file, work, args))
+        for process in processes:
+            assert not killed.was_killed(process)
+        said = "".join(file.read_text(encoding="utf-8") for file in files)
+    assert [process.exitcode for process in processes] == [0, 0], said
+    return said
+
+
+def _one_of_two(place: dict[str, str], file: Path, work: Callable, args: tuple) -> None:
+    os.environ.update(place)
+    with file.open("wb") as words:
+        os.dup2(words.fileno(), 1), os.dup2(words.fileno(), 2)
+    work(*args)
 
 
 def torchrun(*words: object, processes: int = 2, restarts: int = 0) -> subprocess.Popen:
@@ -107,11 +132,7 @@ def ended(process: subprocess.Popen, code: int = 0) -> str:
 
 def test_two_processes_are_as_one(tmp_path):
     """Also in half precision, each with half of the model."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        SCRIPT.format(here=str(Path(__file__).parent), folder=tmp_path), encoding="utf-8"
-    )
-    ended(torchrun(script))
+    run_two(train_in_every_way, tmp_path)
     for name, accumulate in (("two", 2), ("four", 4)):
         assert_close(torch.load(tmp_path / name, weights_only=True), trained(accumulate))
     exact = trained(2)
@@ -241,35 +262,27 @@ def test_each_time_on_another_number_of_processes(config, alone, tmp_path):
     assert_same_run(out, alone)
 
 
-# What each process runs: a command that asks itself to stop after a step, if there is one.
-ENDING = """
-import signal
-import sys
-from torch import distributed
-from allyouneed import command, runs
+def train_and_part(code: int, words: list[str]) -> None:
+    """For one of two processes: the command, which asks itself to stop after the second step."""
+    real = runs.train
 
-real = runs.train
-def interrupted(*args):
-    for record in real(*args):
-        assert distributed.get_world_size() == 2
-        if record.step == 2:
-            signal.raise_signal(signal.SIGINT)
-        yield record
+    def interrupted(*args):
+        for record in real(*args):
+            assert distributed.get_world_size() == 2
+            if record.step == 2:
+                signal.raise_signal(signal.SIGINT)
+            yield record
 
-runs.train = interrupted
-code, *words = sys.argv[1:]
-assert command.main(words) == int(code)
-assert not distributed.is_initialized()
-"""
+    runs.train = interrupted
+    assert command.main(words) == code
+    assert not distributed.is_initialized()
 
 
 @pytest.mark.parametrize("code, words", [(2, ["--heads", 3]), (130, []), (0, ["--steps", 1])])
 def test_the_process_group_is_left_on_every_way_out(config, tmp_path, code, words):
     """After an error, when asked to stop, at the end."""
-    script = tmp_path / "script.py"
-    script.write_text(ENDING, encoding="utf-8")
-    words = [script, code, "train", "--config", config, "--out", tmp_path / "run", *words]
-    said = ended(torchrun(*words))
+    words = ["train", "--config", config, "--out", tmp_path / "run", *words]
+    said = run_two(train_and_part, code, list(map(str, words)))
     known = {2: "--heads: expected a divisor", 130: "Stopped after step 2", 0: "Best: BLEU"}
     assert said.count(known[code]) == 1  # only the first process speaks
 
