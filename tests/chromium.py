@@ -95,20 +95,20 @@ def wait(tab, promise: str) -> None:
     tab.evaluate(f"Promise.race([{promise}, {late}]).then(() => null)")
 
 
-def violations(tab, options: str = "{rules: {'color-contrast': {enabled: false}}}") -> list[str]:
-    """What axe-core finds, but for contrast and for matters that it calls minor."""
-    return axe(tab, "document", options)
-
-
-def faint_text(tab, known: set[str]) -> list[str]:
-    """What axe-core says about contrast, asked once for each pair of colours that is not known.
+def violations(tab, known: set[str]) -> list[str]:
+    """What axe-core finds, but for matters that it calls minor. For contrast it looks at one text
+    of each pair of colours that is not known.
 
     Those of this page are known afterwards: what was found on one page is not found again.
     """
-    if new := sample_colours(tab, known):
-        known.update(new)
-        return axe(tab, "{include: [['[data-sample]']]}", "{runOnly: ['color-contrast']}")
-    return []
+    known.update(sample_colours(tab, known))
+    return axe(tab, "{}")
+
+
+def faint_text(tab, known: set[str]) -> list[str]:
+    """The same of contrast alone."""
+    known.update(sample_colours(tab, known))
+    return axe(tab, "{runOnly: ['color-contrast']}")
 
 
 def sample_colours(tab, known: set[str]) -> list[str]:
@@ -178,11 +178,12 @@ def axe_core() -> str:
     return next(folder.glob("**/axe.min.js")).read_text(encoding="utf-8")
 
 
-def axe(tab, context: str, options: str) -> list[str]:
+def axe(tab, options: str) -> list[str]:
     if not tab.evaluate("typeof axe === 'object'"):
-        tab.evaluate(axe_core() + "; null")
+        contrast = "{rules: [{id: 'color-contrast', selector: '[data-sample]'}]}"
+        tab.evaluate(f"{axe_core()}; axe.configure({contrast}); null")
     options = f"{{resultTypes: ['violations'], ...{options}}}"  # of the rest, no list is made
-    found = tab.evaluate(f"axe.run({context}, {options}).then(result => result.violations)")
+    found = tab.evaluate(f"axe.run(document, {options}).then(result => result.violations)")
     return [
         f"{v['impact']}: {v['id']}: {v['help']}: {[node['target'] for node in v['nodes'][:3]]}"
         for v in found

@@ -19,6 +19,7 @@ import pytest
 import tinycss2
 from chromium import (
     Visit,
+    axe,
     faint_text,
     in_theme,
     plain_page,
@@ -152,20 +153,17 @@ def test_every_page(site, address, browser):
         if weights[page] > LIMIT:
             heavy = sorted(sizes.items(), key=lambda item: -item[1])[:8]
             problems.append(f"{page}: weighs {weights[page]:,} bytes compressed: {heavy}")
-        found = broken_equations(tab) + moving_pictures(tab)
-        light = sample_colours(tab, colours)
-        found += code_that_scrolls(tab)
+        found = broken_equations(tab) + code_that_scrolls(tab)
+        sample_colours(tab, colours)
         in_theme(tab, "dark")
         dark = sample_colours(tab, colours)
         plain_page(tab)
         if dark:  # else all its pairs of colours were looked at on pages before
             found += [f"dark: {what}" for what in faint_text(tab, colours)]
         in_theme(tab, "light")
-        if light:
-            found += faint_text(tab, colours)
-        found += violations(tab)
+        found += violations(tab, colours) + moving_pictures(tab)
         found += narrower(tab, 768) + narrower(tab, 390)
-        found += [f"phone: {what}" for what in violations(tab, small)]
+        found += [f"phone: {what}" for what in axe(tab, small)]
         problems += [f"{page}: {what}" for what in visit.wrong + found]
     visit.tab.context.close()
     print("\ncompressed bytes of a visit, by page:")
