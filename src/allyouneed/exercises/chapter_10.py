@@ -1276,7 +1276,7 @@ EXERCISES = [
     Exercise(
         number="10.8",
         title="predict, then try: what padding does",
-        section="BatchNorm over padded sentences",
+        section="Which numbers share a mean?",
         reference=[GROWS, SHRINKS, STAYS, STAYS],
         canonical=whole,
         mistakes=PREDICTION_MISTAKES,
