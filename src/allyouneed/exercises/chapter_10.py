@@ -1228,7 +1228,7 @@ EXERCISES = [
     Exercise(
         number="10.3",
         title="batch norm without the padding",
-        section="Leave the padding out?",
+        section="Neighbours and padding",
         reference=masked_batch_norm,
         cases=batch_cases,
         mistakes=BATCH_MISTAKES,
