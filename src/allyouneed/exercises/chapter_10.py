@@ -1228,7 +1228,7 @@ EXERCISES = [
     Exercise(
         number="10.3",
         title="batch norm without the padding",
-        section="Leave the padding out?",
+        section="Neighbours and padding",
         reference=masked_batch_norm,
         cases=batch_cases,
         mistakes=BATCH_MISTAKES,
@@ -1276,7 +1276,7 @@ EXERCISES = [
     Exercise(
         number="10.8",
         title="predict, then try: what padding does",
-        section="BatchNorm over padded sentences",
+        section="Which numbers share a mean?",
         reference=[GROWS, SHRINKS, STAYS, STAYS],
         canonical=whole,
         mistakes=PREDICTION_MISTAKES,
