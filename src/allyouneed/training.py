@@ -34,9 +34,9 @@ __all__ = [
     "adam",
     "learning_rate",
     "average",
-    "clip_gradients",
     "Record",
     "groups",
+    "clip_gradients",
     "check_finite",
     "Guard",
     "target_places",
@@ -45,8 +45,8 @@ __all__ = [
     "send_batches",
     "gradients",
     "dtype_of",
-    "train",
     "validation_loss",
+    "train",
 ]
 
 
@@ -104,22 +104,6 @@ def average(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def clip_gradients(
-    model: nn.Module, max_norm: float, scale: Tensor | float = 1.0
-) -> Float[Tensor, ""]:
-    """Divide all gradients by `scale`, and shorten them if they
-    are then longer than `max_norm`, all together.
-
-    Returns the length they had: Pascanu et al. (2013), section 3.2.
-    """
-    grads = [p.grad for p in model.parameters() if p.grad is not None]
-    norm = nn.utils.get_total_norm(grads) / scale
-    if isinstance(scale, Tensor) or max_norm < math.inf:
-        torch._foreach_mul_(grads, (max_norm / norm).clamp(max=1) / scale)
-    # of gradients that are spread over the processes
-    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-
-
 @dataclass(frozen=True)
 class Record:
     """Where a run stands after an update, and how that update went.
@@ -171,6 +155,22 @@ def groups(
                 f"batches: expected at least one batch in epoch {epoch}, got none"
             )
         epoch, used = epoch + 1, 0
+
+
+def clip_gradients(
+    model: nn.Module, max_norm: float, scale: Tensor | float = 1.0
+) -> Float[Tensor, ""]:
+    """Divide all gradients by `scale`, and shorten them if they
+    are then longer than `max_norm`, all together.
+
+    Returns the length they had: Pascanu et al. (2013), section 3.2.
+    """
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    norm = nn.utils.get_total_norm(grads) / scale
+    if isinstance(scale, Tensor) or max_norm < math.inf:
+        torch._foreach_mul_(grads, (max_norm / norm).clamp(max=1) / scale)
+    # of gradients that are spread over the processes
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
 def check_finite(step: int, **values: Tensor | float) -> None:
@@ -369,6 +369,32 @@ def dtype_of(precision: str, device: torch.device | str = "cpu") -> torch.dtype:
     return types[precision]
 
 
+@torch.inference_mode()
+def validation_loss(
+    model: Transformer, batches: Iterable[Batch], precision: str = "fp32"
+) -> float:
+    """The mean loss in nats per target token, without smoothing; its
+    exponential is perplexity.
+
+    Every token counts alike, in whatever batch it stands; `precision` is as in
+    `dtype_of`. The model's mode is as it was before. Raises ValueError for no
+    target tokens.
+    """
+    device, training = next(model.parameters()).device, model.training
+    objective = Objective(model.eval(), 0.0, dtype_of(precision, device))
+    total, tokens = 0.0, 0
+    for batch in batches:
+        places = target_places(batch.tgt)
+        tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
+        if len(places):
+            total = total + objective(*tensors).double()
+            tokens += len(places)
+    model.train(training)
+    if not tokens:
+        raise ValueError("batches: expected at least one target token, got none")
+    return float(total) / tokens
+
+
 def shared_objective(
     objective: nn.Module | None,
     model: Transformer,
@@ -495,29 +521,3 @@ def train(
             # only when Python exits, it aborts the process
             del objective
             gc.collect()
-
-
-@torch.inference_mode()
-def validation_loss(
-    model: Transformer, batches: Iterable[Batch], precision: str = "fp32"
-) -> float:
-    """The mean loss in nats per target token, without smoothing; its
-    exponential is perplexity.
-
-    Every token counts alike, in whatever batch it stands; `precision` is as in
-    `dtype_of`. The model's mode is as it was before. Raises ValueError for no
-    target tokens.
-    """
-    device, training = next(model.parameters()).device, model.training
-    objective = Objective(model.eval(), 0.0, dtype_of(precision, device))
-    total, tokens = 0.0, 0
-    for batch in batches:
-        places = target_places(batch.tgt)
-        tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
-        if len(places):
-            total = total + objective(*tensors).double()
-            tokens += len(places)
-    model.train(training)
-    if not tokens:
-        raise ValueError("batches: expected at least one target token, got none")
-    return float(total) / tokens

@@ -1,42 +1,10 @@
 """Right answers to the exercises of chapter 13, written in different styles."""
 
 import math
-from collections import Counter
 
 import numpy as np
 import torch
 from torch.nn import functional as F
-
-
-def read_try(model, x):
-    mode = model.training
-    try:
-        model.eval()
-        with torch.inference_mode():
-            return model(x)
-    finally:
-        model.train(mode)
-
-
-def read_if(model, x):
-    was_training = model.training
-    if was_training:
-        model.eval()
-    y = model(x).detach()
-    if was_training:
-        model.train()
-    return y
-
-
-def read_parts(model, x):
-    modes = {part: part.training for part in model.modules()}
-    for part in modes:
-        part.training = False
-    with torch.no_grad():
-        y = model(x).numpy()
-    for part, mode in modes.items():
-        part.training = mode
-    return y
 
 
 def greedy_loop(step, bos, eos, max_length):
@@ -166,59 +134,38 @@ def cache_one_by_one(tokens, embedding, positions, w_q, w_k, w_v, keys, values):
     return [torch.cat(outputs), keys, values]
 
 
-def bleu_sacre(hypotheses, references):
-    import sacrebleu
-
-    joined = [" ".join(words) for words in hypotheses]
-    most = max(map(len, references))
-    true = [
-        [" ".join(some[i]) if i < len(some) else None for some in references] for i in range(most)
-    ]
-    return sacrebleu.corpus_bleu(
-        joined, true, tokenize="none", smooth_method="none", force=True
-    ).score
-
-
-def bleu_logs(hypotheses, references):
-    logs, c, r = [], 0, 0
-    for n in range(1, 5):
-        right = said = 0
-        for h, some in zip(hypotheses, references, strict=True):
-            left = Counter()
-            for true in some:
-                for gram, k in Counter(zip(*(true[i:] for i in range(n)), strict=False)).items():
-                    left[gram] = max(left[gram], k)
-            for gram in zip(*(h[i:] for i in range(n)), strict=False):
-                said += 1
-                if left[gram] > 0:
-                    left[gram] -= 1
-                    right += 1
-        if not right:
-            return 0.0
-        logs.append(math.log(right / said))
-    for h, some in zip(hypotheses, references, strict=True):
-        c += len(h)
-        r += sorted((abs(len(true) - len(h)), len(true)) for true in some)[0][1]
-    return 100 * math.exp(min(0, 1 - r / c) + sum(logs) / 4)
+def turned_short(n):
+    """B says too little of every sentence but the last, and adds as much to that one."""
+    references, a, b = [], [], []
+    for i in range(n):
+        words = [f"{i}-{k}" for k in range(60 if i < n - 1 else 60 * (n - 1))]
+        references.append(" ".join(words))
+        every = 8 if i < n - 1 else 12
+        a.append(" ".join("?" if k % every == 5 else word for k, word in enumerate(words)))
+        b.append(" ".join(words[:40] if i < n - 1 else words + ["!"] * 20 * (n - 1)))
+    return references, a, b
 
 
-def bleu_strings(hypotheses, references):
-    product, r = 1.0, 0
-    for n in (1, 2, 3, 4):
-        matches = total = 0
-        for h, some in zip(hypotheses, references, strict=True):
-            said, *true = (
-                [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
-                for words in (h, *some)
-            )
-            matches += sum(min(said.count(g), max(one.count(g) for one in true)) for g in set(said))
-            total += len(said)
-        product *= matches / total if total else 0
-    for h, some in zip(hypotheses, references, strict=True):
-        lengths = sorted(map(len, some))
-        r += min(lengths, key=lambda length: abs(length - len(h)))
-    c = len(sum(hypotheses, []))
-    return np.float64(100 * (1 if c > r else math.exp(1 - r / c)) * product**0.25)
+def turned_babble(n):
+    """Where little is right, A has more of it and babbles longer: this weighs in the sum."""
+    true = [[f"{i}.{k}" for k in range(10)] for i in range(1, n)]
+    long = [f"long{k}" for k in range(60 * (n - 1))]
+    spoilt = [word if k % 60 != 30 else "no" for k, word in enumerate(long)]
+    a = [words + ["oh"] * 110 for words in true]
+    b = [words[:4] + ["oh"] * 60 for words in true]
+    return [long, *true], [long, *a], [spoilt, *b]
+
+
+def turned_late(n):
+    """As the first, the other way round: too long in the first, too short behind it."""
+    true = np.array([[f"{i}{k:02}" for k in range(50)] for i in range(n)], dtype=object)
+    first = true[1:].flatten() + "'"
+    at = np.arange(first.size)
+    a = np.where(np.arange(50) % 9 == 4, "-", true[1:])
+    b = [*map(tuple, true[1:, :34])]
+    references = (first.tolist(), *true[1:].tolist())
+    longest = (*first, *["-"] * 16 * (n - 1))
+    return references, (np.where(at % 12 == 6, "-", first), *a), [longest, *b]
 
 
 def search_sorted(step, bos, eos, beam, max_length, alpha):
@@ -353,13 +300,12 @@ def trap_numpy(beam):
 
 
 RIGHT = {
-    "13.1": [read_try, read_if, read_parts],
     "13.2": [greedy_loop, greedy_tensor, greedy_recursive],
     "13.3": [beam_test_sorted, beam_test_asserts, beam_test_pairs],
     "13.4": [step_flat, step_heap, step_masked],
     "13.5": [typical_loop, typical_entropy, typical_numpy, typical_logits],
     "13.6": [cache_sdpa, cache_numpy, cache_one_by_one],
-    "13.7": [bleu_sacre, bleu_logs, bleu_strings],
+    "13.7": [turned_short, turned_babble, turned_late],
     "13.9": [search_sorted, search_arrays, search_states_kept],
     "13.10": [highest_loop, highest_numpy, highest_tensor],
     "13.11": [trap_lists, trap_tensors, trap_numpy],

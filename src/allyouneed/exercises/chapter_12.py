@@ -1235,7 +1235,7 @@ EXERCISES = [
     Exercise(
         number="12.6",
         title="a test for clipping",
-        section="Gradients that are too long",
+        section="One bad gradient",
         reference=clips_right,
         cases=[(name,) for name in CLIPS],
         mistakes=CLIP_TEST_MISTAKES,

@@ -6,142 +6,49 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import reduce
 from itertools import product
-from operator import and_, or_
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
 from .suspects import said_of
 
-# 13.1 without dropout
+# 13.1 what greedy decoding notices
 
-
-def without_dropout(model: nn.Module, x: Tensor) -> Tensor:
-    before = model.training
-    model.eval()
-    with torch.no_grad():
-        y = model(x)
-    model.train(before)
-    return y
-
-
-def dropout_cases() -> list[tuple]:
-    with torch.random.fork_rng():
-        torch.manual_seed(131)
-        models = [
-            nn.Sequential(nn.Linear(4, 6), nn.Dropout(p), nn.Linear(6, 3)) for p in (0.5, 0.3)
-        ]
-        nested = nn.Sequential(nn.Linear(4, 6), nn.Sequential(nn.Dropout(0.4), nn.Linear(6, 3)))
-        return [
-            (models[0].train(), torch.randn(2, 4)),
-            (models[1].eval(), torch.randn(3, 4)),
-            (nested.train(), torch.randn(2, 4)),
-        ]
-
-
-def _read(answer: Callable, model: nn.Module, x: Tensor) -> dict:
-    """What the answer gives, and what it leaves behind; dropout is the same in every call."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        y = answer(model, x)
-    found = {
-        "output": y.detach() if isinstance(y, Tensor) else y,
-        "gradients": isinstance(y, Tensor) and y.requires_grad,
-        "training": [part.training for part in model.modules()],
-        "dropout": [part.p for part in model.modules() if isinstance(part, nn.Dropout)],
-        "learning": torch.is_grad_enabled() and all(w.requires_grad for w in model.parameters()),
-    }
-    torch.set_grad_enabled(True)
-    return found
-
-
-def _reader(mode: bool | None, after: str, gradients: bool = False) -> Callable:
-    def wrong(model: nn.Module, x: Tensor) -> Tensor:
-        before = model.training
-        if mode is not None:
-            model.train(mode)
-        with torch.set_grad_enabled(gradients):
-            y = model(x)
-        if after == "alone":
-            model.training = before
-        elif after != "leave":
-            modes = {"restore": before, "train": True, "opposite": not before, "eval": False}
-            model.train(modes[after])
-        return y
-
-    return wrong
-
-
-def _without_p(model: nn.Module, x: Tensor) -> Tensor:
-    for part in model.modules():
-        if isinstance(part, nn.Dropout):
-            part.p = 0.0
-    with torch.no_grad():
-        return model(x)
-
-
-def _frozen(model: nn.Module, x: Tensor) -> Tensor:
-    model.requires_grad_(False)
-    return _reader(False, "restore", gradients=True)(model, x)
-
-
-def _children_only(model: nn.Module, x: Tensor) -> Tensor:
-    before = model.training
-    for part in (model, *model.children()):
-        part.training = False
-    with torch.no_grad():
-        y = model(x)
-    for part in (model, *model.children()):
-        part.training = before
-    return y
-
-
-DROPOUT_MISTAKES = mistakes(
-    ("the mode not changed", _reader(None, "leave"),
-     "A model in training mode still drops numbers at random. `no_grad` does not change that: "
-     "`model.eval()` does."),
-    ("the mode not changed, and gradients kept", _reader(None, "leave", gradients=True),
-     "This calls the model as it is. In training mode its dropout is on."),
-    ("left in evaluation mode", _reader(False, "leave"),
-     "The output is right, but who was training goes on without dropout and does not know it. Put "
-     "the mode back."),
-    ("left in evaluation mode, and gradients kept", _reader(False, "leave", gradients=True),
-     "The mode is not put back, and `torch.no_grad()` is missing."),
-    ("put into training mode at the end, whatever was before", _reader(False, "train"),
-     "A model that was in evaluation mode should be in evaluation mode afterwards. Remember "
-     "`model.training` before you change it."),
-    ("put into training mode at the end, and gradients kept",
-     _reader(False, "train", gradients=True),
-     "Two things: put back the mode that was there before, and use `torch.no_grad()`."),
-    ("gradients kept", _reader(False, "restore", gradients=True),
-     "Output and mode are right. Without `torch.no_grad()` PyTorch keeps all that a backward pass "
-     "would need."),
-    ("training mode in place of evaluation mode", _reader(True, "restore"),
-     "`model.train()` switches dropout on. `model.eval()` switches it off."),
-    ("training mode, and left in it", _reader(True, "leave"),
-     "`model.train()` switches dropout on. `model.eval()` switches it off."),
-    ("the opposite of the mode that was before", _reader(False, "opposite"),
-     "Afterwards the model should be in the mode it was in, not in the other one."),
-    ("evaluation mode only after the call", _reader(None, "eval"),
-     "When `model.eval()` comes, the output has been computed already, with dropout. And the mode "
-     "is not put back."),
-    ("only the direct parts told", _children_only,
-     "Parts have parts of their own. `model.eval()` reaches all of them, `children()` the first "
-     "row only."),
-    ("the mode of the parts not put back", _reader(False, "alone"),
-     "`model.eval()` changes the mode of every part, `model.training = ...` only that of the "
-     "outermost. `model.train(mode)` reaches all."),
-    ("dropout taken out for good", _without_p,
-     "The output is right, but the model has lost its dropout and will train without it. A mode "
-     "can be put back."),
-    ("no gradients any more afterwards", _frozen,
-     "The weights were frozen, or gradients switched off, for good: nothing can be learned any "
-     "more. `with torch.no_grad():` holds for the lines inside only."),
+CHANGES = (
+    (True, "a temperature held to matter",
+     "1: divided by 3, the largest logit is still the largest, and greedy decoding asks for "
+     "nothing else. Sampling would notice."),
+    (True, "padding held to matter",
+     "2: the mask gives the columns of padding a weight of exactly zero in every attention to the "
+     "source, so that nothing is left of them."),
+    (False, "the causal mask held to be idle",
+     "3: the last position sees the same with and without the mask. But those before it look at "
+     "what came after them, their states in the first layer change, and the last position reads "
+     "these in the second."),
+    (False, "positions held to be relative",
+     "4: a position is a vector that is added, and the decoder has learned that `<bos>` stands at "
+     "the first of them. Begun elsewhere it is another input."),
+    (True, "the causal mask held to matter in one layer",
+     "5: in a single layer keys and values are made of embeddings and positions, which no "
+     "attention has touched. What the other positions make of them is read by nobody."),
 )  # fmt: skip
+unnoticed = [truth for truth, _, _ in CHANGES]
+
+
+def _doubts(claims: tuple) -> Iterator[tuple[str, list[bool], str]]:
+    """Every wrong answer, with what is wrong in it."""
+    for wrong in product((False, True), repeat=len(claims)):
+        if any(wrong):
+            told = [claim for claim, is_wrong in zip(claims, wrong, strict=True) if is_wrong]
+            answer = [
+                truth != is_wrong for (truth, _, _), is_wrong in zip(claims, wrong, strict=True)
+            ]
+            name = ", and ".join(name for _, name, _ in told)
+            yield name, answer, " ".join(why for _, _, why in told)
+
 
 # 13.2 greedy with a state
 
@@ -829,286 +736,99 @@ CACHE_MISTAKES = mistakes(
      "hides the future hides old tokens in place of new ones."),
 )  # fmt: skip
 
-# 13.7 BLEU with several references
+# 13.7 tables that turn
 
 
-def ngrams(words: list[str], n: int) -> Counter:
-    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+def _bleu(hypotheses: list[list[str]], references: list[list[str]]) -> float:
+    """Equation (13.1), and 0 where a precision is."""
+    score = 1.0
+    for n in (1, 2, 3, 4):
+        matches = total = 0
+        for said, true in zip(hypotheses, references, strict=True):
+            grams, most = (
+                Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+                for words in (said, true)
+            )
+            matches, total = matches + (grams & most).total(), total + grams.total()
+        score *= (matches / max(1, total)) ** 0.25
+    c, r = sum(map(len, hypotheses)), sum(map(len, references))
+    return 100 * score * math.exp(min(0.0, 1 - r / c)) if score else 0.0
 
 
-def corpus_bleu(hypotheses: list, references: list) -> float:
-    return _bleu()(hypotheses, references)
+def turned(n: int) -> tuple[list, list, list]:
+    return _turned()(n)
 
 
-def bleu_cases() -> list[tuple]:
-    dog = ["the small dog runs over the green grass today", "the dog runs over the grass",
-           "a little dog is running over green grass in the sun"]  # fmt: skip
-    horse = ["a man rides a brown horse on the beach", "a man is riding a horse along a beach"]
-    park = ["two women are talking to each other in the park"]
-    told = [
-        (["a man rides a horse"], [["a man rides a brown horse", "a man is on a horse"]]),
-        (
-            ["the small dog runs over the the green grass", "a man rides a brown horse on a beach"],
-            [dog, horse],
-        ),
-        (
-            [
-                "two women are talking to each other in the park the park",
-                "the man rides a brown horse on a beach today now",
-            ],
-            [park, horse],
-        ),
-        (["a man rides a brown horse", "a dog runs over the grass"], [horse, dog]),
-        (["a dog", "no word of it"], [dog, horse]),
-        (["a dog", horse[0]], [dog[:1], horse]),  # one too short for four words in a row
-        (["the small dog runs over grass today"], [[dog[1], dog[0][:-6]]]),  # 6, 8: 7 is between
-        (["the small dog runs over grass now"], [[dog[0][:-6], dog[1]]]),  # 8, 6
-        (["the man is riding a horse"], [["a man rides", "the man is riding on a horse"]]),
-        (  # of the first two, each has what the other lacks
-            ["the small dog runs over the grass slowly and today", "a man is riding a horse now"],
-            [["the small dog runs by", "it runs over the grass slowly and today"], horse[::-1]],
-        ),
-    ]
-    return [
-        ([one.split() for one in said], [[one.split() for one in some] for some in true])
-        for said, true in told
-    ]
+def _words(sentence: object) -> list[str]:
+    return sentence.split() if isinstance(sentence, str) else [str(word) for word in sentence]
 
 
-def _root(precisions: list[float]) -> float:
-    return math.prod(precisions) ** (1 / len(precisions))
+def _table(answer: Callable, n: int) -> dict[str, bool]:
+    """What BLEU says of two systems on the sentences that an answer gives."""
+    references, a, b = ([_words(sentence) for sentence in some] for some in answer(n))
+    some = list(zip(references, a, b, strict=True))
+    ahead = [_bleu([one], [true]) - _bleu([other], [true]) for true, one, other in some]
+    whole = _bleu(b, references) - _bleu(a, references)
+    return {
+        "as many sentences as asked for": len(some) == n,
+        "A is ahead on one sentence": any(lead >= 1 - 1e-9 for lead in ahead),
+        "A is ahead by a point on every sentence": all(lead >= 1 - 1e-9 for lead in ahead),
+        "B is ahead on the whole set": whole > 1e-9,
+        "by at least 5 points": whole >= 5 - 1e-9,
+        "A is ahead on the whole set": whole < -1e-9,
+    }
 
 
-def _brevity(c: int, r: float) -> float:
-    return 1.0 if c >= r else math.exp(1 - r / c)
+def _spoilt(words: list[str], every: int) -> list[str]:
+    return [word if i % every < every - 1 else "no" for i, word in enumerate(words)]
 
 
-def _nearest(c: int, lengths: list[int]) -> float:
-    return min(lengths, key=lambda one: (abs(one - c), one))
+def _turned(
+    size: int = 40, cut: float = 0.3, every: int = 9, last: int = 12, fixed: int = 0,
+    order: str = "rab", b_ahead: bool = False, same: bool = False, ends: bool = False,
+    better: bool = False,
+) -> Callable:  # fmt: skip
+    """All of B's sentences but the last are cut short, and the last is too long by as much."""
 
-
-def _most(true: list[Counter]) -> Counter:
-    return reduce(or_, true)
-
-
-def _bleu(
-    orders: tuple = (1, 2, 3, 4),
-    match: Callable = lambda said, true: sum((said & _most(true)).values()),
-    size: Callable = lambda said, true: sum(said.values()),
-    mean: Callable = _root,
-    brevity: Callable = _brevity,
-    near: Callable = _nearest,
-    factor: float = 100.0,
-    grams: Callable = ngrams,
-    more: int = 0,
-) -> Callable:
-    """BLEU, right by default: `near(c, lengths)` is the length that counts of the references."""
-
-    def answer(hypotheses: list, references: list) -> float:
-        pairs, precisions = list(zip(hypotheses, references, strict=True)), []
-        for n in orders:
-            counts = [(grams(h, n), [grams(one, n) for one in some]) for h, some in pairs]
-            total = sum(size(*pair) for pair in counts) + more
-            right = sum(match(*pair) for pair in counts) + more
-            precisions.append(right / total if total else 0.0)
-        c = sum(map(len, hypotheses))
-        r = sum(near(len(h), [len(one) for one in some]) for h, some in pairs)
-        return factor * brevity(c, r) * mean(precisions)
+    def answer(n: int) -> tuple[list, list, list]:
+        n = fixed or n
+        sizes = [size] * (n - 1) + [size * (n - 1)]
+        references = [[f"{i}/{k}" for k in range(length)] for i, length in enumerate(sizes)]
+        a = [_spoilt(true, every) for true in references[:-1]] + [_spoilt(references[-1], last)]
+        off = round(cut * size)
+        b = [true[: len(true) - off] for true in references[:-1]]
+        b.append(references[-1] + ["oh"] * (off * (n - 1)))
+        if ends:
+            a[-1] = _spoilt(references[-1], 6)
+        if same:
+            a = b
+        if better:
+            a = references
+        if b_ahead:
+            a = [_spoilt(true, 5) for true in references]
+        lists = {"r": references, "a": a, "b": b}
+        return tuple(lists[name] for name in order)
 
     return answer
 
 
-def _arithmetic(precisions: list[float]) -> float:
-    return sum(precisions) / len(precisions) if all(precisions) else 0.0
-
-
-def _mean_of_sentences(hypotheses: list, references: list) -> float:
-    scores = [_bleu()([h], [some]) for h, some in zip(hypotheses, references, strict=True)]
-    return sum(scores) / len(scores)
-
-
-def _best_references(hypotheses: list, references: list) -> float:
-    """Of each sentence the reference that is the best for it alone."""
-    pairs = zip(hypotheses, references, strict=True)
-    best = [[max(some, key=lambda one: _bleu()([h], [[one]]))] for h, some in pairs]  # noqa: B023
-    return corpus_bleu(hypotheses, best)
-
-
-def _nearest_alone(hypotheses: list, references: list) -> float:
-    """Of each sentence the reference of the nearest length, for the n-grams, too."""
-    pairs = zip(hypotheses, references, strict=True)
-    some = [
-        [min(true, key=lambda one: (abs(len(one) - len(h)), len(one)))]  # noqa: B023
-        for h, true in pairs
-    ]
-    return corpus_bleu(hypotheses, some)
-
-
-def _mean_over_references(hypotheses: list, references: list) -> float:
-    """The mean of the scores with the first references, the second ones, and so on."""
-    scores = []
-    for i in range(max(map(len, references))):
-        scores.append(corpus_bleu(hypotheses, [[some[i % len(some)]] for some in references]))
-    return sum(scores) / len(scores)
-
-
-def _joined(hypotheses: list, references: list) -> float:
-    return corpus_bleu(hypotheses, [[sum(some, [])] for some in references])
-
-
-def _sentence_brevity(hypotheses: list, references: list) -> float:
-    pairs = zip(hypotheses, references, strict=True)
-    penalties = [_brevity(len(h), _nearest(len(h), list(map(len, some)))) for h, some in pairs]
-    plain = _bleu(brevity=lambda c, r: 1.0)(hypotheses, references)
-    return plain * sum(penalties) / len(penalties)
-
-
-def _mean_precisions(hypotheses: list, references: list) -> float:
-    precisions = []
-    for n in (1, 2, 3, 4):
-        shares = []
-        for h, some in zip(hypotheses, references, strict=True):
-            said, true = ngrams(h, n), _most([ngrams(one, n) for one in some])
-            shares.append(sum((said & true).values()) / max(1, sum(said.values())))
-        precisions.append(sum(shares) / len(shares))
-    right = _bleu(mean=lambda p: 1.0)(hypotheses, references)
-    return right * _root(precisions)
-
-
-def _everywhere(hypotheses: list, references: list) -> float:
-    """Compared with all references of all sentences."""
-    every = [one for some in references for one in some]
-    right = _bleu(mean=lambda p: 1.0)(hypotheses, references)
-    plain = _bleu(brevity=lambda c, r: 1.0)
-    return right / 100 * plain(hypotheses, [every for _ in hypotheses])
-
-
-def _only_long(hypotheses: list, references: list) -> float:
-    kept = [(h, r) for h, r in zip(hypotheses, references, strict=True) if len(h) >= 4]
-    return corpus_bleu([h for h, _ in kept], [r for _, r in kept])
-
-
-BLEU_MISTAKES = mistakes(
-    ("the references' counts added up",
-     _bleu(match=lambda said, true: sum((said & sum(true, Counter())).values())),
-     "An n-gram that each of two references has once counts once, not twice: take the largest "
-     "count of one reference."),
-    ("the references' counts added up, and the shortest length",
-     _bleu(match=lambda said, true: sum((said & sum(true, Counter())).values()),
-           near=lambda c, lengths: min(lengths)),
-     "Two things: the largest count of one reference is the limit, and the nearest length counts."),
-    ("the references' counts added up, and the longest length",
-     _bleu(match=lambda said, true: sum((said & sum(true, Counter())).values()),
-           near=lambda c, lengths: max(lengths)),
-     "Two things: the largest count of one reference is the limit, and the nearest length counts."),
-    ("the smallest count of the references",
-     _bleu(match=lambda said, true: sum((said & reduce(and_, true)).values())),
-     "It is enough that one reference has an n-gram. Take the largest of the counts."),
-    ("the first reference alone",
-     lambda hypotheses, references: corpus_bleu(hypotheses, [some[:1] for some in references]),
-     "Each sentence has several references, and all of them count."),
-    ("the best reference of each sentence alone", _best_references,
-     "The n-grams of one hypothesis may be found in different references."),
-    ("the reference of the nearest length alone", _nearest_alone,
-     "Its length counts for r. For the n-grams all references count."),
-    ("the mean of the scores with each reference", _mean_over_references,
-     "All references are used at once, for each n-gram the one that has it most often."),
-    ("the references of a sentence joined to one", _joined,
-     "Joined, their counts add up, groups of words reach from one into the next, and r is far too "
-     "long."),
-    ("the shortest reference's length", _bleu(near=lambda c, lengths: min(lengths)),
-     "The length that counts is the nearest to that of the hypothesis."),
-    ("the longest reference's length", _bleu(near=lambda c, lengths: max(lengths)),
-     "The length that counts is the nearest to that of the hypothesis."),
-    ("the first reference's length", _bleu(near=lambda c, lengths: lengths[0]),
-     "The length that counts is the nearest to that of the hypothesis."),
-    ("the mean of the references' lengths",
-     _bleu(near=lambda c, lengths: sum(lengths) / len(lengths)),
-     "The length that counts is that of one reference, the nearest."),
-    ("the lengths of all references added up", _bleu(near=lambda c, lengths: sum(lengths)),
-     "Each sentence gives r one length: that of the nearest reference."),
-    ("of two lengths that are equally near the longer",
-     _bleu(near=lambda c, lengths: min(lengths, key=lambda one: (abs(one - c), -one))),
-     "Where two references are equally near, the shorter counts."),
-    ("not clipped",
-     _bleu(match=lambda said, true: sum(k for gram, k in said.items() if gram in _most(true))),
-     "An n-gram counts at most as often as the reference has it, or repeating one word would be "
-     "right every time."),
-    ("each different n-gram counted once",
-     _bleu(match=lambda said, true: len(said & _most(true)), size=lambda said, true: len(said)),
-     "N-grams are counted as often as they occur, up to the number in the reference. A set forgets "
-     "the number."),
-    ("each different match counted once", _bleu(match=lambda said, true: len(said & _most(true))),
-     "An n-gram that stands twice in both counts twice."),
-    ("recall in place of precision", _bleu(size=lambda said, true: sum(_most(true).values())),
-     "The matches are divided by the n-grams of the hypotheses, not by those of the references."),
-    ("no brevity penalty", _bleu(brevity=lambda c, r: 1.0),
-     "Precision alone rewards saying little: multiply by BP, where c and r are numbers of words, "
-     "not of sentences."),
-    ("the brevity penalty with r and c swapped", _bleu(brevity=lambda c, r: _brevity(r, c)),
-     "It is the short hypothesis that is punished: exp(1 - r / c) if c < r, where c belongs to the "
-     "hypotheses."),
-    ("the exponential for long hypotheses too", _bleu(brevity=lambda c, r: math.exp(1 - r / c)),
-     "BP is never above 1. What is too long is punished by its precisions already."),
-    ("the quotient c / r in place of the exponential", _bleu(brevity=lambda c, r: min(1.0, c / r)),
-     "The brevity penalty is exp(1 - r / c)."),
-    ("the quotient c / r in the exponent",
-     _bleu(brevity=lambda c, r: 1.0 if c >= r else math.exp(1 - c / r)),
-     "The exponent is 1 - r / c, which is negative for what is too short."),
-    ("the brevity penalty of each sentence, averaged", _sentence_brevity,
-     "c and r are the lengths of all sentences together: one short sentence is made good by a long "
-     "one."),
-    ("the mean of the sentences' BLEU", _mean_of_sentences,
-     "The counts of all sentences are added before anything is divided. One sentence without a "
-     "group of four right would have no BLEU at all."),
-    ("the mean of the sentences' precisions", _mean_precisions,
-     "The counts of all sentences are added first: sum of matches over sum of n-grams."),
-    ("the references of all sentences put together", _everywhere,
-     "Each hypothesis is compared with its own references, not with another sentence's."),
-    ("short hypotheses left out", _only_long,
-     "A hypothesis of fewer than four words counts, too: with its words and pairs, and in the "
-     "lengths."),
-    ("the arithmetic mean of the precisions", _bleu(mean=_arithmetic),
-     "The mean is geometric: the fourth root of the product."),
-    ("the arithmetic mean, zeros and all", _bleu(mean=lambda p: sum(p) / len(p)),
-     "The mean is geometric: the fourth root of the product. One zero makes it zero."),
-    ("precisions of zero left out", _bleu(mean=lambda p: _root([q for q in p if q])),
-     "If one of the four precisions is zero, so is the product, and BLEU is 0."),
-    ("one added to every count", _bleu(more=1),
-     "Equation (13.1) takes the counts as they are, without smoothing."),
-    ("the last group of each sentence forgotten",
-     _bleu(grams=lambda words, n: ngrams(words[:-1], n)),
-     "m words have m - n + 1 groups of n: `range(len(words) - n + 1)`."),
-    ("groups cut off at the end counted",
-     _bleu(grams=lambda w, n: Counter(tuple(w[i : i + n]) for i in range(len(w)))),
-     "A group of n has n words. The last one begins at word m - n + 1 of m, and slices that begin "
-     "later are shorter."),
-    ("the fourth root forgotten", _bleu(mean=math.prod),
-     "The product of four precisions is raised to the power of 1/4."),
-    ("single words only", _bleu(orders=(1,)),
-     "BLEU takes groups of one, two, three and four words."),
-    ("groups of up to three words", _bleu(orders=(1, 2, 3)),
-     "BLEU takes groups of one, two, three and four words."),
-    ("groups of four words only", _bleu(orders=(4,)),
-     "BLEU takes groups of one, two, three and four words."),
-    ("from 0 to 1", _bleu(factor=1.0), "Everything is right but the factor of 100."),
-    ("of two lengths that are equally near, the one listed first",
-     _bleu(near=lambda c, lengths: min(lengths, key=lambda one: abs(one - c))),
-     "`min` takes the first of equals, wherever it stands. Of two that are equally near the "
-     "*shorter* one counts."),
-    ("for the n-grams, the first reference alone",
-     _bleu(match=lambda said, true: sum((said & true[0]).values())),
-     "An n-gram counts as often as that reference has it which has it most often."),
-    ("for each n, the reference that has most of them",
-     _bleu(match=lambda said, true: max(sum((said & one).values()) for one in true)),
-     "The most is taken for each n-gram by itself, not for a reference as a whole: one n-gram may "
-     "be in the first, another in the second."),
+TURNED_MISTAKES = mistakes(
+    ("two sentences, whatever was asked for", _turned(fixed=2),
+     "The set is to have `n` sentences."),
+    ("A is ahead everywhere", _turned(better=True),
+     "A is better on every sentence, and on the whole set as well. Let B do something that costs "
+     "it much where it stands alone, and nothing in the sum."),
+    ("B is ahead everywhere", _turned(b_ahead=True),
+     "B is better on the whole set, and on the sentences, too. On each sentence A is to be ahead."),
+    ("the two systems in each other's place", _turned(order="rba"),
+     "Second comes A, which is better on each sentence; third B, which is better on the whole."),
+    ("two equal systems", _turned(same=True), "Neither of the two is ahead anywhere."),
+    ("A behind on one sentence", _turned(ends=True),
+     "A is ahead on some sentences only. It is to be ahead on every one, by a point at least."),
+    ("too small a lead of B", _turned(every=13, last=16),
+     "All is as it should be but for the lead of B on the whole set, which is below 5 points. Let "
+     "A make a few more mistakes, as many as its lead on each sentence allows."),
 )  # fmt: skip
-
-
-def _between_0_and_100(output: object, hypotheses: list, references: list) -> bool:
-    return 0 <= float(output) <= 100 + 1e-6
-
 
 # 13.8 what is certain about a beam
 
@@ -1130,16 +850,6 @@ CLAIMS = (
      "a penalty no longer one can overtake it."),
 )  # fmt: skip
 certain = [truth for truth, _, _ in CLAIMS]
-
-
-def _doubts() -> Iterator[tuple[str, list[bool], str]]:
-    """Every wrong answer, with what is wrong in it."""
-    for wrong in product((False, True), repeat=len(CLAIMS)):
-        if any(wrong):
-            told = [claim for claim, is_wrong in zip(CLAIMS, wrong, strict=True) if is_wrong]
-            answer = [truth != is_wrong for truth, is_wrong in zip(certain, wrong, strict=True)]
-            name = ", and ".join(name for _, name, _ in told)
-            yield name, answer, " ".join(why for _, _, why in told)
 
 
 # 13.9 a beam with three mistakes
@@ -1635,12 +1345,10 @@ TRAP_MISTAKES = mistakes(
 EXERCISES = [
     Exercise(
         number="13.1",
-        title="without dropout",
-        section="Dropout left on",
-        reference=without_dropout,
-        cases=dropout_cases,
-        mistakes=DROPOUT_MISTAKES,
-        probe=_read,
+        title="predict, then try: what greedy decoding notices",
+        section="One token at a time",
+        reference=unnoticed,
+        mistakes=mistakes(*_doubts(CHANGES)),
     ),
     Exercise(
         number="13.2",
@@ -1695,25 +1403,19 @@ EXERCISES = [
     ),
     Exercise(
         number="13.7",
-        title="BLEU with several references",
+        title="tables that turn",
         section="BLEU by hand",
-        reference=corpus_bleu,
-        cases=bleu_cases,
-        mistakes=BLEU_MISTAKES,
-        invariants=[
-            Invariant(
-                "a BLEU lies between 0 and 100",
-                _between_0_and_100,
-                "Precisions and the brevity penalty are at most 1.",
-            )
-        ],
+        reference=turned,
+        cases=[(2,), (3,), (6,)],
+        mistakes=TURNED_MISTAKES,
+        probe=_table,
     ),
     Exercise(
         number="13.8",
         title="predict, then try: what is certain",
         section="How wide a beam?",
         reference=certain,
-        mistakes=mistakes(*_doubts()),
+        mistakes=mistakes(*_doubts(CLAIMS)),
     ),
     Exercise(
         number="13.9",
