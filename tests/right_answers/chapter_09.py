@@ -79,30 +79,38 @@ def placed_mended(x):
     return D**0.5 * x + table
 
 
-def embed_in_place(tokens, embedding, table):
-    x = torch.nn.functional.embedding(tokens, embedding)
-    x *= embedding.size(-1) ** 0.5
-    x += table[: tokens.size(-1)].unsqueeze(0)
-    return x
+def embed_test_compares(embed):
+    draw = torch.Generator().manual_seed(1)
+    tokens = torch.randint(0, 11, (2, 5), generator=draw)
+    embedding, table = torch.randn(11, 6, generator=draw), torch.randn(7, 6, generator=draw)
+    wanted = embedding[tokens] * math.sqrt(6) + table[:5]
+    found = torch.as_tensor(embed(tokens, embedding, table))
+    return found.shape == wanted.shape and torch.allclose(found, wanted, atol=1e-4)
 
 
-def embed_scaled_first(tokens, embedding, table):
-    louder = embedding * np.sqrt(embedding.shape[-1])
-    return torch.stack([louder[sentence] + table[: len(sentence)] for sentence in tokens])
+def embed_test_asserts(embed):
+    """With numbers that tell which word, which place and which entry each of them came from."""
+    tokens = torch.tensor([[4, 0, 3], [2, 5, 1]])
+    embedding = torch.arange(6 * 7).float().view(6, 7) + 1
+    table = 1000 * torch.arange(5 * 7).float().view(5, 7) + 1000
+    found = embed(tokens, embedding, table)
+    assert found.shape == (2, 3, 7)
+    for b in range(2):
+        for t in range(3):
+            wanted = 7**0.5 * embedding[tokens[b, t]] + table[t]
+            assert (found[b, t] - wanted).abs().max() < 0.1
 
 
-def embed_one_hot(tokens, embedding, table):
-    one_hot = torch.nn.functional.one_hot(tokens, len(embedding)).double()
-    words = one_hot @ embedding.double()
-    return math.sqrt(words.shape[-1]) * words + table[torch.arange(words.shape[1])]
-
-
-def embed_lists(tokens, embedding, table):
-    root, rows, places = len(embedding[0]) ** 0.5, embedding.tolist(), table.tolist()
-    return [
-        [[root * a + b for a, b in zip(rows[i], places[p])] for p, i in enumerate(sentence)]  # noqa: B905
-        for sentence in tokens.tolist()
-    ]
+def embed_test_by_parts(embed):
+    """Words alone, positions alone, and both together."""
+    tokens = np.array([[3, 1, 1, 0], [2, 4, 0, 3]])
+    words, places = np.random.default_rng(0).normal(size=(2, 7, 5))
+    words, places = torch.tensor(words[:6]).float(), torch.tensor(places).float()
+    ids, nothing = torch.tensor(tokens), torch.zeros(6, 5)
+    both, place = embed(ids, words, places), embed(ids, nothing, places)
+    if list(both.shape) != [2, 4, 5] or not np.allclose(place, places[:4].expand(2, 4, 5)):
+        return 0
+    return np.allclose(both - place, 5**0.5 * words.numpy()[tokens], atol=1e-4)
 
 
 def step_einsum(k, d_model):
@@ -226,7 +234,7 @@ RIGHT = {
     ],
     "9.2": [places_nearest, places_loops, places_by_hands, places_within_the_noise],
     "9.3": [placed_package, placed_loops, placed_mended],
-    "9.4": [embed_in_place, embed_scaled_first, embed_one_hot, embed_lists],
+    "9.4": [embed_test_compares, embed_test_asserts, embed_test_by_parts],
     "9.5": [step_quarters, step_solved, step_by_hands, step_exponential],
     "9.6": [rotate_complex, rotate_matrices, rotate_by_loop, rotate_half_trick, rotate_in_place],
     "9.7": [

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
 from .faults import changed
+from .suspects import said_of
 
 # 9.1 a row by hand: position 10 for d_model = 8
 
@@ -331,25 +332,11 @@ PLACED_MISTAKES = mistakes(
     ("the words alone", lambda x: math.sqrt(x.shape[-1]) * x, "The positions are missing."),
 )  # fmt: skip
 
-# 9.4 what reaches the first layer
+# 9.4 a test for what reaches the first layer, and the functions that it is put to
 
 
 def embed(tokens: Tensor, embedding: Tensor, table: Tensor) -> Tensor:
     return embedding[tokens] * math.sqrt(embedding.shape[1]) + table[: tokens.shape[1]]
-
-
-def embed_cases() -> list[tuple]:
-    draw = torch.Generator().manual_seed(94)
-    sizes = [(2, 3, 5, 6, 8), (1, 4, 8, 10, 12), (3, 3, 2, 5, 7)]  # B, T, D, V, rows
-    printed = [[1]], [[0.0, 0.0, 0.0, 0.0], [1.0, 2.0, 3.0, 4.0]], [[0.0, 1.0, 0.0, 1.0]]
-    return [tuple(map(torch.tensor, printed))] + [
-        (
-            torch.randint(0, v, (b, t), generator=draw),
-            torch.randn(v, d, generator=draw),
-            torch.randn(m, d, generator=draw),
-        )
-        for b, t, d, v, m in sizes
-    ]
 
 
 def _parts(tokens: Tensor, embedding: Tensor, table: Tensor) -> tuple[Tensor, Tensor, float]:
@@ -476,6 +463,132 @@ EMBED_MISTAKES = mistakes(
     ("words brought to length one first",
      mixed(lambda word, place, root: torch.nn.functional.normalize(word, dim=-1) * root + place),
      "The embeddings are multiplied as they are; nothing is divided by their length."),
+)  # fmt: skip
+
+
+def _wrong(name: str) -> Callable:
+    return next(mistake.wrong for mistake in EMBED_MISTAKES if mistake.name == name)
+
+
+def _embed_in_double(tokens: Tensor, embedding: Tensor, table: Tensor) -> Tensor:
+    """Right, by products with rows of zeros and a one, in float64."""
+    words = torch.nn.functional.one_hot(tokens, len(embedding)).double() @ embedding.double()
+    return words.shape[-1] ** 0.5 * words + table[: words.shape[1]].double()
+
+
+def _embed_by_sentence(tokens: Tensor, embedding: Tensor, table: Tensor) -> Tensor:
+    """Right, the factor on the table of embeddings, sentence by sentence."""
+    longer = embedding * embedding.shape[1] ** 0.5
+    return torch.stack([longer[sentence] + table[: len(sentence)] for sentence in tokens])
+
+
+RIGHT_EMBEDS: dict[str, Callable] = {
+    "right": embed,
+    "right, in float64": lambda *given: _embed_in_double(*given).float(),
+    "right, sentence by sentence": _embed_by_sentence,
+}
+ALL_EMBEDS: dict[str, Callable] = {
+    **RIGHT_EMBEDS,
+    **{mistake.name: mistake.wrong for mistake in EMBED_MISTAKES},
+}
+
+
+def embed_right(embed: Callable) -> bool:
+    return _embeds_compared()(embed)
+
+
+def run_embed_test(answer: Callable, embed: str) -> Any:
+    return said_of(answer, ALL_EMBEDS[embed], right=embed in RIGHT_EMBEDS)
+
+
+def _given(
+    B: int = 2, T: int = 3, D: int = 6, V: int = 10, M: int = 8,
+    tokens: list[list[int]] | None = None,
+    words: Callable[[Tensor], Tensor] = lambda words: words,
+    places: Callable[[Tensor], Tensor] = lambda places: places,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """What a test hands to `embed`: no two sizes alike, and no id at its own place, by default."""
+    draw = torch.Generator().manual_seed(94)
+    ids = torch.tensor(tokens) if tokens else torch.arange(B * T).view(B, T).flip(0, 1) + 1
+    ids = ids if tokens else ids % V
+    embedding, table = (torch.randn(n, D, generator=draw) for n in (V, M))
+    return ids, words(embedding), places(table)
+
+
+def _embeds_compared(
+    case: tuple[Tensor, Tensor, Tensor] | None = None,
+    look: Callable = lambda x: x,
+    right: Callable = embed,
+    same: Callable = lambda a, b: a.shape == b.shape and torch.allclose(a, b, atol=1e-4),
+) -> Callable:
+    """A test by comparison: on which tensors, and what is compared with what."""
+    case = _given() if case is None else case
+    return lambda embed: bool(same(look(embed(*case)), look(right(*case))))
+
+
+EMBED_TEST_MISTAKES = mistakes(
+    ("everything passes", lambda embed: True,
+     "A test that says yes to everything tests nothing."),
+    ("nothing passes", lambda embed: False, "The right ones must pass, however they are written."),
+    ("yes and no exchanged", lambda embed: not embed_right(embed),
+     "True is for a function that is right, False for a wrong one."),
+    ("the shape alone", _embeds_compared(look=lambda x: torch.tensor(x.shape)),
+     "Most of the wrong ones return the right shape. Compare the numbers."),
+    ("one sentence, and an axis too few let through",
+     _embeds_compared(_given(B=1), same=torch.allclose),
+     "With one sentence nobody sees that the others are missing, and `torch.allclose` does not "
+     "mind that the axis is gone. Take two, and compare the shapes."),
+    ("as many sentences as words", _embeds_compared(_given(B=3)),
+     "With as many sentences as words, B and T are the same number, and one can stand for the "
+     "other. Give every size a number of its own."),
+    ("one word in each sentence", _embeds_compared(_given(T=1)),
+     "The only word stands at position 0. Take sentences of several words."),
+    ("the width 4", _embeds_compared(_given(D=4)),
+     "The root of 4 is 2: so is the factor of one that is wrong for every other width."),
+    ("the width 9", _embeds_compared(_given(D=9)),
+     "The root of 9 is a whole number, as the root of most widths is not. One of them cuts it."),
+    ("the width 1", _embeds_compared(_given(D=1)),
+     "With D = 1 the factor is 1, and most ways to miss it agree."),
+    ("as many words in the vocabulary as entries", _embeds_compared(_given(V=6)),
+     "Here V and D are the same number. Give every size a number of its own."),
+    ("as many rows in the table as entries", _embeds_compared(_given(M=6)),
+     "Here M and D are the same number. Give every size a number of its own."),
+    ("sentences as long as the vectors are wide", _embeds_compared(_given(T=6)),
+     "Here T and D are the same number. Give every size a number of its own."),
+    ("as many sentences as entries", _embeds_compared(_given(B=6)),
+     "Here B and D are the same number. Give every size a number of its own."),
+    ("a table no longer than the sentences", _embeds_compared(_given(M=3)),
+     "With as many rows as words, the last T rows are the first T as well. The table may be "
+     "longer than the sentences."),
+    ("every id at its own place", _embeds_compared(_given(tokens=[[0, 1, 2], [0, 1, 2]])),
+     "Where token i stands at place i, nobody sees which of the two looks up the row. And the "
+     "sentences are the same."),
+    ("words of length one",
+     _embeds_compared(_given(words=lambda words: torch.nn.functional.normalize(words, dim=-1))),
+     "Words that have the length one hide it if a function brings them to this length."),
+    ("a table of zeros", _embeds_compared(_given(places=torch.zeros_like)),
+     "Positions of zeros are not seen, wherever they are added and whatever multiplies them."),
+    ("words of zeros", _embeds_compared(_given(words=torch.zeros_like)),
+     "Words of zeros do not show what they are multiplied by."),
+    ("a table with the same row everywhere",
+     _embeds_compared(_given(places=lambda places: places[:1].expand_as(places))),
+     "Where all rows of the table are the same, nobody sees which of them a word gets."),
+    ("the same vector for all words",
+     _embeds_compared(_given(words=lambda words: words[:1].expand_as(words))),
+     "Where all words have the same vector, nobody sees which of them was looked up."),
+    ("the first word alone", _embeds_compared(look=lambda x: x[:, :1]),
+     "The first word gets row 0 from some that are wrong about the others. Compare all."),
+    ("equal to the last digit", _embeds_compared(same=torch.equal),
+     "A right one may round otherwise. `torch.allclose` forgives the last digits."),
+    ("no factor asked for", _embeds_compared(right=_wrong("no factor")),
+     "(9.5) multiplies the words by the root of D."),
+    ("the factor on the sum asked for", _embeds_compared(right=_wrong("the factor after the sum")),
+     "In (9.5) the words alone have the factor."),
+    ("the factor on the positions asked for",
+     _embeds_compared(right=_wrong("the factor on the positions")),
+     "In (9.5) it is the words that have the factor."),
+    ("positions from 1 asked for", _embeds_compared(right=_wrong("positions counted from 1")),
+     "Positions count from 0: the first word gets the first row."),
 )  # fmt: skip
 
 # 9.5 the matrix of a step
@@ -952,11 +1065,13 @@ EXERCISES = [
     ),
     Exercise(
         number="9.4",
-        title="what reaches the first layer",
+        title="a test for what reaches the first layer",
         section="How long is a word beside its position?",
-        reference=embed,
-        cases=embed_cases,
-        mistakes=EMBED_MISTAKES,
+        reference=embed_right,
+        cases=[(name,) for name in ALL_EMBEDS],
+        mistakes=EMBED_TEST_MISTAKES,
+        probe=run_embed_test,
+        canonical=bool,
     ),
     Exercise(
         number="9.5",
