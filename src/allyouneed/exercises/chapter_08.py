@@ -1319,6 +1319,21 @@ DECODER_MISTAKES = mistakes(
      ).softmax(-1) * ((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()),
      "Scores may lie between -1,000 and 1,000: next to one of -200, a hidden one of -100 takes "
      "nearly everything. Only minus infinity is below all of them."),
+    ("the scores multiplied by the mask, and struck out afterwards",
+     lambda scores, tokens, pad: (
+         _decoder(hide="multiply")(scores, tokens, pad)
+         * ((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril())
+     ),
+     "A hidden score of 0 takes its share, and what is struck out then is lost: the rest no longer "
+     "sums to one. Hide with minus infinity."),
+    ("the padding hidden along the queries, and NaN where nothing may be seen",
+     _decoder(along="queries", hide="nan"),
+     "What is hidden is a key: the padding mask lies along the last axis. And a row with nothing "
+     "to look at should get zeros."),
+    ("the triangle one place too far, and NaN where nothing may be seen",
+     _decoder(diagonal=1, hide="nan"),
+     "`tril(1)` shows each place the next one. And a row with nothing to look at should get "
+     "zeros."),
 )  # fmt: skip
 
 

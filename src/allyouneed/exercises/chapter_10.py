@@ -960,6 +960,8 @@ COUNT_MISTAKES = mistakes(
      "Beside queries, keys and values there is W^O, and the feed-forward net has two biases."),
     ("in millions", [n / 1e6 for n in parts_and_total(ATTENTION, FEED, NORMS)],
      "The numbers are right. Give them whole, not in millions."),
+    ("the norms left out", parts_and_total(ATTENTION, FEED, 0),
+     "Each of the two norms learns a gamma and a beta."),
 )  # fmt: skip
 
 

@@ -1216,6 +1216,16 @@ GRADIENT_MISTAKES = mistakes(
      "The right token keeps 1 - smoothing, and smoothing is what is spread."),
     ("summed over the rows", lambda z, y, e: loss_gradient(z, y, e).sum(0),
      "Each row of logits has a gradient of its own: (N, V)."),
+    ("smoothing for all but the right token, PAD among them",
+     _q(lambda one, e, V: (1 - e) * one + (1 - one) * e / (V - 1)),
+     "Of the V tokens PAD gets nothing, and the right one gets a part of the smoothing, too."),
+    ("smoothing added, and nothing taken from the right token",
+     _q(lambda one, e, V: one + e / V),
+     "The shares should sum to one: the right token has 1 - smoothing and its part of the rest."),
+    ("at the right token alone", lambda z, y, e: (
+         F.one_hot(y, z.shape[-1]) * (z.softmax(-1) - 1) * (y != PAD)[:, None]
+     ),
+     "Every logit moves the loss, for each is in the denominator of the softmax."),
 )  # fmt: skip
 
 

@@ -96,6 +96,10 @@ REPORT_MISTAKES = mistakes(
     ("what validation has more than test",
      lambda valid, test: max(valid) - reported(valid, test),
      "Return the test score of the chosen setting, not a difference."),
+    ("the mean of all validation scores", lambda valid, test: mean(valid),
+     "Choose one setting by `valid`, and read its test score."),
+    ("the sum of all test scores", lambda valid, test: sum(test),
+     "Choose one setting by `valid`, and read its test score."),
 )  # fmt: skip
 
 # 14.2 a test for a BLEU: what it is tried on stands behind 14.7, whose parts it takes
@@ -211,6 +215,11 @@ PAIRED_MISTAKES = mistakes(
     ("the numbers counted from 1",
      lambda a, b, draws: paired(a, b, (draws - 1) % len(a)),
      "The draws count the sentences from 0."),
+    ("the two scores added",
+     lambda a, b, draws: _ratio(a, draws) + _ratio(b, draws),
+     "The task asks for the difference."),
+    ("100 times too much", lambda a, b, draws: 100 * paired(a, b, draws),
+     "The scores go from 0 to 100 already."),
 )  # fmt: skip
 
 # 14.4 the operations of a training
@@ -320,6 +329,11 @@ FLOPS_MISTAKES = mistakes(
      "A multiplication and an addition are 2, forwards and twice backwards: 6 in all."),
     ("8 for each weight and token", lambda *sizes: training_flops(*sizes) * 4 // 3,
      "2 forwards and 4 backwards: 6 for each weight and token."),
+    ("weights times tokens, without the 6", lambda *sizes: training_flops(*sizes) // 6,
+     "Each weight and token takes 2 operations forwards and 4 backwards."),
+    ("the decoder alone",
+     lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, 0, tgt),
+     "The encoder has weights as well, and the keys and values of the memory."),
 )  # fmt: skip
 
 # 14.5 an ensemble is not an average
