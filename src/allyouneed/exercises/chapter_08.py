@@ -53,6 +53,11 @@ HAND_MISTAKES = mistakes(
      "The third word sees up to the third place, and no padding."),
     ("a triangle without its diagonal, and the padding seen", [2 / 3, 1 / 3, 0.0, 0.0, 0.0],
      "A word may see itself, and it may see no padding."),
+    ("the places the other way round", [0.0, 3 / 4, 1 / 4, 0.0, 0.0],
+     "The two that are seen have the right weights between them, in the wrong places: the second "
+     "has the score 0, the third ln 3."),
+    ("the masks turned, and the future seen alone", [0.0, 0.0, 0.0, 4 / 14, 10 / 14],
+     "The third place sees what stands up to it, itself too, and no later place."),
 )  # fmt: skip
 
 
@@ -157,6 +162,19 @@ PACKED_MISTAKES = mistakes(
          ~packed_mask(tokens, eos, pad), -math.inf
      ),
      "This is the mask M of equation (8.2). Asked for is the boolean one."),
+    ("EOS counted to the next sentence, and the causal mask as well",
+     lambda tokens, eos, pad: (
+         _packed(lambda ends: ends.cumsum(1))(tokens, eos, pad)
+         & _square(tokens.shape[1]).tril()
+     ),
+     "The number of the sentence has to grow behind an EOS, not at it. And this is an encoder: a "
+     "token sees what follows in its sentence, too."),
+    ("EOS as a sentence of its own",
+     lambda tokens, eos, pad: (
+         packed_mask(tokens, eos, pad)
+         & ((tokens == eos)[:, None, :, None] == (tokens == eos)[:, None, None, :])
+     ),
+     "The EOS belongs to the sentence that it ends: both see each other."),
 )  # fmt: skip
 
 # 8.3 a mask over a buffer
@@ -229,6 +247,16 @@ BUFFER_MISTAKES = mistakes(
      "`filled` places are filled, 0 to filled - 1. The first new token stands at place `filled`."),
     ("nothing allowed", _in_buffer(lambda s, i, filled: (s < 0) & (i < 0)),
      "This table is False everywhere. True means may attend."),
+    ("the upper triangle", _in_buffer(lambda s, i, filled: s >= filled + i),
+     "Rows look back: what stands at or before a token is seen, what follows is not."),
+    ("what is not filled seen as well",
+     lambda filled, new, size: (
+         buffer_mask(filled, new, size) | (torch.arange(size) >= filled + new)
+     ),
+     "The kept tokens and the new ones are right. The places behind them hold no keys yet."),
+    ("the first new token's row for all",
+     lambda filled, new, size: (torch.arange(size) <= filled).expand(new, size),
+     "Each new token sees one more than the one before it: itself."),
 )  # fmt: skip
 
 # 8.4 weights under a mask, four axes
@@ -291,7 +319,7 @@ WEIGHTS_MISTAKES = mistakes(
      "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
-    ("the mask after the exponentials, then shares with a guard in the denominator",
+    ("the mask after the exponentials, then shares, and zeros where nothing is left",
      lambda scores, mask: (
          (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
      ),
@@ -1103,7 +1131,7 @@ MODULE_MISTAKES = mistakes(
      "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
-    ("the mask after the exponentials, then shares with a guard in the denominator",
+    ("the mask after the exponentials, then shares, and zeros where nothing is left",
      _SharesAgainGuarded,
      "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
      "next to it, what may be seen is rounded to 0. Hide the scores first."),
@@ -1242,10 +1270,10 @@ def decoder_cases() -> list[tuple]:
     right = torch.tensor([[5, 9, 4, 3], [8, 3, 0, 0], [7, 6, 3, 0]])
     left = torch.tensor([[1, 1, 5, 3, 6], [2, 7, 4, 3, 9]])
     small = torch.tensor([[4, 7, 7]])
-    cases = [(right, 2, 0), (left, 3, 1), (small, 1, 7)]
+    cases = [(right, 2, 0, 1), (left, 3, 1, 100), (small, 1, 7, 1)]
     return [
-        (torch.randn(*t.shape[:1], h, *2 * t.shape[1:], generator=draw), t, pad)
-        for t, h, pad in cases
+        (size * torch.randn(*t.shape[:1], h, *2 * t.shape[1:], generator=draw), t, pad)
+        for t, h, pad, size in cases
     ]
 
 
@@ -1285,6 +1313,27 @@ DECODER_MISTAKES = mistakes(
      "Each query shares its attention among the keys: the softmax runs over the last axis."),
     ("the padding taken to be 0", lambda scores, tokens, pad: decoder_weights(scores, tokens, 0),
      "The padding's id is an argument, `pad`."),
+    ("a negative number that is not low enough",
+     lambda scores, tokens, pad: scores.masked_fill(
+         ~((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()), -100.0
+     ).softmax(-1) * ((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()),
+     "Scores may lie between -1,000 and 1,000: next to one of -200, a hidden one of -100 takes "
+     "nearly everything. Only minus infinity is below all of them."),
+    ("the scores multiplied by the mask, and struck out afterwards",
+     lambda scores, tokens, pad: (
+         _decoder(hide="multiply")(scores, tokens, pad)
+         * ((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril())
+     ),
+     "A hidden score of 0 takes its share, and what is struck out then is lost: the rest no longer "
+     "sums to one. Hide with minus infinity."),
+    ("the padding hidden along the queries, and NaN where nothing may be seen",
+     _decoder(along="queries", hide="nan"),
+     "What is hidden is a key: the padding mask lies along the last axis. And a row with nothing "
+     "to look at should get zeros."),
+    ("the triangle one place too far, and NaN where nothing may be seen",
+     _decoder(diagonal=1, hide="nan"),
+     "`tril(1)` shows each place the next one. And a row with nothing to look at should get "
+     "zeros."),
 )  # fmt: skip
 
 
@@ -1353,6 +1402,25 @@ PADDING_NUMBER_MISTAKES = mistakes(
     ("the factor in place of the number of paddings",
      _paddings(lambda a, p: math.ceil(p / (1 - p) - 1e-9)),
      "That is for words that weigh 1 in sum. Multiply by the sum of their exponentials."),
+    ("one more than the smallest", lambda scores, share: paddings_for(scores, share) + 1,
+     "With one padding fewer the share is reached already."),
+    ("one fewer than the smallest", lambda scores, share: paddings_for(scores, share) - 1,
+     "That many do not reach the share yet."),
+    ("not rounded", lambda scores, share: float(share / (1 - share) * scores.double().exp().sum()),
+     "The number of paddings is whole, and the share has to be reached: round up."),
+    ("a padding counted e times",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * a.exp().sum() / math.e - 1e-9)),
+     "A padding has the score 0, and the exponential of 0 is 1, not e."),
+    ("powers of 2",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (2**a).sum() - 1e-9)),
+     "Softmax takes the exponential, with base e."),
+    ("the exponential of the mean",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * len(a) * a.mean().exp() - 1e-9)),
+     "Take the exponential of each score, and add these: the exponential of a mean is smaller."),
+    ("divided by the share",
+     _paddings(lambda a, p: math.ceil(a.exp().sum() / p - 1e-9)),
+     "Let n be the number of paddings and Z the sum of the words: n / (n + Z) has to be the share. "
+     "Solve that for n."),
 )  # fmt: skip
 
 
@@ -1455,6 +1523,21 @@ COPY_MISTAKES = mistakes(
     ("queries and keys exchanged", lambda n: copying_mask(n).T,
      "Rows are the places that look, columns those that are looked at. Transpose it."),
     ("polarity inverted", lambda n: ~copying_mask(n), "True means may attend."),
+    ("the copy one word too late", _copying(
+        lambda j, n: [max(j - 1, 0)], lambda j, n: [n - 1 - j]
+     ),
+     "At place n + j word j is to be written, not the one before: the row of the separator already "
+     "writes word 0."),
+    ("the copy one word too early", _copying(lambda j, n: [j + 1], lambda j, n: [n - 1 - j]),
+     "At place n, the separator's, word 0 is to be written, not word 1."),
+    ("the way back one word too early", _copying(
+        lambda j, n: [j], lambda j, n: [max(n - 2 - j, 0)]
+     ),
+     "Place 2n writes word n - 1 once more, and place 2n + j word n - 1 - j."),
+    ("each place sees the one before it", _copying(
+        lambda j, n: [n + j - 1], lambda j, n: [2 * n + j - 1]
+     ),
+     "That is the place to the left, not the place where the word stands that comes next."),
 )  # fmt: skip
 
 
@@ -1545,7 +1628,10 @@ EXERCISES = [
         section="What a mask does not say",
         reference=[moves for moves, _ in ORDERS.values()],
         mistakes=mistakes(*_order_mistakes()),
-        canonical=lambda output: [bool(one) for one in output],
+        canonical=lambda output: [
+            {"true": True, "false": False}.get(str(one).strip().lower(), bool(one))
+            for one in output
+        ],
     ),
     Exercise(
         number="8.9",

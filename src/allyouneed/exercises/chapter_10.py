@@ -51,6 +51,18 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      "variance."),
     ("the last beta added to every entry", by_hand(0.5, 0.25, [0.0, 2.0, -1.0, 3.0]),
      "Beta has an entry of its own for each feature: here zero for the first three."),
+    ("the variance divided by 3, and the entries by 4", by_hand(0.5, 1 / 3, [-1.0, 1.0, -2.0, 3.0]),
+     "The entries are right. The variance that they were divided by is 1/4, a sum over 4."),
+    ("gamma and beta in each other's place", by_hand(0.5, 0.25, [1.0, 1.0, 2.0, 4.0]),
+     "Gamma multiplies the normalised entry, beta is added."),
+    ("gamma of the third entry forgotten", by_hand(0.5, 0.25, [-1.0, 1.0, -1.0, 3.0]),
+     "The third entry has the gamma 2, as the fourth."),
+    ("the sum in place of the mean", by_hand(2.0, 0.25, [-1.0, 1.0, -2.0, 3.0]),
+     "The mean is the sum divided by the number of entries, 4."),
+    ("the mean minus the entry", by_hand(0.5, 0.25, [1.0, -1.0, 2.0, -1.0]),
+     "It is the entry minus the mean: entries below the mean come out negative."),
+    ("the four entries alone", [-1.0, 1.0, -2.0, 3.0],
+     "The entries are right. Mean and variance go in front of them, six numbers in all."),
 )  # fmt: skip
 
 # 10.2 a test for layer norm
@@ -932,6 +944,24 @@ COUNT_MISTAKES = mistakes(
     ("one matrix in the feed-forward net, with both biases",
      parts_and_total(ATTENTION, BIG_D * BIG_F + BIG_F + BIG_D, NORMS),
      "The feed-forward net has two matrices, out of the stream and back into it."),
+    ("two attentions", parts_and_total(2 * ATTENTION, FEED, NORMS),
+     "An encoder layer has one attention. The decoder's has two."),
+    ("three norms", parts_and_total(ATTENTION, FEED, 3 * 2 * BIG_D),
+     "An encoder layer has two sub-layers, each with one norm. The decoder's has three."),
+    ("two numbers for each norm", parts_and_total(ATTENTION, FEED, 4),
+     "Gamma and beta have an entry for each of the d_model features."),
+    ("norms of width d_ff", parts_and_total(ATTENTION, FEED, 4 * BIG_F),
+     "The norms stand round the sub-layers, where a word has the width d_model."),
+    ("both biases of width d_model",
+     parts_and_total(ATTENTION, FEED - BIG_F + BIG_D, NORMS),
+     "b_1 is added to the hidden units, of which there are d_ff."),
+    ("three matrices in the attention, no biases in the feed-forward net",
+     parts_and_total(3 * BIG_D**2, FEED - BIG_F - BIG_D, NORMS),
+     "Beside queries, keys and values there is W^O, and the feed-forward net has two biases."),
+    ("in millions", [n / 1e6 for n in parts_and_total(ATTENTION, FEED, NORMS)],
+     "The numbers are right. Give them whole, not in millions."),
+    ("the norms left out", parts_and_total(ATTENTION, FEED, 0),
+     "Each of the two norms learns a gamma and a beta."),
 )  # fmt: skip
 
 
@@ -1196,6 +1226,37 @@ BACKWARD_MISTAKES = mistakes(
     ("dx with the sign turned",
      _other_dx(lambda g, n, root: -(g - _m(g) - n * _m(g * n)) / root),
      "Asked for is the gradient, not a step against it."),
+    ("dgamma from what is not divided",
+     lambda x, gamma, eps, above: (
+         _backward(x, gamma, eps, above)[0],
+         (above * _centred(x)).sum((0, 1)),
+         above.sum((0, 1)),
+     ),
+     "Gamma multiplies the normalised entry, which is divided by the root as well."),
+    ("dgamma and dbeta summed over the sentences alone",
+     lambda x, gamma, eps, above: (
+         _backward(x, gamma, eps, above)[0],
+         (above * _centred(x) / (_variance(x) + eps).sqrt()).sum(0),
+         above.sum(0),
+     ),
+     "One gamma and one beta serve all words of all sentences: sum over both axes."),
+    ("dgamma and dbeta summed over the words alone",
+     lambda x, gamma, eps, above: (
+         _backward(x, gamma, eps, above)[0],
+         (above * _centred(x) / (_variance(x) + eps).sqrt()).sum(1),
+         above.sum(1),
+     ),
+     "One gamma and one beta serve all words of all sentences: sum over both axes."),
+    ("dbeta twice",
+     lambda x, gamma, eps, above: (
+         _backward(x, gamma, eps, above)[0], above.sum((0, 1)), above.sum((0, 1))
+     ),
+     "The result grows with gamma by the normalised entry: that multiplies what arrives."),
+    ("dx alone", lambda x, gamma, eps, above: _backward(x, gamma, eps, above)[0],
+     "dx is right. Return dgamma and dbeta with it, three in all."),
+    ("the sign turned",
+     lambda *case: tuple(-one for one in _backward(*case)),
+     "All three have the opposite sign: a gradient says which way the loss grows."),
 )  # fmt: skip
 
 

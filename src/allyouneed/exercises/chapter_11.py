@@ -294,6 +294,11 @@ SHARED_MISTAKES = mistakes(
          tokens[:1], states[:1], dx[:1], dlogits[:1]
      ),
      "All sentences of the batch use the one matrix."),
+    ("the sign turned", lambda *case: -shared_gradient(*case),
+     "Both gradients arrive with their sign. Add what they give, and turn nothing."),
+    ("the root forgotten, and the way through the logits",
+     lambda tokens, states, dx, dlogits: _below(tokens, dx, dlogits, 1.0),
+     "x is the row times the root of D, and the matrix is used a second time, for the logits."),
 )  # fmt: skip
 
 
@@ -1107,6 +1112,9 @@ MASK_MISTAKES = mistakes(
      "A mask (B, S) does not broadcast to scores (B, H, T, S). Put two axes of length 1 between."),
     ("padding taken for 0", lambda src, tgt, pad: three_masks(src, tgt, 0),
      "The id of the padding is given as `pad`, and is not always 0."),
+    ("numbers in place of True and False",
+     lambda src, tgt, pad: tuple(one.float() for one in three_masks(src, tgt, pad)),
+     "The places are right. The masks should be boolean."),
 )  # fmt: skip
 
 # 11.6 a batch with its ends
@@ -1672,6 +1680,17 @@ GRADIENT_MISTAKES = mistakes(
      "The one value comes through with weight 1, and W^O behind it: both learn."),
     ("everything", _matrices(STACKS, "qkvo"),
      "The loss falls in training on such pairs, so something learns. " + ONE_KEY),
+    ("the words the other way round",
+     ["w_q encoder", "w_k encoder", "w_q cross", "w_k cross"],
+     'The matrices are right. Write them as in the task, the attention first: "decoder w_o".'),
+    ("everything in cross-attention",
+     ["cross w_q", "cross w_k", "cross w_v", "cross w_o"],
+     "One key has the weight 1: what makes the score learns nothing, but the value passes. And the "
+     "encoder has one key, too."),
+    ("what does learn",
+     ["encoder w_v", "encoder w_o", "cross w_v", "cross w_o",
+      "decoder w_q", "decoder w_k", "decoder w_v", "decoder w_o"],
+     "These eight get a gradient. The others do not."),
 )  # fmt: skip
 
 # 11.10 design: a budget of parameters

@@ -242,6 +242,13 @@ LOSS_MISTAKES = mistakes(
          log_softmax=lambda z: z,
      ).sum(),
      "The softmax runs over the vocabulary, the last axis."),
+    ("the loss of each token",
+     lambda logits, targets, smoothing: torch.stack([
+         torch.stack([smoothed_loss(z[None, None], y[None, None], smoothing)
+                      for z, y in zip(some, those, strict=True)])
+         for some, those in zip(logits, targets, strict=True)
+     ]),
+     "Add the losses of all targets that are not PAD: one number."),
 )  # fmt: skip
 
 # 12.3 design: a schedule with given properties
@@ -305,11 +312,12 @@ SCHEDULE_MISTAKES = mistakes(
     ("the highest rate from the first step",
      lambda step, steps, w, highest: _wave(max(step, w), steps, w, highest),
      "During the warm-up the rate should rise at each step, from near 0."),
-    ("an exponential fall", _falls(lambda share: 0.01**share),
-     "It comes down to a hundredth, but too early: half-way down it is at a tenth."),
-    ("a leap, as in a staircase",
+    ("too low half-way down, as an exponential fall is", _falls(lambda share: 0.01**share),
+     "It comes down far enough, but too early: half-way down, half of the highest should be left."),
+    ("a leap",
      _falls(lambda share: 0.0 if share == 1 else 1.0 if share < 0.6 else 0.3),
-     "It leaps. The rate should change by at most 2 / warmup_steps of the highest in a step."),
+     "The rate should change by at most 2 / warmup_steps of the highest in a step, and the first "
+     "rate should be no larger than that."),
     ("zero or below before the end", _falls(lambda share: math.cos(math.pi * share)),
      "A rate of 0 learns nothing, and one below climbs the loss. A cosine over half a wave goes "
      "from 1 to -1: add 1 and divide by 2. A line reaches 0 at the last step, and not before."),
@@ -669,6 +677,33 @@ MERGE_MISTAKES = mistakes(
          sum(g * (sum(tokens) - n) for g, n in zip(gradients, tokens, strict=True)) / sum(tokens)
      ),
      "A batch with more tokens weighs more. Here it is the other way round."),
+    ("weighed by the tokens of the batch at the other end",
+     lambda gradients, tokens: (
+         sum(g * n for g, n in zip(gradients, tokens[::-1], strict=True)) / sum(tokens)
+     ),
+     "Each gradient belongs to the number of tokens at its own place."),
+    ("the batch with the most tokens alone",
+     lambda gradients, tokens: gradients[max(range(len(tokens)), key=lambda i: tokens[i])],
+     "Every batch counts, by the number of its tokens."),
+    ("weighed by the inverse",
+     lambda gradients, tokens: (
+         sum(g / n for g, n in zip(gradients, tokens, strict=True)) / sum(1 / n for n in tokens)
+     ),
+     "A batch with more tokens counts more, not less: multiply by its tokens."),
+    ("weighed by the squares",
+     lambda gradients, tokens: (
+         sum(g * n * n for g, n in zip(gradients, tokens, strict=True)) / sum(n * n for n in tokens)
+     ),
+     "The mean was divided by the tokens once: multiply by them once."),
+    ("weighed by the roots",
+     lambda gradients, tokens: (
+         sum(g * n**0.5 for g, n in zip(gradients, tokens, strict=True))
+         / sum(n**0.5 for n in tokens)
+     ),
+     "Each token counts alike: weigh by the number of tokens itself."),
+    ("divided by the number of batches once more",
+     lambda gradients, tokens: merged(gradients, tokens) / len(tokens),
+     "Divided by all tokens, it is the mean already."),
 )  # fmt: skip
 
 # 12.6 a test that tells right clipping from wrong
@@ -1171,6 +1206,26 @@ GRADIENT_MISTAKES = mistakes(
          * (targets != PAD)[:, None]
      ),
      "The model gives PAD a probability like any token, and the gradient pushes it down."),
+    ("the gradient without smoothing times 1 - smoothing",
+     lambda z, y, e: (1 - e) * loss_gradient(z, y, 0.0),
+     "q has a share for each token but PAD: add it, do not only make the rest smaller."),
+    ("q without the share of the others", _q(lambda one, e, V: (1 - e) * one),
+     "The right token has 1 - smoothing in q. The smoothing itself is spread over all but PAD."),
+    ("smoothing and 1 - smoothing exchanged",
+     _q(lambda one, e, V: e * one + (1 - e) / (V - 1) * _not_pad(one)),
+     "The right token keeps 1 - smoothing, and smoothing is what is spread."),
+    ("summed over the rows", lambda z, y, e: loss_gradient(z, y, e).sum(0),
+     "Each row of logits has a gradient of its own: (N, V)."),
+    ("smoothing for all but the right token, PAD among them",
+     _q(lambda one, e, V: (1 - e) * one + (1 - one) * e / (V - 1)),
+     "Of the V tokens PAD gets nothing, and the right one gets a part of the smoothing, too."),
+    ("smoothing added, and nothing taken from the right token",
+     _q(lambda one, e, V: one + e / V),
+     "The shares should sum to one: the right token has 1 - smoothing and its part of the rest."),
+    ("at the right token alone", lambda z, y, e: (
+         F.one_hot(y, z.shape[-1]) * (z.softmax(-1) - 1) * (y != PAD)[:, None]
+     ),
+     "Every logit moves the loss, for each is in the denominator of the softmax."),
 )  # fmt: skip
 
 

@@ -80,6 +80,26 @@ REPORT_MISTAKES = mistakes(
     ("the test score with the difference to validation taken off",
      lambda valid, test: 2 * reported(valid, test) - max(valid),
      "The test score is reported as it is: nothing is added or taken off."),
+    ("the first setting", lambda valid, test: test[0],
+     "Look for the highest number in `valid`: it need not be the first."),
+    ("the last setting", lambda valid, test: test[-1],
+     "Look for the highest number in `valid`: it need not be the last."),
+    ("the lowest test score", lambda valid, test: min(test),
+     "Choose by `valid`, then read the test score of that one setting."),
+    ("the median of all test scores", lambda valid, test: median(test),
+     "Choose one setting by `valid`, and read its test score."),
+    ("both scores of the chosen setting",
+     lambda valid, test: (max(valid), reported(valid, test)),
+     "The validation score chose the setting, so it is flattered. Return the test score alone."),
+    ("rounded", lambda valid, test: round(reported(valid, test)),
+     "It is the right score. Do not round it."),
+    ("what validation has more than test",
+     lambda valid, test: max(valid) - reported(valid, test),
+     "Return the test score of the chosen setting, not a difference."),
+    ("the mean of all validation scores", lambda valid, test: mean(valid),
+     "Choose one setting by `valid`, and read its test score."),
+    ("the sum of all test scores", lambda valid, test: sum(test),
+     "Choose one setting by `valid`, and read its test score."),
 )  # fmt: skip
 
 # 14.2 a test for a BLEU: what it is tried on stands behind 14.7, whose parts it takes
@@ -181,6 +201,25 @@ PAIRED_MISTAKES = mistakes(
      "Divide with `/`: `//` throws away what comes behind the point."),
     ("the first score alone", lambda a, b, draws: _ratio(a, draws),
      "This is how good the first system is in each draw. Take the second one's score off."),
+    ("true where the first is ahead",
+     lambda a, b, draws: paired(a, b, draws) > 0,
+     "Return the differences themselves, one number for each draw."),
+    ("one score divided by the other",
+     lambda a, b, draws: _ratio(a, draws) / _ratio(b, draws),
+     "The task asks for the difference, not for the quotient."),
+    ("rounded", lambda a, b, draws: paired(a, b, draws).round(),
+     "The differences are right. Do not round them."),
+    ("the second minus the first, in parts of 1",
+     lambda a, b, draws: -paired(a, b, draws) / 100,
+     "It is the score of a minus that of b, and scores go from 0 to 100."),
+    ("the numbers counted from 1",
+     lambda a, b, draws: paired(a, b, (draws - 1) % len(a)),
+     "The draws count the sentences from 0."),
+    ("the two scores added",
+     lambda a, b, draws: _ratio(a, draws) + _ratio(b, draws),
+     "The task asks for the difference."),
+    ("100 times too much", lambda a, b, draws: 100 * paired(a, b, draws),
+     "The scores go from 0 to 100 already."),
 )  # fmt: skip
 
 # 14.4 the operations of a training
@@ -267,6 +306,34 @@ FLOPS_MISTAKES = mistakes(
     ("every weight for every token", _all_by_all,
      "Source tokens go through the encoder, target tokens through the decoder. Count each matrix "
      "for the tokens that meet it."),
+    ("the logits once for each layer",
+     lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src, tgt) + 6 * (n - 1) * v * d * tgt,
+     "The logits are made once, at the end of the stack."),
+    ("biases counted",
+     lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) + 6 * n * (d + f) * (src + tgt)
+     ),
+     "Products with matrices count, and biases do not."),
+    ("the queries of cross-attention counted for source tokens",
+     lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) + 6 * n * d * d * (src - tgt)
+     ),
+     "Keys and values come from the source; the query of cross-attention comes from the target."),
+    ("the feed-forward net forgotten",
+     lambda n, d, f, v, src, tgt: training_flops(n, d, 0, v, src, tgt),
+     "Each layer has a feed-forward net, of two matrices."),
+    ("the encoder alone",
+     lambda n, d, f, v, src, tgt: 6 * n * (4 * d * d + 2 * d * f) * src,
+     "The decoder has weights as well, and the logits."),
+    ("twice as much", lambda *sizes: 2 * training_flops(*sizes),
+     "A multiplication and an addition are 2, forwards and twice backwards: 6 in all."),
+    ("8 for each weight and token", lambda *sizes: training_flops(*sizes) * 4 // 3,
+     "2 forwards and 4 backwards: 6 for each weight and token."),
+    ("weights times tokens, without the 6", lambda *sizes: training_flops(*sizes) // 6,
+     "Each weight and token takes 2 operations forwards and 4 backwards."),
+    ("the decoder alone",
+     lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, 0, tgt),
+     "The encoder has weights as well, and the keys and values of the memory."),
 )  # fmt: skip
 
 # 14.5 an ensemble is not an average
@@ -359,6 +426,16 @@ ENSEMBLE_MISTAKES = mistakes(
     ("the largest probability of any net",
      lambda x, nets: torch.stack([_probabilities(x, net) for net in nets]).amax(0),
      "Take the mean over the nets, not the maximum."),
+    ("one set of probabilities for each net",
+     lambda x, nets: torch.stack([_probabilities(x, net) for net in nets]),
+     "The probabilities are right. Take their mean over the nets."),
+    ("the likeliest only", lambda x, nets: ensemble(x, nets).argmax(-1),
+     "Return the probabilities, (B, V)."),
+    ("the mean over the batch as well", lambda x, nets: ensemble(x, nets).mean(0),
+     "Each row of x has probabilities of its own: take the mean over the nets alone."),
+    ("the mean of the log-probabilities",
+     lambda x, nets: _mean(_probabilities(x, net).log() for net in nets),
+     "The mean is taken of the probabilities themselves."),
 )  # fmt: skip
 
 # 14.6 the seeds of two recipes, dealt anew
@@ -493,6 +570,11 @@ DEALT_MISTAKES = mistakes(
      "to do with each other, so each may go to either."),
     ("drawn with replacement", _dealt(deals=_drawn),
      "That is the bootstrap. Here every seed is dealt exactly once."),
+    ("one deal in all there are",
+     lambda a, b: 1 / math.comb(len(a) + len(b), len(a)),
+     "That is the share of the found deal alone. Others may be as far apart: count them."),
+    ("the distance itself", lambda a, b: abs(mean(a) - mean(b)),
+     "This is what each deal is compared with. Return the share of deals that reach it."),
 )  # fmt: skip
 
 
@@ -874,6 +956,8 @@ STAR_MISTAKES = mistakes(
     ("for thirty seeds as for five", [35, 23, 14, 14],
      "From thirty seeds the deviation is known within a seventh: nearly the five per cent of the "
      "books."),
+    ("in parts of 1", [0.35, 0.23, 0.14, 0.06],
+     "The numbers are right. They count stars in a hundred rows."),
 )  # fmt: skip
 
 
@@ -928,6 +1012,22 @@ FLATTERED_MISTAKES = mistakes(
     ("nothing", lambda s, rho: 0.0,
      "Each score is right on average. The larger of two is not: the maximum picks the lucky one."),
     ("the whole deviation", lambda s, rho: s, "Luck is picked out of two only, and partly shared."),
+    ("the sign turned", lambda s, rho: -s * math.sqrt((1 - rho) / math.pi),
+     "The better of the two lies above the mean."),
+    ("the deviation forgotten", lambda s, rho: math.sqrt((1 - rho) / math.pi),
+     "Scores that vary twice as much flatter the winner twice as much."),
+    ("pi forgotten", lambda s, rho: s * math.sqrt(1 - rho),
+     "The mean distance from 0 of a normal number is its deviation times the root of 2 / pi."),
+    ("pi without its root", lambda s, rho: s * (1 - rho) / math.pi,
+     "Both 1 - rho and pi stand under a root."),
+    ("the example's number for all", lambda s, rho: 0.564 * s * (1 - rho),
+     "The example has rho = 0. How does the deviation of a difference go with rho? By a root."),
+    ("the sign of rho lost", lambda s, rho: s * math.sqrt((1 - abs(rho)) / math.pi),
+     "With a negative correlation the two differ more, and the winner gains more."),
+    ("the variance and no root", lambda s, rho: s * s * (1 - rho) / math.sqrt(math.pi),
+     "It goes with the deviation, and with the root of 1 - rho."),
+    ("rounded to the example's digits", lambda s, rho: 0.564 * s * math.sqrt(1 - rho),
+     "The form is right. 0.564 is rounded: put the number itself, with pi, in its place."),
 )  # fmt: skip
 
 
@@ -940,7 +1040,10 @@ def disagree(references: list[list[str]]) -> tuple[list, list]:
 
 def _judged(answer: Callable, references: list[list[str]]) -> dict[str, bool]:
     """What the corpus's score and the mean of the sentences' say of two systems."""
-    a, b = ([list(map(str, sentence)) for sentence in system] for system in answer(references))
+    a, b = answer(references)
+    if any(isinstance(sentence, str) for sentence in [*a, *b]):
+        raise ValueError("expected sentences that are lists of words, got a string")
+    a, b = ([list(map(str, sentence)) for sentence in system] for system in (a, b))
     if not len(a) == len(b) == len(references):
         raise ValueError(f"expected {len(references)} sentences of each, got {len(a)}, {len(b)}")
     score = _text_bleu(cut=lambda words: words)
