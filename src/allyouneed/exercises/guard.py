@@ -213,7 +213,8 @@ def memory_limit() -> Iterator[None]:
     hundred gigabytes without using them.
     """
     try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[5])
+        with open("/proc/self/statm", "rb") as f:
+            pages = int(f.read().split()[5])
         old = resource.getrlimit(resource.RLIMIT_DATA)
         most = pages * resource.getpagesize() + 2 * MEMORY
         resource.setrlimit(resource.RLIMIT_DATA, (min_limit(most, old[0]), old[1]))
@@ -233,7 +234,7 @@ def min_limit(a: int, b: int) -> int:
 def memory_used() -> int:
     """Bytes of memory that this process holds (on macOS: the most it has held), 0 if unknown."""
     try:
-        with open("/proc/self/statm", encoding="utf-8") as f:
+        with open("/proc/self/statm", "rb") as f:
             return int(f.read().split()[1]) * resource.getpagesize()
     except (OSError, AttributeError):
         if resource is None:

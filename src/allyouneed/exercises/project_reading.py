@@ -221,14 +221,19 @@ def by_input(shape: Sequence[int]) -> list[tuple[str, View]]:
     for how, turn in TURNS.items():
         if shape == (D, D):
             ways.append((how, lambda x, t=turn: t(x).unflatten(1, (H, K))))
-        if len(shape) == 2 and turn(torch.empty(shape)).shape == (D, 3 * D):
-            for i in range(3):
-                ways.append((how, lambda x, t=turn, i=i: t(x).unflatten(1, (3, H, K))[:, i]))
-                ways.append((how, lambda x, t=turn, i=i: t(x).unflatten(1, (H, 3, K))[:, :, i]))
+        for n in (2, 3):  # keys and values in one, or all three
+            if len(shape) == 2 and turn(torch.empty(shape)).shape == (D, n * D):
+                for i in range(n):
+                    ways.append(
+                        (how, lambda x, t=turn, i=i, n=n: t(x).unflatten(1, (n, H, K))[:, i])
+                    )
+                    ways.append(
+                        (how, lambda x, t=turn, i=i, n=n: t(x).unflatten(1, (H, n, K))[:, :, i])
+                    )
         if len(shape) == 2 and turn(torch.empty(shape)).shape == (D, K):
             ways.append(("head", turn))
-        if shape == (3, D, D):
-            for i in range(3):
+        if shape in ((2, D, D), (3, D, D)):
+            for i in range(shape[0]):
                 ways.append((how, lambda x, t=turn, i=i: t(x[i]).unflatten(1, (H, K))))
     if sorted(shape) == sorted((D, H, K)):
         axes = [shape.index(n) for n in (D, H, K)]
