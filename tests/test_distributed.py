@@ -274,6 +274,7 @@ def train_and_part(code: int, words: list[str]) -> None:
             yield record
 
     runs.train = interrupted
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     assert command.main(words) == code
     assert not distributed.is_initialized()
 
