@@ -20,6 +20,7 @@ from allyouneed.training import (
     Record,
     adam,
     average,
+    clip_gradients,
     dtype_of,
     label_smoothed_loss,
     learning_rate,
@@ -255,6 +256,23 @@ def test_schedule_rises_then_falls():
     assert rates[:50] == sorted(rates[:50]) and rates[49:] == sorted(rates[49:], reverse=True)
     with pytest.raises(ValueError, match="step: expected at least 1, got 0"):
         learning_rate(0, 64)
+
+
+@pytest.mark.parametrize("max_norm", [0.5, 1e6, math.inf])
+def test_gradients_are_clipped_together(max_norm):
+    """As PyTorch does it; with a scale, they are divided by it first. The length is that before."""
+    model, other = model_of(), model_of()
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        a.grad = torch.randn_like(a)
+        b.grad = a.grad / 8
+    length = clip_gradients(model, max_norm, torch.tensor(8.0))
+    expected = torch.nn.utils.clip_grad_norm_(other.parameters(), max_norm)
+    torch.testing.assert_close(length, expected)
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-7)
+    before = [p.grad.clone() for p in other.parameters()]
+    clip_gradients(other, math.inf)  # no limit and no scale: nothing changes
+    assert all(torch.equal(p.grad, g) for p, g in zip(other.parameters(), before, strict=True))
 
 
 # The loop
