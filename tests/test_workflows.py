@@ -57,3 +57,11 @@ def test_the_two_halves_of_the_notebooks_are_all():
     own, other = processors.halves()
     files = sorted((ROOT / "notebooks").glob("*.ipynb"))
     assert sorted(own + other) == files and abs(len(own) - len(other)) <= 1
+
+
+def test_no_version_or_processor_is_asked_for_pages():
+    """The environments of `make matrix` have nothing that builds or opens a page."""
+    needs = re.compile(r"^(from|import) (chromium|docutils|pages)\b", re.M)
+    files = {file.stem.removeprefix("test_"): file for file in (ROOT / "tests").glob("test_*.py")}
+    opens = {name for name, file in files.items() if needs.search(file.read_text(encoding="utf-8"))}
+    assert {"site", "references"} <= opens <= set(processors.ELSEWHERE) <= set(files)

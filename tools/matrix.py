@@ -40,7 +40,7 @@ TESTS = ["pytest", "pytest-timeout", "hypothesis", "beartype", "nbval", "nbclien
 # The tests of the site, of the tools and of the texts say nothing about versions or processors.
 ELSEWHERE = (
     *("alone", "bibliography", "commands", "extensions", "notebooks", "paper_map", "portable"),
-    *("readme", "release", "site", "translator", "workflows"),
+    *("reading", "readme", "references", "release", "search", "site", "translator", "workflows"),
 )
 SHOWN = (
     *("python", "torch", "numpy", "matplotlib", "tokenizers", "safetensors", "sacrebleu"),
