@@ -158,6 +158,8 @@ def plain_page(tab) -> None:
             one.replaceChildren();
             one.style.cssText = `display: inline-block; width: ${width}px; height: ${height}px`;
           });
+          for (const read of [...document.querySelectorAll("mjx-assistive-mml > math")].slice(1))
+            read.replaceChildren();  // what is read aloud takes no room
         }"""
     )
 
