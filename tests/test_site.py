@@ -217,10 +217,17 @@ def test_the_404_page_keeps_the_theme(address, browser):
 
 
 def test_a_chapter_opened_on_a_phone(address, browser):
-    """Not only made narrower."""
+    """Not only made narrower. Fonts come from the second page on: on the first, the text would
+    move when they come."""
     visit = Visit(browser, address, **PHONE)
     tab = visit.open("notebooks/06_attention.html")
     assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390) + code_that_scrolls(tab)
+    tab.wait_for_function("localStorage.getItem('fonts')")
+    assert "Source" not in tab.evaluate("[...document.fonts].map(one => one.family).join()")
+    tab = visit.open("book/glossary.html")
+    assert tab.evaluate("document.fonts.check('16px \"Source Serif 4\"')")
+    assert any(url.endswith("source-serif-4-latin-400-normal.woff2") for url in visit.loaded)
+    visit.tab.context.close()
 
 
 def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
@@ -330,17 +337,6 @@ def test_rules_that_no_page_has_a_use_for(monkeypatch):
     rules = tinycss2.parse_stylesheet(sheet, True, True)
     kept = re.sub(r"\s", "", bookstyles.used(rules, {"here"}, []))
     assert kept == ".here>p{a:1}p:not(.gone){d:4}@mediaprint{.here{f:6}}@font-face{g:7}"
-
-
-def test_fonts_come_on_a_phone_too(address, browser):
-    """From the second page on: on the first, the text would move when they come."""
-    visit = Visit(browser, address, **PHONE)
-    tab = visit.open("notebooks/06_attention.html")
-    tab.wait_for_function("localStorage.getItem('fonts')")
-    assert "Source" not in tab.evaluate("[...document.fonts].map(one => one.family).join()")
-    tab = visit.open("notebooks/07_multihead.html")
-    assert tab.evaluate("document.fonts.check('16px \"Source Serif 4\"')")
-    assert any(url.endswith("source-serif-4-latin-400-normal.woff2") for url in visit.loaded)
 
 
 @pytest.fixture(params=["http", "file"])
