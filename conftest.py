@@ -51,10 +51,11 @@ def pytest_configure(config):
     IPyNbCell.compare_outputs = compare_outputs
 
     if config.getoption("halves"):
-        others, setting = processors.halves()[1], processors.SETTINGS[processors.another()]
+        others = processors.halves()[1]
 
         def start_kernel(self):
-            with patch.dict(os.environ, setting if self.path in others else {}):
+            setting = processors.another() if self.path in others else "own"
+            with patch.dict(os.environ, processors.SETTINGS[setting]):
                 start(self)
 
         IPyNbFile.setup = start_kernel

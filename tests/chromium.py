@@ -12,7 +12,6 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import torch
 
 NAMES = ["chromium", "chromium-browser", "google-chrome"]
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
@@ -25,6 +24,7 @@ def opened():
     if CHROMIUM is None and os.environ.get("CI") != "true":
         pytest.skip("no page was opened: there is no Chromium here (Debian: apt install chromium)")
     assert CHROMIUM, "CI needs Chromium"
+    import torch  # both take their time, and many tests need neither
     from playwright.sync_api import sync_playwright
 
     threads = torch.get_num_threads()

@@ -18,7 +18,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch
 from matrix import ELSEWHERE
 
 ROOT = Path(__file__).parents[1]
@@ -68,6 +67,8 @@ def run(name: str, *places: str) -> tuple[bool, str]:
 
 def another() -> str:
     """A setting that this machine's is not."""
+    import torch  # takes seconds: not where workers are only started
+
     return "oldest" if torch.backends.cpu.get_cpu_capability() == "AVX2" else "avx2"
 
 
