@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import asdict, replace
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from allyouneed.checkpoints import (
@@ -27,7 +25,6 @@ from allyouneed.checkpoints import (
     checkpoint_path,
     claim,
     forget_checkpoints,
-    gather,
     last_models,
     load_optimizer,
     newest_checkpoint,
@@ -105,7 +102,6 @@ class Run:
     starts: list[dict[str, Any]]  # the circumstances of each
     model: Transformer
     record: Record  # where the run stands
-    states: deque[dict[str, Tensor]]  # the weights to average
     steps: int  # of the whole run
     per_epoch: int
     validate_every: int  # steps from one validation to the next
@@ -175,7 +171,6 @@ class Run:
             len(self.tokenizer), s.d_model, s.d_ff, s.heads, s.layers, s.dropout, s.norm_first
         )
         self.model = Transformer(self.config)
-        self.states = deque(maxlen=s.average)
         if begun:
             check_tokenizer(self.out / "tokenizer.json", self.tokenizer)
             self.model.load_state_dict(begun.model)
@@ -186,11 +181,6 @@ class Run:
         self.optimizer = adam(self.model.to(device))
         if begun:
             load_optimizer(self.optimizer, begun.optimizer)
-        if begun and self.process.first:  # who validates
-            models, troubles = last_models(self.out / "checkpoints", self.record.step, s.average)
-            self.states += models
-            for trouble in troubles:
-                self.say(f"Left out of the average: {trouble}")
         if s.compile:
             self.model.encoder.compile(dynamic=True)
             self.model.decoder.compile(dynamic=True)
@@ -279,8 +269,6 @@ class Run:
         kept = left % apart == 0 and left < apart * self.settings.average  # it will be averaged
         if kept or asked or pause or device.type == "cpu" or len(self.unread) == UNREAD:
             self.read_losses()
-        if kept and (state := gather(self.model.state_dict())):
-            self.states.append({name: x.to("cpu", copy=True) for name, x in state.items()})
         if kept or asked or pause:
             self.save("step" if kept else "pause")
         if asked:
@@ -323,8 +311,12 @@ class Run:
         if not self.process.first:
             return
         self.stop.at_once = True  # all is on the disk
+        step, count = self.record.step, self.settings.average
+        models, troubles = last_models(self.out / "checkpoints", step, count)
+        for trouble in troubles:
+            self.say(f"Left out of the average: {trouble}")
         averaged = Transformer(self.config)
-        averaged.load_state_dict(average(list(self.states)))
+        averaged.load_state_dict(average(models))
         averaged.to(self.process.device)
         row = self.score(averaged)
         rows = self.history.rows
