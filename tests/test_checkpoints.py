@@ -21,11 +21,12 @@ from allyouneed.checkpoints import (
     checkpoint_path,
     claim,
     forget_checkpoints,
-    last_models,
+    last_checkpoints,
     load_checkpoint,
     load_optimizer,
     newest_checkpoint,
     save_checkpoint,
+    weights_of,
 )
 from allyouneed.processes import ShardedObjective
 from allyouneed.saving import ModelFileError, save_model
@@ -189,8 +190,9 @@ def test_the_one_before_a_damaged_one_is_taken(tmp_path, state, damage):
     assert checkpoint.record.step == 1 and file.name == "step-00000001.safetensors"
     assert len(troubles) == 1 and "step-00000002.safetensors" in troubles[0]
     assert path.exists()  # nothing is thrown away
-    models, troubles = last_models(tmp_path, 2, 5)
-    assert len(models) == 1 and len(troubles) == 1
+    files, troubles = last_checkpoints(tmp_path, 2, 5)
+    assert files == [file] and len(troubles) == 1
+    assert same(weights_of(file), dict(model.state_dict()))
 
 
 def test_no_checkpoint(tmp_path):

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import tokenizers
 import torch
 from filelock import FileLock, Timeout
@@ -57,9 +58,9 @@ def save_checkpoint(
     """Write a checkpoint to one file: all of it, or nothing.
 
     The first process writes. If the model is sharded, all must call, for each has a part of it;
-    the file is the same as of a model that is not, and no process ever holds more of it than its
-    part and one tensor. Raises OSError if it does not fit, and FloatingPointError if there is a
-    number that is not finite.
+    the file is the same as of a model that is not. No process ever holds more than its part and
+    two whole tensors. Raises OSError if the file does not fit, and FloatingPointError if there is
+    a number that is not finite.
     """
     state = optimizer.state_dict()
     tensors = {f"model.{name}": x for name, x in model.state_dict().items()}
@@ -173,21 +174,29 @@ def newest_checkpoint(folder: str | Path) -> tuple[Path | None, Checkpoint | Non
     return None, None, troubles
 
 
-def last_models(
-    folder: str | Path, step: int, count: int
-) -> tuple[list[dict[str, Tensor]], list[str]]:
-    """The weights of the last `count` checkpoints of the kind "step" up to a step, the newest last.
+def last_checkpoints(folder: str | Path, step: int, count: int) -> tuple[list[Path], list[str]]:
+    """The last `count` checkpoints of the kind "step" up to a step, the newest last.
 
     Returns with them what is wrong with files that had to be left out.
     """
     last = checkpoint_path(folder, "step", step).name
-    models, troubles = [], []
+    files, troubles = [], []
     for file in [f for f in checkpoint_files(folder, "step") if f.name <= last][-count:]:
         try:
-            models.append(load_checkpoint(file).model)
+            load_checkpoint(file)
+            files.append(file)
         except (ModelFileError, OSError) as error:
             troubles.append(str(error))
-    return models, troubles
+    return files, troubles
+
+
+def weights_of(path: str | Path) -> dict[str, Tensor]:
+    """The weights alone of a checkpoint that is known to be whole.
+
+    They lie in the file, and fill no memory until they are used.
+    """
+    tensors = safetensors.torch.load_file(path)
+    return {k.removeprefix("model."): x for k, x in tensors.items() if k.startswith("model.")}
 
 
 def forget_checkpoints(written: Path, keep: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import asdict, replace
@@ -25,10 +26,11 @@ from allyouneed.checkpoints import (
     checkpoint_path,
     claim,
     forget_checkpoints,
-    last_models,
+    last_checkpoints,
     load_optimizer,
     newest_checkpoint,
     save_checkpoint,
+    weights_of,
 )
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
@@ -102,6 +104,7 @@ class Run:
     starts: list[dict[str, Any]]  # the circumstances of each
     model: Transformer
     record: Record  # where the run stands
+    to_average: deque[Path]  # checkpoints
     steps: int  # of the whole run
     per_epoch: int
     validate_every: int  # steps from one validation to the next
@@ -171,6 +174,7 @@ class Run:
             len(self.tokenizer), s.d_model, s.d_ff, s.heads, s.layers, s.dropout, s.norm_first
         )
         self.model = Transformer(self.config)
+        self.to_average = deque(maxlen=s.average)
         if begun:
             check_tokenizer(self.out / "tokenizer.json", self.tokenizer)
             self.model.load_state_dict(begun.model)
@@ -181,6 +185,12 @@ class Run:
         self.optimizer = adam(self.model.to(device))
         if begun:
             load_optimizer(self.optimizer, begun.optimizer)
+        if begun and self.process.first:  # who validates
+            folder = self.out / "checkpoints"
+            files, troubles = last_checkpoints(folder, self.record.step, s.average)
+            self.to_average += files
+            for trouble in troubles:
+                self.say(f"Left out of the average: {trouble}")
         if s.compile:
             self.model.encoder.compile(dynamic=True)
             self.model.decoder.compile(dynamic=True)
@@ -302,6 +312,8 @@ class Run:
         path = checkpoint_path(self.out / "checkpoints", kind, self.record.step)
         run = {"history": asdict(self.history), **self.account()}
         save_checkpoint(path, self.model, self.optimizer, self.record, self.tokenizer, run)
+        if kind == "step":
+            self.to_average.append(path)
         if self.process.first:
             # one more than is averaged: if the newest is damaged, the one before is validated alike
             forget_checkpoints(path, max(self.settings.keep, self.settings.average) + 1)
@@ -311,12 +323,8 @@ class Run:
         if not self.process.first:
             return
         self.stop.at_once = True  # all is on the disk
-        step, count = self.record.step, self.settings.average
-        models, troubles = last_models(self.out / "checkpoints", step, count)
-        for trouble in troubles:
-            self.say(f"Left out of the average: {trouble}")
         averaged = Transformer(self.config)
-        averaged.load_state_dict(average(models))
+        averaged.load_state_dict(average([weights_of(file) for file in self.to_average]))
         averaged.to(self.process.device)
         row = self.score(averaged)
         rows = self.history.rows

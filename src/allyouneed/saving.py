@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -78,19 +77,20 @@ def read_tensors(path: str | Path, form: str) -> tuple[dict[str, str], dict[str,
         raise FileNotFoundError(f"path: expected a file, found none at {path}")
     with open(path, "rb") as file:
         try:
-            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            size = int.from_bytes(content[:8], "little")
-            metadata = dict(json.loads(content[8 : 8 + size]).get("__metadata__", {}))
+            header = file.read(int.from_bytes(file.read(8), "little"))
+            metadata = dict(json.loads(header).get("__metadata__", {}))
         except Exception as error:  # whatever a foreign file may bring about
             told = f"{path}: expected a safetensors file, got another or half"
             raise ModelFileError(told) from error
-    if metadata.get("format") != form:
-        raise ModelFileError(
-            f"{path}: expected {form!r} in its metadata, got {metadata.get('format')!r}"
-        )
-    at = content.find(SEAL.encode(), 0, 8 + size) + len(SEAL)
-    seal = hashlib.sha256(content[:at] + UNSEALED.encode())
-    seal.update(memoryview(content)[at + 64 :])
+        if metadata.get("format") != form:
+            raise ModelFileError(
+                f"{path}: expected {form!r} in its metadata, got {metadata.get('format')!r}"
+            )
+        at = 8 + header.find(SEAL.encode()) + len(SEAL)
+        file.seek(0)
+        seal = hashlib.sha256(file.read(at) + UNSEALED.encode())
+        file.seek(at + 64)
+        hashlib.file_digest(file, lambda: seal)
     if seal.hexdigest() != metadata.get("sha256"):
         raise ModelFileError(f"{path}: damaged: its content is not what was written (sha256)")
     return metadata, safetensors.torch.load_file(path)
