@@ -5,22 +5,30 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import weakref
+from pathlib import Path
 
 import pytest
 import torch
+from test_distributed import run_two
+from torch import distributed
 
 from allyouneed import checkpoints
 from allyouneed.checkpoints import (
+    Checkpoint,
     catch_signals,
     checkpoint_files,
     checkpoint_path,
     claim,
     forget_checkpoints,
-    last_models,
+    last_checkpoints,
     load_checkpoint,
+    load_optimizer,
     newest_checkpoint,
     save_checkpoint,
+    weights_of,
 )
+from allyouneed.processes import ShardedObjective
 from allyouneed.saving import ModelFileError, save_model
 from allyouneed.tokens import Tokenizer, token_batches
 from allyouneed.training import Record, adam, train
@@ -75,6 +83,65 @@ def test_round_trip(tmp_path, steps):
     assert same(fresh_optimizer.state_dict(), optimizer.state_dict())
 
 
+def put_back(checkpoint: Checkpoint, shard: bool):
+    """The model, optimiser and objective of a checkpoint, in one process or over all."""
+    model, objective = model_of(), None
+    model.load_state_dict(checkpoint.model)
+    if shard:
+        objective = ShardedObjective(model, 0.1, torch.float16)
+        objective.spread(torch.device("cpu"))
+    optimizer = adam(model)
+    load_optimizer(optimizer, checkpoint.optimizer)
+    return model, optimizer, objective
+
+
+def train_sharded(folder: Path) -> None:
+    """For one of two processes: six updates in float16, saved after three, and in two parts."""
+    from torch.distributed.tensor import DTensor
+
+    distributed.init_process_group("gloo")
+    put_together, whole, alive = DTensor.full_tensor, weakref.WeakSet(), [0]
+
+    def counted(x):
+        whole.add(found := put_together(x))
+        alive.append(len(whole))
+        return found
+
+    DTensor.full_tensor = counted
+    for begin, ends in ((0, (0, 3, 6)), (0, (3,)), (3, (6,))):
+        checkpoint = load_checkpoint(folder / f"{begin}")
+        model, optimizer, objective = put_back(checkpoint, shard=True)
+        record = checkpoint.record
+        for end in ends:
+            updates = train(
+                model, lambda epoch: token_batches(PAIRS, 20, 0, epoch), end, optimizer,
+                precision="fp16", after=record, objective=objective,
+            )  # fmt: skip
+            record = [record, *updates][-1]
+            file = folder / f"{end} from {begin}"
+            save_checkpoint(file, model, optimizer, record, TOKENIZER, RUN)
+            if not (folder / f"{end}").exists() and distributed.get_rank() == 0:
+                file.rename(folder / f"{end}")
+            distributed.barrier()
+    assert len(alive) > 200 and max(alive) <= 2  # the one just written, and the next
+    distributed.destroy_process_group()
+
+
+def test_a_sharded_run_has_the_checkpoints_of_any_other(tmp_path):
+    """Whoever writes one, in however many parts the run has come so far, to the last byte."""
+    model = model_of()
+    save_checkpoint(tmp_path / "0", model, adam(model), Record(), TOKENIZER, RUN)
+    run_two(train_sharded, tmp_path)
+    for end in (0, 3, 6):
+        files = [tmp_path / f"{end}", *tmp_path.glob(f"{end} from *")]
+        checkpoint = load_checkpoint(files[0])
+        assert len(files) == 2 and checkpoint.record.step == end
+        assert checkpoint.record.skipped == (end > 0)  # the first scale is too large
+        model, optimizer, _ = put_back(checkpoint, shard=False)
+        save_checkpoint(tmp_path / "alone", model, optimizer, checkpoint.record, TOKENIZER, RUN)
+        assert {file.read_bytes() for file in files} == {(tmp_path / "alone").read_bytes()}
+
+
 def test_what_is_not_finite_is_not_written(tmp_path):
     model, optimizer, record = trained(3)
     save_checkpoint(tmp_path / "c", model, optimizer, record, TOKENIZER, RUN)
@@ -123,8 +190,9 @@ def test_the_one_before_a_damaged_one_is_taken(tmp_path, state, damage):
     assert checkpoint.record.step == 1 and file.name == "step-00000001.safetensors"
     assert len(troubles) == 1 and "step-00000002.safetensors" in troubles[0]
     assert path.exists()  # nothing is thrown away
-    models, troubles = last_models(tmp_path, 2, 5)
-    assert len(models) == 1 and len(troubles) == 1
+    files, troubles = last_checkpoints(tmp_path, 2, 5)
+    assert files == [file] and len(troubles) == 1
+    assert same(weights_of(file), dict(model.state_dict()))
 
 
 def test_no_checkpoint(tmp_path):

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import tokenizers
 import torch
 from filelock import FileLock, Timeout
@@ -57,22 +58,29 @@ def save_checkpoint(
     """Write a checkpoint to one file: all of it, or nothing.
 
     The first process writes. If the model is sharded, all must call, for each has a part of it;
-    the file is the same as of a model that is not. Raises OSError if it does not fit, and
-    FloatingPointError if there is a number that is not finite.
+    the file is the same as of a model that is not. No process ever holds more than its part and
+    two whole tensors. Raises OSError if the file does not fit, and FloatingPointError if there is
+    a number that is not finite.
     """
     state = optimizer.state_dict()
     tensors = {f"model.{name}": x for name, x in model.state_dict().items()}
     for i, entries in state["state"].items():
         tensors |= {f"optimizer.{i}.{name}": x for name, x in entries.items()}
-    if not (tensors := gather(tensors)):
+
+    def contents() -> Iterator[Tensor]:
+        for name, x in gather(tensors):
+            low, high = x.aminmax()  # one pass without a copy; NaN is both
+            if not (low.isfinite() and high.isfinite()):
+                raise FloatingPointError(
+                    f"{name}: expected finite numbers after step {record.step}; this checkpoint is "
+                    "not written, those before are kept"
+                )
+            yield x
+
+    if distributed.is_initialized() and distributed.get_rank() > 0:
+        for _ in contents():  # lend our parts
+            pass
         return
-    for name, x in tensors.items():
-        low, high = x.aminmax()  # one pass without a copy; NaN is both
-        if not (low.isfinite() and high.isfinite()):
-            raise FloatingPointError(
-                f"{name}: expected finite numbers after step {record.step}; this checkpoint is not "
-                "written, those before are kept"
-            )
     texts = {
         "optimizer": state["param_groups"],
         "record": asdict(record),
@@ -81,11 +89,11 @@ def save_checkpoint(
     }
     metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in texts.items()}
     metadata |= {"format": CHECKPOINT_FORMAT, "tokenizer": tokenizer.bpe.to_str()}
-    write_tensors(path, tensors, metadata)
+    write_tensors(path, tensors, metadata, contents())
 
 
-# `torch.distributed.checkpoint.state_dict` would do for the next two, but for one thing: to read an
-# optimiser that has not stepped yet it lets it step, which leaves Adam's count at 1 instead of 0.
+# `torch.distributed.checkpoint` lets each process write its own part. But then a checkpoint is
+# several files, one of them a pickle, and none tells whether it is damaged.
 
 
 def is_sharded(x: Tensor) -> bool:
@@ -93,20 +101,14 @@ def is_sharded(x: Tensor) -> bool:
     return hasattr(x, "full_tensor")
 
 
-def gather(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Put together tensors that are sharded over processes, on the CPU; others stay as they are.
+def gather(tensors: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Put together tensors that are sharded over processes, one after another, sorted by name.
 
-    Only the first process gets them, the others nothing; all must call.
+    All processes must go through them together. Others than sharded ones stay as they are.
     """
-    first = not distributed.is_initialized() or distributed.get_rank() == 0
-    found = {}
-    for name in sorted(tensors):  # one by one, in one order; no other process ever holds them all
+    for name in sorted(tensors):
         x = tensors[name]
-        if is_sharded(x):
-            x = x.full_tensor().cpu()
-        if first:
-            found[name] = x
-    return found
+        yield name, x.full_tensor() if is_sharded(x) else x
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
@@ -114,7 +116,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> N
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     parts = {}
     for i, entries in sorted(state["state"].items()):  # all processes in one order
-        p, parts[i] = parameters[i], dict(entries)
+        p, parts[i] = parameters[i], {name: x.clone() for name, x in entries.items()}
         if is_sharded(p):
             from torch.distributed.tensor import distribute_tensor
 
@@ -127,7 +129,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> N
 def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read a checkpoint. Raises FileNotFoundError, or ModelFileError for another or damaged file.
 
-    Put it back with `model.load_state_dict` and `load_optimizer`.
+    Put it back with `model.load_state_dict` and `load_optimizer`, which copy; its own tensors lie
+    in the file.
     """
     metadata, tensors = read_tensors(path, CHECKPOINT_FORMAT)
     model, state = {}, {}
@@ -137,7 +140,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
             model[rest] = x
         else:
             i, entry = rest.split(".")
-            state.setdefault(int(i), {})[entry] = x.clone()  # in memory of its own, as before
+            state.setdefault(int(i), {})[entry] = x
     groups = json.loads(metadata["optimizer"])
     return Checkpoint(
         model,
@@ -171,21 +174,29 @@ def newest_checkpoint(folder: str | Path) -> tuple[Path | None, Checkpoint | Non
     return None, None, troubles
 
 
-def last_models(
-    folder: str | Path, step: int, count: int
-) -> tuple[list[dict[str, Tensor]], list[str]]:
-    """The weights of the last `count` checkpoints of the kind "step" up to a step, the newest last.
+def last_checkpoints(folder: str | Path, step: int, count: int) -> tuple[list[Path], list[str]]:
+    """The last `count` checkpoints of the kind "step" up to a step, the newest last.
 
     Returns with them what is wrong with files that had to be left out.
     """
     last = checkpoint_path(folder, "step", step).name
-    models, troubles = [], []
+    files, troubles = [], []
     for file in [f for f in checkpoint_files(folder, "step") if f.name <= last][-count:]:
         try:
-            models.append(load_checkpoint(file).model)
+            load_checkpoint(file)
+            files.append(file)
         except (ModelFileError, OSError) as error:
             troubles.append(str(error))
-    return models, troubles
+    return files, troubles
+
+
+def weights_of(path: str | Path) -> dict[str, Tensor]:
+    """The weights alone of a checkpoint that is known to be whole.
+
+    They lie in the file, and fill no memory until they are used.
+    """
+    tensors = safetensors.torch.load_file(path)
+    return {k.removeprefix("model."): x for k, x in tensors.items() if k.startswith("model.")}
 
 
 def forget_checkpoints(written: Path, keep: int) -> None:

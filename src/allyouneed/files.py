@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
-def write_file(path: str | Path, *parts: bytes | memoryview) -> None:
-    """Write a file, whole or not at all, so that not even a power cut leaves half of it.
+@contextmanager
+def new_file(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to write, whole or not at all, so that not even a power cut leaves half of it.
 
     It is written beside its place, forced onto the disk, and then moved.
     """
@@ -20,8 +23,7 @@ def write_file(path: str | Path, *parts: bytes | memoryview) -> None:
     part = path.with_name(f"{path.name}.part")
     try:
         with open(part, "wb") as file:
-            for content in parts:
-                file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -33,6 +35,12 @@ def write_file(path: str | Path, *parts: bytes | memoryview) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def write_file(path: str | Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
+    with new_file(path) as file:
+        file.write(content)
 
 
 def write_json(path: str | Path, value: Any) -> None:

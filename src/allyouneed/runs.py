@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from allyouneed.checkpoints import (
@@ -27,11 +26,11 @@ from allyouneed.checkpoints import (
     checkpoint_path,
     claim,
     forget_checkpoints,
-    gather,
-    last_models,
+    last_checkpoints,
     load_optimizer,
     newest_checkpoint,
     save_checkpoint,
+    weights_of,
 )
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
@@ -105,7 +104,7 @@ class Run:
     starts: list[dict[str, Any]]  # the circumstances of each
     model: Transformer
     record: Record  # where the run stands
-    states: deque[dict[str, Tensor]]  # the weights to average
+    to_average: deque[Path]  # checkpoints
     steps: int  # of the whole run
     per_epoch: int
     validate_every: int  # steps from one validation to the next
@@ -175,7 +174,7 @@ class Run:
             len(self.tokenizer), s.d_model, s.d_ff, s.heads, s.layers, s.dropout, s.norm_first
         )
         self.model = Transformer(self.config)
-        self.states = deque(maxlen=s.average)
+        self.to_average = deque(maxlen=s.average)
         if begun:
             check_tokenizer(self.out / "tokenizer.json", self.tokenizer)
             self.model.load_state_dict(begun.model)
@@ -187,8 +186,9 @@ class Run:
         if begun:
             load_optimizer(self.optimizer, begun.optimizer)
         if begun and self.process.first:  # who validates
-            models, troubles = last_models(self.out / "checkpoints", self.record.step, s.average)
-            self.states += models
+            folder = self.out / "checkpoints"
+            files, troubles = last_checkpoints(folder, self.record.step, s.average)
+            self.to_average += files
             for trouble in troubles:
                 self.say(f"Left out of the average: {trouble}")
         if s.compile:
@@ -279,8 +279,6 @@ class Run:
         kept = left % apart == 0 and left < apart * self.settings.average  # it will be averaged
         if kept or asked or pause or device.type == "cpu" or len(self.unread) == UNREAD:
             self.read_losses()
-        if kept and (state := gather(self.model.state_dict())):
-            self.states.append({name: x.to("cpu", copy=True) for name, x in state.items()})
         if kept or asked or pause:
             self.save("step" if kept else "pause")
         if asked:
@@ -314,6 +312,8 @@ class Run:
         path = checkpoint_path(self.out / "checkpoints", kind, self.record.step)
         run = {"history": asdict(self.history), **self.account()}
         save_checkpoint(path, self.model, self.optimizer, self.record, self.tokenizer, run)
+        if kind == "step":
+            self.to_average.append(path)
         if self.process.first:
             # one more than is averaged: if the newest is damaged, the one before is validated alike
             forget_checkpoints(path, max(self.settings.keep, self.settings.average) + 1)
@@ -324,7 +324,7 @@ class Run:
             return
         self.stop.at_once = True  # all is on the disk
         averaged = Transformer(self.config)
-        averaged.load_state_dict(average(list(self.states)))
+        averaged.load_state_dict(average([weights_of(file) for file in self.to_average]))
         averaged.to(self.process.device)
         row = self.score(averaged)
         rows = self.history.rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,60 +20,80 @@ import torch
 from torch import Tensor
 
 from allyouneed import weights
-from allyouneed.files import write_file
+from allyouneed.files import new_file
 from allyouneed.tokens import Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
 
 FORMAT = "allyouneed transformer 1"
 SEAL = '"sha256":"'  # what stands before the sha256 of a file in its header,
 UNSEALED = "0" * 64  # and what stands in the place of the sha256 while it is computed
+DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 
 
 class ModelFileError(ValueError):
     """A file is not one of ours, or is damaged; the message says which and what is wrong."""
 
 
-def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors and texts as one safetensors file that carries its own sha256.
+def write_tensors(
+    path: str | Path,
+    tensors: dict[str, Tensor],
+    metadata: dict[str, str],
+    contents: Iterable[Tensor] | None = None,
+) -> None:
+    """Write tensors of one dtype, and texts, as one safetensors file that carries its own sha256.
 
-    The same tensors and texts always make the same file.
+    The same tensors and texts always make the same file. Tensors go into it one by one, sorted by
+    name. Where one cannot be read as it is, `contents` gives them in this order.
     """
-    content = safetensors.torch.save({k: x.detach().cpu().contiguous() for k, x in tensors.items()})
-    start = 8 + int.from_bytes(content[:8], "little")  # of the tensors, after the header
-    header = {"__metadata__": {**metadata, "sha256": UNSEALED}, **json.loads(content[8:start])}
+    names, end = sorted(tensors), 0
+    header: dict[str, Any] = {"__metadata__": {**metadata, "sha256": UNSEALED}}
+    for name in names:
+        x, begin = tensors[name], end
+        end += x.numel() * x.itemsize
+        place = {"dtype": DTYPES[x.dtype], "shape": list(x.shape), "data_offsets": [begin, end]}
+        header[name] = place
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     text = len(text).to_bytes(8, "little") + text
     seal = hashlib.sha256(text)
-    seal.update(memoryview(content)[start:])
-    seals = [f'{SEAL}{x}"'.encode() for x in (UNSEALED, seal.hexdigest())]
-    write_file(path, text.replace(*seals, 1), memoryview(content)[start:])
+    with new_file(path) as file:
+        file.write(text)
+        for x in contents or (tensors[name] for name in names):
+            content = x.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+            seal.update(content)
+            file.write(content)
+        file.seek(text.index(SEAL.encode()) + len(SEAL))
+        file.write(seal.hexdigest().encode())
 
 
 def read_tensors(path: str | Path, form: str) -> tuple[dict[str, str], dict[str, Tensor]]:
     """Read what `write_tensors` wrote: the texts and the tensors.
 
-    Raises FileNotFoundError if there is no such file, ModelFileError if its metadata do not name
-    the format `form`, or if it is not, to the last byte, what was written.
+    The tensors lie in the file, and fill no memory until they are used. Raises FileNotFoundError
+    if there is no such file, ModelFileError if its metadata do not name the format `form`, or if
+    it is not, to the last byte, what was written.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"path: expected a file, found none at {path}")
-    content = Path(path).read_bytes()
-    try:
-        size = int.from_bytes(content[:8], "little")
-        metadata = dict(json.loads(content[8 : 8 + size]).get("__metadata__", {}))
-    except Exception as error:  # whatever a foreign file may bring about
-        raise ModelFileError(f"{path}: expected a safetensors file, got another or half") from error
-    if metadata.get("format") != form:
-        raise ModelFileError(
-            f"{path}: expected {form!r} in its metadata, got {metadata.get('format')!r}"
-        )
-    at = content.find(SEAL.encode(), 0, 8 + size) + len(SEAL)
-    seal = hashlib.sha256(content[:at] + UNSEALED.encode())
-    seal.update(memoryview(content)[at + 64 :])
+    with open(path, "rb") as file:
+        try:
+            header = file.read(int.from_bytes(file.read(8), "little"))
+            metadata = dict(json.loads(header).get("__metadata__", {}))
+        except Exception as error:  # whatever a foreign file may bring about
+            told = f"{path}: expected a safetensors file, got another or half"
+            raise ModelFileError(told) from error
+        if metadata.get("format") != form:
+            raise ModelFileError(
+                f"{path}: expected {form!r} in its metadata, got {metadata.get('format')!r}"
+            )
+        at = 8 + header.find(SEAL.encode()) + len(SEAL)
+        file.seek(0)
+        seal = hashlib.sha256(file.read(at) + UNSEALED.encode())
+        file.seek(at + 64)
+        hashlib.file_digest(file, lambda: seal)
     if seal.hexdigest() != metadata.get("sha256"):
         raise ModelFileError(f"{path}: damaged: its content is not what was written (sha256)")
-    return metadata, safetensors.torch.load(content)
+    return metadata, safetensors.torch.load_file(path)
 
 
 def save_model(
