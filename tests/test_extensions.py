@@ -335,6 +335,18 @@ def test_a_root_in_a_title_and_long_lines_of_outputs():
     assert "long-lines" in output["classes"]
 
 
+def test_columns_of_outputs_are_not_broken():
+    for text in ["", "one  line  alone", "loss 4.2\nafter 9 steps 3.1", "Not right.\n  A reason."]:
+        assert not booknotebooks.in_columns(text), text
+    for text in ["a   1\nbcd 22", "tensor([[1, 2],\n        [3, 4]])", "1.25 2\n0.75 1",
+                 "       none: 4.7 4.8\nsinusoids: 4.3 4.2"]:  # fmt: skip
+        assert booknotebooks.in_columns(text), text
+    printed = nodes.literal_block("", "a   1\nbcd 22")
+    doctree = nodes.container("", nodes.container("", printed, classes=["cell_output"]))
+    booknotebooks.long_lines(doctree)
+    assert printed["classes"] == ["columns"]
+
+
 def test_minutes_are_those_of_what_is_read():
     code = nodes.literal_block("", "x = 1\n" * 15)
     folded = nodes.container("", code.deepcopy(), classes=["cell", "tag_hide-input"])

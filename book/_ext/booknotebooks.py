@@ -146,15 +146,28 @@ def title_with_root(app, doctree) -> None:
 
 
 LONG = 100  # columns: a longer line of an output is no row of a table
+SET = re.compile(r"\S {2,}\S|^ {4,}\S|^ +[-\[\d]")  # a gap, or a number that is moved to the right
 
 
 def long_lines(doctree) -> None:
-    """Mark outputs with lines that no page has room for: those are broken, not cut."""
+    """Mark outputs with lines that no page has room for: those are broken, not cut. And those set
+    in columns: of the others a phone breaks long lines, too (see book.css)."""
     for output in doctree.findall(nodes.container):
         if "cell_output" in output["classes"]:
-            lines = "\n".join(b.astext() for b in output.findall(nodes.literal_block)).splitlines()
+            blocks = list(output.findall(nodes.literal_block))
+            lines = "\n".join(b.astext() for b in blocks).splitlines()
             if any(len(line) > LONG for line in lines):
                 output["classes"].append("long-lines")
+            for block in blocks:
+                if in_columns(block.astext()):
+                    block["classes"].append("columns")
+
+
+def in_columns(text: str) -> bool:
+    """Whether what is printed stands below each other."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    alike = len({len(line) for line in lines}) == 1
+    return len(lines) > 1 and (alike or any(SET.search(line) for line in lines))
 
 
 def on_source_read(app, docname: str, source: list[str]) -> None:

@@ -17,6 +17,9 @@ from sphinx import addnodes
 INDEX = "search-index.js"
 NAME = re.compile(r"[^\W\d]\w{2,}")
 SPACE = re.compile(r"\s+")
+PART = r"{((?:[^{}]|{[^{}]*})*)}"
+FRACTION = re.compile(rf"\\d?frac{PART}{PART}")
+WORD = re.compile(r"\\(sin|cos|exp|log|max|min)\b")  # what of TeX's commands is read as a word
 KINDS = {"notebooks/": "chapter", "book/glossary": "glossary", "book/api": "api"}
 
 
@@ -29,7 +32,8 @@ def plain(node: nodes.Node) -> str:
     if isinstance(node, nodes.Text):
         return str(node)
     if isinstance(node, nodes.math | nodes.math_block):
-        return " " + re.sub(r"\\[a-zA-Z]+\*?|[\\{}$&]", "", node.astext()) + " "
+        tex = FRACTION.sub(r"(\1)/(\2)", node.astext().replace(r"\sqrt", "√"))
+        return " " + re.sub(r"\\[a-zA-Z]+\*?|\\[!,;:]|[\\{}$&]", "", WORD.sub(r"\1", tex)) + " "
     if isinstance(node, nodes.raw | nodes.comment | nodes.literal_block | nodes.image):
         return ""
     between = "" if isinstance(node, nodes.TextElement) else " "
@@ -115,7 +119,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 1,
+        "env_version": 2,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

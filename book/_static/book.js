@@ -8,6 +8,7 @@ const setFormula = (math) => {
   const tex = math.textContent.trim().replace(/^\\[[(]|\\[\])]$/g, "");
   const display = math.tagName === "DIV";
   math.replaceChildren(MathJax.tex2chtml(tex, { display, em: 16, ex: 8, containerWidth: 1280 }));
+  math.classList.add("set"); // by :has(), WebKit would look through the page for each
 };
 
 // What is near the reader's eyes is set first, then the rest, in portions short enough for the page

@@ -167,6 +167,8 @@
       setTimeout(() => hold(target()));
     });
     addEventListener("popstate", ({ state }) => arrive(state));
+    // a page that was kept whole: WebKit shows it from its top
+    addEventListener("pageshow", ({ persisted }) => { if (persisted && history.state?.place) arrive(history.state); });
     document.querySelector(".secondary-toggle")?.addEventListener("click", () => setTimeout(follow));
 
     const moved = new ResizeObserver(keep);

@@ -28,7 +28,7 @@ function short(source) {
 function draw(stage, { sentences }) {
   let s = 0;
   const judged = new Map();
-  const text = make("div", { class: "wide sentences" });
+  const text = make("div", { class: `wide sentences${sentences[0].verdict ? " judged" : ""}` });
   const shares = table();
 
   const look = (t, said = "") => {
@@ -85,7 +85,7 @@ function draw(stage, { sentences }) {
   names.element.classList.add("names");
   stage.add(make("div", { class: "controls" }, names.element), text,
     make("div", { class: "wide likeliest" }, shares.element),
-    hint("Move over the words of our translation. The fuller the colour, the less likely the token "
-      + "was; underlined: below one half."));
+    hint("Point at the words of our translation, or touch them. The fuller the colour, the less "
+      + "likely the token was; underlined: below one half."));
   open(0);
 }
