@@ -19,7 +19,7 @@ from outputs import forgive  # noqa: E402
 # call them a hundred thousand times.
 PARTS = (part.stem for part in (HERE / "src" / "allyouneed").iterdir())
 CHECKED = [f"allyouneed.{part}" for part in PARTS if part not in ("__init__", "exercises")]
-install_import_hook(CHECKED, "beartype.beartype")
+install_import_hook(CHECKED, "shapes.checked")
 
 # The same examples every time, without a clock.
 settings.register_profile("untimed", deadline=None, derandomize=True)
