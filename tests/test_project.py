@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import itertools
 import json
 import re
@@ -150,6 +151,12 @@ BROKEN = [
     ("greedy", "(len(src), 1), BOS", "(len(src), 1), EOS", "begins with EOS"),
     ("beam", PENALTY, "penalty = 1", "no length penalty"),
     ("beam", "p / penalty, ids", "p * penalty, ids", "multiplied by the penalty"),
+    ("beam", PENALTY, "penalty = length", "divided by the length"),
+    ("beam", PENALTY, PENALTY.replace("5", "4"), "EOS not counted in the length"),
+    ("beam", PENALTY, PENALTY.replace("5", "6"), "BOS counted in the length"),
+    ("beam", PENALTY, PENALTY.replace("alpha", "0.6"), "alpha fixed at 0.6"),
+    ("beam", "going, ended = [", "beam = 1\n    going, ended = [", "a beam of one"),
+    ("beam", "len(ended) >= beam", "ended", "the first that ends"),
     ("beam", "total + value", "value", "only the last log-probability"),
     ("beam", ".log_softmax(dim=-1)\n        top", "\n        top",
      "logits for log-probabilities"),
@@ -162,6 +169,51 @@ def test_each_stage_broken_is_named(stage, old, new, name):
     verdict = examine(f"project.{stage}", changed((old, new)))
     assert (verdict.status, verdict.mistake) == ("wrong", name), verdict.message
     assert name.lower() in " ".join(verdict.message.lower().split())
+
+
+# Searches that call `encode` and `decode`: they are tried on the reader's own machine.
+BY_PENALTY = " / ((4 + len(row)) / 6) ** alpha"
+BEGIN = "        live, done = {(2,): 0.0}, {}\n"
+UNTIL = " and len(done) < beam_size:"
+RANK = "rank < beam_size:"
+ON_THEIR_OWN = [
+    (BY_PENALTY, "", "no length penalty"),
+    (BY_PENALTY, BY_PENALTY.replace(" / ((4", " * ((4"), "multiplied by the penalty"),
+    (BY_PENALTY, " / (len(row) - 1)", "divided by the length"),
+    (BY_PENALTY, BY_PENALTY.replace("4", "3"), "EOS not counted in the length"),
+    (BY_PENALTY, BY_PENALTY.replace("4", "5"), "BOS counted in the length"),
+    (BY_PENALTY, BY_PENALTY.replace("alpha", "0.6"), "alpha fixed at 0.6"),
+    (" + torch.tensor(list(live.values()))[:, None]", "", "only the last log-probability"),
+    ("logits[:, -1].log_softmax(-1)", "logits[:, -1]", "logits for log-probabilities"),
+    (BEGIN, f"{BEGIN}        beam_size = 1\n", "a beam of one"),
+    (UNTIL, " and not done:", "the first that ends"),
+    ("best = max(pool", "best = min(pool", "the worst of the beam"),
+    ("max_length):\n    model.eval()\n    results", "max_length):\n    results",
+     "no eval mode in decoding"),
+    (UNTIL, ":", None),
+    (RANK, "True:", None),
+    ("logits[:, -1].log_softmax(-1)",
+     "logits[:, -1].index_fill(1, torch.tensor([0, 1, 2]), -99).log_softmax(-1)", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "name"), ON_THEIR_OWN)
+def test_searches_over_a_machine_of_their_own(old, new, name):
+    text = inspect.getsource(importlib.import_module("right_answers.project_einsum"))
+    head, search = text.split("def beam_search", 1)
+    assert old in search
+    verdict = examine("project.beam", namespace(f"{head}def beam_search{search.replace(old, new)}"))
+    assert (verdict.status, verdict.mistake) == ("wrong" if name else "correct", name), (
+        verdict.message
+    )
+
+
+def test_a_search_over_a_machine_that_cannot_be_read_is_told_so():
+    text = inspect.getsource(importlib.import_module("right_answers.project_einsum"))
+    text = text.replace('self.register_buffer("table", table[None])',
+                        "self.table = nn.Parameter(table[None])")  # fmt: skip
+    message = examine("project.beam", namespace(text)).message
+    assert "`model(src, tgt)`" in message and "not learned" in " ".join(message.split())
 
 
 TOGETHER = [
@@ -197,10 +249,12 @@ def test_several_at_once_are_all_named_and_no_others(changes, names):
 
 
 def parts():
-    given = project.Project(answer("notebook"))
+    given, own = (project.Project(answer(style)) for style in ("notebook", "project_einsum"))
     for stage in project.STAGES:
         for name, make in stage.parts.items():
             yield pytest.param(make(given, frozenset()), id=name)
+    for name, make in (("greedy", project.greedy_exercise), ("beam", project.beam_exercise)):
+        yield pytest.param(make(own, frozenset()), id=f"{name} over a machine of their own")
 
 
 @pytest.mark.parametrize("exercise", list(parts()))

@@ -20,7 +20,7 @@ class Toy(nn.Module):
     What it says depends on all tokens up to each place, and on whether it is in training mode.
     """
 
-    def __init__(self, seed: int, vocab: int = 9, eos: float = 0.0):
+    def __init__(self, seed: int, eos: float = 0.0, vocab: int = 9):
         super().__init__()
         draw = torch.Generator().manual_seed(seed)
         self.source, self.target = (
@@ -97,6 +97,30 @@ def moved(model: Toy, before: Toy) -> dict[str, Any]:
 # Decoding, one sentence at a time
 
 
+class Remembered:
+    """A machine as a function of source and target, for one sentence that is asked for again and
+    again."""
+
+    def __init__(self, speak: Callable):
+        self.speak = speak
+        self.known: dict[tuple, Tensor] = {}
+        self.sorted: dict[tuple, list[tuple[float, int]]] = {}
+
+    def __call__(self, src: Tensor, tgt: Tensor) -> Tensor:
+        key = (*src.flatten().tolist(), None, *tgt.flatten().tolist())
+        if key not in self.known:
+            self.known[key] = self.speak(src, tgt)
+        return self.known[key]
+
+    def likely(self, src: Tensor, written: list[int], raw: bool) -> list[tuple[float, int]]:
+        """The next tokens with their log-probabilities (or logits, if `raw`), likely ones first."""
+        key = (raw, *src.tolist(), None, *written)
+        if key not in self.sorted:
+            values, tokens = next_log_p(self, src, written, raw).sort(descending=True, stable=True)
+            self.sorted[key] = list(zip(values.tolist(), tokens.tolist(), strict=True))
+        return self.sorted[key]
+
+
 def next_log_p(model: Callable, src: Tensor, written: list[int], raw: bool = False) -> Tensor:
     with torch.no_grad():
         logits = model(src[None], torch.tensor([written]))[0, -1]
@@ -156,68 +180,73 @@ def penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
-def score(model: Any, src: Tensor, row: list[int], alpha: float, max_length: int) -> float:
+def score(model: Remembered, src: Tensor, row: list[int], alpha: float, max_length: int) -> float:
     """log P / penalty of a translation, its EOS included if there was room for one."""
     written, total = [BOS], 0.0
     for token in [*row, EOS][:max_length]:
-        total += float(next_log_p(model, src, written)[token])
+        total += next(value for value, next_ in model.likely(src, written, False) if next_ == token)
         written.append(token)
     return total / penalty(len(written) - 1, alpha)
 
 
+def worth(total: float, length: int, alpha: float, faults: Faults = frozenset()) -> float:
+    """The score of a hypothesis: log P / penalty."""
+    if "no length penalty" in faults:
+        return total
+    if "penalty multiplied" in faults:
+        return total * penalty(length, alpha)
+    if "plain length" in faults:
+        return total / length
+    length += ("with BOS" in faults) - ("without EOS" in faults)
+    return total / penalty(length, 0.6 if "fixed alpha" in faults else alpha)
+
+
 def beam_search(
-    model: Any, src: Tensor, beam: int, alpha: float, max_length: int,
+    model: Remembered, src: Tensor, beam: int, alpha: float, max_length: int,
     faults: Faults = frozenset(),
 ) -> Rows:  # fmt: skip
-    """The best by log P / penalty, by one of three ways of closing the search, all of them right.
+    """The best by log P / penalty, by one of four ways of closing the search, all of them right.
 
     `beam` open ones go on, whatever has ended, until none can overtake; or ("enough") until `beam`
-    have ended; or ("kept") those that have ended keep their places in the beam.
+    have ended; or ("kept") those that have ended keep their places in the beam, which may be
+    ranked by the score that counts in the end ("ranked").
     """
-    closing = next((way for way in ("kept", "enough") if way in faults), "open")
-    if "greedy" in faults:
-        beam = 1
+    pick = min if "the worst" in faults else max
     rows = []
     for one in src:
-        rows.append(_beam(model, one, beam, alpha, max_length, faults, closing))
-    return [tidy([row])[0] for row in rows]
+        ended = finished(model, one, beam, alpha, max_length, faults)
+        rows.append(pick(ended, key=lambda x: worth(x[1], len(x[0]) - 1, alpha, faults))[0])
+    return tidy(rows)
 
 
-def _beam(
-    model: Any, src: Tensor, beam: int, alpha: float, room: int, faults: Faults, closing: str
-) -> list[int]:
-    def value(written: list[int], total: float) -> float:
-        length = len(written) - 1
-        if "no length penalty" in faults:
-            return total
-        if "penalty multiplied" in faults:
-            return total * penalty(length, alpha)
-        if "plain length" in faults:
-            return total / length
-        if "without EOS" in faults:
-            return total / penalty(length - 1, alpha)
-        return total / penalty(length, alpha)
+def finished(
+    model: Remembered, src: Tensor, beam: int, alpha: float, room: int, faults: Faults = frozenset()
+) -> list[tuple[list[int], float]]:
+    """The hypotheses that a search has to choose from, each with its log P."""
+    closing = next((way for way in ("kept", "enough", "ranked") if way in faults), "open")
+    beam = 1 if "greedy" in faults else beam
+    raw = "logits for log-probabilities" in faults
+
+    def rank(written: list[int], total: float) -> float:
+        ranked = closing == "ranked"
+        return worth(total, len(written) - 1, alpha, faults) if ranked else total
 
     open_ = [([BOS], 0.0)]
-    if "equal beginnings" in faults:
-        open_ = [([BOS], 0.0)] * beam
     ended: list[tuple[list[int], float]] = []
     for _ in range(room):
         grown = []
         for written, total in open_:
-            raw = "logits for log-probabilities" in faults
-            log_p = next_log_p(model, src, written, raw)
-            for token in log_p.argsort(descending=True)[: beam + 1].tolist():
-                base = 0.0 if "only the last" in faults else total
-                grown.append(([*written, token], base + float(log_p[token])))
-        if closing == "kept":
+            base = 0.0 if "only the last" in faults else total
+            for value, token in model.likely(src, written, raw)[: beam + 1]:
+                grown.append(([*written, token], base + value))
+        if closing in ("kept", "ranked"):
             grown += ended
             ended = []
-        grown.sort(key=lambda each: -each[1])
+        grown.sort(key=lambda each: -rank(*each))
         if "EOS ignored" in faults:
             open_ = grown[:beam]
             continue
-        if closing == "kept":
+        if closing in ("kept", "ranked"):
             grown = grown[:beam]
             ended = [each for each in grown if each[0][-1] == EOS]
             open_ = [each for each in grown if each[0][-1] != EOS]
@@ -231,9 +260,7 @@ def _beam(
             break
         if closing == "enough" and len(ended) >= beam:
             break
-        top = max((value(*each) for each in ended), default=-math.inf)
+        top = max((worth(p, len(ids) - 1, alpha, faults) for ids, p in ended), default=-math.inf)
         if closing == "open" and (not open_ or top >= open_[0][1] / penalty(room, alpha)):
             break
-    chosen = ended or open_
-    pick = min if "the worst" in faults else max
-    return pick(chosen, key=lambda each: value(*each))[0]
+    return ended or open_
