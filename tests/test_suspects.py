@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from allyouneed.exercises import chapter_08, chapter_10, chapter_12, chapter_13, chapter_14
 from allyouneed.exercises.core import examine
@@ -40,3 +41,27 @@ def test_the_one_misjudged_is_named_with_what_it_does(number):
             name = min(names, key=list(suspects).index)
             assert f'"{name}"' in said, said
             assert (why[name] if name in why else "your test refuses one") in said, said
+
+
+def test_a_right_machine_refused_for_its_rounding_is_not_said_to_have_read_words():
+    """11.8, with equality and with other tokens than ours."""
+
+    def which_fault(model, vocab_size):
+        def said(src, tgt):
+            return model(torch.tensor([src]), torch.tensor([tgt]))[:, :2]
+
+        first = said([8, 4, 7, 5, 3], [2, 6, 5])
+        if not torch.equal(first, said([8, 4, 7, 5, 3], [2, 6, 5])):
+            return "dropout is on"
+        if not torch.equal(first, said([8, 4, 7, 5, 3], [2, 6, 8])):
+            return "sees the future"
+        if not torch.equal(first, said([8, 4, 7, 5, 3, 0, 0, 0], [2, 6, 5])):
+            return "sees the padding"
+        if torch.equal(first, said([6, 4, 6, 5, 3], [2, 6, 5])):
+            return "ignores the source"
+        if torch.allclose(first, said([5, 7, 4, 8, 3], [2, 6, 5]), atol=1e-4):
+            return "no positions"
+        return "right"
+
+    verdict = examine("11.8", which_fault)
+    assert verdict.status == "wrong" and verdict.mistake in ("a tolerance of 0", None)
