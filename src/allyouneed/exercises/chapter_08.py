@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .core import Exercise, Invariant, mistakes
 from .faults import changed
-from .suspects import said_of
+from .suspects import rules, said_of
 
 # 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
 
@@ -506,6 +506,60 @@ ALL_WEIGHTS = {
         scores[:, :1].expand_as(scores), tokens, pad
     ),
 }
+
+
+WEIGHTS_WHY = {
+    "no mask at all":
+        "Every place sees every other. Two words are enough: the first may not look at the second.",
+    "no padding mask":
+        "Paddings get weight. It shows with one word and one padding in front of it.",
+    "no causal mask": "The future gets weight. It shows with two words: the first sees the second.",
+    "the other triangle": "Row t sees the places from t on. It shows with two words.",
+    "the triangle one place too far":
+        "Row t sees place t + 1. It shows with two words: the first sees the second.",
+    "the triangle without its diagonal":
+        "No word sees itself. One word is enough: its row has nothing left.",
+    "itself and the place before alone":
+        "Row t sees t - 1 and t, nothing before. It shows from the third word on.",
+    "the padding hidden along the queries":
+        "Rows of paddings are emptied, and words see the paddings. It shows with a word behind a "
+        "padding.",
+    "the rows of paddings hidden as well":
+        "Rows of paddings get zeros, where they should share among the words. It shows with a "
+        "padding behind a word.",
+    "the first sentence's padding for all":
+        "All sentences hide what is padding in the first. It shows with two sentences that are "
+        "padded at different places.",
+    "or in place of and":
+        "A place is seen if it is past, or no padding. It shows with two words: the first sees the"
+        " second.",
+    "True for hidden": "What may be seen is hidden, and the rest seen. One word is enough.",
+    "the padding taken to be 0":
+        "It hides id 0 whatever `pad` is. It shows with pad = 1 and a padding in front.",
+    "all ids up to that of the padding hidden":
+        "It hides every id up to `pad`. It shows with pad = 1 and a word of id 0.",
+    "padding looked for at the end alone":
+        "It counts the words and hides what stands behind so many places. It shows with padding in"
+        " front.",
+    "scores multiplied by the mask":
+        "What is hidden gets the score 0, and so a weight. It shows with two words.",
+    "the mask after the softmax":
+        "The weights are right up to a factor: rows do not sum to one. It shows with two words.",
+    "the mask after the softmax, then shares of what is left":
+        "It is right until what is hidden has nearly all the weight: rounding leaves nothing. It "
+        "shows where a hidden score is some hundreds above the others.",
+    "-1e9 in place of minus infinity":
+        "A row with nothing to see gets equal weights, not zeros. It shows with a padding in "
+        "front.",
+    "-100 in place of minus infinity":
+        "What is hidden is -100, and wins over scores of some hundreds below zero. Try scores as "
+        "large.",
+    "NaN where nothing may be seen":
+        "A row with nothing to see gets NaN. It shows with a padding in front.",
+    "the softmax over the queries": "Columns sum to one in place of rows. It shows with two words.",
+    "the first head's weights for all":
+        "All heads get the weights of head 0. It shows with two heads of different scores.",
+}  # fmt: skip
 
 
 def masks_right(weigh: Callable) -> bool:
@@ -1597,6 +1651,7 @@ EXERCISES = [
         mistakes=MASKS_TEST_MISTAKES,
         probe=run_masks_test,
         canonical=bool,
+        invariants=rules(RIGHT_WEIGHTS, WEIGHTS_WHY),
     ),
     Exercise(
         number="8.6",

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
 from .faults import still_there
-from .suspects import said_of
+from .suspects import rules, said_of
 
 # 10.1 layer norm by hand: mean, variance, and the four entries
 
@@ -155,6 +155,52 @@ ALL_NORMS = {
     "one mean for everything": _over(0, 1, 2),
     "the first sentence's mean and variance for all": _first_sentence,
 }
+
+
+NORMS_WHY = {
+    "divides by D - 1":
+        "The variance is divided by D - 1. Four entries and a tolerance of 0.0001 show it; five "
+        "hundred hardly do.",
+    "eps outside the root":
+        "The root is taken of the variance alone, and eps added to it. It shows with an eps of "
+        "0.5, not with 0.00001.",
+    "std + eps":
+        "The deviation, divided by D - 1, and eps outside the root. It shows with few entries, or "
+        "an eps of 0.5.",
+    "an eps of its own": "It takes 0.00001 whatever it is handed. It shows with an eps of 0.5.",
+    "no eps": "Eps is left out. It shows with an eps of 0.5, and with entries that are all equal.",
+    "eps squared": "Eps is squared. It shows with an eps of 0.5.",
+    "variance without root":
+        "It divides by the variance, not its root. It shows where the variance is not near one.",
+    "sum of squares": "The squares are added up and not divided by D. Two entries show it.",
+    "mean of the squares":
+        "It divides by the root of the mean square. It shows where the mean is not zero.",
+    "mean not subtracted": "The mean stays in. It shows where it is not zero.",
+    "RMSNorm":
+        "The mean stays in, in the entries and in the variance. It shows where it is not zero.",
+    "gamma and beta forgotten":
+        "Gamma and beta are not used. It shows with any but ones and zeros.",
+    "gamma forgotten": "Gamma is not used. It shows with any but ones.",
+    "beta forgotten": "Beta is not used. It shows with any but zeros.",
+    "beta subtracted": "Beta is subtracted. It shows with any but zeros.",
+    "beta before gamma":
+        "Beta is added first, and multiplied by gamma. It shows with a gamma that is not one and a"
+        " beta that is not zero.",
+    "gamma and beta exchanged": "Beta multiplies and gamma is added. Draw both.",
+    "divided by gamma": "It divides by gamma. It shows with any but ones.",
+    "gamma before the norm":
+        "Gamma multiplies x before it is normalised. It shows with a gamma of unequal entries.",
+    "along the words": "Mean and variance run along the words. It shows with two words.",
+    "along the sentences":
+        "Mean and variance run along the sentences. It shows with one sentence, too.",
+    "batch norm": "Mean and variance run over all words of all sentences. It shows with two words.",
+    "one mean for a sentence":
+        "Mean and variance run over a whole sentence. It shows with two words of unequal means.",
+    "one mean for everything":
+        "Mean and variance run over everything. It shows with two words of unequal means.",
+    "the first sentence's mean and variance for all":
+        "Each sentence gets those of the first. It shows with two sentences.",
+}  # fmt: skip
 
 
 def is_layer_norm(norm: Callable) -> bool:
@@ -1283,6 +1329,7 @@ EXERCISES = [
         reference=is_layer_norm,
         cases=[(name,) for name in ALL_NORMS],
         mistakes=NORM_TEST_MISTAKES,
+        invariants=rules(RIGHT_NORMS, NORMS_WHY),
         probe=run_norm_test,
         canonical=bool,
     ),

@@ -16,7 +16,7 @@ from allyouneed.transformer import Transformer, TransformerConfig
 
 from .core import Exercise, Invariant, mistakes
 from .faults import still_there
-from .suspects import said_of
+from .suspects import rules, said_of
 
 PAD, BOS, EOS = 0, 2, 3
 
@@ -841,6 +841,20 @@ CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
 }  # fmt: skip
 
 
+CLIPS_WHY = {row.name: row.why for row in WRONG_CLIPS} | {
+    "the first parameter alone clipped":
+        "The first gradient is shortened, the others stay. It shows with two parameters and a "
+        "limit below the length.",
+    "the length without the last parameter":
+        "The length is that of the first gradient alone. It shows with two parameters.",
+    "the signs lost": "All entries come out positive. It shows with one that is negative.",
+    "in reverse": "The list comes back in reverse. It shows with two parameters that differ.",
+    "halved where too long":
+        "What is too long is halved, whatever the limit. It shows with any limit but half the "
+        "length.",
+}  # fmt: skip
+
+
 def run_clip_test(answer: Callable, clip: str) -> Any:
     return said_of(answer, CLIPS[clip], right=clip in RIGHT_CLIPS)
 
@@ -1296,6 +1310,7 @@ EXERCISES = [
         mistakes=CLIP_TEST_MISTAKES,
         probe=run_clip_test,
         canonical=bool,
+        invariants=rules(RIGHT_CLIPS, CLIPS_WHY),
     ),
     Exercise(
         number="12.7",

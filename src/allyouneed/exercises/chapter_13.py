@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
-from .suspects import said_of
+from .suspects import rules, said_of
 
 # 13.1 what greedy decoding notices
 
@@ -1027,6 +1027,57 @@ ALL_SEARCHES: dict[str, Callable] = {
 }
 
 
+SEARCHES_WHY = {
+    "nothing written":
+        "It always gives an empty list. Any case shows it whose best translation has a word.",
+    "the state of another hypothesis":
+        "A hypothesis goes on with the state that stands at its own new place. It shows with a "
+        "beam of two and decoders that depend on all that was read.",
+    "the first one's state for all":
+        "All go on with the first one's state. It shows with a beam of two and decoders that "
+        "depend on all that was read.",
+    "no state handed on":
+        "`step` gets no state after the first. It shows with decoders that depend on more than the"
+        " newest token.",
+    "`bos` at every step": "`step` reads `bos` in place of the newest token. Two steps show it.",
+    "ended ones go on":
+        "What has said `eos` is grown further. It shows where a sentence ends before the last "
+        "step.",
+    "the places of ended ones left empty":
+        "The beam gets narrower with each one that ends. It shows where one ends early and the "
+        "best ends late.",
+    "ends among the best 2N":
+        "An `eos` outside the best N candidates ends a translation, too. It shows where such a one"
+        " wins.",
+    "multiplied by the penalty":
+        "Log P is multiplied by the penalty. It shows with an alpha near 1 and two ends of unequal"
+        " lengths.",
+    "no penalty":
+        "Alpha is not used. It shows with an alpha near 1 and two ends of unequal lengths.",
+    "divided by the length":
+        "The length itself is the penalty. It shows with ends of unequal lengths.",
+    "`eos` not counted":
+        "The length in the penalty is one too small. It shows where two ends have nearly equal "
+        "scores: try several alphas.",
+    "`eos` in the result": "The list ends with `eos`. Any case that ends shows it.",
+    "the worst of the finished": "It gives the lowest score. It shows where two have ended.",
+    "the first that ends": "It gives what ended first. It shows where a later one is better.",
+    "the last that ends": "It gives what ended last. It shows where an earlier one is better.",
+    "stops when N have ended":
+        "It stops with the N-th end. It shows where a later one would be better: many steps.",
+    "the newest token's probability alone": "Log P is that of the newest token. Two steps show it.",
+    "nothing where none has ended":
+        "It gives an empty list where nothing ends within the steps. A decoder that never says "
+        "`eos` shows it.",
+    "a beam of one":
+        "It decodes greedily. It shows where the likeliest first token leads to a worse "
+        "translation.",
+    "a wider beam":
+        "It keeps four times as many. It shows where the best is found by those alone: a narrow "
+        "beam, many tokens.",
+}  # fmt: skip
+
+
 def beam_right(search: Callable) -> bool:
     return _searches_compared()(search)
 
@@ -1368,6 +1419,7 @@ EXERCISES = [
         mistakes=BEAM_TEST_MISTAKES,
         probe=run_beam_test,
         canonical=bool,
+        invariants=rules(RIGHT_SEARCHES, SEARCHES_WHY),
     ),
     Exercise(
         number="13.4",

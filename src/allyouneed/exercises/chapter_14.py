@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .suspects import rules
 
 # 14.1 which number may be reported
 
@@ -785,6 +786,49 @@ SCORES: dict[str, Callable[..., float]] = {
 }
 
 
+SCORES_WHY = {
+    "a mean of sentences":
+        "Each sentence has a score, and they are averaged. It shows with two sentences of unequal "
+        "lengths.",
+    "a mean of batches of two":
+        "Sentences are scored in twos, and the scores averaged. It shows with three sentences.",
+    "precisions averaged over sentences":
+        "Each precision is a mean over the sentences. It shows with two sentences of unequal "
+        "lengths.",
+    "a penalty for each sentence":
+        "The brevity penalty is taken sentence by sentence. It shows where one is too short and "
+        "another too long.",
+    "all joined to one text":
+        "Groups of words run over the ends of sentences. It shows with two sentences that have "
+        "mistakes.",
+    "lower-cased":
+        "Case does not count. It shows where one word has a capital in one of the texts only.",
+    "without signs": "Words without a letter do not count. It shows where a full stop is missing.",
+    "letters for words": "It counts letters. Any mistake in a word shows it.",
+    "no penalty for what is short":
+        "What is too short is not punished. It shows with a translation that is shorter than its "
+        "reference, and right as far as it goes.",
+    "a reward for what is long":
+        "The penalty rises above 1. It shows with translations that are longer than the "
+        "references.",
+    "not clipped":
+        "A word counts as often as it is said. It shows where a word is said more often than in "
+        "the reference.",
+    "each match once":
+        "A word counts once, however often it is said. It shows where a sentence has a word twice,"
+        " rightly.",
+    "divided by the reference":
+        "Matches are divided by the reference's groups. It shows with translations that are too "
+        "short or too long.",
+    "the arithmetic mean":
+        "The precisions are added up and divided by four. It shows where they differ: with any "
+        "mistake.",
+    "up to three words":
+        "Groups of four do not count. It shows with any mistake in a sentence of four words.",
+    "from 0 to 1": "The score is 1 where it should be 100. A perfect translation shows it.",
+}  # fmt: skip
+
+
 def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, bool]:
     """What a test says of each score; one that fails by an assertion says False."""
 
@@ -1139,6 +1183,7 @@ EXERCISES = [
         cases=[()],
         mistakes=BLEU_TEST_MISTAKES,
         probe=score_verdicts,
+        invariants=rules(list(SCORES)[:3], SCORES_WHY),
     ),
     Exercise(
         number="14.3",

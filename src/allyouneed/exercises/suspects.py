@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from .core import Invariant
 
 
 def said_of(test: Callable, suspect: Any, right: bool) -> Any:
@@ -40,3 +42,33 @@ def verdicts_on(suspects: dict[str, Any]) -> Callable[[Callable], dict[str, Any]
         return {name: silence if word is None else bool(word) for name, word in said.items()}
 
     return verdicts
+
+
+def rules(right: Iterable[str], wrong: Mapping[str, str]) -> list[Invariant]:
+    """For each suspect, that a test judges it as it should: said where no mistake is known.
+
+    `wrong`: name: what it does, and on which input that shows.
+    """
+
+    def judges(name: str, truth: bool) -> Callable[..., bool]:
+        def holds(said: Any, *case: Any) -> bool:
+            if isinstance(said, dict):
+                return bool(said[name]) == truth
+            return case != (name,) or bool(said) == truth
+
+        return holds
+
+    refused = [
+        Invariant(
+            f'what is right passes, and your test refuses one: "{name}"',
+            judges(name, True),
+            "It gives what the task asks for, up to rounding. Does your test ask for more?",
+        )
+        for name in right
+    ]
+    passed = [
+        Invariant(f'what is wrong is found, and your test lets one pass: "{name}"',
+                  judges(name, False), why)
+        for name, why in wrong.items()
+    ]  # fmt: skip
+    return refused + passed
