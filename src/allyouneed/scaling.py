@@ -42,7 +42,7 @@ __all__ = [
 def ring_all_reduce(
     vectors: Sequence[Float[Tensor, " P"]],
 ) -> tuple[list[Tensor], list[int]]:
-    """Add up one vector of each of N processes, in a ring, as if they were processes.
+    """Add up one vector of each of n processes, in a ring, as if they were processes.
 
     Returns the sum as each process has it in the end, and the bytes that each has sent.
     Raises ValueError for no vectors, or for vectors of several lengths.
@@ -74,12 +74,12 @@ def activation_bytes(
     logits, as `attention` and `Objective` have them; padding counts as tokens. With
     dropout, a byte more for each number it looks at. Token ids and masks are left out.
     """
-    d, f, h, n = config.d_model, config.d_ff, config.n_heads, config.n_layers
-    src = n * (10 * d + f + h + 4) + d
-    tgt = n * (12 * d + f + 2 * h + 6) + d
+    d, f, h, N = config.d_model, config.d_ff, config.n_heads, config.n_layers
+    src = N * (10 * d + f + h + 4) + d
+    tgt = N * (12 * d + f + 2 * h + 6) + d
     total = size * (src_tokens * src + tgt_tokens * tgt)
     if config.dropout:
-        total += d * (src_tokens * (2 * n + 1) + tgt_tokens * (3 * n + 1))
+        total += d * (src_tokens * (2 * N + 1) + tgt_tokens * (3 * N + 1))
     return float(total)
 
 
@@ -115,13 +115,13 @@ def pair_flops(config: TransformerConfig, S: Number, T: Number) -> dict[str, Num
     `S` source tokens with their EOS, `T` target tokens with their BOS. A training step
     takes three times as many: each product has two more in the backward pass.
     """
-    d, f, n, v = config.d_model, config.d_ff, config.n_layers, config.vocab_size
+    d, f, N, v = config.d_model, config.d_ff, config.n_layers, config.vocab_size
     return {
-        "encoder, attention matrices": n * 8 * S * d * d,
-        "encoder, feed-forward": n * 4 * S * d * f,
-        "decoder, attention matrices": n * (12 * T + 4 * S) * d * d,
-        "decoder, feed-forward": n * 4 * T * d * f,
-        "scores and weighted sums": n * 4 * d * (S * S + T * T + T * S),
+        "encoder, attention matrices": N * 8 * S * d * d,
+        "encoder, feed-forward": N * 4 * S * d * f,
+        "decoder, attention matrices": N * (12 * T + 4 * S) * d * d,
+        "decoder, feed-forward": N * 4 * T * d * f,
+        "scores and weighted sums": N * 4 * d * (S * S + T * T + T * S),
         "logits": 2 * T * d * v,
     }
 
@@ -164,14 +164,14 @@ def update_launches(config: TransformerConfig, parts: int = 1) -> int:
     """
     if parts < 1:
         raise ValueError(f"parts: expected at least 1, got {parts}")
-    n = config.n_layers
-    return 97 + 87 * n + (parts - 1) * (77 + 117 * n)
+    N = config.n_layers
+    return 97 + 87 * N + (parts - 1) * (77 + 117 * N)
 
 
 def translation_launches(config: TransformerConfig, tokens: int) -> int:
     """Launches to write `tokens` tokens greedily, however many texts at a time."""
-    n = config.n_layers
-    return 48 + 18 * n + tokens * (13 + 16 * n)
+    N = config.n_layers
+    return 48 + 18 * N + tokens * (13 + 16 * N)
 
 
 def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
@@ -286,8 +286,8 @@ def project(
 
 def parameter_count(config: TransformerConfig) -> int:
     """The parameters of a `Transformer`, without building it."""
-    d, f, n = config.d_model, config.d_ff, config.n_layers
-    layers = n * (12 * d * d + 2 * (2 * d * f + f + d) + 5 * 2 * d)
+    d, f, N = config.d_model, config.d_ff, config.n_layers
+    layers = N * (12 * d * d + 2 * (2 * d * f + f + d) + 5 * 2 * d)
     return config.vocab_size * d + layers + (4 * d if config.norm_first else 0)
 
 

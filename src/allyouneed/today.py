@@ -156,9 +156,9 @@ class RollingCache:
         self.kept: tuple[Tensor, Tensor, Tensor] | None = None
 
     def add(
-        self, k: Float[Tensor, "B G N K"], v: Float[Tensor, "B G N K"]
+        self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T K"]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Keep N new ones; return all that are kept and the new, and their places."""
+        """Keep T new ones; return all that are kept and the new, and their places."""
         new = torch.arange(self.length, self.length + k.shape[2], device=k.device)
         self.length += len(new)
         if self.kept is not None:

@@ -595,7 +595,7 @@ def _unsquared(gradients: Tensor, b: int) -> float:
 NOISE_MISTAKES = mistakes(
     ("the noise left in the length of the gradient",
      _noise(lambda trace, squared, small, large, N, b: trace / large),
-     "The mean of N shares still holds noise: its squared length is too long by tr Sigma / (N b). "
+     "The mean of n shares still holds noise: its squared length is too long by tr Sigma / (n b). "
      "Equation (19.13) takes that out."),
     ("the length of a share's gradient",
      _noise(lambda trace, squared, small, large, N, b: trace / small),
@@ -611,18 +611,18 @@ NOISE_MISTAKES = mistakes(
      "|g|^2 by equation (19.13)."),
     ("in whole batches",
      _noise(lambda trace, squared, small, large, N, b: trace / squared / (N * b)),
-     "The result is in tokens, not in batches of N b of them."),
+     "The result is in tokens, not in batches of n b of them."),
     ("shares taken for tokens, the other way",
      _noise(lambda trace, squared, small, large, N, b: trace / squared / b**2),
      "1 / b is the noise of a share in units of that of a token, so b multiplies."),
-    ("divided by N in place of N - 1",
+    ("divided by n in place of n - 1",
      _noise(
          lambda trace, squared, small, large, N, b: (
              b * (small - large) / (large - (small - large) / N)
          )
      ),
-     "The shares' deviations from their own mean are too small by (N - 1) / N. Equation (19.13) "
-     "has 1 / b - 1 / (N b) below."),
+     "The shares' deviations from their own mean are too small by (n - 1) / n. Equation (19.13) "
+     "has 1 / b - 1 / (n b) below."),
     ("the difference of the lengths over the whole length",
      _noise(lambda trace, squared, small, large, N, b: b * (small - large) / large),
      "Both have to be corrected: see equation (19.13) for the trace and for |g|^2."),
@@ -634,13 +634,13 @@ NOISE_MISTAKES = mistakes(
      "That is |g|^2, what is divided by. Above it stands the trace, equation (19.11)."),
     ("not divided by N - 1",
      _noise(lambda trace, squared, small, large, N, b: trace / (N * large - small)),
-     "|g|^2 in equation (19.13) is divided by N - 1."),
-    ("|g|^2 divided by N",
+     "|g|^2 in equation (19.13) is divided by n - 1."),
+    ("|g|^2 divided by n",
      _noise(lambda trace, squared, small, large, N, b: trace / ((N * large - small) / N)),
-     "|g|^2 in equation (19.13) is divided by N - 1."),
-    ("1 / N in place of 1 / (N b)",
+     "|g|^2 in equation (19.13) is divided by n - 1."),
+    ("1 / n in place of 1 / (n b)",
      _noise(lambda trace, squared, small, large, N, b: (small - large) / (1 / b - 1 / N) / squared),
-     "The whole batch has N b tokens: below stands 1 / b - 1 / (N b)."),
+     "The whole batch has n b tokens: below stands 1 / b - 1 / (n b)."),
     ("times the number of shares",
      _noise(lambda trace, squared, small, large, N, b: trace / squared * N),
      "By equation (19.13) the result is in tokens already, whatever the number of shares."),
@@ -653,9 +653,9 @@ NOISE_MISTAKES = mistakes(
     ("the root of the noise scale",
      _noise(lambda trace, squared, small, large, N, b: (trace / squared).abs().sqrt()),
      "The noise scale is a ratio of squared lengths, without a root."),
-    ("b in place of N b for the whole batch",
+    ("b in place of n b for the whole batch",
      _noise(lambda trace, squared, small, large, N, b: (small - large) * b / squared),
-     "The whole batch has N b tokens: below stands 1 / b - 1 / (N b)."),
+     "The whole batch has n b tokens: below stands 1 / b - 1 / (n b)."),
     ("the signs of the difference exchanged",
      _noise(lambda trace, squared, small, large, N, b: -trace / squared),
      "Small shares have the longer gradients on average. The trace is positive."),
@@ -690,12 +690,12 @@ NOISE_MISTAKES = mistakes(
          / _squared(len(gradients), gradients.pow(2).sum(), _lengths(gradients)[1])
      ),
      "The first length is a *mean* over the shares: add up the squares of each row, and take the "
-     "mean of these N numbers."),
-    ("N b in place of N in |g|^2",
+     "mean of these n numbers."),
+    ("n b in place of n in |g|^2",
      _noise(lambda trace, squared, small, large, N, b: (
          trace / ((N * b * large - b * small) / (N * b - 1))
      )),
-     "In the second half of equation (19.13) N is the number of shares, however many tokens they "
+     "In the second half of equation (19.13) n is the number of shares, however many tokens they "
      "have."),
     ("means over the parameters of the wrong axis",
      lambda gradients, b: noise_scale(gradients.T, b),
