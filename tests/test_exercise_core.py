@@ -61,6 +61,20 @@ EXERCISES = [
         "99.4", "module", "Modules", Doubled, cases=[(torch.ones(3),), (torch.zeros(2, 1),)],
         probe=lambda answer, x: answer()(x),
     ),
+    Exercise(
+        "99.6", "turns", "Scaling", scaled,
+        cases=[
+            (torch.tensor([[0.3, -1.7], [2.9, 0.45], [1.1, 0.8]]), 2.5),
+            (torch.tensor([[0.7, 1.3, -0.2, 4.4]]), -1.5),
+            (torch.tensor([[-0.6, 1.9], [0.4, 3.1]]), 0.7),
+            (torch.tensor([[5.3, 1.2], [0.9, -3.7], [0.2, 0.1]]), 1.3),
+        ],
+        mistakes=[
+            Mistake("adds", lambda x, factor: x + factor, "It multiplies: it is not added."),
+            Mistake("divides", lambda x, factor: x / factor, "It multiplies."),
+        ],
+    ),
+    Exercise("99.7", "three", "Counting", [4, 1, 2], mistakes=[Mistake("no", [4, 3, 3], "No.")]),
     Exercise("99.5", "broken", "Ours", lambda x: missing, cases=[(1,)]),  # noqa: F821
 ]  # fmt: skip
 
@@ -116,9 +130,6 @@ def test_says_where_values_part():
 @pytest.mark.parametrize(
     "answer, words",
     [
-        (lambda x, factor: -x * factor, "opposite sign"),
-        (lambda x, factor: 3 * x * factor, "times 3 everywhere"),
-        (lambda x, factor: x * factor + 1, "plus 1 everywhere"),
         (lambda x, factor: (x * factor)[..., :1], "shape"),
         (lambda x, factor: "hello", "got a string"),
         (lambda x, factor: scaled, "got a function"),
@@ -134,6 +145,59 @@ def test_says_where_values_part():
 )
 def test_says_what_is_wrong(answer, words):
     assert words.lower() in said(answer).lower()
+
+
+@pytest.mark.parametrize(
+    "answer, name",
+    [
+        (lambda x, factor: -x * factor, "with the opposite sign"),
+        (lambda x, factor: 3 * x * factor, "3 times as large"),
+        (lambda x, factor: x * factor * len(x), "multiplied by the length of axis 0 of `x`"),
+        (lambda x, factor: x * factor / x.shape[-1], "divided by the length of axis 1 of `x`"),
+        (lambda x, factor: x * factor + 1, "1 more everywhere"),
+        (lambda x, factor: (x * factor).flip(0), "in reverse order"),
+        (lambda x, factor: (x * factor).mT, "with the axes -2 and -1 exchanged"),
+        (lambda x, factor: (x * factor)[1:], "without the first"),
+        (lambda x, factor: (x * factor)[0], "only the first of all"),
+        (lambda x, factor: (x * factor).sum(-1), "added up over the last axis"),
+        (lambda x, factor: (x * factor).softmax(-1), "with a softmax too many"),
+        (lambda x, factor: (x * factor).exp(), "as an exponential"),
+        (lambda x, factor: (x * factor)[None], "with axes of length 1 too many or too few"),
+        (lambda x, factor: -x * factor if len(x) > 2 else x * factor, "sign (in 2 of 4 cases)"),
+    ],
+)
+def test_names_one_turn_of_the_right_answer(answer, name):
+    assert examine("99.6", answer).mistake.endswith(name)
+
+
+def test_names_a_known_mistake_that_is_made_in_some_cases():
+    answer = lambda x, factor: x + factor if factor > 0.5 else x * factor  # noqa: E731
+    assert examine("99.6", answer).mistake == "adds (in 3 of 4 cases)"
+    assert (
+        examine("99.6", lambda x, factor: x + factor if factor > 1 else x * factor).mistake is None
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda x, factor: -x * factor if len(x) > 2 else 2 * x * factor,  # two things
+        lambda x, factor: x * factor * torch.tensor([1.0, -1.0, -1.0])[: x.shape[-1]],
+        lambda x, factor: x * factor + torch.arange(x.shape[-1]),
+        lambda x, factor: x * factor - 2 * (x * factor > 0),
+        lambda x, factor: (x * factor).roll(1, 0)[:, :1],
+        lambda x, factor: x + 2 * factor,
+    ],
+)
+def test_names_nothing_that_is_not_so_in_every_case(answer):
+    verdict = examine("99.6", answer)
+    assert (verdict.status, verdict.mistake) == ("wrong", None)
+
+
+def test_few_numbers_may_be_alike_by_chance():
+    assert examine("99.2", -42).mistake is None
+    assert examine("99.7", [4, 3, 2]).mistake is None  # one of the two numbers of a mistake
+    assert examine("99.7", [2, 1, 4]).mistake == "the right answer, but in reverse order"
 
 
 def test_a_class_is_handed_over_as_a_class():
@@ -291,8 +355,11 @@ def test_never_raises(value):
 
 
 def test_unknown_number_names_those_that_exist(capsys):
-    check("99.7", scaled)
-    assert "expected one of 99.1, 99.2, 99.3, 99.4, 99.5; got '99.7'" in capsys.readouterr().out
+    check("99.8", scaled)
+    assert (
+        "expected one of 99.1, 99.2, 99.3, 99.4, 99.6, 99.7, 99.5; got '99.8'"
+        in capsys.readouterr().out
+    )
     check("hello", scaled)
     assert "got 'hello'" in capsys.readouterr().out
 
@@ -307,7 +374,7 @@ def test_progress_keeps_what_is_done(capsys, tmp_path):
     check("99.2", 40)
     progress()
     out = capsys.readouterr().out
-    assert "[x] 99.1" in out and "[ ] 99.2" in out and "1 of 5" in out
+    assert "[x] 99.1" in out and "[ ] 99.2" in out and "1 of 7" in out
     assert json.loads((tmp_path / "progress.json").read_text()) == {"done": ["99.1"]}
 
 
@@ -318,7 +385,7 @@ def test_solutions_do_not_count_as_the_readers(capsys):
     check("99.1", scaled_solution)
     check("99.2", 42, record=False)
     progress()
-    assert "0 of 5" in capsys.readouterr().out
+    assert "0 of 7" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"done": 3}'])

@@ -203,31 +203,6 @@ def turned(found: np.ndarray, want: np.ndarray) -> str:
     return ""
 
 
-def resemblance(got: Any, want: Any, rtol: float, atol: float) -> str:
-    """In words, what two arrays have to do with each other where they differ in one way."""
-    a, b = array(got), array(want)
-    if a is None or b is None or a.dtype.kind == "b" or b.dtype.kind == "b" or not a.size:
-        return ""
-    if a.ndim == 2 and a.T.shape == b.shape and a.size > 1 and np.allclose(a.T, b, rtol, atol):
-        return "Your answer is the expected one transposed."
-    if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
-        return ""
-    if np.allclose(a, b, rtol, atol):  # equal, but of another kind
-        return ""
-    if a.ndim and a.shape[0] > 1 and np.allclose(a[::-1], b, rtol, atol):
-        return "Your answer is the expected one in reverse order."
-    if np.allclose(-a, b, rtol, atol):
-        return "Your answer has the opposite sign."
-    top = np.abs(b).argmax()
-    if b.size > 2 and b.flat[top] and a.flat[top]:
-        factor = a.flat[top] / b.flat[top]
-        if abs(factor - 1) > 1e-3 and np.allclose(a, b * factor, rtol, atol):
-            return f"Your answer is the expected one times {factor:.4g} everywhere."
-    if b.size > 2 and np.allclose(a - b, (a - b).flat[0], rtol, atol):
-        return f"Your answer is the expected one plus {(a - b).flat[0]:.4g} everywhere."
-    return ""
-
-
 def at(place: str) -> str:
     return f"at {place}: " if place else ""
 

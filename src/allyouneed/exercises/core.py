@@ -21,8 +21,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from . import diary
-from .compare import alike, inert, kind, parting, plain, resemblance, same, show
+from .compare import alike, inert, kind, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
+from .likeness import ENOUGH, distinct, turned
 
 WIDTH = 88
 Case = tuple[Any, ...]
@@ -194,7 +195,8 @@ def examine(number: str | float, answer: Any) -> Verdict:
         with surroundings():
             return import_module(".project", __package__).examine(str(number), answer)
     exercise = find(number)
-    return judge(exercise, answer, f"Exercise {number} ({exercise.title})")
+    with surroundings():
+        return judge(exercise, answer, f"Exercise {number} ({exercise.title})")
 
 
 def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
@@ -210,11 +212,10 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
         return wrong(title, words, "Hand over the class itself, without its arguments.")
     cases = exercise.all_cases()
     got = []
-    with surroundings():
-        for case in cases:
-            got.append(exercise.output(answer, case))
-            if isinstance(got[-1], Failure) and got[-1].kind in ("OutOfTime", "OutOfMemory"):
-                return wrong(title, *explain_failure(exercise, answer, got[-1], case))
+    for case in cases:
+        got.append(exercise.output(answer, case))
+        if isinstance(got[-1], Failure) and got[-1].kind in ("OutOfTime", "OutOfMemory"):
+            return wrong(title, *explain_failure(exercise, answer, got[-1], case))
     if got and all(isinstance(g, Failure) and g.stub for g in got):
         return Verdict("not attempted", f"{title}: not attempted yet.")
     want = [exercise.known_output(None, i, case) for i, case in enumerate(cases)]
@@ -234,6 +235,11 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
     failed = next((i for i in bad if isinstance(got[i], Failure)), None)
     if failed is not None:
         return wrong(title, *explain_failure(exercise, answer, got[failed], cases[failed]))
+    near = run(lambda: near_mistake(exercise, cases, got, want), exercise.seconds)
+    if isinstance(near, tuple):
+        section = f'Look again at "{exercise.section}".'
+        part = near[1] or inputs(exercise, cases[first])
+        return wrong(title, f"{near[0]}.", part, section, mistake=near[0])
     section = f'The section to read again is "{exercise.section}".'
     for rule in exercise.invariants:
         broken = (
@@ -250,12 +256,10 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
         exercise.seconds,
     )
     part = part if isinstance(part, str) else f"got {kind(got[first])}, which cannot be compared"
-    like = run(lambda: resemblance(got[first], want[first], exercise.rtol, exercise.atol), 1.0)
     some = ""
     if len(cases) > 1:
-        some = f"It is right in {len(cases) - len(bad)} of {len(cases)} cases. "
-    like = like if isinstance(like, str) else ""
-    return wrong(title, part + ".", (some + like).strip(), inputs(exercise, cases[first]), section)
+        some = f"It is right in {len(cases) - len(bad)} of {len(cases)} cases."
+    return wrong(title, part + ".", some, inputs(exercise, cases[first]), section)
 
 
 def known_mistake(
@@ -271,6 +275,23 @@ def known_mistake(
             for i, (case, g) in enumerate(zip(cases, got, strict=True))
         ):
             return mistake
+    return None
+
+
+def near_mistake(
+    exercise: Exercise, cases: list[Case], got: list[Any], want: list[Any]
+) -> tuple[str, str] | None:
+    """The name of what an answer has to do with the right one or with a known mistake, and why
+    that is wrong: it is one turn away from the right one; or, where not right, as the mistake."""
+    named = [arguments(exercise, case) for case in cases]
+    if turn := turned(got, want, named, exercise.rtol, exercise.atol):
+        return turn, ""
+    bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
+    if exercise.probe or len(bad) < ENOUGH or distinct([got[i] for i in bad], odd=True) < ENOUGH:
+        return None  # a few numbers may be alike by chance
+    for mistake in exercise.mistakes:
+        if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in bad):
+            return f"{mistake.name} (in {len(bad)} of {len(cases)} cases)", mistake.why
     return None
 
 
@@ -308,14 +329,19 @@ def fits(answer: Any, case: Case) -> bool:
     return True
 
 
+def arguments(exercise: Exercise, case: Case) -> dict[str, Any]:
+    """The arguments of a case by their names."""
+    if not case:
+        return {}
+    return dict(zip(inspect.signature(exercise.reference).parameters, case, strict=False))
+
+
 def inputs(exercise: Exercise, case: Case) -> str:
     """The arguments of a case in short, one to a line."""
     if not case:
         return ""
-    names = list(inspect.signature(exercise.reference).parameters)
-    rows = [
-        f"  {name} = {show(value)}{size(value)}" for name, value in zip(names, case, strict=False)
-    ]
+    named = arguments(exercise, case)
+    rows = [f"  {name} = {show(value)}{size(value)}" for name, value in named.items()]
     return "\n".join(["Called with", *rows])
 
 

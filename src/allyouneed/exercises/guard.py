@@ -88,13 +88,12 @@ def run(function: Callable[[], Any], seconds: float, seed: int = 0) -> Any:
 @contextlib.contextmanager
 def untouched(seed: int) -> Iterator[None]:
     """Seed every source of randomness, drop what is printed, and put all back afterwards."""
-    states = torch.get_rng_state(), random.getstate(), np.random.get_state()
-    on_gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     depth, device = sys.getrecursionlimit(), torch.get_default_device()
     strict = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     with (
+        random_states(),
         np.errstate(),
         np.printoptions(),
         contextlib.redirect_stdout(Nowhere()),
@@ -104,15 +103,11 @@ def untouched(seed: int) -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         torch.default_generator.manual_seed(seed), random.seed(seed), np.random.seed(seed)
-        if on_gpu:
+        if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(seed)
         try:
             yield
         finally:
-            torch.set_rng_state(states[0]), random.setstate(states[1])
-            np.random.set_state(states[2])
-            if on_gpu:
-                torch.cuda.set_rng_state_all(on_gpu)
             torch.set_default_dtype(dtype)
             if torch.are_deterministic_algorithms_enabled() != strict:
                 torch.use_deterministic_algorithms(strict, warn_only=warn_only)
@@ -123,16 +118,39 @@ def untouched(seed: int) -> Iterator[None]:
                 torch.set_default_device(device)
 
 
+kept = False  # whether the random states are kept already, for all calls together
+
+
+@contextlib.contextmanager
+def random_states() -> Iterator[None]:
+    """Put back every source of randomness; inside of itself it does nothing, for it takes time."""
+    global kept
+    if kept:
+        yield
+        return
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    on_gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    kept = True
+    try:
+        yield
+    finally:
+        kept = False
+        torch.set_rng_state(states[0]), random.setstate(states[1]), np.random.set_state(states[2])
+        if on_gpu:
+            torch.cuda.set_rng_state_all(on_gpu)
+
+
 @contextlib.contextmanager
 def surroundings() -> Iterator[None]:
-    """Put back the working folder, the environment, how tensors print, and what a reader's code
-    has put in the place of PyTorch's own functions."""
+    """Put back the working folder, the environment, how tensors print, the random states, and what
+    a reader's code has put in the place of PyTorch's own functions."""
     folder, environment = os.getcwd(), dict(os.environ)
     options = vars(torch._tensor_str.PRINT_OPTS).copy()
     places = torch, torch.nn.functional, torch.Tensor
     functions = [dict(vars(place)) for place in places]
     try:
-        yield
+        with random_states():
+            yield
     finally:
         os.chdir(folder)
         if dict(os.environ) != environment:
@@ -140,9 +158,9 @@ def surroundings() -> Iterator[None]:
             os.environ.update(environment)
         vars(torch._tensor_str.PRINT_OPTS).update(options)
         for place, before in zip(places, functions, strict=True):
-            for name, value in before.items():
-                if vars(place).get(name) is not value:
-                    setattr(place, name, value)
+            now = vars(place)
+            for name in [name for name in before if now.get(name, place) is not before[name]]:
+                setattr(place, name, before[name])
         for name in vars(torch.Tensor).keys() - functions[-1].keys():  # it hid an inherited one
             delattr(torch.Tensor, name)
 

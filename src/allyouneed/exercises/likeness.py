@@ -1,0 +1,171 @@
+"""What a wrong answer has to do with the right one: one turn, by which it is made of it.
+
+A turn is named only if it gives exactly what came, in every case in which the answer is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .compare import array
+
+ENOUGH = 3  # different numbers, from which on they are not alike by chance
+Turn = Callable[[np.ndarray], Any]
+
+
+def softmax(a: np.ndarray) -> np.ndarray:
+    weights = np.exp(a - a.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def last(a: np.ndarray, turn: Turn) -> Any:
+    return turn(a) if a.ndim else None
+
+
+# What is made of what was expected ...
+TURNS: dict[str, Turn] = {
+    "with the opposite sign": lambda b: -b,
+    "taken from 1": lambda b: 1 - b,
+    "turned into its reciprocal": lambda b: 1 / b,
+    "squared": lambda b: b**2,
+    "under a root": lambda b: b**0.5,
+    "as an exponential": np.exp,
+    "as a logarithm": np.log,
+    "without its sign": np.abs,
+    "rounded to whole numbers": np.round,
+    "rounded down to whole numbers": np.floor,
+    "with a softmax too many": lambda b: last(b, softmax),
+    "in reverse order": lambda b: last(b, lambda b: b[::-1]),
+    "in reverse order along the last axis": lambda b: last(b, lambda b: b[..., ::-1]),
+    "shifted by one place": lambda b: last(b, lambda b: np.roll(b, 1, -1)),
+    "shifted by one place, backwards": lambda b: last(b, lambda b: np.roll(b, -1, -1)),
+    "divided by its sum": lambda b: b / b.sum(),
+    "without the first": lambda b: last(b, lambda b: b[1:]),
+    "without the last": lambda b: last(b, lambda b: b[:-1]),
+    "only the first of all": lambda b: b[0] if b.ndim > 1 else None,
+    "only the last of all": lambda b: b[-1] if b.ndim > 1 else None,
+    "added up over the first axis": lambda b: b.sum(0) if b.ndim > 1 else None,
+    "added up over the last axis": lambda b: b.sum(-1) if b.ndim > 1 else None,
+    "averaged over the first axis": lambda b: b.mean(0) if b.ndim > 1 else None,
+    "averaged over the last axis": lambda b: b.mean(-1) if b.ndim > 1 else None,
+    "added up to one number": lambda b: last(b, np.sum),
+    "averaged to one number": lambda b: last(b, np.mean),
+}
+# ... or what would have to be made of the answer.
+UNDONE: dict[str, Turn] = {
+    "without the softmax": lambda a: last(a, softmax),
+    "not divided by its sum": lambda a: last(a, lambda a: a / a.sum(-1, keepdims=True)),
+    "not added up over the first axis": lambda a: a.sum(0) if a.ndim > 1 else None,
+    "not added up over the last axis": lambda a: a.sum(-1) if a.ndim > 1 else None,
+    "not averaged over the first axis": lambda a: a.mean(0) if a.ndim > 1 else None,
+    "not averaged over the last axis": lambda a: a.mean(-1) if a.ndim > 1 else None,
+    "with one too many in front": lambda a: last(a, lambda a: a[1:]),
+    "with one too many at the end": lambda a: last(a, lambda a: a[:-1]),
+}
+
+
+def turns(
+    got: np.ndarray, want: np.ndarray, arguments: dict[str, Any], rtol: float, atol: float
+) -> Iterator[str]:
+    """The names of the turns that make what came of what was expected, in one case."""
+
+    def near(a: Any, b: Any) -> bool:
+        if a is None or b is None or np.shape(a) != np.shape(b):
+            return False
+        return bool(np.isfinite(a).all() and np.allclose(a, b, rtol, atol))
+
+    booleans = (got.dtype.kind == "b") + (want.dtype.kind == "b")
+    if booleans == 2 and got.shape == want.shape and (got != want).all():
+        yield "with True and False exchanged"
+    if booleans == 1 and near(got * 1.0, want * 1.0):
+        yield "with numbers in place of True and False, or the other way round"
+    if not booleans:
+        if got.shape != want.shape and near(got.squeeze(), want.squeeze()):
+            yield "with axes of length 1 too many or too few"
+        yield from (name for name, turn in TURNS.items() if near(got, turn(want)))
+        yield from (name for name, turn in UNDONE.items() if near(turn(got), want))
+        yield from factors(got, want, arguments, near)
+    for i in range(-want.ndim, 0):
+        for j in range(i + 1, 0):
+            if near(got * 1.0, want.swapaxes(i, j) * 1.0):
+                yield f"with the axes {i} and {j} exchanged"
+
+
+def factors(
+    got: np.ndarray, want: np.ndarray, arguments: dict[str, Any], near: Callable[[Any, Any], bool]
+) -> Iterator[str]:
+    """By which number, or which size of the input, all is multiplied; what is added to all."""
+    if got.shape != want.shape or not want.any():
+        return
+    top = np.abs(want).argmax()
+    factor, more = got.flat[top] / want.flat[top], got.flat[top] - want.flat[top]
+    if factor and near(got, factor * want):
+        yield f"{factor:.4g} times as large"
+        yield from by_size(factor, arguments)
+    if near(got, want + more):
+        yield f"{abs(more):.4g} {'more' if more > 0 else 'less'} everywhere"
+
+
+def by_size(factor: float, arguments: dict[str, Any]) -> Iterator[str]:
+    """Which sizes of the input a factor may be: positive numbers, and the lengths of axes."""
+    for name, value in arguments.items():
+        named: list[tuple[str, float]] = []
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            named = [(f"`{name}`", value)]
+        elif isinstance(value, Tensor | np.ndarray):
+            named = [(f"the length of axis {i} of `{name}`", n) for i, n in enumerate(value.shape)]
+        elif isinstance(value, list):
+            named = [(f"the length of `{name}`", len(value))]
+        for words, size in named:
+            if size <= 0:
+                continue
+            for way, power in (("multiplied by", 1), ("divided by", -1)):
+                yield from [f"{way} {words}"] * bool(np.isclose(factor, size**power))
+                yield from [f"{way} the root of {words}"] * bool(
+                    np.isclose(factor, size ** (power / 2))
+                )
+
+
+def distinct(values: list[Any], odd: bool = False) -> int:
+    """How many different numbers there are; if `odd`, only those that do not come by chance: what
+    is no whole number, or a large one."""
+    found: set[complex] = set()
+    for value in values:
+        if (numbers := array(value)) is not None and numbers.dtype.kind in "iuf":
+            numbers = numbers[np.isfinite(numbers)]
+            numbers = numbers[(numbers % 1 != 0) | (abs(numbers) >= 100)] if odd else numbers
+            found |= {*np.unique(numbers.round(4)).tolist()}
+    return len(found)
+
+
+def turned(
+    got: list[Any], want: list[Any], arguments: list[dict[str, Any]], rtol: float, atol: float
+) -> str | None:
+    """The name of the one turn that makes what came of what was expected, in all cases where the
+    two differ; None where there is none, or where it may be by chance."""
+    differ, elsewhere, names = [], [], None
+    with np.errstate(all="ignore"):
+        for x, y, named in zip(got, want, arguments, strict=True):
+            a, b = array(x), array(y)
+            if a is None or b is None:
+                return None
+            found = [*turns(a, b, named, rtol, atol)]
+            kinds = {a.dtype.kind == "b", b.dtype.kind == "b"}
+            if a.shape == b.shape and len(kinds) == 1 and np.allclose(a, b, rtol, atol):
+                elsewhere.append(found)
+            else:
+                differ.append(a)
+                names = [name for name in found if names is None or name in names]
+    for found in elsewhere:  # where a size is 1, nothing is multiplied
+        always = (" by ", "exchanged")
+        names = names and [n for n in names if n in found or not any(w in n for w in always)]
+    if distinct(differ) < ENOUGH and sum(a.size for a in differ if a.dtype.kind == "b") < 8:
+        return None
+    if not names:
+        return None
+    some = f" (in {len(differ)} of {len(got)} cases)"
+    return f"the right answer, but {names[0]}" + some * any(names[0] not in f for f in elsewhere)
