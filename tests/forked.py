@@ -10,9 +10,11 @@ import subprocess
 from pathlib import Path
 
 SCRIPT = """
-import json, os, sys, traceback
+import importlib, json, os, sys, traceback
 import torch
 
+for name in sys.argv[1:]:
+    importlib.import_module(name)
 for name, piece in json.load(sys.stdin).items():
     if child := os.fork():
         if os.waitpid(child, 0)[1]:
@@ -27,10 +29,12 @@ for name, piece in json.load(sys.stdin).items():
 """
 
 
-def failures(python: str | Path, pieces: dict[str, str], **options) -> str:
-    """The names of the pieces that raise something, and what they raise; "" if all is well."""
+def failures(python: str | Path, pieces: dict[str, str], *known: str, **options) -> str:
+    """The names of the pieces that raise something, and what they raise; "" if all is well.
+
+    The modules `known` are imported once, as torch is."""
     done = subprocess.run(
-        [str(python), "-c", SCRIPT],
+        [str(python), "-c", SCRIPT, *known],
         input=json.dumps(pieces), capture_output=True, text=True, **options,
     )  # fmt: skip
     return done.stdout + done.stderr if done.returncode or done.stdout else ""

@@ -18,7 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 import nbformat
@@ -32,6 +32,8 @@ ADDRESS = re.search(r'Repository = "(.+)"', (ROOT / "pyproject.toml").read_text(
 WHOLE = "04_similarity"  # data, moving pictures, exercises, and it is quick
 HERE = "PYTHONPATH PYTHONDONTWRITEBYTECODE VIRTUAL_ENV MPLBACKEND ALLYOUNEED_DATA".split()
 IMPORT = ast.Import | ast.ImportFrom
+COLAB = re.findall(r"^[\w.-]+==\S+", (ROOT / "tests" / "colab.txt").read_text(), re.M)
+PYC = "__pycache__"  # of modules of several packages
 TORCH = re.search(r"^torch==\S+", (ROOT / "requirements.txt").read_text(), re.M)[0]
 sys.path.insert(0, str(ROOT / "tools"))
 from address import SET_UP  # noqa: E402
@@ -70,29 +72,41 @@ def checkout(tmp_path_factory) -> Path:
     return copy
 
 
-def link_torch(python: Path) -> None:
-    """Our own copy of torch for that environment, if it is the release that pip would unpack there.
-    pip then finds it, and installs what it needs."""
-    torch = distribution("torch")
-    if torch.version.split("+")[0] != TORCH.removeprefix("torch=="):
-        return
+def given(python: Path, pins: list[str]) -> list[str]:
+    """What pip would unpack in that environment, copied from ours where it is the same release (and
+    linked if it is torch, for its size); what is left. pip finds it, and installs what it needs."""
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = Path(run(python, "-c", where).strip())
-    for name in {file.parts[0] for file in torch.files if file.parts[0] != ".."}:
-        if not (packages / name).exists():
-            (packages / name).symlink_to(torch.locate_file(name))
+    packages, left = Path(run(python, "-c", where).strip()), []
+    for name, release in (pin.split("==") for pin in pins):
+        try:
+            ours = distribution(name)
+        except PackageNotFoundError:
+            ours = None
+        if ours is None or ours.version.split("+")[0] != release:
+            left.append(f"{name}=={release}")
+            continue
+        for top in {file.parts[0] for file in ours.files if file.parts[0] not in ("..", PYC)}:
+            here, there = Path(ours.locate_file(top)), packages / top
+            if name == "torch":
+                there.symlink_to(here)
+            elif here.is_dir():
+                shutil.copytree(here, there, dirs_exist_ok=True)
+            else:
+                shutil.copy2(here, there)
+    return left
 
 
 @pytest.fixture(scope="module")
 def colab(tmp_path_factory) -> Path:
     """The Python of a fresh environment with Colab's versions, and a kernel of that name."""
     folder = tmp_path_factory.mktemp("colab")
-    run(sys.executable, "-m", "venv", folder / "venv")
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
     python = folder / "venv" / "bin" / "python"
+    given(python, [f"pip=={version('pip')}"])
     # The list is whole, so pip need not look for more; what is imported is compiled then.
     pip = (python, "-m", "pip", "install", "-q", "--no-compile")
-    run(*pip, "--no-deps", "-r", ROOT / "tests" / "colab.txt")
-    link_torch(python)
+    run(*pip, "--no-deps", *given(python, COLAB))
+    given(python, [TORCH])
     run(*pip, TORCH)
     kernel = folder / "kernels" / "colab"
     kernel.mkdir(parents=True)
@@ -164,4 +178,4 @@ def test_all_chapters_can_import_what_they_need(colab, empty_folder):
     execute([nbformat.v4.new_code_cell(cell) for cell in (SET_UP, model)], colab, empty_folder)
     pieces = {file.stem: imports(file) for file in NOTEBOOKS}
     assert all("allyouneed" in piece for piece in pieces.values())
-    assert not failures(colab, pieces, cwd=empty_folder)
+    assert not failures(colab, pieces, "matplotlib.pyplot", cwd=empty_folder)
