@@ -837,8 +837,9 @@ def judged(
         if found.status != "wrong":
             return found.status, "", []
         verdict = verdict or found
+        named = found.mistake in {slip.name for slip in exercise.mistakes}
         if name == "beam":  # closed in another way, it may be another mistake
-            fitting |= {found.mistake: found} if found.mistake else {}
+            fitting |= {found.mistake: found} if named else {}
             if search == 0 or search == 1 and base != bases[-1]:
                 continue
         if len(fitting) > 1:
@@ -846,7 +847,7 @@ def judged(
             where = f'Look again at "{exercise.section}".'
             return "wrong", core.wrong(stage.title, what, where).message, []
         found = next(iter(fitting.values()), found)
-        if found.mistake:
+        if named or fitting:
             rows = {row[0]: row for row in (*stage.rows, *stage.upon)}
             project.faults |= slips_of(found.mistake, list(rows.values()))
             project.own |= owned(project, name)
