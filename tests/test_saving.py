@@ -63,6 +63,20 @@ def test_same_model_same_file(tmp_path, tokenizer):
     assert filecmp.cmp(tmp_path / "a", tmp_path / "b", shallow=False)
 
 
+def test_every_dtype_comes_back(tmp_path):
+    """Side by side, and of odd sizes, so that they begin anywhere in the file."""
+    tensors = {str(dtype): (torch.randn(3, 1) * 9).to(dtype) for dtype in saving.DTYPES}
+    tensors["turned"], tensors["empty"] = torch.randn(2, 3).T, torch.empty(0)
+    saving.write_tensors(tmp_path / "x", tensors, {"format": "f"})
+    back = saving.read_tensors(tmp_path / "x", "f")[1]
+    assert back.keys() == tensors.keys() and len(back) == 12
+    for name, x in tensors.items():
+        assert back[name].dtype == x.dtype and torch.equal(back[name], x), name
+    with pytest.raises(ValueError, match="tensors: expected .* got .*complex64"):
+        saving.write_tensors(tmp_path / "y", {"z": torch.randn(2, dtype=torch.complex64)}, {})
+    assert not (tmp_path / "y").exists()
+
+
 def test_half_precision_halves_the_file(tmp_path):
     model = model_of(5000)
     save_model(tmp_path / "32", model)

@@ -27,7 +27,11 @@ from allyouneed.transformer import Transformer, TransformerConfig
 FORMAT = "allyouneed transformer 1"
 SEAL = '"sha256":"'  # what stands before the sha256 of a file in its header,
 UNSEALED = "0" * 64  # and what stands in the place of the sha256 while it is computed
-DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
+DTYPES = {  # as safetensors names them
+    **{torch.float64: "F64", torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"},
+    **{torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8"},
+    **{torch.uint8: "U8", torch.bool: "BOOL"},
+}
 
 
 class ModelFileError(ValueError):
@@ -40,11 +44,14 @@ def write_tensors(
     metadata: dict[str, str],
     contents: Iterable[Tensor] | None = None,
 ) -> None:
-    """Write tensors of one dtype, and texts, as one safetensors file that carries its own sha256.
+    """Write tensors and texts as one safetensors file that carries its own sha256.
 
     The same tensors and texts always make the same file. Tensors go into it one by one, sorted by
-    name. Where one cannot be read as it is, `contents` gives them in this order.
+    name. Where one cannot be read as it is, `contents` gives them in this order. Raises ValueError
+    for a dtype that we do not write.
     """
+    if other := {name: x.dtype for name, x in tensors.items() if x.dtype not in DTYPES}:
+        raise ValueError(f"tensors: expected one of {', '.join(map(str, DTYPES))}, got {other}")
     names, end = sorted(tensors), 0
     header: dict[str, Any] = {"__metadata__": {**metadata, "sha256": UNSEALED}}
     for name in names:
