@@ -343,7 +343,8 @@ def of_cuda(gpu: Pretended) -> dict[str, Any]:
     nothing = "set_device empty_cache reset_peak_memory_stats init".split()
     used = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved".split()
     answers = dict.fromkeys(nothing) | dict.fromkeys(used, 1 << 20) | {
-        "is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0,
+        "is_available": True, "is_initialized": True, "is_current_stream_capturing": False,
+        "device_count": 1, "current_device": 0,
         "get_device_name": gpu.name, "get_device_capability": gpu.capability,
         "get_device_properties": properties, "mem_get_info": (gpu.memory, gpu.memory),
     }  # fmt: skip
