@@ -448,6 +448,7 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
         (flex_attention, "flex_attention", flex),
         (torch, "compile", lambda f=None, **_: f or (lambda f: f)),
         (torch._C, "_group_tensors_by_device_and_dtype", group),
+        (torch.accelerator, "current_stream", Done),
         (torch.autocast, "__init__", cast),
         (torch.backends.cudnn, "is_acceptable", lambda x: False),
         (DeviceContext, "__torch_function__", context),

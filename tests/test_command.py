@@ -326,11 +326,19 @@ def test_other_settings_on_resuming(copy, data, tmp_path, capsys):
 def test_a_precision_is_decided_once(data, tmp_path, monkeypatch):
     """What "auto" was on the machine that began is what the run goes on with."""
     words = ["train", "--data", str(data), "--out", str(tmp_path), *SMALL, "--precision", "auto"]
+    written_in, really = [], runs.translate
+
+    def translate(model, *arguments, **options):
+        written_in.extend({weight.dtype for weight in model.decoder.parameters()})
+        return really(model, *arguments, **options)
+
+    monkeypatch.setattr(runs, "translate", translate)
     for half, steps in ((torch.bfloat16, "2"), (torch.float32, "3")):
         monkeypatch.setattr(training, "half_dtype", lambda device, half=half: half)
         assert command.main([*words, "--resume", "--steps", steps]) == 0
         run = json.loads((tmp_path / "run.json").read_text())
         assert run["settings"]["precision"] == "bf16"
+    assert written_in and set(written_in) == {torch.bfloat16}  # what is validated, too
 
 
 def test_going_on_where_no_run_is(tmp_path, capsys):

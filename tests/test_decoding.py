@@ -24,6 +24,7 @@ from allyouneed.decoding import (
     sample,
     translate,
 )
+from allyouneed.kernels import in_dtype
 from allyouneed.masks import padding_mask
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
 from allyouneed.transformer import Transformer, TransformerConfig
@@ -123,6 +124,23 @@ def test_a_step_with_the_cache_is_the_decoders(norm_first, kind, beams):
             new = torch.randint(EOS, V, (*past.shape[:2], 1), generator=draw)
             past = torch.cat([past, new], 2)
         assert cache.length == steps and len(sentence) < 6
+
+
+@each_norm
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_layers_in_half_precision_decode(norm_first, dtype):
+    """As a run does that trains so: states in half precision, logits in float32."""
+    model, src, tokens = a_model(norm_first).float(), sources(6), torch.full((6, 1), BOS)
+    with eval_mode(model), in_dtype(model.encoder, dtype), in_dtype(model.decoder, dtype):
+        cache = FastCache(model, src)
+        for _ in range(4):
+            logits = cache.step(tokens[:, -1])
+            states = model.decode(tokens, model.encode(src), padding_mask(src, PAD))[:, -1:]
+            assert logits.dtype == torch.float32 and cache.own.dtype == states.dtype == dtype
+            expected = model.logits(states.float())[:, 0]
+            close = 16 * torch.finfo(dtype).eps * expected.abs().max()
+            assert ((logits - expected)[:, EOS:].abs() < close).all()
+            tokens = torch.cat([tokens, logits.argmax(-1, keepdim=True)], 1)
 
 
 @quick

@@ -125,6 +125,7 @@ class FastCache:
             self.ancestors = F.pad(self.ancestors, (0, full), value=-math.inf)
         x = F.embedding(tokens.view(-1, beams), model.embedding.weight)
         x = x * math.sqrt(model.config.d_model) + model.positions.table[self.length].to(x.dtype)
+        x = x.to(self.own.dtype)  # the layers' may be a half precision
         own_mask = None
         if beams > 1:
             self.ancestors[..., new] = self.itself
@@ -132,7 +133,8 @@ class FastCache:
         for layer, own, cross in zip(self.layers, self.own, self.cross, strict=True):
             x = layer(x, own, new, own_mask, cross, self.src_mask)
         self.length += 1
-        logits = F.linear(model.decoder.norm(x).flatten(0, 1), model.embedding.weight)
+        E = model.embedding.weight
+        logits = F.linear(model.decoder.norm(x).flatten(0, 1).to(E.dtype), E)
         logits[:, PAD] = logits[:, BOS] = -math.inf
         return logits
 

@@ -36,6 +36,7 @@ from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
 from allyouneed.files import write_file, write_json
 from allyouneed.history import History, Row, progress_bar, table
+from allyouneed.kernels import in_dtype
 from allyouneed.pairs import (
     check_tokenizer,
     fingerprint,
@@ -338,7 +339,8 @@ class Run:
         self.stop.at_once = False
 
     def score(self, model: Transformer) -> Row:
-        """A row of the history: the loss of a model on validation, and BLEU of what it writes.
+        """A row of the history: the loss of a model on validation, and BLEU of what it writes, both
+        in the precision of the run.
 
         Raises FloatingPointError for a loss that is not finite.
         """
@@ -349,7 +351,8 @@ class Run:
                 f"valid loss: expected a finite number, got {loss} after step {step:,}. "
                 "A new run with a lower learning_rate or a longer warmup may help"
             )
-        written = translate(model, self.tokenizer, [source for source, _ in self.valid], beam=1)
+        with in_dtype(model.encoder, self.dtype), in_dtype(model.decoder, self.dtype):
+            written = translate(model, self.tokenizer, [source for source, _ in self.valid], beam=1)
         return {
             "epoch": round(step / self.per_epoch, 2),
             "step": step,
