@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from allyouneed.transformer import Transformer, TransformerConfig
 
-from .core import Exercise, Invariant, mistakes
+from .core import Exercise, Invariant, Mistake, mistakes
 from .faults import still_there
 from .suspects import rules, said_of
 
@@ -249,6 +249,45 @@ LOSS_MISTAKES = mistakes(
          for some, those in zip(logits, targets, strict=True)
      ]),
      "Add the losses of all targets that are not PAD: one number."),
+)  # fmt: skip
+
+# Two slips at once: a wrong share, and what else becomes of the losses.
+SHARES = {
+    "mass on PAD": on_pad,
+    "the share spread over V - 1 tokens, PAD among them":
+        lambda e, v: (1 - e, e / (v - 1), e / (v - 1)),
+    "the right token left out of the share": lambda e, v: (1 - e, e / (v - 2), 0.0),
+    "no smoothing": lambda e, v: (1.0, 0.0, 0.0),
+}  # fmt: skip
+FURTHER = {
+    "padding counted": {"padding": True},
+    "the mean in place of the sum": {"reduce": torch.mean},
+    "the logarithm to base 2": {"log_softmax": lambda z: z.log_softmax(-1) / math.log(2)},
+    "the wrong sign": {"reduce": lambda losses: -losses.sum()},
+    "no logarithm": {"log_softmax": lambda z: z.softmax(-1)},
+    "the logits as they are": {"log_softmax": lambda z: z},
+}
+_TOLD = {mistake.name: mistake.why for mistake in LOSS_MISTAKES}
+LOSS_MISTAKES += mistakes(
+    *(
+        (f"{one}, and {two}", _variant(amounts, **how), f"Two mistakes. {_TOLD[one]} {_TOLD[two]}")
+        for one, amounts in SHARES.items()
+        for two, how in FURTHER.items()
+        if f"{one}, and {two}" not in _TOLD
+    ),
+    ("mass on PAD, and 1 - smoothing without its part of the share",
+     _variant(lambda e, v: (1 - e, e / v, e / v)),
+     "The target distribution does not sum to 1: the right token has 1 - smoothing and its part "
+     "of the share. And PAD should get no mass: divide by V - 1."),
+    ("mass on PAD, and smoothing and 1 - smoothing exchanged",
+     _variant(lambda e, v: on_pad(1 - e, v)),
+     f"Two mistakes. {PAD_WHY} And the right token keeps 1 - smoothing."),
+    ("mass on PAD, and divided by all places, padding too",
+     lambda z, y, e: _variant(on_pad)(z, y, e) / y.numel(),
+     f"Two mistakes. {PAD_WHY} And the sum is asked for."),
+    ("mass on PAD, and divided by the number of sentences",
+     lambda z, y, e: _variant(on_pad)(z, y, e) / len(y),
+     f"Two mistakes. {PAD_WHY} And the sum over all tokens is asked for, with no division."),
 )  # fmt: skip
 
 # 12.3 design: a schedule with given properties
@@ -611,6 +650,34 @@ ADAM_MISTAKES = mistakes(
     ("the old m and v returned", _old_state,
      "theta is right. The next update needs the new m and v."),
 )  # fmt: skip
+
+# Two slips at once: the decay in another place, and a mistake of Adam's.
+_PLACES = {
+    "no decay": lambda wrong: lambda theta, *case: wrong(theta, *case[:-1]),
+    "the decay added to the gradient":
+        lambda wrong: lambda theta, g, *case: wrong(theta, g + case[-1] * theta, *case[:-1]),
+    "the decay without the rate":
+        lambda wrong: lambda theta, *case: wrong((1 - case[-1]) * theta, *case[:-1]),
+    "the step decayed as well": lambda wrong: lambda theta, *case: (
+        lambda new, m, v: ((1 - case[4] * case[-1]) * new, m, v)
+    )(*wrong(theta, *case[:-1])),
+}  # fmt: skip
+_IN_ADAM = (
+    "no bias correction",
+    "eps inside the root",
+    "no root",
+    "the corrected averages returned",
+)
+DECAY_MISTAKES += [
+    Mistake(
+        f"{place.name}, and {other.name}",
+        _PLACES[place.name](other.wrong),
+        f"Two mistakes. {place.why} {other.why}",
+    )
+    for place in DECAY_MISTAKES
+    for other in ADAM_MISTAKES
+    if place.name in _PLACES and other.name in _IN_ADAM
+]
 
 # 12.5 the gradient of several batches
 

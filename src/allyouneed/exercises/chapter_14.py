@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, product
-from statistics import mean, median, pstdev
+from statistics import mean, median, median_high, pstdev
 from typing import Any
 
 import torch
@@ -437,6 +437,15 @@ ENSEMBLE_MISTAKES = mistakes(
     ("the mean of the log-probabilities",
      lambda x, nets: _mean(_probabilities(x, net).log() for net in nets),
      "The mean is taken of the probabilities themselves."),
+    ("a ReLU behind the logits as well",
+     lambda x, nets: _mean(torch.relu(_logits(x, net)).softmax(-1) for net in nets),
+     "The ReLU stands between the two matrices only. Logits may be negative."),
+    ("the product of the probabilities",
+     lambda x, nets: torch.stack([_probabilities(x, net) for net in nets]).prod(0),
+     "That is how probable it is that all nets say the same. Take the mean over the nets."),
+    ("the lower median of the nets",
+     lambda x, nets: torch.stack([_probabilities(x, net) for net in nets]).median(0).values,
+     "Take the mean over the nets: medians need not sum to one."),
 )  # fmt: skip
 
 # 14.6 the seeds of two recipes, dealt anew
@@ -578,6 +587,26 @@ DEALT_MISTAKES = mistakes(
      "That is the share of the found deal alone. Others may be as far apart: count them."),
     ("the distance itself", lambda a, b: abs(mean(a) - mean(b)),
      "This is what each deal is compared with. Return the share of deals that reach it."),
+    ("only deals that are no further apart", _dealt(beyond=lambda x, found: x <= found + 1e-9),
+     "At least as far apart as they were found: the larger distances count."),
+    ("only deals in which the first group is ahead by the found distance",
+     lambda a, b: (
+         lambda deals: sum(_apart(*x) > abs(_apart(a, b)) - 1e-9 for x in deals) / len(deals)
+     )(_deals(a, b)),
+     "The distance counts on either side: the absolute value is missing for the deals."),
+    ("the upper medians in place of means",
+     _dealt(lambda one, two: abs(median_high(one) - median_high(two))),
+     "The distance asked for is that of the means."),
+    ("the deal that was found taken off the count alone",
+     _dealt(share=lambda count, n: (count - 1) / n),
+     "It is one of the ways to deal, and belongs to those that are counted."),
+    ("divided by the number of orders",
+     lambda a, b: dealt_share(a, b) * math.comb(len(a) + len(b), len(a))
+     / math.factorial(len(a) + len(b)),
+     "The order within a group does not matter: divide by the number of ways to choose the first "
+     "group."),
+    ("the share doubled", lambda a, b: min(1.0, 2 * dealt_share(a, b)),
+     "Both directions are counted already, where distances are compared without their sign."),
 )  # fmt: skip
 
 
@@ -970,7 +999,7 @@ STAR_MISTAKES = mistakes(
     ("one step too low", [23, 14, 6, 0],
      "The order is right: the fewer seeds, the more stars. For three seeds the chapter has a "
      "number."),
-    ("two for three, and three for five", [50, 35, 14, 6],
+    ("too many for two seeds, and for three", [50, 35, 14, 6],
      "The order is right. Two seeds are not as bad as a coin, and for three the chapter has a "
      "number."),
     ("one step too high but for thirty", [50, 35, 23, 6],
@@ -1004,6 +1033,30 @@ STAR_MISTAKES = mistakes(
      "books."),
     ("in parts of 1", [0.35, 0.23, 0.14, 0.06],
      "The numbers are right. They count stars in a hundred rows."),
+    ("too few for two seeds and for three", [23, 14, 14, 6],
+     "The order is right, and so are the last two. For three seeds the chapter has a number."),
+    ("too few for three seeds", [35, 14, 14, 6],
+     "For three seeds the chapter has a number: so many of twenty."),
+    ("too few for three seeds and for five", [35, 14, 6, 6],
+     "The first is right, and so is the last. For three seeds the chapter has a number, and five "
+     "are still far from knowing the deviation."),
+    ("too many for two seeds, too few for three", [50, 14, 14, 6],
+     "For three seeds the chapter has a number. Two are not as bad as a coin."),
+    ("too many for two seeds and for five", [50, 23, 23, 6],
+     "Two seeds are not as bad as a coin, and five tell more than three."),
+    ("too many for two seeds, too few for five", [50, 23, 6, 6],
+     "The number for three is right. It falls more slowly from there to thirty, and two are not as "
+     "bad as a coin."),
+    ("too many for two seeds, none for thirty", [50, 23, 14, 0],
+     "Two seeds are not as bad as a coin, and however many there are, one in twenty lies beyond."),
+    ("too many for five seeds and for thirty", [35, 23, 23, 14],
+     "The first two are right. Five seeds tell more than three, and thirty nearly all."),
+    ("too few for five seeds, none for thirty", [35, 23, 6, 0],
+     "The first two are right. It falls more slowly, and one in twenty lies beyond however many "
+     "seeds there are."),
+    ("too few for three seeds and for five, none for thirty", [35, 14, 6, 0],
+     "For two seeds it is right. For three the chapter has a number, and however many there are, "
+     "one in twenty lies beyond."),
 )  # fmt: skip
 
 
@@ -1074,6 +1127,8 @@ FLATTERED_MISTAKES = mistakes(
      "It goes with the deviation, and with the root of 1 - rho."),
     ("rounded to the example's digits", lambda s, rho: 0.564 * s * math.sqrt(1 - rho),
      "The form is right. 0.564 is rounded: put the number itself, with pi, in its place."),
+    ("sigma under the root as well", lambda s, rho: math.sqrt(s * (1 - rho) / math.pi),
+     "The variance is sigma squared, and its root sigma itself."),
 )  # fmt: skip
 
 

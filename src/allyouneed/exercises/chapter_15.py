@@ -96,6 +96,15 @@ DISAGREEMENT_MISTAKES = mistakes(
     ("the difference of the numbers of words",
      lambda w: entropy(w.mean(1)).exp() - entropy(w).mean(1).exp(),
      "Asked for is the difference of the entropies themselves, in nats."),
+    ("divided by the number of heads once more", lambda w: disagreement(w) / w.shape[1],
+     "The means over the heads are taken already, of the maps and of the entropies."),
+    ("divided by the logarithm of the number of keys",
+     lambda w: disagreement(w) / math.log(w.shape[-1]),
+     "That makes it a share of the greatest entropy. The task asks for the difference itself."),
+    ("the sharpest head taken off", lambda w: entropy(w.mean(1)) - entropy(w).amin(1),
+     "All heads count alike: take off the mean of their entropies."),
+    ("the two entropies added", lambda w: entropy(w.mean(1)) + entropy(w).mean(1),
+     "The entropy that each head has by itself is to be taken off, not added."),
 )  # fmt: skip
 
 
@@ -182,6 +191,22 @@ EVEN_MISTAKES = mistakes(
     ("the first query of the decoder counted with a weight",
      lambda lengths: (even_scores(lengths)[0], _even(first=0)(lengths)[1]),
      "The first token has none before it: its query is not asked."),
+    ("the decoder twice the encoder",
+     lambda lengths: (even_scores(lengths)[0], 2 * even_scores(lengths)[0]),
+     "That it is about twice is what happens for these lengths. Query t of the decoder sees t "
+     "tokens: add up 1 / t."),
+    ("the logarithm of the length in place of the sum",
+     lambda lengths: (
+         even_scores(lengths)[0],
+         sum(math.log(n) for n in lengths) / sum(n - 1 for n in lengths),
+     ),
+     "The sum of 1/2, 1/3, ..., 1/n is only near the logarithm of n: add up the fractions."),
+    ("the decoder's first query in the sum, but not in the count",
+     lambda lengths: (
+         even_scores(lengths)[0],
+         even_scores(lengths)[1] + len(lengths) / sum(n - 1 for n in lengths),
+     ),
+     "The first token has none before it: the sum begins with the second query, with 1/2."),
 )  # fmt: skip
 
 
@@ -462,6 +487,9 @@ STAYS_MISTAKES = mistakes(
     ("the whole matrix",
      lambda n, t, c: c**n * torch.eye(t) + (1 - c**n) / t,
      "Asked for is what stands on its diagonal, one number."),
+    ("the mixed part once for each layer", lambda n, t, c: c**n + n * (1 - c) / t,
+     "What a layer mixes is a part of what the layers before it left. All parts sum to one, so "
+     "1 - own to the power of the layers is mixed in the end."),
 )  # fmt: skip
 
 
@@ -874,6 +902,14 @@ RANGE_MISTAKES = mistakes(
      ),
      "As many keys as *fit* have the largest weight: 1 / largest is rounded down."),
     ("the least alone", lambda a, n: _least(a), "Return both, `(least, greatest)`."),
+    ("the choice among the others counted in full",
+     lambda a, n: (_least(a), _part(a) + _part(1 - a) + math.log(n - 1)),
+     "One of the others is chosen only with 1 - largest: the entropy of this choice counts by "
+     "that much."),
+    ("the rest on one other key, and log n at most",
+     lambda a, n: (_part(a) + _part(1 - a), math.log(n)),
+     "The rest may be more than the largest weight, and then it needs more keys; and log n needs "
+     "all weights equal, but one of them is `largest`."),
 )  # fmt: skip
 
 

@@ -1100,6 +1100,11 @@ COUNT_TREE_MISTAKES = mistakes(
     ("the ways to cut a row", lambda n, labels: labels * 2 ** (n - 1),
      "That cuts the words into parts once. Brackets may hold brackets, to any depth; and one part "
      "alone is no bracket."),
+    ("the outermost label counted twice", lambda n, labels: labels * count_trees(n, labels),
+     "The outermost bracket is one of the brackets of the tree, and its label is chosen once."),
+    ("labels to the power of the words", lambda n, labels: labels**n * count_trees(n, 1),
+     "Words have no labels: a tree has one label for each of its brackets, of which there may be "
+     "one or n - 1."),
 )  # fmt: skip
 
 

@@ -179,6 +179,11 @@ WIDTH_MISTAKES = mistakes(
     ("the parameters",
      lambda d_model, d_ff, multiple: 2 * d_model * d_ff + d_ff + d_model,
      "That is what the paper's net has. Which width of the gated net comes closest from below?"),
+    ("the first bias forgotten",
+     lambda d_model, d_ff, multiple: (
+         (2 * d_model * d_ff + d_model) // (3 * d_model * multiple) * multiple
+     ),
+     "There is a bias behind each of the two matrices: d_ff entries, and d_model."),
 )  # fmt: skip
 
 
@@ -891,6 +896,28 @@ RMS_BACKWARD_MISTAKES = mistakes(
     ("the gradient of gamma", lambda x, gamma, dy, eps: (
         dy * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
      "dy x / r, summed over all vectors, is the gradient of *gamma*. Asked is that of x."),
+    ("gamma in front of x in the second term as well", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - gamma * x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "gamma stands under the sum, with dy. The x in front comes from the root, which has none."),
+    ("eps forgotten in the second term", lambda x, gamma, dy, eps: (
+        gamma * dy / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
+        - x * (gamma * dy * x).mean(-1, keepdim=True) / x.pow(2).mean(-1, keepdim=True) ** 1.5),
+     "One root stands in both terms, with eps in it."),
+    ("the root not drawn", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            x.pow(2).mean(-1, keepdim=True) + eps)),
+     "r is the *root* of the mean square plus eps."),
+    ("the length in place of the root of the mean square", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).sum(-1, keepdim=True) / r**3)(
+            (x.pow(2).sum(-1, keepdim=True) + eps).sqrt())),
+     "The root in (20.1) holds the mean of the squares, not their sum."),
+    ("the mean of what comes in taken off first", lambda x, gamma, dy, eps: (
+        (lambda u, r: u / r - x * (u * x).mean(-1, keepdim=True) / r**3)(
+            gamma * dy - (gamma * dy).mean(-1, keepdim=True),
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "A mean is taken off on the way back only if one was taken off on the way there. RMSNorm "
+     "takes none."),
 )  # fmt: skip
 
 
