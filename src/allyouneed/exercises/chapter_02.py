@@ -40,6 +40,20 @@ def step_by_hand() -> dict[str, list[float]]:
         "only the word": x @ w,
         "x reversed": torch.tanh(x.flip(0) @ w + h @ u + b),
         "h reversed": torch.tanh(x @ w + h.flip(0) @ u + b),
+        "h U subtracted": torch.tanh(x @ w - h @ u + b),
+        "U positive": torch.tanh(x @ w + h @ u.abs() + b),
+        "b positive": torch.tanh(x @ w + h @ u + b.abs()),
+        "all positive": torch.tanh(x @ w.abs() + h.abs() @ u.abs() + b.abs()),
+        "diagonals": torch.tanh(x * w.diag() + h * u.diag() + b),
+        "tan": torch.tan(x @ w + h @ u + b),
+        "relu": torch.relu(x @ w + h @ u + b),
+        "no tanh, no bias": x @ w + h @ u,
+        "only the state": h @ u,
+        "no tanh, U transposed": x @ w + h @ u.T + b,
+        "no tanh, both transposed": x @ w.T + h @ u.T + b,
+        "entries exchanged": torch.tanh(x @ w + h @ u + b).flip(0),
+        "h added": torch.tanh(x @ w + h @ u + b) + h,
+        "bias twice": torch.tanh(x @ w + h @ u + 2 * b),
     }
     return {name: state.tolist() for name, state in states.items()}
 
@@ -1024,6 +1038,76 @@ EXERCISES = [
                 "the entries of the state exchanged",
                 BY_HAND["h reversed"],
                 "The first entry of h, 0.5, multiplies the first row of U.",
+            ),
+            Mistake(
+                "the old state's part is subtracted",
+                BY_HAND["h U subtracted"],
+                "Equation (2.1) adds h U. Keep its sign as it comes out.",
+            ),
+            Mistake(
+                "a lost minus sign in U",
+                BY_HAND["U positive"],
+                "The first row of U is (0.5, -0.3).",
+            ),
+            Mistake(
+                "a lost minus sign in W or in b",
+                BY_HAND["b positive"],
+                "The first row of W is (0.3, -0.2), and the second entry of b is -0.2.",
+            ),
+            Mistake(
+                "all minus signs lost",
+                BY_HAND["all positive"],
+                "h, W, U and b have a negative entry each: -1, -0.2, -0.3, -0.2.",
+            ),
+            Mistake(
+                "only the diagonals of the matrices",
+                BY_HAND["diagonals"],
+                "Entry j of x W takes all entries of x, each times its entry of column j of W.",
+            ),
+            Mistake(
+                "tan in place of tanh",
+                BY_HAND["tan"],
+                "The tangent of an angle, tan, is another function than the hyperbolic one, tanh.",
+            ),
+            Mistake(
+                "a ReLU in place of tanh",
+                BY_HAND["relu"],
+                "The plain net uses tanh, which keeps negative numbers negative.",
+            ),
+            Mistake(
+                "tanh and the bias are missing",
+                BY_HAND["no tanh, no bias"],
+                "This is x W + h U. Add b, then take the tanh of both entries.",
+            ),
+            Mistake(
+                "the old state's part alone",
+                BY_HAND["only the state"],
+                "This is h U. The word's part x W and the bias are added before the tanh is taken.",
+            ),
+            Mistake(
+                "tanh is missing, and U is transposed",
+                BY_HAND["no tanh, U transposed"],
+                "Entry j of h U comes from column j of U. The state is the tanh of the sum.",
+            ),
+            Mistake(
+                "tanh is missing, and both matrices are transposed",
+                BY_HAND["no tanh, both transposed"],
+                "Vectors are rows in this book: x W and h U. The state is the tanh of the sum.",
+            ),
+            Mistake(
+                "the two entries of the state exchanged",
+                BY_HAND["entries exchanged"],
+                "Both numbers are right. The first comes from the first columns of W and U.",
+            ),
+            Mistake(
+                "the old state added behind the tanh",
+                BY_HAND["h added"],
+                "The new state takes the old one's place. The old one counts through h U alone.",
+            ),
+            Mistake(
+                "the bias added twice",
+                BY_HAND["bias twice"],
+                "Equation (2.1) has one bias, for the word's part and the state's together.",
             ),
             Mistake(
                 "one decimal",

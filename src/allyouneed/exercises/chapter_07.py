@@ -51,7 +51,7 @@ HAND_MISTAKES = mistakes(
      "All four numbers are right. The task asks for the two heads first."),
     ("the values of the two heads exchanged", heads_by_hand(3, 5),
      "Head 1 averages 4 and 8, head 2 averages 0 and 4."),
-    ("the values read key by key", heads_by_hand(1, 7),
+    ("the two heads exchanged, or the values read key by key", heads_by_hand(1, 7),
      "Head 1 has 4 from the first key and 8 from the second; head 2 has 0 and 4."),
     ("ln 3 taken for 3",
      heads_by_hand(8 - 4 / (1 + math.e**3), 4 / (1 + math.e**3)),
@@ -68,6 +68,18 @@ HAND_MISTAKES = mistakes(
     ("the outputs alone", [7, 9], "What the two heads find is asked for as well, first."),
     ("the diagonal of the last matrix alone", [7, 1, 7, 2],
      "Every output draws on both heads. The second one gets 1 times head 1 as well."),
+    ("the two outputs exchanged", [7, 1, 9, 7],
+     "All four numbers are right. The first output comes from the first column of the matrix."),
+    ("the two heads exchanged, the outputs right", [1, 7, 7, 9],
+     "The outputs are right. Head 1 is asked for first, then head 2."),
+    ("the values added up", heads_by_hand(12, 4),
+     "Each head averages its values with the weights of their keys."),
+    ("the key with the lower score left out", heads_by_hand(6, 0),
+     "The lower score is 0, its exponential 1, and its weight 1/4: that key counts, too."),
+    ("the sum of the heads for both outputs", [7, 1, 8, 8],
+     "The rows of the last matrix are (1, 1) and (0, 2): its entries are not all 1."),
+    ("head 2 left out of the outputs", [7, 1, 7, 7],
+     "The second row is (0, 2): head 2 goes into the second output twice over."),
 )  # fmt: skip
 
 # 7.2 counting: one head's W^Q, all W^Q, the layer, the layer with biases
