@@ -126,6 +126,20 @@ def code_that_scrolls(tab) -> list[str]:
     return [f"code scrolls: {what}" for what in tab.evaluate(wide)]
 
 
+def without_shadows(tab) -> list[str]:
+    """What scrolls sideways and shows no shadow at its edge, in light and in dark."""
+    wide = """[...document.querySelectorAll(".bd-article :is(pre, .broad, div.math, span.math.wide,"
+      + ".table-wrap, .pst-scrollable-table-container)")].filter(one => one.checkVisibility()
+        && one.scrollWidth > one.clientWidth)"""
+    bare = f"""{wide}.filter(one => !getComputedStyle(one).backgroundImage.includes("gradient"))
+      .map(one => one.className + ": " + one.textContent.slice(0, 60))"""
+    wrong = [] if tab.evaluate(f"{wide}.length") else ["nothing scrolls"]
+    for theme in ("dark", "light"):
+        in_theme(tab, theme)
+        wrong += [f"{theme}: no shadow: {what}" for what in tab.evaluate(bare)]
+    return wrong
+
+
 def narrower(tab, width: int) -> list[str]:
     """Make the window narrower: nothing may be wider than it."""
     tab.set_viewport_size({"width": width, "height": 844})
@@ -222,6 +236,7 @@ def test_a_chapter_opened_on_a_phone(address, browser):
     visit = Visit(browser, address, **PHONE)
     tab = visit.open("notebooks/06_attention.html")
     assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390) + code_that_scrolls(tab)
+    assert not without_shadows(tab)
     tab.wait_for_function("localStorage.getItem('fonts')")
     assert "Source" not in tab.evaluate("[...document.fonts].map(one => one.family).join()")
     tab = visit.open("book/glossary.html")
