@@ -145,7 +145,8 @@ def title_with_root(app, doctree) -> None:
             child.parent = title
 
 
-LONG = 100  # columns: a longer line of an output is no row of a table
+LONG = 100  # letters: what is printed in longer lines is broken
+WIDE = 105  # for a table, which is set smaller (see book.css)
 SET = re.compile(r"\S {2,}\S|^ {4,}\S|^ +[-\[\d]")  # a gap, or a number that is moved to the right
 
 
@@ -156,8 +157,10 @@ def long_lines(doctree) -> None:
         if "cell_output" in output["classes"]:
             blocks = list(output.findall(nodes.literal_block))
             lines = "\n".join(b.astext() for b in blocks).splitlines()
-            if any(len(line) > LONG for line in lines):
-                output["classes"].append("long-lines")
+            longest = max(map(len, lines), default=0)
+            if longest > LONG:
+                table = longest <= WIDE and all(in_columns(block.astext()) for block in blocks)
+                output["classes"].append("wide-table" if table else "long-lines")
             for block in blocks:
                 if in_columns(block.astext()):
                     block["classes"].append("columns")
