@@ -130,6 +130,9 @@ GREEDY_MISTAKES = mistakes(
      "`eos` says that the sentence is over. It is no part of it."),
     ("`bos` kept in the result", _greedy(keep_first=True),
      "`bos` is what the decoder is begun with. It is no part of the sentence."),
+    ("the last token dropped",
+     lambda step, bos, eos, max_length: greedy_with_state(step, bos, eos, max_length)[:-1],
+     "The last token is dropped although it is not `eos`. Only `eos` stays out."),
     ("`bos` and `eos` kept in the result", _greedy(keep_first=True, keep_eos=True),
      "The result has the tokens between the two, and neither of them."),
     ("begun with eos", _greedy("eos"),
@@ -334,6 +337,17 @@ BEAM_MISTAKES = mistakes(
     ("0 taken for `eos`", lambda scores, log_p, eos: beam_step(scores, log_p, 0),
      "Which token ends a sentence is said by the argument `eos`."),
     ("the worst of those that go on first", _backwards, "The second list begins with the best."),
+    ("those that go on in the order of their parents",
+     lambda scores, log_p, eos: (
+         beam_step(scores, log_p, eos)[0], sorted(beam_step(scores, log_p, eos)[1])
+     ),
+     "The second list begins with the best, whichever parent it has."),
+    ("the log-probability of the next token alone as the score of those that go on",
+     lambda scores, log_p, eos: (
+         beam_step(scores, log_p, eos)[0],
+         [(i, k, float(log_p[i][k])) for i, k, _ in beam_step(scores, log_p, eos)[1]],
+     ),
+     "The candidates are right. The score of each is the parent's plus that of the new token."),
     ("only the best of those that end", _best_end_only,
      "Every candidate with `eos` among the best N is a finished translation."),
     ("the flat place taken modulo N for the parent", _modulo_n,
