@@ -451,6 +451,11 @@ FEWEST_MISTAKES = mistakes(
          parameters, activations, memory, (16, 16, 16, 0)[stage]
      ),
      "Stage 1 shares the moments already, and stage 2 the gradients as well."),
+    ("one of the two moments stays in full",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (16, 12, 8, 4)[stage]
+     ),
+     "Adam has two moments, of four bytes each. From stage 1 on both are shared."),
     ("only the moments shared in stage 2",
      lambda parameters, activations, memory, stage: _fewest(
          parameters, activations, memory, (16, 8, 8, 0)[stage]
@@ -493,7 +498,7 @@ FEWEST_MISTAKES = mistakes(
          parameters, activations, memory, (16, 4, 4, 0)[stage]
      ),
      "Stage 1 shares Adam's moments only, 8 of the 16 bytes. The gradients come in stage 2."),
-    ("each stage shares one thing only",
+    ("each stage shares one thing only, or every stage the moments only",
      lambda parameters, activations, memory, stage: _fewest(
          parameters, activations, memory, (16, 8, 12, 12)[stage]
      ),
