@@ -595,6 +595,18 @@ def _post_net_output_normed(x, a, f, n1, n2):
     return x + n2(f(x))
 
 
+def _pre_net_output_normed(x, a, f, n1, n2):
+    h = n1(x)
+    x = x + a(h, h, h)
+    return x + n2(f(x))
+
+
+def _pre_first_norm(x, a, f, n1, n2):
+    h = n1(x)
+    x = x + a(h, h, h)
+    return x + f(n1(x))
+
+
 def _normed_again(x, a, f, n1, n2):
     return n2(_post(x, a, f, n1, n2))
 
@@ -604,6 +616,10 @@ ENCODER_MISTAKES = mistakes(
      "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike."),
     ("in post-norm, the second norm before the addition", _layer(_post_net_output_normed, None),
      "Only what the net gives was normalised. The paper adds first and normalises the sum."),
+    ("in pre-norm, the second norm behind the net", _layer(None, _pre_net_output_normed),
+     "In pre-norm the net reads the normed stream, and what it gives is added as it is."),
+    ("in pre-norm, the attention's norm before the net as well", _layer(None, _pre_first_norm),
+     "norms[0] belongs to the attention, norms[1] to the feed-forward net."),
     ("in post-norm, one more norm at the end", _layer(_normed_again, None),
      "The second sum is normalised once. A norm more belongs to a pre-norm stack, and to its end."),
     ("post-norm in both orders", _layer(None, _post),

@@ -52,6 +52,20 @@ COUNT_MISTAKES = mistakes(
      lambda n, w, causal: n * min(n, _keys(w, causal)),
      "Queries near the ends have fewer keys: there is nothing before the first position and "
      "nothing behind the last."),
+    ("the ends forgotten, with the window cut to the input",
+     lambda n, w, causal: n * _keys(min(w, n), causal),
+     "Queries near the ends have fewer keys: there is nothing before the first position and "
+     "nothing behind the last."),
+    ("the ends forgotten in the causal case",
+     lambda n, w, causal: n * min(w, n) if causal else count_pairs(n, w, False),
+     "The first queries have fewer keys, since there is nothing before the first position."),
+    ("the ends forgotten in the two-sided case",
+     lambda n, w, causal: count_pairs(n, w, True) if causal else n * _keys(min(w, n), False),
+     "Queries near the ends have fewer keys: there is nothing before the first position and "
+     "nothing behind the last."),
+    ("one position too far in the two-sided case",
+     lambda n, w, causal: count_pairs(n, w if causal else w + 1, causal),
+     "Two-sided, too, the distance goes up to window - 1."),
     ("all pairs", lambda n, w, causal: n * n,
      "That is full attention. Only pairs that are fewer than `window` positions apart count."),
     ("all pairs that are not in the future",

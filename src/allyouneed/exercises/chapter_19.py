@@ -65,6 +65,12 @@ COMBINE_WEIGHTS = (
      "That is the gradient of the summed loss. Divide by the number of all tokens."),
     ("divided by the number of processes", lambda n, tokens: n / len(tokens),
      "The weighted gradients are sums over tokens, so they are divided by the number of tokens."),
+    ("divided by the number of shares that have tokens",
+     lambda n, tokens: n / sum(m > 0 for m in tokens),
+     "The weighted gradients are sums over tokens, so they are divided by the number of tokens."),
+    ("weighted by one over the tokens",
+     lambda n, tokens: 1 / n / sum(1 / m for m in tokens if m) if n else 0.0,
+     "A share with more tokens counts for more: its weight is n_i / n."),
     ("divided by the largest share", lambda n, tokens: n / max(tokens),
      "The weights n_i / n add up to one: n is the number of tokens of all shares together."),
     ("divided twice, by all tokens and by the processes",
@@ -445,6 +451,11 @@ FEWEST_MISTAKES = mistakes(
          parameters, activations, memory, (16, 16, 16, 0)[stage]
      ),
      "Stage 1 shares the moments already, and stage 2 the gradients as well."),
+    ("one of the two moments stays in full",
+     lambda parameters, activations, memory, stage: _fewest(
+         parameters, activations, memory, (16, 12, 8, 4)[stage]
+     ),
+     "Adam has two moments, of four bytes each. From stage 1 on both are shared."),
     ("only the moments shared in stage 2",
      lambda parameters, activations, memory, stage: _fewest(
          parameters, activations, memory, (16, 8, 8, 0)[stage]
@@ -487,7 +498,7 @@ FEWEST_MISTAKES = mistakes(
          parameters, activations, memory, (16, 4, 4, 0)[stage]
      ),
      "Stage 1 shares Adam's moments only, 8 of the 16 bytes. The gradients come in stage 2."),
-    ("each stage shares one thing only",
+    ("each stage shares one thing only, or every stage the moments only",
      lambda parameters, activations, memory, stage: _fewest(
          parameters, activations, memory, (16, 8, 12, 12)[stage]
      ),
