@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
+from .pairs import pairs
 from .predictions import signs, wrong_predictions
 from .suspects import verdicts_on
 
@@ -59,6 +60,31 @@ def step_by_hand() -> dict[str, list[float]]:
 
 
 BY_HAND = step_by_hand()
+X, H, B = torch.tensor([1.0, 2.0]), torch.tensor([0.5, -1.0]), torch.tensor([0.1, -0.2])
+W, U = torch.tensor([[0.3, -0.2], [0.1, 0.4]]), torch.tensor([[0.5, -0.3], [0.2, 0.6]])
+
+
+def step_way(x=X, h=H, w=W, u=U, b=B, end=torch.tanh) -> list[float]:
+    """The step, right by default; each argument makes one slip."""
+    return end(x @ w + h @ u + b).tolist()
+
+
+STEP_SLIPS = [
+    ("tanh is missing", {"end": lambda total: total}, "The state is the tanh of the sum."),
+    ("a sigmoid in place of tanh", {"end": torch.sigmoid}, "The sigmoid is for gates."),
+    ("the bias is missing", {"b": 0 * B}, "Equation (2.1) adds b before tanh is taken."),
+    ("the old state is missing", {"h": 0 * H}, "h U belongs to the sum."),
+    ("the word is missing", {"x": 0 * X}, "x W belongs to the sum."),
+    ("the word and the old state are exchanged", {"x": H, "h": X}, "W belongs to x, U to h."),
+    ("U is transposed", {"u": U.T}, "Entry j of h U comes from column j of U."),
+    ("W is transposed", {"w": W.T}, "Entry j of x W comes from column j of W."),
+    ("both matrices are transposed", {"w": W.T, "u": U.T}, "Vectors are rows: x W and h U."),
+    ("the old state does not pass through U", {"u": torch.eye(2)}, "The state is multiplied by U."),
+    ("a lost minus sign in h", {"h": H.abs()}, "The second entry of h is -1."),
+    ("a lost minus sign in U", {"u": U.abs()}, "The first row of U is (0.5, -0.3)."),
+    ("a lost minus sign in W", {"w": W.abs()}, "The first row of W is (0.3, -0.2)."),
+    ("a lost minus sign in b", {"b": B.abs()}, "The second entry of b is -0.2."),
+]  # fmt: skip
 
 # 2.2: the state after the last word, three mistakes
 
@@ -1114,6 +1140,7 @@ EXERCISES = [
                 [round(number, 1) for number in BY_HAND["right"]],
                 "The way is right. Give three decimals.",
             ),
+            *pairs(step_way, STEP_SLIPS, list(BY_HAND.values()), rtol=1e-4, atol=2e-3),
         ],
         atol=2e-3,
     ),
