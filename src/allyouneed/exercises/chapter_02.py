@@ -1294,6 +1294,12 @@ EXERCISES = [
                 "The third part of b belongs to the candidate.",
             ),
             Mistake(
+                "the candidate added in full, not 1 - z of it",
+                gru_with(mix=lambda r, z, h, new: z * h + new),
+                "In equation (2.7) z keeps the old state and 1 - z lets the candidate in: the "
+                "two are shares of one.",
+            ),
+            Mistake(
                 "a ReLU in place of the candidate's tanh",
                 gru_with(lambda x, r, h, u, b: torch.relu(x + (r * h) @ u + b)),
                 "The candidate is a tanh, as the new state of the plain net is.",

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
 from .core import Mistake
 
 Slip = tuple[str, dict[str, Any], str]  # its name, what it hands to the way, and why it is wrong
@@ -28,14 +26,12 @@ def pairs(
     found: dict[int, list[str]] = {}  # the names, by the place in `values`
     whys: dict[int, list[str]] = {}
     alone = {*range(len(known))}
-    values = [np.array(value, dtype=float) for value in known]
+    values = [*known]
     for few in (*((slip,) for slip in slips), *combinations(slips, 2)):
         changes = [name for _, change, _ in few for name in change]
         if len({*changes}) < len(changes):
             continue
-        value = np.array(
-            way(**{name: step for _, change, _ in few for name, step in change.items()})
-        )
+        value = way(**{name: step for _, change, _ in few for name, step in change.items()})
         twin = next((i for i, other in enumerate(values) if near(value, other, rtol, atol)), None)
         if twin in alone and twin not in found:
             continue
@@ -48,11 +44,11 @@ def pairs(
             alone |= {twin} if len(few) == 1 else {*()}
         found[twin].append(", and ".join(name for name, _, _ in few))
         whys[twin] += [why for _, _, why in few if why not in whys[twin]]
-    return [Mistake("; or ".join(found[i]), values[i].tolist(), " ".join(whys[i])) for i in found]
+    return [Mistake("; or ".join(found[i]), values[i], " ".join(whys[i])) for i in found]
 
 
-def near(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> bool:
+def near(a: list[float], b: list[float], rtol: float, atol: float) -> bool:
     """Whether one may be taken for the other."""
-    if a.shape != b.shape:
-        return False
-    return bool((abs(a - b) <= atol + rtol * np.maximum(abs(a), abs(b))).all())
+    return len(a) == len(b) and all(
+        abs(x - y) <= atol + rtol * max(abs(x), abs(y)) for x, y in zip(a, b, strict=True)
+    )
