@@ -779,6 +779,12 @@ FAR_MISTAKES = mistakes(
     ("the first factor taken for all steps", gated_gradient(
         lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: f[0] ** len(f)),
      "The slope differs from step to step, since the candidates do."),
+    ("1 - n, squared, in place of 1 - n squared", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n) ** 2),
+     "The derivative of tanh is 1 - tanh^2: n is squared first, then taken from 1."),
+    ("a sum in place of the product, begun at 1", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: 1 + sum(f)),
+     "One step follows the other: by the chain rule their derivatives are multiplied."),
 )  # fmt: skip
 
 

@@ -903,6 +903,15 @@ VARIANCE_MISTAKES = mistakes(
     ("the products not summed", lambda w_q, w_k, covariance: (
         through(w_q, covariance) * through(w_k, covariance)),
      "One number is asked for: the sum over all i and j."),
+    ("the two covariance matrices multiplied as matrices, and not summed",
+     lambda w_q, w_k, c: through(w_q, c) @ through(w_k, c),
+     "One number is asked for: multiply the two entry by entry, then sum over all i and j."),
+    ("the covariance of the queries", lambda w_q, w_k, c: through(w_q, c),
+     "That is half of the way. The score is one number: what does the query do with the key?"),
+    ("the variances of the key's entries, summed", lambda w_q, w_k, c: through(w_k, c).trace(),
+     "That is half of the way: the key's. What does the query do with it?"),
+    ("the variances of the query's entries, summed", lambda w_q, w_k, c: through(w_q, c).trace(),
+     "That is half of the way: the query's. What does it do with the key?"),
 )  # fmt: skip
 
 # 5.9 those with my colour
