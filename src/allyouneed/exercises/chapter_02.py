@@ -378,6 +378,12 @@ def gru_with(
     return step
 
 
+def gru_reset_by_update(x, h, w, u, b):
+    _, z, n = gates(x, h, w, u, b)
+    candidate = torch.tanh(x @ w[:, n:] + (z * h) @ u[:, n:] + b[n:])
+    return z * h + (1 - z) * candidate
+
+
 def gru_cases() -> list[tuple[Tensor, ...]]:
     g = torch.Generator().manual_seed(23)
     nothing = [torch.zeros(shape) for shape in ((2, 6), (2, 6), (6,))]
@@ -1298,6 +1304,12 @@ EXERCISES = [
                 "the candidate has no bias",
                 gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u)),
                 "The third part of b belongs to the candidate.",
+            ),
+            Mistake(
+                "the update gate in the candidate, in place of r",
+                gru_reset_by_update,
+                "The candidate sees r * h, the state behind the reset gate. z belongs to the "
+                "mixture alone.",
             ),
             Mistake(
                 "the candidate added in full, not 1 - z of it",

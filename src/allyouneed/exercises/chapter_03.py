@@ -66,6 +66,13 @@ HAND_MISTAKES = mistakes(
     ("the query added to the context",
      [1 / 8, 2 / 8, 5 / 8, 1 + 2 / 8 * math.log(2), 1 + 5 / 8 * math.log(5)],
      "The query decides where to look. The context is made of the states alone."),
+    ("the weights in place of the context, or the logarithms left out",
+     [1 / 8, 2 / 8, 5 / 8, 2 / 8, 5 / 8],
+     "The weights are right. The context is the sum of the states, each times its weight: their "
+     "entries are ln 2 and ln 5."),
+    ("scores in place of weights, and each state times its score",
+     look_by_hand([0.0, math.log(2), math.log(5)]),
+     "These are the scores. The softmax makes weights of them: shares of one."),
 )  # fmt: skip
 
 # 3.2 three comparisons, to be predicted

@@ -293,6 +293,16 @@ SPREAD_MISTAKES = mistakes(
     ("the standard deviations of the two factors added", [16 * 25.0, 5.0, 20.0],
      "In a product of independent numbers with mean 0 variances are multiplied, 4 times 9, and so "
      "are standard deviations, 2 times 3."),
+    ("the standard deviations multiplied, and 16 of them added up, in the first place",
+     [96.0, 6.0, 24.0],
+     "Variances of independent terms add: 16 times 36, not 16 times 6."),
+    ("the variance after the division in both the second and the third place",
+     [576.0, 36.0, 36.0],
+     "After the division the variance is 36, the standard deviation its root. The divisor that "
+     "brings q . k to 1 is the standard deviation of q . k."),
+    ("variances in place of standard deviations, all three", [576.0, 36.0, 576.0],
+     "The second is a standard deviation, and to bring that of q . k to 1 it is divided by it: "
+     "both are roots."),
 )  # fmt: skip
 
 # 6.4 attention
