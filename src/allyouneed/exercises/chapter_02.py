@@ -1385,6 +1385,20 @@ EXERCISES = [
                 "whole numbers until n is reached.",
             ),
             Mistake(
+                "windows side by side, and a rounded logarithm",
+                layers_with(lambda n, k: math.ceil(n / k), lambda n, k: math.ceil(math.log(n, k))),
+                "Windows of stacked layers overlap by one word, so each layer adds k - 1 words. "
+                "And logarithms are not exact: count up in whole numbers.",
+            ),
+            Mistake(
+                "rounds down and adds one, and a rounded logarithm",
+                layers_with(
+                    lambda n, k: (n - 1) // (k - 1) + 1, lambda n, k: math.ceil(math.log(n, k))
+                ),
+                "Where n - 1 is a multiple of k - 1 that is one layer too many: round up. "
+                "And logarithms are not exact: count up in whole numbers.",
+            ),
+            Mistake(
                 "takes the logarithm to base 2",
                 layers_with(right_contiguous, lambda n, k: (n - 1).bit_length()),
                 "With dilations 1, k, k**2, ... each layer multiplies the reach by k: base k.",
