@@ -968,6 +968,12 @@ SHARE_MISTAKES = mistakes(
     ("the mean of every batch's own share", _mean_of_shares,
      "Asked for is the expected number of padded positions, divided by the expected number of all: "
      "a wide batch counts for more than a narrow one."),
+    ("the width taken for L, and (B - 1) / B of the padding",
+     lambda n, b: (n - 1) / 2 / n * (b - 1) / b,
+     "A batch is as wide as its own longest sentence, which need not have length L, and more "
+     "than one sentence may have no padding."),
+    ("B times the share", lambda n, b: b * padding_share(n, b),
+     "B stands in the padding and in the positions, and cancels."),
 )  # fmt: skip
 
 # 1.9 a split that does not leak

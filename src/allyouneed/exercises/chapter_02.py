@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
+from .pairs import pairs
 from .predictions import signs, wrong_predictions
 from .suspects import verdicts_on
 
@@ -59,6 +60,31 @@ def step_by_hand() -> dict[str, list[float]]:
 
 
 BY_HAND = step_by_hand()
+X, H, B = torch.tensor([1.0, 2.0]), torch.tensor([0.5, -1.0]), torch.tensor([0.1, -0.2])
+W, U = torch.tensor([[0.3, -0.2], [0.1, 0.4]]), torch.tensor([[0.5, -0.3], [0.2, 0.6]])
+
+
+def step_way(x=X, h=H, w=W, u=U, b=B, end=torch.tanh) -> list[float]:
+    """The step, right by default; each argument makes one slip."""
+    return end(x @ w + h @ u + b).tolist()
+
+
+STEP_SLIPS = [
+    ("tanh is missing", {"end": lambda total: total}, "The state is the tanh of the sum."),
+    ("a sigmoid in place of tanh", {"end": torch.sigmoid}, "The sigmoid is for gates."),
+    ("the bias is missing", {"b": 0 * B}, "Equation (2.1) adds b before tanh is taken."),
+    ("the old state is missing", {"h": 0 * H}, "h U belongs to the sum."),
+    ("the word is missing", {"x": 0 * X}, "x W belongs to the sum."),
+    ("the word and the old state are exchanged", {"x": H, "h": X}, "W belongs to x, U to h."),
+    ("U is transposed", {"u": U.T}, "Entry j of h U comes from column j of U."),
+    ("W is transposed", {"w": W.T}, "Entry j of x W comes from column j of W."),
+    ("both matrices are transposed", {"w": W.T, "u": U.T}, "Vectors are rows: x W and h U."),
+    ("the old state does not pass through U", {"u": torch.eye(2)}, "The state is multiplied by U."),
+    ("a lost minus sign in h", {"h": H.abs()}, "The second entry of h is -1."),
+    ("a lost minus sign in U", {"u": U.abs()}, "The first row of U is (0.5, -0.3)."),
+    ("a lost minus sign in W", {"w": W.abs()}, "The first row of W is (0.3, -0.2)."),
+    ("a lost minus sign in b", {"b": B.abs()}, "The second entry of b is -0.2."),
+]  # fmt: skip
 
 # 2.2: the state after the last word, three mistakes
 
@@ -350,6 +376,12 @@ def gru_with(
         return mix(r, z, h, candidate(x @ w[:, n:], r, h, u[:, n:], b[n:]))
 
     return step
+
+
+def gru_reset_by_update(x, h, w, u, b):
+    _, z, n = gates(x, h, w, u, b)
+    candidate = torch.tanh(x @ w[:, n:] + (z * h) @ u[:, n:] + b[n:])
+    return z * h + (1 - z) * candidate
 
 
 def gru_cases() -> list[tuple[Tensor, ...]]:
@@ -753,6 +785,12 @@ FAR_MISTAKES = mistakes(
     ("the first factor taken for all steps", gated_gradient(
         lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: f[0] ** len(f)),
      "The slope differs from step to step, since the candidates do."),
+    ("1 - n, squared, in place of 1 - n squared", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n) ** 2),
+     "The derivative of tanh is 1 - tanh^2: n is squared first, then taken from 1."),
+    ("a sum in place of the product, begun at 1", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: 1 + sum(f)),
+     "One step follows the other: by the chain rule their derivatives are multiplied."),
 )  # fmt: skip
 
 
@@ -1114,6 +1152,7 @@ EXERCISES = [
                 [round(number, 1) for number in BY_HAND["right"]],
                 "The way is right. Give three decimals.",
             ),
+            *pairs(step_way, STEP_SLIPS, list(BY_HAND.values()), rtol=1e-4, atol=2e-3),
         ],
         atol=2e-3,
     ),
@@ -1267,6 +1306,18 @@ EXERCISES = [
                 "The third part of b belongs to the candidate.",
             ),
             Mistake(
+                "the update gate in the candidate, in place of r",
+                gru_reset_by_update,
+                "The candidate sees r * h, the state behind the reset gate. z belongs to the "
+                "mixture alone.",
+            ),
+            Mistake(
+                "the candidate added in full, not 1 - z of it",
+                gru_with(mix=lambda r, z, h, new: z * h + new),
+                "In equation (2.7) z keeps the old state and 1 - z lets the candidate in: the "
+                "two are shares of one.",
+            ),
+            Mistake(
                 "a ReLU in place of the candidate's tanh",
                 gru_with(lambda x, r, h, u, b: torch.relu(x + (r * h) @ u + b)),
                 "The candidate is a tanh, as the new state of the plain net is.",
@@ -1332,6 +1383,20 @@ EXERCISES = [
                 layers_with(right_contiguous, lambda n, k: math.ceil(math.log(n) / math.log(k))),
                 "log(125) / log(5) comes out a little above 3, and rounding up makes 4. Multiply "
                 "whole numbers until n is reached.",
+            ),
+            Mistake(
+                "windows side by side, and a rounded logarithm",
+                layers_with(lambda n, k: math.ceil(n / k), lambda n, k: math.ceil(math.log(n, k))),
+                "Windows of stacked layers overlap by one word, so each layer adds k - 1 words. "
+                "And logarithms are not exact: count up in whole numbers.",
+            ),
+            Mistake(
+                "rounds down and adds one, and a rounded logarithm",
+                layers_with(
+                    lambda n, k: (n - 1) // (k - 1) + 1, lambda n, k: math.ceil(math.log(n, k))
+                ),
+                "Where n - 1 is a multiple of k - 1 that is one layer too many: round up. "
+                "And logarithms are not exact: count up in whole numbers.",
             ),
             Mistake(
                 "takes the logarithm to base 2",

@@ -66,6 +66,13 @@ HAND_MISTAKES = mistakes(
     ("the query added to the context",
      [1 / 8, 2 / 8, 5 / 8, 1 + 2 / 8 * math.log(2), 1 + 5 / 8 * math.log(5)],
      "The query decides where to look. The context is made of the states alone."),
+    ("the weights in place of the context, or the logarithms left out",
+     [1 / 8, 2 / 8, 5 / 8, 2 / 8, 5 / 8],
+     "The weights are right. The context is the sum of the states, each times its weight: their "
+     "entries are ln 2 and ln 5."),
+    ("scores in place of weights, and each state times its score",
+     look_by_hand([0.0, math.log(2), math.log(5)]),
+     "These are the scores. The softmax makes weights of them: shares of one."),
 )  # fmt: skip
 
 # 3.2 three comparisons, to be predicted
@@ -263,6 +270,24 @@ ADDITIVE_MISTAKES = mistakes(
      "row, and the softmax does not see it."),
     ("the projected keys averaged", _projected_values,
      "w_k serves the scores. What is averaged are the keys themselves, which are the values here."),
+    ("the softmax runs over the queries still, where the padding is hidden by a large number",
+     _additive(
+         weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -1e9).softmax(axis),
+         axis=1,
+     ),
+     "Each query shares its attention among the keys, the last axis."),
+    ("the mask turned round, and NaN where nothing is left",
+     _additive(weigh=lambda scores, hidden, axis: (
+         scores.masked_fill(~hidden, -math.inf).softmax(axis))),
+     "The mask is True where there is a token: hide where it is False. Here the words are hidden."),
+    ("the softmax runs over the queries still, and the rows divided by their sums",
+     _additive(weigh=lambda scores, hidden, axis: (
+         (shares := scores.softmax(1).masked_fill(hidden, 0.0)) / shares.sum(-1, keepdim=True))),
+     "The rows sum to one again, but the exponentials were divided by the sums of the columns "
+     "first. Take the softmax over the keys, the last axis."),
+    ("a sigmoid in place of the softmax",
+     _additive(weigh=lambda scores, hidden, axis: scores.sigmoid().masked_fill(hidden, 0.0)),
+     "A sigmoid looks at each score on its own. Weights must sum to one for each query."),
 )  # fmt: skip
 
 # 3.4 each measurement guessed from the others
@@ -429,6 +454,12 @@ LEFT_OUT_MISTAKES = mistakes(
         _without_itself(-(places[:, None] - places).pow(2) / (2 * width**2)).softmax(-1)
         for width in widths]),
      "The weights are right. Guess the heights with them, and compare."),
+    ("the distance not squared, and divided by sigma alone",
+     _left_out(lambda d, width: -d.abs() / width),
+     "The Gaussian bell falls with the square of the distance, divided by 2 sigma squared."),
+    ("the distance not squared, and divided by twice sigma",
+     _left_out(lambda d, width: -d.abs() / (2 * width)),
+     "The Gaussian bell falls with the square of the distance, divided by 2 sigma squared."),
 )  # fmt: skip
 
 # 3.5 masked softmax
@@ -778,6 +809,12 @@ GREEDY_MISTAKES = mistakes(
      "BOS is taken off once: what comes after it is the first word."),
     ("the first sentence alone", lambda *task: greedy_decode(*task)[:1],
      "Return one list for each sentence of the batch."),
+    ("the first sentence alone, not in a list of its own",
+     lambda *task: greedy_decode(*task)[0],
+     "Return one list for each sentence of the batch."),
+    ("all sentences in one flat list",
+     lambda *task: [word for row in greedy_decode(*task) for word in row],
+     "Return one list for each sentence of the batch, not all words in one."),
 )  # fmt: skip
 
 

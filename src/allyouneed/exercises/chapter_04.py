@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from .core import Exercise, Invariant, Mistake, mistakes
+from .pairs import pairs
 
 # 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
 
@@ -115,6 +116,47 @@ HAND_MISTAKES = mistakes(
     ("exponentials in place of weights, and the right vector",
      [math.exp(2), math.exp(2), math.exp(1), *look_by_hand(VERY)[3:]],
      "The vector is right. Asked for first are the weights: divide by the sum of all three."),
+    ("a quarter for every word", look_by_hand([0.25, 0.25, 0.25]),
+     "There are three words, and their weights sum to one. (Four is the number of entries.)"),
+)  # fmt: skip
+
+
+def look_way(
+    scores: tuple = (2.0, 2.0, 1.0),
+    weigh: Callable[..., list[float]] = shares,
+    out: Callable[..., list[float]] = lambda w: look_by_hand(w)[3:],
+) -> list[float]:
+    """The answer, right by default; each argument makes one slip."""
+    weights = weigh(*scores)
+    return [*weights, *out(weights)]
+
+
+HAND_SLIPS = [
+    ("the row of cute", {"scores": (2.0, 4.0, 2.0)}, "The word that looks around is very."),
+    ("the row of dog", {"scores": (1.0, 2.0, 5.0)}, "The word that looks around is very."),
+    ("scores of 1, 2 and 1", {"scores": (1.0, 2.0, 1.0)}, "Very with itself is 0 + 1 + 0 + 1."),
+    ("scores of 2, 1 and 1", {"scores": (2.0, 1.0, 1.0)}, "Very with cute is 1 times 2."),
+    ("scores divided by the root of the width", {"scores": (1.0, 1.0, 0.5)},
+     "The division comes in Chapter 6."),
+    ("scores as weights, without the softmax", {"weigh": lambda *s: [*s]},
+     "The softmax of the scores is missing."),
+    ("scores divided by their sum", {"weigh": lambda *s: [a / sum(s) for a in s]},
+     "The softmax takes the exponential of each score first."),
+    ("exponentials not divided by their sum", {"weigh": lambda *s: [math.exp(a) for a in s]},
+     "Divide each exponential by the sum of all three."),
+    ("the vectors summed without their weights", {"out": lambda w: [2.0, 4.0, 0.0, 1.0]},
+     "Each vector is multiplied by its weight."),
+    ("the old vector added", {"out": lambda w: [
+        2 * w[2], w[0] + 2 * w[1] + w[2] + 1, 0.0, w[0] + 1]},
+     "The new vector is the average alone."),
+    ("the 2 of cute overlooked", {"out": lambda w: [2 * w[2], sum(w), 0.0, w[0]]},
+     "The second entry of cute is 2."),
+    ("the 2 of dog overlooked", {"out": lambda w: [w[2], w[0] + 2 * w[1] + w[2], 0.0, w[0]]},
+     "The first entry of dog is 2."),
+]  # fmt: skip
+HAND_MISTAKES += pairs(
+    look_way, HAND_SLIPS, [look_by_hand(VERY), *(mistake.wrong for mistake in HAND_MISTAKES)],
+    rtol=5e-3, atol=2e-3,
 )  # fmt: skip
 
 # 4.2 cosines from a table of dot products

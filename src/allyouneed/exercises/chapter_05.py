@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .core import Exercise, Invariant, mistakes
+from .pairs import pairs
 
 # 5.1 a head by hand: two scores of word 1, then its output
 
@@ -79,6 +80,50 @@ HAND_MISTAKES = mistakes(
      "ln is the natural logarithm: ln 3 is 1.099."),
     ("logarithms to the base 10, in the weights as well", head_by_hand(0.0, 2 * math.log10(3)),
      "ln is the natural logarithm: ln 3 is 1.099."),
+    ("the weight of word 1 in place of the output", [0.0, 2 * LN3, 0.1],
+     "The scores are right, and 0.1 is the weight of word 1. The output is the average of the two "
+     "values, with both weights."),
+)  # fmt: skip
+
+
+def average(a: float, b: float) -> float:
+    return 4 + 4 * math.exp(b) / (math.exp(a) + math.exp(b))
+
+
+def head_way(scores: tuple = (0.0, 2 * LN3), out: Callable[..., float] = average) -> list[float]:
+    """The answer, right by default; each argument makes one slip."""
+    return [*scores, out(*scores)]
+
+
+HAND_SLIPS = [
+    ("word 2 asks", {"scores": (3 * LN2, LN2)}, "Word 1 asks."),
+    ("the two scores and their weights exchanged", {"scores": (2 * LN3, 0.0)},
+     "The first number is the score for word 1."),
+    ("query and key exchanged", {"scores": (0.0, 3 * LN2)},
+     "The query of word 1 meets the keys of both words."),
+    ("the query matrix transposed", {"scores": (0.0, 2 * LN2)},
+     "x_1 = (1, 0) times the query matrix is its first row."),
+    ("the key matrix transposed", {"scores": (LN3, 2 * LN3)},
+     "x_1 = (1, 0) times the key matrix is its first row."),
+    ("the query matrix forgotten", {"scores": (3.0, 1.0)}, "The query is x_1 W^Q."),
+    ("the key matrix forgotten", {"scores": (0.0, LN3)}, "A key is x W^K."),
+    ("scores divided by the root of 2", {"scores": (0.0, 2 * LN3 / math.sqrt(2))},
+     "The division comes in Chapter 6."),
+    ("the plain average of the values", {"out": lambda a, b: 6.0}, "The weights differ."),
+    ("all attention to the word with the higher score",
+     {"out": lambda a, b: 4.0 if a > b else 8.0}, "The other one gets its share, too."),
+    ("the values exchanged", {"out": lambda a, b: 12 - average(a, b)},
+     "The first weight belongs to the first value, 4."),
+    ("the values added up", {"out": lambda a, b: 12.0}, "Each value has its weight."),
+    ("scores used as weights", {"out": lambda a, b: 4 * a + 8 * b},
+     "The softmax makes weights of scores."),
+    ("exponentials not divided by their sum",
+     {"out": lambda a, b: 4 * math.exp(a) + 8 * math.exp(b)}, "Shares must sum to one."),
+]  # fmt: skip
+HAND_MISTAKES += pairs(
+    head_way, HAND_SLIPS,
+    [head_by_hand(0.0, 2 * LN3), *(mistake.wrong for mistake in HAND_MISTAKES)],
+    rtol=2e-3, atol=2e-3,
 )  # fmt: skip
 
 # 5.2 soft look-up
@@ -858,6 +903,15 @@ VARIANCE_MISTAKES = mistakes(
     ("the products not summed", lambda w_q, w_k, covariance: (
         through(w_q, covariance) * through(w_k, covariance)),
      "One number is asked for: the sum over all i and j."),
+    ("the two covariance matrices multiplied as matrices, and not summed",
+     lambda w_q, w_k, c: through(w_q, c) @ through(w_k, c),
+     "One number is asked for: multiply the two entry by entry, then sum over all i and j."),
+    ("the covariance of the queries", lambda w_q, w_k, c: through(w_q, c),
+     "That is half of the way. The score is one number: what does the query do with the key?"),
+    ("the variances of the key's entries, summed", lambda w_q, w_k, c: through(w_k, c).trace(),
+     "That is half of the way: the key's. What does the query do with it?"),
+    ("the variances of the query's entries, summed", lambda w_q, w_k, c: through(w_q, c).trace(),
+     "That is half of the way: the query's. What does it do with the key?"),
 )  # fmt: skip
 
 # 5.9 those with my colour

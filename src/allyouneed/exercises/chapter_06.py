@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .pairs import pairs
 
 ROOT_BEFORE = "Divide the scores, before they go into the softmax."
 SUMS_TO_ONE = "Each query shares its attention among the keys: the softmax runs over the last axis."
@@ -79,6 +80,49 @@ HAND_MISTAKES = mistakes(
      "The scaled score is ln 3, so that its exponential is 3."),
     ("2 ln 3 taken for ln 6, and not divided", look_by_hand(6),
      "2 ln 3 is ln 9, and equation (1) divides it by the root of d_k, 2."),
+    ("one of the two values alone, the first", [0.75, 0.25, 8.0],
+     "The weights are right. The output is the sum of the values, each times its weight."),
+    ("one of the two values alone, the second", [0.75, 0.25, 4.0],
+     "The weights are right. The output is the sum of the values, each times its weight."),
+    ("the second value left out, and 8 times the exponential", [0.75, 0.25, 24.0],
+     "The weights are right. The output has a part from both values, each times its weight."),
+    ("the first weight times the second value alone; or the weight 1/4 for both values",
+     [0.75, 0.25, 3.0],
+     "The weights are right. The first belongs to the value 8, the second to 4; add both parts."),
+    ("the second weight times the first value alone", [0.75, 0.25, 2.0],
+     "The weights are right. The first belongs to the value 8, the second to 4; add both parts."),
+    ("the weight 3/4 for both values", [0.75, 0.25, 9.0],
+     "The weights are right. The first belongs to the value 8, the second to 4."),
+)  # fmt: skip
+
+
+def look_way(first: float = 3, out: Callable[[float], float] = lambda w: 4 + 4 * w) -> list[float]:
+    """The answer, right by default; each argument makes one slip."""
+    weight = first / (first + 1)
+    return [weight, 1 - weight, out(weight)]
+
+
+HAND_SLIPS = [
+    ("no division by the root", {"first": 9}, "Equation (1) divides the scores first."),
+    ("divided by d_k, without the root", {"first": 3**0.5}, "Divide by the root of d_k, 2."),
+    ("divided by the root of the number of keys", {"first": 3**2**0.5},
+     "d_k is the width of a key, not the number of keys."),
+    ("multiplied by the root", {"first": 81}, "The scores are divided by the root of d_k."),
+    ("the two weights exchanged", {"first": 1 / 3}, "The first key has the higher score."),
+    ("ln 3 taken for 3", {"first": math.exp(3)}, "The exponential of ln 3 is 3."),
+    ("the values exchanged", {"out": lambda w: 8 - 4 * w},
+     "The first weight belongs to the first value, 8."),
+    ("the values not weighted", {"out": lambda w: 6.0},
+     "The output is the sum of the values, each times its weight."),
+    ("the values added up", {"out": lambda w: 12.0},
+     "The output is the sum of the values, each times its weight."),
+    ("the second value left out", {"out": lambda w: 8 * w}, "The second value, 4, counts, too."),
+    ("the first value left out", {"out": lambda w: 4 - 4 * w}, "The first value, 8, counts, too."),
+    ("the output halved", {"out": lambda w: 2 + 2 * w}, "The weights sum to one already."),
+]  # fmt: skip
+HAND_MISTAKES += pairs(
+    look_way, HAND_SLIPS, [look_by_hand(3), *(mistake.wrong for mistake in HAND_MISTAKES)],
+    rtol=5e-3, atol=2e-3,
 )  # fmt: skip
 
 # 6.2 predict, then try: vectors four times as wide
@@ -249,6 +293,16 @@ SPREAD_MISTAKES = mistakes(
     ("the standard deviations of the two factors added", [16 * 25.0, 5.0, 20.0],
      "In a product of independent numbers with mean 0 variances are multiplied, 4 times 9, and so "
      "are standard deviations, 2 times 3."),
+    ("the standard deviations multiplied, and 16 of them added up, in the first place",
+     [96.0, 6.0, 24.0],
+     "Variances of independent terms add: 16 times 36, not 16 times 6."),
+    ("the variance after the division in both the second and the third place",
+     [576.0, 36.0, 36.0],
+     "After the division the variance is 36, the standard deviation its root. The divisor that "
+     "brings q . k to 1 is the standard deviation of q . k."),
+    ("variances in place of standard deviations, all three", [576.0, 36.0, 576.0],
+     "The second is a standard deviation, and to bring that of q . k to 1 it is divided by it: "
+     "both are roots."),
 )  # fmt: skip
 
 # 6.4 attention
@@ -404,6 +458,15 @@ ATTENTION_MISTAKES = mistakes(
      "It is the root of d_k, not d_k divided by two."),
     ("half of d_k", lambda q, k, v: _divided(q, k, v, k.shape[-1] / 2),
      "The square root of d_k is meant, not the half of it."),
+    ("a softmax of the queries as well",
+     lambda q, k, v: scaled_attention(q.softmax(-1), k, v),
+     "The softmax is taken of the scores alone. Queries and keys enter as they are."),
+    ("a softmax of the keys as well",
+     lambda q, k, v: scaled_attention(q, k.softmax(-1), v),
+     "The softmax is taken of the scores alone. Queries and keys enter as they are."),
+    ("a softmax of the queries and of the keys as well",
+     lambda q, k, v: scaled_attention(q.softmax(-1), k.softmax(-1), v),
+     "The softmax is taken of the scores alone. Queries and keys enter as they are."),
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .core import Exercise, mistakes
+from .pairs import pairs
 from .suspects import said_of
 
 # 7.1 two heads by hand: what each head finds, then the two outputs
@@ -80,6 +81,52 @@ HAND_MISTAKES = mistakes(
      "The rows of the last matrix are (1, 1) and (0, 2): its entries are not all 1."),
     ("head 2 left out of the outputs", [7, 1, 7, 7],
      "The second row is (0, 2): head 2 goes into the second output twice over."),
+    ("the weights in place of what the heads find", heads_by_hand(0.75, 0.25),
+     "These are weights. A head finds the average of its two values with its two weights."),
+    ("the sum of the heads, times each entry of the diagonal", [7, 1, 8, 16],
+     "Head 1 meets the first row of the last matrix, (1, 1), and head 2 the second, (0, 2)."),
+)  # fmt: skip
+
+
+def heads_way(
+    heads: tuple = (7, 1), out: Callable[..., list] = lambda a, b: [a, a + 2 * b]
+) -> list[float | int]:
+    """The answer, right by default; each argument makes one slip."""
+    return [*heads, *out(*heads)]
+
+
+HAND_SLIPS = [
+    ("exponentials not divided by their sum", {"heads": (28, 4)}, "Divide 1 and 3 by 4."),
+    ("all weight on the key with the higher score", {"heads": (8, 0)}, "The other one has 1/4."),
+    ("the weights of the two keys exchanged", {"heads": (5, 3)},
+     "The key with the higher score has the weight 3/4."),
+    ("the weights exchanged in head 1", {"heads": (5, 1)},
+     "In head 1 the second key has the higher score and so the weight 3/4."),
+    ("the weights exchanged in head 2", {"heads": (7, 3)},
+     "In head 2 the first key has the higher score and so the weight 3/4."),
+    ("one softmax for both heads", {"heads": (6, 2)}, "Every head has a softmax of its own."),
+    ("the two heads exchanged", {"heads": (1, 7)}, "Head 1 averages 4 and 8, head 2 0 and 4."),
+    ("the last matrix transposed", {"out": lambda a, b: [a + b, 2 * b]},
+     "The first output meets the first column of the last matrix."),
+    ("the last matrix forgotten", {"out": lambda a, b: [a, b]},
+     "The outputs are the two numbers side by side, times the matrix."),
+    ("the two of the last matrix overlooked", {"out": lambda a, b: [a, a + b]},
+     "The second row is (0, 2)."),
+    ("a zero of the last matrix overlooked", {"out": lambda a, b: [a + b, a + 2 * b]},
+     "Nothing of head 2 goes into the first output."),
+    ("a zero of the last matrix overlooked, and the outputs exchanged",
+     {"out": lambda a, b: [a + 2 * b, a + b]},
+     "Nothing of head 2 goes into the first output, and that one comes from the first column."),
+    ("the diagonal of the last matrix alone", {"out": lambda a, b: [a, 2 * b]},
+     "The second output gets 1 times head 1 as well."),
+    ("the two outputs exchanged", {"out": lambda a, b: [a + 2 * b, a]},
+     "The first output comes from the first column of the matrix."),
+    ("the sum of the heads for both outputs", {"out": lambda a, b: [a + b, a + b]},
+     "The rows of the last matrix are (1, 1) and (0, 2)."),
+]  # fmt: skip
+HAND_MISTAKES += pairs(
+    heads_way, HAND_SLIPS, [heads_by_hand(7, 1), *(mistake.wrong for mistake in HAND_MISTAKES)],
+    rtol=5e-3, atol=2e-3,
 )  # fmt: skip
 
 # 7.2 counting: one head's W^Q, all W^Q, the layer, the layer with biases
@@ -260,6 +307,8 @@ UNFUSED_MISTAKES = mistakes(
      "The pieces are right. Sentences and heads stay two axes: (B, H, T, K)."),
     ("the heads in reverse", _of_each(lambda one: one.flip(1)),
      "Head 1 owns the first 3 d_k entries."),
+    ("the heads put side by side again", _of_each(merge),
+     "The cut into heads is right. Keep their axis: (B, H, T, K), and do not join them again."),
 )  # fmt: skip
 
 # 7.4 a layer without some of its heads

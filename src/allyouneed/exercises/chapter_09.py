@@ -719,6 +719,10 @@ NEIGHBOURS = mistakes(
     ("only the sines",
      lambda k, d_model: step_matrix(k, d_model) - turned(step_angles(k, d_model), (0, 0)),
      "The diagonal is still zero: the cosines are missing."),
+    ("both cosines with a minus", lambda k, d_model: -step_matrix(k, d_model).T,
+     "Both cosines have a plus: for k = 0 the matrix must be the identity."),
+    ("all signs turned", lambda k, d_model: -step_matrix(k, d_model),
+     "Both cosines have a plus: for k = 0 the matrix must be the identity."),
 )  # fmt: skip
 
 
