@@ -25,23 +25,22 @@ def pairs(
     """
     found: dict[int, list[str]] = {}  # the names, by the place in `values`
     whys: dict[int, list[str]] = {}
-    alone = {*range(len(known))}
     values = [*known]
+    alone = set(range(len(known)))  # the places of what is known, or is one slip's
     for few in (*((slip,) for slip in slips), *combinations(slips, 2)):
         changes = [name for _, change, _ in few for name in change]
         if len({*changes}) < len(changes):
             continue
         value = way(**{name: step for _, change, _ in few for name, step in change.items()})
         twin = next((i for i, other in enumerate(values) if near(value, other, rtol, atol)), None)
-        if twin in alone and twin not in found:
-            continue
-        if twin in alone and len(few) == 2:
-            continue  # one slip is enough for it
+        if twin in alone and (twin not in found or len(few) == 2):
+            continue  # it is known, or one slip is enough for it
         if twin is None:
             twin = len(values)
             values.append(value)
             found[twin], whys[twin] = [], []
-            alone |= {twin} if len(few) == 1 else {*()}
+            if len(few) == 1:
+                alone.add(twin)
         found[twin].append(", and ".join(name for name, _, _ in few))
         whys[twin] += [why for _, _, why in few if why not in whys[twin]]
     return [Mistake("; or ".join(found[i]), values[i], " ".join(whys[i])) for i in found]
