@@ -80,8 +80,9 @@ class Sizes:
 
 
 def test_what_a_notebook_gets():
-    both = listing.of(attention, Sizes)  # of the package's classes, the check of shapes can hide
-    text = both._repr_markdown_()  # the decorator
+    # of a class of the package, the check of shapes can hide the decorator
+    both = listing.of(attention, Sizes)
+    text = both._repr_markdown_()
     assert repr(both) == "source of attention, Sizes"
     assert text.startswith("```python\n# allyouneed/attention.py, test_listing.py, without")
     assert text.endswith("\n```") and "lines of checks" in text

@@ -16,12 +16,13 @@ from .suspects import verdicts_on
 
 # 2.1: one step by hand
 
+X, H, B = torch.tensor([1.0, 2.0]), torch.tensor([0.5, -1.0]), torch.tensor([0.1, -0.2])
+W, U = torch.tensor([[0.3, -0.2], [0.1, 0.4]]), torch.tensor([[0.5, -0.3], [0.2, 0.6]])
+
 
 def step_by_hand() -> dict[str, list[float]]:
     """The right state, and what each slip makes of it."""
-    x, h = torch.tensor([1.0, 2.0]), torch.tensor([0.5, -1.0])
-    w, u = torch.tensor([[0.3, -0.2], [0.1, 0.4]]), torch.tensor([[0.5, -0.3], [0.2, 0.6]])
-    b = torch.tensor([0.1, -0.2])
+    x, h, b, w, u = X, H, B, W, U
     states = {
         "right": torch.tanh(x @ w + h @ u + b),
         "no tanh": x @ w + h @ u + b,
@@ -48,10 +49,7 @@ def step_by_hand() -> dict[str, list[float]]:
         "diagonals": torch.tanh(x * w.diag() + h * u.diag() + b),
         "tan": torch.tan(x @ w + h @ u + b),
         "relu": torch.relu(x @ w + h @ u + b),
-        "no tanh, no bias": x @ w + h @ u,
         "only the state": h @ u,
-        "no tanh, U transposed": x @ w + h @ u.T + b,
-        "no tanh, both transposed": x @ w.T + h @ u.T + b,
         "entries exchanged": torch.tanh(x @ w + h @ u + b).flip(0),
         "h added": torch.tanh(x @ w + h @ u + b) + h,
         "bias twice": torch.tanh(x @ w + h @ u + 2 * b),
@@ -60,8 +58,6 @@ def step_by_hand() -> dict[str, list[float]]:
 
 
 BY_HAND = step_by_hand()
-X, H, B = torch.tensor([1.0, 2.0]), torch.tensor([0.5, -1.0]), torch.tensor([0.1, -0.2])
-W, U = torch.tensor([[0.3, -0.2], [0.1, 0.4]]), torch.tensor([[0.5, -0.3], [0.2, 0.6]])
 
 
 def step_way(x=X, h=H, w=W, u=U, b=B, end=torch.tanh) -> list[float]:
@@ -1113,24 +1109,9 @@ EXERCISES = [
                 "The plain net uses tanh, which keeps negative numbers negative.",
             ),
             Mistake(
-                "tanh and the bias are missing",
-                BY_HAND["no tanh, no bias"],
-                "This is x W + h U. Add b, then take the tanh of both entries.",
-            ),
-            Mistake(
                 "the old state's part alone",
                 BY_HAND["only the state"],
                 "This is h U. The word's part x W and the bias are added before the tanh is taken.",
-            ),
-            Mistake(
-                "tanh is missing, and U is transposed",
-                BY_HAND["no tanh, U transposed"],
-                "Entry j of h U comes from column j of U. The state is the tanh of the sum.",
-            ),
-            Mistake(
-                "tanh is missing, and both matrices are transposed",
-                BY_HAND["no tanh, both transposed"],
-                "Vectors are rows in this book: x W and h U. The state is the tanh of the sum.",
             ),
             Mistake(
                 "the two entries of the state exchanged",

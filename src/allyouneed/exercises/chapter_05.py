@@ -80,6 +80,8 @@ HAND_MISTAKES = mistakes(
      "ln is the natural logarithm: ln 3 is 1.099."),
     ("logarithms to the base 10, in the weights as well", head_by_hand(0.0, 2 * math.log10(3)),
      "ln is the natural logarithm: ln 3 is 1.099."),
+    ("the two scores and their weights exchanged", head_by_hand(2 * LN3, 0.0),
+     "The first number is the score for word 1."),
     ("the weight of word 1 in place of the output", [0.0, 2 * LN3, 0.1],
      "The scores are right, and 0.1 is the weight of word 1. The output is the average of the two "
      "values, with both weights."),

@@ -71,6 +71,8 @@ HAND_MISTAKES = mistakes(
      "Every output draws on both heads. The second one gets 1 times head 1 as well."),
     ("the two outputs exchanged", [7, 1, 9, 7],
      "All four numbers are right. The first output comes from the first column of the matrix."),
+    ("a zero of the last matrix overlooked, and the outputs exchanged", [7, 1, 9, 8],
+     "Nothing of head 2 goes into the first output, and that one comes from the first column."),
     ("the two heads exchanged, the outputs right", [1, 7, 7, 9],
      "The outputs are right. Head 1 is asked for first, then head 2."),
     ("the values added up", heads_by_hand(12, 4),

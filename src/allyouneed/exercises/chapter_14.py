@@ -458,9 +458,11 @@ def dealt_share(a: Sequence[float], b: Sequence[float]) -> float:
 DEALT_CASES = [
     ([18.0, 19.0, 20.0], [16.0]),
     ([18.1, 19.5, 18.1], [15.0, 18.1]),
-    ([20.7, 20.4, 21.9], [20.7, 21.3]),  # equal distances that rounding tells apart,
-    ([37.96, 39.07, 39.7], [37.96, 39.51, 38.15]),  # also from Python 3.12 on, whose sums are
-    ([39.52, 37.45, 37.63], [37.87, 40.65, 40.34, 38.48, 38.78]),  # compensated
+    # equal distances that rounding tells apart; in the second and third also from Python 3.12 on,
+    # whose sums are compensated
+    ([20.7, 20.4, 21.9], [20.7, 21.3]),
+    ([37.96, 39.07, 39.7], [37.96, 39.51, 38.15]),
+    ([39.52, 37.45, 37.63], [37.87, 40.65, 40.34, 38.48, 38.78]),
     ([24.0, 26.5, 25.2, 25.9], [24.4, 23.1, 24.9]),
     ([21.0, 22.0], [21.0, 22.0]),
     ([25.4, 24.8], [24.4, 25.4, 24.6, 24.7]),  # by spread another order than by means

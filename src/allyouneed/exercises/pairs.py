@@ -1,4 +1,4 @@
-"""Slips of an answer by hand, alone and two at a time: each changes one step of the way."""
+"""Slips of an answer by hand, two at a time: each changes one step of the way."""
 
 from __future__ import annotations
 
@@ -18,32 +18,28 @@ def pairs(
     rtol: float,
     atol: float,
 ) -> list[Mistake]:
-    """What the slips make of `way`, alone and in pairs that change different steps.
+    """The mistakes that two of the slips, which change different steps, make of `way`.
 
-    What is `known` already, the right answer among it, is left out. An answer that several pairs
-    give has all their names: nobody can tell which it was.
+    What is `known` already is left out: the right answer, and what each slip makes alone. An answer
+    that several pairs give has all their names: nobody can tell which it was.
     """
-    found: dict[int, list[str]] = {}  # the names, by the place in `values`
-    whys: dict[int, list[str]] = {}
-    values = [*known]
-    alone = set(range(len(known)))  # the places of what is known, or is one slip's
-    for few in (*((slip,) for slip in slips), *combinations(slips, 2)):
-        changes = [name for _, change, _ in few for name in change]
-        if len({*changes}) < len(changes):
+    found: list[tuple[list[float], list[str], list[str]]] = []  # an answer, its names, the reasons
+    for (one, first, why), (two, second, because) in combinations(slips, 2):
+        if first.keys() & second.keys():
             continue
-        value = way(**{name: step for _, change, _ in few for name, step in change.items()})
-        twin = next((i for i, other in enumerate(values) if near(value, other, rtol, atol)), None)
-        if twin in alone and (twin not in found or len(few) == 2):
-            continue  # it is known, or one slip is enough for it
+        value = way(**first, **second)
+        if any(near(value, other, rtol, atol) for other in known):
+            continue
+        twin = next((each for each in found if near(value, each[0], rtol, atol)), None)
         if twin is None:
-            twin = len(values)
-            values.append(value)
-            found[twin], whys[twin] = [], []
-            if len(few) == 1:
-                alone.add(twin)
-        found[twin].append(", and ".join(name for name, _, _ in few))
-        whys[twin] += [why for _, _, why in few if why not in whys[twin]]
-    return [Mistake("; or ".join(found[i]), values[i], " ".join(whys[i])) for i in found]
+            twin = value, [], []
+            found.append(twin)
+        _, names, reasons = twin
+        names.append(f"{one}, and {two}")
+        reasons += [each for each in (why, because) if each not in reasons]
+    return [
+        Mistake("; or ".join(names), value, " ".join(reasons)) for value, names, reasons in found
+    ]
 
 
 def near(a: list[float], b: list[float], rtol: float, atol: float) -> bool:
