@@ -145,8 +145,8 @@ def title_with_root(app, doctree) -> None:
             child.parent = title
 
 
-LONG = 100  # letters: what is printed in longer lines is broken
-WIDE = 105  # for a table, which is set smaller (see book.css)
+LONG = 88  # letters that a line has room for on a screen of 1280 pixels: longer ones are broken
+WIDE = 105  # and those of a table, which is set smaller there (see book.css)
 SET = re.compile(r"\S {2,}\S|^ {4,}\S|^ +[-\[\d]")  # a gap, or a number that is moved to the right
 
 
