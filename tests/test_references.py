@@ -88,6 +88,23 @@ def test_no_link_in_code_or_headings_and_no_equation_without(address):
     assert links > 500
 
 
+def test_a_figure_that_is_named_by_its_number_is_on_the_page(address):
+    """And the link leads to the one of that number."""
+    named = 0
+    for page in (HTML / "notebooks").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        prose = "".join(re.findall(r"<p>(.*?)</p>", text, re.S))
+        said = re.findall(r"Figure (\d+\.\d+)", re.sub(r"<[^>]*>", "", prose))
+        links = re.findall(r'class="to-figure[^>]*href="(.*?)#(.*?)".*?Figure (\d+\.\d+)', prose)
+        assert sorted(said) == sorted(number for *_, number in links), page.name
+        for file, anchor, number in links:
+            there = (page.parent / (file or page.name)).read_text(encoding="utf-8")
+            figure = there.partition(f'<figure class="align-default" id="{anchor}"')[2]
+            assert f"Fig. {number} " in figure.partition("</figure>")[0], f"{page.name}: {number}"
+        named += len(links)
+    assert named > 40
+
+
 def test_a_card_shows_what_a_link_leads_to(browser, address):
     visit = Visit(browser, address, viewport={"width": 1280, "height": 900})
     tab = visit.open("notebooks/06_attention.html")
