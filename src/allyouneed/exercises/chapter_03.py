@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
-from .suspects import verdicts_on
+from .suspects import rules, verdicts_on
 
 # 3.1 one look by hand: three weights, then the two entries of the context
 
@@ -73,6 +74,62 @@ HAND_MISTAKES = mistakes(
     ("scores in place of weights, and each state times its score",
      look_by_hand([0.0, math.log(2), math.log(5)]),
      "These are the scores. The softmax makes weights of them: shares of one."),
+)  # fmt: skip
+
+
+
+def look_way(
+    weights: tuple = (1 / 8, 2 / 8, 5 / 8),
+    out: Callable[[float, float], list[float]] = lambda a, b: [a * math.log(2), b * math.log(5)],
+) -> list[float]:
+    """The answer, right by default; each argument makes one slip."""
+    return [*weights, *out(*weights[1:])]
+
+
+HAND_SLIPS = [
+    ("exponentials not divided by their sum", {"weights": (1.0, 2.0, 5.0)},
+     "Weights sum to one: divide by 8."),
+    ("scores divided by their sum", {"weights": (0.0, math.log(2) / LOG_SUM, math.log(5) / LOG_SUM)},
+     "Take the exponentials of the scores first."),
+    ("a hard look-up", {"weights": (0.0, 0.0, 1.0)}, "Every state gets its share."),
+    ("the same weight for every state", {"weights": (1 / 3, 1 / 3, 1 / 3)}, "The scores differ."),
+    ("the exponential of zero taken for zero", {"weights": (0.0, 2 / 7, 5 / 7)},
+     "The exponential of 0 is 1."),
+    ("the sign of the scores turned", {"weights": (10 / 17, 5 / 17, 2 / 17)},
+     "The highest score gets the largest weight."),
+    ("the context not weighted", {"out": lambda a, b: [math.log(2), math.log(5)]},
+     "Each state is multiplied by its weight."),
+    ("the entries of the context exchanged",
+     {"out": lambda a, b: [b * math.log(5), a * math.log(2)]},
+     "The first entry comes from the second state."),
+    ("the context divided by three",
+     {"out": lambda a, b: [a * math.log(2) / 3, b * math.log(5) / 3]},
+     "The weights sum to one already."),
+    ("the context's two entries summed, for both",
+     {"out": lambda a, b: [a * math.log(2) + b * math.log(5)] * 2},
+     "The context has two entries of its own, as the states have."),
+    ("the logarithms left out", {"out": lambda a, b: [a, b]},
+     "The states hold ln 2 and ln 5."),
+    ("the exponentials averaged", {"out": lambda a, b: [2 * a, 5 * b]},
+     "What is averaged are the states, with ln 2 and ln 5."),
+    ("logarithms to the base 10", {"out": lambda a, b: [a * math.log10(2), b * math.log10(5)]},
+     "ln is the natural logarithm."),
+    ("the query added", {"out": lambda a, b: [1 + a * math.log(2), 1 + b * math.log(5)]},
+     "The context is made of the states alone."),
+]  # fmt: skip
+HAND_MISTAKES += mistakes(
+    ("the context divided by three", look_way(out=HAND_SLIPS[8][1]["out"]),
+     "The weights sum to one already, so that nothing more is divided."),
+    ("the context's two entries summed, for both", look_way(out=HAND_SLIPS[9][1]["out"]),
+     "The context has two entries of its own, as the states have."),
+    ("one digit", [0.1, 0.2, 0.6, 0.2, 1.0], "The way is right. Give three digits."),
+    ("one digit, and 0.25 rounded up", [0.1, 0.3, 0.6, 0.2, 1.0],
+     "The way is right. Give three digits."),
+)  # fmt: skip
+HAND_MISTAKES += pairs(
+    look_way, HAND_SLIPS,
+    [look_by_hand([1 / 8, 2 / 8, 5 / 8]), *(mistake.wrong for mistake in HAND_MISTAKES)],
+    rtol=5e-3, atol=2e-3,
 )  # fmt: skip
 
 # 3.2 three comparisons, to be predicted
@@ -185,6 +242,28 @@ def _projected_values(
     return weights @ (k @ w_k)
 
 
+ADDITIVE_SLIPS = [
+    ("tanh stands outside", {"score": _outside}, "Of a hidden layer tanh is taken, and then v."),
+    ("tanh is missing", {"score": lambda sums, v: sums @ v}, "The hidden layer has a tanh."),
+    ("v is left out", {"score": lambda sums, v: sums.tanh().sum(-1)},
+     "v weighs the entries of the hidden layer."),
+    ("a sigmoid in place of tanh", {"score": lambda sums, v: sums.sigmoid() @ v},
+     "The hidden layer has a tanh."),
+    ("scores divided by the root of the width",
+     {"score": lambda sums, v: sums.tanh() @ v / len(v) ** 0.5}, "Nothing divides these scores."),
+    ("the mask comes after the softmax", {"weigh": _after},
+     "What is hidden had its share before it was struck out."),
+    ("the mask is left out", {"weigh": lambda scores, hidden, axis: scores.softmax(axis)},
+     "Padding must get no weight."),
+    ("zero in place of minus infinity",
+     {"weigh": lambda scores, hidden, axis: scores.masked_fill(hidden, 0.0).softmax(axis)},
+     "The exponential of zero is one: padding gets a share."),
+    ("the mask is turned round",
+     {"weigh": lambda scores, hidden, axis: _before(scores, ~hidden, axis)},
+     "True in the mask means a token."),
+    ("the softmax runs over the queries", {"axis": 1}, "Each query shares among the keys."),
+    ("the weights are returned", {"give": lambda weights, k: weights}, "Asked for are contexts."),
+]  # fmt: skip
 ADDITIVE_MISTAKES = mistakes(
     ("tanh stands outside, and the softmax runs over the queries",
      _additive(_outside, _after, axis=1),
@@ -285,6 +364,17 @@ ADDITIVE_MISTAKES = mistakes(
          (shares := scores.softmax(1).masked_fill(hidden, 0.0)) / shares.sum(-1, keepdim=True))),
      "The rows sum to one again, but the exponentials were divided by the sums of the columns "
      "first. Take the softmax over the keys, the last axis."),
+    ("v put on before tanh", _additive(lambda sums, v: (sums * v).tanh().sum(-1)),
+     "tanh is the hidden layer's. v weighs what comes out of it."),
+    ("the mask turned round, by a large number",
+     _additive(weigh=lambda scores, hidden, axis: scores.masked_fill(~hidden, -1e9).softmax(axis)),
+     "True in the mask means a token."),
+    *combined(_additive, ADDITIVE_SLIPS, but=[
+        ("tanh stands outside", "the mask comes after the softmax"),
+        ("tanh stands outside", "the softmax runs over the queries"),
+        ("zero in place of minus infinity", "the softmax runs over the queries"),
+        ("the mask comes after the softmax", "the softmax runs over the queries"),
+    ]),
     ("a sigmoid in place of the softmax",
      _additive(weigh=lambda scores, hidden, axis: scores.sigmoid().masked_fill(hidden, 0.0)),
      "A sigmoid looks at each score on its own. Weights must sum to one for each query."),
@@ -434,6 +524,37 @@ LEFT_OUT_MISTAKES = mistakes(
      "The squared errors are averaged, and not halved."),
     ("the square of the mean error", _left_out(blame=lambda e: e.mean(-1).square()),
      "Errors up and down cancel so. Square them first."),
+    ("the error of the first measurement alone", _left_out(blame=lambda e: e[..., 0].pow(2)),
+     "Every measurement is guessed once, and the mean is over all of them."),
+    ("the error of the last measurement alone", _left_out(blame=lambda e: e[..., -1].pow(2)),
+     "Every measurement is guessed once, and the mean is over all of them."),
+    *combined(_left_out, [
+        ("every measurement helps to guess itself", {"weigh": lambda s: s.softmax(-1)},
+         "The own measurement is left out: its score becomes minus infinity."),
+        ("the own weight struck out after the softmax",
+         {"weigh": lambda s: s.softmax(-1).fill_diagonal_(0.0)},
+         "Then the weights of the others sum to less than one."),
+        ("the softmax over the places that ask",
+         {"weigh": lambda s: _without_itself(s).softmax(0)}, "Each place shares among the others."),
+        ("sigma not squared", {"score": lambda d, width: -d.pow(2) / (2 * width)},
+         "Equation (3.6) has sigma squared below the line."),
+        ("the 2 below the line missing", {"score": lambda d, width: -d.pow(2) / width**2},
+         "Equation (3.6) has 2 sigma squared below the line."),
+        ("neither 2 nor square below the line", {"score": lambda d, width: -d.pow(2) / width},
+         "Equation (3.6) has 2 sigma squared below the line."),
+        ("the distance not squared", {"score": lambda d, width: -d / (2 * width**2)},
+         "Equation (3.6) has the squared distance."),
+        ("the minus sign missing", {"score": lambda d, width: d.pow(2) / (2 * width**2)},
+         "Near places get more."),
+        ("the sum of the squared errors", {"blame": lambda e: e.pow(2).sum(-1)},
+         "The mean is asked for."),
+        ("the root of the mean square", {"blame": lambda e: _mean_square(e).sqrt()},
+         "The mean of the squares is asked for, without a root."),
+        ("the mean of the absolute errors", {"blame": lambda e: e.abs().mean(-1)},
+         "The errors are squared."),
+    ]),
+    ("neither 2 nor square below the line", _left_out(lambda d, width: -d.pow(2) / width),
+     "Equation (3.6) has 2 sigma squared below the line."),
     ("the errors sorted",
      _left_out(give=lambda errors, widths: errors.sort().values),
      "The errors stand in the order of the widths."),
@@ -589,6 +710,44 @@ MASKED_MISTAKES = mistakes(
     ("something added below the line", lambda scores, mask: 0.99 * masked_softmax(scores, mask),
      "The weights sum to less than one. A small number in the sum must be so small that no weight "
      "feels it, or stand only where the sum is zero."),
+)  # fmt: skip
+
+
+MASKED_MISTAKES += mistakes(
+    ("zero instead of minus infinity, and struck out after",
+     lambda s, m: (s * m.unsqueeze(1)).softmax(-1) * m.unsqueeze(1),
+     "A hidden score of zero has the exponential 1 and its share, which is missing once it is "
+     "struck out. Hide by minus infinity."),
+    ("one where there is nothing to look at",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).softmax(-1).nan_to_num(1.0),
+     "If a sentence has no token, all its weights are zero."),
+    ("a thousand taken off, and what is hidden left as it is",
+     lambda s, m: (s - 1000.0 * ~m.unsqueeze(1)).softmax(-1),
+     "Where nothing else is left, even the lowest score gets a share. And weights of padding "
+     "must be exactly zero."),
+    ("a finite number, and zeros only where nothing is to be looked at",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -100.0).softmax(-1) * m.any(1)[:, None, None],
+     "Scores of tokens may be lower than -100. Only minus infinity is below all of them."),
+    ("the softmax over the sentences",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).softmax(0).nan_to_num(),
+     "Axis 0 is that of the sentences. Each query shares among the keys: the last axis."),
+    ("the softmax over the sentences, and NaN",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).softmax(0),
+     "Axis 0 is that of the sentences. Each query shares among the keys: the last axis."),
+    ("the logarithms of the weights, and zeros for padding",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).log_softmax(-1).nan_to_num(0, 0, 0),
+     "Asked for are the weights themselves, not their logarithms."),
+    ("the logarithms of the weights",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).log_softmax(-1),
+     "Asked for are the weights themselves, not their logarithms."),
+    ("a thousandth added below the line",
+     lambda s, m: (e := (s - s.amax(-1, keepdim=True)).exp() * m.unsqueeze(1)) / (
+         e.sum(-1, keepdim=True) + 1e-3),
+     "Weights sum to exactly one. Only where nothing is to be looked at may another number stand "
+     "below the line."),
+    ("the mask after the softmax, divided again along the wrong axis",
+     lambda s, m: (w := s.softmax(-1) * m.unsqueeze(1)) / w.sum(1, keepdim=True).clamp(min=1e-9),
+     "The weights of one query sum to one: the last axis. And hide before the softmax."),
 )  # fmt: skip
 
 
@@ -805,6 +964,29 @@ GREEDY_MISTAKES = mistakes(
         for row in _write(step, batch_size, bos, max_length, _likeliest)[:, 1:].tolist()
      ],
      "A sentence that has ended may end once more in the tensor. It is over at its *first* EOS."),
+    ("no words where the sentence has no EOS",
+     lambda step, batch_size, bos, eos, max_length: [
+         row if len(row) < max_length else []
+         for row in greedy_decode(step, batch_size, bos, eos, max_length)
+     ],
+     "A sentence that reaches max_length without EOS has all of its words."),
+    ("sentences without an EOS left out",
+     lambda step, batch_size, bos, eos, max_length: [
+         row
+         for row in greedy_decode(step, batch_size, bos, eos, max_length)
+         if len(row) < max_length
+     ],
+     "A sentence that reaches max_length without EOS has all of its words. One list for each."),
+    ("BOS kept, and counted as a word",
+     lambda step, batch_size, bos, eos, max_length: [
+         [bos, *row][:max_length]
+         for row in greedy_decode(step, batch_size, bos, eos, max_length)
+     ],
+     "BOS is no word: leave it out, and do not count it."),
+    ("BOS and EOS kept", lambda step, batch_size, bos, eos, max_length: [
+        [bos, *row] for row in _with_eos(step, batch_size, bos, eos, max_length)
+     ],
+     "Neither BOS nor EOS is a word of the translation."),
     ("the first word lost as well", lambda *task: [row[1:] for row in greedy_decode(*task)],
      "BOS is taken off once: what comes after it is the first word."),
     ("the first sentence alone", lambda *task: greedy_decode(*task)[:1],
@@ -865,6 +1047,14 @@ SUSPECTS: dict[str, Attention] = {
     "all words alike": _weighted(
         lambda scores, hidden, axis: _before(torch.zeros_like(scores), hidden, axis)
     ),
+    "first query's weights for all": _weighted(
+        lambda scores, hidden, axis: _before(scores, hidden, axis)[:, :1].expand_as(scores)
+    ),
+    "softmax over queries and keys together": _weighted(
+        lambda scores, hidden, axis: (
+            scores.masked_fill(hidden, -math.inf).flatten(1).softmax(-1).view_as(scores)
+        )
+    ),
     "not divided by the sum": _weighted(
         lambda scores, hidden, axis: scores.exp().masked_fill(hidden, 0.0)
     ),
@@ -915,6 +1105,22 @@ def _same_mask() -> tuple:
     return scores, values, mask[-1:].expand_as(mask)
 
 
+TEST_RULES = rules(
+    [name for name in SUSPECTS if name.startswith("right")],
+    {
+        "softmax over the queries": "It shows in the numbers, with several queries and keys.",
+        "mask after the softmax": "It shows where a key is hidden.",
+        "zero for minus infinity": "It shows where a key is hidden and scores are not zero.",
+        "mask left out": "It shows where a key is hidden.",
+        "mask turned round": "It shows where a key is hidden.",
+        "first sentence's mask for all": "It shows with two sentences that are padded differently.",
+        "hard": "It shows in the numbers, where several keys have different values.",
+        "all words alike": "It shows where scores differ.",
+        "first query's weights for all": "It shows with several queries whose scores differ.",
+        "softmax over queries and keys together": "It shows with several queries.",
+        "not divided by the sum": "It shows in the numbers.",
+    },
+)
 TEST_MISTAKES = mistakes(
     ("everything passes", lambda attention: True,
      "A test must be able to fail. All of the wrong ones give contexts of the right shape, and "
@@ -945,6 +1151,12 @@ TEST_MISTAKES = mistakes(
      lambda f: bool(torch.equal(f(*_inputs()), _weighted()(*_inputs()))),
      "Sums that are taken in another order differ in their last bits, and are as right. Compare "
      "with allclose."),
+    ("compared too loosely", _test(same=lambda f, case: torch.allclose(
+        f(*case), _sentence_by_sentence(*case), atol=2.0)),
+     "Differences of 2 are no rounding: contexts are averages of numbers near 1. A tolerance near "
+     "1e-5 is wide enough."),
+    ("one query", _test(lambda: _inputs(T=1)),
+     "With one query nobody sees whether each query has its own weights. Take several."),
     ("one key", _test(lambda: _inputs(S=1, padded=False)),
      "A single key gets all weight, however it is shared out. Take several."),
     ("one query and one key", _test(lambda: _inputs(T=1, S=1, padded=False)),
@@ -1022,6 +1234,24 @@ SLOPE_MISTAKES = mistakes(
      "In front stands the weight a_j itself."),
     ("divided by the number of states", _slope(lambda a, h, c: a * (h - c) / len(a)),
      "The context is a sum of the states times their weights. Nothing divides by S."),
+    ("scores in place of weights, in the context, too",
+     lambda scores, values: scores[:, None] * (values - scores @ values),
+     "Both in front and in the average stand the weights, the softmax of the scores."),
+    ("the exponentials in place of weights, in the context, too",
+     lambda scores, values: scores.exp()[:, None] * (values - scores.exp() @ values),
+     "The weight is the exponential divided by the sum of all, in both places."),
+    ("the other weights alone", _slope(lambda a, h, c: -a * (c - a * h)),
+     "Weight j moves with its own score, too: by a_j (1 - a_j)."),
+    ("the own slope 1 for a (1 - a)", _slope(lambda a, h, c: h - a * c + a**2 * h - a * h),
+     "Weight j moves with its own score by a_j (1 - a_j)."),
+    ("the sum of the states in place of the context", _slope(lambda a, h, c: a * (h - h.sum(0))),
+     "What is subtracted is the context, the states times their weights."),
+    ("the context taken off twice", _slope(lambda a, h, c: a * (h - 2 * c)),
+     "a_j a_i is taken off once for every i: together a_j c."),
+    ("half of it", _slope(lambda a, h, c: a * (h - c) / 2),
+     "Nothing is halved: a_j (h_j - c)."),
+    ("the root of the weight", _slope(lambda a, h, c: a.sqrt() * (h - c)),
+     "In front stands the weight a_j itself."),
     ("the context for every score", _slope(lambda a, h, c: c.expand_as(h)),
      "That is the context itself. How does it move when one score rises?"),
 )  # fmt: skip
@@ -1095,6 +1325,12 @@ PLACE_MISTAKES = mistakes(
     ("the key minus one other", lambda keys, place: 100 * (keys[place] - keys[0 if place else 1]),
      "That lowers one other key. All of them must be lowered: ask for the scores that you want, "
      "and solve for the query."),
+    ("always the first key", lambda keys, place: query_for(keys, 0),
+     "The query must depend on the place: this one always looks at the first key."),
+    ("the wanted scores times the keys", lambda keys, place: keys.T @ _one_hot(
+        len(keys), place, 10.0),
+     "`keys.T @ wanted` is ten times the key itself. The query must *solve* keys @ query = "
+     "wanted: `torch.linalg.pinv(keys) @ wanted`."),
     ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
      "The query must depend on the keys and on the place."),
 )  # fmt: skip
@@ -1228,6 +1464,54 @@ BACK_MISTAKES = mistakes(
      lambda q, h, g: ((h @ q).softmax(0) @ h, back_through(q, h, g)[1]),
      "That is the context itself. The query receives the sum of the states, each times the "
      "gradient of its score."),
+    ("the query's gradient without the context, that of the states right",
+     lambda q, h, g: (
+         _back(lambda a, h, c, g: a * (h @ g))(q, h, g)[0], back_through(q, h, g)[1]),
+     "The gradient with respect to a score is a_j (h_j - c) . g, for the query as for the states."),
+    ("both parts of the states halved", _back(give=lambda dq, dh: (dq, dh / 2)),
+     "The two parts are added. Nothing is halved."),
+    ("the plain mean in the place of the context, for the query alone",
+     lambda q, h, g: (
+         _back(lambda a, h, c, g: a * ((h - h.mean(0)) @ g))(q, h, g)[0],
+         back_through(q, h, g)[1]),
+     "What is subtracted is the context, the *weighted* average."),
+    *combined(_back, [
+        ("the states as values alone", {"as_key": False}, "Every h_j is a key, too."),
+        ("the states as keys alone", {"as_value": False}, "Every h_j is a value, too."),
+        ("only the weight's own slope", {"errors": lambda a, h, c, g: a * (1 - a) * (h @ g)},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the weight left out", {"errors": lambda a, h, c, g: (h - c) @ g},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the plain mean in place of the context",
+         {"errors": lambda a, h, c, g: a * ((h - h.mean(0)) @ g)},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the sign of the scores' gradient turned",
+         {"errors": lambda a, h, c, g: a * ((c - h) @ g)},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the other weights held still", {"errors": lambda a, h, c, g: a * (h @ g)},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the softmax passed over", {"errors": lambda a, h, c, g: h @ g},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the scores divided by the root of the width", {"root": 0.5},
+         "Here the score is the dot product itself."),
+        ("the values' part without the weights", {"share": torch.ones_like},
+         "As a value h_j passes on a_j g."),
+        ("g in the place of the query", {"asked_by": lambda q, g: g},
+         "As a key h_j passes on q, times the gradient of its score."),
+        ("the states first", {"give": lambda dq, dh: (dh, dq)}, "The query's gradient comes first."),
+        ("the query's gradient alone", {"give": lambda dq, dh: dq}, "Two are asked for."),
+    ], but=[
+        ("the states as values alone", "the states as keys alone"),
+        ("the softmax passed over", "the states as values alone"),
+        ("the softmax passed over", "the states as keys alone"),
+        ("the other weights held still", "the states as values alone"),
+        ("the states as keys alone", "the values' part without the weights"),
+        ("the states as values alone", "g in the place of the query"),
+        ("the states as keys alone", "the query's gradient alone"),
+        ("the states as values alone", "the query's gradient alone"),
+        ("the values' part without the weights", "the query's gradient alone"),
+        ("g in the place of the query", "the query's gradient alone"),
+    ]),
     ("g added to the query's gradient",
      lambda q, h, g: (back_through(q, h, g)[0] + g, back_through(q, h, g)[1]),
      "The query enters the scores alone: it is not averaged."),
@@ -1309,6 +1593,7 @@ EXERCISES = [
         reference=is_right,
         cases=[()],
         mistakes=TEST_MISTAKES,
+        invariants=TEST_RULES,
         probe=verdicts_on(SUSPECTS),
     ),
     Exercise(

@@ -29,7 +29,7 @@ HAND_MISTAKES = mistakes(
      "A head averages: the lower score is 0, and its exponential is 1, not nothing."),
     ("the weights of the two keys exchanged", heads_by_hand(5, 3),
      "In head 1 the second key has the higher score and so the weight 3/4, in head 2 the first."),
-    ("one softmax for both heads", heads_by_hand(6, 2),
+    ("equal weights: one softmax for both heads, or a plain mean", heads_by_hand(6, 2),
      "The scores of the two heads were added, or each key got the same weight. Every head has a "
      "softmax of its own; that is what makes it a head."),
     ("the weights exchanged in head 1 alone", heads_by_hand(5, 1),
@@ -1214,7 +1214,7 @@ CUT_TEST_MISTAKES = mistakes(
      "With one word there is nothing to mix: the view alone is right. Try several."),
     ("one head", lambda cut: torch.equal(cut(X_TEST, 1), X_TEST[:, None]),
      "With one head a view is the right cut. Try several heads."),
-    ("two heads alone", _on(2, 3, 2, 8),
+    ("what always makes two heads passes", _on(2, 3, 2, 8),
      "One of the cuts makes two heads whatever it is asked. Try another number, too."),
     ("equal numbers", lambda cut: torch.equal(
         cut(torch.ones(2, 3, 12), 3), split(torch.ones(2, 3, 12), 3)
