@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .core import Exercise, mistakes
-from .pairs import pairs
+from .pairs import combined, pairs
 from .suspects import said_of
 
 # 7.1 two heads by hand: what each head finds, then the two outputs
@@ -85,6 +85,10 @@ HAND_MISTAKES = mistakes(
      "The second row is (0, 2): head 2 goes into the second output twice over."),
     ("the weights in place of what the heads find", heads_by_hand(0.75, 0.25),
      "These are weights. A head finds the average of its two values with its two weights."),
+    ("the plain mean in head 1 alone", heads_by_hand(6, 1),
+     "In head 1 the exponentials are 1 and 3: the second value counts three times as much."),
+    ("the plain mean in head 2 alone", heads_by_hand(7, 2),
+     "In head 2 the exponentials are 3 and 1: the first value counts three times as much."),
     ("the sum of the heads, times each entry of the diagonal", [7, 1, 8, 16],
      "Head 1 meets the first row of the last matrix, (1, 1), and head 2 the second, (0, 2)."),
 )  # fmt: skip
@@ -107,6 +111,10 @@ HAND_SLIPS = [
     ("the weights exchanged in head 2", {"heads": (7, 3)},
      "In head 2 the first key has the higher score and so the weight 3/4."),
     ("one softmax for both heads", {"heads": (6, 2)}, "Every head has a softmax of its own."),
+    ("the plain mean in head 1", {"heads": (6, 1)}, "The weights differ, in each head."),
+    ("the plain mean in head 2", {"heads": (7, 2)}, "The weights differ, in each head."),
+    ("one softmax over all four scores", {"heads": (3.5, 0.5)},
+     "Every head has a softmax, and a whole, of its own."),
     ("the two heads exchanged", {"heads": (1, 7)}, "Head 1 averages 4 and 8, head 2 0 and 4."),
     ("the last matrix transposed", {"out": lambda a, b: [a + b, 2 * b]},
      "The first output meets the first column of the last matrix."),
@@ -135,6 +143,13 @@ HAND_MISTAKES += pairs(
 
 D_MODEL, N_HEADS = 512, 8
 SQUARE, NARROW = D_MODEL**2, (D_MODEL // N_HEADS) ** 2
+
+def _counts(
+    one: int = SQUARE // 8, every: int = SQUARE, layer: int = 4 * SQUARE, biases: int = 4 * D_MODEL
+) -> list[int]:
+    """The four numbers, right by default; each argument makes one slip."""
+    return [one, every, layer, layer + biases]
+
 
 COUNT_MISTAKES = mistakes(
     ("a head that reads only its own piece of the input",
@@ -191,6 +206,51 @@ COUNT_MISTAKES = mistakes(
      "All heads have eight times as many as one: together the whole of 512 x 512."),
     ("biases as large as the matrices", [SQUARE // 8, SQUARE, 4 * SQUARE, 8 * SQUARE],
      "A bias is one number for each output, 512 for each layer."),
+    ("all heads' queries taken for the whole layer",
+     [SQUARE // 8, SQUARE, SQUARE, SQUARE + 4 * D_MODEL],
+     "The layer has four such matrices: W^Q, W^K, W^V and W^O."),
+    ("eight biases of 512 numbers", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 8 * D_MODEL],
+     "Four linear layers have four biases, each 512 numbers wide."),
+    ("two biases instead of four", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 2 * D_MODEL],
+     "Four linear layers have four biases, each 512 numbers wide."),
+    ("a bias of one number for each layer", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 4],
+     "A bias is one number for each output, 512 for each layer."),
+    ("the biases alone in the last place", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * D_MODEL],
+     "The last number is that of matrices and biases together."),
+    ("the numbers of the big model, 1024 wide, with 16 heads",
+     [1024 * 64, 1024**2, 4 * 1024**2, 4 * 1024**2 + 4096],
+     "The base model has d_model = 512 and h = 8."),
+    ("a d_k of 32", [512 * 32, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "d_k = 512 / 8 = 64."),
+    ("a d_k of 32, and its eight heads", [512 * 32, 8 * 512 * 32, 4 * SQUARE,
+                                          4 * SQUARE + 4 * D_MODEL],
+     "d_k = 512 / 8 = 64."),
+    ("two matrices instead of four", [SQUARE // 8, SQUARE, 2 * SQUARE, 2 * SQUARE + 2 * D_MODEL],
+     "Queries, keys, values and outputs have one each: four."),
+    *combined(_counts, [
+        ("a square of d_k for one head", {"one": NARROW}, "W_i^Q has 512 rows and 64 columns."),
+        ("a full matrix for one head", {"one": SQUARE}, "W_i^Q has 512 rows and 64 columns."),
+        ("eight squares of d_k for all heads", {"every": 8 * NARROW},
+         "Together the heads have 512 x 512."),
+        ("eight full matrices for all heads", {"every": 8 * SQUARE},
+         "Together the heads have 512 x 512."),
+        ("three matrices instead of four", {"layer": 3 * SQUARE}, "The fourth is W^O."),
+        ("the layer once for every head", {"layer": 32 * SQUARE},
+         "Four matrices of 512 x 512 hold all heads."),
+        ("one head's matrices for the layer", {"layer": SQUARE // 2},
+         "The layer holds the matrices of all heads."),
+        ("no biases", {"biases": 0}, "Each of the four layers has a bias of 512 numbers."),
+        ("one bias", {"biases": D_MODEL}, "Each of the four layers has a bias of 512 numbers."),
+        ("three biases", {"biases": 3 * D_MODEL}, "The output layer has a bias as well."),
+        ("biases as wide as one head", {"biases": 4 * D_MODEL // N_HEADS},
+         "A bias is as wide as the layer's output, 512."),
+        ("biases for every head", {"biases": 32 * D_MODEL}, "The heads share the four biases."),
+    ], but=[
+        ("a square of d_k for one head", "eight squares of d_k for all heads"),
+        ("a full matrix for one head", "eight full matrices for all heads"),
+        ("three matrices instead of four", "three biases"),
+        ("the layer once for every head", "biases for every head"),
+    ]),
     ("a last matrix of one head's width",
      [SQUARE // 8, SQUARE, 3 * SQUARE + SQUARE // 8, 3 * SQUARE + SQUARE // 8 + 4 * D_MODEL],
      "W^O meets all heads side by side: h d_v = 512 rows, not 64."),
@@ -309,6 +369,32 @@ UNFUSED_MISTAKES = mistakes(
      "The pieces are right. Sentences and heads stay two axes: (B, H, T, K)."),
     ("the heads in reverse", _of_each(lambda one: one.flip(1)),
      "Head 1 owns the first 3 d_k entries."),
+    ("the queries divided by the root of d_k",
+     lambda x, n_heads: (
+         unfused(x, n_heads)[0] / (x.shape[-1] // 3 // n_heads) ** 0.5, *unfused(x, n_heads)[1:]),
+     "Only the cut is asked for: the numbers stay as they are."),
+    ("the keys transposed",
+     lambda x, n_heads: (
+         unfused(x, n_heads)[0], unfused(x, n_heads)[1].mT, unfused(x, n_heads)[2]),
+     "All three have the shape (B, n_heads, T, d_k)."),
+    ("cut in three first, and then by a view alone",
+     lambda x, n_heads: tuple(view_split(one, n_heads) for one in x.chunk(3, dim=-1)),
+     "The heads are the outer cut: head 1 has the first 3 d_k entries. And a view moves no "
+     "numbers: cut to (B, T, H, ...) first, then exchange axes."),
+    ("cut in three along the words",
+     lambda x, n_heads: split(
+         x.reshape(x.shape[0], 3 * x.shape[1], -1), n_heads).chunk(3, dim=2),
+     "Queries, keys and values stand side by side in each word, along the last axis."),
+    ("the queries cut in three first, keys and values right",
+     lambda x, n_heads: (split(x.chunk(3, dim=-1)[0], n_heads), *unfused(x, n_heads)[1:]),
+     "All three are cut alike: first into heads, and each head's piece in three."),
+    ("the queries right, keys and values cut in three first",
+     lambda x, n_heads: (
+         unfused(x, n_heads)[0], *(split(one, n_heads) for one in x.chunk(3, dim=-1)[1:])),
+     "All three are cut alike: first into heads, and each head's piece in three."),
+    ("cut in three first, keys before queries",
+     lambda x, n_heads: tuple(split(x.chunk(3, dim=-1)[i], n_heads) for i in (1, 0, 2)),
+     "The heads are the outer cut, and each has query, key and value, in this order."),
     ("the heads put side by side again", _of_each(merge),
      "The cut into heads is right. Keep their axis: (B, H, T, K), and do not join them again."),
 )  # fmt: skip
@@ -436,6 +522,66 @@ PRUNED_MISTAKES = mistakes(
          )
      ),
      "The d_k columns of a head stand side by side, those of head 1 first."),
+    ("all bands from the first head kept to the last",
+     _pruned(other=lambda n_heads, keep: list(range(min(keep), max(keep) + 1))),
+     "The heads that are kept need not be neighbours: cut each by itself, and put them together."),
+    ("the first head that is kept, alone", _pruned(other=lambda n_heads, keep: keep[:1]),
+     "All heads of `keep` stay."),
+    ("the last matrix transposed", _pruned(rows=lambda w, *heads: _band(w, *heads).T),
+     "w_o loses rows: what is left has the shape (kept, D)."),
+    ("all four matrices transposed",
+     lambda *case: tuple(w.T for w in pruned(*case)),
+     "The first three lose columns, (D, kept), the last rows, (kept, D)."),
+    ("the first three transposed",
+     _pruned(columns=lambda w, *heads: _slab(w, *heads).T),
+     "The first three lose columns: what is left has the shape (D, kept)."),
+    ("the heads in an axis of their own",
+     _pruned(columns=lambda w, h, keep: w.unflatten(1, (h, -1))[:, keep].transpose(0, 1),
+             rows=lambda w, h, keep: w.unflatten(0, (h, -1))[keep]),
+     "Matrices are asked for: the kept columns stand side by side, the rows below each other."),
+    ("the heads in an axis of their own, behind the rows",
+     _pruned(columns=lambda w, h, keep: w.unflatten(1, (h, -1))[:, keep],
+             rows=lambda w, h, keep: w.unflatten(0, (h, -1))[keep]),
+     "Matrices are asked for: the kept columns stand side by side, the rows below each other."),
+    ("the matrices in reverse", lambda *case: pruned(*case)[::-1],
+     "The order is that of the arguments: w_q, w_k, w_v, w_o."),
+    ("w_k and w_v exchanged", lambda *case: tuple(pruned(*case)[i] for i in (0, 2, 1, 3)),
+     "The order is that of the arguments: w_q, w_k, w_v, w_o."),
+    ("w_q and w_k exchanged", lambda *case: tuple(pruned(*case)[i] for i in (1, 0, 2, 3)),
+     "The order is that of the arguments: w_q, w_k, w_v, w_o."),
+    ("the last column of each band left out",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: (
+         (lambda own: (w_q[:, own], w_k[:, own], w_v[:, own], w_o[own]))(
+             [i * d + j for d in [len(w_o) // n_heads] for i in map(int, keep)
+              for j in range(max(d - 1, 1))]
+         )
+     ),
+     "A slice does not hold its end: head i owns i * d_k up to, not with, (i + 1) * d_k."),
+    ("bands as wide as there are heads",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: (
+         (lambda own: (w_q[:, own], w_k[:, own], w_v[:, own], w_o[own]))(
+             [j for i in map(int, keep) for j in range(i * n_heads, (i + 1) * n_heads)
+              if j < len(w_o)]
+         )
+     ),
+     "A band is d_k = D / n_heads wide."),
+    ("bands as wide as there are heads, and cut off at the end",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: (
+         (lambda own: (w_q[:, own], w_k[:, own], w_v[:, own], w_o[own]))(
+             [min(j, len(w_o) - 1) for i in map(int, keep)
+              for j in range(i * n_heads, (i + 1) * n_heads)]
+         )
+     ),
+     "A band is d_k = D / n_heads wide."),
+    ("the keys not cut",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: tuple(
+         w_k if i == 1 else w for i, w in enumerate(pruned(w_q, w_k, w_v, w_o, n_heads, keep))
+     ),
+     "The smaller layer has smaller keys, too."),
+    ("the values and the last matrix not cut",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: (
+         *pruned(w_q, w_k, w_v, w_o, n_heads, keep)[:2], w_v, w_o),
+     "The heads that go take their values and their bands of w_o with them."),
     ("square blocks of the first three, and bands of the last",
      _pruned(columns=lambda w, *heads: _band(_slab(w, *heads), *heads)),
      "A head reads all of x: all rows of w_q, w_k and w_v stay."),
@@ -510,6 +656,32 @@ SUM_MISTAKES = mistakes(
     ("heads merged without a transpose", lambda heads, w_o: _cut(heads, heads.shape[2], -1) @ w_o,
      "The numbers were read head by head, so that words are mixed. What one word has in each head "
      "belongs together."),
+    ("what the heads write multiplied",
+     lambda heads, w_o: _apart(heads, w_o).prod(1),
+     "Equation (7.5) is a *sum*: what the heads write is added."),
+    ("the largest of what the heads write", lambda heads, w_o: _apart(heads, w_o).amax(1),
+     "Equation (7.5) is a sum over all heads."),
+    ("the sentences added up as well",
+     lambda heads, w_o: output_as_sum(heads, w_o).sum(0, keepdim=True),
+     "Only the heads are summed: each sentence has its own output."),
+    ("the sentences added up as well, without their axis",
+     lambda heads, w_o: output_as_sum(heads, w_o).sum(0),
+     "Only the heads are summed: each sentence has its own output."),
+    ("every head meets the band of the next",
+     lambda heads, w_o: (heads @ _bands(heads, w_o).roll(-1, 0)).sum(1),
+     "Count the heads from 0: the band of head i is the rows i * K up to (i + 1) * K."),
+    ("every head meets the band of the one before",
+     lambda heads, w_o: (heads @ _bands(heads, w_o).roll(1, 0)).sum(1),
+     "Count the heads from 0: the band of head i is the rows i * K up to (i + 1) * K."),
+    ("W^O transposed, and averaged", lambda heads, w_o: (
+        output_as_sum(heads, w_o.T) / heads.shape[1]),
+     "Each head meets *rows* of w_o, and what the heads write is added, not averaged."),
+    ("W^O transposed, and the heads merged without a transpose",
+     lambda heads, w_o: _cut(heads, heads.shape[2], -1) @ w_o.T,
+     "Each head meets rows of w_o. And the numbers of one word must come together: exchange axes."),
+    ("the last head's band for every head",
+     lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o)[-1],
+     "Every head has its own band of w_o."),
     ("the first head left out",
      lambda heads, w_o: _apart(heads, w_o)[:, 1:].sum(1),
      "Heads are counted from 0 here: `range(H)` begins with the first."),
@@ -585,6 +757,35 @@ def _scale_after(x, w_q, w_k, w_v, w_o, n_heads):
     return _multi_head(x, w_q, w_k, w_v / d_k**0.5, w_o, n_heads, lambda *_: 1.0)
 
 
+def _multi_head_with(last: Callable[[Tensor], Tensor] = lambda w: w, **change: Any) -> Callable:
+    """The function, right by default; each argument makes one slip."""
+    return lambda *case: _multi_head(*case[:4], last(case[4]), case[5], **change)
+
+
+MULTI_HEAD_SLIPS = [
+    ("divided by the root of d_model",
+     {"divisor": lambda d_k, n_heads: math.sqrt(d_k * n_heads)}, "Divide by the root of d_k."),
+    ("no scale", {"divisor": lambda d_k, n_heads: 1.0}, "Divide by the root of d_k."),
+    ("divided by d_k, without the root", {"divisor": lambda d_k, n_heads: d_k},
+     "Divide by the root of d_k."),
+    ("divided by the root of the number of heads",
+     {"divisor": lambda d_k, n_heads: math.sqrt(n_heads)}, "Divide by the root of d_k."),
+    ("split by a view", {"split": view_split},
+     "A view moves no numbers: cut to (B, T, H, K), then exchange axes."),
+    ("interleaved heads", {"split": split_in_turns}, "A head owns neighbouring columns."),
+    ("merged by a view", {"merge": view_merge}, "Exchange axes before you reshape."),
+    ("the softmax over the queries", {"dim": 2}, "Each query shares among the keys."),
+    ("the softmax over the heads", {"dim": 1}, "Each query shares among the keys."),
+    ("no softmax", {"dim": None}, "Weights are the softmax of the scores."),
+    ("W^O forgotten", {"last": lambda w: torch.eye(len(w))}, "The merged heads meet W^O."),
+    ("W^O transposed", {"last": lambda w: w.T}, "W^O multiplies from the right, as it is."),
+    ("a causal mask",
+     {"hide": lambda s: s.masked_fill(torch.ones_like(s).triu(1) > 0, -math.inf)},
+     "Nothing is hidden here."),
+]  # fmt: skip
+MULTI_HEAD_BUT = [
+    ("split by a view", "merged by a view"),
+]
 MULTI_HEAD_MISTAKES = mistakes(
     ("divided by the root of d_model",
      _change(divisor=lambda d_k, n_heads: math.sqrt(d_k * n_heads)),
@@ -700,6 +901,13 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the keys averaged instead of the values",
      lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_k, w_k, w_o, n_heads),
      "Keys are there to be compared with the query. What is averaged are the values."),
+    ("the heads averaged, and repeated", _change(
+        merge=lambda heads: merge(heads.mean(1, keepdim=True).expand_as(heads))),
+     "The heads are put side by side, each with its own piece."),
+    ("the heads added, and repeated", _change(
+        merge=lambda heads: merge(heads.sum(1, keepdim=True).expand_as(heads))),
+     "The heads are put side by side, each with its own piece."),
+    *combined(_multi_head_with, MULTI_HEAD_SLIPS, but=MULTI_HEAD_BUT),
     ("queries and keys exchanged",
      lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_k, w_q, w_v, w_o, n_heads),
      "The rows of the scores are queries: q k^T, not k q^T."),
@@ -811,6 +1019,47 @@ def _output(output: Any) -> Any:
     return ("outputs and weights", output[0]) if pair else output
 
 
+def _dropped(self: ManyHeads, *inputs: Tensor) -> Tensor:
+    return nn.functional.dropout(ManyHeads.forward(self, *inputs), 0.1)
+
+
+def _module_with(last: bool = True, **change: Any) -> type:
+    """The module, right by default; each argument makes one slip."""
+    if not last:
+        change["forward"] = lambda self, *inputs: _left_out(self, ("w_o",), *inputs)
+    return _but(**change)
+
+
+MODULE_SLIPS = [
+    ("divided by the root of d_model", {"scale": staticmethod(lambda d_k, d: math.sqrt(d))},
+     "Divide by the root of d_k."),
+    ("no scale", {"scale": staticmethod(lambda d_k, d: 1.0)}, "Divide by the root of d_k."),
+    ("divided by d_k, without the root", {"scale": staticmethod(lambda d_k, d: d_k)},
+     "Divide by the root of d_k."),
+    ("split by a view", {"split": staticmethod(view_split)},
+     "A view moves no numbers: cut to (B, T, H, K), then exchange axes."),
+    ("merged by a view", {"merge": staticmethod(view_merge)},
+     "Exchange axes before you reshape."),
+    ("layers with biases", {"bias": True}, "The layers have no bias: bias=False."),
+    ("W^O forgotten", {"last": False}, "The merged heads meet W^O."),
+    ("NaN where there is nothing to attend to",
+     {"weigh": lambda self, s, mask: s.masked_fill(~mask, -math.inf).softmax(-1)},
+     "A row of minus infinities becomes NaN: make it zeros."),
+    ("a large negative number instead of minus infinity",
+     {"weigh": lambda self, s, mask: s.masked_fill(~mask, -1e9).softmax(-1)},
+     "A query that may attend to nothing finds zeros."),
+    ("the mask after the softmax", {"weigh": lambda self, s, mask: s.softmax(-1) * mask},
+     "What is hidden had its share before it was struck out."),
+    ("the mask inverted",
+     {"weigh": lambda self, s, mask: (
+         s.masked_fill(mask & ~mask.all(), -math.inf).softmax(-1).nan_to_num())},
+     "True means that a query may attend."),
+    ("the mask left out", {"weigh": lambda self, s, mask: s.softmax(-1)},
+     "What the mask hides must get no weight."),
+]  # fmt: skip
+MODULE_BUT = [
+    ("split by a view", "merged by a view"),
+]
 MODULE_MISTAKES = mistakes(
     ("the weights are handed back, too", _WithWeights,
      "Outputs alone are asked for, (B, T, D), so that the layer can be put into a larger one."),
@@ -943,6 +1192,12 @@ MODULE_MISTAKES = mistakes(
      "Each of the three has a layer of its own: keys are w_k(k)."),
     ("keys made of the values' vectors", _forward(lambda q, k, v, mask: (q, v, v, mask)),
      "`k` and `v` are two inputs: keys are made of `k`, values of `v`."),
+    ("interleaved heads, merged as neighbours", _but(split=staticmethod(split_in_turns)),
+     "A head owns neighbouring entries: cut to (B, T, H, K), then exchange axes."),
+    ("a dropout that is always on",
+     _but(forward=lambda self, *inputs: _dropped(self, *inputs)),
+     "No dropout is asked for: something in the outputs is thrown away, and the rest enlarged."),
+    *combined(_module_with, MODULE_SLIPS, but=MODULE_BUT),
     ("a mask with two axes passed over",
      _forward(lambda q, k, v, mask: (q, k, v, None if mask is None or mask.ndim == 2 else mask)),
      "A mask of shape (T, S) counts as well: it holds for all sentences and heads."),
@@ -1052,7 +1307,7 @@ def _in_heads(
     def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
         cut = view_split if view_there else split
         width = {"d_k": q.shape[-1] // n_heads, "d_model": q.shape[-1], "heads": n_heads, "1": 1}
-        width["d_k squared"] = width["d_k"] ** 2
+        width |= {"d_k squared": width["d_k"] ** 2, "keys": k.shape[1], "queries": q.shape[1]}
         queries, keys, values = (cut(x, n_heads) for x in (q, k, v))
         scores = queries @ keys.mT / math.sqrt(width[root])
         if causal:
@@ -1108,6 +1363,24 @@ IN_HEADS_MISTAKES = mistakes(
     ("the softmax over the queries", _in_heads(axis=-2),
      "Every query shares its attention among the keys: the softmax runs over the last axis."),
     ("a causal mask", _in_heads(causal=True), "Nothing is hidden here: no mask is asked for."),
+    ("divided by the root of the number of keys", _in_heads(root="keys"),
+     "A head's dot product has d_k terms; their root divides, not that of the number of keys."),
+    ("divided by the root of the number of queries", _in_heads(root="queries"),
+     "A head's dot product has d_k terms; their root divides, not that of the number of queries."),
+    ("the heads averaged, and repeated",
+     lambda q, k, v, n_heads: split(in_heads(q, k, v, n_heads), n_heads).mean(1).repeat(
+         1, 1, n_heads),
+     "The heads are put side by side, each with its own piece."),
+    *combined(_in_heads, [
+        ("the view on the way there", {"view_there": True}, LEFT_IN["view_there"][2]),
+        ("the reshape on the way back", {"view_back": True}, LEFT_IN["view_back"][2]),
+        ("no scale", {"root": "1"}, "The scores are divided by the root of d_k."),
+        ("divided by d_k, without the root", {"root": "d_k squared"},
+         "The scores are divided by the root of d_k."),
+        ("divided by the root of the number of heads", {"root": "heads"},
+         "The scores are divided by the root of d_k."),
+        ("the softmax over the queries", {"axis": -2}, "Each query shares among the keys: dim=-1."),
+    ], but=[("the view on the way there", "the reshape on the way back")]),
     ("the heads averaged",
      lambda q, k, v, n_heads: split(in_heads(q, k, v, n_heads), n_heads).mean(1),
      "The heads go side by side, (B, T, D)."),
@@ -1244,6 +1517,17 @@ CUT_TEST_MISTAKES = mistakes(
      "The other heads may be wrong, and so may other numbers of heads. Compare all of them."),
     ("heads of one entry", _on(2, 4, 3, 3),
      "With d_k = 1 nobody sees in which order a head's entries stand. Take heads of several."),
+    ("compared with the view alone", lambda cut: torch.equal(
+        cut(X_TEST, 2), _cut(X_TEST, 2, 3, 4)),
+     "The view alone is one of the wrong cuts: it moves no numbers, and heads get several words."),
+    ("the first sentence alone", lambda cut: all(
+        cut(X_TEST, h).shape == split(X_TEST, h).shape
+        and torch.equal(cut(X_TEST, h)[0], split(X_TEST, h)[0]) for h in (2, 4)),
+     "Other sentences may get what belongs to the first. Compare all of them."),
+    ("means over sentences and words", lambda cut: all(
+        torch.allclose(cut(X_TEST.float(), h).mean((0, 2)).flatten(), X_TEST.float().mean((0, 1)))
+        for h in (2, 4)),
+     "Means do not see in which word or sentence a number stands. Compare place by place."),
     ("sums over each word", lambda cut: torch.equal(
         cut(X_TEST, 2).sum((1, 3)), X_TEST.sum(-1)
      ),
@@ -1323,6 +1607,61 @@ GRADIENT_MISTAKES = mistakes(
          view_merge(heads).flatten(0, 1).T @ grad.flatten(0, 1)
      )),
      "The gradient of w_o needs the heads side by side, with the transpose, as they went in."),
+    ("the gradient of w_o with an axis for the heads",
+     _gradients(of_w_o=lambda two, heads, *_: two.unflatten(0, (heads.shape[1], -1))),
+     "The gradient has the shape of w_o: the bands stand below each other, (H K, D)."),
+    ("the gradient of the heads split by a view, and the heads merged by a reshape",
+     _gradients(lambda one, *_: _cut(merge(one), *one.shape[1:]),
+                lambda two, heads, w_o, grad: (
+                    view_merge(heads).flatten(0, 1).T @ grad.flatten(0, 1))),
+     "There and back the numbers of one word must stay together: cut, then exchange axes; "
+     "exchange axes, then reshape."),
+    ("the bands in reverse for the heads", _gradients(lambda one, *_: one.flip(1)),
+     "The gradient of head i goes through band i of w_o."),
+    ("interleaved heads in the gradient of the heads",
+     _gradients(lambda one, *_: split_in_turns(merge(one), one.shape[1])),
+     "Head i owns neighbouring entries, the i-th piece."),
+    ("the gradient of the heads added up over the heads",
+     _gradients(lambda one, *_: one.sum(1)),
+     "Each head has its own gradient, in the shape of `heads`."),
+    ("the last word alone", _gradients(of_w_o=lambda two, heads, w_o, grad: (
+        merge(heads)[:, -1].T @ grad[:, -1])),
+     "w_o is used by every word of every sentence: their parts are added."),
+    ("the first head alone", _gradients(of_w_o=lambda two, heads, w_o, grad: (
+        heads[:, 0].flatten(0, 1).T @ grad.flatten(0, 1))),
+     "Every band has its gradient, from its own head."),
+    ("the signs of a step downhill", lambda *case: tuple(-one for one in last_gradients(*case)),
+     "Asked for is the gradient itself. The optimizer takes the step against it."),
+    ("the gradient of the heads times the heads",
+     _gradients(lambda one, heads, *_: one * heads),
+     "The product is linear in the heads: its slope is w_o, whatever the heads are."),
+    ("grad taken for ones", lambda heads, w_o, grad: (
+        last_gradients(heads, w_o, torch.ones_like(grad))),
+     "What comes after the product is in `grad`: by the chain rule it multiplies."),
+    ("the gradient of w_o as a mean over the heads",
+     _gradients(of_w_o=lambda two, heads, *_: two / heads.shape[1]),
+     "Nothing is averaged: each band gets the gradient of its own head."),
+    *combined(_gradients, [
+        ("the gradient of the heads split by a view",
+         {"of_heads": lambda one, *_: _cut(merge(one), *one.shape[1:])},
+         "Cut to (B, T, H, K), then exchange axes."),
+        ("the gradient of the heads not split", {"of_heads": lambda one, *_: merge(one)},
+         "It has the shape of `heads`."),
+        ("the first band for every head",
+         {"of_heads": lambda one, heads, w_o, grad: (
+             (grad @ w_o[: heads.shape[3]].T)[:, None].expand_as(one))},
+         "Each head has its own band."),
+        ("the gradient of w_o transposed", {"of_w_o": lambda two, *_: two.T},
+         "It has the shape of w_o."),
+        ("the gradient of w_o for each sentence",
+         {"of_w_o": lambda two, heads, w_o, grad: _each_sentence(heads, grad)},
+         "The parts of all sentences are added."),
+        ("the mean over the sentences", {"of_w_o": lambda two, heads, *_: two / len(heads)},
+         "The parts of all sentences are added."),
+        ("the mean over sentences and words",
+         {"of_w_o": lambda two, heads, *_: two / (len(heads) * heads.shape[2])},
+         "The parts of all words are added."),
+    ]),
     ("grad in place of its product with w_o",
      _gradients(lambda one, heads, w_o, grad: grad[:, None].expand(-1, heads.shape[1], -1, -1)),
      "What comes back to a head has gone through its band: grad times the band transposed."),
@@ -1394,6 +1733,28 @@ def neighbours_found(answer: Callable, length: int) -> Any:
     }
 
 
+def _on_six(length: int) -> tuple[Tensor, Tensor]:
+    w_q, w_k = _on_circle(-1, 1)(6)
+    places = torch.arange(length) % 6
+    return w_q[:, places], w_k[:, places]
+
+
+def _alternating(length: int) -> tuple[Tensor, Tensor]:
+    keys = torch.eye(2)[torch.arange(length) % 2]
+    return torch.stack([400 * keys.flip(1)] * 2), torch.stack([keys, keys])
+
+
+def _curve(length: int, sign: float) -> tuple[Tensor, Tensor]:
+    t = torch.arange(length, dtype=torch.float64)
+    queries = [torch.stack([2 * (t + d), sign * torch.ones_like(t)], -1) for d in (-1, 1)]
+    return 20 * torch.stack(queries), torch.stack([torch.stack([t, t * t], -1)] * 2)
+
+
+def _random(length: int) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(length)
+    return (scale * torch.randn(2, length, 2, generator=draw) for scale in (100, 1))
+
+
 NEIGHBOUR_MISTAKES = mistakes(
     ("left and right exchanged", _on_circle(1, -1),
      "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
@@ -1423,6 +1784,18 @@ NEIGHBOUR_MISTAKES = mistakes(
      "The first word and the last have the same key. Divide the circle by the length."),
     ("queries of the opposite sign", _on_circle(-1, 1, size=-400.0),
      "The neighbour has the lowest score in place of the highest."),
+    ("sure among few words, not among four", _on_circle(-1, 1, size=4.0),
+     "Longer queries make larger scores, and the softmax more decided."),
+    ("a circle of six places", lambda length: _on_six(length),
+     "On a circle of six places the seventh word stands where the first does. Let the places fill "
+     "the circle once, whatever the length."),
+    ("places that alternate", lambda length: _alternating(length),
+     "Then every other word has the same key. Each needs a place of its own, such as on a circle."),
+    ("a curve that opens the wrong way", lambda length: _curve(length, 1.0),
+     "On a parabola the key at the query's own place must be the *highest* point in the query's "
+     "direction: the second entries of query and key have opposite signs."),
+    ("places drawn at random", lambda length: _random(length),
+     "A key is found only if it lies farthest in some direction: put the keys on a circle."),
     ("head 1 alone", lambda length: (
         torch.stack([_on_circle(-1, 1)(length)[0][0], torch.zeros(length, 2)]),
         _on_circle(-1, 1)(length)[1],
