@@ -77,7 +77,6 @@ HAND_MISTAKES = mistakes(
 )  # fmt: skip
 
 
-
 def look_way(
     weights: tuple = (1 / 8, 2 / 8, 5 / 8),
     out: Callable[[float, float], list[float]] = lambda a, b: [a * math.log(2), b * math.log(5)],
@@ -89,7 +88,8 @@ def look_way(
 HAND_SLIPS = [
     ("exponentials not divided by their sum", {"weights": (1.0, 2.0, 5.0)},
      "Weights sum to one: divide by 8."),
-    ("scores divided by their sum", {"weights": (0.0, math.log(2) / LOG_SUM, math.log(5) / LOG_SUM)},
+    ("scores divided by their sum",
+     {"weights": (0.0, math.log(2) / LOG_SUM, math.log(5) / LOG_SUM)},
      "Take the exponentials of the scores first."),
     ("a hard look-up", {"weights": (0.0, 0.0, 1.0)}, "Every state gets its share."),
     ("the same weight for every state", {"weights": (1 / 3, 1 / 3, 1 / 3)}, "The scores differ."),
@@ -1498,7 +1498,8 @@ BACK_MISTAKES = mistakes(
          "As a value h_j passes on a_j g."),
         ("g in the place of the query", {"asked_by": lambda q, g: g},
          "As a key h_j passes on q, times the gradient of its score."),
-        ("the states first", {"give": lambda dq, dh: (dh, dq)}, "The query's gradient comes first."),
+        ("the states first", {"give": lambda dq, dh: (dh, dq)},
+         "The query's gradient comes first."),
         ("the query's gradient alone", {"give": lambda dq, dh: dq}, "Two are asked for."),
     ], but=[
         ("the states as values alone", "the states as keys alone"),

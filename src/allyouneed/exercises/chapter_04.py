@@ -1309,7 +1309,8 @@ def _line(n: int, factor: float) -> Tensor:
 def _grown(factor: float, start: float) -> Callable[[int], Tensor]:
     """The chain with lengths that grow by this factor."""
     return lambda n: (
-        start * factor ** torch.arange(n, dtype=torch.float64).unsqueeze(1)
+        start
+        * factor ** torch.arange(n, dtype=torch.float64).unsqueeze(1)
         * (torch.eye(n, n + 1) + torch.eye(n, n + 1).roll(1, 1))
     )
 

@@ -640,6 +640,7 @@ ALONE = [
      "The sigmoid judges each key by itself, so the weights of a query do not sum to one."),
 ]  # fmt: skip
 
+
 def _head_with(
     pair: Callable = lambda y, x, w_q, w_k: (y @ w_q, x @ w_k),
     keys: Callable[[Tensor], Tensor] = lambda k: k.mT,
@@ -1156,9 +1157,7 @@ def same_colour(names: int, colours: int) -> tuple[Tensor, Tensor]:
     return asks, found
 
 
-def row_of_people(
-    names: int, colours: int, one: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
+def row_of_people(names: int, colours: int, one: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """Everybody once, each pointing at the next but one, or all at two: vectors, pointed at,
     colours."""
     who = torch.arange(names)

@@ -675,6 +675,8 @@ SHARE = (
     "What is hidden had its share before it was struck out, so the rest sums to less than one. "
     "Hide the scores before the softmax, by minus infinity."
 )
+
+
 def _masked_with(
     divisor: Callable[[Tensor, Tensor], float] = lambda q, k: q.shape[-1] ** 0.5,
     late: bool = False,

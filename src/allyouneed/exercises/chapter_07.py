@@ -144,6 +144,7 @@ HAND_MISTAKES += pairs(
 D_MODEL, N_HEADS = 512, 8
 SQUARE, NARROW = D_MODEL**2, (D_MODEL // N_HEADS) ** 2
 
+
 def _counts(
     one: int = SQUARE // 8, every: int = SQUARE, layer: int = 4 * SQUARE, biases: int = 4 * D_MODEL
 ) -> list[int]:
