@@ -890,6 +890,22 @@ def _each_once(batches: list[list[int]], lengths: list[int], most: int) -> bool:
     return sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
 
 
+def _none_empty(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    return all(batches)
+
+
+def _few_tokens(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    return all(sum(lengths[i] for i in batch) <= most for batch in batches)
+
+
+def _closed_late(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    """Whether the first sentence of each batch would not have fitted into the one before."""
+    return all(
+        max(lengths[i] for i in [*one, two[0]]) * (len(one) + 1) > most
+        for one, two in zip(batches, batches[1:], strict=False)
+    )
+
+
 def _in_order(batches: list[list[int]], lengths: list[int], most: int) -> bool:
     return [i for batch in batches for i in batch] == list(range(len(lengths)))
 
@@ -935,6 +951,29 @@ FILL_TESTS = mistakes(
     ("only whether a batch is too large", _holds(_no_batch_too_large),
      "Nothing lost, nothing in another order, and no batch closed too early: that is asked for, "
      "too."),
+    ("only whether a batch is too large, or empty", _holds(_no_batch_too_large, _none_empty),
+     "Nothing lost, nothing in another order, and no batch closed too early: that is asked for, "
+     "too."),
+    ("only whether lengths together are too many", _holds(_few_tokens),
+     "A batch has as many positions as sentences times its longest length. And nothing lost, "
+     "nothing in another order, and no batch closed too early: that is asked for, too."),
+    ("only whether a batch is closed too early", _holds(_closed_late),
+     "Nothing lost, nothing in another order, and no batch too large: that is asked for, too."),
+    ("each sentence once, and no batch closed too early", _holds(_each_once, _closed_late),
+     "And no batch may be too large."),
+    ("each sentence once, no batch too large, and none empty",
+     _holds(_each_once, _no_batch_too_large, _none_empty),
+     "All three hold if each sentence is a batch of its own, too. A batch is closed only when the "
+     "next sentence does not fit."),
+    ("order and size, none empty, but not whether a batch is full",
+     _holds(_in_order, _no_batch_too_large, _none_empty),
+     "All three hold if each sentence is a batch of its own, too. A batch is closed only when the "
+     "next sentence does not fit."),
+    ("size and fullness, but not which sentences", _holds(_no_batch_too_large, _closed_late),
+     "A sentence may be lost, or stand in another place. Compare the places themselves."),
+    ("only whether the example comes out otherwise",
+     lambda fill: fill([3, 5, 4, 6], 10) != [[0, 1], [2], [3]],
+     "True means that the function is right. And one example does not tell all of them apart."),
     ("only whether each sentence comes once", _holds(_each_once),
      "And how large are the batches?"),
     ("each sentence once and no batch too large", _holds(_each_once, _no_batch_too_large),

@@ -866,6 +866,17 @@ def _until_all(step, batch_size, bos, eos, max_length, cut):
     return [cut(row, eos) for row in tokens[:, 1:].tolist()]
 
 
+def _while_not(step, batch_size, bos, eos, max_length, over, cut):
+    """Write until `over(the words chosen last, eos)`, and cut the rows in some way."""
+    tokens = torch.full((batch_size, 1), bos)
+    for _ in range(max_length):
+        best = _likeliest(step(tokens))
+        tokens = torch.cat([tokens, best.unsqueeze(1)], dim=1)
+        if over(best, eos):
+            break
+    return [cut(row, eos) for row in tokens[:, 1:].tolist()]
+
+
 GREEDY_MISTAKES = mistakes(
     ("does not stop at the end of a sentence",
      lambda step, batch_size, bos, eos, max_length: _write(
@@ -958,6 +969,15 @@ GREEDY_MISTAKES = mistakes(
      "first EOS, wherever that is."),
     ("EOS deleted, what follows it kept, where the writing has stopped",
      lambda *task: _until_all(*task, cut=lambda row, eos: [x for x in row if x != eos]),
+     "A translation ends at EOS. What comes after it is no part of it, so cut there."),
+    ("not cut, where the writing stops once all sentences end together",
+     lambda *task: _while_not(*task, over=lambda best, eos: (best == eos).all(),
+                              cut=lambda row, eos: row),
+     "Return what stands before the first EOS of each sentence: what comes after it is no part of "
+     "the translation."),
+    ("EOS deleted, what follows it kept, where the writing stops once all sentences end together",
+     lambda *task: _while_not(*task, over=lambda best, eos: (best == eos).all(),
+                              cut=lambda row, eos: [x for x in row if x != eos]),
      "A translation ends at EOS. What comes after it is no part of it, so cut there."),
     ("cut at the last EOS", lambda step, batch_size, bos, eos, max_length: [
         row[: len(row) - 1 - row[::-1].index(eos)] if eos in row else row
@@ -1320,6 +1340,16 @@ PLACE_MISTAKES = mistakes(
      "With a query of zeros all scores are equal."),
     ("counted from 1", lambda keys, place: query_for(keys, max(place - 1, 0) or len(keys) - 1),
      "Places are counted from 0."),
+    ("counted from 1, so that the first place is the last key",
+     lambda keys, place: query_for(keys, (place - 1) % len(keys)),
+     "Places are counted from 0."),
+    ("the key minus the sum of the others, ten times",
+     lambda keys, place: 10 * (2 * keys[place] - keys.sum(0)),
+     "That lowers the others on the whole, and not each of them."),
+    ("the key minus the mean of all, ten times",
+     lambda keys, place: 10 * (keys[place] - keys.mean(0)),
+     "Better, and not always enough: it lowers the others on average, and not each of them. Ask "
+     "for the scores that you want, and solve for the query."),
     ("the next key", lambda keys, place: query_for(keys, (place + 1) % len(keys)),
      "Places are counted from 0."),
     ("the key minus one other", lambda keys, place: 100 * (keys[place] - keys[0 if place else 1]),
@@ -1327,7 +1357,7 @@ PLACE_MISTAKES = mistakes(
      "and solve for the query."),
     ("always the first key", lambda keys, place: query_for(keys, 0),
      "The query must depend on the place: this one always looks at the first key."),
-    ("the wanted scores times the keys", lambda keys, place: keys.T @ _one_hot(
+    ("ten times the key, which is the wanted scores times the keys", lambda keys, place: keys.T @ _one_hot(
         len(keys), place, 10.0),
      "`keys.T @ wanted` is ten times the key itself. The query must *solve* keys @ query = "
      "wanted: `torch.linalg.pinv(keys) @ wanted`."),

@@ -1033,14 +1033,15 @@ def temperature_for(scores: Tensor, entropy: float) -> float:
     return math.exp((low + high) / 2)
 
 
-def reached(answer: Callable, scores: Tensor, entropy: float) -> float | str | None:
-    """The entropy that the answer's temperature gives."""
+def reached(answer: Callable, scores: Tensor, entropy: float) -> float | None:
+    """The entropy that the answer's temperature gives; -1 for one that is not above 0, or not
+    finite."""
     found = answer(scores.clone(), entropy)
     if found is None:
         return None
     temperature = float(found)
     if not temperature > 0 or math.isinf(temperature):
-        return "not above 0 and finite"
+        return -1.0
     return entropy_at(scores, temperature)
 
 
@@ -1235,6 +1236,20 @@ EXERCISES = [
         reference=temperature_for,
         cases=TEMPERATURE_CASES,
         mistakes=TEMPERATURE_MISTAKES,
+        invariants=[
+            Invariant(
+                "a temperature above 0, and finite",
+                lambda output, *case: output >= 0,
+                "Scores are divided by it. Was a small one rounded to 0?",
+            ),
+            Invariant(
+                "an entropy as asked, to a thousandth",
+                lambda output, scores, entropy: abs(output - entropy) < 2e-3,
+                "What is compared is not the temperature but the entropy at it. If the search goes "
+                "the right way, it has ended too early, or its limits are too near: let it run "
+                "longer, over the logarithm of the temperature.",
+            ),
+        ],
         probe=reached,
         rtol=1e-3,
         atol=1e-3,

@@ -1443,6 +1443,10 @@ CUTS = {
         x.transpose(1, 2), n_heads, x.shape[1], _width(x, n_heads)
     ),
     "the heads in reverse": lambda x, n_heads: split(x, n_heads).flip(1),
+    "the last piece for every head": lambda x, n_heads: split(x, n_heads)[:, -1:].expand(
+        -1, n_heads, -1, -1
+    ),
+    "the entries of each head in reverse": lambda x, n_heads: split(x, n_heads).flip(3),
     "the words in reverse": lambda x, n_heads: split(x, n_heads).flip(2),
     "the words after the first in reverse": lambda x, n_heads: torch.cat(
         [split(x, n_heads)[:, :, :1], split(x, n_heads)[:, :, 1:].flip(2)], 2
@@ -1474,16 +1478,36 @@ def _on(b: int, t: int, h: int, d: int) -> Callable:
 
 X_TEST = 1 + torch.arange(48).reshape(2, 3, 8)
 
+X_WIDE = 1 + torch.arange(48).reshape(2, 4, 6)
 CUT_TEST_MISTAKES = mistakes(
     ("the shape alone", lambda cut: cut(X_TEST, 2).shape == (2, 2, 3, 4),
      "The view alone has the right shape, too. Look at the numbers."),
-    ("there and back by a reshape", 
+    ("the shape alone, for three heads", lambda cut: cut(X_WIDE, 3).shape == (2, 3, 4, 2),
+     "Nearly all of the wrong cuts give the right shape. Compare numbers."),
+    ("sums over the words of each head, for three heads", lambda cut: torch.equal(
+        cut(X_WIDE, 3).sum(2), split(X_WIDE, 3).sum(2)),
+     "Sums do not see in which word a number stands. Compare place by place."),
+    ("sums over the entries of each head, for three heads", lambda cut: torch.equal(
+        cut(X_WIDE, 3).sum(3), split(X_WIDE, 3).sum(3)),
+     "Sums do not see where in its head a number stands. Compare place by place."),
+    ("sums over the entries of each head, for two heads", lambda cut: torch.equal(
+        cut(X_WIDE, 2).sum(3), split(X_WIDE, 2).sum(3)),
+     "Sums do not see where in its head a number stands. Compare place by place, and with another "
+     "number of heads."),
+    ("the last head alone, of three", lambda cut: torch.equal(
+        cut(X_WIDE, 3)[:, -1], split(X_WIDE, 3)[:, -1]),
+     "The other heads may hold what belongs to the last. Compare all of them."),
+    ("the last head alone, of two", lambda cut: torch.equal(
+        cut(X_WIDE, 2)[:, -1], split(X_WIDE, 2)[:, -1]),
+     "The other heads may hold what belongs to the last. Compare all of them, and with another "
+     "number of heads."),
+    ("there and back by a reshape",
      lambda cut: torch.equal(cut(X_TEST, 2).reshape(2, 3, 8), X_TEST),
      "A view and a reshape move nothing, so the wrong cut comes home, and the right one does not."),
     ("all numbers together, wherever they stand",
      lambda cut: cut(X_TEST, 2).sum() == X_TEST.sum(),
      "Numbers in the wrong place are the same numbers, and have the same sum."),
-    ("one sentence", _on(1, 3, 2, 8), "A cut may mix up the sentences of a batch: try several."),
+    ("one sentence, or the first of several, with two heads", _on(1, 3, 2, 8), "A cut may mix up the sentences of a batch: try several."),
     ("one word", lambda cut: all(_on(2, 1, h, 12)(cut) for h in (2, 3)),
      "With one word there is nothing to mix: the view alone is right. Try several."),
     ("one head", lambda cut: torch.equal(cut(X_TEST, 1), X_TEST[:, None]),
@@ -1512,7 +1536,7 @@ CUT_TEST_MISTAKES = mistakes(
     ("one word and two heads", _on(2, 1, 2, 6),
      "With one word there is nothing to mix: the view alone is right. Try several, and another "
      "number of heads."),
-    ("as many words as heads, and as wide", _on(2, 2, 2, 4),
+    ("as many words as heads, and as wide, or the first word of two heads", _on(2, 2, 2, 4),
      "In so small a square some wrong cuts are right. Let all sizes differ."),
     ("the first of two heads", lambda cut: torch.equal(cut(X_TEST, 2)[:, 0], X_TEST[..., :4]),
      "The other heads may be wrong, and so may other numbers of heads. Compare all of them."),
