@@ -344,7 +344,7 @@ ADDITIVE_MISTAKES = mistakes(
      "Query and key are added in the hidden layer."),
     ("query and key multiplied", _hidden(lambda q, k: (q * k).tanh()),
      "Additive attention *adds* the two parts before tanh, equation (3.3)."),
-    ("tanh of query and key apart", _hidden(lambda q, k: q.tanh() + k.tanh()),
+    ("tanh of query and key apart, or the query left out", _hidden(lambda q, k: q.tanh() + k.tanh()),
      "tanh is taken of the sum. Taken apart, the query's part is the same in all scores of its "
      "row, and the softmax does not see it."),
     ("the projected keys averaged", _projected_values,
@@ -1059,6 +1059,13 @@ SUSPECTS: dict[str, Attention] = {
     "first sentence's mask for all": _weighted(
         lambda scores, hidden, axis: _before(scores, hidden[:1].expand_as(hidden), axis)
     ),
+    "last sentence's mask for all": _weighted(
+        lambda scores, hidden, axis: _before(scores, hidden[-1:].expand_as(hidden), axis)
+    ),
+    "first sentence's values for all": lambda scores, values, mask: _weighted()(
+        scores, values[:1].expand_as(values), mask
+    ),
+    "queries in reverse": lambda scores, values, mask: _weighted()(scores, values, mask).flip(1),
     "hard": _weighted(
         lambda scores, hidden, axis: torch.nn.functional.one_hot(
             scores.masked_fill(hidden, -math.inf).argmax(-1), scores.shape[-1]
@@ -1134,6 +1141,9 @@ TEST_RULES = rules(
         "mask left out": "It shows where a key is hidden.",
         "mask turned round": "It shows where a key is hidden.",
         "first sentence's mask for all": "It shows with two sentences that are padded differently.",
+        "last sentence's mask for all": "It shows with two sentences that are padded differently.",
+        "first sentence's values for all": "It shows with two sentences of different values.",
+        "queries in reverse": "It shows with several queries, place by place.",
         "hard": "It shows in the numbers, where several keys have different values.",
         "all words alike": "It shows where scores differ.",
         "first query's weights for all": "It shows with several queries whose scores differ.",

@@ -1265,7 +1265,7 @@ WIDEN_MISTAKES = mistakes(
      lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, _squared(k))),
      "The dot product stands twice, and the square of a key's length makes it farther: it is "
      "subtracted."),
-    ("the mean over the keys' entries doubled on the query's side",
+    ("the key's square twice",
      lambda q, k: (_joined(2 * q, torch.full((len(q),), 2.0)), _joined(k, -_squared(k))),
      "The extra entry of the query is 1, so that the key's square counts once."),
     ("made for these keys only",
