@@ -237,6 +237,46 @@ LOOK_UP_MISTAKES = mistakes(
      "The weights are shares already. Their sum, and not their mean, is the average."),
     ("an axis too many", lambda query, keys, values: look_up(query, keys, values)[None],
      "One query gives one output, of shape (d_v): a vector, not a table of one row."),
+    *(
+        (name, lambda query, keys, values, of=of: of(keys @ query).softmax(-1) @ values, why)
+        for name, of, why in (
+            ("the scores squared", lambda s: s**2, "The scores go into the softmax as they are."),
+            ("the scores doubled", lambda s: 2 * s, "The scores go into the softmax as they are."),
+            ("the scores halved", lambda s: s / 2, "The scores go into the softmax as they are."),
+            ("negative scores set to zero", torch.relu,
+             "The scores go into the softmax as they are."),
+            ("tanh of the scores", torch.tanh, "The scores go into the softmax as they are."),
+            ("the scores divided by their sum, and then the softmax", lambda s: s / s.sum(),
+             "The scores go into the softmax as they are."),
+            ("the scores divided by their length, and then the softmax", lambda s: s / s.norm(),
+             "The scores go into the softmax as they are."),
+        )
+    ),
+    ("the ReLU of the scores, divided by their sum",
+     lambda query, keys, values: (s := (keys @ query).relu()) / s.sum() @ values,
+     "The softmax shares out *exponentials*."),
+    ("the softmax of the query", lambda query, keys, values: (
+        keys @ query.softmax(-1)).softmax(-1) @ values,
+     "The softmax is taken of the scores, and of nothing before."),
+    ("the softmax of each key", lambda query, keys, values: (
+        keys.softmax(-1) @ query).softmax(-1) @ values,
+     "The softmax is taken of the scores, and of nothing before."),
+    ("the softmax of the values", lambda query, keys, values: (
+        (keys @ query).softmax(-1) @ values.softmax(0)),
+     "The softmax is taken of the scores, and of nothing else."),
+    ("the softmax behind the values",
+     lambda query, keys, values: ((keys @ query) @ values).softmax(-1),
+     "The softmax is taken of the scores. The average comes after it."),
+    ("the best key's value times its weight",
+     lambda query, keys, values: (w := (keys @ query).softmax(-1)).max() * values[w.argmax()],
+     "All values are averaged, each with its weight."),
+    ("the two best keys alone",
+     lambda query, keys, values: (
+         (top := (keys @ query).topk(min(2, len(keys)))).values.softmax(-1) @ values[top.indices]),
+     "Every key gets its share, however small."),
+    ("the differences of key and query summed",
+     lambda query, keys, values: (keys - query).sum(-1).softmax(-1) @ values,
+     "The score is the dot product of query and key."),
     ("the softmax over the keys, entry by entry, and then the sum",
      lambda query, keys, values: (keys * query).softmax(0).sum(1) @ values,
      "First the entries are multiplied and added, `keys @ query`. The softmax is taken of these "
@@ -463,6 +503,34 @@ RELU_MISTAKES = mistakes(
     ("a millionth added to the sum",
      lambda scores: scores.relu() / (scores.relu().sum(-1, keepdim=True) + 1e-6),
      "Sums may be as small as a thousandth, and a millionth is felt there."),
+    ("divided by the sum of the absolute values",
+     lambda scores: _shares_of(scores.relu(), scores.abs()),
+     "The denominator is the sum of what the ReLU has left."),
+    ("divided by how many are above zero",
+     lambda scores: scores.relu() / (scores > 0).sum(-1, keepdim=True).clamp(min=1),
+     "The denominator is the sum of what the ReLU has left."),
+    ("one where no score is above zero",
+     lambda scores: (scores.relu() / scores.relu().sum(-1, keepdim=True)).nan_to_num(1.0),
+     "A query with no score above zero gets a row of zeros."),
+    ("scores cut at one", lambda scores: _shares(scores.clamp(0, 1)),
+     "The ReLU cuts below zero, and nowhere else."),
+    ("the exponential less one", lambda scores: _shares(scores.relu().expm1()),
+     "The ReLU stands in the *place* of the exponential."),
+    ("all weight on the highest, if above zero",
+     lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).float()
+     * (scores.amax(-1, keepdim=True) > 0),
+     "All scores above zero get their share."),
+    ("the root of the ReLU", lambda scores: _shares(scores.relu().sqrt()),
+     "The parts are what the ReLU leaves, as it is."),
+    ("a ten-thousandth added to the sum",
+     lambda scores: scores.relu() / (scores.relu().sum(-1, keepdim=True) + 1e-4),
+     "What is added must not be felt where the sum is not zero: put it there alone."),
+    ("the columns divided by their sums, and by the number of queries", lambda scores: (
+        _shares(scores.relu(), dim=0) / scores.shape[0]),
+     "Each query's weights are divided by *their* sum: the last axis."),
+    ("the ReLU of the softmax less even shares", lambda scores: _shares(
+        (scores.softmax(-1) - 1 / scores.shape[-1]).relu()),
+     "The ReLU stands in the place of the exponential."),
     ("divided by the mean", lambda scores: (
         scores.relu() / scores.relu().mean(-1, keepdim=True)).nan_to_num(),
      "Divide by the sum, so that the weights sum to one."),
@@ -717,6 +785,31 @@ ONE_HEAD_MISTAKES = mistakes(
      lambda x, w_q, w_k, w_v: weigh(F.normalize(x @ w_q, dim=-1), F.normalize(x @ w_k, dim=-1))
      @ (x @ w_v),
      "The score is the dot product of query and key, with their lengths."),
+    *(
+        (name, lambda x, w_q, w_k, w_v, give=give: give(weigh(x @ w_q, x @ w_k), x @ w_v), why)
+        for name, give, why in (
+            ("the outputs added up over the words", lambda w, v: (w @ v).sum(1),
+             "Each word has its own output."),
+            ("the outputs averaged over the words", lambda w, v: (w @ v).mean(1),
+             "Each word has its own output."),
+            ("the ReLU of the outputs", lambda w, v: (w @ v).relu(), "The average is the output."),
+            ("the weights squared", lambda w, v: w**2 @ v, "The weights average the values."),
+            ("the word's own weight alone", lambda w, v: (
+                w.diagonal(dim1=1, dim2=2).unsqueeze(-1) * v), "All values are averaged."),
+            ("the softmax taken twice", lambda w, v: w.softmax(-1) @ v,
+             "The softmax is taken once."),
+            ("the softmax of the outputs", lambda w, v: (w @ v).softmax(-1),
+             "The softmax is taken of the scores, and of nothing else."),
+            ("the softmax of the values", lambda w, v: w @ v.softmax(-1),
+             "The softmax is taken of the scores, and of nothing else."),
+            ("the outputs divided by the number of words", lambda w, v: w @ v / v.shape[1],
+             "The weights sum to one already."),
+        )
+    ),
+    ("scores divided by the root of the number of words",
+     lambda x, w_q, w_k, w_v: (
+         (_table(x, x, w_q, w_k) / x.shape[1] ** 0.5).softmax(-1) @ (x @ w_v)),
+     "Nothing divides the scores in this chapter."),
     ("the word's own value added", lambda x, w_q, w_k, w_v: (
         one_head(x, w_q, w_k, w_v) + x @ w_v),
      "The output is the average alone."),
@@ -1115,6 +1208,21 @@ VARIANCE_MISTAKES = mistakes(
      "The two words are drawn independently: query and key have no covariance."),
     ("the mean of the products", lambda w_q, w_k, c: (through(w_q, c) * through(w_k, c)).mean(),
      "The variance is the sum over all i and j, not their mean."),
+    ("the products of different entries alone", lambda w_q, w_k, c: (
+        (p := through(w_q, c) * through(w_k, c)).sum() - p.diag().sum()),
+     "The sum runs over all i and j, equal ones as well."),
+    ("the entries squared", lambda w_q, w_k, c: (through(w_q, c) * through(w_k, c)).pow(2).sum(),
+     "The entries are multiplied as they are, and added."),
+    ("standard deviations multiplied", lambda w_q, w_k, c: (
+        through(w_q, c).diag().sqrt() * through(w_k, c).diag().sqrt()).sum(),
+     "Variances, and covariances, are multiplied."),
+    ("twice", lambda w_q, w_k, c: 2 * score_variance(w_q, w_k, c), "Nothing is doubled."),
+    ("d_k times the mean variance of a word, squared", lambda w_q, w_k, c: (
+        w_q.shape[1] * c.diag().mean() ** 2),
+     "The matrices change variances and mix entries: W^T C W."),
+    ("the squares of the two norms multiplied", lambda w_q, w_k, c: (
+        through(w_q, c).norm() ** 2 * through(w_k, c).norm() ** 2),
+     "The two matrices are multiplied entry by entry, and the products are added."),
     ("the norms of the two covariance matrices multiplied",
      lambda w_q, w_k, c: through(w_q, c).norm() * through(w_k, c).norm(),
      "The two matrices are multiplied entry by entry, and the products are added."),

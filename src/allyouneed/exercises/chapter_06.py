@@ -594,6 +594,30 @@ ATTENTION_MISTAKES = mistakes(
      "It is the root of d_k, not d_k divided by two."),
     ("half of d_k", lambda q, k, v: _divided(q, k, v, k.shape[-1] / 2),
      "The square root of d_k is meant, not the half of it."),
+    ("divided by the root of the values' width after the softmax",
+     lambda q, k, v: _raw(q, k).softmax(-1) / v.shape[-1] ** 0.5 @ v, ROOT_BEFORE),
+    ("the root of d_k and one more", lambda q, k, v: _divided(q, k, v, (q.shape[-1] + 1) ** 0.5),
+     "The variance of q . k is d_k, and its root divides."),
+    ("the root of d_k less one",
+     lambda q, k, v: _divided(q, k, v, max(q.shape[-1] - 1, 1) ** 0.5),
+     "The variance of q . k is d_k, and its root divides."),
+    ("the root of twice d_k", lambda q, k, v: _divided(q, k, v, (2 * q.shape[-1]) ** 0.5),
+     "The variance of q . k is d_k, and its root divides."),
+    ("tanh of the scores",
+     lambda q, k, v: (_raw(q, k) / q.shape[-1] ** 0.5).tanh().softmax(-1) @ v,
+     "The scores go into the softmax as they are, divided by the root."),
+    ("the ReLU in place of the exponential",
+     lambda q, k, v: (p := _raw(q, k).relu()) / p.sum(-1, keepdim=True).clamp(min=1e-9) @ v,
+     "The weights are the softmax of the scores."),
+    ("the heads put side by side",
+     lambda q, k, v: scaled_attention(q, k, v).transpose(1, 2).flatten(2),
+     "The outputs are asked for head by head, (B, H, T, d_v)."),
+    ("scores divided by their largest", lambda q, k, v: (
+        (s := _raw(q, k)) / s.abs().amax(-1, keepdim=True).clamp(min=1e-9)).softmax(-1) @ v,
+     "The root of d_k divides, the same for all."),
+    ("scores divided by their spread", lambda q, k, v: (
+        (s := _raw(q, k)) / s.std().clamp(min=1e-9)).softmax(-1) @ v,
+     "The root of d_k divides: it is the spread for random vectors, and it is not measured."),
     ("the logarithm of d_k in place of its root",
      lambda q, k, v: _divided(q, k, v, math.log(q.shape[-1]) or 1.0),
      "Divide by the root of d_k, as the variance of q . k is d_k."),
@@ -653,7 +677,9 @@ def masked_cases() -> list[tuple]:
             mask[0, 0, 1] = False  # a query that may attend to nothing
             mask[0, 0, 0, 0] = True
         cases.append((q, k, v, mask))
-    return cases
+    q, k, v, mask = cases[1]
+    far = _raw(q, k).abs().max() / q.shape[-1] ** 0.5
+    return [*cases, (40 / far * q, k, v, mask)]  # scores down to -40, or up to 40
 
 
 def _fill(value: float, again: bool = False, inverted: bool = False):
@@ -774,6 +800,25 @@ MENDED_MISTAKES = mistakes(
     ("divided by the root of the number of heads",
      lambda q, k, v, mask: _masked_with(divisor=lambda q, k: q.shape[1] ** 0.5)(q, k, v, mask),
      KEYS),
+    ("outputs of queries that may attend to nothing struck out, and no mask else",
+     lambda q, k, v, mask: scaled_attention(q, k, v) * mask.any(-1, keepdim=True),
+     "Hide each key that a query may not attend to, before the softmax."),
+    ("a hidden score a little lower, and struck out after", lambda q, k, v, mask: (
+        (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -3.0).softmax(-1) * mask @ v),
+     "Hide by minus infinity: any other number leaves a share, which is then missing."),
+    ("a hidden score of minus ten, and struck out after", lambda q, k, v, mask: (
+        (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -10.0).softmax(-1) * mask @ v),
+     "Hide by minus infinity: any other number leaves a share, which is then missing."),
+    ("a mask made of the columns, for all queries alike",
+     lambda q, k, v, mask: mended(q, k, v, mask.any(-2, keepdim=True).expand_as(mask)),
+     "Each query has its own row in the mask."),
+    ("the first query's mask for all",
+     lambda q, k, v, mask: mended(q, k, v, mask[..., :1, :].expand_as(mask)),
+     "Each query has its own row in the mask."),
+    ("the softmax of the weights again",
+     lambda q, k, v, mask: mended(q, k, torch.eye(k.shape[-2]).expand(*k.shape[:3], -1), mask)
+     .softmax(-1) @ v,
+     "The softmax is taken once."),
     ("what is left shared out again, with a thousandth below the line",
      lambda q, k, v, mask: (
          (w := (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) * mask)
@@ -882,6 +927,29 @@ GRADIENT_MISTAKES = mistakes(
      lambda scores, v, g: (
          _p(scores) * (1 - _p(scores)) * (v @ g - _p(scores) @ (v @ g))),
      "The 1 - p is in the mean already, which holds p_j of a_j: p_j (a_j - mean)."),
+    ("the sum of all slopes", lambda scores, v, g: scores_gradient(scores, v, g).sum(),
+     "One slope for each score is asked for. (Their sum is always zero: why?)"),
+    ("twice", lambda scores, v, g: 2 * scores_gradient(scores, v, g), "Nothing is doubled."),
+    ("the logarithms of the weights in front",
+     lambda scores, v, g: _p(scores).log() * (v @ g - _p(scores) @ (v @ g)),
+     "In front stands the weight itself."),
+    ("the weight left out, and divided by the number of keys",
+     lambda scores, v, g: (v @ g - _p(scores) @ (v @ g)) / len(scores),
+     "Each score has its own weight in front."),
+    ("the agreement times one less the mean",
+     lambda scores, v, g: _p(scores) * (v @ g) * (1 - _p(scores) @ (v @ g)),
+     "The mean is taken *from* the agreement: p_j (a_j - mean)."),
+    ("p squared times the mean taken off",
+     lambda scores, v, g: _p(scores) * (v @ g) - _p(scores) ** 2 * (_p(scores) @ (v @ g)),
+     "p_j stands before the bracket, once."),
+    ("the values' means in place of v @ g", lambda scores, v, g: (
+        _p(scores) * (v.mean(-1) - _p(scores) @ v.mean(-1))),
+     "The agreement of a value with g is v @ g."),
+    ("the output times g", lambda scores, v, g: (_p(scores) @ v) * g,
+     "Its sum is the weighted mean y . g. Asked for is one slope for each score."),
+    ("the Jacobian before it was summed", lambda scores, v, g: (
+        (torch.diag(_p(scores)) - torch.outer(_p(scores), _p(scores))) * (v @ g)),
+     "Multiply the Jacobian *by* v @ g: each row is summed."),
     ("the Jacobian of the weights",
      lambda scores, v, g: torch.diag(_p(scores)) - torch.outer(_p(scores), _p(scores)),
      "That is J itself. Multiply it by V g."),
@@ -995,6 +1063,27 @@ ENTROPY_MISTAKES = mistakes(
     ("logarithms to the base 2 beside an entropy in nats",
      lambda s: -_p(s) * (_p(s).log2() + _h(s)),
      "Both logarithms are natural ones."),
+    ("the sum of all slopes", lambda s: entropy_gradient(s).sum(),
+     "One slope for each score is asked for. (Their sum is always zero: why?)"),
+    ("the entropy times the weight", lambda s: _p(s) * _h(s),
+     "That is one part, with the sign turned: -p_j (ln p_j + H)."),
+    ("the product of both parts", lambda s: -_p(s) * _p(s).log() * _h(s),
+     "The two parts are added: ln p_j + H."),
+    ("even shares less the weights", lambda s: 1 / len(s) - _p(s),
+     "The sign is right where a score is high or low, but the slope is -p_j (ln p_j + H)."),
+    ("the slope of the logarithm, 1 / p", lambda s: -1 / _p(s),
+     "The slope of p ln p is ln p + 1, and then the Jacobian."),
+    ("only the diagonal of the Jacobian, and without the 1",
+     lambda s: -_p(s) * (1 - _p(s)) * _p(s).log(),
+     "All weights move with one score: what is taken off is the weighted mean of ln p."),
+    ("only the diagonal of the Jacobian, summed",
+     lambda s: (-_p(s) * (1 - _p(s)) * (_p(s).log() + 1)).sum(),
+     "One slope for each score, and all weights move with each."),
+    ("the entropy less the surprise", lambda s: _h(s) + _p(s).log(),
+     "The weight stands in front, with a minus: -p_j (ln p_j + H)."),
+    ("the sum of the logarithms in place of their weighted mean",
+     lambda s: -_p(s) * (_p(s).log() - _p(s).log().sum()),
+     "What is taken off is the weighted mean of ln p, which is minus H."),
     ("zero for all", lambda s: torch.zeros_like(s),
      "That holds where all weights are equal. Elsewhere the entropy answers."),
     ("the entropy added to the terms", lambda s: -_p(s) * _p(s).log() + _h(s),
@@ -1054,6 +1143,18 @@ TEMPERATURE_CASES = [
     (torch.tensor([9000.0, -4000.0, 2500.0]), 1.09),  # at some 40,000
     (torch.tensor([0.002, 0.001]), 0.1),
 ]
+
+
+def _searched(scores: Tensor, entropy: float, low: float, high: float, steps: int) -> float:
+    """The temperature after so many halvings of its logarithm."""
+    middle = 0.0
+    for _ in range(steps):
+        middle = (low + high) / 2
+        if entropy_at(scores, math.exp(middle)) < entropy:
+            low = middle
+        else:
+            high = middle
+    return math.exp(middle)
 
 
 def _clamped(low: float, high: float) -> Callable:
@@ -1146,6 +1247,12 @@ TEMPERATURE_MISTAKES = mistakes(
      "Large scores need a high temperature: let the upper limit rise until the entropy is above."),
     ("only temperatures from e^-5 to e^5", _clamped(math.exp(-5), math.exp(5)),
      "Large scores need a high temperature and small ones a low one: widen the limits."),
+    *(
+        (f"a search that ends after {n} halvings", lambda scores, entropy, n=n: _searched(
+            scores, entropy, -20.0, 20.0, n),
+         "Each step halves what lies between: some fifty are needed for a thousandth.")
+        for n in (5, 8, 10)
+    ),
     ("the entropy of 1 - the asked share",
      lambda scores, entropy: temperature_for(
          scores, max(math.log(len(scores)) - entropy, 1e-3)),

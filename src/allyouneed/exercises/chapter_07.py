@@ -964,7 +964,8 @@ def module_cases() -> list[tuple]:
         matrices = [_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4)]
         q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
         cases.append((d, n_heads, matrices, q, k, v, mask))
-    return cases
+    *sizes, q, k, v, _ = cases[1]
+    return [*cases, (*sizes, 5 * q, 4 * k, v, torch.ones(3, 5).bool().tril(1))]  # large scores
 
 
 def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> Any:
@@ -1507,7 +1508,8 @@ CUT_TEST_MISTAKES = mistakes(
     ("all numbers together, wherever they stand",
      lambda cut: cut(X_TEST, 2).sum() == X_TEST.sum(),
      "Numbers in the wrong place are the same numbers, and have the same sum."),
-    ("one sentence, or the first of several, with two heads", _on(1, 3, 2, 8), "A cut may mix up the sentences of a batch: try several."),
+    ("one sentence, or the first of several, with two heads", _on(1, 3, 2, 8),
+     "A cut may mix up the sentences of a batch: try several."),
     ("one word", lambda cut: all(_on(2, 1, h, 12)(cut) for h in (2, 3)),
      "With one word there is nothing to mix: the view alone is right. Try several."),
     ("one head", lambda cut: torch.equal(cut(X_TEST, 1), X_TEST[:, None]),
