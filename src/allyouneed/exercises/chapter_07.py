@@ -370,6 +370,22 @@ UNFUSED_MISTAKES = mistakes(
      "The pieces are right. Sentences and heads stay two axes: (B, H, T, K)."),
     ("the heads in reverse", _of_each(lambda one: one.flip(1)),
      "Head 1 owns the first 3 d_k entries."),
+    *(
+        (f"in the order of {', '.join(words)}",
+         lambda x, n_heads, order=order: tuple(unfused(x, n_heads)[i] for i in order),
+         "The order is queries, keys, values.")
+        for order, words in (((1, 2, 0), ("keys", "values", "queries")),
+                             ((2, 0, 1), ("values", "queries", "keys")))
+    ),
+    ("the first third for all three", lambda x, n_heads: (
+        split(x[..., : x.shape[-1] // 3], n_heads),) * 3,
+     "Queries, keys and values are three different parts of the input."),
+    ("words and heads not exchanged, and cut in three first",
+     lambda x, n_heads: x.unflatten(-1, (3, n_heads, -1)).unbind(2),
+     "The heads are the outer cut, and their axis stands before that of the words."),
+    ("the words in reverse", _of_each(lambda one: one.flip(2)), "The words keep their order."),
+    ("the entries of each head in reverse", _of_each(lambda one: one.flip(3)),
+     "The entries keep their order."),
     ("the queries divided by the root of d_k",
      lambda x, n_heads: (
          unfused(x, n_heads)[0] / (x.shape[-1] // 3 // n_heads) ** 0.5, *unfused(x, n_heads)[1:]),
@@ -657,6 +673,18 @@ SUM_MISTAKES = mistakes(
     ("heads merged without a transpose", lambda heads, w_o: _cut(heads, heads.shape[2], -1) @ w_o,
      "The numbers were read head by head, so that words are mixed. What one word has in each head "
      "belongs together."),
+    ("the words added up as well", lambda heads, w_o: output_as_sum(heads, w_o).sum(1),
+     "Only the heads are summed: each word has its own output."),
+    ("words and entries exchanged", lambda heads, w_o: output_as_sum(heads, w_o).mT,
+     "The result has the shape (B, T, H * K)."),
+    ("the ReLU of the sum", lambda heads, w_o: output_as_sum(heads, w_o).relu(),
+     "Equation (7.5) is a sum of products, and nothing more."),
+    ("every head through the mean of the bands",
+     lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o).mean(0),
+     "Every head has its own band of w_o."),
+    ("divided by the root of the number of heads",
+     lambda heads, w_o: output_as_sum(heads, w_o) / heads.shape[1] ** 0.5,
+     "What the heads write is added, and nothing is divided."),
     ("what the heads write multiplied",
      lambda heads, w_o: _apart(heads, w_o).prod(1),
      "Equation (7.5) is a *sum*: what the heads write is added."),
@@ -908,6 +936,28 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the heads added, and repeated", _change(
         merge=lambda heads: merge(heads.sum(1, keepdim=True).expand_as(heads))),
      "The heads are put side by side, each with its own piece."),
+    ("W^O before the heads, on the input", lambda x, *rest: _multi_head(
+        x @ rest[3], *rest[:3], torch.eye(len(rest[3])), rest[4]),
+     "W^O comes last, behind the merged heads."),
+    ("x for queries, keys and values", lambda x, *rest: _multi_head(
+        x, *[torch.eye(len(rest[3]))] * 3, *rest[3:]),
+     "Queries, keys and values are x times w_q, w_k and w_v."),
+    ("x for queries, keys and values, and W^O forgotten", lambda x, *rest: _multi_head(
+        x, *[torch.eye(len(rest[3]))] * 4, rest[4]),
+     "Queries, keys and values are x times w_q, w_k and w_v; and the merged heads meet W^O."),
+    ("the queries made by w_k", lambda x, w_q, w_k, *rest: _multi_head(x, w_k, w_k, *rest),
+     "Queries are x @ w_q."),
+    ("the values made by w_q",
+     lambda x, w_q, w_k, w_v, *rest: _multi_head(x, w_q, w_k, w_q, *rest),
+     "Values are x @ w_v."),
+    ("the mean of the heads, each entry repeated", _change(
+        merge=lambda heads: heads.mean(1).repeat_interleave(heads.shape[1], -1)),
+     "The heads are put side by side, each with its own piece."),
+    ("the softmax taken twice", _change(hide=lambda s: s.softmax(-1)),
+     "The softmax is taken once."),
+    ("each word hides itself", _change(hide=lambda s: (
+        s - 1e9 * torch.eye(s.shape[-1]) if s.shape[-1] > 1 else s)),
+     "Nothing is hidden here: a word looks at itself, too."),
     *combined(_multi_head_with, MULTI_HEAD_SLIPS, but=MULTI_HEAD_BUT),
     ("queries and keys exchanged",
      lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_k, w_q, w_v, w_o, n_heads),
@@ -965,7 +1015,7 @@ def module_cases() -> list[tuple]:
         q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
         cases.append((d, n_heads, matrices, q, k, v, mask))
     *sizes, q, k, v, _ = cases[1]
-    return [*cases, (*sizes, 5 * q, 4 * k, v, torch.ones(3, 5).bool().tril(1))]  # large scores
+    return [*cases, (*sizes, 5 * q, 4 * k, v, torch.eye(3, 5).bool())]  # large scores, of one key
 
 
 def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> Any:
@@ -1025,14 +1075,38 @@ def _dropped(self: ManyHeads, *inputs: Tensor) -> Tensor:
     return nn.functional.dropout(ManyHeads.forward(self, *inputs), 0.1)
 
 
-def _module_with(last: bool = True, **change: Any) -> type:
+def _module_with(
+    last: bool = True, roles: Callable = lambda q, k, v: (q, k, v), **change: Any
+) -> type:
     """The module, right by default; each argument makes one slip."""
-    if not last:
-        change["forward"] = lambda self, *inputs: _left_out(self, ("w_o",), *inputs)
-    return _but(**change)
+
+    def forward(self, q, k, v, *mask):
+        if not last:
+            self.w_o = nn.Identity()
+        return ManyHeads.forward(self, *roles(q, k, v), *mask)
+
+    return _but(forward=forward, **change)
 
 
 MODULE_SLIPS = [
+    ("divided by the root of the number of heads",
+     {"scale": staticmethod(lambda d_k, d: math.sqrt(d // d_k))}, "Divide by the root of d_k."),
+    ("interleaved heads", {"split": staticmethod(split_in_turns)},
+     "A head owns neighbouring entries."),
+    ("the keys for the values", {"roles": lambda q, k, v: (q, k, k)},
+     "The values are made of v."),
+    ("one input for all three", {"roles": lambda q, k, v: (q, q, q) if q.shape == k.shape else (
+        q, k, k)}, "Keys are made of k and values of v."),
+    ("k and v exchanged", {"roles": lambda q, k, v: (q, v, k)}, "Keys are made of k."),
+    ("the softmax over the queries", {"weigh": lambda self, s, mask: (
+        s.masked_fill(~mask, -math.inf).softmax(2).nan_to_num())},
+     "Each query shares among the keys."),
+    ("the softmax over the heads", {"weigh": lambda self, s, mask: (
+        s.masked_fill(~mask, -math.inf).softmax(1).nan_to_num())},
+     "Each query shares among the keys."),
+    ("zero instead of minus infinity",
+     {"weigh": lambda self, s, mask: (s * mask).softmax(-1)},
+     "The exponential of zero is one: hidden keys get a share."),
     ("divided by the root of d_model", {"scale": staticmethod(lambda d_k, d: math.sqrt(d))},
      "Divide by the root of d_k."),
     ("no scale", {"scale": staticmethod(lambda d_k, d: 1.0)}, "Divide by the root of d_k."),
@@ -1196,6 +1270,9 @@ MODULE_MISTAKES = mistakes(
      "`k` and `v` are two inputs: keys are made of `k`, values of `v`."),
     ("interleaved heads, merged as neighbours", _but(split=staticmethod(split_in_turns)),
      "A head owns neighbouring entries: cut to (B, T, H, K), then exchange axes."),
+    ("a hidden score of minus ten, and struck out after",
+     _but(weigh=lambda self, s, mask: s.masked_fill(~mask, -10.0).softmax(-1) * mask),
+     "Scores may be lower than that: hide by minus infinity."),
     ("a dropout that is always on",
      _but(forward=lambda self, *inputs: _dropped(self, *inputs)),
      "No dropout is asked for: something in the outputs is thrown away, and the rest enlarged."),
@@ -1301,20 +1378,24 @@ def _in_heads(
     view_there: bool = False,
     view_back: bool = False,
     root: str = "d_k",
-    axis: int = -1,
+    axis: int | None = -1,
     causal: bool = False,
+    turns: bool = False,
+    late: bool = False,
+    roles: Callable = lambda q, k, v: (q, k, v),
 ) -> Callable[..., Tensor]:
     """Attention in heads, right by default; each argument makes one mistake."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
-        cut = view_split if view_there else split
+        cut = view_split if view_there else split_in_turns if turns else split
         width = {"d_k": q.shape[-1] // n_heads, "d_model": q.shape[-1], "heads": n_heads, "1": 1}
         width |= {"d_k squared": width["d_k"] ** 2, "keys": k.shape[1], "queries": q.shape[1]}
-        queries, keys, values = (cut(x, n_heads) for x in (q, k, v))
-        scores = queries @ keys.mT / math.sqrt(width[root])
+        queries, keys, values = (cut(x, n_heads) for x in roles(q, k, v))
+        scores = queries @ keys.mT / (1 if late else math.sqrt(width[root]))
         if causal:
             scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
-        heads = scores.softmax(axis) @ values
+        weights = scores if axis is None else scores.softmax(axis)
+        heads = weights / (math.sqrt(width[root]) if late else 1) @ values
         return (view_merge if view_back else merge)(heads)
 
     return attend
@@ -1355,6 +1436,16 @@ def _left_in() -> list[tuple[str, Callable, str]]:
     return rows
 
 
+def _one_view(*places: int) -> Callable[..., Tensor]:
+    """Some of queries, keys and values cut by a view alone."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
+        cuts = [view_split if i in places else split for i in range(3)]
+        return merge(attend_split(*(c(x, n_heads) for c, x in zip(cuts, (q, k, v), strict=True))))
+
+    return attend
+
+
 IN_HEADS_MISTAKES = mistakes(
     *_left_in(),
     ("divided by the root of the number of heads", _in_heads(root="heads"),
@@ -1373,7 +1464,28 @@ IN_HEADS_MISTAKES = mistakes(
      lambda q, k, v, n_heads: split(in_heads(q, k, v, n_heads), n_heads).mean(1).repeat(
          1, 1, n_heads),
      "The heads are put side by side, each with its own piece."),
+    ("the softmax over the sentences", _in_heads(axis=0), "Each query shares among the keys."),
+    ("no softmax", _in_heads(axis=None), "Weights are the softmax of the scores."),
+    ("the scale after the softmax", _in_heads(late=True),
+     "Divide the scores, before they go into the softmax."),
+    ("the keys for the values", _in_heads(roles=lambda q, k, v: (q, k, k)),
+     "What is averaged are the values."),
+    ("interleaved heads, merged as neighbours", _in_heads(turns=True),
+     "A head owns neighbouring entries: cut by a view, then exchange axes."),
+    ("the queries alone cut by a view", _one_view(0), LEFT_IN["view_there"][2]),
+    ("the keys alone cut by a view", _one_view(1), LEFT_IN["view_there"][2]),
+    ("the values alone cut by a view", _one_view(2), LEFT_IN["view_there"][2]),
+    ("keys and values cut by a view", _one_view(1, 2), LEFT_IN["view_there"][2]),
     *combined(_in_heads, [
+        ("the root of d_model", {"root": "d_model"}, "The scores are divided by the root of d_k."),
+        ("interleaved heads", {"turns": True}, "A head owns neighbouring entries."),
+        ("the scale after the softmax", {"late": True}, "Divide the scores."),
+        ("the softmax over the heads", {"axis": 1}, "Each query shares among the keys: dim=-1."),
+        ("the softmax over the sentences", {"axis": 0},
+         "Each query shares among the keys: dim=-1."),
+        ("no softmax", {"axis": None}, "Weights are the softmax of the scores."),
+        ("the keys for the values", {"roles": lambda q, k, v: (q, k, k)},
+         "What is averaged are the values."),
         ("the view on the way there", {"view_there": True}, LEFT_IN["view_there"][2]),
         ("the reshape on the way back", {"view_back": True}, LEFT_IN["view_back"][2]),
         ("no scale", {"root": "1"}, "The scores are divided by the root of d_k."),
@@ -1382,14 +1494,26 @@ IN_HEADS_MISTAKES = mistakes(
         ("divided by the root of the number of heads", {"root": "heads"},
          "The scores are divided by the root of d_k."),
         ("the softmax over the queries", {"axis": -2}, "Each query shares among the keys: dim=-1."),
-    ], but=[("the view on the way there", "the reshape on the way back")]),
+    ], but=[
+        ("the view on the way there", "the reshape on the way back"),
+        ("the root of d_model", "the softmax over the heads"),
+        ("the root of d_model", "the view on the way there"),
+        ("the root of d_model", "the reshape on the way back"),
+        ("the root of d_model", "the softmax over the queries"),
+        ("the softmax over the heads", "the view on the way there"),
+        ("the softmax over the heads", "the reshape on the way back"),
+        ("the scale after the softmax", "no scale"),
+        ("the scale after the softmax", "no softmax"),
+        ("interleaved heads", "the view on the way there"),
+        ("no softmax", "no scale"),
+    ]),
     ("the heads averaged",
      lambda q, k, v, n_heads: split(in_heads(q, k, v, n_heads), n_heads).mean(1),
      "The heads go side by side, (B, T, D)."),
     ("one head", lambda q, k, v, n_heads: in_heads(q, k, v, 1),
      "Nothing was split: one softmax over the full width."),
-    ("interleaved heads",
-     lambda q, k, v, n_heads: merge(
+    ("interleaved heads, put back in the same way",
+     lambda q, k, v, n_heads: merge_in_turns(
          attend_split(*(split_in_turns(x, n_heads) for x in (q, k, v)))
      ),
      "The entries of one head stand next to each other: (n_heads, d_k), not (d_k, n_heads)."),
@@ -1643,6 +1767,26 @@ GRADIENT_MISTAKES = mistakes(
                     view_merge(heads).flatten(0, 1).T @ grad.flatten(0, 1))),
      "There and back the numbers of one word must stay together: cut, then exchange axes; "
      "exchange axes, then reshape."),
+    ("words and heads exchanged in the gradient of the heads",
+     _gradients(lambda one, *_: one.transpose(1, 2)),
+     "It has the shape of `heads`, (B, H, T, K)."),
+    ("the gradient of w_o word by word",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: merge(heads)[..., None] * grad[:, :, None]),
+     "w_o is used by every word of every sentence: their parts are added."),
+    ("the two exchanged, and that of w_o transposed",
+     lambda *case: (last_gradients(*case)[1].T, last_gradients(*case)[0]),
+     "The gradient of the heads comes first, and each has the shape of what it belongs to."),
+    ("the gradient of the heads through all bands added",
+     _gradients(lambda one, heads, w_o, grad: (
+         (grad @ _bands(heads, w_o).sum(0).T)[:, None].expand_as(one))),
+     "Each head meets its own band alone."),
+    ("grad in place of its product with merged heads, summed",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: grad.sum((0, 1)).expand_as(two)),
+     "An entry W_jd meets entry j of the heads: that is its slope."),
+    ("the heads in place of their product with grad, summed",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: (
+         merge(heads).sum((0, 1))[:, None].expand_as(two))),
+     "What comes after the product is in `grad`: by the chain rule it multiplies."),
     ("the bands in reverse for the heads", _gradients(lambda one, *_: one.flip(1)),
      "The gradient of head i goes through band i of w_o."),
     ("interleaved heads in the gradient of the heads",
@@ -1818,6 +1962,10 @@ NEIGHBOUR_MISTAKES = mistakes(
      "the circle once, whatever the length."),
     ("places that alternate", lambda length: _alternating(length),
      "Then every other word has the same key. Each needs a place of its own, such as on a circle."),
+    ("three places on a circle too small", lambda length: _on_circle(-3, 3)(length),
+     "The neighbours are one place away."),
+    ("head 1 finds itself", _on_circle(0, 1), "Head 1 has to find the word before."),
+    ("head 2 finds itself", _on_circle(-1, 0), "Head 2 has to find the word after."),
     ("a curve that opens the wrong way", lambda length: _curve(length, 1.0),
      "On a parabola the key at the query's own place must be the *highest* point in the query's "
      "direction: the second entries of query and key have opposite signs."),
