@@ -1164,9 +1164,6 @@ SUSPECTS: dict[str, Attention] = {
     "last sentence's mask for all": _weighted(
         lambda scores, hidden, axis: _before(scores, hidden[-1:].expand_as(hidden), axis)
     ),
-    "first sentence's values for all": lambda scores, values, mask: _weighted()(
-        scores, values[:1].expand_as(values), mask
-    ),
     "queries in reverse": lambda scores, values, mask: _weighted()(scores, values, mask).flip(1),
     "hard": _weighted(
         lambda scores, hidden, axis: torch.nn.functional.one_hot(
@@ -1244,7 +1241,6 @@ TEST_RULES = rules(
         "mask turned round": "It shows where a key is hidden.",
         "first sentence's mask for all": "It shows with two sentences that are padded differently.",
         "last sentence's mask for all": "It shows with two sentences that are padded differently.",
-        "first sentence's values for all": "It shows with two sentences of different values.",
         "queries in reverse": "It shows with several queries, place by place.",
         "hard": "It shows in the numbers, where several keys have different values.",
         "all words alike": "It shows where scores differ.",
