@@ -15,8 +15,9 @@ from allyouneed.data import normalise
 
 from .compare import array
 from .core import Exercise, Invariant, mistakes
+from .pairs import combined
 from .predictions import signs, wrong_predictions
-from .suspects import verdicts_on
+from .suspects import rules, verdicts_on
 
 Pair = tuple[str, str]
 
@@ -58,6 +59,26 @@ HAND_MISTAKES = mistakes(
      "After the second merge sea and t meet twice, in seat. ▁ and sea meet in sea and in seat."),
     ("a pair that comes four times before one that comes five times", ["ea", "sea", "▁t"],
      "After the second merge ▁ and t meet 4 times, in tea. ▁ and sea meet 3 + 2 times."),
+    *(
+        (f"{first} first, which comes less often: {first}, {', '.join(rest)}", [first, *rest],
+         "Count each pair over all four words, as often as its word occurs: e and a stand side by "
+         "side in all of them, 10 times.")
+        for first, *rest in (("te", "tea", "▁tea"), ("te", "ea", "sea"), ("se", "sea", "▁sea"),
+                             ("at", "ea", "sea"), ("▁t", "ea", "sea"),
+                             ("▁s", "ea", "sea"), ("▁t", "ea", "▁tea"), ("at", "eat", "seat"))
+    ),
+    ("ea and then tea, by the order of the words", ["ea", "tea", "eat"],
+     "After ea the pairs are counted anew: t and ea meet 4 times, s and ea 3 + 2 times."),
+    ("the tie decided the other way, and sea after it", ["ea", "▁s", "sea"],
+     "In the second round s ea and ▁ s occur equally often, and s comes first. Once ▁s is made, s "
+     "and ea no longer stand side by side."),
+    ("the third merge seat with its mark", ["ea", "sea", "▁seat"],
+     "A merge joins two symbols: ▁, sea and t are three. ▁ and sea meet 5 times."),
+    ("the mark left out of the third", ["ea", "sea", "sea"],
+     "▁ is a symbol like the letters. The third merge joins it to sea."),
+    ("the mark joined to tea without a merge of t and ea", ["ea", "sea", "▁tea"],
+     "A merge joins two symbols, and t and ea are two still, with the mark before them. Only ▁ and "
+     "sea are there to be joined, 5 times."),
     ("one merge for each word", ["ea", "sea", "eat"],
      "ea and t meet in eat alone, once: in seat the e and the a are in sea by then. Count the "
      "pairs over all words, and take the most frequent."),
@@ -572,6 +593,12 @@ def _flipped(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     return src, tgt, src != 0
 
 
+def _batch_late_ends(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+    src, tgt, _ = _batch(src_marks=([], []))(pairs)
+    src = torch.cat([src, torch.full((len(src), 1), 3)], 1)
+    return src, tgt, src != 0
+
+
 BATCH_MISTAKES = mistakes(
     ("nothing mended", _batch(order=_apart, widths=_of_src, mask=_words_only),
      "Look at which source stands beside which target, at the ends of the targets, and at which "
@@ -634,6 +661,19 @@ BATCH_MISTAKES = mistakes(
      "The target ends in EOS, else the translator never learns to stop."),
     ("filled on the left", _flipped,
      "The padding stands behind the tokens, on the right."),
+    ("the targets before the sources", lambda pairs: (
+        (src := make_batch(pairs))[1], src[0], src[2]),
+     "The sources come first, then the targets, then the mask."),
+    ("a mask that hides nothing", _batch(mask=lambda src, tgt: torch.ones_like(src).bool()),
+     "False is for padding, `src != PAD`."),
+    ("the longest target first",
+     _batch(order=lambda pairs: sorted(pairs, key=lambda pair: -len(pair[1]))),
+     "The order is that of the source's length, the shortest first."),
+    ("BOS and EOS at the sources, no marks at the targets",
+     _batch(src_marks=([2], [3]), tgt_marks=([], [])),
+     "Sources end in EOS; targets begin with BOS and end in EOS."),
+    ("no marks at all", _batch(src_marks=([], []), tgt_marks=([], [])),
+     "Sources end in EOS; targets begin with BOS and end in EOS."),
     ("two masks", lambda pairs: (*make_batch(pairs), make_batch(pairs)[1] != 0),
      "Three things are asked for: sources, targets, and the mask of the sources."),
     ("no mask", lambda pairs: make_batch(pairs)[:2],
@@ -645,6 +685,43 @@ BATCH_MISTAKES = mistakes(
     ("sorted by both lengths together",
      _batch(order=lambda pairs: sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))),
      "The order is that of the source's length alone."),
+)  # fmt: skip
+
+
+BATCH_SLIPS = [
+    ("the pairs in the given order", {"order": list}, "The shortest source comes first."),
+    ("the longest first",
+     {"order": lambda pairs: sorted(pairs, key=lambda pair: -len(pair[0]))},
+     "The shortest source comes first."),
+    ("sorted by the target's length",
+     {"order": lambda pairs: sorted(pairs, key=lambda pair: len(pair[1]))},
+     "The order is that of the source's length."),
+    ("the sides sorted apart", {"order": _apart}, "A pair stays together."),
+    ("the targets cut at the sources' width", {"widths": _of_src},
+     "Each side is as wide as its own longest row."),
+    ("one width for both sides", {"widths": lambda s, t: (max(s, t), max(s, t))},
+     "Each side is as wide as its own longest row."),
+    ("the mask hides tokens", {"mask": _words_only}, "Only PAD is padding."),
+    ("the mask hides the word that is not known", {"mask": lambda src, tgt: src > 1},
+     "1 is a token, too: only PAD is padding."),
+    ("the mask hides EOS", {"mask": lambda src, tgt: (src != 0) & (src != 3)},
+     "EOS is a token like the others."),
+    ("the mask turned round", {"mask": lambda src, tgt: src == 0}, "True means a token."),
+    ("no EOS behind the source", {"src_marks": ([], [])}, "The source ends in EOS."),
+    ("BOS before the source", {"src_marks": ([2], [3])}, "Only the target begins with BOS."),
+    ("no BOS before the target", {"tgt_marks": ([], [3])}, "The target begins with BOS."),
+    ("no EOS behind the target", {"tgt_marks": ([2], [])}, "The target ends in EOS."),
+]  # fmt: skip
+BATCH_MISTAKES += mistakes(
+    ("EOS behind the padding", _batch_late_ends,
+     "EOS stands behind the last word of each sentence, and the padding behind EOS."),
+    *combined(_batch, BATCH_SLIPS, but=[
+        ("the sides sorted apart", "the targets cut at the sources' width"),
+        ("the sides sorted apart", "the mask hides tokens"),
+        ("the targets cut at the sources' width", "the mask hides tokens"),
+        ("no EOS behind the source", "the mask hides EOS"),
+        ("no EOS behind the source", "the mask hides tokens"),
+    ]),
 )  # fmt: skip
 
 
@@ -784,6 +861,30 @@ SUSPECTS: dict[str, Fill] = {
 }
 
 
+FILL_RULES = rules(
+    [name for name in SUSPECTS if name.startswith("right")],
+    {
+        "tokens without padding": "It adds up lengths. A batch has as many positions as sentences "
+        "times its longest length.",
+        "last batch lost": "Look at whether every sentence comes.",
+        "equal numbers of sentences": "It closes batches that still have room.",
+        "full batches refused": "It closes a batch that would come out exactly full.",
+        "closed when it is too large": "Its batches grow beyond the limit by one sentence.",
+        "newcomer's length left out": "A newcomer may be the longest of its batch.",
+        "newcomer taken for the longest": "The longest may have come before: let lengths fall.",
+        "longest never reset": "A long sentence counts in later batches, too: have many batches.",
+        "longest reset to 0": "The first sentence of a batch is not counted: let lengths fall.",
+        "misfits lost": "Look at whether every sentence comes.",
+        "sorted first": "The sentences come in another order: let lengths rise and fall.",
+        "first batch with room": "A sentence joins an earlier batch: let lengths rise and fall.",
+        "each sentence for itself": "It closes batches that still have room.",
+        "counted from 1": "Look at the places themselves.",
+        "the last batch first": "Look at the order of the batches.",
+        "empty batch at the end": "Look at the last batch.",
+    },
+)
+
+
 def is_right(fill: Fill) -> bool:
     return _agrees()(fill)
 
@@ -815,6 +916,22 @@ def _no_batch_too_large(batches: list[list[int]], lengths: list[int], most: int)
 
 def _each_once(batches: list[list[int]], lengths: list[int], most: int) -> bool:
     return sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+
+
+def _none_empty(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    return all(batches)
+
+
+def _few_tokens(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    return all(sum(lengths[i] for i in batch) <= most for batch in batches)
+
+
+def _closed_late(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    """Whether the first sentence of each batch would not have fitted into the one before."""
+    return all(
+        max(lengths[i] for i in [*one, two[0]]) * (len(one) + 1) > most
+        for one, two in zip(batches, batches[1:], strict=False)
+    )
 
 
 def _in_order(batches: list[list[int]], lengths: list[int], most: int) -> bool:
@@ -862,6 +979,29 @@ FILL_TESTS = mistakes(
     ("only whether a batch is too large", _holds(_no_batch_too_large),
      "Nothing lost, nothing in another order, and no batch closed too early: that is asked for, "
      "too."),
+    ("only whether a batch is too large, or empty", _holds(_no_batch_too_large, _none_empty),
+     "Nothing lost, nothing in another order, and no batch closed too early: that is asked for, "
+     "too."),
+    ("only whether lengths together are too many", _holds(_few_tokens),
+     "A batch has as many positions as sentences times its longest length. And nothing lost, "
+     "nothing in another order, and no batch closed too early: that is asked for, too."),
+    ("only whether a batch is closed too early", _holds(_closed_late),
+     "Nothing lost, nothing in another order, and no batch too large: that is asked for, too."),
+    ("each sentence once, and no batch closed too early", _holds(_each_once, _closed_late),
+     "And no batch may be too large."),
+    ("each sentence once, no batch too large, and none empty",
+     _holds(_each_once, _no_batch_too_large, _none_empty),
+     "All three hold if each sentence is a batch of its own, too. A batch is closed only when the "
+     "next sentence does not fit."),
+    ("order and size, none empty, but not whether a batch is full",
+     _holds(_in_order, _no_batch_too_large, _none_empty),
+     "All three hold if each sentence is a batch of its own, too. A batch is closed only when the "
+     "next sentence does not fit."),
+    ("size and fullness, but not which sentences", _holds(_no_batch_too_large, _closed_late),
+     "A sentence may be lost, or stand in another place. Compare the places themselves."),
+    ("only whether the example comes out otherwise",
+     lambda fill: fill([3, 5, 4, 6], 10) != [[0, 1], [2], [3]],
+     "True means that the function is right. And one example does not tell all of them apart."),
     ("only whether each sentence comes once", _holds(_each_once),
      "And how large are the batches?"),
     ("each sentence once and no batch too large", _holds(_each_once, _no_batch_too_large),
@@ -870,6 +1010,17 @@ FILL_TESTS = mistakes(
     ("order and size, but not whether a batch is full", _holds(_in_order, _no_batch_too_large),
      "Both hold if each sentence is a batch of its own, too. A batch is closed only when the next "
      "sentence does not fit."),
+    ("full batches taken for too large",
+     lambda fill: all(
+         fill([*a], most) == SUSPECTS["full batches refused"]([*a], most)
+         for a, most in batch_cases()
+     ),
+     "A batch fits if its size is *at most* the limit: it may be exactly full."),
+    ("no sentence lost, and not more",
+     _holds(lambda batches, lengths, most: len(sum(batches, [])) == len(lengths)),
+     "And which sentences stand where, and how large are the batches?"),
+    ("each sentence once and in order, and no more", _holds(_in_order),
+     "And how large are the batches?"),
     ("only the number of batches", _agrees(seen=len),
      "Two fillings with as many batches can hold other sentences. Compare the batches."),
     ("only the sizes of the batches", _agrees(seen=lambda found: [len(batch) for batch in found]),
@@ -959,6 +1110,44 @@ SHARE_MISTAKES = mistakes(
     ("one term too few in the sum", _share(lambda n, b: _width(n, b) - 1),
      "The longest is at least m with the probability 1 - ((m - 1) / L)^B. With m / L you have the "
      "probability that it is *above* m."),
+    ("B less one as the exponent",
+     lambda n, b: 1 - (n + 1) / 2 / (n - sum((k / n) ** (b - 1) for k in range(1, n))),
+     "The longest is below m if all B lengths are: the exponent is B."),
+    ("the mean length is (L - 1) / 2", _share(_width, lambda n: (n - 1) / 2),
+     "Of the lengths 1 to L the mean is (L + 1) / 2."),
+    ("the sum ends one term too early",
+     _share(lambda n, b: n - sum((k / n) ** b for k in range(1, n - 1))),
+     "What is taken off L are the terms k = 1 to L - 1."),
+    ("L + 1 below the line",
+     _share(lambda n, b: n - sum((k / (n + 1)) ** b for k in range(1, n))),
+     "A length is at most k with the probability k / L."),
+    ("the root in place of the power",
+     _share(lambda n, b: n - sum((k / n) ** (1 / b) for k in range(1, n))),
+     "All B lengths are below m with the B-th *power* of (m - 1) / L."),
+    ("times B in place of the power",
+     _share(lambda n, b: n - sum(min(b * k / n, 1) for k in range(1, n))),
+     "All B lengths are below m with the B-th power of (m - 1) / L: independent chances are "
+     "multiplied."),
+    ("one less 1 / B", lambda n, b: 1 - 1 / b,
+     "That takes one sentence of each batch for full and the others for empty."),
+    ("the share of a batch of one word and one of L", lambda n, b: (n - 1) / (n + 1),
+     "Find the mean of the longest of B lengths, and compare it with the mean length."),
+    ("lengths taken for real numbers, and half a token added",
+     _share(lambda n, b: n * b / (b + 1) + 0.5),
+     "That is a good approximation for long sentences. Lengths are whole numbers: sum the "
+     "probabilities that the longest is at least m."),
+    ("the example's answer", lambda n, b: 1 / 7,
+     "That is the share for L = 2 and B = 2. For others it is another."),
+    ("rounded to two digits", lambda n, b: round(padding_share(n, b), 2),
+     "The way is right. Return the number as it comes out."),
+    ("rounded to three digits", lambda n, b: round(padding_share(n, b), 3),
+     "The way is right. Return the number as it comes out."),
+    ("every batch's own share, with the mean length of all",
+     lambda n, b: sum(
+         ((m / n) ** b - ((m - 1) / n) ** b) * (1 - (n + 1) / 2 / m) for m in range(1, n + 1)
+     ),
+     "A batch whose longest is short holds short sentences. And asked for is one quotient, of the "
+     "expected numbers: a wide batch counts for more than a narrow one."),
     ("one half", lambda n, b: 0.5,
      "That is where it goes for long sentences and large batches. For small ones it is less."),
     ("lengths taken for real numbers, for the longest alone",
@@ -1148,10 +1337,10 @@ SPLIT_MISTAKES = mistakes(
     ("pairs that come twice kept once",
      lambda pairs, n: split_pairs(list(dict.fromkeys(pairs)), n),
      "No pair may be lost, also where it stands twice."),
-    ("everything in the training part", lambda pairs, n: (pairs, []),
-     "Nothing leaks into an empty test. It should have at least n_test pairs."),
-    ("everything in the test", lambda pairs, n: ([], pairs),
-     "Nothing is left to learn from. The test should have at most 2 n_test pairs."),
+    ("too few pairs in the test, or none", lambda pairs, n: (pairs, []),
+     "The test should have at least n_test pairs: add whole groups until it has."),
+    ("too many pairs in the test, or all of them", lambda pairs, n: ([], pairs),
+     "The test should have at most 2 n_test pairs: add whole groups, and stop once it has n_test."),
     ("the test kept in the training part, too", lambda pairs, n: (pairs, split_pairs(pairs, n)[1]),
      "What is tested on must be taken out of the training part."),
     ("the normalised pairs handed back",
@@ -1246,6 +1435,7 @@ EXERCISES = [
         reference=is_right,
         cases=[()],
         mistakes=FILL_TESTS,
+        invariants=FILL_RULES,
         probe=verdicts_on(SUSPECTS),
     ),
     Exercise(

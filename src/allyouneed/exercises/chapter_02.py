@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
-from .pairs import pairs
+from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
-from .suspects import verdicts_on
+from .suspects import rules, verdicts_on
 
 # 2.1: one step by hand
 
@@ -253,6 +253,78 @@ LAST_MISTAKES = mistakes(
     ("the bias added behind the tanh",
      last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u) + b),
      "b is added at every step, before tanh."),
+    ("the sum of the real states",
+     last_states_with(pick=lambda states, n: torch.stack(
+         [row[:k].sum(0) for row, k in zip(states, n.tolist(), strict=True)])),
+     "Asked for is the state after the last word. It has seen the others already."),
+    ("the largest entry of the real states",
+     last_states_with(pick=lambda states, n: torch.stack(
+         [row[:k].amax(0) for row, k in zip(states, n.tolist(), strict=True)])),
+     "Asked for is the state after the last word."),
+    ("the bias added twice",
+     last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u + 2 * b)),
+     "Equation (2.1) has one bias."),
+    ("the bias subtracted",
+     last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u - b)),
+     "Equation (2.1) adds b."),
+    ("the mean of the first states for all",
+     last_states_with(begin=lambda h: h.mean(0, keepdim=True).expand_as(h)),
+     "Each sentence has its own state to start from."),
+    ("read from the last place to the first",
+     lambda x, *rest: last_states_with()(x.flip(1), *rest),
+     "The words are read in their order, from the first on."),
+    ("the words left out", last_states_with(lambda x, h, w, u, b: torch.tanh(h @ u + b)),
+     "Each step reads its word: x W belongs to the sum."),
+    ("tanh of each part alone",
+     last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w) + torch.tanh(h @ u) + b),
+     "Take tanh of the whole sum: word, state and bias."),
+    ("a sigmoid in place of tanh",
+     last_states_with(lambda x, h, w, u, b: torch.sigmoid(x @ w + h @ u + b)),
+     "The new state is the tanh of the sum."),
+    ("a ReLU in place of tanh",
+     last_states_with(lambda x, h, w, u, b: torch.relu(x @ w + h @ u + b)),
+     "The new state is the tanh of the sum."),
+    ("one word too early, and the last place for a single word",
+     last_states_with(pick=lambda states, n: states[torch.arange(len(n)), n - 2]),
+     "Positions count from 0: the last of n words stands at n - 1."),
+    ("the first sentence's states for all",
+     last_states_with(pick=lambda states, n: states[0, n - 1]),
+     "`states[0, lengths - 1]` looks into the first sentence alone. Pair each sentence with its "
+     "length: `states[torch.arange(B), lengths - 1]`."),
+    ("the first sentence's first state for all",
+     last_states_with(begin=lambda h: h[:1].expand_as(h)),
+     "Each sentence has its own state to start from."),
+    ("the states stacked by words, and read as stacked by sentences",
+     last_states_with(pick=lambda states, n: (
+         states.transpose(0, 1).reshape(states.shape)[torch.arange(len(n)), n - 1])),
+     "A reshape moves no numbers: stack along axis 1, or exchange the two axes."),
+    *combined(last_states_with, [
+        ("U is transposed", {"step": transposed_step}, "Vectors are rows: h @ u."),
+        ("tanh is missing", {"step": lambda x, h, w, u, b: x @ w + h @ u + b},
+         "The new state is the tanh of the sum."),
+        ("the bias is missing", {"step": lambda x, h, w, u, b: torch.tanh(x @ w + h @ u)},
+         "b is added at every step."),
+        ("the old state is not carried on", {"carried": False},
+         "The new state is the old one of the next step."),
+        ("starts from zeros", {"begin": torch.zeros_like}, "The first state is given as h."),
+        ("the last position is taken", {"pick": last_place},
+         "Behind the last word of a short sentence stands padding."),
+        ("the position `lengths` is taken",
+         {"pick": lambda states, n: (
+             states[torch.arange(len(n)), n.clamp(max=states.shape[1] - 1)])},
+         "The last of n words stands at n - 1."),
+        ("all stop with the longest sentence",
+         {"pick": lambda states, n: states[:, int(n.max()) - 1]},
+         "Each sentence has its own last word."),
+        ("the mean over the real words is taken",
+         {"pick": lambda states, n: torch.stack(
+             [row[:k].mean(0) for row, k in zip(states, n.tolist(), strict=True)])},
+         "Asked for is the state after the last word."),
+    ], but=[
+        ("the old state is not carried on", "the last position is taken"),
+        ("U is transposed", "the old state is not carried on"),
+        ("U is transposed", "the last position is taken"),
+    ]),
 )  # fmt: skip
 
 
@@ -372,6 +444,109 @@ def gru_with(
         return mix(r, z, h, candidate(x @ w[:, n:], r, h, u[:, n:], b[n:]))
 
     return step
+
+
+def gru_with_gates(
+    gate: Callable[..., Tensor] = torch.sigmoid,
+    sums: Callable[..., Tensor] = lambda x, h, w, u, b: x @ w + h @ u + b,
+    cut: tuple[int, ...] = (0, 1, 2),
+    candidate: Callable[..., Tensor] = lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u + b),
+    mix: Callable[..., Tensor] = lambda r, z, h, new: z * h + (1 - z) * new,
+    part: Callable[[Tensor], tuple] = lambda a: a.chunk(3, -1),
+) -> Callable[..., Tensor]:
+    """The step, right by default; each argument makes one slip."""
+
+    def step(x, h, w, u, b):
+        (w_r, u_r, b_r), (w_z, u_z, b_z), (w_n, u_n, b_n) = (
+            tuple(part(a)[i] for a in (w, u, b)) for i in cut
+        )
+        r, z = gate(sums(x, h, w_r, u_r, b_r)), gate(sums(x, h, w_z, u_z, b_z))
+        return mix(r, z, h, candidate(x @ w_n, r, h, u_n, b_n))
+
+    return step
+
+
+def _update_from_reset(x, h, w, u, b):
+    (w_r, w_z, w_n), (u_r, u_z, u_n) = w.chunk(3, 1), u.chunk(3, 1)
+    b_r, b_z, b_n = b.chunk(3)
+    kept = torch.sigmoid(x @ w_r + h @ u_r + b_r) * h
+    z = torch.sigmoid(x @ w_z + kept @ u_z + b_z)
+    return z * h + (1 - z) * torch.tanh(x @ w_n + kept @ u_n + b_n)
+
+
+GRU_SLIPS = [
+    ("the reset gate acts after the product",
+     {"candidate": lambda x, r, h, u, b: torch.tanh(x + r * (h @ u) + b)},
+     "The published GRU resets the state first."),
+    ("the reset gate is not used",
+     {"candidate": lambda x, r, h, u, b: torch.tanh(x + h @ u + b)},
+     "The candidate sees r * h in place of h."),
+    ("the candidate has no tanh", {"candidate": lambda x, r, h, u, b: x + (r * h) @ u + b},
+     "The candidate is the tanh of its sum."),
+    ("the candidate is a sigmoid",
+     {"candidate": lambda x, r, h, u, b: torch.sigmoid(x + (r * h) @ u + b)},
+     "The candidate is a tanh."),
+    ("the parts of z and 1 - z are swapped",
+     {"mix": lambda r, z, h, new: (1 - z) * h + z * new}, "z keeps the old state."),
+    ("the candidate is added in full", {"mix": lambda r, z, h, new: z * h + new},
+     "1 - z of the candidate is let in."),
+    ("the candidate is returned alone", {"mix": lambda r, z, h, new: new},
+     "The new state is a mixture of the old one and the candidate."),
+    ("reset and update gates are swapped", {"cut": (1, 0, 2)},
+     "The columns come in the order reset, update, candidate."),
+    ("the candidate's columns are taken first", {"cut": (1, 2, 0)},
+     "The columns come in the order reset, update, candidate."),
+    ("the gates are made with tanh", {"gate": torch.tanh}, "A gate is a sigmoid."),
+    ("the gates have no bias", {"sums": lambda x, h, w, u, b: x @ w + h @ u},
+     "b has a part for each gate."),
+]  # fmt: skip
+GRU_MORE = mistakes(
+    ("the reset gate acts after the product, and on the bias of the candidate",
+     gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(x + r * (h @ u + b))),
+     "The published GRU resets the state first, before it meets U, and the bias not at all."),
+    ("the reset gate acts after the product, and on the word",
+     gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(r * (x + h @ u) + b)),
+     "Only the old state is reset, and before it meets U. The word enters in full."),
+    ("the candidate does not see the word",
+     gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh((r * h) @ u + b)),
+     "The candidate is made from the word, too: x W_n."),
+    ("the gates do not see the old state", gru_with_gates(sums=lambda x, h, w, u, b: x @ w + b),
+     "Gates (2.5) are made from the word and from the old state."),
+    ("the gates do not see the word", gru_with_gates(sums=lambda x, h, w, u, b: h @ u + b),
+     "Gates (2.5) are made from the word and from the old state."),
+    ("the gates have no bias", gru_with_gates(sums=lambda x, h, w, u, b: x @ w + h @ u),
+     "b has three parts, and the first two belong to the gates."),
+    ("the columns taken in turns",
+     gru_with_gates(part=lambda a: tuple(a[..., i::3] for i in range(3))),
+     "The three parts stand side by side: the first third of the columns is the reset gate's."),
+    ("the old state added to the mixture",
+     gru_with_gates(mix=lambda r, z, h, new: h + z * h + (1 - z) * new),
+     "Equation (2.7) has two parts: z times the old state, and 1 - z of the candidate."),
+    ("the update gate sees the reset state", _update_from_reset,
+     "Both gates (2.5) are made from the word and from the old state as it is."),
+    ("tanh of the mixture", lambda *case: torch.tanh(gru_step(*case)),
+     "The mixture (2.7) is the new state as it is: tanh is the candidate's."),
+    ("halves of both in the mixture", gru_with_gates(mix=lambda r, z, h, new: (h + new) / 2),
+     "The update gate decides the shares: z h + (1 - z) n."),
+    ("all three parts of U transposed",
+     lambda x, h, w, u, b: gru_step(x, h, w, torch.cat([p.T for p in u.chunk(3, 1)], 1), b),
+     "Vectors are rows: h @ U_r, h @ U_z, (r * h) @ U_n."),
+    ("the biases left out, and reset and update gates swapped",
+     lambda x, h, w, u, b: gru_gates_swapped(x, h, w, u, 0 * b),
+     "b has three parts; and the columns come in the order reset, update, candidate."),
+    ("the biases left out, and the parts of z and 1 - z swapped",
+     lambda x, h, w, u, b: gru_update_swapped(x, h, w, u, 0 * b),
+     "b has three parts; and z keeps the old state."),
+    ("the biases left out, and the reset gate after the product",
+     lambda x, h, w, u, b: gru_reset_after(x, h, w, u, 0 * b),
+     "b has three parts; and the published GRU resets the state first."),
+    ("the reset gate in both shares of the mixture",
+     gru_with_gates(mix=lambda r, z, h, new: (1 - r) * h + r * new),
+     "Equation (2.7) mixes with z, the update gate."),
+    *combined(gru_with_gates, GRU_SLIPS, but=[
+        ("the reset gate is not used", "reset and update gates are swapped"),
+    ]),
+)  # fmt: skip
 
 
 def gru_reset_by_update(x, h, w, u, b):
@@ -506,6 +681,30 @@ def _step_by_step(reader: Reader) -> bool:
     return torch.allclose(whole, h, atol=1e-5)
 
 
+READER_RULES = rules(
+    [name for name in READERS if name.startswith("right")],
+    {
+        "the faulty one of 2.2": "Several words, a U that is not its own transpose, and lengths "
+        "that differ show what is wrong with it.",
+        "the old state not carried on": "It shows where a second word is read and U is not zero.",
+        "U transposed": "It shows where U is not its own transpose.",
+        "the last position": "It shows where a sentence is shorter than its row.",
+        "the position behind the last word": "It shows where a sentence is shorter than its row.",
+        "one word too early": "It shows where a sentence has several words.",
+        "the first state": "It shows where a sentence has several words.",
+        "the longest sentence's position for all": "It shows where lengths differ.",
+        "the first sentence's position for all": "It shows where lengths differ.",
+        "the mean of the states": "It shows where a sentence has several words.",
+        "started from zeros": "It shows where the first state is not zero, and sentences short.",
+        "the first sentence's state for all": "It shows where the first states differ.",
+        "no bias": "It shows where the bias is not zero.",
+        "no tanh": "It shows in the numbers.",
+        "a sigmoid": "It shows in the numbers.",
+        "no U": "It shows where the state is not zero and U is not the identity.",
+        "the words left out": "It shows where the words are not zero.",
+        "the states of all positions": "It shows in the shape.",
+    },
+)
 READER_TESTS = mistakes(
     ("everything passes", lambda reader: True,
      "A test must be able to fail. Nearly all of the wrong ones give the right shape and raise "
@@ -583,6 +782,14 @@ READER_TESTS = mistakes(
     ("only whether word by word is as all at once", _step_by_step,
      "What is wrong in every step is wrong both times: compare with numbers that you know to be "
      "right."),
+    ("U is zero", _without(4, torch.zeros_like),
+     "With a U of zeros nobody sees whether the old state is carried on, nor which way U is "
+     "multiplied."),
+    ("only whether the faulty one gives something else",
+     lambda reader: not torch.allclose(
+         reader(*_sentences()), READERS["the faulty one of 2.2"](*_sentences()), atol=1e-5
+     ),
+     "What differs from the faulty one may be wrong in another way. Compare with what is right."),
     ("only the first sentence looked at",
      lambda reader: torch.allclose(
          reader(*_sentences())[:1], last_states(*_sentences())[:1], atol=1e-5
@@ -624,6 +831,49 @@ def doubled(n: int, k: int) -> int:
     return layers
 
 
+def halves(n: int, k: int) -> int:
+    """Layers needed when half of each window looks back, with gaps of 1, k, k**2, ..."""
+    layers, reach = 0, 0
+    while reach < n - 1:
+        reach += max((k - 1) // 2, 1) * k**layers
+        layers += 1
+    return layers
+
+
+DEPTH_PAIRS = mistakes(
+    ("windows around the word, of which half looks back",
+     layers_with(lambda n, k: math.ceil((n - 1) / max((k - 1) // 2, 1)), halves),
+     "These windows end at the word: all k - 1 others stand before it."),
+    *combined(lambda contiguous=right_contiguous, dilated=right_dilated: (
+        layers_with(contiguous, dilated)), [
+        ("n words to cross, not n - 1", {"contiguous": lambda n, k: math.ceil(n / (k - 1))},
+         "The last word sees itself for nothing."),
+        ("each layer adds k words", {"contiguous": lambda n, k: math.ceil((n - 1) / k)},
+         "A window of k words holds the word itself and k - 1 new ones."),
+        ("windows side by side", {"contiguous": lambda n, k: math.ceil(n / k)},
+         "Each layer adds k - 1 words."),
+        ("rounded down where contiguous", {"contiguous": lambda n, k: (n - 1) // (k - 1)},
+         "If words are left over, one more layer is needed."),
+        ("one too many where contiguous", {"contiguous": lambda n, k: right_contiguous(n, k) + 1},
+         "1 + L (k - 1) words are seen after L layers."),
+        ("a rounded logarithm",
+         {"dilated": lambda n, k: math.ceil(math.log(n) / math.log(k))},
+         "Logarithms are not exact: count up in whole numbers."),
+        ("the logarithm rounded down",
+         {"dilated": lambda n, k: int(math.log(n) / math.log(k))},
+         "If words are left over, one more layer is needed. And logarithms are not exact."),
+        ("the logarithm to base 2", {"dilated": lambda n, k: (n - 1).bit_length()},
+         "Each layer multiplies the reach by k."),
+        ("gaps that double", {"dilated": doubled}, "The gaps grow by the factor k."),
+        ("the dilation ignored", {"dilated": right_contiguous},
+         "With dilations the reach is multiplied by k at every layer."),
+    ], but=[
+        ("rounded down where contiguous", "the logarithm rounded down"),
+        ("n words to cross, not n - 1", "a rounded logarithm"),
+    ]),
+)  # fmt: skip
+
+
 def whole(output: object) -> object:
     return int(output) if isinstance(output, float) and output.is_integer() else output
 
@@ -644,6 +894,58 @@ def counting(**wrong: Callable[[int, int, int], int]) -> Callable[[str, int, int
         return formula(n, d, k) if formula else multiply_adds(layer, n, d, k)
 
     return count
+
+
+COUNT_PAIRS = mistakes(
+    ("the softmax counted", counting(self_attention=lambda n, d, k: 2 * n * n * d + n * n),
+     "Only products are counted; softmax, tanh and biases are not."),
+    ("pairs of different words alone", counting(self_attention=lambda n, d, k: 2 * n * (n - 1) * d),
+     "A word is compared with itself, too: n * n pairs."),
+    ("each pair of words once", counting(self_attention=lambda n, d, k: n * (n - 1) * d),
+     "Every word looks at all n words, and there are two products: 2 * n * n * d."),
+    ("three products of all pairs", counting(self_attention=lambda n, d, k: 3 * n * n * d),
+     "There are two: all pairs are compared, and all rows are mixed."),
+    ("one product with the square of n, one with that of d",
+     counting(self_attention=lambda n, d, k: n * n * d + n * d * d),
+     "Both products are of n x n pairs and d entries."),
+    ("self-attention without pairs", counting(self_attention=lambda n, d, k: 2 * n * d),
+     "Every word is compared with every other: n * n pairs."),
+    ("self-attention without the width", counting(self_attention=lambda n, d, k: 2 * n * n),
+     "Each pair costs d multiplications, in each of two products."),
+    ("the recurrent layer without matrices", counting(recurrent=lambda n, d, k: 2 * n * d),
+     "A row of d times a matrix of d x d takes d * d multiply-adds."),
+    ("the convolution doubled", counting(convolutional=lambda n, d, k: 2 * n * k * d * d),
+     "Each of n windows costs k * d * d multiply-adds, once."),
+    ("one position fewer for each layer of the window",
+     counting(convolutional=lambda n, d, k: k * (n - k) * d * d),
+     "The layer gives n words for n words; where the window sticks out, it is padded."),
+    *combined(lambda **wrong: counting(**wrong), [
+        ("self-attention with one product", {"self_attention": lambda n, d, k: n * n * d},
+         "All pairs are compared, and then all rows are mixed."),
+        ("self-attention with the square of d", {"self_attention": lambda n, d, k: 2 * n * d * d},
+         "Each of n * n pairs costs d multiplications, twice."),
+        ("projections counted", {"self_attention": lambda n, d, k: 2 * n * n * d + 4 * n * d * d},
+         "Only what mixes the words is counted."),
+        ("three projections counted",
+         {"self_attention": lambda n, d, k: 2 * n * n * d + 3 * n * d * d},
+         "Only what mixes the words is counted."),
+        ("the recurrent layer with one product", {"recurrent": lambda n, d, k: n * d * d},
+         "Each step makes two: x W and h U."),
+        ("one step of the recurrent layer", {"recurrent": lambda n, d, k: 2 * d * d},
+         "The layer reads n words."),
+        ("the recurrent layer with four gates", {"recurrent": lambda n, d, k: 8 * n * d * d},
+         "The plain net has one W and one U."),
+        ("the convolution's width missing", {"convolutional": lambda n, d, k: n * d * d},
+         "Each output word is made from k input words."),
+        ("the convolution channel by channel", {"convolutional": lambda n, d, k: k * n * d},
+         "Every channel reads every channel: d * d."),
+        ("only the positions where the window fits",
+         {"convolutional": lambda n, d, k: k * (n - k + 1) * d * d},
+         "The layer gives n words for n words."),
+        ("one position of the convolution", {"convolutional": lambda n, d, k: k * d * d},
+         "The layer makes n words."),
+    ], but=[("self-attention with one product", "the recurrent layer with one product")]),
+)  # fmt: skip
 
 
 # 2.7: three norms, to be predicted
@@ -721,6 +1023,22 @@ def _at_the_old_state(x: Tensor, h: float, w: float, u: float, z: float) -> floa
     return slope
 
 
+def _gate_turned(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    return far_gradient(x, h, w, u, 1 - z)
+
+
+def _moved_on(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    slope = 1.0
+    for word in x.tolist():
+        h = z * h + (1 - z) * math.tanh(w * word + u * h)
+        slope *= z + (1 - z) * u * (1 - math.tanh(w * word + u * h) ** 2)
+    return slope
+
+
+def _of_words_alone(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    return math.prod(z + (1 - z) * u * (1 - math.tanh(w * word) ** 2) for word in x.tolist())
+
+
 def _candidate_carried(x: Tensor, h: float, w: float, u: float, z: float) -> float:
     slope = 1.0
     for word in x.tolist():
@@ -784,6 +1102,94 @@ FAR_MISTAKES = mistakes(
     ("1 - n, squared, in place of 1 - n squared", gated_gradient(
         lambda n, h, w, u, z: z + (1 - z) * u * (1 - n) ** 2),
      "The derivative of tanh is 1 - tanh^2: n is squared first, then taken from 1."),
+    ("the plain net's factor, without the gate", gated_gradient(
+        lambda n, h, w, u, z: u * (1 - n**2)),
+     "That is the net with z = 0. With the gate h_(t-1) is kept z times, and the candidate enters "
+     "1 - z times."),
+    *(
+        (name, gated_gradient(factor), f"{why} One factor is z + (1 - z) u (1 - n^2).")
+        for name, factor, why in (
+            ("u on the road through the gate as well",
+             lambda n, h, w, u, z: z * u + (1 - z) * u * (1 - n**2),
+             "What is kept does not pass through u."),
+            ("u on the wrong road", lambda n, h, w, u, z: z * u + (1 - z) * (1 - n**2),
+             "It is the candidate that is made with u."),
+            ("u and w", lambda n, h, w, u, z: z + (1 - z) * u * w * (1 - n**2),
+             "w multiplies the word, which does not depend on the old state."),
+            ("u squared", lambda n, h, w, u, z: z + (1 - z) * u * u * (1 - n**2),
+             "The inner derivative is u, once."),
+            ("1 + n squared", lambda n, h, w, u, z: z + (1 - z) * u * (1 + n**2),
+             "The slope of tanh is 1 - tanh^2."),
+            ("n squared in place of 1 - n squared", lambda n, h, w, u, z: z + (1 - z) * u * n**2,
+             "The slope of tanh is 1 - tanh^2."),
+            ("n in place of its slope", lambda n, h, w, u, z: z + (1 - z) * u * n,
+             "The slope of tanh is 1 - tanh^2."),
+            ("z (1 - z) on the side road",
+             lambda n, h, w, u, z: z + z * (1 - z) * u * (1 - n**2),
+             "The candidate enters 1 - z times."),
+            ("1 - z twice", lambda n, h, w, u, z: z + (1 - z) ** 2 * u * (1 - n**2),
+             "The candidate enters 1 - z times, once."),
+            ("z on the side road", lambda n, h, w, u, z: z + z * u * (1 - n**2),
+             "The candidate enters 1 - z times."),
+            ("one in place of z", lambda n, h, w, u, z: 1 + (1 - z) * u * (1 - n**2),
+             "The old state is kept z times."),
+            ("the roads subtracted", lambda n, h, w, u, z: z - (1 - z) * u * (1 - n**2),
+             "The two roads are added."),
+            ("the roads multiplied", lambda n, h, w, u, z: z * (1 - z) * u * (1 - n**2),
+             "The two roads are added."),
+            ("the slope of tanh alone", lambda n, h, w, u, z: 1 - n**2,
+             "That is one part of the road through the candidate."),
+            ("z and u added", lambda n, h, w, u, z: z + u, "The candidate enters 1 - z times, and "
+             "through a tanh."),
+        )
+    ),
+    ("a product that begins at 0", lambda x, h, w, u, z: 0.0,
+     "A product begins at 1, a sum at 0."),
+    ("z to the power of the number of words, plus u to it",
+     lambda x, h, w, u, z: z ** len(x) + ((1 - z) * u) ** len(x),
+     "At each step both roads are open: the factors are sums, and the sums are multiplied."),
+    ("z times the number of words", lambda x, h, w, u, z: z * len(x),
+     "At each step there is a factor z + (1 - z) u (1 - n^2), and the factors are multiplied."),
+    ("the last word left out", lambda x, h, w, u, z: far_gradient(x[:-1], h, w, u, z),
+     "There is one factor for each word, for the last one, too."),
+    ("the first word left out",
+     lambda x, h, w, u, z: gated_gradient(
+         lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: math.prod(f[1:])
+     )(x, h, w, u, z),
+     "There is one factor for each word, for the first one, too."),
+    ("the gate turned round, in the state as well", _gate_turned,
+     "z keeps the old state, 1 - z lets the candidate in."),
+    ("the slope after the state has moved on", _moved_on,
+     "The slope is that of the candidate n_t, made from h_(t-1): take it before the state moves "
+     "on."),
+    ("the old state left out of the candidate's slope", _of_words_alone,
+     "What stands inside tanh is w x + u h, and the slope is 1 minus the square of its tanh."),
+    *combined(
+        lambda factor=lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), **rest: (
+            gated_gradient(factor, **rest)),
+        [
+            ("the road through the gate left out",
+             {"factor": lambda n, h, w, u, z: (1 - z) * u * (1 - n**2)}, "h is kept z times."),
+            ("1 - z left out", {"factor": lambda n, h, w, u, z: z + u * (1 - n**2)},
+             "The candidate enters 1 - z times."),
+            ("u left out", {"factor": lambda n, h, w, u, z: z + (1 - z) * (1 - n**2)},
+             "The inner derivative is u."),
+            ("the slope of tanh left out", {"factor": lambda n, h, w, u, z: z + (1 - z) * u},
+             "The slope of tanh is 1 - n^2."),
+            ("w in place of u", {"factor": lambda n, h, w, u, z: z + (1 - z) * w * (1 - n**2)},
+             "The old state is multiplied by u."),
+            ("1 - n in place of 1 - n squared",
+             {"factor": lambda n, h, w, u, z: z + (1 - z) * u * (1 - n)},
+             "The slope of tanh is 1 - n^2."),
+            ("the slope at the state",
+             {"factor": lambda n, h, w, u, z: z + (1 - z) * u * (1 - h**2)},
+             "What passed through tanh is the candidate."),
+            ("a sum in place of the product", {"join": sum}, "The chain rule multiplies."),
+            ("the last step alone", {"join": lambda f: f[-1]}, "Multiply over all steps."),
+            ("the first state at every step", {"carried": False}, "Read on with the new state."),
+        ],
+        but=[("the slope of tanh left out", "the first state at every step")],
+    ),
     ("a sum in place of the product, begun at 1", gated_gradient(
         lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: 1 + sum(f)),
      "One step follows the other: by the chain rule their derivatives are multiplied."),
@@ -875,6 +1281,8 @@ def through_time_with(
     outer: Callable[[Tensor, Tensor], Tensor] = torch.outer,
     zeros: bool = False,
     late: bool = False,
+    forwards: bool = False,
+    pass_on: Callable[[Tensor, Tensor], Tensor] = lambda a, d: a,
     give: Callable[[Four], object] = lambda four: four,
 ) -> Callable[..., object]:
     """The backward pass, right by default; each argument makes one mistake."""
@@ -885,12 +1293,13 @@ def through_time_with(
             states.append(torch.tanh(word @ w + states[-1] @ u + b))
         grad_w, grad_u, grad_b, d = (torch.zeros_like(a) for a in (w, u, b, g))
         d = g
-        for t in range(len(x) - 1, -1 if steps is None else max(len(x) - 1 - steps, -1), -1):
+        order = range(len(x) - 1, -1 if steps is None else max(len(x) - 1 - steps, -1), -1)
+        for t in reversed(order) if forwards else order:
             a = d * slope(states[t], states[t + 1])
             grad_w = keep(grad_w, torch.outer(x[min(t + late, len(x) - 1)], a))
             grad_u = keep(grad_u, outer(old(states[t], states[t + 1]), a))
             grad_b = keep(grad_b, a)
-            d = back(a, u)
+            d = back(pass_on(a, d), u)
         return give((grad_w, grad_u, grad_b, d))
 
     return backward
@@ -970,6 +1379,44 @@ TIME_MISTAKES = mistakes(
      ),
      "That is the gradient with respect to what stands inside the first tanh. From there to h it "
      "goes through U once more."),
+    ("from the first word to the last", through_time_with(forwards=True),
+     "The given gradient belongs to the *last* state: go back from there, word by word."),
+    ("the slope left out on the way to the state before",
+     through_time_with(pass_on=lambda a, d: d),
+     "What passes through U is the gradient inside tanh: it has met the slope 1 - h_t^2."),
+    ("the slope at h itself put on the gradient of h",
+     lambda x, h, w, u, b, g: (
+         *through_time(x, h, w, u, b, g)[:3],
+         through_time(x, h, w, u, b, g)[3] * (1 - h**2),
+     ),
+     "The first state is given: it has come out of no tanh."),
+    ("the first state left out of the gradient of U",
+     lambda x, h, *rest: tuple(
+         part - (torch.outer(h, _at_the_first_sum(through_time(x, h, *rest), x, h, *rest))
+                 if i == 1 else 0)
+         for i, part in enumerate(through_time(x, h, *rest))
+     ),
+     "The first word met the given state, through U: that step has its part, too."),
+    *combined(through_time_with, [
+        ("the slope of tanh left out", {"slope": lambda before, now: 1 + 0 * now},
+         "Back through tanh a gradient is multiplied by 1 - h_t^2."),
+        ("the slope at the state before", {"slope": lambda before, now: 1 - before**2},
+         "The slope is that at h_t."),
+        ("1 - h in place of 1 - h squared", {"slope": lambda before, now: 1 - now},
+         "The slope is 1 - h_t^2."),
+        ("U not transposed on the way back", {"back": lambda a, u: a @ u},
+         "Backwards a row a becomes a U^T."),
+        ("the new state in the gradient of U", {"old": lambda before, now: now},
+         "At step t it was h_(t-1) that met U."),
+        ("the gradient of U transposed", {"outer": lambda h, a: torch.outer(a, h)},
+         "Rows of U belong to the old state."),
+        ("the last step alone", {"steps": 1}, "Go back through all steps."),
+        ("the parts of earlier steps written over", {"keep": lambda total, new: new},
+         "The parts of all steps are added up (+=)."),
+        ("the gradient of h left out", {"give": lambda four: four[:3]}, "Four are asked for."),
+        ("the gradient of h first", {"give": lambda four: (four[3], *four[:3])},
+         "The order is that of W, U, b and then h."),
+    ], but=[("the last step alone", "the parts of earlier steps written over")]),
     ("the gradient of h one step too early",
      lambda x, h, w, u, b, g: (
          *through_time(x, h, w, u, b, g)[:3],
@@ -1303,6 +1750,7 @@ EXERCISES = [
                 gru_with(lambda x, r, h, u, b: torch.relu(x + (r * h) @ u + b)),
                 "The candidate is a tanh, as the new state of the plain net is.",
             ),
+            *GRU_MORE,
         ],
     ),
     Exercise(
@@ -1312,6 +1760,7 @@ EXERCISES = [
         reference=is_right,
         cases=[()],
         mistakes=READER_TESTS,
+        invariants=READER_RULES,
         probe=verdicts_on(READERS),
     ),
     Exercise(
@@ -1364,12 +1813,6 @@ EXERCISES = [
                 layers_with(right_contiguous, lambda n, k: math.ceil(math.log(n) / math.log(k))),
                 "log(125) / log(5) comes out a little above 3, and rounding up makes 4. Multiply "
                 "whole numbers until n is reached.",
-            ),
-            Mistake(
-                "windows side by side, and a rounded logarithm",
-                layers_with(lambda n, k: math.ceil(n / k), lambda n, k: math.ceil(math.log(n, k))),
-                "Windows of stacked layers overlap by one word, so each layer adds k - 1 words. "
-                "And logarithms are not exact: count up in whole numbers.",
             ),
             Mistake(
                 "rounds down and adds one, and a rounded logarithm",
@@ -1456,6 +1899,7 @@ EXERCISES = [
                 layers_with(right_contiguous, lambda n, k: right_dilated(n + 1, k)),
                 "n words are enough: compare with < n, not with <= n.",
             ),
+            *DEPTH_PAIRS,
         ],
     ),
     Exercise(
@@ -1573,6 +2017,7 @@ EXERCISES = [
                 counting(self_attention=lambda n, d, k: n * (n + 1) * d),
                 "In this layer every word looks at all n words, those behind it, too.",
             ),
+            *COUNT_PAIRS,
         ],
     ),
     Exercise(

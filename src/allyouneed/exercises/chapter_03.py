@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
-from .suspects import verdicts_on
+from .suspects import rules, verdicts_on
 
 # 3.1 one look by hand: three weights, then the two entries of the context
 
@@ -73,6 +74,62 @@ HAND_MISTAKES = mistakes(
     ("scores in place of weights, and each state times its score",
      look_by_hand([0.0, math.log(2), math.log(5)]),
      "These are the scores. The softmax makes weights of them: shares of one."),
+)  # fmt: skip
+
+
+def look_way(
+    weights: tuple = (1 / 8, 2 / 8, 5 / 8),
+    out: Callable[[float, float], list[float]] = lambda a, b: [a * math.log(2), b * math.log(5)],
+) -> list[float]:
+    """The answer, right by default; each argument makes one slip."""
+    return [*weights, *out(*weights[1:])]
+
+
+HAND_SLIPS = [
+    ("exponentials not divided by their sum", {"weights": (1.0, 2.0, 5.0)},
+     "Weights sum to one: divide by 8."),
+    ("scores divided by their sum",
+     {"weights": (0.0, math.log(2) / LOG_SUM, math.log(5) / LOG_SUM)},
+     "Take the exponentials of the scores first."),
+    ("a hard look-up", {"weights": (0.0, 0.0, 1.0)}, "Every state gets its share."),
+    ("the same weight for every state", {"weights": (1 / 3, 1 / 3, 1 / 3)}, "The scores differ."),
+    ("the exponential of zero taken for zero", {"weights": (0.0, 2 / 7, 5 / 7)},
+     "The exponential of 0 is 1."),
+    ("the sign of the scores turned", {"weights": (10 / 17, 5 / 17, 2 / 17)},
+     "The highest score gets the largest weight."),
+    ("the context not weighted", {"out": lambda a, b: [math.log(2), math.log(5)]},
+     "Each state is multiplied by its weight."),
+    ("the entries of the context exchanged",
+     {"out": lambda a, b: [b * math.log(5), a * math.log(2)]},
+     "The first entry comes from the second state."),
+    ("the context divided by three",
+     {"out": lambda a, b: [a * math.log(2) / 3, b * math.log(5) / 3]},
+     "The weights sum to one already."),
+    ("the context's two entries summed, for both",
+     {"out": lambda a, b: [a * math.log(2) + b * math.log(5)] * 2},
+     "The context has two entries of its own, as the states have."),
+    ("the logarithms left out", {"out": lambda a, b: [a, b]},
+     "The states hold ln 2 and ln 5."),
+    ("the exponentials averaged", {"out": lambda a, b: [2 * a, 5 * b]},
+     "What is averaged are the states, with ln 2 and ln 5."),
+    ("logarithms to the base 10", {"out": lambda a, b: [a * math.log10(2), b * math.log10(5)]},
+     "ln is the natural logarithm."),
+    ("the query added", {"out": lambda a, b: [1 + a * math.log(2), 1 + b * math.log(5)]},
+     "The context is made of the states alone."),
+]  # fmt: skip
+HAND_MISTAKES += mistakes(
+    ("the context divided by three", look_way(out=HAND_SLIPS[8][1]["out"]),
+     "The weights sum to one already, so that nothing more is divided."),
+    ("the context's two entries summed, for both", look_way(out=HAND_SLIPS[9][1]["out"]),
+     "The context has two entries of its own, as the states have."),
+    ("one digit", [0.1, 0.2, 0.6, 0.2, 1.0], "The way is right. Give three digits."),
+    ("one digit, and 0.25 rounded up", [0.1, 0.3, 0.6, 0.2, 1.0],
+     "The way is right. Give three digits."),
+)  # fmt: skip
+HAND_MISTAKES += pairs(
+    look_way, HAND_SLIPS,
+    [look_by_hand([1 / 8, 2 / 8, 5 / 8]), *(mistake.wrong for mistake in HAND_MISTAKES)],
+    rtol=5e-3, atol=2e-3,
 )  # fmt: skip
 
 # 3.2 three comparisons, to be predicted
@@ -185,6 +242,28 @@ def _projected_values(
     return weights @ (k @ w_k)
 
 
+ADDITIVE_SLIPS = [
+    ("tanh stands outside", {"score": _outside}, "Of a hidden layer tanh is taken, and then v."),
+    ("tanh is missing", {"score": lambda sums, v: sums @ v}, "The hidden layer has a tanh."),
+    ("v is left out", {"score": lambda sums, v: sums.tanh().sum(-1)},
+     "v weighs the entries of the hidden layer."),
+    ("a sigmoid in place of tanh", {"score": lambda sums, v: sums.sigmoid() @ v},
+     "The hidden layer has a tanh."),
+    ("scores divided by the root of the width",
+     {"score": lambda sums, v: sums.tanh() @ v / len(v) ** 0.5}, "Nothing divides these scores."),
+    ("the mask comes after the softmax", {"weigh": _after},
+     "What is hidden had its share before it was struck out."),
+    ("the mask is left out", {"weigh": lambda scores, hidden, axis: scores.softmax(axis)},
+     "Padding must get no weight."),
+    ("zero in place of minus infinity",
+     {"weigh": lambda scores, hidden, axis: scores.masked_fill(hidden, 0.0).softmax(axis)},
+     "The exponential of zero is one: padding gets a share."),
+    ("the mask is turned round",
+     {"weigh": lambda scores, hidden, axis: _before(scores, ~hidden, axis)},
+     "True in the mask means a token."),
+    ("the softmax runs over the queries", {"axis": 1}, "Each query shares among the keys."),
+    ("the weights are returned", {"give": lambda weights, k: weights}, "Asked for are contexts."),
+]  # fmt: skip
 ADDITIVE_MISTAKES = mistakes(
     ("tanh stands outside, and the softmax runs over the queries",
      _additive(_outside, _after, axis=1),
@@ -265,7 +344,8 @@ ADDITIVE_MISTAKES = mistakes(
      "Query and key are added in the hidden layer."),
     ("query and key multiplied", _hidden(lambda q, k: (q * k).tanh()),
      "Additive attention *adds* the two parts before tanh, equation (3.3)."),
-    ("tanh of query and key apart", _hidden(lambda q, k: q.tanh() + k.tanh()),
+    ("tanh of query and key apart, or the query left out",
+     _hidden(lambda q, k: q.tanh() + k.tanh()),
      "tanh is taken of the sum. Taken apart, the query's part is the same in all scores of its "
      "row, and the softmax does not see it."),
     ("the projected keys averaged", _projected_values,
@@ -285,6 +365,28 @@ ADDITIVE_MISTAKES = mistakes(
          (shares := scores.softmax(1).masked_fill(hidden, 0.0)) / shares.sum(-1, keepdim=True))),
      "The rows sum to one again, but the exponentials were divided by the sums of the columns "
      "first. Take the softmax over the keys, the last axis."),
+    ("the sign of v turned", _additive(lambda sums, v: -(sums.tanh() @ v)),
+     "The score is tanh(q W_q + k W_k) . v, with its sign."),
+    ("the mean of the words, as where the key's part is left out", lambda q, k, mask, w_q, w_k, v: (
+        (k * mask.unsqueeze(2)).sum(1) / mask.sum(1, keepdim=True)
+     ).unsqueeze(1).expand(-1, q.shape[1], -1),
+     "The context is an average with the weights of each query."),
+    ("the mean of all places, padding too",
+     lambda q, k, mask, w_q, w_k, v: k.mean(1, keepdim=True).expand(-1, q.shape[1], -1),
+     "The context is an average with the weights of each query, of words alone."),
+    ("twice the scores", _additive(lambda sums, v: 2 * sums.tanh() @ v),
+     "The score is tanh(q W_q + k W_k) . v, once."),
+    ("v put on before tanh", _additive(lambda sums, v: (sums * v).tanh().sum(-1)),
+     "tanh is the hidden layer's. v weighs what comes out of it."),
+    ("the mask turned round, by a large number",
+     _additive(weigh=lambda scores, hidden, axis: scores.masked_fill(~hidden, -1e9).softmax(axis)),
+     "True in the mask means a token."),
+    *combined(_additive, ADDITIVE_SLIPS, but=[
+        ("tanh stands outside", "the mask comes after the softmax"),
+        ("tanh stands outside", "the softmax runs over the queries"),
+        ("zero in place of minus infinity", "the softmax runs over the queries"),
+        ("the mask comes after the softmax", "the softmax runs over the queries"),
+    ]),
     ("a sigmoid in place of the softmax",
      _additive(weigh=lambda scores, hidden, axis: scores.sigmoid().masked_fill(hidden, 0.0)),
      "A sigmoid looks at each score on its own. Weights must sum to one for each query."),
@@ -434,6 +536,50 @@ LEFT_OUT_MISTAKES = mistakes(
      "The squared errors are averaged, and not halved."),
     ("the square of the mean error", _left_out(blame=lambda e: e.mean(-1).square()),
      "Errors up and down cancel so. Square them first."),
+    ("the variance of the errors, over one less", _left_out(blame=lambda e: e.var(-1)),
+     "The errors are squared as they are: their mean is not taken off."),
+    ("the standard deviation of the errors", _left_out(blame=lambda e: e.std(-1)),
+     "The mean of the squared errors is asked for."),
+    ("errors in shares of the heights", lambda places, heights, widths: (
+        _left_out(blame=lambda e: (e / heights).pow(2).mean(-1))(places, heights, widths)),
+     "The error is the guess less the height, and nothing divides it."),
+    ("the widths sorted first",
+     lambda places, heights, widths: left_out(places, heights, sorted(widths)),
+     "One error for each width, in the order of `widths`."),
+    ("the first width alone", lambda places, heights, widths: (
+        left_out(places, heights, widths)[:1]),
+     "One error for each width is asked for."),
+    ("the error of the first measurement alone", _left_out(blame=lambda e: e[..., 0].pow(2)),
+     "Every measurement is guessed once, and the mean is over all of them."),
+    ("the error of the last measurement alone", _left_out(blame=lambda e: e[..., -1].pow(2)),
+     "Every measurement is guessed once, and the mean is over all of them."),
+    *combined(_left_out, [
+        ("every measurement helps to guess itself", {"weigh": lambda s: s.softmax(-1)},
+         "The own measurement is left out: its score becomes minus infinity."),
+        ("the own weight struck out after the softmax",
+         {"weigh": lambda s: s.softmax(-1).fill_diagonal_(0.0)},
+         "Then the weights of the others sum to less than one."),
+        ("the softmax over the places that ask",
+         {"weigh": lambda s: _without_itself(s).softmax(0)}, "Each place shares among the others."),
+        ("sigma not squared", {"score": lambda d, width: -d.pow(2) / (2 * width)},
+         "Equation (3.6) has sigma squared below the line."),
+        ("the 2 below the line missing", {"score": lambda d, width: -d.pow(2) / width**2},
+         "Equation (3.6) has 2 sigma squared below the line."),
+        ("neither 2 nor square below the line", {"score": lambda d, width: -d.pow(2) / width},
+         "Equation (3.6) has 2 sigma squared below the line."),
+        ("the distance not squared", {"score": lambda d, width: -d / (2 * width**2)},
+         "Equation (3.6) has the squared distance."),
+        ("the minus sign missing", {"score": lambda d, width: d.pow(2) / (2 * width**2)},
+         "Near places get more."),
+        ("the sum of the squared errors", {"blame": lambda e: e.pow(2).sum(-1)},
+         "The mean is asked for."),
+        ("the root of the mean square", {"blame": lambda e: _mean_square(e).sqrt()},
+         "The mean of the squares is asked for, without a root."),
+        ("the mean of the absolute errors", {"blame": lambda e: e.abs().mean(-1)},
+         "The errors are squared."),
+    ]),
+    ("neither 2 nor square below the line", _left_out(lambda d, width: -d.pow(2) / width),
+     "Equation (3.6) has 2 sigma squared below the line."),
     ("the errors sorted",
      _left_out(give=lambda errors, widths: errors.sort().values),
      "The errors stand in the order of the widths."),
@@ -592,6 +738,72 @@ MASKED_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+MASKED_MISTAKES += mistakes(
+    ("zero instead of minus infinity, and struck out after",
+     lambda s, m: (s * m.unsqueeze(1)).softmax(-1) * m.unsqueeze(1),
+     "A hidden score of zero has the exponential 1 and its share, which is missing once it is "
+     "struck out. Hide by minus infinity."),
+    ("scores divided by the root of the number of keys",
+     lambda s, m: masked_softmax(s / s.shape[-1] ** 0.5, m),
+     "The scores go into the softmax as they are."),
+    ("scores divided by the number of keys",
+     lambda s, m: masked_softmax(s / s.shape[-1], m),
+     "The scores go into the softmax as they are."),
+    ("negative scores set to zero", lambda s, m: masked_softmax(s.clamp(min=0), m),
+     "Scores may be below zero: their exponentials are then below one."),
+    ("the scores without their sign", lambda s, m: masked_softmax(s.abs(), m),
+     "Scores may be below zero: their exponentials are then below one."),
+    ("equal weights for all tokens", lambda s, m: masked_softmax(0 * s, m),
+     "The weights are the softmax of the scores, among the tokens."),
+    ("one row of weights for all queries",
+     lambda s, m: masked_softmax(s.mean(1, keepdim=True).expand_as(s), m),
+     "Each query has its own scores, and its own weights."),
+    ("the weights of the first query for all",
+     lambda s, m: masked_softmax(s[:, :1].expand_as(s), m),
+     "Each query has its own scores, and its own weights."),
+    ("sentences with any padding struck out", lambda s, m: s.softmax(-1) * m.all(1)[:, None, None],
+     "Padding is hidden key by key: `mask.unsqueeze(1)`."),
+    ("padding hidden only where a sentence has no token",
+     lambda s, m: s.softmax(-1) * m.any(1)[:, None, None],
+     "Padding is hidden key by key: `mask.unsqueeze(1)`."),
+    ("everything behind the first padding hidden",
+     lambda s, m: masked_softmax(s, m.cummin(1).values),
+     "The mask says of each key whether it is a token: one may stand behind padding."),
+    ("the softmax taken twice", lambda s, m: masked_softmax(masked_softmax(s, m), m),
+     "The softmax is taken once."),
+    ("one where there is nothing to look at",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).softmax(-1).nan_to_num(1.0),
+     "If a sentence has no token, all its weights are zero."),
+    ("a thousand taken off, and what is hidden left as it is",
+     lambda s, m: (s - 1000.0 * ~m.unsqueeze(1)).softmax(-1),
+     "Where nothing else is left, even the lowest score gets a share. And weights of padding "
+     "must be exactly zero."),
+    ("a finite number, and zeros only where nothing is to be looked at",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -100.0).softmax(-1) * m.any(1)[:, None, None],
+     "Scores of tokens may be lower than -100. Only minus infinity is below all of them."),
+    ("the softmax over the sentences",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).softmax(0).nan_to_num(),
+     "Axis 0 is that of the sentences. Each query shares among the keys: the last axis."),
+    ("the softmax over the sentences, and NaN",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).softmax(0),
+     "Axis 0 is that of the sentences. Each query shares among the keys: the last axis."),
+    ("the logarithms of the weights, and zeros for padding",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).log_softmax(-1).nan_to_num(0, 0, 0),
+     "Asked for are the weights themselves, not their logarithms."),
+    ("the logarithms of the weights",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), -math.inf).log_softmax(-1),
+     "Asked for are the weights themselves, not their logarithms."),
+    ("a thousandth added below the line",
+     lambda s, m: (e := (s - s.amax(-1, keepdim=True)).exp() * m.unsqueeze(1)) / (
+         e.sum(-1, keepdim=True) + 1e-3),
+     "Weights sum to exactly one. Only where nothing is to be looked at may another number stand "
+     "below the line."),
+    ("the mask after the softmax, divided again along the wrong axis",
+     lambda s, m: (w := s.softmax(-1) * m.unsqueeze(1)) / w.sum(1, keepdim=True).clamp(min=1e-9),
+     "The weights of one query sum to one: the last axis. And hide before the softmax."),
+)  # fmt: skip
+
+
 def _hides_padding(output: Tensor, scores: Tensor, mask: Tensor) -> bool:
     return bool(torch.as_tensor(output).masked_select(~mask.unsqueeze(1)).eq(0).all())
 
@@ -707,6 +919,17 @@ def _until_all(step, batch_size, bos, eos, max_length, cut):
     return [cut(row, eos) for row in tokens[:, 1:].tolist()]
 
 
+def _while_not(step, batch_size, bos, eos, max_length, over, cut):
+    """Write until `over(the words chosen last, eos)`, and cut the rows in some way."""
+    tokens = torch.full((batch_size, 1), bos)
+    for _ in range(max_length):
+        best = _likeliest(step(tokens))
+        tokens = torch.cat([tokens, best.unsqueeze(1)], dim=1)
+        if over(best, eos):
+            break
+    return [cut(row, eos) for row in tokens[:, 1:].tolist()]
+
+
 GREEDY_MISTAKES = mistakes(
     ("does not stop at the end of a sentence",
      lambda step, batch_size, bos, eos, max_length: _write(
@@ -800,11 +1023,92 @@ GREEDY_MISTAKES = mistakes(
     ("EOS deleted, what follows it kept, where the writing has stopped",
      lambda *task: _until_all(*task, cut=lambda row, eos: [x for x in row if x != eos]),
      "A translation ends at EOS. What comes after it is no part of it, so cut there."),
+    ("not cut, where the writing stops once all sentences end together",
+     lambda *task: _while_not(*task, over=lambda best, eos: (best == eos).all(),
+                              cut=lambda row, eos: row),
+     "Return what stands before the first EOS of each sentence: what comes after it is no part of "
+     "the translation."),
+    ("EOS deleted, what follows it kept, where the writing stops once all sentences end together",
+     lambda *task: _while_not(*task, over=lambda best, eos: (best == eos).all(),
+                              cut=lambda row, eos: [x for x in row if x != eos]),
+     "A translation ends at EOS. What comes after it is no part of it, so cut there."),
     ("cut at the last EOS", lambda step, batch_size, bos, eos, max_length: [
         row[: len(row) - 1 - row[::-1].index(eos)] if eos in row else row
         for row in _write(step, batch_size, bos, max_length, _likeliest)[:, 1:].tolist()
      ],
      "A sentence that has ended may end once more in the tensor. It is over at its *first* EOS."),
+    ("no words where the sentence has no EOS",
+     lambda step, batch_size, bos, eos, max_length: [
+         row if len(row) < max_length else []
+         for row in greedy_decode(step, batch_size, bos, eos, max_length)
+     ],
+     "A sentence that reaches max_length without EOS has all of its words."),
+    ("sentences without an EOS left out",
+     lambda step, batch_size, bos, eos, max_length: [
+         row
+         for row in greedy_decode(step, batch_size, bos, eos, max_length)
+         if len(row) < max_length
+     ],
+     "A sentence that reaches max_length without EOS has all of its words. One list for each."),
+    ("BOS kept, and counted as a word",
+     lambda step, batch_size, bos, eos, max_length: [
+         [bos, *row][:max_length]
+         for row in greedy_decode(step, batch_size, bos, eos, max_length)
+     ],
+     "BOS is no word: leave it out, and do not count it."),
+    *(
+        (name, lambda *task, choose=choose: [
+            _cut(row, task[3])
+            for row in _write(task[0], task[1], task[2], task[4], choose)[:, 1:].tolist()
+        ], why)
+        for name, choose, why in (
+            ("takes the second likeliest word",
+             lambda logits: logits[:, -1].topk(2).indices[:, 1], "Greedy means the likeliest."),
+            ("takes the likeliest word at any position",
+             lambda logits: logits.amax(1).argmax(-1),
+             "Only the last position of the logits speaks of the next word."),
+            ("takes the likeliest word of all positions together",
+             lambda logits: logits.sum(1).argmax(-1),
+             "Only the last position of the logits speaks of the next word."),
+            ("takes the position before the last",
+             lambda logits: logits[:, max(logits.shape[1] - 2, 0)].argmax(-1),
+             "The last position of the logits speaks of the next word."),
+        )
+    ),
+    ("rows filled up to max_length with zeros",
+     lambda *task: [[*row, *[0] * (task[4] - len(row))] for row in greedy_decode(*task)],
+     "A sentence that has ended is shorter: nothing is filled up."),
+    ("rows filled up to max_length with EOS",
+     lambda *task: [[*row, *[task[3]] * (task[4] - len(row))] for row in greedy_decode(*task)],
+     "A sentence that has ended is shorter: nothing is filled up."),
+    ("the words in reverse", lambda *task: [row[::-1] for row in greedy_decode(*task)],
+     "The words come in the order in which they were written."),
+    ("stops as soon as any sentence ends, and EOS kept",
+     lambda *task: _while_not(*task, over=lambda best, eos: (best == eos).any(),
+                              cut=lambda row, eos: row),
+     "Go on until *each* sentence has ended. And EOS is no word of the translation."),
+    ("stops when the first sentence ends, and EOS kept",
+     lambda *task: _while_not(*task, over=lambda best, eos: best[0] == eos,
+                              cut=lambda row, eos: row),
+     "Go on until *each* sentence has ended. And EOS is no word of the translation."),
+    ("BOS kept, and stops as soon as any sentence ends",
+     lambda *task: [[task[2], *row] for row in _while_not(
+         *task, over=lambda best, eos: (best == eos).any(), cut=_cut)],
+     "BOS is no word, and the writing goes on until each sentence has ended."),
+    ("BOS kept, and stops when the first sentence ends",
+     lambda *task: [[task[2], *row] for row in _while_not(
+         *task, over=lambda best, eos: best[0] == eos, cut=_cut)],
+     "BOS is no word, and the writing goes on until each sentence has ended."),
+    ("one word too few, and EOS kept",
+     lambda *task: [row[: task[4] - 1] for row in _with_eos(*task)],
+     "max_length words may be written, BOS and EOS not counted."),
+    ("BOS kept, and EOS counted as a word", lambda *task: [
+        [task[2], *row][: task[4]] for row in _with_eos(*task)],
+     "Neither BOS nor EOS is a word, and neither is counted."),
+    ("BOS and EOS kept", lambda step, batch_size, bos, eos, max_length: [
+        [bos, *row] for row in _with_eos(step, batch_size, bos, eos, max_length)
+     ],
+     "Neither BOS nor EOS is a word of the translation."),
     ("the first word lost as well", lambda *task: [row[1:] for row in greedy_decode(*task)],
      "BOS is taken off once: what comes after it is the first word."),
     ("the first sentence alone", lambda *task: greedy_decode(*task)[:1],
@@ -857,6 +1161,10 @@ SUSPECTS: dict[str, Attention] = {
     "first sentence's mask for all": _weighted(
         lambda scores, hidden, axis: _before(scores, hidden[:1].expand_as(hidden), axis)
     ),
+    "last sentence's mask for all": _weighted(
+        lambda scores, hidden, axis: _before(scores, hidden[-1:].expand_as(hidden), axis)
+    ),
+    "queries in reverse": lambda scores, values, mask: _weighted()(scores, values, mask).flip(1),
     "hard": _weighted(
         lambda scores, hidden, axis: torch.nn.functional.one_hot(
             scores.masked_fill(hidden, -math.inf).argmax(-1), scores.shape[-1]
@@ -864,6 +1172,14 @@ SUSPECTS: dict[str, Attention] = {
     ),
     "all words alike": _weighted(
         lambda scores, hidden, axis: _before(torch.zeros_like(scores), hidden, axis)
+    ),
+    "first query's weights for all": _weighted(
+        lambda scores, hidden, axis: _before(scores, hidden, axis)[:, :1].expand_as(scores)
+    ),
+    "softmax over queries and keys together": _weighted(
+        lambda scores, hidden, axis: (
+            scores.masked_fill(hidden, -math.inf).flatten(1).softmax(-1).view_as(scores)
+        )
     ),
     "not divided by the sum": _weighted(
         lambda scores, hidden, axis: scores.exp().masked_fill(hidden, 0.0)
@@ -915,6 +1231,24 @@ def _same_mask() -> tuple:
     return scores, values, mask[-1:].expand_as(mask)
 
 
+TEST_RULES = rules(
+    [name for name in SUSPECTS if name.startswith("right")],
+    {
+        "softmax over the queries": "It shows in the numbers, with several queries and keys.",
+        "mask after the softmax": "It shows where a key is hidden.",
+        "zero for minus infinity": "It shows where a key is hidden and scores are not zero.",
+        "mask left out": "It shows where a key is hidden.",
+        "mask turned round": "It shows where a key is hidden.",
+        "first sentence's mask for all": "It shows with two sentences that are padded differently.",
+        "last sentence's mask for all": "It shows with two sentences that are padded differently.",
+        "queries in reverse": "It shows with several queries, place by place.",
+        "hard": "It shows in the numbers, where several keys have different values.",
+        "all words alike": "It shows where scores differ.",
+        "first query's weights for all": "It shows with several queries whose scores differ.",
+        "softmax over queries and keys together": "It shows with several queries.",
+        "not divided by the sum": "It shows in the numbers.",
+    },
+)
 TEST_MISTAKES = mistakes(
     ("everything passes", lambda attention: True,
      "A test must be able to fail. All of the wrong ones give contexts of the right shape, and "
@@ -945,6 +1279,12 @@ TEST_MISTAKES = mistakes(
      lambda f: bool(torch.equal(f(*_inputs()), _weighted()(*_inputs()))),
      "Sums that are taken in another order differ in their last bits, and are as right. Compare "
      "with allclose."),
+    ("compared too loosely", _test(same=lambda f, case: torch.allclose(
+        f(*case), _sentence_by_sentence(*case), atol=2.0)),
+     "Differences of 2 are no rounding: contexts are averages of numbers near 1. A tolerance near "
+     "1e-5 is wide enough."),
+    ("one query", _test(lambda: _inputs(T=1)),
+     "With one query nobody sees whether each query has its own weights. Take several."),
     ("one key", _test(lambda: _inputs(S=1, padded=False)),
      "A single key gets all weight, however it is shared out. Take several."),
     ("one query and one key", _test(lambda: _inputs(T=1, S=1, padded=False)),
@@ -1022,6 +1362,45 @@ SLOPE_MISTAKES = mistakes(
      "In front stands the weight a_j itself."),
     ("divided by the number of states", _slope(lambda a, h, c: a * (h - c) / len(a)),
      "The context is a sum of the states times their weights. Nothing divides by S."),
+    ("scores in place of weights, in the context, too",
+     lambda scores, values: scores[:, None] * (values - scores @ values),
+     "Both in front and in the average stand the weights, the softmax of the scores."),
+    ("the exponentials in place of weights, in the context, too",
+     lambda scores, values: scores.exp()[:, None] * (values - scores.exp() @ values),
+     "The weight is the exponential divided by the sum of all, in both places."),
+    ("the other weights alone", _slope(lambda a, h, c: -a * (c - a * h)),
+     "Weight j moves with its own score, too: by a_j (1 - a_j)."),
+    ("the own slope 1 for a (1 - a)", _slope(lambda a, h, c: h - a * c + a**2 * h - a * h),
+     "Weight j moves with its own score by a_j (1 - a_j)."),
+    ("the sum of the states in place of the context", _slope(lambda a, h, c: a * (h - h.sum(0))),
+     "What is subtracted is the context, the states times their weights."),
+    ("the context taken off twice", _slope(lambda a, h, c: a * (h - 2 * c)),
+     "a_j a_i is taken off once for every i: together a_j c."),
+    ("the other states' part alone, with its sign lost",
+     _slope(lambda a, h, c: a * c.expand_as(h)),
+     "dc / de_j is a_j h_j, less a_j times the context."),
+    ("the context's part alone", _slope(lambda a, h, c: -a * c.expand_as(h)),
+     "That is what the others lose. Weight j itself gains: a_j h_j."),
+    ("1 - a times the state", _slope(lambda a, h, c: (1 - a) * h),
+     "dc / de_j is a_j (h_j - c)."),
+    ("the largest state in place of the context", _slope(lambda a, h, c: a * (h - h.amax(0))),
+     "What is subtracted is the context, the weighted average."),
+    ("the slope of a sigmoid",
+     lambda scores, values: (s := scores.sigmoid()[:, None]) * (1 - s) * values,
+     "The weights are a softmax: if one rises, all others fall."),
+    ("the slope of a sigmoid's own weights",
+     lambda scores, values: scores.sigmoid()[:, None] * (values - scores.sigmoid() @ values),
+     "The weights are a softmax: they sum to one."),
+    ("the weight divided by the number of its others",
+     _slope(lambda a, h, c: a * (h - c) / max(len(a) - 1, 1)),
+     "Nothing divides: a_j (h_j - c)."),
+    ("the state less the context, weighted by what is left",
+     _slope(lambda a, h, c: (a - a**2) * h - a * c),
+     "The 1 - a is in h_j - c already."),
+    ("half of it", _slope(lambda a, h, c: a * (h - c) / 2),
+     "Nothing is halved: a_j (h_j - c)."),
+    ("the root of the weight", _slope(lambda a, h, c: a.sqrt() * (h - c)),
+     "In front stands the weight a_j itself."),
     ("the context for every score", _slope(lambda a, h, c: c.expand_as(h)),
      "That is the context itself. How does it move when one score rises?"),
 )  # fmt: skip
@@ -1090,11 +1469,27 @@ PLACE_MISTAKES = mistakes(
      "With a query of zeros all scores are equal."),
     ("counted from 1", lambda keys, place: query_for(keys, max(place - 1, 0) or len(keys) - 1),
      "Places are counted from 0."),
+    ("counted from 1, so that the first place is the last key",
+     lambda keys, place: query_for(keys, (place - 1) % len(keys)),
+     "Places are counted from 0."),
+    ("the key minus the sum of the others, ten times",
+     lambda keys, place: 10 * (2 * keys[place] - keys.sum(0)),
+     "That lowers the others on the whole, and not each of them."),
+    ("the key minus the mean of all, ten times",
+     lambda keys, place: 10 * (keys[place] - keys.mean(0)),
+     "Better, and not always enough: it lowers the others on average, and not each of them. Ask "
+     "for the scores that you want, and solve for the query."),
     ("the next key", lambda keys, place: query_for(keys, (place + 1) % len(keys)),
      "Places are counted from 0."),
     ("the key minus one other", lambda keys, place: 100 * (keys[place] - keys[0 if place else 1]),
      "That lowers one other key. All of them must be lowered: ask for the scores that you want, "
      "and solve for the query."),
+    ("always the first key", lambda keys, place: query_for(keys, 0),
+     "The query must depend on the place: this one always looks at the first key."),
+    ("ten times the key, which is the wanted scores times the keys",
+     lambda keys, place: keys.T @ _one_hot(len(keys), place, 10.0),
+     "`keys.T @ wanted` is ten times the key itself. The query must *solve* keys @ query = "
+     "wanted: `torch.linalg.pinv(keys) @ wanted`."),
     ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
      "The query must depend on the keys and on the place."),
 )  # fmt: skip
@@ -1228,6 +1623,77 @@ BACK_MISTAKES = mistakes(
      lambda q, h, g: ((h @ q).softmax(0) @ h, back_through(q, h, g)[1]),
      "That is the context itself. The query receives the sum of the states, each times the "
      "gradient of its score."),
+    ("the query's gradient without the context, that of the states right",
+     lambda q, h, g: (
+         _back(lambda a, h, c, g: a * (h @ g))(q, h, g)[0], back_through(q, h, g)[1]),
+     "The gradient with respect to a score is a_j (h_j - c) . g, for the query as for the states."),
+    ("q times the sum of the scores' gradients",
+     lambda q, h, g: (
+         (_right_errors(a := (h @ q).softmax(0), h, a @ h, g).sum() * q),
+         back_through(q, h, g)[1]),
+     "The slope of score j in the query is h_j: the query receives the sum of e_j h_j."),
+    ("g for the query's gradient", lambda q, h, g: (g, back_through(q, h, g)[1]),
+     "The query enters the scores: it receives the sum of e_j h_j."),
+    ("the query's gradient by the weights, (a . g)",
+     lambda q, h, g: ((h @ q).softmax(0) @ h * g, back_through(q, h, g)[1]),
+     "The query enters the scores: it receives the sum of e_j h_j."),
+    ("the weights in place of the scores' gradients, among the keys",
+     lambda q, h, g: (
+         back_through(q, h, g)[0],
+         torch.outer(a := (h @ q).softmax(0), g) + torch.outer(a, q)),
+     "As a key h_j receives q times the gradient of its score, a_j (h_j - c) . g."),
+    ("the weights squared in the scores' gradients",
+     _back(lambda a, h, c, g: a**2 * ((h - c) @ g)),
+     "The gradient of score j is a_j (h_j - c) . g, with a_j once."),
+    ("the scores' gradients without g", _back(lambda a, h, c, g: a * (h - c).sum(-1)),
+     "The gradient of score j is a_j (h_j - c) . g."),
+    ("the states' gradients added up", _back(give=lambda dq, dh: (dq, dh.sum(0))),
+     "Each state has its own: (S, D)."),
+    ("both parts of the states halved", _back(give=lambda dq, dh: (dq, dh / 2)),
+     "The two parts are added. Nothing is halved."),
+    ("the plain mean in the place of the context, for the query alone",
+     lambda q, h, g: (
+         _back(lambda a, h, c, g: a * ((h - h.mean(0)) @ g))(q, h, g)[0],
+         back_through(q, h, g)[1]),
+     "What is subtracted is the context, the *weighted* average."),
+    *combined(_back, [
+        ("the states as values alone", {"as_key": False}, "Every h_j is a key, too."),
+        ("the states as keys alone", {"as_value": False}, "Every h_j is a value, too."),
+        ("only the weight's own slope", {"errors": lambda a, h, c, g: a * (1 - a) * (h @ g)},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the weight left out", {"errors": lambda a, h, c, g: (h - c) @ g},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the plain mean in place of the context",
+         {"errors": lambda a, h, c, g: a * ((h - h.mean(0)) @ g)},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the sign of the scores' gradient turned",
+         {"errors": lambda a, h, c, g: a * ((c - h) @ g)},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the other weights held still", {"errors": lambda a, h, c, g: a * (h @ g)},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the softmax passed over", {"errors": lambda a, h, c, g: h @ g},
+         "The gradient of score j is a_j (h_j - c) . g."),
+        ("the scores divided by the root of the width", {"root": 0.5},
+         "Here the score is the dot product itself."),
+        ("the values' part without the weights", {"share": torch.ones_like},
+         "As a value h_j passes on a_j g."),
+        ("g in the place of the query", {"asked_by": lambda q, g: g},
+         "As a key h_j passes on q, times the gradient of its score."),
+        ("the states first", {"give": lambda dq, dh: (dh, dq)},
+         "The query's gradient comes first."),
+        ("the query's gradient alone", {"give": lambda dq, dh: dq}, "Two are asked for."),
+    ], but=[
+        ("the states as values alone", "the states as keys alone"),
+        ("the softmax passed over", "the states as values alone"),
+        ("the softmax passed over", "the states as keys alone"),
+        ("the other weights held still", "the states as values alone"),
+        ("the states as keys alone", "the values' part without the weights"),
+        ("the states as values alone", "g in the place of the query"),
+        ("the states as keys alone", "the query's gradient alone"),
+        ("the states as values alone", "the query's gradient alone"),
+        ("the values' part without the weights", "the query's gradient alone"),
+        ("g in the place of the query", "the query's gradient alone"),
+    ]),
     ("g added to the query's gradient",
      lambda q, h, g: (back_through(q, h, g)[0] + g, back_through(q, h, g)[1]),
      "The query enters the scores alone: it is not averaged."),
@@ -1309,6 +1775,7 @@ EXERCISES = [
         reference=is_right,
         cases=[()],
         mistakes=TEST_MISTAKES,
+        invariants=TEST_RULES,
         probe=verdicts_on(SUSPECTS),
     ),
     Exercise(

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from .core import Exercise, Invariant, Mistake, mistakes
-from .pairs import pairs
+from .pairs import combined, pairs
 
 # 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
 
@@ -105,7 +105,7 @@ HAND_MISTAKES = mistakes(
      "Cute has the score 2 and dog the score 1, so cute has the larger share."),
     ("the 2 of dog overlooked", [*VERY, VERY[2], *look_by_hand(VERY)[4:]],
      "The first entry of dog is 2, so being gets twice the weight on dog."),
-    ("the 2 of cute overlooked", [*VERY, 2 * VERY[2], 1.0, 0.0, VERY[0]],
+    ("the 2 of cute overlooked, or the quality of very", [*VERY, 2 * VERY[2], 1.0, 0.0, VERY[0]],
      "The second entry of cute is 2, so quality gets twice the weight on cute."),
     ("the new vector divided by three", [*VERY, *(a / 3 for a in look_by_hand(VERY)[3:])],
      "The weights sum to one already. The weighted sum is the average."),
@@ -116,6 +116,18 @@ HAND_MISTAKES = mistakes(
     ("exponentials in place of weights, and the right vector",
      [math.exp(2), math.exp(2), math.exp(1), *look_by_hand(VERY)[3:]],
      "The vector is right. Asked for first are the weights: divide by the sum of all three."),
+    ("scores of 0, 2 and 1", look_by_hand(shares(0.0, 2.0, 1.0)),
+     "The first score is very with itself: (0, 1, 0, 1) times (0, 1, 0, 1) is 2."),
+    ("scores of 4, 2 and 1", look_by_hand(shares(4.0, 2.0, 1.0)),
+     "The first score is very with itself: (0, 1, 0, 1) times (0, 1, 0, 1) is 2, and is not "
+     "squared."),
+    ("scores of 2, 2 and 3", look_by_hand(shares(2.0, 2.0, 3.0)),
+     "Very with dog is 1 times 1: where one of the two has a zero, nothing is added."),
+    ("the link of very left out", [*look_by_hand(VERY)[:6], 0.0],
+     "The last entry of the new vector is made of the last entries, 1, 0 and 0."),
+    ("the quality of dog left out",
+     [*VERY, 2 * VERY[2], VERY[0] + 2 * VERY[1], 0.0, VERY[0]],
+     "Dog has quality, too: its vector is (2, 1, 0, 0)."),
     ("a quarter for every word", look_by_hand([0.25, 0.25, 0.25]),
      "There are three words, and their weights sum to one. (Four is the number of entries.)"),
 )  # fmt: skip
@@ -136,6 +148,16 @@ HAND_SLIPS = [
     ("the row of dog", {"scores": (1.0, 2.0, 5.0)}, "The word that looks around is very."),
     ("scores of 1, 2 and 1", {"scores": (1.0, 2.0, 1.0)}, "Very with itself is 0 + 1 + 0 + 1."),
     ("scores of 2, 1 and 1", {"scores": (2.0, 1.0, 1.0)}, "Very with cute is 1 times 2."),
+    ("scores of 0, 2 and 1", {"scores": (0.0, 2.0, 1.0)}, "Very with itself is 2."),
+    ("scores of 2, 2 and 0", {"scores": (2.0, 2.0, 0.0)}, "Very with dog is 1 times 1."),
+    ("the cosine in place of the dot product", {"scores": (1.0, 0.5**0.5, 0.1**0.5)},
+     "Equation (4.4) has the dot product."),
+    ("the link of very left out",
+     {"out": lambda w: [2 * w[2], w[0] + 2 * w[1] + w[2], 0.0, 0.0]},
+     "The last entry is made of 1, 0 and 0."),
+    ("the new vector divided by three",
+     {"out": lambda w: [a / 3 for a in look_by_hand(w)[3:]]}, "The weights sum to one already."),
+    ("the new vector left out", {"out": lambda w: []}, "Its four entries are asked for, too."),
     ("scores divided by the root of the width", {"scores": (1.0, 1.0, 0.5)},
      "The division comes in Chapter 6."),
     ("scores as weights, without the softmax", {"weigh": lambda *s: [*s]},
@@ -281,6 +303,54 @@ COSINE_MISTAKES = mistakes(
     ("the coefficients of correlation of the rows",
      lambda p: torch.corrcoef(p.double()).reshape(p.shape).nan_to_num(),
      "The rows hold dot products, not the vectors. And no mean is subtracted in a cosine."),
+    *(
+        (f"the cosines, {name}", lambda p, turn=turn: turn(cosines_of(p)), why)
+        for name, turn, why in (
+            ("and zeros below the diagonal", torch.triu, "The whole table is asked for."),
+            ("and zeros above the diagonal", torch.tril, "The whole table is asked for."),
+            ("with the sign turned", torch.neg, "Equal directions have the cosine 1."),
+            ("normalised by rows", lambda c: normalize(c, dim=1),
+             "A cosine is divided by both lengths, and by nothing more."),
+            ("as shares of their row", lambda c: (c / c.sum(1, keepdim=True)).nan_to_num(),
+             "A cosine is divided by both lengths, and by nothing more."),
+        )
+    ),
+    ("rows and then columns of the table normalised",
+     lambda p: normalize(normalize(p, dim=1), dim=0),
+     "The lengths are those of the vectors, whose squares stand on the diagonal."),
+    ("columns and then rows of the table normalised",
+     lambda p: normalize(normalize(p, dim=0), dim=1),
+     "The lengths are those of the vectors, whose squares stand on the diagonal."),
+    ("divided by the mean of the two lengths", lambda p: (
+        2 * p / (p.diag().sqrt() + p.diag().sqrt().unsqueeze(1))).nan_to_num(),
+     "Divide by the product of the two lengths."),
+    ("divided by the larger of the two squares", lambda p: (
+        p / torch.maximum(p.diag(), p.diag().unsqueeze(1))).nan_to_num(),
+     "Divide by the product of the two lengths."),
+    ("the softmax of the table", lambda p: p.softmax(-1),
+     "A cosine is the dot product divided by both lengths; nothing is shared out."),
+    ("the squared distances",
+     lambda p: p.diag() + p.diag().unsqueeze(1) - 2 * p,
+     "That is the distance of every two words, squared. Asked for are cosines."),
+    ("minus the squared distances",
+     lambda p: 2 * p - p.diag() - p.diag().unsqueeze(1),
+     "That is equation (4.3). Asked for are cosines."),
+    ("the root of the cosine", lambda p: cosines_of(p).sqrt().nan_to_num(),
+     "The roots belong to the squares of the lengths, below the line, and not to the product."),
+    ("the root of the cosine, and NaN below zero", lambda p: cosines_of(p).sqrt(),
+     "The roots belong to the squares of the lengths, below the line, and not to the product."),
+    ("divided by the length of the diagonal", lambda p: p / p.diag().norm().clamp(min=1e-12),
+     "The diagonal holds one square for each word. Divide each product by the roots of its two."),
+    ("divided by the square of the diagonal's length",
+     lambda p: p / p.diag().norm().square().clamp(min=1e-24),
+     "The diagonal holds one square for each word. Divide each product by the roots of its two."),
+    ("the products of the table with itself", lambda p: p @ p.T,
+     "The table holds the dot products already."),
+    ("the lengths multiplied, not divided by", lambda p: p * _roots(p),
+     "A cosine is the dot product *divided* by the two lengths."),
+    ("divided by the root of one of the two lengths multiplied",
+     lambda p: (p / _roots(p).sqrt()).nan_to_num(),
+     "The diagonal holds squares: one root of each gives the lengths."),
     ("a thousandth below the line", lambda p: p / (_roots(p) + 1e-3),
      "This changes the cosines of short vectors, too: add much less, or treat lengths of 0 alone."),
 )  # fmt: skip
@@ -369,6 +439,53 @@ DISTANCE_MISTAKES = mistakes(
      lambda q, k: _squares(q, k)[0] + _squares(q, k)[1] + 2 * _squares(q, k)[2],
      "This is the square of the *sum* of the two vectors. In minus the square of their difference "
      "the two squares have a minus, and the dot product has none."),
+    ("the sum over the keys in place of the entries",
+     lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).pow(2).sum(2),
+     "Axis 2 of the differences (B, T, S, K) is that of the keys. Sum over the entries, the last."),
+    ("the sum over the queries in place of the entries",
+     lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).pow(2).sum(1),
+     "Axis 1 of the differences (B, T, S, K) is that of the queries. Sum over the entries, the "
+     "last."),
+    ("only the largest difference counted, and not squared",
+     lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).abs().amax(-1),
+     "All differences are squared and added."),
+    ("the difference of the squares",
+     lambda q, k: _squares(q, k)[1] - _squares(q, k)[0],
+     "The square of a difference is another thing than the difference of squares: subtract first."),
+    ("twice the squared distance", lambda q, k: 2 * minus_squared_distance(q, k),
+     "The squared distance counts once."),
+    ("the squares of the queries twice, those of the keys missing",
+     lambda q, k: 2 * _squares(q, k)[2] - 2 * _squares(q, k)[0],
+     "Each square is taken off once: that of the query and that of the key."),
+    ("the squares of the keys twice, those of the queries missing",
+     lambda q, k: 2 * _squares(q, k)[2] - 2 * _squares(q, k)[1],
+     "Each square is taken off once: that of the query and that of the key."),
+    ("the difference of the two lengths", lambda q, k: -(
+        _squares(q, k)[0].sqrt() - _squares(q, k)[1].sqrt()).abs(),
+     "Take the difference of the vectors first, then its length, squared."),
+    ("the root of the sum of the absolute differences",
+     lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).abs().sum(-1).sqrt(),
+     "The differences are squared and added, without a root."),
+    ("the cosine less one",
+     lambda q, k: normalize(q, dim=-1) @ normalize(k, dim=-1).mT - 1,
+     "The distance knows the lengths as well."),
+    ("the logarithm of one plus the squared distance",
+     lambda q, k: -(-minus_squared_distance(q, k)).log1p(), "Nothing but the square is taken."),
+    ("the sentences added up",
+     lambda q, k: minus_squared_distance(q, k).sum(0, keepdim=True).expand(len(q), -1, -1),
+     "Each sentence has its own scores."),
+    ("differences to the power of three", lambda q, k: -(
+        q.unsqueeze(2) - k.unsqueeze(1)).pow(3).sum(-1), "The differences are squared."),
+    ("the squares of both missing", lambda q, k: 2 * _squares(q, k)[2],
+     "The squares of both lengths are taken off."),
+    ("minus twice the dot product", lambda q, k: -2 * _squares(q, k)[2],
+     "Multiply out minus the square: the dot product has a plus, the squares of the lengths a "
+     "minus."),
+    ("the softmax of the distance", lambda q, k: (-minus_squared_distance(q, k)).softmax(-1),
+     "Scores are asked for, before the softmax, and the distance has a minus sign."),
+    ("the difference of the lengths, squared", lambda q, k: -(
+        _squares(q, k)[0].sqrt() - _squares(q, k)[1].sqrt()).square(),
+     "Take the difference of the vectors first, then its length."),
     ("one number for all", lambda q, k: -(q.unsqueeze(2) - k.unsqueeze(1)).pow(2).sum(),
      "Sum over the last axis alone, the entries: each pair of query and key has its own score."),
     ("one over one plus the distance", lambda q, k: 1 / (1 - minus_squared_distance(q, k)),
@@ -555,6 +672,21 @@ def _counted(
     return score(_products(x), counts.unsqueeze(1).to(x.dtype)).softmax(axis) @ x
 
 
+def _counted_with(
+    product: Callable[[Tensor], Tensor] = _products,
+    score: Callable[[Tensor, Tensor], Tensor] = lambda s, n: s + n.log(),
+    axis: int = -1,
+    after: Callable[[Tensor, Tensor], Tensor] = lambda y, n: y,
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """The layer, right by default; each argument makes one slip."""
+
+    def attend(x: Tensor, counts: Tensor) -> Tensor:
+        n = counts.to(x.dtype)
+        return after(score(product(x), n.unsqueeze(1)).softmax(axis) @ x, n.unsqueeze(2))
+
+    return attend
+
+
 def counted_cases() -> list[tuple[Tensor, Tensor]]:
     draw = torch.Generator().manual_seed(45)
     cases = [(torch.eye(2)[None], torch.tensor([[3, 1]]))]
@@ -636,6 +768,55 @@ COUNTED_MISTAKES = mistakes(
         x, counts, lambda s, n: s + n.log().expand_as(s).masked_fill(
             torch.eye(s.shape[-1], dtype=torch.bool), 0.0)),
      "A word looks at its own copies as well, at all of them."),
+    ("the word itself alone by its count", lambda x, counts: _counted(
+        x, counts, lambda s, n: s + torch.diag_embed(n.squeeze(1).log())),
+     "The copies of every word that is looked at count, not those of the word that asks alone."),
+    *combined(_counted_with, [
+        ("scores divided by the root of the width",
+         {"product": lambda x: _products(x) / x.shape[-1] ** 0.5}, "Equation (4.6) has no scale."),
+        ("the cosine in place of the dot product",
+         {"product": lambda x: _products(normalize(x, dim=-1))},
+         "Equation (4.6) has the dot product."),
+        ("the counts have no effect", {"score": lambda s, n: s},
+         "Three equal exponentials are three times one."),
+        ("the scores multiplied by the counts", {"score": lambda s, n: s * n},
+         "It is the exponential that counts so many times."),
+        ("the counts added to the scores", {"score": lambda s, n: s + n},
+         "It is the logarithm of the count that is added."),
+        ("one added before the logarithm", {"score": lambda s, n: s + n.log1p()},
+         "The logarithm of the count itself."),
+        ("the softmax over the wrong axis", {"axis": 1}, "Each word that asks shares."),
+        ("the new vectors multiplied by the counts", {"after": lambda y, n: y * n},
+         "Each copy gets the same new vector."),
+        ("the new vectors divided by the counts", {"after": lambda y, n: y / n},
+         "Each copy gets the same new vector."),
+    ], but=[
+        ("the counts have no effect", "the softmax over the wrong axis"),
+        ("one added before the logarithm", "the softmax over the wrong axis"),
+        ("the counts have no effect", "the new vectors multiplied by the counts"),
+    ]),
+    ("the new vectors divided by the counts", _counted_with(after=lambda y, n: y / n),
+     "Each copy gets the same new vector, the whole of it."),
+    ("the cosine in place of the dot product",
+     _counted_with(product=lambda x: _products(normalize(x, dim=-1))),
+     "Equation (4.6) has the dot product."),
+    ("a hard look at the most frequent of the likest", lambda x, counts: x.gather(
+        1, (_products(x) + counts.unsqueeze(1).log()).argmax(-1, keepdim=True).expand_as(x)),
+     "The softmax gives every word its share."),
+    ("the counts less one", lambda x, counts: _counted(
+        x, counts, lambda s, n: s + (n - 1).clamp(min=1e-30).log()),
+     "A word that comes three times has three equal exponentials, not two."),
+    ("the counts of the word that asks, in the scores",
+     lambda x, counts: (_products(x) * counts.unsqueeze(2)).softmax(-1) @ x,
+     "What counts is how often the word comes that is *looked at*."),
+    ("the counts cubed", lambda x, counts: _counted(x, counts, lambda s, n: s + 3 * n.log()),
+     "Three equal exponentials are three times one: the count itself."),
+    ("the scores multiplied by the logarithms of the counts",
+     lambda x, counts: _counted(x, counts, lambda s, n: s * n.log()),
+     "The logarithm of the count is *added* to the score."),
+    ("the plain mean of the different words",
+     lambda x, counts: x.mean(1, keepdim=True).expand_as(x),
+     "The weights are the softmax of the scores, with the counts."),
     ("its own other copies alone", lambda x, counts: _counted(
         x, counts, lambda s, n: s + (n - torch.eye(s.shape[-1])).clamp(min=1e-30).log()),
      "Each copy looks at itself, too: all copies count."),
@@ -656,7 +837,7 @@ COUNTED_MISTAKES = mistakes(
     ("the words multiplied by their counts before anything else",
      lambda x, counts: self_attend(x * counts.unsqueeze(2)) / counts.unsqueeze(2),
      "Three copies of a word are not one word that is three times as long: its scores stay."),
-    ("the words as scores multiplied on both sides",
+    ("the scores multiplied by the counts of both words",
      lambda x, counts: _products(x * counts.unsqueeze(2)).softmax(-1) @ x,
      "Three copies of a word are not one word that is three times as long: its scores stay."),
     ("the counted weights put through another softmax",
@@ -751,6 +932,17 @@ ORDER_MISTAKES = mistakes(
      "Both indices went to the columns. The first belongs to the rows."),
     ("rows and columns turned round", lambda weights, order: weights.flip(0, 1),
      "That is one order, the reverse. `order` says which."),
+    ("only the rows reordered, and the table transposed",
+     lambda weights, order: weights[order].T,
+     "Rows and columns are taken in the new order, and stay rows and columns."),
+    ("only the columns reordered, and the table transposed",
+     lambda weights, order: weights[:, order].T,
+     "Rows and columns are taken in the new order, and stay rows and columns."),
+    ("the opposite order, and the table transposed",
+     lambda weights, order: reordered(weights, order.argsort()).T,
+     "Word i of the new sentence is word order[i] of the old one. And rows stay rows."),
+    ("the table transposed, and nothing reordered", lambda weights, order: weights.T,
+     "Row i is what word i gives. Take rows and columns in the new order."),
     ("each row sorted", lambda weights, order: weights.sort(-1).values,
      "`order` holds numbers of words, not an order by size."),
     ("the rows reordered, and the softmax applied",
@@ -768,6 +960,16 @@ def _batch(x: Tensor, apart: bool, turned: bool, over_keys: bool) -> Tensor:
     keys = words.transpose(-2, -1) if turned else words.reshape(shape)
     weights = (words @ keys).softmax(-1 if over_keys else -2)
     return (weights @ words).view(x.shape)
+
+
+def _attend_with(
+    keys: Callable[[Tensor], Tensor] = lambda x: x.mT,
+    axis: int = -1,
+    scale: Callable[[Tensor], float] = lambda x: 1.0,
+    give: Callable[[Tensor, Tensor], Tensor] = lambda w, x: w @ x,
+) -> Callable[[Tensor], Tensor]:
+    """The layer, right by default; each argument makes one slip."""
+    return lambda x: give((x @ keys(x) * scale(x)).softmax(axis), x)
 
 
 BATCH_MISTAKES = mistakes(
@@ -854,6 +1056,54 @@ BATCH_MISTAKES = mistakes(
      "The softmax belongs to the scores. The average comes after it."),
     ("the softmax taken twice", lambda x: _products(x).softmax(-1).softmax(-1) @ x,
      "Taken twice, the softmax makes the weights nearly equal."),
+    ("the words of the sentence before it", lambda x: (
+        (x @ x.roll(1, 0).mT).softmax(-1) @ x.roll(1, 0)),
+     "Each sentence looks at its own words."),
+    ("the words of the sentence behind it", lambda x: (
+        (x @ x.roll(-1, 0).mT).softmax(-1) @ x.roll(-1, 0)),
+     "Each sentence looks at its own words."),
+    ("scores divided by the number of words",
+     lambda x: (_products(x) / x.shape[1]).softmax(-1) @ x, "Equation (4.6) has no scale."),
+    ("scores divided by the root of the number of words",
+     lambda x: (_products(x) / x.shape[1] ** 0.5).softmax(-1) @ x,
+     "Equation (4.6) has no scale."),
+    ("scores divided by the number of sentences",
+     lambda x: (_products(x) / len(x)).softmax(-1) @ x, "Equation (4.6) has no scale."),
+    ("the scores divided by the number of words, without the softmax",
+     lambda x: _products(x) @ x / x.shape[1], "The weights are the softmax of the scores."),
+    ("a sigmoid in place of the softmax", lambda x: _products(x).sigmoid() @ x,
+     "The weights of a row must sum to one."),
+    ("the ReLU in place of the exponential", lambda x: _shared(_products(x).relu()) @ x,
+     "The softmax shares out exponentials."),
+    ("the first sentence's words for all", lambda x: (x @ x[:1].mT).softmax(-1) @ x[:1],
+     "Each sentence looks at its own words."),
+    ("the first sentence's words looked at by all",
+     lambda x: (x @ x[:1].mT).softmax(-1) @ x,
+     "Each sentence compares its words with its own words."),
+    *combined(_attend_with, [
+        ("the softmax over the words that ask", {"axis": 1}, "Each word that asks shares."),
+        ("the softmax over the batch", {"axis": 0}, "Each word that asks shares."),
+        ("the keys cut anew",
+         {"keys": lambda x: x.reshape(x.shape[0], x.shape[2], x.shape[1])},
+         "A reshape cuts the rows anew: transpose."),
+        ("a scale added", {"scale": lambda x: x.shape[-1] ** -0.5},
+         "Equation (4.6) has no scale."),
+        ("the weights instead of the average", {"give": lambda w, x: w},
+         "The weights average the words."),
+        ("the old vector added", {"give": lambda w, x: x + w @ x},
+         "The new vector is the average alone."),
+        ("the weights transposed", {"give": lambda w, x: w.mT @ x},
+         "Row t of the weights belongs to word t."),
+        ("the mean over the words at the end", {"give": lambda w, x: (w @ x).mean(1)},
+         "One new vector for each word is asked for."),
+    ], but=[
+        ("the softmax over the words that ask", "the keys cut anew"),
+        ("the softmax over the words that ask", "the weights transposed"),
+        ("the softmax over the batch", "the weights transposed"),
+        ("a scale added", "the weights transposed"),
+    ]),
+    ("the mean over the words at the end", lambda x: self_attend(x).mean(1),
+     "One new vector for each word is asked for, (B, T, D)."),
 )  # fmt: skip
 
 # 4.8 a test that finds it
@@ -913,6 +1163,10 @@ LAYERS = [
         ("a little of all sentences added to each",
          lambda x: self_attend(x) + 1e-3 * x.sum((0, 1))),
         ("twice the input", lambda x: 2 * x),
+        ("half of each sentence taken from the one before it",
+         lambda x: (x + x.roll(1, 0)) / 2),
+        ("twice the input, times and divided by the length of the whole batch",
+         lambda x: 2 * x * (1 + x.norm()) / (1 + x.norm())),
     )
 ]  # fmt: skip
 
@@ -959,6 +1213,25 @@ APART_MISTAKES = mistakes(
     ("copies of one sentence", _copies,
      "Where all sentences are alike, many a mixture looks like the sentence itself. Take different "
      "ones."),
+    ("equal to the last bit",
+     lambda layer: torch.equal(layer(_SOME), torch.cat([layer(s[None]) for s in _SOME])),
+     "Sums that are taken in another order differ in their last bits, and rounding is no "
+     "dependence. Compare with allclose."),
+    ("the means of all compared",
+     lambda layer: bool(
+         (layer(_SOME).mean() - torch.cat([layer(s[None]) for s in _SOME]).mean()).abs() < 1e-4
+     ),
+     "What one sentence gains another may lose. Compare number by number."),
+    ("words apart, in place of sentences",
+     lambda layer: torch.allclose(
+         layer(_SOME), torch.cat([layer(_SOME[:, t : t + 1]) for t in range(4)], 1), atol=1e-4
+     ),
+     "Words of one sentence may read each other. It is the sentences that are to be kept apart: "
+     "axis 0."),
+    ("the batch in reverse, and nothing else", lambda layer: torch.allclose(
+        layer(_SOME.flip(0)), layer(_SOME).flip(0), atol=1e-4),
+     "A layer that mixes all sentences alike does not see their order. Change one sentence, or "
+     "leave the others out."),
     ("compared with the right layer", lambda layer: torch.allclose(
         layer(_SOME), self_attend(_SOME), atol=1e-4),
      "A layer may compute something else and still keep sentences apart: that was the question."),
@@ -1052,6 +1325,47 @@ WIDEN_MISTAKES = mistakes(
     ("the mean over the entries",
      lambda q, k: (widen(q, k)[0] / q.shape[-1], widen(q, k)[1]),
      "The squared distance is the sum over the entries, not their mean."),
+    ("the sum of the key in place of its square",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -k.sum(-1))),
+     "What is subtracted is k . k, the sum of the *squares*."),
+    ("the square of the key's sum",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -k.sum(-1).square())),
+     "What is subtracted is k . k, the sum of the squares."),
+    ("the mean of the key's squares",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -k.pow(2).mean(-1))),
+     "What is subtracted is k . k, the sum of the squares, not their mean."),
+    ("the key's square twice, the product once",
+     lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, -2 * _squared(k))),
+     "In the square of a difference the dot product stands twice and each square once."),
+    ("the sign of the product turned",
+     lambda q, k: (_joined(-2 * q, torch.ones(len(q))), _joined(k, -_squared(k))),
+     "Minus the square of q - k has *plus* twice the dot product."),
+    ("the two tables exchanged", lambda q, k: widen(q, k)[::-1],
+     "The queries' table comes first, then that of the keys."),
+    ("the key's square halved", lambda q, k: (
+        _joined(2 * q, torch.ones(len(q))), _joined(k, -_squared(k) / 2)),
+     "In the square of a difference the dot product stands twice and each square once."),
+    ("the fourth power of the key's length, entry by entry", lambda q, k: (
+        _joined(2 * q, torch.ones(len(q))), _joined(k, -k.pow(4).sum(-1))),
+     "What is subtracted is k . k, the sum of the squares."),
+    ("the square of the key's square", lambda q, k: (
+        _joined(2 * q, torch.ones(len(q))), _joined(k, -_squared(k) ** 2)),
+     "What is subtracted is k . k, the sum of the squares."),
+    ("the means taken off both", lambda q, k: (2 * (q - q.mean(0)), k - k.mean(0)),
+     "The square of each key's length is missing: it differs from key to key."),
+    ("the largest entry of the key in place of its square", lambda q, k: (
+        _joined(2 * q, torch.ones(len(q))), _joined(k, -k.amax(-1))),
+     "What is subtracted is k . k, the sum of the squares."),
+    ("the key's length, and not squared, without the factor two",
+     lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, -k.norm(dim=-1))),
+     "In the square of a difference the dot product stands twice, and the length is squared."),
+    ("the signs of both terms turned",
+     lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, _squared(k))),
+     "The dot product stands twice, and the square of a key's length makes it farther: it is "
+     "subtracted."),
+    ("the key's square twice",
+     lambda q, k: (_joined(2 * q, torch.full((len(q),), 2.0)), _joined(k, -_squared(k))),
+     "The extra entry of the query is 1, so that the key's square counts once."),
     ("made for these keys only",
      lambda q, k: (minus_squared_distance(q[None], k[None])[0], torch.eye(len(k))),
      "What becomes of a query must not depend on the keys: the check makes the two with others "
@@ -1090,7 +1404,20 @@ def _line(n: int, factor: float) -> Tensor:
     return factor ** torch.arange(n, dtype=torch.float64).unsqueeze(1)
 
 
+def _grown(factor: float, start: float) -> Callable[[int], Tensor]:
+    """The chain with lengths that grow by this factor."""
+    return lambda n: (
+        start
+        * factor ** torch.arange(n, dtype=torch.float64).unsqueeze(1)
+        * (torch.eye(n, n + 1) + torch.eye(n, n + 1).roll(1, 1))
+    )
+
+
 CHAIN_MISTAKES = mistakes(
+    ("nobody gets nine tenths: too little between the scores", _grown(2.0, 0.3),
+     "Word i with itself is 2 a^2 and with the next one a b, if a and b are their entries. With b "
+     "= 2 a the two are equal, and with small numbers they differ too little: let b be three times "
+     "a, and a large."),
     ("every word for itself", lambda n: 3 * torch.eye(n),
      "At equal length nobody can come before oneself, whatever two neighbours share. The one to be "
      "attended to must be longer."),

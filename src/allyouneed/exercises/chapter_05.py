@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .core import Exercise, Invariant, mistakes
-from .pairs import pairs
+from .pairs import combined, pairs
 
 # 5.1 a head by hand: two scores of word 1, then its output
 
@@ -49,7 +49,7 @@ HAND_MISTAKES = mistakes(
      "column."),
     ("the query matrix forgotten", head_by_hand(3.0, 1.0),
      "Word 1 asked with its own vector. Its query is its vector times the query matrix."),
-    ("the key matrix forgotten", head_by_hand(0.0, LN3),
+    ("the key matrix forgotten, or the 2 before ln 3", head_by_hand(0.0, LN3),
      "The words were found by their own vectors. A key is the vector times the key matrix."),
     ("both matrices of the scores forgotten", head_by_hand(1.0, 0.0),
      "These are the scores of Chapter 4, a word's vector times a word's vector."),
@@ -82,6 +82,19 @@ HAND_MISTAKES = mistakes(
      "ln is the natural logarithm: ln 3 is 1.099."),
     ("the two scores and their weights exchanged", head_by_hand(2 * LN3, 0.0),
      "The first number is the score for word 1."),
+    ("both matrices of the scores transposed", head_by_hand(LN2, 2 * LN2),
+     "Vectors are rows: a row with a single 1 picks a *row* of each matrix."),
+    ("the entries of the query exchanged", head_by_hand(3 * LN3, LN3),
+     "The query of word 1 is (0, ln 3): its first entry is 0."),
+    ("the first value left out", [0.0, 2 * LN3, 7.2],
+     "Word 1 has the weight 0.1, and its value 4 counts, too."),
+    ("the second value left out", [0.0, 2 * LN3, 0.4],
+     "Word 2 has the weight 0.9, and its value 8 counts, too."),
+    ("ln 9 taken for 9", head_by_hand(0.0, 9.0),
+     "The second score is 2 ln 3 = ln 9, about 2.197. Its exponential is 9."),
+    ("exponentials of 1 and 6 in place of 1 and 9", [0.0, 2 * LN3, (4 + 6 * 8) / 7],
+     "2 ln 3 is ln 9, not ln 6: a factor before a logarithm is a power inside."),
+    ("the output halved", [0.0, 2 * LN3, 3.8], "The weights sum to one already."),
     ("the weight of word 1 in place of the output", [0.0, 2 * LN3, 0.1],
      "The scores are right, and 0.1 is the weight of word 1. The output is the average of the two "
      "values, with both weights."),
@@ -108,9 +121,17 @@ HAND_SLIPS = [
     ("the key matrix transposed", {"scores": (LN3, 2 * LN3)},
      "x_1 = (1, 0) times the key matrix is its first row."),
     ("the query matrix forgotten", {"scores": (3.0, 1.0)}, "The query is x_1 W^Q."),
-    ("the key matrix forgotten", {"scores": (0.0, LN3)}, "A key is x W^K."),
+    ("the key matrix or the 2 before ln 3 forgotten", {"scores": (0.0, LN3)}, "A key is x W^K."),
     ("scores divided by the root of 2", {"scores": (0.0, 2 * LN3 / math.sqrt(2))},
      "The division comes in Chapter 6."),
+    ("both matrices of the scores transposed", {"scores": (LN2, 2 * LN2)},
+     "Vectors are rows: a row with a single 1 picks a row of each matrix."),
+    ("the entries of the query exchanged", {"scores": (3 * LN3, LN3)},
+     "The query of word 1 is (0, ln 3)."),
+    ("both matrices of the scores forgotten", {"scores": (1.0, 0.0)},
+     "The query is x_1 W^Q, a key is x W^K."),
+    ("the first value left out", {"out": lambda a, b: 2 * average(a, b) - 8},
+     "The value of word 1 counts, too."),
     ("the plain average of the values", {"out": lambda a, b: 6.0}, "The weights differ."),
     ("all attention to the word with the higher score",
      {"out": lambda a, b: 4.0 if a > b else 8.0}, "The other one gets its share, too."),
@@ -199,7 +220,8 @@ LOOK_UP_MISTAKES = mistakes(
     ("the last key left out",
      lambda query, keys, values: (keys[:-1] @ query).softmax(-1) @ values[:-1],
      "All keys share the weights, the last as well."),
-    ("the softmax over an axis of length one", lambda query, keys, values: values.sum(0),
+    ("every weight one, as of a softmax along the wrong axis",
+     lambda query, keys, values: values.sum(0),
      "Every weight is one, so the values are added as they are. The softmax must run over the "
      "keys."),
     ("the sigmoid instead of the softmax",
@@ -215,6 +237,69 @@ LOOK_UP_MISTAKES = mistakes(
      "The weights are shares already. Their sum, and not their mean, is the average."),
     ("an axis too many", lambda query, keys, values: look_up(query, keys, values)[None],
      "One query gives one output, of shape (d_v): a vector, not a table of one row."),
+    *(
+        (name, lambda query, keys, values, of=of: of(keys @ query).softmax(-1) @ values, why)
+        for name, of, why in (
+            ("the scores squared", lambda s: s**2, "The scores go into the softmax as they are."),
+            ("the scores doubled", lambda s: 2 * s, "The scores go into the softmax as they are."),
+            ("the scores halved", lambda s: s / 2, "The scores go into the softmax as they are."),
+            ("negative scores set to zero", torch.relu,
+             "The scores go into the softmax as they are."),
+            ("tanh of the scores", torch.tanh, "The scores go into the softmax as they are."),
+            ("the scores divided by their sum, and then the softmax", lambda s: s / s.sum(),
+             "The scores go into the softmax as they are."),
+            ("the scores divided by their length, and then the softmax", lambda s: s / s.norm(),
+             "The scores go into the softmax as they are."),
+        )
+    ),
+    ("the ReLU of the scores, divided by their sum",
+     lambda query, keys, values: (s := (keys @ query).relu()) / s.sum() @ values,
+     "The softmax shares out *exponentials*."),
+    ("the softmax of the query", lambda query, keys, values: (
+        keys @ query.softmax(-1)).softmax(-1) @ values,
+     "The softmax is taken of the scores, and of nothing before."),
+    ("the softmax of each key", lambda query, keys, values: (
+        keys.softmax(-1) @ query).softmax(-1) @ values,
+     "The softmax is taken of the scores, and of nothing before."),
+    ("the softmax of the values", lambda query, keys, values: (
+        (keys @ query).softmax(-1) @ values.softmax(0)),
+     "The softmax is taken of the scores, and of nothing else."),
+    ("the softmax behind the values",
+     lambda query, keys, values: ((keys @ query) @ values).softmax(-1),
+     "The softmax is taken of the scores. The average comes after it."),
+    ("the best key's value times its weight",
+     lambda query, keys, values: (w := (keys @ query).softmax(-1)).max() * values[w.argmax()],
+     "All values are averaged, each with its weight."),
+    ("the two best keys alone",
+     lambda query, keys, values: (
+         (top := (keys @ query).topk(min(2, len(keys)))).values.softmax(-1) @ values[top.indices]),
+     "Every key gets its share, however small."),
+    ("the differences of key and query summed",
+     lambda query, keys, values: (keys - query).sum(-1).softmax(-1) @ values,
+     "The score is the dot product of query and key."),
+    ("the softmax over the keys, entry by entry, and then the sum",
+     lambda query, keys, values: (keys * query).softmax(0).sum(1) @ values,
+     "First the entries are multiplied and added, `keys @ query`. The softmax is taken of these "
+     "scores."),
+    ("the logarithms of the weights",
+     lambda query, keys, values: (keys @ query).log_softmax(-1) @ values,
+     "`log_softmax` gives logarithms. The values are averaged with the weights themselves."),
+    ("scores divided by the number of keys",
+     lambda query, keys, values: (keys @ query / len(keys)).softmax(-1) @ values,
+     "Nothing divides these scores."),
+    ("scores divided by the width",
+     lambda query, keys, values: (keys @ query / len(query)).softmax(-1) @ values,
+     "Nothing divides these scores."),
+    ("scores divided by the root of the number of keys",
+     lambda query, keys, values: (keys @ query / len(keys) ** 0.5).softmax(-1) @ values,
+     "Nothing divides these scores."),
+    ("the cosine instead of the dot product, used as weights",
+     lambda query, keys, values: F.cosine_similarity(keys, query, dim=-1) @ values,
+     "The scores are dot products, and the weights their softmax."),
+    ("the softmax along the entries, and then the sum",
+     lambda query, keys, values: (keys * query).softmax(1)[:, 0] @ values,
+     "First the entries are multiplied and added, `keys @ query`. The softmax is taken of these "
+     "scores."),
     ("the highest weight for all",
      lambda query, keys, values: (keys @ query).softmax(0).max() * values.sum(0),
      "Each value has a weight of its own."),
@@ -316,8 +401,9 @@ def relu_cases() -> list[tuple]:
     small[2] = 0.0
     tiny = torch.tensor([[0.05, -0.2, 0.03], [0.4, 0.3, -0.1]])
     positive = torch.rand(2, 5, generator=draw) + 0.1
+    smallest = torch.tensor([[3e-4, -1.0, 2e-4], [2.0, 1e-4, 1e-4]])
     printed = torch.tensor([[3.0, 1.0, -2.0], [-1.0, 0.0, -1.0]])
-    return [(mixed,), (small,), (positive,), (tiny,), (mixed[:1],), (printed,)]
+    return [(mixed,), (small,), (positive,), (tiny,), (mixed[:1],), (printed,), (smallest,)]
 
 
 def _shares_of(parts: Tensor, whole: Tensor, dim: int = -1) -> Tensor:
@@ -402,6 +488,65 @@ RELU_MISTAKES = mistakes(
         scores.relu(), scores.relu().sum(-1, keepdim=True) + 1e-3),
      "Where scores are small, so is their sum, and a thousandth is felt. Add much less, or treat "
      "sums of 0 alone."),
+    ("the sum kept from falling below a thousandth",
+     lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True).clamp(min=1e-3),
+     "The bound must be felt where the sum is zero, and nowhere else: sums may be small."),
+    ("the sum kept from falling below a hundredth",
+     lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True).clamp(min=1e-2),
+     "The bound must be felt where the sum is zero, and nowhere else: sums may be small."),
+    ("a hundredth added to the sum",
+     lambda scores: scores.relu() / (scores.relu().sum(-1, keepdim=True) + 1e-2),
+     "What is added must not be felt where the sum is not zero: put it there alone."),
+    ("a hundred-thousandth added to the sum",
+     lambda scores: scores.relu() / (scores.relu().sum(-1, keepdim=True) + 1e-5),
+     "What is added must not be felt where the sum is not zero: put it there alone."),
+    ("a millionth added to the sum",
+     lambda scores: scores.relu() / (scores.relu().sum(-1, keepdim=True) + 1e-6),
+     "Sums may be as small as a thousandth, and a millionth is felt there."),
+    ("divided by the sum of the absolute values",
+     lambda scores: _shares_of(scores.relu(), scores.abs()),
+     "The denominator is the sum of what the ReLU has left."),
+    ("divided by how many are above zero",
+     lambda scores: scores.relu() / (scores > 0).sum(-1, keepdim=True).clamp(min=1),
+     "The denominator is the sum of what the ReLU has left."),
+    ("one where no score is above zero",
+     lambda scores: (scores.relu() / scores.relu().sum(-1, keepdim=True)).nan_to_num(1.0),
+     "A query with no score above zero gets a row of zeros."),
+    ("scores cut at one", lambda scores: _shares(scores.clamp(0, 1)),
+     "The ReLU cuts below zero, and nowhere else."),
+    ("the exponential less one", lambda scores: _shares(scores.relu().expm1()),
+     "The ReLU stands in the *place* of the exponential."),
+    ("all weight on the highest, if above zero",
+     lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).float()
+     * (scores.amax(-1, keepdim=True) > 0),
+     "All scores above zero get their share."),
+    ("the root of the ReLU", lambda scores: _shares(scores.relu().sqrt()),
+     "The parts are what the ReLU leaves, as it is."),
+    ("a ten-thousandth added to the sum",
+     lambda scores: scores.relu() / (scores.relu().sum(-1, keepdim=True) + 1e-4),
+     "What is added must not be felt where the sum is not zero: put it there alone."),
+    ("the columns divided by their sums, and by the number of queries", lambda scores: (
+        _shares(scores.relu(), dim=0) / scores.shape[0]),
+     "Each query's weights are divided by *their* sum: the last axis."),
+    ("the ReLU of the softmax less even shares", lambda scores: _shares(
+        (scores.softmax(-1) - 1 / scores.shape[-1]).relu()),
+     "The ReLU stands in the place of the exponential."),
+    ("divided by the mean", lambda scores: (
+        scores.relu() / scores.relu().mean(-1, keepdim=True)).nan_to_num(),
+     "Divide by the sum, so that the weights sum to one."),
+    ("a leaky ReLU", lambda scores: _shares(F.leaky_relu(scores)),
+     "What is below zero becomes zero, and not a little less than zero."),
+    ("another function that is nearly a ReLU, GELU", lambda scores: _shares(F.gelu(scores)),
+     "What is below zero becomes zero."),
+    ("softplus in place of the ReLU", lambda scores: _shares(F.softplus(scores)),
+     "What is below zero becomes zero."),
+    ("the ReLU's negative side", lambda scores: _shares((-scores).relu()),
+     "What is *below* zero becomes zero."),
+    ("divided along the wrong axis, without its axis",
+     lambda scores: (scores.relu() / scores.relu().sum(-1)).nan_to_num()
+     if scores.shape[0] == scores.shape[1] else (
+         scores.relu().T / scores.relu().sum(-1)).T.nan_to_num(),
+     "Without keepdim=True the sums of the rows stand along the columns of a square table."),
     ("the ReLU squared", lambda scores: _shares(scores.relu().square()),
      "Above zero, the ReLU leaves a score as it is."),
     ("the softmax with the negative ones struck out",
@@ -563,6 +708,66 @@ ALONE = [
      "The sigmoid judges each key by itself, so the weights of a query do not sum to one."),
 ]  # fmt: skip
 
+
+def _head_with(
+    pair: Callable = lambda y, x, w_q, w_k: (y @ w_q, x @ w_k),
+    keys: Callable[[Tensor], Tensor] = lambda k: k.mT,
+    scale: Callable[[Tensor, Tensor], float] = lambda q, k: 1.0,
+    axis: int | None = -1,
+    values: Callable = lambda y, x, w_q, w_k, w_v: x @ w_v,
+    give: Callable[[Tensor, Tensor], Tensor] = lambda w, v: w @ v,
+) -> Callable[..., Tensor]:
+    """The head of two sequences, right by default; each argument makes one slip."""
+
+    def head(y: Tensor, x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
+        q, k = pair(y, x, w_q, w_k)
+        scores = q @ keys(k) / scale(q, k)
+        weights = scores if axis is None else scores.softmax(axis)
+        return give(weights, values(y, x, w_q, w_k, w_v))
+
+    return head
+
+
+HEAD_SLIPS = [
+    ("the matrices of queries and keys exchanged",
+     {"pair": lambda y, x, w_q, w_k: (y @ w_k, x @ w_q)},
+     "W^Q makes the queries of those who ask."),
+    ("the key matrix used for the queries",
+     {"pair": lambda y, x, w_q, w_k: (y @ w_k, x @ w_k)},
+     "Queries are made by W^Q."),
+    ("the query matrix used for the keys",
+     {"pair": lambda y, x, w_q, w_k: (y @ w_q, x @ w_q)}, "Keys are made by W^K."),
+    ("the query matrix forgotten", {"pair": lambda y, x, w_q, w_k: (y, x @ w_k)},
+     "A query is a word's vector times W^Q."),
+    ("scores of the words' own vectors", {"pair": lambda y, x, w_q, w_k: (y, x)},
+     "Compared are queries and keys, made by W^Q and W^K."),
+    ("keys reshaped, not transposed",
+     {"keys": lambda k: k.reshape(k.shape[0], k.shape[2], k.shape[1])},
+     "A reshape cuts the rows anew."),
+    ("scores divided by the root of the width", {"scale": lambda q, k: q.shape[-1] ** 0.5},
+     "Nothing divides the scores in this chapter."),
+    ("scores divided by the width", {"scale": lambda q, k: q.shape[-1]},
+     "Nothing divides the scores in this chapter."),
+    ("the softmax over the queries", {"axis": 1}, "Each query shares among the keys."),
+    ("the softmax over the batch", {"axis": 0}, "Each query shares among the keys."),
+    ("no softmax", {"axis": None}, "Weights are the softmax of the scores."),
+    ("the value matrix forgotten", {"values": lambda y, x, w_q, w_k, w_v: x},
+     "What is handed over is x W^V."),
+    ("keys handed over as values", {"values": lambda y, x, w_q, w_k, w_v: x @ w_k},
+     "What is handed over is x W^V."),
+    ("weights instead of outputs", {"give": lambda w, v: w}, "The weights average the values."),
+]  # fmt: skip
+HEAD_BUT = [
+    ("the value matrix forgotten", "weights instead of outputs"),
+    ("keys handed over as values", "weights instead of outputs"),
+    ("scores of the words' own vectors", "the value matrix forgotten"),
+    ("scores of the words' own vectors", "scores divided by the root of the width"),
+    ("the query matrix forgotten", "scores divided by the root of the width"),
+    ("the query matrix forgotten", "scores divided by the width"),
+    ("scores of the words' own vectors", "scores divided by the width"),
+]
+HEAD_PAIRS = combined(_head_with, HEAD_SLIPS, but=HEAD_BUT)
+
 ONE_HEAD_MISTAKES = mistakes(
     *((name, _of_one(wrong), why) for name, wrong, why in SHARED + ALONE),
     ("queries and keys exchanged", lambda x, w_q, w_k, w_v: weigh(x @ w_k, x @ w_q) @ (x @ w_v),
@@ -573,6 +778,47 @@ ONE_HEAD_MISTAKES = mistakes(
      "The words of all sentences share one table. Each sentence of a batch has its own."),
     ("queries handed over as values", lambda x, w_q, w_k, w_v: weigh(x @ w_q, x @ w_k) @ (x @ w_q),
      "A query says what a word looks for. What is averaged is the values."),
+    ("minus the squared distance in place of the dot product",
+     lambda x, w_q, w_k, w_v: (-torch.cdist(x @ w_q, x @ w_k) ** 2).softmax(-1) @ (x @ w_v),
+     "The score is the dot product of query and key."),
+    ("the cosine in place of the dot product",
+     lambda x, w_q, w_k, w_v: weigh(F.normalize(x @ w_q, dim=-1), F.normalize(x @ w_k, dim=-1))
+     @ (x @ w_v),
+     "The score is the dot product of query and key, with their lengths."),
+    *(
+        (name, lambda x, w_q, w_k, w_v, give=give: give(weigh(x @ w_q, x @ w_k), x @ w_v), why)
+        for name, give, why in (
+            ("the outputs added up over the words", lambda w, v: (w @ v).sum(1),
+             "Each word has its own output."),
+            ("the outputs averaged over the words", lambda w, v: (w @ v).mean(1),
+             "Each word has its own output."),
+            ("the ReLU of the outputs", lambda w, v: (w @ v).relu(), "The average is the output."),
+            ("the weights squared", lambda w, v: w**2 @ v, "The weights average the values."),
+            ("the word's own weight alone", lambda w, v: (
+                w.diagonal(dim1=1, dim2=2).unsqueeze(-1) * v), "All values are averaged."),
+            ("the softmax taken twice", lambda w, v: w.softmax(-1) @ v,
+             "The softmax is taken once."),
+            ("the softmax of the outputs", lambda w, v: (w @ v).softmax(-1),
+             "The softmax is taken of the scores, and of nothing else."),
+            ("the softmax of the values", lambda w, v: w @ v.softmax(-1),
+             "The softmax is taken of the scores, and of nothing else."),
+            ("the outputs divided by the number of words", lambda w, v: w @ v / v.shape[1],
+             "The weights sum to one already."),
+        )
+    ),
+    ("scores divided by the root of the number of words",
+     lambda x, w_q, w_k, w_v: (
+         (_table(x, x, w_q, w_k) / x.shape[1] ** 0.5).softmax(-1) @ (x @ w_v)),
+     "Nothing divides the scores in this chapter."),
+    ("the word's own value added", lambda x, w_q, w_k, w_v: (
+        one_head(x, w_q, w_k, w_v) + x @ w_v),
+     "The output is the average alone."),
+    ("the sign of the scores turned",
+     lambda x, w_q, w_k, w_v: weigh(-x @ w_q, x @ w_k) @ (x @ w_v),
+     "The higher the score, the larger the weight."),
+    *((name, _of_one(wrong), why) for name, wrong, why in HEAD_PAIRS
+      if not name.startswith("the matrices of queries and keys exchanged, and the softmax over "
+                             "the queries")),
     ("the last word alone", lambda x, *matrices: one_head(x, *matrices)[:, -1],
      "Every word asks: one output for each, (B, S, d_v)."),
     ("the first sentence for all",
@@ -626,6 +872,20 @@ ACROSS_MISTAKES = mistakes(
     ("the softmax over the queries, and then over the keys",
      lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(-2).softmax(-1) @ (x @ w_v),
      "One softmax is enough, over the keys."),
+    ("the weights as (B, S, T), and not averaged",
+     lambda y, x, w_q, w_k, w_v: ((x @ w_k) @ (y @ w_q).mT).softmax(-2),
+     "These are the weights, with the keys as rows. The values are averaged with them."),
+    ("the weights reshaped, not transposed",
+     lambda y, x, w_q, w_k, w_v: (
+         (w := ((x @ w_k) @ (y @ w_q).mT).softmax(-2)).reshape(len(w), w.shape[2], w.shape[1])
+         @ (x @ w_v)
+     ),
+     "A reshape moves no numbers: exchange the last two axes."),
+    ("the asking sequence's mean value added",
+     lambda y, x, w_q, w_k, w_v: head_across(y, x, w_q, w_k, w_v) + (y @ w_v).mean(1, keepdim=True),
+     "All values are those of the sequence that is asked."),
+    *(row for row in HEAD_PAIRS
+      if row[0] != "the matrices of queries and keys exchanged, and the softmax over the queries"),
     ("the sign of the scores turned",
      lambda y, x, w_q, w_k, w_v: weigh(-y @ w_q, x @ w_k) @ (x @ w_v),
      "A higher score must give a higher weight."),
@@ -779,6 +1039,27 @@ class FirstSentence(LoadedHead):
         return super().forward(x)[0]
 
 
+class QueriesTwice(LoadedHead):
+    def __init__(self, w_q, w_k, w_v):
+        super().__init__(w_q, w_q, w_v)
+
+
+class KeysTwice(LoadedHead):
+    def __init__(self, w_q, w_k, w_v):
+        super().__init__(w_q, w_k, w_k)
+
+
+def _loaded_with(**change: Any) -> type:
+    """The module, right by default; each argument makes one slip."""
+    return type("Changed", (LoadedHead,), change)
+
+
+LOADED_BUT = [
+    ("the weights not transposed", name)
+    for name in ("queries and keys exchanged", "keys handed over as values",
+                 "the words' own vectors handed over", "scores divided by the root of the width",
+                 "the softmax over the queries", "no softmax")
+]  # fmt: skip
 LOADED_MISTAKES = mistakes(
     ("the weights not transposed", NotTransposed,
      "nn.Linear computes x @ weight.T, so its weight is our matrix transposed. If the matrix is "
@@ -817,6 +1098,29 @@ LOADED_MISTAKES = mistakes(
      "scale=1.0."),
     ("queries, keys and values returned", OnlyTheLayers,
      "The three layers are the beginning. The three steps are missing: scores, softmax, sum."),
+    *combined(_loaded_with, [
+        ("layers with a bias", {"layer": WithBias.layer}, "The bias is left out: bias=False."),
+        ("the weights not transposed", {"layer": NotTransposed.layer},
+         "The weight of a layer is (d_out, d_in)."),
+        ("the weights reshaped, not transposed", {"layer": Reshaped.layer},
+         "A reshape cuts the rows anew."),
+        ("the matrices not put into the layers", {"layer": NotLoaded.layer},
+         "The layers' weights are to be those given."),
+        ("queries and keys exchanged", {"roles": KeysAsk.roles}, "w_q makes the queries."),
+        ("keys handed over as values", {"roles": KeysHandedOver.roles},
+         "w_v makes what is handed over."),
+        ("the words' own vectors handed over", {"roles": WordsHandedOver.roles},
+         "w_v makes what is handed over."),
+        ("scores divided by the root of the width", {"forward": Scaled.forward},
+         "Nothing divides the scores in this chapter."),
+        ("the softmax over the queries", {"forward": OverTheQueries.forward},
+         "Each query shares among the keys."),
+        ("no softmax", {"forward": NoSoftmax.forward}, "Weights are the softmax of the scores."),
+    ], but=LOADED_BUT),
+    ("the keys' layer holds the query's matrix", QueriesTwice,
+     "Each of the three layers holds its own matrix: w_k that of the keys."),
+    ("the values' layer holds the key's matrix", KeysTwice,
+     "Each of the three layers holds its own matrix: w_v that of the values."),
     ("the first sentence alone", FirstSentence,
      "The outputs of all sentences are asked for, (B, S, d_v)."),
 )  # fmt: skip
@@ -902,6 +1206,40 @@ VARIANCE_MISTAKES = mistakes(
     ("a word that asks itself", lambda w_q, w_k, covariance: (
         score_variance(w_q, w_k, covariance) + (w_q.T @ covariance @ w_k).pow(2).sum()),
      "The two words are drawn independently: query and key have no covariance."),
+    ("the mean of the products", lambda w_q, w_k, c: (through(w_q, c) * through(w_k, c)).mean(),
+     "The variance is the sum over all i and j, not their mean."),
+    ("the products of different entries alone", lambda w_q, w_k, c: (
+        (p := through(w_q, c) * through(w_k, c)).sum() - p.diag().sum()),
+     "The sum runs over all i and j, equal ones as well."),
+    ("the entries squared", lambda w_q, w_k, c: (through(w_q, c) * through(w_k, c)).pow(2).sum(),
+     "The entries are multiplied as they are, and added."),
+    ("standard deviations multiplied", lambda w_q, w_k, c: (
+        through(w_q, c).diag().sqrt() * through(w_k, c).diag().sqrt()).sum(),
+     "Variances, and covariances, are multiplied."),
+    ("twice", lambda w_q, w_k, c: 2 * score_variance(w_q, w_k, c), "Nothing is doubled."),
+    ("d_k times the mean variance of a word, squared", lambda w_q, w_k, c: (
+        w_q.shape[1] * c.diag().mean() ** 2),
+     "The matrices change variances and mix entries: W^T C W."),
+    ("the squares of the two norms multiplied", lambda w_q, w_k, c: (
+        through(w_q, c).norm() ** 2 * through(w_k, c).norm() ** 2),
+     "The two matrices are multiplied entry by entry, and the products are added."),
+    ("the norms of the two covariance matrices multiplied",
+     lambda w_q, w_k, c: through(w_q, c).norm() * through(w_k, c).norm(),
+     "The two matrices are multiplied entry by entry, and the products are added."),
+    ("the two determinants multiplied",
+     lambda w_q, w_k, c: torch.linalg.det(through(w_q, c)) * torch.linalg.det(through(w_k, c)),
+     "The two matrices are multiplied entry by entry, and the products are added."),
+    ("the query's covariance with that of query and key",
+     lambda w_q, w_k, c: (through(w_q, c) * (w_q.T @ c @ w_k)).sum(),
+     "The second factor is the covariance of the keys, w_k.T @ C @ w_k."),
+    ("a word that asks itself, by all three terms",
+     lambda w_q, w_k, c: (
+         score_variance(w_q, w_k, c) + ((w_q.T @ c @ w_k) * (w_q.T @ c @ w_k).T).sum()
+     ),
+     "The two words are drawn independently: no term has a query with its own key."),
+    ("the variances of queries and keys summed, and multiplied, over the width",
+     lambda w_q, w_k, c: through(w_q, c).trace() * through(w_k, c).trace() / w_q.shape[1],
+     "That holds if all entries have one variance and are uncorrelated. Here they are not."),
     ("the products not summed", lambda w_q, w_k, covariance: (
         through(w_q, covariance) * through(w_k, covariance)),
      "One number is asked for: the sum over all i and j."),
@@ -927,10 +1265,11 @@ def same_colour(names: int, colours: int) -> tuple[Tensor, Tensor]:
     return asks, found
 
 
-def row_of_people(names: int, colours: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Everybody once, each pointing at the next but one: vectors, pointed at, colours."""
+def row_of_people(names: int, colours: int, one: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """Everybody once, each pointing at the next but one, or all at two: vectors, pointed at,
+    colours."""
     who = torch.arange(names)
-    at, colour = (who + 2) % names, who.roll(1) % colours
+    at, colour = (who % 3 == 0).long() if one else (who + 2) % names, who.roll(1) % colours
     parts = F.one_hot(who, names), F.one_hot(at, names), F.one_hot(colour, colours)
     return torch.cat(parts, -1).double(), at, colour
 
@@ -941,11 +1280,14 @@ def whom(answer: Any, names: int, colours: int) -> list[str] | str:
     d_model = 2 * names + colours
     if w_q.ndim != 2 or w_q.shape != w_k.shape or len(w_q) != d_model:
         return f"not two tables of one shape ({d_model}, K)"
-    people, at, colour = row_of_people(names, colours)
     if not (w_q.isfinite().all() and w_k.isfinite().all()):
         return "not all numbers are finite"
-    weights = weigh(people @ w_q, people @ w_k)
-    found = []
+    rows = (row_of_people(names, colours, one) for one in (False, True))
+    return [one for row in rows for one in _whom(weigh(row[0] @ w_q, row[0] @ w_k), *row[1:])]
+
+
+def _whom(weights: Tensor, at: Tensor, colour: Tensor) -> list[str]:
+    names, found = len(weights), []
     for me in range(names):
         mates = (colour == colour[me]) & (torch.arange(names) != me)
         row, others = weights[me], torch.arange(names) != me
@@ -1004,6 +1346,18 @@ COLOUR_MISTAKES = mistakes(
     ("of one matrix", lambda n, c: (_of_parts(n, c, -20, 0, 10)[1],) * 2,
      "With one matrix for both, the highest a person can score is with himself, or nearly so: who "
      "asks must be made by other numbers than who is found."),
+    ("those who point where I point preferred", lambda n, c: (
+        torch.diag(torch.tensor([-20.0] * n + [5.0] * n + [10.0] * c)), torch.eye(2 * n + c)),
+     "Whom one points at must not count: leave the middle part of query and key at zero."),
+    ("those who point at me", lambda n, c: (
+        torch.cat([10 * torch.eye(n), torch.zeros(n + c, n)]),
+        torch.cat([torch.zeros(n, n), torch.eye(n), torch.zeros(c, n)])),
+     "Asked for are those in my colour: the last part of the vectors."),
+    ("the name pointed at in the key, in place of the own", lambda n, c: (
+        same_colour(n, c)[0], torch.cat([torch.zeros(n, n + c), same_colour(n, c)[1][:n],
+                                         same_colour(n, c)[1][2 * n :]])),
+     "The key must hold the *own* name, its first part: against it the query holds minus the own "
+     "name."),
     ("against the one pointed at", lambda n, c: _of_parts(n, c, 0, -20, 10),
      "Not the one I point at should be left out, but me: the own name is the first part of the "
      "vector."),

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from .core import Exercise, Invariant, mistakes
-from .pairs import pairs
+from .pairs import combined, pairs
 
 ROOT_BEFORE = "Divide the scores, before they go into the softmax."
 SUMS_TO_ONE = "Each query shares its attention among the keys: the softmax runs over the last axis."
@@ -34,7 +35,7 @@ def look_by_hand(first: float | int) -> list[float]:
 HAND_MISTAKES = mistakes(
     ("no division by the root", look_by_hand(9),
      "The score 2 ln 3 went into the softmax as it was. Equation (1) divides it first."),
-    ("divided by d_k, without the root", look_by_hand(3**0.5),
+    ("divided by d_k, without the root, or one ln 3 left out", look_by_hand(3**0.5),
      "The scores were divided by 4. It is the root of d_k that equation (1) divides by."),
     ("divided by the root of the number of keys", look_by_hand(3**2**0.5),
      "d_k is the width of a key, not the number of keys."),
@@ -91,6 +92,18 @@ HAND_MISTAKES = mistakes(
      "The weights are right. The first belongs to the value 8, the second to 4; add both parts."),
     ("the second weight times the first value alone", [0.75, 0.25, 2.0],
      "The weights are right. The first belongs to the value 8, the second to 4; add both parts."),
+    ("divided by 8, as in the base model", look_by_hand(3**0.25),
+     "Here the width is 4, and its root 2."),
+    ("divided by 4 times the root of 2", look_by_hand(3 ** (2 / 32**0.5)),
+     "Divide by the root of d_k = 4, which is 2."),
+    ("the logarithms dropped", look_by_hand(math.e),
+     "The first score is 2 ln 3, halved ln 3, and its exponential 3."),
+    ("the logarithms dropped, and not divided", look_by_hand(math.e**2),
+     "The first score is 2 ln 3, halved ln 3, and its exponential 3."),
+    ("logarithms to the base 10", look_by_hand(math.exp(math.log10(3))),
+     "ln is the natural logarithm, so that the exponential of ln 3 is 3."),
+    ("weights of 2/3 and 1/3", look_by_hand(2),
+     "The exponential of ln 3 is 3, beside 1: three quarters and one quarter."),
     ("the weight 3/4 for both values", [0.75, 0.25, 9.0],
      "The weights are right. The first belongs to the value 8, the second to 4."),
 )  # fmt: skip
@@ -109,6 +122,8 @@ HAND_SLIPS = [
      "d_k is the width of a key, not the number of keys."),
     ("multiplied by the root", {"first": 81}, "The scores are divided by the root of d_k."),
     ("the two weights exchanged", {"first": 1 / 3}, "The first key has the higher score."),
+    ("the logarithms dropped", {"first": math.e}, "The exponential of ln 3 is 3."),
+    ("divided by 8", {"first": 3**0.25}, "The root of d_k = 4 is 2."),
     ("ln 3 taken for 3", {"first": math.exp(3)}, "The exponential of ln 3 is 3."),
     ("the values exchanged", {"out": lambda w: 8 - 4 * w},
      "The first weight belongs to the first value, 8."),
@@ -199,6 +214,29 @@ WIDER_MISTAKES = mistakes(
     ("the spread falls once it is divided by the root", _but((3, 0.5)), ONE),
     ("a width twice as large", _but((1, 2), (2, 2**0.5)),
      "The width goes from 64 to 256, four times as large. " + ADDS_UP),
+    ("four times the variance taken for twice the root of 2", _but((2, 2**0.5)), ROOTED),
+    ("a standard deviation of the square", _but((2, 16)), ROOTED),
+    ("the standard deviation divided by four", _but((3, 0.25)), ONE),
+    ("the variance in the third", _but((3, 4)), ONE),
+    ("the divisor d_k left out in the fourth", _but((4, 2)), TOO_FAR),
+    ("the divisor d_k left out, and the variance, in the fourth", _but((4, 4)), TOO_FAR),
+    ("the variance and the divisor of it in the fourth", _but((4, 0.0625)), TOO_FAR),
+    ("half the root in the fourth", _but((4, 2**-0.5)), TOO_FAR),
+    ("standard deviations in the place of variances", _but((1, 2), (2, 4)), f"{ADDS_UP} {ROOTED}"),
+    ("no division brings the spread back", _but((3, 2), (4, 2)), f"{ONE} {TOO_FAR}"),
+    ("the root halves the spread, and d_k makes it a quarter", _but((3, 0.5), (4, 0.25)),
+     f"{ONE} {TOO_FAR}"),
+    ("the weights stay whatever is done", _but((5, "same"), (7, "same")), f"{HARDER} {SOFTER}"),
+    ("larger scores, softer weights", _but((5, "down"), (7, "up")), f"{HARDER} {SOFTER}"),
+    ("not divided the weights stay; more keys, too", _but((5, "same"), (8, "same")),
+     f"{HARDER} {MORE_KEYS}"),
+    ("divided by the root, softer; the number of keys does not matter",
+     _but((6, "down"), (8, "same")), f"{ALIKE} {MORE_KEYS}"),
+    ("divided by the root, still harder; the number of keys does not matter",
+     _but((6, "up"), (8, "same")), f"{ALIKE} {MORE_KEYS}"),
+    ("more of anything makes a larger share", _but((6, "up"), (8, "up")), f"{ALIKE} {MORE_KEYS}"),
+    ("divided by d_k, harder; more keys, a larger share", _but((7, "up"), (8, "up")),
+     f"{SOFTER} {MORE_KEYS}"),
     ("divided by the root, softer; divided by d_k, alike", _but((6, "down"), (7, "same")),
      f"{ALIKE} {SOFTER}"),
     ("divided by the root, still harder; divided by d_k, alike", _but((6, "up"), (7, "same")),
@@ -242,6 +280,41 @@ def _raw(q: Tensor, k: Tensor) -> Tensor:
 def _floats(answer: list) -> list[float]:
     """Whole numbers by hand are welcome beside others."""
     return [float(number) for number in answer]
+
+
+def spread_way(
+    variance: float = 576.0,
+    second: Callable[[float], float] = lambda v: v**0.5 / 4,
+    third: Callable[[float], float] = lambda v: v**0.5,
+) -> list[float]:
+    """The answer, right by default; each argument makes one slip."""
+    return [variance, second(variance), third(variance)]
+
+
+def pairs_of_spreads() -> list[tuple[str, list[float], str]]:
+    return combined(spread_way, [
+        ("the two variances added", {"variance": 208.0}, "Variances of factors are multiplied."),
+        ("standard deviations in place of variances", {"variance": 96.0},
+         "The variances are 4 and 9."),
+        ("one product instead of the sum", {"variance": 36.0}, "There are 16 products."),
+        ("a variance in the second place", {"second": lambda v: v / 16},
+         "The standard deviation is asked for."),
+        ("divided by d_k in the second place", {"second": lambda v: v**0.5 / 16},
+         "The root of d_k is 4."),
+        ("not divided in the second place", {"second": lambda v: v**0.5},
+         "Divide by the root of d_k."),
+        ("the root of d_k as the divisor", {"third": lambda v: 4.0},
+         "That would do for variances of 1."),
+        ("d_k as the divisor", {"third": lambda v: 16.0}, "The standard deviation is the divisor."),
+        ("the variance as the divisor", {"third": lambda v: v},
+         "The standard deviation is the divisor."),
+        ("a divisor for what was already divided", {"third": lambda v: v**0.5 / 4},
+         "It is q . k itself that is divided."),
+    ], but=[
+        ("one product instead of the sum", "not divided in the second place"),
+        ("not divided in the second place", "a divisor for what was already divided"),
+        ("a variance in the second place", "the variance as the divisor"),
+    ])  # fmt: skip
 
 
 SPREAD_MISTAKES = mistakes(
@@ -300,6 +373,20 @@ SPREAD_MISTAKES = mistakes(
      [576.0, 36.0, 36.0],
      "After the division the variance is 36, the standard deviation its root. The divisor that "
      "brings q . k to 1 is the standard deviation of q . k."),
+    ("the variance divided by the root, in the second place", [576.0, 144.0, 24.0],
+     "The standard deviation is divided by the root of d_k: 24 / 4."),
+    ("the second and the third exchanged", [576.0, 24.0, 6.0],
+     "All three numbers are right. The standard deviation after the division comes second."),
+    ("the variance of one product as the divisor", [576.0, 6.0, 36.0],
+     "The divisor is the standard deviation of q . k, the root of 576."),
+    ("the variances added for one product", [13.0, 13**0.5 / 4, 13**0.5],
+     "The variance of a product of independent factors is the product of their variances, 36, and "
+     "there are 16 of them."),
+    ("the width left out of the sum, and divided by it", [36.0, 36.0 / 4, 6.0],
+     "The variance of q . k is 16 times that of one product."),
+    ("the variance once more in the third place, under a root of 16", [576.0, 6.0, 144.0],
+     "The divisor is the standard deviation, 24."),
+    *pairs_of_spreads(),
     ("variances in place of standard deviations, all three", [576.0, 36.0, 576.0],
      "The second is a standard deviation, and to bring that of q . k to 1 it is divided by it: "
      "both are roots."),
@@ -339,7 +426,56 @@ def _over_all(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _unit(x: Tensor) -> Tensor:
-    return x / x.norm(dim=-1, keepdim=True)
+    return normalize(x, dim=-1)
+
+
+def _attend_with(
+    divisor: Callable[[Tensor, Tensor, Tensor], float] = lambda q, k, v: q.shape[-1] ** 0.5,
+    keys: Callable[[Tensor], Tensor] = lambda k: k.mT,
+    axis: int | None = -1,
+    after: Callable[[Tensor, Tensor], Tensor] = lambda w, q: w,
+    give: Callable[[Tensor, Tensor], object] = lambda w, v: w @ v,
+) -> Callable[[Tensor, Tensor, Tensor], object]:
+    """Equation (1), right by default; each argument makes one slip."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> object:
+        scores = q @ keys(k) / divisor(q, k, v)
+        return give(after(scores if axis is None else scores.softmax(axis), q), v)
+
+    return attend
+
+
+ATTENTION_SLIPS = [
+    ("no division by the root", {"divisor": lambda q, k, v: 1.0}, "Divide by the root of d_k."),
+    ("divided by d_k, without the root", {"divisor": lambda q, k, v: q.shape[-1]},
+     "Divide by the root of d_k."),
+    ("multiplied by the root", {"divisor": lambda q, k, v: q.shape[-1] ** -0.5},
+     "Divide by the root of d_k."),
+    ("the root of d_model", {"divisor": lambda q, k, v: (q.shape[1] * q.shape[-1]) ** 0.5},
+     "d_k is the width of one head."),
+    ("the root of the number of keys", {"divisor": lambda q, k, v: k.shape[-2] ** 0.5},
+     "d_k is the last axis of q."),
+    ("the root of the number of heads", {"divisor": lambda q, k, v: q.shape[1] ** 0.5},
+     "d_k is the last axis of q."),
+    ("the root of the values' width", {"divisor": lambda q, k, v: v.shape[-1] ** 0.5},
+     "d_k is the last axis of q."),
+    ("the softmax over the queries", {"axis": -2}, SUMS_TO_ONE),
+    ("the softmax over the heads", {"axis": 1}, SUMS_TO_ONE),
+    ("no softmax", {"axis": None}, "Weights are the softmax of the scores."),
+    ("keys reshaped, not transposed",
+     {"keys": lambda k: k.reshape(*k.shape[:2], k.shape[3], k.shape[2])},
+     "A reshape cuts the rows anew."),
+    ("divided after the softmax as well", {"after": lambda w, q: w / q.shape[-1] ** 0.5},
+     "Weights sum to one: nothing divides them."),
+    ("the weights instead of the outputs", {"give": lambda w, v: w}, "Outputs are asked for."),
+    ("outputs and weights", {"give": lambda w, v: (w @ v, w)}, "Outputs alone are asked for."),
+]  # fmt: skip
+ATTENTION_BUT = [
+    ("no division by the root", "divided after the softmax as well"),
+    ("no softmax", "divided after the softmax as well"),
+    ("multiplied by the root", "no softmax"),
+    ("no division by the root", "no softmax"),
+]
 
 
 ATTENTION_MISTAKES = mistakes(
@@ -458,6 +594,45 @@ ATTENTION_MISTAKES = mistakes(
      "It is the root of d_k, not d_k divided by two."),
     ("half of d_k", lambda q, k, v: _divided(q, k, v, k.shape[-1] / 2),
      "The square root of d_k is meant, not the half of it."),
+    ("divided by the root of the values' width after the softmax",
+     lambda q, k, v: _raw(q, k).softmax(-1) / v.shape[-1] ** 0.5 @ v, ROOT_BEFORE),
+    ("the root of d_k and one more", lambda q, k, v: _divided(q, k, v, (q.shape[-1] + 1) ** 0.5),
+     "The variance of q . k is d_k, and its root divides."),
+    ("the root of d_k less one",
+     lambda q, k, v: _divided(q, k, v, max(q.shape[-1] - 1, 1) ** 0.5),
+     "The variance of q . k is d_k, and its root divides."),
+    ("the root of twice d_k", lambda q, k, v: _divided(q, k, v, (2 * q.shape[-1]) ** 0.5),
+     "The variance of q . k is d_k, and its root divides."),
+    ("tanh of the scores",
+     lambda q, k, v: (_raw(q, k) / q.shape[-1] ** 0.5).tanh().softmax(-1) @ v,
+     "The scores go into the softmax as they are, divided by the root."),
+    ("the ReLU in place of the exponential",
+     lambda q, k, v: (p := _raw(q, k).relu()) / p.sum(-1, keepdim=True).clamp(min=1e-9) @ v,
+     "The weights are the softmax of the scores."),
+    ("the heads put side by side",
+     lambda q, k, v: scaled_attention(q, k, v).transpose(1, 2).flatten(2),
+     "The outputs are asked for head by head, (B, H, T, d_v)."),
+    ("scores divided by their largest", lambda q, k, v: (
+        (s := _raw(q, k)) / s.abs().amax(-1, keepdim=True).clamp(min=1e-9)).softmax(-1) @ v,
+     "The root of d_k divides, the same for all."),
+    ("scores divided by their spread", lambda q, k, v: (
+        (s := _raw(q, k)) / s.std().clamp(min=1e-9)).softmax(-1) @ v,
+     "The root of d_k divides: it is the spread for random vectors, and it is not measured."),
+    ("the logarithm of d_k in place of its root",
+     lambda q, k, v: _divided(q, k, v, math.log(q.shape[-1]) or 1.0),
+     "Divide by the root of d_k, as the variance of q . k is d_k."),
+    ("the square of d_k", lambda q, k, v: _divided(q, k, v, q.shape[-1] ** 2),
+     "Divide by the *root* of d_k."),
+    ("queries, keys and scores divided by the root",
+     lambda q, k, v: _divided(q, k, v, q.shape[-1] ** 1.5),
+     "The scores are divided by the root of d_k once."),
+    ("cosines in place of dot products, and divided by the root",
+     lambda q, k, v: (_raw(_unit(q), _unit(k)) / q.shape[-1] ** 0.5).softmax(-1) @ v,
+     "Equation (1) has the dot product, with the lengths of query and key."),
+    ("the squared distance in place of the dot product",
+     lambda q, k, v: (-torch.cdist(q, k).square() / q.shape[-1] ** 0.5).softmax(-1) @ v,
+     "Equation (1) has the dot product."),
+    *combined(_attend_with, ATTENTION_SLIPS, but=ATTENTION_BUT),
     ("a softmax of the queries as well",
      lambda q, k, v: scaled_attention(q.softmax(-1), k, v),
      "The softmax is taken of the scores alone. Queries and keys enter as they are."),
@@ -502,7 +677,8 @@ def masked_cases() -> list[tuple]:
             mask[0, 0, 1] = False  # a query that may attend to nothing
             mask[0, 0, 0, 0] = True
         cases.append((q, k, v, mask))
-    return cases
+    low = [[[[14.0, 0.0]]]], [[[[-4.0, 0.0], [-4.1, 0.0], [1.0, 0.0]]]], [[[[1.0], [3.0], [9.0]]]]
+    return [*cases, (*map(torch.tensor, low), torch.tensor([[[[True, True, False]]]]))]
 
 
 def _fill(value: float, again: bool = False, inverted: bool = False):
@@ -524,6 +700,56 @@ SHARE = (
     "What is hidden had its share before it was struck out, so the rest sums to less than one. "
     "Hide the scores before the softmax, by minus infinity."
 )
+
+
+def _masked_with(
+    divisor: Callable[[Tensor, Tensor], float] = lambda q, k: q.shape[-1] ** 0.5,
+    late: bool = False,
+    weigh: Callable[[Tensor, Tensor, int], Tensor] = lambda s, mask, axis: (
+        s.masked_fill(~mask, -torch.inf).softmax(axis).nan_to_num()
+    ),
+    axis: int = -1,
+) -> Callable[..., Tensor]:
+    """Attention under a mask, right by default; each argument makes one slip."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        by = divisor(q, k)
+        return weigh(_raw(q, k) / (1 if late else by), mask, axis) / (by if late else 1) @ v
+
+    return attend
+
+
+MASKED_SLIPS = [
+    ("the root of the number of keys", {"divisor": lambda q, k: k.shape[-2] ** 0.5}, KEYS),
+    ("the root of the number of queries", {"divisor": lambda q, k: q.shape[-2] ** 0.5}, KEYS),
+    ("the root of the number of heads", {"divisor": lambda q, k: q.shape[1] ** 0.5}, KEYS),
+    ("divided by d_k, without the root", {"divisor": lambda q, k: q.shape[-1]},
+     "Divide by the root of d_k."),
+    ("no division", {"divisor": lambda q, k: 1.0}, "Divide by the root of d_k."),
+    ("the division after the softmax", {"late": True}, AFTER),
+    ("the mask after the softmax", {"weigh": lambda s, mask, axis: s.softmax(axis) * mask}, SHARE),
+    ("no mask", {"weigh": lambda s, mask, axis: s.softmax(axis)}, "Hide what the mask hides."),
+    ("hidden scores set to 0",
+     {"weigh": lambda s, mask, axis: s.masked_fill(~mask, 0.0).softmax(axis)},
+     "The exponential of 0 is 1: hidden keys get a share."),
+    ("the mask inverted",
+     {"weigh": lambda s, mask, axis: s.masked_fill(mask, -torch.inf).softmax(axis).nan_to_num()},
+     "True means that a query may attend."),
+    ("NaN for a query that may attend to nothing",
+     {"weigh": lambda s, mask, axis: s.masked_fill(~mask, -torch.inf).softmax(axis)},
+     "A row of minus infinities becomes NaN: make it zeros."),
+    ("an even share for a query that may attend to nothing",
+     {"weigh": lambda s, mask, axis: s.masked_fill(~mask, -1e9).softmax(axis)},
+     "A query that may attend to nothing gets zeros."),
+    ("the softmax over the queries", {"axis": -2}, SUMS_TO_ONE),
+    ("the softmax over the heads", {"axis": 1}, SUMS_TO_ONE),
+]  # fmt: skip
+MASKED_BUT = [
+    ("the root of the number of keys", "the division after the softmax"),
+    ("the root of the number of keys", "the mask after the softmax"),
+    ("the division after the softmax", "the mask after the softmax"),
+    ("no division", "the division after the softmax"),
+]
 MENDED_MISTAKES = mistakes(
     ("as it was", *_left(f"{SHARE} {KEYS} {AFTER}", early=False, root=False, hidden=False)),
     ("the division still after the softmax", *_left(AFTER, early=False)),
@@ -567,6 +793,38 @@ MENDED_MISTAKES = mistakes(
          .nan_to_num() @ v
      ),
      SUMS_TO_ONE),
+    ("divided by the root of the number of queries",
+     lambda q, k, v, mask: _masked_with(divisor=lambda q, k: q.shape[-2] ** 0.5)(q, k, v, mask),
+     KEYS),
+    ("divided by the root of the number of heads",
+     lambda q, k, v, mask: _masked_with(divisor=lambda q, k: q.shape[1] ** 0.5)(q, k, v, mask),
+     KEYS),
+    ("outputs of queries that may attend to nothing struck out, and no mask else",
+     lambda q, k, v, mask: scaled_attention(q, k, v) * mask.any(-1, keepdim=True),
+     "Hide each key that a query may not attend to, before the softmax."),
+    ("a hidden score a little lower, and struck out after", lambda q, k, v, mask: (
+        (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -3.0).softmax(-1) * mask @ v),
+     "Hide by minus infinity: any other number leaves a share, which is then missing."),
+    ("a hidden score of minus ten, and struck out after", lambda q, k, v, mask: (
+        (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -10.0).softmax(-1) * mask @ v),
+     "Hide by minus infinity: any other number leaves a share, which is then missing."),
+    ("a mask made of the columns, for all queries alike",
+     lambda q, k, v, mask: mended(q, k, v, mask.any(-2, keepdim=True).expand_as(mask)),
+     "Each query has its own row in the mask."),
+    ("the first query's mask for all",
+     lambda q, k, v, mask: mended(q, k, v, mask[..., :1, :].expand_as(mask)),
+     "Each query has its own row in the mask."),
+    ("the softmax of the weights again",
+     lambda q, k, v, mask: mended(q, k, torch.eye(k.shape[-2]).expand(*k.shape[:3], -1), mask)
+     .softmax(-1) @ v,
+     "The softmax is taken once."),
+    ("what is left shared out again, with a thousandth below the line",
+     lambda q, k, v, mask: (
+         (w := (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) * mask)
+         / (w.sum(-1, keepdim=True) + 1e-3)
+     ) @ v,
+     "Weights of one query sum to exactly one. Hide the scores before the softmax."),
+    *combined(_masked_with, MASKED_SLIPS, but=MASKED_BUT),
     ("the mask on the values", lambda q, k, v, mask: (
         (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) @ (v * mask.any(-2).unsqueeze(-1))
     ),
@@ -664,6 +922,61 @@ GRADIENT_MISTAKES = mistakes(
     ("the exponentials in place of the weights",
      lambda scores, v, g: scores.exp() * (v @ g - _p(scores) @ (v @ g)),
      "The weight is the exponential divided by the sum of all."),
+    ("p (1 - p) in front, and the mean taken off",
+     lambda scores, v, g: (
+         _p(scores) * (1 - _p(scores)) * (v @ g - _p(scores) @ (v @ g))),
+     "The 1 - p is in the mean already, which holds p_j of a_j: p_j (a_j - mean)."),
+    ("the sum of all slopes", lambda scores, v, g: scores_gradient(scores, v, g).sum(),
+     "One slope for each score is asked for. (Their sum is always zero: why?)"),
+    ("twice", lambda scores, v, g: 2 * scores_gradient(scores, v, g), "Nothing is doubled."),
+    ("the logarithms of the weights in front",
+     lambda scores, v, g: _p(scores).log() * (v @ g - _p(scores) @ (v @ g)),
+     "In front stands the weight itself."),
+    ("the weight left out, and divided by the number of keys",
+     lambda scores, v, g: (v @ g - _p(scores) @ (v @ g)) / len(scores),
+     "Each score has its own weight in front."),
+    ("the agreement times one less the mean",
+     lambda scores, v, g: _p(scores) * (v @ g) * (1 - _p(scores) @ (v @ g)),
+     "The mean is taken *from* the agreement: p_j (a_j - mean)."),
+    ("p squared times the mean taken off",
+     lambda scores, v, g: _p(scores) * (v @ g) - _p(scores) ** 2 * (_p(scores) @ (v @ g)),
+     "p_j stands before the bracket, once."),
+    ("the values' means in place of v @ g", lambda scores, v, g: (
+        _p(scores) * (v.mean(-1) - _p(scores) @ v.mean(-1))),
+     "The agreement of a value with g is v @ g."),
+    ("the output times g", lambda scores, v, g: (_p(scores) @ v) * g,
+     "Its sum is the weighted mean y . g. Asked for is one slope for each score."),
+    ("the Jacobian before it was summed", lambda scores, v, g: (
+        (torch.diag(_p(scores)) - torch.outer(_p(scores), _p(scores))) * (v @ g)),
+     "Multiply the Jacobian *by* v @ g: each row is summed."),
+    ("the Jacobian of the weights",
+     lambda scores, v, g: torch.diag(_p(scores)) - torch.outer(_p(scores), _p(scores)),
+     "That is J itself. Multiply it by V g."),
+    ("the exponentials in place of the weights, in both places",
+     lambda scores, v, g: scores.exp() * (v @ g - scores.exp() @ (v @ g)),
+     "The weights are the exponentials divided by their sum."),
+    ("divided by the root of the number of keys",
+     lambda scores, v, g: scores_gradient(scores, v, g) / len(scores) ** 0.5,
+     "Nothing divides by the number of keys."),
+    ("the gradient of the output, p V, with respect to nothing",
+     lambda scores, v, g: _p(scores) @ v,
+     "That is the output y. Asked for is the gradient with respect to the scores."),
+    ("the loss's share y . g for all",
+     lambda scores, v, g: (_p(scores) @ (v @ g)).expand(len(scores)),
+     "That is the weighted mean. Each score needs p_j (a_j - mean)."),
+    ("the root of the weights", lambda scores, v, g: (
+        _p(scores).sqrt() * (v @ g - _p(scores) @ (v @ g))),
+     "In front stands the weight itself."),
+    ("the mean taken off twice", lambda scores, v, g: (
+        _p(scores) * (v @ g - 2 * _p(scores) @ (v @ g))),
+     "The weighted mean is taken off once."),
+    ("half of it", lambda scores, v, g: scores_gradient(scores, v, g) / 2, "Nothing is halved."),
+    ("the weights of the sign-turned scores",
+     lambda scores, v, g: scores_gradient(-scores, v, g),
+     "The weights are the softmax of the scores as they are."),
+    ("1 - p in front", lambda scores, v, g: (
+        (1 - _p(scores)) * (v @ g - _p(scores) @ (v @ g))),
+     "In front stands the weight p_j: a key without weight has no slope."),
     ("the whole output summed, without g",
      lambda scores, v, g: _p(scores) * (v @ g - (_p(scores) @ v).sum()),
      "What is subtracted is the output's own agreement with g, y . g."),
@@ -746,6 +1059,46 @@ ENTROPY_MISTAKES = mistakes(
     ("the scores less their plain mean", lambda s: -_p(s) * (s - s.mean()),
      "Nearly: but the mean is weighted with p. (The logarithm of the sum cancels, so scores will "
      "do in the place of ln p.)"),
+    ("logarithms to the base 2 beside an entropy in nats",
+     lambda s: -_p(s) * (_p(s).log2() + _h(s)),
+     "Both logarithms are natural ones."),
+    ("the sum of all slopes", lambda s: entropy_gradient(s).sum(),
+     "One slope for each score is asked for. (Their sum is always zero: why?)"),
+    ("the entropy times the weight", lambda s: _p(s) * _h(s),
+     "That is one part, with the sign turned: -p_j (ln p_j + H)."),
+    ("the product of both parts", lambda s: -_p(s) * _p(s).log() * _h(s),
+     "The two parts are added: ln p_j + H."),
+    ("even shares less the weights", lambda s: 1 / len(s) - _p(s),
+     "The sign is right where a score is high or low, but the slope is -p_j (ln p_j + H)."),
+    ("the slope of the logarithm, 1 / p", lambda s: -1 / _p(s),
+     "The slope of p ln p is ln p + 1, and then the Jacobian."),
+    ("only the diagonal of the Jacobian, and without the 1",
+     lambda s: -_p(s) * (1 - _p(s)) * _p(s).log(),
+     "All weights move with one score: what is taken off is the weighted mean of ln p."),
+    ("only the diagonal of the Jacobian, summed",
+     lambda s: (-_p(s) * (1 - _p(s)) * (_p(s).log() + 1)).sum(),
+     "One slope for each score, and all weights move with each."),
+    ("the entropy less the surprise", lambda s: _h(s) + _p(s).log(),
+     "The weight stands in front, with a minus: -p_j (ln p_j + H)."),
+    ("the sum of the logarithms in place of their weighted mean",
+     lambda s: -_p(s) * (_p(s).log() - _p(s).log().sum()),
+     "What is taken off is the weighted mean of ln p, which is minus H."),
+    ("zero for all", lambda s: torch.zeros_like(s),
+     "That holds where all weights are equal. Elsewhere the entropy answers."),
+    ("the entropy added to the terms", lambda s: -_p(s) * _p(s).log() + _h(s),
+     "The weight multiplies both: -p_j (ln p_j + H)."),
+    ("the entropy taken from the terms", lambda s: -_p(s) * _p(s).log() - _h(s),
+     "The weight multiplies both: -p_j (ln p_j + H)."),
+    ("divided by the weight", lambda s: -(_p(s).log() + _h(s)) / _p(s),
+     "The weight multiplies: -p_j (ln p_j + H)."),
+    ("twice", lambda s: 2 * entropy_gradient(s), "Nothing is doubled: -p_j (ln p_j + H)."),
+    ("the size without its sign", lambda s: entropy_gradient(s).abs(),
+     "Raising the highest score makes the softmax harder: its slope is below zero."),
+    ("the slope of p in place of that of H", lambda s: _p(s) * (1 - _p(s)) * _h(s),
+     "Each weight has its own slope in H, -(ln p + 1), and all of them move."),
+    ("the slope in the weights, less its plain mean",
+     lambda s: -(_p(s).log() - _p(s).log().mean()),
+     "The Jacobian weighs: p_j in front, and the weighted mean taken off."),
     ("the softmax of the weights", lambda s: entropy_gradient(_p(s)),
      "The softmax was taken twice."),
 )  # fmt: skip
@@ -768,14 +1121,15 @@ def temperature_for(scores: Tensor, entropy: float) -> float:
     return math.exp((low + high) / 2)
 
 
-def reached(answer: Callable, scores: Tensor, entropy: float) -> float | str | None:
-    """The entropy that the answer's temperature gives."""
+def reached(answer: Callable, scores: Tensor, entropy: float) -> float | None:
+    """The entropy that the answer's temperature gives; -1 for one that is not above 0, or not
+    finite."""
     found = answer(scores.clone(), entropy)
     if found is None:
         return None
     temperature = float(found)
     if not temperature > 0 or math.isinf(temperature):
-        return "not above 0 and finite"
+        return -1.0
     return entropy_at(scores, temperature)
 
 
@@ -788,6 +1142,18 @@ TEMPERATURE_CASES = [
     (torch.tensor([9000.0, -4000.0, 2500.0]), 1.09),  # at some 40,000
     (torch.tensor([0.002, 0.001]), 0.1),
 ]
+
+
+def _searched(scores: Tensor, entropy: float, low: float, high: float, steps: int) -> float:
+    """The temperature after so many halvings of its logarithm."""
+    middle = 0.0
+    for _ in range(steps):
+        middle = (low + high) / 2
+        if entropy_at(scores, math.exp(middle)) < entropy:
+            low = middle
+        else:
+            high = middle
+    return math.exp(middle)
 
 
 def _clamped(low: float, high: float) -> Callable:
@@ -816,7 +1182,7 @@ TEMPERATURE_MISTAKES = mistakes(
     ("the entropy as a share of the highest",
      lambda scores, entropy: temperature_for(scores, entropy / 3 * math.log(len(scores))),
      "The entropy is given in nats, as it is, and not as a share."),
-    ("only temperatures from 0.1 to 10", _clamped(0.1, 10.0),
+    ("only temperatures from about 0.1 to 10", _clamped(0.1, 10.0),
      "Large scores need a high temperature and small ones a low one: search over factors, such as "
      "powers of ten."),
     ("only temperatures from 0.01 to 100", _clamped(0.01, 100.0),
@@ -861,6 +1227,35 @@ TEMPERATURE_MISTAKES = mistakes(
     ("the entropy as a share of ln S, for the temperature",
      lambda scores, entropy: entropy / math.log(len(scores)),
      "Scores of another size need another temperature: search."),
+    ("the distance of the two highest scores",
+     lambda scores, entropy: float(scores.topk(2).values.diff().abs()),
+     "The entropy that is asked for does not come in."),
+    ("always 2, as in the example", lambda scores, entropy: 2.0,
+     "Scores of another size need another temperature: search."),
+    ("rounded to two decimals",
+     lambda scores, entropy: max(round(temperature_for(scores, entropy), 2), 1e-9),
+     "Small scores need a temperature of a few thousandths: give the number as it comes out."),
+    ("rounded to three decimals",
+     lambda scores, entropy: max(round(temperature_for(scores, entropy), 3), 1e-9),
+     "Small scores need a temperature of a few thousandths: give the number as it comes out."),
+    ("only temperatures below 1", _clamped(1e-9, 1.0),
+     "Where the scores are softer than asked, they need a temperature above 1."),
+    ("only temperatures above 1, or above a tenth", _clamped(1.0, 1e9),
+     "Small scores need a low temperature: let the lower limit sink until the entropy is below."),
+    ("only temperatures below 10", _clamped(1e-9, 10.0),
+     "Large scores need a high temperature: let the upper limit rise until the entropy is above."),
+    ("only temperatures from e^-5 to e^5", _clamped(math.exp(-5), math.exp(5)),
+     "Large scores need a high temperature and small ones a low one: widen the limits."),
+    *(
+        (f"a search that ends after {n} halvings", lambda scores, entropy, n=n: _searched(
+            scores, entropy, -20.0, 20.0, n),
+         "Each step halves what lies between: some fifty are needed for a thousandth.")
+        for n in (5, 8, 10)
+    ),
+    ("the entropy of 1 - the asked share",
+     lambda scores, entropy: temperature_for(
+         scores, max(math.log(len(scores)) - entropy, 1e-3)),
+     "Hot is even: the entropy grows with the temperature, from 0 to ln S."),
     ("the range of the scores",
      lambda scores, entropy: float(scores.max() - scores.min()),
      "The entropy that is asked for does not come in."),
@@ -947,6 +1342,20 @@ EXERCISES = [
         reference=temperature_for,
         cases=TEMPERATURE_CASES,
         mistakes=TEMPERATURE_MISTAKES,
+        invariants=[
+            Invariant(
+                "a temperature above 0, and finite",
+                lambda output, *case: output >= 0,
+                "Scores are divided by it. Was a small one rounded to 0?",
+            ),
+            Invariant(
+                "an entropy as asked, to a thousandth",
+                lambda output, scores, entropy: abs(output - entropy) < 2e-3,
+                "What is compared is not the temperature but the entropy at it. If the search goes "
+                "the right way, it has ended too early, or its limits are too near: let it run "
+                "longer, over the logarithm of the temperature.",
+            ),
+        ],
         probe=reached,
         rtol=1e-3,
         atol=1e-3,

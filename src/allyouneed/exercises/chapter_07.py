@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .core import Exercise, mistakes
-from .pairs import pairs
+from .pairs import combined, pairs
 from .suspects import said_of
 
 # 7.1 two heads by hand: what each head finds, then the two outputs
@@ -29,7 +29,7 @@ HAND_MISTAKES = mistakes(
      "A head averages: the lower score is 0, and its exponential is 1, not nothing."),
     ("the weights of the two keys exchanged", heads_by_hand(5, 3),
      "In head 1 the second key has the higher score and so the weight 3/4, in head 2 the first."),
-    ("one softmax for both heads", heads_by_hand(6, 2),
+    ("equal weights: one softmax for both heads, or a plain mean", heads_by_hand(6, 2),
      "The scores of the two heads were added, or each key got the same weight. Every head has a "
      "softmax of its own; that is what makes it a head."),
     ("the weights exchanged in head 1 alone", heads_by_hand(5, 1),
@@ -85,6 +85,10 @@ HAND_MISTAKES = mistakes(
      "The second row is (0, 2): head 2 goes into the second output twice over."),
     ("the weights in place of what the heads find", heads_by_hand(0.75, 0.25),
      "These are weights. A head finds the average of its two values with its two weights."),
+    ("the plain mean in head 1 alone", heads_by_hand(6, 1),
+     "In head 1 the exponentials are 1 and 3: the second value counts three times as much."),
+    ("the plain mean in head 2 alone", heads_by_hand(7, 2),
+     "In head 2 the exponentials are 3 and 1: the first value counts three times as much."),
     ("the sum of the heads, times each entry of the diagonal", [7, 1, 8, 16],
      "Head 1 meets the first row of the last matrix, (1, 1), and head 2 the second, (0, 2)."),
 )  # fmt: skip
@@ -107,6 +111,10 @@ HAND_SLIPS = [
     ("the weights exchanged in head 2", {"heads": (7, 3)},
      "In head 2 the first key has the higher score and so the weight 3/4."),
     ("one softmax for both heads", {"heads": (6, 2)}, "Every head has a softmax of its own."),
+    ("the plain mean in head 1", {"heads": (6, 1)}, "The weights differ, in each head."),
+    ("the plain mean in head 2", {"heads": (7, 2)}, "The weights differ, in each head."),
+    ("one softmax over all four scores", {"heads": (3.5, 0.5)},
+     "Every head has a softmax, and a whole, of its own."),
     ("the two heads exchanged", {"heads": (1, 7)}, "Head 1 averages 4 and 8, head 2 0 and 4."),
     ("the last matrix transposed", {"out": lambda a, b: [a + b, 2 * b]},
      "The first output meets the first column of the last matrix."),
@@ -135,6 +143,14 @@ HAND_MISTAKES += pairs(
 
 D_MODEL, N_HEADS = 512, 8
 SQUARE, NARROW = D_MODEL**2, (D_MODEL // N_HEADS) ** 2
+
+
+def _counts(
+    one: int = SQUARE // 8, every: int = SQUARE, layer: int = 4 * SQUARE, biases: int = 4 * D_MODEL
+) -> list[int]:
+    """The four numbers, right by default; each argument makes one slip."""
+    return [one, every, layer, layer + biases]
+
 
 COUNT_MISTAKES = mistakes(
     ("a head that reads only its own piece of the input",
@@ -191,6 +207,51 @@ COUNT_MISTAKES = mistakes(
      "All heads have eight times as many as one: together the whole of 512 x 512."),
     ("biases as large as the matrices", [SQUARE // 8, SQUARE, 4 * SQUARE, 8 * SQUARE],
      "A bias is one number for each output, 512 for each layer."),
+    ("all heads' queries taken for the whole layer",
+     [SQUARE // 8, SQUARE, SQUARE, SQUARE + 4 * D_MODEL],
+     "The layer has four such matrices: W^Q, W^K, W^V and W^O."),
+    ("eight biases of 512 numbers", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 8 * D_MODEL],
+     "Four linear layers have four biases, each 512 numbers wide."),
+    ("two biases instead of four", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 2 * D_MODEL],
+     "Four linear layers have four biases, each 512 numbers wide."),
+    ("a bias of one number for each layer", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * SQUARE + 4],
+     "A bias is one number for each output, 512 for each layer."),
+    ("the biases alone in the last place", [SQUARE // 8, SQUARE, 4 * SQUARE, 4 * D_MODEL],
+     "The last number is that of matrices and biases together."),
+    ("the numbers of the big model, 1024 wide, with 16 heads",
+     [1024 * 64, 1024**2, 4 * 1024**2, 4 * 1024**2 + 4096],
+     "The base model has d_model = 512 and h = 8."),
+    ("a d_k of 32", [512 * 32, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "d_k = 512 / 8 = 64."),
+    ("a d_k of 32, and its eight heads", [512 * 32, 8 * 512 * 32, 4 * SQUARE,
+                                          4 * SQUARE + 4 * D_MODEL],
+     "d_k = 512 / 8 = 64."),
+    ("two matrices instead of four", [SQUARE // 8, SQUARE, 2 * SQUARE, 2 * SQUARE + 2 * D_MODEL],
+     "Queries, keys, values and outputs have one each: four."),
+    *combined(_counts, [
+        ("a square of d_k for one head", {"one": NARROW}, "W_i^Q has 512 rows and 64 columns."),
+        ("a full matrix for one head", {"one": SQUARE}, "W_i^Q has 512 rows and 64 columns."),
+        ("eight squares of d_k for all heads", {"every": 8 * NARROW},
+         "Together the heads have 512 x 512."),
+        ("eight full matrices for all heads", {"every": 8 * SQUARE},
+         "Together the heads have 512 x 512."),
+        ("three matrices instead of four", {"layer": 3 * SQUARE}, "The fourth is W^O."),
+        ("the layer once for every head", {"layer": 32 * SQUARE},
+         "Four matrices of 512 x 512 hold all heads."),
+        ("one head's matrices for the layer", {"layer": SQUARE // 2},
+         "The layer holds the matrices of all heads."),
+        ("no biases", {"biases": 0}, "Each of the four layers has a bias of 512 numbers."),
+        ("one bias", {"biases": D_MODEL}, "Each of the four layers has a bias of 512 numbers."),
+        ("three biases", {"biases": 3 * D_MODEL}, "The output layer has a bias as well."),
+        ("biases as wide as one head", {"biases": 4 * D_MODEL // N_HEADS},
+         "A bias is as wide as the layer's output, 512."),
+        ("biases for every head", {"biases": 32 * D_MODEL}, "The heads share the four biases."),
+    ], but=[
+        ("a square of d_k for one head", "eight squares of d_k for all heads"),
+        ("a full matrix for one head", "eight full matrices for all heads"),
+        ("three matrices instead of four", "three biases"),
+        ("the layer once for every head", "biases for every head"),
+    ]),
     ("a last matrix of one head's width",
      [SQUARE // 8, SQUARE, 3 * SQUARE + SQUARE // 8, 3 * SQUARE + SQUARE // 8 + 4 * D_MODEL],
      "W^O meets all heads side by side: h d_v = 512 rows, not 64."),
@@ -309,6 +370,48 @@ UNFUSED_MISTAKES = mistakes(
      "The pieces are right. Sentences and heads stay two axes: (B, H, T, K)."),
     ("the heads in reverse", _of_each(lambda one: one.flip(1)),
      "Head 1 owns the first 3 d_k entries."),
+    *(
+        (f"in the order of {', '.join(words)}",
+         lambda x, n_heads, order=order: tuple(unfused(x, n_heads)[i] for i in order),
+         "The order is queries, keys, values.")
+        for order, words in (((1, 2, 0), ("keys", "values", "queries")),
+                             ((2, 0, 1), ("values", "queries", "keys")))
+    ),
+    ("the first third for all three", lambda x, n_heads: (
+        split(x[..., : x.shape[-1] // 3], n_heads),) * 3,
+     "Queries, keys and values are three different parts of the input."),
+    ("words and heads not exchanged, and cut in three first",
+     lambda x, n_heads: x.unflatten(-1, (3, n_heads, -1)).unbind(2),
+     "The heads are the outer cut, and their axis stands before that of the words."),
+    ("the words in reverse", _of_each(lambda one: one.flip(2)), "The words keep their order."),
+    ("the entries of each head in reverse", _of_each(lambda one: one.flip(3)),
+     "The entries keep their order."),
+    ("the queries divided by the root of d_k",
+     lambda x, n_heads: (
+         unfused(x, n_heads)[0] / (x.shape[-1] // 3 // n_heads) ** 0.5, *unfused(x, n_heads)[1:]),
+     "Only the cut is asked for: the numbers stay as they are."),
+    ("the keys transposed",
+     lambda x, n_heads: (
+         unfused(x, n_heads)[0], unfused(x, n_heads)[1].mT, unfused(x, n_heads)[2]),
+     "All three have the shape (B, n_heads, T, d_k)."),
+    ("cut in three first, and then by a view alone",
+     lambda x, n_heads: tuple(view_split(one, n_heads) for one in x.chunk(3, dim=-1)),
+     "The heads are the outer cut: head 1 has the first 3 d_k entries. And a view moves no "
+     "numbers: cut to (B, T, H, ...) first, then exchange axes."),
+    ("cut in three along the words",
+     lambda x, n_heads: split(
+         x.reshape(x.shape[0], 3 * x.shape[1], -1), n_heads).chunk(3, dim=2),
+     "Queries, keys and values stand side by side in each word, along the last axis."),
+    ("the queries cut in three first, keys and values right",
+     lambda x, n_heads: (split(x.chunk(3, dim=-1)[0], n_heads), *unfused(x, n_heads)[1:]),
+     "All three are cut alike: first into heads, and each head's piece in three."),
+    ("the queries right, keys and values cut in three first",
+     lambda x, n_heads: (
+         unfused(x, n_heads)[0], *(split(one, n_heads) for one in x.chunk(3, dim=-1)[1:])),
+     "All three are cut alike: first into heads, and each head's piece in three."),
+    ("cut in three first, keys before queries",
+     lambda x, n_heads: tuple(split(x.chunk(3, dim=-1)[i], n_heads) for i in (1, 0, 2)),
+     "The heads are the outer cut, and each has query, key and value, in this order."),
     ("the heads put side by side again", _of_each(merge),
      "The cut into heads is right. Keep their axis: (B, H, T, K), and do not join them again."),
 )  # fmt: skip
@@ -436,6 +539,66 @@ PRUNED_MISTAKES = mistakes(
          )
      ),
      "The d_k columns of a head stand side by side, those of head 1 first."),
+    ("all bands from the first head kept to the last",
+     _pruned(other=lambda n_heads, keep: list(range(min(keep), max(keep) + 1))),
+     "The heads that are kept need not be neighbours: cut each by itself, and put them together."),
+    ("the first head that is kept, alone", _pruned(other=lambda n_heads, keep: keep[:1]),
+     "All heads of `keep` stay."),
+    ("the last matrix transposed", _pruned(rows=lambda w, *heads: _band(w, *heads).T),
+     "w_o loses rows: what is left has the shape (kept, D)."),
+    ("all four matrices transposed",
+     lambda *case: tuple(w.T for w in pruned(*case)),
+     "The first three lose columns, (D, kept), the last rows, (kept, D)."),
+    ("the first three transposed",
+     _pruned(columns=lambda w, *heads: _slab(w, *heads).T),
+     "The first three lose columns: what is left has the shape (D, kept)."),
+    ("the heads in an axis of their own",
+     _pruned(columns=lambda w, h, keep: w.unflatten(1, (h, -1))[:, keep].transpose(0, 1),
+             rows=lambda w, h, keep: w.unflatten(0, (h, -1))[keep]),
+     "Matrices are asked for: the kept columns stand side by side, the rows below each other."),
+    ("the heads in an axis of their own, behind the rows",
+     _pruned(columns=lambda w, h, keep: w.unflatten(1, (h, -1))[:, keep],
+             rows=lambda w, h, keep: w.unflatten(0, (h, -1))[keep]),
+     "Matrices are asked for: the kept columns stand side by side, the rows below each other."),
+    ("the matrices in reverse", lambda *case: pruned(*case)[::-1],
+     "The order is that of the arguments: w_q, w_k, w_v, w_o."),
+    ("w_k and w_v exchanged", lambda *case: tuple(pruned(*case)[i] for i in (0, 2, 1, 3)),
+     "The order is that of the arguments: w_q, w_k, w_v, w_o."),
+    ("w_q and w_k exchanged", lambda *case: tuple(pruned(*case)[i] for i in (1, 0, 2, 3)),
+     "The order is that of the arguments: w_q, w_k, w_v, w_o."),
+    ("the last column of each band left out",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: (
+         (lambda own: (w_q[:, own], w_k[:, own], w_v[:, own], w_o[own]))(
+             [i * d + j for d in [len(w_o) // n_heads] for i in map(int, keep)
+              for j in range(max(d - 1, 1))]
+         )
+     ),
+     "A slice does not hold its end: head i owns i * d_k up to, not with, (i + 1) * d_k."),
+    ("bands as wide as there are heads",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: (
+         (lambda own: (w_q[:, own], w_k[:, own], w_v[:, own], w_o[own]))(
+             [j for i in map(int, keep) for j in range(i * n_heads, (i + 1) * n_heads)
+              if j < len(w_o)]
+         )
+     ),
+     "A band is d_k = D / n_heads wide."),
+    ("bands as wide as there are heads, and cut off at the end",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: (
+         (lambda own: (w_q[:, own], w_k[:, own], w_v[:, own], w_o[own]))(
+             [min(j, len(w_o) - 1) for i in map(int, keep)
+              for j in range(i * n_heads, (i + 1) * n_heads)]
+         )
+     ),
+     "A band is d_k = D / n_heads wide."),
+    ("the keys not cut",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: tuple(
+         w_k if i == 1 else w for i, w in enumerate(pruned(w_q, w_k, w_v, w_o, n_heads, keep))
+     ),
+     "The smaller layer has smaller keys, too."),
+    ("the values and the last matrix not cut",
+     lambda w_q, w_k, w_v, w_o, n_heads, keep: (
+         *pruned(w_q, w_k, w_v, w_o, n_heads, keep)[:2], w_v, w_o),
+     "The heads that go take their values and their bands of w_o with them."),
     ("square blocks of the first three, and bands of the last",
      _pruned(columns=lambda w, *heads: _band(_slab(w, *heads), *heads)),
      "A head reads all of x: all rows of w_q, w_k and w_v stay."),
@@ -510,6 +673,44 @@ SUM_MISTAKES = mistakes(
     ("heads merged without a transpose", lambda heads, w_o: _cut(heads, heads.shape[2], -1) @ w_o,
      "The numbers were read head by head, so that words are mixed. What one word has in each head "
      "belongs together."),
+    ("the words added up as well", lambda heads, w_o: output_as_sum(heads, w_o).sum(1),
+     "Only the heads are summed: each word has its own output."),
+    ("words and entries exchanged", lambda heads, w_o: output_as_sum(heads, w_o).mT,
+     "The result has the shape (B, T, H * K)."),
+    ("the ReLU of the sum", lambda heads, w_o: output_as_sum(heads, w_o).relu(),
+     "Equation (7.5) is a sum of products, and nothing more."),
+    ("every head through the mean of the bands",
+     lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o).mean(0),
+     "Every head has its own band of w_o."),
+    ("divided by the root of the number of heads",
+     lambda heads, w_o: output_as_sum(heads, w_o) / heads.shape[1] ** 0.5,
+     "What the heads write is added, and nothing is divided."),
+    ("what the heads write multiplied",
+     lambda heads, w_o: _apart(heads, w_o).prod(1),
+     "Equation (7.5) is a *sum*: what the heads write is added."),
+    ("the largest of what the heads write", lambda heads, w_o: _apart(heads, w_o).amax(1),
+     "Equation (7.5) is a sum over all heads."),
+    ("the sentences added up as well",
+     lambda heads, w_o: output_as_sum(heads, w_o).sum(0, keepdim=True),
+     "Only the heads are summed: each sentence has its own output."),
+    ("the sentences added up as well, without their axis",
+     lambda heads, w_o: output_as_sum(heads, w_o).sum(0),
+     "Only the heads are summed: each sentence has its own output."),
+    ("every head meets the band of the next",
+     lambda heads, w_o: (heads @ _bands(heads, w_o).roll(-1, 0)).sum(1),
+     "Count the heads from 0: the band of head i is the rows i * K up to (i + 1) * K."),
+    ("every head meets the band of the one before",
+     lambda heads, w_o: (heads @ _bands(heads, w_o).roll(1, 0)).sum(1),
+     "Count the heads from 0: the band of head i is the rows i * K up to (i + 1) * K."),
+    ("W^O transposed, and averaged", lambda heads, w_o: (
+        output_as_sum(heads, w_o.T) / heads.shape[1]),
+     "Each head meets *rows* of w_o, and what the heads write is added, not averaged."),
+    ("W^O transposed, and the heads merged without a transpose",
+     lambda heads, w_o: _cut(heads, heads.shape[2], -1) @ w_o.T,
+     "Each head meets rows of w_o. And the numbers of one word must come together: exchange axes."),
+    ("the last head's band for every head",
+     lambda heads, w_o: heads.sum(1) @ _bands(heads, w_o)[-1],
+     "Every head has its own band of w_o."),
     ("the first head left out",
      lambda heads, w_o: _apart(heads, w_o)[:, 1:].sum(1),
      "Heads are counted from 0 here: `range(H)` begins with the first."),
@@ -585,6 +786,35 @@ def _scale_after(x, w_q, w_k, w_v, w_o, n_heads):
     return _multi_head(x, w_q, w_k, w_v / d_k**0.5, w_o, n_heads, lambda *_: 1.0)
 
 
+def _multi_head_with(last: Callable[[Tensor], Tensor] = lambda w: w, **change: Any) -> Callable:
+    """The function, right by default; each argument makes one slip."""
+    return lambda *case: _multi_head(*case[:4], last(case[4]), case[5], **change)
+
+
+MULTI_HEAD_SLIPS = [
+    ("divided by the root of d_model",
+     {"divisor": lambda d_k, n_heads: math.sqrt(d_k * n_heads)}, "Divide by the root of d_k."),
+    ("no scale", {"divisor": lambda d_k, n_heads: 1.0}, "Divide by the root of d_k."),
+    ("divided by d_k, without the root", {"divisor": lambda d_k, n_heads: d_k},
+     "Divide by the root of d_k."),
+    ("divided by the root of the number of heads",
+     {"divisor": lambda d_k, n_heads: math.sqrt(n_heads)}, "Divide by the root of d_k."),
+    ("split by a view", {"split": view_split},
+     "A view moves no numbers: cut to (B, T, H, K), then exchange axes."),
+    ("interleaved heads", {"split": split_in_turns}, "A head owns neighbouring columns."),
+    ("merged by a view", {"merge": view_merge}, "Exchange axes before you reshape."),
+    ("the softmax over the queries", {"dim": 2}, "Each query shares among the keys."),
+    ("the softmax over the heads", {"dim": 1}, "Each query shares among the keys."),
+    ("no softmax", {"dim": None}, "Weights are the softmax of the scores."),
+    ("W^O forgotten", {"last": lambda w: torch.eye(len(w))}, "The merged heads meet W^O."),
+    ("W^O transposed", {"last": lambda w: w.T}, "W^O multiplies from the right, as it is."),
+    ("a causal mask",
+     {"hide": lambda s: s.masked_fill(torch.ones_like(s).triu(1) > 0, -math.inf)},
+     "Nothing is hidden here."),
+]  # fmt: skip
+MULTI_HEAD_BUT = [
+    ("split by a view", "merged by a view"),
+]
 MULTI_HEAD_MISTAKES = mistakes(
     ("divided by the root of d_model",
      _change(divisor=lambda d_k, n_heads: math.sqrt(d_k * n_heads)),
@@ -700,6 +930,35 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the keys averaged instead of the values",
      lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_q, w_k, w_k, w_o, n_heads),
      "Keys are there to be compared with the query. What is averaged are the values."),
+    ("the heads averaged, and repeated", _change(
+        merge=lambda heads: merge(heads.mean(1, keepdim=True).expand_as(heads))),
+     "The heads are put side by side, each with its own piece."),
+    ("the heads added, and repeated", _change(
+        merge=lambda heads: merge(heads.sum(1, keepdim=True).expand_as(heads))),
+     "The heads are put side by side, each with its own piece."),
+    ("W^O before the heads, on the input", lambda x, *rest: _multi_head(
+        x @ rest[3], *rest[:3], torch.eye(len(rest[3])), rest[4]),
+     "W^O comes last, behind the merged heads."),
+    ("x for queries, keys and values", lambda x, *rest: _multi_head(
+        x, *[torch.eye(len(rest[3]))] * 3, *rest[3:]),
+     "Queries, keys and values are x times w_q, w_k and w_v."),
+    ("x for queries, keys and values, and W^O forgotten", lambda x, *rest: _multi_head(
+        x, *[torch.eye(len(rest[3]))] * 4, rest[4]),
+     "Queries, keys and values are x times w_q, w_k and w_v; and the merged heads meet W^O."),
+    ("the queries made by w_k", lambda x, w_q, w_k, *rest: _multi_head(x, w_k, w_k, *rest),
+     "Queries are x @ w_q."),
+    ("the values made by w_q",
+     lambda x, w_q, w_k, w_v, *rest: _multi_head(x, w_q, w_k, w_q, *rest),
+     "Values are x @ w_v."),
+    ("the mean of the heads, each entry repeated", _change(
+        merge=lambda heads: heads.mean(1).repeat_interleave(heads.shape[1], -1)),
+     "The heads are put side by side, each with its own piece."),
+    ("the softmax taken twice", _change(hide=lambda s: s.softmax(-1)),
+     "The softmax is taken once."),
+    ("each word hides itself", _change(hide=lambda s: (
+        s - 1e9 * torch.eye(s.shape[-1]) if s.shape[-1] > 1 else s)),
+     "Nothing is hidden here: a word looks at itself, too."),
+    *combined(_multi_head_with, MULTI_HEAD_SLIPS, but=MULTI_HEAD_BUT),
     ("queries and keys exchanged",
      lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_k, w_q, w_v, w_o, n_heads),
      "The rows of the scores are queries: q k^T, not k q^T."),
@@ -755,7 +1014,8 @@ def module_cases() -> list[tuple]:
         matrices = [_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4)]
         q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
         cases.append((d, n_heads, matrices, q, k, v, mask))
-    return cases
+    *sizes, q, k, v, _ = cases[1]
+    return [*cases, (*sizes, 5 * q, 4 * k, v, torch.eye(3, 5).bool())]  # large scores, of one key
 
 
 def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> Any:
@@ -811,6 +1071,71 @@ def _output(output: Any) -> Any:
     return ("outputs and weights", output[0]) if pair else output
 
 
+def _dropped(self: ManyHeads, *inputs: Tensor) -> Tensor:
+    return nn.functional.dropout(ManyHeads.forward(self, *inputs), 0.1)
+
+
+def _module_with(
+    last: bool = True, roles: Callable = lambda q, k, v: (q, k, v), **change: Any
+) -> type:
+    """The module, right by default; each argument makes one slip."""
+
+    def forward(self, q, k, v, *mask):
+        if not last:
+            self.w_o = nn.Identity()
+        return ManyHeads.forward(self, *roles(q, k, v), *mask)
+
+    return _but(forward=forward, **change)
+
+
+MODULE_SLIPS = [
+    ("divided by the root of the number of heads",
+     {"scale": staticmethod(lambda d_k, d: math.sqrt(d // d_k))}, "Divide by the root of d_k."),
+    ("interleaved heads", {"split": staticmethod(split_in_turns)},
+     "A head owns neighbouring entries."),
+    ("the keys for the values", {"roles": lambda q, k, v: (q, k, k)},
+     "The values are made of v."),
+    ("one input for all three", {"roles": lambda q, k, v: (q, q, q) if q.shape == k.shape else (
+        q, k, k)}, "Keys are made of k and values of v."),
+    ("k and v exchanged", {"roles": lambda q, k, v: (q, v, k)}, "Keys are made of k."),
+    ("the softmax over the queries", {"weigh": lambda self, s, mask: (
+        s.masked_fill(~mask, -math.inf).softmax(2).nan_to_num())},
+     "Each query shares among the keys."),
+    ("the softmax over the heads", {"weigh": lambda self, s, mask: (
+        s.masked_fill(~mask, -math.inf).softmax(1).nan_to_num())},
+     "Each query shares among the keys."),
+    ("zero instead of minus infinity",
+     {"weigh": lambda self, s, mask: (s * mask).softmax(-1)},
+     "The exponential of zero is one: hidden keys get a share."),
+    ("divided by the root of d_model", {"scale": staticmethod(lambda d_k, d: math.sqrt(d))},
+     "Divide by the root of d_k."),
+    ("no scale", {"scale": staticmethod(lambda d_k, d: 1.0)}, "Divide by the root of d_k."),
+    ("divided by d_k, without the root", {"scale": staticmethod(lambda d_k, d: d_k)},
+     "Divide by the root of d_k."),
+    ("split by a view", {"split": staticmethod(view_split)},
+     "A view moves no numbers: cut to (B, T, H, K), then exchange axes."),
+    ("merged by a view", {"merge": staticmethod(view_merge)},
+     "Exchange axes before you reshape."),
+    ("layers with biases", {"bias": True}, "The layers have no bias: bias=False."),
+    ("W^O forgotten", {"last": False}, "The merged heads meet W^O."),
+    ("NaN where there is nothing to attend to",
+     {"weigh": lambda self, s, mask: s.masked_fill(~mask, -math.inf).softmax(-1)},
+     "A row of minus infinities becomes NaN: make it zeros."),
+    ("a large negative number instead of minus infinity",
+     {"weigh": lambda self, s, mask: s.masked_fill(~mask, -1e9).softmax(-1)},
+     "A query that may attend to nothing finds zeros."),
+    ("the mask after the softmax", {"weigh": lambda self, s, mask: s.softmax(-1) * mask},
+     "What is hidden had its share before it was struck out."),
+    ("the mask inverted",
+     {"weigh": lambda self, s, mask: (
+         s.masked_fill(mask & ~mask.all(), -math.inf).softmax(-1).nan_to_num())},
+     "True means that a query may attend."),
+    ("the mask left out", {"weigh": lambda self, s, mask: s.softmax(-1)},
+     "What the mask hides must get no weight."),
+]  # fmt: skip
+MODULE_BUT = [
+    ("split by a view", "merged by a view"),
+]
 MODULE_MISTAKES = mistakes(
     ("the weights are handed back, too", _WithWeights,
      "Outputs alone are asked for, (B, T, D), so that the layer can be put into a larger one."),
@@ -943,6 +1268,15 @@ MODULE_MISTAKES = mistakes(
      "Each of the three has a layer of its own: keys are w_k(k)."),
     ("keys made of the values' vectors", _forward(lambda q, k, v, mask: (q, v, v, mask)),
      "`k` and `v` are two inputs: keys are made of `k`, values of `v`."),
+    ("interleaved heads, merged as neighbours", _but(split=staticmethod(split_in_turns)),
+     "A head owns neighbouring entries: cut to (B, T, H, K), then exchange axes."),
+    ("a hidden score of minus ten, and struck out after",
+     _but(weigh=lambda self, s, mask: s.masked_fill(~mask, -10.0).softmax(-1) * mask),
+     "Scores may be lower than that: hide by minus infinity."),
+    ("a dropout that is always on",
+     _but(forward=lambda self, *inputs: _dropped(self, *inputs)),
+     "No dropout is asked for: something in the outputs is thrown away, and the rest enlarged."),
+    *combined(_module_with, MODULE_SLIPS, but=MODULE_BUT),
     ("a mask with two axes passed over",
      _forward(lambda q, k, v, mask: (q, k, v, None if mask is None or mask.ndim == 2 else mask)),
      "A mask of shape (T, S) counts as well: it holds for all sentences and heads."),
@@ -1044,20 +1378,24 @@ def _in_heads(
     view_there: bool = False,
     view_back: bool = False,
     root: str = "d_k",
-    axis: int = -1,
+    axis: int | None = -1,
     causal: bool = False,
+    turns: bool = False,
+    late: bool = False,
+    roles: Callable = lambda q, k, v: (q, k, v),
 ) -> Callable[..., Tensor]:
     """Attention in heads, right by default; each argument makes one mistake."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
-        cut = view_split if view_there else split
+        cut = view_split if view_there else split_in_turns if turns else split
         width = {"d_k": q.shape[-1] // n_heads, "d_model": q.shape[-1], "heads": n_heads, "1": 1}
-        width["d_k squared"] = width["d_k"] ** 2
-        queries, keys, values = (cut(x, n_heads) for x in (q, k, v))
-        scores = queries @ keys.mT / math.sqrt(width[root])
+        width |= {"d_k squared": width["d_k"] ** 2, "keys": k.shape[1], "queries": q.shape[1]}
+        queries, keys, values = (cut(x, n_heads) for x in roles(q, k, v))
+        scores = queries @ keys.mT / (1 if late else math.sqrt(width[root]))
         if causal:
             scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
-        heads = scores.softmax(axis) @ values
+        weights = scores if axis is None else scores.softmax(axis)
+        heads = weights / (math.sqrt(width[root]) if late else 1) @ values
         return (view_merge if view_back else merge)(heads)
 
     return attend
@@ -1098,6 +1436,16 @@ def _left_in() -> list[tuple[str, Callable, str]]:
     return rows
 
 
+def _one_view(*places: int) -> Callable[..., Tensor]:
+    """Some of queries, keys and values cut by a view alone."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
+        cuts = [view_split if i in places else split for i in range(3)]
+        return merge(attend_split(*(c(x, n_heads) for c, x in zip(cuts, (q, k, v), strict=True))))
+
+    return attend
+
+
 IN_HEADS_MISTAKES = mistakes(
     *_left_in(),
     ("divided by the root of the number of heads", _in_heads(root="heads"),
@@ -1108,13 +1456,64 @@ IN_HEADS_MISTAKES = mistakes(
     ("the softmax over the queries", _in_heads(axis=-2),
      "Every query shares its attention among the keys: the softmax runs over the last axis."),
     ("a causal mask", _in_heads(causal=True), "Nothing is hidden here: no mask is asked for."),
+    ("divided by the root of the number of keys", _in_heads(root="keys"),
+     "A head's dot product has d_k terms; their root divides, not that of the number of keys."),
+    ("divided by the root of the number of queries", _in_heads(root="queries"),
+     "A head's dot product has d_k terms; their root divides, not that of the number of queries."),
+    ("the heads averaged, and repeated",
+     lambda q, k, v, n_heads: split(in_heads(q, k, v, n_heads), n_heads).mean(1).repeat(
+         1, 1, n_heads),
+     "The heads are put side by side, each with its own piece."),
+    ("the softmax over the sentences", _in_heads(axis=0), "Each query shares among the keys."),
+    ("no softmax", _in_heads(axis=None), "Weights are the softmax of the scores."),
+    ("the scale after the softmax", _in_heads(late=True),
+     "Divide the scores, before they go into the softmax."),
+    ("the keys for the values", _in_heads(roles=lambda q, k, v: (q, k, k)),
+     "What is averaged are the values."),
+    ("interleaved heads, merged as neighbours", _in_heads(turns=True),
+     "A head owns neighbouring entries: cut by a view, then exchange axes."),
+    ("the queries alone cut by a view", _one_view(0), LEFT_IN["view_there"][2]),
+    ("the keys alone cut by a view", _one_view(1), LEFT_IN["view_there"][2]),
+    ("the values alone cut by a view", _one_view(2), LEFT_IN["view_there"][2]),
+    ("keys and values cut by a view", _one_view(1, 2), LEFT_IN["view_there"][2]),
+    *combined(_in_heads, [
+        ("the root of d_model", {"root": "d_model"}, "The scores are divided by the root of d_k."),
+        ("interleaved heads", {"turns": True}, "A head owns neighbouring entries."),
+        ("the scale after the softmax", {"late": True}, "Divide the scores."),
+        ("the softmax over the heads", {"axis": 1}, "Each query shares among the keys: dim=-1."),
+        ("the softmax over the sentences", {"axis": 0},
+         "Each query shares among the keys: dim=-1."),
+        ("no softmax", {"axis": None}, "Weights are the softmax of the scores."),
+        ("the keys for the values", {"roles": lambda q, k, v: (q, k, k)},
+         "What is averaged are the values."),
+        ("the view on the way there", {"view_there": True}, LEFT_IN["view_there"][2]),
+        ("the reshape on the way back", {"view_back": True}, LEFT_IN["view_back"][2]),
+        ("no scale", {"root": "1"}, "The scores are divided by the root of d_k."),
+        ("divided by d_k, without the root", {"root": "d_k squared"},
+         "The scores are divided by the root of d_k."),
+        ("divided by the root of the number of heads", {"root": "heads"},
+         "The scores are divided by the root of d_k."),
+        ("the softmax over the queries", {"axis": -2}, "Each query shares among the keys: dim=-1."),
+    ], but=[
+        ("the view on the way there", "the reshape on the way back"),
+        ("the root of d_model", "the softmax over the heads"),
+        ("the root of d_model", "the view on the way there"),
+        ("the root of d_model", "the reshape on the way back"),
+        ("the root of d_model", "the softmax over the queries"),
+        ("the softmax over the heads", "the view on the way there"),
+        ("the softmax over the heads", "the reshape on the way back"),
+        ("the scale after the softmax", "no scale"),
+        ("the scale after the softmax", "no softmax"),
+        ("interleaved heads", "the view on the way there"),
+        ("no softmax", "no scale"),
+    ]),
     ("the heads averaged",
      lambda q, k, v, n_heads: split(in_heads(q, k, v, n_heads), n_heads).mean(1),
      "The heads go side by side, (B, T, D)."),
     ("one head", lambda q, k, v, n_heads: in_heads(q, k, v, 1),
      "Nothing was split: one softmax over the full width."),
-    ("interleaved heads",
-     lambda q, k, v, n_heads: merge(
+    ("interleaved heads, put back in the same way",
+     lambda q, k, v, n_heads: merge_in_turns(
          attend_split(*(split_in_turns(x, n_heads) for x in (q, k, v)))
      ),
      "The entries of one head stand next to each other: (n_heads, d_k), not (d_k, n_heads)."),
@@ -1169,6 +1568,10 @@ CUTS = {
         x.transpose(1, 2), n_heads, x.shape[1], _width(x, n_heads)
     ),
     "the heads in reverse": lambda x, n_heads: split(x, n_heads).flip(1),
+    "the last piece for every head": lambda x, n_heads: split(x, n_heads)[:, -1:].expand(
+        -1, n_heads, -1, -1
+    ),
+    "the entries of each head in reverse": lambda x, n_heads: split(x, n_heads).flip(3),
     "the words in reverse": lambda x, n_heads: split(x, n_heads).flip(2),
     "the words after the first in reverse": lambda x, n_heads: torch.cat(
         [split(x, n_heads)[:, :, :1], split(x, n_heads)[:, :, 1:].flip(2)], 2
@@ -1200,21 +1603,42 @@ def _on(b: int, t: int, h: int, d: int) -> Callable:
 
 X_TEST = 1 + torch.arange(48).reshape(2, 3, 8)
 
+X_WIDE = 1 + torch.arange(48).reshape(2, 4, 6)
 CUT_TEST_MISTAKES = mistakes(
     ("the shape alone", lambda cut: cut(X_TEST, 2).shape == (2, 2, 3, 4),
      "The view alone has the right shape, too. Look at the numbers."),
-    ("there and back by a reshape", 
+    ("the shape alone, for three heads", lambda cut: cut(X_WIDE, 3).shape == (2, 3, 4, 2),
+     "Nearly all of the wrong cuts give the right shape. Compare numbers."),
+    ("sums over the words of each head, for three heads", lambda cut: torch.equal(
+        cut(X_WIDE, 3).sum(2), split(X_WIDE, 3).sum(2)),
+     "Sums do not see in which word a number stands. Compare place by place."),
+    ("sums over the entries of each head, for three heads", lambda cut: torch.equal(
+        cut(X_WIDE, 3).sum(3), split(X_WIDE, 3).sum(3)),
+     "Sums do not see where in its head a number stands. Compare place by place."),
+    ("sums over the entries of each head, for two heads", lambda cut: torch.equal(
+        cut(X_WIDE, 2).sum(3), split(X_WIDE, 2).sum(3)),
+     "Sums do not see where in its head a number stands. Compare place by place, and with another "
+     "number of heads."),
+    ("the last head alone, of three", lambda cut: torch.equal(
+        cut(X_WIDE, 3)[:, -1], split(X_WIDE, 3)[:, -1]),
+     "The other heads may hold what belongs to the last. Compare all of them."),
+    ("the last head alone, of two", lambda cut: torch.equal(
+        cut(X_WIDE, 2)[:, -1], split(X_WIDE, 2)[:, -1]),
+     "The other heads may hold what belongs to the last. Compare all of them, and with another "
+     "number of heads."),
+    ("there and back by a reshape",
      lambda cut: torch.equal(cut(X_TEST, 2).reshape(2, 3, 8), X_TEST),
      "A view and a reshape move nothing, so the wrong cut comes home, and the right one does not."),
     ("all numbers together, wherever they stand",
      lambda cut: cut(X_TEST, 2).sum() == X_TEST.sum(),
      "Numbers in the wrong place are the same numbers, and have the same sum."),
-    ("one sentence", _on(1, 3, 2, 8), "A cut may mix up the sentences of a batch: try several."),
+    ("one sentence, or the first of several, with two heads", _on(1, 3, 2, 8),
+     "A cut may mix up the sentences of a batch: try several."),
     ("one word", lambda cut: all(_on(2, 1, h, 12)(cut) for h in (2, 3)),
      "With one word there is nothing to mix: the view alone is right. Try several."),
     ("one head", lambda cut: torch.equal(cut(X_TEST, 1), X_TEST[:, None]),
      "With one head a view is the right cut. Try several heads."),
-    ("two heads alone", _on(2, 3, 2, 8),
+    ("what always makes two heads passes", _on(2, 3, 2, 8),
      "One of the cuts makes two heads whatever it is asked. Try another number, too."),
     ("equal numbers", lambda cut: torch.equal(
         cut(torch.ones(2, 3, 12), 3), split(torch.ones(2, 3, 12), 3)
@@ -1238,12 +1662,23 @@ CUT_TEST_MISTAKES = mistakes(
     ("one word and two heads", _on(2, 1, 2, 6),
      "With one word there is nothing to mix: the view alone is right. Try several, and another "
      "number of heads."),
-    ("as many words as heads, and as wide", _on(2, 2, 2, 4),
+    ("as many words as heads, and as wide, or the first word of two heads", _on(2, 2, 2, 4),
      "In so small a square some wrong cuts are right. Let all sizes differ."),
     ("the first of two heads", lambda cut: torch.equal(cut(X_TEST, 2)[:, 0], X_TEST[..., :4]),
      "The other heads may be wrong, and so may other numbers of heads. Compare all of them."),
     ("heads of one entry", _on(2, 4, 3, 3),
      "With d_k = 1 nobody sees in which order a head's entries stand. Take heads of several."),
+    ("compared with the view alone", lambda cut: torch.equal(
+        cut(X_TEST, 2), _cut(X_TEST, 2, 3, 4)),
+     "The view alone is one of the wrong cuts: it moves no numbers, and heads get several words."),
+    ("the first sentence alone", lambda cut: all(
+        cut(X_TEST, h).shape == split(X_TEST, h).shape
+        and torch.equal(cut(X_TEST, h)[0], split(X_TEST, h)[0]) for h in (2, 4)),
+     "Other sentences may get what belongs to the first. Compare all of them."),
+    ("means over sentences and words", lambda cut: all(
+        torch.allclose(cut(X_TEST.float(), h).mean((0, 2)).flatten(), X_TEST.float().mean((0, 1)))
+        for h in (2, 4)),
+     "Means do not see in which word or sentence a number stands. Compare place by place."),
     ("sums over each word", lambda cut: torch.equal(
         cut(X_TEST, 2).sum((1, 3)), X_TEST.sum(-1)
      ),
@@ -1323,6 +1758,81 @@ GRADIENT_MISTAKES = mistakes(
          view_merge(heads).flatten(0, 1).T @ grad.flatten(0, 1)
      )),
      "The gradient of w_o needs the heads side by side, with the transpose, as they went in."),
+    ("the gradient of w_o with an axis for the heads",
+     _gradients(of_w_o=lambda two, heads, *_: two.unflatten(0, (heads.shape[1], -1))),
+     "The gradient has the shape of w_o: the bands stand below each other, (H K, D)."),
+    ("the gradient of the heads split by a view, and the heads merged by a reshape",
+     _gradients(lambda one, *_: _cut(merge(one), *one.shape[1:]),
+                lambda two, heads, w_o, grad: (
+                    view_merge(heads).flatten(0, 1).T @ grad.flatten(0, 1))),
+     "There and back the numbers of one word must stay together: cut, then exchange axes; "
+     "exchange axes, then reshape."),
+    ("words and heads exchanged in the gradient of the heads",
+     _gradients(lambda one, *_: one.transpose(1, 2)),
+     "It has the shape of `heads`, (B, H, T, K)."),
+    ("the gradient of w_o word by word",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: merge(heads)[..., None] * grad[:, :, None]),
+     "w_o is used by every word of every sentence: their parts are added."),
+    ("the two exchanged, and that of w_o transposed",
+     lambda *case: (last_gradients(*case)[1].T, last_gradients(*case)[0]),
+     "The gradient of the heads comes first, and each has the shape of what it belongs to."),
+    ("the gradient of the heads through all bands added",
+     _gradients(lambda one, heads, w_o, grad: (
+         (grad @ _bands(heads, w_o).sum(0).T)[:, None].expand_as(one))),
+     "Each head meets its own band alone."),
+    ("grad in place of its product with merged heads, summed",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: grad.sum((0, 1)).expand_as(two)),
+     "An entry W_jd meets entry j of the heads: that is its slope."),
+    ("the heads in place of their product with grad, summed",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: (
+         merge(heads).sum((0, 1))[:, None].expand_as(two))),
+     "What comes after the product is in `grad`: by the chain rule it multiplies."),
+    ("the bands in reverse for the heads", _gradients(lambda one, *_: one.flip(1)),
+     "The gradient of head i goes through band i of w_o."),
+    ("interleaved heads in the gradient of the heads",
+     _gradients(lambda one, *_: split_in_turns(merge(one), one.shape[1])),
+     "Head i owns neighbouring entries, the i-th piece."),
+    ("the gradient of the heads added up over the heads",
+     _gradients(lambda one, *_: one.sum(1)),
+     "Each head has its own gradient, in the shape of `heads`."),
+    ("the last word alone", _gradients(of_w_o=lambda two, heads, w_o, grad: (
+        merge(heads)[:, -1].T @ grad[:, -1])),
+     "w_o is used by every word of every sentence: their parts are added."),
+    ("the first head alone", _gradients(of_w_o=lambda two, heads, w_o, grad: (
+        heads[:, 0].flatten(0, 1).T @ grad.flatten(0, 1))),
+     "Every band has its gradient, from its own head."),
+    ("the signs of a step downhill", lambda *case: tuple(-one for one in last_gradients(*case)),
+     "Asked for is the gradient itself. The optimizer takes the step against it."),
+    ("the gradient of the heads times the heads",
+     _gradients(lambda one, heads, *_: one * heads),
+     "The product is linear in the heads: its slope is w_o, whatever the heads are."),
+    ("grad taken for ones", lambda heads, w_o, grad: (
+        last_gradients(heads, w_o, torch.ones_like(grad))),
+     "What comes after the product is in `grad`: by the chain rule it multiplies."),
+    ("the gradient of w_o as a mean over the heads",
+     _gradients(of_w_o=lambda two, heads, *_: two / heads.shape[1]),
+     "Nothing is averaged: each band gets the gradient of its own head."),
+    *combined(_gradients, [
+        ("the gradient of the heads split by a view",
+         {"of_heads": lambda one, *_: _cut(merge(one), *one.shape[1:])},
+         "Cut to (B, T, H, K), then exchange axes."),
+        ("the gradient of the heads not split", {"of_heads": lambda one, *_: merge(one)},
+         "It has the shape of `heads`."),
+        ("the first band for every head",
+         {"of_heads": lambda one, heads, w_o, grad: (
+             (grad @ w_o[: heads.shape[3]].T)[:, None].expand_as(one))},
+         "Each head has its own band."),
+        ("the gradient of w_o transposed", {"of_w_o": lambda two, *_: two.T},
+         "It has the shape of w_o."),
+        ("the gradient of w_o for each sentence",
+         {"of_w_o": lambda two, heads, w_o, grad: _each_sentence(heads, grad)},
+         "The parts of all sentences are added."),
+        ("the mean over the sentences", {"of_w_o": lambda two, heads, *_: two / len(heads)},
+         "The parts of all sentences are added."),
+        ("the mean over sentences and words",
+         {"of_w_o": lambda two, heads, *_: two / (len(heads) * heads.shape[2])},
+         "The parts of all words are added."),
+    ]),
     ("grad in place of its product with w_o",
      _gradients(lambda one, heads, w_o, grad: grad[:, None].expand(-1, heads.shape[1], -1, -1)),
      "What comes back to a head has gone through its band: grad times the band transposed."),
@@ -1394,6 +1904,28 @@ def neighbours_found(answer: Callable, length: int) -> Any:
     }
 
 
+def _on_six(length: int) -> tuple[Tensor, Tensor]:
+    w_q, w_k = _on_circle(-1, 1)(6)
+    places = torch.arange(length) % 6
+    return w_q[:, places], w_k[:, places]
+
+
+def _alternating(length: int) -> tuple[Tensor, Tensor]:
+    keys = torch.eye(2)[torch.arange(length) % 2]
+    return torch.stack([400 * keys.flip(1)] * 2), torch.stack([keys, keys])
+
+
+def _curve(length: int, sign: float) -> tuple[Tensor, Tensor]:
+    t = torch.arange(length, dtype=torch.float64)
+    queries = [torch.stack([2 * (t + d), sign * torch.ones_like(t)], -1) for d in (-1, 1)]
+    return 20 * torch.stack(queries), torch.stack([torch.stack([t, t * t], -1)] * 2)
+
+
+def _random(length: int) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(length)
+    return (scale * torch.randn(2, length, 2, generator=draw) for scale in (100, 1))
+
+
 NEIGHBOUR_MISTAKES = mistakes(
     ("left and right exchanged", _on_circle(1, -1),
      "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
@@ -1423,6 +1955,22 @@ NEIGHBOUR_MISTAKES = mistakes(
      "The first word and the last have the same key. Divide the circle by the length."),
     ("queries of the opposite sign", _on_circle(-1, 1, size=-400.0),
      "The neighbour has the lowest score in place of the highest."),
+    ("sure among few words, not among four", _on_circle(-1, 1, size=4.0),
+     "Longer queries make larger scores, and the softmax more decided."),
+    ("a circle of six places", lambda length: _on_six(length),
+     "On a circle of six places the seventh word stands where the first does. Let the places fill "
+     "the circle once, whatever the length."),
+    ("places that alternate", lambda length: _alternating(length),
+     "Then every other word has the same key. Each needs a place of its own, such as on a circle."),
+    ("three places on a circle too small", lambda length: _on_circle(-3, 3)(length),
+     "The neighbours are one place away."),
+    ("head 1 finds itself", _on_circle(0, 1), "Head 1 has to find the word before."),
+    ("head 2 finds itself", _on_circle(-1, 0), "Head 2 has to find the word after."),
+    ("a curve that opens the wrong way", lambda length: _curve(length, 1.0),
+     "On a parabola the key at the query's own place must be the *highest* point in the query's "
+     "direction: the second entries of query and key have opposite signs."),
+    ("places drawn at random", lambda length: _random(length),
+     "A key is found only if it lies farthest in some direction: put the keys on a circle."),
     ("head 1 alone", lambda length: (
         torch.stack([_on_circle(-1, 1)(length)[0][0], torch.zeros(length, 2)]),
         _on_circle(-1, 1)(length)[1],

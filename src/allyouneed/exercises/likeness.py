@@ -6,6 +6,7 @@ A turn is named only if it gives exactly what came, in every case in which the a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,10 @@ TURNS: dict[str, Turn] = {
     "averaged over the last axis": lambda b: b.mean(-1) if b.ndim > 1 else None,
     "added up to one number": lambda b: last(b, np.sum),
     "averaged to one number": lambda b: last(b, np.mean),
+    "with zero in place of what is below zero": lambda b: np.maximum(b, 0),
+    "with zeros below the diagonal": lambda b: np.triu(b) if b.ndim > 1 else None,
+    "with zeros above the diagonal": lambda b: np.tril(b) if b.ndim > 1 else None,
+    "times itself": lambda b: b * abs(b),
 }
 # ... or what would have to be made of the answer.
 UNDONE: dict[str, Turn] = {
@@ -89,6 +94,18 @@ def turns(
         yield from (name for name, turn in TURNS.items() if near(got, turn(want)))
         yield from (name for name, turn in UNDONE.items() if near(turn(got), want))
         yield from factors(got, want, arguments, near)
+        for i in range(1, want.ndim - 1):
+            yield from [f"in reverse order along axis {i}"] * near(got, np.flip(want, i))
+            for name, over in (("added up", np.sum), ("averaged", np.mean)):
+                yield from [f"{name} over axis {i}"] * near(got, over(want, axis=i))
+        for i in range(want.ndim):
+            for name, over in (("added up", np.sum), ("averaged", np.mean)):
+                some = over(want, axis=i, keepdims=True)
+                yield from [f"{name} over axis {i}, and that axis kept"] * near(got, some)
+                same = np.broadcast_to(some, want.shape)
+                yield from [f"{name} over axis {i}, the same all along it"] * near(got, same)
+        if got.shape != want.shape and got.size == want.size > 1:
+            yield from ["with its numbers in another shape"] * near(got.ravel(), want.ravel())
     for i in range(-want.ndim, 0):
         for j in range(i + 1, 0):
             if near(got * 1.0, want.swapaxes(i, j) * 1.0):
@@ -143,6 +160,45 @@ def distinct(values: list[Any], odd: bool = False) -> int:
 
 
 def turned(
+    got: list[Any], want: list[Any], arguments: list[dict[str, Any]], rtol: float, atol: float
+) -> str | None:
+    """The name of the one turn that makes what came of what was expected, or of some of its parts,
+    in all cases where the two differ; None where there is none, or where it may be by chance."""
+    if name := turned_whole(got, want, arguments, rtol, atol):
+        return name
+    number = len(want[0]) if isinstance(want[0], list | tuple) else 0
+    each = (*got, *want)
+    if number < 2 or not all(isinstance(a, list | tuple) and len(a) == number for a in each):
+        return None
+    parts = [[[a[i] for a in side] for side in (got, want)] for i in range(number)]
+    if any(array(a) is None for part in parts for side in part for a in side):
+        return None
+    names = {
+        i: turned_whole(*part, arguments, rtol, atol)
+        for i, part in enumerate(parts, 1)
+        if not all(alike_arrays(a, b, rtol, atol) for a, b in zip(*part, strict=True))
+    }
+    for places in permutations(range(number)) if number <= 4 else ():
+        moved = (
+            alike_arrays(a[i], b[j], rtol, atol)
+            for a, b in zip(got, want, strict=True)
+            for i, j in enumerate(places)
+        )
+        if names and all(moved):
+            return "the right answer, but with its parts in another order"
+    if not names or None in names.values() or len({*names.values()}) > 1:
+        return None
+    words = " and ".join(f"part {i}" for i in names)
+    return str(names[min(names)]).replace("the right answer, but", f"the right answer, but {words}")
+
+
+def alike_arrays(a: Any, b: Any, rtol: float, atol: float) -> bool:
+    one, two = array(a), array(b)
+    assert one is not None and two is not None
+    return one.shape == two.shape and np.allclose(one, two, rtol, atol)
+
+
+def turned_whole(
     got: list[Any], want: list[Any], arguments: list[dict[str, Any]], rtol: float, atol: float
 ) -> str | None:
     """The name of the one turn that makes what came of what was expected, in all cases where the

@@ -1,4 +1,4 @@
-"""Slips of an answer by hand, two at a time: each changes one step of the way."""
+"""Slips two at a time, of an answer by hand or of a function: each changes one step of the way."""
 
 from __future__ import annotations
 
@@ -39,6 +39,21 @@ def pairs(
         reasons += [each for each in (why, because) if each not in reasons]
     return [
         Mistake("; or ".join(names), value, " ".join(reasons)) for value, names, reasons in found
+    ]
+
+
+def combined(
+    make: Callable[..., Any], slips: Sequence[Slip], but: Sequence[tuple[str, str]] = ()
+) -> list[tuple[str, Any, str]]:
+    """The rows that two of the slips, which change different steps, make of a function: `make`
+    builds it, with what a slip hands over.
+
+    `but`: pairs that are left out, as they have a row of their own or do what one slip does.
+    """
+    return [
+        (f"{one}, and {two}", make(**first, **second), " ".join(dict.fromkeys((why, because))))
+        for (one, first, why), (two, second, because) in combinations(slips, 2)
+        if not first.keys() & second.keys() and not {(one, two), (two, one)} & {*but}
     ]
 
 
