@@ -259,8 +259,9 @@ def check_machine(config: Any) -> None:
 
 def check_decoding(tgt: Tensor, memory: Tensor, src_mask: Tensor | None) -> None:
     """The memory holds as many sentences as tgt, and the mask, if any, is (B, 1, 1, S)."""
-    if len(tgt) != len(memory):
-        raise ValueError(f"tgt: expected {len(memory)} sentences as in src, got {len(tgt)}")
+    asked, given = memory.shape[0], tgt.shape[0]  # `len` would make an exported graph keep it
+    if given != asked:
+        raise ValueError(f"tgt: expected {asked} sentences as in src, got {given}")
     if src_mask is not None and src_mask.dim() != 4:
         raise ValueError(f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}")
 
@@ -319,7 +320,8 @@ def check_ids(tokens: Tensor) -> None:
 def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
     """Ids of the vocabulary, of shape (B, length), with at least one column.
 
-    Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time.
+    Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time,
+    and where a graph is recorded or `torch.func` is at work, they cannot be looked at.
     """
     if not isinstance(tokens, Tensor):
         raise TypeError(f"{name}: expected a tensor of ids, got {type(tokens).__name__}")
@@ -327,7 +329,9 @@ def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
         raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
     if tokens.dim() != 2 or not tokens.shape[1]:
         raise ValueError(f"{name}: expected shape (B, length), got {tuple(tokens.shape)}")
-    if tokens.device.type == "cpu" and tokens.numel():
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tokens)
+    unseen = wrapped or torch.compiler.is_compiling()
+    if tokens.device.type == "cpu" and tokens.numel() and not unseen:
         low, high = (int(limit) for limit in tokens.aminmax())
         if low < 0 or high >= vocab_size:
             raise ValueError(
