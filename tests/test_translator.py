@@ -17,6 +17,7 @@ import unicodedata
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 import pytest
@@ -427,6 +428,13 @@ def run(tab, text: str | None = None) -> str:
     return tab.inner_text("#t-output")
 
 
+def go_to_step(tab, step: int) -> None:
+    """Move the slider."""
+    slider = tab.locator("#t-step")
+    slider.evaluate("(one, step) => { one.value = step; }", step)
+    slider.dispatch_event("input")
+
+
 def done(tab, act) -> None:
     """Wait for the translation that an act begins, and not for one that was there before."""
     tab.wait_for_function(IDLE, timeout=60_000)
@@ -484,7 +492,8 @@ def test_a_reader_translates(visit):
     tab.keyboard.press("ArrowRight")
     top = logits[0, 2].softmax(-1).topk(10)
     tokens = tab.locator("#t-top b").all_inner_texts()
-    assert tokens == [tokenizer.bpe.id_to_token(int(i)) for i in top.indices]
+    named = {EOS: "the end"}
+    assert tokens == [named.get(int(i), tokenizer.bpe.id_to_token(int(i))) for i in top.indices]
     assert tab.locator("#t-top .t-written b").inner_text() == tokenizer.bpe.id_to_token(ids[2])
     first = tab.locator("#t-top li > span").first.inner_text()
     assert first.startswith(f"{100 * top.values[0]:.1f} %")
@@ -525,6 +534,10 @@ def test_sliders(tab):
         ("?!", "only signs"),
         ("1234", "only numbers"),
         ("THE DOG RUNS.", "words in capitals"),
+        ("STOP", "words in capitals"),
+        ("STOP!", "words in capitals"),
+        ("I am NOT happy.", "words in capitals"),
+        ("Attention is all you need.", "Compare “attention is all you need.”"),
         ("Neural networks learn representations.", "far from what the model has read"),
     ],
 )
@@ -544,8 +557,55 @@ def test_what_is_in_order_is_not_remarked_upon(tab):
     tab.evaluate("document.getElementById('t-beam').value = 1")  # quickly
     run(tab, text)
     assert "characters" not in tab.inner_text("#t-remarks")
-    run(tab, "What time is it?")
+    for text in ["What time is it?", "OK", "I like the USA and the FBI.", "Is there a TV?",
+                 "attention is all you need.", "Tom and Boston.", "Boston is big."]:  # fmt: skip
+        run(tab, text)
+        assert not tab.is_visible("#t-remarks"), text
+
+
+def test_what_cannot_be_french_is_remarked_upon(tab):
+    tab.check("input[value=tatoeba-en-fr]")
+    assert run(tab, "Attention is all you need.").startswith("La Attention ")
+    said = "“La Attention” cannot be French: before a vowel “La” becomes “L'”."
+    assert said in tab.inner_text("#t-remarks")
+    run(tab, "attention is all you need.")
     assert not tab.is_visible("#t-remarks")
+
+
+def test_what_cannot_be_french(engine):
+    """Nearly none of the French that people wrote, and what the model makes of a vowel."""
+    written = [french for _, french in load_pairs("tatoeba-en-fr", "test")]
+    astray = "texts => texts.filter(text => Translator.astray(text, 'fr').length)"
+    assert len(engine.evaluate(astray, written)) <= len(written) / 2000
+    wrong = [
+        "La Attention.",
+        "Je vais le attraper.",
+        "Il n'y a pas de anticipe.",
+        "Que Émile ose !",
+    ]
+    right = [
+        "Dis-le en français.",
+        "Puis-je aller ?",
+        "Il dit que oui.",
+        "Le onze de A à B.",
+        "L'eau.",
+    ]
+    assert engine.evaluate(astray, wrong + right) == wrong
+    assert engine.evaluate("Translator.astray('Sie sagte la Attention.', 'de')") == []
+
+
+@each_model
+def test_first_words_that_are_remarked_upon_are_few(engine, name):
+    """Of the sentences of a model's own kind, at most three in a hundred begin so."""
+    if name == "multi30k-en-de" and not os.environ.get("ALLYOUNEED_DATA"):
+        pytest.skip("these sentences are not on every machine")
+    some = [source for source, _ in load_pairs(name, "test")]
+    found = engine.evaluate(
+        """([name, some]) => some.filter(text => Translator.remarks(text, name,
+             models[name].tokenizer).some(remark => remark.startsWith("Hardly a sentence")))""",
+        [name, some],
+    )
+    assert len(found) <= 0.03 * len(some), found
 
 
 def test_a_seed_that_is_out_of_sight_stops_nothing(tab):
@@ -596,6 +656,110 @@ def test_a_link_shows_the_same(tab, browser, address):
     other.context.close()
 
 
+def open_link(browser, address, **says):
+    """A fresh tab with what a link says, when it is translated."""
+    visit = Visit(browser, address)
+    query = urlencode({"model": "tatoeba-en-fr"} | says)
+    visit.open(f"book/translator.html?{query}").wait_for_function(DONE, timeout=60_000)
+    return visit
+
+
+def test_a_link_keeps_another_candidate(tab, browser, address):
+    """Of an example, too; and a new translation forgets it."""
+    tab.check("input[value=tatoeba-en-fr]")
+    example = tab.input_value("#t-source")
+    for step in (1, 3):  # the second choice keeps the first
+        go_to_step(tab, step)
+        done(tab, tab.locator("#t-top li:not(.t-written) button").first.click)
+    visit = open_link(browser, address, **dict(parse_qsl(tab.url.split("?")[1])))
+    other = visit.tab
+    for what in ("output", "so-far", "top", "step-says", "map"):
+        assert other.inner_text(f"#t-{what}") == tab.inner_text(f"#t-{what}"), what
+    assert "Gone on" in other.inner_text("#t-status") and not visit.wrong
+    assert "begin=" in other.url and other.input_value("#t-source") == example
+    run(other)
+    assert "begin=" not in other.url
+    other.context.close()
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"begin": ""},
+        {"begin": "▁Je nonsense"},
+        {"begin": "<pad>"},
+        {"begin": "<bos> ▁Je"},
+        {"begin": "<eos> ▁Je"},
+        {"begin": "__proto__ constructor"},
+        {"beam": "many", "temperature": "hot", "seed": "x", "off": "cross.9.9", "model": "none"},
+    ],
+    ids=str,
+)
+def test_a_link_that_makes_no_sense_does_no_harm(browser, address, says):
+    visit = open_link(browser, address, text="I have a dog.", **says)
+    tab = visit.tab
+    assert (
+        tab.inner_text("#t-output") == translate(*pretrained("tatoeba-en-fr"), ["I have a dog."])[0]
+    )
+    assert "Translated" in tab.inner_text("#t-status") and "begin=" not in tab.url
+    assert "beam=4&" in tab.url and "temperature" not in tab.url and not visit.wrong
+    tab.context.close()
+
+
+def test_a_beginning_that_is_too_long_ends(browser, address):
+    visit = open_link(browser, address, text="Go.", begin="▁Je " * 400 + "▁Je")
+    assert re.fullmatch("Je( Je)+", visit.tab.inner_text("#t-output")) and not visit.wrong
+    visit.tab.context.close()
+
+
+def test_the_end_is_a_candidate_in_words(tab):
+    tab.check("input[value=tatoeba-en-fr]")
+    run(tab, "I have a dog.")
+    last = tab.locator("#t-map tbody th").count()
+    assert "<eos>" not in tab.inner_text("#t-top")
+    go_to_step(tab, last)
+    written = tab.locator("#t-top .t-written button")
+    assert written.inner_text() == "the end"
+    assert re.fullmatch(r"the end, [\d.]+ %, written", written.get_attribute("aria-label"))
+    for step in range(1, last):
+        go_to_step(tab, step)
+        end = tab.get_by_role("button", name=re.compile(r"^the end, (< )?[\d.]+ %: end here$"))
+        if end.count():
+            break
+    before = [tab.locator("#t-map tbody th").nth(i).inner_text() for i in range(step - 1)]
+    done(tab, end.click)
+    assert tab.locator("#t-map tbody th").all_inner_texts() == [*before, "<eos>"]
+    assert tab.inner_text("#t-output") == "".join(before).replace("▁", " ").strip()
+    assert "Ended where you chose" in tab.inner_text("#t-status")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_words_light_up_under_the_translation(tab, width):
+    """Both ways, by mouse and by keys, and without scrolling on from what is written."""
+    tab.set_viewport_size({"width": width, "height": 844})
+    tab.check("input[value=tatoeba-en-fr]")
+    run(tab, "I have a dog.")
+    lit = "[...document.querySelectorAll('#t-links .r-seen:not(path)')].map(one => one.textContent)"
+    tab.hover("#t-links button:text-is('chien')")
+    assert {"dog", "chien"} <= set(tab.evaluate(lit))
+    assert tab.inner_text("#t-linked").startswith("To write “chien”, the model looks most at “dog”")
+    tab.hover("#t-links button:text-is('dog')")
+    assert {"dog", "chien"} <= set(tab.evaluate(lit))
+    assert tab.inner_text("#t-linked").startswith("At “dog” it looks to write “chien”")
+    tab.focus("#t-links button")
+    tab.keyboard.press("ArrowDown")
+    assert tab.inner_text("#t-linked").startswith("To write “J'”")
+    end = "id => document.getElementById(id).getBoundingClientRect().bottom"
+    assert tab.evaluate(end, "t-links") - tab.evaluate(end, "t-output") < 700
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.fill("#t-source", "Go.")
+    assert "t-stale" in tab.get_attribute("#t-links", "class")
+    tab.fill("#t-source", "")
+    tab.click("#t-go")
+    assert not tab.is_visible("#t-links")
+    tab.set_viewport_size({"width": 1000, "height": 900})
+
+
 def changed_words(before: str, after: str) -> int:
     """How many words of the longer one are not in both, in the same order."""
     a, b = (re.findall(r"[\w-]+'?", text.lower()) for text in (before, after))
@@ -616,8 +780,8 @@ def test_what_a_head_is_for(tab):
     assert tab.input_value("#t-source") == sentence
     whole = translate(model, tokenizer, [sentence])[0]
     words = "[...document.querySelectorAll('#t-{} button')].map(one => one.textContent)"
-    drawn = tab.evaluate(words.format("all"))
-    assert "".join(drawn).endswith(re.sub(r"\s", "", whole)) and not tab.is_visible("#t-rest")
+    drawn = tab.evaluate(words.format("links"))
+    assert "".join(drawn).endswith(re.sub(r"\s", "", whole)) and not tab.is_visible("#t-all")
     done(tab, lambda: tab.check("input[value='cross.2.2']"))
     src = torch.tensor([[*tokenizer.encode(sentence), EOS]])
     with switched_off(model, "cross", 1, 1), torch.inference_mode():
@@ -626,7 +790,8 @@ def test_what_a_head_is_for(tab):
     less, count = tokenizer.decode(ids), changed_words(whole, tokenizer.decode(ids))
     assert tab.inner_text("#t-output") == less and count > 1
     assert f"is off: {count} words change." in tab.inner_text("#t-changed")
-    assert "".join(tab.evaluate(words.format("rest"))).endswith(re.sub(r"\s", "", less))
+    for place in ("rest", "links"):
+        assert "".join(tab.evaluate(words.format(place))).endswith(re.sub(r"\s", "", less))
     assert tab.evaluate(words.format("all")) == drawn
     assert tab.locator("#t-rest .r-other").count() >= 1
     shown = """[...document.querySelectorAll("#t-map tbody tr")].map(row =>
@@ -665,6 +830,7 @@ def test_each_head_is_tried(tab):
     assert needless in tab.inner_text("#t-changed")
     tab.set_viewport_size({"width": 390, "height": 844})
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    done(tab, lambda: tab.check("input[value='cross.2.2']"))
     tab.hover("#t-all button:text-is('Go')")
     assert "At “Go” it looks to write" in tab.inner_text("#t-told")
     tab.focus("#t-all button")

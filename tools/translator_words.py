@@ -5,6 +5,8 @@
 A sentence is the stranger to a model, the rarer its words are in what the model has read: the mean
 over its words of log2(all words / times this word occurs). The limit is what 98 of a hundred
 held-out sentences of the model's own kind stay below. Counts are kept to a power of two.
+
+`first` are the words, as written, with which at least LEAST sentences begin.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from allyouneed.data import load_pairs
 FILE = Path(__file__).parents[1] / "book" / "_static" / "translator" / "words.js"
 NAMES = ["tatoeba-en-fr", "multi30k-en-de"]
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+FIRST = re.compile(r"[\W\d_]*([^\W\d_]+)")
 LEAST, SHARE = 4, 0.98
 
 
@@ -46,6 +49,7 @@ def strangeness(sentence: str, total: int, level: dict[str, int]) -> float:
 def table(name: str) -> dict:
     counts = Counter(word for source, _ in load_pairs(name) for word in words(source))
     total, groups = counts.total(), grouped(counts)
+    begun = Counter(found[1] for source, _ in load_pairs(name) if (found := FIRST.match(source)))
     level = {word: k for k, group in enumerate(groups) for word in group}
     own = sorted(strangeness(source, total, level) for source, _ in load_pairs(name, "valid"))
     limit = own[int(SHARE * len(own))]
@@ -53,6 +57,7 @@ def table(name: str) -> dict:
         "total": total,
         "limit": round(limit, 2),
         "words": [" ".join(group) for group in groups],
+        "first": " ".join(sorted(word for word, count in begun.items() if count >= LEAST)),
     }
 
 

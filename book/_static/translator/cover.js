@@ -104,7 +104,8 @@
         await pause(0);
         if (mine !== newest) return;
       }
-      notes.textContent = Translator.remarks(typed, NAME, tokenizer).join(" ");
+      const said = Translator.remarks(typed, NAME, tokenizer);
+      notes.textContent = [...said, ...Translator.astray(text.textContent, "fr")].join(" ");
       const shown = new URLSearchParams({ model: NAME, beam: BEAM, text: sentence });
       if (!more.href) figure.scrollIntoView({ block: "nearest" });
       more.href = `translator.html?${shown}`;

@@ -6,7 +6,7 @@
 "use strict";
 
 {
-  const { EOS, MOST, Ribbons, kept, linked, refusal, remarks, tidy } = Translator;
+  const { EOS, MOST, Ribbons, UNK, astray, kept, linked, refusal, remarks, tidy } = Translator;
   const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
   const LANGUAGES = { de: "German", fr: "French" };
   const KINDS = { encoder: "Encoder", decoder: "Decoder", cross: "Cross-attention" };
@@ -63,23 +63,35 @@
     };
   }
 
-  // The address says what is shown, so that a link shows the same.
-  function keepAddress() {
+  // The address says what is shown, so that a link shows the same. `beginning` as in `translate`.
+  function keepAddress(beginning) {
     const { beam, temperature, seed } = choices(), url = new URL(location);
     const says = { model: chosen(), beam, text: tidy(at("source").value).slice(0, MOST) };
     if (temperature) Object.assign(says, { temperature, seed });
     if (offChosen()) says.off = offChosen();
+    if (beginning) says.begin = beginning.join(" "); // a token has no space
     url.search = new URLSearchParams(says);
     history.replaceState(history.state, "", url);
   }
 
-  // Choose what a link says.
+  // Choose what a link says. Anyone may have written it: what makes no sense is left out.
   function take(says) {
     const models = [...form.elements["t-model"]];
     const model = models.find(({ value }) => value === says.get("model"));
     if (model) model.checked = true;
-    for (const id of ["beam", "temperature", "seed"]) at(id).value = says.get(id) ?? at(id).value;
+    for (const id of ["beam", "temperature", "seed"]) {
+      const number = parseFloat(says.get(id));
+      if (Number.isFinite(number)) at(id).value = number;
+    }
     switchOff(says.get("off") ?? "");
+  }
+
+  // The ids of a beginning; nothing if there is none, or no translation could begin so.
+  function idsOf(beginning, tokenizer) {
+    const ids = (beginning ?? []).map((token) => tokenizer.ids.get(token));
+    const last = ids.length - 1;
+    const fine = ids.every((id, i) => id > EOS || id === UNK || (id === EOS && i === last));
+    return ids.length && fine ? ids : undefined;
   }
 
   // With a beginning, the likeliest tokens follow it.
@@ -132,7 +144,8 @@
     return JSON.stringify([chosen(), text, beginning, temperature ? [temperature, seed] : beam]);
   }
 
-  // Do something with the reader's sentence: `act({model, tokenizer, src, key})`.
+  // Do something with the reader's sentence: `act({model, tokenizer, src, first, key, said})`. The
+  // ids of the beginning are `first`, and what was remarked is `said`.
   async function work(act, beginning) {
     const text = tidy(at("source").value).slice(0, MOST), name = chosen();
     showRemarks([]);
@@ -147,14 +160,15 @@
     try {
       const { model, tokenizer } = await ready(name);
       const why = refusal(text, tokenizer);
-      showRemarks(remarks(at("source").value, name, tokenizer));
+      const said = remarks(at("source").value, name, tokenizer);
+      showRemarks(said);
       if (why) {
         clear();
         return say(why);
       }
-      keepAddress();
-      const src = [...tokenizer.encode(text), EOS];
-      await act({ model, tokenizer, src, key: keyOf(text, beginning) });
+      const src = [...tokenizer.encode(text), EOS], first = idsOf(beginning, tokenizer);
+      keepAddress(first && beginning);
+      await act({ model, tokenizer, src, first, key: keyOf(text, first), said });
     } catch (error) {
       say(error.message);
     } finally {
@@ -168,8 +182,8 @@
   }
 
   // `beginning`: the tokens with which the translation shall begin, if any.
-  const translate = (beginning) => work(async ({ model, tokenizer, src, key }) => {
-    const off = headOf(offChosen()), first = beginning?.map((token) => tokenizer.ids.get(token));
+  const translate = (beginning) => work(async ({ model, tokenizer, src, first, key, said }) => {
+    const off = headOf(offChosen());
     const whole = off && (await wholeFor(key, model, tokenizer, src, first));
     if (off && !whole) return say("Stopped before the head was switched off.");
     if (key !== state.key) clear(); // where a head alone is switched, the view stays till then
@@ -189,9 +203,11 @@
     const view = viewOf(tokenizer, src, result, off);
     if (!off && !state.stop) state.whole = { key, view };
     show(view, key);
+    showRemarks([...said, ...astray(view.text, language())]);
     const count = result.steps.length, rate = Math.round(count / seconds);
-    if (beginning) choose(beginning.length - 1, 0);
-    const how = state.stop ? "Stopped" : beginning ? "Gone on from your choice" : "Translated";
+    if (first) choose(Math.min(first.length, count) - 1, 0);
+    const how = state.stop ? "Stopped" : !first ? "Translated"
+      : first.at(-1) === EOS ? "Ended where you chose" : "Gone on from your choice";
     say(`${how}: ${count} tokens in ${seconds.toFixed(2)} seconds, ${rate} a second.`);
   }, beginning);
 
@@ -230,14 +246,22 @@
     show({ sourceTokens: [], text: "", steps: [] });
   }
 
+  // What is shown belongs to another sentence than the one that stands there now.
+  function stale(now) {
+    for (const id of ["output", "links"]) at(id).classList.toggle("t-stale", now);
+  }
+
   // `key` as in `keyOf`.
   function show(view, key) {
     if (key && key !== state.key) Object.assign(state, { key, tried: new Map() });
     Object.assign(state, { view, step: 0, column: 0 });
     at("output").textContent = view.text;
-    at("output").classList.remove("t-stale");
     at("output").lang = language();
+    stale(false);
     const nothing = !view.steps.length;
+    at("links").parentElement.hidden = nothing;
+    at("linked").textContent = POINT;
+    links.show(view, language());
     for (const id of ["look", "next"]) at(id).classList.toggle("t-empty", nothing);
     at("step").max = Math.max(1, view.steps.length);
     drawMap();
@@ -424,9 +448,13 @@
     }));
   }
 
-    const drawn = ["all", "rest"].map((id) => {
-    return new Ribbons(at(id), (sentence) => { at("told").textContent = sentence; });
-  });
+  // Under the translation, and below with all heads on and without one.
+  const POINT = "Point at a word or touch it, or go there and use the arrow keys.";
+  const ribbons = (id, told) => {
+    return new Ribbons(at(id), (sentence) => { at(told).textContent = sentence; });
+  };
+  const links = ribbons("links", "linked"), all = ribbons("all", "told");
+  const rest = ribbons("rest", "told");
 
   // The translation with all heads on, and without the one that is off: which words differ?
   function compared(whole, view) {
@@ -437,8 +465,7 @@
 
   function showHeads() {
     const { view, whole, tried } = state, { off } = view;
-    const shown = off ? whole.view : view;
-    const result = off ? compared(shown, view) : null;
+    const result = off ? compared(whole.view, view) : null;
     if (result) tried.set(`${off.kind}.${off.layer + 1}.${off.head + 1}`, result.changed);
     const most = Math.max(3, ...tried.values());
     for (const radio of radios()) {
@@ -450,12 +477,11 @@
     const empty = !view.steps.length;
     at("changed").replaceChildren(...(result ? verdict(off, result)
       : [empty ? "Nothing is translated yet." : "All heads are on."]));
-    at("told").textContent = empty ? ""
-      : "Point at a word or touch it, or go there and use the arrow keys.";
-    at("all").parentElement.hidden = empty;
-    at("rest").parentElement.hidden = !off;
-    drawn[0].show(shown, language(), result?.marks[0]);
-    if (off) drawn[1].show(view, language(), result.marks[1]);
+    at("told").textContent = off ? POINT : "";
+    for (const one of ["all", "rest"]) at(one).parentElement.hidden = !off;
+    if (!off) return;
+    all.show(whole.view, language(), result.marks[0]);
+    rest.show(view, language(), result.marks[1]);
   }
 
   const counted = (n) => (n === 1 ? "1 word changes" : `${n} words change`);
@@ -512,8 +538,11 @@
       const bar = element("i"), written = token === step.token;
       bar.style.setProperty("--w", `${100 * p}%`);
       const says = written ? `${percent(p)}, written` : percent(p);
-      const go = element("button", { type: "button", disabled: written }, ...words(token));
-      go.setAttribute("aria-label", `${token}, ${says}${written ? "" : ": go on from here"}`);
+      const ends = token === "<eos>"; // here the translation ends
+      const shown = ends ? [element("em", { textContent: "the end" })] : words(token);
+      const go = element("button", { type: "button", disabled: written }, ...shown);
+      const does = written ? "" : ends ? ": end here" : ": go on from here";
+      go.setAttribute("aria-label", `${ends ? "the end" : token}, ${says}${does}`);
       go.onclick = () => {
         const before = steps.slice(0, state.step).map((one) => one.token);
         if (!state.busy) translate([...before, token]);
@@ -543,7 +572,7 @@
   });
   at("source").addEventListener("input", () => {
     if (state.busy) return;
-    at("output").classList.add("t-stale");
+    stale(true);
     say("The English has changed. Press Translate.");
   });
   for (const radio of form.elements["t-model"]) radio.addEventListener("change", changeModel);
@@ -618,11 +647,12 @@
   if (text) {
     take(says); // the example that is shown first has choices of its own
     const example = Translator.examples[chosen()].find(({ source }) => source === text);
-    if (example && choices().beam === 4 && !choices().temperature && !offChosen()) {
+    const plain = choices().beam === 4 && !choices().temperature && !offChosen();
+    if (example && plain && !says.has("begin")) {
       showExample(example);
     } else {
       at("source").value = text;
-      translate();
+      translate(says.get("begin")?.split(" "));
     }
   }
   showChoices();

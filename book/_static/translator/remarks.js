@@ -16,6 +16,7 @@ globalThis.Translator ??= {};
   function remarks(typed, name, tokenizer) {
     const whole = tidy(typed), text = whole.slice(0, MOST);
     const found = [], ids = tokenizer.encode(text), unknown = tokenizer.unknown(text);
+    const isWhole = (word) => tokenizer.ids.has(`▁${word}`), small = (word) => word.toLowerCase();
     if (/<[a-z!/][^>]*>/i.test(text)) found.push("Markup is read as plain text, and never run.");
     if (unknown.length) {
       const named = unknown.slice(0, 6).map((character) => {
@@ -30,9 +31,14 @@ globalThis.Translator ??= {};
     if (!letters.length) {
       found.push(`There are no words here, only ${/\d/.test(text) ? "numbers" : "signs"}. ` +
         "The model has read sentences, and may make one up.");
-    } else if (letters.length > 4 && capitals.length > 0.6 * letters.length) {
-      found.push("The model has read hardly any words in capitals, and cuts these into pieces " +
-        "that mean little to it. Write them small.");
+    } else {
+      // either all is shouted or a word that the model knows small; NASA in a sentence may stay
+      const shouted = text.match(/\p{L}+/gu).filter((word) => /^\p{Lu}{3,}$/u.test(word));
+      const inPieces = shouted.some((word) => isWhole(small(word)) && !isWhole(word));
+      if (inPieces || (letters.length > 2 && capitals.length > 0.6 * letters.length)) {
+        found.push("The model has read hardly any words in capitals, and cuts these into pieces " +
+          "that mean little to it. Write them small.");
+      }
     }
     if (letters.length > 2 * latin.length) {
       found.push("This is hardly English. The model knows English alone, and will guess.");
@@ -44,11 +50,28 @@ globalThis.Translator ??= {};
     if (whole.length > MOST) {
       found.push(`At most ${MOST} characters are read. What comes after them is left out.`);
     }
+    const [, first] = text.match(/^\P{L}*(\p{Lu}\p{Ll}+)(?!\p{L})/u) ?? [];
     if (latin.length && strange(text, name)) {
       found.push("This is far from what the model has read: its words are rarer " +
         "there than those of 98 in a hundred of its own sentences. Do not trust what it writes.");
+    } else if (first && isWhole(small(first)) && !begins(first, name)) {
+      const tried = text.length > 80 ? `${small(first)} …` : text.replace(first, small(first));
+      found.push(`Hardly a sentence that the model has read begins with “${first}”, and with a ` +
+        `capital it may not know the word. Compare “${tried}”`);
     }
     return found;
+  }
+
+  // What the reader should know about what was written in French: "la" is "l'" before a vowel, and
+  // so are others. Not so after a hyphen, nor before "onze", "oui", "un" or a letter by its name.
+  const VOWELS = "aàâæeéèêëiîïoôœuùû";
+  const ELISION = new RegExp("(?:^|[^-\\p{L}\\p{N}'’])(([Ll]a|(?:[DdJjLlMmNnSsTt]|[Qq]u)e) "
+    + "(?!(?:[Oo]nz\\p{L}*|[Oo]ui|[Uu]ne?|\\p{Lu})(?!\\p{L}))"
+    + `[${VOWELS}${VOWELS.toUpperCase()}]\\p{L}*)`, "u");
+  function astray(written, language) {
+    const [, pair, word] = (language === "fr" && written.match(ELISION)) || [];
+    return pair ? [`“${pair}” cannot be French: before a vowel “${word}” becomes ` +
+      `“${word.slice(0, -1)}'”. The model has lost its way here; try other words.`] : [];
   }
 
   // Whether a text's words are rare in what a model has read: the mean of
@@ -65,6 +88,9 @@ globalThis.Translator ??= {};
     return bits.reduce((sum, one) => sum + one, 0) > limit * bits.length;
   }
 
+  // Whether sentences that a model has read begin with a word, written so.
+  const begins = (word, name) => Translator.words[name].first.split(" ").includes(word);
+
   // Why a text cannot be translated, or nothing.
   function refusal(text, tokenizer) {
     const blank = new Set([UNK, tokenizer.ids.get("▁")]);
@@ -72,5 +98,5 @@ globalThis.Translator ??= {};
     return "The model knows none of these characters, so there is nothing to translate.";
   }
 
-  Object.assign(Translator, { MOST, tidy, remarks, refusal });
+  Object.assign(Translator, { MOST, tidy, remarks, astray, refusal });
 }
