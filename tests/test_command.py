@@ -90,10 +90,11 @@ def said(capsys, *words: object) -> tuple[int, str, str]:
 
 
 def refused(capsys, *words: object) -> str:
-    """The one line of an error."""
+    """The one line of an error, and nothing else but what was being done till then."""
     code, _, error = said(capsys, *words)
     lines = [line.strip() for line in error.splitlines()]  # the bar's among them
     lines = [x for x in lines if x and "step/s" not in x and not x.startswith("usage:")]
+    lines = [x for x in lines if not re.fullmatch("(Learning|Cutting) .+ [.]{3}", x)]
     assert code == 2 and len(lines) == 1 and "error: " in lines[0], error
     return lines[0]
 
@@ -415,6 +416,14 @@ def test_closed_streams(data, tmp_path, capsys, monkeypatch):
         closed.setattr(sys, "stdout", None)
         assert command.main(["translate", "--model", str(tmp_path / "run"), "ein"]) == 2
     assert "standard output: expected an open one" in capsys.readouterr().err
+
+
+def test_what_takes_a_while_is_said(data, tmp_path, capsys):
+    """Before it is done, beside the bars."""
+    words = ["train", "--data", data, "--out", tmp_path / "run", *SMALL, "--steps", 1]
+    code, out, error = said(capsys, *words)
+    assert code == 0 and "Learning" not in out
+    assert re.match(r"Learning a vocabulary of \d+ tokens \.\.\.\nCutting the pairs", error)
 
 
 def test_what_is_in_a_runs_folder_and_is_not_its_own_stays(copy, capsys):

@@ -53,6 +53,12 @@ def test_a_usual_value_out_of_its_own_bounds():
     "name, value, named",
     [
         ("heads", 0, "heads: expected a whole number of at least 1, got '0'"),
+        (
+            "layers",
+            10**9,
+            "expected a whole number of at least 1 and below 1,000, got '1000000000'",
+        ),
+        ("vocabulary", 10**9, "at least 1 and below 1,000,000, got '1000000000'"),
         ("steps", 0, "steps: expected a whole number of at least 1, got '0'"),
         ("heads", True, "heads: expected a whole number"),
         ("steps", 10**9, "steps: .* and below 1,000,000,000, got"),

@@ -9,6 +9,7 @@ curves.svg; and checkpoints/. Each file is written whole or not at all.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -115,6 +116,11 @@ class Run:
         self.out, self.process = out, process
         self.say = tqdm.write if process.first else lambda text: None
 
+    def doing(self, text: str) -> None:
+        """Say what takes a while now, where the bars are drawn."""
+        if self.process.first:
+            tqdm.write(text, file=sys.stderr)
+
     # Beginning, or going on
 
     def begin(self, chosen: dict[str, Any], preset: Settings, resume: bool, command: str) -> None:
@@ -130,6 +136,7 @@ class Run:
         self.record = begun.record if begun else Record()
         self.history = History(**begun.run["history"]) if begun else History()
         self.starts = [*(begun.run.get("starts", []) if begun else []), circumstances(command)]
+        self.sizes(self.settings.vocabulary)  # what cannot be is refused before anything is read
         self.read_data(begun)
         self.build_model(begun)
         self.cut_batches()
@@ -163,17 +170,24 @@ class Run:
         if begun:
             self.tokenizer = begun.tokenizer
         else:
+            if not isinstance(self.pairs, Shards):
+                self.doing(f"Learning a vocabulary of {self.settings.vocabulary:,} tokens ...")
             self.tokenizer = learn_tokenizer(self.pairs, self.settings.vocabulary, self.process)
         if isinstance(self.pairs, Shards):
             self.settings = replace(self.settings, vocabulary=len(self.tokenizer))
+
+    def sizes(self, vocabulary: int) -> TransformerConfig:
+        """Those of the model. Raises ValueError for such that cannot be."""
+        s = self.settings
+        return TransformerConfig(
+            vocabulary, s.d_model, s.d_ff, s.heads, s.layers, s.dropout, s.norm_first
+        )
 
     def build_model(self, begun: Checkpoint | None) -> None:
         """Make the model and its optimiser, and put them back as they were."""
         s, device = self.settings, self.process.device
         torch.manual_seed(s.seed)
-        self.config = TransformerConfig(
-            len(self.tokenizer), s.d_model, s.d_ff, s.heads, s.layers, s.dropout, s.norm_first
-        )
+        self.config = self.sizes(len(self.tokenizer))
         self.model = Transformer(self.config)
         self.to_average = deque(maxlen=s.average)
         if begun:
@@ -198,6 +212,7 @@ class Run:
 
     def cut_batches(self) -> None:
         """Cut the pairs into tokens and batches; pairs that are too long are left out."""
+        self.doing("Cutting the pairs into tokens and batches ...")
         longest = len(self.model.positions.table)
         if isinstance(self.pairs, Shards):
             self.batches = make_shard_batches(

@@ -118,7 +118,7 @@ class Settings:
     )  # fmt: skip
     vocabulary: int = setting(
         37_000,
-        COUNT,
+        Number(int, least=1, below=10**6),
         "data",
         "tokens of the vocabulary of both languages; shards have their own",
     )
@@ -128,7 +128,10 @@ class Settings:
     d_model: int = setting(512, COUNT, "model", "width of the model")
     d_ff: int = setting(2048, COUNT, "model", "width inside the feed-forward layers")
     heads: int = setting(8, COUNT, "model", "attention heads in each layer")
-    layers: int = setting(6, COUNT, "model", "layers of the encoder, and as many of the decoder")
+    layers: int = setting(
+        6, Number(int, least=1, below=1000), "model",
+        "layers of the encoder, and as many of the decoder",
+    )  # fmt: skip
     norm_first: bool = setting(
         False, Switch(), "model", "LayerNorm before each sub-layer; the paper has it after"
     )
