@@ -7,6 +7,7 @@ import filecmp
 import functools
 import io
 import json
+import math
 import os
 import random
 import re
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import killed
 import pytest
@@ -768,3 +770,16 @@ def test_compiled_is_the_same(data, tmp_path, precision):
         subprocess.run([sys.executable, "-m", "allyouneed", *words], check=True)
         losses.append(json.loads((out / "history.json").read_text())["losses"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3 if precision == "fp32" else 1e-2)
+
+
+def test_the_step_that_failed_is_named_though_it_is_looked_at_later():
+    """On a GPU the losses of many updates are read together."""
+    unread = [
+        training.Record(step=step, loss=math.nan if step > 2 else 1.0, norm=1.0)
+        for step in range(6)
+    ]
+    run = SimpleNamespace(
+        unread=unread, record=unread[-1], history=runs.History(), dtype=torch.bfloat16
+    )
+    with pytest.raises(FloatingPointError, match="loss: .* got nan at step 3;"):
+        runs.Run.read_losses(run)

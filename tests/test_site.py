@@ -31,6 +31,7 @@ from chromium import (
 from pages import HTML, PHONE, ROOT, build
 
 sys.path.insert(0, str(ROOT / "tools"))
+import card  # noqa: E402
 import pdf  # noqa: E402
 
 LIMIT = 900_000  # bytes of a first visit, compressed
@@ -219,6 +220,21 @@ def test_dark_pages_are_printed_light(address, browser, tmp_path):
     tab.emulate_media(media="screen")
     tab.wait_for_function(f"{seen} === 'dark'")
     tab.context.close()
+
+
+def test_the_words_on_the_card_for_sharing_end_before_its_map(site, browser):
+    tab = card.shown(browser)
+    words = "[...document.querySelectorAll('body > svg > g > text')]"
+    ends = tab.evaluate(f"{words}.map(one => one.getBoundingClientRect().right)")
+    tab.close()
+    assert len(ends) > 5 and max(ends) < card.MAP - 30
+    assert (HTML / "_static" / "card.svg").read_text(encoding="utf-8") == card.drawing()
+
+
+def test_each_formula_is_a_plain_text_too(site):
+    for page in site:
+        text = (HTML / page).read_text(encoding="utf-8")
+        assert not re.findall(r'<(?:span|div) class="math[^>]*>', text), page
 
 
 def test_the_404_page_keeps_the_theme(address, browser):

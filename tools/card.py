@@ -19,6 +19,7 @@ from chromium import opened, wait  # noqa: E402
 STATIC = ROOT / "book" / "_static"
 BUILT = ROOT / "_build" / "html" / "_static"
 WIDTH, HEIGHT = 1200, 630  # what the sites that show cards ask for
+MAP = 812  # where the map begins
 SAYS = [
     "Exercise 3.5 (masked softmax): not yet right.",
     "  Zero instead of minus infinity.",
@@ -47,28 +48,33 @@ def drawing() -> str:
         "All You Need</text>",
         '<text x="86" y="234" font-size="42" fill="#005e93" font-style="italic">',
         "The Transformer, cell by cell</text>",
-        '<text x="86" y="310" font-size="29" fill="#59636e">',
+        '<text x="86" y="310" font-size="26" fill="#59636e">',
         "Notebooks, a package, exercises that name the mistake</text></g>",
         '<rect x="84" y="362" width="690" height="184" rx="8" fill="#f6f5f1"/>',
         f"<g font-family=\"'Source Code Pro', monospace\">{lines}</g>",
-        f'<svg x="812" y="36" width="372" height="558" viewBox="{view}" '
+        f'<svg x="{MAP}" y="36" width="372" height="558" viewBox="{view}" '
         f'font-family="{plan.FONT}">{inner}</svg>',
         "</svg>",
     ]
     return "\n".join(rows) + "\n"
 
 
-def main() -> None:
-    (STATIC / "card.svg").write_text(drawing(), encoding="utf-8")
+def shown(browser):
+    """A tab with the card in it."""
     page = BUILT / "card.html"  # beside the fonts
     head = '<meta charset="utf-8"><link rel="stylesheet" href="fonts.css">'
     page.write_text(f'{head}<body style="margin: 0">{drawing()}', encoding="utf-8")
-    with opened() as browser:
-        tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-        tab.goto(page.as_uri())
-        wait(tab, "document.fonts.ready")
-        tab.screenshot(path=STATIC / "card.png")
+    tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+    tab.goto(page.as_uri())
+    wait(tab, "document.fonts.ready")
     page.unlink()
+    return tab
+
+
+def main() -> None:
+    (STATIC / "card.svg").write_text(drawing(), encoding="utf-8")
+    with opened() as browser:
+        shown(browser).screenshot(path=STATIC / "card.png")
 
 
 if __name__ == "__main__":

@@ -311,7 +311,8 @@ class Run:
         record, history = self.record, self.history
         history.losses += [round(one.loss, 4) for one in self.unread]
         if self.dtype != torch.float16:  # in which an update that overflows is skipped
-            check_finite(record.step, loss=record.loss, gradient=record.norm)
+            for one in self.unread:  # the first that is not: from there on nothing was changed
+                check_finite(one.step, loss=one.loss, gradient=one.norm)
         self.tokens += sum(one.tokens for one in self.unread)
         self.unread.clear()
         now = time.monotonic()
