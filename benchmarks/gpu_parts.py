@@ -106,7 +106,10 @@ def papers_model(day: Day, size: str, backend: str | None) -> dict[str, Any]:
     wanted = 200 if day.small else preset.batch_tokens
     torch.compiler.reset()
     batches = random_batches(config.vocab_size, wanted, 2 if day.small else 20)
-    step, peak = training.our_step(config, day.device, day.half, backend), Peak(clock, day.half)
+    step, peak = (
+        training.our_step(config, day.device, day.half, backend),
+        Peak(clock, day.half, day.small),
+    )
     step(*batches)  # warms up
     laps = []
     for _ in range(2 if day.small else 15):
@@ -174,7 +177,7 @@ def decoding_speed(day: Day, done: Done) -> Pieces:
     """A shipped model: ours beside our loop without a cache, and beside all who are installed."""
 
     def one(only: list[str]) -> dict[str, Any]:
-        peak = Peak(day.clock, day.half)
+        peak = Peak(day.clock, day.half, day.small)
         sizes = (4, 2, 1) if day.small else (512, 32, 3)
         name = "multi30k-en-de"
         tables = dict(decoding.measured(name, name, *sizes, only, day.clock, peak))

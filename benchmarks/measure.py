@@ -72,11 +72,14 @@ class Clock:
 
 
 class Peak:
-    """The fastest that this device multiplies matrices, measured again and again in a run."""
+    """The fastest that this device multiplies matrices, measured again and again in a run; with
+    `small` ones, to try a script where half precision takes hundreds of times as long."""
 
-    def __init__(self, clock: Clock, half: torch.dtype = torch.bfloat16):
+    def __init__(self, clock: Clock, half: torch.dtype = torch.bfloat16, small: bool = False):
         gpu = clock.device.type == "cuda"
         rows, inner, columns = (8192, 8192, 8192) if gpu else (2048, 1024, 2048)
+        if small:
+            rows, inner, columns = 128, 64, 128
         self.flops, self.clock, self.repeat = 2 * rows * inner * columns, clock, 20 if gpu else 4
         self.pairs = {
             dtype: (
