@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from .core import Exercise, Invariant, mistakes
 from .faults import changed
+from .pairs import combined
 from .suspects import rules, said_of
 
 # 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
@@ -56,6 +57,11 @@ HAND_MISTAKES = mistakes(
     ("the places the other way round", [0.0, 3 / 4, 1 / 4, 0.0, 0.0],
      "The two that are seen have the right weights between them, in the wrong places: the second "
      "has the score 0, the third ln 3."),
+    ("the row from the last place to the first", [0.0, 0.0, 3 / 4, 1 / 4, 0.0],
+     "The first weight belongs to the first place, the padding."),
+    ("the row from the last place to the first, and the padding seen",
+     [0.0, 0.0, 3 / 6, 1 / 6, 2 / 6],
+     "The first weight belongs to the first place, and that is padding."),
     ("the masks turned, and the future seen alone", [0.0, 0.0, 0.0, 4 / 14, 10 / 14],
      "The third place sees what stands up to it, itself too, and no later place."),
 )  # fmt: skip
@@ -100,6 +106,22 @@ def packed_cases() -> list[tuple]:
     ]
 
 
+PACKED_SLIPS = [
+    ("EOS counted to the next sentence", {"number": lambda ends: ends.cumsum(1)},
+     "The number of the sentence has to grow behind an EOS, not at it."),
+    ("sentences counted down the batch", {"number": lambda ends: ends.cumsum(0) - ends.int()},
+     "The sentences stand one behind another along the second axis."),
+    ("the sentences before it seen as well", {"same": torch.ge}, "The numbers have to be equal."),
+    ("the sentences behind it seen as well", {"same": torch.le}, "The numbers have to be equal."),
+    ("the other sentences seen, its own not", {"same": torch.ne}, "The numbers have to be equal."),
+    ("the rows of paddings not hidden", {"queries": False}, "A padding attends to nothing."),
+    ("the paddings not hidden as keys", {"keys": False}, "Nothing attends to a padding."),
+]  # fmt: skip
+PACKED_BUT = [  # the other slip hides it
+    ("the sentences before it seen as well", "the paddings not hidden as keys"),
+    ("the sentences behind it seen as well", "the rows of paddings not hidden"),
+    ("the rows of paddings not hidden", "the paddings not hidden as keys"),
+]
 PACKED_MISTAKES = mistakes(
     ("EOS counted to the next sentence", _packed(lambda ends: ends.cumsum(1)),
      "The number of the sentence has to grow *behind* an EOS. At the EOS itself the sum has grown "
@@ -169,6 +191,7 @@ PACKED_MISTAKES = mistakes(
      ),
      "The number of the sentence has to grow behind an EOS, not at it. And this is an encoder: a "
      "token sees what follows in its sentence, too."),
+    *combined(_packed, PACKED_SLIPS, but=PACKED_BUT),
     ("EOS as a sentence of its own",
      lambda tokens, eos, pad: (
          packed_mask(tokens, eos, pad)
@@ -254,6 +277,17 @@ BUFFER_MISTAKES = mistakes(
          buffer_mask(filled, new, size) | (torch.arange(size) >= filled + new)
      ),
      "The kept tokens and the new ones are right. The places behind them hold no keys yet."),
+    ("the kept places and itself",
+     _in_buffer(lambda s, i, filled: (s < filled) | (s == filled + i)),
+     "A new token sees the new ones before it, too."),
+    ("the triangle moved the other way", _in_buffer(lambda s, i, filled: s <= i - filled),
+     "The new tokens stand behind the kept ones: `tril(filled)`, with a plus."),
+    ("the kept places hidden, the triangle in the corner right",
+     _in_buffer(lambda s, i, filled: (s >= filled) & (s < filled + i)),
+     "The kept places may be seen, and each new token sees itself."),
+    ("one place too far, without what is kept",
+     _in_buffer(lambda s, i, filled: (s >= filled) & (s <= filled + i + 1)),
+     "The kept places may be seen, and the place behind a token may not."),
     ("the first new token's row for all",
      lambda filled, new, size: (torch.arange(size) <= filled).expand(new, size),
      "Each new token sees one more than the one before it: itself."),
@@ -377,6 +411,22 @@ WEIGHTS_MISTAKES = mistakes(
      lambda scores, mask: _hidden(scores, mask, -1e4).softmax(-1) * mask,
      "It hides only while the real scores are larger. Next to scores of -20000, what is hidden "
      "takes the whole look with -10000, and then it is struck out."),
+    *((f"{low:g} in place of minus infinity, and struck out afterwards",
+       lambda scores, mask, low=low: _hidden(scores, mask, low).softmax(-1) * mask,
+       "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
+       "the look, and then it is struck out.")
+      for low in (-1.0, -10.0, -100.0)),
+    ("divided by a root once more, and the mask after the softmax",
+     lambda scores, mask: (scores / scores.shape[-1] ** 0.5).softmax(-1) * mask,
+     "The scores are scaled already. And they are to be hidden before the softmax."),
+    ("divided by a root once more, and NaN where there is nothing to look at",
+     lambda scores, mask: _hidden(
+         scores / scores.shape[-1] ** 0.5, mask, -math.inf
+     ).softmax(-1),
+     "The scores are scaled already. And a row with nothing to look at should get zeros."),
+    ("polarity inverted, and the mask after the softmax",
+     lambda scores, mask: scores.softmax(-1) * ~mask,
+     "True means may attend. And scores are to be hidden before the softmax."),
     ("one softmax for all queries",
      lambda scores, mask: torch.nan_to_num(
          _hidden(scores, mask, -math.inf).flatten(-2).softmax(-1).view_as(scores)
@@ -627,6 +677,41 @@ MASKS_TEST_MISTAKES = mistakes(
      _masks_compared([[0, 0, 5, 3, 6], [2, 7, 8, 3, 9], [4, 6, 3, 0, 0]], 0, sizes=(1.0,)),
      "The padding's id is an argument: try one that is not 0, with ids above it and below. And "
      "try scores of some hundreds, beside which -100 is not low."),
+    ("no padding, and small scores",
+     _masks_compared([[5, 9, 4, 3], [0, 7, 6, 3]], sizes=(1.0,)),
+     "Without a padding, nobody sees what becomes of it. And try scores of some hundreds."),
+    ("paddings of 0 in front alone, and small scores",
+     _masks_compared([[2, 7, 8, 3, 9], [0, 0, 5, 3, 6]], 0, sizes=(1.0,)),
+     "Padding may stand behind the words; its id may be another than 0; and scores may be some "
+     "hundreds."),
+    ("paddings of 0 in front alone",
+     _masks_compared([[2, 7, 8, 3, 9], [0, 0, 5, 3, 6]], 0),
+     "Padding may also stand behind the words, and its id may be another than 0."),
+    ("paddings of 0 behind the words",
+     _masks_compared([[2, 7, 8, 3, 9], [4, 6, 3, 0, 0]], 0),
+     "Padding may stand in front, so that a row has nothing to look at; and its id may be another "
+     "than 0."),
+    ("one sentence with paddings of 0 in front, and small scores",
+     _masks_compared([[0, 0, 5, 3, 6]], 0, sizes=(1.0,)),
+     "Take several sentences, with padding on either side, an id that is not 0, and larger "
+     "scores."),
+    ("one sentence and one head, paddings of 0 in front, and small scores",
+     _masks_compared([[0, 0, 5, 3, 6]], 0, heads=1, sizes=(1.0,)),
+     "Take several sentences and heads, padding on either side, an id that is not 0, and larger "
+     "scores."),
+    ("rows asked to sum to one",
+     lambda weigh: (
+         lambda w: torch.allclose(w.sum(-1), torch.ones_like(w.sum(-1)))
+     )(weigh(torch.zeros(3, 2, 5, 5), torch.tensor(TEST_TOKENS), 1)),
+     "A row that may see nothing sums to zero. And a row can sum to one and look at the wrong "
+     "places."),
+    ("paddings of 0, and the hidden places and the sums alone",
+     _masks_compared([[2, 7, 8, 3, 9], [4, 6, 3, 0, 0]], 0, sizes=(1.0,),
+         look=lambda w, tokens: torch.cat([
+             w.triu(1) + w * (tokens == 0)[:, None, None, :], w.sum(-1, keepdim=True)
+         ], -1)),
+     "The places that may be seen can share the one in a wrong way. Padding may stand in front, "
+     "and its id may be another than 0."),
     ("paddings of 0 behind the words, and small scores",
      _masks_compared([[2, 7, 8, 3, 9], [4, 6, 3, 0, 0]], 0, sizes=(1.0,)),
      "Padding may stand in front, so that a row has nothing to look at; its id is an argument, and "
@@ -733,11 +818,11 @@ TEMPTING = ("none", "padding", "none", "source", "source", "none", "future")
 
 
 def _found_mistakes() -> list[tuple[str, list[str], str]]:
-    """One wrong word of seven, any; two or three, the tempting ones."""
+    """One wrong word of seven, or two, any; three, the tempting ones."""
     right = [test for test, _ in FOUND.values()]
     some = [{i: word} for i, (_, why) in enumerate(FOUND.values()) for word in why]
-    for n in (2, 3):
-        some += [{i: TEMPTING[i] for i in at} for at in itertools.combinations(range(7), n)]
+    some += [one | two for one, two in itertools.combinations(some, 2) if not one.keys() & two]
+    some += [{i: TEMPTING[i] for i in at} for at in itertools.combinations(range(7), 3)]
     rows = []
     for wrong in some:
         at = [list(FOUND.items())[i] for i in wrong]
@@ -1136,7 +1221,45 @@ class _ReversedHeads(MaskedMultiHeadAttention):
         return super().merge(heads)
 
 
+class _KeysAndValuesExchanged(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_q(q), self.w_k(v), self.w_v(k)
+
+
+def _both(**steps: type) -> type:
+    """A class with the mistakes of two others, in different steps."""
+    return type("Both", (*steps.values(), MaskedMultiHeadAttention), {})
+
+
+MODULE_SLIPS = [
+    ("no scale", {"scale": _NoScale}, "Divide the scores by the root of d_k."),
+    ("divided by the root of d_model", {"scale": _ScaleByModel}, "Divide by the root of d_k."),
+    ("divided by d_k, without the root", {"scale": _ScaleWithoutRoot}, "Divide by the root."),
+    ("heads split by a view, without a transpose", {"split": _ViewSplit},
+     "View to (B, T, H, K), then exchange T and H."),
+    ("the heads' columns taken in turn", {"split": _HeadsInnermost},
+     "Head 1 takes the first d_k columns."),
+    ("heads merged by a view, without a transpose", {"merge": _ViewMerge},
+     "Exchange H and T before the heads are put side by side."),
+    ("keys and values exchanged", {"project": _KeysAndValuesExchanged},
+     "Keys come from k, values from v."),
+    ("the mask after the softmax", {"share": _MaskAfter}, "Hide the scores before the softmax."),
+    ("a large negative number instead of minus infinity", {"share": _Finite},
+     "A query that sees nothing gets zeros."),
+    ("NaN where there is nothing to look at", {"share": _NaN},
+     "A query that sees nothing gets zeros."),
+    ("polarity inverted", {"share": _Polarity}, "True means may attend."),
+    ("the mask ignored", {"share": _MaskIgnored}, "What is hidden must get no weight."),
+    ("w_o forgotten", {"forward": _NoOutput}, "The heads, side by side, go through w_o."),
+]  # fmt: skip
+MODULE_BUT = [
+    ("heads split by a view, without a transpose", "heads merged by a view, without a transpose"),
+]
+
+
 MODULE_MISTAKES = mistakes(
+    ("keys and values exchanged", _KeysAndValuesExchanged, "Keys come from k, values from v."),
+    *combined(_both, MODULE_SLIPS, but=MODULE_BUT),
     ("no scale", _NoScale,
      "The scores are divided by the root of d_k before the softmax. Without it the softmax "
      "saturates as d_k grows."),
@@ -1325,10 +1448,12 @@ def decoder_cases() -> list[tuple]:
     left = torch.tensor([[1, 1, 5, 3, 6], [2, 7, 4, 3, 9]])
     small = torch.tensor([[4, 7, 7]])
     cases = [(right, 2, 0, 1), (left, 3, 1, 100), (small, 1, 7, 1)]
-    return [
+    drawn = [
         (size * torch.randn(*t.shape[:1], h, *2 * t.shape[1:], generator=draw), t, pad)
         for t, h, pad, size in cases
     ]
+    lowest = torch.rand(1, 1, 3, 3, generator=draw) - 1000.0  # as low as scores may be
+    return [*drawn, (lowest, small, 7)]
 
 
 DECODER_FAULTS = {
@@ -1339,6 +1464,37 @@ DECODER_FAULTS = {
     "hide": ("multiply", "the scores multiplied by the mask",
         "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0."),
 }  # fmt: skip
+
+
+DECODER_SLIPS = [
+    ("the padding hidden along the queries", {"along": "queries"}, "What is hidden is a key."),
+    ("padded queries hidden as well", {"along": "both"}, "The rows of paddings need no hiding."),
+    ("the padding mask left out", {"along": "none"}, "The paddings are keys, and must be hidden."),
+    ("the first sentence's padding for all", {"along": "first"}, "Each has its own padding."),
+    ("or in place of and", {"along": "or"}, "A key may be seen if *both* masks say so: `&`."),
+    ("the triangle one place too far", {"diagonal": 1}, "`tril(1)` shows each place the next one."),
+    ("a triangle without its diagonal", {"diagonal": -1}, "A position sees itself, too."),
+    ("the other triangle", {"diagonal": 10}, "Row t may see the columns up to t: `tril`."),
+    ("no causal mask", {"diagonal": 5}, "The future must be hidden."),
+    ("the scores multiplied by the mask", {"hide": "multiply"}, "Only minus infinity becomes 0."),
+    ("the mask after the softmax", {"hide": "after"}, "Hide the scores before the softmax."),
+    ("a large negative number instead of minus infinity", {"hide": "low"},
+     "A row with nothing to look at should get zeros."),
+    ("NaN where nothing may be seen", {"hide": "nan"},
+     "A row with nothing to look at should get zeros."),
+]  # fmt: skip
+DECODER_BUT = [
+    ("the padding hidden along the queries", "the triangle one place too far"),
+    ("the padding hidden along the queries", "the scores multiplied by the mask"),
+    ("the triangle one place too far", "the scores multiplied by the mask"),
+    ("the padding hidden along the queries", "NaN where nothing may be seen"),
+    ("the triangle one place too far", "NaN where nothing may be seen"),
+    ("or in place of and", "no causal mask"),  # the padding mask left out does the same
+    *itertools.product(
+        ("the padding mask left out", "or in place of and", "no causal mask"),  # no row is empty
+        ("a large negative number instead of minus infinity", "NaN where nothing may be seen"),
+    ),
+]
 
 
 DECODER_MISTAKES = mistakes(
@@ -1373,7 +1529,7 @@ DECODER_MISTAKES = mistakes(
      ).softmax(-1) * ((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()),
      "Scores may lie between -1,000 and 1,000: next to one of -200, a hidden one of -100 takes "
      "nearly everything. Only minus infinity is below all of them."),
-    ("the scores multiplied by the mask, and struck out afterwards",
+    ("zero instead of minus infinity, and struck out afterwards",
      lambda scores, tokens, pad: (
          _decoder(hide="multiply")(scores, tokens, pad)
          * ((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril())
@@ -1388,6 +1544,14 @@ DECODER_MISTAKES = mistakes(
      _decoder(diagonal=1, hide="nan"),
      "`tril(1)` shows each place the next one. And a row with nothing to look at should get "
      "zeros."),
+    *((f"{-low} in place of minus infinity, and struck out afterwards",
+       lambda scores, tokens, pad, low=low: (lambda mask: (
+           scores.masked_fill(~mask, -low).softmax(-1) * mask
+       ))((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()),
+       "Scores may be as low as -1,000, and then what is hidden takes its share. Only minus "
+       "infinity is below all of them.")
+      for low in (500.0, 1000.0)),
+    *combined(_decoder, DECODER_SLIPS, but=DECODER_BUT),
 )  # fmt: skip
 
 
@@ -1550,6 +1714,19 @@ COPY_MISTAKES = mistakes(
         lambda j, n: [min(j + 1, n)], lambda j, n: [max(n - 2 - j, 0)]
      ),
      "At place n, the separator's, word 0 is to be written, not word 1."),
+    ("the separator seen by the copy", _copying(lambda j, n: [j, n], lambda j, n: [n - 1 - j]),
+     "What is seen is mixed. A row that writes word j may see word j alone, or copies of it."),
+    ("all words seen", _copying(lambda j, n: list(range(n)), lambda j, n: list(range(n))),
+     "What is seen is mixed. Each row must see its one word alone."),
+    ("all words seen by the copy", _copying(
+        lambda j, n: list(range(n)), lambda j, n: [n - 1 - j]
+     ),
+     "What is seen is mixed. Each row must see its one word alone."),
+    ("backwards through the copy, one place late", _copying(
+        lambda j, n: [j], lambda j, n: [2 * n - 1 - j]
+     ),
+     "Word k stands at place n + 1 + k of the copy, behind the separator: place 2n - j holds word "
+     "n - 1 - j."),
     ("the separator seen as well", _copying(lambda j, n: [j, n], lambda j, n: [n - 1 - j, n]),
      "What is seen is mixed. A row that writes word j may see word j alone, or copies of it."),
     ("the word read last seen as well", _copying(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
 from .faults import changed
+from .pairs import combined
 from .suspects import said_of
 
 # 9.1 a row by hand: position 10 for d_model = 8
@@ -70,6 +71,20 @@ HAND_MISTAKES = mistakes(
      "and cosine there?"),
     ("two digits only", [round(value, 2) for value in pairs(HANDS)],
      "The digits you give are right. Please give three after the point."),
+    ("angles taken in degrees, and cosine before sine",
+     [f(math.radians(angle)) for angle in HANDS for f in (math.cos, math.sin)],
+     "The angles are in radians, and each pair begins with its sine."),
+    ("angles taken in degrees, all sines first",
+     [f(math.radians(angle)) for f in (math.sin, math.cos) for angle in HANDS],
+     "The angles are in radians, and sines and cosines take turns."),
+    ("cosine before sine, all cosines first",
+     [f(angle) for f in (math.cos, math.sin) for angle in HANDS],
+     "Each pair has its sine first and its cosine beside it."),
+    ("the sign of the first sine lost", [abs(pairs(HANDS)[0]), *pairs(HANDS)[1:]],
+     "An angle of 10 lies between 3 pi and 7/2 pi. Which sign has the sine there?"),
+    ("the sign of the first cosine lost",
+     [pairs(HANDS)[0], abs(pairs(HANDS)[1]), *pairs(HANDS)[2:]],
+     "An angle of 10 lies between 3 pi and 7/2 pi. Which sign has the cosine there?"),
     ("sines only, four of them", [math.sin(angle) for angle in HANDS],
      "Each hand gives two entries: its cosine stands beside its sine."),
 )  # fmt: skip
@@ -116,7 +131,9 @@ def places_cases() -> list[tuple]:
         places = torch.cat([torch.tensor(some), torch.randint(0, 1000, (25,), generator=draw)])
         noise = 0.098 * torch.rand(len(places), d_model, generator=draw) - 0.049
         cases.append((sinusoids(1000, d_model)[places] + noise,))
-    return cases
+    noisy = sinusoids(1000, 8)[[866, 189]]  # the sines, or the cosines, like those of a neighbour
+    noisy[0, 0::2], noisy[1, 1::2] = sinusoids(1000, 8)[865, 0::2], sinusoids(1000, 8)[188, 1::2]
+    return [*cases, (noisy,)]
 
 
 def _nearest(
@@ -163,6 +180,21 @@ def _where_equal(rows: Tensor) -> Tensor:
     return (sinusoids(1000, rows.shape[1]) == rows[:, None]).all(-1).int().argmax(1)
 
 
+def _nearest_half(first: int) -> Callable[[Tensor], Tensor]:
+    """The row of the table that is nearest, by its sines or its cosines alone."""
+    return lambda rows: torch.cdist(
+        rows.double()[:, first::2], sinusoids(1000, rows.shape[1]).double()[:, first::2]
+    ).argmin(1)
+
+
+def _signed_hand(which: int) -> Callable[[Tensor], Tensor]:
+    def places(rows: Tensor) -> Tensor:
+        angle = torch.atan2(rows[:, 0::2], rows[:, 1::2]).double()
+        return (angle / _hands(rows)[1])[:, which].round().long()
+
+    return places
+
+
 def _soft(products: Tensor) -> Tensor:
     return (products.softmax(1) @ torch.arange(1000).double()).round().long()
 
@@ -196,6 +228,20 @@ PLACES_MISTAKES = mistakes(
      "One entry is reached again and again. Compare whole rows."),
     ("the sines alone", _nearest(slice(0, None, 2)),
      "A sine has one height twice in each turn. The cosine beside it tells the two apart."),
+    ("the nearest row by its sines alone", _nearest_half(0),
+     "A sine has one height twice in each turn. The cosine beside it tells the two apart."),
+    ("the nearest row by its cosines alone", _nearest_half(1),
+     "A cosine has one height twice in each turn. The sine beside it tells the two apart."),
+    ("the quickest hand alone, its angle from -pi to pi", _signed_hand(0),
+     "The quickest hand is round after 6.28 positions. The slower ones tell how often."),
+    ("the slowest hand alone, its angle from -pi to pi", _signed_hand(-1),
+     "The slowest hand moves far less from one position to the next than the noise."),
+    *((f"a table of {rows} rows", _nearest(count=lambda _, rows=rows: rows),
+       "Positions go up to 999.") for rows in (50, 128, 200, 256, 500, 512, 900)),
+    ("the first row whose first entry is within the noise",
+     lambda rows: ((sinusoids(1000, rows.shape[1])[:, 0] - rows[:, :1]).abs() <= 0.0501)
+     .int().argmax(1),
+     "One entry is reached again and again. Compare whole rows."),
     ("the cosines alone", _nearest(slice(1, None, 2)),
      "A cosine has one height twice in each turn. The sine beside it tells the two apart."),
     ("the least product", _nearest(read=lambda products: products.argmin(1)),
@@ -261,6 +307,8 @@ def _placed(
     share: bool = False,
     odd: str = "cos",
     halves: bool = False,
+    power: float = 1.0,
+    base: float = 10000.0,
 ) -> Callable[[Tensor], Tensor]:
     """sqrt(D) x + PE, right by default; each argument makes one mistake."""
 
@@ -270,7 +318,7 @@ def _placed(
         pos = start + torch.arange(length, dtype=torch.float64)[:, None]
         pos = pos / length if share else pos
         j = torch.arange(D, dtype=torch.float64)
-        angle = pos / 10000 ** ((j if own else j - j % 2) / D)
+        angle = pos / base ** (power * (j if own else j - j % 2) / D)
         even, other = angle[:, 0::2].sin(), angle[:, 1::2]
         other = {"cos": other.cos(), "sin": other.sin(), "0": 0 * other}[odd]
         table = torch.cat([even, other], -1) if halves else interleave(even, other)
@@ -279,8 +327,9 @@ def _placed(
         a, b = {
             "words": (root, 1), "none": (1, 1), "sum": (root, root), "positions": (1, root),
             "divided": (1 / root, 1), "d_model": (D, 1), "length": (math.sqrt(T), 1),
+            "product": (root, 1),
         }[factor]  # fmt: skip
-        return a * x + b * table
+        return a * x * table if factor == "product" else a * x + b * table
 
     return place
 
@@ -304,26 +353,34 @@ PLACED_FAULTS = {
         "of that."),
 }  # fmt: skip
 
+PLACED_SLIPS = [
+    ("no factor", {"factor": "none"}, "The words are multiplied by the root of D (9.5)."),
+    ("the factor on the positions", {"factor": "positions"},
+     "It is the words that are multiplied, not their places."),
+    ("divided by the root", {"factor": "divided"}, "Embeddings are multiplied by the root of D."),
+    ("multiplied by D, without the root", {"factor": "d_model"}, "The factor is the root of D."),
+    ("the root of the length", {"factor": "length"}, "The factor is the root of the width, D."),
+    ("words and positions multiplied", {"factor": "product"}, "The positions are added."),
+    ("positions counted from 1", {"start": 1}, "Positions count from 0."),
+    ("exponent i instead of 2i", {"power": 0.5}, "i counts the pairs, and the exponent is 2i / D."),
+    ("the number of the even entry taken for i", {"power": 2.0},
+     "The entries 0, 2, 4, ... already are 2i. The exponent is entry / D."),
+    ("base 1000", {"base": 1000.0}, "The base of the powers is 10000, with four zeros."),
+    ("all sines first", {"halves": True},
+     "Sine and cosine of a hand are neighbours: entries 2i and 2i + 1."),
+]  # fmt: skip
+PLACED_LEFT = [(name, {key: value}, why) for key, (value, name, why) in PLACED_FAULTS.items()]
+PLACED_BUT = list(itertools.combinations([name for name, _, _ in PLACED_LEFT], 2))  # by `changed`
+
 
 PLACED_MISTAKES = mistakes(
     *changed(PLACED_FAULTS, _placed),
-    ("no factor", _placed(factor="none"), "The words are multiplied by the root of D (9.5)."),
-    ("no factor, and an angle of its own for each entry", _placed(factor="none", own=True),
-     "The words are multiplied by the root of D, and sine and cosine of a pair share one angle."),
-    ("the factor on the positions", _placed(factor="positions"),
-     "It is the words that are multiplied, not their places."),
-    ("divided by the root", _placed(factor="divided"),
-     "Embeddings are multiplied by the root of D."),
-    ("multiplied by D, without the root", _placed(factor="d_model"),
-     "The factor is the root of D."),
-    ("the root of the length", _placed(factor="length"), "The factor is the root of the width, D."),
-    ("positions counted from 1", _placed(start=1), "Positions count from 0."),
+    *((name, _placed(**change), why) for name, change, why in PLACED_SLIPS),
+    *combined(_placed, [*PLACED_SLIPS, *PLACED_LEFT], but=PLACED_BUT),
     ("positions divided by the length", _placed(share=True),
      "A step must be the same in every sentence: the position is not divided by the length."),
     ("sine twice", _placed(odd="sin"), "The odd entries are cosines."),
     ("the cosines left out", _placed(odd="0"), "The odd entries are cosines of the same angles."),
-    ("all sines first", _placed(halves=True),
-     "Sine and cosine of a hand are neighbours: entries 2i and 2i + 1."),
     ("cosine before sine", lambda x: placed(x) + sinusoids(*x.shape[1:]).unflatten(
         -1, (-1, 2)).flip(-1).flatten(-2) - sinusoids(*x.shape[1:]),
      "The even entries are sines."),
@@ -460,6 +517,12 @@ EMBED_MISTAKES = mistakes(
      "The positions are added to the words, with a plus sign."),
     ("the first sentence alone", mixed(lambda word, place, root: word[0] * root + place),
      "The sum is right for the first sentence. Return the whole batch, (B, T, D)."),
+    ("positions counted on through the batch",
+     lambda tokens, embedding, table: (
+         embedding[tokens] * embedding.shape[1] ** 0.5
+         + table[torch.arange(tokens.numel()).view(tokens.shape) % len(table)]
+     ),
+     "Each sentence begins at position 0 again."),
     ("words brought to length one first",
      mixed(lambda word, place, root: torch.nn.functional.normalize(word, dim=-1) * root + place),
      "The embeddings are multiplied as they are; nothing is divided by their length."),
@@ -538,6 +601,16 @@ EMBED_TEST_MISTAKES = mistakes(
      _embeds_compared(_given(B=1), same=torch.allclose),
      "With one sentence nobody sees that the others are missing, and `torch.allclose` does not "
      "mind that the axis is gone. Take two, and compare the shapes."),
+    ("one sentence, or the first alone", _embeds_compared(_given(B=1)),
+     "Whether the next sentence begins at position 0 again is not seen. Take two, and compare both."
+     ),
+    ("the sum alone", _embeds_compared(look=lambda x: x.sum(), same=lambda a, b: bool(
+        torch.isclose(a, b, atol=1e-3))),
+     "A sum is the same in any order. Compare the numbers."),
+    ("every size the same", _embeds_compared(_given(B=6, T=6, V=6, M=6)),
+     "Give every size a number of its own."),
+    ("as many sentences as words, and the width 4", _embeds_compared(_given(B=3, D=4)),
+     "Give every size a number of its own, and let the root of D not be a whole number."),
     ("as many sentences as words", _embeds_compared(_given(B=3)),
      "With as many sentences as words, B and T are the same number, and one can stand for the "
      "other. Give every size a number of its own."),
@@ -737,6 +810,47 @@ def in_halves(of_neighbours: Callable[[int, int], Tensor]) -> Callable[[int, int
     return of_halves
 
 
+STEP_SLIPS = [
+    ("the transposed matrix, a step back", {"signs": (1, -1)},
+     "The minus sign stands in the upper right quarter."),
+    ("both sines with a plus", {"signs": (1, 1)}, "One of the two sines has a minus sign."),
+    ("both sines with a minus", {"signs": (-1, -1)}, "One of the two sines has a plus."),
+    ("exponent i instead of 2i", {"exponent": lambda i, d: i / d},
+     "The speeds are 10000^(-2i/d_model), with i counting hands."),
+    ("the number of the even column taken for i", {"exponent": lambda i, d: 4 * i / d},
+     "The columns 0, 2, 4, ... already are 2i. The exponent is column / d_model."),
+    ("the same angle for every hand", {"exponent": lambda i, d: 0 * i},
+     "Each hand has its own speed: hand i turns by k / 10000^(2i/d_model)."),
+    ("hands counted from 1", {"exponent": lambda i, d: 2 * (i + 1) / d},
+     "i counts from 0: the first hand turns by k radians."),
+    ("the last hand 10000 times slower", {"exponent": lambda i, d: i / max(d / 2 - 1, 1)},
+     "The exponent is 2i / d_model. It does not reach 1: the last hand has (d_model - 2) / "
+     "d_model."),
+    ("multiplied by the power instead of divided", {"exponent": lambda i, d: -2 * i / d},
+     "Later hands are slower."),
+    ("base 1000", {"base": 1000.0}, "The base of the powers is 10000, with four zeros."),
+    ("neighbours paired, as in the paper", {"order": lambda of: of},
+     "Entry i goes with entry i + d_model / 2."),
+    ("the sign of k ignored", {"step": abs}, "A negative k turns the other way."),
+    ("a step of 1, whatever k", {"step": lambda k: 1}, "A step of k turns k times as far."),
+]  # fmt: skip
+
+
+def _step(
+    exponent: Callable = lambda i, d: 2 * i / d,
+    signs: tuple[int, int] = (-1, 1),
+    base: float = 10000.0,
+    order: Callable = in_halves,
+    step: Callable[[int], int] = lambda k: k,
+) -> Callable[[int, int], Tensor]:
+    """The matrix of a step, right by default; each argument makes one mistake."""
+    return order(lambda k, d: turned(step_angles(step(k), d, exponent, base), signs))
+
+
+STEP_BUT = [
+    ("the transposed matrix, a step back", "neighbours paired, as in the paper"),
+    ("the same angle for every hand", "base 1000"),
+]
 STEP_MISTAKES = [
     *(Mistake(one.name, in_halves(one.wrong), one.why) for one in NEIGHBOURS),
     *mistakes(
@@ -751,6 +865,9 @@ STEP_MISTAKES = [
              torch.arange(d_model).view(-1, 2).T.flatten()
          ],
          "Rows and columns both have the new order: what goes in is in halves, as what comes out."),
+        ("the last hand 10000 times slower", _step(exponent=lambda i, d: i / max(d / 2 - 1, 1)),
+         "The exponent is 2i / d_model. It does not reach 1."),
+        *combined(_step, STEP_SLIPS, but=STEP_BUT),
     ),
 ]  # fmt: skip
 
@@ -801,7 +918,53 @@ def second_first(x: Tensor) -> Tensor:
     return interleave(a * theta.cos() - second * theta.sin(), second)
 
 
+ROTATE_SLIPS = [
+    ("turned the other way", {"signs": (1, -1)}, "The minus sign stands in a cos - b sin."),
+    ("both signs plus", {"signs": (1, 1)}, "One of the two sines has a minus sign."),
+    ("halves paired instead of neighbours", {"layout": "halves"},
+     "The pairs are the entries 2i and 2i + 1."),
+    ("the pairs put back as halves", {"layout": "back"}, "The pairs must stand side by side."),
+    ("the entries of each pair exchanged", {"layout": "exchanged"},
+     "a cos - b sin belongs first."),
+    ("exponent i instead of 2i", {"exponent": lambda i, d: i / d}, "The exponent is 2i / D."),
+    ("the number of the even entry taken for i", {"exponent": lambda i, d: 4 * i / d},
+     "The entries 0, 2, 4, ... already are 2i."),
+    ("the same angle for every pair", {"exponent": lambda i, d: 0 * i},
+     "Each pair has its own speed."),
+    ("pairs counted from 1", {"exponent": lambda i, d: 2 * (i + 1) / d}, "i counts from 0."),
+    ("base 1000", {"base": 1000.0}, "The base of the powers is 10000, with four zeros."),
+    ("positions counted from 1", {"start": 1}, "Positions count from 0."),
+    ("turned by the number of the sentence", {"axis": 0}, "The positions are along axis 1."),
+    ("angles taken in degrees", {"unit": math.pi / 180}, "torch.sin takes radians."),
+]  # fmt: skip
+ROTATE_BUT = [
+    ("the same angle for every pair", "base 1000"),
+    ("turned the other way", "the entries of each pair exchanged"),  # a and b exchanged
+]
+
+
+def _rotated(
+    signs: tuple[int, int] = (-1, 1), layout: str = "neighbours",
+    exponent: Callable = lambda i, d: 2 * i / d, base: float = 10000.0, start: int = 0,
+    axis: int = 1, unit: float = 1.0,
+) -> Callable[[Tensor], Tensor]:  # fmt: skip
+    """Rotary positions, right by default; each argument makes one mistake."""
+
+    def rotated(x: Tensor) -> Tensor:
+        theta = unit * angles(x.shape[axis], x.shape[2], exponent, base, start)
+        y = turn(x, theta if axis else theta[:, None], signs, layout == "halves")
+        if layout == "back":
+            return torch.cat([y[..., 0::2], y[..., 1::2]], -1)
+        return interleave(y[..., 1::2], y[..., 0::2]) if layout == "exchanged" else y
+
+    return rotated
+
+
 ROTATE_MISTAKES = mistakes(
+    *combined(_rotated, ROTATE_SLIPS, but=ROTATE_BUT),
+    ("the second entry like the first: a cos + b sin",
+     lambda x: interleave(rotate(x)[..., 0::2], turn(x, angles(*x.shape[1:]), (1, -1))[..., 0::2]),
+     "The second entry is a sin + b cos."),
     ("turned the other way", lambda x: turn(x, angles(*x.shape[1:]), (1, -1)),
      "The minus sign stands with the first of each pair: a cos - b sin. If queries and keys are "
      "both turned so, the scores are the same, yet it is not what was asked for."),
@@ -1019,6 +1182,8 @@ PREVIOUS_MISTAKES = mistakes(
      "Only the first quarter is free of words."),
     ("the last quarter of the entries", _looking(kept=(0.75, 1)),
      "The entries without words are the first quarter, not the last."),
+    ("looking ahead, and not sure enough", _looking(1, size=2.0),
+     "A rotation the other way finds the previous word, and longer queries make it sure."),
     ("three words back", _looking(-3), "One step back is R_{-1}."),
     ("looking ahead", _looking(1), "That finds the *next* word: a rotation the other way."),
     ("every word looks at itself", _looking(0),

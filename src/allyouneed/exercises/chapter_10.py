@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import product
 from typing import Any
 
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
 from .faults import still_there
+from .pairs import combined
 from .suspects import rules, said_of
 
 # 10.1 layer norm by hand: mean, variance, and the four entries
@@ -19,6 +22,35 @@ def by_hand(mean: float, variance: float, entries: list[float]) -> list[float]:
     return [mean, variance, *entries]
 
 
+def _normed_by_hand(
+    named: float = 0.25, square: float = 0.25, gamma: float = 2.0, beta: float = 1.0,
+    mean: float = 0.5, sign: float = 1.0,
+) -> list[float]:  # fmt: skip
+    """The answer, right by default; each argument makes one mistake."""
+    below, above = ((sign * (entry - mean)) / square**0.5 for entry in (0.0, 1.0))
+    return by_hand(0.5, named, [below, above, gamma * below, gamma * above + beta])
+
+
+HAND_SLIPS = [
+    ("the variance divided by 3, not by 4", {"named": 1 / 3, "square": 1 / 3}, "D is 4."),
+    ("the variance without its root", {"square": 0.0625}, "Divide by the root of the variance."),
+    ("the standard deviation in place of the variance", {"named": 0.5},
+     "The second number should be the variance, before its root."),
+    ("the sum of squares in place of the variance", {"named": 1.0, "square": 1.0},
+     "The variance is the mean of the squared differences."),
+    ("the differences not divided", {"square": 1.0}, "Divide by the root of the variance."),
+    ("gamma forgotten", {"gamma": 1.0}, "Each normalised entry is multiplied by its gamma."),
+    ("beta forgotten", {"beta": 0.0}, "After gamma, beta is added."),
+    ("beta added before gamma multiplies", {"beta": 2.0}, "Beta comes after gamma."),
+    ("beta subtracted", {"beta": -1.0}, "Beta is added."),
+    ("the mean not subtracted", {"mean": 0.0}, "The mean is subtracted from each entry first."),
+    ("the mean minus the entry", {"sign": -1.0}, "It is the entry minus the mean."),
+]  # fmt: skip
+HAND_BUT = [
+    ("gamma forgotten", "beta forgotten"),
+    ("gamma forgotten", "beta added before gamma multiplies"),  # gamma of the third forgotten
+    ("beta subtracted", "the mean not subtracted"),  # gamma forgotten as well
+]
 HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
     ("the variance divided by 3, not by 4",
      by_hand(0.5, 1 / 3, [-(0.75**0.5), 0.75**0.5, -(3**0.5), 3**0.5 + 1]),
@@ -57,6 +89,12 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      "Gamma multiplies the normalised entry, beta is added."),
     ("gamma of the third entry forgotten", by_hand(0.5, 0.25, [-1.0, 1.0, -1.0, 3.0]),
      "The third entry has the gamma 2, as the fourth."),
+    *combined(_normed_by_hand, HAND_SLIPS, but=HAND_BUT),
+    ("beta subtracted", _normed_by_hand(beta=-1.0), "Beta is added."),
+    *((f"the sign of entry {i} turned",
+       [-n if at == i + 1 else n for at, n in enumerate(_normed_by_hand())],
+       "Entries below the mean come out negative, those above it positive; gamma keeps the sign.")
+      for i in (1, 2, 3)),
     ("the sum in place of the mean", by_hand(2.0, 0.25, [-1.0, 1.0, -2.0, 3.0]),
      "The mean is the sum divided by the number of entries, 4."),
     ("the mean minus the entry", by_hand(0.5, 0.25, [1.0, -1.0, 2.0, -1.0]),
@@ -395,6 +433,49 @@ def _std_plus_eps(x: Tensor, mask: Tensor, eps: float) -> Tensor:
     return (x - words.mean(0)) / (words.std(0) + eps) * mask.unsqueeze(-1)
 
 
+def _statistics(
+    over: str = "words", less: int = 0, below: str = "root", zero: bool = True
+) -> Callable:
+    """Batch norm, right by default; each argument makes one mistake."""
+
+    def normalise(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+        counts, axes = mask.unsqueeze(-1).expand_as(x).to(x), (0, 1)
+        if over in ("places", "zeros"):
+            x_, counts = (x if over == "places" else x * counts), torch.ones_like(x)
+        else:
+            x_, axes = x, {"words": (0, 1), "sentence": (1,), "all": (0, 1, 2), "layer": (2,)}[over]
+            counts = torch.ones_like(x) if over == "layer" else counts
+        number = counts.sum(axes, keepdim=True).clamp(min=1)
+        mean = (x_ * counts).sum(axes, keepdim=True) / number
+        squares = ((x_ - mean).pow(2) * counts).sum(axes, keepdim=True)
+        variance = squares / (number - less).clamp(min=1)
+        root = {
+            "root": (variance + eps).sqrt(), "outside": variance.sqrt() + eps,
+            "variance": variance + eps,
+        }[below]  # fmt: skip
+        normal = (x - mean) / root
+        return normal.masked_fill(~mask.unsqueeze(-1), 0.0) if zero else normal
+
+    return normalise
+
+
+BATCH_SLIPS = [
+    ("the padding counted", {"over": "places"}, "Only the words may count."),
+    ("the padding counted as zeros", {"over": "zeros"}, "Zeros must not be counted, either."),
+    ("each sentence by itself", {"over": "sentence"}, "One mean for each feature over all words."),
+    ("one mean for all features", {"over": "all"}, "Each feature has its own mean and variance."),
+    ("layer normalisation", {"over": "layer"}, "Each feature by itself, over the words."),
+    ("the variance divided by n - 1", {"less": 1}, "Divide by n: `correction=0`."),
+    ("eps outside the root", {"below": "outside"}, "Eps is added under the root."),
+    ("the variance without its root", {"below": "variance"}, "Divide by the root."),
+    ("the padding not set to zero", {"zero": False}, "The result is zero where the mask is False."),
+]  # fmt: skip
+BATCH_BUT = [
+    ("the padding counted", "the padding not set to zero"),
+    ("the variance divided by n - 1", "eps outside the root"),
+]
+
+
 BATCH_MISTAKES = mistakes(
     ("the padding counted", _padding_counted,
      "Mean and variance were taken over all places. Only the words, where the mask is True, may "
@@ -463,6 +544,9 @@ BATCH_MISTAKES = mistakes(
     ("eps added to a standard deviation that was divided by n - 1", _std_plus_eps,
      "Two mistakes in one, as `x[mask].std(0) + eps` makes them: `std` divides by n - 1, and eps "
      "comes after the root."),
+    *combined(_statistics, BATCH_SLIPS, but=BATCH_BUT),
+    ("the words alone, in a row", lambda x, mask, eps: masked_batch_norm(x, mask, eps)[mask],
+     "The numbers are right. The result has the shape of x, with zeros where the mask is False."),
     ("eps left out", lambda x, mask, eps: masked_batch_norm(x, mask, 0.0),
      "Eps is added to the variance, under the root."),
     ("the padding left as it was",
@@ -602,7 +686,65 @@ def _mended(step: Callable) -> Callable:
     )
 
 
+def _added(
+    kept: Callable = lambda x, f, keep, p: x + f(x) * keep / (1 - p),
+    axes: int | tuple = -1, less: int = 0, below: str = "root",
+    end: Callable = lambda n, gamma, beta: gamma * n + beta,
+) -> Callable:  # fmt: skip
+    """Add and norm, right by default; each argument makes one mistake."""
+
+    def answer(x, sublayer, keep, p, gamma, beta, eps):
+        y = kept(x, sublayer, keep, p)
+        variance = y.var(axes, correction=less, keepdim=True)
+        root = {
+            "root": (variance + eps).sqrt(), "outside": variance.sqrt() + eps,
+            "variance": variance + eps, "no eps": variance.sqrt(),
+        }[below]  # fmt: skip
+        return end((y - y.mean(axes, keepdim=True)) / root, gamma, beta)
+
+    return answer
+
+
+ADD_SLIPS = [
+    ("divided by p", {"kept": lambda x, f, keep, p: x + f(x) * keep / p}, "Divide by 1 - p."),
+    ("multiplied by 1 - p", {"kept": lambda x, f, keep, p: x + f(x) * keep * (1 - p)},
+     "Divide by 1 - p."),
+    ("no dropout at all", {"kept": lambda x, f, keep, p: x + f(x)}, "Drop where `keep` is False."),
+    ("no residual connection", {"kept": lambda x, f, keep, p: f(x) * keep / (1 - p)},
+     "The sub-layer's output is added to x."),
+    ("the dropout on x", {"kept": lambda x, f, keep, p: x * keep / (1 - p) + f(x)},
+     "Dropped are entries of what the sub-layer gives. x always gets through."),
+    ("the dropout on x, not divided", {"kept": lambda x, f, keep, p: x * keep + f(x)},
+     "Dropped are entries of what the sub-layer gives, and the others divided by 1 - p."),
+    ("dropped where `keep` is True", {"kept": lambda x, f, keep, p: x + f(x) * ~keep / (1 - p)},
+     "True means kept."),
+    ("no residual connection, and what is kept not divided by 1 - p",
+     {"kept": lambda x, f, keep, p: f(x) * keep},
+     "The sub-layer's output is added to x, and kept entries are divided by 1 - p."),
+    ("the norm along the words", {"axes": 1}, "Each word over its own entries: the last axis."),
+    ("the norm along the sentences", {"axes": 0}, "Each word over its own entries."),
+    ("the norm over words and entries", {"axes": (1, 2)}, "Each word over its own entries."),
+    ("the variance divided by D - 1", {"less": 1}, "`correction=0`."),
+    ("eps outside the root", {"below": "outside"}, "Eps is added to the variance."),
+    ("the variance without its root", {"below": "variance"}, "Divide by the root."),
+    ("eps left out", {"below": "no eps"}, "Eps is added to the variance."),
+    ("beta forgotten", {"end": lambda n, gamma, beta: gamma * n}, "Beta is added at the end."),
+    ("gamma forgotten", {"end": lambda n, gamma, beta: n + beta}, "Multiply by gamma."),
+    ("beta added before gamma multiplies", {"end": lambda n, gamma, beta: gamma * (n + beta)},
+     "Beta comes after gamma."),
+]  # fmt: skip
+ADD_FAULTS = [name for name, _, _ in ADD_SLIPS if name in FAULTS]
+ADD_NAMED = ("divided by p", "multiplied by 1 - p", "no dropout at all", "no residual connection",
+             "dropped where `keep` is True")  # fmt: skip
+
+
 ADD_MISTAKES = mistakes(
+    *((name, _added(**change), why) for name, change, why in ADD_SLIPS
+      if name not in (*ADD_FAULTS, *ADD_NAMED)),
+    *combined(_added, ADD_SLIPS, but=[
+        *product(ADD_FAULTS, ADD_FAULTS),
+        ("no residual connection, and what is kept not divided by 1 - p", "eps left out"),
+    ]),
     *still_there(FAULTS, _faulty),
     ("pre-norm", _mended(lambda x, f, norm: x + f(norm(x))),
      "This is the other order: the norm stands before the sub-layer. The paper normalises the "
@@ -726,6 +868,17 @@ def _returned_early(x, sublayers, norms, final_norm):
 
 
 STACK_MISTAKES = mistakes(
+    ("the first layer alone, and no final norm",
+     lambda x, sublayers, norms, final_norm: x + sublayers[0](norms[0](x)),
+     "Is the `return` inside the loop? All layers come first, and then the final norm."),
+    ("all norms first, then all sub-layers",
+     lambda x, sublayers, norms, final_norm: pre_norm_stack(
+         reduce(lambda h, norm: norm(h), norms, x),
+         sublayers,
+         [lambda h: h] * len(norms),
+         final_norm,
+     ),
+     "Each norm stands before its own sub-layer, and the stream itself is not normed."),
     ("the final norm missing", _through(_pre, lambda h, norms, final_norm: h),
      "In pre-norm the stream is never normalised, so what leaves the stack has no fixed size. One "
      "more norm comes after the last layer."),
@@ -920,6 +1073,28 @@ FEED_MISTAKES = mistakes(
      "Each hidden unit must keep its own row of w_2: the same order in w_1, b_1 and w_2."),
     ("the entries of b_1 in another order", _joined(b_1=lambda a, b: torch.cat([b, a])),
      "Each hidden unit must keep its own entry of b_1: the same order in w_1, b_1 and w_2."),
+    ("the second w_1 subtracted", _joined(w_1=lambda a, b: torch.cat([a, -b], 1)),
+     "Each hidden unit keeps its column of w_1 as it is."),
+    ("the second w_2 subtracted", _joined(w_2=lambda a, b: torch.cat([a, -b])),
+     "Both outputs are added."),
+    ("the second b_1 zero", _joined(b_1=lambda a, b: torch.cat([a, 0 * b])),
+     "Each hidden unit keeps its entry of b_1."),
+    ("the first b_1 zero", _joined(b_1=lambda a, b: torch.cat([0 * a, b])),
+     "Each hidden unit keeps its entry of b_1."),
+    ("the two b_2 multiplied", _joined(b_2=lambda a, b: a * b), "The two b_2 are added."),
+    *combined(_joined, [
+        ("the entries of b_1 in another order", {"b_1": lambda a, b: torch.cat([b, a])},
+         "Each hidden unit must keep its own entry of b_1."),
+        ("no b_1", {"b_1": lambda a, b: 0 * torch.cat([a, b])},
+         "Each hidden unit keeps its entry of b_1."),
+        ("the rows of w_2 in another order", {"w_2": lambda a, b: torch.cat([b, a])},
+         "Each hidden unit must keep its own row of w_2."),
+        ("w_2 halved", {"w_2": lambda a, b: torch.cat([a, b]) / 2}, "Asked for is the sum."),
+        ("the second b_2 forgotten", {"b_2": lambda a, b: a}, "The two b_2 are added."),
+        ("the first b_2 forgotten", {"b_2": lambda a, b: b}, "The two b_2 are added."),
+        ("no b_2", {"b_2": lambda a, b: 0 * a}, "The two b_2 are added."),
+        ("the mean of the two b_2", {"b_2": lambda a, b: (a + b) / 2}, "The two b_2 are added."),
+    ], but=[("w_2 halved", "the mean of the two b_2")]),
     ("no b_1", _joined(b_1=lambda a, b: 0 * torch.cat([a, b])),
      "Each hidden unit keeps its entry of b_1."),
     ("b_1 added", _joined(b_1=lambda a, b: a + b),
@@ -949,6 +1124,31 @@ def parts_and_total(attention: int, feed: int, norms: int) -> list[int]:
 ATTENTION = 4 * BIG_D**2
 FEED = 2 * BIG_D * BIG_F + BIG_F + BIG_D
 NORMS = 2 * 2 * BIG_D
+COUNT_SLIPS = [
+    ("three matrices in the attention", {"attention": 3 * BIG_D**2}, "There is W^O, too."),
+    ("biases in the attention", {"attention": ATTENTION + 4 * BIG_D}, "It has no biases."),
+    ("the matrices counted once for each head", {"attention": ATTENTION * BIG_H},
+     "All heads together make one square."),
+    ("no biases in the feed-forward net", {"feed": FEED - BIG_F - BIG_D}, "It has two biases."),
+    ("b_2 forgotten", {"feed": FEED - BIG_D}, "The feed-forward net has two biases."),
+    ("b_1 forgotten", {"feed": FEED - BIG_F}, "The feed-forward net has two biases."),
+    ("one matrix in the feed-forward net", {"feed": BIG_D * BIG_F + BIG_F}, "It has two matrices."),
+    ("half of the norms", {"norms": NORMS // 2}, "Two norms, each with a gamma and a beta."),
+    ("three norms", {"norms": 6 * BIG_D}, "An encoder layer has two norms."),
+    ("the norms left out", {"norms": 0}, "Each of the two norms learns a gamma and a beta."),
+]  # fmt: skip
+COUNT_BUT = [
+    ("three matrices in the attention", "no biases in the feed-forward net"),
+    ("biases in the attention", "no biases in the feed-forward net"),
+]
+
+
+def parts_and_total_of(
+    attention: int = ATTENTION, feed: int = FEED, norms: int = NORMS
+) -> list[int]:
+    return parts_and_total(attention, feed, norms)
+
+
 COUNT_MISTAKES = mistakes(
     ("the biases of the feed-forward net forgotten",
      parts_and_total(ATTENTION, FEED - BIG_F - BIG_D, NORMS),
@@ -1004,6 +1204,11 @@ COUNT_MISTAKES = mistakes(
     ("three matrices in the attention, no biases in the feed-forward net",
      parts_and_total(3 * BIG_D**2, FEED - BIG_F - BIG_D, NORMS),
      "Beside queries, keys and values there is W^O, and the feed-forward net has two biases."),
+    *combined(parts_and_total_of, COUNT_SLIPS, but=COUNT_BUT),
+    ("three small matrices, as if for one head", parts_and_total(3 * BIG_D * 64, FEED, NORMS),
+     "A head's matrices are d_model times 64, and there are 16 heads, and W^O behind them."),
+    ("the sum of six layers", [ATTENTION, FEED, NORMS, 6 * (ATTENTION + FEED + NORMS)],
+     "The parts are right. The task asks for one layer."),
     ("in millions", [n / 1e6 for n in parts_and_total(ATTENTION, FEED, NORMS)],
      "The numbers are right. Give them whole, not in millions."),
     ("the norms left out", parts_and_total(ATTENTION, FEED, 0),
@@ -1055,6 +1260,22 @@ PREDICTION_MISTAKES = mistakes(
     ("both BatchNorms of mean 3 grow", [1, 1, 0, 1],
      "The masked BatchNorm never sees a padding, and zeros add variance to words with mean 3."),
 )  # fmt: skip
+PARTS = {  # the right sign, and what holds
+    "BatchNorm, mean 0": (GROWS, "Zeros amid the words take variance, by which is divided."),
+    "BatchNorm, mean 3": (SHRINKS, "Zeros far from the words add variance, by which is divided."),
+    "LayerNorm": (STAYS, "LayerNorm asks the features of one word. It never sees a padding."),
+    "masked BatchNorm": (STAYS, "Its mean and variance are those of the words alone."),
+}
+NAMED = [mistake.wrong for mistake in PREDICTION_MISTAKES]
+for said in product((GROWS, SHRINKS, STAYS), repeat=4):
+    wrong = [
+        (f"{name} {'stays grows shrinks'.split()[sign]}", why)
+        for sign, (name, (right, why)) in zip(said, PARTS.items(), strict=True)
+        if sign != right
+    ]
+    if wrong and [*said] not in NAMED:
+        names, reasons = zip(*wrong, strict=True)
+        PREDICTION_MISTAKES += mistakes(("; ".join(names), [*said], " ".join(reasons)))
 
 # 10.9 design: exclusive or
 
@@ -1104,6 +1325,13 @@ def _right_where(on: int) -> Callable:
     )
 
 
+def _reads(rows: int | slice, weight: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The right net, which reads other entries of the word as well."""
+    w_1, *rest = _net([[1, 1], [1, 1]], [0, -1], [1, -2])
+    w_1[rows] = torch.tensor([weight, 0.0]) if weight < 0 else weight
+    return w_1, *rest
+
+
 XOR_MISTAKES = mistakes(
     ("an or", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, -1]),
      "With both on it writes 1. The second unit, which fires for both, must take away two: one for "
@@ -1141,6 +1369,26 @@ XOR_MISTAKES = mistakes(
      "Everything is 1 too high: b_2 should be zero."),
     ("nothing is written", lambda: _net([0, 0], [0], [0]),
      "No unit writes anything. One may count how many are on; what corrects it where both are?"),
+    ("neither", lambda: _net([-1, -1], [1], [1]),
+     "It writes 1 with both off. Asked for is 1 where exactly one is on."),
+    ("entry 3 read as well",
+     lambda: _reads(3, -1.0), "Entry 3 holds any number: its row of w_1 should be zero."),
+    ("all entries read", lambda: _reads(slice(2, 4), 1.0),
+     "Entries 2 and 3 hold any numbers: their rows of w_1 should be zero."),
+    ("entry 2 read as well", lambda: _reads(2, 1.0),
+     "Entry 2 holds any number: its row of w_1 should be zero."),
+    ("entries 1 and 2 read", lambda: tuple(
+        w.roll(1, 0) if i == 0 else w
+        for i, w in enumerate(_net([[1, 1], [1, 1]], [0, -1], [1, -2]))
+     ),
+     "The two are entries 0 and 1, counted from 0: rows 0 and 1 of w_1."),
+    ("three taken away", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, -3]),
+     "With both on, the first unit has counted two: take away two."),
+    ("both biases one half lower", lambda: _net([[1, 1], [1, 1]], [-0.5, -1.5], [1, -2]),
+     "A ReLU is no step: what is above the threshold counts with its size. With one on, the first "
+     "unit gives one half."),
+    ("twice as much", lambda: _net([[2, 2], [2, 2]], [0, -2], [1, -2]),
+     "The function is right, but it writes 2 in place of 1."),
     ("half as much", lambda: _net([[1, 1], [1, 1]], [0, -1], [0.5, -1]),
      "The function is right, but it writes one half in place of 1."),
 )  # fmt: skip
@@ -1184,7 +1432,65 @@ def _m(x: Tensor) -> Tensor:
     return x.mean(-1, keepdim=True)
 
 
+def _back(
+    dx: Callable = lambda g, n, root: (g - _m(g) - n * _m(g * n)) / root,
+    less: int = 0, below: str = "root", gamma_in: bool = True,
+    made_of: Callable = lambda above, n, x, gamma: (above * n, above),
+    summed: Callable = lambda h: h.sum((0, 1)),
+) -> Callable:  # fmt: skip
+    """The way back, right by default; each argument makes one mistake."""
+
+    def backward(x: Tensor, gamma: Tensor, eps: float, above: Tensor) -> tuple:
+        variance = _variance(x, less)
+        root = {
+            "root": (variance + eps).sqrt(), "outside": variance.sqrt() + eps,
+            "no eps": variance.sqrt(),
+        }[below]  # fmt: skip
+        n, g = _centred(x) / root, above * gamma if gamma_in else above
+        return dx(g, n, root), *map(summed, made_of(above, n, x, gamma))
+
+    return backward
+
+
+BACK_SLIPS = [
+    ("mean and variance taken for constants", {"dx": lambda g, n, root: g / root},
+     "x also moves the mean and the variance."),
+    ("the variance taken for a constant", {"dx": lambda g, n, root: (g - _m(g)) / root},
+     "x also moves the variance."),
+    ("the mean taken for a constant", {"dx": lambda g, n, root: (g - n * _m(g * n)) / root},
+     "x also moves the mean."),
+    ("the term of the variance added",
+     {"dx": lambda g, n, root: (g - _m(g) + n * _m(g * n)) / root}, "Both terms are subtracted."),
+    ("not divided", {"dx": lambda g, n, root: g - _m(g) - n * _m(g * n)}, "Divide by the root."),
+    ("not divided, and the variance taken for a constant",
+     {"dx": lambda g, n, root: g - _m(g)}, "Divide by the root; and x also moves the variance."),
+    ("gamma left out of dx", {"gamma_in": False}, "Begin with g = above * gamma."),
+    ("the variance divided by D - 1", {"less": 1}, "Layer norm divides by D."),
+    ("eps outside the root", {"below": "outside"}, "Eps stands under the root."),
+    ("eps left out", {"below": "no eps"}, "Eps stands under the root."),
+    ("dgamma from x itself", {"made_of": lambda above, n, x, gamma: (above * x, above)},
+     "Gamma multiplies the normalised x."),
+    ("dgamma with gamma in it", {"made_of": lambda above, n, x, gamma: (above * gamma * n, above)},
+     "The result grows with gamma by the normalised entry: gamma is no part of it."),
+    ("dbeta with gamma in it", {"made_of": lambda above, n, x, gamma: (above * n, above * gamma)},
+     "Beta is added behind gamma: what arrives is its gradient."),
+    ("dgamma and dbeta with gamma in them",
+     {"made_of": lambda above, n, x, gamma: (above * gamma * n, above * gamma)},
+     "Take `above` itself for these two, not g = above * gamma."),
+    ("dgamma and dbeta in each other's place",
+     {"made_of": lambda above, n, x, gamma: (above, above * n)}, "(dx, dgamma, dbeta)."),
+    ("means in place of sums for gamma and beta", {"summed": lambda h: h.mean((0, 1))},
+     "What every word asks for is added up."),
+    ("dgamma and dbeta not summed", {"summed": lambda h: h}, "Sum over both axes."),
+]  # fmt: skip
+BACK_NEW = [slip for slip in BACK_SLIPS if "with gamma in" in slip[0]]
+
+
 BACKWARD_MISTAKES = mistakes(
+    *((name, _back(**change), why) for name, change, why in BACK_NEW),
+    ("not divided, and the variance taken for a constant",
+     _back(dx=lambda g, n, root: g - _m(g)), "Divide by the root; and x also moves the variance."),
+    *combined(_back, BACK_SLIPS),
     ("mean and variance taken for constants", _other_dx(lambda g, n, root: g / root),
      "Each entry of x also moves the mean and the variance, and through them every other entry of "
      "the result: two terms are missing."),
