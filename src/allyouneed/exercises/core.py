@@ -270,12 +270,17 @@ def known_mistake(
         return None
     for mistake in exercise.mistakes:
         if all(
-            exercise.agree(known := exercise.known_output(mistake, i, case), g)
-            or exercise.agree(g, known)  # whole numbers or floats, whichever of the two has them
+            either_way(exercise, exercise.known_output(mistake, i, case), g)
             for i, (case, g) in enumerate(zip(cases, got, strict=True))
         ):
             return mistake
     return None
+
+
+def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
+    """Whether two outputs agree: whole numbers or floats, whichever of the two has them."""
+    one_kind = isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype == b.dtype
+    return exercise.agree(a, b) or (not one_kind and exercise.agree(b, a))
 
 
 def near_mistake(
