@@ -82,7 +82,8 @@ def speed(day: Day, done: Done) -> Pieces:
             return {**each, "megabytes above weights and moments": round(memory, 1)}
 
         names, rounds = [training.FIRST + ", bf16"], day.rounds
-        return training.run(config, batches, names, rounds, day.clock, day.backend, observe)
+        given = (day.clock, day.backend, observe, day.small)
+        return training.run(config, batches, names, rounds, *given)
 
     runs = [("tiny", 4096), ("base", 25_000), ("big", 25_000), ("base", 4096)]
     runs = [(size, 512 if day.small else tokens) for size, tokens in runs]

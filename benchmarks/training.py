@@ -398,13 +398,13 @@ PEERS = {
 def run(
     config: TransformerConfig, batches: list[Batch], only: list[str], rounds: int, clock: Clock,
     backend: str | None = None,
-    observe: Callable[[Callable[[], None]], dict[str, Any]] | None = None,
+    observe: Callable[[Callable[[], None]], dict[str, Any]] | None = None, small: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """The table of one size: a row of numbers for each peer, and the peak of the run.
 
     A turn is one batch on a CPU; on a GPU it is all of them, one after the other as in a run, since
     a GPU works on one while the next one is on its way. Only with a `backend` is anybody compiled.
-    `observe` is given one turn of a row and finds what else is to be in it.
+    `observe` is given one turn of a row and finds what else is to be in it. `small` as in `Peak`.
     """
     gpu = clock.device.type == "cuda"
     half = half_dtype(clock.device) if gpu else torch.bfloat16
@@ -437,7 +437,7 @@ def run(
             steps[name], dtypes[name] = step, dtype
     for name, why in left_out.items():
         print(f"without {name}: {why}")
-    peak = Peak(clock, half)
+    peak = Peak(clock, half, small)
     turns = [batches] if gpu else [[batch] for batch in batches]
     seconds = interleave(
         {name: lambda i, step=step: step(*turns[i]) for name, step in steps.items()},
