@@ -25,7 +25,6 @@ TARGETS = {
     "term softmax": ["term-Softmax", "Softmax", ""],
     "term zero": ["term-ZeRO", "ZeRO", ""],
     "term key": ["term-Key", "Key", ""],
-    "symbol d_k": ["symbol-d-k", "", ""],
 }
 
 
@@ -66,11 +65,6 @@ def test_what_is_named_becomes_a_link(text, expected):
 def test_everyday_words_are_links_where_they_are_set_bold_and_code_never():
     key = nodes.strong("", "", nodes.Text("key"))
     assert linked(key, nodes.literal("", "softmax")) == "[key](all.html#term-Key)softmax"
-
-
-def test_a_symbol_of_the_notation_is_a_link_where_a_page_first_has_it():
-    formulas = [nodes.math("", tex) for tex in ("d_k", "d_{k}", "\\sqrt{d_k}")]
-    assert linked(*formulas) == "[d_k](all.html#symbol-d-k)d_{k}\\sqrt{d_k}"
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,10 @@
 """What the text names, it leads to: equations, chapters, exercises, figures, words of the glossary
-and symbols of the notation become links, and what such a link, or one to a section, leads to is
-kept for the card that book/_static/cards.js shows.
+become links, and what such a link, or one to a section, leads to is kept for the card that
+book/_static/cards.js shows.
 
 Not in headings, code or other links. "Figure 6.3" is ours; sections, tables and figures with one
-number are those of the papers, and stay text. A word of the glossary, or a symbol that stands
-alone, is a link where a page first has it. A plain letter is none: it has several lives.
+number are those of the papers, and stay text. A word of the glossary is a link where a page first
+has it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ NUMBERED = re.compile(
 LONGEST = 400  # letters of a card that shows the beginning of a section
 NO_CARD = {"exercises", "further-reading"}
 CAPITALS = re.compile(r".[A-Z]")
-NOTATION = "book/notation"
 # Words of the glossary that are words of everyday English, too: links only where they stand bold.
 EVERYDAY = {
     "batch", "buffer", "gate", "head", "hypothesis", "key", "launch", "leak", "mask", "memory",
@@ -58,11 +57,6 @@ def as_html(node: nodes.Node) -> str:
     inner = "".join(map(as_html, node.children))
     tag = {nodes.literal: "code", nodes.strong: "b", nodes.emphasis: "i"}.get(type(node))
     return f"<{tag}>{inner}</{tag}>" if tag else inner
-
-
-def symbol(formula: nodes.math) -> str:
-    """The name of a symbol as a target; d_k and d_{k} are one."""
-    return "symbol " + re.sub(r"[{}\s]", "", formula.astext())
 
 
 def on_doctree_read(app, doctree) -> None:
@@ -110,12 +104,6 @@ def on_doctree_read(app, doctree) -> None:
         caption = next(figure.findall(nodes.caption), None)
         if chapter and caption and figure["ids"]:
             targets[f"drawn {name} {figure['ids'][0]}"] = [figure["ids"][0], "", as_html(caption)]
-    for row in doctree.findall(nodes.row) if name == NOTATION else ():
-        for formula in row[0].findall(nodes.math):
-            if re.search("[_^]", formula.astext()):
-                row["ids"] = row["ids"] or [nodes.make_id(symbol(formula))]
-                says = f"{as_html(row[0])}: {as_html(row[-1])}"
-                targets[symbol(formula)] = [row["ids"][0], "", says]
     app.env.metadata[name]["targets"] = targets
 
 
@@ -213,20 +201,8 @@ class Linker:
             at = found.end()
         return [*parts, nodes.Text(text[at:])]
 
-    def new_symbol(self, formula: nodes.math) -> bool:
-        name = symbol(formula)
-        if name not in self.targets or name in self.seen or self.docname == NOTATION:
-            return False
-        self.seen.add(name)
-        return True
-
     def visit(self, node: nodes.Element) -> None:
         for child in list(node.children):
-            if isinstance(child, nodes.math) and self.new_symbol(child):
-                there = self.link(symbol(child), "", "symbol")
-                node.replace(child, there)
-                there.children = [child]
-                child.parent = there
             if isinstance(child, CLOSED):
                 continue
             if isinstance(child, nodes.strong) and child.astext().lower() in self.words - self.seen:
@@ -281,7 +257,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 3,
+        "env_version": 2,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
