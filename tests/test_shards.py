@@ -261,7 +261,7 @@ def test_another_source(copy, tmp_path, monkeypatch):
 
 def test_no_network(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("ALLYOUNEED_DATA")
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # six times, with 23 seconds of pauses
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # it asks six times, in 23 s
     words = ["prepare", "--data", "wmt14-en-de", "--out", str(tmp_path / "out")]
     assert command.main(words) == 2
     error = capsys.readouterr().err

@@ -360,7 +360,7 @@ def test_vmap_and_the_gradients_of_single_sentences():
 EXPORT = """
 import torch
 from allyouneed.transformer import Transformer, TransformerConfig
-model = Transformer(TransformerConfig(17, 8, 16, 2, 2)).eval()
+model = Transformer(TransformerConfig(17, 8, 16, 2, 1)).eval()
 draw = lambda *shape: torch.randint(17, shape)
 some = [torch.export.Dim(name, min=2, max=50) for name in "bst"]
 shapes = ({0: some[0], 1: some[1]}, {0: some[0], 1: some[2]})

@@ -50,6 +50,7 @@ HAND_BUT = [
     ("gamma forgotten", "beta forgotten"),
     ("gamma forgotten", "beta added before gamma multiplies"),  # gamma of the third forgotten
     ("beta subtracted", "the mean not subtracted"),  # gamma forgotten as well
+    ("the mean not subtracted", "the mean minus the entry"),  # each says the other is not so
 ]
 HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
     ("the variance divided by 3, not by 4",

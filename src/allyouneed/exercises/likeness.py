@@ -58,7 +58,7 @@ TURNS: dict[str, Turn] = {
     "with zero in place of what is below zero": lambda b: np.maximum(b, 0),
     "with zeros below the diagonal": lambda b: np.triu(b) if b.ndim > 1 else None,
     "with zeros above the diagonal": lambda b: np.tril(b) if b.ndim > 1 else None,
-    "times itself": lambda b: b * abs(b),
+    "times its absolute value": lambda b: b * abs(b),
 }
 # ... or what would have to be made of the answer.
 UNDONE: dict[str, Turn] = {
