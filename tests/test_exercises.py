@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from jaxtyping import config
 from torch import Tensor
 
 from allyouneed.exercises import core, examine
@@ -26,6 +27,14 @@ NO_SHORT_AXIS = ("9.5",)  # an even width of at least 2
 each = pytest.mark.parametrize("exercise", EVERY, ids=lambda e: e.number)
 each_building = pytest.mark.parametrize("exercise", BUILDING, ids=lambda e: e.number)
 each_chapter = pytest.mark.parametrize("chapter", chapters())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def unchecked():
+    """As for a reader: shapes in the package's signatures are not checked (see conftest.py)."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
 
 
 def notebook(chapter: str) -> list[dict]:
