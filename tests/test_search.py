@@ -6,10 +6,14 @@ Needs Chromium (on Debian: `apt install chromium`) and the packages that `make b
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 from chromium import Visit, served
-from pages import HTML, build
+from pages import HTML, ROOT, build
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+import booksearch  # noqa: E402
 
 # Written before the ranking was: what readers type, and the chapters (or pages) that they mean.
 QUERIES = {
@@ -44,6 +48,9 @@ RANK = """queries => queries.map(query => BookSearch.rank(query).slice(0, 4)
   .map(({entry}) => [entry.chapter || entry.address, entry.anchor, entry.head]))"""
 
 
+FIRST = "queries => queries.map(query => BookSearch.rank(query)[0]?.entry.address)"
+
+
 def right(place: list, meant: list) -> bool:
     page, anchor, _ = place
     if meant == ["an exercise"]:
@@ -62,6 +69,15 @@ def test_what_is_meant_comes_first(address, browser):
     ]
     tab.context.close()
     assert len(wrong) <= 3, "\n".join(wrong)
+
+
+def test_what_is_kept_for_a_chapter_leads_to_it(address, browser):
+    asked = {one: chapter for chapter, all_ in booksearch.typed().items() for one in all_}
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    found = dict(zip(asked, tab.evaluate(FIRST, list(asked)), strict=True))
+    tab.context.close()
+    assert len(asked) > 100
+    assert not [query for query, page in found.items() if page != f"notebooks/{asked[query]}.html"]
 
 
 def test_the_match_is_to_be_seen_where_a_result_leads(address, browser):

@@ -1,5 +1,6 @@
 """What the search looks through: one entry for each section, word of the glossary, exercise and
 exported name, with its text. book/_static/search.js ranks them.
+What readers type where the book has other words stands in book/search.toml, by chapters.
 
 Sphinx's own index knows words of pages only, and has to fetch each page to show an extract. This
 one is a script, so that a page that is opened as a file can read it, too.
@@ -9,18 +10,26 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.errors import ExtensionError
 
 INDEX = "search-index.js"
+TYPED = Path(__file__).parents[1] / "search.toml"
 NAME = re.compile(r"[^\W\d]\w{2,}")
 SPACE = re.compile(r"\s+")
 PART = r"{((?:[^{}]|{[^{}]*})*)}"
 FRACTION = re.compile(rf"\\d?frac{PART}{PART}")
 WORD = re.compile(r"\\(sin|cos|exp|log|max|min)\b")  # what of TeX's commands is read as a word
-KINDS = {"notebooks/": "chapter", "book/glossary": "glossary", "book/api": "api"}
+KINDS = {
+    "notebooks/project": "project",
+    "notebooks/": "chapter",
+    "book/glossary": "glossary",
+    "book/api": "api",
+}
 
 
 def kind_of(docname: str) -> str:
@@ -99,15 +108,24 @@ def on_doctree_read(app, doctree) -> None:
     app.env.metadata[app.env.docname]["search"] = entries(app.env.docname, doctree)
 
 
+def typed() -> dict[str, list[str]]:
+    """What is typed by those who look for a chapter."""
+    kept = tomllib.loads(TYPED.read_text(encoding="utf-8"))
+    return {chapter: re.split(r",\s+", text) for chapter, text in kept.items()}
+
+
 def on_build_finished(app, exception) -> None:
     if exception or app.builder.name != "html":
         return
-    pages = []
+    pages, words = [], typed()
     for name in sorted(app.env.found_docs):
         number = app.env.toc_secnumbers.get(name, {}).get("", ())
         chapter = number[0] if name.startswith("notebooks/") and number else 0
         title, found = app.env.titles[name].astext(), app.env.metadata[name]["search"]
-        pages.append([app.builder.get_target_uri(name), chapter, title, found])
+        also = words.pop(Path(name).name, [])
+        pages.append([app.builder.get_target_uri(name), chapter, title, found, also])
+    if words:
+        raise ExtensionError(f"{TYPED.name}: no chapter is named {', '.join(words)}")
     text = json.dumps(pages, ensure_ascii=False, separators=(",", ":"))
     file = Path(app.outdir) / "_static" / INDEX
     file.write_text(f"BookSearch.receive({text});\n", encoding="utf-8")
@@ -119,7 +137,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 2,
+        "env_version": 3,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

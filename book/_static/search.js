@@ -3,14 +3,15 @@
 //
 // An entry counts more for a word in its title than for one in its text, and rare words count more
 // (BM25, with titles as a field of their own). A word of the glossary points to the chapter that
-// makes it. Chapters come before the package's page.
+// makes it, as what stands in book/search.toml does. Chapters come before the package's page.
 "use strict";
 
 const BookSearch = (() => {
   const WEIGHT = {
-    chapter: 1, exercise: 0.3, term: 0.12, name: 0.3, glossary: 0.4, page: 0.5, api: 0.15,
+    chapter: 1, project: 0.5, exercise: 0.3, term: 0.12, name: 0.3, glossary: 0.4, page: 0.5, api: 0.15,
   };
-  const [HEAD, PAGE, CODE] = [4, 2.5, 0.4]; // beside a word in the text
+  const [HEAD, PAGE, CODE, ASKED] = [4, 2.5, 0.4, 4]; // beside a word in the text
+  const CHAPTER = /([^/]+)\.html/;
   const SAME = { // what people type, and the book's word for it
     rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
     mha: "multi head attention", mlm: "masked language model", ddp: "data parallel",
@@ -51,15 +52,19 @@ const BookSearch = (() => {
   const plain = (text) => ` ${(text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []).map(stem).join(" ")} `;
 
   function receive(pages) {
-    for (const [address, chapter, title, list] of pages) {
+    for (const [address, chapter, title, list, asked] of pages) {
       list.forEach(([anchor, head, kind, text, code, leads], i) => {
         const entry = { address, anchor: i ? anchor : "", chapter, page: title, head, kind, text, leads };
-        entry.in = { head: tally(words(head)), text: tally(words(text)), code: tally(words(code)), page: tally(words(title)) };
+        entry.asked = i ? [] : asked.map((one) => ` ${meant(one).join(" ")} `);
+        entry.in = {
+          head: tally(words(head)), text: tally(words(text)), code: tally(words(code)),
+          page: tally(words(title)), asked: tally(entry.asked.join("").match(/\S+/g) ?? []),
+        };
         entry.size = text.length;
         entry.flat = { head: plain(head), text: plain(text) };
         entries.push(entry);
         lengths += entry.size;
-        const all = new Set([...entry.in.head.keys(), ...entry.in.text.keys(), ...entry.in.code.keys()]);
+        const all = new Set(["head", "text", "code", "asked"].flatMap((field) => [...entry.in[field].keys()]));
         for (const one of all) counts.set(one, (counts.get(one) ?? 0) + 1);
       });
     }
@@ -82,14 +87,14 @@ const BookSearch = (() => {
         const n = entry.in.text.get(form) ?? 0;
         const field = (n * 2.2) / (n + 1.2 * (0.4 + 0.6 * long)) +
           HEAD * (entry.in.head.has(form) ? entry.in.head.size ** -0.5 : 0) + PAGE * (entry.in.page.has(form) ? 1 : 0) +
-          CODE * (entry.in.code.has(form) ? 1 : 0);
+          CODE * (entry.in.code.has(form) ? 1 : 0) + ASKED * (entry.in.asked.has(form) ? 1 : 0);
         best = Math.max(best, worth * rare * field);
       }
       sum += best;
       if (best) seen++;
     }
     if (!seen) return 0;
-    const chapter = entry.address.match(/([^/]+)\.html/)[1];
+    const chapter = entry.address.match(CHAPTER)[1];
     sum *= (seen / terms.length) ** (glossary.get(chapter) > 2 ? 1 : 3);
     if (!entry.anchor && entry.flat.head.includes(phrase)) sum *= 1.6; // the title of a chapter
     if (entry.flat.head.trim() === phrase.trim()) sum *= 2.2;
@@ -100,18 +105,25 @@ const BookSearch = (() => {
     return sum * WEIGHT[entry.kind] * (1 + 1.5 * (share.get(entry.address) ?? 0));
   }
 
-  // The entries for a query, the likeliest first: [{entry, score}]
-  function rank(query) {
+  // The stems of a query, in the book's words.
+  function meant(query) {
     let asked = query.toLowerCase();
     for (const [from, to] of Object.entries(SAME)) {
       asked = asked.replace(new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to);
     }
     asked = (asked.match(/[\p{L}\p{N}_]+/gu) ?? []).filter((word, _, all) => all.length < 2 || !stopwords.includes(word));
+    return asked.map(stem);
+  }
+
+  // The entries for a query, the likeliest first: [{entry, score}]
+  function rank(query) {
+    const asked = meant(query);
     if (!asked.length) return [];
-    const terms = asked.map((word) => matches(stem(word), true));
-    const phrase = ` ${asked.map(stem).join(" ")} `;
+    const terms = asked.map((word) => matches(word, true));
+    const phrase = ` ${asked.join(" ")} `;
     const glossary = new Map();
     for (const entry of entries) {
+      if (entry.asked.includes(phrase)) glossary.set(entry.address.match(CHAPTER)[1], 4);
       if (entry.kind !== "term" || !entry.leads) continue;
       const same = entry.flat.head.trim() === phrase.trim();
       const begins = entry.flat.head.startsWith(phrase);
