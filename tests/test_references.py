@@ -25,6 +25,7 @@ TARGETS = {
     "term softmax": ["term-Softmax", "Softmax", ""],
     "term zero": ["term-ZeRO", "ZeRO", ""],
     "term key": ["term-Key", "Key", ""],
+    "symbol d_k": ["symbol-d-k", "", '<span class="math">d_k</span>: width of <b>a</b> key'],
 }
 
 
@@ -65,6 +66,17 @@ def test_what_is_named_becomes_a_link(text, expected):
 def test_everyday_words_are_links_where_they_are_set_bold_and_code_never():
     key = nodes.strong("", "", nodes.Text("key"))
     assert linked(key, nodes.literal("", "softmax")) == "[key](all.html#term-Key)softmax"
+
+
+def test_a_symbol_of_the_notation_is_a_link_where_a_page_first_has_it():
+    """With a name in words, since nobody hears a formula."""
+    formulas = [nodes.math("", tex) for tex in (r"d_\text{k}", "d_{k}", r"\sqrt{d_k}")]
+    link, rest = linked(*formulas).split("</a>")
+    assert link == (
+        '<a class="to-symbol reference internal" href="all.html#symbol-d-k"'
+        r' aria-label="d k: width of a key">d_\text{k}'
+    )
+    assert rest == r"d_{k}\sqrt{d_k}"
 
 
 @pytest.fixture(scope="module")

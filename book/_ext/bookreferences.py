@@ -1,17 +1,18 @@
 """What the text names, it leads to: equations, chapters, exercises, figures, words of the glossary
-become links, and what such a link, or one to a section, leads to is kept for the card that
-book/_static/cards.js shows.
+and symbols of the notation become links, and what such a link, or one to a section, leads to is
+kept for the card that book/_static/cards.js shows.
 
 Not in headings, code or other links. "Figure 6.3" is ours; sections, tables and figures with one
-number are those of the papers, and stay text. A word of the glossary is a link where a page first
-has it.
+number are those of the papers, and stay text. A word of the glossary, or a symbol that stands
+alone, is a link where a page first has it. A plain letter is none: it has several lives. The link
+of a symbol has its name in words, since a screen reader finds none in a formula.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 from bookpatch import outdated
@@ -35,6 +36,7 @@ NUMBERED = re.compile(
 LONGEST = 400  # letters of a card that shows the beginning of a section
 NO_CARD = {"exercises", "further-reading"}
 CAPITALS = re.compile(r".[A-Z]")
+NOTATION = "book/notation"
 # Words of the glossary that are words of everyday English, too: links only where they stand bold.
 EVERYDAY = {
     "batch", "buffer", "gate", "head", "hypothesis", "key", "launch", "leak", "mask", "memory",
@@ -57,6 +59,17 @@ def as_html(node: nodes.Node) -> str:
     inner = "".join(map(as_html, node.children))
     tag = {nodes.literal: "code", nodes.strong: "b", nodes.emphasis: "i"}.get(type(node))
     return f"<{tag}>{inner}</{tag}>" if tag else inner
+
+
+def symbol(formula: nodes.math) -> str:
+    """The name of a symbol as a target; d_k and d_{k} are one, so are d_{ff} and d_\text{ff}."""
+    return "symbol " + re.sub(r"\\text\b|[{}\s]", "", formula.astext())
+
+
+def aloud(key: str, says: str) -> str:
+    """What a link to a symbol is called, from its card: "d k: width of a query and of a key"."""
+    meaning = unescape(re.sub(r"<[^>]*>", "", says)).partition(": ")[2]
+    return f"{re.sub(r'[^a-zA-Z]+', ' ', key.removeprefix('symbol ')).strip()}: {meaning}"
 
 
 def on_doctree_read(app, doctree) -> None:
@@ -104,6 +117,12 @@ def on_doctree_read(app, doctree) -> None:
         caption = next(figure.findall(nodes.caption), None)
         if chapter and caption and figure["ids"]:
             targets[f"drawn {name} {figure['ids'][0]}"] = [figure["ids"][0], "", as_html(caption)]
+    for row in doctree.findall(nodes.row) if name == NOTATION else ():
+        for formula in row[0].findall(nodes.math):
+            if re.search("[_^]", formula.astext()):
+                row["ids"] = row["ids"] or [nodes.make_id(symbol(formula))]
+                says = f"{as_html(row[0])}: {as_html(row[-1])}"
+                targets[symbol(formula)] = [row["ids"][0], "", says]
     app.env.metadata[name]["targets"] = targets
 
 
@@ -127,12 +146,10 @@ def all_targets(env) -> dict[str, tuple[str, str]]:
     return found
 
 
-def spelling(env) -> dict[str, str]:
-    """Each word of the glossary as it is written there."""
+def all_cards(env) -> dict[str, list[str]]:
+    """Of everything that can be named its anchor, its title and what its card says."""
     kept = (env.metadata[name].get("targets", {}) for name in env.found_docs)
-    return {
-        key[5:]: one[1] for all_ in kept for key, one in all_.items() if key.startswith("term ")
-    }
+    return {key: card for targets in kept for key, card in targets.items()}
 
 
 class Linker:
@@ -142,7 +159,7 @@ class Linker:
         self.app, self.docname, self.targets = app, docname, targets
         words = {key[5:] for key in targets if key.startswith("term ")}
         self.words, self.seen = words, set()
-        self.spelling = spelling(app.env)
+        self.cards = all_cards(app.env)
         plain = sorted(words - EVERYDAY, key=len, reverse=True)
         pattern = "|".join(map(re.escape, plain)) or "(?!)"
         self.word = re.compile(rf"(?<![\w-])({pattern})(s?)(?![\w-])", re.I)
@@ -190,7 +207,7 @@ class Linker:
         parts, at = [], 0
         for found in self.word.finditer(text):
             word = found[1].lower()
-            written = self.spelling[word]  # ZeRO is not "zero"
+            written = self.cards[f"term {word}"][1]  # ZeRO is not "zero"
             if word in self.seen or (CAPITALS.search(written) and found[1] != written):
                 continue
             self.seen.add(word)
@@ -201,8 +218,21 @@ class Linker:
             at = found.end()
         return [*parts, nodes.Text(text[at:])]
 
+    def symbols(self, formula: nodes.math) -> list[nodes.Node]:
+        """A formula, as a link if it is a symbol that the page has not had yet."""
+        key = symbol(formula)
+        if key not in self.targets or key in self.seen or self.docname == NOTATION:
+            return [formula]
+        self.seen.add(key)
+        where = escape(self.link(key, "", "symbol")["refuri"])
+        name = escape(aloud(key, self.cards[key][2]))
+        start = f'<a class="to-symbol reference internal" href="{where}" aria-label="{name}">'
+        return [nodes.raw("", start, format="html"), formula, nodes.raw("", "</a>", format="html")]
+
     def visit(self, node: nodes.Element) -> None:
         for child in list(node.children):
+            if isinstance(child, nodes.math):
+                node.replace(child, self.symbols(child))
             if isinstance(child, CLOSED):
                 continue
             if isinstance(child, nodes.strong) and child.astext().lower() in self.words - self.seen:
@@ -257,7 +287,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 2,
+        "env_version": 3,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
