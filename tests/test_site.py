@@ -186,7 +186,9 @@ def test_every_page(site, address, browser):
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("page", ["notebooks/06_attention.html", "book/intro.html"])
+@pytest.mark.parametrize(
+    "page", ["notebooks/06_attention.html", "book/intro.html", "book/notation.html"]
+)
 def test_the_page_keeps_still_on_a_phone(address, browser, page):
     """While it loads on a slow processor: what moves before a reader's eyes, as browsers count."""
     tab = browser.new_context(**PHONE).new_page()
