@@ -48,7 +48,7 @@
     return coming;
   }
 
-  // The figure, live: it moves up to the reader's sentence.
+  // The figure, live: it moves up, under the reader's sentence.
   let ribbons = null;
   const text = element("b", { lang: "fr" }), told = element("p", { role: "status" });
   const more = element("a", { className: "cover-more" }, "what it might have written");
@@ -64,7 +64,7 @@
         + "wider a ribbon, the more of its attention: point at a word. See also ", more,
         ", and what each of its heads is for."),
     );
-    document.querySelector(".first-words").after(figure);
+    form.after(figure);
     ribbons = new Translator.Ribbons(place, (sentence) => { told.textContent = sentence; });
   }
 
