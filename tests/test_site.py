@@ -224,6 +224,20 @@ def test_dark_pages_are_printed_light(address, browser, tmp_path):
     tab.context.close()
 
 
+def test_the_printed_book_has_contents_with_page_numbers(address, browser, tmp_path):
+    """Each number is that of the page on which the part begins, and a link leads there."""
+    tab = browser.new_context().new_page()
+    names, file = ["notation", "pytorch", "glossary"], tmp_path / "book.pdf"
+    pdf.print_book(tab, address, [f"book/{name}.html" for name in names], file)
+    lines = tab.locator(".printed-contents li")
+    printed = [int(text) for text in lines.locator(".page").all_text_contents()]
+    links = [one.get_attribute("href") for one in lines.locator("a").all()]
+    tab.context.close()
+    assert printed == pdf.first_pages(file, names) and links == [f"#{name}" for name in names]
+    assert 2 < printed[0] < printed[1] < printed[2] < pdf.pages_of(file)
+    assert b"/Outlines" in file.read_bytes()
+
+
 def test_the_words_on_the_card_for_sharing_end_before_its_map(site, browser):
     tab = card.shown(browser)
     words = "[...document.querySelectorAll('body > svg > g > text')]"
@@ -231,12 +245,6 @@ def test_the_words_on_the_card_for_sharing_end_before_its_map(site, browser):
     tab.close()
     assert len(ends) > 5 and max(ends) < card.MAP - 30
     assert (HTML / "_static" / "card.svg").read_text(encoding="utf-8") == card.drawing()
-
-
-def test_each_formula_is_a_plain_text_too(site):
-    for page in site:
-        text = (HTML / page).read_text(encoding="utf-8")
-        assert not re.findall(r'<(?:span|div) class="math[^>]*>', text), page
 
 
 def test_the_404_page_keeps_the_theme(address, browser):
@@ -429,6 +437,21 @@ def test_the_cover_translates_when_it_is_asked(home, browser):
         tab.click(".cover-more")
     filled = "document.getElementById('t-source').value === 'A dog.'"  # once its scripts are there
     tab.wait_for_function(filled, timeout=60_000)
+    tab.context.close()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1366, 768), (1440, 900)])
+def test_the_first_page_fits_on_one_screen(address, browser, width, height):
+    """What the book is, its roads, its map, its translator, and a mistake that is named."""
+    tab = browser.new_context(viewport={"width": width, "height": height}).new_page()
+    tab.goto(address + "book/intro.html")
+    tab.evaluate("document.fonts.ready")
+    for part in ("h1", ".first-words > p", ".roads", "figure.map", "form.try", ".first-mistake"):
+        box = tab.locator(f"#all-you-need {part}").first.bounding_box()
+        assert box["y"] > 0 and box["y"] + box["height"] <= height, part
+    typed = "(one => [one.scrollWidth, one.clientWidth])(document.getElementById('try-text'))"
+    wide, room = tab.evaluate(typed)
+    assert wide <= room
     tab.context.close()
 
 

@@ -65,6 +65,15 @@ def link(page: Path, before: str, line: str) -> None:
     page.write_text(text.replace(before, line + before, 1), encoding="utf-8")
 
 
+def print_book(tab, home: str, pages: list[str], file: Path) -> None:
+    """Print the pages as one, after their contents: printed once to see where each begins."""
+    ready(tab, home + FIRST)
+    tab.evaluate(JOIN.read_text(encoding="utf-8"), pages)
+    tab.pdf(path=file, **OPTIONS)
+    tab.evaluate(NUMBERED, first_pages(file, [Path(page).stem for page in pages]))
+    tab.pdf(path=file, **OPTIONS)
+
+
 def main(chapters: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     pages = [
@@ -83,11 +92,7 @@ def main(chapters: list[str]) -> None:
                 line = f'<li class="pdf"><a href="../pdf/{file.name}">PDF</a></li>'
                 link(HTML / page, '<li class="minutes">', line)
         if not chapters:
-            ready(tab, home + FIRST)
-            tab.evaluate(JOIN.read_text(encoding="utf-8"), pages)
-            tab.pdf(path=FOLDER / BOOK, **OPTIONS)
-            tab.evaluate(NUMBERED, first_pages(FOLDER / BOOK, [Path(page).stem for page in pages]))
-            tab.pdf(path=FOLDER / BOOK, **OPTIONS)
+            print_book(tab, home, pages, FOLDER / BOOK)
             count = pages_of(FOLDER / BOOK)
             print(f"{count:5} pages  {(FOLDER / BOOK).relative_to(ROOT)}")
             words = f'<a href="../pdf/{BOOK}">The whole book as a PDF</a>, {count} pages.'

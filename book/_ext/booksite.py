@@ -75,6 +75,7 @@ INLINE = re.compile(r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</
 DISPLAY = re.compile(
     r'<div class="math notranslate nohighlight"([^>]*)>\s*\\\[(.*?)\\\]</div>', re.S
 )
+BARE = re.compile(r'<(?:span|div) class="math\b')
 CORNER = re.compile(r'<th class="head[^"]*"><p></p></th>')
 MEASURES = Patch(
     "MEASURES",
@@ -278,6 +279,7 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
     body = FOLD(body, page, meta.get("folds", 0))
     body = REFERENCE(body, page, sum(1 for _ in doctree.findall(nodes.citation)))
     body = DISPLAY.sub(said, INLINE.sub(room_for, body))
+    context["toc"] = INLINE.sub(room_for, context.get("toc", ""))
     body = CORNER.sub("<td></td>", body)  # an empty cell heads no column
     context["body"] = body = THEBE(body, page, 1)
     if PLAIN.search(body):
@@ -286,7 +288,7 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
 
 def on_build_finished(app, exception) -> None:
     """Mend two files that are written once for all pages, and see that no page has what others
-    add to it after `on_page`: scripts that do not wait."""
+    add to it after `on_page`: scripts that do not wait, formulas that are no text."""
     if exception or app.builder.name != "html":
         return
     for name, patch, times in [
@@ -299,6 +301,10 @@ def on_build_finished(app, exception) -> None:
         found = len(AT_ONCE.findall((Path(app.outdir) / page).read_text(encoding="utf-8")))
         if found:
             raise outdated("later", "all scripts wait for the text", page, f"{found} scripts more")
+    for file in sorted(Path(app.outdir).rglob("*.html")):
+        if bare := len(BARE.findall(file.read_text(encoding="utf-8"))):
+            why, page = "a formula can be read without scripts", file.relative_to(app.outdir)
+            raise outdated("INLINE", why, page.as_posix(), f"{bare} formulas more")
 
 
 def setup(app):
