@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -324,6 +325,25 @@ def test_an_empty_corner_heads_no_column_and_a_formula_has_room(write_page):
         r'<span style="--room:([\d.]+)em" data-plain="√dₖ" class="math [^>]*>(.*?)</span>', body
     )
     assert 0.5 < float(room[1]) < 2 and room[2] == formula
+
+
+def test_long_names_are_broken_where_their_words_end():
+    """Not a short one, not at the edges of one, and no number."""
+    words = ["batch.key_padding_mask", "__getitem__.__len__", "d_model", "<b>", "1.25,2.5e-05,0.5"]
+    code = [f'<span class="pre">{escape(word)}</span>' for word in words]
+    broken = booksite.broken_at_joints(" ".join(code)).split(" <span")
+    assert "batch.<wbr>key_<wbr>padding_<wbr>mask<" in broken[0]
+    assert [f"<span{one}" for one in broken[1:]] == code[1:]
+
+
+def test_code_without_spaces_is_broken_between_its_parts():
+    """Only what is long; what is marked stays so, and no letter is lost."""
+    line = "x = <b>len</b>(model.layers[<b>0</b>].w_q==&quot;a&quot;)\n"
+    broken = booksite.with_joints(line)
+    assert broken.split("<wbr>") == [
+        "x = <b>len</b>(", "model.", "layers[", "<b>0</b>].", "w_", "q==", "&quot;a&quot;)\n",
+    ]  # fmt: skip
+    assert booksite.with_joints("a.b(c), d.e[f]\n") == "a.b(c), d.e[f]\n"
 
 
 def test_a_root_in_a_title_and_long_lines_of_outputs():

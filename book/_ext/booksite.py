@@ -75,6 +75,11 @@ INLINE = re.compile(r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</
 DISPLAY = re.compile(
     r'<div class="math notranslate nohighlight"([^>]*)>\s*\\\[(.*?)\\\]</div>', re.S
 )
+NAME_IN_CODE = re.compile(r'(?<=<span class="pre">)[^<\s]{12,}(?=</span>)')
+JOINT = re.compile(r"(?<=[^\W_])(_+|\.(?!\d))(?=[^\W_])")
+PIECE = re.compile(r"<[^>]*>|&[^;]+;|.", re.S)
+UNBROKEN = re.compile(r"\S{20,}")
+BETWEEN = re.compile(rf"{JOINT.pattern}|(?<=[)\]])\.|[(\[,=](?=[^\s)\],=])")
 BARE = re.compile(r'<(?:span|div) class="math\b')
 CORNER = re.compile(r'<th class="head[^"]*"><p></p></th>')
 MEASURES = Patch(
@@ -104,12 +109,24 @@ UNUSED = {
 }  # fmt: skip
 
 
+def with_joints(line: str) -> str:
+    """A line of code, in HTML, with places to break in what has no space for long."""
+    pieces = PIECE.findall(line)
+    letters = [i for i, piece in enumerate(pieces) if piece[0] != "<"]
+    text = "".join(unescape(pieces[i])[0] for i in letters)
+    for run in UNBROKEN.finditer(text):
+        for joint in BETWEEN.finditer(text, *run.span()):
+            pieces[letters[joint.end() - 1]] += "<wbr>"
+    return "".join(pieces)
+
+
 class Marked(HtmlFormatter):
     """Code in which only what has a colour of its own is marked: two thirds of what pygments marks
     are names, brackets and spaces in the colour of the text, and each is an element of the page.
 
     A line that is too long for a phone is marked, with its indentation: there it goes on below
-    itself, a little to the right (see book.css)."""
+    itself, a little to the right (see book.css). Where it has no space for long, it may be broken
+    after a bracket, between arguments, and where a word of a name ends."""
 
     PLAIN = Name, Punctuation, Whitespace
 
@@ -122,6 +139,7 @@ class Marked(HtmlFormatter):
             text = unescape(TAG.sub("", line)).rstrip("\n")
             if is_code and len(text) > NARROW:
                 indent = len(text) - len(text.lstrip(" "))
+                line = with_joints(line)
                 line = f'<span class="long" style="--in:{indent}">{line}</span>'
             yield is_code, line
 
@@ -177,6 +195,11 @@ def said(formula: re.Match) -> str:
     """A formula on lines of its own, as plain text, too."""
     says = escape(plain(unescape(formula[2])), quote=True)
     return formula[0].replace("<div ", f'<div data-plain="{says}" ', 1)
+
+
+def broken_at_joints(html: str) -> str:
+    """Long names in code may be broken where a word of theirs ends, and nowhere else."""
+    return NAME_IN_CODE.sub(lambda name: JOINT.sub(r"\1<wbr>", name[0]), html)
 
 
 def figures_later(app, body: str, page: str, doctree) -> str:
@@ -278,8 +301,8 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
         body = figures_later(app, body, page, doctree)
     body = FOLD(body, page, meta.get("folds", 0))
     body = REFERENCE(body, page, sum(1 for _ in doctree.findall(nodes.citation)))
-    body = DISPLAY.sub(said, INLINE.sub(room_for, body))
-    context["toc"] = INLINE.sub(room_for, context.get("toc", ""))
+    body = broken_at_joints(DISPLAY.sub(said, INLINE.sub(room_for, body)))
+    context["toc"] = broken_at_joints(INLINE.sub(room_for, context.get("toc", "")))
     body = CORNER.sub("<td></td>", body)  # an empty cell heads no column
     context["body"] = body = THEBE(body, page, 1)
     if PLAIN.search(body):

@@ -58,13 +58,18 @@
     const pattern = new RegExp(`(?<![\\p{L}\\p{N}_])(${asked.join("|")})`, "giu");
     const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT, (node) =>
       node.parentElement.closest(".math, script, style") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
-    while (texts.nextNode()) {
-      for (const { 0: word, index } of texts.currentNode.data.matchAll(pattern)) {
-        const range = new Range();
-        range.setStart(texts.currentNode, index);
-        range.setEnd(texts.currentNode, index + word.length);
-        marked.push(range);
-      }
+    const parts = []; // a name in code has several, with places between at which it may be broken
+    let all = "", part = 0;
+    for (; texts.nextNode(); all += texts.currentNode.data) parts.push([all.length, texts.currentNode]);
+    const at = (index, after = 0) => {
+      while (parts[part + 1]?.[0] <= index) part++;
+      return [parts[part][1], index - parts[part][0] + after];
+    };
+    for (const { 0: word, index } of all.matchAll(pattern)) {
+      const range = new Range();
+      range.setStart(...at(index));
+      range.setEnd(...at(index + word.length - 1, 1));
+      marked.push(range);
     }
     if (!marked.length) return;
     CSS.highlights.set("found", new Highlight(...marked));
