@@ -338,10 +338,11 @@ def test_long_names_are_broken_where_their_words_end():
 
 def test_code_without_spaces_is_broken_between_its_parts():
     """Only what is long; what is marked stays so, and no letter is lost."""
-    line = "x = <b>len</b>(model.layers[<b>0</b>].w_q==&quot;a&quot;)\n"
+    line = "x = <b>len</b>(model.layers[<b>0</b>].w_q==&quot;a&quot;.key_padding_mask)\n"
     broken = booksite.with_joints(line)
     assert broken.split("<wbr>") == [
-        "x = <b>len</b>(", "model.", "layers[", "<b>0</b>].", "w_", "q==", "&quot;a&quot;)\n",
+        "x = <b>len</b>(", "model.", "layers[", "<b>0</b>].", "w_q==",
+        "&quot;a&quot;.key_", "padding_", "mask)\n",
     ]  # fmt: skip
     assert booksite.with_joints("a.b(c), d.e[f]\n") == "a.b(c), d.e[f]\n"
 

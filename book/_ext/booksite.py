@@ -79,7 +79,8 @@ NAME_IN_CODE = re.compile(r'(?<=<span class="pre">)[^<\s]{12,}(?=</span>)')
 JOINT = re.compile(r"(?<=[^\W_])(_+|\.(?!\d))(?=[^\W_])")
 PIECE = re.compile(r"<[^>]*>|&[^;]+;|.", re.S)
 UNBROKEN = re.compile(r"\S{20,}")
-BETWEEN = re.compile(rf"{JOINT.pattern}|(?<=[)\]])\.|[(\[,=](?=[^\s)\],=])")
+LONG_NAME = re.compile(r"\w{16,}")
+BETWEEN = re.compile(r"(?<=[^\W_])\.(?!\d)|(?<=[)\]])\.|[(\[,=](?=[^\s)\],=])")
 BARE = re.compile(r'<(?:span|div) class="math\b')
 CORNER = re.compile(r'<th class="head[^"]*"><p></p></th>')
 MEASURES = Patch(
@@ -115,7 +116,10 @@ def with_joints(line: str) -> str:
     letters = [i for i, piece in enumerate(pieces) if piece[0] != "<"]
     text = "".join(unescape(pieces[i])[0] for i in letters)
     for run in UNBROKEN.finditer(text):
-        for joint in BETWEEN.finditer(text, *run.span()):
+        joints = list(BETWEEN.finditer(text, *run.span()))
+        for name in LONG_NAME.finditer(text, *run.span()):
+            joints += JOINT.finditer(text, *name.span())
+        for joint in joints:
             pieces[letters[joint.end() - 1]] += "<wbr>"
     return "".join(pieces)
 
