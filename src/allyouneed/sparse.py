@@ -250,23 +250,17 @@ def global_attention(
         seen = x[..., None, :g, :].expand(*x.shape[:-2], n, g, x.shape[-1])
         return torch.cat([seen, blocks], dim=-2)
 
+    def past(queries: int, length: int) -> Tensor:
+        return torch.ones(queries, length, dtype=torch.bool, device=q.device).tril()
+
     seen = real[..., None, :, :g].expand(*real.shape[:-2], n, block, g)
     if causal:
-        seen = seen & torch.ones(
-            n * block, g, dtype=torch.bool, device=q.device
-        ).tril().view(n, block, g)
+        seen = seen & past(n * block, g).view(n, block, g)
     mask = torch.cat([seen, near.expand(*seen.shape[:-1], -1)], dim=-1)
-    y = attention(rows, with_first(keys, k), with_first(values, v), mask).flatten(
-        -3, -2
-    )
-    whole = (
-        real & torch.ones(g, length, dtype=torch.bool, device=q.device).tril()
-        if causal
-        else real
-    )
-    return torch.cat(
-        [attention(q[..., :g, :], k, v, whole), y[..., g:length, :]], dim=-2
-    )
+    y = attention(rows, with_first(keys, k), with_first(values, v), mask)
+    whole = real & past(g, length) if causal else real
+    first_y = attention(q[..., :g, :], k, v, whole)
+    return torch.cat([first_y, y.flatten(-3, -2)[..., g:length, :]], dim=-2)
 
 
 class SparseAttention(MultiHeadAttention):
@@ -321,8 +315,7 @@ def tile_scores(
 
 
 class Flash(torch.autograd.Function):
-    """Attention in one pass over tiles of keys; backward, the
-    weights are computed once more.
+    """Attention in one pass over tiles of keys; backward computes the weights again.
 
     Milakov and Gimelshein (2018), algorithm 3; Dao et al. (2022), algorithms 1 and 4,
     with one division and one number kept for each query, as in Dao (2023).
@@ -332,19 +325,16 @@ class Flash(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, tile: int
     ) -> Tensor:
-        # m: greatest score so far
+        # m, the greatest score so far, and the sums l and o of (17.6)
         top = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
-        total = torch.zeros_like(top)  # l: sum of exp(score - m) so far
-        out = q.new_zeros(*q.shape[:-1], v.shape[-1])  # o: the same sum, of values
+        total, out = torch.zeros_like(top), q.new_zeros(*q.shape[:-1], v.shape[-1])
         for s in range(0, k.shape[-2], tile):
             scores = tile_scores(q, k, mask, s, tile)
             new = torch.maximum(top, scores.amax(-1, keepdim=True))
             fade, weights = (top - new).exp(), (scores - new).exp()
             total = fade * total + weights.sum(-1, keepdim=True)
-            out = fade * out + weights @ v[..., s : s + tile, :]
-            top = new
-        # at least exp(0), unless the query may attend to nothing
-        total = total.clamp(min=1)
+            out, top = fade * out + weights @ v[..., s : s + tile, :], new
+        total = total.clamp(min=1)  # changes only queries that see no key
         out = out / total
         ctx.save_for_backward(q, k, v, mask, out, top + total.log())
         ctx.tile = tile
