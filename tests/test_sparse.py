@@ -274,6 +274,14 @@ BAD = [
     ("k", lambda: windowed_attention(X, X[..., :5, :], X, 2)),
     ("v", lambda: windowed_attention(X, X, X[:1], 2)),
     ("v", lambda: dilated_attention(X, X, X[..., :5, :], 2, 2)),
+    *(
+        ("q", partial(form, *[X[..., :0, :]] * 3, 2))
+        for form in (
+            windowed_attention,
+            partial(dilated_attention, dilation=2),
+            partial(global_attention, n_global=1),
+        )
+    ),
     ("padding", lambda: windowed_attention(X, X, X, 2, padding=TRUE.float())),
     ("padding", lambda: windowed_attention(X, X, X, 2, padding=TRUE[..., :5])),
     ("padding", lambda: global_attention(X, X, X, 2, 1, padding=causal_mask(6))),

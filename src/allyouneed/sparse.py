@@ -91,9 +91,11 @@ def real_keys(
     fits: self-attention only.
 
     Raises TypeError unless the padding is boolean; ValueError unless q, k and v have
-    one length and the padding has the shape (..., 1, T) that `padding_mask` gives.
+    one length above 0 and the padding has the shape (..., 1, T) of `padding_mask`.
     """
     length = q.shape[-2]
+    if not length:
+        raise ValueError(f"q: expected at least one word, got {tuple(q.shape)}")
     for name, x in (("k", k), ("v", v)):
         if x.shape[:-1] != q.shape[:-1]:
             expected = (*q.shape[:-1], x.shape[-1])
