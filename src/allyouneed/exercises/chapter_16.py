@@ -137,6 +137,12 @@ PREFIX_MISTAKES = mistakes(
          ~prefix_masks(prefix, length), -math.inf
      ),
      "Zeros and minus infinities are what other code adds to scores. Asked for is a boolean mask."),
+    ("the next position is seen",
+     lambda prefix, length: (
+         _source(prefix, length)[:, None, :]
+         | torch.ones(length, length, dtype=torch.bool).tril(1)
+     ),
+     "Up to its own position: the one behind the query is what it shall predict."),
     ("True = hidden", lambda prefix, length: ~prefix_masks(prefix, length),
      "In this book True means may attend."),
     ("anti-causal", lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).T,
@@ -366,6 +372,11 @@ PACKED_MISTAKES = mistakes(
     ("every n-th column", lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][:, head::n_heads],
      "A head's columns stand side by side. Taking every n-th one gives each head a piece of all of "
      "them."),
+    ("always the first head", _columns(lambda d_model, d_k, head: d_model),
+     "Head i begins i times d_k columns further on."),
+    ("a block of three heads' width",
+     lambda c_attn, n_heads, head: c_attn.chunk(n_heads, 1)[head],
+     "All queries come first, then all keys: head by head lie only the columns of one kind."),
     ("every third column for the keys",
      lambda c_attn, n_heads, head: c_attn[:, 1::3].chunk(n_heads, 1)[head],
      "Queries, keys and values do not stand in turns: all d_model columns of the queries come "
@@ -547,6 +558,21 @@ PSEUDO_MISTAKES = mistakes(
      ).sum(),
      "One *position* is covered at a time. If its token stands elsewhere, too, it stays in view "
      "there."),
+    ("asked at the last position",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+         .log_softmax(-1)[torch.arange(len(tokens)), -1, tokens]
+         .sum()
+     ),
+     "Row t of the batch is asked at position t, where its token is covered."),
+    ("the likeliest token in place of the one that stood there",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+         .log_softmax(-1)[torch.arange(len(tokens)), torch.arange(len(tokens))]
+         .amax(-1)
+         .sum()
+     ),
+     "Look up the token that was covered, however likely the model finds it."),
     ("the last token left out",
      lambda model, tokens, mask_token: _at(
          model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
@@ -1006,6 +1032,8 @@ def _edit(
         elif away == "mean" and len(others):
             mean = others.mean(0)
             left = x - (x @ mean) / (mean @ mean) * mean
+        elif away == "plain":
+            left = x - (others @ x) @ others
         elif away == "along" and len(others):
             left = torch.linalg.lstsq(others.T, x[:, None]).solution[:, 0] @ others
         elif away == "first" and len(others):
@@ -1059,6 +1087,9 @@ EDIT_MISTAKES = mistakes(
      "A has to be orthogonal to every one of the others."),
     ("orthogonal to the first of the others only", _edit(away="first"),
      "A has to be orthogonal to every one of the others."),
+    ("the others taken as orthogonal, and of length one", _edit(away="plain"),
+     "The projection on their span has the inverse of `others @ others.T` in it: the others are "
+     "neither orthogonal nor of length one."),
     ("the part that the others make up in place of the rest", _edit(away="along"),
      "A has to be orthogonal to all the others: subtract from x what they make up of it."),
     ("divided by the length of x", _edit(divide="xx"),
@@ -1269,9 +1300,9 @@ ASKS_MISTAKES = mistakes(
      "Rows without padding do not show whether padding counts."),
     ("rows that are alike", _asks(lambda t, w, o: torch.equal(t, w), [3, 3, 3], [6, 6, 6]),
      "Where all rows have the same prompt and the same length, one may stand for the other."),
-    ("prompts of one token", _asks(lambda t, w, o: torch.equal(t, w), [1, 1], [5, 7]),
-     "Where the prompt has one token, nothing of it could be predicted anyway: take longer "
-     "prompts."),
+    ("the prompts not looked at", _asks(lambda t, w, o: torch.equal(t, w), [1, 1], [5, 7]),
+     "Places that predict a token of a prompt must not count: take prompts of several tokens, and "
+     "look at them."),
     ("answers of one token", _asks(lambda t, w, o: torch.equal(t, w), [2, 4], [3, 5]),
      "An answer of one token has the same first and last: take longer ones."),
 )  # fmt: skip

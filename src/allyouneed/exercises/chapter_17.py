@@ -79,6 +79,16 @@ COUNT_SLIPS = [
 COUNT_MISTAKES = mistakes(
     ("causal and two-sided exchanged", lambda n, w, causal: count_pairs(n, w, not causal),
      "If `causal` is True, a query sees one side only, and there are fewer pairs."),
+    ("each side as far as the last whole window",
+     lambda n, w, causal: (
+         n + (min(w, n) - 1) * (n - min(w, n)) * (1 if causal else 2)
+     ),
+     "The diagonal at the distance a has n - a pairs: n - 1, n - 2, ..., n - (w - 1)."),
+    ("twice the causal number, less one",
+     lambda n, w, causal: (
+         count_pairs(n, w, True) if causal else 2 * count_pairs(n, w, True) - 1
+     ),
+     "The main diagonal, all `length` pairs of it, lies in both halves and counts once."),
     ("length and window exchanged", lambda n, w, causal: count_pairs(w, n, causal),
      "The first argument is the length of the input, the second the window."),
     ("length and window exchanged, and a window wider than the input",
@@ -424,6 +434,46 @@ def _whole(output: Any) -> Tensor:
     return numbers.long() if whole else numbers
 
 
+def _heard_when(
+    residual: bool = True,
+    side: int = 1,
+    layers: Callable | None = None,
+    written: Callable[[Tensor, int], Tensor] = lambda first, n: first,
+) -> Callable[[list[Tensor]], Tensor]:
+    """After how many layers, right by default; each argument makes one mistake."""
+    heard = _first(lambda masks: _product(masks[::side], residual), layers)
+    return lambda masks: written(heard(masks), len(masks))
+
+
+HEARD_SLIPS = [
+    ("no residual connections", {"residual": False}, "Every position keeps what it has."),
+    ("the layers multiplied on the wrong side", {"side": -1},
+     "The upper layer stands on the *left* of the product."),
+    ("counted from the top", {"layers": lambda masks, i: masks[-i:]},
+     "The first mask is the lowest layer."),
+    ("the list read from its end", {"layers": lambda masks, i: masks[::-1][:i]},
+     "The first mask is the lowest layer."),
+    ("rows and columns swapped", {"written": lambda first, n: first.T}, "Rows are outputs."),
+    ("layers counted from 0", {"written": lambda first, n: first.where(first < 1, first - 1)},
+     "The lowest layer makes it 1."),
+    ("0 for what is never heard", {"written": lambda first, n: first.clamp(min=0)},
+     "What cannot be heard is -1."),
+    ("a position has itself after one layer",
+     {"written": lambda first, n: first.fill_diagonal_(1)}, "0 on the diagonal."),
+    ("whether, not when", {"written": lambda first, n: first >= 0},
+     "Asked for is after how many layers."),
+]  # fmt: skip
+
+
+HEARD_KNOWN = [
+    ("the layers multiplied on the wrong side", "counted from the top"),
+    ("the layers multiplied on the wrong side", "the list read from its end"),
+    ("the layers multiplied on the wrong side", "rows and columns swapped"),
+    ("counted from the top", "whether, not when"),
+    ("the list read from its end", "whether, not when"),
+]
+
+
 HEARD_MISTAKES = mistakes(
     ("the layers multiplied on the wrong side", _first(lambda masks: _product(masks[::-1])),
      "The upper layer stands on the *left* of the product: t sees j above, and j has heard s "
@@ -467,6 +517,7 @@ HEARD_MISTAKES = mistakes(
     ("infinity for what is never heard",
      _cut(lambda first, n: first.float().masked_fill(first < 0, math.inf)),
      "What cannot be heard is -1."),
+    *combined(_heard_when, HEARD_SLIPS, HEARD_KNOWN),
     ("in how many layers it is heard",
      _cut(lambda first, n: torch.where(first < 0, 0, n + 1 - first).fill_diagonal_(0)),
      "What has been heard stays, so that counts the layers from the first on. Asked for is the "
@@ -758,6 +809,12 @@ DOCUMENT_SLIPS = [
     ("only the future is seen", {"near": lambda away, w: (away <= 0) & (away > -w)},
      "A query sees keys *before* it."),
     ("no window", {"near": lambda away, w: away >= 0}, "Only `window` keys are seen."),
+    ("the future is seen, however far", {"near": lambda away, w: away < w},
+     "The windows are causal: 0 <= t - s."),
+    ("only the future is seen, however far", {"near": lambda away, w: away <= 0},
+     "A query sees keys *before* it, fewer than `window` apart."),
+    ("the future is seen, and one position too far", {"near": lambda away, w: away.abs() <= w},
+     "The windows are causal, and t - s < window."),
     ("neither window nor order", {"near": lambda away, w: away == away},
      "The window and the order are a condition of their own."),
     ("one position too far", {"near": lambda away, w: (away >= 0) & (away <= w)},
@@ -844,6 +901,13 @@ DOCUMENT_MISTAKES = [
         "neither window nor order",
         "neither",
         "Same document is one condition. The window and the order are the other one.",
+    ),
+    *mistakes(
+        *(
+            (name, _near_and_same(**slip), why)
+            for name, slip, why in DOCUMENT_SLIPS
+            if "however far" in name or "and one position" in name
+        )
     ),
     Mistake(
         "half of the window",
@@ -1177,6 +1241,15 @@ PASS_KNOWN = [
 
 
 PASS_MISTAKES = mistakes(
+    ("the softmax over the queries",
+     lambda q, k, v, tile: (q @ k.T / k.shape[1] ** 0.5).softmax(0) @ v,
+     "Each query shares its attention among the keys."),
+    ("only the first tile",
+     lambda q, k, v, tile: one_pass(q, k[:tile], v[:tile], tile),
+     "All tiles of keys count. Does the loop end too early?"),
+    ("only the last tile",
+     lambda q, k, v, tile: one_pass(q, k.split(tile)[-1], v.split(tile)[-1], tile),
+     "The sums of the tiles before are kept, scaled to the new maximum."),
     ("one sum for all queries", _one_pass(pooled=True),
      "Each query has a sum of its own: add up along the keys only, `sum(1, keepdim=True)`."),
     ("the scores not scaled, and no maximum",
@@ -1280,10 +1353,12 @@ def _forget(out: str = "right", log: str = "right", weight: str = "right") -> An
             "no weight, divided": (o - value) / q, "divided only": o / q, "as before": o,
             "added": (o + p * value) / (1 + p), "value only": (o - p * value) / p,
             "multiplied": (o - p * value) * q, "plus": (o + p * value) / q,
+            "1 + p": (o - p * value) / (1 + p), "twice": (o - 2 * p * value) / q,
         }[out]  # fmt: skip
         logs = {
             "right": L + math.log(abs(q)), "as before": L, "minus": L - math.log(abs(q)),
             "score": L - score, "q": math.log(abs(q)), "p": L + math.log(p),
+            "1 + p": L + math.log(1 + p),
             "sum": math.exp(min(L, 80.0)) * q, "base 2": L + math.log2(abs(q)), "- p": L - p,
         }[log]  # fmt: skip
         return new, logs
@@ -1329,6 +1404,12 @@ def _infinite(score: float) -> float:
 
 
 FORGET_MISTAKES = mistakes(
+    ("divided by 1 + p", _forget(out="1 + p"),
+     "This key leaves: what is left has the weight 1 - p."),
+    ("the logarithm of what a key that comes in makes", _forget(log="1 + p"),
+     "This key leaves: log(1 - p) is added, which is below 0."),
+    ("the value subtracted twice", _forget(out="twice"),
+     "The output holds the value once, with the weight p."),
     ("the value added", _forget(out="plus"),
      "This key leaves: p times the value is subtracted from the output."),
     ("exponentials that stand alone, and become infinite", _alone(_infinite),

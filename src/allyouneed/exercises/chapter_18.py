@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Any
 
 from .core import Exercise, Invariant, mistakes
@@ -52,6 +52,16 @@ BY_HAND_MISTAKES = mistakes(
     ("in percent", 1000 / 11, "The task asks for a number between 0 and 1."),
     ("the factor 2 forgotten", 5 / 11,
      "A bracket that both have counts in both sums: 2 both / (true + given)."),
+    ("the full stop counted as a word, in percent", 600 / 11,
+     "The full stop is deleted before spans are counted; and the number is between 0 and 1."),
+    ("ADVP and PRT taken for different labels, in percent", 800 / 11,
+     "By EVALB's settings the two count as the same label; and the number is between 0 and 1."),
+    ("the recall, in percent", 500 / 6,
+     "F1 is 2 both / (true + given), a number between 0 and 1."),
+    ("the precision, in percent", 100.0,
+     "F1 is 2 both / (true + given), a number between 0 and 1."),
+    ("the outermost S left out, and the full stop counted as a word", 4 / 9,
+     "Only a bracket called TOP is left out; and the full stop is deleted first."),
     ("whether the trees are the same", 0.0, "They are not, but F1 gives credit for each bracket."),
 )  # fmt: skip
 
@@ -392,6 +402,16 @@ def _lenient(**slips: bool) -> Callable[[list[str], int], bool]:
     return lambda symbols, n_words: well_formed(symbols, n_words, **slips)
 
 
+def _deep_enough(s: list[str], n: int) -> bool:
+    depth = list(accumulate((x[0] == "(") - (x[0] == ")") for x in s))
+    return bool(s) and min(depth) >= 0 and depth[-1] == 0 and s.count("XX") == n
+
+
+def _mirrored(s: list[str], n: int) -> bool:
+    opens, closes = ([x[1:] for x in s if x[0] == side] for side in "()")
+    return bool(s) and opens == closes[::-1] and s.count("XX") == n
+
+
 def _framed(s: list[str], n: int) -> bool:
     """Only the first and the last symbol, and the number of words, are looked at."""
     framed = bool(s) and s[0][0] == "(" and s[-1] == ")" + s[0][1:]
@@ -405,6 +425,11 @@ def _no_two_close(s: list[str], n: int) -> bool:
 
 
 TREE_MISTAKES = mistakes(
+    ("only the depth looked at", _deep_enough,
+     "Brackets may not close before they open, which you see. But every one closes with its own "
+     "label, none is empty, and all is in one outermost bracket."),
+    ("labels that close read backwards as those that open", _mirrored,
+     "A bracket may close before the next one opens: keep those that are open on a stack."),
     ("only the first and the last symbol looked at", _framed,
      "What stands between them has to be nested as well: every bracket closes with its own label, "
      "and none is empty."),
@@ -777,6 +802,16 @@ def _one_count_a_label(symbols: list[str]) -> list[str]:
     return found
 
 
+def _depths(symbols: list[str]) -> list[str]:
+    found, depth = [], 0
+    for symbol in symbols:
+        depth += symbol[0] == "("
+        if symbol[0] != "(":
+            found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{depth}")
+        depth -= symbol[0] == ")"
+    return found
+
+
 def _words_so_far(symbols: list[str]) -> list[str]:
     found, words = [], 0
     for symbol in symbols:
@@ -820,6 +855,10 @@ def _upwards(**slips: Any) -> Callable[[list[str]], list[str]]:
 
 
 BOTTOM_UP_MISTAKES = mistakes(
+    ("the depth in place of the number of parts", _depths,
+     "The number says how many parts the bracket has, not how deep it stands."),
+    ("a colon in place of the slash", lambda s: _walk(s, _parts_of, "{label}:{n}".format),
+     'Label and number are written with a slash: "NP/2".'),
     ("all words so far counted", _words_so_far,
      "Each bracket counts its own parts, from 0 on: keep a list of counts, one for each that is "
      "open."),
@@ -1078,6 +1117,14 @@ NEXT_MISTAKES = mistakes(
     ("closing brackets without a label",
      lambda w, n, o: {")" if x[0] == ")" else x for x in next_symbols(w, n, o)},
      'A closing bracket has the label of the one opened last: ")NP".'),
+    ("the end at any time", lambda w, n, o: next_symbols(w, n, o) | {"<eos>"},
+     "The end comes when the outermost bracket has closed; before that it cannot."),
+    ("the outermost bracket never closes",
+     lambda w, n, o: {
+         x for x in next_symbols(w, n, o)
+         if x[0] != ")" or sum((y[0] == "(") - (y[0] == ")") for y in w) > 1
+     },
+     "When the last word is written and all others have closed, the outermost bracket closes."),
     ("no bracket opens behind a word",
      lambda w, n, o: next_symbols(w, n, o) - (set(o) if w[-1:] == ["XX"] else set()),
      "A smaller bracket may open wherever a word may stand, behind another word as well."),
@@ -1217,6 +1264,15 @@ TREE_COUNT_CASES = [
 ]
 
 COUNT_TREE_MISTAKES = mistakes(
+    ("trees over fewer words counted as well",
+     lambda n, labels: sum(_counted(k, labels) for k in range(2, n + 1)),
+     "Asked for are the trees over exactly `n` words."),
+    ("the rows of one word fewer",
+     lambda n, labels: (
+         _counted(n - 1, labels) + _counted(n - 1, labels) // labels if n > 2 else 1
+     ),
+     "Rows of parts over n - 1 words are what stands behind a first word. A first part may also be "
+     "a bracket."),
     ("rows of one part left out", lambda n, labels: _counted(n, labels, alone=False),
      "What follows the first part of a bracket may be one part over all that is left: "
      "s(k) counts rows of one part as well."),

@@ -171,7 +171,21 @@ SENT_SLIPS = [
 ]  # fmt: skip
 
 
+SENT_KNOWN = [
+    ("only half of the ring", "numbers of eight bytes"),
+    ("sharding costs twice as much", "numbers in place of bytes"),
+]
+
+
 BYTES_MISTAKES = mistakes(
+    ("the logarithm of n in place of (n - 1) / n", _sent(part=math.log2),
+     "In a ring a round has n - 1 steps, in each of which a process sends an n-th."),
+    ("a sharded process sends whole gradients in each step",
+     lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters * (n if sharded else 1),
+     "Sharded or not, what is sent in a step is a piece, an n-th; stage 3 has three rounds."),
+    ("the whole state is sent where it is sharded",
+     lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * (4 if sharded else 1),
+     "Stage 3 sends weights twice and gradients once, 4 bytes for each parameter. Moments stay."),
     ("n + 1 in place of n - 1", _sent(part=lambda n: (n + 1) / n),
      "In each round a process sends n - 1 of the n pieces: the factor is (n - 1) / n."),
     ("only half of the ring",
@@ -243,7 +257,10 @@ BYTES_MISTAKES = mistakes(
     ("the moments are sent, too",
      lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 3,
      "Adam's moments stay where they are. What is sent are gradients, and in stage 3 weights."),
-    *combined(_sent, SENT_SLIPS, [("only half of the ring", "numbers of eight bytes")]),
+    *combined(_sent, SENT_SLIPS, SENT_KNOWN),
+    ("half of the ring and two bytes for a number, or sharding that costs twice as much and one",
+     _sent((2, 4), size=1),
+     "All-reduce has two rounds, stage 3 three, and a float32 number has 4 bytes."),
 )  # fmt: skip
 
 
@@ -278,12 +295,14 @@ def _m(**changes):
     return lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, **changes)
 
 
-def _changed(width: Callable = lambda d, h, g: d // h * g, last: Any = None, **changes):
+def _changed(
+    width: Callable = lambda d, h, g: d // h * g, last: Any = None, each: float = 1, **changes
+):
     """The count, with a mistake in the width of keys and values, in the logits, or in `changes`."""
 
     def count(d, f, h, g, n, v, t):
         more = {} if last is None else {"logits": last(d, n, v, t)}
-        return _modern(d, f, h, g, n, v, t, kv=width(d, h, g), **more, **changes)
+        return each * _modern(d, f, h, g, n, v, t, kv=width(d, h, g), **more, **changes)
 
     return count
 
@@ -294,6 +313,8 @@ MODERN_SLIPS = [
     ("one set of keys and values", {"width": lambda d, h, g: d // h}, "There are n_groups sets."),
     ("keys and values as wide as one group's share", {"width": lambda d, h, g: d // g},
      "A set has d_model / n_heads entries, and there are n_groups sets."),
+    ("multiplications without additions", {"each": 0.5},
+     "Each entry takes a multiplication and an addition."),
     ("two matrices in the feed-forward net", {"net": 2}, "A gated net has three."),
     ("one matrix for queries and output", {"out": 1}, "The queries have one, and W^O is another."),
     ("half of the products of attention", {"look": 2},
@@ -1081,6 +1102,18 @@ WHOLE_KNOWN = [
 
 
 WHOLE_MISTAKES = mistakes(
+    ("the length of all shares together, not of their sum",
+     lambda sums, tokens, max_norm: (
+         sum(sums)
+         / sum(tokens)
+         * min(1.0, max_norm / max(float(torch.stack(list(sums)).norm()) / sum(tokens), 1e-12))
+     ),
+     "The shares point in different directions: add them up, and take the length of the sum."),
+    ("divided by the tokens of the largest share",
+     lambda sums, tokens, max_norm: _whole_gradient("sums")(
+         [g / max(tokens) for g in sums], tokens, max_norm
+     ),
+     "Divide by the number of all tokens."),
     ("made as long as 1, not as `max_norm`", _whole_gradient(scale="one"),
      "A gradient that is too long is divided by its length, and multiplied by `max_norm`."),
     *combined(_whole_gradient, WHOLE_SLIPS, WHOLE_KNOWN),

@@ -171,6 +171,14 @@ WIDTH_MISTAKES = mistakes(
      "The gated net has no biases: a unit costs 3 d_model parameters."),
     ("one matrix in the paper's net", _width(parameters=lambda d, f: d * f + f + d),
      "The paper's net has two matrices, d_model x d_ff and back."),
+    ("d_model and d_ff exchanged",
+     lambda d_model, d_ff, multiple: gated_width(d_ff, d_model, multiple),
+     "The first argument is the width of the model, the second that of the paper's net."),
+    ("four thirds of d_ff",
+     lambda d_model, d_ff, multiple: 4 * d_ff // (3 * multiple) * multiple,
+     "Two matrices of d_ff become three: their width is about *two* thirds."),
+    ("the biases subtracted", _width(parameters=lambda d, f: 2 * d * f - f - d),
+     "The paper's biases are parameters that the gated net may spend: they are added."),
     ("two thirds of four times d_model",
      lambda d_model, d_ff, multiple: 8 * d_model // (3 * multiple) * multiple,
      "d_ff need not be four times d_model: count the parameters of a net of this d_ff."),
@@ -320,6 +328,14 @@ REORDERED_MISTAKES = mistakes(
      f"The first entries of all pairs come first, in their order. {AS_ONE}"),
     ("the halves exchanged, all heads as one", _all_as_one(_halves_exchanged),
      f"The pairs of these weights are neighbours, not halves. {AS_ONE}"),
+    ("the even rows twice",
+     _head_by_head(lambda head: torch.cat([head[0::2], head[0::2]])),
+     "The second half holds the odd rows: `1::2`."),
+    ("reordered twice", lambda W, n_heads: reordered(reordered(W, n_heads), n_heads),
+     "Once brings neighbours K / 2 apart. Twice makes something else of them."),
+    ("the way back, and the odd rows first",
+     _head_by_head(lambda head: torch.stack(head.chunk(2)[::-1], 1).flatten(0, 1)),
+     "That makes neighbours of halves, and turns each pair backwards. Asked for is the other way."),
     ("the heads in reverse", lambda W, n_heads: torch.cat(
         [reordered(head, 1) for head in W.chunk(n_heads)][::-1]),
      "Each head's rows are right; the heads stay in their order."),
@@ -484,6 +500,14 @@ GROUPED_KNOWN = [
 
 
 GROUPED_MISTAKES = mistakes(
+    ("keys and values exchanged", lambda q, k, v: _attend(q, _spread(v, q), _spread(k, q)),
+     "The weights come from queries and keys; what they weigh are the values."),
+    ("the groups moved on by one",
+     lambda q, k, v: _attend(q, _spread(k.roll(1, 1), q), _spread(v.roll(1, 1), q)),
+     "The first H / G heads use the first set."),
+    ("the outputs of a group added up",
+     lambda q, k, v: grouped(q, k, v).unflatten(1, (k.shape[1], -1)).sum(2),
+     "Each head has an output of its own: (B, H, T, K)."),
     ("the queries of a group averaged, and a head for each group",
      lambda q, k, v: _attend(q.unflatten(1, (k.shape[1], -1)).mean(2), k, v),
      "Heads share keys and values, not queries: all H heads ask, each for itself."),
@@ -625,6 +649,12 @@ SLOT_SLIPS = [
 SLOT_MISTAKES = mistakes(
     ("places counted from 1", _slots(written=lambda held, s: [p + (p >= 0) for p in held]),
      "The first place is 0."),
+    ("the ring written backwards",
+     _slots(where=lambda p, w, s: p if p < s else s + (s - p) % w),
+     "Place p goes into slot sinks + (p - sinks) % window: the ring fills from the front."),
+    ("the ring begins in its second slot",
+     _slots(where=lambda p, w, s: p if p < s else s + (p - s + 1) % w),
+     "The first place behind the sinks goes into the first slot of the ring."),
     ("the newest first", _slots(written=lambda held, s: held[:s] + sorted(held[s:])[::-1]),
      "The newest is written over the oldest, where that stands. Nothing is moved."),
     ("everything sorted", _slots(written=lambda held, s: sorted(held)),
@@ -796,6 +826,12 @@ def _speculated(
 
 
 PASS_MISTAKES = mistakes(
+    ("one more where all are kept, and else one", _with_kept(lambda a, n: 1 + a**n),
+     "i guesses that are kept, before one is refused, give i + 1 tokens."),
+    ("the likeliest guess in place of what is kept", _from_kept(lambda p, q: q.max()),
+     "A guess x is kept with min(1, p(x) / q(x)): sum q min(1, p / q)."),
+    ("the root of p q in place of the smaller", _from_kept(lambda p, q: (p * q).sqrt().sum()),
+     "q min(1, p / q) is the *smaller* of p and q, not their geometric mean."),
     ("only the pass that keeps all", _with_kept(lambda a, n: (n + 1) * a**n),
      "A pass in which a guess is refused gives tokens, too: those before it, and its "
      "replacement."),
@@ -1000,6 +1036,14 @@ NEWEST_KNOWN = [
 
 
 NEWEST_MISTAKES = mistakes(
+    ("the newest at place 1", _newest(query_place=1, key_place=1),
+     "The newest token stands behind S others, at place S."),
+    ("the plain mean of the values",
+     lambda q, k, v, kept_k, kept_v: torch.cat([kept_v, v[:, None]], 1).mean(1),
+     "The values are weighed by the softmax of the scores."),
+    ("the newest value left out", lambda q, k, v, kept_k, kept_v: (
+        newest(q, k, torch.zeros_like(v), kept_k, kept_v)),
+     "The newest key has weight, so its value counts, too."),
     ("the newest key in front, its value behind", _newest(front=True),
      "Any order will do, but it must be the same for keys and values."),
     *combined(_newest, NEWEST_SLIPS, NEWEST_KNOWN),
@@ -1127,6 +1171,7 @@ def rms_backward_cases() -> list[tuple]:
 
 
 RMS_SLIPS = [
+    ("gamma forgotten", {"first": "none", "second": "none"}, "All of dy passes gamma."),
     ("gamma in the first term only", {"second": "none"}, "All of dy passes gamma."),
     ("gamma in the second term only", {"first": "none"}, "All of dy passes gamma."),
     ("added, not subtracted", {"sign": 1}, "The derivative of 1/r has a minus."),
@@ -1145,6 +1190,20 @@ RMS_KNOWN = [("gamma in the first term only", "gamma in the second term only")]
 
 
 RMS_BACKWARD_MISTAKES = mistakes(
+    ("the second term alone", lambda x, gamma, dy, eps: (
+        (lambda r: -x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "That is what the root does. x also stands above the line: gamma dy / r."),
+    ("1 / r^3 in the first term", lambda x, gamma, dy, eps: (
+        (lambda r: (gamma * dy - x * (gamma * dy * x).mean(-1, keepdim=True)) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "The first term is gamma dy / r; only the second one has r^3."),
+    ("divided by gamma", lambda x, gamma, dy, eps: _rms_backward()(x, 1 / gamma, dy, eps),
+     "Backwards, too, gamma multiplies: y_i has the factor gamma_i."),
+    ("the length in place of the root in the first term", lambda x, gamma, dy, eps: (
+        (lambda r, n: gamma * dy / n - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(), x.norm(dim=-1, keepdim=True))),
+     "One root stands in both terms: that of the mean square, plus eps."),
     ("1 / r^4 in the second term", _rms_backward(power=4),
      "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
     ("dy in place of x in front of the second term", lambda x, gamma, dy, eps: (
@@ -1504,9 +1563,9 @@ STEP_MISTAKES = mistakes(
      "With equal values every mixture is the same. Let them differ."),
     ("the first head alone", _step_test(same=lambda a, b: torch.allclose(a[0], b[0], atol=1e-4)),
      "The other heads may be wrong. Compare all of them."),
-    ("the sum of the outputs", _step_test(
+    ("one number in place of all outputs", _step_test(
         same=lambda a, b: torch.allclose(a.sum(), b.sum(), atol=1e-4)),
-     "Different outputs may have one sum. Compare entry by entry."),
+     "Different outputs may have one sum, or one length. Compare entry by entry."),
     ("a tolerance that hides everything",
      _step_test(same=lambda a, b: torch.allclose(a, b, atol=3.0)),
      "Rounding is a millionth here. A tolerance near 1e-5 is wide enough."),
