@@ -1140,16 +1140,8 @@ def _small_logits_too(logits: Tensor, *rest: Tensor) -> Tensor:
     return answer_nats(logits, *rest) + 0.1 * logits.square().mean()
 
 
-def _prompt_of_the_first(
-    logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor
-) -> Tensor:
-    return answer_nats(logits, tokens, torch.minimum(prompts[:1], lengths - 1), lengths)
-
-
-def _length_of_the_first(
-    logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor
-) -> Tensor:
-    return answer_nats(logits, tokens, prompts, torch.maximum(lengths[:1], prompts + 1))
+def _all_as_the_first(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+    return answer_nats(logits, tokens, prompts[:1], lengths[:1])
 
 
 LOSSES = {
@@ -1173,8 +1165,7 @@ LOSSES = {
         ("all rows but the first", _all_but_first_row),
         ("only the last token of each answer", _last_of_each),
         ("the mean, and small logits everywhere", _small_logits_too),
-        ("the first row's prompt for all", _prompt_of_the_first),
-        ("the first row's length for all", _length_of_the_first),
+        ("the first row's prompt and length for all", _all_as_the_first),
         ("always 0", lambda logits, *_: 0 * logits.sum()),
     )
 }
@@ -1196,8 +1187,7 @@ MISSED_LOSSES = {
     "all rows but the first": "Take several rows, and look at all of them.",
     "only the last token of each answer": "Let answers have several tokens: every one counts.",
     "the mean, and small logits everywhere": "It depends on the logits of every place.",
-    "the first row's prompt for all": "Let the prompts have different lengths.",
-    "the first row's length for all": "Let the rows have different lengths.",
+    "the first row's prompt and length for all": "Let rows have different prompts or lengths.",
     "always 0": "It depends on nothing.",
 }  # fmt: skip
 
