@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -103,7 +104,42 @@ def _zeros_and_ones(mask: Tensor) -> Tensor:
     return mask if mask.is_floating_point() else mask.bool()
 
 
+def _prefix(
+    longer: int = 0,
+    queries: bool = False,
+    seen: Callable[[int], Tensor] = _causal,
+    out: Callable[[Tensor], Tensor] = lambda mask: mask,
+) -> Callable[[Tensor, int], Tensor]:
+    """The mask, right by default; each argument makes one mistake."""
+
+    def mask(prefix: Tensor, length: int) -> Tensor:
+        source = _source(prefix + longer, length)
+        return out((source[:, :, None] if queries else source[:, None, :]) | seen(length))
+
+    return mask
+
+
+PREFIX_SLIPS = [
+    ("a source one token too long", {"longer": 1}, "Positions 0 to prefix - 1 are the source."),
+    ("a source one token too short", {"longer": -1}, "Positions 0 to prefix - 1 are the source."),
+    ("queries in place of keys", {"queries": True}, "Open are the *columns* of the source."),
+    ("without the query itself", {"seen": lambda n: _causal(n).tril(-1)},
+     "A position may attend to itself."),
+    ("the next position is seen", {"seen": lambda n: _causal(n + 1)[1:, :-1]},
+     "Up to its own position, and no further."),
+    ("anti-causal", {"seen": lambda n: _causal(n).T}, "A query may look at keys to its left."),
+    ("True = hidden", {"out": lambda mask: ~mask}, "In this book True means may attend."),
+    ("queries and keys exchanged", {"out": lambda mask: mask.mT}, "Rows are queries."),
+]  # fmt: skip
+
+
+PREFIX_KNOWN = list(
+    combinations(("queries in place of keys", "anti-causal", "queries and keys exchanged"), 2)
+)
+
+
 PREFIX_MISTAKES = mistakes(
+    *combined(_prefix, PREFIX_SLIPS, PREFIX_KNOWN),
     ("queries in place of keys",
      lambda prefix, length: _source(prefix, length)[:, :, None] | _causal(length),
      "Open are the *columns* of the source, its keys, for every query. As it is, the queries of "
@@ -339,7 +375,38 @@ def _columns(start: Callable[[int, int, int], int]) -> Callable[[Tensor, int, in
     return answer
 
 
+def _packed(
+    kind: int = 1,
+    pick: Callable[[Tensor, int, int], Tensor] = lambda x, n, head: x.chunk(n, 1)[head],
+    turned: bool = False,
+) -> Callable[[Tensor, int, int], Tensor]:
+    """The matrix, right by default; each argument makes one mistake."""
+
+    def answer(c_attn: Tensor, n_heads: int, head: int) -> Tensor:
+        found = pick(c_attn.chunk(3, 1)[kind], n_heads, head)
+        return found.T if turned else found
+
+    return answer
+
+
+PACKED_SLIPS = [
+    ("queries", {"kind": 0}, "Keys begin at column d_model."),
+    ("values", {"kind": 2}, "The order is queries, keys, values."),
+    ("every n-th column", {"pick": lambda x, n, head: x[:, head::n]},
+     "A head's columns stand side by side."),
+    ("rows in place of columns", {"pick": lambda x, n, head: x.chunk(n, 0)[head]},
+     "A head is a group of columns."),
+    ("all heads", {"pick": lambda x, n, head: x}, "One head has d_model / n_heads columns."),
+    ("heads counted from 1", {"pick": lambda x, n, head: x.chunk(n, 1)[head - 1]},
+     "Heads are counted from 0."),
+    ("always the first head", {"pick": lambda x, n, head: x.chunk(n, 1)[0]},
+     "Head i begins i times d_k columns further on."),
+    ("transposed", {"turned": True}, "The answer multiplies from the right, as `c_attn` does."),
+]  # fmt: skip
+
+
 PACKED_MISTAKES = mistakes(
+    *combined(_packed, PACKED_SLIPS),
     ("the head's queries", _columns(lambda d_model, d_k, head: head * d_k),
      "The first d_model columns make queries. Keys begin at column d_model."),
     ("the head's values", _columns(lambda d_model, d_k, head: 2 * d_model + head * d_k),
@@ -455,7 +522,47 @@ def _square(tokens: Tensor) -> Tensor:
     return torch.ones(len(tokens), len(tokens), dtype=torch.bool)
 
 
+def _pseudo(
+    where: Callable[[Tensor], Tensor] = lambda tokens: torch.eye(len(tokens)).bool(),
+    made: Callable[[Tensor], Tensor] = lambda logits: logits.log_softmax(-1),
+    total: Callable[[Tensor], Tensor] = lambda x: x.sum(),
+) -> Callable[[Callable, Tensor, int], Tensor]:
+    """The pseudo-log-likelihood, right by default; each argument makes one mistake."""
+
+    def answer(model: Callable, tokens: Tensor, mask_token: int) -> Tensor:
+        t = torch.arange(len(tokens))
+        covered = _covered(tokens, where(tokens), mask_token)
+        return total(made(model(covered))[t, t, tokens])
+
+    return answer
+
+
+PSEUDO_SLIPS = [
+    ("nothing covered", {"where": lambda tokens: ~_square(tokens)},
+     "Cover each position before asking for it."),
+    ("everything covered at once", {"where": _square}, "One position is covered at a time."),
+    ("what was covered stays covered", {"where": lambda tokens: _square(tokens).tril()},
+     "Start from the whole text every time."),
+    ("the right side covered, too", {"where": lambda tokens: _square(tokens).triu()},
+     "A masked model sees the tokens on the right as well."),
+    ("logits in place of log-probabilities", {"made": lambda logits: logits},
+     "`log_softmax` over the vocabulary comes first."),
+    ("probabilities added up", {"made": lambda logits: logits.softmax(-1)},
+     "It is the logarithms that are added."),
+    ("softmax over the positions", {"made": lambda logits: logits.log_softmax(1)},
+     "Softmax runs over the last axis."),
+    ("the mean", {"total": lambda x: x.mean()}, "The log-probabilities are added up."),
+    ("the loss", {"total": lambda x: -x.sum()}, "Asked for is a negative number."),
+    ("the mean loss", {"total": lambda x: -x.mean()},
+     "The log-probabilities are added up, a negative number."),
+    ("the first token left out", {"total": lambda x: x[1:].sum()}, "Each position is covered."),
+]  # fmt: skip
+
+
 PSEUDO_MISTAKES = mistakes(
+    ("the mean loss", _pseudo(total=lambda x: -x.mean()),
+     "Asked for is the sum of log-probabilities: no mean, and a negative number."),
+    *combined(_pseudo, PSEUDO_SLIPS),
     ("nothing covered",
      lambda model, tokens, mask_token: (
          model(tokens[None]).log_softmax(-1)[0, torch.arange(len(tokens)), tokens].sum()
@@ -753,6 +860,40 @@ ANSWER_KNOWN = [  # with rows of their own, or no other than one of the two
     ("padding counted", "one token of padding counted"),
     ("padding counted", "the last token of each answer left out"),
 ]
+
+
+def _whole_texts(**slips: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The loss of 16.3: texts are answers whose prompt is their first token."""
+    loss = _answer_nats(**slips)
+    return lambda logits, tokens, lengths: loss(logits, tokens, torch.ones_like(lengths), lengths)
+
+
+TEXT_SLIPS = [
+    ("not shifted", {"shifted": False, "first": -1},
+     "The logits at position t are about the token at t + 1."),
+    ("not shifted, without the first token", {"shifted": False},
+     "The logits at position t are about the token at t + 1."),
+    ("the last token of each row left out", {"last": -1}, "The last token is predicted as well."),
+    ("one token too many in each row", {"last": 1}, "Row b ends at `lengths[b]` - 1."),
+    ("padding counted", {"padding": True}, "Padding is not to be predicted."),
+    ("the zeros counted in the mean", {"over": "all but the first"},
+     "Divide by the number of predicted tokens."),
+    ("the sum", {"over": "sum"}, "Asked for is the mean."),
+    ("a mean of the rows' means", {"over": "rows"}, "Every token counts alike."),
+    ("divided by the number of rows", {"over": "batch"}, "The mean is over tokens."),
+    ("divided by all real tokens, the first ones too", {"over": "real"},
+     "Row b counts lengths[b] - 1 tokens."),
+    ("the minus sign missing", {"sign": 1}, "The loss is minus the mean of the logarithms."),
+    ("softmax twice", {"double": True}, "`cross_entropy` does the softmax itself."),
+]  # fmt: skip
+TEXT_KNOWN = [
+    ("the last token of each row left out", "padding counted"),
+    ("one token too many in each row", "padding counted"),
+    ("not shifted", "divided by all real tokens, the first ones too"),
+    ("padding counted", "the zeros counted in the mean"),
+    ("padding counted", "a mean of the rows' means"),
+]
+LOSS_MISTAKES += mistakes(*combined(_whole_texts, TEXT_SLIPS, TEXT_KNOWN))
 
 
 ANSWER_MISTAKES = mistakes(

@@ -629,7 +629,44 @@ def _merge_mistake(name: str, rule: str, why: str) -> Mistake:
     return Mistake(name, lambda one, two: _merged(one, two, rule), why)
 
 
+def _merging(
+    fade_o: bool = True,
+    fade_l: bool = True,
+    top: Callable[[Tensor, Tensor], Tensor] = torch.maximum,
+    divided: bool = True,
+) -> Callable[[Half, Half], Tensor]:
+    """The merge, right by default; each argument makes one mistake."""
+
+    def answer(one: Half, two: Half) -> Tensor:
+        m, total, out = top(one[0], two[0]), 0, 0
+        for own, weights, o in (one, two):
+            fade = (own - m).exp()
+            total = total + (fade * weights if fade_l else weights)
+            out = out + (fade[:, None] * o if fade_o else o)
+        return out / total[:, None] if divided else out
+
+    return answer
+
+
+MERGE_SLIPS = [
+    ("the values not scaled", {"fade_o": False}, "The `o` need the factors as well."),
+    ("the sums not scaled", {"fade_l": False}, "The sums `l` need the factors as well."),
+    ("one maximum for all queries", {"top": lambda a, b: torch.maximum(a, b).max()},
+     "Every query has a maximum of its own."),
+    ("scaled to the lesser maximum", {"top": torch.minimum}, "Scale to the greater one."),
+    ("scaled to the first maximum", {"top": lambda a, b: a}, "Scale to the greater one."),
+    ("scaled by the exponential of the maximum", {"top": lambda a, b: torch.zeros_like(a)},
+     "Take the greater maximum off first."),
+    ("not divided", {"divided": False}, "The output is `o / l`, with both merged."),
+]  # fmt: skip
+MERGE_KNOWN = [
+    ("the values not scaled", "the sums not scaled"),
+    ("the sums not scaled", "not divided"),
+]
+
+
 MERGE_MISTAKES = [
+    *mistakes(*combined(_merging, MERGE_SLIPS, MERGE_KNOWN)),
     _merge_mistake(
         "added without scaling",
         "plain",
@@ -825,6 +862,8 @@ DOCUMENT_SLIPS = [
      "Causal, all `window` keys lie on one side: t - s < window."),
     ("positions do not see themselves", {"near": lambda away, w: (away > 0) & (away < w)},
      "t - s = 0 is allowed."),
+    ("documents see each other", {"same": lambda step: step == step},
+     "A window must stop at a document's edge."),
     ("numbers compared by size", {"same": lambda step: step >= 0},
      "The number of a document is a name: `==`."),
     ("only other documents are seen", {"same": lambda step: step != 0},
@@ -838,6 +877,7 @@ DOCUMENT_SLIPS = [
 DOCUMENT_KNOWN = [
     ("positions do not see themselves", "only other documents are seen"),
     ("neither window nor order", "True for hidden"),
+    ("documents see each other", "the first row's documents for all"),
 ]
 
 
@@ -991,6 +1031,12 @@ MISSED_SLIPS = [
 
 
 MISSED_MISTAKES = mistakes(
+    ("what is reached, counted from 1",
+     _missing(write=lambda n, rest: [s + 1 for s in _rest(n, set(rest))]),
+     "Asked for are the positions that are missed, counted from 0."),
+    ("distances from the last position, the largest first",
+     _missing(write=lambda n, rest: [n - 1 - s for s in rest]),
+     "Asked for are the positions themselves, from the first to the last."),
     ("holes one too wide", _missing(layers=lambda ds: [d + 1 for d in ds]),
      "With dilation d the keys stand d positions apart: between two of them lie d - 1 others."),
     ("what is reached", lambda n, w, ds: sorted(_heard(n, w, ds)),

@@ -459,7 +459,49 @@ def _held(full: tuple[int, int, int, int]) -> Callable[[int, int, int, int], int
     )
 
 
+def _gpus(
+    full: tuple[int, int, int, int] = (16, 8, 4, 0),
+    rounded: Callable[[int, int], float] = lambda shared, room: -(-shared // room),
+    none: int = 0,
+    activations_count: bool = True,
+) -> Callable[[int, int, int, int], float]:
+    """How many GPUs, right by default; each argument makes one mistake."""
+
+    def answer(parameters: int, activations: int, memory: int, stage: int) -> float:
+        shared = (16 - full[stage]) * parameters + activations * activations_count
+        room = memory - full[stage] * parameters
+        return max(1, rounded(shared, room)) if room > 0 else none
+
+    return answer
+
+
+GPU_SLIPS = [
+    ("four bytes more shared in each stage", {"full": (16, 12, 8, 0)},
+     "Stage 1 shares both of Adam's moments, 8 bytes."),
+    ("one moment stays in full", {"full": (16, 12, 8, 4)},
+     "Stage 1 shares both of Adam's moments, 8 bytes."),
+    ("stages counted from one too low", {"full": (16, 16, 8, 4)}, "Stage 1 shares the moments."),
+    ("stages counted from one too high", {"full": (8, 4, 0, 0)}, "Stage 0 shares nothing."),
+    ("everything shared at every stage", {"full": (0, 0, 0, 0)},
+     "Only stage 3 shares everything."),
+    ("not rounded up", {"rounded": lambda shared, room: shared // room}, "Round up."),
+    ("one more when it fits exactly", {"rounded": lambda shared, room: shared // room + 1},
+     "A GPU that is full to the last byte will do."),
+    ("-1 where there is none", {"none": -1}, "The task asks for 0."),
+    ("1 where there is none", {"none": 1}, "The task asks for 0."),
+    ("no activations", {"activations_count": False}, "The activations need room as well."),
+]  # fmt: skip
+
+
+GPU_KNOWN = [  # with these there is always a number
+    (full, none)
+    for full in ("stages counted from one too high", "everything shared at every stage")
+    for none in ("-1 where there is none", "1 where there is none")
+]
+
+
 FEWEST_MISTAKES = mistakes(
+    *combined(_gpus, GPU_SLIPS, GPU_KNOWN),
     ("only four bytes shared in stage 1", _held((16, 12, 4, 0)),
      "Stage 1 shares the moments, 8 bytes for each parameter. The gradients, 4 bytes, come next."),
     ("four bytes more shared in each stage", _held((16, 12, 8, 0)),

@@ -80,6 +80,8 @@ ABSORBED_MISTAKES = mistakes(
     ("gamma turned round",
      lambda gamma, W: W * gamma.flip(0),
      "Entry j of x meets column j of W: gamma keeps its order."),
+    ("the rows multiplied twice", lambda gamma, W: W * gamma[:, None] ** 2,
+     "gamma multiplies once, and the *columns*: entry j of x meets column j of W."),
     ("gamma divided by its mean",
      lambda gamma, W: W * gamma / gamma.mean(),
      "gamma goes into the matrix as it is."),
@@ -333,6 +335,9 @@ REORDERED_MISTAKES = mistakes(
      "The second half holds the odd rows: `1::2`."),
     ("reordered twice", lambda W, n_heads: reordered(reordered(W, n_heads), n_heads),
      "Once brings neighbours K / 2 apart. Twice makes something else of them."),
+    ("the way back, the odd rows first, all heads as one",
+     _all_as_one(lambda W: torch.stack(W.chunk(2)[::-1], 1).flatten(0, 1)),
+     f"Asked for is the other way, and the first entries first. {AS_ONE}"),
     ("the way back, and the odd rows first",
      _head_by_head(lambda head: torch.stack(head.chunk(2)[::-1], 1).flatten(0, 1)),
      "That makes neighbours of halves, and turns each pair backwards. Asked for is the other way."),
@@ -461,6 +466,7 @@ def _with_groups(
     scale: Callable[[Tensor, Tensor], float] = lambda q, k: q.shape[-1] ** -0.5,
     axis: int = -1,
     causal: bool = False,
+    values: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """Grouped attention, right by default; each argument makes one mistake."""
 
@@ -469,7 +475,7 @@ def _with_groups(
         if causal:
             later = torch.ones(scores.shape[-2:]).triu(1).bool()
             scores = scores.masked_fill(later, -math.inf)
-        return scores.softmax(axis) @ shared(v, q)
+        return scores.softmax(axis) @ (values or shared)(v, q)
 
     return answer
 
@@ -477,6 +483,10 @@ def _with_groups(
 GROUPED_SLIPS = [
     ("the sets dealt out like cards", {"shared": _tiled},
      "*Neighbouring* heads share a set: `repeat_interleave`."),
+    ("the values dealt out like cards", {"shared": _spread, "values": _tiled},
+     "The values of a head belong to the same set as its keys."),
+    ("the keys dealt out like cards", {"shared": _tiled, "values": _spread},
+     "The values of a head belong to the same set as its keys."),
     ("one set for all heads", {"shared": lambda x, q: x[:, :1]}, "There are G sets."),
     ("the mean of all sets", {"shared": lambda x, q: x.mean(1, keepdim=True)},
      "Each head has the set of its group."),
