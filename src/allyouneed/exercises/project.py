@@ -245,8 +245,10 @@ def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor) -> str:
         still = compute(layer)
         layer.train()
         one, two = compute(layer), compute(layer)
-    if not torch.equal(one, two):  # by a share of its own
+    if not one.isfinite().all():
         return "each sub-layer"
+    if not torch.equal(one, two):
+        return "by a share of its own"
     if torch.allclose(one, still, atol=1e-5):
         return "nothing"
     if torch.allclose(one, torch.zeros_like(one), atol=1e-5):
@@ -261,6 +263,8 @@ def dropping(faults: Faults) -> str:
         return "nothing"
     if "some dropout" in faults:
         return "some sub-layers"
+    if "own share" in faults:
+        return "by a share of its own"
     whole = faults & {"residual dropped", "no residual", "last residual"}
     return "the residual" if whole else "each sub-layer"
 
@@ -345,6 +349,26 @@ def at_tokens(logits: Tensor, tgt: Tensor) -> Tensor:
     return logits.masked_fill((tgt == PAD)[..., None], 0.0)
 
 
+SHARES = {"no dropout", "some dropout", "residual dropped", "own share", "embeddings not dropped"}
+
+
+def shares(project: Project, answer: Any, src: Tensor, tgt: Tensor) -> str:
+    """What dropout falls on. With all of the embeddings dropped, nobody knows which tokens came."""
+    model = machine_of(answer, 0.5)
+    if not callable(getattr(model, "train", None)):
+        return "all"
+    model.train()
+    if torch.equal(*(logits_of(project, model, src, tgt) for _ in range(2))):
+        return "nothing"
+    model = machine_of(answer, NEARLY_ALL)
+    model.train()
+    others = (torch.where(x > EOS, V + EOS - x, x) for x in (src, tgt))
+    with torch.no_grad():
+        one, two = logits_of(project, model, src, tgt), logits_of(project, model, *others)
+    near = torch.allclose(one, two, rtol=1e-3, atol=1e-3, equal_nan=True)
+    return "all" if near else "not the embeddings"
+
+
 def machine_exercise(project: Project, had: Faults) -> Exercise:
     own = project.own if "own" in had else {}
     apart = {"target apart", "logits apart", "all apart"}
@@ -354,11 +378,13 @@ def machine_exercise(project: Project, had: Faults) -> Exercise:
 
         def compute(weights: Weights, src: Tensor, tgt: Tensor) -> dict[str, Any]:
             machine = torchs_own
-            if faults - apart - {"no dropout", "some dropout", "residual dropped"} or own:
+            if faults - apart - SHARES or own:
                 machine = partial(spelled_out, faults=faults, **own)
             out = with_slopes(lambda p: at_tokens(machine(p, src, tgt), tgt), weights)
             which = next(iter(faults & apart), "one matrix")
-            return {"dropout": "no dropout" not in faults, "embeddings": which, **out}
+            share = "nothing" if "no dropout" in faults else "all"
+            share = "not the embeddings" if "embeddings not dropped" in faults else share
+            return {"dropout": share, "embeddings": which, **out}
 
         return compute
 
@@ -382,12 +408,7 @@ def machine_exercise(project: Project, had: Faults) -> Exercise:
         out = measured(layout, weights, compute)
         if not torch.allclose(compute(), compute(), equal_nan=True):
             raise Unclear("In eval mode two calls differ: dropout is on there, too.")
-        drops = True
-        if callable(getattr(model, "train", None)):
-            model = machine_of(answer, 0.5)
-            model.train()
-            drops = not torch.equal(*(logits_of(project, model, src, tgt) for _ in range(2)))
-        return {"dropout": drops, "embeddings": which, **out}
+        return {"dropout": shares(project, answer, src, tgt), "embeddings": which, **out}
 
     return Exercise(
         "project.machine", "the machine", "Chapter 11", ours(build(had)), cases,

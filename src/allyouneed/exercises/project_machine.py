@@ -202,6 +202,7 @@ def spelled_out(
 
     def embed(tokens: Tensor, side: str) -> Tensor:
         root = 1.0 if "not scaled" in faults else p["E"].shape[1] ** 0.5
+        root = p["E"].shape[1] if "whole width" in faults else root
         x = p["E"][tokens] * (1 / root if "divided" in faults else root)
         where = table(max(tokens.shape) + 1, x.shape[-1])
         if "no positions" in faults or f"no positions in the {side}" in faults:

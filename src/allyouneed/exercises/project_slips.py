@@ -84,6 +84,8 @@ DROPOUT = (
     ("dropout in some sub-layers only", "some dropout",
      "LayerNorm(x + Dropout(Sublayer(x))): it is the *output* of the sub-layer that is dropped, "
      "and that of each one."),
+    ("dropout by a share of its own", "own share",
+     "The share that is dropped is the argument `dropout`, whatever it is."),
     ("dropout over the residual as well", "residual dropped",
      "LayerNorm(x + Dropout(Sublayer(x))): x itself goes past the dropout."),
 )  # fmt: skip
@@ -117,6 +119,8 @@ MACHINE = (
      "Section 3.4: embeddings are multiplied by the root of d_model. Without it, positions drown "
      "them."),
     ("embeddings divided by the root", "divided", "Multiply by the root of d_model."),
+    ("embeddings multiplied by d_model, without the root", "whole width",
+     "Multiply by the *root* of d_model."),
     ("positions scaled, too", "scaled after",
      "Scale the embeddings first and add the positions then."),
     ("positions over the batch axis", "positions over the batch",
@@ -149,6 +153,8 @@ MACHINE = (
      "`x @ embedding.weight.T`."),
     ("three matrices where one was asked for", "all apart",
      "Section 3.4: one matrix embeds source and target, and gives the logits."),
+    ("no dropout on the embeddings", "embeddings not dropped",
+     "Section 5.4: dropout acts on the sums of embeddings and positions as well, on both sides."),
     ("no dropout", "no dropout",
      "In training mode dropout acts on embeddings with positions, and on each sub-layer's output."),
     *LAYER,
