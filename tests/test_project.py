@@ -96,8 +96,8 @@ PENALTY = "penalty = ((5 + length) / 6) ** alpha"
 ENCODE = """x = self.norms[0](x + self.dropout(self.attention(x, x, x, mask)))
         return self.norms[1](x + self.dropout(self.feed_forward(x)))"""
 PRE = """y = self.norms[0](x)
-        x = x + self.attention(y, y, y, mask)
-        return x + self.feed_forward(self.norms[1](x))"""
+        x = x + self.dropout(self.attention(y, y, y, mask))
+        return x + self.dropout(self.feed_forward(self.norms[1](x)))"""
 NO_EVAL = "def greedy(model, src, max_length):\n    model.eval()"
 BROKEN = [
     ("attention", SCALE, "", "the scale forgotten"),
@@ -113,11 +113,20 @@ BROKEN = [
     ("heads", "self.w_k(k)", "self.w_q(k)", "one matrix for queries and keys"),
     ("heads", "self.w_k(k)", "self.w_k(q)", "the keys made of the queries' input"),
     ("heads", "self.split(v), mask)", "self.split(v))", "the mask not handed on"),
+    ("heads", "self.w_v(v)", "self.w_k(v)", "one matrix for keys and values"),
     ("masks", "tokens != pad", "tokens == pad", "polarity inverted"),
     ("masks", ".tril()", ".triu()", "the other triangle"),
     ("positions", "(0, d_model, 2) / d", "(d_model // 2) / d", "exponent i instead of 2i"),
     ("positions", "arange(length)[:", "arange(1, length + 1)[:", "positions counted from 1"),
     ("layers", ENCODE, PRE, "pre-norm for post-norm"),
+    ("layers", ENCODE, ENCODE.replace("self.dropout(", "("), "no dropout"),
+    ("layers", "self.dropout = nn.Dropout(dropout)", "self.dropout = nn.Dropout(0.1)",
+     "dropout by a share of its own"),
+    ("layers", ENCODE, ENCODE.replace("self.dropout(self.feed", "(self.feed"),
+     "dropout in some sub-layers only"),
+    ("layers", ENCODE, ENCODE.replace("(x + self.dropout(", "(self.dropout(x + "),
+     "dropout over the residual as well"),
+    ("layers", f"(x + self.dropout({CROSS}))", f"(x + {CROSS})", "dropout in some sub-layers only"),
     ("layers", CROSS, "self.cross(memory, x, x)[:, :x.shape[1]]", "the memory asks"),
     ("layers", CROSS, CROSS[:-10] + ")", "cross-attention without the source mask"),
     ("layers", OWN, "self.own(x, x, x)", "self-attention without the target mask"),
@@ -125,8 +134,14 @@ BROKEN = [
     ("machine", ROOT_OF_D, "", "embeddings not scaled"),
     ("machine", TABLE, "positions(*x.shape[::2])[:, None]", "positions over the batch axis"),
     ("machine", LOGITS, "return self.out(x)", "the logits with a matrix of their own"),
+    ("machine", "return self.dropout(x + positions", "return (x + positions",
+     "no dropout on the embeddings"),
+    ("machine", ROOT_OF_D, " * self.embedding.embedding_dim",
+     "embeddings multiplied by d_model, without the root"),
     ("machine", LOGITS, f"return ({LOGITS[7:]}).softmax(-1)", "softmax at the end"),
     ("machine", DECODE, "x = layer(x, memory, src_mask)", "the future not hidden"),
+    ("machine", "causal_mask(tgt.shape[1]).to(tgt.device)", "padding_mask(tgt)",
+     "the future not hidden, the target's padding alone"),
     ("machine", DECODE, "x = layer(x, memory, None, tgt_mask)",
      "the source's padding not hidden in the decoder"),
     ("machine", "layer(memory, src_mask)", "layer(memory)",
@@ -135,12 +150,18 @@ BROKEN = [
      "padding counted, with 1 - smoothing on PAD"),
     ("loss", "(log_p.sum(1) - log_p[:, pad]).mean() / (log_p.shape[1] - 1)", "log_p.mean()",
      "mass on PAD"),
+    ("loss", "(log_p.shape[1] - 1)", "(log_p.shape[1] - 2)",
+     "the share spread over V - 2 tokens, the right one among them"),
     ("schedule", "min(step**-0.5", "max(step**-0.5", "max in place of min"),
     ("schedule", "step * warmup", "(step - 1) * warmup", "the warm-up counted from 0"),
     ("training", LOSS, "loss(model(src, tgt), tgt, 0.1)", "the label not shifted"),
     ("training", "        adam.zero_grad()\n", "", "gradients not set to zero"),
     ("training", RATE, "= learning_rate(step + 1, d_model",
      "the warm-up off by one, one step ahead"),
+    ("training", RATE, "= learning_rate(1, d_model", "the rate of the first update for all"),
+    ("training", RATE, "= learning_rate(max(step - 1, 1), d_model",
+     "the warm-up off by one, and the first step twice"),
+    ("training", "model(src, tgt[", "model(tgt[:, :-1], tgt[", "the target read as the source"),
     ("training", "    model.train()\n", "", "not in training mode"),
     ("training", "tgt[:, 1:], 0.1)", "tgt[:, 1:], 0.0)", "no label smoothing"),
     ("training", ", betas=(0.9, 0.98)", "", "Adam with PyTorch's betas"),
@@ -149,6 +170,10 @@ BROKEN = [
     ("greedy", "        token[ended] = PAD\n", "", "goes on behind EOS, which is taken out"),
     ("greedy", "[:, -1].argmax", "[:, 0].argmax", "the logits of the first place"),
     ("greedy", "(len(src), 1), BOS", "(len(src), 1), EOS", "begins with EOS"),
+    ("beam", "best_of_beam(model, one, beam", "best_of_beam(model, src[0], beam",
+     "the first sentence for all"),
+    ("beam", ".log_softmax(dim=-1)\n        top", ".softmax(dim=-1)\n        top",
+     "probabilities added up"),
     ("beam", PENALTY, "penalty = 1", "no length penalty"),
     ("beam", "p / penalty, ids", "p * penalty, ids", "multiplied by the penalty"),
     ("beam", PENALTY, "penalty = length", "divided by the length"),
@@ -292,6 +317,22 @@ def test_a_file_a_module_and_what_is_neither(tmp_path):
     assert "Hand over" in examine("project", print).message
     with pytest.raises(KeyError, match=r"project\.beam"):
         examine("project.beams", {})
+
+
+OTHER_NAMES = [
+    ("loss", "label_smoothing_loss"), ("loss", "LabelSmoothingLoss"), ("schedule", "noam_schedule"),
+    ("masks", "make_src_mask"), ("training", "training_loop"), ("greedy", "greedy_translate"),
+    ("beam", "beam_search_decode"),
+]  # fmt: skip
+OURS = {"loss": "loss", "schedule": "learning_rate", "masks": "padding_mask", "training": "train",
+        "greedy": "greedy", "beam": "beam_search"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("stage", "name"), OTHER_NAMES)
+def test_other_usual_names_are_found(stage, name):
+    names = answer("notebook")
+    names[name] = names.pop(OURS[stage])
+    assert examine(f"project.{stage}", names).status == "correct"
 
 
 def test_what_is_pytorchs_own_is_no_answer():

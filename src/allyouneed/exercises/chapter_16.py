@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from .core import Exercise, Invariant, mistakes
+from .pairs import combined
+from .suspects import rules, said_of
 
 # 16.1 perplexity per word
 
@@ -100,7 +104,42 @@ def _zeros_and_ones(mask: Tensor) -> Tensor:
     return mask if mask.is_floating_point() else mask.bool()
 
 
+def _prefix(
+    longer: int = 0,
+    queries: bool = False,
+    seen: Callable[[int], Tensor] = _causal,
+    out: Callable[[Tensor], Tensor] = lambda mask: mask,
+) -> Callable[[Tensor, int], Tensor]:
+    """The mask, right by default; each argument makes one mistake."""
+
+    def mask(prefix: Tensor, length: int) -> Tensor:
+        source = _source(prefix + longer, length)
+        return out((source[:, :, None] if queries else source[:, None, :]) | seen(length))
+
+    return mask
+
+
+PREFIX_SLIPS = [
+    ("a source one token too long", {"longer": 1}, "Positions 0 to prefix - 1 are the source."),
+    ("a source one token too short", {"longer": -1}, "Positions 0 to prefix - 1 are the source."),
+    ("queries in place of keys", {"queries": True}, "Open are the *columns* of the source."),
+    ("without the query itself", {"seen": lambda n: _causal(n).tril(-1)},
+     "A position may attend to itself."),
+    ("the next position is seen", {"seen": lambda n: _causal(n + 1)[1:, :-1]},
+     "Up to its own position, and no further."),
+    ("anti-causal", {"seen": lambda n: _causal(n).T}, "A query may look at keys to its left."),
+    ("True = hidden", {"out": lambda mask: ~mask}, "In this book True means may attend."),
+    ("queries and keys exchanged", {"out": lambda mask: mask.mT}, "Rows are queries."),
+]  # fmt: skip
+
+
+PREFIX_KNOWN = list(
+    combinations(("queries in place of keys", "anti-causal", "queries and keys exchanged"), 2)
+)
+
+
 PREFIX_MISTAKES = mistakes(
+    *combined(_prefix, PREFIX_SLIPS, PREFIX_KNOWN),
     ("queries in place of keys",
      lambda prefix, length: _source(prefix, length)[:, :, None] | _causal(length),
      "Open are the *columns* of the source, its keys, for every query. As it is, the queries of "
@@ -134,6 +173,12 @@ PREFIX_MISTAKES = mistakes(
          ~prefix_masks(prefix, length), -math.inf
      ),
      "Zeros and minus infinities are what other code adds to scores. Asked for is a boolean mask."),
+    ("the next position is seen",
+     lambda prefix, length: (
+         _source(prefix, length)[:, None, :]
+         | torch.ones(length, length, dtype=torch.bool).tril(1)
+     ),
+     "Up to its own position: the one behind the query is what it shall predict."),
     ("True = hidden", lambda prefix, length: ~prefix_masks(prefix, length),
      "In this book True means may attend."),
     ("anti-causal", lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).T,
@@ -330,7 +375,38 @@ def _columns(start: Callable[[int, int, int], int]) -> Callable[[Tensor, int, in
     return answer
 
 
+def _packed(
+    kind: int = 1,
+    pick: Callable[[Tensor, int, int], Tensor] = lambda x, n, head: x.chunk(n, 1)[head],
+    turned: bool = False,
+) -> Callable[[Tensor, int, int], Tensor]:
+    """The matrix, right by default; each argument makes one mistake."""
+
+    def answer(c_attn: Tensor, n_heads: int, head: int) -> Tensor:
+        found = pick(c_attn.chunk(3, 1)[kind], n_heads, head)
+        return found.T if turned else found
+
+    return answer
+
+
+PACKED_SLIPS = [
+    ("queries", {"kind": 0}, "Keys begin at column d_model."),
+    ("values", {"kind": 2}, "The order is queries, keys, values."),
+    ("every n-th column", {"pick": lambda x, n, head: x[:, head::n]},
+     "A head's columns stand side by side."),
+    ("rows in place of columns", {"pick": lambda x, n, head: x.chunk(n, 0)[head]},
+     "A head is a group of columns."),
+    ("all heads", {"pick": lambda x, n, head: x}, "One head has d_model / n_heads columns."),
+    ("heads counted from 1", {"pick": lambda x, n, head: x.chunk(n, 1)[head - 1]},
+     "Heads are counted from 0."),
+    ("always the first head", {"pick": lambda x, n, head: x.chunk(n, 1)[0]},
+     "Head i begins i times d_k columns further on."),
+    ("transposed", {"turned": True}, "The answer multiplies from the right, as `c_attn` does."),
+]  # fmt: skip
+
+
 PACKED_MISTAKES = mistakes(
+    *combined(_packed, PACKED_SLIPS),
     ("the head's queries", _columns(lambda d_model, d_k, head: head * d_k),
      "The first d_model columns make queries. Keys begin at column d_model."),
     ("the head's values", _columns(lambda d_model, d_k, head: 2 * d_model + head * d_k),
@@ -363,6 +439,15 @@ PACKED_MISTAKES = mistakes(
     ("every n-th column", lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][:, head::n_heads],
      "A head's columns stand side by side. Taking every n-th one gives each head a piece of all of "
      "them."),
+    ("always the first head", _columns(lambda d_model, d_k, head: d_model),
+     "Head i begins i times d_k columns further on."),
+    ("a block of three heads' width",
+     lambda c_attn, n_heads, head: c_attn.chunk(n_heads, 1)[head],
+     "All queries come first, then all keys: head by head lie only the columns of one kind."),
+    ("every third column for the keys",
+     lambda c_attn, n_heads, head: c_attn[:, 1::3].chunk(n_heads, 1)[head],
+     "Queries, keys and values do not stand in turns: all d_model columns of the queries come "
+     "first, then all of the keys."),
     ("the keys of all heads", lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1],
      "That is W^K of all heads side by side. One head has d_model / n_heads of these columns."),
     ("heads counted from the end",
@@ -437,7 +522,47 @@ def _square(tokens: Tensor) -> Tensor:
     return torch.ones(len(tokens), len(tokens), dtype=torch.bool)
 
 
+def _pseudo(
+    where: Callable[[Tensor], Tensor] = lambda tokens: torch.eye(len(tokens)).bool(),
+    made: Callable[[Tensor], Tensor] = lambda logits: logits.log_softmax(-1),
+    total: Callable[[Tensor], Tensor] = lambda x: x.sum(),
+) -> Callable[[Callable, Tensor, int], Tensor]:
+    """The pseudo-log-likelihood, right by default; each argument makes one mistake."""
+
+    def answer(model: Callable, tokens: Tensor, mask_token: int) -> Tensor:
+        t = torch.arange(len(tokens))
+        covered = _covered(tokens, where(tokens), mask_token)
+        return total(made(model(covered))[t, t, tokens])
+
+    return answer
+
+
+PSEUDO_SLIPS = [
+    ("nothing covered", {"where": lambda tokens: ~_square(tokens)},
+     "Cover each position before asking for it."),
+    ("everything covered at once", {"where": _square}, "One position is covered at a time."),
+    ("what was covered stays covered", {"where": lambda tokens: _square(tokens).tril()},
+     "Start from the whole text every time."),
+    ("the right side covered, too", {"where": lambda tokens: _square(tokens).triu()},
+     "A masked model sees the tokens on the right as well."),
+    ("logits in place of log-probabilities", {"made": lambda logits: logits},
+     "`log_softmax` over the vocabulary comes first."),
+    ("probabilities added up", {"made": lambda logits: logits.softmax(-1)},
+     "It is the logarithms that are added."),
+    ("softmax over the positions", {"made": lambda logits: logits.log_softmax(1)},
+     "Softmax runs over the last axis."),
+    ("the mean", {"total": lambda x: x.mean()}, "The log-probabilities are added up."),
+    ("the loss", {"total": lambda x: -x.sum()}, "Asked for is a negative number."),
+    ("the mean loss", {"total": lambda x: -x.mean()},
+     "The log-probabilities are added up, a negative number."),
+    ("the first token left out", {"total": lambda x: x[1:].sum()}, "Each position is covered."),
+]  # fmt: skip
+
+
 PSEUDO_MISTAKES = mistakes(
+    ("the mean loss", _pseudo(total=lambda x: -x.mean()),
+     "Asked for is the sum of log-probabilities: no mean, and a negative number."),
+    *combined(_pseudo, PSEUDO_SLIPS),
     ("nothing covered",
      lambda model, tokens, mask_token: (
          model(tokens[None]).log_softmax(-1)[0, torch.arange(len(tokens)), tokens].sum()
@@ -468,6 +593,11 @@ PSEUDO_MISTAKES = mistakes(
      ).sum(),
      "That asks from the left only, like a GPT. A masked model sees the tokens on the right as "
      "well."),
+    ("the perplexity",
+     lambda model, tokens, mask_token: (
+         -pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
+     ).exp(),
+     "Asked for is the sum of log-probabilities itself, without mean, sign and exponential."),
     ("the mean",
      lambda model, tokens, mask_token: (
          pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
@@ -535,6 +665,21 @@ PSEUDO_MISTAKES = mistakes(
      ).sum(),
      "One *position* is covered at a time. If its token stands elsewhere, too, it stays in view "
      "there."),
+    ("asked at the last position",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+         .log_softmax(-1)[torch.arange(len(tokens)), -1, tokens]
+         .sum()
+     ),
+     "Row t of the batch is asked at position t, where its token is covered."),
+    ("the likeliest token in place of the one that stood there",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
+         .log_softmax(-1)[torch.arange(len(tokens)), torch.arange(len(tokens))]
+         .amax(-1)
+         .sum()
+     ),
+     "Look up the token that was covered, however likely the model finds it."),
     ("the last token left out",
      lambda model, tokens, mask_token: _at(
          model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
@@ -598,6 +743,10 @@ LEAK_MISTAKES = mistakes(
     ("three layers",
      lambda layers, length: list(range(length - 1)) if layers > 2 and length > 2 else [],
      "Two are enough: in the first somebody else sees the token, in the second t sees him."),
+    ("a fourth position",
+     lambda layers, length: list(range(length - 1)) if layers > 1 and length > 3 else [],
+     "A third one is enough: of three positions, the one that is neither t nor t + 1 passes it "
+     "on."),
     ("counted from 1",
      lambda layers, length: list(range(1, length)) if layers > 1 and length > 2 else [],
      "Positions are counted from 0."),
@@ -679,6 +828,74 @@ def answer_cases() -> list[tuple]:
     return cases
 
 
+ANSWER_SLIPS = [
+    ("not shifted", {"shifted": False},
+     "The logits at place t are about the token at t + 1."),
+    ("the first token of each answer left out", {"first": 1},
+     "An answer begins at the place `prompts[b]`."),
+    ("the prompt's last token counted", {"first": -1},
+     "An answer begins at the place `prompts[b]`."),
+    ("the prompt counted", {"prompt": True}, "The prompt is given: only the answer is asked for."),
+    ("the last token of each answer left out", {"last": -1},
+     "The last token of an answer stands at `lengths[b]` - 1, and counts."),
+    ("one token of padding counted", {"last": 1}, "An answer ends at `lengths[b]` - 1."),
+    ("padding counted", {"padding": True}, "Behind `lengths[b]` stands padding."),
+    ("the mean over all places", {"over": "all"}, "Divide by the number of the answers' tokens."),
+    ("the mean over all places but the first", {"over": "all but the first"},
+     "Divide by the number of the answers' tokens."),
+    ("the sum", {"over": "sum"}, "Asked for is the mean."),
+    ("a mean of the rows' means", {"over": "rows"}, "Every token of every answer counts alike."),
+    ("divided by the number of rows", {"over": "batch"}, "Asked for is the mean over tokens."),
+    ("the minus sign missing", {"sign": 1}, "The loss is minus the mean of the logarithms."),
+    ("softmax twice", {"double": True}, "`cross_entropy` does the softmax itself."),
+]  # fmt: skip
+ANSWER_KNOWN = [  # with rows of their own, or no other than one of the two
+    ("not shifted", "the first token of each answer left out"),
+    ("not shifted", "the mean over all places"),
+    ("the first token of each answer left out", "the mean over all places"),
+    ("the prompt's last token counted", "the last token of each answer left out"),
+    ("the first token of each answer left out", "one token of padding counted"),
+    ("the prompt counted", "the first token of each answer left out"),
+    ("the prompt counted", "the prompt's last token counted"),
+    ("padding counted", "one token of padding counted"),
+    ("padding counted", "the last token of each answer left out"),
+]
+
+
+def _whole_texts(**slips: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The loss of 16.3: texts are answers whose prompt is their first token."""
+    loss = _answer_nats(**slips)
+    return lambda logits, tokens, lengths: loss(logits, tokens, torch.ones_like(lengths), lengths)
+
+
+TEXT_SLIPS = [
+    ("not shifted", {"shifted": False, "first": -1},
+     "The logits at position t are about the token at t + 1."),
+    ("not shifted, without the first token", {"shifted": False},
+     "The logits at position t are about the token at t + 1."),
+    ("the last token of each row left out", {"last": -1}, "The last token is predicted as well."),
+    ("one token too many in each row", {"last": 1}, "Row b ends at `lengths[b]` - 1."),
+    ("padding counted", {"padding": True}, "Padding is not to be predicted."),
+    ("the zeros counted in the mean", {"over": "all but the first"},
+     "Divide by the number of predicted tokens."),
+    ("the sum", {"over": "sum"}, "Asked for is the mean."),
+    ("a mean of the rows' means", {"over": "rows"}, "Every token counts alike."),
+    ("divided by the number of rows", {"over": "batch"}, "The mean is over tokens."),
+    ("divided by all real tokens, the first ones too", {"over": "real"},
+     "Row b counts lengths[b] - 1 tokens."),
+    ("the minus sign missing", {"sign": 1}, "The loss is minus the mean of the logarithms."),
+    ("softmax twice", {"double": True}, "`cross_entropy` does the softmax itself."),
+]  # fmt: skip
+TEXT_KNOWN = [
+    ("the last token of each row left out", "padding counted"),
+    ("one token too many in each row", "padding counted"),
+    ("not shifted", "divided by all real tokens, the first ones too"),
+    ("padding counted", "the zeros counted in the mean"),
+    ("padding counted", "a mean of the rows' means"),
+]
+LOSS_MISTAKES += mistakes(*combined(_whole_texts, TEXT_SLIPS, TEXT_KNOWN))
+
+
 ANSWER_MISTAKES = mistakes(
     ("nothing mended", _answer_nats(shifted=False, first=1, over="all"),
      "Look at which logits go with which token, at which token an answer begins, and at what the "
@@ -741,6 +958,7 @@ ANSWER_MISTAKES = mistakes(
      ),
      "A prompt of n tokens fills the places 0 to n - 1: the answer begins at `prompts[b]`, and so "
      "does the mask."),
+    *combined(_answer_nats, ANSWER_SLIPS, ANSWER_KNOWN),
 )  # fmt: skip
 
 
@@ -778,6 +996,37 @@ def _from_right(right: Callable[[int, float, float], float]) -> Callable[..., fl
         )
 
     return wrong
+
+
+def _die(
+    right: Callable[[int, float, float], float] = _kept,
+    others: Callable[[int], float] = lambda f: f - 1,
+    weigh: Callable[[float], tuple[float, float]] = lambda c: (c, 1 - c),
+    unit: float = 1.0,
+) -> Callable[..., float]:
+    """The least loss, right by default; each argument makes one mistake."""
+
+    def loss(f: int, c: float, r: float) -> float:
+        covered, seen = weigh(c)
+        doubt = _doubt(right(f, c, r), f, others(f))
+        return (covered * math.log(f) + seen * doubt) / unit
+
+    return loss
+
+
+DIE_SLIPS = [
+    ("a drawn face never the right one", {"right": lambda f, c, r: 1 - r / (1 - c)},
+     "A drawn face is the right one with 1 / faces."),
+    ("not divided by the share in view", {"right": lambda f, c, r: 1 - c - r + r / f},
+     "Given that a face is in view: divide by 1 - covered."),
+    ("the wrong faces counted as one", {"others": lambda f: 1},
+     "If the face in view is wrong, it is one of the faces - 1 others."),
+    ("the cases exchanged", {"weigh": lambda c: (1 - c, c)},
+     "Covered are the share `covered`, and there nothing is known."),
+    ("the cases not weighed", {"weigh": lambda c: (1, 1)},
+     "The two cases have the shares covered and 1 - covered."),
+    ("in bits", {"unit": math.log(2)}, "Asked for are nats."),
+]  # fmt: skip
 
 
 DIE_MISTAKES = mistakes(
@@ -842,6 +1091,23 @@ DIE_MISTAKES = mistakes(
     ("both cases added up, not weighed",
      lambda f, c, r: math.log(f) + _doubt(_kept(f, c, r), f),
      "The two cases have the shares covered and 1 - covered."),
+    ("the faces in view not weighed",
+     lambda f, c, r: c * math.log(f) + _doubt(_kept(f, c, r), f),
+     "The two cases have the shares covered and 1 - covered: the second one is weighed, too."),
+    ("the covered ones not weighed",
+     lambda f, c, r: math.log(f) + (1 - c) * _doubt(_kept(f, c, r), f),
+     "The two cases have the shares covered and 1 - covered: the first one is weighed, too."),
+    ("drawn from the other faces and one more",
+     _from_right(lambda f, c, r: 1 - r / (1 - c) + r / (f - 1) / (1 - c)),
+     "A face is drawn from all `faces` of them, the right one among them: with 1 / faces."),
+    ("the right face drawn from all faces, but not divided by the share in view",
+     _from_right(lambda f, c, r: 1 - r / (1 - c) + r / f),
+     "What was drawn is r / (1 - covered) of the faces in view, and so the right one is "
+     "r / faces / (1 - covered)."),
+    ("only the surprise at what stands in view",
+     lambda f, c, r: c * math.log(f) - (1 - c) * math.log(1 - r / (1 - c)),
+     "The loss is the mean over all faces that may be right, each with its probability."),
+    *combined(_die, DIE_SLIPS),
 )  # fmt: skip
 
 
@@ -856,10 +1122,22 @@ def edit(W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> tuple[Tensor, Tenso
 
 def edited(answer: Callable, W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> Tensor:
     """What the new matrix answers to x and to the others, (1 + n, d_out)."""
-    B, A = (torch.as_tensor(part).double() for part in answer(W, x, y, others))
-    if B.shape != (len(W), 1) or A.shape != (1, W.shape[1]):
+    pair = answer(W, x, y, others)
+    if isinstance(pair, Tensor) and pair.shape == W.shape:
         raise ValueError(
-            f"expected B of shape {(len(W), 1)} and A of shape {(1, W.shape[1])}, "
+            "expected B and A, a pair of matrices, got one of W's shape: their product?"
+        )
+    B, A = (torch.as_tensor(part).double() for part in pair)
+    if B.shape != (len(W), 1) or A.shape != (1, W.shape[1]):
+        words = ""
+        if B.shape == (1, W.shape[1]) and A.shape == (len(W), 1):
+            words = "A came first: "
+        elif B.ndim == A.ndim == 1:
+            words = "vectors came in place of matrices: "
+        elif B.shape == (1, len(W)) and A.shape == (W.shape[1], 1):
+            words = "both are transposed: "
+        raise ValueError(
+            f"{words}expected B of shape {(len(W), 1)} and A of shape {(1, W.shape[1])}, "
             f"got {tuple(B.shape)} and {tuple(A.shape)}"
         )
     return torch.cat([x[None], others]).double() @ (W.double() + B @ A).T
@@ -895,6 +1173,10 @@ def _edit(
         elif away == "mean" and len(others):
             mean = others.mean(0)
             left = x - (x @ mean) / (mean @ mean) * mean
+        elif away == "plain":
+            left = x - (others @ x) @ others
+        elif away == "along" and len(others):
+            left = torch.linalg.lstsq(others.T, x[:, None]).solution[:, 0] @ others
         elif away == "first" and len(others):
             left = x - (x @ others[0]) / (others[0] @ others[0]) * others[0]
         size = {"Ax": left @ x, "xx": x @ x, "none": 1.0, "root": left.norm()}[divide]
@@ -903,6 +1185,25 @@ def _edit(
         return (A[:, None], B[None]) if turned else (B[:, None], A[None])
 
     return answer
+
+
+EDIT_SLIPS = [
+    ("the others change as well", {"away": "none"}, "A has to be orthogonal to all the others."),
+    ("the others taken away by themselves", {"away": "at once"},
+     "The others are not orthogonal to each other: take away the projection on their span."),
+    ("the others taken away one after the other", {"away": "one by one"},
+     "The others are not orthogonal to each other: take away the projection on their span."),
+    ("not divided", {"divide": "none"}, "A x shall be 1."),
+    ("A of length one", {"divide": "root"}, "A x shall be 1, not the length of A."),
+    ("divided by the length of x", {"divide": "xx"}, "A x shall be 1: divide by A times x."),
+    ("B is the new answer", {"target": "y"}, "W x is there already: B is y - W x."),
+    ("the difference the wrong way round", {"target": "back"}, "B is y - W x."),
+]  # fmt: skip
+EDIT_KNOWN = [
+    ("the others change as well", "not divided"),
+    ("the others change as well", "B is the new answer"),
+    ("the others change as well", "divided by the length of x"),
+]  # fmt: skip
 
 
 EDIT_MISTAKES = mistakes(
@@ -927,6 +1228,11 @@ EDIT_MISTAKES = mistakes(
      "A has to be orthogonal to every one of the others."),
     ("orthogonal to the first of the others only", _edit(away="first"),
      "A has to be orthogonal to every one of the others."),
+    ("the others taken as orthogonal, and of length one", _edit(away="plain"),
+     "The projection on their span has the inverse of `others @ others.T` in it: the others are "
+     "neither orthogonal nor of length one."),
+    ("the part that the others make up in place of the rest", _edit(away="along"),
+     "A has to be orthogonal to all the others: subtract from x what they make up of it."),
     ("divided by the length of x", _edit(divide="xx"),
      "A x shall be 1: divide by the product of A and x themselves."),
     ("not divided", _edit(divide="none"), "A x shall be 1. Now it is the square of A's length."),
@@ -936,6 +1242,7 @@ EDIT_MISTAKES = mistakes(
      "W x shall become y."),
     ("A along x, not divided", _edit(away="none", divide="none"),
      "Two things: A has to be orthogonal to all the others, and A x shall be 1."),
+    *combined(_edit, EDIT_SLIPS, EDIT_KNOWN),
 )  # fmt: skip
 
 
@@ -974,8 +1281,12 @@ def _small_logits_too(logits: Tensor, *rest: Tensor) -> Tensor:
     return answer_nats(logits, *rest) + 0.1 * logits.square().mean()
 
 
-LOSSES = [
-    (Loss(says, compute),)
+def _all_as_the_first(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+    return answer_nats(logits, tokens, prompts[:1], lengths[:1])
+
+
+LOSSES = {
+    says: Loss(says, compute)
     for says, compute in (
         ("the mean over the answers", answer_nats),
         ("the faulty loss of 16.7", _answer_nats(shifted=False, first=1, over="all")),
@@ -995,9 +1306,35 @@ LOSSES = [
         ("all rows but the first", _all_but_first_row),
         ("only the last token of each answer", _last_of_each),
         ("the mean, and small logits everywhere", _small_logits_too),
+        ("the first row's prompt and length for all", _all_as_the_first),
         ("always 0", lambda logits, *_: 0 * logits.sum()),
     )
-]
+}
+RIGHT_LOSSES = [
+    "the mean over the answers", "the sum over the answers", "the mean in bits",
+    "a mean of the rows' means", "softmax twice",
+]  # fmt: skip
+MISSED_LOSSES = {
+    "the faulty loss of 16.7": "It looks at the places of the tokens themselves.",
+    "not shifted": "It looks at the places of the tokens themselves, not at those before them.",
+    "shifted the other way": "It looks at the places behind the tokens.",
+    "the first token of each answer left out": "*Every* token of an answer has to count.",
+    "the last token of each answer left out": "*Every* token of an answer has to count.",
+    "one token of padding counted": "Let some rows have padding, and look there as well.",
+    "all padding counted": "Let some rows have padding, and look there as well.",
+    "the prompt counted as well": "Let prompts have several tokens, and look there as well.",
+    "the prompt's last token counted as well": "Let prompts have several tokens, and look there.",
+    "the first row alone": "Take several rows, and look at all of them.",
+    "all rows but the first": "Take several rows, and look at all of them.",
+    "only the last token of each answer": "Let answers have several tokens: every one counts.",
+    "the mean, and small logits everywhere": "It depends on the logits of every place.",
+    "the first row's prompt and length for all": "Let rows have different prompts or lengths.",
+    "always 0": "It depends on nothing.",
+}  # fmt: skip
+
+
+def run_loss_test(answer: Callable, loss: str) -> Any:
+    return said_of(answer, LOSSES[loss], right=loss in RIGHT_LOSSES)
 
 
 def _touched(loss: Callable, prompts: list[int], lengths: list[int], T: int) -> tuple:
@@ -1092,9 +1429,11 @@ ASKS_MISTAKES = mistakes(
      "With one row nobody sees whether the others count."),
     ("no padding in the test", _asks(lambda t, w, o: torch.equal(t, w), [2, 4], [8, 8]),
      "Rows without padding do not show whether padding counts."),
-    ("prompts of one token", _asks(lambda t, w, o: torch.equal(t, w), [1, 1], [5, 7]),
-     "Where the prompt has one token, nothing of it could be predicted anyway: take longer "
-     "prompts."),
+    ("rows that are alike", _asks(lambda t, w, o: torch.equal(t, w), [3, 3, 3], [6, 6, 6]),
+     "Where all rows have the same prompt and the same length, one may stand for the other."),
+    ("the prompts not looked at", _asks(lambda t, w, o: torch.equal(t, w), [1, 1], [5, 7]),
+     "Places that predict a token of a prompt must not count: take prompts of several tokens, and "
+     "look at them."),
     ("answers of one token", _asks(lambda t, w, o: torch.equal(t, w), [2, 4], [3, 5]),
      "An answer of one token has the same first and last: take longer ones."),
 )  # fmt: skip
@@ -1213,7 +1552,10 @@ EXERCISES = [
         title="a test that tells",
         section="GPT follows an instruction",
         reference=asks_the_answers,
-        cases=LOSSES,
+        cases=[(says,) for says in LOSSES],
         mistakes=ASKS_MISTAKES,
+        invariants=rules(RIGHT_LOSSES, MISSED_LOSSES),
+        probe=run_loss_test,
+        canonical=bool,
     ),
 ]

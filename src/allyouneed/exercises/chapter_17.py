@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
+from .pairs import combined
+from .suspects import rules, said_of
 
 # 17.1 count the pairs
 
@@ -44,7 +48,54 @@ def _one_side(length: int, window: int) -> int:
     return sum(length - away for away in range(1, window))
 
 
+def _pairs(
+    further: int = 0, sides: str = "given", itself: bool = True, ends: bool = True
+) -> Callable[[int, int, bool], int]:
+    """The count, right by default; each argument makes one mistake."""
+
+    def count(n: int, w: int, causal: bool) -> int:
+        known = {"given": causal, "causal": True, "two": False, "exchanged": not causal}
+        w = max(min(w, n) + further, 0)
+        total = count_pairs(n, w, known[sides]) if ends else n * _keys(w, known[sides])
+        return (total if w else 0) - n * (not itself)
+
+    return count
+
+
+COUNT_SLIPS = [
+    ("one position too far", {"further": 1}, "The distance goes up to window - 1."),
+    ("one position too few", {"further": -1}, "The distance goes up to window - 1."),
+    ("always causal", {"sides": "causal"},
+     "Two-sided, a query also sees the window - 1 positions behind it."),
+    ("always two-sided", {"sides": "two"},
+     "If `causal`, the pairs above the diagonal do not count."),
+    ("causal and two-sided exchanged", {"sides": "exchanged"},
+     "If `causal` is True, only one side of the diagonal counts."),
+    ("positions do not see themselves", {"itself": False}, "The main diagonal counts."),
+    ("the ends forgotten", {"ends": False}, "Queries near the ends have fewer keys."),
+]  # fmt: skip
+
+
 COUNT_MISTAKES = mistakes(
+    ("causal and two-sided exchanged", lambda n, w, causal: count_pairs(n, w, not causal),
+     "If `causal` is True, a query sees one side only, and there are fewer pairs."),
+    ("each side as far as the last whole window",
+     lambda n, w, causal: (
+         n + (min(w, n) - 1) * (n - min(w, n)) * (1 if causal else 2)
+     ),
+     "The diagonal at the distance a has n - a pairs: n - 1, n - 2, ..., n - (w - 1)."),
+    ("twice the causal number, less one",
+     lambda n, w, causal: (
+         count_pairs(n, w, True) if causal else 2 * count_pairs(n, w, True) - 1
+     ),
+     "The main diagonal, all `length` pairs of it, lies in both halves and counts once."),
+    ("length and window exchanged", lambda n, w, causal: count_pairs(w, n, causal),
+     "The first argument is the length of the input, the second the window."),
+    ("length and window exchanged, and a window wider than the input",
+     lambda n, w, causal: w + _one_side(w, n) * (1 if causal else 2),
+     "The first argument is the length of the input, the second the window."),
+    ("one position too few, and nothing for a window of 1", _pairs(further=-1),
+     "The distance goes up to window - 1: a window of 1 is the position itself."),
     ("the ends forgotten", lambda n, w, causal: n * _keys(w, causal),
      "Queries near the ends have fewer keys: there is nothing before the first position and "
      "nothing behind the last."),
@@ -112,6 +163,7 @@ COUNT_MISTAKES = mistakes(
     ("a triangle one row too large",
      lambda n, w, causal: count_pairs(n, w, causal) - min(n, w) * (1 if causal else 2),
      "The first queries miss w - 1, w - 2, ..., 1 keys: w (w - 1) / 2 in all."),
+    *combined(_pairs, COUNT_SLIPS),
 )  # fmt: skip
 
 # 17.2 a summary behind each block
@@ -170,6 +222,55 @@ def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
 
 def _fixed_mistake(name: str, rule: str, why: str) -> Mistake:
     return Mistake(name, lambda n, stride, c: _fixed(n, stride, c, rule), why)
+
+
+def _pattern(
+    past: str = "causal", seen: str = "block or summary", out: str = "mask"
+) -> Callable[[int, int, int], Tensor]:
+    """The mask, right by default; each argument makes one mistake."""
+
+    def mask(length: int, stride: int, c: int) -> Tensor:
+        t, s = torch.arange(length)[:, None], torch.arange(length)
+        block, summary = t // stride == s // stride, s % stride >= stride - c
+        before = {"causal": s <= t, "two-sided": (s <= t) | True, "strict": s < t}[past]
+        found = before & {
+            "block or summary": block | summary, "block only": block, "summary only": summary,
+            "both": block & summary, "first": block | (s % stride < c),
+            "queries": block | (t % stride >= stride - c),
+            "one more": block | (s % stride >= stride - c - 1),
+            "one less": block | (s % stride > stride - c),
+            "last one": block | (s % stride == stride - 1),
+            "window": (t - s < stride) & (t - s > -stride) | summary,
+        }[seen]  # fmt: skip
+        return {"mask": found, "turned": found.T, "hidden": ~found}[out]
+
+    return mask
+
+
+FIXED_SLIPS = [
+    ("the future is seen", {"past": "two-sided"}, "Keys do not lie ahead: s <= t."),
+    ("positions do not see themselves", {"past": "strict"}, "s <= t includes s = t."),
+    ("blocks without summaries", {"seen": "block only"},
+     "The last positions of every earlier block are seen as well."),
+    ("summaries without blocks", {"seen": "summary only"},
+     "Within its own block a query sees all before."),
+    ("both at once", {"seen": "both"}, "One of the two conditions is enough."),
+    ("the first positions of a block", {"seen": "first"},
+     "Summaries are the *last* positions of each block."),
+    ("the queries are summaries", {"seen": "queries"},
+     "It is the key that must be one of the last positions of its block."),
+    ("one summary too many", {"seen": "one more"},
+     "The last n_summary places of a block begin at stride - n_summary."),
+    ("one summary too few", {"seen": "one less"},
+     "The last n_summary places of a block begin at stride - n_summary."),
+    ("always one summary", {"seen": "last one"}, "Each block has n_summary of them."),
+    ("a window in place of blocks", {"seen": "window"}, "Blocks have fixed borders."),
+    ("rows and columns swapped", {"out": "turned"}, "Rows are queries, columns keys."),
+    ("True for hidden", {"out": "hidden"}, "In this book True means: may be seen."),
+]  # fmt: skip
+
+
+FIXED_KNOWN = [("the future is seen", "rows and columns swapped")]
 
 
 FIXED_MISTAKES = [
@@ -262,6 +363,7 @@ FIXED_MISTAKES = [
         "all for summaries",
         "Summaries are seen by all later queries. As queries they follow the same rule as others.",
     ),
+    *mistakes(*combined(_pattern, FIXED_SLIPS, FIXED_KNOWN)),
 ]
 
 # 17.3 after how many layers
@@ -332,6 +434,46 @@ def _whole(output: Any) -> Tensor:
     return numbers.long() if whole else numbers
 
 
+def _heard_when(
+    residual: bool = True,
+    side: int = 1,
+    layers: Callable | None = None,
+    written: Callable[[Tensor, int], Tensor] = lambda first, n: first,
+) -> Callable[[list[Tensor]], Tensor]:
+    """After how many layers, right by default; each argument makes one mistake."""
+    heard = _first(lambda masks: _product(masks[::side], residual), layers)
+    return lambda masks: written(heard(masks), len(masks))
+
+
+HEARD_SLIPS = [
+    ("no residual connections", {"residual": False}, "Every position keeps what it has."),
+    ("the layers multiplied on the wrong side", {"side": -1},
+     "The upper layer stands on the *left* of the product."),
+    ("counted from the top", {"layers": lambda masks, i: masks[-i:]},
+     "The first mask is the lowest layer."),
+    ("the list read from its end", {"layers": lambda masks, i: masks[::-1][:i]},
+     "The first mask is the lowest layer."),
+    ("rows and columns swapped", {"written": lambda first, n: first.T}, "Rows are outputs."),
+    ("layers counted from 0", {"written": lambda first, n: first.where(first < 1, first - 1)},
+     "The lowest layer makes it 1."),
+    ("0 for what is never heard", {"written": lambda first, n: first.clamp(min=0)},
+     "What cannot be heard is -1."),
+    ("a position has itself after one layer",
+     {"written": lambda first, n: first.fill_diagonal_(1)}, "0 on the diagonal."),
+    ("whether, not when", {"written": lambda first, n: first >= 0},
+     "Asked for is after how many layers."),
+]  # fmt: skip
+
+
+HEARD_KNOWN = [
+    ("the layers multiplied on the wrong side", "counted from the top"),
+    ("the layers multiplied on the wrong side", "the list read from its end"),
+    ("the layers multiplied on the wrong side", "rows and columns swapped"),
+    ("counted from the top", "whether, not when"),
+    ("the list read from its end", "whether, not when"),
+]
+
+
 HEARD_MISTAKES = mistakes(
     ("the layers multiplied on the wrong side", _first(lambda masks: _product(masks[::-1])),
      "The upper layer stands on the *left* of the product: t sees j above, and j has heard s "
@@ -370,6 +512,12 @@ HEARD_MISTAKES = mistakes(
      "That is `reach`. Asked for is after how many layers."),
     ("how many layers are left", _cut(lambda first, n: first.where(first < 0, n - first)),
      "That is how many layers come above. Asked for is after how many it is heard."),
+    ("the last layer in place of the first", _cut(lambda first, n: first.where(first < 1, n)),
+     "What has been heard stays heard: write the number down once, when it is heard first."),
+    ("infinity for what is never heard",
+     _cut(lambda first, n: first.float().masked_fill(first < 0, math.inf)),
+     "What cannot be heard is -1."),
+    *combined(_heard_when, HEARD_SLIPS, HEARD_KNOWN),
     ("in how many layers it is heard",
      _cut(lambda first, n: torch.where(first < 0, 0, n + 1 - first).fill_diagonal_(0)),
      "What has been heard stays, so that counts the layers from the first on. Asked for is the "
@@ -481,7 +629,44 @@ def _merge_mistake(name: str, rule: str, why: str) -> Mistake:
     return Mistake(name, lambda one, two: _merged(one, two, rule), why)
 
 
+def _merging(
+    fade_o: bool = True,
+    fade_l: bool = True,
+    top: Callable[[Tensor, Tensor], Tensor] = torch.maximum,
+    divided: bool = True,
+) -> Callable[[Half, Half], Tensor]:
+    """The merge, right by default; each argument makes one mistake."""
+
+    def answer(one: Half, two: Half) -> Tensor:
+        m, total, out = top(one[0], two[0]), 0, 0
+        for own, weights, o in (one, two):
+            fade = (own - m).exp()
+            total = total + (fade * weights if fade_l else weights)
+            out = out + (fade[:, None] * o if fade_o else o)
+        return out / total[:, None] if divided else out
+
+    return answer
+
+
+MERGE_SLIPS = [
+    ("the values not scaled", {"fade_o": False}, "The `o` need the factors as well."),
+    ("the sums not scaled", {"fade_l": False}, "The sums `l` need the factors as well."),
+    ("one maximum for all queries", {"top": lambda a, b: torch.maximum(a, b).max()},
+     "Every query has a maximum of its own."),
+    ("scaled to the lesser maximum", {"top": torch.minimum}, "Scale to the greater one."),
+    ("scaled to the first maximum", {"top": lambda a, b: a}, "Scale to the greater one."),
+    ("scaled by the exponential of the maximum", {"top": lambda a, b: torch.zeros_like(a)},
+     "Take the greater maximum off first."),
+    ("not divided", {"divided": False}, "The output is `o / l`, with both merged."),
+]  # fmt: skip
+MERGE_KNOWN = [
+    ("the values not scaled", "the sums not scaled"),
+    ("the sums not scaled", "not divided"),
+]
+
+
 MERGE_MISTAKES = [
+    *mistakes(*combined(_merging, MERGE_SLIPS, MERGE_KNOWN)),
     _merge_mistake(
         "added without scaling",
         "plain",
@@ -638,6 +823,64 @@ def _document_mistake(name: str, rule: str, why: str) -> Mistake:
     return Mistake(name, lambda documents, window: _document(documents, window, rule), why)
 
 
+def _near_and_same(
+    near: Callable[[Tensor, int], Tensor] = lambda away, w: (away >= 0) & (away < w),
+    same: Callable[[Tensor], Tensor] = lambda step: step == 0,
+    row: bool = False,
+    out: Callable[[Tensor], Tensor] = lambda mask: mask,
+) -> Callable[[Tensor, int], Tensor]:
+    """The mask, right by default; each argument makes one mistake."""
+
+    def mask(documents: Tensor, window: int) -> Tensor:
+        place = torch.arange(documents.shape[1])
+        documents = documents[:1].expand_as(documents) if row else documents
+        step = documents[:, :, None] - documents[:, None, :]
+        return out(same(step) & near(place[:, None] - place, window))
+
+    return mask
+
+
+DOCUMENT_SLIPS = [
+    ("the future is seen", {"near": lambda away, w: away.abs() < w},
+     "The windows are causal: 0 <= t - s."),
+    ("only the future is seen", {"near": lambda away, w: (away <= 0) & (away > -w)},
+     "A query sees keys *before* it."),
+    ("no window", {"near": lambda away, w: away >= 0}, "Only `window` keys are seen."),
+    ("the future is seen, however far", {"near": lambda away, w: away < w},
+     "The windows are causal: 0 <= t - s."),
+    ("only the future is seen, however far", {"near": lambda away, w: away <= 0},
+     "A query sees keys *before* it, fewer than `window` apart."),
+    ("the future is seen, and one position too far", {"near": lambda away, w: away.abs() <= w},
+     "The windows are causal, and t - s < window."),
+    ("neither window nor order", {"near": lambda away, w: away == away},
+     "The window and the order are a condition of their own."),
+    ("one position too far", {"near": lambda away, w: (away >= 0) & (away <= w)},
+     "t - s < window."),
+    ("one position too few", {"near": lambda away, w: (away >= 0) & (away < w - 1)},
+     "t - s goes up to window - 1."),
+    ("half of the window", {"near": lambda away, w: (away >= 0) & (away <= w // 2)},
+     "Causal, all `window` keys lie on one side: t - s < window."),
+    ("positions do not see themselves", {"near": lambda away, w: (away > 0) & (away < w)},
+     "t - s = 0 is allowed."),
+    ("documents see each other", {"same": lambda step: step == step},
+     "A window must stop at a document's edge."),
+    ("numbers compared by size", {"same": lambda step: step >= 0},
+     "The number of a document is a name: `==`."),
+    ("only other documents are seen", {"same": lambda step: step != 0},
+     "Positions of the *same* document are seen."),
+    ("the first row's documents for all", {"row": True},
+     "Each row of the batch has documents of its own."),
+    ("True for hidden", {"out": lambda mask: ~mask}, "In this book True means: may be seen."),
+]  # fmt: skip
+
+
+DOCUMENT_KNOWN = [
+    ("positions do not see themselves", "only other documents are seen"),
+    ("neither window nor order", "True for hidden"),
+    ("documents see each other", "the first row's documents for all"),
+]
+
+
 DOCUMENT_MISTAKES = [
     _document_mistake(
         "documents see each other",
@@ -699,6 +942,19 @@ DOCUMENT_MISTAKES = [
         "neither",
         "Same document is one condition. The window and the order are the other one.",
     ),
+    *mistakes(
+        *(
+            (name, _near_and_same(**slip), why)
+            for name, slip, why in DOCUMENT_SLIPS
+            if "however far" in name or "and one position" in name
+        )
+    ),
+    Mistake(
+        "half of the window",
+        _near_and_same(lambda away, w: (away >= 0) & (away <= w // 2)),
+        "Causal, all `window` keys lie on one side: t - s < window.",
+    ),
+    *mistakes(*combined(_near_and_same, DOCUMENT_SLIPS, DOCUMENT_KNOWN)),
 ]
 
 # 17.6 what the last position misses
@@ -744,7 +1000,45 @@ def _rest(length: int, known: set[int]) -> list[int]:
     return sorted(set(range(length)) - known)
 
 
+def _missing(
+    wider: int = 0,
+    layers: Callable[[list[int]], list[int]] = lambda ds: ds,
+    write: Callable[[int, list[int]], Any] = lambda n, rest: rest,
+) -> Callable[[int, int, list[int]], Any]:
+    """What is missed, right by default; each argument makes one mistake."""
+    return lambda n, w, ds: write(n, _rest(n, _heard(n, max(w + wider, 1), layers(ds))))
+
+
+MISSED_SLIPS = [
+    ("one key too many", {"wider": 1}, "A window of w keys takes 0 to w - 1 steps."),
+    ("one key too few", {"wider": -1}, "A window of w keys takes 0 to w - 1 steps."),
+    ("the dilation forgotten", {"layers": lambda ds: [1] * len(ds)},
+     "With dilation d the keys stand d positions apart."),
+    ("holes one too wide", {"layers": lambda ds: [d + 1 for d in ds]},
+     "With dilation d the keys stand d positions apart: between them are d - 1."),
+    ("one layer only", {"layers": lambda ds: ds[:1]}, "Information travels over all layers."),
+    ("the top layer only", {"layers": lambda ds: ds[-1:]}, "Information travels over all layers."),
+    ("what is reached", {"write": lambda n, rest: _rest(n, set(rest))},
+     "Asked for are the positions that are missed."),
+    ("counted from 1", {"write": lambda n, rest: [s + 1 for s in rest]},
+     "Positions are counted from 0."),
+    ("distances in place of positions", {"write": lambda n, rest: [n - 1 - s for s in rest[::-1]]},
+     "Asked for are positions."),
+    ("how many are missed", {"write": lambda n, rest: len(rest)}, "Asked for is the list."),
+    ("from the last to the first", {"write": lambda n, rest: rest[::-1]},
+     "Asked for is the *sorted* list."),
+]  # fmt: skip
+
+
 MISSED_MISTAKES = mistakes(
+    ("what is reached, counted from 1",
+     _missing(write=lambda n, rest: [s + 1 for s in _rest(n, set(rest))]),
+     "Asked for are the positions that are missed, counted from 0."),
+    ("distances from the last position, the largest first",
+     _missing(write=lambda n, rest: [n - 1 - s for s in rest]),
+     "Asked for are the positions themselves, from the first to the last."),
+    ("holes one too wide", _missing(layers=lambda ds: [d + 1 for d in ds]),
+     "With dilation d the keys stand d positions apart: between two of them lie d - 1 others."),
     ("what is reached", lambda n, w, ds: sorted(_heard(n, w, ds)),
      "Those are the positions that it depends on. Asked for are the others."),
     ("only as far as the formula",
@@ -804,6 +1098,7 @@ MISSED_MISTAKES = mistakes(
      "A position depends on itself: it is in its own window."),
     ("from the last to the first", lambda n, w, ds: missed(n, w, ds)[::-1],
      "Asked for is the *sorted* list, the first position first."),
+    *combined(_missing, MISSED_SLIPS, [("the top layer only", "how many are missed")]),
 )  # fmt: skip
 
 
@@ -820,6 +1115,33 @@ def _sums(window: int, dilations: list[int]) -> set[int]:
 ORDER = ["same", "same", "same", "differs", "differs", "differs"]
 
 
+WHY_ORDER = {
+    1: "back by 0 to 2 and by 0 to 4, the sum does not know which came first",
+    2: "back by 0 or 1 and by 0 or 4, the sum does not know which came first",
+    3: "windows without holes fill an interval in either order",
+    4: "at the edges only one of the two orders stays inside",
+    5: "position 0 sees 0 to 3 in one block and 0 and 1 in the other, and what is seen next "
+    "depends on which comes first",
+    6: "position 0 has seen all if the global layer is below, and only its neighbours if not",
+}
+ORDER_NAMED = ({4, 5}, {1, 2}, {1, 2, 4, 5, 6})  # with rows of their own
+
+
+def several_orders() -> list[tuple[str, list[str], str]]:
+    """Rows for several wrong words at once."""
+    rows = []
+    for n in (2, 3, 4, 5):
+        for wrong in combinations(WHY_ORDER, n):
+            if set(wrong) in ({4, 5, 6}, {1, 2, 3}, *ORDER_NAMED):
+                continue
+            words = [_OTHER[w] if i in wrong else w for i, w in enumerate(ORDER, 1)]
+            why = "; ".join(f"{i}. {WHY_ORDER[i]}" for i in wrong)
+            title = f"{', '.join(map(str, wrong[:-1]))} and {wrong[-1]} the other way round"
+            rows.append((title, words, f"{why}."))
+    return rows
+
+
+_OTHER = {"same": "differs", "differs": "same"}
 ORDER_MISTAKES = mistakes(
     ("the order never matters", ["same"] * 6,
      "Products of matrices do not commute in general. From 0 to 3 by steps of 1 and 4: one order "
@@ -856,6 +1178,7 @@ ORDER_MISTAKES = mistakes(
      ["differs", "same", "same", "differs", "differs", "differs"],
      "Back by 0 to 2, and back by 0 to 4: either way the sum is all from 0 to 6, and no way goes "
      "back beyond where it ends."),
+    *several_orders(),
 )  # fmt: skip
 
 
@@ -878,6 +1201,7 @@ def _one_pass(
     divided: bool = True,
     cut: bool = False,
     back: bool = False,
+    pooled: bool = False,
 ) -> Any:
     """The pass, right by default; each argument makes one mistake."""
 
@@ -899,7 +1223,8 @@ def _one_pass(
                 out = out + weights @ v[s : s + tile] / weights.sum(1, keepdim=True)
                 total = total + 1
             else:
-                total = (fade if fade_l else 1) * total + weights.sum(1, keepdim=True)
+                terms = weights.sum() if pooled else weights.sum(1, keepdim=True)
+                total = (fade if fade_l else 1) * total + terms
                 out = (fade if fade_o else 1) * out + weights @ v[s : s + tile]
             m = new
         return out / total if divided else out
@@ -938,18 +1263,59 @@ def _with_top(q: Tensor, k: Tensor, v: Tensor, top: Callable, clamp: bool = Fals
     return weights @ v / weights.sum(1, keepdim=True)
 
 
+PASS_SLIPS = [
+    ("m begins too high", {"begin": 0.0}, "m begins at minus infinity."),
+    ("one maximum for all queries", {"whole": True}, "The maximum is taken of each row."),
+    ("the sum does not fade", {"fade_l": False}, "l is scaled as o is."),
+    ("the output does not fade", {"fade_o": False}, "o is scaled as l is."),
+    ("the maximum of the tile alone", {"last": True}, "Take the greater of old and new."),
+    ("not scaled by the root", {"scale": "none"}, "Scores are divided by the root of d_k."),
+    ("divided by d_k", {"scale": "d"}, "Scores are divided by the *root* of d_k."),
+    ("divided by the root of the number of keys", {"scale": "S"},
+     "Scores are divided by the root of the width of a key."),
+    ("a tile that is not full left out", {"cut": True}, "The last tile may be shorter."),
+    ("not divided", {"divided": False}, "The output is o / l."),
+]  # fmt: skip
+PASS_KNOWN = [
+    ("m begins too high", "the sum does not fade"),
+    ("m begins too high", "one maximum for all queries"),
+    ("one maximum for all queries", "the sum does not fade"),
+    ("the sum does not fade", "the output does not fade"),
+    ("the sum does not fade", "not divided"),
+    ("the maximum of the tile alone", "a tile that is not full left out"),
+]
+
+
 PASS_MISTAKES = mistakes(
+    ("the softmax over the queries",
+     lambda q, k, v, tile: (q @ k.T / k.shape[1] ** 0.5).softmax(0) @ v,
+     "Each query shares its attention among the keys."),
+    ("only the first tile",
+     lambda q, k, v, tile: one_pass(q, k[:tile], v[:tile], tile),
+     "All tiles of keys count. Does the loop end too early?"),
+    ("only the last tile",
+     lambda q, k, v, tile: one_pass(q, k.split(tile)[-1], v.split(tile)[-1], tile),
+     "The sums of the tiles before are kept, scaled to the new maximum."),
+    ("one sum for all queries", _one_pass(pooled=True),
+     "Each query has a sum of its own: add up along the keys only, `sum(1, keepdim=True)`."),
+    ("the scores not scaled, and no maximum",
+     lambda q, k, v, tile: (
+         (q @ k.T).exp() @ v / (q @ k.T).exp().sum(1, keepdim=True)
+     ),
+     "Scores are divided by the root of d_k; and e to the power of 200 overflows: keep the "
+     "running maximum."),
     ("nothing mended", _one_pass(begin=0.0, whole=True, fade_l=False),
      "Look at where m begins, at whose maximum is taken, and at what becomes of the old sum l."),
-    ("the sum does not fade still, and m begins at 0", _one_pass(begin=0.0, fade_l=False),
+    ("the sum does not fade still, and m begins too high", _one_pass(begin=0.0, fade_l=False),
      "Each query has its own maximum now. l must be scaled as o is, and m may have to go below 0."),
-    ("one maximum for all queries still, and m begins at 0", _one_pass(begin=0.0, whole=True),
+    ("one maximum for all queries still, and m begins too high",
+     _one_pass(begin=0.0, whole=True),
      "The sum fades now. But beside a query with large scores all terms of another underflow: take "
      "the maximum of each row; and m may have to go below 0."),
     ("one maximum for all queries still, and the sum does not fade",
      _one_pass(whole=True, fade_l=False),
      "m begins low enough now. The maximum is to be each query's own, and l is scaled as o is."),
-    ("starts with m = 0 still", _one_pass(begin=0.0),
+    ("m begins too high still", _one_pass(begin=0.0),
      "Two are mended. If all scores of a query are far below 0, all terms underflow, and 0 / 0 is "
      "left. m begins at minus infinity."),
     ("one maximum for all queries still", _one_pass(whole=True),
@@ -998,6 +1364,7 @@ PASS_MISTAKES = mistakes(
          for some, part in zip(k.split(tile), v.split(tile), strict=True)
      ]).mean(0),
      "Tiles with greater scores weigh more: add both sums, and divide once, at the end."),
+    *combined(_one_pass, PASS_SLIPS, PASS_KNOWN),
 )  # fmt: skip
 
 
@@ -1031,11 +1398,13 @@ def _forget(out: str = "right", log: str = "right", weight: str = "right") -> An
             "right": (o - p * value) / q, "not divided": o - p * value, "no weight": o - value,
             "no weight, divided": (o - value) / q, "divided only": o / q, "as before": o,
             "added": (o + p * value) / (1 + p), "value only": (o - p * value) / p,
-            "multiplied": (o - p * value) * q,
+            "multiplied": (o - p * value) * q, "plus": (o + p * value) / q,
+            "1 + p": (o - p * value) / (1 + p), "twice": (o - 2 * p * value) / q,
         }[out]  # fmt: skip
         logs = {
             "right": L + math.log(abs(q)), "as before": L, "minus": L - math.log(abs(q)),
             "score": L - score, "q": math.log(abs(q)), "p": L + math.log(p),
+            "1 + p": L + math.log(1 + p),
             "sum": math.exp(min(L, 80.0)) * q, "base 2": L + math.log2(abs(q)), "- p": L - p,
         }[log]  # fmt: skip
         return new, logs
@@ -1043,7 +1412,86 @@ def _forget(out: str = "right", log: str = "right", weight: str = "right") -> An
     return answer
 
 
+FORGET_SLIPS = [
+    ("not divided", {"out": "not divided"}, "The others' weights sum to 1 - p: divide."),
+    ("the value subtracted without its weight", {"out": "no weight, divided"},
+     "The output holds p times the value."),
+    ("only divided", {"out": "divided only"}, "p times the value has to go."),
+    ("nothing subtracted", {"out": "as before"}, "p times the value has to go."),
+    ("the value added", {"out": "plus"}, "This key leaves: p times the value is subtracted."),
+    ("divided by p", {"out": "value only"}, "What is left has the weight 1 - p."),
+    ("multiplied by 1 - p", {"out": "multiplied"}, "Divide by 1 - p, do not multiply."),
+    ("the logarithm as before", {"log": "as before"}, "A term of the sum is gone."),
+    ("the logarithm grows", {"log": "minus"}, "A term of the sum is gone: log(1 - p) is added."),
+    ("the score subtracted from the logarithm", {"log": "score"},
+     "What goes is one term of the sum, not a factor."),
+    ("the weight subtracted from the logarithm", {"log": "- p"},
+     "The logarithm changes by log(1 - p)."),
+    ("only the change of the logarithm", {"log": "q"}, "The new logarithm is L + log(1 - p)."),
+]  # fmt: skip
+FORGET_KNOWN = [("not divided", "the logarithm as before")]
+
+
+def _alone(exp: Callable, out: bool = True, log: bool = True) -> Any:
+    """With exponentials of scores themselves, which overflow: to an error or to infinity."""
+
+    def answer(o: Tensor, L: float, score: float, value: Tensor) -> tuple[Tensor, Any]:
+        new, logs = forget(o, L, score, value)
+        whole, term = exp(L), exp(score)
+        if out:
+            new = (whole * o - term * value) / (whole - term)
+        return new, torch.as_tensor(whole - term).log() if log else logs
+
+    return answer
+
+
+def _infinite(score: float) -> float:
+    return math.exp(score) if score < 80 else math.inf
+
+
 FORGET_MISTAKES = mistakes(
+    ("divided by 1 + p", _forget(out="1 + p"),
+     "This key leaves: what is left has the weight 1 - p."),
+    ("the logarithm of what a key that comes in makes", _forget(log="1 + p"),
+     "This key leaves: log(1 - p) is added, which is below 0."),
+    ("the value subtracted twice", _forget(out="twice"),
+     "The output holds the value once, with the weight p."),
+    ("the value added", _forget(out="plus"),
+     "This key leaves: p times the value is subtracted from the output."),
+    ("exponentials that stand alone, and become infinite", _alone(_infinite),
+     "That is right on paper, and e to the power of 1,000 is infinite. Only differences of scores "
+     "go into an exponential."),
+    ("exponentials that stand alone in the logarithm, and become infinite",
+     _alone(_infinite, out=False),
+     "The output is right. Infinite less infinite is no number: L + log(1 - p), with "
+     "p = e to the power of (score - L)."),
+    ("exponentials that stand alone in the output, and become infinite",
+     _alone(_infinite, log=False),
+     "The logarithm is right. Infinite by infinite is no number: only the difference of score and "
+     "L goes into an exponential."),
+    ("the exponential of the score divided by the logarithm",
+     lambda o, L, score, value: (
+         (o - (p := math.exp(score) / L) * value) / (1 - p), L + math.log(1 - p)
+     ),
+     "The weight is e to the power of (score - L): L is a logarithm, and e to the power of 1,000 "
+     "overflows."),
+    ("the difference of the sums in place of its logarithm, with an error for large scores",
+     lambda o, L, score, value: (
+         forget(o, L, score, value)[0], math.exp(L) - math.exp(score)
+     ),
+     "Asked for is the logarithm of what is left; the exponentials themselves overflow for large "
+     "scores."),
+    ("the sum in place of its logarithm, which becomes infinite",
+     lambda o, L, score, value: (
+         forget(o, L, score, value)[0], _infinite(L) * (1 - math.exp(score - L))
+     ),
+     "Asked for is the logarithm of the sum; the sum itself overflows for large scores."),
+    ("the difference of the sums in place of its logarithm, which becomes infinite",
+     lambda o, L, score, value: (
+         forget(o, L, score, value)[0], _infinite(L) - _infinite(score)
+     ),
+     "Asked for is the logarithm of what is left; the exponentials themselves overflow for large "
+     "scores."),
     ("not divided", _forget(out="not divided"),
      "The weights of the others sum to 1 - p. For a mean they must sum to 1: divide."),
     ("not divided, and the logarithm as before", _forget(out="not divided", log="as before"),
@@ -1107,6 +1555,7 @@ FORGET_MISTAKES = mistakes(
      ),
      "That is right on paper, and e to the power of 1,000 overflows. Only differences of scores go "
      "into an exponential."),
+    *combined(_forget, FORGET_SLIPS, FORGET_KNOWN),
 )  # fmt: skip
 
 
@@ -1128,18 +1577,31 @@ def cheapest(length: int) -> list[tuple[int, int]]:
     raise AssertionError
 
 
-def reach_and_cost(answer: Any, length: int) -> list[int]:
+@cache
+def least_cost(length: int) -> int:
+    return sum(w for w, _ in cheapest(length))
+
+
+def reach_and_cost(answer: Any, length: int) -> list:
     """How many positions the last one misses, and the sum of the windows."""
-    layers = [(int(w), int(d)) for w, d in answer(length)]
+    found = answer(length)
+    try:
+        layers = [(int(w), int(d)) for w, d in found]
+    except (TypeError, ValueError):
+        raise ValueError(f"expected a list of pairs (window, dilation), got {found}") from None
     if any(w < 1 or d < 1 for w, d in layers):
         raise ValueError(f"expected windows and dilations of at least 1, got {layers}")
-    if sum(w for w, _ in layers) > 10 * length:
-        raise ValueError(
-            "expected windows that are at most ten times as many as there are positions"
-        )
+    result, turned = _reach_and_cost(layers, length), [(d, w) for w, d in layers]
+    best = [0, least_cost(length)]
+    if result != best == _reach_and_cost(turned, length):
+        return ["exchanged", "exchanged"]
+    return result
+
+
+def _reach_and_cost(layers: list[tuple[int, int]], length: int) -> list[int]:
     heard = {length - 1}
     for w, d in reversed(layers):
-        heard = {t - i * d for t in heard for i in range(w) if t - i * d >= 0}
+        heard = {t - i * d for t in heard for i in range(min(w, length)) if t - i * d >= 0}
     return [length - len(heard), sum(w for w, _ in layers)]
 
 
@@ -1200,6 +1662,17 @@ CHEAPEST_MISTAKES = mistakes(
     ("dilation and window exchanged",
      lambda n: [(d, w) for w, d in cheapest(n)],
      "A layer is a pair (window, dilation), in this order."),
+    ("the cheapest windows, and no holes", lambda n: [(w, 1) for w, _ in cheapest(n)],
+     "The windows are right. Without holes that grow, reach adds up by window - 1 a layer."),
+    ("the cheapest windows, with holes that grow by one",
+     lambda n: [(w, i + 1) for i, (w, _) in enumerate(cheapest(n))],
+     "The windows are right. A layer's dilation is the product of the windows below it."),
+    ("the cheapest windows, each layer's own width in its holes",
+     lambda n: [(w, d * w) for w, d in cheapest(n)],
+     "The windows are right. A layer's dilation is the product of the windows *below* it, and the "
+     "lowest has 1."),
+    ("the example for every length", lambda n: [(2, 1), (3, 2)],
+     "That reaches 6 positions. `length` may be any number."),
     ("no layers", lambda n: [], "Without a layer the last position depends on itself alone."),
     ("the threes first, and one window for what is left",
      lambda n: _stack(_threes_first(n)),
@@ -1233,8 +1706,8 @@ class Pass:
         return f"<{self.says}>"
 
 
-PASSES = [
-    (Pass(says, compute),)
+PASSES = {
+    says: Pass(says, compute)
     for says, compute in (
         ("the mended function of 17.8", _one_pass()),
         ("the faulty function of 17.8", _one_pass(begin=0.0, whole=True, fade_l=False)),
@@ -1249,8 +1722,28 @@ PASSES = [
         ("a tile that is not full left out", _one_pass(cut=True)),
         ("a softmax for each tile", _one_pass(inside=True)),
         ("not divided", _one_pass(divided=False)),
+        ("the queries in reverse order", lambda q, k, v, tile: one_pass(q.flip(0), k, v, tile)),
     )
-]
+}
+RIGHT_PASSES = ["the mended function of 17.8", "the softmax over all keys at once"]
+MISSED_PASSES = {
+    "the faulty function of 17.8": "Take several tiles, and scores far above and far below zero.",
+    "m begins at 0": "It shows where *all* scores of a query are far below zero.",
+    "one maximum for all queries": "It shows where two queries of one call differ much.",
+    "the sum does not fade": "It shows where a later tile has a greater maximum.",
+    "the output does not fade": "It shows where a later tile has a greater maximum.",
+    "no maximum at all": "It shows where scores are far above zero.",
+    "divided by d_k": "Compare with the attention of equation (1), for keys of several entries.",
+    "divided by the root of the number of keys": "Let the number of keys not be their width.",
+    "a tile that is not full left out": "Let the number of keys be no multiple of `tile`.",
+    "a softmax for each tile": "Take several tiles, and compare with attention over all keys.",
+    "not divided": "Compare with the attention of equation (1).",
+    "the queries in reverse order": "Let the queries differ, and compare their outputs one by one.",
+}  # fmt: skip
+
+
+def run_pass_test(answer: Callable, one: str) -> Any:
+    return said_of(answer, PASSES[one], right=one in RIGHT_PASSES)
 
 
 def _passes(queries: list[list[float]], sizes: list[tuple[int, int]], order: str = "all") -> Any:
@@ -1451,13 +1944,31 @@ EXERCISES = [
         cases=[(2,), (3,), (5,), (6,), (10,), (25,), (36,), (64,), (82,), (100,), (1000,)],
         mistakes=CHEAPEST_MISTAKES,
         probe=reach_and_cost,
+        invariants=[
+            Invariant(
+                "the last position depends on all",
+                lambda output, *_: output[0] in (0, "exchanged"),
+                "Some positions are left out. A layer leads back by 0, d, 2d, ... up to (w - 1) d, "
+                "and the sums of one step from each layer have to give every distance up to "
+                "length - 1.",
+            ),
+            Invariant(
+                "no stack that depends on all is cheaper",
+                lambda output, length: output[1] == least_cost(length),
+                "All positions are heard, and windows with a smaller sum would do it: with holes "
+                "that fit, a stack reaches the product of its windows.",
+            ),
+        ],
     ),
     Exercise(
         number="17.11",
         title="a test that tells",
         section="One pass over the keys",
         reference=_reference_tells,
-        cases=PASSES,
+        cases=[(says,) for says in PASSES],
         mistakes=TELLS_MISTAKES,
+        invariants=rules(RIGHT_PASSES, MISSED_PASSES),
+        probe=run_pass_test,
+        canonical=bool,
     ),
 ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Any
 
 from .core import Exercise, Invariant, mistakes
-from .suspects import said_of
+from .pairs import combined
+from .suspects import rules, said_of
 
 Span = tuple[str, int, int]
 
@@ -51,6 +52,16 @@ BY_HAND_MISTAKES = mistakes(
     ("in percent", 1000 / 11, "The task asks for a number between 0 and 1."),
     ("the factor 2 forgotten", 5 / 11,
      "A bracket that both have counts in both sums: 2 both / (true + given)."),
+    ("the full stop counted as a word, in percent", 600 / 11,
+     "The full stop is deleted before spans are counted; and the number is between 0 and 1."),
+    ("ADVP and PRT taken for different labels, in percent", 800 / 11,
+     "By EVALB's settings the two count as the same label; and the number is between 0 and 1."),
+    ("the recall, in percent", 500 / 6,
+     "F1 is 2 both / (true + given), a number between 0 and 1."),
+    ("the precision, in percent", 100.0,
+     "F1 is 2 both / (true + given), a number between 0 and 1."),
+    ("the outermost S left out, and the full stop counted as a word", 4 / 9,
+     "Only a bracket called TOP is left out; and the full stop is deleted first."),
     ("whether the trees are the same", 0.0, "They are not, but F1 gives credit for each bracket."),
 )  # fmt: skip
 
@@ -162,6 +173,12 @@ def _one_at_each_place(spans: list[Span]) -> list[str]:
     return [x for i in words for x in [*opens.get(i, []), "XX", *closes.get(i + 1, [])]]
 
 
+def _word_left_out(spans: list[Span], which: int) -> list[str]:
+    symbols = _written(spans)
+    place = [i for i, symbol in enumerate(symbols) if symbol == "XX"][which]
+    return symbols[:place] + symbols[place + 1 :]
+
+
 WRITE_MISTAKES = mistakes(
     ("brackets open in the order of the list", lambda s: _written(s, opening=lambda x: x[1]),
      "Where several brackets open at one word, the longest is the outermost and comes first."),
@@ -174,6 +191,19 @@ WRITE_MISTAKES = mistakes(
      "Of two that begin at one word, the longer is the outer one, and opens first."),
     ("brackets open in alphabetical order", lambda s: _written(s, opening=lambda x: x),
      "Where several open at one word, the length decides, not the label."),
+    ("brackets open in the order of the list, and close the other way round",
+     lambda s: _written(s, opening=lambda x: x[1], closing=lambda x: 0),
+     "Where several brackets open at one word, the longest is the outermost and comes first; the "
+     "list may have any order."),
+    ("each bracket around one word of its own",
+     lambda s: [y for x in sorted(s, key=_inside) for y in ("(" + x[0], "XX", ")" + x[0])],
+     "Walk along the words: a bracket closes only behind the last of its words."),
+    ("labels without the bracket that opens",
+     lambda s: [x.removeprefix("(") for x in _written(s)],
+     'A label opens as "(NP" and closes as ")NP".'),
+    ("the last word left out", lambda s: _word_left_out(s, -1),
+     "The words are those from 0 to n - 1, where n is the `end` of the outermost bracket."),
+    ("the first word left out", lambda s: _word_left_out(s, 0), "Words are counted from 0."),
     ("what opens first closes first",
      lambda s: _written(s, closing=lambda x: (-x[1], x[2])),
      "Brackets are nested: the one opened last closes first."),
@@ -243,10 +273,11 @@ def well_formed(
     forest: bool = False,
     unclosed: bool = False,
     nothing: bool = False,
+    counted: bool = True,
 ) -> bool:
     opened, before, trees = [], "", 0
     if not symbols:
-        return nothing and not n_words
+        return nothing and (not n_words or not counted)
     for symbol in symbols:
         if symbol[0] == "(":
             if not opened:
@@ -263,7 +294,7 @@ def well_formed(
         before = symbol
     if opened and not unclosed or trees != 1 and not forest:
         return False
-    return symbols.count("XX") == n_words
+    return symbols.count("XX") == n_words or not counted
 
 
 TREES = [
@@ -353,7 +384,57 @@ def _raises(s: list[str], n: int) -> bool:
     return well_formed(s, n)
 
 
+TREE_SLIPS = [
+    ("empty brackets let through", {"empty": True}, "A bracket must hold something."),
+    ("labels not compared", {"labels": True}, "A bracket closes with its own label."),
+    ("words outside of all brackets let through", {"outside": True},
+     "Every word stands inside of the outermost bracket."),
+    ("several trees let through", {"forest": True}, "There is one outermost bracket."),
+    ("open brackets at the end let through", {"unclosed": True},
+     "At the end every bracket must be closed."),
+    ("no symbols taken for a tree", {"nothing": True}, "No symbols are no tree."),
+    ("words not counted", {"counted": False}, "XX must stand there exactly `n_words` times."),
+]  # fmt: skip
+TREE_KNOWN = [("words outside of all brackets let through", "several trees let through")]
+
+
+def _lenient(**slips: bool) -> Callable[[list[str], int], bool]:
+    return lambda symbols, n_words: well_formed(symbols, n_words, **slips)
+
+
+def _deep_enough(s: list[str], n: int) -> bool:
+    depth = list(accumulate((x[0] == "(") - (x[0] == ")") for x in s))
+    return bool(s) and min(depth) >= 0 and depth[-1] == 0 and s.count("XX") == n
+
+
+def _mirrored(s: list[str], n: int) -> bool:
+    opens, closes = ([x[1:] for x in s if x[0] == side] for side in "()")
+    return bool(s) and opens == closes[::-1] and s.count("XX") == n
+
+
+def _framed(s: list[str], n: int) -> bool:
+    """Only the first and the last symbol, and the number of words, are looked at."""
+    framed = bool(s) and s[0][0] == "(" and s[-1] == ")" + s[0][1:]
+    return framed and s.count("XX") == n
+
+
+def _no_two_close(s: list[str], n: int) -> bool:
+    return well_formed(s, n) and not any(
+        a[0] == b[0] == ")" for a, b in zip(s, s[1:], strict=False)
+    )
+
+
 TREE_MISTAKES = mistakes(
+    ("only the depth looked at", _deep_enough,
+     "Brackets may not close before they open, which you see. But every one closes with its own "
+     "label, none is empty, and all is in one outermost bracket."),
+    ("labels that close read backwards as those that open", _mirrored,
+     "A bracket may close before the next one opens: keep those that are open on a stack."),
+    ("only the first and the last symbol looked at", _framed,
+     "What stands between them has to be nested as well: every bracket closes with its own label, "
+     "and none is empty."),
+    ("two brackets that close together refused", _no_two_close,
+     "A bracket may end with another bracket: )NP )S is right if both are open."),
     ("an error where nothing is open to close", _raises,
      "A closing bracket may come although none is open: look before you `pop()`."),
     ("only nesting looked at, with an error where nothing is open",
@@ -406,6 +487,7 @@ TREE_MISTAKES = mistakes(
     ("True for everything", lambda s, n: True, "There are sequences that are no trees."),
     ("the other way round", lambda s, n: not well_formed(s, n),
      "True means that it is a tree, False that it is none."),
+    *combined(_lenient, TREE_SLIPS, TREE_KNOWN),
 )  # fmt: skip
 
 
@@ -577,8 +659,31 @@ def _to_the_last_bit(f1: Callable) -> bool:
     return scores_right(f1) and f1([tree], [tree[:2]]) == 4 / 7 and f1([tree[:3]], [tree]) == 6 / 8
 
 
+RIGHT_SCORES = list(SCORES)[:2]
+MISSED_SCORES = {
+    "outputs that are no trees left out": "Let one of two outputs be None.",
+    "a mean of the sentences' F1": "Take a long and a short sentence, of which one is right.",
+    "brackets in a set": "Let a bracket be there twice.",
+    "a given bracket used several times": "Let a bracket be true twice and given once.",
+    "a true bracket used several times": "Let a bracket be given twice and true once.",
+    "the precision": "Let a true bracket be missed.",
+    "the recall": "Let a wrong bracket be given.",
+    "the plain mean of precision and recall": "Let precision and recall be different.",
+    "labels not compared": "Give a bracket in its place with a wrong label.",
+    "the start not compared": "Give a bracket with a wrong start.",
+    "the end not compared": "Give a bracket with a wrong end.",
+    "compared place by place": "Give the brackets in another order.",
+    "all sentences in one heap": "Give a bracket of one sentence in another.",
+    "TOP left out": "Let there be a bracket TOP that is not given.",
+    "PRT taken for ADVP": "Let PRT be true and ADVP given.",
+    "the share that is in both": "Let some brackets be right and some wrong.",
+    "1 if there is nothing to count": "Try sentences without any brackets.",
+    "0 / 0 if there is nothing to count": "Try sentences without any brackets.",
+}
+
+
 def run_score_test(answer: Callable, score: str) -> Any:
-    return said_of(answer, SCORES[score], right=score in list(SCORES)[:2])
+    return said_of(answer, SCORES[score], right=score in RIGHT_SCORES)
 
 
 def _forgiving(f1: Callable) -> bool:
@@ -697,7 +802,68 @@ def _one_count_a_label(symbols: list[str]) -> list[str]:
     return found
 
 
+def _depths(symbols: list[str]) -> list[str]:
+    found, depth = [], 0
+    for symbol in symbols:
+        depth += symbol[0] == "("
+        if symbol[0] != "(":
+            found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{depth}")
+        depth -= symbol[0] == ")"
+    return found
+
+
+def _words_so_far(symbols: list[str]) -> list[str]:
+    found, words = [], 0
+    for symbol in symbols:
+        words += symbol == "XX"
+        if symbol[0] != "(":
+            found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{words}")
+    return found
+
+
+def _since_it_opened(symbols: list[str]) -> list[str]:
+    """One count, set to 0 by each bracket that opens."""
+    found, count = [], 0
+    for symbol in symbols:
+        if symbol[0] == "(":
+            count = 0
+            continue
+        found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{count}")
+        count += 1
+    return found
+
+
+BOTTOM_UP_SLIPS = [
+    ("all words inside counted", {"count": lambda w, b, aw, ab: aw},
+     "The parts of a bracket are what stands in it directly."),
+    ("everything inside counted", {"count": lambda w, b, aw, ab: aw + ab},
+     "The parts of a bracket are what stands in it directly."),
+    ("only smaller brackets counted", {"count": lambda w, b, aw, ab: b}, "A word is a part, too."),
+    ("only words counted", {"count": lambda w, b, aw, ab: w}, "A smaller bracket is a part, too."),
+    ("one part too many", {"count": lambda w, b, aw, ab: w + b + 1}, "The count begins at 0."),
+    ("the number before the label", {"form": "{n}/{label}".format}, 'It is "NP/2".'),
+    ("the bracket left in the label", {"form": "){label}/{n}".format}, 'It is "NP/2".'),
+    ("label and number as two symbols", {"form": lambda label, n: [label, str(n)]},
+     'It is one symbol, "NP/2".'),
+    ("written where the bracket begins", {"after": False},
+     "The symbol of a bracket stands after its parts."),
+]  # fmt: skip
+
+
+def _upwards(**slips: Any) -> Callable[[list[str]], list[str]]:
+    return lambda symbols: _walk(symbols, **{"count": _parts_of, **slips})
+
+
 BOTTOM_UP_MISTAKES = mistakes(
+    ("the depth in place of the number of parts", _depths,
+     "The number says how many parts the bracket has, not how deep it stands."),
+    ("a colon in place of the slash", lambda s: _walk(s, _parts_of, "{label}:{n}".format),
+     'Label and number are written with a slash: "NP/2".'),
+    ("all words so far counted", _words_so_far,
+     "Each bracket counts its own parts, from 0 on: keep a list of counts, one for each that is "
+     "open."),
+    ("one count for all brackets, from 0 at each that opens", _since_it_opened,
+     "A bracket goes on counting when a smaller one has closed in it: keep a list of counts."),
     ("all words inside counted", lambda s: _walk(s, lambda w, b, aw, ab: aw),
      "The parts of a bracket are what stands in it directly: a smaller bracket is one part, "
      "however many words it has."),
@@ -750,6 +916,7 @@ BOTTOM_UP_MISTAKES = mistakes(
      lambda s: [(x[:x.index("/")], int(x[x.index("/") + 1:])) if "/" in x else x
                 for x in bottom_up(s)],
      'A bracket is written as one symbol, a string: "NP/2".'),
+    *combined(_upwards, BOTTOM_UP_SLIPS),
 )  # fmt: skip
 
 
@@ -926,7 +1093,44 @@ def _end_early(written: list[str], n_words: int, openings: set[str]) -> set[str]
     return next_symbols(written, n_words, openings) | ({"<eos>"} if last else set())
 
 
+ALSO_WRONG = [
+    *((name, {key: True}, why) for key, (name, why) in FOUR.items()),
+    ("empty brackets close", {"empty": True}, "A bracket must hold something."),
+    ("no bracket closes while words are left", {"never": True},
+     "Only the outermost bracket waits for the last word."),
+    ("no end", {"end": ""}, "When the outermost bracket has closed, <eos> may come."),
+    ("another sign for the end", {"end": "</s>"}, 'The end is "<eos>".'),
+    ("any label closes", {"label": True}, "A bracket closes with its own label."),
+    ("no bracket opens in a bracket", {"inside": True},
+     "A smaller bracket may open wherever a word may stand."),
+]  # fmt: skip
+NEXT_KNOWN = [
+    *combinations([name for name, _ in FOUR.values()], 2),
+    ("the outermost bracket closes while words are left", "no bracket closes while words are left"),
+    ("no bracket closes while words are left", "any label closes"),
+    ("the bracket opened first closes", "any label closes"),
+    ("empty brackets close", "no bracket closes while words are left"),
+]
+
+
 NEXT_MISTAKES = mistakes(
+    ("closing brackets without a label",
+     lambda w, n, o: {")" if x[0] == ")" else x for x in next_symbols(w, n, o)},
+     'A closing bracket has the label of the one opened last: ")NP".'),
+    ("the end at any time", lambda w, n, o: next_symbols(w, n, o) | {"<eos>"},
+     "The end comes when the outermost bracket has closed; before that it cannot."),
+    ("the outermost bracket never closes",
+     lambda w, n, o: {
+         x for x in next_symbols(w, n, o)
+         if x[0] != ")" or sum((y[0] == "(") - (y[0] == ")") for y in w) > 1
+     },
+     "When the last word is written and all others have closed, the outermost bracket closes."),
+    ("no bracket opens behind a word",
+     lambda w, n, o: next_symbols(w, n, o) - (set(o) if w[-1:] == ["XX"] else set()),
+     "A smaller bracket may open wherever a word may stand, behind another word as well."),
+    ("no word behind a bracket that has closed",
+     lambda w, n, o: next_symbols(w, n, o) - ({"XX"} if w and w[-1][0] == ")" else set()),
+     "A word may stand behind a smaller bracket, as long as the one around it is open."),
     *[still_wrong(names) for n in (4, 3, 2, 1) for names in combinations(FOUR, n)],
     ("empty brackets close", _next(empty=True),
      "A bracket must hold something: it may not close right after it opened."),
@@ -963,6 +1167,7 @@ NEXT_MISTAKES = mistakes(
          set(o) if w and n - w.count("XX") < 2 else set()
      ),
      "A bracket around a single word is a bracket, too: one word that is left is enough."),
+    *combined(_next, ALSO_WRONG, NEXT_KNOWN),
 )  # fmt: skip
 
 
@@ -1031,6 +1236,7 @@ def _counted(
     binary: bool = False,
     of_part: bool = False,
     chosen: bool = True,
+    alone: bool = True,
 ) -> int:
     """Trees over n words; each argument makes one mistake."""
     parts, rows = [0, labels if of_part else 1], [1, labels if of_part else 1]
@@ -1040,7 +1246,7 @@ def _counted(
         else:
             several = sum(parts[i] * rows[k - i] for i in range(1, k))
         parts.append((labels if chosen else 1) * several)
-        rows.append(several + parts[k])
+        rows.append(several + parts[k] * alone)
     return parts[n]
 
 
@@ -1058,6 +1264,22 @@ TREE_COUNT_CASES = [
 ]
 
 COUNT_TREE_MISTAKES = mistakes(
+    ("trees over fewer words counted as well",
+     lambda n, labels: sum(_counted(k, labels) for k in range(2, n + 1)),
+     "Asked for are the trees over exactly `n` words."),
+    ("the rows of one word fewer",
+     lambda n, labels: (
+         _counted(n - 1, labels) + _counted(n - 1, labels) // labels if n > 2 else 1
+     ),
+     "Rows of parts over n - 1 words are what stands behind a first word. A first part may also be "
+     "a bracket."),
+    ("rows of one part left out", lambda n, labels: _counted(n, labels, alone=False),
+     "What follows the first part of a bracket may be one part over all that is left: "
+     "s(k) counts rows of one part as well."),
+    ("an overflow of whole numbers of 64 bits",
+     lambda n, labels: (_counted(n, labels) + 2**63) % 2**64 - 2**63,
+     "Numbers of numpy and torch have 64 bits, and these are far larger: take Python's whole "
+     "numbers, which have no end."),
     ("two parts each", lambda n, labels: _counted(n, labels, binary=True),
      "A bracket may have more than two parts: `(S XX XX XX )S` is a tree."),
     ("two parts each, without labels", lambda n, labels: _counted(n, 1, binary=True),
@@ -1149,6 +1371,7 @@ EXERCISES = [
         reference=scores_right,
         cases=[(name,) for name in SCORES],
         mistakes=SCORE_TEST_MISTAKES,
+        invariants=rules(RIGHT_SCORES, MISSED_SCORES),
         probe=run_score_test,
         canonical=bool,
     ),

@@ -23,6 +23,7 @@ from allyouneed.scaling import (
 from allyouneed.transformer import BASE, BIG
 
 from .core import Exercise, Invariant, Mistake, mistakes
+from .pairs import combined
 
 # 19.1 gradients of shares put together
 
@@ -142,7 +143,51 @@ def bytes_sent_cases() -> list[tuple]:
     return [(1000, 4, False), (215, 7, True), (50, 1, False)]
 
 
+def _sent(
+    rounds: tuple[int, int] = (2, 3), part: Callable[[int], float] = lambda n: (n - 1) / n,
+    size: int = 4,
+) -> Callable[[int, int, bool], float]:  # fmt: skip
+    """What is sent, right by default; each argument makes one mistake."""
+    return lambda parameters, n, sharded: rounds[bool(sharded)] * part(n) * size * parameters
+
+
+SENT_SLIPS = [
+    ("only half of the ring", {"rounds": (1, 2)},
+     "All-reduce is two rounds, and stage 3 has three."),
+    ("three rounds always", {"rounds": (3, 3)}, "Only stage 3 has three rounds."),
+    ("sharding costs nothing more", {"rounds": (2, 2)}, "Stage 3 has three rounds."),
+    ("sharding costs twice as much", {"rounds": (2, 4)}, "Stage 3 has three rounds, not four."),
+    ("sharding and not sharding exchanged", {"rounds": (3, 2)},
+     "It is the sharded run that has three rounds."),
+    ("the piece that a process keeps is sent as well", {"part": lambda n: 1},
+     "A process sends n - 1 of the n pieces in each round."),
+    ("all processes together, or whole gradients", {"part": lambda n: n - 1},
+     "A piece is an n-th, and the question is what *each* process sends."),
+    ("one n-th in place of all but one n-th", {"part": lambda n: 1 / n},
+     "A process sends n - 1 pieces in each round."),
+    ("numbers in place of bytes", {"size": 1}, "A float32 number has 4 bytes."),
+    ("numbers of eight bytes", {"size": 8}, "A float32 number has 4 bytes."),
+    ("bits in place of bytes", {"size": 32}, "A float32 number has 4 bytes."),
+]  # fmt: skip
+
+
+SENT_KNOWN = [
+    ("only half of the ring", "numbers of eight bytes"),
+    ("sharding costs twice as much", "numbers in place of bytes"),
+]
+
+
 BYTES_MISTAKES = mistakes(
+    ("the logarithm of n in place of (n - 1) / n", _sent(part=math.log2),
+     "In a ring a round has n - 1 steps, in each of which a process sends an n-th."),
+    ("a sharded process sends whole gradients in each step",
+     lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters * (n if sharded else 1),
+     "Sharded or not, what is sent in a step is a piece, an n-th; stage 3 has three rounds."),
+    ("the whole state is sent where it is sharded",
+     lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * (4 if sharded else 1),
+     "Stage 3 sends weights twice and gradients once, 4 bytes for each parameter. Moments stay."),
+    ("n + 1 in place of n - 1", _sent(part=lambda n: (n + 1) / n),
+     "In each round a process sends n - 1 of the n pieces: the factor is (n - 1) / n."),
     ("only half of the ring",
      lambda parameters, n, sharded: (2 if sharded else 1) * (n - 1) / n * 4 * parameters,
      "All-reduce is reduce-scatter and all-gather: two rounds. Stage 3 has three."),
@@ -212,6 +257,10 @@ BYTES_MISTAKES = mistakes(
     ("the moments are sent, too",
      lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 3,
      "Adam's moments stay where they are. What is sent are gradients, and in stage 3 weights."),
+    *combined(_sent, SENT_SLIPS, SENT_KNOWN),
+    ("half of the ring and two bytes for a number, or sharding that costs twice as much and one",
+     _sent((2, 4), size=1),
+     "All-reduce has two rounds, stage 3 three, and a float32 number has 4 bytes."),
 )  # fmt: skip
 
 
@@ -246,6 +295,40 @@ def _m(**changes):
     return lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, **changes)
 
 
+def _changed(
+    width: Callable = lambda d, h, g: d // h * g, last: Any = None, each: float = 1, **changes
+):
+    """The count, with a mistake in the width of keys and values, in the logits, or in `changes`."""
+
+    def count(d, f, h, g, n, v, t):
+        more = {} if last is None else {"logits": last(d, n, v, t)}
+        return each * _modern(d, f, h, g, n, v, t, kv=width(d, h, g), **more, **changes)
+
+    return count
+
+
+MODERN_SLIPS = [
+    ("keys and values for every head", {"width": lambda d, h, g: d},
+     "Keys and values are made for n_groups sets only."),
+    ("one set of keys and values", {"width": lambda d, h, g: d // h}, "There are n_groups sets."),
+    ("keys and values as wide as one group's share", {"width": lambda d, h, g: d // g},
+     "A set has d_model / n_heads entries, and there are n_groups sets."),
+    ("multiplications without additions", {"each": 0.5},
+     "Each entry takes a multiplication and an addition."),
+    ("two matrices in the feed-forward net", {"net": 2}, "A gated net has three."),
+    ("one matrix for queries and output", {"out": 1}, "The queries have one, and W^O is another."),
+    ("half of the products of attention", {"look": 2},
+     "Scores and weighted sums are 2 T T d_model operations each, in full."),
+    ("no products of attention", {"look": 0},
+     "Scores and weighted sums are 2 T T d_model operations each."),
+    ("no logits", {"last": lambda d, n, v, t: 0}, "The logits are a product at every position."),
+    ("logits of the last position only", {"last": lambda d, n, v, t: 2 * d * v},
+     "The logits are a product at every position."),
+    ("logits in every layer", {"last": lambda d, n, v, t: 2 * n * t * d * v},
+     "The logits come once."),
+]  # fmt: skip
+
+
 MODERN_MISTAKES = mistakes(
     ("multiplications without additions", lambda *sizes: _modern(*sizes) / 2,
      "Each entry of a product takes a multiplication and an addition: two operations."),
@@ -271,8 +354,11 @@ MODERN_MISTAKES = mistakes(
      "Keys and values have a matrix each."),
     ("two matrices in the feed-forward net", _m(net=2),
      "A gated net has three: the gate, what it lets through, and the way back."),
-    ("no output matrix", _m(out=1),
-     "W^O is one of the matrices of attention, as wide as that of the queries."),
+    ("one matrix in place of two for queries and output", _m(out=1),
+     "The queries have a matrix, and W^O behind the heads is another one, as wide."),
+    ("the products of attention counted twice", _m(look=8),
+     "Scores are 2 T T d_model operations, and the weighted sums as many: 4 T T d_model."),
+    *combined(_changed, MODERN_SLIPS),
     ("half of the products of attention", _m(look=2),
      "Either the weighted sums are missing, or the mask has halved them and the scores. Each query "
      "multiplies all keys, and then all values, 2 T T d_model operations each, and the task counts "
@@ -366,7 +452,93 @@ def _loop(most):
 SOON = "The number may be larger than the search goes. One can divide instead of trying."
 
 
+def _held(full: tuple[int, int, int, int]) -> Callable[[int, int, int, int], int]:
+    """With so many bytes for each parameter in every GPU, stage by stage."""
+    return lambda parameters, activations, memory, stage: _fewest(
+        parameters, activations, memory, full[stage]
+    )
+
+
+def _gpus(
+    full: tuple[int, int, int, int] = (16, 8, 4, 0),
+    rounded: Callable[[int, int], float] = lambda shared, room: -(-shared // room),
+    none: int = 0,
+    activations_count: bool = True,
+) -> Callable[[int, int, int, int], float]:
+    """How many GPUs, right by default; each argument makes one mistake."""
+
+    def answer(parameters: int, activations: int, memory: int, stage: int) -> float:
+        shared = (16 - full[stage]) * parameters + activations * activations_count
+        room = memory - full[stage] * parameters
+        return max(1, rounded(shared, room)) if room > 0 else none
+
+    return answer
+
+
+GPU_SLIPS = [
+    ("four bytes more shared in each stage", {"full": (16, 12, 8, 0)},
+     "Stage 1 shares both of Adam's moments, 8 bytes."),
+    ("one moment stays in full", {"full": (16, 12, 8, 4)},
+     "Stage 1 shares both of Adam's moments, 8 bytes."),
+    ("stages counted from one too low", {"full": (16, 16, 8, 4)}, "Stage 1 shares the moments."),
+    ("stages counted from one too high", {"full": (8, 4, 0, 0)}, "Stage 0 shares nothing."),
+    ("everything shared at every stage", {"full": (0, 0, 0, 0)},
+     "Only stage 3 shares everything."),
+    ("not rounded up", {"rounded": lambda shared, room: shared // room}, "Round up."),
+    ("one more when it fits exactly", {"rounded": lambda shared, room: shared // room + 1},
+     "A GPU that is full to the last byte will do."),
+    ("-1 where there is none", {"none": -1}, "The task asks for 0."),
+    ("1 where there is none", {"none": 1}, "The task asks for 0."),
+    ("no activations", {"activations_count": False}, "The activations need room as well."),
+]  # fmt: skip
+
+
+GPU_KNOWN = [  # with these there is always a number
+    (full, none)
+    for full in ("stages counted from one too high", "everything shared at every stage")
+    for none in ("-1 where there is none", "1 where there is none")
+]
+
+
 FEWEST_MISTAKES = mistakes(
+    *combined(_gpus, GPU_SLIPS, GPU_KNOWN),
+    ("only four bytes shared in stage 1", _held((16, 12, 4, 0)),
+     "Stage 1 shares the moments, 8 bytes for each parameter. The gradients, 4 bytes, come next."),
+    ("four bytes more shared in each stage", _held((16, 12, 8, 0)),
+     "Adam's moments are two numbers for each parameter, 8 bytes: stage 1 shares both."),
+    ("the weights shared in stage 2", _held((16, 8, 0, 0)),
+     "Stage 2 shares moments and gradients. The weights stay in full until stage 3."),
+    ("everything shared in stage 0", _held((0, 8, 4, 0)),
+     "Stage 0 shares nothing: all 16 bytes are in every GPU."),
+    ("what is shared and what is held in full exchanged", _held((0, 8, 12, 16)),
+     "Stage 1 shares 8 of the 16 bytes, stage 2 shares 12, stage 3 all of them."),
+    ("infinity where there is none",
+     lambda parameters, activations, memory, stage: (
+         fewest(parameters, activations, memory, stage) or math.inf
+     ),
+     "The task asks for 0 if no number will do."),
+    ("an error where what is held in full fills the memory",
+     lambda parameters, activations, memory, stage: (
+         fewest(parameters, activations, memory, stage)
+         if memory - parameters * (16, 8, 4, 0)[stage]
+         else 1 // 0
+     ),
+     "No room is left then, and by 0 nothing can be divided: return 0."),
+    ("an error where it fills the memory, and 1 where it is more than that",
+     lambda parameters, activations, memory, stage: max(
+         1,
+         -(
+             -(activations + parameters * (0, 8, 12, 16)[stage])
+             // (memory - parameters * (16, 8, 4, 0)[stage])
+         ),
+     ),
+     "If what every GPU holds in full leaves no room, no number will do: return 0."),
+    ("an error where it fills the memory, and a number below 1 where it is more than that",
+     lambda parameters, activations, memory, stage: -(
+         -(activations + parameters * (0, 8, 12, 16)[stage])
+         // (memory - parameters * (16, 8, 4, 0)[stage])
+     ),
+     "If what every GPU holds in full leaves no room, no number will do: return 0."),
     ("the activations in every GPU in full",
      lambda parameters, activations, memory, stage: _fewest(
          parameters, activations, memory, (16, 8, 4, 0)[stage], shared_activations=False
@@ -441,11 +613,6 @@ FEWEST_MISTAKES = mistakes(
          parameters, activations, memory, (8, 4, 0, 0)[stage]
      ),
      "Stage 0 shares nothing, and stage 1 the moments only."),
-    ("the gradients shared first",
-     lambda parameters, activations, memory, stage: _fewest(
-         parameters, activations, memory, (16, 12, 4, 0)[stage]
-     ),
-     "Stage 1 shares the moments, the largest part. The gradients come in stage 2."),
     ("only stage 3 shares anything",
      lambda parameters, activations, memory, stage: _fewest(
          parameters, activations, memory, (16, 16, 16, 0)[stage]
@@ -598,12 +765,41 @@ def _noise(change):
     return wrong
 
 
+def _from_lengths(small: Tensor, large: Tensor, N: int, b: int) -> float:
+    return float((small - large) / (1 / b - 1 / (N * b)) / _squared(N, small, large))
+
+
 def _unsquared(gradients: Tensor, b: int) -> float:
     small, large, N = gradients.norm(dim=1).mean(), gradients.mean(0).norm(), len(gradients)
     return float((small - large) / (1 / b - 1 / (N * b)) / _squared(N, small, large))
 
 
 NOISE_MISTAKES = mistakes(
+    ("small and large exchanged",
+     _noise(lambda trace, squared, small, large, N, b: (
+         (large - small) / (1 / b - 1 / (N * b)) / _squared(N, large, small)
+     )),
+     "`small` is the mean squared length of the shares' gradients, `large` that of their mean: a "
+     "small batch has the longer gradient."),
+    ("small and large exchanged in |g|^2",
+     _noise(lambda trace, squared, small, large, N, b: trace / _squared(N, large, small)),
+     "|g|^2 is (n large - small) / (n - 1), with `large` for the whole batch."),
+    ("the mean of squares in place of the length of the whole",
+     lambda gradients, b: _from_lengths(
+         gradients.pow(2).sum(1).mean(), gradients.mean(0).pow(2).mean(), len(gradients), b
+     ),
+     "A squared length is a *sum* over the parameters, for the whole batch as for a share."),
+    ("the mean of squares in place of the shares' lengths",
+     lambda gradients, b: _from_lengths(
+         gradients.pow(2).mean(), gradients.mean(0).pow(2).sum(), len(gradients), b
+     ),
+     "A squared length is a *sum* over the parameters, for a share as for the whole batch."),
+    ("the square of the shares' mean length for the whole",
+     lambda gradients, b: _from_lengths(
+         gradients.pow(2).sum(1).mean(), gradients.norm(dim=1).mean() ** 2, len(gradients), b
+     ),
+     "The whole batch has the length of the *mean gradient*: add the vectors before you take the "
+     "length."),
     ("the noise left in the length of the gradient",
      _noise(lambda trace, squared, small, large, N, b: trace / large),
      "The mean of n shares still holds noise: its squared length is too long by tr Sigma / (n b). "
@@ -858,6 +1054,8 @@ def _whole_gradient(
         factor = max_norm / norm if norm > 0 else torch.tensor(1.0)
         if scale == "always":
             return g * factor
+        if scale == "one":
+            return g / norm if norm > max_norm else g
         if scale == "longer":
             return g * max(1.0, float(factor))
         if scale == "upside down":
@@ -918,7 +1116,49 @@ def whole_cases() -> list[tuple]:
     ]
 
 
+WHOLE_SLIPS = [
+    ("the mean of the means", {"mean": "means"}, "Divide the sum by all tokens."),
+    ("a sum, not a mean", {"mean": "sums"}, "Divide by the number of all tokens."),
+    ("divided by the number of processes", {"mean": "processes"}, "The mean is over tokens."),
+    ("weighted as if they were means", {"mean": "weighted"},
+     "They are gradients of *summed* losses: each token counts once in them already."),
+    ("each share clipped for itself", {"clip": "before"}, "Clip what has been added up."),
+    ("each share clipped to its part of the length", {"clip": "budget"},
+     "Clip what has been added up."),
+    ("made as long as `max_norm` in any case", {"scale": "always"},
+     "A gradient that is shorter than `max_norm` stays as it is."),
+    ("made as long as 1", {"scale": "one"}, "The length is to be `max_norm`."),
+    ("entry by entry", {"scale": "entries"}, "The whole vector is made shorter."),
+    ("the length as a sum of sizes", {"scale": "sum"}, "The length is the root of the squares."),
+    ("the length without its root", {"scale": "squared"}, "The length is the *root*."),
+    ("the factor upside down", {"scale": "upside down"}, "The factor is `max_norm` / length."),
+]  # fmt: skip
+WHOLE_KNOWN = [
+    ("the mean of the means", "each share clipped for itself"),
+    ("a sum, not a mean", "each share clipped for itself"),
+    ("weighted as if they were means", "each share clipped for itself"),
+    ("the mean of the means", "each share clipped to its part of the length"),
+    ("a sum, not a mean", "made as long as `max_norm` in any case"),
+    ("divided by the number of processes", "made as long as `max_norm` in any case"),
+]
+
+
 WHOLE_MISTAKES = mistakes(
+    ("the length of all shares together, not of their sum",
+     lambda sums, tokens, max_norm: (
+         sum(sums)
+         / sum(tokens)
+         * min(1.0, max_norm / max(float(torch.stack(list(sums)).norm()) / sum(tokens), 1e-12))
+     ),
+     "The shares point in different directions: add them up, and take the length of the sum."),
+    ("divided by the tokens of the largest share",
+     lambda sums, tokens, max_norm: _whole_gradient("sums")(
+         [g / max(tokens) for g in sums], tokens, max_norm
+     ),
+     "Divide by the number of all tokens."),
+    ("made as long as 1, not as `max_norm`", _whole_gradient(scale="one"),
+     "A gradient that is too long is divided by its length, and multiplied by `max_norm`."),
+    *combined(_whole_gradient, WHOLE_SLIPS, WHOLE_KNOWN),
     ("nothing mended", _whole_gradient("means", "before"),
      "Two things depend on how the sentences are shared out: what each gradient is divided by, and "
      "whose length is clipped."),
@@ -1012,7 +1252,71 @@ def _of_all(wrong: Callable[..., tuple[float, float]], change: Callable) -> Call
     return lambda write, between, n: wrong(write, change(between, n), 1)
 
 
+def _checkpoints(
+    every: Callable[[float, float], float] = _young,
+    lost: Callable[[float, float, float], float] = _share,
+    failure: Callable[[float, int], float] = lambda between, n: between / n,
+) -> Callable[..., tuple[float, float]]:
+    """The interval and the share, right by default; each argument makes one mistake."""
+    return lambda write, between, n: _interval(every, lost)(write, failure(between, n), 1)
+
+
+INTERVAL_SLIPS = [
+    ("the half forgotten in the interval", {"every": lambda w, f: math.sqrt(w * f)},
+     "t squared is 2 w F."),
+    ("the root forgotten", {"every": lambda w, f: 2 * w * f}, "t is the *root* of 2 w F."),
+    ("from failure to failure", {"every": lambda w, f: f}, "Minimise w/t + t/(2F)."),
+    ("the half forgotten in the share", {"lost": lambda w, f, t: w / t + t / f},
+     "A failure destroys half an interval."),
+    ("one of the two losses only", {"lost": lambda w, f, t: w / t},
+     "Both count: w / t and t / (2 F)."),
+    ("only what failures destroy", {"lost": lambda w, f, t: t / (2 * f)},
+     "Both count: w / t and t / (2 F)."),
+    ("in per cent", {"lost": lambda w, f, t: 100 * _share(w, f, t)},
+     "A share is a number between 0 and 1."),
+    ("the share that is left", {"lost": lambda w, f, t: 1 - _share(w, f, t)},
+     "The question is for the share that is lost."),
+    ("the share of the best interval, whatever the interval",
+     {"lost": lambda w, f, t: math.sqrt(2 * w / f)}, "With another t it is w / t + t / (2 F)."),
+    ("one machine in place of n", {"failure": lambda between, n: between},
+     "With n machines a failure comes every between / n seconds."),
+    ("more machines, fewer failures", {"failure": lambda between, n: between * n},
+     "With n machines a failure comes every between / n seconds."),
+]  # fmt: skip
+INTERVAL_KNOWN = [
+    ("the half forgotten in the interval", "the half forgotten in the share"),
+    ("the half forgotten in the interval", "one of the two losses only"),
+    ("the root forgotten", "the share of the best interval, whatever the interval"),
+    ("the root forgotten", "only what failures destroy"),
+    *(
+        (lost, failure)
+        for lost in (
+            "only what failures destroy",
+            "the share of the best interval, whatever the interval",
+        )
+        for failure in ("one machine in place of n", "more machines, fewer failures")
+    ),
+]
+
+
 INTERVAL_MISTAKES = mistakes(
+    ("the interval alone", lambda write, between, n: interval(write, between, n)[0],
+     "Both are asked for, the interval and the share: return a pair."),
+    ("the share alone", lambda write, between, n: interval(write, between, n)[1],
+     "Both are asked for, the interval and the share: return a pair."),
+    ("the interval divided by n, not by its root",
+     lambda write, between, n: (
+         math.sqrt(2 * write * between) / n, math.sqrt(2 * write / between) * n
+     ),
+     "n belongs to the time between failures, between / n, under the root with it."),
+    ("the share twice, once for each of the losses",
+     lambda write, between, n: (
+         interval(write, between, n)[0], 2 * interval(write, between, n)[1]
+     ),
+     "w / t and t / (2 F) are equal at the best interval, and their sum is the share."),
+    ("the interval of the best share, without the root of two in the share",
+     _interval(_young, lambda w, f, t: math.sqrt(w / f)),
+     "w / t and t / (2 F) are each the root of w / (2 F); together they are that of 2 w / F."),
     ("as much is lost as the whole interval",
      _interval(lambda w, f: math.sqrt(w * f), lambda w, f, t: w / t + t / f),
      "A failure comes anywhere between two checkpoints. On average it destroys half an interval."),
@@ -1073,6 +1377,7 @@ INTERVAL_MISTAKES = mistakes(
      "Minimise w/t + t/(2F): the derivative, -w/t^2 + 1/(2F), is zero where t^2 = 2 w F."),
     ("in the other order", lambda write, between, n: interval(write, between, n)[::-1],
      "The interval comes first, then the share."),
+    *combined(_checkpoints, INTERVAL_SLIPS, INTERVAL_KNOWN),
 )  # fmt: skip
 
 

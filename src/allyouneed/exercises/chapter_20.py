@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .core import Exercise, mistakes
-from .suspects import said_of
+from .core import Exercise, Invariant, mistakes
+from .pairs import combined
+from .suspects import rules, said_of
 
 # 20.1 gamma in the next matrix
 
@@ -66,6 +67,21 @@ ABSORBED_MISTAKES = mistakes(
     ("gamma brought to the mean square 1",
      lambda gamma, W: W * gamma / gamma.pow(2).mean().sqrt(),
      "The norm divides by the root mean square of x, before gamma. gamma itself is not normed."),
+    ("gamma of length one",
+     lambda gamma, W: W * gamma / gamma.norm(),
+     "The norm divides x, before gamma. gamma itself is not normed."),
+    ("gamma subtracted",
+     lambda gamma, W: W - gamma,
+     "gamma multiplies: column j of W becomes gamma_j times as large."),
+    ("divided by gamma, and transposed",
+     lambda gamma, W: (W / gamma).mT,
+     "gamma is taken out of the norm, so the matrix multiplies by it; and the weight of an "
+     "`nn.Linear` keeps its form, (out, in)."),
+    ("gamma turned round",
+     lambda gamma, W: W * gamma.flip(0),
+     "Entry j of x meets column j of W: gamma keeps its order."),
+    ("the rows multiplied twice", lambda gamma, W: W * gamma[:, None] ** 2,
+     "gamma multiplies once, and the *columns*: entry j of x meets column j of W."),
     ("gamma divided by its mean",
      lambda gamma, W: W * gamma / gamma.mean(),
      "gamma goes into the matrix as it is."),
@@ -102,10 +118,72 @@ WIDTH_CASES = [
     (3, 29, 1),
     (3, 6, 1),
     (2, 3, 8),
+    (1000, 8, 1),
+    (2, 1000, 1),
+]
+
+
+def _width(
+    parameters: Callable[[int, int], int] = lambda d, f: 2 * d * f + f + d,
+    unit: Callable[[int], int] = lambda d: 3 * d,
+    rounded: Callable[[int, int, int], float] = lambda p, u, m: p // (u * m) * m,
+) -> Callable[[int, int, int], float]:
+    """The width, right by default; each argument makes one mistake."""
+    return lambda d_model, d_ff, multiple: rounded(
+        parameters(d_model, d_ff), unit(d_model), multiple
+    )
+
+
+WIDTH_SLIPS = [
+    ("the biases forgotten", {"parameters": lambda d, f: 2 * d * f},
+     "The paper's net has d_ff and d_model biases."),
+    ("the second bias forgotten", {"parameters": lambda d, f: 2 * d * f + f},
+     "There is a bias behind each of the two matrices."),
+    ("the first bias forgotten", {"parameters": lambda d, f: 2 * d * f + d},
+     "There is a bias behind each of the two matrices."),
+    ("one matrix in the paper's net", {"parameters": lambda d, f: d * f + f + d},
+     "The paper's net has two matrices."),
+    ("two matrices in the gated net", {"unit": lambda d: 2 * d}, "A gated net has three matrices."),
+    ("a bias for each unit of the gated net", {"unit": lambda d: 3 * d + 1},
+     "The gated net has no biases."),
+    ("two biases for each unit of the gated net", {"unit": lambda d: 3 * d + 2},
+     "The gated net has no biases."),
+    ("rounded up", {"rounded": lambda p, u, m: -(-p // (u * m)) * m},
+     "At most as many: round down."),
+    ("rounded to the nearest", {"rounded": lambda p, u, m: round(p / (u * m)) * m},
+     "At most as many: round down."),
+    ("any width", {"rounded": lambda p, u, m: p // u}, "It is to be a multiple of `multiple`."),
+    ("the number of multiples", {"rounded": lambda p, u, m: p // (u * m)},
+     "Asked for is the width."),
+    ("a fraction", {"rounded": lambda p, u, m: p / u}, "A width is a whole number."),
+]  # fmt: skip
+
+
+WIDTH_KNOWN = [
+    ("the biases forgotten", "two matrices in the gated net"),
+    ("the biases forgotten", "rounded up"),
+    ("the biases forgotten", "rounded to the nearest"),
+    ("the second bias forgotten", "two biases for each unit of the gated net"),
+    ("the first bias forgotten", "two matrices in the gated net"),
 ]
 
 
 WIDTH_MISTAKES = mistakes(
+    ("a bias for each unit of the gated net", _width(unit=lambda d: 3 * d + 1),
+     "The gated net has no biases: a unit costs 3 d_model parameters."),
+    ("one matrix in the paper's net", _width(parameters=lambda d, f: d * f + f + d),
+     "The paper's net has two matrices, d_model x d_ff and back."),
+    ("d_model and d_ff exchanged",
+     lambda d_model, d_ff, multiple: gated_width(d_ff, d_model, multiple),
+     "The first argument is the width of the model, the second that of the paper's net."),
+    ("four thirds of d_ff",
+     lambda d_model, d_ff, multiple: 4 * d_ff // (3 * multiple) * multiple,
+     "Two matrices of d_ff become three: their width is about *two* thirds."),
+    ("the biases subtracted", _width(parameters=lambda d, f: 2 * d * f - f - d),
+     "The paper's biases are parameters that the gated net may spend: they are added."),
+    ("two thirds of four times d_model",
+     lambda d_model, d_ff, multiple: 8 * d_model // (3 * multiple) * multiple,
+     "d_ff need not be four times d_model: count the parameters of a net of this d_ff."),
     ("two thirds of d_ff, the biases forgotten",
      lambda d_model, d_ff, multiple: 2 * d_ff // (3 * multiple) * multiple,
      "The paper's net has biases, too: d_ff and d_model of them, which the gated net may spend."),
@@ -184,6 +262,7 @@ WIDTH_MISTAKES = mistakes(
          (2 * d_model * d_ff + d_model) // (3 * d_model * multiple) * multiple
      ),
      "There is a bias behind each of the two matrices: d_ff entries, and d_model."),
+    *combined(_width, WIDTH_SLIPS, WIDTH_KNOWN),
 )  # fmt: skip
 
 
@@ -224,7 +303,62 @@ def _head_by_head(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor, int],
     return lambda W, n_heads: torch.cat([change(head) for head in W.chunk(n_heads)])
 
 
+def _all_as_one(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor, int], Tensor]:
+    """The same mistake over the whole matrix, as if there were one head."""
+    return lambda W, n_heads: change(W)
+
+
+def _odd_first(head: Tensor) -> Tensor:
+    return torch.cat([head[1::2], head[0::2]])
+
+
+def _reversed_pairs(head: Tensor) -> Tensor:
+    return torch.cat([head[0::2].flip(0), head[1::2].flip(0)])
+
+
+def _halves_exchanged(head: Tensor) -> Tensor:
+    return torch.cat([head[len(head) // 2 :], head[: len(head) // 2]])
+
+
+AS_ONE = "And head by head: each has K / 2 pairs of its own."
 REORDERED_MISTAKES = mistakes(
+    ("the odd rows first, all heads as one", _all_as_one(_odd_first),
+     f"The first entry of a pair goes into the first half. {AS_ONE}"),
+    ("the pairs in reverse, all heads as one", _all_as_one(_reversed_pairs),
+     f"Pair 0 turns fastest and must remain pair 0. {AS_ONE}"),
+    ("the rows in reverse, all heads as one", _all_as_one(lambda W: W.flip(0)),
+     f"The first entries of all pairs come first, in their order. {AS_ONE}"),
+    ("the halves exchanged, all heads as one", _all_as_one(_halves_exchanged),
+     f"The pairs of these weights are neighbours, not halves. {AS_ONE}"),
+    ("the even rows twice",
+     _head_by_head(lambda head: torch.cat([head[0::2], head[0::2]])),
+     "The second half holds the odd rows: `1::2`."),
+    ("reordered twice", lambda W, n_heads: reordered(reordered(W, n_heads), n_heads),
+     "Once brings neighbours K / 2 apart. Twice makes something else of them."),
+    ("the way back, the odd rows first, all heads as one",
+     _all_as_one(lambda W: torch.stack(W.chunk(2)[::-1], 1).flatten(0, 1)),
+     f"Asked for is the other way, and the first entries first. {AS_ONE}"),
+    ("the way back, and the odd rows first",
+     _head_by_head(lambda head: torch.stack(head.chunk(2)[::-1], 1).flatten(0, 1)),
+     "That makes neighbours of halves, and turns each pair backwards. Asked for is the other way."),
+    ("the heads in reverse", lambda W, n_heads: torch.cat(
+        [reordered(head, 1) for head in W.chunk(n_heads)][::-1]),
+     "Each head's rows are right; the heads stay in their order."),
+    ("the numbers of the rows in place of the rows",
+     lambda W, n_heads: reordered(torch.arange(len(W))[:, None], n_heads)[:, 0],
+     "That is the order. Asked for are the rows of W in this order: W[order]."),
+    ("the heads taken to stand in turns, each with a block of its own",
+     lambda W, n_heads: W.unflatten(0, (-1, 2, n_heads)).permute(2, 1, 0, 3).flatten(0, 2),
+     "The rows of a head stand together in W: it has n_heads blocks of K rows."),
+    ("columns in place of rows, the way back",
+     lambda W, n_heads: torch.cat(
+         [torch.stack(W.T.chunk(2), 1).flatten(0, 1).T], 0) if W.shape[1] % 2 == 0 else W,
+     "The columns belong to x, which nobody turns; and neighbours are to become halves."),
+    ("the way back, transposed",
+     lambda W, n_heads: W.unflatten(0, (n_heads, 2, -1)).transpose(1, 2).flatten(0, 2).mT,
+     "The weight keeps its shape; and neighbours are to become halves, not the other way."),
+    ("all heads as one, transposed", lambda W, n_heads: torch.cat([W[0::2], W[1::2]]).mT,
+     f"The weight keeps its shape. {AS_ONE}"),
     ("all heads as one",
      lambda W, n_heads: torch.cat([W[0::2], W[1::2]]),
      "Head by head: each has K / 2 pairs of its own. Over the whole matrix, rows of one head come "
@@ -327,7 +461,67 @@ def _averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _spread(_attend(means, k, v), q)
 
 
+def _with_groups(
+    shared: Callable[[Tensor, Tensor], Tensor] = _spread,
+    scale: Callable[[Tensor, Tensor], float] = lambda q, k: q.shape[-1] ** -0.5,
+    axis: int = -1,
+    causal: bool = False,
+    values: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Grouped attention, right by default; each argument makes one mistake."""
+
+    def answer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = q @ shared(k, q).mT * scale(q, k)
+        if causal:
+            later = torch.ones(scores.shape[-2:]).triu(1).bool()
+            scores = scores.masked_fill(later, -math.inf)
+        return scores.softmax(axis) @ (values or shared)(v, q)
+
+    return answer
+
+
+GROUPED_SLIPS = [
+    ("the sets dealt out like cards", {"shared": _tiled},
+     "*Neighbouring* heads share a set: `repeat_interleave`."),
+    ("the values dealt out like cards", {"shared": _spread, "values": _tiled},
+     "The values of a head belong to the same set as its keys."),
+    ("the keys dealt out like cards", {"shared": _tiled, "values": _spread},
+     "The values of a head belong to the same set as its keys."),
+    ("one set for all heads", {"shared": lambda x, q: x[:, :1]}, "There are G sets."),
+    ("the mean of all sets", {"shared": lambda x, q: x.mean(1, keepdim=True)},
+     "Each head has the set of its group."),
+    ("the groups in reverse order", {"shared": lambda x, q: _spread(x.flip(1), q)},
+     "The first H / G heads use the first set."),
+    ("not scaled", {"scale": lambda q, k: 1.0}, "Scores are divided by the root of K."),
+    ("divided by K", {"scale": lambda q, k: 1 / q.shape[-1]}, "Divide by the *root* of K."),
+    ("multiplied by the root of K", {"scale": lambda q, k: q.shape[-1] ** 0.5},
+     "Divide, do not multiply."),
+    ("divided by the root of the number of keys", {"scale": lambda q, k: k.shape[-2] ** -0.5},
+     "The scale is the root of the width of a key."),
+    ("the softmax over the queries", {"axis": -2},
+     "The softmax runs over the keys, the last axis."),
+    ("the softmax over the heads", {"axis": 1}, "The softmax runs over the keys, the last axis."),
+    ("a causal mask", {"causal": True}, "The task has no mask."),
+]  # fmt: skip
+GROUPED_KNOWN = [
+    ("a causal mask", "the softmax over the heads"),  # no number, whatever the other slip
+    ("a causal mask", "the softmax over the queries"),
+]
+
+
 GROUPED_MISTAKES = mistakes(
+    ("keys and values exchanged", lambda q, k, v: _attend(q, _spread(v, q), _spread(k, q)),
+     "The weights come from queries and keys; what they weigh are the values."),
+    ("the groups moved on by one",
+     lambda q, k, v: _attend(q, _spread(k.roll(1, 1), q), _spread(v.roll(1, 1), q)),
+     "The first H / G heads use the first set."),
+    ("the outputs of a group added up",
+     lambda q, k, v: grouped(q, k, v).unflatten(1, (k.shape[1], -1)).sum(2),
+     "Each head has an output of its own: (B, H, T, K)."),
+    ("the queries of a group averaged, and a head for each group",
+     lambda q, k, v: _attend(q.unflatten(1, (k.shape[1], -1)).mean(2), k, v),
+     "Heads share keys and values, not queries: all H heads ask, each for itself."),
+    *combined(_with_groups, GROUPED_SLIPS, GROUPED_KNOWN),
     ("the sets dealt out like cards", lambda q, k, v: _attend(q, _tiled(k, q), _tiled(v, q)),
      "`repeat` puts copies of all sets behind each other, so head 1 gets the second set. "
      "*Neighbouring* heads share one: `repeat_interleave`."),
@@ -426,7 +620,72 @@ def _in_order(t: int, window: int, sinks: int) -> list[int]:
     return held + [-1] * (sinks + window - len(held))
 
 
+def _slots(
+    upto: int = 0,
+    where: Callable[[int, int, int], int] = lambda p, w, s: p if p < s else s + (p - s) % w,
+    written: Callable[[list[int], int], list] = lambda held, s: held,
+) -> Callable[[int, int, int], list]:
+    """What the slots hold, right by default; each argument makes one mistake."""
+    return lambda t, window, sinks: written(
+        _written(t + upto, sinks + window, lambda p: where(p, window, sinks)), sinks
+    )
+
+
+SLOT_SLIPS = [
+    ("the newest left out", {"upto": -1}, "Places 0 to t have been written."),
+    ("one place too many", {"upto": 1}, "The last place that was written is t."),
+    ("the sinks not kept", {"where": lambda p, w, s: p % (s + w)}, "The sinks stay for ever."),
+    ("the ring begins at place 0", {"where": lambda p, w, s: p if p < s else s + p % w},
+     "The slot is sinks + (p - sinks) % window."),
+    ("the ring begins in slot 0", {"where": lambda p, w, s: p if p < s else (p - s) % w},
+     "The slot is sinks + (p - sinks) % window."),
+    ("0 for an empty slot", {"written": lambda held, s: [max(p, 0) for p in held]},
+     "An empty slot is -1."),
+    ("None for an empty slot", {"written": lambda held, s: [None if p < 0 else p for p in held]},
+     "An empty slot is -1."),
+    ("empty slots left out", {"written": lambda held, s: [p for p in held if p >= 0]},
+     "An empty slot is -1."),
+    ("the ring alone", {"written": lambda held, s: held[s:]}, "The sinks stand in front."),
+    ("the sinks behind the ring", {"written": lambda held, s: held[s:] + held[:s]},
+     "The sinks stand in front."),
+    ("in the order of the text",
+     {"written": lambda held, s: sorted(held, key=lambda p: (p < 0, p))},
+     "Nothing is moved."),
+    ("counted from 1", {"written": lambda held, s: [p + 1 if p >= 0 else p for p in held]},
+     "Places are counted from 0."),
+]  # fmt: skip
+
+
 SLOT_MISTAKES = mistakes(
+    ("places counted from 1", _slots(written=lambda held, s: [p + (p >= 0) for p in held]),
+     "The first place is 0."),
+    ("the ring written backwards",
+     _slots(where=lambda p, w, s: p if p < s else s + (s - p) % w),
+     "Place p goes into slot sinks + (p - sinks) % window: the ring fills from the front."),
+    ("the ring begins in its second slot",
+     _slots(where=lambda p, w, s: p if p < s else s + (p - s + 1) % w),
+     "The first place behind the sinks goes into the first slot of the ring."),
+    ("the newest first", _slots(written=lambda held, s: held[:s] + sorted(held[s:])[::-1]),
+     "The newest is written over the oldest, where that stands. Nothing is moved."),
+    ("everything sorted", _slots(written=lambda held, s: sorted(held)),
+     "The slots stay where they are: nothing is moved, and empty ones stand in their places."),
+    ("the newest first of all", _slots(written=lambda held, s: sorted(held)[::-1]),
+     "Slots are listed one after the other, the sinks in front: nothing is moved."),
+    ("the ring as long as all slots",
+     lambda t, window, sinks: _written(
+         t, 2 * sinks + window,
+         lambda p: p if p < sinks else sinks + (p - sinks) % (sinks + window),
+     )[: sinks + window],
+     "The ring has `window` slots; the sinks are not among them."),
+    ("a window that holds the sinks",
+     lambda t, window, sinks: _written(
+         t, max(window, sinks + 1),
+         lambda p: p if p < sinks else sinks + (p - sinks) % max(window - sinks, 1),
+     )[:window],
+     "There are `sinks + window` slots: the window has its own."),
+    *combined(
+        _slots, SLOT_SLIPS, [("the ring begins at place 0", "in the order of the text")]
+    ),
     ("in the order of the text",
      _in_order,
      "The newest is written over the oldest, where that stands. Nothing is moved."),
@@ -543,7 +802,58 @@ def _with_kept(count: Callable[[float, int], float]) -> Callable[..., float]:
     return lambda p, q, guesses: float(count(float(torch.minimum(p, q).sum()), guesses))
 
 
+KEPT_SLIPS = [
+    ("kept only if both draw the same", {"kept": lambda p, q: (p * q).sum()},
+     "A guess x is kept with min(1, p(x) / q(x))."),
+    ("weighed by the large model", {"kept": lambda p, q: (p * (p / q).clamp(max=1)).sum()},
+     "The small model guesses: weigh by q."),
+    ("the distance not halved", {"kept": lambda p, q: 1 - (p - q).abs().sum()},
+     "One minus *half* of the sum of |p - q| is the sum of min(p, q)."),
+    ("the probability that a guess is refused",
+     {"kept": lambda p, q: 1 - torch.minimum(p, q).sum()}, "That is the share that is refused."),
+    ("the large model's own token forgotten",
+     {"count": lambda a, n: sum(a**i for i in range(1, n + 1))},
+     "A pass always gives one token of the large model."),
+    ("one guess too few", {"count": lambda a, n: sum(a**i for i in range(n))},
+     "If all are kept, there is one token more."),
+    ("one guess too many", {"count": lambda a, n: sum(a**i for i in range(n + 2))},
+     "The most that can come out is guesses + 1."),
+    ("a refused guess does not end the row", {"count": lambda a, n: 1 + a * n},
+     "What stands behind a refused guess is dropped."),
+    ("each guess for itself", {"count": lambda a, n: a * n},
+     "What stands behind a refused guess is dropped."),
+    ("all or nothing", {"count": lambda a, n: 1 + n * a**n},
+     "The first guesses count even if a later one is refused."),
+]  # fmt: skip
+
+
+def _speculated(
+    kept: Callable[[Tensor, Tensor], Tensor] = lambda p, q: torch.minimum(p, q).sum(),
+    count: Callable[[float, int], float] = lambda a, n: sum(a**i for i in range(n + 1)),
+) -> Callable[..., float]:
+    """Tokens of a pass, right by default; each argument makes one mistake."""
+    return lambda p, q, guesses: float(count(float(kept(p, q)), guesses))
+
+
 PASS_MISTAKES = mistakes(
+    ("one more where all are kept, and else one", _with_kept(lambda a, n: 1 + a**n),
+     "i guesses that are kept, before one is refused, give i + 1 tokens."),
+    ("the likeliest guess in place of what is kept", _from_kept(lambda p, q: q.max()),
+     "A guess x is kept with min(1, p(x) / q(x)): sum q min(1, p / q)."),
+    ("the root of p q in place of the smaller", _from_kept(lambda p, q: (p * q).sqrt().sum()),
+     "q min(1, p / q) is the *smaller* of p and q, not their geometric mean."),
+    ("only the pass that keeps all", _with_kept(lambda a, n: (n + 1) * a**n),
+     "A pass in which a guess is refused gives tokens, too: those before it, and its "
+     "replacement."),
+    ("only the pass that keeps all, and without the large model's token",
+     _with_kept(lambda a, n: n * a**n),
+     "A pass in which a guess is refused gives tokens, too; and the large model adds one."),
+    ("the row without its first and its last term",
+     _with_kept(lambda a, n: sum(a**i for i in range(1, n))),
+     "The large model always gives one token, and if all guesses are kept there are guesses + 1."),
+    ("the probability that all are kept", _with_kept(lambda a, n: a**n),
+     "That is how often all guesses are kept. How many tokens does a pass give on average?"),
+    *combined(_speculated, KEPT_SLIPS),
     ("the large model's own token forgotten",
      _with_kept(lambda a, n: sum(a**i for i in range(1, n + 1))),
      "A pass always gives one token of the large model as well: in place of the first that is "
@@ -658,6 +968,7 @@ def _newest(
     crossed: bool = False,
     own: bool = True,
     axis: int = -1,
+    front: bool = False,
 ) -> Callable[..., Tensor]:
     """The step, right by default; each argument makes one mistake."""
 
@@ -671,7 +982,7 @@ def _newest(
         if kept:
             kept_k = _turned(kept_k, _angle(kept_k, torch.arange(S), 10000.0))
         if own:
-            kept_k = torch.cat([kept_k, k], 1)
+            kept_k = torch.cat([k, kept_k] if front else [kept_k, k], 1)
             kept_v = torch.cat([v, kept_v] if crossed else [kept_v, v], 1)
         scale = {
             "K": K, "K^2": K * K, "S": kept_k.shape[1], "S - 1": S, "1": 1, "H": K * len(q),
@@ -690,7 +1001,62 @@ def newest_cases() -> list[tuple]:
     return cases
 
 
+NEWEST_SLIPS = [
+    ("as if the newest stood at place 0", {"place": 0}, "The newest token stands at place S."),
+    ("one place too early", {"place": -1}, "The newest token stands at place S."),
+    ("one place too late", {"place": 1}, "The newest token stands at place S."),
+    ("the values turned", {"values": True}, "Values are never turned."),
+    ("divided by the number of keys", {"width": "S"}, "Divide by the root of d_k."),
+    ("not scaled", {"width": "1"}, "Divide by the root of d_k."),
+    ("divided by d_k, without the root", {"width": "K^2"}, "Divide by the *root* of d_k."),
+    ("the kept keys turned again", {"kept": True}, "They were turned when they were kept."),
+    ("neighbours turned", {"turned": _neighbours}, "The kept keys were turned in halves."),
+    ("keys in one order, values in another", {"crossed": True},
+     "The order must be the same for keys and values."),
+    ("the newest does not see itself", {"own": False}, "It sees itself, too."),
+    ("the softmax over the heads", {"axis": 0}, "The softmax runs over the last axis."),
+    ("the query not turned", {"query_place": 0}, "Query and key of the newest stand at S."),
+    ("the new key not turned", {"key_place": 0}, "Query and key of the newest stand at S."),
+]  # fmt: skip
+NEWEST_KNOWN = [
+    ("one place too early", "the values turned"),
+    ("one place too early", "divided by the number of keys"),
+    ("the query not turned", "the new key not turned"),
+    *(
+        ("as if the newest stood at place 0", slip)
+        for slip in (
+            "the values turned",
+            "the query not turned",
+            "the new key not turned",
+            "divided by the number of keys",
+            "neighbours turned",
+        )
+    ),
+    ("the values turned", "divided by the number of keys"),
+    *(
+        ("the newest does not see itself", slip)
+        for slip in (
+            "the values turned",
+            "keys in one order, values in another",
+            "the query not turned",
+            "the new key not turned",
+        )
+    ),
+]
+
+
 NEWEST_MISTAKES = mistakes(
+    ("the newest at place 1", _newest(query_place=1, key_place=1),
+     "The newest token stands behind S others, at place S."),
+    ("the plain mean of the values",
+     lambda q, k, v, kept_k, kept_v: torch.cat([kept_v, v[:, None]], 1).mean(1),
+     "The values are weighed by the softmax of the scores."),
+    ("the newest value left out", lambda q, k, v, kept_k, kept_v: (
+        newest(q, k, torch.zeros_like(v), kept_k, kept_v)),
+     "The newest key has weight, so its value counts, too."),
+    ("the newest key in front, its value behind", _newest(front=True),
+     "Any order will do, but it must be the same for keys and values."),
+    *combined(_newest, NEWEST_SLIPS, NEWEST_KNOWN),
     ("nothing mended that shows",
      _newest(place=0, values=True, width="S"),
      "Look at the place of the newest token, at what is turned, and at what the scores are divided "
@@ -814,7 +1180,52 @@ def rms_backward_cases() -> list[tuple]:
     return cases
 
 
+RMS_SLIPS = [
+    ("gamma forgotten", {"first": "none", "second": "none"}, "All of dy passes gamma."),
+    ("gamma in the first term only", {"second": "none"}, "All of dy passes gamma."),
+    ("gamma in the second term only", {"first": "none"}, "All of dy passes gamma."),
+    ("added, not subtracted", {"sign": 1}, "The derivative of 1/r has a minus."),
+    ("the second term twice", {"sign": -2}, "The square's 2 and the root's half make 1."),
+    ("half of the second term", {"sign": -0.5}, "The square's 2 and the root's half make 1."),
+    ("a sum in place of a mean", {"over": "1"}, "The root holds a *mean* of squares."),
+    ("divided by D twice", {"over": "D^2"}, "The mean of squares brings one D."),
+    ("1 / r in the second term", {"power": 1}, "The second term has 1 / r^3."),
+    ("1 / r^2 in the second term", {"power": 2}, "The second term has 1 / r^3."),
+    ("1 / r^4 in the second term", {"power": 4}, "The second term has 1 / r^3."),
+    ("eps forgotten", {"eps_in": False}, "r is the root of the mean square *plus eps*."),
+    ("summed over all places", {"axis": None}, "Each vector has a root of its own."),
+    ("the mean subtracted", {"centred": True}, "RMSNorm subtracts no mean."),
+]  # fmt: skip
+RMS_KNOWN = [("gamma in the first term only", "gamma in the second term only")]
+
+
 RMS_BACKWARD_MISTAKES = mistakes(
+    ("the second term alone", lambda x, gamma, dy, eps: (
+        (lambda r: -x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "That is what the root does. x also stands above the line: gamma dy / r."),
+    ("1 / r^3 in the first term", lambda x, gamma, dy, eps: (
+        (lambda r: (gamma * dy - x * (gamma * dy * x).mean(-1, keepdim=True)) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "The first term is gamma dy / r; only the second one has r^3."),
+    ("divided by gamma", lambda x, gamma, dy, eps: _rms_backward()(x, 1 / gamma, dy, eps),
+     "Backwards, too, gamma multiplies: y_i has the factor gamma_i."),
+    ("the length in place of the root in the first term", lambda x, gamma, dy, eps: (
+        (lambda r, n: gamma * dy / n - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(), x.norm(dim=-1, keepdim=True))),
+     "One root stands in both terms: that of the mean square, plus eps."),
+    ("1 / r^4 in the second term", _rms_backward(power=4),
+     "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
+    ("dy in place of x in front of the second term", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - dy * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "The derivative of the root with respect to x_j is x_j / (D r): x_j stands in front."),
+    ("the mean of the first term subtracted", lambda x, gamma, dy, eps: (
+        (lambda r: _rms_backward()(x, gamma, dy, eps) - (gamma * dy / r).mean(-1, keepdim=True))(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "A mean is taken off on the way back only if one was taken off on the way there. RMSNorm "
+     "takes none."),
+    *combined(_rms_backward, RMS_SLIPS, RMS_KNOWN),
     ("as if the root were a constant", _rms_backward(second=""),
      "The root depends on x as well: each entry of x changes all entries of y through it."),
     ("as if the root were a constant, and without gamma", _rms_backward("", ""),
@@ -1053,7 +1464,29 @@ STEPS: dict[str, Step] = {
     "softmax over the heads": _newest(axis=0),
     "the first head's keys for all": _one_head_for_all,
     "the last four kept keys only": _last_four,
+    "the heads in reverse order": lambda *case: newest(*case).flip(0),
 }
+MISSED_STEPS = {
+    "the step of 20.7": "It is wrong for every text of three tokens or more.",
+    "the newest at place 0": "Take several kept keys, turned by their places.",
+    "values turned": "Take a text whose newest token does not stand at place 0.",
+    "divided by the number of keys": "Let the number of keys and the width of a key be different.",
+    "one place too early": "Take several kept keys, turned by their places.",
+    "one place too late": "Take several kept keys, turned by their places.",
+    "the number of heads for the place": "Let the number of heads not be that of the kept keys.",
+    "query not turned": "Take several kept keys, turned by their places.",
+    "key not turned": "Take several kept keys, turned by their places.",
+    "kept keys turned again": "Hand over several kept keys, each turned by its own place.",
+    "neighbours turned": "Let a key have four entries or more.",
+    "keys in one order, values in another": "Take several kept keys, with different values.",
+    "the newest does not see itself": "Let the newest token's value be as large as others.",
+    "not scaled": "Let the scores be large enough that their scale shows.",
+    "divided by the root of all heads' width": "Take several heads.",
+    "softmax over the heads": "Take several heads.",
+    "the first head's keys for all": "Take several heads, and compare all of them.",
+    "the last four kept keys only": "Take a text of more than five tokens.",
+    "the heads in reverse order": "Compare the outputs head by head and entry by entry.",
+}  # fmt: skip
 
 
 def run_step_test(answer: Callable, step: str) -> Any:
@@ -1140,6 +1573,9 @@ STEP_MISTAKES = mistakes(
      "With equal values every mixture is the same. Let them differ."),
     ("the first head alone", _step_test(same=lambda a, b: torch.allclose(a[0], b[0], atol=1e-4)),
      "The other heads may be wrong. Compare all of them."),
+    ("one number in place of all outputs", _step_test(
+        same=lambda a, b: torch.allclose(a.sum(), b.sum(), atol=1e-4)),
+     "Different outputs may have one sum, or one length. Compare entry by entry."),
     ("a tolerance that hides everything",
      _step_test(same=lambda a, b: torch.allclose(a, b, atol=3.0)),
      "Rounding is a millionth here. A tolerance near 1e-5 is wide enough."),
@@ -1222,7 +1658,27 @@ EXERCISES = [
         title="a sink by hand",
         section="Windows, sinks, and a cache that rolls",
         reference=sink,
-        cases=[(8, 20, 14.0), (4, 6, 12.0), (16, 50, 16.0), (2, 1, 10.0)],
+        cases=[
+            (8, 20, 14.0),
+            (4, 6, 12.0),
+            (16, 50, 16.0),
+            (2, 1, 10.0),
+            (4, 3000, 10 + math.log(3000)),
+        ],  # fmt: skip
+        invariants=[
+            Invariant(
+                "an idle query gives the sink more than 95 per cent",
+                lambda said, *_: said[0] == "idle",
+                "Idle, it scores 0 with each of the n keys: together they weigh n. The sink's "
+                "score must lie so far above log n that its exponential outweighs them, here too.",
+            ),
+            Invariant(
+                "a query that asks gives the sink less than 5 per cent",
+                lambda said, *_: said[1] == "answers",
+                "The sink's score must lie so far below `match` that its exponential is small "
+                "beside that of the match, here too.",
+            ),
+        ],
         mistakes=SINK_MISTAKES,
         probe=served,
     ),
@@ -1233,6 +1689,7 @@ EXERCISES = [
         reference=writes_alike,
         cases=[(name,) for name in STEPS],
         mistakes=STEP_MISTAKES,
+        invariants=rules([name for name in STEPS if name.startswith("right")], MISSED_STEPS),
         probe=run_step_test,
         canonical=bool,
     ),

@@ -228,15 +228,53 @@ def heads_exercise(project: Project, had: Faults) -> Exercise:
     )
 
 
-def layer_of(answer: Any) -> Any:
-    return resting(call(answer, {"dropout": 0.0}, d_model=D, n_heads=H, d_ff=FF))
+def layer_of(answer: Any, dropout: float = 0.0) -> Any:
+    return resting(call(answer, {"dropout": dropout}, d_model=D, n_heads=H, d_ff=FF))
+
+
+NEARLY_ALL = 1 - 1e-7  # dropout that lets nothing through
+
+
+def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor) -> str:
+    """Where a new layer drops. With all of each sub-layer dropped, LayerNorm(x) is left: whatever
+    else is dropped, too, and `x` where a norm is misplaced."""
+    layer = layer_of(answer, NEARLY_ALL)
+    if not callable(getattr(layer, "train", None)):
+        return "each sub-layer"
+    with torch.no_grad():
+        still = compute(layer)
+        layer.train()
+        one, two = compute(layer), compute(layer)
+    if not one.isfinite().all():
+        return "each sub-layer"
+    if not torch.equal(one, two):
+        return "by a share of its own"
+    if torch.allclose(one, still, atol=1e-5):
+        return "nothing"
+    if torch.allclose(one, torch.zeros_like(one), atol=1e-5):
+        return "the residual"
+    left = F.layer_norm(x, x.shape[-1:]), x
+    near = any(torch.allclose(one, y, rtol=1e-3, atol=1e-3) for y in left)
+    return "each sub-layer" if near else "some sub-layers"
+
+
+def dropping(faults: Faults) -> str:
+    if "no dropout" in faults:
+        return "nothing"
+    if "some dropout" in faults:
+        return "some sub-layers"
+    if "own share" in faults:
+        return "by a share of its own"
+    whole = faults & {"residual dropped", "no residual", "last residual"}
+    return "the residual" if whole else "each sub-layer"
 
 
 def encoder_exercise(project: Project, had: Faults) -> Exercise:
     def build(faults: Faults) -> Callable:
-        return lambda weights, x, mask: with_slopes(
-            lambda p: encoder_layer(p, x, mask, faults), weights
-        )
+        return lambda weights, x, mask: {
+            "dropped": dropping(faults),
+            **with_slopes(lambda p: encoder_layer(p, x, mask, faults), weights),
+        }
 
     new = drawn(3)
     mask = padding_mask(sentences(5, 3))
@@ -247,7 +285,8 @@ def encoder_exercise(project: Project, had: Faults) -> Exercise:
         compute = lambda: first(call(layer, x=x, mask=mask))  # noqa: E731
         used = order_of_use(layer, compute)
         layout = stack_layout(used, project.pattern(), [("", ["self"], 2)])
-        return measured(layout, weights, compute)
+        where = dropped(answer, lambda layer: first(call(layer, x=x, mask=mask)), x)
+        return {"dropped": where, **measured(layout, weights, compute)}
 
     bad = bank(ENCODER, build, had)
     return Exercise(
@@ -257,9 +296,12 @@ def encoder_exercise(project: Project, had: Faults) -> Exercise:
 
 def decoder_exercise(project: Project, had: Faults) -> Exercise:
     def build(faults: Faults) -> Callable:
-        return lambda weights, x, memory, src_mask, tgt_mask: with_slopes(
-            lambda p: decoder_layer(p, x, memory, src_mask, tgt_mask, faults), weights
-        )
+        return lambda weights, x, memory, src_mask, tgt_mask: {
+            "dropped": dropping(faults),
+            **with_slopes(
+                lambda p: decoder_layer(p, x, memory, src_mask, tgt_mask, faults), weights
+            ),
+        }
 
     new = drawn(4)
     mask = padding_mask(sentences(5, 3))
@@ -269,12 +311,13 @@ def decoder_exercise(project: Project, had: Faults) -> Exercise:
     def probe(answer: Any, weights: Weights, x: Tensor, memory: Tensor, *masks: Tensor) -> Any:
         layer = layer_of(answer)
         src_mask, tgt_mask = masks
-        compute = lambda: first(  # noqa: E731
-            call(layer, x=x, memory=memory, src_mask=src_mask, tgt_mask=tgt_mask)
-        )
+
+        def compute(layer: Any = layer) -> Tensor:
+            return first(call(layer, x=x, memory=memory, src_mask=src_mask, tgt_mask=tgt_mask))
+
         used = order_of_use(layer, compute)
         layout = stack_layout(used, project.pattern(), [("", ["self", "cross"], 3)])
-        return measured(layout, weights, compute)
+        return {"dropped": dropped(answer, compute, x), **measured(layout, weights, compute)}
 
     bad = bank(DECODER, build, had)
     return Exercise(
@@ -306,6 +349,26 @@ def at_tokens(logits: Tensor, tgt: Tensor) -> Tensor:
     return logits.masked_fill((tgt == PAD)[..., None], 0.0)
 
 
+SHARES = {"no dropout", "some dropout", "residual dropped", "own share", "embeddings not dropped"}
+
+
+def shares(project: Project, answer: Any, src: Tensor, tgt: Tensor) -> str:
+    """What dropout falls on. With all of the embeddings dropped, nobody knows which tokens came."""
+    model = machine_of(answer, 0.5)
+    if not callable(getattr(model, "train", None)):
+        return "all"
+    model.train()
+    if torch.equal(*(logits_of(project, model, src, tgt) for _ in range(2))):
+        return "nothing"
+    model = machine_of(answer, NEARLY_ALL)
+    model.train()
+    others = (torch.where(x > EOS, V + EOS - x, x) for x in (src, tgt))
+    with torch.no_grad():
+        one, two = logits_of(project, model, src, tgt), logits_of(project, model, *others)
+    near = torch.allclose(one, two, rtol=1e-3, atol=1e-3, equal_nan=True)
+    return "all" if near else "not the embeddings"
+
+
 def machine_exercise(project: Project, had: Faults) -> Exercise:
     own = project.own if "own" in had else {}
     apart = {"target apart", "logits apart", "all apart"}
@@ -315,11 +378,13 @@ def machine_exercise(project: Project, had: Faults) -> Exercise:
 
         def compute(weights: Weights, src: Tensor, tgt: Tensor) -> dict[str, Any]:
             machine = torchs_own
-            if faults - apart - {"no dropout"} or own:
+            if faults - apart - SHARES or own:
                 machine = partial(spelled_out, faults=faults, **own)
             out = with_slopes(lambda p: at_tokens(machine(p, src, tgt), tgt), weights)
             which = next(iter(faults & apart), "one matrix")
-            return {"dropout": "no dropout" not in faults, "embeddings": which, **out}
+            share = "nothing" if "no dropout" in faults else "all"
+            share = "not the embeddings" if "embeddings not dropped" in faults else share
+            return {"dropout": share, "embeddings": which, **out}
 
         return compute
 
@@ -343,12 +408,7 @@ def machine_exercise(project: Project, had: Faults) -> Exercise:
         out = measured(layout, weights, compute)
         if not torch.allclose(compute(), compute(), equal_nan=True):
             raise Unclear("In eval mode two calls differ: dropout is on there, too.")
-        drops = True
-        if callable(getattr(model, "train", None)):
-            model = machine_of(answer, 0.5)
-            model.train()
-            drops = not torch.equal(*(logits_of(project, model, src, tgt) for _ in range(2)))
-        return {"dropout": drops, "embeddings": which, **out}
+        return {"dropout": shares(project, answer, src, tgt), "embeddings": which, **out}
 
     return Exercise(
         "project.machine", "the machine", "Chapter 11", ours(build(had)), cases,
@@ -419,6 +479,15 @@ def mean_loss(logits: Tensor, targets: Tensor, smoothing: float, pad: int = PAD)
     return core.find("12.2").reference(logits, targets, smoothing) / (targets != PAD).sum()
 
 
+def shared_out(logits: Tensor, targets: Tensor, smoothing: float, among: int) -> Tensor:
+    """The loss with the share spread evenly over all tokens but PAD, as if they were so many."""
+    real = targets != PAD
+    log_p = logits.log_softmax(-1)[real]
+    right = log_p.gather(1, targets[real][:, None])[:, 0]
+    others = (log_p.sum(1) - log_p[:, PAD]) / among
+    return -((1 - smoothing) * right + smoothing * others).mean()
+
+
 def loss_of(answer: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:
     """A reader's loss: a function, or a module that is made with its smoothing."""
     spare = {"pad": pad, "smoothing": smoothing, "vocab_size": logits.shape[-1]}
@@ -450,6 +519,12 @@ def loss_exercise(project: Project, had: Faults) -> Exercise:
         ("padding in the loss, and no smoothing", torchs(False, True),
          "Places whose label is PAD count for nothing, and the share `smoothing` is to be spread "
          "over all tokens but PAD."),
+        ("the share spread over V - 2 tokens, the right one among them",
+         lambda logits, targets, smoothing, pad: shared_out(
+             logits, targets, smoothing, logits.shape[-1] - 2
+         ),
+         "V - 1 tokens are not PAD, and the right one is among them: it keeps 1 - smoothing and "
+         "its part of the share, smoothing / (V - 1)."),
         ("the sum in place of the mean", over(lambda y: 1.0),
          "The project asks for the mean over all target tokens that are not PAD."),
         ("divided by all places, padding too", over(lambda y: y.numel()),
@@ -695,7 +770,7 @@ def beam_exercise(project: Project, had: Faults) -> Exercise:
         if not isinstance(rows, list) or len(rows) != len(src):
             return rows
         speak = spoken(project, model)
-        ways = [had, frozenset(), *map(frozenset, ({"kept"}, {"enough"}, {"ranked"}))]
+        ways = [had, frozenset(), *map(frozenset, ({"kept"}, {"enough"}, {"ranked"}, {"late"}))]
         found = [beam_search(speak, src, BEAM_SIZE, alpha, n, way) for way in ways]
         for i, row in enumerate(rows):
             if row != found[0][i] and isinstance(row, list) and len(row) <= n:
@@ -720,20 +795,29 @@ def beam_exercise(project: Project, had: Faults) -> Exercise:
 
 NAMES = {
     "attention": "attention scaleddotproductattention scaledattention dotproductattention attend"
-    " sdpa",
+    " sdpa scaleddotattention",
     "heads": "multiheadattention multihead mha multiheads multiheadedattention",
-    "padding": "paddingmask padmask makepaddingmask makepadmask srcmask",
-    "causal": "causalmask subsequentmask lookaheadmask futuremask makecausalmask",
+    "padding": "paddingmask padmask makepaddingmask makepadmask srcmask sourcemask keypaddingmask",
+    "causal": "causalmask subsequentmask lookaheadmask futuremask makecausalmask"
+    " nopeekmask triangularmask squaresubsequentmask autoregressivemask",
     "positions": "positions sinusoids positionalencoding positionalencodings sinusoidalpositions"
-    " positionencoding pe sinusoidalpositionalencoding",
+    " positionencoding pe sinusoidalpositionalencoding sinusoidalencoding sinusoidalembedding"
+    " sinusoidaltable sinusoid positiontable positionalembedding posenc",
     "encoder": "encoderlayer encoderblock transformerencoderlayer encblock enclayer",
     "decoder": "decoderlayer decoderblock transformerdecoderlayer decblock declayer",
-    "machine": "transformer machine model seq2seq maketransformer makemodel translator",
-    "loss": "loss labelsmoothedloss lossfunction smoothedloss labelsmoothing criterion",
-    "schedule": "learningrate schedule rate lr noam noamlr lrschedule getlr",
-    "training": "train training fit trainmodel trainloop",
-    "greedy": "greedy greedydecode greedysearch decodegreedy",
-    "beam": "beamsearch beam beamdecode decodebeam",
+    "machine": "transformer machine model seq2seq maketransformer makemodel translator"
+    " transformermodel encoderdecoder",
+    "loss": "loss labelsmoothedloss lossfunction smoothedloss labelsmoothing criterion"
+    " labelsmoothingloss lossfn labelsmoothingcrossentropy labelsmoothedcrossentropy smoothloss"
+    " smoothedcrossentropy smoothcrossentropy crossentropyloss crossentropy",
+    "schedule": "learningrate schedule rate lr noam noamlr lrschedule getlr noamschedule noamrate"
+    " learningrateschedule noamlearningrate warmuprate warmupschedule warmup lrlambda",
+    "training": "train training fit trainmodel trainloop trainingloop trainepoch runepoch"
+    " traintransformer",
+    "greedy": "greedy greedydecode greedysearch decodegreedy greedytranslate greedydecoding"
+    " greedydecoder translategreedy",
+    "beam": "beamsearch beam beamdecode decodebeam beamtranslate beamdecoding beamsearchdecode"
+    " beamdecoder translatebeam",
 }
 
 CLASSES = ("heads", "encoder", "decoder", "machine")
@@ -822,7 +906,7 @@ def judged(
     if name in ("machine", "training"):  # with masks, positions, loss and schedule of their own
         bases.insert(0, had | {"own"})
     if name == "beam":
-        bases += [{"kept"}, {"enough"}, {"ranked"}]  # other ways that are right
+        bases += [{"kept"}, {"enough"}, {"ranked"}, {"late"}]  # other ways that are right
     bases = list(dict.fromkeys(frozenset(base) for base in bases))
     verdict, fitting = None, {}
     # is it right? has it one slip? or two?

@@ -78,6 +78,7 @@ def heads(
     if "mask lost" in faults:
         mask = None
     w_k = p["q"] if "one matrix" in faults else p["k"]
+    w_v = p["k"] if "one matrix for both" in faults else p["v"]
     wide, h, d = p["q"].shape
 
     def split(x: Tensor, w: Tensor) -> Tensor:
@@ -89,10 +90,10 @@ def heads(
         return x.unflatten(-1, (h, d)).transpose(1, 2)
 
     if "one head" in faults:
-        out = attention(*(x @ w.flatten(1) for x, w in ((q, p["q"]), (k, w_k), (v, p["v"]))),
+        out = attention(*(x @ w.flatten(1) for x, w in ((q, p["q"]), (k, w_k), (v, w_v))),
                         None if mask is None else mask.squeeze(1), faults, wide)  # fmt: skip
     else:
-        out = attention(split(q, p["q"]), split(k, w_k), split(v, p["v"]), mask, faults, wide)
+        out = attention(split(q, p["q"]), split(k, w_k), split(v, w_v), mask, faults, wide)
         if "merge" in faults:
             out = out.reshape(len(q), -1, h * d)
         else:
@@ -177,6 +178,8 @@ def decoder_layer(
     parts = [first, cross, lambda x: feed_forward(p, x, faults)]
     if "cross first" in faults:
         parts[:2] = [lambda x: cross(x, "self"), lambda x: first(x, "cross")]
+    if "net second" in faults:
+        parts[1:] = parts[:0:-1]
     if "no cross-attention" in faults:
         del parts[1]
     return sublayers(p, x, parts, faults)
@@ -199,6 +202,7 @@ def spelled_out(
 
     def embed(tokens: Tensor, side: str) -> Tensor:
         root = 1.0 if "not scaled" in faults else p["E"].shape[1] ** 0.5
+        root = p["E"].shape[1] if "whole width" in faults else root
         x = p["E"][tokens] * (1 / root if "divided" in faults else root)
         where = table(max(tokens.shape) + 1, x.shape[-1])
         if "no positions" in faults or f"no positions in the {side}" in faults:
@@ -215,6 +219,8 @@ def spelled_out(
         x_mask = None
     else:
         x_mask = seen
+    if "padding for the future" in faults:
+        ahead = padding(tgt, PAD)
     if "target padding as source's" in faults and src.shape == tgt.shape:
         seen = padding(tgt, PAD)
     x = embed(src, "source")

@@ -288,7 +288,7 @@ def attention_slots(
         x.grad = None
     marked = [slot.name for row in slots for slot in row]
     if not set("qkv") <= set(marked):  # some are used otherwise than they should be
-        square = [i for i, x in enumerate(used) if tuple(x.shape) == (D, D)]
+        square = [i for i, x in enumerate(used) if sorted(x.shape) in ([D, D], sorted((D, H, K)))]
         if not 2 <= len(square) <= 4:
             raise Unclear("It could not be seen which of its matrices makes the queries.")
         given: list[str] = []
@@ -299,8 +299,11 @@ def attention_slots(
                 name = rest[0] if rest and i != square[-1] else "o"
                 marked.append(name)
             given.append(name)
-            way = by_output((D, D), lies) if name == "o" else dict(by_input((D, D)))[lies]
-            slots[i] = [Slot(name, way)]
+            shape = tuple(used[i].shape)
+            how = lies if shape == (D, D) else "axes"
+            slots[i] = [
+                Slot(name, by_output(shape, how) if name == "o" else dict(by_input(shape))[how])
+            ]
     return used, slots
 
 

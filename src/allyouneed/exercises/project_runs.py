@@ -61,9 +61,12 @@ def train(
     optimizer = kind(model.parameters(), lr=1.0, **how)
     for step, (src, tgt) in enumerate(batches, 1):
         number = step + ("one ahead" in faults) - ("one behind" in faults)
+        number = max(step - 1, 1) if "first twice" in faults else number
         lr = rate(number, d_model, warmup_steps) if number else 0.0
         if "constant" in faults:
             lr = rate(warmup_steps, d_model, warmup_steps)
+        if "first rate" in faults:
+            lr = rate(1, d_model, warmup_steps)
         optimizer.param_groups[0]["lr"] = lr
         inputs, labels = tgt[:, :-1], tgt[:, 1:]
         if "no shift" in faults:
@@ -76,6 +79,7 @@ def train(
             inputs, labels = tgt[:, :-2], tgt[:, 2:]
         if "source for target" in faults:
             inputs = src[:, : labels.shape[1]]
+        src = inputs if "target for source" in faults else src
         if "gradients kept" not in faults:
             optimizer.zero_grad()
         value = loss(model(src, inputs), labels, 0.0 if "no smoothing" in faults else 0.1, PAD)
@@ -112,8 +116,8 @@ class Remembered:
             self.known[key] = self.speak(src, tgt)
         return self.known[key]
 
-    def likely(self, src: Tensor, written: list[int], raw: bool) -> list[tuple[float, int]]:
-        """The next tokens with their log-probabilities (or logits, if `raw`), likely ones first."""
+    def likely(self, src: Tensor, written: list[int], raw: str = "") -> list[tuple[float, int]]:
+        """The next tokens with their log-probabilities (or `raw`), likely ones first."""
         key = (raw, *src.tolist(), None, *written)
         if key not in self.sorted:
             values, tokens = next_log_p(self, src, written, raw).sort(descending=True, stable=True)
@@ -121,9 +125,11 @@ class Remembered:
         return self.sorted[key]
 
 
-def next_log_p(model: Callable, src: Tensor, written: list[int], raw: bool = False) -> Tensor:
+def next_log_p(model: Callable, src: Tensor, written: list[int], raw: str = "") -> Tensor:
     with torch.no_grad():
         logits = model(src[None], torch.tensor([written]))[0, -1]
+    if raw == "probabilities":
+        return logits.softmax(-1)
     return logits if raw else logits.log_softmax(-1)
 
 
@@ -131,6 +137,8 @@ def greedy(model: Any, src: Tensor, max_length: int, faults: Faults = frozenset(
     """The ids of each sentence, without BOS and EOS."""
     rows = []
     begin = EOS if "begins with EOS" in faults else PAD if "begins with PAD" in faults else BOS
+    if "first sentence" in faults:
+        src = src[:1].expand_as(src)
     for one in src:
         written = [begin]
         for _ in range(max_length):
@@ -184,7 +192,7 @@ def score(model: Remembered, src: Tensor, row: list[int], alpha: float, max_leng
     """log P / penalty of a translation, its EOS included if there was room for one."""
     written, total = [BOS], 0.0
     for token in [*row, EOS][:max_length]:
-        total += next(value for value, next_ in model.likely(src, written, False) if next_ == token)
+        total += next(value for value, next_ in model.likely(src, written) if next_ == token)
         written.append(token)
     return total / penalty(len(written) - 1, alpha)
 
@@ -205,13 +213,16 @@ def beam_search(
     model: Remembered, src: Tensor, beam: int, alpha: float, max_length: int,
     faults: Faults = frozenset(),
 ) -> Rows:  # fmt: skip
-    """The best by log P / penalty, by one of four ways of closing the search, all of them right.
+    """The best by log P / penalty, by one of five ways of closing the search, all of them right.
 
     `beam` open ones go on, whatever has ended, until none can overtake; or ("enough") until `beam`
-    have ended; or ("kept") those that have ended keep their places in the beam, which may be
-    ranked by the score that counts in the end ("ranked").
+    have ended; or ("late") until twice as many have, of which each may be one of the best 2 `beam`;
+    or ("kept") those that have ended keep their places in the beam, which may be ranked by the
+    score that counts in the end ("ranked").
     """
     pick = min if "the worst" in faults else max
+    if "first sentence" in faults:
+        src = src[:1].expand_as(src)
     rows = []
     for one in src:
         ended = finished(model, one, beam, alpha, max_length, faults)
@@ -223,9 +234,10 @@ def finished(
     model: Remembered, src: Tensor, beam: int, alpha: float, room: int, faults: Faults = frozenset()
 ) -> list[tuple[list[int], float]]:
     """The hypotheses that a search has to choose from, each with its log P."""
-    closing = next((way for way in ("kept", "enough", "ranked") if way in faults), "open")
+    ways = ("kept", "enough", "ranked", "late")
+    closing = next((way for way in ways if way in faults), "open")
     beam = 1 if "greedy" in faults else beam
-    raw = "logits for log-probabilities" in faults
+    raw = next((f for f in ("logits for log-probabilities", "probabilities") if f in faults), "")
 
     def rank(written: list[int], total: float) -> float:
         ranked = closing == "ranked"
@@ -254,11 +266,12 @@ def finished(
                 break
             continue
         best = grown[: 2 * beam]
-        ended += [each for i, each in enumerate(best) if each[0][-1] == EOS and i < beam]
+        kept = len(best) if closing == "late" else beam
+        ended += [each for each in best[:kept] if each[0][-1] == EOS]
         open_ = [each for each in best if each[0][-1] != EOS][:beam]
         if "first that ends" in faults and ended:
             break
-        if closing == "enough" and len(ended) >= beam:
+        if len(ended) >= {"enough": beam, "late": 2 * beam}.get(closing, len(ended) + 1):
             break
         top = max((worth(p, len(ids) - 1, alpha, faults) for ids, p in ended), default=-math.inf)
         if closing == "open" and (not open_ or top >= open_[0][1] / penalty(room, alpha)):

@@ -56,6 +56,7 @@ HEADS = (
     ("the values made of the keys' input", "values of the keys",
      "Project the argument v, even if it often is k."),
     ("one matrix for queries and keys", "one matrix", "W^Q and W^K are two matrices."),
+    ("one matrix for keys and values", "one matrix for both", "W^K and W^V are two matrices."),
     ("the mask not handed on", "mask lost", "Hand the mask to attention."),
 )  # fmt: skip
 LAYER = (
@@ -76,13 +77,29 @@ LAYER = (
     ("ReLU behind the second matrix", "relu at the end", "max(0, x W_1 + b_1) W_2 + b_2: once."),
     ("GELU for ReLU", "gelu", "The paper's net has max(0, .)."),
 )  # fmt: skip
+DROPOUT = (
+    ("no dropout", "no dropout",
+     "LayerNorm(x + Dropout(Sublayer(x))): in training mode the output of each sub-layer is "
+     "dropped, by the share `dropout`."),
+    ("dropout in some sub-layers only", "some dropout",
+     "LayerNorm(x + Dropout(Sublayer(x))): it is the *output* of the sub-layer that is dropped, "
+     "and that of each one."),
+    ("dropout by a share of its own", "own share",
+     "The share that is dropped is the argument `dropout`, whatever it is."),
+    ("dropout over the residual as well", "residual dropped",
+     "LayerNorm(x + Dropout(Sublayer(x))): x itself goes past the dropout."),
+)  # fmt: skip
 ENCODER = (
     *LAYER,
     ("the net before attention", "net first", "Attention comes first, then the net."),
+    *DROPOUT,
     ("the mask not handed on", "no source mask", "Hand the mask to self-attention."),
 )
 DECODER = (
     *LAYER,
+    *DROPOUT,
+    ("the net before cross-attention", "net second",
+     "The decoder attends twice, to itself and to the memory, and the net comes last."),
     ("cross-attention before self-attention", "cross first",
      "The decoder looks at itself first, then at the memory: figure 1."),
     ("no cross-attention", "no cross-attention",
@@ -102,6 +119,8 @@ MACHINE = (
      "Section 3.4: embeddings are multiplied by the root of d_model. Without it, positions drown "
      "them."),
     ("embeddings divided by the root", "divided", "Multiply by the root of d_model."),
+    ("embeddings multiplied by d_model, without the root", "whole width",
+     "Multiply by the *root* of d_model."),
     ("positions scaled, too", "scaled after",
      "Scale the embeddings first and add the positions then."),
     ("positions over the batch axis", "positions over the batch",
@@ -117,6 +136,9 @@ MACHINE = (
      "Hand the source's padding mask to the cross-attention, too."),
     ("the future not hidden", "no causal mask",
      "The decoder reads its own answer: hand it the causal mask."),
+    ("the future not hidden, the target's padding alone", "padding for the future",
+     "The decoder reads its own answer: hand it the causal mask. (Padding stands on the right, so "
+     "that the causal mask hides it from every true token.)"),
     ("one more norm at the end of each stack", "last norms",
      "`torch.nn.Transformer` has it, and pre-norm needs it. The paper's post-norm stacks end with "
      "the norm of their last layer."),
@@ -131,6 +153,8 @@ MACHINE = (
      "`x @ embedding.weight.T`."),
     ("three matrices where one was asked for", "all apart",
      "Section 3.4: one matrix embeds source and target, and gives the logits."),
+    ("no dropout on the embeddings", "embeddings not dropped",
+     "Section 5.4: dropout acts on the sums of embeddings and positions as well, on both sides."),
     ("no dropout", "no dropout",
      "In training mode dropout acts on embeddings with positions, and on each sub-layer's output."),
     *LAYER,
@@ -145,6 +169,12 @@ TRAINING = (
      "It reads `tgt[:, :-1]`, which begins with BOS, and the labels are `tgt[:, 1:]`."),
     ("shifted twice", "shifted twice", "At each place the label is the *next* token."),
     ("the source read as the target", "source for target", "The decoder reads the target."),
+    ("the target read as the source", "target for source", "The encoder reads the source."),
+    ("the warm-up off by one, and the first step twice", "first twice",
+     "Each update but the first has the rate of the one before. Steps count from 1, and the rate "
+     "is set before the optimiser's step."),
+    ("the rate of the first update for all", "first rate",
+     "The rate changes with each update: set it anew, or step the scheduler."),
     ("the warm-up off by one, one step ahead", "one ahead",
      "Steps count from 1: the first update has the rate of step 1."),
     ("the warm-up off by one, one step behind", "one behind",
@@ -183,6 +213,8 @@ GREEDY = (
     ("the least likely token", "least likely", "Take the argmax."),
     ("one token too few", "one too few",
      "`max_length` tokens may be written, EOS included; BOS is not one of them."),
+    ("the first sentence for all", "first sentence",
+     "Each row of the batch has a source of its own: translate every one of them."),
 )  # fmt: skip
 BEAM = (
     GREEDY[0],
@@ -201,6 +233,10 @@ BEAM = (
      "A hypothesis has the *sum* of the log-probabilities of its tokens."),
     ("logits for log-probabilities", "logits for log-probabilities",
      "Logits of different steps cannot be added up: take the log-softmax first."),
+    ("probabilities added up", "probabilities",
+     "Probabilities are multiplied, and their logarithms added: take the log-softmax."),
+    ("the first sentence for all", "first sentence",
+     "Each row of the batch has a source of its own: translate every one of them."),
     ("a beam of one", "greedy",
      "Keep `beam` different hypotheses after each step. (If it begins with several that are alike, "
      "they go on alike: begin with one.)"),
