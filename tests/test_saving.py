@@ -125,6 +125,19 @@ def test_wrong_tokenizer(tmp_path, tokenizer):
         load_model(tmp_path / "m")
 
 
+@pytest.mark.parametrize("size", ["n_layers", "vocab_size", "d_ff"])
+def test_sizes_that_the_weights_do_not_have(tmp_path, size):
+    """They are found without a model of ten million layers, or of a petabyte."""
+    save_model(tmp_path / "m", model_of(99))
+    metadata, tensors = saving.read_tensors(tmp_path / "m", saving.FORMAT)
+    del metadata["sha256"]
+    sizes = json.loads(metadata["config"])
+    metadata["config"] = json.dumps(sizes | {size: 10**7 if size == "n_layers" else 10**12})
+    saving.write_tensors(tmp_path / "m", tensors, metadata)
+    with pytest.raises(ModelFileError, match="m: expected a model, got (?s:.*)1000000"):
+        load_model(tmp_path / "m")
+
+
 def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path, tokenizer):
     file = tmp_path / "m"
     save_model(file, model_of(len(tokenizer)), tokenizer)

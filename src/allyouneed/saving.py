@@ -138,6 +138,14 @@ def save_model(
     write_tensors(path, tensors, metadata)
 
 
+def check_weights(config: TransformerConfig, tensors: dict[str, Tensor]) -> None:
+    """A model of these sizes has these tensors. Asks for no memory, however large the sizes."""
+    if config.n_layers > len(tensors):
+        raise ValueError(f"{len(tensors)} tensors for {config}")
+    with torch.device("meta"):
+        Transformer(config).load_state_dict({name: x.to("meta") for name, x in tensors.items()})
+
+
 def load_model(
     path: str | Path, device: str | torch.device = "cpu"
 ) -> tuple[Transformer, Tokenizer | None]:
@@ -147,7 +155,9 @@ def load_model(
     """
     metadata, tensors = read_tensors(path, FORMAT)
     try:
-        model = Transformer(TransformerConfig(**json.loads(metadata["config"])))
+        config = TransformerConfig(**json.loads(metadata["config"]))
+        check_weights(config, tensors)
+        model = Transformer(config)
         model.load_state_dict(tensors)
         if not all(x.isfinite().all() for x in tensors.values()):
             raise ValueError("weights that are not finite numbers")
