@@ -195,7 +195,7 @@ def test_folders_that_are_none(copy, tmp_path):
         ("[]", "expected the manifest of shards"),
         ("{", "expected the manifest of shards"),
         (json.dumps(manifest | {"format": "x"}), "expected 'allyouneed shards 1', got 'x'"),
-        (json.dumps(manifest | {"complete": False}), "is not finished; go on with: python -m"),
+        (json.dumps(manifest | {"complete": False}), "go on with `prepare_shards.*wmt14-en-de"),
         (json.dumps({k: v for k, v in manifest.items() if k != "rule"}), "expected the entries"),
         (json.dumps(manifest | {"set": 3}), "expected the entries"),
         (json.dumps(manifest | {"files": {"valid.tsv": 3}}), "expected the entries"),

@@ -379,6 +379,7 @@ def reader(number: Number) -> Callable[[str], int | float]:
 
 # What the package calls otherwise than the command
 OPTIONS = {"n_heads": "heads", "n_layers": "layers", "folder": "out"}
+CALL = r"`prepare_shards\('([^']*)', '([^']*)'\)`"
 
 
 def in_options(message: str, args: argparse.Namespace) -> str:
@@ -386,6 +387,8 @@ def in_options(message: str, args: argparse.Namespace) -> str:
 
     "n_heads: expected a divisor of d_model = 8" is "--heads: expected a divisor of d-model = 8".
     """
+    message = re.sub(CALL, r"`python -m allyouneed prepare --data \1 --out \2`", message)
+    message = message.replace("`prepare_shards` with the same set and", "`prepare` with the same")
     options = vars(args).keys() - {"sentence", "run", "words"}  # which are none
     name, colon, rest = message.partition(": ")
     name = OPTIONS.get(name, name)

@@ -79,8 +79,8 @@ def training_pairs(
     """
     if data in CORPORA:
         raise ValueError(
-            f"data: {data} does not fit into memory. Prepare it: python -m allyouneed prepare "
-            f"--data {data} --out FOLDER, and train with --data FOLDER"
+            f"data: {data} does not fit into memory. Prepare it with "
+            f"`prepare_shards({data!r}, 'FOLDER')`, and train with FOLDER as the data"
         )
     if Path(data).is_dir():
         shards = Shards(data)

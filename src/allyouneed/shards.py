@@ -96,8 +96,8 @@ class Shards:
         self.manifest = read_manifest(self.folder)
         if not self.manifest["complete"]:
             raise DataError(
-                f"{folder} is not finished; go on with: python -m allyouneed prepare "
-                f"--data {self.manifest['set']} --out {folder}"
+                f"{folder} is not finished; go on with "
+                f"`prepare_shards({self.manifest['set']!r}, {str(folder)!r})`"
             )
         files, numbers = self.manifest["files"], range(len(self.manifest["shards"]))
         parts = [f"train-{i:05}.{kind}" for i in numbers for kind in ("tokens", "starts")]
@@ -165,7 +165,7 @@ class Shards:
         return Batch(_padded(*src, before=0), _padded(*tgt, before=1))
 
 
-REPAIR = "; `prepare` with the same --data and --out puts it right"
+REPAIR = "; `prepare_shards` with the same set and folder puts it right"
 
 
 def _padded(length: np.ndarray, ids: np.ndarray, before: int) -> torch.Tensor:
@@ -255,7 +255,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"{folder}/manifest.json: expected {SHARDS_FORMAT!r}, got {form!r}")
     if not _has_all_entries(manifest):
         raise DataError(
-            f"{folder}/manifest.json: expected the entries that `prepare` writes, got others"
+            f"{folder}/manifest.json: expected the entries that `prepare_shards` writes, got others"
         )
     return manifest
 
