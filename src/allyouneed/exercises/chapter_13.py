@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .predictions import booleans
 from .suspects import rules, said_of
 
 # 13.1 what greedy decoding notices
@@ -1437,6 +1438,7 @@ EXERCISES = [
         section="One token at a time",
         reference=unnoticed,
         mistakes=mistakes(*_doubts(CHANGES)),
+        canonical=booleans,
     ),
     Exercise(
         number="13.2",
@@ -1505,6 +1507,7 @@ EXERCISES = [
         section="How wide a beam?",
         reference=certain,
         mistakes=mistakes(*_doubts(CLAIMS)),
+        canonical=booleans,
     ),
     Exercise(
         number="13.9",

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .predictions import booleans
 from .suspects import said_of
 
 # 15.1 how much heads disagree
@@ -1154,6 +1155,7 @@ EXERCISES = [
         section="Taking heads out",
         reference=true_of_heads,
         mistakes=mistakes(*_misjudged()),
+        canonical=booleans,
     ),
     Exercise(
         number="15.8",
