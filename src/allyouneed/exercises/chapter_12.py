@@ -373,7 +373,7 @@ SCHEDULE_MISTAKES = mistakes(
     ("counted from 0",
      lambda step, steps, w, highest: _line(step - 1, steps, w, highest),
      "Steps count from 1: the first rate is above 0, and the highest comes at step warmup_steps."),
-    ("the warm-up of one step more",
+    ("the highest rate not reached",
      lambda step, steps, w, highest: highest * (
          step / (w + 1) if step <= w else 1 - (step - w) / (steps - w)
      ),

@@ -1614,9 +1614,10 @@ TRAP_MISTAKES = mistakes(
     ("the same trap for every beam", _trap(width=2),
      "It holds greedy decoding and nobody else. For a beam of N the best sentence begins with the "
      "word that is N-th among the first ones."),
-    ("greedy finds it as well", _trap(even=True),
-     "The likeliest first word begins the likeliest sentence here. Another first word must have "
-     "something so much better behind it that its sentence wins."),
+    ("a beam of one less finds it as well", _trap(even=True),
+     "The best sentence begins with a word that the narrower beam keeps, too. It must begin with "
+     "the word that is N-th among the first ones, with something so much better behind it that its "
+     "sentence wins."),
     ("everything equally likely",
      lambda beam: ([0.1] * 10, [[0.1] * 10 for _ in range(10)]),
      "Then a search has nothing to choose. Let the first words fall, and one of them alone have a "
