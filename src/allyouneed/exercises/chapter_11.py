@@ -1559,7 +1559,7 @@ def _future_hidden(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
     return decoder.dtype != torch.bool or not (decoder & ~causal_mask(tgt.shape[1])).any()
 
 
-def _size(output, *sizes) -> bool:
+def _whole(output, *sizes) -> bool:
     return int(output) >= sizes[0] * sizes[1]
 
 
@@ -1917,7 +1917,7 @@ EXERCISES = [
         invariants=[
             Invariant(
                 "the embedding alone has vocab_size times d_model",
-                _size,
+                _whole,
                 "The whole cannot have fewer parameters than the embedding matrix.",
             )
         ],
