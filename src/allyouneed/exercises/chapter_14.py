@@ -34,6 +34,7 @@ REPORT_CASES = [
     ([28.0, 29.5, 29.5, 27.1, 29.5, 29.5], [30.0, 28.9, 28.2, 31.3, 29.1, 28.8]),  # ties
     ([40.1, 39.0, 39.9], [39.5, 41.0, 38.8]),
     ([33.0, 33.4, 32.1], [34.6, 34.2, 35.0]),  # test is the easier set
+    ([20.4, 24.1, 22.3, 23.2, 21.0], [20.9, 23.4, 24.6, 22.2, 21.7]),
 ]
 
 
@@ -112,6 +113,12 @@ REPORT_MISTAKES = mistakes(
     ("the second best on validation",
      lambda valid, test: test[sorted(range(len(valid)), key=lambda i: -valid[i])[:2][-1]],
      "The best on validation is chosen, not the next."),
+    ("the middle one on validation",
+     lambda valid, test: test[sorted(range(len(valid)), key=lambda i: valid[i])[len(valid) // 2]],
+     "The best on validation is chosen."),
+    ("the one that loses most from validation to test",
+     lambda valid, test: test[max(range(len(valid)), key=lambda i: valid[i] - test[i])],
+     "The best on validation is chosen, whatever test says of it."),
 )  # fmt: skip
 
 # 14.2 a test for a BLEU: what it is tried on stands behind 14.7, whose parts it takes
@@ -788,8 +795,13 @@ TRANSLATIONS = [
         "the small dog runs over the grass",
     ],
     ["No.", "A man rides a brown horse."],
+    [
+        "The small dog runs over the grass, and it sleeps.",
+        "A man rides a brown horse on a beach.",
+        "Two women are talking in the park today.",
+    ],
 ]
-REFERENCES = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [2, 1]]
+REFERENCES = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [2, 1], [0, 1, 3]]
 
 
 def text_cases() -> list[tuple]:
@@ -952,6 +964,12 @@ TEXT_MISTAKES = mistakes(
          match=lambda said, true: len(said & true), size=lambda said, true: len(said)),
      "A group that is said twice counts twice. It matches as often as the reference has it."),
     ("the mean of the sentences' scores, weighed by their references", _by_length,
+     "The counts of all sentences are added up, and divided once."),
+    ("the median of the sentences' scores", lambda hypotheses, references: median(
+         text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)),
+     "The counts of all sentences are added up, and divided once."),
+    ("the lowest of the sentences' scores", lambda hypotheses, references: min(
+         text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)),
      "The counts of all sentences are added up, and divided once."),
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
 from .predictions import booleans
-from .suspects import said_of
+from .suspects import rules, said_of
 
 # 15.1 how much heads disagree
 
@@ -1228,11 +1228,25 @@ RIGHT_ROLLOUTS: dict[str, Callable] = {
     "right, with zeros for the heads": _with_zeros,
     "right, head by head": _by_parts,
 }
+
+
+def _last_row_kept(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    mixed = mixed_without(maps, removed)
+    return torch.cat([mixed[:-1], torch.eye(len(mixed))[-1:]])
+
+
 ALL_ROLLOUTS: dict[str, Callable] = {
     **RIGHT_ROLLOUTS,
     "the first map": lambda maps, removed: maps[0][0],
     **{mistake.name: mistake.wrong for mistake in MIXED_MISTAKES},
+    "the last row of its own": _last_row_kept,
 }
+
+
+ROLLOUTS_WHY = {
+    "the first map": "Nothing is mixed.",
+    "the last row of its own": "The last row is that of the identity. It shows in the last row.",
+} | {mistake.name: "It is one of the mistakes of Exercise 15.8." for mistake in MIXED_MISTAKES}
 
 
 def rollout_right(mixed: Callable) -> bool:
@@ -1302,6 +1316,16 @@ ROLLOUT_TEST_MISTAKES = mistakes(
      "What was in the stream before the layer is still there: (A + I) / 2."),
     ("the lowest layer on the left asked for", _rollouts_compared(right=_mixed(above=False)),
      "A higher layer works on what the lower ones made: it stands on the left (15.7)."),
+    ("the first row alone", _rollouts_compared(look=lambda mixed: mixed[0]),
+     "One of them is wrong in the last row only. Compare every entry."),
+    ("the statement's example alone", lambda mixed: torch.allclose(
+         torch.as_tensor(mixed([torch.tensor([[[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]])],
+                               [(0, 1)])),
+         torch.tensor([[0.5, 0.25], [0.25, 0.5]])),
+     "One layer and two maps that are their own mirrors: much passes that is wrong elsewhere."),
+    ("one head in each layer", _rollouts_compared([
+        (_maps(3, 1), [(0, 0)]), (_maps(3, 1), [(2, 0)]), (_maps(3, 1), [])]),
+     "With one head in a layer nobody sees by how many the sum is divided."),
 )  # fmt: skip
 
 
@@ -1415,6 +1439,7 @@ EXERCISES = [
         reference=rollout_right,
         cases=[(name,) for name in ALL_ROLLOUTS],
         mistakes=ROLLOUT_TEST_MISTAKES,
+        invariants=rules(RIGHT_ROLLOUTS, ROLLOUTS_WHY),
         probe=run_rollout_test,
         canonical=bool,
     ),

@@ -24,6 +24,7 @@ from . import diary
 from .compare import alike, inert, kind, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
 from .likeness import ENOUGH, distinct, turned
+from .misread import misread
 
 WIDTH = 88
 Case = tuple[Any, ...]
@@ -290,8 +291,9 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
 def near_mistake(
     exercise: Exercise, cases: list[Case], got: list[Any], want: list[Any]
 ) -> tuple[str, str] | None:
-    """The name of what an answer has to do with the right one or with a known mistake, and why
-    that is wrong: it is one turn away from the right one; or, where not right, as the mistake."""
+    """The name of what an answer has to do with the right one or with known mistakes, and why that
+    is wrong: it is one turn away from the right one, or from a mistake; it is, where not right, as
+    the mistake; it has a mistake in each part; or it is right for another input."""
     named = [arguments(exercise, case) for case in cases]
     if turn := turned(got, want, named, exercise.rtol, exercise.atol):
         return turn, ""
@@ -305,12 +307,21 @@ def near_mistake(
     for mistake in exercise.mistakes:
         if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in bad):
             return f"{mistake.name} (in {len(bad)} of {len(cases)} cases)", mistake.why
+    if parts := part_by_part(exercise, cases, got, want):
+        return parts
+    if swap := misread(
+        lambda **case: exercise.output(exercise.reference, tuple(case.values())),
+        named,
+        lambda value, i: exercise.agree(value, got[i]),
+        bad,
+    ):
+        return swap, ""
     for mistake in exercise.mistakes:
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
         if turn := turned(got, known, named, exercise.rtol, exercise.atol):
             more = turn.removeprefix("the right answer, but ")
             return f"{mistake.name}, and the result {more}", mistake.why
-    return part_by_part(exercise, cases, got, want)
+    return None
 
 
 def lacking(got: Any, want: Any) -> str | None:
