@@ -198,8 +198,8 @@ def test_names_nothing_that_is_not_so_in_every_case(answer):
     "answer, name",
     [
         (lambda x, factor: -x - factor, "adds, and the result with the opposite sign"),
-        (lambda x, factor: x**2 * factor, "the right answer, but for the squares of `x`"),
-        (lambda x, factor: x * (1 - factor), "the right answer, but for 1 less `factor`"),
+        (lambda x, factor: x**2 * factor, "what would be right for the squares of `x`"),
+        (lambda x, factor: x * (1 - factor), "what would be right for 1 less `factor`"),
         (
             lambda x, factor: (x * factor, x),
             "the right answer is part 1 of what came, and it alone is asked for",

@@ -153,6 +153,13 @@ COUNT_MISTAKES = mistakes(
      "(`nn.Transformer` has one all the same.)"),
     ("a bias in the logits", _counted(more=lambda v, d: v),
      "The logits are the states times the shared matrix, and nothing is added."),
+    ("one norm in each layer", _counted(norms=(1, 1)),
+     "Each sub-layer has a norm: two in an encoder layer, three in a decoder layer."),
+    ("one matrix in the feed-forward net",
+     lambda *sizes: count(*sizes) - (sizes[6] + sizes[7]) * sizes[1] * sizes[2],
+     "The feed-forward net has two matrices: to d_ff and back."),
+    ("one matrix for queries and keys", _counted(attention=lambda d, h, k, v: d * h * (k + 2 * v)),
+     "Queries and keys have matrices of their own."),
 )  # fmt: skip
 
 # 11.2 the gradient of the shared matrix
@@ -749,6 +756,9 @@ ENCODER_MISTAKES = mistakes(
     ("in post-norm, keys and values of the normed x",
      _layer(lambda x, a, f, n1, n2: (lambda y: n2(y + f(y)))(n1(x + a(x, n1(x), n1(x))))),
      "In post-norm the attention reads x as it is: the norm comes behind the addition."),
+    ("the attention alone", _layer(lambda x, a, f, n1, n2: n1(x + a(x, x, x)),
+                                   lambda x, a, f, n1, n2: x + a(n1(x), n1(x), n1(x))),
+     "A layer has two sub-layers: behind the attention comes the feed-forward net."),
 )  # fmt: skip
 
 
@@ -1211,6 +1221,9 @@ MASK_MISTAKES = mistakes(
      "The padding's id need not be the smallest: compare with `!=`."),
     ("nothing hidden in the encoder", _masks(encoder=lambda s, t, causal: torch.ones_like(s)),
      "The source has padding, which no query of the encoder may see."),
+    ("each target word sees itself alone",
+     _masks(decoder=lambda s, t, causal: t & torch.eye(len(causal), dtype=torch.bool)),
+     "A target word sees itself and all before it: the lower triangle."),
 )  # fmt: skip
 
 # 11.6 a batch with its ends

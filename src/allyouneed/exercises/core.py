@@ -302,13 +302,9 @@ def near_mistake(
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if not exercise.invariants and (lack := lacking(got[bad[0]], want[bad[0]])):
         return lack, ""
-    if exercise.probe or len(bad) < ENOUGH or distinct([got[i] for i in bad], odd=True) < ENOUGH:
-        return None  # a few numbers may be alike by chance
-    for mistake in exercise.mistakes:
-        if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in bad):
-            return f"{mistake.name} (in {len(bad)} of {len(cases)} cases)", mistake.why
-    if parts := part_by_part(exercise, cases, got, want):
-        return parts
+    numbers = distinct([got[i] for i in bad], odd=True)
+    if exercise.probe or min(len(bad), numbers) < 2:
+        return None
     if swap := misread(
         lambda **case: exercise.output(exercise.reference, tuple(case.values())),
         named,
@@ -316,6 +312,13 @@ def near_mistake(
         bad,
     ):
         return swap, ""
+    if min(len(bad), numbers) < ENOUGH:
+        return None  # a few numbers may be alike by chance
+    for mistake in exercise.mistakes:
+        if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in bad):
+            return f"{mistake.name} (in {len(bad)} of {len(cases)} cases)", mistake.why
+    if parts := part_by_part(exercise, cases, got, want):
+        return parts
     for mistake in exercise.mistakes:
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
         if turn := turned(got, known, named, exercise.rtol, exercise.atol):

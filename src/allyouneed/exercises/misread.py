@@ -110,7 +110,7 @@ def misread(
     for words, change in changes(cases[bad[0]]):
         try:
             if all(fits(right(**change(cases[i])), i) for i in order):
-                return f"the right answer, but for {words}"
+                return f"what would be right for {words}"
         except Exception:  # no input for the right answer
             continue
     return None
