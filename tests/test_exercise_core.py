@@ -194,6 +194,52 @@ def test_names_nothing_that_is_not_so_in_every_case(answer):
     assert (verdict.status, verdict.mistake) == ("wrong", None)
 
 
+@pytest.mark.parametrize(
+    "answer, name",
+    [
+        (lambda x, factor: -x - factor, "adds, and the result with the opposite sign"),
+        (lambda x, factor: x**2 * factor, "what would be right for the squares of `x`"),
+        (lambda x, factor: x * (1 - factor), "what would be right for 1 less `factor`"),
+        (
+            lambda x, factor: (x * factor, x),
+            "the right answer is part 1 of what came, and it alone is asked for",
+        ),
+    ],
+)
+def test_names_what_else_the_answer_would_be_right_for(answer, name):
+    assert examine("99.6", answer).mistake == name
+
+
+def test_names_a_mistake_in_each_part(monkeypatch):
+    both = Exercise(
+        "99.8", "parts", "Scaling", lambda x: (2 * x, x**2), cases=[(0.3,), (1.7,), (2.9,), (4.1,)],
+        mistakes=[
+            Mistake("halved", lambda x: (x / 2, x**2), "Twice."),
+            Mistake("cubed", lambda x: (2 * x, x**3), "The square."),
+        ],
+    )  # fmt: skip
+    monkeypatch.setattr(core, "exercises", lambda chapter: [both])
+    verdict = examine("99.8", lambda x: (x / 2, x**3))
+    assert verdict.mistake == "in part 1: halved; in part 2: cubed"
+    assert "Twice. The square." in verdict.message
+    assert examine("99.8", lambda x: (x / 2, x**4 - x)).mistake is None
+    assert examine("99.8", lambda x: x**2).mistake == "only part 2 of what is asked for"
+
+
+def test_names_the_properties_that_lack(monkeypatch):
+    def properties(answer, x):
+        return {"even": answer(x) % 2 == 0, "above 10": answer(x) > 10, "negative": answer(x) < 0}
+
+    design = Exercise(
+        "99.9", "design", "Scaling", lambda x: 12, cases=[(1,), (2,)], probe=properties
+    )
+    monkeypatch.setattr(core, "exercises", lambda chapter: [design])
+    assert examine("99.9", lambda x: 20).status == "correct"
+    verdict = examine("99.9", lambda x: -3)
+    words = 'asked for, and not so: "even", "above 10"; so, and not asked for: "negative"'
+    assert verdict.mistake == words
+
+
 def test_few_numbers_may_be_alike_by_chance():
     assert examine("99.2", -42).mistake is None
     assert examine("99.7", [4, 3, 2]).mistake is None  # one of the two numbers of a mistake

@@ -86,6 +86,14 @@ def test_no_two_mistakes_are_confused(exercise: Exercise, monkeypatch):
             assert name == other or not alike, f"{name} = {other}"
 
 
+@each
+def test_rules_hold_for_what_is_right(exercise: Exercise):
+    for i, case in enumerate(exercise.all_cases()):
+        output = exercise.known_output(None, i, case)
+        for rule in exercise.invariants:
+            assert core.holds(rule, output, case, exercise.seconds), rule.name
+
+
 def squeezed(value):
     if isinstance(value, Tensor):
         return value.squeeze()

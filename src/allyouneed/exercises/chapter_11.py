@@ -119,8 +119,9 @@ COUNT_MISTAKES = mistakes(
      "A decoder layer has a second attention and a third LayerNorm."),
     ("all layers decoder layers", _layers(lambda e, d: (0, e + d)),
      "An encoder layer has one attention and two LayerNorms."),
-    ("an embedding of its own for each language", _counted(embeddings=2),
-     "Source and target share one vocabulary and one matrix (section 3.4 of the paper)."),
+    ("the shared matrix counted twice", _counted(embeddings=2),
+     "Source, target and logits share one matrix (section 3.4 of the paper): it counts once. And "
+     "the positions are computed, not learned."),
     ("three embedding matrices", _counted(embeddings=3),
      "Source, target and logits share one matrix. It counts once."),
     ("the embedding left out", _counted(embeddings=0),
@@ -152,6 +153,13 @@ COUNT_MISTAKES = mistakes(
      "(`nn.Transformer` has one all the same.)"),
     ("a bias in the logits", _counted(more=lambda v, d: v),
      "The logits are the states times the shared matrix, and nothing is added."),
+    ("one norm in each layer", _counted(norms=(1, 1)),
+     "Each sub-layer has a norm: two in an encoder layer, three in a decoder layer."),
+    ("one matrix in the feed-forward net",
+     lambda *sizes: count(*sizes) - (sizes[6] + sizes[7]) * sizes[1] * sizes[2],
+     "The feed-forward net has two matrices: to d_ff and back."),
+    ("one matrix for queries and keys", _counted(attention=lambda d, h, k, v: d * h * (k + 2 * v)),
+     "Queries and keys have matrices of their own."),
 )  # fmt: skip
 
 # 11.2 the gradient of the shared matrix
@@ -299,6 +307,36 @@ SHARED_MISTAKES = mistakes(
     ("the root forgotten, and the way through the logits",
      lambda tokens, states, dx, dlogits: _below(tokens, dx, dlogits, 1.0),
      "x is the row times the root of D, and the matrix is used a second time, for the logits."),
+    ("the root of the length", lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, tokens.shape[1] ** 0.5) + _above(states, dlogits)),
+     "The factor is the root of D, the width, and not of the number of tokens."),
+    ("the root forgotten, and a token that is read twice counted once",
+     lambda tokens, states, dx, dlogits: _overwritten(tokens, states, dx / _root(dx), dlogits),
+     "x is the root of D times the row. And a row that was used at several places gets the sum of "
+     "what arrives there."),
+    ("a token that is read twice counted once, and only the way through the embedding",
+     lambda tokens, states, dx, dlogits: _overwritten(tokens, 0 * states, dx, dlogits),
+     "A row that was used at several places gets the sum of what arrives there. And the matrix is "
+     "used a second time, for the logits."),
+    ("the mean of what arrives at a token's places",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx))
+         / tokens.flatten().bincount(minlength=dlogits.shape[-1]).clamp(min=1)[:, None]
+         + _above(states, dlogits)
+     ),
+     "A token that was read at several places gets the sum of what arrives there, not the mean."),
+    ("dx and the states in each other's place",
+     lambda tokens, states, dx, dlogits: shared_gradient(tokens, dx, states, dlogits),
+     "dx belongs to the embedding, and goes to the rows of the tokens. The states belong to the "
+     "logits."),
+    ("a softmax of what arrives at the logits",
+     lambda tokens, states, dx, dlogits: shared_gradient(tokens, states, dx, dlogits.softmax(-1)),
+     "`dlogits` is the gradient already: the softmax and its slope are in it."),
+    ("the way through the logits divided by the root",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx)) + _above(states, dlogits) / _root(dx)
+     ),
+     "The logits use the matrix as it is, without a factor."),
 )  # fmt: skip
 
 
@@ -698,6 +736,29 @@ ENCODER_MISTAKES = mistakes(
      "Attention comes first: the net computes on what the attention has found."),
     ("the feed-forward net reads the layer's input", _layer(_side_by_side_post, _side_by_side_pre),
      "The two sub-layers stand one after the other: the net reads what the attention left."),
+    ("in pre-norm, the norms in each other's place", _layer(pre=_swapped_pre),
+     "`norms[0]` belongs to the attention, `norms[1]` to the feed-forward net, in both orders."),
+    ("in post-norm, the norms in each other's place", _layer(_swapped_post),
+     "`norms[0]` belongs to the attention, `norms[1]` to the feed-forward net, in both orders."),
+    ("in post-norm, the first norm used twice", _layer(_one_norm_post),
+     "Each sub-layer has a norm of its own: behind the net it is `norms[1]`."),
+    ("in pre-norm, the mask not handed over",
+     lambda x, mask, *rest: encoder_layer(x, None if rest[-1] else mask, *rest),
+     "In both orders the mask goes to the attention, as its fourth argument."),
+    ("in post-norm, the mask not handed over",
+     lambda x, mask, *rest: encoder_layer(x, mask if rest[-1] else None, *rest),
+     "In both orders the mask goes to the attention, as its fourth argument."),
+    ("in post-norm, the normed x added to the sub-layer of the un-normed",
+     _layer(lambda x, a, f, n1, n2: (lambda y: n2(y) + f(y))(n1(x) + a(x, x, x))),
+     "Post-norm adds first, and norms the sum: norm(x + sub-layer(x))."),
+    ("in pre-norm, the two sub-layers side by side", _layer(pre=_side_by_side_pre),
+     "One after the other: the net reads what the attention has added to."),
+    ("in post-norm, keys and values of the normed x",
+     _layer(lambda x, a, f, n1, n2: (lambda y: n2(y + f(y)))(n1(x + a(x, n1(x), n1(x))))),
+     "In post-norm the attention reads x as it is: the norm comes behind the addition."),
+    ("the attention alone", _layer(lambda x, a, f, n1, n2: n1(x + a(x, x, x)),
+                                   lambda x, a, f, n1, n2: x + a(n1(x), n1(x), n1(x))),
+     "A layer has two sub-layers: behind the attention comes the feed-forward net."),
 )  # fmt: skip
 
 
@@ -991,6 +1052,14 @@ DECODER_MISTAKES = mistakes(
      "The second of three sub-layers looks into the memory. Without it the source is not used."),
     ("no feed-forward net", _steps(end=lambda x, f, n, start: x),
      "The third sub-layer is missing: the feed-forward net, in its residual connection."),
+    ("the first two norms in each other's place",
+     _rewired(lambda given: {"norms": [given["norms"][i] for i in (1, 0, 2)]}),
+     "The norms are in the order of use: the first for self-attention, the second for "
+     "cross-attention."),
+    ("cross-attention first, each with its own norm",
+     lambda x, memory, src_mask, tgt_mask, a, c, f, norms: _cross_first(
+         x, memory, src_mask, tgt_mask, a, c, f, [norms[i] for i in (1, 0, 2)]),
+     "The decoder looks at its own words first, and at the memory after that."),
 )  # fmt: skip
 
 # 11.5 three masks
@@ -1016,8 +1085,10 @@ MASK_CASES = [
 def mask_probe(answer: Callable, src: Tensor, tgt: Tensor, pad: int) -> Any:
     """The three masks in full, (B, S, S), (B, T, T) and (B, T, S), for one head."""
     masks = answer(src, tgt, pad)
-    if masks is None or not isinstance(masks, tuple | list) or len(masks) != 3:
+    if masks is None or not isinstance(masks, tuple | list):
         return masks
+    if len(masks) != 3:
+        raise ValueError(f"expected three masks, got {len(masks)}")
     (b, s), t = src.shape, tgt.shape[1]
     shapes = ((b, 1, s, s), (b, 1, t, t), (b, 1, t, s))
     full = []
@@ -1131,6 +1202,28 @@ MASK_MISTAKES = mistakes(
     ("numbers in place of True and False",
      lambda src, tgt, pad: tuple(one.float() for one in three_masks(src, tgt, pad)),
      "The places are right. The masks should be boolean."),
+    ("padded queries hidden in the decoder",
+     _masks(decoder=lambda s, t, causal: t.transpose(-2, -1) & causal),
+     "A mask hides keys, which lie along the last axis: (B, 1, 1, T), not (B, 1, T, 1). No query "
+     "is hidden, not even one that is padding."),
+    ("the decoder's mask turned over its diagonal",
+     _masks(decoder=lambda s, t, causal: (t & causal).transpose(-2, -1)),
+     "Queries lie along the last axis but one, keys along the last: leave the mask as it was."),
+    ("the last two masks in each other's place",
+     lambda src, tgt, pad: tuple(three_masks(src, tgt, pad)[i] for i in (0, 2, 1)),
+     "First comes the encoder's, then that of the decoder's self-attention, and cross-attention's "
+     "last."),
+    ("ids above the padding in place of all others",
+     lambda src, tgt, pad: tuple(
+         (keys > pad)[:, None, None, :] & seen
+         for keys, seen in ((src, torch.tensor(True)), (tgt, _square(tgt.shape[1])),
+                            (src, torch.tensor(True)))),
+     "The padding's id need not be the smallest: compare with `!=`."),
+    ("nothing hidden in the encoder", _masks(encoder=lambda s, t, causal: torch.ones_like(s)),
+     "The source has padding, which no query of the encoder may see."),
+    ("each target word sees itself alone",
+     _masks(decoder=lambda s, t, causal: t & torch.eye(len(causal), dtype=torch.bool)),
+     "A target word sees itself and all before it: the lower triangle."),
 )  # fmt: skip
 
 # 11.6 a batch with its ends
@@ -1353,6 +1446,16 @@ def _writes(
     return answer
 
 
+def _asleep_late(model, src, length):
+    memory = model.encode(src)
+    model.eval()
+    tgt = torch.full((len(src), 1), BOS)
+    for _ in range(length):
+        states = model.decode(tgt, memory, padding_mask(src, PAD))
+        tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], dim=1)
+    return tgt[:, 1:]
+
+
 def _no_feedback(model, src, length):
     model.eval()
     memory, tgt = model.encode(src), torch.full((len(src), length), BOS)
@@ -1446,6 +1549,14 @@ WRITING_MISTAKES = mistakes(
      "cross-attention."),
     ("dropout left on, and BOS returned", _writes(evaluate=False, end=lambda tgt, length: tgt),
      "Two faults are left: call `model.eval()` first, and cut BOS off at the end."),
+    ("one token too few", lambda model, src, length: write_out(model, src, length)[:, :-1],
+     "`length` tokens are written behind the `BOS`. One step for each."),
+    ("one token too many", lambda model, src, length: write_out(model, src, length + 1),
+     "`length` tokens are written, and `BOS` is not counted: one step for each."),
+    ("the last place but one read", _writes(place=lambda best: best[:, -2:][:, :1]),
+     "The newest token stands at the last place, and its state predicts the next: `-1`."),
+    ("the mode set too late", _asleep_late,
+     "The encoder has dropout, too: `model.eval()` comes before `model.encode`."),
 )  # fmt: skip
 
 
@@ -1463,7 +1574,7 @@ def _future_hidden(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
     return decoder.dtype != torch.bool or not (decoder & ~causal_mask(tgt.shape[1])).any()
 
 
-def _size(output, *sizes) -> bool:
+def _whole(output, *sizes) -> bool:
     return int(output) >= sizes[0] * sizes[1]
 
 
@@ -1611,9 +1722,9 @@ FAULT_MISTAKES = mistakes(
      "source tokens change anything."),
     ("the order is never asked for", _without("turned"),
      "Turn the source round: a machine with positions must notice."),
-    ("the past changed in place of the future", _asks(later=(SRC, [[BOS, 4, 8]])),
-     "Every place may look at what stands before it. Change the *last* token, and look at the "
-     "places before."),
+    ("a place looked at that may see the change", _asks(later=(SRC, [[BOS, 4, 8]])),
+     "Every place may look at itself and at what stands before it. Change the *last* token, and "
+     "look at the places before."),
     ("the padding put in front", _asks(longer=([[PAD, PAD, *SRC[0]]], [[BOS, 7, 8]])),
      "In front of the source padding moves every word to another place. Put it behind."),
     ("padding by more words", _asks(longer=([[*SRC[0], 5, 5]], [[BOS, 7, 8]])),
@@ -1652,7 +1763,7 @@ def as_set(output: Any) -> Any:
     """Names in any order, in any case, each once."""
     names = output.split(",") if isinstance(output, str) else output
     words = (
-        in_words(re.sub(r"[.\s]+(w[_^]?)?(?=[qkvo]$)", " w_", str(n).strip().lower()))
+        in_words(re.sub(r"[.\s_]+(w[_^]?)?(?=[qkvo]$)", " w_", str(n).strip().lower()))
         for n in names
     )
     return sorted(set(words))
@@ -1725,6 +1836,9 @@ GRADIENT_MISTAKES = mistakes(
      ["encoder w_v", "encoder w_o", "cross w_v", "cross w_o",
       "decoder w_q", "decoder w_k", "decoder w_v", "decoder w_o"],
      "These eight get a gradient. The others do not."),
+    *((f"{one} held to learn",
+       sorted({*_matrices(["encoder", "cross"], "qk")} - {one}), ONE_KEY)
+      for one in _matrices(["encoder", "cross"], "qk")),
 )  # fmt: skip
 
 # 11.10 design: a budget of parameters
@@ -1818,7 +1932,7 @@ EXERCISES = [
         invariants=[
             Invariant(
                 "the embedding alone has vocab_size times d_model",
-                _size,
+                _whole,
                 "The whole cannot have fewer parameters than the embedding matrix.",
             )
         ],

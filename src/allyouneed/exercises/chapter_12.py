@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import mul
 from typing import Any
 
 import torch
@@ -249,6 +250,13 @@ LOSS_MISTAKES = mistakes(
          for some, those in zip(logits, targets, strict=True)
      ]),
      "Add the losses of all targets that are not PAD: one number."),
+    ("the smoothing alone", _variant(lambda e, v: (1 / (v - 1), 1 / (v - 1), 0.0)),
+     "The right token has 1 - smoothing, and only the share `smoothing` is spread over all."),
+    ("the losses not added up", _variant(ours, lambda losses: losses),
+     "Add the losses of all targets that are not PAD: one number."),
+    ("the logarithm to base 10",
+     _variant(ours, log_softmax=lambda z: z.log_softmax(-1) / math.log(10)),
+     "The loss is in nats: use the natural logarithm."),
 )  # fmt: skip
 
 # Two slips at once: a wrong share, and what else becomes of the losses.
@@ -365,7 +373,7 @@ SCHEDULE_MISTAKES = mistakes(
     ("counted from 0",
      lambda step, steps, w, highest: _line(step - 1, steps, w, highest),
      "Steps count from 1: the first rate is above 0, and the highest comes at step warmup_steps."),
-    ("the warm-up of one step more",
+    ("the highest rate not reached",
      lambda step, steps, w, highest: highest * (
          step / (w + 1) if step <= w else 1 - (step - w) / (steps - w)
      ),
@@ -649,6 +657,18 @@ ADAM_MISTAKES = mistakes(
      "theta is right. The next update needs the new m and v as well: return all three."),
     ("the old m and v returned", _old_state,
      "theta is right. The next update needs the new m and v."),
+    ("1 - beta in place of beta, in the correction as well",
+     lambda theta, g, m, v, t, rate, beta_1, beta_2, eps: adam_update(
+         theta, g, m, v, t, rate, 1 - beta_1, 1 - beta_2, eps),
+     "The old average is multiplied by beta, the new gradient by 1 - beta."),
+    ("m corrected with beta_2",
+     lambda theta, g, m, v, t, rate, beta_1, beta_2, eps: _adam(
+         m_hat=lambda m, b, t: m / (1 - beta_2**t))(
+         theta, g, m, v, t, rate, beta_1, beta_2, eps),
+     "Each average is corrected with its own beta: m with beta_1, v with beta_2."),
+    ("1 - beta_2 squared with the gradient",
+     _adam(new_v=lambda v, g, b: b * v + ((1 - b) * g) ** 2),
+     "Only the gradient is squared: (1 - beta_2) times its square."),
 )  # fmt: skip
 
 # Two slips at once: the decay in another place, and a mistake of Adam's.
@@ -901,6 +921,7 @@ CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
     "the signs lost": lambda gradients, max_norm: (
         [g.abs() for g in clipped(gradients, max_norm)[0]], length(gradients)
     ),
+    "made of length 1 where too long": _scaled(length, lambda norm, c: 1 / norm if norm > c else 1),
     "in reverse": lambda gradients, max_norm: (
         clipped(gradients, max_norm)[0][::-1], length(gradients)
     ),
@@ -915,6 +936,9 @@ CLIPS_WHY = {row.name: row.why for row in WRONG_CLIPS} | {
     "the length without the last parameter":
         "The length is that of the first gradient alone. It shows with two parameters.",
     "the signs lost": "All entries come out positive. It shows with one that is negative.",
+    "made of length 1 where too long":
+        "What is too long gets the length 1, whatever the limit. It shows with a limit that is not "
+        "1.",
     "in reverse": "The list comes back in reverse. It shows with two parameters that differ.",
     "halved where too long":
         "What is too long is halved, whatever the limit. It shows with any limit but half the "
@@ -1120,7 +1144,7 @@ def _epoch(left: Sequence[str], **how: Any) -> Callable:
             logits = how.get("logits", lambda z: z)(model(src, read).flatten(0, 1))
             labels = labels.flatten()
             smoothing = how.get("smoothing", 0.0)
-            ignored = -100 if padding else PAD
+            ignored = -100 if padding else how.get("ignore", PAD)
             loss = F.cross_entropy(logits, labels, ignore_index=ignored, label_smoothing=smoothing)
             n = len(labels) if padding else int((labels != PAD).sum())
             if not kept:
@@ -1135,6 +1159,18 @@ def _epoch(left: Sequence[str], **how: Any) -> Callable:
         if means:
             return sum(losses) / len(losses)
         return sum(x * n for x, n in zip(losses, counts, strict=True)) / sum(counts)
+
+    return answer
+
+
+def _weighed(count: Callable[[Tensor], int]) -> Callable:
+    """The loop with other weights of the batches' losses."""
+
+    def answer(model, batches, optimizer):
+        counts = [count(tgt) for _, tgt in batches]
+        losses = []
+        _epoch((), end=lambda found, _: losses.extend(found))(model, batches, optimizer)
+        return sum(map(mul, losses, counts)) / sum(counts)
 
     return answer
 
@@ -1181,6 +1217,25 @@ LOOP_MISTAKES = mistakes(
      "The weights are right. Divide by the number of tokens."),
     ("one update for all batches", _one_update,
      "Each batch is an update of its own, as in the colleague's loop."),
+    ("weighed by all places, padding too", _weighed(lambda tgt: tgt[:, 1:].numel()),
+     "The weights are right. A batch counts with its target tokens that are not PAD."),
+    ("weighed by the tokens with `BOS`", _weighed(lambda tgt: int((tgt != PAD).sum())),
+     "The weights are right. `BOS` is not predicted, so it does not count among the tokens."),
+    ("weighed by the sentences", _weighed(len),
+     "The weights are right. A batch counts with its target tokens, not with its sentences."),
+    ("asked for what it reads",
+     _epoch((), cut=lambda read, labels, tgt: (tgt[:, :-1], tgt[:, :-1])),
+     "The labels are one place ahead, `tgt[:, 1:]`: else the decoder is asked to copy."),
+    ("`EOS` ignored in place of the padding",
+     _epoch((), cut=lambda read, labels, tgt: (
+         read, labels.masked_fill(labels == EOS, -100)), ignore=-100),
+     "`ignore_index` is PAD. `EOS` is a label, or the model never learns to stop."),
+    ("padding in the loss, and the mean of the epoch weighed by the tokens alone",
+     _epoch((), ignore=-100),
+     "Labels that are PAD count for nothing in the loss, either: `ignore_index=PAD`."),
+    ("the exponential of the mean loss",
+     lambda model, batches, optimizer: math.exp(one_epoch(model, batches, optimizer)),
+     "That is the perplexity. The mean loss is asked for."),
 )  # fmt: skip
 
 # 12.8 the gradient of the label-smoothed loss
@@ -1307,6 +1362,28 @@ GRADIENT_MISTAKES = mistakes(
          F.one_hot(y, z.shape[-1]) * (z.softmax(-1) - 1) * (y != PAD)[:, None]
      ),
      "Every logit moves the loss, for each is in the denominator of the softmax."),
+    ("PAD's one-hot left out, and the padding not left out",
+     lambda z, y, e: z.softmax(-1) - _asked(z, y, e) * _not_pad(z),
+     "A row whose target is PAD asks for nothing: its gradient is zero."),
+    ("smoothing added, and nothing taken from the right token, and nothing on PAD",
+     _q(lambda one, e, V: one + e / (V - 1) * _not_pad(one)),
+     "q should sum to one: the right token has 1 - smoothing and its part of the rest."),
+    ("q alone, with a minus",
+     lambda z, y, e: -_asked(z, y, e) * (y != PAD)[:, None],
+     "That is the slope in the logarithms. Each of them has the sum of all exponentials in it, "
+     "which adds p."),
+    ("the loss in place of its gradient",
+     lambda z, y, e: smoothed_loss(z[None], y[None], e),
+     "Asked for is the slope of the loss in each logit, (N, V)."),
+    ("nothing for PAD's logit", lambda z, y, e: loss_gradient(z, y, e) * _not_pad(z),
+     "q has nothing for PAD, but p has: the gradient pushes its logit down."),
+    ("times p times 1 - p",
+     lambda z, y, e: loss_gradient(z, y, e) * z.softmax(-1) * (1 - z.softmax(-1)),
+     "p - q is the slope in the logits already. Nothing more is multiplied."),
+    ("through the softmax once more",
+     lambda z, y, e: (lambda p, g: p * (g - (p * g).sum(-1, keepdim=True)))(
+         z.softmax(-1), loss_gradient(z, y, e)),
+     "p - q is the slope in the logits already: the softmax is behind it."),
 )  # fmt: skip
 
 

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .pairs import combined
+from .predictions import booleans
 from .suspects import rules, said_of
 
 # 13.1 what greedy decoding notices
@@ -63,7 +65,8 @@ class Speaker:
         return f"a decoder with a cache, of {self.size} tokens"
 
     def __call__(self, token: int, state: tuple | None) -> tuple[list[float], tuple]:
-        seen = (*(state or ()), int(token))
+        begun = () if state is None else state or ("nothing",)  # an empty one is no None
+        seen = (*begun, int(token))
         draw = random.Random(f"{self.seed}/{seen}")
         scores = [draw.random() * 3 for _ in range(self.size)]
         ends = self.end is not None and len(seen) > self.end and self.eos not in seen
@@ -94,11 +97,13 @@ def _greedy(
     end: int | None = None,
     once: bool = False,
     numbers: bool = False,
+    refed: bool = False,
+    blank: bool = False,
 ) -> Callable:
     def answer(step: Callable, bos: int, eos: int, max_length: int) -> list:
         begin = {"bos": bos, "eos": eos, "zero": 0, "chapter": 2}[first]
         eos = eos if end is None else end
-        newest, memory, ids = begin, None, []
+        newest, memory, ids = begin, () if blank else None, []
         for _ in range(max_length + extra):
             log_p, after = step(newest, memory)
             best = log_p.index(pick(log_p))
@@ -108,7 +113,7 @@ def _greedy(
                 break
             ids.append(max(log_p) if numbers else best)
             memory = after if state and (memory is None or not once) else memory
-            newest = best if token else begin
+            newest = ids[0] if refed else best if token else begin
         return [begin, *ids] if keep_first else ids
 
     return answer
@@ -117,6 +122,17 @@ def _greedy(
 def _strikes_eos(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
     ids = _greedy(stop=False)(step, bos, eos, max_length)
     return [i for i in ids if i != eos]
+
+
+def _drawn_at_random(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
+    newest, memory, ids, draw = bos, None, [], random.Random(0)
+    while len(ids) < max_length:
+        log_p, memory = step(newest, memory)
+        (newest,) = draw.choices(range(len(log_p)), map(math.exp, log_p))
+        if newest == eos:
+            break
+        ids.append(newest)
+    return ids
 
 
 def _tokens(ids: object) -> list:
@@ -162,6 +178,18 @@ GREEDY_MISTAKES = mistakes(
      "The first token is the argument `bos`, which need not be 2."),
     ("log-probabilities in place of tokens", _greedy(numbers=True),
      "The token is the place of the largest log-probability, not its value."),
+    ("the first token handed in again and again", _greedy(refed=True),
+     "The newest token goes in, not the first that was written."),
+    ("the second best token", _greedy(pick=lambda log_p: sorted(log_p)[-2]),
+     "Greedy takes the largest of the log-probabilities, the one nearest to zero."),
+    ("begun with an empty state", _greedy(blank=True),
+     "At the first call the state is `None`, as the task says. What a decoder makes of another one "
+     "is its own affair."),
+    ("the first token alone",
+     lambda step, bos, eos, max_length: greedy_with_state(step, bos, eos, max_length)[:1],
+     "Go on until `eos`, or until there are `max_length` tokens."),
+    ("drawn, not the likeliest", _drawn_at_random,
+     "Greedy decoding draws nothing: it takes the largest of the log-probabilities."),
 )  # fmt: skip
 
 
@@ -179,7 +207,11 @@ def beam_step(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
 def beam_cases() -> list[tuple]:
     """By the rank of the EOS candidates among all: within the first N, in the next N, later."""
     draw = torch.Generator().manual_seed(159)
-    cases = [(torch.tensor([-1.0, -2.0]), torch.tensor([[-0.5, -1.0], [-3.0, -0.1]]), 0)]
+    far = torch.tensor([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.6, 0.1]]).log()
+    cases = [
+        (torch.tensor([-1.0, -2.0]), torch.tensor([[-0.5, -1.0], [-3.0, -0.1]]), 0),
+        (torch.tensor([-0.7, -4.0]), far, 1),  # all that is kept has one parent
+    ]
     for n, v, eos, lift in (
         (3, 6, 2, 0.0),
         (2, 7, 5, 2.5),
@@ -267,6 +299,36 @@ def _best_end_only(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]
 def _backwards(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
     ended, going = beam_step(scores, log_p, eos)
     return ended, going[::-1]
+
+
+def _best_may_end(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    ended, going = beam_step(scores, log_p, eos)
+    return [one for one in ended if one[1] >= float((scores[:, None] + log_p).max()) - 1e-9], going
+
+
+def _as_they_come(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    n, sums = len(scores), (scores[:, None] + log_p).tolist()
+    found = [(i, k, score) for i, row in enumerate(sums) for k, score in enumerate(row)]
+    ended = [(i, score) for i, k, score in found[:n] if k == eos]
+    return ended, [each for each in found if each[1] != eos][:n]
+
+
+def _twice_as_many(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    both = scores.repeat(2) - 1e4 * (torch.arange(2 * len(scores)) >= len(scores))
+    return beam_step(scores, log_p, eos)[0], beam_step(both, log_p.repeat(2, 1), eos)[1]
+
+
+def _own_few(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    n = len(scores)
+    sums = scores[:, None] + log_p
+    own = [(i, k, sums[i, k].item()) for i in range(n) for k in log_p[i].topk(n).indices.tolist()]
+    own.sort(key=lambda c: -c[2])
+    return [(i, s) for i, k, s in own[:n] if k == eos], [c for c in own if c[1] != eos][:n]
+
+
+def _normed_again(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    others = log_p.index_fill(1, torch.tensor([eos]), -1e9).log_softmax(-1)
+    return beam_step(scores, log_p, eos)[0], beam_step(scores, others, eos)[1]
 
 
 def _in_order(output: object) -> list:
@@ -361,6 +423,34 @@ BEAM_MISTAKES = mistakes(
     ("softmax of the log-probabilities",
      _step(total=lambda scores, log_p: scores[:, None] + log_p.softmax(-1)),
      "`log_p` holds logarithms already. Add them as they are."),
+    ("only the best candidate may end", _best_may_end,
+     "Each candidate with `eos` among the best N ends the sentence, not only the very best."),
+    ("not sorted", _as_they_come,
+     "All N times V candidates are put in order, the best first."),
+    ("the two lists in each other's place",
+     lambda scores, log_p, eos: beam_step(scores, log_p, eos)[::-1],
+     "First come those that end, then those that go on."),
+    ("probabilities as the scores of the result",
+     lambda scores, log_p, eos: tuple(
+         [(*rest, math.exp(score)) for *rest, score in some]
+         for some in beam_step(scores, log_p, eos)),
+     "The scores are log-probabilities, and stay so."),
+    ("the column of `eos` taken out, and the tokens counted without it",
+     lambda scores, log_p, eos: (
+         beam_step(scores, log_p, eos)[0],
+         [(i, k - (k > eos), score) for i, k, score in beam_step(scores, log_p, eos)[1]]),
+     "Without the column all tokens behind `eos` move up by one. Set its scores to minus infinity "
+     "in place of taking it out."),
+    ("2N go on", _twice_as_many,
+     "The N best with another token go on. Of the 2N that are looked at, some are left over."),
+    ("each hypothesis grown by its own N best, `eos` among them", _own_few,
+     "The N best of one hypothesis may hold its `eos`, and then one too few is left of it. Let "
+     "all candidates compete, or keep N + 1 of each."),
+    ("the mean of both log-probabilities",
+     lambda scores, log_p, eos: beam_step(scores / 2, log_p / 2, eos),
+     "The log-probabilities of a sentence's tokens are added."),
+    ("`eos` made impossible, and the rest normed again", _normed_again,
+     "`log_p` is left as it is: only the candidates with `eos` leave the second list."),
 )  # fmt: skip
 
 # 13.5 typical sampling
@@ -537,6 +627,25 @@ TYPICAL_MISTAKES = mistakes(
      lambda p, threshold: _typical(lambda v, t: v.cumsum(0) < t)(p, threshold).nan_to_num(0.0),
      "What is kept must together have at least the threshold: the token with which the sum reaches "
      "it is still needed."),
+    ("all within the threshold of H",
+     lambda p, threshold: (lambda kept: kept / kept.sum().clamp(min=1e-9))(
+         p * (_distance(p) <= threshold)),
+     "The threshold is one for the sum of the probabilities, not for the distance from H."),
+    ("all alike that are kept",
+     lambda p, threshold: (lambda kept: kept / kept.sum())((typical(p, threshold) > 0).float()),
+     "What is kept keeps its own probability, divided by the sum of what is kept."),
+    ("1 where a token is kept", lambda p, threshold: (typical(p, threshold) > 0).float(),
+     "Asked for are the probabilities of what is kept, divided by their sum."),
+    ("the places of what is kept", lambda p, threshold: typical(p, threshold).nonzero()[:, 0],
+     "Asked for are the probabilities of all V tokens: zero for what is dropped."),
+    ("top-p, and not made to sum to one",
+     lambda p, threshold: (lambda at: p * torch.zeros_like(p).index_fill(
+         0, at[p[at].cumsum(0) - p[at] < threshold], 1.0))(p.argsort(descending=True)),
+     "Two mistakes: those first that are nearest to H, not the likeliest; and what is kept is "
+     "divided by its sum."),
+    ("all that are as likely as the threshold",
+     lambda p, threshold: (lambda kept: kept / kept.sum().clamp(min=1e-9))(p * (p >= threshold)),
+     "The threshold is one for the sum of what is kept, not for each."),
 )  # fmt: skip
 
 
@@ -628,6 +737,32 @@ def _read_on(
         return output[-1] if last else output, keys, values
 
     return answer
+
+
+def _not_itself(n: int, t: int) -> Tensor:
+    """The keys before each token; the very first, which has none, sees itself."""
+    return torch.ones(n, t + n).tril(t - 1).bool() | (torch.arange(n)[:, None] + t == 0)
+
+
+def _keys_without_positions(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> tuple:
+    (d, d_k), n, t = w_q.shape, len(tokens), len(keys)
+    bare = embedding[tokens] * d**0.5
+    x = bare + positions[t : t + n]
+    keys, values = torch.cat([keys, bare @ w_k]), torch.cat([values, x @ w_v])
+    scores = (x @ w_q @ keys.T / d_k**0.5).masked_fill(~_past(n, t), -math.inf)
+    return scores.softmax(-1) @ values, keys, values
+
+
+CACHE_SLIPS = [
+    ("no root of D", {"scale_up": lambda d: 1},
+     "The embedding is multiplied by the root of D."),
+    ("positions from 0", {"place": lambda t, n: torch.arange(n)},
+     "The new tokens stand behind t others: their positions begin with t."),
+    ("no position", {"add": False}, "The position is added to the embedding."),
+    ("all keys seen", {"see": lambda n, t: torch.ones(n, t + n).bool()},
+     "The first of the new tokens does not see the second."),
+    ("no division", {"scale": lambda d, d_k: 1}, "The scores are divided by the root of d_k."),
+]  # fmt: skip
 
 
 def _values_first(*inputs) -> tuple:
@@ -748,6 +883,32 @@ CACHE_MISTAKES = mistakes(
     ("the new ones put in front, before the attention", _front_first,
      "The cache keeps the order of the sentence, the new ones behind. In front, the mask that "
      "hides the future hides old tokens in place of new ones."),
+    ("the root of d_k in place of that of D",
+     lambda *inputs: _read_on(scale_up=lambda d: inputs[3].shape[1] ** 0.5)(*inputs),
+     "The embedding is multiplied by the root of its own width, D."),
+    ("the positions one too small, and none below 0",
+     _read_on(place=lambda t, n: (torch.arange(t, t + n) - 1).clamp(min=0)),
+     "The first token had position 0, so the first of the new ones, behind t tokens, has t."),
+    ("divided by the root of D in place of multiplied", _read_on(scale_up=lambda d: d**-0.5),
+     "The embedding is multiplied by the root of D."),
+    ("no token sees itself", _read_on(see=_not_itself),
+     "New token i sees the first t + i + 1 keys, its own among them."),
+    ("query and key in each other's place",
+     lambda tokens, embedding, positions, w_q, w_k, *rest: read_on(
+         tokens, embedding, positions, w_k, w_q, *rest),
+     "W^Q makes the queries, and W^K the keys, which go into the cache."),
+    ("the last of the outputs alone, as a row",
+     lambda *inputs: (lambda output, *cache: (output[-1:], *cache))(*read_on(*inputs)),
+     "Each of the n new tokens has an output: (n, K)."),
+    ("the keys without their positions", _keys_without_positions,
+     "Queries, keys and values are all made of the same input: the embedding times the root of D, "
+     "plus the position."),
+    ("the outputs behind the old values",
+     lambda *inputs: (lambda output, *cache: (torch.cat([inputs[-1], output]), *cache))(
+         *read_on(*inputs)),
+     "The outputs are those of the n new tokens: (n, K)."),
+    *combined(_read_on, CACHE_SLIPS, [("positions from 0", "no position"),
+                                      ("positions from 0", "all keys seen")]),
 )  # fmt: skip
 
 # 13.7 tables that turn
@@ -898,6 +1059,20 @@ def search_cases() -> list[tuple]:
             (66, 3, 0, 4.0, -0.5, 2, 2, 6, 1.0),
             (5, 5, 2, 3.0, -9.0, 1, 2, 3, 0.6),
             (6, 5, 4, 3.0, -0.5, 0, 1, 5, 0.6),
+        )
+    ]
+
+
+def more_search_cases() -> list[tuple]:
+    """Where a little in the penalty decides who wins."""
+    return search_cases() + [
+        (Teller(seed, size, eos, sharp, lift), bos, eos, beam, longest, alpha)
+        for seed, size, eos, sharp, lift, bos, beam, longest, alpha in (
+            (235, 5, 2, 3.0, 0.5, 3, 2, 6, 3.0),
+            (724, 4, 2, 6.0, -0.5, 1, 3, 6, 3.0),
+            (747, 3, 2, 3.0, 0.0, 0, 3, 4, 2.0),
+            (49, 3, 2, 6.0, 0.0, 0, 3, 5, 2.0),
+            (110, 3, 2, 4.0, 0.0, 1, 3, 4, 3.0),
         )
     ]
 
@@ -1218,6 +1393,26 @@ SEARCH_MISTAKES = mistakes(
      "`max_length` steps."),
     ("the open ones compared with the finished", _search(with_open=True),
      "Those that are open at the end count only if nothing has finished."),
+    ("every `eos` ends a translation", _search(looked=1000),
+     "Only an `eos` among the best N candidates ends a translation, as before."),
+    ("6 in place of 5 in the penalty",
+     _search(score=lambda log_p, length, alpha: log_p / _lp(length + 1, alpha)),
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha, and |Y| is the number of the step."),
+    ("the penalty without its power",
+     _search(score=lambda log_p, length, alpha: log_p / _lp(length, 1.0)),
+     "(5 + |Y|) / 6 is taken to the power of alpha."),
+    ("5 + |Y| / 6 in the penalty",
+     _search(score=lambda log_p, length, alpha: log_p / (5 + length / 6) ** alpha),
+     "The whole sum is divided by 6: ((5 + |Y|) / 6) to the power of alpha."),
+    ("the length to the power of alpha as the penalty",
+     _search(score=lambda log_p, length, alpha: log_p / length**alpha),
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
+    ("a beam of one", lambda step, bos, eos, beam, max_length, alpha: search(
+         step, bos, eos, 1, max_length, alpha),
+     "`beam` hypotheses go on, not only the best."),
+    ("one step too few", lambda step, bos, eos, beam, max_length, alpha: search(
+         step, bos, eos, beam, max_length - 1, alpha),
+     "All `max_length` steps are taken."),
 )  # fmt: skip
 
 
@@ -1342,6 +1537,15 @@ HIGHEST_MISTAKES = mistakes(
          range(length + 1, max_length + 1),
          key=lambda k: (log_p + (k - length) * math.log(top)) / _lp(k, alpha)),
      "That is the length at which the score is highest. Asked for is the score."),
+    ("one token's cost too many", _highest(gain=lambda k, top: (k + 1) * math.log(top)),
+     "With k tokens in the end, k - `length` are still to come, `eos` among them."),
+    ("the scores of all lengths", lambda log_p, length, max_length, alpha, top: [
+         (log_p + (k - length) * math.log(top)) / _lp(k, alpha)
+         for k in range(length + 1, max_length + 1)],
+     "Asked for is the highest of them, one number."),
+    ("5 + |Y| / 6 in the penalty",
+     _highest(score=lambda total, k, alpha: total / (5 + k / 6) ** alpha),
+     "The whole sum is divided by 6: ((5 + |Y|) / 6) to the power of alpha."),
 )  # fmt: skip
 
 
@@ -1410,9 +1614,10 @@ TRAP_MISTAKES = mistakes(
     ("the same trap for every beam", _trap(width=2),
      "It holds greedy decoding and nobody else. For a beam of N the best sentence begins with the "
      "word that is N-th among the first ones."),
-    ("greedy finds it as well", _trap(even=True),
-     "The likeliest first word begins the likeliest sentence here. Another first word must have "
-     "something so much better behind it that its sentence wins."),
+    ("a beam of one less finds it as well", _trap(even=True),
+     "The best sentence begins with a word that the narrower beam keeps, too. It must begin with "
+     "the word that is N-th among the first ones, with something so much better behind it that its "
+     "sentence wins."),
     ("everything equally likely",
      lambda beam: ([0.1] * 10, [[0.1] * 10 for _ in range(10)]),
      "Then a search has nothing to choose. Let the first words fall, and one of them alone have a "
@@ -1437,6 +1642,7 @@ EXERCISES = [
         section="One token at a time",
         reference=unnoticed,
         mistakes=mistakes(*_doubts(CHANGES)),
+        canonical=booleans,
     ),
     Exercise(
         number="13.2",
@@ -1505,13 +1711,14 @@ EXERCISES = [
         section="How wide a beam?",
         reference=certain,
         mistakes=mistakes(*_doubts(CLAIMS)),
+        canonical=booleans,
     ),
     Exercise(
         number="13.9",
         title="find the mistakes in a beam",
         section="Beam search",
         reference=search,
-        cases=search_cases,
+        cases=more_search_cases,
         mistakes=SEARCH_MISTAKES,
         canonical=_tokens,
     ),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations, product
+from functools import reduce
+from itertools import combinations, combinations_with_replacement, product
+from operator import mul
 from statistics import mean, median, median_high, pstdev
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import gelu
 
 from .core import Exercise, Invariant, mistakes
 from .suspects import rules
@@ -29,6 +34,7 @@ REPORT_CASES = [
     ([28.0, 29.5, 29.5, 27.1, 29.5, 29.5], [30.0, 28.9, 28.2, 31.3, 29.1, 28.8]),  # ties
     ([40.1, 39.0, 39.9], [39.5, 41.0, 38.8]),
     ([33.0, 33.4, 32.1], [34.6, 34.2, 35.0]),  # test is the easier set
+    ([20.4, 24.1, 22.3, 23.2, 21.0], [20.9, 23.4, 24.6, 22.2, 21.7]),
 ]
 
 
@@ -101,6 +107,18 @@ REPORT_MISTAKES = mistakes(
      "Choose one setting by `valid`, and read its test score."),
     ("the sum of all test scores", lambda valid, test: sum(test),
      "Choose one setting by `valid`, and read its test score."),
+    ("the setting whose scores lie nearest to each other",
+     lambda valid, test: min(zip(valid, test, strict=True), key=lambda p: abs(p[0] - p[1]))[1],
+     "The choice is made by validation alone: the best there."),
+    ("the second best on validation",
+     lambda valid, test: test[sorted(range(len(valid)), key=lambda i: -valid[i])[:2][-1]],
+     "The best on validation is chosen, not the next."),
+    ("the middle one on validation",
+     lambda valid, test: test[sorted(range(len(valid)), key=lambda i: valid[i])[len(valid) // 2]],
+     "The best on validation is chosen."),
+    ("the one that loses most from validation to test",
+     lambda valid, test: test[max(range(len(valid)), key=lambda i: valid[i] - test[i])],
+     "The best on validation is chosen, whatever test says of it."),
 )  # fmt: skip
 
 # 14.2 a test for a BLEU: what it is tried on stands behind 14.7, whose parts it takes
@@ -221,6 +239,36 @@ PAIRED_MISTAKES = mistakes(
      "The task asks for the difference."),
     ("100 times too much", lambda a, b, draws: 100 * paired(a, b, draws),
      "The scores go from 0 to 100 already."),
+    ("the sum of the sentences' scores",
+     lambda a, b, draws: len(draws[0]) * (_by_sentence(a, draws) - _by_sentence(b, draws)),
+     "The score divides the words that are right over all sentences by the words said."),
+    ("the mean of the sentences' scores, in parts of 1",
+     lambda a, b, draws: (_by_sentence(a, draws) - _by_sentence(b, draws)) / 100,
+     "Words are added up over the sentences before they are divided, and the score is 100 times "
+     "that."),
+    ("100 times the words right, undivided",
+     lambda a, b, draws: 100 * (a[draws].sum(1) - b[draws].sum(1))[:, 0].double(),
+     "The words that are right are divided by the words said, for each system by its own."),
+    ("the difference of the words right, undivided",
+     lambda a, b, draws: (a[draws].sum(1) - b[draws].sum(1))[:, 0].double(),
+     "The score is 100 times the words that are right, divided by the words said."),
+    ("both divided by the words of both",
+     lambda a, b, draws: (lambda one, two: 100 * (one - two)[:, 0] / (one + two)[:, 1])(
+         a[draws].sum(1).double(), b[draws].sum(1).double()),
+     "Each system's words that are right are divided by the words that it said itself."),
+    ("the share of the draws in which the first is ahead",
+     lambda a, b, draws: (paired(a, b, draws) > 0).double().mean(),
+     "Asked for are the differences of all R draws. The share comes after that."),
+    ("the sentences' own differences", lambda a, b, draws: 100 * (
+         a[draws].double()[..., 0] / a[draws][..., 1] - b[draws].double()[..., 0] / b[draws][..., 1]
+     ),
+     "A draw is one test set: its words are added up over the N sentences, and one number comes "
+     "out."),
+    ("added up over the draws in place of the sentences",
+     lambda a, b, draws: paired(a, b, draws.T),
+     "`a[draws]` has the shape (R, N, 2). Sum over the sentences, the axis 1."),
+    ("added up as they come", lambda a, b, draws: paired(a, b, draws).cumsum(0),
+     "Each draw has a difference of its own."),
 )  # fmt: skip
 
 # 14.4 the operations of a training
@@ -335,6 +383,34 @@ FLOPS_MISTAKES = mistakes(
     ("the decoder alone",
      lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, 0, tgt),
      "The encoder has weights as well, and the keys and values of the memory."),
+    ("three matrices in the attention", lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) - 6 * n * d * d * (src + tgt)),
+     "Self-attention has four matrices: for queries, keys, values, and the heads' output."),
+    ("the encoder on the target tokens", lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) + 6 * n * (4 * d * d + 2 * d * f) * (tgt - src)),
+     "The encoder reads the source: its layers see the source tokens."),
+    ("the width of the net squared", lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) + 12 * n * (f * f - d * f) * (src + tgt)),
+     "The two matrices of the feed-forward net have d_model times d_ff entries."),
+    ("source and target tokens multiplied",
+     lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src * tgt, src * tgt),
+     "Each token meets the weights on its own side, once: tokens are counted, not pairs of them."),
+    ("all of cross-attention for both kinds of tokens", lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) + 12 * n * d * d * (src + tgt)),
+     "Keys and values are made of the source, queries and output of the target: two matrices for "
+     "each."),
+    ("the decoder's feed-forward net forgotten", lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) - 12 * n * d * f * tgt),
+     "A decoder layer has a feed-forward net, too."),
+    ("the encoder's layers forgotten", lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) - 6 * n * (4 * d * d + 2 * d * f) * src),
+     "The encoder has as many layers as the decoder, which see the source tokens."),
+    ("queries with keys counted", lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) + 12 * n * d * src * tgt),
+     "Only products with weight matrices count."),
+    ("a bias for the logits", lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, v, src, tgt) + 6 * v * tgt),
+     "The logits have no bias, and biases do not count."),
 )  # fmt: skip
 
 # 14.5 an ensemble is not an average
@@ -446,6 +522,48 @@ ENSEMBLE_MISTAKES = mistakes(
     ("the lower median of the nets",
      lambda x, nets: torch.stack([_probabilities(x, net) for net in nets]).median(0).values,
      "Take the mean over the nets: medians need not sum to one."),
+    ("the mean over the batch in place of the nets", lambda x, nets: (
+         torch.stack([_probabilities(x, net) for net in nets]).mean(1)),
+     "The mean is over the nets: each text of the batch keeps its own probabilities."),
+    ("the largest probability of any net, rescaled", lambda x, nets: (lambda p: p / p.sum(
+         -1, keepdim=True))(torch.stack([_probabilities(x, net) for net in nets]).amax(0)),
+     "The ensemble says the mean of what the nets say, which sums to one by itself."),
+    ("the smallest probability of any net", lambda x, nets: (
+         torch.stack([_probabilities(x, net) for net in nets]).amin(0)),
+     "The ensemble says the mean of what the nets say."),
+    ("a mean of two at a time", lambda x, nets: reduce(
+         lambda one, two: (one + two) / 2, [_probabilities(x, net) for net in nets]),
+     "The last net has half of the say, and the first the least. Add all up, and divide once."),
+    ("hidden layers and second matrices averaged", lambda x, nets: (
+         _mean(torch.relu(x @ net[0]) for net in nets) @ _mean(net[1] for net in nets)).softmax(-1),
+     "Every net goes all the way to its probabilities by itself. These are averaged."),
+    ("a GELU in place of the ReLU", lambda x, nets: _mean(
+         (gelu(x @ net[0]) @ net[1]).softmax(-1) for net in nets),
+     "The nets of this exercise have a ReLU."),
+    ("a hyperbolic tangent in place of the ReLU", lambda x, nets: _mean(
+         (torch.tanh(x @ net[0]) @ net[1]).softmax(-1) for net in nets),
+     "The nets of this exercise have a ReLU."),
+    ("a sigmoid in place of the ReLU", lambda x, nets: _mean(
+         (torch.sigmoid(x @ net[0]) @ net[1]).softmax(-1) for net in nets),
+     "The nets of this exercise have a ReLU."),
+    ("a sigmoid in place of the softmax", lambda x, nets: _mean(
+         torch.sigmoid(_logits(x, net)) for net in nets),
+     "The softmax makes probabilities of the logits of a row, which sum to one."),
+    ("the ReLU of the input", lambda x, nets: _mean(
+         (torch.relu(x) @ net[0] @ net[1]).softmax(-1) for net in nets),
+     "The ReLU stands between the two matrices: ReLU(x w_1) w_2."),
+    ("without the ReLU, and the logits averaged", lambda x, nets: _mean(
+         x @ net[0] @ net[1] for net in nets).softmax(-1),
+     "There is a ReLU between the two matrices. And every net goes all the way to its "
+     "probabilities."),
+    ("a softmax in place of the ReLU", lambda x, nets: _mean(
+         ((x @ net[0]).softmax(-1) @ net[1]).softmax(-1) for net in nets),
+     "The hidden layer has a ReLU, and the softmax comes behind the second matrix."),
+    ("the more sure a net, the more it counts", lambda x, nets: (
+         lambda p, sure: (p * sure).sum(0) / sure.sum(0))(
+         *(lambda p: (p, p.amax(-1, keepdim=True)))(
+             torch.stack([_probabilities(x, net) for net in nets]))),
+     "All nets have the same say: their plain mean is asked for."),
 )  # fmt: skip
 
 # 14.6 the seeds of two recipes, dealt anew
@@ -521,6 +639,30 @@ def _drawn(a: Sequence[float], b: Sequence[float]) -> list[tuple]:
     """Drawn with replacement."""
     scores = [*a, *b]
     return [(way[: len(a)], way[len(a) :]) for way in product(scores, repeat=min(len(scores), 6))]
+
+
+def _repeated(a: Sequence[float], b: Sequence[float]) -> list[tuple]:
+    """All choices of places that may come twice."""
+    scores = [*a, *b]
+    places = range(len(scores))
+    deals = [
+        ([scores[i] for i in some], [scores[i] for i in places if i not in some])
+        for some in combinations_with_replacement(places, len(a))
+    ]
+    return [deal for deal in deals if deal[1]]
+
+
+def _by_score(a: Sequence[float], b: Sequence[float]) -> list[tuple]:
+    """The others are those whose score has not been chosen."""
+    scores = [*a, *b]
+    chosen = combinations(scores, len(a))
+    return [(some, [x for x in scores if x not in some] or [0.0]) for some in chosen]
+
+
+def _hundred_deals(a: Sequence[float], b: Sequence[float]) -> float:
+    draw, scores = random.Random(0), [*a, *b]
+    dealt = [draw.sample(scores, len(scores)) for _ in range(100)]
+    return _dealt(deals=lambda *_: [(one[: len(a)], one[len(a) :]) for one in dealt])(a, b)
 
 
 DEALT_MISTAKES = mistakes(
@@ -609,6 +751,22 @@ DEALT_MISTAKES = mistakes(
      "group."),
     ("the share doubled", lambda a, b: min(1.0, 2 * dealt_share(a, b)),
      "Both directions are counted already, where distances are compared without their sign."),
+    ("chosen with replacement", _dealt(deals=_repeated),
+     "A seed is dealt once: choose `len(a)` different places of all."),
+    ("the distance of the chosen from the mean of all", lambda a, b: mean([
+         abs(mean(one) - mean([*a, *b])) >= abs(mean(a) - mean(b)) - 1e-9
+         for one, _ in _deals(a, b)]),
+     "In each deal the mean of the chosen is compared with that of the others, not with that of "
+     "all."),
+    ("only the first group ahead, and further", _dealt(_apart, lambda x, found: x > found + 1e-9),
+     "Deals that are as far apart count, too, in either direction."),
+    ("the others taken by their scores", _dealt(deals=_by_score),
+     "Seeds with equal scores are different seeds: take the others by their places."),
+    ("the largest less the smallest of the chosen", lambda a, b: mean([
+         max(one) - min(one) >= abs(mean(a) - mean(b)) - 1e-9 for one, _ in _deals(a, b)]),
+     "What is compared are the two means: of the chosen, and of the others."),
+    ("a draw of a hundred deals", _hundred_deals,
+     "There are few enough deals to go through all of them."),
 )  # fmt: skip
 
 
@@ -637,8 +795,13 @@ TRANSLATIONS = [
         "the small dog runs over the grass",
     ],
     ["No.", "A man rides a brown horse."],
+    [
+        "The small dog runs over the grass, and it sleeps.",
+        "A man rides a brown horse on a beach.",
+        "Two women are talking in the park today.",
+    ],
 ]
-REFERENCES = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [2, 1]]
+REFERENCES = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [2, 1], [0, 1, 3]]
 
 
 def text_cases() -> list[tuple]:
@@ -708,6 +871,28 @@ def _text_bleu(
     return answer
 
 
+def _plus_one(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    pairs = [(_cut(h), _cut(r)) for h, r in zip(hypotheses, references, strict=True)]
+    product = 1.0
+    for n in range(1, 5):
+        grams = [(_ngrams(h, n), _ngrams(r, n)) for h, r in pairs]
+        right, said = (
+            sum(each)
+            for each in zip(
+                *((sum((h & r).values()), sum(h.values())) for h, r in grams), strict=True
+            )
+        )
+        product *= (right + 1) / (said + 1)
+    c, r = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
+    return 100 * math.exp(min(0.0, 1 - r / c)) * product**0.25
+
+
+def _by_length(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    sizes = [len(_cut(r)) for r in references]
+    scores = [text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)]
+    return sum(map(mul, scores, sizes)) / sum(sizes)
+
+
 text_bleu = _text_bleu()
 TEXT_MISTAKES = mistakes(
     ("nothing mended", _text_bleu(str.split, True, "sentences"),
@@ -767,6 +952,25 @@ TEXT_MISTAKES = mistakes(
     ("signs thrown away", _text_bleu(lambda text: re.findall(r"\w+", text)),
      "A full stop and a comma are words of their own, and count."),
     ("single characters", _text_bleu(list), "The unit is the word, not the character."),
+    ("the brevity penalty as the plain ratio", _text_bleu(brief=lambda c, r: min(1.0, c / r)),
+     "The penalty is an exponential: exp(1 - r / c), where c is below r."),
+    ("up to two words", _text_bleu(orders=2, root=0.5), "BLEU takes groups of up to four."),
+    ("words alone", _text_bleu(orders=1, root=1.0), "BLEU takes groups of up to four."),
+    ("one added to matches and to n-grams", _plus_one,
+     "Nothing is smoothed here: if one of the precisions is zero, BLEU is 0."),
+    ("the third root", _text_bleu(root=1 / 3), "Of four precisions the fourth root is taken."),
+    ("the root of 2", _text_bleu(root=0.5), "Of four precisions the fourth root is taken."),
+    ("each group of words once", _text_bleu(
+         match=lambda said, true: len(said & true), size=lambda said, true: len(said)),
+     "A group that is said twice counts twice. It matches as often as the reference has it."),
+    ("the mean of the sentences' scores, weighed by their references", _by_length,
+     "The counts of all sentences are added up, and divided once."),
+    ("the median of the sentences' scores", lambda hypotheses, references: median(
+         text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)),
+     "The counts of all sentences are added up, and divided once."),
+    ("the lowest of the sentences' scores", lambda hypotheses, references: min(
+         text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)),
+     "The counts of all sentences are added up, and divided once."),
 )  # fmt: skip
 
 
@@ -961,7 +1165,7 @@ BLEU_TEST_MISTAKES = mistakes(
      "know."),
     ("within a whole point", _bleu_test(BRIEF, LONG, within=1.0),
      "Some of the wrong ones are off by less than a point here. Right ones agree to a hundredth."),
-    ("within a tenth of a hundredth", _bleu_test(BRIEF, LONG, within=1e-3),
+    ("within less than a hundredth", _bleu_test(BRIEF, LONG, within=1e-3),
      "A right score may be rounded to a hundredth of a point: allow for that much."),
     ("no group of four words right",
      _bleu_test(["The cat sat and the dog", "it is late", "we go there"]),
@@ -1059,6 +1263,7 @@ STAR_MISTAKES = mistakes(
     ("too few for three seeds and for five, none for thirty", [35, 14, 6, 0],
      "For two seeds it is right. For three the chapter has a number, and however many there are, "
      "one in twenty lies beyond."),
+    ("the rows without a star", [65, 77, 86, 94], "Asked for is how many get a star."),
 )  # fmt: skip
 
 
@@ -1131,6 +1336,8 @@ FLATTERED_MISTAKES = mistakes(
      "The form is right. 0.564 is rounded: put the number itself, with pi, in its place."),
     ("sigma under the root as well", lambda s, rho: math.sqrt(s * (1 - rho) / math.pi),
      "The variance is sigma squared, and its root sigma itself."),
+    ("rho in place of 1 - rho", lambda s, rho: s * math.sqrt(abs(rho) / math.pi),
+     "What is shared cancels in the difference: its variance is 2 sigma^2 (1 - rho)."),
 )  # fmt: skip
 
 
@@ -1143,7 +1350,7 @@ def disagree(references: list[list[str]]) -> tuple[list, list]:
 
 def _judged(answer: Callable, references: list[list[str]]) -> dict[str, bool]:
     """What the corpus's score and the mean of the sentences' say of two systems."""
-    a, b = answer(references)
+    a, b = answer(copy.deepcopy(references))
     if any(isinstance(sentence, str) for sentence in [*a, *b]):
         raise ValueError("expected sentences that are lists of words, got a string")
     a, b = ([list(map(str, sentence)) for sentence in system] for system in (a, b))

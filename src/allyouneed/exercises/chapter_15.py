@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
-from .suspects import said_of
+from .predictions import booleans
+from .suspects import rules, said_of
 
 # 15.1 how much heads disagree
 
@@ -37,6 +39,11 @@ def disagreement_cases() -> list[tuple]:
 def _plainly(weights: Tensor) -> Tensor:
     """The entropy without care for zeros."""
     return -(weights * weights.log()).sum(-1)
+
+
+def _lifted(w: Tensor, by: float) -> Tensor:
+    each = [-(one * (one + by).log()).sum(-1) for one in (w.mean(1), w)]
+    return each[0] - each[1].mean(1)
 
 
 DISAGREEMENT_MISTAKES = mistakes(
@@ -105,6 +112,25 @@ DISAGREEMENT_MISTAKES = mistakes(
      "All heads count alike: take off the mean of their entropies."),
     ("the two entropies added", lambda w: entropy(w.mean(1)) + entropy(w).mean(1),
      "The entropy that each head has by itself is to be taken off, not added."),
+    ("each head by itself", lambda w: entropy(w.mean(1, keepdim=True)) - entropy(w),
+     "The heads' entropies are averaged, too: one number for each query, (B, T)."),
+    ("averaged over the keys in place of added up",
+     lambda w: disagreement(w) / w.shape[-1],
+     "An entropy is the sum over the keys, the last axis."),
+    ("the queries averaged in place of the heads",
+     lambda w: entropy(w.mean(2)) - entropy(w).mean(2),
+     "Heads are the axis 1, of (B, H, T, S)."),
+    ("a hundredth added under the logarithm", lambda w: _lifted(w, 1e-2),
+     "Zeros are left out by themselves: 0 log 0 = 0. What is added changes all the others."),
+    ("the standard deviation of the entropies", lambda w: entropy(w).std(1, unbiased=False),
+     "Two heads may be equally sharp, and look elsewhere: compare the entropy of the mean map with "
+     "the mean of the entropies."),
+    ("the largest weight of any head in place of the mean",
+     lambda w: entropy(w.amax(1)) - entropy(w).mean(1),
+     "The heads' maps are averaged: the mean over axis 1."),
+    ("the maps multiplied in place of averaged",
+     lambda w: entropy(w.prod(1)) - entropy(w).mean(1),
+     "The heads' maps are averaged: the mean over axis 1."),
 )  # fmt: skip
 
 
@@ -207,6 +233,27 @@ EVEN_MISTAKES = mistakes(
          even_scores(lengths)[1] + len(lengths) / sum(n - 1 for n in lengths),
      ),
      "The first token has none before it: the sum begins with the second query, with 1/2."),
+    ("divided by the number of sentences",
+     lambda lengths: tuple(x * (sum(lengths) - len(lengths)) / len(lengths)
+                           for x in even_scores(lengths)),
+     "Each query that has a token before it counts once: divide by their number."),
+    ("one token too many in the decoder", _even(target=lambda t, n: 1 / (t + 2)),
+     "The t-th token sees itself and those before it, t in all."),
+    ("one over all tokens of all sentences",
+     lambda lengths: (1 / sum(lengths), even_scores(lengths)[1]),
+     "A query of the encoder sees the tokens of its own sentence, and no others."),
+    ("a mean of the sentences' means, the first query counted with a weight",
+     lambda lengths: tuple(
+         sum(column) / len(lengths)
+         for column in zip(*(_even(first=0)([n]) for n in lengths), strict=True)),
+     "The first token has none before it and is no such query. And each query counts once, "
+     "whatever its sentence."),
+    ("the sum of the encoder's weights by sentence",
+     lambda lengths: (sum(1 / n for n in lengths if n > 1) / sum(n > 1 for n in lengths),
+                      even_scores(lengths)[1]),
+     "Each query counts once: a long sentence has more of them than a short one."),
+    ("the lengths less one", lambda lengths: even_scores([n - 1 for n in lengths if n > 2] or [2]),
+     "A query of the encoder sees all tokens of its sentence, the last as well."),
 )  # fmt: skip
 
 
@@ -256,6 +303,12 @@ def _gentle(
         return left, scale * (weight[:, there] @ average(outputs)[there])
 
     return answer
+
+
+def _rows_emptied(w: Tensor, n: int, i: int, x: Tensor) -> tuple[Tensor, Tensor]:
+    left = w.clone()
+    left[_columns(w.shape[1], n, i)] = 0
+    return left, gentle(w, n, i, x)[1]
 
 
 GENTLE_MISTAKES = mistakes(
@@ -320,6 +373,34 @@ GENTLE_MISTAKES = mistakes(
      "The one head goes, and the others stay."),
     ("the bias alone", lambda w, n, i, x: gentle(w, n, i, x)[1],
      "Return both, the weight and the bias."),
+    ("the next head", _gentle(lambda width, n, i: _columns(width, n, min(i + 1, n - 1))),
+     "Heads are counted from 0: head i has the columns from i d_v to (i + 1) d_v."),
+    ("the columns taken out of the matrix",
+     lambda w, n, i, x: (w[:, [k not in range(w.shape[1])[_columns(w.shape[1], n, i)]
+                               for k in range(w.shape[1])]], gentle(w, n, i, x)[1]),
+     "The layer goes on being multiplied with all heads: its columns stay, and are zero."),
+    ("the lower median in place of the mean", _gentle(average=lambda x: x.median(0).values),
+     "Taken out is what differs from the mean, so the mean is what stays."),
+    ("the mean of the sizes", _gentle(average=lambda x: x.abs().mean(0)),
+     "The mean of the outputs as they are, with their signs."),
+    ("the mean of the columns as bias",
+     lambda w, n, i, x: (gentle(w, n, i, x)[0], w[:, _columns(w.shape[1], n, i)].mean(1)),
+     "The bias is what the columns make of the head's mean output: their product."),
+    ("columns of the width n_heads", _gentle(lambda width, n, i: slice(i * n, (i + 1) * n)),
+     "A head has `weight.shape[1] // n_heads` columns: its width, not the number of heads."),
+    ("every n_heads-th column, and the sum in place of the mean",
+     _gentle(lambda width, n, i: slice(i, None, n), lambda x: x.sum(0)),
+     "The heads stand side by side: a block of columns each. And the bias is made of the mean."),
+    ("the head's columns set to their mean",
+     lambda w, n, i, x: (w.index_fill(
+         1, torch.arange(w.shape[1])[_columns(w.shape[1], n, i)],
+         float(w[:, _columns(w.shape[1], n, i)].mean())), gentle(w, n, i, x)[1]),
+     "What stays of the head is in the bias. Its columns are zero."),
+    ("rows of the matrix emptied", _rows_emptied,
+     "The weight of an `nn.Linear` is (out, in): what comes from the heads are its columns."),
+    ("the other heads made louder",
+     lambda w, n, i, x: (gentle(w, n, i, x)[0] * n / max(1, n - 1), gentle(w, n, i, x)[1]),
+     "The other heads bring what they brought before."),
 )  # fmt: skip
 
 
@@ -367,6 +448,15 @@ def _pairs(output: object) -> object:
     if not isinstance(output, list | tuple | set | frozenset):
         return output
     return sorted({tuple(int(x) for x in pair) for pair in output})
+
+
+def _one_by_one(weights: Tensor) -> list[tuple[int, int]]:
+    left, links = weights[:-1, :-1].clone(), []
+    for _ in range(min(left.shape)):
+        t, s = divmod(int(left.argmax()), left.shape[1])
+        links.append((t, s))
+        left[t], left[:, s] = -1, -1
+    return links
 
 
 AGREED_MISTAKES = mistakes(
@@ -430,6 +520,31 @@ AGREED_MISTAKES = mistakes(
     ("all weights above one half",
      lambda weights: [tuple(x) for x in (weights[:-1, :-1] > 0.5).nonzero().tolist()],
      "How large the weight is does not matter, only that none in its row or column is larger."),
+    ("the row that reads the token, and the first source token left out",
+     _agreed(slice(1, None), slice(1, None)),
+     "The row of `<bos>` writes the first word, and the last column is `<eos>`: the last of both "
+     "are left out."),
+    ("the first and the last row left out", _agreed(rows=slice(1, -1)),
+     "The row of `<bos>` writes the first target word: it stays. Only the last row goes."),
+    ("the row that reads the token, and the pairs turned round",
+     lambda weights: [pair[::-1] for pair in _agreed(slice(1, None))(weights)],
+     "The row of `<bos>` writes the first word. And a pair is (of y, of x)."),
+    ("the largest of all alone", lambda weights: [
+         divmod(int(weights[:-1, :-1].argmax()), weights.shape[1] - 1)],
+     "Every pair counts in which both sides want each other."),
+    ("one after the other, the largest of what is left", _one_by_one,
+     "A word that is wanted by nobody stays without a link: it takes no second choice."),
+    ("all weights above the mean",
+     lambda weights: (weights[:-1, :-1] > weights[:-1, :-1].mean()).nonzero().tolist(),
+     "A link needs the largest weight of its row and of its column."),
+    ("a table of True and False",
+     lambda weights: [[(t, s) in agreed(weights) for s in range(weights.shape[1] - 1)]
+                      for t in range(weights.shape[0] - 1)],
+     "Asked for are the places of the links, as pairs."),
+    ("the largest shares of each column", lambda weights: list(enumerate(
+         (weights[:-1, :-1] / weights[:-1, :-1].sum(0)).argmax(1).tolist())),
+     "Two questions are asked of the weights as they are: largest of the row, and largest of the "
+     "column."),
 )  # fmt: skip
 
 
@@ -490,6 +605,14 @@ STAYS_MISTAKES = mistakes(
     ("the mixed part once for each layer", lambda n, t, c: c**n + n * (1 - c) / t,
      "What a layer mixes is a part of what the layers before it left. All parts sum to one, so "
      "1 - own to the power of the layers is mixed in the end."),
+    ("the diagonal as a list", lambda n, t, c: [stays(n, t, c)] * t,
+     "All places keep the same share: one number is asked for."),
+    ("own to the power of the tokens", lambda n, t, c: stays(t, t, c),
+     "A layer mixes once: the power is the number of layers."),
+    ("1 + own in each layer", lambda n, t, c: (1 + c) ** n,
+     "A layer mixes by c I + (1 - c) A: its shares sum to one."),
+    ("the mean of the layers' diagonals", lambda n, t, c: (c + (1 - c) / t) / n,
+     "The layers are multiplied."),
 )  # fmt: skip
 
 
@@ -625,6 +748,27 @@ RANK_MISTAKES = mistakes(
     ("the covariance of the ranks",
      lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean(),
      "Divide by the spread of both: a correlation is a covariance of what has spread 1."),
+    ("the sum of the products alone",
+     lambda a, b: ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).sum(),
+     "A correlation is a cosine: divide by the lengths of both."),
+    ("divided by the first length twice",
+     lambda a, b: (lambda x, y: (x * y).sum() / x.norm() ** 2)(
+         ranks(a) - ranks(a).mean(), ranks(b) - ranks(b).mean()),
+     "That is a slope. A correlation is divided by both lengths."),
+    ("divided by the squares of the lengths",
+     lambda a, b: (lambda x, y: (x * y).sum() / (x.norm() * y.norm()) ** 2)(
+         ranks(a) - ranks(a).mean(), ranks(b) - ranks(b).mean()),
+     "A correlation is divided by both lengths, not by their squares."),
+    ("the short form, with differences not squared",
+     lambda a, b: 1 - 6 * (ranks(a) - ranks(b)).abs().sum() / (len(a) * (len(a) ** 2 - 1)),
+     "The short form has squares, and does not hold with ties: take the cosine."),
+    ("the ranks themselves", lambda a, b: torch.stack([ranks(a), ranks(b)]),
+     "The ranks are right. Asked for is their correlation, one number."),
+    ("no rank left out behind equal numbers, and the mean not taken off",
+     lambda a, b: (lambda x, y: (x * y).sum() / (x.norm() * y.norm()))(*(
+         x.unique(return_inverse=True)[1].double() for x in (a, b))),
+     "Equal numbers share the mean of the ranks that they take up. And the mean is taken off both "
+     "lists of ranks."),
 )  # fmt: skip
 
 
@@ -824,6 +968,71 @@ MIXED_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+def _without_layers(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    gone = {i for i, _ in removed}
+    return mixed_without(maps, [(i, h) for i in gone for h in range(len(maps[i]))])
+
+
+def _other_product(together: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The layers put together in another way."""
+
+    def answer(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+        one = [
+            mixed_without(maps[i : i + 1], [(0, h) for j, h in removed if j == i])
+            for i in range(len(maps))
+        ]
+        return reduce(together, one, torch.eye(maps[0].shape[-1]))
+
+    return answer
+
+
+def _in_its_place(stand_in: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """Another map in place of each one that is removed."""
+
+    def answer(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+        maps = [layer.clone() for layer in maps]
+        for i, h in removed:
+            maps[i][h] = stand_in(maps[i][h])
+        return mixed_without(maps, [])
+
+    return answer
+
+
+MORE_MIXED_MISTAKES = mistakes(
+    ("layers counted from 1", lambda maps, removed: mixed_without(
+         maps, [(i - 1, h) for i, h in removed]),
+     "Layers and heads are counted from 0."),
+    ("all heads of a layer taken out with one", _without_layers,
+     "Only the head of the pair is taken out. The others of its layer stay."),
+    ("multiplied entry by entry", _other_product(lambda mixed, layer: layer * mixed),
+     "The layers are multiplied as matrices, with `@`."),
+    ("the layers added up", _other_product(lambda mixed, layer: layer + mixed),
+     "The layers are multiplied as matrices: each works on what the lower ones made."),
+    ("the last layer alone", _other_product(lambda mixed, layer: layer),
+     "All layers are multiplied, each on the left of what the lower ones made."),
+    ("the first layer alone",
+     lambda maps, removed: mixed_without(maps[:1], [(0, h) for i, h in removed if i == 0]),
+     "All layers are multiplied, each on the left of what the lower ones made."),
+    ("the first pair alone taken out",
+     lambda maps, removed: mixed_without(maps, removed[:1]),
+     "Every pair in `removed` takes a head out."),
+    ("an even map where no head is left",
+     lambda maps, removed: _in_its_place(torch.zeros_like)([
+         torch.stack([torch.full_like(layer[0], 1 / layer.shape[-1])] * len(layer))
+         if all((i, h) in removed for h in range(len(layer))) else layer
+         for i, layer in enumerate(maps)],
+         [(i, h) for i, h in removed
+          if not all((i, k) in removed for k in range(len(maps[i])))]),
+     "A layer without heads brings nothing: its map is zero, and what was in the stream stays."),
+    ("an even map for each head that is removed",
+     _in_its_place(lambda one: torch.full_like(one, 1 / one.shape[-1])),
+     "A head that is taken out brings nothing: zeros."),
+    ("the layers one by one", lambda maps, removed: torch.stack([
+         mixed_without(maps[i : i + 1], [(0, h) for j, h in removed if j == i])
+         for i in range(len(maps))]),
+     "The layers are right. Multiply them, a higher one on the left."),
+)  # fmt: skip
+
 # 15.9 between which bounds an entropy lies
 
 
@@ -910,6 +1119,23 @@ RANGE_MISTAKES = mistakes(
      lambda a, n: (_part(a) + _part(1 - a), math.log(n)),
      "The rest may be more than the largest weight, and then it needs more keys; and log n needs "
      "all weights equal, but one of them is `largest`."),
+    ("one share of the rest counted for all",
+     lambda a, n: (_least(a), _part(a) + _part((1 - a) / (n - 1))),
+     "n - 1 keys share the rest, and each of them has its part in the sum."),
+    ("the even shares forgotten under their logarithm",
+     lambda a, n: (_least(a), _part(a) + (1 - a) * math.log(n - 1)),
+     "A share of (1 - a) / (n - 1) has the logarithm of both: log(1 - a) - log(n - 1)."),
+    ("one key less than fit",
+     lambda a, n: (lambda k: (k * _part(a) + _part(1 - k * a), _most(a, n)))(
+         max(1, math.floor(1 / a + 1e-9) - 1)),
+     "As many keys as fit have the whole of `largest`: the whole part of 1 / largest."),
+    ("0 log 0", lambda a, n: tuple(
+         math.nan if x else y for x, y in zip(
+             (abs(1 / a - round(1 / a)) < 1e-9, a == 1), entropy_range(a, n), strict=True)),
+     "A weight of 0 adds nothing, though its logarithm is minus infinity: leave it out."),
+    ("divided by the logarithm of n",
+     lambda a, n: tuple(x / math.log(n) for x in entropy_range(a, n)),
+     "The entropy is asked for in nats, as it is."),
 )  # fmt: skip
 
 
@@ -962,10 +1188,10 @@ OPINIONS_MISTAKES = mistakes(
      "In one of the views no key is ahead by more than 0.001. (With equal vectors the output stays "
      "where it is, whichever key is hidden.) And the key with most weight also brings the longest "
      "vector: make its vector shorter."),
-    ("one short vector", _opinions("one short"),
+    ("the heaviest is missed most", _opinions("one short"),
      "Weight and length disagree now. But the key with most weight is also the one that is missed "
-     "most, for the output lies far from its short vector."),
-    ("one vector far away", _opinions("one far"),
+     "most: the output lies too far from its vector."),
+    ("the longest is missed most", _opinions("one far"),
      "The key that is missed most also brings the longest vector. What is hidden matters by its "
      "distance from the *output*, not by its length."),
     ("the longest is the heaviest", _opinions("no effect"),
@@ -1002,11 +1228,25 @@ RIGHT_ROLLOUTS: dict[str, Callable] = {
     "right, with zeros for the heads": _with_zeros,
     "right, head by head": _by_parts,
 }
+
+
+def _last_row_kept(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    mixed = mixed_without(maps, removed)
+    return torch.cat([mixed[:-1], torch.eye(len(mixed))[-1:]])
+
+
 ALL_ROLLOUTS: dict[str, Callable] = {
     **RIGHT_ROLLOUTS,
     "the first map": lambda maps, removed: maps[0][0],
     **{mistake.name: mistake.wrong for mistake in MIXED_MISTAKES},
+    "the last row of its own": _last_row_kept,
 }
+
+
+ROLLOUTS_WHY = {
+    "the first map": "Nothing is mixed.",
+    "the last row of its own": "The last row is that of the identity. It shows in the last row.",
+} | {mistake.name: "It is one of the mistakes of Exercise 15.8." for mistake in MIXED_MISTAKES}
 
 
 def rollout_right(mixed: Callable) -> bool:
@@ -1076,6 +1316,16 @@ ROLLOUT_TEST_MISTAKES = mistakes(
      "What was in the stream before the layer is still there: (A + I) / 2."),
     ("the lowest layer on the left asked for", _rollouts_compared(right=_mixed(above=False)),
      "A higher layer works on what the lower ones made: it stands on the left (15.7)."),
+    ("the first row alone", _rollouts_compared(look=lambda mixed: mixed[0]),
+     "One of them is wrong in the last row only. Compare every entry."),
+    ("the statement's example alone", lambda mixed: torch.allclose(
+         torch.as_tensor(mixed([torch.tensor([[[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]])],
+                               [(0, 1)])),
+         torch.tensor([[0.5, 0.25], [0.25, 0.5]])),
+     "One layer and two maps that are their own mirrors: much passes that is wrong elsewhere."),
+    ("one head in each layer", _rollouts_compared([
+        (_maps(3, 1), [(0, 0)]), (_maps(3, 1), [(2, 0)]), (_maps(3, 1), [])]),
+     "With one head in a layer nobody sees by how many the sum is divided."),
 )  # fmt: skip
 
 
@@ -1154,6 +1404,7 @@ EXERCISES = [
         section="Taking heads out",
         reference=true_of_heads,
         mistakes=mistakes(*_misjudged()),
+        canonical=booleans,
     ),
     Exercise(
         number="15.8",
@@ -1161,7 +1412,7 @@ EXERCISES = [
         section="Mixed before it is looked at",
         reference=mixed_without,
         cases=mixed_cases,
-        mistakes=MIXED_MISTAKES,
+        mistakes=MIXED_MISTAKES + MORE_MIXED_MISTAKES,
     ),
     Exercise(
         number="15.9",
@@ -1188,6 +1439,7 @@ EXERCISES = [
         reference=rollout_right,
         cases=[(name,) for name in ALL_ROLLOUTS],
         mistakes=ROLLOUT_TEST_MISTAKES,
+        invariants=rules(RIGHT_ROLLOUTS, ROLLOUTS_WHY),
         probe=run_rollout_test,
         canonical=bool,
     ),

@@ -24,6 +24,7 @@ from . import diary
 from .compare import alike, inert, kind, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
 from .likeness import ENOUGH, distinct, turned
+from .misread import misread
 
 WIDTH = 88
 Case = tuple[Any, ...]
@@ -241,6 +242,10 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
         part = near[1] or inputs(exercise, cases[first])
         return wrong(title, f"{near[0]}.", part, section, mistake=near[0])
     section = f'The section to read again is "{exercise.section}".'
+    none = [i for i in bad if got[i] is None]
+    if none and callable(exercise.reference):
+        what = "in some cases your function returned None."
+        return wrong(title, what, inputs(exercise, cases[none[0]]), section)
     for rule in exercise.invariants:
         broken = (
             i
@@ -286,18 +291,93 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
 def near_mistake(
     exercise: Exercise, cases: list[Case], got: list[Any], want: list[Any]
 ) -> tuple[str, str] | None:
-    """The name of what an answer has to do with the right one or with a known mistake, and why
-    that is wrong: it is one turn away from the right one; or, where not right, as the mistake."""
+    """The name of what an answer has to do with the right one or with known mistakes, and why that
+    is wrong: it is one turn away from the right one, or from a mistake; it is, where not right, as
+    the mistake; it has a mistake in each part; or it is right for another input."""
     named = [arguments(exercise, case) for case in cases]
     if turn := turned(got, want, named, exercise.rtol, exercise.atol):
         return turn, ""
+    if some := part_of_the_other(exercise, got, want):
+        return some, ""
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
-    if exercise.probe or len(bad) < ENOUGH or distinct([got[i] for i in bad], odd=True) < ENOUGH:
+    if not exercise.invariants and (lack := lacking(got[bad[0]], want[bad[0]])):
+        return lack, ""
+    numbers = distinct([got[i] for i in bad], odd=True)
+    if exercise.probe or min(len(bad), numbers) < 2:
+        return None
+    if swap := misread(
+        lambda **case: exercise.output(exercise.reference, tuple(case.values())),
+        named,
+        lambda value, i: exercise.agree(value, got[i]),
+        bad,
+    ):
+        return swap, ""
+    if min(len(bad), numbers) < ENOUGH:
         return None  # a few numbers may be alike by chance
     for mistake in exercise.mistakes:
         if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in bad):
             return f"{mistake.name} (in {len(bad)} of {len(cases)} cases)", mistake.why
+    if parts := part_by_part(exercise, cases, got, want):
+        return parts
+    for mistake in exercise.mistakes:
+        known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
+        if turn := turned(got, known, named, exercise.rtol, exercise.atol):
+            more = turn.removeprefix("the right answer, but ")
+            return f"{mistake.name}, and the result {more}", mistake.why
     return None
+
+
+def lacking(got: Any, want: Any) -> str | None:
+    """Which properties an answer should have and has not, or has and should not have."""
+    both = isinstance(got, dict) and isinstance(want, dict) and got.keys() == want.keys()
+    if not both or {type(each) for each in (*got.values(), *want.values())} != {bool}:
+        return None
+    less = [f'"{name}"' for name in want if want[name] and not got[name]]
+    more = [f'"{name}"' for name in want if got[name] and not want[name]]
+    said = [f"asked for, and not so: {', '.join(less)}"] * bool(less)
+    return "; ".join(said + [f"so, and not asked for: {', '.join(more)}"] * bool(more))
+
+
+def part_of_the_other(exercise: Exercise, got: list[Any], want: list[Any]) -> str | None:
+    """That the right answer is one part of what came, or what came one part of the right answer."""
+    for words, whole, part in (
+        ("the right answer is part {} of what came, and it alone is asked for", got, want),
+        ("only part {} of what is asked for", want, got),
+    ):
+        rows = all(isinstance(each, list | tuple) for each in whole)
+        number = min(map(len, whole)) if rows else 0
+        for k in range(number if 2 <= number <= 4 else 0):
+            alike = (exercise.agree(a[k], b) for a, b in zip(whole, part, strict=True))
+            if distinct(part) >= ENOUGH and all(alike):
+                return words.format(k + 1)
+    return None
+
+
+def part_by_part(
+    exercise: Exercise, cases: list[Case], got: list[Any], want: list[Any]
+) -> tuple[str, str] | None:
+    """The names of the mistakes of an answer that has several parts, and one in each of some."""
+    number = len(want[0]) if isinstance(want[0], list | tuple) else 0
+    if not 2 <= number <= 4:
+        return None
+    if not all(isinstance(a, list | tuple) and len(a) == number for a in (*got, *want)):
+        return None
+    names, reasons = [], []
+    for k in range(number):
+        parts = [a[k] for a in got]
+        if all(exercise.agree(a, b[k]) for a, b in zip(parts, want, strict=True)):
+            continue
+        for mistake in exercise.mistakes:
+            known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
+            if not all(isinstance(a, list | tuple) and len(a) == number for a in known):
+                continue
+            if all(exercise.agree(a[k], b) for a, b in zip(known, parts, strict=True)):
+                names.append(f"in part {k + 1}: {mistake.name}")
+                reasons += [mistake.why] * (mistake.why not in reasons)
+                break
+        else:
+            return None
+    return ("; ".join(names), " ".join(reasons)) if names else None
 
 
 def holds(rule: Invariant, output: Any, case: Case, seconds: float) -> bool:

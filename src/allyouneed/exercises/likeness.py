@@ -216,6 +216,8 @@ def turned_whole(
             else:
                 differ.append(a)
                 names = [name for name in found if names is None or name in names]
+                if not names:
+                    return None
     for found in elsewhere:  # where a size is 1, nothing is multiplied
         always = (" by ", "exchanged")
         names = names and [n for n in names if n in found or not any(w in n for w in always)]

@@ -1,4 +1,5 @@
-"""Three signs, to be predicted: what each wrong one comes from, and the wrong ones together."""
+"""What is to be predicted, in signs or in True and False: what each wrong one comes from, and the
+wrong ones together."""
 
 from __future__ import annotations
 
@@ -34,3 +35,8 @@ def signs(answer: object) -> list[str]:
         items = re.findall(r"[<>=]+|\w+", items)
         items = [*items[0]] if len(items) == 1 else items
     return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
+
+
+def booleans(answer: object) -> list:
+    """True and False, which may also be 1 and 0."""
+    return [bool(said) if said in (0, 1) else said for said in answer]
