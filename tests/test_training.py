@@ -43,7 +43,9 @@ PAIRS = [(words(n), words(m)) for n, m in zip(LENGTHS, reversed(LENGTHS), strict
 
 def model_of(**options) -> Transformer:
     torch.manual_seed(0)
-    return Transformer(TransformerConfig(V, 16, 32, 2, 1, **{"dropout": 0.0, **options}))
+    return Transformer(
+        TransformerConfig(V, 16, 32, 2, **{"n_layers": 1, "dropout": 0.0, **options})
+    )
 
 
 def batches(epoch: int):
@@ -170,6 +172,24 @@ def test_training_goes_through_the_models_own_forward(precision):
     logits = turned(batch.src, batch.tgt[:, :-1])
     expected, _ = label_smoothed_loss(logits, batch.tgt[:, 1:], 0.1)
     torch.testing.assert_close(losses[0], expected, rtol=0.02, atol=0.0)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_gradients_of_a_layer_are_there_before_the_one_below_begins(precision, norm_first):
+    """So that several processes can exchange them while the rest is computed."""
+    model, there, missing = model_of(n_layers=3, norm_first=norm_first), set(), []
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(there.add)
+
+    def begins(above):
+        missing.append([name for name, p in above.named_parameters() if p not in there])
+
+    for below, above in itertools.pairwise([*model.encoder.layers, *model.decoder.layers]):
+        below.register_full_backward_pre_hook(lambda *_, above=above: begins(above))
+    batch = next(iter(batches(0)))
+    Objective(model, 0.1, dtype_of(precision))(batch.src, batch.tgt).backward()
+    assert missing == [[]] * 5 and there == set(model.parameters())
 
 
 @pytest.mark.parametrize(
