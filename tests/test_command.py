@@ -195,6 +195,33 @@ def test_float16_stopped_and_resumed_is_the_same_bit_for_bit(data, tmp_path):
     assert whole.run["settings"]["precision"] == "fp16"
 
 
+def train_from_a_large_scale(words: list[str]) -> None:
+    """The command; a run that begins has a loss scale at which gradients overflow."""
+    runs.Record = functools.partial(training.Record, scale=2.0**30)
+    command.main(words)
+
+
+def test_float16_killed_and_resumed_is_the_same_bit_for_bit(data, tmp_path):
+    """Also while the loss scale is on its way down."""
+    common = ["train", "--data", str(data), *SMALL, "--precision", "fp16", "--steps", "18",
+              "--validate-every", "3"]  # fmt: skip
+    assert not killed.was_killed(
+        killed.start(train_from_a_large_scale, [*common, "--out", str(tmp_path / "whole")])
+    )
+    words, scales = [*common, "--resume", "--out", str(tmp_path / "run")], [2.0**30]
+    files = tmp_path / "run" / "checkpoints"
+    for _ in range(3):
+        dies = ("fsync", 9)  # in the middle of writing files
+        assert killed.was_killed(killed.start(train_from_a_large_scale, words, dies=dies))
+        scales.append(load_checkpoint(checkpoint_files(files)[-1]).record.scale)
+    assert not killed.was_killed(killed.start(train_from_a_large_scale, words))
+    end = load_checkpoint(checkpoint_files(files)[-1]).record
+    scales.append(end.scale)
+    assert scales == sorted(set(scales), reverse=True)  # each start found another, and left another
+    assert end.good > 0  # with the last of them it learned
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
 def test_float16_goes_on_where_gradients_overflow(data, tmp_path, monkeypatch):
     """From a loss scale that is far too large, as after it was doubled."""
     monkeypatch.setattr(runs, "Record", functools.partial(runs.Record, scale=2.0**30))

@@ -14,15 +14,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import killed
 import pytest
 import torch
 from torch import distributed
+from torch.distributed.distributed_c10d import BackendConfig
 
 from allyouneed import command, runs
 from allyouneed.checkpoints import Checkpoint, checkpoint_files, load_checkpoint
+from allyouneed.processes import in_any_process, start_process_group
 from allyouneed.settings import recorded_settings
 from allyouneed.training import Record, dtype_of
 
@@ -143,6 +146,51 @@ def test_two_processes_are_as_one(tmp_path):
         assert not torch.equal(*numbers)  # float32 would be closer
         way = 7 * 1e-3 * len(exact[0]) ** 0.5  # about as far as Adam has come
         assert (spread[0] - exact[0]).norm() < 0.1 * way
+
+
+def update_on_pretended_gpus() -> None:
+    """For one of two processes: an update, and what a run asks the others after it."""
+    from pretend import pretended
+    from test_pretend import Book, a_model, batches
+
+    distributed.init_process_group("gloo")
+    book = Book()
+    with pretended("H200", (9, 0)) as gpu:
+        updates = book.training.train(
+            a_model(book, "cuda"), partial(batches, book), 9, precision="bf16"
+        )
+        next(updates), next(updates)
+        gpu.reset()
+        next(updates)
+        assert in_any_process([distributed.get_rank() == 1, False]) == [True, False]
+        launches, waits = gpu.launches.copy(), gpu.waits.copy()
+        updates.close()
+    sent = {name.split(" at ")[0] for name in launches if name.startswith("c10d")}
+    assert sent == {"c10d::allreduce_"}, sent  # gradients and losses; no buffers
+    assert not waits, waits
+    distributed.destroy_process_group()
+
+
+def test_an_update_of_two_processes_sends_gradients_and_waits_for_no_gpu():
+    run_two(update_on_pretended_gpus)
+
+
+def test_gpus_talk_by_nccl_and_their_hosts_by_gloo(monkeypatch):
+    joined = []
+    for name, value in dict(WORLD_SIZE="2", RANK="1", LOCAL_RANK="1").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
+    monkeypatch.setattr(
+        distributed, "init_process_group", lambda engine, **_: joined.append(engine)
+    )
+    monkeypatch.setattr(distributed, "destroy_process_group", lambda: None)
+    for device in ("cuda", "cpu"):
+        here = torch.device(device)
+        monkeypatch.setattr("allyouneed.processes.choose_device", lambda here=here: here)
+        with start_process_group() as process:
+            assert (process.rank, process.world, process.device.type) == (1, 2, device)
+    carriers = [BackendConfig(distributed.Backend(engine)).device_backend_map for engine in joined]
+    assert carriers[0] == {"cpu": "gloo", "cuda": "nccl"} and carriers[1]["cpu"] == "gloo"
 
 
 # On the command line: an update is always four batches, whoever computes them.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from allyouneed.decoding import greedy
+from allyouneed.runs import schedule_of
+from allyouneed.settings import PRESETS
 from allyouneed.tokens import BOS, EOS, PAD, Batch, pad, token_batches
 from allyouneed.training import (
     Guard,
@@ -43,7 +47,9 @@ PAIRS = [(words(n), words(m)) for n, m in zip(LENGTHS, reversed(LENGTHS), strict
 
 def model_of(**options) -> Transformer:
     torch.manual_seed(0)
-    return Transformer(TransformerConfig(V, 16, 32, 2, 1, **{"dropout": 0.0, **options}))
+    return Transformer(
+        TransformerConfig(V, 16, 32, 2, **{"n_layers": 1, "dropout": 0.0, **options})
+    )
 
 
 def batches(epoch: int):
@@ -170,6 +176,24 @@ def test_training_goes_through_the_models_own_forward(precision):
     logits = turned(batch.src, batch.tgt[:, :-1])
     expected, _ = label_smoothed_loss(logits, batch.tgt[:, 1:], 0.1)
     torch.testing.assert_close(losses[0], expected, rtol=0.02, atol=0.0)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_gradients_of_a_layer_are_there_before_the_one_below_begins(precision, norm_first):
+    """So that several processes can exchange them while the rest is computed."""
+    model, there, missing = model_of(n_layers=3, norm_first=norm_first), set(), []
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(there.add)
+
+    def begins(above):
+        missing.append([name for name, p in above.named_parameters() if p not in there])
+
+    for below, above in itertools.pairwise([*model.encoder.layers, *model.decoder.layers]):
+        below.register_full_backward_pre_hook(lambda *_, above=above: begins(above))
+    batch = next(iter(batches(0)))
+    Objective(model, 0.1, dtype_of(precision))(batch.src, batch.tgt).backward()
+    assert missing == [[]] * 5 and there == set(model.parameters())
 
 
 @pytest.mark.parametrize(
@@ -329,6 +353,32 @@ def test_float16_learns_as_float32_does():
     loss = validation_loss(model, batches(0))
     assert validation_loss(half, batches(0), "fp16") == pytest.approx(loss, abs=0.05)
     assert loss < 0.5
+
+
+def test_float16_is_nearer_to_float32_than_other_seeds_are():
+    """The preset tiny's model, which learns to copy: ten times nearer, on the CPU."""
+    preset, steps, draw = PRESETS["tiny"], 80, random.Random(0)
+    sentences = [[draw.randrange(4, 44) for _ in range(draw.randint(2, 8))] for _ in range(400)]
+    pairs = [(words, words) for words in sentences]
+    held_out = list(token_batches(pairs[340:], 160))
+
+    def reached(seed: int, precision: str) -> float:
+        torch.manual_seed(seed)
+        model = Transformer(
+            TransformerConfig(
+                preset.vocabulary, preset.d_model, preset.d_ff, preset.heads, preset.layers,
+                preset.dropout, preset.norm_first,
+            )
+        )  # fmt: skip
+        given = lambda epoch: token_batches(pairs[:340], 160, seed, epoch)  # noqa: E731
+        rates = schedule_of(replace(preset, warmup=20), steps)
+        for record in train(model, given, steps, schedule=rates, precision=precision, seed=seed):
+            assert record.skipped == 0
+        return validation_loss(model, held_out, precision)
+
+    exact = [reached(seed, "fp32") for seed in range(3)]
+    assert max(exact) < math.log(40)  # it copies: 40 words, drawn alike
+    assert abs(reached(0, "fp16") - exact[0]) < (max(exact) - min(exact)) / 10
 
 
 def test_what_overflows_is_skipped_and_the_rest_is_learned():

@@ -13,6 +13,7 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -101,10 +102,11 @@ def _like(tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
 
 class _Copies(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, dtype, *weights):
+    def forward(ctx, copies, *weights):
         ctx.dtype = weights[0].dtype
-        copies = _like(weights, dtype)
-        torch._foreach_copy_(copies, list(weights))
+        # The backward pass takes first what was made last, and this is made before all layers: with
+        # its own number it would come after all of them. With a high one it comes when it can.
+        ctx._set_sequence_nr(2**62)
         return tuple(copies)
 
     @staticmethod
@@ -114,27 +116,46 @@ class _Copies(torch.autograd.Function):
         return None, *wide
 
 
+def _layers(module: nn.Module) -> Iterator[list[nn.Module]]:
+    """All parts of a module, in groups: those of each of its layers together, and itself alone."""
+    yield [module]
+    for child in module.children():
+        several = isinstance(child, nn.ModuleList | nn.Sequential)
+        yield from (list(layer.modules()) for layer in (child if several else [child]))
+
+
 @contextmanager
 def in_dtype(module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
     """While it lasts, the module computes with copies of its weights in `dtype`.
 
     The copies are made at the beginning, all in one operation, and gradients that reach them go on
-    to the weights, in the weights' own type, which is one for all. Of a module in `dtype`, nothing
-    is copied.
+    to the weights, in the weights' own type, which is one for all. They do so layer by layer, so
+    that those of the last layer can be sent to other processes while the first is still to come.
+    Of a module in `dtype`, nothing is copied.
     """
-    held = [
-        (part._parameters, name, w)
-        for part in module.modules()
-        for name, w in part._parameters.items()
-        if w is not None
+    layers = [
+        [
+            (part._parameters, name, w)
+            for part in layer
+            for name, w in part._parameters.items()
+            if w is not None
+        ]
+        for layer in _layers(module)
     ]
+    held = [each for layer in layers for each in layer]
     if all(w.dtype == dtype for *_, w in held):
         yield
         return
-    copies = _Copies.apply(dtype, *(w for *_, w in held))
+    copies = _like([w for *_, w in held], dtype)
+    with torch.no_grad():
+        torch._foreach_copy_(copies, [w for *_, w in held])
+    rest = iter(copies)
     try:
-        for (own, name, _), copy in zip(held, copies, strict=True):
-            own[name] = copy
+        for layer in filter(None, layers):
+            own_copies = list(islice(rest, len(layer)))
+            attached = _Copies.apply(own_copies, *(w for *_, w in layer))
+            for (own, name, _), copy in zip(layer, attached, strict=True):
+                own[name] = copy
         yield
     finally:
         for own, name, w in held:

@@ -48,7 +48,9 @@ def start_process_group() -> Iterator[Process]:
         yield Process(device=device)
         return
     process = Process(int(os.environ["RANK"]), world, device, int(os.environ["LOCAL_RANK"]))
-    engine, store = "nccl" if device.type == "cuda" else "gloo", open_store(world)
+    # beside NCCL, which carries what the GPUs have, gloo for what their hosts tell each other
+    engine = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    store = open_store(world)
     rank, size = (process.rank, world) if store else (-1, -1)  # else they come from torchrun, too
     distributed.init_process_group(
         engine, store=store, rank=rank, world_size=size, timeout=PATIENCE
@@ -102,11 +104,14 @@ def wait_for_the_first() -> None:
         distributed.barrier(patient_group())
 
 
-def in_any_process(flags: list[bool], device: torch.device) -> list[bool]:
-    """Of each flag, whether it is set in any of the processes."""
+def in_any_process(flags: list[bool]) -> list[bool]:
+    """Of each flag, whether it is set in any of the processes.
+
+    Asked after every update, so it is the hosts that agree: no GPU is waited for.
+    """
     if not distributed.is_initialized():
         return flags
-    sums = torch.tensor(flags, dtype=torch.float32, device=device)
+    sums = torch.tensor(flags, dtype=torch.float32)
     distributed.all_reduce(sums)
     return (sums > 0).tolist()
 

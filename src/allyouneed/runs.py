@@ -290,7 +290,7 @@ class Run:
         self.bar.update()
         self.unread.append(self.record)
         device, pause = self.process.device, time.monotonic() - self.saved > PAUSE
-        asked, pause = in_any_process([self.stop.asked, pause], device)
+        asked, pause = in_any_process([self.stop.asked, pause])
         left, apart = self.steps_to_validation, self.average_every
         kept = left % apart == 0 and left < apart * self.settings.average  # it will be averaged
         if kept or asked or pause or device.type == "cpu" or len(self.unread) == UNREAD:

@@ -410,6 +410,8 @@ def shared_objective(
         objective = Objective(model, smoothing, dtype)
         if world > 1:
             objective = DistributedDataParallel(objective, gradient_as_bucket_view=True)
+            # the one buffer, the table of positions, never changes: never send it
+            objective.broadcast_buffers = False
     elif objective.model is not model or objective.smoothing != smoothing:
         raise ValueError("objective: expected that of this model, with this smoothing")
     elif objective.dtype != dtype:
