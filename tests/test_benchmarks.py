@@ -2,7 +2,9 @@
 
 import json
 import math
+import re
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -177,6 +179,30 @@ def test_a_notebook_that_fails_names_its_cell(tmp_path):
     found = gpu.run_notebook(tmp_path / "one.ipynb", tmp_path)
     assert found["failed"] == {"cell": "b", "error": "ZeroDivisionError: division by zero"}
     assert found["slowest cells"].keys() <= {"a", "b"}
+
+
+def test_a_page_shows_what_its_cell_said_on_a_gpu(day, tmp_path, monkeypatch):
+    """From a run on a GPU, by way of the record, to the page that is made on a CPU."""
+    import gpu
+    from nbformat import v4, write
+
+    def run(name, there):
+        cell = f'print("F1 70 / 2" if {there} else "no GPU: " + results.on_a_gpu("{name}"))'
+        cells = [v4.new_code_cell(text) for text in ("from allyouneed import results", cell)]
+        write(v4.new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
+        return gpu.run_notebook(tmp_path / f"{name}.ipynb", tmp_path / "kept")
+
+    monkeypatch.setattr(gpu.results, "FOLDER", tmp_path)
+    made = {"machine": {"gpu": "A GPU"}, "date": "2026-12-24"}
+    monkeypatch.setattr(gpu.record, "circumstances", lambda command: made)
+    pieces = {"one": partial(run, "one", True), "two": partial(run, "two", False)}
+    monkeypatch.setitem(gpu.PARTS, "notebooks", lambda day, done: pieces)
+    unmeasured = "left out here; on a GPU: not measured yet"
+    assert gpu.results.on_a_gpu("one") == unmeasured
+    assert gpu.work_on("notebooks", day, math.inf, keep=False) == 0
+    assert gpu.results.on_a_gpu("two") == gpu.results.on_a_gpu("three") == unmeasured
+    shown = r"left out here; on A GPU, 2026-12-24, [\d.]+ seconds:\nF1 70 runs/ 2"
+    assert re.fullmatch(shown, gpu.results.on_a_gpu("one"))
 
 
 def test_what_chapter_14_reads():
