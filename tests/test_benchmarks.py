@@ -3,7 +3,9 @@
 import json
 import math
 import re
+import signal
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -168,6 +170,22 @@ def test_a_part_leaves_its_file(day, tmp_path, monkeypatch):
     day.code = "later"
     assert gpu.work_on("some", day, math.inf, keep=True) == 0 and asked == [*"abcb"]
     assert gpu.work_on("some", day, math.inf, keep=False) == 0 and asked == [*"abcbabc"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no alarm on this system")
+def test_what_is_at_work_stops_when_the_time_is_up(day, tmp_path, monkeypatch, capsys):
+    """What was done before is kept, and the piece at work is not said to have failed."""
+    import gpu
+
+    pieces = {"short": lambda: {"found": 1}, "long": lambda: time.sleep(60)}
+    monkeypatch.setitem(gpu.PARTS, "some", lambda day, done: pieces)
+    begun = time.monotonic()
+    with gpu.stopping_at(begun + 2):
+        gpu.work_on("some", day, begun + 60, keep=False)
+    assert time.monotonic() - begun < 30
+    assert capsys.readouterr().out.endswith("the same command goes on from here\n")
+    body = json.loads((tmp_path / "gpu_some.json").read_text(encoding="utf-8"))
+    assert list(body["data"]["pieces"]) == ["short"]
 
 
 def test_a_notebook_that_fails_names_its_cell(tmp_path):
