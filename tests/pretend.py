@@ -13,6 +13,7 @@ python tests/pretend.py 6 9        runs the cells of chapters 6 and 9 on it
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import threading
@@ -485,11 +486,11 @@ def pretended(
         yield gpu
 
 
-def run_notebook(file: Path, **device: Any) -> Pretended:
+def run_notebook(file: Path, device: torch.device | str = "cuda") -> Pretended:
     """Execute the cells of a notebook, in one namespace and an empty folder, on a pretended GPU.
 
-    What is trained in full where there is a GPU is trained in small here. Raises RuntimeError for
-    the first cell that fails, with its traceback.
+    `device`: the reader's. What is trained in full where there is a GPU is trained in small here.
+    Raises RuntimeError for the first cell that fails, with its traceback.
     """
     import nbformat
     from IPython.core.interactiveshell import InteractiveShell
@@ -506,7 +507,7 @@ def run_notebook(file: Path, **device: Any) -> Pretended:
         patch.dict(PRESETS, small),
         TemporaryDirectory() as folder,
         chdir(folder),
-        pretended(**device) as gpu,
+        pretended() as gpu,
     ):
         for i, cell in enumerate(cells, 1):
             shell.compile.get_code_name = lambda *_, i=i: f"cell {i}"
@@ -514,6 +515,8 @@ def run_notebook(file: Path, **device: Any) -> Pretended:
             if "small" in cell.metadata:  # what takes long on a GPU has its sizes in the first line
                 source = cell.metadata["small"] + source[source.index("\n") :]
             result = shell.run_cell(source)
+            if "setup" in cell.metadata.get("tags", []):
+                shell.user_ns["device"] = device
             error = result.error_before_exec or result.error_in_exec
             if error and "raises-exception" not in cell.metadata.get("tags", []):
                 lines = "".join(traceback.format_exception(error))
@@ -521,14 +524,18 @@ def run_notebook(file: Path, **device: Any) -> Pretended:
     return gpu
 
 
-def main(notebooks: list[str]) -> int:
+def main() -> int:
     """Run notebooks, chapters by their number, and say how each went; 1 if one fails."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("notebooks", nargs="+", help="chapters by their number, or files")
+    options.add_argument("--device", type=torch.device, help="the reader's, as a torch.device")
+    wanted = options.parse_args()
     os.environ.setdefault("MPLBACKEND", "agg")
     failed = 0
-    for name in notebooks:
+    for name in wanted.notebooks:
         chapter = name.isdigit() and next((ROOT / "notebooks").glob(f"{int(name):02}_*.ipynb"))
         try:
-            gpu = run_notebook(chapter or Path(name))
+            gpu = run_notebook(chapter or Path(name), wanted.device or "cuda")
         except RuntimeError as error:
             failed = 1
             print(f"{name}: failed in {error}")
@@ -538,4 +545,4 @@ def main(notebooks: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -90,6 +90,14 @@ def test_says_what_it_is():
         assert allyouneed.start() == "cuda"
 
 
+def test_the_command_computes_on_the_current_gpu(gpu, monkeypatch):
+    """Chapter 14 makes the reader's the current one; torchrun tells each process its own."""
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    assert Book().processes.choose_device() == torch.device("cuda:3")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert Book().processes.choose_device() == torch.device("cuda:1")
+
+
 def test_all_is_undone_even_after_an_error():
     names = [(torch.cuda, "is_available"), (torch, "Generator"), (F, "dropout"), (torch, "ones")]
     names += [(torch.autocast, "__init__"), *((torch, name) for name in LIKE)]
@@ -602,8 +610,10 @@ def test_notebooks_from_the_command_line(tmp_path):
 
 
 @pytest.mark.weekly
+@pytest.mark.parametrize("device", [[], ["--device", "cuda:0"]], ids=["name", "device"])
 @pytest.mark.parametrize("file", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda f: f.stem)
-def test_a_notebook_runs_on_it(file):
-    command = [sys.executable, ROOT / "tests" / "pretend.py", file]
+def test_a_notebook_runs_on_it(file, device):
+    """`device` is what `start` gives, or what a reader writes after it."""
+    command = [sys.executable, ROOT / "tests" / "pretend.py", file, *device]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
