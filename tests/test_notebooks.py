@@ -113,6 +113,15 @@ def test_colab_is_asked_for_a_gpu_where_it_serves(file):
 
 
 @each_notebook
+def test_what_a_gpu_gave_is_that_of_the_same_cell(file):
+    """One cell of a notebook wants a GPU or shows what it said on one: benchmarks/gpu.py."""
+    sources = [cell.source for cell in code_cells(file) if "on_a_gpu(" in cell.source]
+    assert len(sources) == (execute.chapter(file) in (2, 12, 16, 18))
+    for source in sources:
+        assert "else:\n    print(" in source and f'results.on_a_gpu("{file.stem}"))' in source
+
+
+@each_notebook
 def test_plain_commonmark(file):
     for cell in nbformat.read(file, as_version=4).cells:
         if cell.cell_type == "markdown":
