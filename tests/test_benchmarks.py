@@ -235,6 +235,53 @@ def test_what_chapter_14_reads():
     assert short == {"trained": {"captions": {"seconds": 60.5, "BLEU": 39.5, "seeds": 2}}}
 
 
+def test_every_notebook_ends_within_five_minutes_on_a_t4():
+    """By estimate. Another size in a notebook, and README.md wants a new table."""
+    import estimates
+
+    names = [file.stem for file in sorted((estimates.ROOT / "notebooks").glob("*.ipynb"))]
+    asking = [name for name in names if '"accelerator": "GPU"' in estimates.text(name)]
+    assert list(estimates.seconds()) == asking
+    alone = [name for name in names if '"cuda" in str(device)' in estimates.code(name)]
+    assert sorted(estimates.ON_A_GPU) == alone
+    slow = {name: s for name, s in estimates.seconds().items() if sum(s) > estimates.MOST}
+    assert estimates.MOST == 300 and not slow
+    readme = (estimates.ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert estimates.table() in readme, estimates.table()
+
+
+def test_an_estimate_follows_the_sizes_in_the_notebook(monkeypatch):
+    import estimates
+
+    before, code = {name: work() for name, work in estimates.ON_A_GPU.items()}, estimates.code
+    larger = {
+        "00_overview": ("3000, 8000) if gpu", "6000, 8000) if gpu"),
+        "14_translation": ('wanted = ["captions"]', 'wanted = ["captions", "everyday"]'),
+        "16_families": ("updates, batch = 3000", "updates, batch = 6000"),
+        "17_sparse": ("longer = 2048,", "longer = 2048, 65_536,"),
+        "18_parsing": ("updates, part = 5000", "updates, part = 50_000"),
+    }
+    for name, (old, new) in larger.items():
+        assert code(name).count(old) == 1, name
+        monkeypatch.setattr(estimates, "code", lambda n, o=old, w=new: code(n).replace(o, w))
+        assert estimates.ON_A_GPU[name]() > 1.5 * before[name], name
+
+
+def test_what_a_cpu_does_is_measured(tmp_path, monkeypatch):
+    import estimates
+    from nbformat import v4, write
+
+    (tmp_path / "notebooks").mkdir()
+    for name, asking in (("one", {"accelerator": "GPU"}), ("two", {})):
+        notebook = v4.new_notebook(cells=[v4.new_code_cell("sum(range(10**6))")], metadata=asking)
+        write(notebook, tmp_path / "notebooks" / f"{name}.ipynb")
+    kept = {}
+    monkeypatch.setattr(estimates, "ROOT", tmp_path)
+    monkeypatch.setattr(estimates, "record", lambda name, data: kept.update({name: data}))
+    estimates.measure()
+    assert list(kept["notebooks"]["seconds"]) == ["one"] and kept["notebooks"]["seconds"]["one"] > 0
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu(monkeypatch, capsys):
     import gpu
