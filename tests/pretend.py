@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -120,6 +120,7 @@ class Pretended(TorchDispatchMode):
         self.waits: Counter[str] = Counter()
         self.generators: dict[int, torch.Generator] = {}  # its own, by address
         self.late: list[torch.UntypedStorage] = []  # of the CPU, not written yet
+        self.done = type("Done", (Done,), {"gpu": self})  # its streams and events
         self.state = State()
 
     def reset(self) -> None:
@@ -368,8 +369,13 @@ class Thread(TorchDispatchMode):
 class Done:
     """A stream or an event: all that it stands for is done already."""
 
-    def __init__(self, gpu: Pretended, *args: Any, **kwargs: Any):
-        self.synchronize = partial(gpu.wait, "synchronize")
+    gpu: Pretended
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        pass
+
+    def synchronize(self) -> None:
+        self.gpu.wait("synchronize")
 
     def __getattr__(self, name: str) -> Callable:
         return {"query": lambda: True, "elapsed_time": lambda end: 1.0}.get(name, lambda *_: None)
@@ -398,9 +404,7 @@ def of_cuda(gpu: Pretended) -> dict[str, Any]:
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         "get_rng_state_all": lambda: [torch.get_rng_state()],
         "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
-        **dict.fromkeys(
-            ["Stream", "Event", "current_stream", "default_stream"], partial(Done, gpu)
-        ),
+        **dict.fromkeys(["Stream", "Event", "current_stream", "default_stream"], gpu.done),
         **dict.fromkeys(["stream", "device"], nullcontext),
     }
 
@@ -497,7 +501,7 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
         (torch, "compile", lambda f=None, **_: f or (lambda f: f)),
         (torch._C, "_group_tensors_by_device_and_dtype", group),
         (threading.Thread, "run", run),
-        (torch.accelerator, "current_stream", partial(Done, gpu)),
+        (torch.accelerator, "current_stream", gpu.done),
         (torch.autocast, "__init__", cast),
         (torch.backends.cudnn, "is_acceptable", lambda x: False),
         (DeviceContext, "__torch_function__", context),
