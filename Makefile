@@ -50,9 +50,9 @@ matrix:  ## Run the package's tests and the notebooks under every set of version
 	@$(PYTHON) tools/matrix.py
 
 # In whatever environment is meant: PYTHON says which; ours, if it says nothing.
-gpu:  ## Measure on a GPU what waits for one, in order of worth (MINUTES=40 for a limit, PARTS=...)
+gpu:  ## Measure on a GPU what waits for one, in order of worth (MINUTES=40, PARTS=...)
 	@$(if $(filter file undefined,$(origin PYTHON)),$(BIN)/python,$(PYTHON)) benchmarks/gpu.py $(PARTS) \
-	  $(if $(MINUTES),--minutes $(MINUTES))
+	  --minutes $(or $(MINUTES),40)
 
 execute: setup-all  ## Run all notebooks and write them in their one reproducible form
 	@$(BIN)/python tools/execute.py

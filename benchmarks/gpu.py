@@ -12,12 +12,14 @@ import gc
 import hashlib
 import json
 import math
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
@@ -39,6 +41,30 @@ from gpu_parts import Day, Done, Pieces  # noqa: E402
 
 FIRST = ("12", "14", "17", "16", "18", "03", "13", "15", "10", "02")  # the others follow
 GOAL = 39.0  # BLEU on validation
+
+
+class TimeIsUpError(BaseException):
+    """Raised by the alarm in the middle of a piece; no `except Exception` keeps it."""
+
+
+@contextmanager
+def stopping_at(until: float) -> Iterator[None]:
+    """Work that ends at that time, by the clock of `time.monotonic`, done or not."""
+
+    def alarm(*_: Any) -> None:
+        raise TimeIsUpError
+
+    if until == math.inf:
+        yield
+        return
+    signal.signal(signal.SIGALRM, alarm)
+    signal.setitimer(signal.ITIMER_REAL, max(1e-3, until - time.monotonic()))
+    try:
+        yield
+    except TimeIsUpError:
+        print("the time is used up; the same command goes on from here", flush=True)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def notebooks(day: Day, done: Done) -> Pieces:
@@ -87,6 +113,12 @@ def run_notebook(file: Path, folder: Path, timeout: int = 600) -> dict[str, Any]
             ends = ("iopub.execute_input", "shell.execute_reply")
             began, ended = (datetime.fromisoformat(marks[end]) for end in ends)
             times[cell.id] = round((ended - began).total_seconds(), 1)
+            text = "".join(o.text for o in cell.outputs if o.get("name") == "stdout")
+            if "results.on_a_gpu(" in cell.source and results.LEFT_OUT not in text:
+                found["said"] = {
+                    "seconds": times[cell.id],
+                    "text": record.without_places(text.strip()),
+                }
     found["slowest cells"] = dict(sorted(times.items(), key=lambda pair: -pair[1])[:3])
     (folder / "notebooks").mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, folder / "notebooks" / file.name)
@@ -128,15 +160,20 @@ def train_one(day: Day, data: str, seed: int) -> dict[str, Any]:
 
     if not kept["ended"]:
         with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8") as run:
-            for line in run.stdout:
-                print(line, end="", flush=True)
-                history = out / "history.json"
-                if not history.exists():
-                    continue
-                rows = json.loads(history.read_text(encoding="utf-8"))["rows"]
-                if new := rows[len(kept["rows"]) :]:
-                    note()
-                    kept["rows"] += [row | {"seconds": kept["spent"]} for row in new]
+            try:
+                for line in run.stdout:
+                    print(line, end="", flush=True)
+                    history = out / "history.json"
+                    if not history.exists():
+                        continue
+                    rows = json.loads(history.read_text(encoding="utf-8"))["rows"]
+                    if new := rows[len(kept["rows"]) :]:
+                        note()
+                        kept["rows"] += [row | {"seconds": kept["spent"]} for row in new]
+            except TimeIsUpError:
+                run.terminate()  # it writes a checkpoint, with which the next call begins
+                note()
+                raise
         if run.returncode:
             raise RuntimeError(f"training ended with code {run.returncode}")
         kept["ended"] = True
@@ -250,7 +287,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = options.add_argument
     add("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; all, if none is named")
-    add("--minutes", type=float, default=math.inf, help="begin no new piece after so many")
+    add("--minutes", type=float, default=math.inf, help="stop after so many")
     add("--keep", action="store_true", help="what other code has done well counts as done")
     add("--smoke", action="store_true", help="all in small on a CPU, into a temporary folder")
     add("--fetch", action="store_true", help="only get the texts, for a machine without a network")
@@ -280,13 +317,16 @@ def main() -> int:
         return max(codes, key=abs, default=0)
     if not wanted.smoke:
         day = Day(False, torch.device("cuda"), ROOT / "runs" / "gpu", code_of(parts[0]))
-        return int(work_on(parts[0], day, until, wanted.keep) > 0)
+        with stopping_at(until):
+            return int(work_on(parts[0], day, until, wanted.keep) > 0)
+        return 0
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, stopping_at(until):
         record.FOLDER = Path(folder)
         code = code_of(parts[0])
         day = Day(True, torch.device("cpu"), Path(folder) / "runs", code, 1, "eager")
         return int(work_on(parts[0], day, until, wanted.keep) > 0)
+    return 0
 
 
 if __name__ == "__main__":

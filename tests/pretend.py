@@ -4,15 +4,17 @@ Inside of `pretended()`, `torch.cuda` finds a GPU. What is moved to it stays in 
 but its storage carries a tag. Views share the storage, and a dispatch mode, which sees every
 operation, those of the backward pass too, tags what comes of tagged tensors. They say `cuda:0`,
 become no NumPy array, and do not meet tensors of the CPU. Launches and waits of the host are
-counted, each with the line of our code that it comes from. Not so as on a GPU: other threads may
-move tensors but not compute with them, autocast follows the CPU's list, `torch.compile` does
-nothing, and attention with dropout is many launches.
+counted, each with the line of our code that it comes from, in threads that begin inside of it too.
+What is copied from the GPU without waiting cannot be read before the host has waited for something.
+Not so as on a GPU: autocast follows the CPU's list, `torch.compile` does nothing, and attention
+with dropout is many launches.
 
 python tests/pretend.py 6 9        runs the cells of chapters 6 and 9 on it
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import threading
@@ -52,12 +54,15 @@ NUMPY += "host memory first."
 LENGTHS = "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"
 PINNED = "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned"
 GENERATOR = "Expected a '{}' device type for generator but found '{}'"
+NO_PRODUCT = "\"{}_cuda\" not implemented for '{}'"
+LATE = "read before the GPU has written it: a copy with non_blocking=True, and no wait since"
 
 # Operations that launch nothing; that the host waits for; that may go from one device to the other
 FREE = {"_unsafe_view", "_local_scalar_dense", "lift_fresh", "lift", "set_"}
 WAIT = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "bincount", "multinomial"}
 WAIT |= {"_unique", "_unique2", "unique_dim", "unique_consecutive", "repeat_interleave"}
 CROSS = {"copy_", "fill_", "_foreach_copy_", "set_", "_pack_padded_sequence"}
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot"}  # of floating-point numbers only
 INDEXING = {"index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_"}
 # Operations that forgive not even a CPU tensor without axes
 STRICT = {"cat", "stack", "gather", "index_select", "embedding", "equal", "scatter", "scatter_"}
@@ -114,6 +119,8 @@ class Pretended(TorchDispatchMode):
         self.launches: Counter[str] = Counter()
         self.waits: Counter[str] = Counter()
         self.generators: dict[int, torch.Generator] = {}  # its own, by address
+        self.late: list[torch.UntypedStorage] = []  # of the CPU, not written yet
+        self.done = type("Done", (Done,), {"gpu": self})  # its streams and events
         self.state = State()
 
     def reset(self) -> None:
@@ -121,8 +128,21 @@ class Pretended(TorchDispatchMode):
         self.launches.clear(), self.waits.clear()
 
     def wait(self, why: str) -> None:
-        """The host waits."""
+        """The host waits, after which all that was on its way is there."""
         self.waits[f"{why} at {place()}"] += 1
+        for storage in self.late:
+            storage.late = False
+        self.late.clear()
+
+    def leave(self, x: Tensor) -> None:
+        """A tensor of the CPU is not written before the host waits."""
+        self.late.append(x.untyped_storage())
+        self.late[-1].late = True
+
+    def read(self, *tensors: Tensor) -> None:
+        """Raise RuntimeError if one of them is not written yet."""
+        if self.late and any(getattr(x.untyped_storage(), "late", False) for x in tensors):
+            raise RuntimeError(LATE)
 
     @contextmanager
     def now(self, **state: bool) -> Iterator[None]:
@@ -159,6 +179,8 @@ class Pretended(TorchDispatchMode):
         self.launches[f"{what} at {place()}"] += 1
         if not non_blocking:
             self.wait(what)
+        elif not here:
+            self.leave(copy)
         return self.put(copy, here)
 
     def move(self, x: Tensor, here: bool, non_blocking: bool = False) -> Tensor:
@@ -175,6 +197,7 @@ class Pretended(TorchDispatchMode):
             return func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        self.read(*given)
         free = [x for x in given if self.tag(x) is EITHER]
         here = any(map(self.holds, given))
         if here:
@@ -209,6 +232,10 @@ class Pretended(TorchDispatchMode):
             raise RuntimeError(LENGTHS)
         if name in CROSS:
             return
+        if name in PRODUCTS and not given[0].is_floating_point():
+            kind = str(given[0].dtype).removeprefix("torch.")
+            kind = {"int64": "Long", "int32": "Int"}.get(kind, kind.capitalize())
+            raise NotImplementedError(NO_PRODUCT.format(name, kind))
         if name in INDEXING:
             if not self.holds(args[0]) and any(map(self.holds, args[1])):
                 raise RuntimeError(INDEX)
@@ -235,10 +262,12 @@ class Pretended(TorchDispatchMode):
             waits |= self.holds(args[0]) and any(i.dim() and not self.holds(i) for i in indices)
         elif name == "copy_" and self.holds(args[0]) != self.holds(args[1]):
             waits = not (args[2] if len(args) > 2 else kwargs.get("non_blocking"))
+            if not waits and self.holds(args[1]):
+                self.leave(args[0])
         elif name == "fill_":
             waits = self.holds(args[1]) and not self.holds(args[0])
         if waits:
-            self.waits[what] += 1
+            self.wait(name)
 
 
 def of_tensors(gpu: Pretended) -> dict[str, Any]:
@@ -263,9 +292,11 @@ def of_tensors(gpu: Pretended) -> dict[str, Any]:
     def numpy(x, *, force=False):
         if gpu.holds(x) and not force:
             raise TypeError(NUMPY)
+        gpu.read(x)
         return real["numpy"](gpu.move(x.detach(), False) if force else x)
 
     def tolist(x):
+        gpu.read(x)
         if gpu.holds(x):
             gpu.wait("tolist")
         with gpu.now(quiet=True):
@@ -324,11 +355,27 @@ def factory(gpu: Pretended, real: Callable[..., Tensor]) -> Callable[..., Tensor
     return make
 
 
+class Thread(TorchDispatchMode):
+    """The GPU in a thread of its own."""
+
+    def __init__(self, gpu: Pretended):
+        super().__init__()
+        self.gpu = gpu
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return self.gpu.__torch_dispatch__(func, types, args, kwargs)
+
+
 class Done:
     """A stream or an event: all that it stands for is done already."""
 
+    gpu: Pretended
+
     def __init__(self, *args: Any, **kwargs: Any):
         pass
+
+    def synchronize(self) -> None:
+        self.gpu.wait("synchronize")
 
     def __getattr__(self, name: str) -> Callable:
         return {"query": lambda: True, "elapsed_time": lambda end: 1.0}.get(name, lambda *_: None)
@@ -357,7 +404,7 @@ def of_cuda(gpu: Pretended) -> dict[str, Any]:
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         "get_rng_state_all": lambda: [torch.get_rng_state()],
         "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
-        **dict.fromkeys(["Stream", "Event", "current_stream", "default_stream"], Done),
+        **dict.fromkeys(["Stream", "Event", "current_stream", "default_stream"], gpu.done),
         **dict.fromkeys(["stream", "device"], nullcontext),
     }
 
@@ -387,6 +434,7 @@ def generators(gpu: Pretended) -> type:
 def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
     """Everything else: where it stands, its name, and what takes its place."""
     grouped, autocast = torch._C._group_tensors_by_device_and_dtype, torch.autocast.__init__
+    begin = threading.Thread.run
     dropout, one_hot, default = F.dropout, F.one_hot, DeviceContext.__torch_function__
 
     def group(lists, with_indices=False):
@@ -402,9 +450,13 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
         return found
 
     def cast(self, device_type, dtype=None, *args, **kwargs):
-        if on_gpu(device_type):
+        if isinstance(device_type, str) and on_gpu(device_type):  # devices are refused
             device_type, dtype = "cpu", dtype or torch.float16
         autocast(self, device_type, dtype, *args, **kwargs)
+
+    def run(thread):
+        with Thread(gpu):
+            begin(thread)
 
     def drop(input, p=0.5, training=True, inplace=False):
         if training and 0 < p < 1 and not inplace and gpu.holds(input):
@@ -448,7 +500,8 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
         (flex_attention, "flex_attention", flex),
         (torch, "compile", lambda f=None, **_: f or (lambda f: f)),
         (torch._C, "_group_tensors_by_device_and_dtype", group),
-        (torch.accelerator, "current_stream", Done),
+        (threading.Thread, "run", run),
+        (torch.accelerator, "current_stream", gpu.done),
         (torch.autocast, "__init__", cast),
         (torch.backends.cudnn, "is_acceptable", lambda x: False),
         (DeviceContext, "__torch_function__", context),
@@ -485,11 +538,11 @@ def pretended(
         yield gpu
 
 
-def run_notebook(file: Path, **device: Any) -> Pretended:
+def run_notebook(file: Path, device: torch.device | str = "cuda") -> Pretended:
     """Execute the cells of a notebook, in one namespace and an empty folder, on a pretended GPU.
 
-    What is trained in full where there is a GPU is trained in small here. Raises RuntimeError for
-    the first cell that fails, with its traceback.
+    `device`: the reader's. What is trained in full where there is a GPU is trained in small here.
+    Raises RuntimeError for the first cell that fails, with its traceback.
     """
     import nbformat
     from IPython.core.interactiveshell import InteractiveShell
@@ -506,7 +559,7 @@ def run_notebook(file: Path, **device: Any) -> Pretended:
         patch.dict(PRESETS, small),
         TemporaryDirectory() as folder,
         chdir(folder),
-        pretended(**device) as gpu,
+        pretended() as gpu,
     ):
         for i, cell in enumerate(cells, 1):
             shell.compile.get_code_name = lambda *_, i=i: f"cell {i}"
@@ -514,6 +567,8 @@ def run_notebook(file: Path, **device: Any) -> Pretended:
             if "small" in cell.metadata:  # what takes long on a GPU has its sizes in the first line
                 source = cell.metadata["small"] + source[source.index("\n") :]
             result = shell.run_cell(source)
+            if "setup" in cell.metadata.get("tags", []):
+                shell.user_ns["device"] = device
             error = result.error_before_exec or result.error_in_exec
             if error and "raises-exception" not in cell.metadata.get("tags", []):
                 lines = "".join(traceback.format_exception(error))
@@ -521,14 +576,18 @@ def run_notebook(file: Path, **device: Any) -> Pretended:
     return gpu
 
 
-def main(notebooks: list[str]) -> int:
+def main() -> int:
     """Run notebooks, chapters by their number, and say how each went; 1 if one fails."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("notebooks", nargs="+", help="chapters by their number, or files")
+    options.add_argument("--device", type=torch.device, help="the reader's, as a torch.device")
+    wanted = options.parse_args()
     os.environ.setdefault("MPLBACKEND", "agg")
     failed = 0
-    for name in notebooks:
+    for name in wanted.notebooks:
         chapter = name.isdigit() and next((ROOT / "notebooks").glob(f"{int(name):02}_*.ipynb"))
         try:
-            gpu = run_notebook(chapter or Path(name))
+            gpu = run_notebook(chapter or Path(name), wanted.device or "cuda")
         except RuntimeError as error:
             failed = 1
             print(f"{name}: failed in {error}")
@@ -538,4 +597,4 @@ def main(notebooks: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -2,7 +2,11 @@
 
 import json
 import math
+import re
+import signal
 import sys
+import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -168,6 +172,22 @@ def test_a_part_leaves_its_file(day, tmp_path, monkeypatch):
     assert gpu.work_on("some", day, math.inf, keep=False) == 0 and asked == [*"abcbabc"]
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no alarm on this system")
+def test_what_is_at_work_stops_when_the_time_is_up(day, tmp_path, monkeypatch, capsys):
+    """What was done before is kept, and the piece at work is not said to have failed."""
+    import gpu
+
+    pieces = {"short": lambda: {"found": 1}, "long": lambda: time.sleep(60)}
+    monkeypatch.setitem(gpu.PARTS, "some", lambda day, done: pieces)
+    begun = time.monotonic()
+    with gpu.stopping_at(begun + 2):
+        gpu.work_on("some", day, begun + 60, keep=False)
+    assert time.monotonic() - begun < 30
+    assert capsys.readouterr().out.endswith("the same command goes on from here\n")
+    body = json.loads((tmp_path / "gpu_some.json").read_text(encoding="utf-8"))
+    assert list(body["data"]["pieces"]) == ["short"]
+
+
 def test_a_notebook_that_fails_names_its_cell(tmp_path):
     import gpu
     from nbformat import v4, write
@@ -177,6 +197,30 @@ def test_a_notebook_that_fails_names_its_cell(tmp_path):
     found = gpu.run_notebook(tmp_path / "one.ipynb", tmp_path)
     assert found["failed"] == {"cell": "b", "error": "ZeroDivisionError: division by zero"}
     assert found["slowest cells"].keys() <= {"a", "b"}
+
+
+def test_a_page_shows_what_its_cell_said_on_a_gpu(day, tmp_path, monkeypatch):
+    """From a run on a GPU, by way of the record, to the page that is made on a CPU."""
+    import gpu
+    from nbformat import v4, write
+
+    def run(name, there):
+        cell = f'print("F1 70 / 2" if {there} else "no GPU: " + results.on_a_gpu("{name}"))'
+        cells = [v4.new_code_cell(text) for text in ("from allyouneed import results", cell)]
+        write(v4.new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
+        return gpu.run_notebook(tmp_path / f"{name}.ipynb", tmp_path / "kept")
+
+    monkeypatch.setattr(gpu.results, "FOLDER", tmp_path)
+    made = {"machine": {"gpu": "A GPU"}, "date": "2026-12-24"}
+    monkeypatch.setattr(gpu.record, "circumstances", lambda command: made)
+    pieces = {"one": partial(run, "one", True), "two": partial(run, "two", False)}
+    monkeypatch.setitem(gpu.PARTS, "notebooks", lambda day, done: pieces)
+    unmeasured = "left out here; on a GPU: not measured yet"
+    assert gpu.results.on_a_gpu("one") == unmeasured
+    assert gpu.work_on("notebooks", day, math.inf, keep=False) == 0
+    assert gpu.results.on_a_gpu("two") == gpu.results.on_a_gpu("three") == unmeasured
+    shown = r"left out here; on A GPU, 2026-12-24, [\d.]+ seconds:\nF1 70 runs/ 2"
+    assert re.fullmatch(shown, gpu.results.on_a_gpu("one"))
 
 
 def test_what_chapter_14_reads():
@@ -189,6 +233,53 @@ def test_what_chapter_14_reads():
     runs["captions, seed 2"] = runs["everyday, seed 0"] = {"failed": "a word"}
     short = gpu.trained_in_short(runs)
     assert short == {"trained": {"captions": {"seconds": 60.5, "BLEU": 39.5, "seeds": 2}}}
+
+
+def test_every_notebook_ends_within_five_minutes_on_a_t4():
+    """By estimate. Another size in a notebook, and README.md wants a new table."""
+    import estimates
+
+    names = [file.stem for file in sorted((estimates.ROOT / "notebooks").glob("*.ipynb"))]
+    asking = [name for name in names if '"accelerator": "GPU"' in estimates.text(name)]
+    assert list(estimates.seconds()) == asking
+    alone = [name for name in names if '"cuda" in str(device)' in estimates.code(name)]
+    assert sorted(estimates.ON_A_GPU) == alone
+    slow = {name: s for name, s in estimates.seconds().items() if sum(s) > estimates.MOST}
+    assert estimates.MOST == 300 and not slow
+    readme = (estimates.ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert estimates.table() in readme, estimates.table()
+
+
+def test_an_estimate_follows_the_sizes_in_the_notebook(monkeypatch):
+    import estimates
+
+    before, code = {name: work() for name, work in estimates.ON_A_GPU.items()}, estimates.code
+    larger = {
+        "00_overview": ("3000, 8000) if gpu", "6000, 8000) if gpu"),
+        "14_translation": ('wanted = ["captions"]', 'wanted = ["captions", "everyday"]'),
+        "16_families": ("updates, batch = 3000", "updates, batch = 6000"),
+        "17_sparse": ("longer = 2048,", "longer = 2048, 65_536,"),
+        "18_parsing": ("updates, part = 5000", "updates, part = 50_000"),
+    }
+    for name, (old, new) in larger.items():
+        assert code(name).count(old) == 1, name
+        monkeypatch.setattr(estimates, "code", lambda n, o=old, w=new: code(n).replace(o, w))
+        assert estimates.ON_A_GPU[name]() > 1.5 * before[name], name
+
+
+def test_what_a_cpu_does_is_measured(tmp_path, monkeypatch):
+    import estimates
+    from nbformat import v4, write
+
+    (tmp_path / "notebooks").mkdir()
+    for name, asking in (("one", {"accelerator": "GPU"}), ("two", {})):
+        notebook = v4.new_notebook(cells=[v4.new_code_cell("sum(range(10**6))")], metadata=asking)
+        write(notebook, tmp_path / "notebooks" / f"{name}.ipynb")
+    kept = {}
+    monkeypatch.setattr(estimates, "ROOT", tmp_path)
+    monkeypatch.setattr(estimates, "record", lambda name, data: kept.update({name: data}))
+    estimates.measure()
+    assert list(kept["notebooks"]["seconds"]) == ["one"] and kept["notebooks"]["seconds"]["one"] > 0
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

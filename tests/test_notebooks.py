@@ -100,12 +100,25 @@ def test_set_up_cell_is_the_same(file):
 
 @each_notebook
 def test_colab_is_asked_for_a_gpu_where_it_serves(file):
-    """Where a chapter trains, decodes or measures: Colab reads these entries, and no others."""
+    """Where something is computed on the reader's `device`: Colab reads these entries, and no
+    others. (The project hands `device` to its check, with all its names.)"""
+    sources = [cell.source for cell in code_cells(file) if not cell.source.startswith("#| export")]
+    there = r"\.to\(\s*device\s*\)|device=device\b|, device\)|check\(\"project.translation"
+    serves = any(re.search(there, source) for source in sources)
     asked = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
     metadata = nbformat.read(file, as_version=4).metadata
     found = {key: metadata[key] for key in asked if key in metadata}
-    assert found == (asked if execute.chapter(file) in execute.ON_A_GPU else {})
-    assert execute.ON_A_GPU == (0, 2, 3, 10, 12, 13, 14, 15, 16, 17, 18, "project")
+    assert found == (asked if serves else {})
+    assert serves == (execute.chapter(file) in execute.ON_A_GPU)
+
+
+@each_notebook
+def test_what_a_gpu_gave_is_that_of_the_same_cell(file):
+    """One cell of a notebook wants a GPU or shows what it said on one: benchmarks/gpu.py."""
+    sources = [cell.source for cell in code_cells(file) if "on_a_gpu(" in cell.source]
+    assert len(sources) == (execute.chapter(file) in (2, 12, 16, 18))
+    for source in sources:
+        assert "else:\n    print(" in source and f'results.on_a_gpu("{file.stem}"))' in source
 
 
 @each_notebook

@@ -30,6 +30,7 @@ import allyouneed
 
 V = 40
 MIX, NUMPY = "Expected all tensors to be on the same device", "can't convert cuda:0"
+NO_PRODUCT, LATE = "not implemented for 'Long'", "read before the GPU"
 WRONG_GENERATOR, INDICES = "device type for generator", "indices should be either on cpu"
 
 
@@ -90,6 +91,14 @@ def test_says_what_it_is():
         assert allyouneed.start() == "cuda"
 
 
+def test_the_command_computes_on_the_current_gpu(gpu, monkeypatch):
+    """Chapter 14 makes the reader's the current one; torchrun tells each process its own."""
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    assert Book().processes.choose_device() == torch.device("cuda:3")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert Book().processes.choose_device() == torch.device("cuda:1")
+
+
 def test_all_is_undone_even_after_an_error():
     names = [(torch.cuda, "is_available"), (torch, "Generator"), (F, "dropout"), (torch, "ones")]
     names += [(torch.autocast, "__init__"), *((torch, name) for name in LIKE)]
@@ -133,13 +142,19 @@ MEETINGS: dict[str, tuple[Callable, str]] = {
     "multinomial": (lambda x, y, i: x.multinomial(1, generator=torch.Generator()), WRONG_GENERATOR),
     "lengths": (lambda x, y, i: pack_padded_sequence(x.view(3, 1, 1), i[1:]), "CPU int64 tensor"),
     "pin": (lambda x, y, i: x.pin_memory(), "cannot pin"),
+    "whole numbers": (lambda x, y, i: i[:, None] @ i[None], NO_PRODUCT),
+    "whole numbers in a batch": (lambda x, y, i: i.view(2, 1, 1) @ i.view(2, 1, 1), NO_PRODUCT),
+    "autocast for a device": (lambda x, y, i: torch.autocast(x.device), "of type `str`"),
+    "too early": (lambda x, y, i: x.to("cpu", non_blocking=True) + 1, LATE),
+    "too early, numpy": (lambda x, y, i: x.to("cpu", non_blocking=True).numpy(), LATE),
+    "too early, in place": (lambda x, y, i: y.copy_(x, non_blocking=True).tolist(), LATE),
 }
 
 
 @pytest.mark.parametrize("name", MEETINGS)
 def test_what_may_not_meet(gpu, name):
     work, words = MEETINGS[name]
-    with pytest.raises((RuntimeError, TypeError), match=words):
+    with pytest.raises((RuntimeError, TypeError, ValueError), match=words):
         work(torch.ones(3, device="cuda"), torch.ones(3), torch.tensor([0, 1], device="cuda"))
 
 
@@ -224,12 +239,30 @@ def test_launches_and_waits_are_counted_where_they_are(gpu):
     assert not gpu.waits
 
 
-def test_a_thread_may_send_batches(gpu):
+def test_a_thread_is_watched_too(gpu):
     sent = []
     work = lambda: sent.append(torch.ones(2).pin_memory().to("cuda", non_blocking=True))  # noqa: E731
-    thread = threading.Thread(target=work)
-    thread.start(), thread.join()
-    assert (sent[0] + 1).is_cuda
+
+    def in_a_thread(work):
+        thread = threading.Thread(target=work)
+        thread.start(), thread.join()
+
+    in_a_thread(work)
+    assert (sent[0] + 1).is_cuda and not gpu.waits
+    in_a_thread(lambda: sent.append(sent[0] + 1))
+    assert sent[1].is_cuda
+    in_a_thread(lambda: sent.append(float(sent[0].sum())))
+    assert sent[2] == 2 and gpu.waits.total() == 1
+
+
+def test_a_copy_is_there_when_the_host_has_waited(gpu):
+    x = torch.ones(3, device="cuda")
+    event = torch.cuda.Event()
+    for wait in (torch.cuda.synchronize, event.synchronize, lambda: float(x.sum())):
+        here = x.to("cpu", non_blocking=True)
+        event.record()
+        wait()
+        assert here.tolist() == (here + 0).tolist() == [1, 1, 1]
 
 
 # What runs on it
@@ -539,6 +572,15 @@ FAULTS = {
     "a gradient on the CPU": (
         sparse, "sparse", "dq, dk, dv = torch.zeros_like(q)", "dq, dk, dv = torch.zeros(q.shape)",
         MIX),
+    "a sum in the thread that sends batches": (
+        training, "training", "x.pin_memory().to(device, non_blocking=True)",
+        "x.to(device) + torch.zeros(1, dtype=x.dtype)", MIX),
+    "a result read too early": (
+        decoding, "decoding", "zip(rows.tolist()",
+        "zip(rows.to('cpu', non_blocking=True).tolist()", LATE),
+    "a product of whole numbers": (
+        gpt, "families", "x = self.embedding(tokens)",
+        "tokens @ tokens.T; x = self.embedding(tokens)", NO_PRODUCT),
     "a saved mask on the CPU": (
         losses, "kernels", "dx, dw = ctx.saved_tensors",
         "dx, dw = ctx.saved_tensors; dx = dx * torch.ones(dx.shape)", MIX),
@@ -601,9 +643,24 @@ def test_notebooks_from_the_command_line(tmp_path):
     assert 'File "cell 2", line 2' in done.stdout and "x.numpy()" in done.stdout
 
 
+def test_a_notebook_that_does_not_take_the_readers_device(tmp_path):
+    """What works with the name that `start` gives may fail with a device."""
+    cells = ["import allyouneed, torch\ndevice = allyouneed.start()", "torch.autocast(device)"]
+    cells = [nbformat.v4.new_code_cell(source) for source in cells]
+    cells[0].metadata["tags"] = ["setup"]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "one.ipynb")
+    for more, code in ([], 0), (["--device", "cuda:0"], 1):
+        command = [sys.executable, ROOT / "tests" / "pretend.py", tmp_path / "one.ipynb", *more]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == code, done.stdout + done.stderr
+    assert "failed in cell 2" in done.stdout and "of type `str`" in done.stdout
+
+
 @pytest.mark.weekly
+@pytest.mark.parametrize("device", [[], ["--device", "cuda:0"]], ids=["name", "device"])
 @pytest.mark.parametrize("file", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda f: f.stem)
-def test_a_notebook_runs_on_it(file):
-    command = [sys.executable, ROOT / "tests" / "pretend.py", file]
+def test_a_notebook_runs_on_it(file, device):
+    """`device` is what `start` gives, or what a reader writes after it."""
+    command = [sys.executable, ROOT / "tests" / "pretend.py", file, *device]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]

@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[1]
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 MODEL_ID = re.compile(r"\b[0-9a-f]{32}\b")
 
-# The chapters that compute enough for a GPU; for them Colab is asked for one
-ON_A_GPU = (0, 2, 3, 10, 12, 13, 14, 15, 16, 17, 18, "project")
+# The chapters that train, decode or measure on `device`; for them Colab is asked for a GPU
+ON_A_GPU = (0, 2, 3, 10, 12, 13, 14, 15, 16, 17, 18, 20, "project")
 
 
 def chapter(file: Path) -> int | str:

@@ -63,10 +63,11 @@ def start_process_group() -> Iterator[Process]:
 
 
 def choose_device() -> torch.device:
-    """The GPU of this process, which becomes the current one; without a GPU the CPU."""
+    """The GPU that torchrun gives this process, which becomes the current one, or the one that is
+    current already; without a GPU the CPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
     torch.cuda.set_device(device)
     return device
 

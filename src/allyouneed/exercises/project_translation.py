@@ -34,7 +34,9 @@ BOUND = 3.7  # nats for each target token
 Ids = list[tuple[list[int], list[int]]]
 
 
-def batches(pairs: Ids, steps: int, device: str, say: Callable) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(
+    pairs: Ids, steps: int, device: str | torch.device, say: Callable
+) -> Iterator[tuple[Tensor, Tensor]]:
     """`steps` batches of source and target, epoch after epoch, and now and then a word."""
     done, epoch, began = 0, 0, time.monotonic()
     while True:
@@ -49,7 +51,7 @@ def batches(pairs: Ids, steps: int, device: str, say: Callable) -> Iterator[tupl
         epoch += 1
 
 
-def validation_loss(speak: Callable, pairs: Ids, device: str) -> float:
+def validation_loss(speak: Callable, pairs: Ids, device: str | torch.device) -> float:
     """Cross-entropy in nats for each target token, without smoothing."""
     total, count = 0.0, 0
     for batch in token_batches(pairs, 2 * TOKENS):
@@ -75,7 +77,9 @@ def translation(
     named = {name: answer.get(name, None) for name in ("machine", "training", "greedy")}
     if missing := [name for name, thing in named.items() if thing is None]:
         return Verdict("not attempted", f"{title}: {', '.join(missing)} not attempted yet.")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = answer.namespace.get("device")  # the reader's own, if there is one
+    if not isinstance(device, str | torch.device):
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     _, tokenizer = pretrained("multi30k-en-de")
     texts = {split: load_pairs("multi30k-en-de", split) for split in ("train", "valid")}
     ids = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
+LEFT_OUT = "left out here; on "  # how a cell begins that wants a GPU and has none
 
 
 def load(name: str) -> dict[str, Any]:
@@ -19,3 +20,17 @@ def load(name: str) -> dict[str, Any]:
         known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.json")))
         raise FileNotFoundError(f"name: expected one of {known}; got {name!r}")
     return json.loads(file.read_text(encoding="utf-8"))
+
+
+def on_a_gpu(notebook: str) -> str:
+    """What the cell of a notebook that wants a GPU printed on one, or that no record says so.
+
+    `benchmarks/gpu.py notebooks` makes the record.
+    """
+    try:
+        record = load("gpu_notebooks")
+        said = record["data"]["pieces"][notebook]["said"]
+    except (FileNotFoundError, KeyError):
+        return f"{LEFT_OUT}a GPU: not measured yet"
+    where = f"{record['machine']['gpu']}, {record['date']}, {said['seconds']} seconds"
+    return f"{LEFT_OUT}{where}:\n{said['text']}"
