@@ -151,6 +151,8 @@ REFUSED = [
      "count: expected at least 0, got -1"),
     (lambda: checks.check_completion(IDS, 1, math.nan, None, None),
      "temperature: expected at least 0, got nan"),
+    (lambda: checks.check_completion(IDS, 1, math.inf, None, None),
+     "temperature: expected a finite number, got inf"),
     (lambda: checks.check_completion(IDS, 1, 1.0, 0, None), "top_k: expected at least 1, got 0"),
     (lambda: checks.check_completion(IDS, 1, 1.0, None, 0.0),
      "top_p: expected a probability above 0, got 0.0"),

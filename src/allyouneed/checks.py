@@ -6,6 +6,7 @@ came: a TypeError for a wrong type, a ValueError for a wrong size, shape or valu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
@@ -294,6 +295,8 @@ def check_completion(
         raise ValueError(f"count: expected at least 0, got {count}")
     if not temperature >= 0:
         raise ValueError(f"temperature: expected at least 0, got {temperature}")
+    if temperature == math.inf:
+        raise ValueError("temperature: expected a finite number, got inf")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k: expected at least 1, got {top_k}")
     if top_p is not None and not 0 < top_p <= 1:
