@@ -65,3 +65,10 @@ def test_no_version_or_processor_is_asked_for_pages():
     files = {file.stem.removeprefix("test_"): file for file in (ROOT / "tests").glob("test_*.py")}
     opens = {name for name, file in files.items() if needs.search(file.read_text(encoding="utf-8"))}
     assert {"site", "references"} <= opens <= set(processors.ELSEWHERE) <= set(files)
+
+
+def test_with_colabs_list_of_today_the_same_tests_run():
+    """What `make matrix` leaves out, its environment has nothing for, either."""
+    job = TEXT["weekly.yml"].split("\n  colab:\n")[1].split("\n  alone:\n")[0]
+    left_out = re.findall(r"--ignore=tests/test_(\w+)\.py", job)
+    assert sorted(left_out) == sorted(processors.ELSEWHERE)
