@@ -59,6 +59,14 @@ def test_the_two_halves_of_the_notebooks_are_all():
     assert sorted(own + other) == files and abs(len(own) - len(other)) <= 1
 
 
+@pytest.mark.parametrize("own", ["AVX512", "AVX2", "DEFAULT", "NO AVX", "SVE256"])
+def test_no_processor_is_told_to_use_what_it_may_lack(own, monkeypatch):
+    """torch does what ATEN_CPU_CAPABILITY says; all other switches say the most it may use."""
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: own)
+    told = processors.SETTINGS[processors.another()]["ATEN_CPU_CAPABILITY"]
+    assert told == ("avx2" if own == "AVX512" else "default")
+
+
 def test_no_version_or_processor_is_asked_for_pages():
     """The environments of `make matrix` have nothing that builds or opens a page."""
     needs = re.compile(r"^(from|import) (chromium|docutils|pages)\b", re.M)
