@@ -13,7 +13,7 @@ PAGE := $(CURDIR)/_build/html/index.html
 
 help:  ## Show this list
 	@echo "make ..."
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s%s\n", $$1, $$2}' Makefile
 
 book: setup-book  ## Build the website from the executed notebooks and print its address
 	@echo "Building the pages ..."

@@ -49,12 +49,15 @@ class TimeIsUpError(BaseException):
 
 @contextmanager
 def stopping_at(until: float) -> Iterator[None]:
-    """Work that ends at that time, by the clock of `time.monotonic`, done or not."""
+    """Work that ends at that time, by the clock of `time.monotonic`, done or not.
+
+    Windows has no alarm: there the piece at work is finished, and no other begun.
+    """
 
     def alarm(*_: Any) -> None:
         raise TimeIsUpError
 
-    if until == math.inf:
+    if until == math.inf or not hasattr(signal, "SIGALRM"):
         yield
         return
     signal.signal(signal.SIGALRM, alarm)

@@ -188,6 +188,20 @@ def test_what_is_at_work_stops_when_the_time_is_up(day, tmp_path, monkeypatch, c
     assert list(body["data"]["pieces"]) == ["short"]
 
 
+def test_without_an_alarm_what_is_at_work_is_finished(day, tmp_path, monkeypatch):
+    import gpu
+
+    monkeypatch.delattr(signal, "SIGALRM", raising=False)
+    now = [0]
+    monkeypatch.setattr(gpu, "time", SimpleNamespace(monotonic=lambda: now[-1]))
+    pieces = {"first": lambda: now.append(9) or {"found": 1}, "second": lambda: {"found": 2}}
+    monkeypatch.setitem(gpu.PARTS, "some", lambda day, done: pieces)
+    with gpu.stopping_at(5):
+        gpu.work_on("some", day, 5, keep=False)
+    body = json.loads((tmp_path / "gpu_some.json").read_text(encoding="utf-8"))
+    assert list(body["data"]["pieces"]) == ["first"]
+
+
 def test_a_notebook_that_fails_names_its_cell(tmp_path):
     import gpu
     from nbformat import v4, write

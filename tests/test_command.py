@@ -146,9 +146,16 @@ def test_cooldown_is_the_papers_schedule_to_its_half_and_then_a_line_to_zero():
     assert share == pytest.approx([1 - i / 19 for i in range(1, 19)])
 
 
+def steps_of(run: Path) -> list[Path]:
+    return checkpoint_files(run / "checkpoints", "step")
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_and_resumed_is_the_same_bit_for_bit(whole, data, tmp_path, seed):
-    """Killed again and again, at random moments and in the middle of writing files."""
+    """Killed again and again, at random moments and in the middle of writing files.
+
+    No moment is later than the next checkpoint, or a fast machine would be at the end before it.
+    """
     draw, out, times = random.Random(seed), tmp_path / "run", 0
     words = ["train", "--data", str(data), "--out", str(out), "--resume", *RUN]
     for i in range(6):
@@ -156,8 +163,10 @@ def test_killed_and_resumed_is_the_same_bit_for_bit(whole, data, tmp_path, seed)
             dies = draw.choice(["fsync", "replace"]), draw.randint(0, 9)
             process = killed.start(command.main, words, dies=dies)
         else:
+            end, known = time.monotonic() + draw.uniform(0.05, 0.6), steps_of(out)
             process = killed.start(command.main, words)
-            time.sleep(draw.uniform(0.05, 0.6))
+            while time.monotonic() < end and steps_of(out) == known:
+                time.sleep(0.01)
             process.kill()
         times += killed.was_killed(process)
     assert times >= 3
@@ -170,7 +179,7 @@ def test_a_real_process_is_killed_and_resumed(whole, data, tmp_path):
     out = tmp_path / "run"
     words = [sys.executable, "-m", "allyouneed", "train", "--data", str(data), "--out", str(out)]
     process = subprocess.Popen([*words, *RUN], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not checkpoint_files(out / "checkpoints", "step") and process.poll() is None:
+    while not steps_of(out) and process.poll() is None:
         time.sleep(0.01)
     process.kill()
     process.wait()

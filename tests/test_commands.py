@@ -51,6 +51,7 @@ def test_help_names_every_target(tree):
     targets = re.search(r"^\.PHONY: (.*)", (tree / "Makefile").read_text(), re.M)[1].split()
     for target in [name for name in targets if name != "help" and not name.startswith("setup")]:
         assert f"\n  {target} " in said
+    assert len({len(left) for left in re.findall(r"^  \w+ +", said, re.M)}) == 1  # one column
 
 
 def test_no_python(tree):

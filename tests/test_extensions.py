@@ -223,6 +223,7 @@ MEASURES = 'function f(){const e=()=>{document.querySelectorAll(["pre",".nboutpu
         ("later", SEARCH, MEASURES, "<script src='_static/searchtools.js'>"),
         ("later", SEARCH + "<script type=module src='new.js'>", MEASURES, ""),
         ("INLINE", SEARCH, MEASURES, r'<span class="math notranslate">\(x\)</span>'),
+        ("CORNER", SEARCH, MEASURES, '<thead><th class="first head"><p></p></th></thead>'),
     ],
 )
 def test_the_files_for_all_pages(patch, search, script, first, tmp_path):

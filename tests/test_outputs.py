@@ -30,6 +30,7 @@ from outputs import WIDGET, forgive, same_data, same_html, same_text  # noqa: E4
         ("tensor([1., 0.])", "tensor([1., 0.])"),
         ("1 of 0.999", "0.999 of 1"),
         ("31,415.9", "31,390.0"),  # a thousandth
+        ("[-0., 2000.]", "[0., 1999.9999]"),
     ],
 )
 def test_the_last_digit_is_forgiven(a, b):
@@ -47,6 +48,9 @@ def test_the_last_digit_is_forgiven(a, b):
         ("12 % of all", "14 % of all"),
         ("4 of 5 right", "5 of 5 right"),
         ("2., 0.", "3., 0."),
+        ("We have 29,000.", "We have 29,001."),
+        ("[2000., 1.]", "[2001., 1.]"),
+        ("commit 3e5abc", "commit 4e5abc"),
         ("[1, 2, 3]", "[1, 2, 4]"),
         ("[1,2,3]", "[1,2,4]"),
         ("0.5", "-0.5"),

@@ -59,9 +59,41 @@ def test_the_two_halves_of_the_notebooks_are_all():
     assert sorted(own + other) == files and abs(len(own) - len(other)) <= 1
 
 
+@pytest.mark.parametrize("own", ["AVX512", "AVX2", "DEFAULT", "NO AVX", "SVE256"])
+def test_no_processor_is_told_to_use_what_it_may_lack(own, monkeypatch):
+    """torch does what ATEN_CPU_CAPABILITY says; all other switches say the most it may use."""
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: own)
+    told = processors.SETTINGS[processors.another()]["ATEN_CPU_CAPABILITY"]
+    assert told == ("avx2" if own == "AVX512" else "default")
+
+
+FILES = {file.stem.removeprefix("test_"): file for file in (ROOT / "tests").glob("test_*.py")}
+
+
+def that_import(*modules: str) -> set[str]:
+    needs = re.compile(rf"^(from|import) ({'|'.join(modules)})\b", re.M)
+    return {name for name, file in FILES.items() if needs.search(file.read_text(encoding="utf-8"))}
+
+
+def left_out(job: str) -> set[str]:
+    return set(re.findall(r"--ignore=tests/test_(\w+)\.py", job))
+
+
 def test_no_version_or_processor_is_asked_for_pages():
     """The environments of `make matrix` have nothing that builds or opens a page."""
-    needs = re.compile(r"^(from|import) (chromium|docutils|pages)\b", re.M)
-    files = {file.stem.removeprefix("test_"): file for file in (ROOT / "tests").glob("test_*.py")}
-    opens = {name for name, file in files.items() if needs.search(file.read_text(encoding="utf-8"))}
-    assert {"site", "references"} <= opens <= set(processors.ELSEWHERE) <= set(files)
+    opens = that_import("chromium", "docutils", "pages")
+    assert {"site", "references"} <= opens <= set(processors.ELSEWHERE) <= set(FILES)
+
+
+def test_with_colabs_list_of_today_the_same_tests_run():
+    """What `make matrix` leaves out, its environment has nothing for, either."""
+    job = TEXT["weekly.yml"].split("\n  colab:\n")[1].split("\n  alone:\n")[0]
+    assert left_out(job) == set(processors.ELSEWHERE)
+
+
+def test_macos_and_windows_open_no_page():
+    """Their machines have no Chromium of a name that tests/chromium.py knows, and CI needs one."""
+    opens = that_import("chromium", "pages")
+    assert {"site", "search"} <= opens
+    job = TEXT["tests.yml"].split("\n  elsewhere:\n")[1]
+    assert left_out(job) == opens | {"alone", "commands"}

@@ -20,7 +20,7 @@ RELATIVE = Decimal("0.001")
 OF_LARGEST = Decimal("0.0001")  # in a picture, of the largest number in the same list
 
 NUMBER = re.compile(  # but not 2.13.0, which is a name
-    r"(?<![\w.])[-+−]?\d++(?:,\d{3})*+(?:\.\d*+)?+(?:e[-+]?\d++)?+(?!\.\d)(?: ?%)?", re.I
+    r"(?<![\w.])[-+−]?\d++(?:,\d{3})*+(?:\.\d*+)?+(?:e[-+]?\d++(?!\w))?+(?!\.\d)(?: ?%)?", re.I
 )
 PICTURE = re.compile(
     r'(<div class="moving [\w-]+" id="[\w-]+">\n<script type="application/json">)'
@@ -48,7 +48,8 @@ def same_number(a: str, b: str, slack: Decimal = Decimal(0)) -> bool:
         return a == b
     (x, unit), (y, other) = value_and_unit(a), value_and_unit(b)
     finer = min(filter(None, (unit, other)), default=Decimal(0))  # that of 0.659, beside 0.66
-    return abs(x - y) <= max(UNITS * finer, RELATIVE * max(abs(x), abs(y)), slack)
+    relative = RELATIVE if finer else 0  # two whole numbers, as at a sentence's end, are counts
+    return abs(x - y) <= max(UNITS * finer, relative * max(abs(x), abs(y)), slack)
 
 
 def same_text(a: str, b: str) -> bool:

@@ -75,10 +75,14 @@ def run(name: str, *places: str) -> tuple[bool, str]:
 
 
 def another() -> str:
-    """A setting that this machine's is not, and in which products take no longer."""
+    """A setting that this machine's is not, and in which products take no longer.
+
+    Only a processor that has more than AVX2 can be told to use AVX2: to an older one it would be
+    given all the same, and torch for ARM warns that it does not know the word.
+    """
     import torch  # takes seconds: not where workers are only started
 
-    return "avx" if torch.backends.cpu.get_cpu_capability() == "AVX2" else "avx2"
+    return "avx2" if torch.backends.cpu.get_cpu_capability() == "AVX512" else "avx"
 
 
 def halves() -> tuple[list[Path], list[Path]]:

@@ -83,6 +83,7 @@ LONG_NAME = re.compile(r"\w{16,}")
 BETWEEN = re.compile(r"(?<=[^\W_])\.(?!\d)|(?<=[)\]])\.|[(\[,=](?=[^\s)\],=])")
 BARE = re.compile(r'<(?:span|div) class="math\b')
 CORNER = re.compile(r'<th class="head[^"]*"><p></p></th>')
+EMPTY = re.compile(r"<th\b[^>]*>(?:\s|</?p>)*</th>")
 MEASURES = Patch(
     "MEASURES",
     "the theme does not measure every box of code, which takes a phone a second and comes again "
@@ -315,7 +316,8 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
 
 def on_build_finished(app, exception) -> None:
     """Mend two files that are written once for all pages, and see that no page has what others
-    add to it after `on_page`: scripts that do not wait, formulas that are no text."""
+    add to it after `on_page`, or write in another way than it knows: scripts that do not wait,
+    formulas that are no text, heads of columns without a word."""
     if exception or app.builder.name != "html":
         return
     for name, patch, times in [
@@ -329,9 +331,12 @@ def on_build_finished(app, exception) -> None:
         if found:
             raise outdated("later", "all scripts wait for the text", page, f"{found} scripts more")
     for file in sorted(Path(app.outdir).rglob("*.html")):
-        if bare := len(BARE.findall(file.read_text(encoding="utf-8"))):
-            why, page = "a formula can be read without scripts", file.relative_to(app.outdir)
-            raise outdated("INLINE", why, page.as_posix(), f"{bare} formulas more")
+        html, page = file.read_text(encoding="utf-8"), file.relative_to(app.outdir).as_posix()
+        if bare := len(BARE.findall(html)):
+            why = "a formula can be read without scripts"
+            raise outdated("INLINE", why, page, f"{bare} formulas more")
+        if empty := len(EMPTY.findall(html)):
+            raise outdated("CORNER", "an empty cell heads no column", page, f"{empty} cells more")
 
 
 def setup(app):
