@@ -31,6 +31,7 @@ import allyouneed
 V = 40
 MIX, NUMPY = "Expected all tensors to be on the same device", "can't convert cuda:0"
 NO_PRODUCT, LATE = "not implemented for 'Long'", "read before the GPU"
+GRADIENT, OTHER_GRAD = "invalid gradient at index 0", "assigned grad has data"
 WRONG_GENERATOR, INDICES = "device type for generator", "indices should be either on cpu"
 
 
@@ -137,6 +138,13 @@ MEETINGS: dict[str, tuple[Callable, str]] = {
     "numpy": (lambda x, y, i: x.numpy(), NUMPY),
     "asarray": (lambda x, y, i: np.asarray(x), NUMPY),
     "a list": (lambda x, y, i: np.array([x, x]), NUMPY),
+    "dlpack": (lambda x, y, i: np.from_dlpack(x), "Unsupported device"),
+    "a second GPU": (lambda x, y, i: y.to("cuda:1"), "invalid device ordinal"),
+    "a second GPU by its number": (lambda x, y, i: y.cuda(1), "invalid device ordinal"),
+    "a tensor of a second GPU": (lambda x, y, i: torch.ones(2, device="cuda:1"), "device ordinal"),
+    "a gradient": (lambda x, y, i: (x.requires_grad_() * 2).backward(y), GRADIENT),
+    "gradients": (lambda x, y, i: torch.autograd.grad(x.requires_grad_() * 2, x, y), GRADIENT),
+    "a gradient assigned": (lambda x, y, i: setattr(x.requires_grad_(), "grad", y), OTHER_GRAD),
     "generator": (lambda x, y, i: x.uniform_(generator=torch.Generator()), WRONG_GENERATOR),
     "rand": (lambda x, y, i: torch.rand(2, generator=torch.Generator("cuda")), WRONG_GENERATOR),
     "multinomial": (lambda x, y, i: x.multinomial(1, generator=torch.Generator()), WRONG_GENERATOR),
@@ -181,6 +189,12 @@ def test_gradients(gpu):
     one, _, _ = x.chunk(3)  # PyTorch makes zeros for the rest
     one.sum().backward()
     assert x.grad.is_cuda and x.grad.tolist() == [1, 1, 0, 0, 0, 0]
+    x.grad, y = None, torch.ones(3, requires_grad=True)
+    (x.mean() * 2).backward(torch.tensor(3.0))  # a number goes where it is needed
+    assert x.grad.is_cuda and x.grad.tolist() == [1] * 6
+    x.grad, y.grad = torch.ones_like(x), torch.ones(3)
+    del x.grad
+    assert x.grad is None and y.grad.is_cpu
     jacobian = torch.func.jacfwd(lambda x: x * 2)(x.detach())
     assert jacobian.is_cuda and jacobian.trace() == 12
 
@@ -228,6 +242,7 @@ def test_launches_and_waits_are_counted_where_they_are(gpu):
         lambda: x.to("cpu"), x.nonzero, lambda: x[x > 0], lambda: torch.equal(x, x), x.unique,
         lambda: x.masked_select(x > 0), torch.cuda.synchronize, lambda: torch.ones(2).cuda(),
         lambda: torch.tensor([x.sum()]), lambda: x[[0, 1]], lambda: f"{x.sum():.1f}",
+        lambda: torch.allclose(x, x),
     ]  # fmt: skip
     for i, wait in enumerate(waits):
         gpu.reset()
@@ -415,6 +430,8 @@ def recurrent(book: Book, device: str):
 
 def alignment(book: Book, device: str):
     a, found, src = book.alignment, [], the_source(book, device)
+    q, k = (torch.ones(2, n, 4).to(device).cumsum(-1) / n for n in (3, 5))
+    found += [a.Dot()(q, k), a.Kernel(2.0)(q, k)]
     for score in (lambda: None, lambda: a.Additive(8, 16, 8), lambda: a.General(8, 16)):
         torch.manual_seed(0)
         model = a.Translator(V, 8, score()).to(device)
@@ -434,6 +451,43 @@ def losses(book: Book, device: str):
     return fast, plain, *torch.autograd.grad(fast + plain, x)
 
 
+def today(book: Book, device: str):
+    """A Llama: trained a little, read at once and from a cache, and written by."""
+    t, tokens, found = book.today, the_source(book, device), []
+    for options in ({}, {"window": 3, "sinks": 1, "qk_norm": True, "qkv_bias": True}):
+        torch.manual_seed(0)
+        config = t.LlamaConfig(V, 16, 24, 4, 2, 2, 4, tied=not options, **options)
+        model = t.Llama(config).to(device)
+        optimizer, mask = t.adamw(model), book.masks.padding_mask(tokens, 0)
+        for step in (1, 2):
+            loss = F.cross_entropy(model(tokens, mask).flatten(0, 1), tokens.flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            for group in optimizer.param_groups:
+                group["lr"] = t.cosine_rate(step, 4, 1e-2, 1)
+            optimizer.step()
+        generator = torch.Generator(device).manual_seed(0)
+        drawn = t.complete(model, tokens, 3, 0.9, 30, 0.9, generator)
+        found += [loss, t.complete(model, tokens, 5), drawn, model.embedding.weight.grad]
+    angles = t.rotary_angles(torch.arange(3, device=device), 4)
+    x = torch.ones(2, 3, 4, device=device)
+    return found, t.rotate(x, angles), t.rotate(x, angles, interleaved=True)
+
+
+def parts(book: Book, device: str):
+    """Small functions that the other works do without."""
+    torch.manual_seed(0)
+    x, y = (torch.randn(2, n, 4).to(device) for n in (3, 5))
+    s, norm = book.similarity, book.sublayers.layer_norm
+    states = [nn.Linear(2, 2).to(device).state_dict() for _ in range(2)]
+    found = [f(x, y) for f in (s.dot_product, s.cosine, s.negative_distance)]
+    logits, targets = y[:, :3], torch.tensor([[1, 2, 0], [3, 0, 0]], device=device)
+    loss, tokens = book.training.label_smoothed_loss(logits, targets)
+    chain = book.recurrent.longest_chain(nn.Linear(4, 4).to(device)(x) @ y.mT)
+    scale, shift = torch.ones(2, 4, device=device).unbind()
+    return found, norm(x, scale, shift, 1e-5), book.training.average(states), loss, tokens, chain
+
+
 def models_that_ship(book: Book, device: str):
     model, tokenizer = allyouneed.pretrained("tatoeba-en-fr", device)
     sentences = ["A dog runs.", "", "I do not know where you are."]
@@ -449,7 +503,7 @@ def models_that_ship(book: Book, device: str):
 
 WORKS = [
     training, resuming, decoding, saving, gpt, bert, sparse, parsing, recurrent, alignment, losses,
-    models_that_ship,
+    today, parts, models_that_ship,
 ]  # fmt: skip
 
 
