@@ -595,6 +595,7 @@ def run_notebook(file: Path, device: torch.device | str = "cuda") -> Pretended:
         patch.dict(PRESETS, small),
         TemporaryDirectory() as folder,
         chdir(folder),
+        torch.enable_grad(),  # and as it was for the next one
         pretended() as gpu,
     ):
         for i, cell in enumerate(cells, 1):

@@ -686,13 +686,17 @@ def test_the_witness_agrees_with_the_shapes_and_devices():
 def test_notebooks_from_the_command_line(tmp_path):
     """What passes is counted, what fails is shown with its cell and its line."""
     start = "import allyouneed, torch\ndevice = allyouneed.start()\nx = torch.ones(3).to(device)"
-    for name, last in (("good", "%time x.sum().item()\nx.cpu()"), ("bad", "1\nx.numpy()")):
+    good = "%time x.sum().item()\ntorch.set_grad_enabled(False)\nx.cpu()"
+    grad = "y = x.clone().requires_grad_()\ny.sum().backward()"
+    for name, last in (("good", good), ("bad", "1\nx.numpy()"), ("grad", grad)):
         cells = [nbformat.v4.new_code_cell(source) for source in (start, last)]
         nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
-    command = [sys.executable, ROOT / "tests" / "pretend.py", "good.ipynb", "bad.ipynb"]
+    names = ("good.ipynb", "grad.ipynb", "bad.ipynb")
+    command = [sys.executable, ROOT / "tests" / "pretend.py", *names]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1 and "tensor([1., 1., 1.])" in done.stdout
     assert "good.ipynb: passed, 3 launches, 3 waits" in done.stdout, done.stdout + done.stderr
+    assert "grad.ipynb: passed" in done.stdout, done.stdout  # whatever the one before has set
     assert "bad.ipynb: failed in cell 2" in done.stdout and NUMPY in done.stdout
     assert 'File "cell 2", line 2' in done.stdout and "x.numpy()" in done.stdout
 
