@@ -534,7 +534,7 @@ def test_training_in_half_precision():
     assert found[0] == pytest.approx(expected[0], rel=0.02)
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, capsys, monkeypatch):
     """It takes the GPU that it finds: train, and translate with what was trained."""
     file = tmp_path / "pairs.tsv"
     words = ["ein", "Hund", "geht", "Mann", "im", "Haus"]
@@ -542,13 +542,21 @@ def test_the_command(tmp_path, capsys):
     file.write_text("".join(lines), encoding="utf-8")
     options = "--d-model 8 --d-ff 8 --heads 2 --layers 1 --vocabulary 40 --batch-tokens 80 "
     options += "--steps 4 --validate-every 2 --average 2 --threads 1"
-    out = str(tmp_path / "run")
+    out, runs, waited = str(tmp_path / "run"), Book().runs, []
+    read = runs.Run.read_losses
+
+    def watched(run):
+        before, updates = gpu.waits.total(), len(run.unread)
+        read(run)
+        waited.append((updates, gpu.waits.total() - before))
+
+    monkeypatch.setattr(runs.Run, "read_losses", watched)
     with pretended() as gpu:
         main = import_module("allyouneed.command").main
         assert main(["train", "--data", str(file), "--out", out, *options.split()]) == 0
         assert main(["translate", "ein Hund", "--model", out]) == 0
     assert "float16 on cuda" in capsys.readouterr().out
-    assert any("runs.py" in place for place in gpu.waits)
+    assert waited == [(2, 1), (2, 1)]  # one wait, of however many updates the losses are read
 
 
 def test_pictures_want_arrays(gpu):
