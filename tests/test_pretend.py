@@ -730,3 +730,16 @@ def test_a_notebook_runs_on_it(file, device):
     command = [sys.executable, ROOT / "tests" / "pretend.py", file, *device]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+LARGER = [file for file in NOTEBOOKS if "in str(device)" in file.read_text("utf-8")]
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("file", LARGER, ids=lambda f: f.stem)
+def test_a_reader_who_wants_the_cpu_computes_there(file):
+    """Where a notebook does more on a GPU: nothing is moved there behind the reader's back."""
+    command = [sys.executable, ROOT / "tests" / "pretend.py", file, "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "passed, 0 launches, 0 waits" in done.stdout, done.stdout[-5000:] + done.stderr[-2000:]
