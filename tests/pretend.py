@@ -53,6 +53,10 @@ NUMPY = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to c
 NUMPY += "host memory first."
 LENGTHS = "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"
 PINNED = "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned"
+DLPACK = "Unsupported device in DLTensor."
+OTHER_GRAD = "assigned grad has data located on a different device"
+GRADIENT = "invalid gradient at index {} - expected device {} but got {}"
+ORDINAL = "CUDA error: invalid device ordinal"
 GENERATOR = "Expected a '{}' device type for generator but found '{}'"
 NO_PRODUCT = "\"{}_cuda\" not implemented for '{}'"
 LATE = "read before the GPU has written it: a copy with non_blocking=True, and no wait since"
@@ -61,6 +65,7 @@ LATE = "read before the GPU has written it: a copy with non_blocking=True, and n
 FREE = {"_unsafe_view", "_local_scalar_dense", "lift_fresh", "lift", "set_"}
 WAIT = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "bincount", "multinomial"}
 WAIT |= {"_unique", "_unique2", "unique_dim", "unique_consecutive", "repeat_interleave"}
+WAIT |= {"allclose"}
 CROSS = {"copy_", "fill_", "_foreach_copy_", "set_", "_pack_padded_sequence"}
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot"}  # of floating-point numbers only
 INDEXING = {"index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_"}
@@ -84,8 +89,11 @@ def place() -> str:
 
 
 def on_gpu(device: Any) -> bool:
-    """Whether a device, or its name or number, is the GPU."""
-    return isinstance(device, int) or torch.device(device).type == "cuda"
+    """Whether a device, or its name or number, is the GPU. RuntimeError for a second one."""
+    device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    if device.type == "cuda" and device.index:
+        raise RuntimeError(ORDINAL)
+    return device.type == "cuda"
 
 
 class State(threading.local):
@@ -272,8 +280,9 @@ class Pretended(TorchDispatchMode):
 
 def of_tensors(gpu: Pretended) -> dict[str, Any]:
     """What `torch.Tensor` says and does about devices."""
-    names = [*NEW, "to", "numpy", "tolist", "__deepcopy__"]
+    names = [*NEW, "to", "numpy", "tolist", "__deepcopy__", "__dlpack__"]
     real, real_device = {name: getattr(Tensor, name) for name in names}, Tensor.device
+    real_grad = Tensor.grad
 
     def device(x):
         return GPU if gpu.holds(x) else real_device.__get__(x)
@@ -302,6 +311,16 @@ def of_tensors(gpu: Pretended) -> dict[str, Any]:
         with gpu.now(quiet=True):
             return real["tolist"](x)
 
+    def dlpack(x, **kwargs):
+        if gpu.holds(x):
+            raise RuntimeError(DLPACK)
+        return real["__dlpack__"](x, **kwargs)
+
+    def set_grad(x, grad):
+        if grad is not None and gpu.holds(x) != gpu.holds(grad):
+            raise RuntimeError(OTHER_GRAD)
+        real_grad.__set__(x, grad)
+
     def pin_memory(x, device=None):
         if gpu.holds(x):
             raise RuntimeError(PINNED)
@@ -312,15 +331,19 @@ def of_tensors(gpu: Pretended) -> dict[str, Any]:
     return {
         **{name: factory(gpu, real[name]) for name in NEW},
         "device": property(device),
+        "grad": property(real_grad.__get__, set_grad, real_grad.__delete__),
         "is_cuda": property(gpu.holds),
         "is_cpu": property(lambda x: device(x) == CPU),
         "get_device": lambda x: 0 if gpu.holds(x) else -1,
         "to": to,
         "type_as": to,
-        "cuda": lambda x, device=None, non_blocking=False, **_: gpu.move(x, True, non_blocking),
+        "cuda": lambda x, device=None, non_blocking=False, **_: gpu.move(
+            x, on_gpu(GPU if device is None else device), non_blocking
+        ),
         "cpu": lambda x, **_: gpu.move(x, False),
         "numpy": numpy,
         "tolist": tolist,
+        "__dlpack__": dlpack,
         "pin_memory": pin_memory,
         "is_pinned": lambda x, device=None: hasattr(x.untyped_storage(), "pinned"),
         "record_stream": lambda x, stream: None,
@@ -434,7 +457,7 @@ def generators(gpu: Pretended) -> type:
 def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
     """Everything else: where it stands, its name, and what takes its place."""
     grouped, autocast = torch._C._group_tensors_by_device_and_dtype, torch.autocast.__init__
-    begin = threading.Thread.run
+    begin, make_grads = threading.Thread.run, torch.autograd._make_grads
     dropout, one_hot, default = F.dropout, F.one_hot, DeviceContext.__torch_function__
 
     def group(lists, with_indices=False):
@@ -457,6 +480,18 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
     def run(thread):
         with Thread(gpu):
             begin(thread)
+
+    def given(outputs, grads, is_grads_batched):
+        """The gradients that a backward pass begins with; numbers go where they are needed."""
+        grads = list(grads)
+        for i, (y, grad) in enumerate(zip(outputs, grads, strict=False)):
+            if not (isinstance(y, Tensor) and isinstance(grad, Tensor)):
+                continue
+            if gpu.holds(y) != gpu.holds(grad):
+                if grad.dim():
+                    raise RuntimeError(GRADIENT.format(i, y.device, grad.device))
+                grads[i] = gpu.move(grad, gpu.holds(y))
+        return make_grads(outputs, grads, is_grads_batched)
 
     def drop(input, p=0.5, training=True, inplace=False):
         if training and 0 < p < 1 and not inplace and gpu.holds(input):
@@ -503,6 +538,7 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
         (threading.Thread, "run", run),
         (torch.accelerator, "current_stream", gpu.done),
         (torch.autocast, "__init__", cast),
+        (torch.autograd, "_make_grads", given),
         (torch.backends.cudnn, "is_acceptable", lambda x: False),
         (DeviceContext, "__torch_function__", context),
         (F, "dropout", drop),
@@ -559,6 +595,7 @@ def run_notebook(file: Path, device: torch.device | str = "cuda") -> Pretended:
         patch.dict(PRESETS, small),
         TemporaryDirectory() as folder,
         chdir(folder),
+        torch.enable_grad(),  # and as it was for the next one
         pretended() as gpu,
     ):
         for i, cell in enumerate(cells, 1):

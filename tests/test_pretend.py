@@ -31,6 +31,7 @@ import allyouneed
 V = 40
 MIX, NUMPY = "Expected all tensors to be on the same device", "can't convert cuda:0"
 NO_PRODUCT, LATE = "not implemented for 'Long'", "read before the GPU"
+GRADIENT, OTHER_GRAD = "invalid gradient at index 0", "assigned grad has data"
 WRONG_GENERATOR, INDICES = "device type for generator", "indices should be either on cpu"
 
 
@@ -137,6 +138,13 @@ MEETINGS: dict[str, tuple[Callable, str]] = {
     "numpy": (lambda x, y, i: x.numpy(), NUMPY),
     "asarray": (lambda x, y, i: np.asarray(x), NUMPY),
     "a list": (lambda x, y, i: np.array([x, x]), NUMPY),
+    "dlpack": (lambda x, y, i: np.from_dlpack(x), "Unsupported device"),
+    "a second GPU": (lambda x, y, i: y.to("cuda:1"), "invalid device ordinal"),
+    "a second GPU by its number": (lambda x, y, i: y.cuda(1), "invalid device ordinal"),
+    "a tensor of a second GPU": (lambda x, y, i: torch.ones(2, device="cuda:1"), "device ordinal"),
+    "a gradient": (lambda x, y, i: (x.requires_grad_() * 2).backward(y), GRADIENT),
+    "gradients": (lambda x, y, i: torch.autograd.grad(x.requires_grad_() * 2, x, y), GRADIENT),
+    "a gradient assigned": (lambda x, y, i: setattr(x.requires_grad_(), "grad", y), OTHER_GRAD),
     "generator": (lambda x, y, i: x.uniform_(generator=torch.Generator()), WRONG_GENERATOR),
     "rand": (lambda x, y, i: torch.rand(2, generator=torch.Generator("cuda")), WRONG_GENERATOR),
     "multinomial": (lambda x, y, i: x.multinomial(1, generator=torch.Generator()), WRONG_GENERATOR),
@@ -181,6 +189,12 @@ def test_gradients(gpu):
     one, _, _ = x.chunk(3)  # PyTorch makes zeros for the rest
     one.sum().backward()
     assert x.grad.is_cuda and x.grad.tolist() == [1, 1, 0, 0, 0, 0]
+    x.grad, y = None, torch.ones(3, requires_grad=True)
+    (x.mean() * 2).backward(torch.tensor(3.0))  # a number goes where it is needed
+    assert x.grad.is_cuda and x.grad.tolist() == [1] * 6
+    x.grad, y.grad = torch.ones_like(x), torch.ones(3)
+    del x.grad
+    assert x.grad is None and y.grad.is_cpu
     jacobian = torch.func.jacfwd(lambda x: x * 2)(x.detach())
     assert jacobian.is_cuda and jacobian.trace() == 12
 
@@ -228,6 +242,7 @@ def test_launches_and_waits_are_counted_where_they_are(gpu):
         lambda: x.to("cpu"), x.nonzero, lambda: x[x > 0], lambda: torch.equal(x, x), x.unique,
         lambda: x.masked_select(x > 0), torch.cuda.synchronize, lambda: torch.ones(2).cuda(),
         lambda: torch.tensor([x.sum()]), lambda: x[[0, 1]], lambda: f"{x.sum():.1f}",
+        lambda: torch.allclose(x, x),
     ]  # fmt: skip
     for i, wait in enumerate(waits):
         gpu.reset()
@@ -415,6 +430,8 @@ def recurrent(book: Book, device: str):
 
 def alignment(book: Book, device: str):
     a, found, src = book.alignment, [], the_source(book, device)
+    q, k = (torch.ones(2, n, 4).to(device).cumsum(-1) / n for n in (3, 5))
+    found += [a.Dot()(q, k), a.Kernel(2.0)(q, k)]
     for score in (lambda: None, lambda: a.Additive(8, 16, 8), lambda: a.General(8, 16)):
         torch.manual_seed(0)
         model = a.Translator(V, 8, score()).to(device)
@@ -434,6 +451,43 @@ def losses(book: Book, device: str):
     return fast, plain, *torch.autograd.grad(fast + plain, x)
 
 
+def today(book: Book, device: str):
+    """A Llama: trained a little, read at once and from a cache, and written by."""
+    t, tokens, found = book.today, the_source(book, device), []
+    for options in ({}, {"window": 3, "sinks": 1, "qk_norm": True, "qkv_bias": True}):
+        torch.manual_seed(0)
+        config = t.LlamaConfig(V, 16, 24, 4, 2, 2, 4, tied=not options, **options)
+        model = t.Llama(config).to(device)
+        optimizer, mask = t.adamw(model), book.masks.padding_mask(tokens, 0)
+        for step in (1, 2):
+            loss = F.cross_entropy(model(tokens, mask).flatten(0, 1), tokens.flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            for group in optimizer.param_groups:
+                group["lr"] = t.cosine_rate(step, 4, 1e-2, 1)
+            optimizer.step()
+        generator = torch.Generator(device).manual_seed(0)
+        drawn = t.complete(model, tokens, 3, 0.9, 30, 0.9, generator)
+        found += [loss, t.complete(model, tokens, 5), drawn, model.embedding.weight.grad]
+    angles = t.rotary_angles(torch.arange(3, device=device), 4)
+    x = torch.ones(2, 3, 4, device=device)
+    return found, t.rotate(x, angles), t.rotate(x, angles, interleaved=True)
+
+
+def parts(book: Book, device: str):
+    """Small functions that the other works do without."""
+    torch.manual_seed(0)
+    x, y = (torch.randn(2, n, 4).to(device) for n in (3, 5))
+    s, norm = book.similarity, book.sublayers.layer_norm
+    states = [nn.Linear(2, 2).to(device).state_dict() for _ in range(2)]
+    found = [f(x, y) for f in (s.dot_product, s.cosine, s.negative_distance)]
+    logits, targets = y[:, :3], torch.tensor([[1, 2, 0], [3, 0, 0]], device=device)
+    loss, tokens = book.training.label_smoothed_loss(logits, targets)
+    chain = book.recurrent.longest_chain(nn.Linear(4, 4).to(device)(x) @ y.mT)
+    scale, shift = torch.ones(2, 4, device=device).unbind()
+    return found, norm(x, scale, shift, 1e-5), book.training.average(states), loss, tokens, chain
+
+
 def models_that_ship(book: Book, device: str):
     model, tokenizer = allyouneed.pretrained("tatoeba-en-fr", device)
     sentences = ["A dog runs.", "", "I do not know where you are."]
@@ -449,7 +503,7 @@ def models_that_ship(book: Book, device: str):
 
 WORKS = [
     training, resuming, decoding, saving, gpt, bert, sparse, parsing, recurrent, alignment, losses,
-    models_that_ship,
+    today, parts, models_that_ship,
 ]  # fmt: skip
 
 
@@ -480,7 +534,7 @@ def test_training_in_half_precision():
     assert found[0] == pytest.approx(expected[0], rel=0.02)
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, capsys, monkeypatch):
     """It takes the GPU that it finds: train, and translate with what was trained."""
     file = tmp_path / "pairs.tsv"
     words = ["ein", "Hund", "geht", "Mann", "im", "Haus"]
@@ -488,13 +542,21 @@ def test_the_command(tmp_path, capsys):
     file.write_text("".join(lines), encoding="utf-8")
     options = "--d-model 8 --d-ff 8 --heads 2 --layers 1 --vocabulary 40 --batch-tokens 80 "
     options += "--steps 4 --validate-every 2 --average 2 --threads 1"
-    out = str(tmp_path / "run")
+    out, runs, waited = str(tmp_path / "run"), Book().runs, []
+    read = runs.Run.read_losses
+
+    def watched(run):
+        before, updates = gpu.waits.total(), len(run.unread)
+        read(run)
+        waited.append((updates, gpu.waits.total() - before))
+
+    monkeypatch.setattr(runs.Run, "read_losses", watched)
     with pretended() as gpu:
         main = import_module("allyouneed.command").main
         assert main(["train", "--data", str(file), "--out", out, *options.split()]) == 0
         assert main(["translate", "ein Hund", "--model", out]) == 0
     assert "float16 on cuda" in capsys.readouterr().out
-    assert any("runs.py" in place for place in gpu.waits)
+    assert waited == [(2, 1), (2, 1)]  # one wait, of however many updates the losses are read
 
 
 def test_pictures_want_arrays(gpu):
@@ -632,13 +694,17 @@ def test_the_witness_agrees_with_the_shapes_and_devices():
 def test_notebooks_from_the_command_line(tmp_path):
     """What passes is counted, what fails is shown with its cell and its line."""
     start = "import allyouneed, torch\ndevice = allyouneed.start()\nx = torch.ones(3).to(device)"
-    for name, last in (("good", "%time x.sum().item()\nx.cpu()"), ("bad", "1\nx.numpy()")):
+    good = "%time x.sum().item()\ntorch.set_grad_enabled(False)\nx.cpu()"
+    grad = "y = x.clone().requires_grad_()\ny.sum().backward()"
+    for name, last in (("good", good), ("bad", "1\nx.numpy()"), ("grad", grad)):
         cells = [nbformat.v4.new_code_cell(source) for source in (start, last)]
         nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
-    command = [sys.executable, ROOT / "tests" / "pretend.py", "good.ipynb", "bad.ipynb"]
+    names = ("good.ipynb", "grad.ipynb", "bad.ipynb")
+    command = [sys.executable, ROOT / "tests" / "pretend.py", *names]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1 and "tensor([1., 1., 1.])" in done.stdout
     assert "good.ipynb: passed, 3 launches, 3 waits" in done.stdout, done.stdout + done.stderr
+    assert "grad.ipynb: passed" in done.stdout, done.stdout  # whatever the one before has set
     assert "bad.ipynb: failed in cell 2" in done.stdout and NUMPY in done.stdout
     assert 'File "cell 2", line 2' in done.stdout and "x.numpy()" in done.stdout
 
@@ -664,3 +730,16 @@ def test_a_notebook_runs_on_it(file, device):
     command = [sys.executable, ROOT / "tests" / "pretend.py", file, *device]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+LARGER = [file for file in NOTEBOOKS if "in str(device)" in file.read_text("utf-8")]
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("file", LARGER, ids=lambda f: f.stem)
+def test_a_reader_who_wants_the_cpu_computes_there(file):
+    """Where a notebook does more on a GPU: nothing is moved there behind the reader's back."""
+    command = [sys.executable, ROOT / "tests" / "pretend.py", file, "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "passed, 0 launches, 0 waits" in done.stdout, done.stdout[-5000:] + done.stderr[-2000:]

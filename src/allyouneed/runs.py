@@ -309,17 +309,19 @@ class Run:
     def read_losses(self) -> None:
         """Note the losses of the last updates, which a GPU is waited for, and show how it goes."""
         record, history = self.record, self.history
-        history.losses += [round(one.loss, 4) for one in self.unread]
+        found = [vars(one)[name] for one in self.unread for name in ("loss", "norm")]
+        found = torch.stack(list(map(torch.as_tensor, found))).view(-1, 2).tolist()  # one wait
+        history.losses += [round(loss, 4) for loss, _ in found]
         if self.dtype != torch.float16:  # in which an update that overflows is skipped
-            for one in self.unread:  # the first that is not: from there on nothing was changed
-                check_finite(one.step, loss=one.loss, gradient=one.norm)
+            for one, (loss, norm) in zip(self.unread, found, strict=True):
+                check_finite(one.step, loss=loss, gradient=norm)  # after the first, none changed
         self.tokens += sum(one.tokens for one in self.unread)
         self.unread.clear()
         now = time.monotonic()
         history.seconds += now - self.clock
         self.clock = now
         self.bar.set_postfix_str(
-            f"loss {record.loss:.3f}, rate {record.learning_rate:.1e}, "
+            f"loss {found[-1][0]:.3f}, rate {record.learning_rate:.1e}, "
             f"{self.tokens / (now - self.speed_from):,.0f} tokens/s",
             refresh=False,
         )

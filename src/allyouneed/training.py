@@ -190,9 +190,9 @@ class Guard:
     """Keeps an update that is not finite away from the
     weights, and does not wait for a GPU.
 
-    With float16 it also sets the loss scale: Micikevicius et al. (2018), section 3.2.
-    An update that overflows is skipped and halves the scale; 2,000 good ones in a row
-    double it.
+    With float16 it also sets the loss scale of Micikevicius et al. (2018), section 3.2,
+    by the rule of PyTorch's `GradScaler`: an update that overflows is skipped and
+    halves the scale; 2,000 good ones in a row double it.
     """
 
     def __init__(
