@@ -130,8 +130,8 @@ class Marked(HtmlFormatter):
     are names, brackets and spaces in the colour of the text, and each is an element of the page.
 
     A line that is too long for a phone is marked, with its indentation: where it has no room, it
-    goes on below itself, a little to the right (see book.css). Where it has no space for long, it may be broken
-    after a bracket, between arguments, and where a word of a name ends."""
+    goes on below itself, a little to the right (see book.css). Where it has no space for long, it
+    may be broken after a bracket, between arguments, and where a word of a name ends."""
 
     PLAIN = Name, Punctuation, Whitespace
 
