@@ -82,6 +82,8 @@ UNBROKEN = re.compile(r"\S{20,}")
 LONG_NAME = re.compile(r"\w{16,}")
 BETWEEN = re.compile(r"(?<=[^\W_])\.(?!\d)|(?<=[)\]])\.|[(\[,=](?=[^\s)\],=])")
 BARE = re.compile(r'<(?:span|div) class="math\b')
+ADDRESS = re.compile(r'(?<=">)https?://[^<]+(?=</a>)')
+SIGN = re.compile(r"(//|[/._-])(?=\w)")
 CORNER = re.compile(r'<th class="head[^"]*"><p></p></th>')
 MEASURES = Patch(
     "MEASURES",
@@ -202,7 +204,9 @@ def said(formula: re.Match) -> str:
 
 
 def broken_at_joints(html: str) -> str:
-    """Long names in code may be broken where a word of theirs ends, and nowhere else."""
+    """Long names in code may be broken where a word of theirs ends, and nowhere else; an address
+    that is written out, after its signs."""
+    html = ADDRESS.sub(lambda address: SIGN.sub(r"\1<wbr>", address[0]), html)
     return NAME_IN_CODE.sub(lambda name: JOINT.sub(r"\1<wbr>", name[0]), html)
 
 
