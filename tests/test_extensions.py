@@ -337,6 +337,14 @@ def test_long_names_are_broken_where_their_words_end():
     assert [f"<span{one}" for one in broken[1:]] == code[1:]
 
 
+def test_an_address_that_is_written_out_is_broken_after_its_signs():
+    """Not in its link, and not where a link has words."""
+    url, words = "https://a.org/abs/2004.05150", '<a href="https://a.org/b.c">of a.b/c</a>'
+    broken = booksite.broken_at_joints(f'<a href="{url}">{url}</a>, {words}')
+    shown = "https://<wbr>a.<wbr>org/<wbr>abs/<wbr>2004.<wbr>05150"
+    assert broken == f'<a href="{url}">{shown}</a>, {words}'
+
+
 def test_code_without_spaces_is_broken_between_its_parts():
     """Only what is long; what is marked stays so, and no letter is lost."""
     line = "x = <b>len</b>(model.layers[<b>0</b>].w_q==&quot;a&quot;.key_padding_mask)\n"

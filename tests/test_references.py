@@ -34,7 +34,10 @@ def linked(*children: nodes.Node) -> str:
     env = SimpleNamespace(found_docs=["all"], metadata={"all": {"targets": TARGETS}})
     builder = SimpleNamespace(get_relative_uri=lambda here, there: f"{there}.html")
     linker = bookreferences.Linker(
-        SimpleNamespace(env=env, builder=builder), "here", bookreferences.all_targets(env)
+        SimpleNamespace(env=env, builder=builder),
+        "here",
+        bookreferences.all_targets(env),
+        {"Why soft?": "why-soft"},
     )
     paragraph = nodes.paragraph("", "", *children)
     linker.visit(nodes.container("", paragraph))
@@ -57,6 +60,7 @@ def linked(*children: nodes.Node) -> str:
         ("A softmax, two softmaxes", "A [softmax](all.html#term-Softmax), two softmaxes"),
         ("from zero to ZeRO", "from zero to [ZeRO](all.html#term-ZeRO)"),
         ("the key idea", "the key idea"),
+        ("as in “Why soft?”, and “Why”", "as in [“Why soft?”](#why-soft), and “Why”"),
     ],
 )
 def test_what_is_named_becomes_a_link(text, expected):
@@ -115,6 +119,18 @@ def test_a_figure_that_is_named_by_its_number_is_on_the_page(address):
             assert f"Fig. {number} " in figure.partition("</figure>")[0], f"{page.name}: {number}"
         named += len(links)
     assert named > 40
+
+
+def test_a_section_that_a_page_names_between_quotation_marks_is_a_link(address):
+    linked = 0
+    for page in (HTML / "notebooks").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        heads = set(re.findall(r'<h[23]>([^<]+)<a class="headerlink"', text))
+        prose = "".join(re.findall(r"<p>(.*?)</p>", text, re.S))
+        linked += len([name for name in re.findall(r">“([^”<]+)”</a>", prose) if name in heads])
+        bare = re.sub(r"<a\b.*?</a>", "", prose, flags=re.S)
+        assert not heads & set(re.findall("“([^“”]+)”", bare)), page.name
+    assert linked > 5
 
 
 def test_a_card_shows_what_a_link_leads_to(browser, address):

@@ -247,6 +247,19 @@ def test_the_words_on_the_card_for_sharing_end_before_its_map(site, browser):
     assert (HTML / "_static" / "card.svg").read_text(encoding="utf-8") == card.drawing()
 
 
+def test_what_is_shown_where_a_page_is_shared(site):
+    """The card in full width, and the page's first words, with formulas as they are read."""
+    said = {}
+    for page in set(site) - {"404.html", "search.html"}:
+        text = (HTML / page).read_text(encoding="utf-8")
+        assert '<meta name="twitter:card" content="summary_large_image"' in text, page
+        said[page], again = re.findall(r'description" content="([^"]*)"', text)
+        assert said[page] == again and 100 < len(unescape(again)) <= 200, page
+        assert not re.search(r"[\\{}]|\( ", again), f"{page}: {again}"
+    assert said["book/intro.html"].startswith("This book builds a Transformer")
+    assert "1/√dₖ" in said["notebooks/06_attention.html"]
+
+
 def test_the_404_page_keeps_the_theme(address, browser):
     tab = browser.new_context(color_scheme="light").new_page()
     tab.goto(address + "404.html")

@@ -539,6 +539,8 @@ def test_sliders(tab):
         ("I am NOT happy.", "words in capitals"),
         ("Attention is all you need.", "Compare “attention is all you need.”"),
         ("Neural networks learn representations.", "far from what the model has read"),
+        ("The encoder has a decoder.", "hardly ever read “encoder” and “decoder”."),
+        ("The Transformer is a neural network.", "“transformer”, “neural” and “network”."),
     ],
 )
 def test_odd_input_is_remarked_upon(tab, used, text, remark):
@@ -595,17 +597,20 @@ def test_what_cannot_be_french(engine):
 
 
 @each_model
-def test_first_words_that_are_remarked_upon_are_few(engine, name):
-    """Of the sentences of a model's own kind, at most three in a hundred begin so."""
+@pytest.mark.parametrize(
+    ("remark", "most"), [("Hardly a sentence", 0.03), ("The model has hardly ever read", 0.07)]
+)
+def test_remarks_upon_a_models_own_kind_are_few(engine, name, remark, most):
+    """Few of its sentences begin with a rare word, or have two that it has hardly ever read."""
     if name == "multi30k-en-de" and not os.environ.get("ALLYOUNEED_DATA"):
         pytest.skip("these sentences are not on every machine")
     some = [source for source, _ in load_pairs(name, "test")]
     found = engine.evaluate(
-        """([name, some]) => some.filter(text => Translator.remarks(text, name,
-             models[name].tokenizer).some(remark => remark.startsWith("Hardly a sentence")))""",
-        [name, some],
+        """([name, some, begins]) => some.filter(text => Translator.remarks(text, name,
+             models[name].tokenizer).some(remark => remark.startsWith(begins)))""",
+        [name, some, remark],
     )
-    assert len(found) <= 0.03 * len(some), found
+    assert len(found) <= most * len(some), found
 
 
 def test_a_seed_that_is_out_of_sight_stops_nothing(tab):

@@ -3,7 +3,8 @@ and symbols of the notation become links, and what such a link, or one to a sect
 kept for the card that book/_static/cards.js shows.
 
 Not in headings, code or other links. "Figure 6.3" is ours; sections, tables and figures with one
-number are those of the papers, and stay text. A word of the glossary, or a symbol that stands
+number are those of the papers, and stay text. A section of the same page is a link where its title
+stands between quotation marks. A word of the glossary, or a symbol that stands
 alone, is a link where a page first has it. A plain letter is none: it has several lives. The link
 of a symbol has its name in words, since a screen reader finds none in a formula.
 """
@@ -33,6 +34,7 @@ NUMBERED = re.compile(
     r"|(?P<chapter>[Cc]hapter (?P<which>\d+)(?!\.?\d))"
     r"|(?P<chapters>[Cc]hapters \d+(?:(?:, | and | to |, and )\d+)*)"
 )
+QUOTED = re.compile("“([^“”]+)”")
 LONGEST = 400  # letters of a card that shows the beginning of a section
 NO_CARD = {"exercises", "further-reading"}
 CAPITALS = re.compile(r".[A-Z]")
@@ -155,8 +157,8 @@ def all_cards(env) -> dict[str, list[str]]:
 class Linker:
     """Puts links into one document."""
 
-    def __init__(self, app, docname: str, targets: dict[str, tuple[str, str]]):
-        self.app, self.docname, self.targets = app, docname, targets
+    def __init__(self, app, docname: str, targets: dict[str, tuple[str, str]], heads: dict):
+        self.app, self.docname, self.targets, self.heads = app, docname, targets, heads
         words = {key[5:] for key in targets if key.startswith("term ")}
         self.words, self.seen = words, set()
         self.cards = all_cards(app.env)
@@ -182,7 +184,7 @@ class Linker:
     def numbered(self, text: str) -> list[nodes.Node]:
         parts, at = [], 0
         for found in NUMBERED.finditer(text):
-            parts += self.terms(text[at : found.start()])
+            parts += self.sections(text[at : found.start()])
             at = found.end()
             if found["equation"]:
                 tag = found["tag"] or found["one"]
@@ -201,6 +203,16 @@ class Linker:
                         if number
                         else nodes.Text(piece)
                     )
+        return parts + self.sections(text[at:])
+
+    def sections(self, text: str) -> list[nodes.Node]:
+        """Sections of this page, where they are named between quotation marks."""
+        parts, at = [], 0
+        for found in QUOTED.finditer(text):
+            if found[1] in self.heads:
+                parts += self.terms(text[at : found.start()])
+                where, at = f"#{self.heads[found[1]]}", found.end()
+                parts.append(nodes.reference("", found[0], refuri=where, internal=True))
         return parts + self.terms(text[at:])
 
     def terms(self, text: str) -> list[nodes.Node]:
@@ -251,7 +263,8 @@ class Linker:
 def on_doctree_resolved(app, doctree, docname: str) -> None:
     if app.builder.format != "html" or docname in ("book/glossary", "book/api"):
         return
-    Linker(app, docname, all_targets(app.env)).visit(doctree)
+    heads = {one[0].astext(): one["ids"][0] for one in doctree.findall(nodes.section)}
+    Linker(app, docname, all_targets(app.env), heads).visit(doctree)
 
 
 CITATION = re.compile(r'<div class="citation" id="([^"]+)".*?</span>\s*<p>(.*?)</p>\s*</div>', re.S)

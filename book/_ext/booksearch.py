@@ -1,6 +1,6 @@
 """What the search looks through: one entry for each section, word of the glossary, exercise and
 exported name, with its text. book/_static/search.js ranks them.
-What readers type where the book has other words stands in book/search.toml, by chapters.
+What readers type where the book has other words stands in book/search.toml, by pages.
 
 Sphinx's own index knows words of pages only, and has to fetch each page to show an extract. This
 one is a script, so that a page that is opened as a file can read it, too.
@@ -109,9 +109,9 @@ def on_doctree_read(app, doctree) -> None:
 
 
 def typed() -> dict[str, list[str]]:
-    """What is typed by those who look for a chapter."""
+    """What is typed by those who look for a chapter or another page."""
     kept = tomllib.loads(TYPED.read_text(encoding="utf-8"))
-    return {chapter: re.split(r",\s+", text) for chapter, text in kept.items()}
+    return {page: re.split(r",\s+", text) for page, text in kept.items()}
 
 
 def on_build_finished(app, exception) -> None:
@@ -125,7 +125,7 @@ def on_build_finished(app, exception) -> None:
         also = words.pop(Path(name).name, [])
         pages.append([app.builder.get_target_uri(name), chapter, title, found, also])
     if words:
-        raise ExtensionError(f"{TYPED.name}: no chapter is named {', '.join(words)}")
+        raise ExtensionError(f"{TYPED.name}: no page is named {', '.join(words)}")
     text = json.dumps(pages, ensure_ascii=False, separators=(",", ":"))
     file = Path(app.outdir) / "_static" / INDEX
     file.write_text(f"BookSearch.receive({text});\n", encoding="utf-8")

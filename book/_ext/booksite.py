@@ -11,6 +11,7 @@ import tomllib
 from dataclasses import replace
 from html import escape, unescape
 from pathlib import Path
+from textwrap import shorten
 from urllib.parse import urlsplit
 
 from bookpatch import Patch, chapter, outdated
@@ -82,6 +83,9 @@ UNBROKEN = re.compile(r"\S{20,}")
 LONG_NAME = re.compile(r"\w{16,}")
 BETWEEN = re.compile(r"(?<=[^\W_])\.(?!\d)|(?<=[)\]])\.|[(\[,=](?=[^\s)\],=])")
 BARE = re.compile(r'<(?:span|div) class="math\b')
+ADDRESS = re.compile(r'(?<=">)https?://[^<]+(?=</a>)')
+SIGN = re.compile(r"(//|[/._-])(?=\w)")
+ABOUT = re.compile(r'(?<=description" content=")[^"]*')  # once for search engines, once for sharing
 CORNER = re.compile(r'<th class="head[^"]*"><p></p></th>')
 EMPTY = re.compile(r"<th\b[^>]*>(?:\s|</?p>)*</th>")
 MEASURES = Patch(
@@ -203,8 +207,31 @@ def said(formula: re.Match) -> str:
 
 
 def broken_at_joints(html: str) -> str:
-    """Long names in code may be broken where a word of theirs ends, and nowhere else."""
+    """Long names in code may be broken where a word of theirs ends, and nowhere else; an address
+    that is written out, after its signs."""
+    html = ADDRESS.sub(lambda address: SIGN.sub(r"\1<wbr>", address[0]), html)
     return NAME_IN_CODE.sub(lambda name: JOINT.sub(r"\1<wbr>", name[0]), html)
+
+
+def in_words(node: nodes.Node) -> str:
+    """What a node says, formulas as they are written by hand."""
+    if isinstance(node, nodes.math):
+        return plain(node.astext())
+    if isinstance(node, nodes.Text | nodes.raw):
+        return str(node) if isinstance(node, nodes.Text) else ""
+    return "".join(map(in_words, node.children))
+
+
+def about(doctree: nodes.document) -> str:
+    """What is shown where a page is shared: the first 200 letters of its paragraphs, without those
+    that are as short as a subtitle."""
+    found = ""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if len(found) > 200:
+            break
+        said = " ".join(in_words(paragraph).split())
+        found += f" {said}" if len(said) > 40 else ""
+    return shorten(found, 200, placeholder=" …")
 
 
 def figures_later(app, body: str, page: str, doctree) -> str:
@@ -296,6 +323,8 @@ def on_page(app, pagename: str, templatename: str, context: dict, doctree) -> No
     later(page, context["script_files"])
     if doctree is None:  # the search page and the like
         return
+    told = escape(about(doctree), quote=True)
+    context["metatags"] = ABOUT.sub(lambda _: told, context["metatags"])
     meta, body = context.get("meta") or {}, context["body"]
     if pagename.startswith("notebooks/"):
         links = chapter_links(app, pagename, meta)

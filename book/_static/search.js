@@ -3,7 +3,8 @@
 //
 // An entry counts more for a word in its title than for one in its text, and rare words count more
 // (BM25, with titles as a field of their own). A word of the glossary points to the chapter that
-// makes it, as what stands in book/search.toml does. Chapters come before the package's page.
+// makes it, as what stands in book/search.toml does. Chapters come before the package's page, unless
+// the query is written as a name in code is: `beam_search`, `MultiHeadAttention`.
 "use strict";
 
 const BookSearch = (() => {
@@ -12,9 +13,10 @@ const BookSearch = (() => {
   };
   const [HEAD, PAGE, CODE, ASKED] = [4, 2.5, 0.4, 4]; // beside a word in the text
   const CHAPTER = /([^/]+)\.html/;
+  const NAME = /[\p{L}\p{N}][_.(]|\p{Ll}\p{Lu}/u; // a query that is written as a name in code is
   const SAME = { // what people type, and the book's word for it
     rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
-    mha: "multi head attention", mlm: "masked language model", ddp: "data parallel",
+    mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
     nmt: "translation", sqrt: "root", layernorm: "layer normalisation",
     batchnorm: "batch normalisation", "positional embedding": "positional encoding",
     "position embedding": "positional encoding", "sliding window": "windowed attention",
@@ -44,6 +46,8 @@ const BookSearch = (() => {
     });
   }
 
+  const bare = (title) => title.toLowerCase().replace(/^(the|an?) /, "").trim();
+
   const tally = (list) => {
     const found = new Map();
     for (const word of list) found.set(word, (found.get(word) ?? 0) + 1);
@@ -61,7 +65,7 @@ const BookSearch = (() => {
           page: tally(words(title)), asked: tally(entry.asked.join("").match(/\S+/g) ?? []),
         };
         entry.size = text.length;
-        entry.flat = { head: plain(head), text: plain(text) };
+        entry.flat = { head: plain(head), text: plain(text), title: plain(bare(head)) };
         entries.push(entry);
         lengths += entry.size;
         const all = new Set(["head", "text", "code", "asked"].flatMap((field) => [...entry.in[field].keys()]));
@@ -77,7 +81,7 @@ const BookSearch = (() => {
     return new Map(longer.map((one) => [one, 0.7]));
   }
 
-  function score(entry, terms, phrase, glossary, share) {
+  function score(entry, terms, phrase, glossary, share, typed) {
     let sum = 0, seen = 0;
     const long = entry.size / (lengths / entries.length);
     for (const forms of terms) {
@@ -97,9 +101,10 @@ const BookSearch = (() => {
     const chapter = entry.address.match(CHAPTER)[1];
     sum *= (seen / terms.length) ** (glossary.get(chapter) > 2 ? 1 : 3);
     if (!entry.anchor && entry.flat.head.includes(phrase)) sum *= 1.6; // the title of a chapter
-    if (entry.flat.head.trim() === phrase.trim()) sum *= 2.2;
+    if (entry.flat.title === phrase) sum *= 2.2;
     else if (entry.flat.head.includes(phrase)) sum *= 1.4;
     else if (entry.flat.text.includes(phrase)) sum *= 1.25;
+    if (!entry.anchor && bare(entry.head) === typed) sum *= 3; // a page by its name, not only its stem
     if (glossary.has(chapter)) sum *= glossary.get(chapter);
     if (entry.head === "Further reading") sum *= 0.5;
     return sum * WEIGHT[entry.kind] * (1 + 1.5 * (share.get(entry.address) ?? 0));
@@ -121,6 +126,8 @@ const BookSearch = (() => {
     if (!asked.length) return [];
     const terms = asked.map((word) => matches(word, true));
     const phrase = ` ${asked.join(" ")} `;
+    const code = NAME.test(query), typed = bare(query);
+    const behind = ({ anchor, kind }) => !code && anchor && (kind === "name" || kind === "api");
     const glossary = new Map();
     for (const entry of entries) {
       if (entry.asked.includes(phrase)) glossary.set(entry.address.match(CHAPTER)[1], 4);
@@ -139,7 +146,10 @@ const BookSearch = (() => {
       all += n;
     }
     for (const [page, n] of share) share.set(page, n / Math.max(1, all));
-    const found = entries.map((entry) => ({ entry, score: score(entry, terms, phrase, glossary, share) }));
+    const found = entries.map((entry) => {
+      const full = score(entry, terms, phrase, glossary, share, typed);
+      return { entry, score: behind(entry) ? 0.2 * full : full };
+    });
     return found.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
   }
 

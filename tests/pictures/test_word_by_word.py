@@ -95,11 +95,11 @@ def test_the_reader_judges_before_the_reference_is_seen(words):
     yes.focus()
     words.press("Enter")
     assert words.state["agreement"] == [1, 1]
-    assert "You say right, the book's reader says: right. You agree in 1 of 1." in words.says
+    assert "You say right, one other person says: right. You agree in 1 of 1." in words.says
     assert words.tab.get_by_text("Reference").count() == 1
     for sentence in (2, 3):
         group = words.tab.get_by_role("radiogroup", name="Sentence")
         group.get_by_role("radio").nth(sentence).click()
         yes.click()
     assert words.state["agreement"] == [1, 3]
-    assert "the book's reader says: wrong word. You agree in 1 of 3." in words.says
+    assert "one other person says: wrong word. You agree in 1 of 3." in words.says

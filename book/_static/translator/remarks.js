@@ -54,6 +54,11 @@ globalThis.Translator ??= {};
     if (latin.length && strange(text, name)) {
       found.push("This is far from what the model has read: its words are rarer " +
         "there than those of 98 in a hundred of its own sentences. Do not trust what it writes.");
+    } else if (latin.length && unread(text, name).length > 1) {
+      const named = unread(text, name).map((word) => `“${word}”`);
+      const last = named.pop();
+      found.push(`The model has hardly ever read ${named.join(", ")} and ${last}. ` +
+        "What it makes of them is a guess.");
     } else if (first && isWhole(small(first)) && !begins(first, name)) {
       const tried = text.length > 80 ? `${small(first)} …` : text.replace(first, small(first));
       found.push(`Hardly a sentence that the model has read begins with “${first}”, and with a ` +
@@ -77,16 +82,25 @@ globalThis.Translator ??= {};
   // Whether a text's words are rare in what a model has read: the mean of
   // log2(all words / times this word occurs), against a limit that tools/translator_words.py sets.
   const levels = new Map(); // name: Map of word: log2 of its count, rounded down
-  function strange(text, name) {
-    const { total, limit, words } = Translator.words[name];
+  function level(name) {
     if (!levels.has(name)) {
-      const all = words.flatMap((group, k) => group.split(" ").map((word) => [word, k]));
+      const all = Translator.words[name].words.flatMap((group, k) =>
+        group.split(" ").map((word) => [word, k]));
       levels.set(name, new Map(all));
     }
-    const found = text.toLowerCase().replaceAll("’", "'").match(/\p{L}+(?:'\p{L}+)*/gu) ?? [];
-    const bits = found.map((word) => Math.log2(total) - (levels.get(name).get(word) ?? 0));
+    return levels.get(name);
+  }
+  const wordsOf = (text) =>
+    text.toLowerCase().replaceAll("’", "'").match(/\p{L}+(?:'\p{L}+)*/gu) ?? [];
+  function strange(text, name) {
+    const { total, limit } = Translator.words[name];
+    const bits = wordsOf(text).map((word) => Math.log2(total) - (level(name).get(word) ?? 0));
     return bits.reduce((sum, one) => sum + one, 0) > limit * bits.length;
   }
+
+  // The words, each once, that a model has read so rarely that they are not even counted.
+  const unread = (text, name) =>
+    [...new Set(wordsOf(text))].filter((word) => !level(name).has(word));
 
   // Whether sentences that a model has read begin with a word, written so.
   const begins = (word, name) => Translator.words[name].first.split(" ").includes(word);

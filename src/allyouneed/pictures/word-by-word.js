@@ -46,12 +46,12 @@ function draw(stage, { sentences }) {
   };
   const sentence = (name, ...words) => make("p", { class: "sentence" },
     make("span", { class: "label" }, name), make("span", {}, ...words));
-  /** The reader says yes or no; then the reference and the other reader's verdict appear. */
+  /** The reader says yes or no; then the reference and the other person's verdict appear. */
   const judge = (yes) => {
     judged.set(s, yes);
     const { verdict } = sentences[s];
     const [alike, all] = agreement(sentences, judged);
-    open(s, `You say ${yes ? "right" : "not right"}, the book's reader says: ${verdict}. `
+    open(s, `You say ${yes ? "right" : "not right"}, one other person says: ${verdict}. `
       + `You agree in ${alike} of ${all}. `);
     text.querySelector(".choice [aria-checked=true]").focus();
   };
@@ -63,7 +63,7 @@ function draw(stage, { sentences }) {
     if (!verdict) return [sentence("Reference", reference)];
     const [alike, all] = agreement(sentences, judged);
     return [sentence("Reference", reference), sentence("Right?", `You: ${judged.get(s) ? "yes" : "no"}. `
-      + `The book's reader: ${verdict}. You agree in ${alike} of ${all}.`)];
+      + `One other person: ${verdict}. You agree in ${alike} of ${all}.`)];
   };
   const open = (i, said = "") => {
     s = i;
