@@ -575,6 +575,11 @@ def test_errors_are_in_words_of_the_command():
         ("a/batch_tokens/d_model.tsv: expected", "a/batch_tokens/d_model.tsv: expected"),
         ("expected no 'd_model'", "expected no 'd_model'"),
         ("valid loss: expected a finite number", "valid loss: expected a finite number"),
+        (
+            "go on with `prepare_shards('wmt14-en-de', 'd_model')`",
+            "go on with `python -m allyouneed prepare --data wmt14-en-de --out 'd_model'`",
+        ),
+        ("`prepare_shards` with the same set", "`prepare` with the same set"),
     ):
         assert command.in_options(said, args) == told
     args = command.parser().parse_args(["translate", "ein", "--model", "x"])

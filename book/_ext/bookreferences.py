@@ -4,9 +4,9 @@ kept for the card that book/_static/cards.js shows.
 
 Not in headings, code or other links. "Figure 6.3" is ours; sections, tables and figures with one
 number are those of the papers, and stay text. A section of the same page is a link where its title
-stands between quotation marks. A word of the glossary, or a symbol that stands
-alone, is a link where a page first has it. A plain letter is none: it has several lives. The link
-of a symbol has its name in words, since a screen reader finds none in a formula.
+stands between quotation marks. A word of the glossary, or a symbol that stands alone, is a link
+where a page first has it. A plain letter is none: it has several meanings. The link of a symbol has
+its name in words, since a screen reader finds none in a formula.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def as_html(node: nodes.Node) -> str:
 
 
 def symbol(formula: nodes.math) -> str:
-    """The name of a symbol as a target; d_k and d_{k} are one, so are d_{ff} and d_\text{ff}."""
+    r"""The name of a symbol as a target; d_k and d_{k} are one, so are d_{ff} and d_\text{ff}."""
     return "symbol " + re.sub(r"\\text\b|[{}\s]", "", formula.astext())
 
 

@@ -379,7 +379,7 @@ def reader(number: Number) -> Callable[[str], int | float]:
 
 # What the package calls otherwise than the command
 OPTIONS = {"n_heads": "heads", "n_layers": "layers", "folder": "out"}
-CALL = r"`prepare_shards\('([^']*)', '([^']*)'\)`"
+CALL = r"`prepare_shards\('(.*?)', '(.*?)'\)`"
 
 
 def in_options(message: str, args: argparse.Namespace) -> str:
@@ -387,8 +387,6 @@ def in_options(message: str, args: argparse.Namespace) -> str:
 
     "n_heads: expected a divisor of d_model = 8" is "--heads: expected a divisor of d-model = 8".
     """
-    message = re.sub(CALL, r"`python -m allyouneed prepare --data \1 --out \2`", message)
-    message = message.replace("`prepare_shards` with the same set and", "`prepare` with the same")
     options = vars(args).keys() - {"sentence", "run", "words"}  # which are none
     name, colon, rest = message.partition(": ")
     name = OPTIONS.get(name, name)
@@ -396,7 +394,10 @@ def in_options(message: str, args: argparse.Namespace) -> str:
         message = f"--{name.replace('_', '-')}: {rest}"
     names = "|".join(option for option in options if "_" in option)
     plain = rf"(?<![\w'/\\.-])({names})(?![\w'/\\-]|\.\w)"  # no part of a path or a quotation
-    return re.sub(plain, lambda found: found[0].replace("_", "-"), message) if names else message
+    if names:
+        message = re.sub(plain, lambda found: found[0].replace("_", "-"), message)
+    message = re.sub(CALL, r"`python -m allyouneed prepare --data \1 --out '\2'`", message)
+    return message.replace("`prepare_shards`", "`prepare`")
 
 
 def speaks() -> bool:

@@ -80,7 +80,7 @@ def training_pairs(
     if data in CORPORA:
         raise ValueError(
             f"data: {data} does not fit into memory. Prepare it with "
-            f"`prepare_shards({data!r}, 'FOLDER')`, and train with FOLDER as the data"
+            f"`prepare_shards('{data}', 'FOLDER')`, and train with FOLDER as the data"
         )
     if Path(data).is_dir():
         shards = Shards(data)

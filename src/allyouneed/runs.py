@@ -309,8 +309,9 @@ class Run:
     def read_losses(self) -> None:
         """Note the losses of the last updates, which a GPU is waited for, and show how it goes."""
         record, history = self.record, self.history
+        # `vars`: as they are kept. Asked for one by one, each would be waited for.
         found = [vars(one)[name] for one in self.unread for name in ("loss", "norm")]
-        found = torch.stack(list(map(torch.as_tensor, found))).view(-1, 2).tolist()  # one wait
+        found = torch.stack(list(map(torch.as_tensor, found))).view(-1, 2).tolist()
         history.losses += [round(loss, 4) for loss, _ in found]
         if self.dtype != torch.float16:  # in which an update that overflows is skipped
             for one, (loss, norm) in zip(self.unread, found, strict=True):

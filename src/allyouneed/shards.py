@@ -97,7 +97,7 @@ class Shards:
         if not self.manifest["complete"]:
             raise DataError(
                 f"{folder} is not finished; go on with "
-                f"`prepare_shards({self.manifest['set']!r}, {str(folder)!r})`"
+                f"`prepare_shards('{self.manifest['set']}', '{folder}')`"
             )
         files, numbers = self.manifest["files"], range(len(self.manifest["shards"]))
         parts = [f"train-{i:05}.{kind}" for i in numbers for kind in ("tokens", "starts")]
