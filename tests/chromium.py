@@ -95,6 +95,13 @@ def wait(tab, promise: str) -> None:
     tab.evaluate(f"Promise.race([{promise}, {late}]).then(() => null)")
 
 
+def resize(tab, width: int, height: int) -> None:
+    """Make the screen so large, and let the page draw itself anew: what watches a size is told in
+    the next frame."""
+    tab.set_viewport_size({"width": width, "height": height})
+    tab.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+
+
 def violations(tab, known: set[str]) -> list[str]:
     """What axe-core finds, but for matters that it calls minor. For contrast it looks at one text
     of each pair of colours that is not known.

@@ -23,6 +23,7 @@ from chromium import (
     faint_text,
     in_theme,
     plain_page,
+    resize,
     sample_colours,
     served,
     violations,
@@ -143,8 +144,7 @@ def without_shadows(tab) -> list[str]:
 
 def narrower(tab, width: int) -> list[str]:
     """Make the window narrower: nothing may be wider than it."""
-    tab.set_viewport_size({"width": width, "height": 844})
-    tab.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    resize(tab, width, 844)
     found = tab.evaluate("document.documentElement.scrollWidth")
     wrong = [f"{found} pixels wide on a screen of {width}"] if found > width else []
     wide = """[...document.querySelectorAll(".moving")]
@@ -160,7 +160,7 @@ def test_every_page(site, address, browser):
     visit = Visit(browser, address, **settings)  # a tab for all: scripts and fonts are kept
     problems, weights, colours = [], {}, set()
     for page in site:
-        visit.tab.set_viewport_size({"width": 1280, "height": 900})
+        resize(visit.tab, 1280, 900)
         tab = visit.open(page)
         scroll_through(tab)
         sizes = weight(visit.loaded, address)

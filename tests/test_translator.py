@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 import pytest
 import torch
-from chromium import Visit, faint_text, served, violations
+from chromium import Visit, faint_text, resize, served, violations
 from markdown_it import MarkdownIt
 
 from allyouneed.data import load_pairs
@@ -741,7 +741,7 @@ def test_the_end_is_a_candidate_in_words(tab):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_words_light_up_under_the_translation(tab, width):
     """Both ways, by mouse and by keys, and without scrolling on from what is written."""
-    tab.set_viewport_size({"width": width, "height": 844})
+    resize(tab, width, 844)
     tab.check("input[value=tatoeba-en-fr]")
     run(tab, "I have a dog.")
     lit = "[...document.querySelectorAll('#t-links .r-seen:not(path)')].map(one => one.textContent)"
@@ -762,7 +762,7 @@ def test_words_light_up_under_the_translation(tab, width):
     tab.fill("#t-source", "")
     tab.click("#t-go")
     assert not tab.is_visible("#t-links")
-    tab.set_viewport_size({"width": 1000, "height": 900})
+    resize(tab, 1000, 900)
 
 
 def changed_words(before: str, after: str) -> int:
@@ -833,7 +833,7 @@ def test_each_head_is_tried(tab):
     assert len(found) == 36 and found | expected == found and {0, 1} <= set(expected.values())
     needless = f"{list(found.values()).count(0)} of 36 heads can be switched off"
     assert needless in tab.inner_text("#t-changed")
-    tab.set_viewport_size({"width": 390, "height": 844})
+    resize(tab, 390, 844)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     done(tab, lambda: tab.check("input[value='cross.2.2']"))
     tab.hover("#t-all button:text-is('Go')")
@@ -841,7 +841,7 @@ def test_each_head_is_tried(tab):
     tab.focus("#t-all button")
     tab.keyboard.press("ArrowDown")
     assert tab.inner_text("#t-told").startswith("To write “Va”")
-    tab.set_viewport_size({"width": 1000, "height": 900})
+    resize(tab, 1000, 900)
 
 
 def test_another_candidate_goes_on_from_there(tab):
@@ -886,11 +886,11 @@ def test_strange_words_are_counted_from_the_training_sentences():
 
 
 def test_a_map_that_goes_on_fades(tab):
-    tab.set_viewport_size({"width": 390, "height": 844})
+    resize(tab, 390, 844)
     tab.wait_for_selector(".t-scroll.t-more")
     tab.evaluate("document.querySelector('.t-scroll').scrollLeft = 1e6")
     tab.wait_for_selector(".t-scroll:not(.t-more)")
-    tab.set_viewport_size({"width": 1000, "height": 900})
+    resize(tab, 1000, 900)
 
 
 def test_what_cannot_be_translated(tab):
