@@ -40,9 +40,10 @@ def loss_loops(logits, targets, smoothing):
 
 
 def loss_where(logits, targets, smoothing):
-    p = torch.softmax(logits.double(), -1)
-    right = p.gather(-1, targets.unsqueeze(-1)).squeeze(-1).log()
-    rest = p[..., 1:].log().sum(-1) / (logits.size(-1) - 1)
+    z = logits.double()
+    log_p = z - z.logsumexp(-1, keepdim=True)
+    right = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    rest = log_p[..., 1:].sum(-1) / (logits.size(-1) - 1)
     losses = (1 - smoothing) * right + smoothing * rest
     return -torch.where(targets == PAD, 0.0, losses).sum().item()
 

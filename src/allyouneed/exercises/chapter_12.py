@@ -80,7 +80,7 @@ def smoothed_loss(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     return -(q * log_p).sum()
 
 
-LARGE = ([-300.0, 0.0, -200.0, 1.0], [0.0, 900.0, 1000.0, -1000.0])  # in the second e^z overflows
+LARGE = ([-900.0, 0.0, -1000.0, 1.0], [0.0, 900.0, 1000.0, -1000.0])  # in the second e^z overflows
 
 
 def loss_cases() -> list[tuple]:
@@ -232,8 +232,8 @@ LOSS_MISTAKES = mistakes(
      "The loss is minus the logarithm of the probabilities, weighted with q."),
     ("the logarithm of probabilities that have become zero",
      _variant(ours, log_softmax=lambda z: z.softmax(-1).log()),
-     "That is right on paper. A probability below e to the power of -104 is zero in float32, and "
-     "its logarithm minus infinity: `log_softmax` takes the logarithm before it rounds."),
+     "That is right on paper. A probability of e to the power of -1,000 is rounded to zero, and "
+     "its logarithm is minus infinity: `log_softmax` needs no probabilities."),
     ("exponentials that stand alone, and become infinite",
      _variant(ours, log_softmax=lambda z: z - z.exp().sum(-1, keepdim=True).log()),
      "That is right on paper. e to the power of 1,000 overflows: take the largest logit off "
