@@ -117,8 +117,7 @@ def parser() -> float:
     trained = 3600 * project(config, T4, 1, updates, tokens, **kind).hours
     trees = 3 * past["trees"]["valid"] + past["trees"]["test"]
     steps = trees / 64 * 4 * length  # the longest of 64 trees is a few times the mean
-    each = 10 * trees * length  # to put the symbols that may follow into their places
-    return trained + T4.launch * (each + steps * translation_launches(config, 1))
+    return trained + T4.launch * steps * translation_launches(config, 1)
 
 
 ON_A_GPU = {
