@@ -294,7 +294,7 @@ def test_killed_processes_are_started_again(config, alone, tmp_path):
         wait_for(process, lambda: started_anew(process, dead))
         running = workers(process)
         os.kill(running[rank], signal.SIGKILL)
-        dead |= {*running.values()}
+        dead.update(running.values())
         steps.append(newest(out).record.step)
     said = ended(process)
     assert steps[-1] < 32 and said.count("Going on from") == 2 and said.count("Best: BLEU") == 1
