@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from allyouneed import data, families
-from allyouneed.data import DataError, load_published
+from allyouneed.data import load_published
 from allyouneed.families import (
     BERT,
     GPT2,
@@ -36,6 +36,7 @@ from allyouneed.families import (
 )
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.saving import ModelFileError
+from allyouneed.sources import DataError
 from allyouneed.sublayers import FeedForward
 from allyouneed.tokens import EOS, PAD, UNK, Tokenizer
 from allyouneed.transformer import EncoderLayer

@@ -19,8 +19,8 @@ import pytest
 import torch
 
 from allyouneed import command, shards
-from allyouneed.data import DataError
 from allyouneed.shards import CORPORA, ShardBatches, Shards, prepare_shards
+from allyouneed.sources import DataError
 from allyouneed.tokens import BOS, EOS, PAD, Batch, token_batches
 
 WORDS = "der ein Mann Frau Hund geht läuft sieht groß klein und im auf Haus Ball".split()

@@ -49,8 +49,9 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 
-from allyouneed.data import DataError, Pairs, clean
+from allyouneed.data import Pairs, clean
 from allyouneed.files import write_file, write_json
+from allyouneed.sources import DataError
 from allyouneed.tokens import BOS, EOS, PAD, UNK, Batch, Tokenizer
 
 SHARDS_FORMAT = "allyouneed shards 1"
