@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from allyouneed import data, families
+from allyouneed import families, sources
 from allyouneed.data import load_published
 from allyouneed.families import (
     BERT,
@@ -266,7 +266,7 @@ def test_without_network(monkeypatch, tmp_path):
     def nothing(*args, **kwargs):
         raise OSError("no network")
 
-    monkeypatch.setattr(data, "urlopen", nothing)
+    monkeypatch.setattr(sources, "urlopen", nothing)
     monkeypatch.setenv("ALLYOUNEED_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ALLYOUNEED_DATA", raising=False)
     for load in (load_gpt2, load_bert):

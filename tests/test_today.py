@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from allyouneed import data, today
+from allyouneed import sources, today
 from allyouneed.data import load_config, load_published
 from allyouneed.masks import padding_mask
 from allyouneed.sources import DataError
@@ -435,7 +435,7 @@ def test_without_network(monkeypatch, tmp_path):
     def nothing(*args, **kwargs):
         raise OSError("no network")
 
-    monkeypatch.setattr(data, "urlopen", nothing)
+    monkeypatch.setattr(sources, "urlopen", nothing)
     monkeypatch.setenv("ALLYOUNEED_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ALLYOUNEED_DATA", raising=False)
     with pytest.raises(DataError, match="connect to the network"):
