@@ -126,7 +126,7 @@ def kept(tab, place: list) -> bool:
     return same_place(place, soon) and same_place(place, tab.evaluate(SEEN))
 
 
-@pytest.mark.parametrize("chapter", [11, 19])
+@pytest.mark.parametrize("chapter", [11, pytest.param(19, marks=pytest.mark.weekly)])
 def test_reload_and_back_keep_the_place_on_a_slow_processor(slow, address, chapter):
     place = read_on(slow, address + LONG[chapter])
     slow.reload()
