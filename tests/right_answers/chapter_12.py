@@ -32,7 +32,7 @@ def loss_loops(logits, targets, smoothing):
         if targets[b, t] == PAD:
             continue
         z = logits[b, t].tolist()
-        log_sum = math.log(sum(math.exp(x) for x in z))
+        log_sum = max(z) + math.log(sum(math.exp(x - max(z)) for x in z))
         for i in range(1, len(z)):
             q = smoothing / (len(z) - 1) + (1 - smoothing) * (i == int(targets[b, t]))
             total -= q * (z[i] - log_sum)

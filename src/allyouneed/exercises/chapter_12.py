@@ -80,6 +80,9 @@ def smoothed_loss(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     return -(q * log_p).sum()
 
 
+LARGE = ([-300.0, 0.0, -200.0, 1.0], [0.0, 900.0, 1000.0, -1000.0])  # in the second e^z overflows
+
+
 def loss_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(122)
     logits = [torch.randn(2, 4, 6, generator=draw) * 2, torch.randn(3, 2, 9, generator=draw)]
@@ -92,7 +95,13 @@ def loss_cases() -> list[tuple]:
         *((z, torch.tensor([[2]]), 0.2) for z in printed),
         (logits[0], targets[0], 0.1),
         (logits[1], targets[1], 0.3),
+        *((torch.tensor([[z]]), torch.tensor([[2]]), 0.1) for z in LARGE),
     ]
+
+
+def _no_number(loss: Any) -> Any:
+    """Infinite what is no number: which of the two comes depends on the order of the sums."""
+    return loss.nan_to_num(math.inf, math.inf, math.inf) if isinstance(loss, Tensor) else loss
 
 
 def _loss(
@@ -205,6 +214,11 @@ LOSS_MISTAKES = mistakes(
     ("no smoothing", _variant(lambda e, v: (1.0, 0.0, 0.0)),
      "This is the plain cross-entropy. The share `smoothing` is to be spread over all tokens but "
      "PAD."),
+    ("smoothing in place of 1 - smoothing on the right token",
+     _variant(lambda e, v: (e + e / (v - 1), e / (v - 1), 0.0)),
+     "The right token keeps 1 - smoothing, and has its part of the share besides."),
+    ("nothing spread", _variant(lambda e, v: (1 - e, 0.0, 0.0)),
+     "What the right token gives up is spread over all tokens but PAD."),
     ("smoothing and 1 - smoothing exchanged", _variant(lambda e, v: ours(1 - e, v)),
      "The right token keeps 1 - smoothing, and `smoothing` is spread."),
     ("the paper's 0.1 in place of smoothing",
@@ -216,6 +230,14 @@ LOSS_MISTAKES = mistakes(
      "`log_softmax` and `cross_entropy` take logits, and do the softmax themselves."),
     ("no logarithm", _variant(ours, log_softmax=lambda z: z.softmax(-1)),
      "The loss is minus the logarithm of the probabilities, weighted with q."),
+    ("the logarithm of probabilities that have become zero",
+     _variant(ours, log_softmax=lambda z: z.softmax(-1).log()),
+     "That is right on paper. A probability below e to the power of -104 is zero in float32, and "
+     "its logarithm minus infinity: `log_softmax` takes the logarithm before it rounds."),
+    ("exponentials that stand alone, and become infinite",
+     _variant(ours, log_softmax=lambda z: z - z.exp().sum(-1, keepdim=True).log()),
+     "That is right on paper. e to the power of 1,000 overflows: take the largest logit off "
+     "before, as `logsumexp` and `log_softmax` do."),
     ("the logits as they are", _variant(ours, log_softmax=lambda z: z),
      "Logits are not logarithms of probabilities before `log_softmax` made them so."),
     ("the logarithm to base 2",
@@ -1406,6 +1428,7 @@ EXERCISES = [
         title="label smoothing",
         section="Label smoothing",
         reference=smoothed_loss,
+        canonical=_no_number,
         cases=loss_cases,
         mistakes=LOSS_MISTAKES,
         invariants=[

@@ -160,6 +160,9 @@ GREEDY_MISTAKES = mistakes(
      "forgets all but the newest token."),
     ("`bos` handed in at every step", _greedy(token=False),
      "After the first step the decoder reads what it has said itself: hand the newest token in."),
+    ("a stop at bos in place of eos",
+     lambda step, bos, eos, max_length: greedy_with_state(step, bos, bos, max_length),
+     "`eos` says that the sentence is over; `bos` only begins it."),
     ("one token too many", _greedy(extra=1), "At most `max_length` tokens are returned."),
     ("one token too few", _greedy(extra=-1),
      "`max_length` tokens are allowed, `bos` and `eos` not counted."),
@@ -1091,6 +1094,8 @@ def _search(
     or_open: bool = True,
     bound: bool = False,
     with_open: bool = False,
+    shrink: bool = False,
+    only_open: bool = False,
 ) -> Callable:
     """Beam search in lists, right by default; each argument makes one mistake."""
 
@@ -1108,7 +1113,8 @@ def _search(
             ended = [c for c in candidates[: looked * beam] if c[2][-1] == eos]
             finished += [(score(c[0], length, alpha), c[2], c[0]) for c in ended]
             near = candidates[: among * beam] if among else candidates
-            on = [c for c in near if ended_goes_on or c[2][-1] != eos][:beam]
+            on = [c for c in near if ended_goes_on or c[2][-1] != eos]
+            on = on[: max(beam - len(finished), 0) if shrink else beam]
             owners = {
                 "parent": [new[c[1]] for c in on],
                 "place": [new[i % len(new)] for i in range(len(on))],
@@ -1125,7 +1131,7 @@ def _search(
                 (score(log_p, max_length, alpha), [*ids, eos], log_p)
                 for log_p, ids, _ in still_open
             ]
-        if not finished:
+        if (only_open and still_open) or not finished:
             return still_open[0][1] if still_open and or_open else []
         chosen = {
             "best": max(finished, key=lambda f: f[0]),
@@ -1410,6 +1416,12 @@ SEARCH_MISTAKES = mistakes(
     ("a beam of one", lambda step, bos, eos, beam, max_length, alpha: search(
          step, bos, eos, 1, max_length, alpha),
      "`beam` hypotheses go on, not only the best."),
+    ("as many fewer go on as have ended", _search(shrink=True),
+     "N hypotheses always go on: what has ended does not count among them."),
+    ("the best open one, whatever has finished", _search(only_open=True),
+     "Of those that have ended the best score wins. Open ones count only if nothing has finished."),
+    ("stopped when N have ended, and `eos` kept in the result", _search(stop=True, keep_eos=True),
+     "All `max_length` steps are taken, and the list is returned without `eos`."),
     ("one step too few", lambda step, bos, eos, beam, max_length, alpha: search(
          step, bos, eos, beam, max_length - 1, alpha),
      "All `max_length` steps are taken."),

@@ -215,6 +215,10 @@ def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
         "from one": lambda: (
             past & (((t + 1) // stride == (s + 1) // stride) | ((s + 1) % stride >= stride - c))
         ),
+        "blocks from one": lambda: past & (((t + 1) // stride == (s + 1) // stride) | summary),
+        "every": lambda: past & (block | (s % c == c - 1)),
+        "strided": lambda: past & ((t - s < stride) | ((t - s) % stride == 0)),
+        "future": lambda: (t <= s) & (block | summary),
         "all for summaries": lambda: past & (block | summary | (t % stride >= stride - c)),
     }
     return forms[rule]()
@@ -270,7 +274,10 @@ FIXED_SLIPS = [
 ]  # fmt: skip
 
 
-FIXED_KNOWN = [("the future is seen", "rows and columns swapped")]
+FIXED_KNOWN = [
+    ("the future is seen", "rows and columns swapped"),
+    ("the queries are summaries", "rows and columns swapped"),
+]
 
 
 FIXED_MISTAKES = [
@@ -358,6 +365,22 @@ FIXED_MISTAKES = [
         "from one",
         "Positions are counted from 0: the first block holds 0 to stride - 1.",
     ),
+    _fixed_mistake(
+        "blocks counted from 1",
+        "blocks from one",
+        "Positions are counted from 0: the first block holds 0 to stride - 1.",
+    ),
+    _fixed_mistake(
+        "every n_summary-th position",
+        "every",
+        "`n_summary` is how many summaries a block has, not how far apart they are.",
+    ),
+    _fixed_mistake(
+        "the strided pattern",
+        "strided",
+        "That counts back from the query. Blocks and summaries stand at fixed places.",
+    ),
+    _fixed_mistake("the future in place of the past", "future", "Keys do not lie ahead: s <= t."),
     _fixed_mistake(
         "summaries that see everything before them",
         "all for summaries",
@@ -514,6 +537,13 @@ HEARD_MISTAKES = mistakes(
      "That is how many layers come above. Asked for is after how many it is heard."),
     ("the last layer in place of the first", _cut(lambda first, n: first.where(first < 1, n)),
      "What has been heard stays heard: write the number down once, when it is heard first."),
+    ("one layer too many", _cut(lambda first, n: first + (first >= 0)),
+     "A position has itself after 0 layers, and the lowest layer makes it 1."),
+    ("0 for what is never heard, and all else one more", _cut(lambda first, n: first + 1),
+     "What cannot be heard is -1, a position has itself after 0 layers."),
+    ("two steps in each layer",
+     lambda masks: first_heard([m | (m.float() @ m.float() > 0) for m in masks]),
+     "In one layer a position hears of its own keys only, as they were before that layer."),
     ("infinity for what is never heard",
      _cut(lambda first, n: first.float().masked_fill(first < 0, math.inf)),
      "What cannot be heard is -1."),
@@ -1057,6 +1087,9 @@ MISSED_MISTAKES = mistakes(
      "A window of w keys takes 0 to w - 1 steps."),
     ("one key too few", lambda n, w, ds: _rest(n, _heard(n, max(w - 1, 1), ds)),
      "A window of w keys takes 0 to w - 1 steps, both included."),
+    ("one key too few, and none in a window of 1",
+     lambda n, w, ds: _rest(n, _heard(n, w - 1, ds)),
+     "A window of w keys takes 0 to w - 1 steps, both included."),
     ("a window counted in positions",
      lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(0, w, d))),
      "The window counts keys, holes not included: from t - (w - 1) d to t."),
@@ -1202,6 +1235,8 @@ def _one_pass(
     cut: bool = False,
     back: bool = False,
     pooled: bool = False,
+    guard: bool = False,
+    forgets: bool = False,
 ) -> Any:
     """The pass, right by default; each argument makes one mistake."""
 
@@ -1219,6 +1254,7 @@ def _one_pass(
             new = torch.zeros_like(m) if no_max else new
             weights = (scores - new).exp()
             fade = torch.ones_like(m) if no_max else (new - m if back else m - new).exp()
+            fade = torch.ones_like(m) if guard and s == 0 else fade
             if inside:
                 out = out + weights @ v[s : s + tile] / weights.sum(1, keepdim=True)
                 total = total + 1
@@ -1226,7 +1262,7 @@ def _one_pass(
                 terms = weights.sum() if pooled else weights.sum(1, keepdim=True)
                 total = (fade if fade_l else 1) * total + terms
                 out = (fade if fade_o else 1) * out + weights @ v[s : s + tile]
-            m = new
+            m = m if forgets else new
         return out / total if divided else out
 
     return answer
@@ -1261,6 +1297,13 @@ def _with_top(q: Tensor, k: Tensor, v: Tensor, top: Callable, clamp: bool = Fals
     scores = scores.clamp(-80, 80) if clamp else scores
     weights = (scores - top(scores)).exp()
     return weights @ v / weights.sum(1, keepdim=True)
+
+
+def _shares(q: Tensor, k: Tensor) -> Tensor:
+    """Which share of the sum of all queries is each one's own."""
+    scores = q @ k.T / k.shape[1] ** 0.5
+    own = (scores - scores.amax(1, keepdim=True)).exp().sum(1, keepdim=True)
+    return own / own.sum()
 
 
 PASS_SLIPS = [
@@ -1334,6 +1377,13 @@ PASS_MISTAKES = mistakes(
      "overflow. Take the greater of both."),
     ("scaled the wrong way", _one_pass(back=True),
      "The factor is e to the power of (old maximum - new maximum), at most 1."),
+    ("the old sums multiplied by what they should be divided by", _one_pass(back=True, guard=True),
+     "The factor is e to the power of (old maximum - new maximum), at most 1."),
+    ("the running maximum never kept", _one_pass(begin=0.0, forgets=True),
+     "`m = new` is missing: the next tile has to know what was subtracted before."),
+    ("one sum for all queries, over all tiles",
+     lambda q, k, v, tile: one_pass(q, k, v, tile) * _shares(q, k),
+     "Each query has a sum of its own: add up along the keys only, `sum(1, keepdim=True)`."),
     ("a softmax for each tile", _one_pass(inside=True),
      "Tiles with greater scores weigh more: divide once, at the end."),
     ("not divided", _one_pass(divided=False), "The output is o / l."),
