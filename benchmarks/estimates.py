@@ -33,6 +33,7 @@ SLOWER = 2.5  # Colab's core beside that of the record; the slowest that ran our
 SHARE = 0.1  # of the T4's peak in half precision, as chapter 14 has it: the products are narrow
 SINGLE = 4e12  # operations a second in float32: half of the data sheet's
 PAIR = 5e-5  # seconds to learn a vocabulary from a pair of sentences and to cut it
+SYMBOL = 7e-5  # seconds to see on a CPU which symbols may follow, and to choose one
 COMPILER = 30  # seconds for flex_attention at one length, forward, backward and its mask
 
 
@@ -117,8 +118,8 @@ def parser() -> float:
     trained = 3600 * project(config, T4, 1, updates, tokens, **kind).hours
     trees = 3 * past["trees"]["valid"] + past["trees"]["test"]
     steps = trees / 64 * 4 * length  # the longest of 64 trees is a few times the mean
-    each = 10 * trees * length  # to put the symbols that may follow into their places
-    return trained + T4.launch * (each + steps * translation_launches(config, 1))
+    choices = SLOWER * SYMBOL * trees * length
+    return trained + choices + T4.launch * steps * translation_launches(config, 1)
 
 
 ON_A_GPU = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -64,6 +63,8 @@ def synthetic(folder: Path, pairs: int, rows: int = 500_000) -> Path:
 
 def megabytes() -> float:
     """The most memory that this process has had."""
+    import resource  # Windows has none, and can make the shards all the same
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -95,6 +95,18 @@ def wait(tab, promise: str) -> None:
     tab.evaluate(f"Promise.race([{promise}, {late}]).then(() => null)")
 
 
+def drawn(tab, look: str, arg=None):
+    """What a function finds in the page as it is drawn next: after what watches sizes, in the same
+    frame, has moved it."""
+    return tab.evaluate(
+        f"""(arg) => new Promise((seen) => new IntersectionObserver((_, watch) => {{
+              watch.disconnect();
+              seen();
+            }}).observe(document.body)).then(() => ({look})(arg))""",
+        arg,
+    )
+
+
 def resize(tab, width: int, height: int) -> None:
     """Make the screen so large, and let the page draw itself anew: what watches a size is told in
     the next frame."""

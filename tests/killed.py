@@ -17,7 +17,7 @@ import pytest
 LATER = ["torch._dynamo", "matplotlib.figure", "tokenizers"]
 if os.name == "posix":
     SERVER = multiprocessing.get_context("forkserver")
-    SERVER.set_forkserver_preload(["allyouneed.command", "allyouneed.shards", *LATER])
+    SERVER.set_forkserver_preload(["allyouneed.command", "allyouneed.wmt", *LATER])
 
 
 def start(work: Callable, *args, dies: tuple[str, int] | None = None):

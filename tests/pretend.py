@@ -53,6 +53,9 @@ NUMPY = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to c
 NUMPY += "host memory first."
 LENGTHS = "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"
 PINNED = "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned"
+NO_PINS = "Only dense CPU tensors can be pinned"
+GRID = "torch.meshgrid expects all tensors to have the same device"
+NO_STATE = "RNG state must be a torch.ByteTensor"
 DLPACK = "Unsupported device in DLTensor."
 OTHER_GRAD = "assigned grad has data located on a different device"
 GRADIENT = "invalid gradient at index {} - expected device {} but got {}"
@@ -74,7 +77,7 @@ STRICT = {"cat", "stack", "gather", "index_select", "embedding", "equal", "scatt
 STRICT |= {"_fused_adam_", "_fused_adamw_", "scatter_add_", "index_add_", "mm", "bmm", "addmm"}
 
 LIKE = "zeros_like ones_like full_like empty_like rand_like randn_like randint_like".split()
-NEW = "new_tensor new_zeros new_ones new_full new_empty new_empty_strided".split()
+NEW = "new new_tensor new_zeros new_ones new_full new_empty new_empty_strided".split()
 READ = {"tensor", "as_tensor", "asarray", "new_tensor"}  # they copy what the host has
 # Files that are not ours: Python's, and those of installed packages
 THEIRS = (*(str(Path(file).parent) for file in (os.__file__, torch.__path__[0])), __file__, "<")
@@ -280,7 +283,7 @@ class Pretended(TorchDispatchMode):
 
 def of_tensors(gpu: Pretended) -> dict[str, Any]:
     """What `torch.Tensor` says and does about devices."""
-    names = [*NEW, "to", "numpy", "tolist", "__deepcopy__", "__dlpack__"]
+    names = [*NEW, "to", "type", "numpy", "tolist", "__deepcopy__", "__dlpack__"]
     real, real_device = {name: getattr(Tensor, name) for name in names}, Tensor.device
     real_grad = Tensor.grad
 
@@ -297,6 +300,16 @@ def of_tensors(gpu: Pretended) -> dict[str, Any]:
         y = x if where is None else gpu.move(x, on_gpu(where), non_blocking)
         options = {} if form is None else {"memory_format": form}
         return real["to"](y, dtype or y.dtype, copy=copy and y is x, **options)
+
+    def kind(x, dtype=None, non_blocking=False):
+        if dtype is None:
+            name = real["type"](x)
+            return name.replace("torch.", "torch.cuda.") if gpu.holds(x) else name
+        if isinstance(dtype, torch.dtype):
+            return to(x, dtype)
+        name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
+        y = gpu.move(x, "cuda." in name, non_blocking)
+        return real["type"](y, name.replace("cuda.", ""))
 
     def numpy(x, *, force=False):
         if gpu.holds(x) and not force:
@@ -336,6 +349,7 @@ def of_tensors(gpu: Pretended) -> dict[str, Any]:
         "is_cpu": property(lambda x: device(x) == CPU),
         "get_device": lambda x: 0 if gpu.holds(x) else -1,
         "to": to,
+        "type": kind,
         "type_as": to,
         "cuda": lambda x, device=None, non_blocking=False, **_: gpu.move(
             x, on_gpu(GPU if device is None else device), non_blocking
@@ -370,6 +384,8 @@ def factory(gpu: Pretended, real: Callable[..., Tensor]) -> Callable[..., Tensor
             with gpu.now(asked=True):
                 return real(*args, **kwargs, **({} if where is None else {"device": where}))
         here = on_gpu(where)
+        if here and pin_memory:
+            raise RuntimeError(NO_PINS)
         if here and read is not None and not gpu.holds(read):
             gpu.wait(f"copy to {GPU}")
         with gpu.now(asked=True, making=here):
@@ -447,6 +463,11 @@ def generators(gpu: Pretended) -> type:
                 gpu.generators[generator._cdata] = generator
             return generator
 
+        def set_state(self, new_state: Tensor) -> torch.Generator:
+            if gpu.holds(new_state):
+                raise TypeError(NO_STATE)
+            return super().set_state(new_state)
+
         @property
         def device(self) -> torch.device:
             return GPU if self._cdata in gpu.generators else CPU
@@ -459,6 +480,7 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
     grouped, autocast = torch._C._group_tensors_by_device_and_dtype, torch.autocast.__init__
     begin, make_grads = threading.Thread.run, torch.autograd._make_grads
     dropout, one_hot, default = F.dropout, F.one_hot, DeviceContext.__torch_function__
+    meshgrid, set_state = torch.meshgrid, torch.set_rng_state
 
     def group(lists, with_indices=False):
         """The groups of an optimiser, by the devices that tensors say."""
@@ -506,6 +528,17 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
         with gpu.now(quiet=True):  # else its checks wait, which a GPU leaves out
             return gpu.put(one_hot(tensor, num_classes), True)
 
+    def grid(*tensors, indexing=None):
+        given = tensors[0] if isinstance(tensors[0], list | tuple) else tensors
+        if len({x.device for x in given}) > 1:
+            raise RuntimeError(GRID)
+        return meshgrid(*tensors, indexing=indexing)
+
+    def state(new_state):
+        if gpu.holds(new_state):
+            raise TypeError(NO_STATE)
+        set_state(new_state)
+
     def context(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func in makers and on_gpu(self.device) and not kwargs.get("device"):
@@ -532,6 +565,8 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
     return [
         *[(torch, f.__name__, make) for f, make in (makers | like).items()],
         (torch, "Generator", generators(gpu)),
+        (torch, "meshgrid", grid),
+        *[(owner, "set_rng_state", state) for owner in (torch, torch.random)],
         (flex_attention, "flex_attention", flex),
         (torch, "compile", lambda f=None, **_: f or (lambda f: f)),
         (torch._C, "_group_tensors_by_device_and_dtype", group),

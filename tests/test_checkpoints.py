@@ -29,7 +29,7 @@ from allyouneed.checkpoints import (
     weights_of,
 )
 from allyouneed.processes import ShardedObjective
-from allyouneed.saving import ModelFileError, save_model
+from allyouneed.saving import ModelFileError, read_tensors, save_model, write_tensors
 from allyouneed.tokens import Tokenizer, token_batches
 from allyouneed.training import Record, adam, train
 from allyouneed.transformer import Transformer, TransformerConfig
@@ -279,3 +279,32 @@ def test_signals_wait(number, request):
 def test_nothing_is_unpickled():
     text = open(checkpoints.__file__).read()
     assert "torch.load(" not in text and "pickle.load" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("model.embedding.weight", "model.embedding.weight"),
+        ("optimizer.0.exp_avg", r"optimizer.0.exp_avg \(of embedding.weight\)"),
+    ],
+)
+def test_a_shape_that_does_not_fit_is_named(tmp_path, name, told):
+    tokenizer = Tokenizer.train(["some small text"], 40)
+    model = Transformer(TransformerConfig(len(tokenizer), 8, 8, 2, 1))
+    optimizer = adam(model)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    optimizer.step()
+    save_checkpoint(tmp_path / "whole", model, optimizer, Record(1), tokenizer, {})
+    metadata, tensors = read_tensors(tmp_path / "whole", checkpoints.CHECKPOINT_FORMAT)
+    V = len(tokenizer)
+    write_tensors(tmp_path / "cut", tensors | {name: tensors[name][1:]}, metadata)
+    with pytest.raises(
+        ModelFileError, match=rf"{told}: expected shape \({V}, 8\), got \({V - 1}, 8"
+    ):
+        load_checkpoint(tmp_path / "cut")
+    del tensors[name]
+    write_tensors(tmp_path / "less", tensors, metadata)
+    if name.startswith("model"):
+        with pytest.raises(ModelFileError, match=f"{told}: expected it in .*, got none"):
+            load_checkpoint(tmp_path / "less")

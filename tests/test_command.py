@@ -482,6 +482,7 @@ def test_fewer_steps_than_are_done(copy, capsys):
 def test_a_reader_who_has_had_enough(data, tmp_path):
     """Of `train ... | head -1`: the run is kept, and says so."""
     words = ["train", "--data", str(data), "--out", str(tmp_path / "run"), *RUN]
+    words += ["--steps", "36000"]  # far from its end, whenever this process is next awake
     command_line = [sys.executable, "-m", "allyouneed", *words]
     process = subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     for line in process.stdout:

@@ -268,6 +268,12 @@ def workers(process: subprocess.Popen) -> dict[int, int]:
     return found
 
 
+def started_anew(process: subprocess.Popen, dead: set[int]) -> bool:
+    """Whether both ranks run, in processes that are not those of before."""
+    running = workers(process)
+    return len(running) == 2 and dead.isdisjoint(running.values())
+
+
 def wait_for(process: subprocess.Popen, happens) -> None:
     """Wait until something happens, as long as the process runs."""
     end = time.monotonic() + 240
@@ -278,14 +284,17 @@ def wait_for(process: subprocess.Popen, happens) -> None:
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 def test_killed_processes_are_started_again(config, alone, tmp_path):
     """First the second process dies, then the first; the last steps are of a third start."""
-    out, steps = tmp_path / "run", []
+    out, steps, dead = tmp_path / "run", [], set()
     # the same command begins and goes on
     process = torchrun("-m", "allyouneed", "train", "--config", config, "--out", out, "--resume",
                        restarts=3)  # fmt: skip
     for rank, step in ((1, 8), (0, 16)):
         file = out / "checkpoints" / f"step-{step:08}.safetensors"
         wait_for(process, file.exists)
-        os.kill(workers(process)[rank], signal.SIGKILL)
+        wait_for(process, lambda: started_anew(process, dead))
+        running = workers(process)
+        os.kill(running[rank], signal.SIGKILL)
+        dead.update(running.values())
         steps.append(newest(out).record.step)
     said = ended(process)
     assert steps[-1] < 32 and said.count("Going on from") == 2 and said.count("Best: BLEU") == 1

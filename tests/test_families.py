@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from allyouneed import data, families
-from allyouneed.data import DataError, load_published
+from allyouneed import families, sources
+from allyouneed.data import load_published
 from allyouneed.families import (
     BERT,
     GPT2,
@@ -36,6 +36,7 @@ from allyouneed.families import (
 )
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.saving import ModelFileError
+from allyouneed.sources import DataError
 from allyouneed.sublayers import FeedForward
 from allyouneed.tokens import EOS, PAD, UNK, Tokenizer
 from allyouneed.transformer import EncoderLayer
@@ -265,7 +266,7 @@ def test_without_network(monkeypatch, tmp_path):
     def nothing(*args, **kwargs):
         raise OSError("no network")
 
-    monkeypatch.setattr(data, "urlopen", nothing)
+    monkeypatch.setattr(sources, "urlopen", nothing)
     monkeypatch.setenv("ALLYOUNEED_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ALLYOUNEED_DATA", raising=False)
     for load in (load_gpt2, load_bert):

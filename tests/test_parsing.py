@@ -9,7 +9,7 @@ import random
 import pytest
 import torch
 
-from allyouneed.data import DataError, load_treebank
+from allyouneed.data import load_treebank
 from allyouneed.decoding import greedy
 from allyouneed.masks import padding_mask
 from allyouneed.parsing import (
@@ -30,6 +30,7 @@ from allyouneed.parsing import (
     word_shape,
     write_trees,
 )
+from allyouneed.sources import DataError
 from allyouneed.tokens import BOS, EOS, PAD, SPECIALS, UNK, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 

@@ -148,6 +148,15 @@ def test_a_card_shows_what_a_link_leads_to(browser, address):
     tab.wait_for_selector(".hover-card")
     assert term.get_attribute("aria-describedby") == "hover-card"
     assert len(tab.inner_text(".hover-card")) > 30
+    tab.dispatch_event("h1", "pointerover")  # the page has moved under a pointer at rest
+    tab.wait_for_timeout(300)
+    assert tab.locator(".hover-card").count()
+    tab.keyboard.press("Escape")
+    tab.evaluate(  # a pointer on its way over the signs of a formula
+        """() => document.querySelectorAll("a.to-symbol mjx-c").forEach((sign, i) =>
+             i < 2 && sign.dispatchEvent(new PointerEvent("pointerover", {bubbles: true})))"""
+    )
+    tab.wait_for_selector(".hover-card")
     tab.locator("a[href='https://arxiv.org/abs/1706.03762']").first.hover()
     tab.wait_for_function("/20\\d\\d/.test(document.querySelector('.hover-card')?.textContent)")
     assert not visit.wrong

@@ -30,7 +30,7 @@ ROOMS = [
     ("model", ["transformer", "saving"]),
     ("before", ["recurrent", "alignment"]),
     ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
-    ("text", ["data", "tokens", "subwords", "shards"]),
+    ("text", ["sources", "data", "tokens", "subwords", "shards", "wmt"]),
     ("records", ["files", "provenance", "results", "weights"]),
     ("checks", ["checks"]),
 ]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from chromium import Visit, served
+from chromium import Visit, drawn, served, wait
 from pages import HTML, ROOT, build
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -105,12 +105,13 @@ def test_the_match_is_to_be_seen_where_a_result_leads(address, browser):
     assert "teacher forcing" in tab.locator(".found li p").first.inner_text().lower()
     tab.click(".found li a >> nth=0")
     tab.wait_for_selector(".hide-found")
-    tab.wait_for_timeout(500)
+    tab.wait_for_load_state("load")
+    wait(tab, "window.mathematicsIsSet")
     assert re.search(r"08_masks\.html\?highlight=[^#]*#teacher-forcing", tab.url), tab.url
     seen = """() => [...CSS.highlights.get("found")].filter(range => {
       const {top, height} = range.getBoundingClientRect();
       return height && top > 60 && top < innerHeight; }).length"""
-    assert tab.evaluate(seen) > 0
+    assert drawn(tab, seen) > 0
     tab.click(".hide-found")
     assert not tab.evaluate("CSS.highlights.has('found')")
     tab.goto(address + "search.html?q=xyzzy")

@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 import torch
 
-from allyouneed import command, shards
-from allyouneed.data import DataError
-from allyouneed.shards import CORPORA, ShardBatches, Shards, prepare_shards
+from allyouneed import command
+from allyouneed.shards import ShardBatches, Shards
+from allyouneed.sources import DataError
 from allyouneed.tokens import BOS, EOS, PAD, Batch, token_batches
+from allyouneed.wmt import CORPORA, newstest, prepare_shards
 
 WORDS = "der ein Mann Frau Hund geht läuft sieht groß klein und im auf Haus Ball".split()
 
@@ -289,10 +290,10 @@ def test_foreign_files(tmp_path, monkeypatch, text):
 
 
 def test_newstest(wmt):
-    assert len(shards.newstest("wmt14-en-de", "valid")) == 6
-    assert len(shards.newstest("wmt14-en-de", "test")) == 8
+    assert len(newstest("wmt14-en-de", "valid")) == 6
+    assert len(newstest("wmt14-en-de", "test")) == 8
     with pytest.raises(ValueError, match="split: expected valid or test"):
-        shards.newstest("wmt14-en-de", "train")
+        newstest("wmt14-en-de", "train")
 
 
 # Batches

@@ -280,7 +280,7 @@ def test_a_chapter_opened_on_a_phone(address, browser):
     tab.wait_for_function("localStorage.getItem('fonts')")
     assert "Source" not in tab.evaluate("[...document.fonts].map(one => one.family).join()")
     tab = visit.open("book/glossary.html")
-    assert tab.evaluate("document.fonts.check('16px \"Source Serif 4\"')")
+    tab.wait_for_function("document.fonts.check('16px \"Source Serif 4\"')")
     assert any(url.endswith("source-serif-4-latin-400-normal.woff2") for url in visit.loaded)
     visit.tab.context.close()
 
@@ -298,8 +298,8 @@ def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
             && one.getBoundingClientRect().top < innerHeight).length,
         boxes: document.querySelectorAll(":is(pre, .broad)[tabindex='0']").length,
         others: document.querySelectorAll("pre[tabindex='-1']").length})"""
-    tab.wait_for_function("document.querySelector('.math mjx-container')")
-    tab.wait_for_timeout(300)
+    tab.wait_for_function(f"() => {{ const {{set, near}} = ({count})(); return set && !near; }}")
+    tab.wait_for_timeout(300)  # nothing else follows
     loaded = "[...document.querySelectorAll('figure img')].map(one => one.naturalWidth > 0)"
     found = tab.evaluate(count)
     assert found["near"] == 0 < found["set"] < found["all"] and found["boxes"] == 0, found
@@ -409,8 +409,8 @@ def test_search_and_mathematics(home, browser):
     assert tab.locator("mjx-container").count() > 5
     assert tab.locator("mjx-merror").count() == 0
     tab.click("a.right-next")
-    tab.wait_for_load_state("load")
-    assert "/book/pytorch" in tab.url and not visit.wrong, visit.wrong
+    tab.wait_for_url("**/book/pytorch.html")
+    assert not visit.wrong, visit.wrong
 
 
 def test_the_translator_is_in_the_book(home, browser):

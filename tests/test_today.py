@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from allyouneed import data, today
-from allyouneed.data import DataError, load_config, load_published
+from allyouneed import sources, today
+from allyouneed.data import load_config, load_published
 from allyouneed.masks import padding_mask
+from allyouneed.sources import DataError
 from allyouneed.today import (
     SMOLLM2,
     GatedFeedForward,
@@ -434,7 +435,7 @@ def test_without_network(monkeypatch, tmp_path):
     def nothing(*args, **kwargs):
         raise OSError("no network")
 
-    monkeypatch.setattr(data, "urlopen", nothing)
+    monkeypatch.setattr(sources, "urlopen", nothing)
     monkeypatch.setenv("ALLYOUNEED_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ALLYOUNEED_DATA", raising=False)
     with pytest.raises(DataError, match="connect to the network"):
@@ -464,8 +465,8 @@ def test_without_network(monkeypatch, tmp_path):
         (dict(window=0), ValueError, "window: expected at least 1"),
         (dict(window=-3), ValueError, "window: expected at least 1"),
         (dict(sinks=-1), ValueError, "sinks: expected at least 0"),
-        (dict(theta=0.0), ValueError, "theta: expected a number above 0"),
-        (dict(eps=-1.0), ValueError, "eps: expected a number above 0"),
+        (dict(theta=0.0), ValueError, "theta: expected a finite number above 0"),
+        (dict(eps=-1.0), ValueError, "eps: expected a finite number above 0"),
     ],
 )
 def test_config_refuses(changes, error, says):

@@ -909,11 +909,24 @@ def test_what_cannot_be_translated(tab):
 def test_stop(tab):
     tab.check("input[value=tatoeba-en-fr]")
     run(tab, "A dog.")
-    tab.fill("#t-beam", "8")
+    done(tab, lambda: tab.fill("#t-beam", "8"))
     tab.fill("#t-source", "Publication of the article was timed to coincide with a birthday. " * 6)
     tab.press("#t-source", "Enter")
     tab.click("#t-go:text-is('Stop')")
-    tab.wait_for_function(IDLE)
+    tab.wait_for_function(IDLE, timeout=60_000)
+    assert tab.inner_text("#t-status").startswith("Stopped")
+
+
+def test_stop_is_the_last_word(tab):
+    """Also where the page was to begin again, with another choice."""
+    tab.check("input[value=tatoeba-en-fr]")
+    run(tab, "A dog.")
+    tab.evaluate(
+        """() => { const [beam, go] = ["t-beam", "t-go"].map(id => document.getElementById(id));
+          for (beam.value of [8, 7]) beam.dispatchEvent(new Event("change"));
+          go.click(); }"""
+    )
+    tab.wait_for_function(IDLE, timeout=60_000)
     assert tab.inner_text("#t-status").startswith("Stopped")
 
 

@@ -24,7 +24,7 @@ const BookCards = (() => {
     await fetched();
     const found = cards?.[from.href.replace(root, "").replace(/\?[^#]*/, "")];
     const about = typeof found === "string" ? cards[found] : found;
-    if (!about || link !== from) return;
+    if (!about || link !== from || card) return;
     card = Object.assign(document.createElement("div"), { className: "hover-card", id: "hover-card" });
     card.setAttribute("role", "tooltip");
     const [title, says] = about;
@@ -45,12 +45,13 @@ const BookCards = (() => {
   };
 
   const begin = (from, wait) => {
-    if (from === link) return clearTimeout(timer);
+    if (from === link && card) return clearTimeout(timer);
     hide();
     link = from;
     timer = setTimeout(show, wait, from);
   };
   const later = () => {
+    if (link?.matches(":focus-visible")) return; // the page has moved under a pointer at rest
     clearTimeout(timer);
     timer = setTimeout(hide, 200);
   };

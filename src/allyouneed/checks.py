@@ -29,10 +29,10 @@ def check_even(**sizes: int) -> None:
 
 
 def check_positive(**numbers: float) -> None:
-    """Each number is above 0."""
+    """Each number is finite and above 0."""
     for name, number in numbers.items():
-        if not number > 0:
-            raise ValueError(f"{name}: expected a number above 0, got {number}")
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name}: expected a finite number above 0, got {number}")
 
 
 def check_probability(**probabilities: float) -> None:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from allyouneed import __version__
-from allyouneed.data import SPLITS, DataError, clean
+from allyouneed.data import SPLITS, clean
 from allyouneed.decoding import beam_search, sample, translate
 from allyouneed.evaluation import papers_bleu, scores
 from allyouneed.pairs import read_pairs
@@ -43,9 +43,11 @@ from allyouneed.settings import (
     read_settings,
     values_in_presets,
 )
-from allyouneed.shards import CORPORA, prepare_shards, read_manifest
+from allyouneed.shards import read_manifest
+from allyouneed.sources import DataError
 from allyouneed.tokens import BOS, EOS, Tokenizer
 from allyouneed.transformer import Transformer
+from allyouneed.wmt import CORPORA, prepare_shards
 
 LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out")  # of other processes
 SHADES = " ░▒▓█"

@@ -17,9 +17,10 @@ from torch import distributed
 from allyouneed.data import SPLITS, Pairs, clean, load_pairs
 from allyouneed.processes import Process, wait_for_the_first
 from allyouneed.settings import Settings
-from allyouneed.shards import CORPORA, ShardBatches, Shards, newstest
+from allyouneed.shards import ShardBatches, Shards
 from allyouneed.subwords import BPEDropout
 from allyouneed.tokens import Batch, Tokenizer, token_batches
+from allyouneed.wmt import CORPORA, newstest
 
 
 def read_pairs(data: str, split: str) -> Pairs:

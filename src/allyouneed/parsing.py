@@ -398,13 +398,14 @@ def write_trees(
     each, well-formed always.
     """
     ids = [[*vocabulary.encode_words(words), EOS] for words in sentences]
-    src = pad(ids).to(model.embedding.weight.device)
+    device = model.embedding.weight.device
     written: list[list[str]] = [[] for _ in sentences]
     with eval_mode(model):
-        cache = FastCache(model, src)
-        todo, newest = list(range(len(sentences))), src.new_full((len(src),), BOS)
+        cache = FastCache(model, pad(ids).to(device))
+        todo, newest = list(range(len(ids))), torch.full((len(ids),), BOS)
         while todo:
-            logits = cache.step(newest)
+            # a GPU gives the logits, and waits while we choose on the CPU
+            logits = cache.step(newest.to(device)).cpu()
             any_word = logits[:, vocabulary.word_places].logsumexp(1)
             chosen = torch.full_like(logits, -math.inf)
             for row, i in enumerate(todo):
@@ -420,7 +421,7 @@ def write_trees(
             done = newest == EOS
             if done.any():
                 left = unfinished(done)
-                cache.select(left)
+                cache.select(left.to(device))
                 newest, todo = newest[left], [todo[row] for row in left.tolist()]
     return [symbols[:-1] for symbols in written]
 

@@ -42,7 +42,7 @@ __all__ = [
 def ring_all_reduce(
     vectors: Sequence[Float[Tensor, " P"]],
 ) -> tuple[list[Tensor], list[int]]:
-    """Add up one vector of each of n processes, in a ring, as if they were processes.
+    """Add up the vectors of n pretended processes, in a ring.
 
     Returns the sum as each process has it in the end, and the bytes that each has sent.
     Raises ValueError for no vectors, or for vectors of several lengths.

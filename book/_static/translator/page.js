@@ -227,6 +227,11 @@
     else translate();
   }
 
+  // The reader wants nothing more, nor what was to begin again.
+  function stop() {
+    Object.assign(state, { stop: true, again: false });
+  }
+
   // While it changes with every token, a screen reader is asked to wait.
   function writing(now) {
     at("output").classList.toggle("t-writing", now);
@@ -560,7 +565,7 @@
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (!state.busy) translate();
-    else state.stop = true;
+    else stop();
   });
   at("go").addEventListener("click", (event) => {
     if (event.detail > 1) event.preventDefault(); // a double click begins, and does not stop
@@ -594,7 +599,7 @@
   at("step").addEventListener("input", () => choose(Number(at("step").value) - 1));
   at("without").addEventListener("change", anew);
   at("try").addEventListener("click", () => {
-    if (state.busy) state.stop = true;
+    if (state.busy) stop();
     else tryEach();
   });
 

@@ -586,7 +586,7 @@ def _draw(seed: int, *shapes: tuple) -> tuple:
 
 
 def head_cases() -> list[tuple]:
-    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4), (1, 4, 3, 2, 2), (2, 1, 3, 2, 1)]  # B, S, D, K, V
+    sizes = [(2, 3, 4, 2, 5), (3, 5, 4, 4, 4), (1, 4, 3, 2, 2), (2, 1, 3, 2, 1)]  # B, T, D, K, V
     return [_draw(55 + b, (b, s, d), (d, k), (d, k), (d, v)) for b, s, d, k, v in sizes]
 
 
@@ -820,7 +820,7 @@ ONE_HEAD_MISTAKES = mistakes(
       if not name.startswith("the matrices of queries and keys exchanged, and the softmax over "
                              "the queries")),
     ("the last word alone", lambda x, *matrices: one_head(x, *matrices)[:, -1],
-     "Every word asks: one output for each, (B, S, d_v)."),
+     "Every word asks: one output for each, (B, T, d_v)."),
     ("the first sentence for all",
      lambda x, *matrices: one_head(x[:1], *matrices).expand(len(x), -1, -1),
      "Each sentence of a batch has its own queries, keys and values."),
@@ -1122,7 +1122,7 @@ LOADED_MISTAKES = mistakes(
     ("the values' layer holds the key's matrix", KeysTwice,
      "Each of the three layers holds its own matrix: w_v that of the values."),
     ("the first sentence alone", FirstSentence,
-     "The outputs of all sentences are asked for, (B, S, d_v)."),
+     "The outputs of all sentences are asked for, (B, T, d_v)."),
 )  # fmt: skip
 
 # 5.8 how far scores spread
