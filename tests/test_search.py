@@ -72,6 +72,31 @@ def test_what_is_meant_comes_first(address, browser):
     assert len(wrong) <= 3, "\n".join(wrong)
 
 
+def slips(query: str) -> list[str]:
+    """A letter left out, one typed twice, and two that have changed places, in the longest word."""
+    word = max(re.findall(r"[a-zA-Z]+", query), key=len)
+    i = len(word) // 2
+    wrong = [word[:i] + word[i + 1 :], word[:i] + word[i] + word[i:],
+             word[: i - 1] + word[i] + word[i - 1] + word[i + 1 :]]  # fmt: skip
+    return [query.replace(word, one) for one in wrong if len(word) > 5]
+
+
+def test_a_slip_of_the_pen_is_mended(address, browser):
+    tab = Visit(browser, address).open("search.html?q=sotfmax")
+    assert tab.inner_text("#search-results p >> nth=0") == (
+        "The book does not say “sotfmax”. The best 40 places for “softmax”."
+    )
+    pairs = [(slip, query) for query in QUERIES for slip in slips(query)]
+    spelled = tab.evaluate(
+        "queries => queries.map(BookSearch.spelled)", [slip for slip, _ in pairs]
+    )
+    right = tab.evaluate("queries => queries.map(BookSearch.spelled)", list(QUERIES))
+    tab.context.close()
+    missed = [f"{a}: {c}" for (a, b), c in zip(pairs, spelled, strict=True) if b != c]
+    assert right == list(QUERIES) and len(pairs) > 100
+    assert len(missed) <= len(pairs) / 10, missed
+
+
 def test_what_is_kept_for_a_page_leads_to_it(address, browser):
     asked = {one: name for name, all_ in booksearch.typed().items() for one in all_}
     tab = Visit(browser, address).open("search.html?q=softmax")

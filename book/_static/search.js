@@ -20,13 +20,20 @@ const BookSearch = (() => {
     nmt: "translation", sqrt: "root", layernorm: "layer normalisation",
     batchnorm: "batch normalisation", "positional embedding": "positional encoding",
     "position embedding": "positional encoding", "sliding window": "windowed attention",
-    nucleus: "top p", "weight tying": "shared embeddings", tokeniser: "tokenizer",
-    tokenization: "token", "skip connection": "residual connection",
+    nucleus: "top p", "weight tying": "shared embeddings", "tied weights": "shared embeddings",
+    "rotary embeddings": "rotary", tokeniser: "tokenizer",
+    tokenization: "token", "skip connection": "residual connection", warmup: "warm up",
+    moe: "mixture of experts",
   };
   const stemmer = new Stemmer();
   const stems = new Map();
+  // Words of a question, which say nothing of what it is about.
+  const ASKING = new Set(
+    "why what how when which do does did we you i need needed work works difference between mean".split(" ").map(stem),
+  );
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
+  const written = new Map(); // how often a word stands in the book, as it is written
 
   // "Normalization" and "normalisation" are one word, so are "token" and "tokens".
   function stem(word) {
@@ -37,10 +44,11 @@ const BookSearch = (() => {
     return stems.get(word);
   }
 
+  const split = (text) => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
+
   // Words in lower case; of a_name_in_code, the whole and its parts.
   function words(text) {
-    const found = text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
-    return found.flatMap((word) => {
+    return split(text).flatMap((word) => {
       const parts = word.includes("_") ? word.split("_").filter((part) => part.length > 1) : [];
       return [word, ...parts].map(stem);
     });
@@ -53,7 +61,29 @@ const BookSearch = (() => {
     for (const word of list) found.set(word, (found.get(word) ?? 0) + 1);
     return found;
   };
-  const plain = (text) => ` ${(text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []).map(stem).join(" ")} `;
+  const plain = (text) => ` ${split(text).map(stem).join(" ")} `;
+
+  // Whether one letter is too many, missing or another, or two neighbours have changed places.
+  function near(a, b) {
+    if (a.length > b.length) return near(b, a);
+    let i = 0;
+    while (i < a.length && a[i] === b[i]) i++;
+    if (a.length < b.length) return a.slice(i) === b.slice(i + 1);
+    return a.slice(i + 1) === b.slice(i + 1) ||
+      (a[i] === b[i + 1] && a[i + 1] === b[i] && a.slice(i + 2) === b.slice(i + 2));
+  }
+
+  // A query with each word that the book has not, nor one that begins so, as the book has it.
+  function spelled(query) {
+    return query.replace(/[\p{L}\p{N}]{4,}/gu, (typed) => {
+      const word = typed.toLowerCase();
+      if (written.has(word) || counts.has(stem(word)) || word in SAME) return typed;
+      const all = [...written.keys()];
+      if (all.some((one) => one.startsWith(word))) return typed;
+      const close = all.filter((one) => Math.abs(one.length - word.length) < 2 && near(word, one));
+      return close.sort((a, b) => written.get(b) - written.get(a))[0] ?? typed;
+    });
+  }
 
   function receive(pages) {
     for (const [address, chapter, title, list, asked] of pages) {
@@ -68,6 +98,7 @@ const BookSearch = (() => {
         entry.flat = { head: plain(head), text: plain(text), title: plain(bare(head)) };
         entries.push(entry);
         lengths += entry.size;
+        for (const word of split(`${head} ${text} ${i ? "" : asked}`)) written.set(word, (written.get(word) ?? 0) + 1);
         const all = new Set(["head", "text", "code", "asked"].flatMap((field) => [...entry.in[field].keys()]));
         for (const one of all) counts.set(one, (counts.get(one) ?? 0) + 1);
       });
@@ -116,13 +147,15 @@ const BookSearch = (() => {
     for (const [from, to] of Object.entries(SAME)) {
       asked = asked.replace(new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to);
     }
-    asked = (asked.match(/[\p{L}\p{N}_]+/gu) ?? []).filter((word, _, all) => all.length < 2 || !stopwords.includes(word));
-    return asked.map(stem);
+    return split(asked).filter((word, _, all) => all.length < 2 || !stopwords.includes(word)).map(stem);
   }
 
   // The entries for a query, the likeliest first: [{entry, score}]
   function rank(query) {
-    const asked = meant(query);
+    let asked = meant(query);
+    const kept = ` ${asked.join(" ")} `;
+    const about = asked.filter((word) => !ASKING.has(word));
+    if (about.length && !entries.some((entry) => entry.asked.includes(kept))) asked = about;
     if (!asked.length) return [];
     const terms = asked.map((word) => matches(word, true));
     const phrase = ` ${asked.join(" ")} `;
@@ -191,8 +224,9 @@ const BookSearch = (() => {
     return item;
   }
 
-  function show(query) {
+  function show(typed) {
     const out = document.getElementById("search-results");
+    const query = spelled(typed);
     const asked = (query.match(/[\p{L}\p{N}_]+/gu) ?? []);
     const taken = new Map();
     const found = rank(query).filter(({ entry }) => {
@@ -202,7 +236,8 @@ const BookSearch = (() => {
     const title = Object.assign(document.createElement("h2"), { textContent: "Search results" });
     const says = document.createElement("p");
     says.setAttribute("role", "status");
-    says.textContent = found.length ? `The best ${found.length} places for “${query}”.`
+    const other = query === typed ? "" : `The book does not say “${typed}”. `;
+    says.textContent = found.length ? `${other}The best ${found.length} places for “${query}”.`
       : `Nothing was found for “${query}”. Fewer words may find more; the glossary lists all terms.`;
     const list = document.createElement("ol");
     list.className = "found";
@@ -215,5 +250,5 @@ const BookSearch = (() => {
     for (const field of document.querySelectorAll('input[name="q"]')) field.value = query ?? "";
     if (query) show(query);
   });
-  return { receive, rank };
+  return { receive, rank, spelled };
 })();
