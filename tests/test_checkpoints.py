@@ -303,8 +303,7 @@ def test_a_shape_that_does_not_fit_is_named(tmp_path, name, told):
         ModelFileError, match=rf"{told}: expected shape \({V}, 8\), got \({V - 1}, 8"
     ):
         load_checkpoint(tmp_path / "cut")
-    del tensors[name]
-    write_tensors(tmp_path / "less", tensors, metadata)
-    if name.startswith("model"):
-        with pytest.raises(ModelFileError, match=f"{told}: expected it in .*, got none"):
-            load_checkpoint(tmp_path / "less")
+    less = {one: x for one, x in tensors.items() if one != "model.embedding.weight"}
+    write_tensors(tmp_path / "less", less, metadata)
+    with pytest.raises(ModelFileError, match="embedding.weight: expected it in .*, got none"):
+        load_checkpoint(tmp_path / "less")

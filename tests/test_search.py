@@ -97,6 +97,18 @@ def test_a_slip_of_the_pen_is_mended(address, browser):
     assert len(missed) <= len(pairs) / 10, missed
 
 
+def test_a_question_is_about_its_subject(address, browser):
+    meant = {
+        "what is a token": "01_tokens", "what is cross attention": "08_masks",
+        "why do we need positional encoding": "09_positions", "why warmup": "12_training",
+        "how does beam search work": "13_decoding", "mean and variance": "06_attention",
+    }  # fmt: skip
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    found = dict(zip(meant, tab.evaluate(FIRST, list(meant)), strict=True))
+    tab.context.close()
+    assert {query: Path(page).stem for query, page in found.items()} == meant
+
+
 def test_what_is_kept_for_a_page_leads_to_it(address, browser):
     asked = {one: name for name, all_ in booksearch.typed().items() for one in all_}
     tab = Visit(browser, address).open("search.html?q=softmax")

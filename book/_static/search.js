@@ -29,7 +29,7 @@ const BookSearch = (() => {
   const stems = new Map();
   // Words of a question, which say nothing of what it is about.
   const ASKING = new Set(
-    "why what how when which do does did we you i need needed work works difference between mean".split(" ").map(stem),
+    "why what how when which do does did we you i need needed work works difference between".split(" ").map(stem),
   );
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs

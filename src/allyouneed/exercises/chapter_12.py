@@ -101,6 +101,8 @@ def loss_cases() -> list[tuple]:
 
 def _no_number(loss: Any) -> Any:
     """Infinite what is no number: which of the two comes depends on the order of the sums."""
+    if isinstance(loss, float):
+        return loss if math.isfinite(loss) else math.inf
     return loss.nan_to_num(math.inf, math.inf, math.inf) if isinstance(loss, Tensor) else loss
 
 
