@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from nbclient import NotebookClient
 
 from allyouneed.exercises import check, core, progress
-from allyouneed.exercises.compare import parting, show
+from allyouneed.exercises.compare import apart, outline, parting, same, show
 from allyouneed.exercises.core import Exercise, Invariant, Mistake, examine
 
 
@@ -521,6 +521,42 @@ def test_whole_numbers_are_exact_and_half_precision_is_enough():
     third = torch.rand(5) / 3
     assert core.same(third.half(), third, 1e-4, 1e-6)
     assert not core.same(third * 1.001, third, 1e-4, 1e-6)
+
+
+FORMS = [
+    torch.tensor, np.array, tuple, lambda rows: torch.tensor(rows).mT.contiguous().mT,
+    lambda rows: torch.tensor(rows).to(torch.bfloat16), lambda rows: [*rows[:-1], [rows[-1], 1]],
+]  # fmt: skip
+ROWS = st.lists(st.tuples(st.floats(-99, 99), st.just(float("nan")) | st.floats(-9, 9)), min_size=1)
+
+
+@given(ROWS, st.sampled_from(FORMS), st.sampled_from(FORMS), st.sampled_from([0, 1e-4, 0.1]))
+def test_what_is_the_same_is_not_apart(rows, one, other, slack):
+    near = [tuple(x * (1 + 0.9 * slack) for x in row) for row in rows]
+    for a, b in [(one(rows), other(rows)), (one(rows), other(near)), (one(rows), other(rows[:1]))]:
+        if same(a, b, slack, slack) or same(b, a, slack, slack):
+            assert not apart(outline(a), outline(b), slack, slack)
+            assert not apart(outline(b), outline(a), slack, slack)
+
+
+A = torch.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    "a, b, told",
+    [
+        (A, A + 0.01, True),
+        (A, A[:1], True),
+        (A, A.mT, True),
+        ([A, [1, [2, 3]]], [A + 1, [1, [2, 3]]], True),
+        ([1, "a"], [2, "a"], True),
+        ([1, "a"], [1, "b"], False),  # words have no sum
+        (A, A.flip(0), False),
+        (A, A / 0, False),
+    ],
+)
+def test_what_is_apart_at_once(a, b, told):
+    assert apart(outline(a), outline(b), 1e-4, 1e-6) == told
 
 
 def test_of_a_tuple_the_part_that_differs_is_named():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +15,8 @@ from torch import Tensor
 NUMBERS = "biufc"  # numpy's kinds of numeric dtype
 INERT = bool, int, float, complex, str, bytes, type(None), Tensor, np.ndarray, torch.nn.Parameter
 MANY = 10_000  # items, beyond which a comparison may take its time
+SUMMED = 1e-9  # how far, relatively, two orders of adding may part sums of the same numbers
+Outline = tuple[tuple[int, ...], complex, float] | list["Outline"] | None
 
 
 def plain(value: Any, whole: bool = False) -> Any:
@@ -67,6 +70,35 @@ def array(value: Any) -> np.ndarray | None:
     if isinstance(value, np.ndarray) and value.dtype.kind in NUMBERS:
         return value
     return None
+
+
+def outline(value: Any) -> Outline:
+    """Of numbers their shape, their sum and the sum of their magnitudes; of other lists, the
+    outline of each item; else None. By it most values that differ are told apart at once."""
+    if not inert(value):
+        return None
+    numbers = array(value)
+    if numbers is None:
+        return [outline(item) for item in value] if isinstance(value, list | tuple) else None
+    if grain(value):
+        return None
+    numbers = numbers.astype(complex if numbers.dtype.kind == "c" else float)
+    with np.errstate(all="ignore"):
+        total, size = numbers.sum().item(), np.abs(numbers).sum().item()
+    return (numbers.shape, total, size) if math.isfinite(size) else None
+
+
+def apart(a: Outline, b: Outline, rtol: float, atol: float) -> bool:
+    """Whether values of these outlines cannot be the same, whichever of the two is expected: their
+    sums differ by more than all their numbers may together. False says nothing."""
+    if a is None or b is None or isinstance(a, list) != isinstance(b, list):
+        return False
+    if isinstance(a, list):
+        return len(a) != len(b) or any(apart(*two, rtol, atol) for two in zip(a, b, strict=True))
+    numbers = math.prod(a[0])
+    if a[0] != b[0] and (numbers != 1 or math.prod(b[0]) != 1):
+        return True
+    return abs(a[1] - b[1]) > (rtol + SUMMED) * max(a[2], b[2]) + atol * numbers
 
 
 def kind(value: Any) -> str:

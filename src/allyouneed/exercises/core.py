@@ -13,6 +13,7 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from . import diary
-from .compare import alike, inert, kind, parting, plain, same, show
+from .compare import alike, apart, inert, kind, outline, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
 from .likeness import ENOUGH, distinct, turned
 from .misread import misread
@@ -62,7 +63,8 @@ class Exercise:
     `section`: the heading in the chapter where to look again.
     `probe(answer, *case)`: what to compare, if not `answer(*case)`: a class is built and run there.
     `canonical(output)`: brings equal answers into equal form (sorting, sets).
-    `seconds`: how long one call may take. `known`: what `known_output` keeps.
+    `seconds`: how long one call may take. `known` and `outlines`: what is kept of the outputs of
+    known mistakes.
     """
 
     number: str
@@ -78,6 +80,7 @@ class Exercise:
     atol: float = 1e-6
     seconds: float = 10.0
     known: dict[tuple[str | None, int], Any] = field(default_factory=dict, init=False, repr=False)
+    outlines: dict[tuple[str, int], Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
         if not re.fullmatch(r"\d+\.\d+|project\.\w+", self.number):
@@ -124,6 +127,13 @@ class Exercise:
             self.known[name, i] = value
         return value
 
+    def known_outline(self, mistake: Mistake, i: int, case: Case) -> Any:
+        """The outline of what a known mistake gives for case number i: computed once, kept."""
+        key = mistake.name, i
+        if key not in self.outlines:
+            self.outlines[key] = outline(self.known_output(mistake, i, case))
+        return self.outlines[key]
+
     def agree(self, a: Any, b: Any) -> bool:
         """Whether two outputs are the same: both of one value, or both of one kind of failure."""
         if isinstance(a, Failure) or isinstance(b, Failure):
@@ -155,6 +165,7 @@ def find(number: str | float) -> Exercise:
     return known[str(number)]
 
 
+@cache
 def chapters() -> list[str]:
     """The numbers of the chapters that have exercises."""
     files = sorted(Path(__file__).parent.glob("chapter_[0-9][0-9].py"))
@@ -273,10 +284,12 @@ def known_mistake(
     """The first mistake of the bank that gives what the answer gives, in every case."""
     if all(isinstance(g, Failure) for g in got):
         return None
+    outlines = [outline(g) for g in got]
     for mistake in exercise.mistakes:
         if all(
-            either_way(exercise, exercise.known_output(mistake, i, case), g)
-            for i, (case, g) in enumerate(zip(cases, got, strict=True))
+            not apart(exercise.known_outline(mistake, i, case), o, exercise.rtol, exercise.atol)
+            and either_way(exercise, exercise.known_output(mistake, i, case), g)
+            for i, (case, g, o) in enumerate(zip(cases, got, outlines, strict=True))
         ):
             return mistake
     return None

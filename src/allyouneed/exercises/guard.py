@@ -25,6 +25,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import is_
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -159,6 +160,8 @@ def surroundings() -> Iterator[None]:
         vars(torch._tensor_str.PRINT_OPTS).update(options)
         for place, before in zip(places, functions, strict=True):
             now = vars(place)
+            if len(now) == len(before) and all(map(is_, now.values(), before.values())):
+                continue
             for name in [name for name in before if now.get(name, place) is not before[name]]:
                 setattr(place, name, before[name])
         for name in vars(torch.Tensor).keys() - functions[-1].keys():  # it hid an inherited one
