@@ -157,8 +157,8 @@ def sample_colours(tab, known: set[str]) -> list[str]:
 
 
 def plain_page(tab) -> None:
-    """Take the colours out of code and signatures, but for the samples, and the signs out of
-    equations, but for the first: a box of the same size is left.
+    """Take the colours out of code and signatures, but for the samples, the signs out of
+    equations, but for the first (a box of the same size is left), and the shapes out of pictures.
 
     A chapter has ten thousand coloured words and signs; axe-core looks at each of them for each
     rule, and there is nothing to be found in one that is not in another.
@@ -170,15 +170,18 @@ def plain_page(tab) -> None:
             word.replaceWith(...word.childNodes);
           }
           document.body.normalize();
-          const equations = [...document.querySelectorAll("mjx-math")].slice(1);
-          const boxes = equations.map(one => one.getBoundingClientRect());
+          const signs = one => one.querySelector("mjx-math");
+          const equations = [...document.querySelectorAll("mjx-container")].slice(1).filter(signs);
+          const boxes = equations.map(one => signs(one).getBoundingClientRect());
           equations.forEach((one, i) => {
-            const {width, height} = boxes[i];
-            one.replaceChildren();
-            one.style.cssText = `display: inline-block; width: ${width}px; height: ${height}px`;
+            const {width, height} = boxes[i], box = document.createElement("span");
+            box.style.cssText = `display: inline-block; width: ${width}px; height: ${height}px`;
+            one.replaceChildren(box);
           });
-          for (const read of [...document.querySelectorAll("mjx-assistive-mml > math")].slice(1))
-            read.replaceChildren();  // what is read aloud takes no room
+          const shapes = "svg :is(circle, line, path, polygon, polyline, rect)";
+          for (const one of document.querySelectorAll(shapes))
+            if (![...one.attributes].some(({name}) => /^(aria|data-sample|role|tab)/.test(name)))
+              one.remove();
         }"""
     )
 
