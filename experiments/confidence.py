@@ -2,8 +2,8 @@
 
     python experiments/confidence.py     # about three minutes on one core
 
-The chapter's model learns the chapter's easy sentences with its schedule, from three beginnings, with
-label smoothing and without. Each time the last five checkpoints, 20 updates apart, are kept.
+The chapter's model learns the chapter's easy sentences with its schedule, from three beginnings,
+with label smoothing and without. Each time the last five checkpoints, 20 updates apart, are kept.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python experiments/sides.py     # about six minutes on one core
 
-Both read the same everyday English sentences in the same batches: one learns to say what comes next,
-the other what stood under 15 tokens of 100, at the place itself. A GPT with 15 updates for each hundred
-of theirs is told about as many tokens as the BERT. All are asked for each token of held-out sentences,
-one at a time. Three beginnings.
+Both read the same everyday English sentences in the same batches: one learns to say what comes
+next, the other what stood under 15 tokens of 100, at the place itself. A GPT with 15 updates for
+each hundred of theirs is told about as many tokens as the BERT. All are asked for each token of
+held-out sentences, one at a time. Three beginnings.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def sentences() -> tuple[list[str], list[str]]:
 
 
 def loss(model: LanguageModel, rows: Tensor, mask_token: int) -> Tensor:
-    """Nats for each token that a batch asks for: all but the first of a row, or the covered ones."""
+    """Nats for each token that a batch asks for: all but the first, or the covered ones."""
     if model.config.causal:
         logits = model(rows[:, :-1]).flatten(0, 1)
         return F.cross_entropy(logits, rows[:, 1:].flatten(), ignore_index=PAD)
