@@ -34,11 +34,11 @@ __all__ = [
     "adam",
     "learning_rate",
     "average",
-    "Record",
-    "groups",
     "clip_gradients",
     "check_finite",
     "Guard",
+    "Record",
+    "groups",
     "target_places",
     "Objective",
     "to_device",
@@ -102,59 +102,6 @@ def average(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         k: torch.stack([s[k].float() for s in states]).mean(0).to(states[0][k].dtype)
         for k in states[0]
     }
-
-
-@dataclass(frozen=True)
-class Record:
-    """Where a run stands after an update, and how that update went.
-
-    `step` updates are done, `batch` batches of epoch `epoch` are used up. `loss` is in
-    nats per target token, smoothing included; `tokens` are the target tokens of the
-    update, padding not counted; `norm` is the length of the gradient before clipping.
-    With float16, `scale` is the loss scale, `good` the updates since it last changed,
-    and `skipped` those that were skipped because a gradient overflowed.
-
-    A GPU may still be at work on `loss`, `norm`, `scale`, `good` and `skipped`:
-    whoever asks for one of them waits for it.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    loss: float | Tensor = math.nan
-    learning_rate: float = 0.0
-    tokens: int = 0
-    norm: float | Tensor = math.nan
-    scale: float | Tensor = 2.0**16
-    good: int | Tensor = 0
-    skipped: int | Tensor = 0
-
-    def __getattribute__(self, name: str):
-        value = object.__getattribute__(self, name)
-        return value.item() if isinstance(value, Tensor) else value
-
-
-def groups(
-    batches: Callable[[int], Iterable[Batch]], size: int, after: Record
-) -> Iterator[tuple[int, int, list[Batch]]]:
-    """The batches of epoch after epoch, `size` for each update,
-    from where `after` stands.
-
-    With them come the epoch, and how many of its batches are used up when
-    they are. The last group of an epoch may be smaller. Raises ValueError for
-    an epoch without batches.
-    """
-    epoch, used = after.epoch, after.batch
-    while True:
-        rest = islice(batches(epoch), used, None)
-        while group := list(islice(rest, size)):
-            used += len(group)
-            yield epoch, used, group
-        if not used:
-            raise ValueError(
-                f"batches: expected at least one batch in epoch {epoch}, got none"
-            )
-        epoch, used = epoch + 1, 0
 
 
 def clip_gradients(
@@ -233,6 +180,59 @@ class Guard:
         if self.failed:
             loss, norm = self.values.tolist()
             check_finite(self.first + int(self.steps), loss=loss, gradient=norm)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where a run stands after an update, and how that update went.
+
+    `step` updates are done, `batch` batches of epoch `epoch` are used up. `loss` is in
+    nats per target token, smoothing included; `tokens` are the target tokens of the
+    update, padding not counted; `norm` is the length of the gradient before clipping.
+    With float16, `scale` is the loss scale, `good` the updates since it last changed,
+    and `skipped` those that were skipped because a gradient overflowed.
+
+    A GPU may still be at work on `loss`, `norm`, `scale`, `good` and `skipped`:
+    whoever asks for one of them waits for it.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    loss: float | Tensor = math.nan
+    learning_rate: float = 0.0
+    tokens: int = 0
+    norm: float | Tensor = math.nan
+    scale: float | Tensor = 2.0**16
+    good: int | Tensor = 0
+    skipped: int | Tensor = 0
+
+    def __getattribute__(self, name: str):
+        value = object.__getattribute__(self, name)
+        return value.item() if isinstance(value, Tensor) else value
+
+
+def groups(
+    batches: Callable[[int], Iterable[Batch]], size: int, after: Record
+) -> Iterator[tuple[int, int, list[Batch]]]:
+    """The batches of epoch after epoch, `size` for each update,
+    from where `after` stands.
+
+    With them come the epoch, and how many of its batches are used up when
+    they are. The last group of an epoch may be smaller. Raises ValueError for
+    an epoch without batches.
+    """
+    epoch, used = after.epoch, after.batch
+    while True:
+        rest = islice(batches(epoch), used, None)
+        while group := list(islice(rest, size)):
+            used += len(group)
+            yield epoch, used, group
+        if not used:
+            raise ValueError(
+                f"batches: expected at least one batch in epoch {epoch}, got none"
+            )
+        epoch, used = epoch + 1, 0
 
 
 def target_places(tgt: Int[Tensor, "B T"]) -> Int[Tensor, " N"]:

@@ -1,0 +1,103 @@
+"""Chapter 12: is its small model as sure as it is right, and what is the mean of checkpoints worth?
+
+    python experiments/confidence.py     # about three minutes on one core
+
+The chapter's model learns the chapter's easy sentences with its schedule, from three beginnings,
+with label smoothing and without. Each time the last five checkpoints, 20 updates apart, are kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from record import record
+from torch import Tensor
+
+from allyouneed.data import load_pairs, normalise
+from allyouneed.tokens import PAD, Batch, Tokenizer, token_batches
+from allyouneed.training import average, learning_rate, train, validation_loss
+from allyouneed.transformer import Transformer, TransformerConfig
+
+SIZES = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_layers": 1}
+STEPS, KEPT = 400, (320, 340, 360, 380, 400)
+Ids = list[tuple[list[int], list[int]]]
+
+
+def commonest(sentences: Iterable[str], n: int) -> set[str]:
+    counts = Counter(word for sentence in sentences for word in normalise(sentence).split())
+    return {word for word, _ in counts.most_common(n)}
+
+
+def easy_sentences() -> tuple[Ids, Ids, int]:
+    """Those to train on and those held out, as the chapter chooses them, and the vocabulary."""
+    splits = [load_pairs("tatoeba-en-fr", split) for split in ("train", "valid")]
+    english = commonest((en for en, _ in splits[0]), 300)
+    french = commonest((fr for _, fr in splits[0]), 600)
+    chosen = []
+    for pairs in splits:
+        words = [tuple(normalise(side).split() for side in pair) for pair in pairs]
+        fits = [len(en) <= 7 and english >= set(en) and french >= set(fr) for en, fr in words]
+        chosen.append([pair for pair, fit in zip(pairs, fits, strict=True) if fit])
+    tokenizer = Tokenizer.train((side for pair in chosen[0] for side in pair), 1000)
+    encode = tokenizer.encode
+    ids = [[(encode(en), encode(fr)) for en, fr in pairs] for pairs in chosen]
+    return ids[0], ids[1], len(tokenizer)
+
+
+@torch.no_grad()
+def sure_and_right(model: Transformer, held_out: list[Batch]) -> tuple[Tensor, Tensor]:
+    """The largest probability at each place, and whether it is that of the right token."""
+    model.eval()
+    sure, right = [], []
+    for batch in held_out:
+        labels = batch.tgt[:, 1:]
+        best, which = model(batch.src, batch.tgt[:, :-1]).softmax(-1).max(-1)
+        sure.append(best[labels != PAD])
+        right.append((which == labels)[labels != PAD])
+    return torch.cat(sure), torch.cat(right).float()
+
+
+def one_run(seed: int, smoothing: float, ids: tuple[Ids, Ids, int]) -> dict[str, Any]:
+    train_ids, valid_ids, vocab_size = ids
+    held_out = list(token_batches(valid_ids, max_tokens=2000))
+    torch.manual_seed(seed)
+    model = Transformer(TransformerConfig(vocab_size, **SIZES))
+    states = []
+    for update in train(
+        model,
+        lambda epoch: token_batches(train_ids, max_tokens=700, seed=seed, epoch=epoch),
+        STEPS,
+        schedule=lambda step: 0.5 * learning_rate(step, d_model=128, warmup_steps=120),
+        smoothing=smoothing,
+        seed=seed,
+    ):
+        if update.step in KEPT:
+            states.append({name: x.clone() for name, x in model.state_dict().items()})
+    sure, right = sure_and_right(model, held_out)
+    each = [validation_loss(with_weights(model, state), held_out) for state in states]
+    mean = validation_loss(with_weights(model, average(states)), held_out)
+    row = {"seed": seed, "smoothing": smoothing, "places": len(sure)}
+    row |= {"sure": sure.mean().item(), "right": right.mean().item()}
+    return row | {"each": each, "mean of the five": mean}
+
+
+def with_weights(model: Transformer, state: dict[str, Tensor]) -> Transformer:
+    model.load_state_dict(state)
+    return model
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    ids, rows = easy_sentences(), []
+    for smoothing in (0.1, 0.0):
+        for seed in range(3):
+            rows.append(one_run(seed, smoothing, ids))
+            print(rows[-1], flush=True)
+    record("confidence", {"steps": STEPS, "kept": KEPT, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()
