@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pretend import pretended
 
 from allyouneed.exercises import check, diary, examine, progress, project, project_translation
 from allyouneed.exercises.project_machine import machine_weights, spelled_out, torchs_own
@@ -371,6 +372,20 @@ def test_it_is_trained_and_translates(monkeypatch):
     given.namespace = {**given.namespace, "device": torch.device("cpu")}
     verdict = project_translation.translation(given, steps=2, bound=2.0, shown=4)
     assert verdict.status == "wrong" and "has to be reached" in verdict.message
+
+
+def test_it_is_trained_on_a_gpu(monkeypatch):
+    """The notebook's own solution is, and one that leaves its positions behind hears of it."""
+    monkeypatch.setattr(project_translation, "load_pairs", lambda *_: PAIRS)
+    moved = "positions(*x.shape[1:]).to(x.device)"
+    assert solution().count(moved) == 1
+    left_behind = solution().replace(moved, "positions(*x.shape[1:])")
+    for text, said in ((solution(), "has to be reached"), (left_behind, "on the same device")):
+        with pretended() as gpu:
+            given = project.Project({**namespace(text), "device": "cuda"})
+            verdict = project_translation.translation(given, steps=1, bound=2.0, shown=4)
+        assert verdict.status == "wrong" and said in verdict.message, verdict.message
+        assert gpu.launches
 
 
 @pytest.mark.weekly
