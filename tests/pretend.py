@@ -64,6 +64,7 @@ GENERATOR = "Expected a '{}' device type for generator but found '{}'"
 NO_PRODUCT = "\"{}_cuda\" not implemented for '{}'"
 LATE = "read before the GPU has written it: a copy with non_blocking=True, and no wait since"
 
+COMPOSITE = "CompositeImplicitAutograd"  # how PyTorch calls an operation that is made of others
 # Operations that launch nothing; that the host waits for; that may go from one device to the other
 FREE = {"_unsafe_view", "_local_scalar_dense", "lift_fresh", "lift", "set_"}
 WAIT = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "bincount", "multinomial"}
@@ -206,6 +207,9 @@ class Pretended(TorchDispatchMode):
         kwargs = kwargs or {}
         if self.state.quiet:
             return func(*args, **kwargs)
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
+            with self:  # in inference mode it comes whole; outside, those that it is made of come
+                return func._op_dk(getattr(torch._C.DispatchKey, COMPOSITE), *args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         self.read(*given)

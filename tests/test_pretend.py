@@ -302,14 +302,35 @@ def test_launches_and_waits_are_counted_where_they_are(gpu):
         lambda: torch.tensor([x.sum()]), lambda: x[[0, 1]], lambda: f"{x.sum():.1f}",
         lambda: torch.allclose(x, x),
     ]  # fmt: skip
-    for i, wait in enumerate(waits):
-        gpu.reset()
-        wait()
-        assert gpu.waits.total() == 1, i
+    for mode in (torch.enable_grad, torch.inference_mode):
+        for i, wait in enumerate(waits):
+            gpu.reset()
+            with mode():
+                wait()
+            assert gpu.waits.total() == 1, (i, mode)
     gpu.reset()
     set_where(x, 1.0), torch.ones(2).pin_memory().to("cuda", non_blocking=True)
     x.to("cpu", non_blocking=True), x.argmax(), x.masked_fill_(x > 0, 2)
     assert not gpu.waits
+
+
+def test_in_inference_mode_all_is_as_without(gpu):
+    """There PyTorch shows an operation that is made of others as one."""
+    x, i = torch.ones(2, 4, device="cuda"), torch.tensor([[0, 1]], device="cuda")
+
+    def work():
+        y = F.dropout(F.linear(x, x[:, :4]), 0.5, training=False).float().contiguous()
+        return torch.where(y.flatten() > 0)[0].sum().item()
+
+    found = []
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            gpu.reset()
+            work()
+            found.append((gpu.launches.copy(), gpu.waits.copy()))
+            with pytest.raises(NotImplementedError, match=NO_PRODUCT):
+                i @ i.T
+    assert found[0] == found[1]
 
 
 def test_a_thread_is_watched_too(gpu):
