@@ -628,6 +628,8 @@ def masked_cases() -> list[tuple]:
     example = torch.tensor([[[1.0, 1.0, 5.0]]])
     far = ([-200.0, -201.0, 300.0], [100.0, 101.0, 5.0], [1.0, 2.0, 300.0])
     extreme = [(torch.tensor([[row]]), last_hidden) for row in far]
+    far_apart = torch.tensor([[[-300.0, -301.0, -310.0], [300.0, 299.0, 5.0]]])
+    extreme.append((far_apart, last_hidden))
     return [(scores, some), (more, none_in_one), (example, last_hidden), *extreme]
 
 
