@@ -899,6 +899,8 @@ def counting(**wrong: Callable[[int, int, int], int]) -> Callable[[str, int, int
 COUNT_PAIRS = mistakes(
     ("the softmax counted", counting(self_attention=lambda n, d, k: 2 * n * n * d + n * n),
      "Only products are counted; softmax, tanh and biases are not."),
+    ("d squared for self-attention", counting(self_attention=lambda n, d, k: 2 * n * n * d * d),
+     "A dot product of two words has d products, and not d * d: no matrix stands between them."),
     ("pairs of different words alone", counting(self_attention=lambda n, d, k: 2 * n * (n - 1) * d),
      "A word is compared with itself, too: n * n pairs."),
     ("each pair of words once", counting(self_attention=lambda n, d, k: n * (n - 1) * d),

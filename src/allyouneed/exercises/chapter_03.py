@@ -628,6 +628,8 @@ def masked_cases() -> list[tuple]:
     example = torch.tensor([[[1.0, 1.0, 5.0]]])
     far = ([-200.0, -201.0, 300.0], [100.0, 101.0, 5.0], [1.0, 2.0, 300.0])
     extreme = [(torch.tensor([[row]]), last_hidden) for row in far]
+    far_apart = torch.tensor([[[-300.0, -301.0, -310.0], [300.0, 299.0, 5.0]]])
+    extreme.append((far_apart, last_hidden))
     return [(scores, some), (more, none_in_one), (example, last_hidden), *extreme]
 
 
@@ -647,6 +649,23 @@ MASKED_MISTAKES = mistakes(
     ("zero instead of minus infinity",
      lambda scores, mask: (scores * mask.unsqueeze(1)).softmax(-1),
      "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0."),
+    ("a mask that hides the words is added",
+     lambda scores, mask: (scores - 1e9 * mask.unsqueeze(1).float()).softmax(-1),
+     "True means that the key is a token. Here the large number is taken off the tokens."),
+    ("exponentials of the scores as they are, and zeros in place of NaN",
+     lambda scores, mask: torch.nan_to_num(
+         (scores.exp() * mask.unsqueeze(1))
+         / (scores.exp() * mask.unsqueeze(1)).sum(-1, keepdim=True)
+     ),
+     "The exponential of 300 is infinite and that of -300 is zero. Subtract the largest score of "
+     "the tokens first, for each query."),
+    ("the largest score of all queries subtracted",
+     lambda scores, mask: torch.nan_to_num(
+         ((scores - scores.max()).exp() * mask.unsqueeze(1))
+         / ((scores - scores.max()).exp() * mask.unsqueeze(1)).sum(-1, keepdim=True)
+     ),
+     "Far below the largest score of all, on the padding or at another query, every "
+     "exponential is zero. Each query needs the largest score of its own tokens."),
     ("the mask turned round", lambda scores, mask: masked_softmax(scores, ~mask),
      "True means that the key is a token and may be looked at. Here the padding is looked at."),
     ("the softmax over the queries",

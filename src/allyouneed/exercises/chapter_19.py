@@ -1325,6 +1325,12 @@ INTERVAL_MISTAKES = mistakes(
     ("the half forgotten in the share only",
      _interval(_young, lambda w, f, t: w / t + t / f),
      "A failure destroys half an interval on average: t / 2 every F seconds."),
+    ("one machine in place of n, in the share alone",
+     lambda write, between, n: (
+         (2 * write * between / n) ** 0.5,
+         _share(write, between, (2 * write * between / n) ** 0.5),
+     ),
+     "Failures come every between / n seconds in the share, too: w / t + t / (2 F)."),
     ("one machine in place of n", _of_all(_interval(_young, _share), lambda between, n: between),
      "With n machines a failure comes n times as often: every between / n seconds."),
     ("more machines, fewer failures",

@@ -137,6 +137,8 @@ def _width(
 WIDTH_SLIPS = [
     ("the biases forgotten", {"parameters": lambda d, f: 2 * d * f},
      "The paper's net has d_ff and d_model biases."),
+    ("each bias twice", {"parameters": lambda d, f: 2 * (d * f + f + d)},
+     "Each of the two matrices has one bias: d_ff entries, and d_model."),
     ("the second bias forgotten", {"parameters": lambda d, f: 2 * d * f + f},
      "There is a bias behind each of the two matrices."),
     ("the first bias forgotten", {"parameters": lambda d, f: 2 * d * f + d},
@@ -187,6 +189,11 @@ WIDTH_MISTAKES = mistakes(
     ("two thirds of d_ff, the biases forgotten",
      lambda d_model, d_ff, multiple: 2 * d_ff // (3 * multiple) * multiple,
      "The paper's net has biases, too: d_ff and d_model of them, which the gated net may spend."),
+    ("each bias twice",
+     lambda d_model, d_ff, multiple: (
+         2 * (d_model * d_ff + d_ff + d_model) // (3 * d_model * multiple) * multiple
+     ),
+     "Each of the two matrices has one bias: d_ff entries, and d_model."),
     ("the second bias forgotten",
      lambda d_model, d_ff, multiple: (
          (2 * d_model + 1) * d_ff // (3 * d_model * multiple) * multiple
@@ -1315,6 +1322,14 @@ RMS_BACKWARD_MISTAKES = mistakes(
         gamma * dy / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()
         - x * (gamma * dy * x).mean(-1, keepdim=True) / x.pow(2).mean(-1, keepdim=True) ** 1.5),
      "One root stands in both terms, with eps in it."),
+    ("the gradient of gamma, summed over all vectors", lambda x, gamma, dy, eps: (
+        (dy * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())
+        .reshape(-1, x.shape[-1]).sum(0)),
+     "That is what gamma learns. Asked for is the gradient with respect to x."),
+    ("one root and one mean for all vectors", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean() / r**3)(
+            (x.pow(2).mean() + eps).sqrt())),
+     "Each vector has its own root and its own mean: they run over the last axis alone."),
     ("the root not drawn", lambda x, gamma, dy, eps: (
         (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
             x.pow(2).mean(-1, keepdim=True) + eps)),

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from . import diary
 from .compare import alike, apart, inert, kind, outline, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
-from .likeness import ENOUGH, distinct, turned
-from .misread import misread
+from .likeness import ENOUGH, distinct, turned, unfilled
+from .misread import misread, rescaled
 
 WIDTH = 88
 Case = tuple[Any, ...]
@@ -301,6 +301,9 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
     return exercise.agree(a, b) or (not one_kind and exercise.agree(b, a))
 
 
+BY_CHANCE = "in another order", "cut short"  # of a mistake, which may be another one
+
+
 def near_mistake(
     exercise: Exercise, cases: list[Case], got: list[Any], want: list[Any]
 ) -> tuple[str, str] | None:
@@ -313,18 +316,21 @@ def near_mistake(
     if some := part_of_the_other(exercise, got, want):
         return some, ""
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
+    if all(unfilled(got[i], want[i]) for i in bad):
+        return "the right rows, but not filled up to one length", ""
     if not exercise.invariants and (lack := lacking(got[bad[0]], want[bad[0]])):
         return lack, ""
     numbers = distinct([got[i] for i in bad], odd=True)
     if exercise.probe or min(len(bad), numbers) < 2:
         return None
-    if swap := misread(
-        lambda **case: exercise.output(exercise.reference, tuple(case.values())),
-        named,
-        lambda value, i: exercise.agree(value, got[i]),
-        bad,
-    ):
-        return swap, ""
+    for changed in (misread, rescaled):
+        if swap := changed(
+            lambda **case: exercise.output(exercise.reference, tuple(case.values())),
+            named,
+            lambda value, i: exercise.agree(value, got[i]),
+            bad,
+        ):
+            return swap, ""
     if min(len(bad), numbers) < ENOUGH:
         return None  # a few numbers may be alike by chance
     for mistake in exercise.mistakes:
@@ -334,7 +340,8 @@ def near_mistake(
         return parts
     for mistake in exercise.mistakes:
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
-        if turn := turned(got, known, named, exercise.rtol, exercise.atol):
+        turn = turned(got, known, named, exercise.rtol, exercise.atol)
+        if turn and not any(words in turn for words in BY_CHANCE):
             more = turn.removeprefix("the right answer, but ")
             return f"{mistake.name}, and the result {more}", mistake.why
     return None
@@ -375,21 +382,29 @@ def part_by_part(
         return None
     if not all(isinstance(a, list | tuple) and len(a) == number for a in (*got, *want)):
         return None
+
+    def alike(one: list[Any], other: list[Any], k: int) -> bool:
+        return all(exercise.agree(a[k], b[k]) for a, b in zip(one, other, strict=True))
+
+    def mended(known: list[Any]) -> int:
+        """How many parts of a mistake are right."""
+        return sum(alike(known, want, k) for k in range(number))
+
     names, reasons = [], []
     for k in range(number):
-        parts = [a[k] for a in got]
-        if all(exercise.agree(a, b[k]) for a, b in zip(parts, want, strict=True)):
+        if alike(got, want, k):
             continue
+        fitting = []
         for mistake in exercise.mistakes:
             known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
-            if not all(isinstance(a, list | tuple) and len(a) == number for a in known):
-                continue
-            if all(exercise.agree(a[k], b) for a, b in zip(known, parts, strict=True)):
-                names.append(f"in part {k + 1}: {mistake.name}")
-                reasons += [mistake.why] * (mistake.why not in reasons)
-                break
-        else:
+            whole = all(isinstance(a, list | tuple) and len(a) == number for a in known)
+            if whole and alike(known, got, k):
+                fitting.append((-mended(known), len(mistake.name), mistake))
+        if not fitting:
             return None
+        *_, mistake = min(fitting, key=lambda each: each[:2])  # of two slips one may be elsewhere
+        names.append(f"in part {k + 1}: {mistake.name}")
+        reasons += [mistake.why] * (mistake.why not in reasons)
     return ("; ".join(names), " ".join(reasons)) if names else None
 
 

@@ -104,12 +104,44 @@ def turns(
                 yield from [f"{name} over axis {i}, and that axis kept"] * near(got, some)
                 same = np.broadcast_to(some, want.shape)
                 yield from [f"{name} over axis {i}, the same all along it"] * near(got, same)
+        if got.shape == want.shape and want.ndim and len(want) > 1:
+            yield from ["with its rows in another order"] * near(in_order(got), in_order(want))
+        for i, axis in ((-1, "the last axis"), (-2, "the last axis but one")):
+            if got.ndim == want.ndim >= -i and got.shape[i] < want.shape[i]:
+                some = want.take(range(got.shape[i]), i)
+                yield from [f"cut short along {axis}"] * near(got, some)
         if got.shape != want.shape and got.size == want.size > 1:
             yield from ["with its numbers in another shape"] * near(got.ravel(), want.ravel())
     for i in range(-want.ndim, 0):
         for j in range(i + 1, 0):
             if near(got * 1.0, want.swapaxes(i, j) * 1.0):
                 yield f"with the axes {i} and {j} exchanged"
+
+
+def in_order(a: np.ndarray) -> np.ndarray:
+    """The rows in the order of their numbers."""
+    return a[np.lexsort(a.reshape(len(a), -1).T[::-1])] if a.size else a
+
+
+def unfilled(got: Any, want: Any) -> bool:
+    """Whether what came are the right rows, without what fills them up to the longest."""
+    fill: set[Any] = set()
+
+    def fits(got: Any, want: Any) -> bool:
+        got, want = (a.tolist() if isinstance(a, Tensor | np.ndarray) else a for a in (got, want))
+        if not (isinstance(got, list | tuple) and isinstance(want, list | tuple)):
+            return False
+        if not all(isinstance(row, list | tuple | Tensor | np.ndarray) for row in want):
+            fill.update(want[len(got) :])
+            return [*got] == [*want[: len(got)]]
+        return len(got) == len(want) and all(map(fits, got, want))
+
+    def full(got: Any, want: Any) -> bool:
+        """Whether the longest row of each table lacks nothing."""
+        table = all(array(row) is not None and array(row).ndim == 1 for row in (*got, *want))
+        return max(map(len, got)) == max(map(len, want)) if table else all(map(full, got, want))
+
+    return fits(got, want) and len(fill) == 1 and full(got, want)
 
 
 def factors(
@@ -151,7 +183,10 @@ def distinct(values: list[Any], odd: bool = False) -> int:
     """How many different numbers there are; if `odd`, only those that do not come by chance: what
     is no whole number, or a large one."""
     found: set[complex] = set()
+    values = [*values]
     for value in values:
+        if isinstance(value, list | tuple) and array(value) is None:
+            values += value  # of parts in several shapes, the numbers of each
         if (numbers := array(value)) is not None and numbers.dtype.kind in "iuf":
             numbers = numbers[np.isfinite(numbers)]
             numbers = numbers[(numbers % 1 != 0) | (abs(numbers) >= 100)] if odd else numbers

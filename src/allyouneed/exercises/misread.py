@@ -6,7 +6,7 @@ Named only if the right answer for the changed input is what came, in every case
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import torch
@@ -50,6 +50,7 @@ TENSORS: dict[str, Change] = {
     "the squares of `{}`": lambda a: a * a,
     "zeros in place of `{}`": torch.zeros_like,
     "a softmax of `{}`": lambda a: a.softmax(-1),
+    "`{}` with its first row in place of all": lambda a: a[:1].expand_as(a),
 }
 
 
@@ -114,3 +115,46 @@ def misread(
         except Exception:  # no input for the right answer
             continue
     return None
+
+
+def rescaled(
+    right: Callable[..., Any],
+    cases: list[dict[str, Any]],
+    fits: Callable[[Any, int], bool],
+    bad: list[int],
+) -> str | None:
+    """As `misread`, with an argument multiplied by the root of one size over another: whoever
+    divides by the root of a wrong size gives what is right for such an input."""
+    order = [*bad[1:], *(i for i in range(len(cases)) if i not in bad)]
+    first = cases[bad[0]]
+
+    def gives(name: str, factor: float, i: int) -> bool:
+        return fits(right(**{**cases[i], name: cases[i][name] * factor}), i)
+
+    for name, value in first.items():
+        if not (isinstance(value, Tensor) and value.is_floating_point() and value.ndim > 1):
+            continue
+        tried: dict[float, bool] = {}
+        for one, two in permutations(sizes(first), 2):
+            factors = [(sizes(case)[one] / sizes(case)[two]) ** 0.5 for case in cases]
+            if (factor := factors[bad[0]]) == 1:
+                continue
+            if factor not in tried:
+                tried[factor] = gives(name, factor, bad[0])
+            if tried[factor] and all(gives(name, factors[i], i) for i in order):
+                return (
+                    f"what would be right for `{name}` multiplied by the root of {one} and divided "
+                    f"by that of {two}"
+                )
+    return None
+
+
+def sizes(given: dict[str, Any]) -> dict[str, int]:
+    """The whole numbers above zero and the lengths of axes among the arguments, by their names."""
+    found = {}
+    for name, value in given.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            found[f"`{name}`"] = value
+        elif isinstance(value, Tensor):
+            found |= {f"the length of axis {i} of `{name}`": n for i, n in enumerate(value.shape)}
+    return {name: size for name, size in found.items() if size > 0}
