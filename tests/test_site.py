@@ -453,7 +453,7 @@ def test_the_cover_translates_when_it_is_asked(home, browser):
     tab.context.close()
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1366, 768), (1440, 900)])
+@pytest.mark.parametrize(("width", "height"), [(1024, 768), (1280, 720), (1366, 768), (1440, 900)])
 def test_the_first_page_fits_on_one_screen(address, browser, width, height):
     """What the book is, its roads, its map, its translator, and a mistake that is named."""
     tab = browser.new_context(viewport={"width": width, "height": height}).new_page()

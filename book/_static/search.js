@@ -44,6 +44,7 @@ const BookSearch = (() => {
     return stems.get(word);
   }
 
+  const letters = (word) => [...word].sort().join("");
   const split = (text) => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
 
   // Words in lower case; of a_name_in_code, the whole and its parts.
@@ -81,7 +82,8 @@ const BookSearch = (() => {
       const all = [...written.keys()];
       if (all.some((one) => one.startsWith(word))) return typed;
       const close = all.filter((one) => Math.abs(one.length - word.length) < 2 && near(word, one));
-      return close.sort((a, b) => written.get(b) - written.get(a))[0] ?? typed;
+      const likely = (one) => [letters(one) === letters(word), written.get(one)]; // "nrom": norm before from
+      return close.map((one) => [one, ...likely(one)]).sort((a, b) => b[1] - a[1] || b[2] - a[2])[0]?.[0] ?? typed;
     });
   }
 
