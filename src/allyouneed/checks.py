@@ -260,6 +260,11 @@ def check_machine(config: Any) -> None:
 
 def check_decoding(tgt: Tensor, memory: Tensor, src_mask: Tensor | None) -> None:
     """The memory holds as many sentences as tgt, and the mask, if any, is (B, 1, 1, S)."""
+    if not isinstance(memory, Tensor):
+        raise TypeError(
+            "memory: expected the first of the two things that `encode` gives, "
+            f"got {type(memory).__name__}"
+        )
     asked, given = memory.shape[0], tgt.shape[0]  # `len` would make an exported graph keep it
     if given != asked:
         raise ValueError(f"tgt: expected {asked} sentences as in src, got {given}")
