@@ -18,7 +18,6 @@ from torch import Tensor, nn
 import allyouneed.decoding
 from allyouneed.data import load_pairs
 from allyouneed.decoding import beam_search, greedy
-from allyouneed.masks import padding_mask
 from allyouneed.saving import load_model, pretrained
 from allyouneed.tokens import BOS, EOS, PAD, UNK, Tokenizer, pad
 from allyouneed.transformer import Transformer
@@ -68,7 +67,7 @@ class Uncached:
 
     @torch.inference_mode()
     def translate(self, src: Tensor, beam: int) -> Ids:
-        memory, mask = self.model.encode(src), padding_mask(src, PAD)
+        memory, mask = self.model.encode(src)
         tgt = src.new_full((len(src), 1), BOS)
         while tgt.shape[1] <= longest(src) and not (tgt == EOS).any(1).all():
             logits = self.model.logits(self.model.decode(tgt, memory, mask)[:, -1:])

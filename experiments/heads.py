@@ -23,7 +23,6 @@ from allyouneed import pretrained
 from allyouneed.data import load_pairs
 from allyouneed.decoding import translate
 from allyouneed.evaluation import scores
-from allyouneed.masks import padding_mask
 from allyouneed.tokens import BOS, EOS, PAD, pad
 from allyouneed.transformer import Transformer
 
@@ -59,7 +58,7 @@ def loss(model: Transformer, batches: list[tuple[Tensor, Tensor]]) -> float:
     """Nats per token of the true translations, without label smoothing."""
     total, count = 0.0, 0
     for src, tgt in batches:
-        states = model.decode(tgt[:, :-1], model.encode(src), padding_mask(src, PAD))
+        states = model.decode(tgt[:, :-1], *model.encode(src))
         labels = tgt[:, 1:]
         real = labels != PAD
         log_p = model.logits(states[real]).log_softmax(-1)

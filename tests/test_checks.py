@@ -21,6 +21,8 @@ YES = torch.ones(3, 5, dtype=torch.bool)
 SIZES = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.0, "norm_first": False}
 
 FITS = {
+    "integers": lambda: checks.check_integers(count=0, top_k=Q.new_zeros(7).numel()),
+    "numbers": lambda: checks.check_numbers(rate=0, max_norm=math.inf),
     "sizes": lambda: checks.check_sizes(length=1, window=9),
     "even": lambda: checks.check_even(d_model=2),
     "positive": lambda: checks.check_positive(eps=1e-9),
@@ -63,6 +65,28 @@ def test_what_fits_passes(name):
 
 
 REFUSED = [
+    (lambda: checks.check_integers(steps=2.0), "steps: expected an integer, got 2.0"),
+    (lambda: checks.check_integers(step=torch.tensor(2)),
+     "step: expected an integer, got tensor(2)"),
+    (lambda: checks.check_numbers(dropout=False),
+     "dropout: expected an integer or a float, got False"),
+    (lambda: checks.check_numbers(eps=torch.tensor(1)),
+     "eps: expected an integer or a float, got tensor(1)"),
+    (lambda: inspect.unwrap(checks.check_sizes)(length=math.nan),
+     "length: expected an integer, got nan"),
+    (lambda: inspect.unwrap(checks.check_even)(d_k=True), "d_k: expected an integer, got True"),
+    (lambda: inspect.unwrap(checks.check_positive)(theta="1"),
+     "theta: expected an integer or a float, got '1'"),
+    (lambda: inspect.unwrap(checks.check_probability)(p=None),
+     "p: expected an integer or a float, got None"),
+    (lambda: inspect.unwrap(checks.check_heads)(8, 2.0), "n_heads: expected an integer, got 2.0"),
+    (lambda: inspect.unwrap(checks.check_decoding)(IDS, (X, YES), None),
+     "memory: expected a tensor, the first of the two that `encode` gives, got tuple"),
+    (lambda: inspect.unwrap(checks.check_run)(2.0, 1, 1.0), "steps: expected an integer, got 2.0"),
+    (lambda: inspect.unwrap(checks.check_run)(2, 1, True),
+     "max_norm: expected an integer or a float, got True"),
+    (lambda: inspect.unwrap(checks.check_completion)(IDS, 1.0, 1.0, None, None),
+     "count: expected an integer, got 1.0"),
     (lambda: checks.check_sizes(length=1, window=0), "window: expected at least 1, got 0"),
     (lambda: checks.check_even(d_model=7), "d_model: expected an even number of at least 2, got 7"),
     (lambda: checks.check_even(d_model=0), "d_model: expected an even number of at least 2, got 0"),

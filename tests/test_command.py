@@ -517,7 +517,7 @@ def test_bad_train_options(tmp_path, data, capsys):
     assert "--data: expected" in error("--data", "nowhere.tsv")
     (tmp_path / "x").write_bytes(b"\xff\xfe\0\t\0")
     assert "expected text in UTF-8" in error("--data", tmp_path / "x")
-    assert "--vocabulary: " in error("--data", data, "--vocabulary", 5)
+    assert "--vocabulary: expected at least" in error("--data", data, "--vocabulary", 5)
     assert "--heads: expected a divisor of d-model" in error("--data", data, *RUN, "--heads", 3)
     assert "--d-model: expected an even" in error("--data", data, *RUN, "--d-model", 7)
     assert "more than 2 tokens" in error("--data", data, *RUN, "--batch-tokens", 2)

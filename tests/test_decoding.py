@@ -25,7 +25,6 @@ from allyouneed.decoding import (
     translate,
 )
 from allyouneed.kernels import in_dtype
-from allyouneed.masks import padding_mask
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 
@@ -53,8 +52,7 @@ def sources(count: int = 9, seed: int = 0) -> torch.Tensor:
 @torch.no_grad()
 def log_p(model: Transformer, src: torch.Tensor, rows: list[list[int]]) -> torch.Tensor:
     """Of every next token, without a cache; PAD and BOS are not allowed. One source, equal rows."""
-    memory = model.encode(src).expand(len(rows), -1, -1)
-    mask = padding_mask(src, PAD).expand(len(rows), -1, -1, -1)
+    memory, mask = (x.expand(len(rows), *x.shape[1:]) for x in model.encode(src))
     logits = model.logits(model.decode(torch.tensor([[BOS, *r] for r in rows]), memory, mask))
     logits[..., [PAD, BOS]] = -math.inf
     return logits.log_softmax(-1)
@@ -109,7 +107,7 @@ def test_a_step_with_the_cache_is_the_decoders(norm_first, kind, beams):
             logits = cache.step(past[:, :, -1].flatten()).unflatten(0, (-1, beams))
             assert logits.shape[2] == V and (logits[..., [PAD, BOS]] == -math.inf).all()
             if step % 7 == 0 or step > ROOM - 2:
-                memory, mask = model.encode(src[sentence]), padding_mask(src[sentence], PAD)
+                memory, mask = model.encode(src[sentence])
                 for n in range(beams):
                     states = model.decode(past[:, n], memory, mask)[:, -1:]
                     expected = model.logits(states)[:, 0]
@@ -135,7 +133,7 @@ def test_layers_in_half_precision_decode(norm_first, dtype):
         cache = FastCache(model, src)
         for _ in range(4):
             logits = cache.step(tokens[:, -1])
-            states = model.decode(tokens, model.encode(src), padding_mask(src, PAD))[:, -1:]
+            states = model.decode(tokens, *model.encode(src))[:, -1:]
             assert logits.dtype == torch.float32 and cache.own.dtype == states.dtype == dtype
             expected = model.logits(states.float())[:, 0]
             close = 16 * torch.finfo(dtype).eps * expected.abs().max()

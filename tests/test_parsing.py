@@ -11,7 +11,6 @@ import torch
 
 from allyouneed.data import load_treebank
 from allyouneed.decoding import greedy
-from allyouneed.masks import padding_mask
 from allyouneed.parsing import (
     END,
     WORD,
@@ -31,7 +30,7 @@ from allyouneed.parsing import (
     write_trees,
 )
 from allyouneed.sources import DataError
-from allyouneed.tokens import BOS, EOS, PAD, SPECIALS, UNK, pad
+from allyouneed.tokens import BOS, EOS, SPECIALS, UNK, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 
 LABELS = ["S", "NP", "VP", "PP", "ADVP", "PRT"]
@@ -356,8 +355,7 @@ def by_hand(model: Transformer, v: Vocabulary, words: list[str]) -> list[str]:
     src = torch.tensor([[*ids, EOS]])
     tgt = [BOS]
     while True:
-        memory = model.encode(src)
-        states = model.decode(torch.tensor([tgt]), memory, padding_mask(src, PAD))
+        states = model.decode(torch.tensor([tgt]), *model.encode(src))
         p = model.logits(states)[0, -1].double().softmax(-1)
         best, choice = -math.inf, None
         for s in may_follow(written, len(words), v.openings, most_brackets(len(words))):

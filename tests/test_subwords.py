@@ -19,7 +19,7 @@ def tokenizer():
 
 def test_without_dropout_words_are_cut_as_always(tokenizer):
     cut = BPEDropout(tokenizer, 0.0)
-    for sentence in SENTENCES:
+    for sentence in [*SENTENCES, "thecatandthehorses" * 500]:
         assert cut.encode(sentence, random.Random(0)) == tokenizer.encode(sentence)
 
 

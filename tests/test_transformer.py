@@ -198,7 +198,7 @@ def test_the_future_changes_nothing(t, seed, norm_first):
 def test_no_gradient_from_the_future(norm_first):
     model = tiny(norm_first).double()
     tgt = torch.tensor([[BOS, 12, 13, 14, 15, 16]])  # tokens that are not in the source
-    states = model.decode(tgt, model.encode(SRC[:1]), padding_mask(SRC[:1], PAD))[0]
+    states = model.decode(tgt, *model.encode(SRC[:1]))[0]
     wish = torch.randn(D, dtype=torch.float64)
     for t, state in enumerate(states):
         (gradient,) = torch.autograd.grad(state @ wish, model.embedding.weight, retain_graph=True)
@@ -225,7 +225,7 @@ def test_gradients_reach_every_parameter(norm_first):
 
 def test_forward_is_the_logits_of_the_states():
     model = tiny()
-    states = model.decode(TGT, model.encode(SRC), padding_mask(SRC, PAD))
+    states = model.decode(TGT, *model.encode(SRC))
     assert torch.equal(model.states(SRC, TGT), states)
     assert torch.equal(model(SRC, TGT), model.logits(states))
 
@@ -233,7 +233,8 @@ def test_forward_is_the_logits_of_the_states():
 def test_the_causal_mask_hides_the_targets_padding():
     """From every token: a mask of the padding besides changes nothing for them."""
     model = tiny()
-    memory, src_mask = model.encode(SRC), padding_mask(SRC, PAD)
+    memory, src_mask = model.encode(SRC)
+    assert torch.equal(src_mask, padding_mask(SRC, PAD))
     both_masks = padding_mask(TGT, PAD) & causal_mask(TGT.shape[1])
     expected = model.decoder(model.embed(TGT), memory, src_mask, both_masks)
     real = TGT != PAD
@@ -321,7 +322,7 @@ except TypeError as error:
 model, src = Transformer(TransformerConfig(9, 8, 8, 2, 1)), torch.tensor([[4, 5, 3], [6, 3, 0]])
 tgt = torch.tensor([[2, 7], [2, 8]])  # as many tokens as sentences: the mask would fit as (T, S)
 try:
-    model.decode(tgt, model.encode(src), src != 0)
+    model.decode(tgt, model.encode(src)[0], src != 0)
 except ValueError as error:
     print(error)
 """

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from allyouneed.masks import additive_mask, padding_mask
+from allyouneed.masks import additive_mask
 from allyouneed.multihead import merge_heads
 from allyouneed.sublayers import LayerNorm
 from allyouneed.tokens import BOS, PAD
@@ -101,7 +101,7 @@ class FastCache:
     """
 
     def __init__(self, model: Transformer, src: Int[Tensor, "B S"], beams: int = 1):
-        memory = model.encode(src)
+        memory, src_mask = model.encode(src)
         self.model, self.beams, self.length = model, beams, 0
         self.layers = [FastLayer(layer) for layer in model.decoder.layers]
         cross = [layer.heads(F.linear(memory, *layer.cross_kv), 2) for layer in self.layers]
@@ -110,7 +110,7 @@ class FastCache:
         self.own = self.cross.new_empty(*axes, ROOM * beams, K)
         self.src_mask = None
         if (src == PAD).any():
-            self.src_mask = additive_mask(padding_mask(src, PAD), memory.dtype)
+            self.src_mask = additive_mask(src_mask, memory.dtype)
         # (B, 1, N, places): 0 where a row's own ancestors wrote, else -inf
         self.ancestors = memory.new_full((len(src), 1, beams, ROOM * beams), -math.inf)
         self.itself = memory.new_full((beams, beams), -math.inf).fill_diagonal_(0)

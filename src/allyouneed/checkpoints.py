@@ -22,9 +22,9 @@ from typing import Any
 import safetensors.torch
 import tokenizers
 import torch
-from filelock import FileLock, Timeout
 from torch import Tensor, distributed
 
+from allyouneed.files import lock_folder
 from allyouneed.saving import ModelFileError, read_tensors, write_tensors
 from allyouneed.tokens import Tokenizer
 from allyouneed.training import Record
@@ -128,10 +128,11 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> N
     optimizer.load_state_dict(state | {"state": parts})
 
 
-def check_shapes(config: TransformerConfig, tensors: dict[str, Tensor]) -> None:
-    """The tensors of a checkpoint have the shapes that a model of these sizes gives them.
+def check_tensors(config: TransformerConfig, tensors: dict[str, Tensor], step: int) -> None:
+    """The tensors of a checkpoint are those of a model of these sizes and, after a first step, of
+    its Adam; and they have their shapes.
 
-    Raises ValueError that names the first of them that has not. Asks for no memory.
+    Raises ValueError that names the first that is missing or has not. Asks for no memory.
     """
     if config.n_layers > len(tensors):
         raise ValueError(f"tensors: expected those of {config.n_layers} layers, got {len(tensors)}")
@@ -142,6 +143,10 @@ def check_shapes(config: TransformerConfig, tensors: dict[str, Tensor]) -> None:
         told = ("it", "none") if min(odd) in weights else ("none", "it")
         raise ValueError(f"{min(odd)}: expected {told[0]} in a model of {config}, got {told[1]}")
     parameters = [(name, x.shape) for name, x in model.named_parameters()]
+    for i, (of, _) in enumerate(parameters if step else []):
+        for entry in ("step", "exp_avg", "exp_avg_sq"):
+            if (name := f"optimizer.{i}.{entry}") not in tensors:
+                raise ValueError(f"{name} (of {of}): expected it after step {step}, got none")
     for name, x in tensors.items():
         what, expected = name, weights.get(name, x.shape)
         if name.startswith("optimizer.") and x.dim():  # else a count of steps
@@ -168,15 +173,16 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
             i, entry = rest.split(".")
             state.setdefault(int(i), {})[entry] = x
     config = TransformerConfig(**json.loads(metadata["config"]))
+    record = Record(**json.loads(metadata["record"]))
     try:
-        check_shapes(config, tensors)
+        check_tensors(config, tensors, record.step)
     except (ValueError, IndexError) as error:
         raise ModelFileError(f"{path}: {error}") from error
     groups = json.loads(metadata["optimizer"])
     return Checkpoint(
         model,
         {"state": state, "param_groups": [g | {"betas": tuple(g["betas"])} for g in groups]},
-        Record(**json.loads(metadata["record"])),
+        record,
         config,
         Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"])),
         json.loads(metadata["run"]),
@@ -257,11 +263,7 @@ def claim(folder: Path) -> Iterator[None]:
         raise ValueError(f"folder: expected a new or empty folder, or that of a run, got {folder}")
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(f"folder: another run is at work in {folder}") from None
+    lock = lock_folder(folder)
     (folder / "checkpoints").mkdir(exist_ok=True)
     own = [folder / f"{name}.part" for name in WRITTEN]
     for part in [*own, *folder.glob("checkpoints/*.part")]:

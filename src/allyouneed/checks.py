@@ -8,21 +8,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence, Sized
+from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 
+def check_integers(**sizes: object) -> None:
+    """Each is an integer; a length that a graph keeps open is one."""
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, Integral | torch.SymInt):
+            raise TypeError(f"{name}: expected an integer, got {size!r}")
+
+
+def check_numbers(**numbers: object) -> None:
+    """Each is a number: True and a tensor with one entry are none."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError(f"{name}: expected an integer or a float, got {number!r}")
+
+
 def check_sizes(**sizes: int) -> None:
-    """Each size is at least 1."""
+    """Each size is an integer of at least 1."""
+    check_integers(**sizes)
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name}: expected at least 1, got {size}")
 
 
 def check_even(**sizes: int) -> None:
-    """Each size is even and at least 2."""
+    """Each size is an even integer of at least 2."""
+    check_integers(**sizes)
     for name, size in sizes.items():
         if size < 2 or size % 2:
             raise ValueError(f"{name}: expected an even number of at least 2, got {size}")
@@ -30,6 +47,7 @@ def check_even(**sizes: int) -> None:
 
 def check_positive(**numbers: float) -> None:
     """Each number is finite and above 0."""
+    check_numbers(**numbers)
     for name, number in numbers.items():
         if not 0 < number < math.inf:
             raise ValueError(f"{name}: expected a finite number above 0, got {number}")
@@ -37,6 +55,7 @@ def check_positive(**numbers: float) -> None:
 
 def check_probability(**probabilities: float) -> None:
     """Each number is at least 0 and below 1."""
+    check_numbers(**probabilities)
     for name, p in probabilities.items():
         if not 0 <= p < 1:
             raise ValueError(f"{name}: expected a probability below 1, got {p}")
@@ -105,6 +124,7 @@ def check_room(max_tokens: int, longest: int) -> None:
 
 def check_heads(d_model: int, n_heads: int) -> None:
     """d_model can be cut into n_heads equal pieces."""
+    check_integers(d_model=d_model, n_heads=n_heads)
     if d_model < 1 or n_heads < 1 or d_model % n_heads:
         raise ValueError(f"n_heads: expected a divisor of d_model = {d_model}, got {n_heads}")
 
@@ -245,11 +265,7 @@ def check_sublayer(y: Tensor, x: Tensor) -> None:
 def check_machine(config: Any) -> None:
     """The sizes of a `TransformerConfig` are whole numbers that fit together."""
     names = ("vocab_size", "d_model", "d_ff", "n_heads", "n_layers")
-    sizes = {name: getattr(config, name) for name in names}
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool):
-            raise TypeError(f"{name}: expected an integer, got {size!r}")
-    check_sizes(**sizes)
+    check_sizes(**{name: getattr(config, name) for name in names})
     if config.d_model % 2:
         raise ValueError(f"d_model: expected an even number, got {config.d_model}")
     check_heads(config.d_model, config.n_heads)
@@ -260,6 +276,11 @@ def check_machine(config: Any) -> None:
 
 def check_decoding(tgt: Tensor, memory: Tensor, src_mask: Tensor | None) -> None:
     """The memory holds as many sentences as tgt, and the mask, if any, is (B, 1, 1, S)."""
+    if not isinstance(memory, Tensor):
+        raise TypeError(
+            "memory: expected a tensor, the first of the two that `encode` gives, "
+            f"got {type(memory).__name__}"
+        )
     asked, given = memory.shape[0], tgt.shape[0]  # `len` would make an exported graph keep it
     if given != asked:
         raise ValueError(f"tgt: expected {asked} sentences as in src, got {given}")
@@ -277,6 +298,8 @@ def check_targets(logits: Tensor, targets: Tensor) -> None:
 
 def check_run(steps: int, accumulate: int, max_norm: float) -> None:
     """A training has at least no update, each of at least one batch, and a length above 0."""
+    check_integers(accumulate=accumulate, steps=steps)
+    check_numbers(max_norm=max_norm)
     if accumulate < 1 or steps < 0:
         raise ValueError(
             f"accumulate and steps: expected at least 1 and 0, got {accumulate} and {steps}"
@@ -291,6 +314,8 @@ def check_completion(
     """There is a text to go on with, and settings in range."""
     if tokens.dim() != 2 or tokens.shape[1] == 0:
         raise ValueError(f"tokens: expected shape (B, T), T at least 1, got {tuple(tokens.shape)}")
+    check_integers(count=count, **({} if top_k is None else {"top_k": top_k}))
+    check_numbers(temperature=temperature, **({} if top_p is None else {"top_p": top_p}))
     if count < 0:
         raise ValueError(f"count: expected at least 0, got {count}")
     if not temperature >= 0:

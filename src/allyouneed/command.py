@@ -380,7 +380,9 @@ def reader(number: Number) -> Callable[[str], int | float]:
 
 
 # What the package calls otherwise than the command
-OPTIONS = {"n_heads": "heads", "n_layers": "layers", "folder": "out"}
+OPTIONS = {
+    "n_heads": "heads", "n_layers": "layers", "vocab_size": "vocabulary", "folder": "out",
+}  # fmt: skip
 CALL = r"`prepare_shards\('(.*?)', '(.*?)'\)`"
 
 

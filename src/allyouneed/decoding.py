@@ -17,7 +17,6 @@ from allyouneed.attention import attention
 from allyouneed.cache import FastCache
 from allyouneed.checks import check_tokens
 from allyouneed.data import clean
-from allyouneed.masks import padding_mask
 from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
 from allyouneed.transformer import DecoderLayer, Transformer
@@ -112,8 +111,8 @@ class Cache:
     """
 
     def __init__(self, model: Transformer, src: Int[Tensor, "B S"], beams: int = 1):
-        memory = model.encode(src).repeat_interleave(beams, 0)
-        self.src_mask = padding_mask(src, PAD).repeat_interleave(beams, 0)
+        source = model.encode(src)
+        memory, self.src_mask = (x.repeat_interleave(beams, 0) for x in source)
         self.model, self.length, layers = model, 0, model.decoder.layers
         self.cross = [keys_and_values(one.cross_attention, memory) for one in layers]
         self.own = [kept[..., :0, :] for kept in self.cross]  # nothing is written yet

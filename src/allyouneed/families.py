@@ -22,7 +22,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed import weights
-from allyouneed.checks import check_completion, check_tokens
+from allyouneed.checks import (
+    check_completion,
+    check_integers,
+    check_positive,
+    check_probability,
+    check_tokens,
+)
 from allyouneed.data import load_published
 from allyouneed.decoding import eval_mode, filter_logits
 from allyouneed.masks import causal_mask
@@ -91,8 +97,7 @@ class LanguageModelConfig(TransformerConfig):
         super().__post_init__()
         for name, least in (("max_length", 1), ("n_segments", 0)):
             size = getattr(self, name)
-            if not isinstance(size, int) or isinstance(size, bool):
-                raise TypeError(f"{name}: expected an integer, got {size!r}")
+            check_integers(**{name: size})
             if size < least:
                 raise ValueError(f"{name}: expected at least {least}, got {size}")
         if self.activation not in ACTIVATIONS:
@@ -100,13 +105,8 @@ class LanguageModelConfig(TransformerConfig):
                 f"activation: expected one of {', '.join(ACTIVATIONS)}, "
                 f"got {self.activation!r}"
             )
-        if not 0 <= self.attention_dropout < 1:
-            raise ValueError(
-                "attention_dropout: expected a probability below 1, "
-                f"got {self.attention_dropout}"
-            )
-        if not self.eps > 0:
-            raise ValueError(f"eps: expected a number above 0, got {self.eps}")
+        check_probability(attention_dropout=self.attention_dropout)
+        check_positive(eps=self.eps)
 
 
 GPT2 = LanguageModelConfig()

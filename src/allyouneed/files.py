@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from filelock import FileLock, Timeout
+
 
 @contextmanager
 def new_file(path: str | Path) -> Iterator[BinaryIO]:
@@ -46,3 +48,16 @@ def write_file(path: str | Path, content: bytes) -> None:
 def write_json(path: str | Path, value: Any) -> None:
     """Write a value as JSON, whole or not at all."""
     write_file(path, json.dumps(value, indent=1, ensure_ascii=False).encode())
+
+
+def lock_folder(folder: Path) -> FileLock:
+    """Keep other runs out of a folder until the lock is released.
+
+    Raises ValueError if another run is at work there.
+    """
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(f"folder: another run is at work in {folder}") from None
+    return lock

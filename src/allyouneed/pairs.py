@@ -111,10 +111,7 @@ def learn_tokenizer(pairs: Pairs | Shards, vocabulary: int, process: Process) ->
         return pairs.tokenizer
     text = [""]
     if process.first:
-        try:
-            text = [Tokenizer.train((s for p in pairs for s in p), vocabulary).bpe.to_str()]
-        except ValueError as error:
-            raise ValueError(f"vocabulary: {error}") from None
+        text = [Tokenizer.train((s for p in pairs for s in p), vocabulary).bpe.to_str()]
     wait_for_the_first()
     if distributed.is_initialized():
         distributed.broadcast_object_list(text)

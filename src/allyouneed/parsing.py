@@ -24,8 +24,6 @@ END = SPECIALS[EOS]
 __all__ = [
     "WORD",
     "END",
-    "PUNCTUATION",
-    "SAME",
     "Tree",
     "read_tree",
     "normalise_tree",

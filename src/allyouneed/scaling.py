@@ -171,7 +171,7 @@ def update_launches(config: TransformerConfig, parts: int = 1) -> int:
 def translation_launches(config: TransformerConfig, tokens: int) -> int:
     """Launches to write `tokens` tokens greedily, however many texts at a time."""
     N = config.n_layers
-    return 48 + 18 * N + tokens * (13 + 16 * N)
+    return 45 + 16 * N + tokens * (12 + 16 * N)
 
 
 def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:

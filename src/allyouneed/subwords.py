@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+from heapq import heapify, heappop, heappush
 
 from allyouneed.tokens import UNK, Tokenizer
 
@@ -46,14 +47,29 @@ class BPEDropout:
         return ids
 
     def _cut(self, word: str, draws: random.Random) -> list[int]:
-        pieces = list(word)
-        while True:
-            merges = [
-                (self.ranks[pair], i)
-                for i, pair in enumerate(zip(pieces, pieces[1:], strict=False))
-                if pair in self.ranks and draws.random() >= self.p
-            ]
-            if not merges:
-                return [self.ids.get(piece, UNK) for piece in pieces]
-            _, i = min(merges)
-            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+        """Merge the pair of the lowest rank that is not left out, until none is left to merge."""
+        end = len(word)
+        pieces = [*word, ""]  # a piece stands where it begins; "" where none does
+        left, right = list(range(-1, end)), [*range(1, end + 1), end]
+
+        def rank_at(i: int) -> int | None:
+            return self.ranks.get((pieces[i], pieces[right[i]]))
+
+        merges = [(rank, i) for i in range(end) if (rank := rank_at(i)) is not None]
+        heapify(merges)
+        left_out = []
+        while merges:
+            rank, i = heappop(merges)
+            if rank_at(i) != rank:  # one of the two was merged with another
+                continue
+            if draws.random() < self.p:
+                left_out.append((rank, i))
+                continue
+            pieces[i], pieces[right[i]] = pieces[i] + pieces[right[i]], ""
+            right[i] = right[right[i]]
+            left[right[i]] = i
+            possible = [(rank_at(k), k) for k in (left[i], i)]
+            for merge in left_out + [m for m in possible if m[0] is not None]:
+                heappush(merges, merge)
+            left_out = []
+        return [self.ids.get(piece, UNK) for piece in pieces if piece]

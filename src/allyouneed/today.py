@@ -21,6 +21,7 @@ from allyouneed.attention import attention
 from allyouneed.checks import (
     check_completion,
     check_even,
+    check_integers,
     check_mask,
     check_positive,
     check_rotation,
@@ -42,10 +43,8 @@ __all__ = [
     "rotate",
     "GatedFeedForward",
     "in_sight",
-    "RollingCache",
     "LlamaConfig",
     "GroupedAttention",
-    "LlamaLayer",
     "Llama",
     "read_config",
     "from_llama",
@@ -208,9 +207,7 @@ class LlamaConfig:
         names = ["vocab_size", "d_model", "d_ff", "n_heads", "n_groups", "n_layers"]
         names += ["d_k", "sinks"] + ([] if self.window is None else ["window"])
         sizes = {name: getattr(self, name) for name in names}
-        for name, size in sizes.items():
-            if not isinstance(size, int) or isinstance(size, bool):
-                raise TypeError(f"{name}: expected an integer, got {size!r}")
+        check_integers(**sizes)
         if sizes.pop("sinks") < 0:
             raise ValueError(f"sinks: expected at least 0, got {self.sinks}")
         check_sizes(**sizes)

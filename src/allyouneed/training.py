@@ -35,14 +35,10 @@ __all__ = [
     "learning_rate",
     "average",
     "clip_gradients",
-    "check_finite",
     "Guard",
     "Record",
     "groups",
-    "target_places",
     "Objective",
-    "to_device",
-    "send_batches",
     "gradients",
     "dtype_of",
     "validation_loss",
@@ -175,6 +171,14 @@ class Guard:
         elif not bad | self.failed:  # another optimiser: wait for the answer
             optimizer.step()
 
+    def record(
+        self, step: int, epoch: int, batch: int, rate: float, tokens: int
+    ) -> Record:
+        """The record of the update that `step` was told of last."""
+        loss, norm = self.values
+        state = self.scale, self.good, self.skipped
+        return Record(step, epoch, batch, loss, rate, tokens, norm, *state)
+
     def raise_if_failed(self) -> None:
         """Raise FloatingPointError if an update failed; a GPU is waited for."""
         if self.failed:
@@ -241,6 +245,44 @@ def target_places(tgt: Int[Tensor, "B T"]) -> Int[Tensor, " N"]:
     return (tgt[:, 1:] != PAD).flatten().nonzero()[:, 0]
 
 
+def to_device(x: Tensor, device: torch.device) -> Tensor:
+    """A copy on the device; to a GPU it is made while the GPU still
+    computes the batch before."""
+    return (
+        x.pin_memory().to(device, non_blocking=True)
+        if device.type == "cuda"
+        else x.to(device)
+    )
+
+
+def send_batches(
+    group: Sequence[Batch], device: torch.device, rank: int = 0, world: int = 1
+) -> tuple[list[tuple[Tensor, Tensor, Tensor, float]], int]:
+    """What one of `world` processes computes of an update, and
+    the target tokens of the whole group.
+
+    For each of its batches, on the device: source, target, the places of the target
+    tokens as `Objective` takes them, and the factor that makes of the sums of all
+    batches and processes one mean. Raises ValueError for a group without target tokens.
+    """
+    tokens = sum(int((batch.tgt[:, 1:] != PAD).sum()) for batch in group)
+    if not tokens:
+        raise ValueError(
+            "batches: expected target tokens after BOS, got none in one update"
+        )
+    weight = world / tokens  # the mean over processes takes `world` away
+    mine = [(batch, weight) for batch in group[rank::world]]
+    # the others wait for one more gradient: zero
+    if len(mine) < math.ceil(len(group) / world):
+        mine.append((group[0], 0.0))
+    sent = []
+    for batch, weight in mine:
+        places = target_places(batch.tgt)
+        tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
+        sent.append((*tensors, weight))
+    return sent, tokens
+
+
 class Objective(nn.Module):
     """A Transformer and its loss as one module, which computes in `dtype` what can be.
 
@@ -286,44 +328,6 @@ class Objective(nn.Module):
     def half(self, part: nn.Module) -> AbstractContextManager[None]:
         """While it lasts, a part of the model computes in `dtype`."""
         return in_dtype(part, self.dtype)
-
-
-def to_device(x: Tensor, device: torch.device) -> Tensor:
-    """A copy on the device; to a GPU it is made while the GPU still
-    computes the batch before."""
-    return (
-        x.pin_memory().to(device, non_blocking=True)
-        if device.type == "cuda"
-        else x.to(device)
-    )
-
-
-def send_batches(
-    group: Sequence[Batch], device: torch.device, rank: int = 0, world: int = 1
-) -> tuple[list[tuple[Tensor, Tensor, Tensor, float]], int]:
-    """What one of `world` processes computes of an update, and
-    the target tokens of the whole group.
-
-    For each of its batches, on the device: source, target, the places of the target
-    tokens as `Objective` takes them, and the factor that makes of the sums of all
-    batches and processes one mean. Raises ValueError for a group without target tokens.
-    """
-    tokens = sum(int((batch.tgt[:, 1:] != PAD).sum()) for batch in group)
-    if not tokens:
-        raise ValueError(
-            "batches: expected target tokens after BOS, got none in one update"
-        )
-    weight = world / tokens  # the mean over processes takes `world` away
-    mine = [(batch, weight) for batch in group[rank::world]]
-    # the others wait for one more gradient: zero
-    if len(mine) < math.ceil(len(group) / world):
-        mine.append((group[0], 0.0))
-    sent = []
-    for batch, weight in mine:
-        places = target_places(batch.tgt)
-        tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
-        sent.append((*tensors, weight))
-    return sent, tokens
 
 
 def gradients(
@@ -435,6 +439,20 @@ def prepared(
         yield epoch, batch, *send_batches(group, device, rank, world)
 
 
+def set_rate(
+    optimizer: torch.optim.Optimizer, schedule: Callable[[int], float], step: int
+) -> float:
+    """Give the optimiser the learning rate of a step, and return it."""
+    rate = schedule(step)
+    if not 0 <= rate < math.inf:
+        raise ValueError(
+            f"schedule: expected a rate of at least 0, got {rate} at step {step}"
+        )
+    for settings in optimizer.param_groups:
+        settings["lr"] = rate
+    return rate
+
+
 def train(
     model: Transformer,
     batches: Callable[[int], Iterable[Batch]],
@@ -492,30 +510,11 @@ def train(
             scale = guard.scale if guard.scaled else 1.0
             loss = gradients(objective, mine, world, scale)
             norm = clip_gradients(model, max_norm, scale)
-            rate = schedule(step)
-            if not 0 <= rate < math.inf:
-                raise ValueError(
-                    "schedule: expected a rate of at least 0, "
-                    f"got {rate} at step {step}"
-                )
-            for settings in optimizer.param_groups:
-                settings["lr"] = rate
+            rate = set_rate(optimizer, schedule, step)
             guard.step(optimizer, loss, norm)
             if device.type == "cpu" or step % 100 == 0 or step == steps:
                 guard.raise_if_failed()
-            loss, norm = guard.values
-            yield Record(
-                step,
-                epoch,
-                batch,
-                loss,
-                rate,
-                tokens,
-                norm,
-                guard.scale,
-                guard.good,
-                guard.skipped,
-            )
+            yield guard.record(step, epoch, batch, rate, tokens)
     finally:
         updates.close()
         if world > 1:

@@ -231,10 +231,11 @@ class Transformer(nn.Module):
 
     def encode(
         self, src: Int[Tensor, "B S"], maps: list[Tensor] | None = None
-    ) -> Float[Tensor, "B S D"]:
-        """The memory of source tokens; padding is hidden from every query."""
+    ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 1 S"]]:
+        """The memory of source tokens, and the mask that hides their padding."""
         check_tokens("src", src, self.config.vocab_size)
-        return self.encoder(self.embed(src), padding_mask(src, PAD), maps)
+        src_mask = padding_mask(src, PAD)
+        return self.encoder(self.embed(src), src_mask, maps), src_mask
 
     def decode(
         self,
@@ -247,8 +248,8 @@ class Transformer(nn.Module):
         """The states from which each next target token is
         predicted, given those up to it.
 
-        `src_mask`: `padding_mask` of the source; None hides nothing. Raises TypeError
-        or ValueError for tokens, a memory or a mask that do not fit.
+        `memory` and `src_mask` are what `encode` gives; None hides nothing. Raises
+        TypeError or ValueError for tokens, a memory or a mask that do not fit.
         """
         check_tokens("tgt", tgt, self.config.vocab_size)
         check_decoding(tgt, memory, src_mask)
@@ -268,13 +269,9 @@ class Transformer(nn.Module):
 
         Adds the attention weights of all heads to `maps`.
         """
-        memory = self.encode(src, maps and maps.encoder)
+        memory, src_mask = self.encode(src, maps and maps.encoder)
         return self.decode(
-            tgt,
-            memory,
-            padding_mask(src, PAD),
-            maps and maps.decoder,
-            maps and maps.cross,
+            tgt, memory, src_mask, maps and maps.decoder, maps and maps.cross
         )
 
     def logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:

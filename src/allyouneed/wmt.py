@@ -37,10 +37,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from allyouneed.data import Pairs, clean
-from allyouneed.files import write_file, write_json
+from allyouneed.files import lock_folder, write_file, write_json
 from allyouneed.shards import LONGEST, SHARDS_FORMAT, Shards, read_manifest
 from allyouneed.sources import DataError
 from allyouneed.tokens import UNK, Tokenizer
@@ -82,13 +81,11 @@ def prepare_shards(
         raise ValueError(f"name: expected one of {', '.join(CORPORA)}, got {name!r}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
+    lock = lock_folder(folder)
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(f"folder: another process is at work in {folder}") from None
-    with lock:
         return _Preparation(name, folder, say, rows).run()
+    finally:
+        lock.release()
 
 
 class _Preparation:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from allyouneed.masks import padding_mask
-from allyouneed.tokens import PAD
 from allyouneed.transformer import Transformer, TransformerConfig
 
 KIND = "machine-steps"
@@ -51,8 +49,7 @@ def shapes_of(model, tgt) -> dict[str, list[int]]:
                 lambda _, given, out, name=name: found.update({name: list(out.shape)})
             )
         )
-    memory = model.encode(SRC)
-    model.logits(model.decode(tgt, memory, padding_mask(SRC, PAD)))
+    model.logits(model.decode(tgt, *model.encode(SRC)))
     for hook in hooks:
         hook.remove()
     return found

@@ -192,9 +192,9 @@ def write_one_by_one(model, src, length):
     rows = []
     for sentence in src:
         sentence = sentence[sentence != PAD][None]
-        memory, row = model.encode(sentence), [BOS]
+        (memory, mask), row = model.encode(sentence), [BOS]
         for _ in range(length):
-            states = model.decode(torch.tensor([row]), memory, padding_mask(sentence, PAD))
+            states = model.decode(torch.tensor([row]), memory, mask)
             row.append(int(model.logits(states[:, -1:]).argmax()))
         rows.append(row[1:])
     return rows
@@ -202,7 +202,7 @@ def write_one_by_one(model, src, length):
 
 def write_in_place(model, src, length):
     model.eval()
-    memory, mask = model.encode(src), (src != PAD)[:, None, None]
+    memory, mask = model.encode(src)[0], (src != PAD)[:, None, None]
     tgt = torch.full((len(src), length + 1), PAD)
     tgt[:, 0] = BOS
     for t in range(length):

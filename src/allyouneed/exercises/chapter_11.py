@@ -1400,10 +1400,10 @@ def writer(size: float) -> Transformer:
 
 def write_out(model: Transformer, src: Tensor, length: int) -> Tensor:
     model.eval()
-    memory = model.encode(src)
+    memory, mask = model.encode(src)
     tgt = torch.full((len(src), 1), BOS)
     for _ in range(length):
-        states = model.decode(tgt, memory, padding_mask(src, PAD))
+        states = model.decode(tgt, memory, mask)
         tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], dim=1)
     return tgt[:, 1:]
 
@@ -1436,7 +1436,7 @@ def _writes(
     def answer(model, src, length):
         if evaluate:
             model.eval()
-        memory = model.encode(src)
+        memory, _ = model.encode(src)
         tgt = torch.full((len(src), 1), first)
         for _ in range(length):
             states = model.decode(tgt, memory, mask(src, tgt))
@@ -1447,36 +1447,36 @@ def _writes(
 
 
 def _asleep_late(model, src, length):
-    memory = model.encode(src)
+    memory, mask = model.encode(src)
     model.eval()
     tgt = torch.full((len(src), 1), BOS)
     for _ in range(length):
-        states = model.decode(tgt, memory, padding_mask(src, PAD))
+        states = model.decode(tgt, memory, mask)
         tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], dim=1)
     return tgt[:, 1:]
 
 
 def _no_feedback(model, src, length):
     model.eval()
-    memory, tgt = model.encode(src), torch.full((len(src), length), BOS)
-    return model.logits(model.decode(tgt, memory, padding_mask(src, PAD))).argmax(-1)
+    tgt = torch.full((len(src), length), BOS)
+    return model.logits(model.decode(tgt, *model.encode(src))).argmax(-1)
 
 
 def _last_only(model, src, length):
     model.eval()
-    memory, last, written = model.encode(src), torch.full((len(src), 1), BOS), []
+    source, last, written = model.encode(src), torch.full((len(src), 1), BOS), []
     for _ in range(length):
-        last = model.logits(model.decode(last, memory, padding_mask(src, PAD))).argmax(-1)
+        last = model.logits(model.decode(last, *source)).argmax(-1)
         written.append(last)
     return torch.cat(written, 1)
 
 
 def _all_rewritten(model, src, length):
     model.eval()
-    memory, start = model.encode(src), torch.full((len(src), 1), BOS)
+    source, start = model.encode(src), torch.full((len(src), 1), BOS)
     tgt = start
     for _ in range(length):
-        states = model.decode(tgt, memory, padding_mask(src, PAD))
+        states = model.decode(tgt, *source)
         tgt = torch.cat([start, model.logits(states).argmax(-1)], 1)
     return tgt[:, 1:]
 
@@ -1497,7 +1497,7 @@ def _memory_from_target(model, src, length):
     model.eval()
     tgt = torch.full((len(src), 1), BOS)
     for _ in range(length):
-        states = model.decode(tgt, model.encode(tgt), padding_mask(tgt, PAD))
+        states = model.decode(tgt, *model.encode(tgt))
         tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], 1)
     return tgt[:, 1:]
 
@@ -1510,9 +1510,9 @@ WRITING_MISTAKES = mistakes(
     ("begun with PAD", _writes(first=PAD),
      "In training every target began with BOS, and padding is hidden besides."),
     ("the source's padding not hidden", _writes(mask=_nothing_hidden),
-     "Cross-attention must not look at the source's padding: `padding_mask(src, PAD)`."),
+     "Cross-attention must not look at the source's padding: hand it the mask that `encode` gave."),
     ("the mask turned round", _writes(mask=lambda src, tgt: ~padding_mask(src, PAD)),
-     "True = may attend: the mask is handed over as `padding_mask` makes it."),
+     "True = may attend: the mask is handed over as `encode` gives it."),
     ("the first place read", _writes(place=lambda best: best[:, :1]),
      "The first state predicts the first token, again and again. The new token is predicted by the "
      "last."),
@@ -1605,7 +1605,8 @@ class Rounds(Machine):
     """Right; behind a padded source its numbers differ in their last digit."""
 
     def encode(self, src, maps=None):
-        return super().encode(src, maps) * (1 + 2.0**-22 * int((src == PAD).sum()))
+        memory, src_mask = super().encode(src, maps)
+        return memory * (1 + 2.0**-22 * int((src == PAD).sum())), src_mask
 
 
 class CutsPadding(Machine):
@@ -1623,10 +1624,7 @@ class SeesFuture(Machine):
 
 class SeesPadding(Machine):
     def encode(self, src, maps=None):
-        return self.encoder(self.embed(src))
-
-    def decode(self, tgt, memory, src_mask, self_maps=None, cross_maps=None):
-        return super().decode(tgt, memory, None)
+        return self.encoder(self.embed(src)), None
 
 
 class IgnoresSource(Machine):
