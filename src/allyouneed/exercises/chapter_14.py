@@ -44,6 +44,9 @@ def _of_the_best(valid: Sequence[float], choose: Callable) -> int | float:
 
 
 REPORT_MISTAKES = mistakes(
+    ("the mean of both scores, the best of these",
+     lambda valid, test: max((a + b) / 2 for a, b in zip(valid, test, strict=True)),
+     "Choose by `valid` alone, and report `test` alone: a score that chose is flattered."),
     ("the best test score", lambda valid, test: max(test),
      "This chooses on the test set, and its score is then flattered by luck. Choose by `valid`, "
      "then read the test score of that one setting."),
@@ -171,6 +174,11 @@ def _as_weights(counts: Tensor, draws: Tensor) -> Tensor:
 
 
 PAIRED_MISTAKES = mistakes(
+    ("divided in whole numbers",
+     lambda a, b, draws: 100 * (
+         _ratio(a, draws).div(100).floor() - _ratio(b, draws).div(100).floor()
+     ),
+     "`//` cuts each score down to a whole number, mostly 0. Divide with `/`."),
     ("the draws read as how often each sentence counts",
      lambda a, b, draws: _as_weights(a, draws) - _as_weights(b, draws),
      "In the chapter `resample` gives such numbers. Here a row of `draws` holds the numbers of the "
@@ -309,6 +317,15 @@ def _flops_with(**changes: Any) -> Callable:
 
 
 FLOPS_MISTAKES = mistakes(
+    ("of cross-attention the keys alone on the source tokens",
+     lambda n, d, f, v, src, tgt: _flops(n, d, f, v, src, tgt) + 6 * n * d * d * (tgt - src),
+     "The values, too, are made of the memory, once for each source token."),
+    ("the output projection of cross-attention forgotten",
+     lambda n, d, f, v, src, tgt: _flops(n, d, f, v, src, tgt) - 6 * n * d * d * tgt,
+     "Cross-attention has four matrices as well: queries, keys, values and W^O."),
+    ("the decoder's self-attention forgotten",
+     lambda n, d, f, v, src, tgt: _flops(n, d, f, v, src, tgt) - 24 * n * d * d * tgt,
+     "A layer of the decoder has two attentions, over itself and over the memory."),
     ("only forwards", _flops_with(each=2),
      "A training step also goes backwards, which costs twice as much as forwards: 6 in all, not "
      "2."),
@@ -453,6 +470,12 @@ def _votes(x: Tensor, nets: list[Net]) -> Tensor:
 
 
 ENSEMBLE_MISTAKES = mistakes(
+    ("divided by 2, however many nets there are",
+     lambda x, nets: sum(_probabilities(x, net) for net in nets) / 2,
+     "The mean of the nets' probabilities: divide by `len(nets)`."),
+    ("the ReLU behind the second matrix",
+     lambda x, nets: _mean(torch.relu(x @ a @ b).softmax(-1) for a, b in nets),
+     "The ReLU stands between the two matrices."),
     ("the weights averaged",
      lambda x, nets: _probabilities(x, (_mean(n[0] for n in nets), _mean(n[1] for n in nets))),
      "That is one net with averaged weights. An ensemble lets every net compute, and averages what "
@@ -666,6 +689,15 @@ def _hundred_deals(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 DEALT_MISTAKES = mistakes(
+    ("the share of the pairs in which the second group is ahead",
+     lambda a, b: sum(x <= y for x in a for y in b) / len(a) / len(b),
+     "Asked for is a share of the deals: all ways to choose which scores are called `a`."),
+    ("divided by all subsets",
+     lambda a, b: dealt_share(a, b) * math.comb(len(a) + len(b), len(a)) / 2 ** len([*a, *b]),
+     "Only deals of `len(a)` scores count: there are `comb(len(a) + len(b), len(a))` of them."),
+    ("one direction twice",
+     lambda a, b: min(1.0, 2 * _dealt(far=_apart)(a, b)),
+     "With groups of two sizes, the two directions need not have the same share: count both."),
     ("only deals in which the first group is ahead as it was",
      _dealt(lambda one, two: _apart(one, two)),
      "The distance counts, on either side: without a difference between the recipes the luck could "
@@ -895,6 +927,8 @@ def _by_length(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 text_bleu = _text_bleu()
 TEXT_MISTAKES = mistakes(
+    ("three orders under a fourth root", _text_bleu(orders=3),
+     "The n-grams go from one to four words."),
     ("nothing mended", _text_bleu(str.split, True, "sentences"),
      "Look at what counts as a word, at what happens to capitals, and at when the division comes."),
     ("words cut at spaces, and the mean of the sentences",
@@ -1281,6 +1315,9 @@ def flattered(sigma: float, rho: float) -> float:
 
 FLATTERED_CASES = [(1.0, 0.0), (2.0, 0.75), (0.7, 0.4), (1.3, -0.5), (0.5, 1.0), (3.0, 0.19)]
 FLATTERED_MISTAKES = mistakes(
+    ("the number that the example prints, for all", lambda sigma, rho: 0.564,
+     "That is the result for `sigma = 1` and `rho = 0`. It grows with `sigma`, and shrinks with "
+     "`rho`."),
     ("as if they were independent", lambda s, rho: s / math.sqrt(math.pi),
      "The two scores are of the same sentences: what both gain or lose together tells no winner "
      "from a loser."),

@@ -47,6 +47,7 @@ def _lifted(w: Tensor, by: float) -> Tensor:
 
 
 DISAGREEMENT_MISTAKES = mistakes(
+    ("the first two heads alone", lambda w: disagreement(w[:, :2]), "All heads are averaged."),
     ("zero times the logarithm of zero",
      lambda w: _plainly(w.mean(1)) - _plainly(w).mean(1),
      "The logarithm of 0 is minus infinity, and 0 times it is not a number. A weight of 0 adds 0 "
@@ -169,6 +170,15 @@ def _mean_length(lengths: list[int]) -> tuple[float, float]:
 
 
 EVEN_MISTAKES = mistakes(
+    ("one over the mean length, and twice that",
+     lambda lengths: (len(lengths) / sum(lengths), 2 * len(lengths) / sum(lengths)),
+     "Long sentences ask more queries, and a decoder's query number t sees t tokens: take the "
+     "mean over all queries that have a token before them."),
+    ("one sentence of the mean length",
+     lambda lengths: even_scores([round(sum(lengths) / len(lengths))]),
+     "1/n is no straight line, and long sentences ask more queries: go through all of them."),
+    ("the decoder's query sees half of the sentence", _even(target=lambda t, n: 2 / (n + 1)),
+     "Take the mean of what each query gives, 1/t, not one over the mean of what they see."),
     ("a mean of the sentences' means", _each_sentence,
      "In (15.1) every query counts the same, so a long sentence counts more. Add up first, divide "
      "once."),
@@ -312,6 +322,17 @@ def _rows_emptied(w: Tensor, n: int, i: int, x: Tensor) -> tuple[Tensor, Tensor]
 
 
 GENTLE_MISTAKES = mistakes(
+    ("as many rows as heads have columns emptied",
+     lambda w, n, i, x: (
+         w * (torch.arange(len(w)) // max(1, len(w) // n) != i)[:, None], w @ x.mean(0)
+     ),
+     "W^O multiplies heads that stand side by side: a head has columns of its weight, not rows."),
+    ("one mean for the whole head, and one for each row of its weight",
+     lambda w, n, i, x: (
+         gentle(w, n, i, x)[0],
+         w[:, _columns(w.shape[1], n, i)].mean(1) * x[:, _columns(w.shape[1], n, i)].mean(),
+     ),
+     "Each entry of the head has its own mean over the places, and meets its own column."),
     ("no bias", _gentle(scale=0.0),
      "So the head adds nothing, as in the chapter. Here it adds the same vector everywhere, the "
      "mean of what it added. (Does the bias come from columns that are zero already?)"),
@@ -349,6 +370,9 @@ GENTLE_MISTAKES = mistakes(
      "The layer *adds* its bias: it brings back on average what the zeros take away."),
     ("every n_heads-th column", _gentle(lambda width, n, i: slice(i, None, n)),
      "The heads stand side by side: the d_v columns of one head are neighbours."),
+    ("heads counted from 1, and no columns for number 0",
+     _gentle(lambda width, n, i: slice((i - 1) * (width // n), i * (width // n))),
+     "Heads are counted from 0."),
     ("heads counted from 1", _gentle(lambda width, n, i: _columns(width, n, (i - 1) % n)),
      "Heads are counted from 0: head 0 has the first d_v columns."),
     ("heads counted from the right", _gentle(lambda width, n, i: _columns(width, n, n - 1 - i)),
@@ -459,7 +483,25 @@ def _one_by_one(weights: Tensor) -> list[tuple[int, int]]:
     return links
 
 
+def _looked_up_wrong(weights: Tensor) -> list[tuple[int, int]]:
+    by_row, by_column = (weights[:-1, :-1].argmax(axis).tolist() for axis in (1, 0))
+    return [(t, s) for t, s in enumerate(by_row) if t < len(by_column) and by_column[t] == s]
+
+
 AGREED_MISTAKES = mistakes(
+    ("rows made to sum to one again",
+     lambda weights: _agreed()(
+         torch.nn.functional.pad(
+             weights[:-1, :-1] / weights[:-1, :-1].sum(1, keepdim=True), (0, 1, 0, 1)
+         )
+     ),
+     "Divided by its sum, a row may win a column that it does not win. Take the weights as they "
+     "are."),
+    ("the numbers of row and column exchanged in the second look", _looked_up_wrong,
+     "What y wants is a column, and what this column wants must be that row."),
+    ("-1 where there is no link",
+     lambda weights: [(t, dict(agreed(weights)).get(t, -1)) for t in range(len(weights) - 1)],
+     "A word without a link is left out of the list."),
     ("the row that reads the token, not the one that writes it", _agreed(rows=slice(1, None)),
      "Off by one: y_1 is written by the row of `<bos>`, the first. The last row writes `<eos>`."),
     ("the end of the source allowed", _agreed(columns=slice(None)),
@@ -671,7 +713,22 @@ def _ranked(rank: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
     return lambda a, b: _pearson(rank(a), rank(b))
 
 
+def _middle(x: Tensor) -> Tensor:
+    return (x[:, None] > x).sum(1) + ((x[:, None] == x).sum(1) - 1) / 2
+
+
+def _correlated(a: Tensor, b: Tensor) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    return float((a * b).sum() / (a.norm() * b.norm()))
+
+
 RANK_MISTAKES = mistakes(
+    ("the shared ranks rounded down",
+     lambda a, b: _correlated(_middle(a).floor(), _middle(b).floor()),
+     "The mean of two ranks may be a half: (0 + 1) / 2 = 0.5."),
+    ("the sum of the ranks that are shared",
+     lambda a, b: _correlated(*(_middle(x) * (x[:, None] == x).sum(1) for x in (a, b))),
+     "Numbers that are equal share the *mean* of their ranks."),
     ("ties broken by place", _ranked(_broken),
      "As in the chapter: of equal numbers the first gets the lower rank, which is an order that "
      "nobody has given. Let them share the mean of their ranks."),
@@ -888,7 +945,30 @@ def _guarded(answer: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return wrong
 
 
+def _added(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    """Map and residual added, not halved, and the layers in the other order."""
+    mixed = torch.eye(maps[0].shape[-1])
+    for i, layer in enumerate(maps):
+        here = [(0, h) for k, h in removed if k == i]
+        mixed = mixed @ (2 * mixed_without([layer], here))
+    return mixed
+
+
+def _own_residuals(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    """Every head brings its part of the residual, and takes it away when it goes."""
+    mixed = itself = torch.eye(maps[0].shape[-1])
+    for i, layer in enumerate(maps):
+        kept = [(w + itself) / 2 for h, w in enumerate(layer) if (i, h) not in removed]
+        mixed = sum(kept, torch.zeros_like(itself)) / len(layer) @ mixed
+    return mixed
+
+
 MIXED_MISTAKES = mistakes(
+    ("map and residual added, not halved, and the other order", _added,
+     "A layer mixes by half of its map and half of what it was; and the lowest layer acts first, "
+     "so it stands on the right."),
+    ("a head that is taken out takes its part of the residual with it", _own_residuals,
+     "The residual connection is there once, whatever heads are left: it keeps its half."),
     ("nothing mended", _guarded(_mixed("left", residual=False, above=False)),
      "Look at what the weights are divided by, at what a layer leaves in the stream, and at which "
      "side a higher layer stands."),
@@ -1059,6 +1139,9 @@ def _most(largest: float, keys: int) -> float:
 
 
 RANGE_MISTAKES = mistakes(
+    ("the rest on one other key, and the two exchanged",
+     lambda a, n: (_most(a, n), _part(a) + _part(1 - a)),
+     "The least comes first; and no other weight may be larger than the largest."),
     ("the least entropy without a rest",
      lambda a, n: (math.floor(1 / a + 1e-9) * _part(a), _most(a, n)),
      "As many keys as fit have the largest weight, and what is left over lies on one more."),

@@ -49,6 +49,7 @@ BY_HAND_MISTAKES = mistakes(
      "Tags do not count, and the full stop is deleted before spans are counted."),
     ("the outermost S left out", 8 / 9,
      "Only a bracket called TOP is left out. S is a label like the others."),
+    ("rounded to one place", 0.9, "Give the fraction, or at least four places of it."),
     ("in percent", 1000 / 11, "The task asks for a number between 0 and 1."),
     ("the factor 2 forgotten", 5 / 11,
      "A bracket that both have counts in both sums: 2 both / (true + given)."),
@@ -142,16 +143,34 @@ def _by_end(spans: list[Span]) -> list[str]:
     return [x for label, a, b in spans for x in ["(" + label, *["XX"] * (b - a), ")" + label]]
 
 
-def _with_stack(spans: list[Span], order: Callable) -> list[str]:
+def _with_stack(
+    spans: list[Span],
+    order: Callable,
+    loose: bool = False,  # what lay under a longer one closes late
+    late: int = 0,  # how many words late a bracket closes
+) -> list[str]:
     """What opens goes on a stack, and only its top can close."""
     rest, opened, found = sorted(spans, key=order), [], []
-    for word in range(max(end for _, _, end in spans)):
+    for word in range(max(end for _, _, end in spans) + late):
         while rest and rest[0][1] == word:
             opened.append(rest.pop(0))
             found.append("(" + opened[-1][0])
         found.append("XX")
-        while opened and opened[-1][2] == word + 1:
+        ends = [span[2] + late for span in opened]
+        while ends and (ends[-1] <= word + 1 if loose else ends[-1] == word + 1):
+            ends.pop()
             found.append(")" + opened.pop()[0])
+    return found
+
+
+def _first_label(spans: list[Span]) -> list[str]:
+    """Every closing bracket takes the first of the labels that are open."""
+    opened: list[str] = []
+    found = []
+    for symbol in _written(spans):
+        if symbol[0] == "(":
+            opened.append(symbol[1:])
+        found.append(")" + opened.pop(0) if symbol[0] == ")" else symbol)
     return found
 
 
@@ -258,6 +277,41 @@ WRITE_MISTAKES = mistakes(
      "What ends before a word closes *before* other brackets open there."),
     ("one bracket opens, and one closes, at each place", _one_at_each_place,
      "Several brackets may begin or end at one word; a dictionary by places keeps one of them."),
+    ("the shorter bracket opens first, and closes with the longer",
+     lambda s: _with_stack(s, lambda x: (x[1], x[2]), loose=True),
+     "Of two that begin at one word, the longer is the outer one, and opens first."),
+    ("of those that begin at one word, the list's order", lambda s: _with_stack(s, lambda x: x[1]),
+     "Where several brackets open at one word, the longest is the outermost and comes first."),
+    ("of those that begin at one word, the list's order, and the shorter closes with the longer",
+     lambda s: _with_stack(s, lambda x: x[1], loose=True),
+     "Where several brackets open at one word, the longest is the outermost and comes first."),
+    ("`end` read as the last word of the bracket",
+     lambda s: _with_stack(s, _inside, loose=True, late=1),
+     "`end` is the number of the first word *behind* the bracket."),
+    ("the label of the bracket opened first closes",
+     _first_label,
+     "Brackets are nested: the one opened last closes first, `opened.pop()`."),
+    ("two over the same words close in the order in which they open",
+     lambda s: _written(s, closing=lambda x: (x[1], -x[2], -s.index(x))),
+     "Also of two brackets over the same words, the one opened last closes first."),
+    ("of two over the same words, the later is lost",
+     lambda s: _written([(x[0], *key) for key, x in {x[1:]: x for x in s[::-1]}.items()][::-1]),
+     "Several brackets may be around the same words, and all of them are written."),
+    ("equal brackets lost, and of two over the same words the label decides",
+     lambda s: _written(sorted(set(map(tuple, s)))),
+     "A set keeps equal brackets once, and forgets the order of the list."),
+    ("one word too many at the end", lambda s: [*_written(s)[:-1], "XX", _written(s)[-1]],
+     "A tree that ends at n has the words 0 to n - 1."),
+    ("a word before the first bracket", lambda s: ["XX", *_written(s)],
+     "Words are counted from 0, and every one of them stands in the outermost bracket."),
+    ("numbers in place of XX",
+     lambda s: [str(_written(s)[:i].count("XX")) if x == "XX" else x
+                for i, x in enumerate(_written(s))],
+     'A word is written as "XX".'),
+    ("of two over the same words, the later is outside, and no label closes",
+     lambda s: [")" if x[0] == ")" else x for x in _written(s, swapped=True)],
+     'A closing bracket has its label, ")NP". And of two brackets over the same words, the one '
+     "that is earlier in the list is the outer one."),
 )  # fmt: skip
 
 
@@ -323,6 +377,8 @@ TREES = [
     ("(S (NP XX )NP XX (VP XX )VP )S", 3, True),
     ("(S (NP XX (VP XX )NP )VP )S", 2, False),  # closed in the wrong order
     ("(S XX (NP XX )NP )S", 2, True),
+    ("(S XX )S", 1, True),
+    ("(S XX XX )S", 2, True),
 ]
 
 
@@ -425,6 +481,16 @@ def _no_two_close(s: list[str], n: int) -> bool:
 
 
 TREE_MISTAKES = mistakes(
+    ("a bracket around one word alone refused", lambda s, n: len(s) > 3 and well_formed(s, n),
+     "(S XX )S is a tree over one word."),
+    ("a bracket whose parts are words alone refused",
+     lambda s, n: any(x[0] == "(" for x in s[1:]) and well_formed(s, n),
+     "The outermost bracket may hold words alone: (S XX XX )S is a tree."),
+    ("only the brackets and the words counted", lambda s, n: bool(s) and _balanced(s, n),
+     "As many that close as open is not enough: each closes with its own label, after it has "
+     "opened, none is empty, and all is in one outermost bracket."),
+    ("an error where the list is empty", lambda s, n: s[0][0] == "(" and well_formed(s, n),
+     "The list may be empty: look whether there is a first symbol before you read it."),
     ("only the depth looked at", _deep_enough,
      "Brackets may not close before they open, which you see. But every one closes with its own "
      "label, none is empty, and all is in one outermost bracket."),
@@ -833,6 +899,29 @@ def _since_it_opened(symbols: list[str]) -> list[str]:
     return found
 
 
+def _since_it_closed(symbols: list[str]) -> list[str]:
+    """One count, set to 0 by each bracket that opens, to 1 by each that closes."""
+    found, count = [], 0
+    for symbol in symbols:
+        if symbol[0] != "(":
+            found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{count}")
+        count = {"(": 0, ")": 1}.get(symbol[0], count + 1)
+    return found
+
+
+def _first_count(symbols: list[str]) -> list[str]:
+    """What closes takes the first of the counts, not the last."""
+    found, counts = [], [0]
+    for symbol in symbols:
+        if symbol[0] == "(":
+            counts[-1] += 1
+            counts.append(0)
+        else:
+            counts[-1] += symbol == "XX"
+            found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{counts.pop(1)}")
+    return found
+
+
 BOTTOM_UP_SLIPS = [
     ("all words inside counted", {"count": lambda w, b, aw, ab: aw},
      "The parts of a bracket are what stands in it directly."),
@@ -912,6 +1001,16 @@ BOTTOM_UP_MISTAKES = mistakes(
      "how many they are."),
     ("a slash between spaces", lambda s: _walk(s, _parts_of, "{label} / {n}".format),
      'A bracket is written as one symbol, without spaces: "NP/2".'),
+    ("label and number with a space between them",
+     lambda s: _walk(s, _parts_of, "{label} {n}".format),
+     'Label and number are written with a slash: "NP/2".'),
+    ("label and number as a pair of strings",
+     lambda s: [tuple(x.split("/")) if "/" in x else x for x in bottom_up(s)],
+     'A bracket is written as one symbol, a string: "NP/2".'),
+    ("one count for all brackets, from 1 behind each that closes", _since_it_closed,
+     "A bracket goes on counting when a smaller one has closed in it: keep a list of counts."),
+    ("the count of the bracket opened first", _first_count,
+     "The bracket that closes is the one opened last: its count is the last of the list."),
     ("label and number as a pair",
      lambda s: [(x[:x.index("/")], int(x[x.index("/") + 1:])) if "/" in x else x
                 for x in bottom_up(s)],
@@ -1167,6 +1266,21 @@ NEXT_MISTAKES = mistakes(
          set(o) if w and n - w.count("XX") < 2 else set()
      ),
      "A bracket around a single word is a bracket, too: one word that is left is enough."),
+    ("a bracket opens only for two words, the outermost too",
+     lambda w, n, o: next_symbols(w, n, o) - (set(o) if n - w.count("XX") < 2 else set()),
+     "A bracket around a single word is a bracket, too: one word that is left is enough."),
+    ("one word too many", lambda w, n, o: next_symbols(w, n + 1, o),
+     "With `n_words` words written, no other may come: `words < n_words`."),
+    ("one word too few", lambda w, n, o: next_symbols(w, n - 1, o),
+     "As long as fewer than `n_words` words are written, another may come: `words < n_words`."),
+    ("no bracket closes behind one that has closed",
+     lambda w, n, o: {
+         x for x in next_symbols(w, n, o) if x[0] != ")" or not w or w[-1][0] != ")"
+     },
+     "A bracket may close with another one: only one that holds nothing may not."),
+    ("the label of the outermost bracket closes",
+     lambda w, n, o: {")" + w[0][1:] if x[0] == ")" else x for x in next_symbols(w, n, o)},
+     "Brackets are nested: the one opened last closes first, with its own label."),
     *combined(_next, ALSO_WRONG, NEXT_KNOWN),
 )  # fmt: skip
 
@@ -1263,6 +1377,14 @@ TREE_COUNT_CASES = [
     (200, 3),
 ]
 
+
+def _flat_or_two(n: int, labels: int) -> int:
+    found = [0, 1, labels]
+    for k in range(3, n + 1):
+        found.append(labels * (1 + sum(found[i] * found[k - i] for i in range(1, k))))
+    return found[n]
+
+
 COUNT_TREE_MISTAKES = mistakes(
     ("trees over fewer words counted as well",
      lambda n, labels: sum(_counted(k, labels) for k in range(2, n + 1)),
@@ -1305,6 +1427,14 @@ COUNT_TREE_MISTAKES = mistakes(
      "The outermost bracket has a label, too."),
     ("a float", lambda n, labels: float(min(_counted(n, labels), 10**15)),
      "The numbers are whole, and soon too large for a float: add and multiply whole numbers."),
+    ("a float, infinite where it is too large",
+     lambda n, labels: float(_counted(n, labels)) if n < 100 else math.inf,
+     "The numbers are whole, and soon too large for a float: add and multiply whole numbers."),
+    ("powers of two", lambda n, labels: labels * 2 ** (n - 2),
+     "1, 3, 11: the row grows faster. Brackets may hold brackets, to any depth."),
+    ("all words in one bracket, or two parts", _flat_or_two,
+     "Between a row of words and two parts there are brackets of three parts and more, some of "
+     "them brackets."),
     ("powers of the number of labels", lambda n, labels: labels ** (n - 1),
      "A bracket may hold two parts or many, each of them a word or a bracket: count these shapes, "
      "each with its labels."),

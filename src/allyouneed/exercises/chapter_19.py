@@ -178,6 +178,17 @@ SENT_KNOWN = [
 
 
 BYTES_MISTAKES = mistakes(
+    ("the whole gradient to each of the others",
+     lambda parameters, n, sharded: 4 * parameters * (n - 1),
+     "In the ring a process sends one piece in each step, a share of 1 / n."),
+    ("in thousands of bytes",
+     lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) / 1000,
+     "The task asks for bytes."),
+    ("n and n - 1 exchanged",
+     lambda parameters, n, sharded: (
+         4 * (3 if sharded else 2) * parameters * n / (n - 1) if n > 1 else 0.0
+     ),
+     "There are n pieces, and n - 1 steps in each round: (n - 1) / n."),
     ("the logarithm of n in place of (n - 1) / n", _sent(part=math.log2),
      "In a ring a round has n - 1 steps, in each of which a process sends an n-th."),
     ("a sharded process sends whole gradients in each step",
@@ -330,6 +341,21 @@ MODERN_SLIPS = [
 
 
 MODERN_MISTAKES = mistakes(
+    ("additions in the logits forgotten", _changed(last=lambda d, n, v, t: t * d * v),
+     "Each entry of the logits takes d_model multiplications and as many additions."),
+    ("no matrix for queries, and none for the output", _changed(out=0),
+     "Queries and output have a matrix of d_model times d_model each."),
+    ("multiplications without additions in the layers' matrices",
+     lambda d, f, h, g, n, v, t: (
+         modern_flops(d, f, h, g, n, v, t) / 2 + n * 2 * t * t * d + t * d * v
+     ),
+     "Each entry takes a multiplication and an addition, in every product."),
+    ("the matrices counted for one token",
+     lambda d, f, h, g, n, v, t: (
+         (modern_flops(d, f, h, g, n, v, t) - n * 4 * t * t * d - 2 * t * d * v) / t
+         + n * 4 * t * t * d + 2 * t * d * v
+     ),
+     "Every one of the T tokens goes through the matrices of each layer."),
     ("multiplications without additions", lambda *sizes: _modern(*sizes) / 2,
      "Each entry of a product takes a multiplication and an addition: two operations."),
     ("keys and values for every head",
@@ -500,7 +526,26 @@ GPU_KNOWN = [  # with these there is always a number
 ]
 
 
+def _of_bytes(full: tuple[int, ...], shared: tuple[int, ...]) -> Callable[..., int]:
+    """The bytes for each parameter that stay in full at each stage, and those that are shared."""
+
+    def wrong(parameters: int, activations: int, memory: int, stage: int) -> int:
+        room = memory - parameters * full[stage]
+        return max(1, -(-(activations + parameters * shared[stage]) // room)) if room > 0 else 0
+
+    return wrong
+
+
 FEWEST_MISTAKES = mistakes(
+    ("twenty bytes for each parameter", _of_bytes((20, 12, 8, 4), (0, 8, 12, 16)),
+     "Weights and gradients have four bytes each, the two moments eight: 16."),
+    ("twelve bytes for each parameter", _of_bytes((12, 4, 0, 0), (0, 8, 12, 12)),
+     "Weights and gradients have four bytes each, the two moments eight: 16."),
+    ("the stages from the other end", _of_bytes((0, 4, 8, 16), (16, 12, 8, 0)),
+     "Stage 0 shares nothing, and stage 3 everything."),
+    ("rounded up to a multiple of eight",
+     lambda p, a, m, s: -(-fewest(p, a, m, s) // 8) * 8,
+     "The smallest number is asked for; it need not fill machines of eight."),
     *combined(_gpus, GPU_SLIPS, GPU_KNOWN),
     ("only four bytes shared in stage 1", _held((16, 12, 4, 0)),
      "Stage 1 shares the moments, 8 bytes for each parameter. The gradients, 4 bytes, come next."),
@@ -775,6 +820,20 @@ def _unsquared(gradients: Tensor, b: int) -> float:
 
 
 NOISE_MISTAKES = mistakes(
+    ("the length of the mean not squared",
+     lambda g, b: _from_lengths(_lengths(g)[0], _lengths(g)[1] ** 0.5, len(g), b),
+     "Both lengths are squared: 4 for the example's mean of all, not 2."),
+    ("the quotient of the deviation and the length",
+     lambda g, b: float(b * g.var(0).sum().sqrt() / g.mean(0).norm()),
+     "The noise scale is the quotient of the variance and the *squared* length."),
+    ("deviations in place of variances",
+     lambda g, b: float(
+         b * g.std(0).sum() / (g.mean(0).pow(2).sum() - g.std(0).sum() / len(g))
+     ),
+     "The trace is the sum of the variances."),
+    ("the variance along each gradient",
+     lambda g, b: float(b * g.var(1, unbiased=False).sum() / g.mean(0).pow(2).sum()),
+     "Noise is how much the shares differ: the variance is over them, entry by entry."),
     ("small and large exchanged",
      _noise(lambda trace, squared, small, large, N, b: (
          (large - small) / (1 / b - 1 / (N * b)) / _squared(N, large, small)
@@ -1103,8 +1162,10 @@ def whole_cases() -> list[tuple]:
     rows = (((5, 1, 4), 6, 2.0, 0.5), ((3, 9), 1, 8.0, 0.4), ((2, 7, 1, 2), 4, 0.2, 3.0),
             ((6,), 3, 20.0, 1.0), ((4, 0, 2), 5, 9.0, 0.75), ((1, 0, 2), 2, 0.2, 3.0))  # fmt: skip
     by_hand = ([torch.tensor([4.0]), torch.tensor([6.0])], [1, 3], 1.0)
+    nothing = ([torch.tensor([3.0, -1.0]), torch.tensor([-3.0, 1.0])], [2, 1], 1.0)
     return [
         by_hand,
+        nothing,  # the shares cancel each other
         *(
             (
                 [size * t * torch.randn(p, generator=draw) for t in tokens],
@@ -1144,6 +1205,26 @@ WHOLE_KNOWN = [
 
 
 WHOLE_MISTAKES = mistakes(
+    ("zero divided by zero",
+     lambda sums, tokens, max_norm: (
+         lambda g: g / g.norm() * min(max_norm, float(g.norm()))
+     )(sum(sums) / sum(tokens)),
+     "A gradient of length 0 is not longer than `max_norm`, and stays as it is. 0/0 is NaN."),
+    ("an empty share divided by its tokens",
+     lambda sums, tokens, max_norm: whole_gradient(
+         [g / t * t for g, t in zip(sums, tokens, strict=True)], tokens, max_norm
+     ),
+     "The mean over no tokens is 0/0, NaN. Add the sums up as they are."),
+    ("the sum of the means of the shares that have tokens",
+     lambda sums, tokens, max_norm: _whole_gradient("sums")(
+         [g / max(t, 1) for g, t in zip(sums, tokens, strict=True)], tokens, max_norm
+     ),
+     "A process with few tokens counts as much as one with many: divide the sum by all tokens."),
+    ("divided by the number of processes, and not clipped",
+     _whole_gradient("processes", "never"),
+     "The mean is over tokens, and at most `max_norm` long."),
+    ("added up alone", _whole_gradient("sums", "never"),
+     "Divide by the number of all tokens, and shorten what is longer than `max_norm`."),
     ("the length of all shares together, not of their sum",
      lambda sums, tokens, max_norm: (
          sum(sums)
@@ -1300,6 +1381,16 @@ INTERVAL_KNOWN = [
 
 
 INTERVAL_MISTAKES = mistakes(
+    ("the 2 twice in the interval", _interval(lambda w, f: 2 * math.sqrt(w * f), _share),
+     "Differentiate w/t + t/(2F): where it is zero, t squared is 2 w F, not 4 w F."),
+    ("the 2 on the other side in the interval",
+     _interval(lambda w, f: math.sqrt(w * f / 2), _share),
+     "Differentiate w/t + t/(2F): where it is zero, t squared is 2 w F, not w F / 2."),
+    ("rounded to the example's digits",
+     lambda write, between, n: (
+         round(interval(write, between, n)[0], 1), round(interval(write, between, n)[1], 4)
+     ),
+     "Return the numbers as they are computed."),
     ("the interval alone", lambda write, between, n: interval(write, between, n)[0],
      "Both are asked for, the interval and the share: return a pair."),
     ("the share alone", lambda write, between, n: interval(write, between, n)[1],

@@ -517,6 +517,14 @@ GROUPED_KNOWN = [
 
 
 GROUPED_MISTAKES = mistakes(
+    ("divided by the root of the number of queries",
+     _with_groups(scale=lambda q, k: q.shape[-2] ** -0.5),
+     "The width of a head is meant: the root of K."),
+    ("divided by the root of the number of heads",
+     _with_groups(scale=lambda q, k: q.shape[1] ** -0.5),
+     "The width of a head is meant: the root of K."),
+    ("divided by the fourth root of K", _with_groups(scale=lambda q, k: q.shape[-1] ** -0.25),
+     "The root of K, once. (The fourth root is for those who divide queries and keys each.)"),
     ("keys and values exchanged", lambda q, k, v: _attend(q, _spread(v, q), _spread(k, q)),
      "The weights come from queries and keys; what they weigh are the values."),
     ("the groups moved on by one",
@@ -664,6 +672,19 @@ SLOT_SLIPS = [
 
 
 SLOT_MISTAKES = mistakes(
+    ("no slots for the sinks", lambda t, window, sinks: in_slots(t, window, 0),
+     "The first `sinks` places have slots of their own, in front of the window's."),
+    ("window and sinks exchanged", lambda t, window, sinks: in_slots(t, sinks, window),
+     "`sinks` is the number of the places that are kept, `window` that of the others."),
+    ("a ring of one slot fewer",
+     _slots(where=lambda p, w, s: p if p < s else s + (p - s) % max(1, w - 1)),
+     "The window has `window` slots, and all of them are used."),
+    ("the window moved on in place of a ring",
+     lambda t, window, sinks: [
+         *range(min(sinks, t + 1)), *range(max(sinks, t - window + 1), t + 1)
+     ],
+     "Nothing moves: a new place is written over the oldest one, where that stands. And there are "
+     "`sinks + window` slots, empty ones with -1."),
     ("places counted from 1", _slots(written=lambda held, s: [p + (p >= 0) for p in held]),
      "The first place is 0."),
     ("the ring written backwards",
@@ -843,6 +864,12 @@ def _speculated(
 
 
 PASS_MISTAKES = mistakes(
+    ("the smaller over the larger of the two",
+     _from_kept(lambda p, q: torch.minimum(p, q).sum() / torch.maximum(p, q).sum()),
+     "A guess is drawn from q, and kept with min(1, p / q): the sum of min(p, q) alone."),
+    ("the likeliest guess alone",
+     _from_kept(lambda p, q: (p[q.argmax()] / q.max()).clamp(max=1)),
+     "The guess is drawn from q: take the mean over all tokens, weighed by q."),
     ("one more where all are kept, and else one", _with_kept(lambda a, n: 1 + a**n),
      "i guesses that are kept, before one is refused, give i + 1 tokens."),
     ("the likeliest guess in place of what is kept", _from_kept(lambda p, q: q.max()),
@@ -1207,6 +1234,11 @@ RMS_KNOWN = [("gamma in the first term only", "gamma in the second term only")]
 
 
 RMS_BACKWARD_MISTAKES = mistakes(
+    ("the mean of gamma dy without x",
+     lambda x, gamma, dy, eps: (
+         lambda r: gamma * dy / r - x * (dy * gamma).mean(-1, keepdim=True) / r**3
+     )((x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
+     "The root depends on every x: its derivative brings an x into the mean, gamma dy x."),
     ("the second term alone", lambda x, gamma, dy, eps: (
         (lambda r: -x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
             (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
