@@ -165,7 +165,7 @@ def update_launches(config: TransformerConfig, parts: int = 1) -> int:
     if parts < 1:
         raise ValueError(f"parts: expected at least 1, got {parts}")
     N = config.n_layers
-    return 95 + 89 * N + (parts - 1) * (75 + 119 * N)
+    return 94 + 89 * N + (parts - 1) * (74 + 119 * N)
 
 
 def translation_launches(config: TransformerConfig, tokens: int) -> int:

@@ -993,7 +993,7 @@ def faster() -> list[str]:
 _S, _N = "shorter", "the same"
 FASTER_WHOLE = (
     ("computing as the only floor", [_S, _N, _N, _S, _N, _N],
-     "Base waits for its host on eight GPUs: 629 launches take longer than an eighth of the batch. "
+     "Base waits for its host on eight GPUs: 628 launches take longer than an eighth of the batch. "
      "A GPU that computes faster waits longer."),
     ("launching as the only floor", [_N, _S, _N, _N, _S, _N],
      "For base that is so. An update of big has as many launches, but three and a half times the "

@@ -39,7 +39,7 @@ function update(d, layers, tokens, n, device, { vocabulary, length, utilisation,
   const work = tokens * operations(d, layers, vocabulary, length);
   const products = Math.max(work / (n * utilisation * device.flops), 6 * P / device.bandwidth);
   const compute = products + 28 * P / device.bandwidth;
-  const host = (95 + 89 * layers) * device.launch + tokens / n / loading;
+  const host = (94 + 89 * layers) * device.launch + tokens / n / loading;
   const last = vocabulary * d;
   const rest = allReduce(4 * (P - last), device, n);
   const exposed = allReduce(4 * last, device, n) +
