@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from math import sqrt
 
 import pytest
 
@@ -32,6 +34,30 @@ def test_words_stay_the_same_and_pieces_become_more(tokenizer, p):
         assert all(tokenizer.decode(ids) == tokenizer.decode(always) for ids in drawn)
         assert all(len(ids) >= len(always) for ids in drawn)
         assert len({tuple(ids) for ids in drawn}) > 1 or len(sentence) < 2
+
+
+def one_merge_after_the_other(cut: BPEDropout, word: str, draws: random.Random) -> list[int]:
+    """Algorithm 1 of Provilkov and others (2020), as it stands: all pairs drawn for each merge."""
+    pieces = list(word)
+    while True:
+        pairs = enumerate(zip(pieces, pieces[1:], strict=False))
+        kept = [(cut.ranks[p], i) for i, p in pairs if p in cut.ranks and draws.random() >= cut.p]
+        if not kept:
+            return [cut.ids[piece] for piece in pieces]
+        _, i = min(kept)
+        pieces[i : i + 2] = ["".join(pieces[i : i + 2])]
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_each_cut_comes_as_often_as_in_the_papers_algorithm(tokenizer, p):
+    cut, counts = BPEDropout(tokenizer, p), []
+    for form, seed in ((one_merge_after_the_other, 0), (BPEDropout._cut, 1)):
+        draws = random.Random(seed)
+        counts.append(Counter(tuple(form(cut, "▁horses", draws)) for _ in range(4000)))
+    for ids in counts[0] | counts[1]:
+        a, b = counts[0][ids], counts[1][ids]
+        assert abs(a - b) < 5 * sqrt(a + b + 1), (ids, a, b)
+    assert len(counts[0]) > 5
 
 
 def test_more_dropout_more_pieces(tokenizer):

@@ -314,16 +314,18 @@ def check_completion(
     """There is a text to go on with, and settings in range."""
     if tokens.dim() != 2 or tokens.shape[1] == 0:
         raise ValueError(f"tokens: expected shape (B, T), T at least 1, got {tuple(tokens.shape)}")
-    check_integers(count=count, **({} if top_k is None else {"top_k": top_k}))
-    check_numbers(temperature=temperature, **({} if top_p is None else {"top_p": top_p}))
+    check_integers(count=count)
+    check_numbers(temperature=temperature)
     if count < 0:
         raise ValueError(f"count: expected at least 0, got {count}")
     if not temperature >= 0:
         raise ValueError(f"temperature: expected at least 0, got {temperature}")
     if temperature == math.inf:
         raise ValueError("temperature: expected a finite number, got inf")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k: expected at least 1, got {top_k}")
+    if top_k is not None:
+        check_sizes(top_k=top_k)
+    if top_p is not None:
+        check_numbers(top_p=top_p)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
 
