@@ -32,7 +32,6 @@ from torch import Tensor, nn
 from allyouneed import weights
 from allyouneed.data import load_wikitext2
 from allyouneed.families import (
-    FORMAT,
     LanguageModel,
     LanguageModelConfig,
     encode_text,
@@ -42,7 +41,7 @@ from allyouneed.families import (
 )
 from allyouneed.kernels import half_dtype, linear_cross_entropy
 from allyouneed.provenance import commit
-from allyouneed.saving import read_tensors
+from allyouneed.saving import LANGUAGE_FORMAT, model_card
 from allyouneed.tokens import EOS, Tokenizer
 
 VOCABULARY = 4096  # the last of them is <mask>
@@ -243,7 +242,7 @@ def measure(folder: Path) -> None:
     for name in ("gpt", "bert"):
         source = folder / f"language-{name}.safetensors"
         model, tokenizer = load_language_model(source)
-        facts = json.loads(read_tensors(source, FORMAT)[0]["card"])
+        facts = model_card(source, LANGUAGE_FORMAT)
         facts |= {"batch": BATCH[name], "parameters": sum(p.numel() for p in model.parameters())}
         card = {
             "what": f"a small {name.upper()}, trained on WikiText-2 alone",

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from allyouneed import families, sources
+from allyouneed import published, saving, sources, weights
 from allyouneed.data import load_published
 from allyouneed.families import (
     BERT,
@@ -244,22 +244,20 @@ def test_published_sizes():
 
 def test_loaders(monkeypatch):
     bpe = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0}, [])).to_str().encode()
-    published = {
+    theirs = {
         "gpt2": their_gpt2(n_embd=24, n_head=12),
         "bert": their_bert(num_attention_heads=12),
     }
 
     def fake(name):
-        state = {k: x.clone() for k, x in published[name].state_dict().items()}
+        state = {k: x.clone() for k, x in theirs[name].state_dict().items()}
         return safetensors.torch.save(state), bpe
 
-    monkeypatch.setattr(families, "load_published", fake)
+    monkeypatch.setattr(published, "load_published", fake)
     for load, name in ((load_gpt2, "gpt2"), (load_bert, "bert")):
         model, tokenizer = load()
         assert not model.training and tokenizer.get_vocab_size() == 1
-        torch.testing.assert_close(
-            model(ids()), published[name](ids()).logits, rtol=1e-4, atol=1e-5
-        )
+        torch.testing.assert_close(model(ids()), theirs[name](ids()).logits, rtol=1e-4, atol=1e-5)
 
 
 def test_without_network(monkeypatch, tmp_path):
@@ -353,6 +351,14 @@ def test_dropout_is_where_it_should_be():
 def test_bad_config(change, error, named):
     with pytest.raises(error, match=named):
         replace(SMALL, **change)
+
+
+@pytest.mark.parametrize("name, value", [("causal", "no"), ("transform", 1), ("norm_first", None)])
+def test_a_switch_is_true_or_false(name, value):
+    config = replace(SMALL)
+    object.__setattr__(config, name, value)  # jaxtyping, which tests switch on, checks __init__
+    with pytest.raises(TypeError, match=f"{name}: expected True or False, got {value!r}"):
+        config.__post_init__()
 
 
 def test_bad_input():
@@ -472,6 +478,28 @@ def test_files(tmp_path):
         load_language_model(tmp_path / "b.safetensors")
 
 
+def test_files_are_checked_as_those_of_a_transformer(tmp_path):
+    tokenizer = small_tokenizer()
+    model = model_of(replace(SMALL, vocab_size=len(tokenizer)))
+    path = tmp_path / "a.safetensors"
+    with pytest.raises(TypeError, match="dtype: expected a floating-point dtype, got torch.int8"):
+        save_language_model(path, model, tokenizer, dtype=torch.int8)
+    save_language_model(path, model, tokenizer, {"what": "a test"})
+    assert saving.model_card(path, saving.LANGUAGE_FORMAT) == {"what": "a test"}
+    with pytest.raises(ModelFileError, match="expected 'allyouneed transformer 1'"):
+        saving.load_model(path)
+    metadata, tensors = saving.read_tensors(path, saving.LANGUAGE_FORMAT)
+    del metadata["sha256"]
+    sizes = json.loads(metadata["config"])
+    metadata["config"] = json.dumps(sizes | {"vocab_size": 10**12})
+    saving.write_tensors(path, tensors, metadata)
+    with pytest.raises(ModelFileError, match="expected a model, got (?s:.*)1000000"):
+        load_language_model(path)
+    model.embedding.weight.data[0, 0] = float("nan")
+    with pytest.raises(FloatingPointError, match="model: expected finite numbers"):
+        save_language_model(path, model, tokenizer)
+
+
 def test_shipped():
     """The two small models are one machine, and fit their cards and their sizes."""
     gpt, tokenizer = load_language_model("gpt")
@@ -479,7 +507,7 @@ def test_shipped():
     assert replace(gpt.config, causal=False) == bert.config
     assert tokenizer.bpe.token_to_id("<mask>") == len(tokenizer) - 1
     for name, model in (("gpt", gpt), ("bert", bert)):
-        file = families.weights.path(f"language-{name}.safetensors")
+        file = weights.path(f"language-{name}.safetensors")
         card = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
         assert file.stat().st_size < 7.2e6
         assert card["parameters"] == sum(p.numel() for p in model.parameters())

@@ -24,7 +24,7 @@ ROOMS = [
     ("pictures", ["viz", "pictures", "plan", "listing", "live"]),
     ("exercises", ["exercises"]),
     ("command", ["settings", "history", "processes", "pairs", "runs", "command"]),
-    ("family", ["families", "sparse", "parsing", "scaling", "today"]),
+    ("family", ["published", "families", "sparse", "parsing", "scaling", "today"]),
     ("inference", ["cache", "decoding", "evaluation"]),
     ("training", ["kernels", "training", "checkpoints"]),
     ("model", ["transformer", "saving"]),

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from allyouneed import sources, today
+from allyouneed import published, sources
 from allyouneed.data import load_config, load_published
 from allyouneed.masks import padding_mask
+from allyouneed.published import llama_sizes
 from allyouneed.sources import DataError
 from allyouneed.today import (
     SMOLLM2,
@@ -32,7 +33,6 @@ from allyouneed.today import (
     from_llama,
     in_sight,
     load_llama,
-    read_config,
     rotary_angles,
     rotate,
 )
@@ -372,7 +372,7 @@ def published_state(model: Llama) -> dict[str, torch.Tensor]:
     """Our weights under the published names."""
     state = {}
     for name, x in model.state_dict().items():
-        for theirs, ours in reversed(today.LLAMA_NAMES.items()):
+        for theirs, ours in reversed(published.LLAMA_NAMES.items()):
             if ours[0] == "." or name.startswith(ours) or ours == "norm.gamma":
                 name = name.replace(ours, theirs)
         state[name] = x.clone()
@@ -380,7 +380,7 @@ def published_state(model: Llama) -> dict[str, torch.Tensor]:
 
 
 def test_reads_what_is_published():
-    assert read_config(PUBLISHED) == SMALL
+    assert LlamaConfig(**llama_sizes(PUBLISHED)) == SMALL
     model = model_of()
     state = published_state(model)
     assert "model.layers.1.post_attention_layernorm.weight" in state
@@ -404,7 +404,7 @@ def test_reads_what_is_published():
 )
 def test_what_is_not_built_is_refused(changes, says):
     with pytest.raises(ValueError, match=says):
-        read_config({**PUBLISHED, **changes})
+        llama_sizes({**PUBLISHED, **changes})
 
 
 def test_other_weights_are_refused():
@@ -423,8 +423,8 @@ def test_loader(monkeypatch):
     model = model_of()
     state = {name: x.bfloat16() for name, x in published_state(model).items()}
     content = safetensors.torch.save(state)
-    monkeypatch.setattr(today, "load_published", lambda name: (content, bpe))
-    monkeypatch.setattr(today, "load_config", lambda name: json.dumps(PUBLISHED).encode())
+    monkeypatch.setattr(published, "load_published", lambda name: (content, bpe))
+    monkeypatch.setattr(published, "load_config", lambda name: json.dumps(PUBLISHED).encode())
     found, tokenizer = load_llama()
     assert not found.training and tokenizer.get_vocab_size() == 1
     assert {p.dtype for p in found.parameters()} == {torch.float32}
@@ -472,6 +472,14 @@ def test_without_network(monkeypatch, tmp_path):
 def test_config_refuses(changes, error, says):
     with pytest.raises(error, match=says):
         replace(SMALL, **changes)
+
+
+@pytest.mark.parametrize("name, value", [("tied", "no"), ("qkv_bias", 1), ("qk_norm", None)])
+def test_a_switch_is_true_or_false(name, value):
+    config = replace(SMALL)
+    object.__setattr__(config, name, value)  # jaxtyping, which tests switch on, checks __init__
+    with pytest.raises(TypeError, match=f"{name}: expected True or False, got {value!r}"):
+        config.__post_init__()
 
 
 def test_model_refuses():

@@ -61,6 +61,13 @@ def check_probability(**probabilities: float) -> None:
             raise ValueError(f"{name}: expected a probability below 1, got {p}")
 
 
+def check_booleans(**switches: object) -> None:
+    """Each is True or False: a string such as "no" would count as True."""
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):
+            raise TypeError(f"{name}: expected True or False, got {switch!r}")
+
+
 def check_text(**texts: object) -> None:
     """Each is one string."""
     for name, text in texts.items():
@@ -270,8 +277,7 @@ def check_machine(config: Any) -> None:
         raise ValueError(f"d_model: expected an even number, got {config.d_model}")
     check_heads(config.d_model, config.n_heads)
     check_probability(dropout=config.dropout)
-    if not isinstance(config.norm_first, bool):
-        raise TypeError(f"norm_first: expected True or False, got {config.norm_first!r}")
+    check_booleans(norm_first=config.norm_first)
 
 
 def check_decoding(tgt: Tensor, memory: Tensor, src_mask: Tensor | None) -> None:

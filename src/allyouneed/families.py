@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import tokenizers
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,18 +20,19 @@ from torch.nn import functional as F
 
 from allyouneed import weights
 from allyouneed.checks import (
+    check_booleans,
     check_completion,
     check_integers,
     check_positive,
     check_probability,
     check_tokens,
 )
-from allyouneed.data import load_published
 from allyouneed.decoding import eval_mode, filter_logits
 from allyouneed.masks import causal_mask
 from allyouneed.multihead import MultiHeadAttention
 from allyouneed.positions import LearnedPositions
-from allyouneed.saving import ModelFileError, read_tensors, write_tensors
+from allyouneed.published import convert_bert, convert_gpt2, fetch_weights
+from allyouneed.saving import LANGUAGE_FORMAT, read_model, write_model
 from allyouneed.sublayers import FeedForward, LayerNorm
 from allyouneed.tokens import EOS, UNK, Tokenizer
 from allyouneed.transformer import EncoderLayer, TransformerConfig
@@ -43,9 +41,7 @@ __all__ = [
     "ACTIVATIONS",
     "GPT2",
     "BERT",
-    "FORMAT",
     "LanguageModelConfig",
-    "LanguageLayer",
     "LanguageModel",
     "from_gpt2",
     "from_bert",
@@ -105,6 +101,7 @@ class LanguageModelConfig(TransformerConfig):
                 f"activation: expected one of {', '.join(ACTIVATIONS)}, "
                 f"got {self.activation!r}"
             )
+        check_booleans(causal=self.causal, transform=self.transform)
         check_probability(attention_dropout=self.attention_dropout)
         check_positive(eps=self.eps)
 
@@ -247,46 +244,6 @@ class LanguageModel(nn.Module):
         return self.logits(self.states(tokens, mask, segments))
 
 
-GPT2_NAMES = {
-    "h": "layers",
-    "wte": "embedding",
-    "wpe.weight": "positions.table",
-    "ln_1": "residuals.0.norm",
-    "ln_2": "residuals.1.norm",
-    "attn.c_proj": "self_attention.w_o",
-    "mlp.c_fc": "feed_forward.w_1",
-    "mlp.c_proj": "feed_forward.w_2",
-    "ln_f": "norm",
-}
-BERT_NAMES = {
-    "embeddings.word_embeddings": "embedding",
-    "embeddings.position_embeddings.weight": "positions.table",
-    "embeddings.token_type_embeddings": "segments",
-    "embeddings.LayerNorm": "norm",
-    "encoder.layer": "layers",
-    "attention.self.query": "self_attention.w_q",
-    "attention.self.key": "self_attention.w_k",
-    "attention.self.value": "self_attention.w_v",
-    "attention.output.dense": "self_attention.w_o",
-    "attention.output.LayerNorm": "residuals.0.norm",
-    "intermediate.dense": "feed_forward.w_1",
-    "output.dense": "feed_forward.w_2",
-    "output.LayerNorm": "residuals.1.norm",
-    "cls.predictions.transform.dense": "transform",
-    "cls.predictions.transform.LayerNorm": "transform_norm",
-    "cls.predictions.bias": "bias",
-}
-
-
-def rename_weight(name: str, names: dict[str, str]) -> str:
-    """Our name of a published weight: each part that `names` knows is replaced."""
-    for theirs, ours in names.items():
-        name = re.sub(rf"(^|\.){re.escape(theirs)}(?=\.|$)", rf"\g<1>{ours}", name)
-    if re.search(r"norm\.\w+$", name):
-        name = name.replace(".weight", ".gamma").replace(".bias", ".beta")
-    return name
-
-
 def load_weights(
     config: LanguageModelConfig, n_heads: int, state: dict[str, Tensor]
 ) -> LanguageModel:
@@ -313,66 +270,27 @@ def load_weights(
     return model.eval()
 
 
-def check_tied(state: dict[str, Tensor], output: str, embedding: str) -> None:
-    """Raise ValueError if there is a matrix for the logits that is
-    not the embedding matrix."""
-    if output in state and not torch.equal(state[output], state[embedding]):
-        raise ValueError(
-            f"state: expected {output} to be equal to {embedding}, got another"
-        )
-
-
 def from_gpt2(
     state: dict[str, Tensor], n_heads: int, config: LanguageModelConfig = GPT2
 ) -> LanguageModel:
     """A model with the weights of a GPT-2, named as in the published
     file or in `transformers`.
 
-    There, matrices stand the other way round than in `nn.Linear`, and those of queries,
-    keys and values side by side in one. `config` gives what weights do not tell:
-    activation, eps, dropout. Raises ValueError as `load_weights` does, and if
-    embeddings and logits share no matrix.
+    `config` gives what weights do not tell: activation, eps, dropout. Raises
+    ValueError as `load_weights` does, and if embeddings and logits share no matrix.
     """
-    check_tied(state, "lm_head.weight", "transformer.wte.weight")
-    ours = {}
-    for name, x in state.items():
-        name = name.removeprefix("transformer.")
-        # a causal mask
-        if name == "lm_head.weight" or re.search(r"\.attn\.(masked_)?bias$", name):
-            continue
-        if ".c_" in name and x.dim() == 2:
-            x = x.T
-        if "c_attn" in name:
-            for letter, piece in zip("qkv", x.chunk(3), strict=True):
-                one = name.replace("attn.c_attn", f"self_attention.w_{letter}")
-                ours[rename_weight(one, GPT2_NAMES)] = piece
-        else:
-            ours[rename_weight(name, GPT2_NAMES)] = x
-    return load_weights(config, n_heads, ours)
+    return load_weights(config, n_heads, convert_gpt2(state))
 
 
 def from_bert(
     state: dict[str, Tensor], n_heads: int, config: LanguageModelConfig = BERT
 ) -> LanguageModel:
-    """A model with the weights of a BERT, named as in the published
-    file or in `transformers`.
+    """A model with the weights of a BERT, as `from_gpt2` makes one of a GPT-2's.
 
-    What belongs to its second task, whether two sentences follow each other, is left
-    out. Raises ValueError as `from_gpt2` does.
+    What belongs to BERT's second task, whether two sentences follow each other, is
+    left out.
     """
-    check_tied(
-        state,
-        "cls.predictions.decoder.weight",
-        "bert.embeddings.word_embeddings.weight",
-    )
-    unused = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.")
-    names = {name: name.removeprefix("bert.") for name in state}
-    ours = {
-        rename_weight(names[name], BERT_NAMES): x
-        for name, x in state.items()
-        if not names[name].startswith(unused) and not name.endswith("position_ids")
-    }
-    return load_weights(config, n_heads, ours)
+    return load_weights(config, n_heads, convert_bert(state))
 
 
 def generate(
@@ -471,9 +389,6 @@ def decode_text(tokenizer: Tokenizer, ids: list[int] | Int[Tensor, " T"]) -> str
     return "\n".join(line.strip() for line in text.split("\n"))
 
 
-FORMAT = "allyouneed language model 1"
-
-
 def save_language_model(
     path: str | Path,
     model: LanguageModel,
@@ -481,24 +396,9 @@ def save_language_model(
     card: dict[str, Any] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Write a language model to one file, as `save_model` does a Transformer.
-
-    Raises ValueError if the tokenizer has another size than the model's vocabulary.
-    """
-    if len(tokenizer) != model.config.vocab_size:
-        raise ValueError(
-            f"tokenizer: expected {model.config.vocab_size} tokens as the model has, "
-            f"got {len(tokenizer)}"
-        )
-    metadata = {
-        "format": FORMAT,
-        "config": json.dumps(asdict(model.config)),
-        "tokenizer": tokenizer.bpe.to_str(),
-        "card": json.dumps(card or {}, ensure_ascii=False),
-    }
-    write_tensors(
-        path, {name: x.to(dtype) for name, x in model.state_dict().items()}, metadata
-    )
+    """Write a language model to one file; arguments and errors as
+    those of `save_model`."""
+    write_model(path, LANGUAGE_FORMAT, model, tokenizer, card, dtype)
 
 
 def load_language_model(
@@ -513,16 +413,10 @@ def load_language_model(
     """
     if name in ("gpt", "bert"):
         name = weights.path(f"language-{name}.safetensors")
-    metadata, tensors = read_tensors(name, FORMAT)
-    try:
-        model = LanguageModel(LanguageModelConfig(**json.loads(metadata["config"])))
-        model.load_state_dict(tensors)
-        tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
-    except Exception as error:  # tokenizers raises plain Exception
-        raise ModelFileError(
-            f"{name}: expected a language model, got {error}"
-        ) from error
-    return model.to(device).eval(), tokenizer
+    model, tokenizer = read_model(
+        name, LANGUAGE_FORMAT, LanguageModelConfig, LanguageModel
+    )
+    return model.to(device), tokenizer
 
 
 def load_gpt2(
@@ -534,9 +428,8 @@ def load_gpt2(
     the MIT licence. Raises DataError where that cannot be done, or if a file has
     not the sha256 it should have.
     """
-    content, tokenizer = load_published("gpt2")
-    model = from_gpt2(safetensors.torch.load(content), n_heads=12)
-    return model.to(device), tokenizers.Tokenizer.from_str(tokenizer.decode())
+    state, tokenizer = fetch_weights("gpt2")
+    return from_gpt2(state, n_heads=12).to(device), tokenizer
 
 
 def load_bert(
@@ -549,6 +442,5 @@ def load_bert(
     the Apache licence 2.0. The tokenizer puts [CLS] in front and [SEP] behind.
     Raises as `load_gpt2` does.
     """
-    content, tokenizer = load_published("bert")
-    model = from_bert(safetensors.torch.load(content), n_heads=12)
-    return model.to(device), tokenizers.Tokenizer.from_str(tokenizer.decode())
+    state, tokenizer = fetch_weights("bert")
+    return from_bert(state, n_heads=12).to(device), tokenizer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import safetensors.torch
 import tokenizers
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from allyouneed import weights
 from allyouneed.files import new_file
@@ -25,6 +25,7 @@ from allyouneed.tokens import Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
 
 FORMAT = "allyouneed transformer 1"
+LANGUAGE_FORMAT = "allyouneed language model 1"  # of a `families.LanguageModel`
 SEAL = '"sha256":"'  # what stands before the sha256 of a file in its header,
 UNSEALED = "0" * 64  # and what stands in the place of the sha256 while it is computed
 DTYPES = {  # as safetensors names them
@@ -103,19 +104,19 @@ def read_tensors(path: str | Path, form: str) -> tuple[dict[str, str], dict[str,
     return metadata, safetensors.torch.load_file(path)
 
 
-def save_model(
+def write_model(
     path: str | Path,
-    model: Transformer,
-    tokenizer: Tokenizer | None = None,
-    card: dict[str, Any] | None = None,
-    dtype: torch.dtype = torch.float32,
+    form: str,
+    model: nn.Module,
+    tokenizer: Tokenizer | None,
+    card: dict[str, Any] | None,
+    dtype: torch.dtype,
 ) -> None:
-    """Write a model to one file: all of it, or nothing.
+    """Write a model that has a `config` to one file of the format `form`: all of it, or nothing.
 
-    `card` is what a user of the model should know; `dtype` is what the weights are stored in, and
-    bfloat16 halves the file. Raises ValueError if the tokenizer has another size than the model's
-    vocabulary, TypeError for a dtype that cannot hold weights, FloatingPointError for weights that
-    are no finite numbers in it.
+    Raises ValueError if the tokenizer has another size than the model's vocabulary, TypeError for
+    a dtype that cannot hold weights, FloatingPointError for weights that are no finite numbers in
+    it.
     """
     if not dtype.is_floating_point:
         raise TypeError(f"dtype: expected a floating-point dtype, got {dtype}")
@@ -125,7 +126,7 @@ def save_model(
             f"got {len(tokenizer)}"
         )
     metadata = {
-        "format": FORMAT,
+        "format": form,
         "config": json.dumps(asdict(model.config)),
         "card": json.dumps(card or {}, ensure_ascii=False),
     }
@@ -138,12 +139,50 @@ def save_model(
     write_tensors(path, tensors, metadata)
 
 
-def check_weights(config: TransformerConfig, tensors: dict[str, Tensor]) -> None:
-    """A model of these sizes has these tensors. Asks for no memory, however large the sizes."""
-    if config.n_layers > len(tensors):
-        raise ValueError(f"{len(tensors)} tensors for {config}")
-    with torch.device("meta"):
-        Transformer(config).load_state_dict({name: x.to("meta") for name, x in tensors.items()})
+def read_model(
+    path: str | Path,
+    form: str,
+    config_class: type[TransformerConfig],
+    model_class: Callable[[Any], nn.Module],
+) -> tuple[Any, Tokenizer | None]:
+    """Read what `write_model` wrote: the model, in float32 and eval mode; its tokenizer.
+
+    Raises FileNotFoundError if there is no such file, ModelFileError if it holds something else.
+    """
+    metadata, tensors = read_tensors(path, form)
+    try:
+        config = config_class(**json.loads(metadata["config"]))
+        if config.n_layers > len(tensors):
+            raise ValueError(f"{len(tensors)} tensors for {config}")
+        with torch.device("meta"):  # asks for no memory, however large the sizes
+            model_class(config).load_state_dict({name: x.to("meta") for name, x in tensors.items()})
+        model = model_class(config)
+        model.load_state_dict(tensors)
+        if not all(x.isfinite().all() for x in tensors.values()):
+            raise ValueError("weights that are not finite numbers")
+        tokenizer = None
+        if "tokenizer" in metadata:
+            tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
+            if len(tokenizer) != config.vocab_size:
+                raise ValueError(f"a tokenizer of {len(tokenizer)} tokens for {config}")
+    except Exception as error:  # tokenizers raises plain Exception
+        raise ModelFileError(f"{path}: expected a model, got {error}") from error
+    return model.eval(), tokenizer
+
+
+def save_model(
+    path: str | Path,
+    model: Transformer,
+    tokenizer: Tokenizer | None = None,
+    card: dict[str, Any] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write a Transformer to one file: all of it, or nothing.
+
+    `card` is what a user of the model should know; `dtype` is what the weights are stored in, and
+    bfloat16 halves the file. Raises as `write_model` does.
+    """
+    write_model(path, FORMAT, model, tokenizer, card, dtype)
 
 
 def load_model(
@@ -153,27 +192,13 @@ def load_model(
 
     Raises FileNotFoundError if there is no such file, ModelFileError if it holds something else.
     """
-    metadata, tensors = read_tensors(path, FORMAT)
-    try:
-        config = TransformerConfig(**json.loads(metadata["config"]))
-        check_weights(config, tensors)
-        model = Transformer(config)
-        model.load_state_dict(tensors)
-        if not all(x.isfinite().all() for x in tensors.values()):
-            raise ValueError("weights that are not finite numbers")
-        tokenizer = None
-        if "tokenizer" in metadata:
-            tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(metadata["tokenizer"]))
-            if len(tokenizer) != model.config.vocab_size:
-                raise ValueError(f"a tokenizer of {len(tokenizer)} tokens for {model.config}")
-    except Exception as error:  # tokenizers raises plain Exception
-        raise ModelFileError(f"{path}: expected a model, got {error}") from error
-    return model.to(device).eval(), tokenizer
+    model, tokenizer = read_model(path, FORMAT, TransformerConfig, Transformer)
+    return model.to(device), tokenizer
 
 
-def model_card(path: str | Path) -> dict[str, Any]:
+def model_card(path: str | Path, form: str = FORMAT) -> dict[str, Any]:
     """What a user of the model should know. Raises as `load_model` does."""
-    return json.loads(read_tensors(path, FORMAT)[0]["card"])
+    return json.loads(read_tensors(path, form)[0]["card"])
 
 
 def pretrained(name: str, device: str | torch.device = "cpu") -> tuple[Transformer, Tokenizer]:

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
 
-import safetensors.torch
 import tokenizers
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,6 +17,7 @@ from torch.nn import functional as F
 
 from allyouneed.attention import attention
 from allyouneed.checks import (
+    check_booleans,
     check_completion,
     check_even,
     check_integers,
@@ -29,15 +28,18 @@ from allyouneed.checks import (
     check_tokens,
     check_width,
 )
-from allyouneed.data import load_config, load_published
 from allyouneed.decoding import eval_mode, filter_logits
 from allyouneed.multihead import merge_heads, split_heads
+from allyouneed.published import (
+    convert_llama,
+    fetch_config,
+    fetch_weights,
+    llama_sizes,
+)
 from allyouneed.sublayers import LayerNorm, Residual
 
 __all__ = [
     "SMOLLM2",
-    "LLAMA_NAMES",
-    "PLAIN",
     "RMSNorm",
     "rotary_angles",
     "rotate",
@@ -46,7 +48,6 @@ __all__ = [
     "LlamaConfig",
     "GroupedAttention",
     "Llama",
-    "read_config",
     "from_llama",
     "load_llama",
     "adamw",
@@ -217,6 +218,7 @@ class LlamaConfig:
                 f"got {self.n_groups}"
             )
         check_even(d_k=self.d_k)
+        check_booleans(tied=self.tied, qkv_bias=self.qkv_bias, qk_norm=self.qk_norm)
         check_positive(theta=self.theta, eps=self.eps)
 
 
@@ -359,85 +361,16 @@ class Llama(nn.Module):
         return self.logits(self.states(tokens, mask, cache))
 
 
-LLAMA_NAMES = {
-    "model.embed_tokens.": "embedding.",
-    "model.layers.": "layers.",
-    "model.norm.": "norm.",
-    "lm_head.": "output.",
-    ".self_attn.q_proj.": ".self_attention.w_q.",
-    ".self_attn.k_proj.": ".self_attention.w_k.",
-    ".self_attn.v_proj.": ".self_attention.w_v.",
-    ".self_attn.o_proj.": ".self_attention.w_o.",
-    ".self_attn.q_norm.": ".self_attention.q_norm.",
-    ".self_attn.k_norm.": ".self_attention.k_norm.",
-    ".mlp.gate_proj.": ".feed_forward.w_1.",
-    ".mlp.up_proj.": ".feed_forward.w_3.",
-    ".mlp.down_proj.": ".feed_forward.w_2.",
-    ".input_layernorm.": ".residuals.0.norm.",
-    ".post_attention_layernorm.": ".residuals.1.norm.",
-    "norm.weight": "norm.gamma",
-}
-PLAIN = {  # what must be so, or must not be there, for the sizes to say all
-    "hidden_act": "silu",
-    "attention_bias": False,
-    "mlp_bias": False,
-    "rope_scaling": None,
-    "use_sliding_window": False,
-}
-
-
-def read_config(config: dict[str, Any]) -> LlamaConfig:
-    """The sizes from a published config.json: a Llama, Mistral, Qwen2 or Qwen3.
-
-    Raises ValueError for another family, and for what this book has not built, such as
-    stretched rotary angles.
-    """
-    family = config.get("model_type")
-    if family not in ("llama", "mistral", "qwen2", "qwen3"):
-        raise ValueError(
-            f"model_type: expected llama, mistral, qwen2 or qwen3, got {family!r}"
-        )
-    for name, plain in PLAIN.items():
-        if config.get(name, plain) != plain:
-            raise ValueError(f"{name}: expected {plain!r}, got {config[name]!r}")
-    rotary = config.get("rope_parameters") or {}
-    if rotary.get("rope_type", "default") != "default":
-        raise ValueError(f"rope_type: expected 'default', got {rotary['rope_type']!r}")
-    heads, wide = config["num_attention_heads"], config["hidden_size"]
-    return LlamaConfig(
-        vocab_size=config["vocab_size"],
-        d_model=wide,
-        d_ff=config["intermediate_size"],
-        n_heads=heads,
-        n_groups=config.get("num_key_value_heads") or heads,
-        n_layers=config["num_hidden_layers"],
-        d_k=config.get("head_dim") or wide // heads,
-        theta=float(rotary.get("rope_theta", config.get("rope_theta", 10000.0))),
-        eps=config["rms_norm_eps"],
-        tied=config.get("tie_word_embeddings", False),
-        qkv_bias=family == "qwen2",
-        qk_norm=family == "qwen3",
-        window=config.get("sliding_window") if family == "mistral" else None,
-    )
-
-
 def from_llama(state: dict[str, Tensor], config: dict[str, Any]) -> Llama:
     """A model in eval mode with published weights, named as in `transformers`, and the
     sizes of its config.json.
 
-    Raises ValueError as `read_config` does, and if a weight is missing, left over or of
+    Raises ValueError as `llama_sizes` does, and if a weight is missing, left over or of
     a shape that does not fit.
     """
-    ours = {}
-    model = Llama(read_config(config))
-    for name, x in state.items():
-        if name == "lm_head.weight" and model.config.tied:
-            continue
-        for theirs, here in LLAMA_NAMES.items():
-            name = name.replace(theirs, here)
-        ours[name] = x
+    model = Llama(LlamaConfig(**llama_sizes(config)))
     try:
-        model.load_state_dict(ours)
+        model.load_state_dict(convert_llama(state, model.config.tied))
     except RuntimeError as error:
         raise ValueError(
             f"state: expected the weights of such a model, got {error}"
@@ -454,10 +387,8 @@ def load_llama(
     licence 2.0 (Allal et al. 2025). Raises DataError where that cannot be done, or if a
     file has not the sha256 it should have.
     """
-    content, tokenizer = load_published("smollm2")
-    config = json.loads(load_config("smollm2"))
-    model = from_llama(safetensors.torch.load(content), config)
-    return model.to(device), tokenizers.Tokenizer.from_str(tokenizer.decode())
+    state, tokenizer = fetch_weights("smollm2")
+    return from_llama(state, fetch_config("smollm2")).to(device), tokenizer
 
 
 def adamw(model: nn.Module, decay: float = 0.1) -> torch.optim.AdamW:

@@ -1,0 +1,189 @@
+"""Published weights: what others call them, how they store them, and where they are fetched.
+
+This module is plumbing written by hand. It knows names and shapes; `families` and `today` have the
+classes that the weights are for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import safetensors.torch
+import tokenizers
+import torch
+from torch import Tensor
+
+from allyouneed.data import load_config, load_published
+
+GPT2_NAMES = {
+    "h": "layers",
+    "wte": "embedding",
+    "wpe.weight": "positions.table",
+    "ln_1": "residuals.0.norm",
+    "ln_2": "residuals.1.norm",
+    "attn.c_proj": "self_attention.w_o",
+    "mlp.c_fc": "feed_forward.w_1",
+    "mlp.c_proj": "feed_forward.w_2",
+    "ln_f": "norm",
+}
+BERT_NAMES = {
+    "embeddings.word_embeddings": "embedding",
+    "embeddings.position_embeddings.weight": "positions.table",
+    "embeddings.token_type_embeddings": "segments",
+    "embeddings.LayerNorm": "norm",
+    "encoder.layer": "layers",
+    "attention.self.query": "self_attention.w_q",
+    "attention.self.key": "self_attention.w_k",
+    "attention.self.value": "self_attention.w_v",
+    "attention.output.dense": "self_attention.w_o",
+    "attention.output.LayerNorm": "residuals.0.norm",
+    "intermediate.dense": "feed_forward.w_1",
+    "output.dense": "feed_forward.w_2",
+    "output.LayerNorm": "residuals.1.norm",
+    "cls.predictions.transform.dense": "transform",
+    "cls.predictions.transform.LayerNorm": "transform_norm",
+    "cls.predictions.bias": "bias",
+}
+LLAMA_NAMES = {
+    "model.embed_tokens.": "embedding.",
+    "model.layers.": "layers.",
+    "model.norm.": "norm.",
+    "lm_head.": "output.",
+    ".self_attn.q_proj.": ".self_attention.w_q.",
+    ".self_attn.k_proj.": ".self_attention.w_k.",
+    ".self_attn.v_proj.": ".self_attention.w_v.",
+    ".self_attn.o_proj.": ".self_attention.w_o.",
+    ".self_attn.q_norm.": ".self_attention.q_norm.",
+    ".self_attn.k_norm.": ".self_attention.k_norm.",
+    ".mlp.gate_proj.": ".feed_forward.w_1.",
+    ".mlp.up_proj.": ".feed_forward.w_3.",
+    ".mlp.down_proj.": ".feed_forward.w_2.",
+    ".input_layernorm.": ".residuals.0.norm.",
+    ".post_attention_layernorm.": ".residuals.1.norm.",
+    "norm.weight": "norm.gamma",
+}
+PLAIN = {  # what must be so, or must not be there, for the sizes of a Llama to say all
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "rope_scaling": None,
+    "use_sliding_window": False,
+}
+
+
+def rename_weight(name: str, names: dict[str, str]) -> str:
+    """Our name of a published weight: each part that `names` knows is replaced."""
+    for theirs, ours in names.items():
+        name = re.sub(rf"(^|\.){re.escape(theirs)}(?=\.|$)", rf"\g<1>{ours}", name)
+    if re.search(r"norm\.\w+$", name):
+        name = name.replace(".weight", ".gamma").replace(".bias", ".beta")
+    return name
+
+
+def check_tied(state: dict[str, Tensor], output: str, embedding: str) -> None:
+    """Raise ValueError if there is a matrix for the logits that is not the embedding matrix."""
+    if output in state and not torch.equal(state[output], state[embedding]):
+        raise ValueError(f"state: expected {output} to be equal to {embedding}, got another")
+
+
+# A chapter lists these two: at most 88 columns, as in what it exports.
+
+
+def convert_gpt2(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a GPT-2, named as in the published file or in `transformers`, as ours.
+
+    There, matrices stand the other way round than in `nn.Linear`, and those of queries, keys and
+    values side by side in one. Raises ValueError if embeddings and logits share no matrix.
+    """
+    check_tied(state, "lm_head.weight", "transformer.wte.weight")
+    ours = {}
+    for name, x in state.items():
+        name = name.removeprefix("transformer.")
+        # a causal mask
+        if name == "lm_head.weight" or re.search(r"\.attn\.(masked_)?bias$", name):
+            continue
+        if ".c_" in name and x.dim() == 2:
+            x = x.T
+        if "c_attn" in name:
+            for letter, piece in zip("qkv", x.chunk(3), strict=True):
+                one = name.replace("attn.c_attn", f"self_attention.w_{letter}")
+                ours[rename_weight(one, GPT2_NAMES)] = piece
+        else:
+            ours[rename_weight(name, GPT2_NAMES)] = x
+    return ours
+
+
+def convert_bert(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a BERT, named as in the published file or in `transformers`, as ours.
+
+    What belongs to its second task, whether two sentences follow each other, is left out. Raises
+    ValueError as `convert_gpt2` does.
+    """
+    words = "bert.embeddings.word_embeddings.weight"
+    check_tied(state, "cls.predictions.decoder.weight", words)
+    unused = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.")
+    names = {name: name.removeprefix("bert.") for name in state}
+    return {
+        rename_weight(names[name], BERT_NAMES): x
+        for name, x in state.items()
+        if not names[name].startswith(unused) and not name.endswith("position_ids")
+    }
+
+
+def llama_sizes(config: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a `LlamaConfig` from a published config.json: a Llama, Mistral, Qwen2 or Qwen3.
+
+    Raises ValueError for another family, and for what this book has not built, such as stretched
+    rotary angles.
+    """
+    family = config.get("model_type")
+    if family not in ("llama", "mistral", "qwen2", "qwen3"):
+        raise ValueError(f"model_type: expected llama, mistral, qwen2 or qwen3, got {family!r}")
+    for name, plain in PLAIN.items():
+        if config.get(name, plain) != plain:
+            raise ValueError(f"{name}: expected {plain!r}, got {config[name]!r}")
+    rotary = config.get("rope_parameters") or {}
+    if rotary.get("rope_type", "default") != "default":
+        raise ValueError(f"rope_type: expected 'default', got {rotary['rope_type']!r}")
+    heads, wide = config["num_attention_heads"], config["hidden_size"]
+    return dict(
+        vocab_size=config["vocab_size"],
+        d_model=wide,
+        d_ff=config["intermediate_size"],
+        n_heads=heads,
+        n_groups=config.get("num_key_value_heads") or heads,
+        n_layers=config["num_hidden_layers"],
+        d_k=config.get("head_dim") or wide // heads,
+        theta=float(rotary.get("rope_theta", config.get("rope_theta", 10000.0))),
+        eps=config["rms_norm_eps"],
+        tied=config.get("tie_word_embeddings", False),
+        qkv_bias=family == "qwen2",
+        qk_norm=family == "qwen3",
+        window=config.get("sliding_window") if family == "mistral" else None,
+    )
+
+
+def convert_llama(state: dict[str, Tensor], tied: bool) -> dict[str, Tensor]:
+    """The weights of a Llama, named as in `transformers`, as ours; `tied`: the embedding matrix
+    also gives the logits, and is left out where it stands a second time."""
+    ours = {}
+    for name, x in state.items():
+        if name == "lm_head.weight" and tied:
+            continue
+        for theirs, here in LLAMA_NAMES.items():
+            name = name.replace(theirs, here)
+        ours[name] = x
+    return ours
+
+
+def fetch_weights(name: str) -> tuple[dict[str, Tensor], tokenizers.Tokenizer]:
+    """Published weights, under their own names, and their tokenizer; as `load_published`."""
+    content, tokenizer = load_published(name)
+    return safetensors.torch.load(content), tokenizers.Tokenizer.from_str(tokenizer.decode())
+
+
+def fetch_config(name: str) -> dict[str, Any]:
+    """The config.json beside published weights; as `load_config`."""
+    return json.loads(load_config(name))
