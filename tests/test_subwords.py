@@ -9,7 +9,7 @@ from math import sqrt
 import pytest
 
 from allyouneed import pretrained
-from allyouneed.subwords import VARIANTS, BPEDropout
+from allyouneed.subwords import LETTERS, VARIANTS, BPEDropout
 
 SENTENCES = ["A man rides a brown horse.", "Two dogs are running, aren't they?", "", "x"]
 
@@ -74,6 +74,36 @@ def test_variants_follow_from_word_and_seed(tokenizer):
         return [cut.encode("horse", random.Random(i)) for i in range(VARIANTS)]
 
     assert variants(0) == variants(0) != variants(1)
+
+
+def test_one_word_of_20_000_letters(tokenizer):
+    """Pairs are looked up n log n times, not n^2, and not in 32 cuts: seconds, not minutes."""
+
+    class Counted(dict):
+        looked_up = 0
+
+        def get(self, pair):
+            self.looked_up += 1
+            return super().get(pair)
+
+    letters = random.Random(0)
+    for word in ("ha" * 10_000, "".join(letters.choices("aehinorst", k=20_000))):
+        cut = BPEDropout(tokenizer, 0.1)
+        cut.ranks = ranks = Counted(cut.ranks)
+        ids = cut.encode(word, random.Random(0))
+        assert tokenizer.decode(ids) == word
+        assert ranks.looked_up < 10 * len(word)
+
+
+@pytest.mark.parametrize("length", [LETTERS // VARIANTS, LETTERS // 2, LETTERS + 1])
+def test_long_words_have_the_first_of_their_variants(tokenizer, length):
+    word, cut = "▁" + "horse" * (length // 5), BPEDropout(tokenizer, 0.1)
+    word = word[:length]
+    cut.encode(word[1:], random.Random(0))
+    (variants,) = cut.variants.values()
+    assert len(variants) == max(1, LETTERS // length)
+    draws = random.Random(f"0/{word}")
+    assert variants[:2] == [cut._cut(word, draws) for _ in variants[:2]]
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0, float("nan")])

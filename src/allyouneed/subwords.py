@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from allyouneed.tokens import UNK, Tokenizer
 
 VARIANTS = 32  # ways in which a word is cut, drawn once; each use of the word takes one of them
+LETTERS = 32_000  # of all ways together: a word of more than 1,000 letters has fewer
 
 
 class BPEDropout:
@@ -41,7 +42,8 @@ class BPEDropout:
         for word, _ in words:
             if word not in self.variants:
                 draws = random.Random(f"{self.seed}/{word}")
-                count = VARIANTS if self.p else 1
+                most = VARIANTS if self.p else 1
+                count = max(1, min(most, LETTERS // len(word)))
                 self.variants[word] = [self._cut(word, draws) for _ in range(count)]
             ids += rng.choice(self.variants[word])
         return ids
