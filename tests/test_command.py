@@ -530,6 +530,29 @@ def test_bad_train_options(tmp_path, data, capsys):
     assert "got both" in error("--data", data, "--steps", 3, "--epochs", 2)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--data", "", "--out", "x"],
+        ["train", "--resume", "--out", ""],
+        ["evaluate", "--data", "", "--model", "."],
+        ["evaluate", "--data", "x.tsv", "--model", ""],
+        ["evaluate", "--data", "x.tsv", "--model", ".", "--split", ""],
+        ["translate", "Hund", "--model", ""],
+        ["prepare", "--data", "wmt14-en-de", "--out", ""],
+    ],
+)
+def test_an_empty_name_is_not_the_current_folder(words, copy, capsys, monkeypatch):
+    monkeypatch.chdir(copy)  # which would do as a folder of a run
+    option = words[words.index("") - 1]
+    assert refused(capsys, *words) == f"error: {option}: expected a name or a path, got ''"
+
+
+def test_no_pairs_are_read_from_the_current_folder():
+    with pytest.raises(ValueError, match="data: expected .* got ''"):
+        read_pairs("", "valid")
+
+
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or not os.geteuid(), reason="root may write anywhere"
 )
@@ -617,6 +640,7 @@ def test_a_file_of_settings_is_as_options(whole, data, tmp_path):
         ("precision = 'fp8'", "precision: expected one of auto, bf16, fp16, fp32, got 'fp8'"),
         ("preset = 3", "preset: expected one of tiny"),
         ("data = 3", "data: expected a name in quotes, got 3"),
+        ("data = ''", "data: expected a name, got ''"),
         ("d-model 8", "expected TOML (name = value), got:"),
         ("d-model = " + "[" * 5000, "expected TOML (name = value), got:"),
         ("heads = 2\nheads = 3", "expected TOML (name = value), got:"),
@@ -735,6 +759,17 @@ def test_translate_more_than_the_model_takes(whole, capsys, monkeypatch):
     code, text, error = said(capsys, "translate", "--model", whole, "--beam", 1)
     first, empty, last, _ = text.split("\n")
     assert code == 2 and first == last and empty == "" and "its line stays empty" in error
+
+
+def test_what_takes_long_to_translate_is_said(whole, capsys, monkeypatch):
+    monkeypatch.setattr(command, "LONG", 3)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Mann\nein Mann geht im Haus\n" + "a " * 9000))
+    code, text, error = said(capsys, "translate", "--model", whole, "--beam", 1)
+    told = [line for line in error.splitlines() if line.startswith("A sentence of ")]
+    assert code == 2 and len(told) == 1 and re.search(r" of \d{1,2} tokens takes its time", told[0])
+    monkeypatch.setattr(command, "LONG", 30)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Mann\nein Mann geht im Haus\n"))
+    assert said(capsys, "translate", "--model", whole, "--beam", 1)[2] == ""
 
 
 def test_sample(whole, capsys):

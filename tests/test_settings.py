@@ -65,6 +65,7 @@ def test_a_usual_value_out_of_its_own_bounds():
         ("max_norm", 0.0, "max_norm: expected a number above 0, got '0.0'"),
         ("dropout", float("nan"), "dropout: expected a number of at least 0 and below 1"),
         ("precision", "fp8", "precision: expected one of auto, bf16, fp16, fp32, got 'fp8'"),
+        ("data", "", "data: expected a name, got ''"),
     ],
 )
 def test_values_that_do_not_fit(name, value, named):

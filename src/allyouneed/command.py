@@ -51,6 +51,7 @@ from allyouneed.wmt import CORPORA, prepare_shards
 
 LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out")  # of other processes
 SHADES = " ░▒▓█"
+LONG = 500  # tokens of a sentence that takes seconds
 
 
 def prepare_command(args: argparse.Namespace) -> int:
@@ -93,12 +94,15 @@ def translate_command(args: argparse.Namespace) -> int:
     all_fit, lines = True, iter(lines)
     while some := list(itertools.islice(lines, at_once)):
         some = [clean(line.strip("\ufeff")) for line in some]
-        fits = [len(tokenizer.encode(line)) < len(model.positions.table) for line in some]
+        lengths = [len(tokenizer.encode(line)) for line in some]
+        fits = [length < len(model.positions.table) for length in lengths]
         texts = [line if fit else "" for line, fit in zip(some, fits, strict=True)]
         if not all(fits):
             all_fit = False
             print(f"error: a sentence has {len(model.positions.table):,} tokens or more: "
                   "its line stays empty", file=sys.stderr)  # fmt: skip
+        if long := [n for n, fit in zip(lengths, fits, strict=True) if fit and n >= LONG]:
+            print(f"A sentence of {max(long):,} tokens takes its time ...", file=sys.stderr)
         if not args.sample and not args.show_attention:
             print("\n".join(translate_texts(model, tokenizer, texts, args)), flush=True)
             continue
@@ -421,6 +425,8 @@ def main(words: list[str] | None = None) -> int:
     try:
         if sys.stdout is None:  # as with >&-
             raise ValueError("standard output: expected an open one, got a closed one")
+        if blank := [name for name, value in vars(args).items() if value == ""]:
+            raise ValueError(f"{blank[0]}: expected a name or a path, got ''")
         code = args.run(args)
         sys.stdout.flush()  # here, where it is known what to say if nobody listens any more
         return code

@@ -35,7 +35,7 @@ def read_pairs(data: str, split: str) -> Pairs:
         return load_pairs(data, split)
     if data in CORPORA:
         return newstest(data, split)
-    if Path(data).is_dir():
+    if data and Path(data).is_dir():
         if split not in ("valid", "test"):
             raise ValueError(f"split: expected valid or test of {data}, got {split!r}")
         return Shards(data).pairs(split)

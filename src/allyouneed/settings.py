@@ -58,11 +58,13 @@ class Word:
     choices: tuple[str, ...] = ()
 
     def check(self, value: Any) -> str:
-        """The value. Raises ValueError for another."""
+        """The value. Raises ValueError for another, and for an empty text."""
         if self.choices and value not in self.choices:
             raise ValueError(f"expected one of {', '.join(self.choices)}, got {value!r}")
         if not isinstance(value, str):
             raise ValueError(f"expected a name in quotes, got {value!r}")
+        if not value:  # which as a path would be the current folder
+            raise ValueError("expected a name, got ''")
         return value
 
 
