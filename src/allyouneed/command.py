@@ -38,9 +38,9 @@ from allyouneed.settings import (
     SEED,
     Number,
     Switch,
-    choose,
     preset_for,
     read_settings,
+    unset_alternatives,
     values_in_presets,
 )
 from allyouneed.shards import read_manifest
@@ -65,7 +65,7 @@ def train_command(args: argparse.Namespace) -> int:
     options = {name: getattr(args, name) for name in (*ABOUT, "preset")}
     options = {name: value for name, value in options.items() if value is not None}
     file = {} if args.config is None else read_settings(Path(args.config))
-    chosen = file | choose(options)
+    chosen = file | unset_alternatives(options)
     preset = chosen.pop("preset", None)
     if preset:  # all of it is chosen, but no data
         chosen = asdict(replace(PRESETS[preset], **chosen))

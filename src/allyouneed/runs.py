@@ -116,7 +116,7 @@ class Run:
         self.out, self.process = out, process
         self.say = tqdm.write if process.first else lambda text: None
 
-    def doing(self, text: str) -> None:
+    def announce(self, text: str) -> None:
         """Say what takes a while now, where the bars are drawn."""
         if self.process.first:
             tqdm.write(text, file=sys.stderr)
@@ -136,11 +136,12 @@ class Run:
         self.record = begun.record if begun else Record()
         self.history = History(**begun.run["history"]) if begun else History()
         self.starts = [*(begun.run.get("starts", []) if begun else []), circumstances(command)]
-        self.sizes(self.settings.vocabulary)  # what cannot be is refused before anything is read
+        # what cannot be is refused before anything is read
+        self.model_config(self.settings.vocabulary)
         self.read_data(begun)
         self.build_model(begun)
         self.cut_batches()
-        self.plan()
+        self.count_steps()
         parameters = sum(p.numel() for p in self.model.parameters())
         self.say(
             f"{len(self.pairs):,} pairs, {len(self.tokenizer):,} tokens, "
@@ -171,13 +172,13 @@ class Run:
             self.tokenizer = begun.tokenizer
         else:
             if not isinstance(self.pairs, Shards):
-                self.doing(f"Learning a vocabulary of {self.settings.vocabulary:,} tokens ...")
+                self.announce(f"Learning a vocabulary of {self.settings.vocabulary:,} tokens ...")
             self.tokenizer = learn_tokenizer(self.pairs, self.settings.vocabulary, self.process)
         if isinstance(self.pairs, Shards):
             self.settings = replace(self.settings, vocabulary=len(self.tokenizer))
 
-    def sizes(self, vocabulary: int) -> TransformerConfig:
-        """Those of the model. Raises ValueError for such that cannot be."""
+    def model_config(self, vocabulary: int) -> TransformerConfig:
+        """The sizes of the model. Raises ValueError for such that cannot be."""
         s = self.settings
         return TransformerConfig(
             vocabulary, s.d_model, s.d_ff, s.heads, s.layers, s.dropout, s.norm_first
@@ -187,7 +188,7 @@ class Run:
         """Make the model and its optimiser, and put them back as they were."""
         s, device = self.settings, self.process.device
         torch.manual_seed(s.seed)
-        self.config = self.sizes(len(self.tokenizer))
+        self.config = self.model_config(len(self.tokenizer))
         self.model = Transformer(self.config)
         self.to_average = deque(maxlen=s.average)
         if begun:
@@ -212,7 +213,7 @@ class Run:
 
     def cut_batches(self) -> None:
         """Cut the pairs into tokens and batches; pairs that are too long are left out."""
-        self.doing("Cutting the pairs into tokens and batches ...")
+        self.announce("Cutting the pairs into tokens and batches ...")
         longest = len(self.model.positions.table)
         if isinstance(self.pairs, Shards):
             self.batches = make_shard_batches(
@@ -229,7 +230,7 @@ class Run:
         )
         self.per_epoch = math.ceil(number / self.settings.update_batches)
 
-    def plan(self) -> None:
+    def count_steps(self) -> None:
         """Count the steps. Raises ValueError if nothing is left to do, and nothing to judge."""
         s, done = self.settings, self.record.step
         self.steps = s.steps or s.epochs * self.per_epoch

@@ -30,25 +30,27 @@ class Number:
     most: int | float = sys.float_info.max
 
     def read(self, text: str) -> int | float:
-        """The number that a text says. Raises ValueError if it is none, or out of bounds."""
+        """The number that a text says. Raises ValueError as `check` does."""
         try:
             value = self.kind(text)
         except ValueError:
-            value = math.nan
-        if self.least <= value <= self.most and self.above < value < self.below:
-            return value
+            value = text
+        return self.check(value)
+
+    def check(self, value: Any) -> int | float:
+        """The value, as a number of the kind. Raises ValueError if it is none, or out of bounds."""
+        kinds = int if self.kind is int else (int, float)
+        number = isinstance(value, kinds) and not isinstance(value, bool)
+        if number and self.least <= value <= self.most and self.above < value < self.below:
+            return self.kind(value)
         what = "a whole number" if self.kind is int else "a number"
         low = f"above {self.above:g}" if self.least < self.above else f"of at least {self.least:g}"
         high = ""
-        if self.below <= 1 or value >= self.below < math.inf:
+        if self.below <= 1 or (number and value >= self.below < math.inf):
             high = f" and below {self.below:,}"
         if self.most < sys.float_info.max:
             high = f" and at most {self.most:g}"
-        raise ValueError(f"expected {what} {low}{high}, got {text!r}")
-
-    def check(self, value: Any) -> int | float:
-        """The value as a number of the kind. Raises ValueError as `read` does."""
-        return self.read(repr(value) if isinstance(value, str) else str(value))
+        raise ValueError(f"expected {what} {low}{high}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -284,7 +286,7 @@ def values_in_presets(name: str) -> str:
 # Choosing
 
 
-def choose(chosen: dict[str, Any]) -> dict[str, Any]:
+def unset_alternatives(chosen: dict[str, Any]) -> dict[str, Any]:
     """Some settings, and None for those that they take the place of.
 
     Raises ValueError for both steps and epochs.
@@ -322,7 +324,7 @@ def read_settings(config: Path) -> dict[str, Any]:
         except ValueError as error:
             raise ValueError(f"{config}, {key}: {error}") from None
     try:
-        return choose(settings)
+        return unset_alternatives(settings)
     except ValueError as error:
         raise ValueError(f"{config}, {error}") from None
 
