@@ -18,16 +18,10 @@ from torch.nn import functional as F
 
 from allyouneed.masks import additive_mask
 from allyouneed.multihead import merge_heads
-from allyouneed.sublayers import LayerNorm
 from allyouneed.tokens import BOS, PAD
 from allyouneed.transformer import DecoderLayer, Transformer
 
 ROOM = 32  # positions for which memory is set aside at first; each time it is full, it is doubled
-
-
-def normed(norm: LayerNorm, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-    """`norm(x)` without its checks."""
-    return F.layer_norm(x, norm.gamma.shape, norm.gamma, norm.beta, norm.eps)
 
 
 class FastLayer:
@@ -69,28 +63,25 @@ class FastLayer:
             qkv = self.heads(F.linear(x, *self.qkv), 3)
             own[..., new, :] = qkv[1:]
             heads = F.scaled_dot_product_attention(qkv[0], *own[..., : new.stop, :], own_mask)
-            return linear(layer.self_attention.w_o, merge_heads(heads))
+            return layer.self_attention.w_o(merge_heads(heads))
 
         def cross_attention(x: Tensor) -> Tensor:
-            q = self.heads(linear(layer.cross_attention.w_q, x), 1)[0]
+            q = self.heads(layer.cross_attention.w_q(x), 1)[0]
             heads = F.scaled_dot_product_attention(q, *cross, cross_mask)
-            return linear(layer.cross_attention.w_o, merge_heads(heads))
+            return layer.cross_attention.w_o(merge_heads(heads))
 
         def feed_forward(x: Tensor) -> Tensor:
-            return linear(layer.feed_forward.w_2, linear(layer.feed_forward.w_1, x).relu_())
+            return layer.feed_forward.w_2(layer.feed_forward.w_1(x).relu_())
 
+        # What `layer.feed_forward` and `residual` do, but for checks and dropout: without them a
+        # sentence by itself takes a tenth less time.
         sublayers = (self_attention, cross_attention, feed_forward)
         for residual, sublayer in zip(layer.residuals, sublayers, strict=True):
             if residual.norm_first:
-                x = x + sublayer(normed(residual.norm, x))
+                x = x + sublayer(residual.norm(x))
             else:
-                x = normed(residual.norm, x + sublayer(x))
+                x = residual.norm(x + sublayer(x))
         return x
-
-
-def linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """`layer(x)` without the hooks' overhead."""
-    return F.linear(x, layer.weight, layer.bias)
 
 
 class FastCache:
