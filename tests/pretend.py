@@ -5,7 +5,8 @@ but its storage carries a tag. Views share the storage, and a dispatch mode, whi
 operation, those of the backward pass too, tags what comes of tagged tensors. They say `cuda:0`,
 become no NumPy array, and do not meet tensors of the CPU. Launches and waits of the host are
 counted, each with the line of our code that it comes from, in threads that begin inside of it too.
-What is copied from the GPU without waiting cannot be read before the host has waited for something.
+What is copied from the GPU without waiting cannot be read before the host has waited for something,
+and what is copied to it from pinned memory not be overwritten; other memory has to be waited for.
 Not so as on a GPU: autocast follows the CPU's list, `torch.compile` does nothing, and attention
 with dropout is many launches.
 
@@ -24,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager, nullcontext
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -62,14 +63,21 @@ GRADIENT = "invalid gradient at index {} - expected device {} but got {}"
 ORDINAL = "CUDA error: invalid device ordinal"
 GENERATOR = "Expected a '{}' device type for generator but found '{}'"
 NO_PRODUCT = "\"{}_cuda\" not implemented for '{}'"
+ONLY_CPU = "{} is only implemented on CPU tensors"
+NO_KERNEL = "Could not run 'aten::{}' with arguments from the 'CUDA' backend."
+SPLIT = "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on cuda:0"
+FORKED = "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you "
+FORKED += "must use the 'spawn' start method"
 LATE = "read before the GPU has written it: a copy with non_blocking=True, and no wait since"
+EARLY = "written before the GPU has read it: a copy with non_blocking=True, and no wait since"
 
 COMPOSITE = "CompositeImplicitAutograd"  # how PyTorch calls an operation that is made of others
 # Operations that launch nothing; that the host waits for; that may go from one device to the other
 FREE = {"_unsafe_view", "_local_scalar_dense", "lift_fresh", "lift", "set_"}
 WAIT = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "bincount", "multinomial"}
 WAIT |= {"_unique", "_unique2", "unique_dim", "unique_consecutive", "repeat_interleave"}
-WAIT |= {"allclose"}
+WAIT |= {"allclose", "_linalg_check_errors", "_linalg_svd", "linalg_eig", "linalg_lstsq"}
+FILL = {"masked_fill", "masked_fill_", "index_fill", "index_fill_"}  # they read what they fill in
 CROSS = {"copy_", "fill_", "_foreach_copy_", "set_", "_pack_padded_sequence"}
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot"}  # of floating-point numbers only
 INDEXING = {"index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_"}
@@ -84,12 +92,49 @@ READ = {"tensor", "as_tensor", "asarray", "new_tensor"}  # they copy what the ho
 THEIRS = (*(str(Path(file).parent) for file in (os.__file__, torch.__path__[0])), __file__, "<")
 
 
+@cache
+def ours(file: str) -> str:
+    """The name of a file of our code, without its folders; nothing for others."""
+    return "" if file.startswith(THEIRS) else Path(file).name
+
+
 def place() -> str:
     """The file and line of our code that is at work."""
     frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(THEIRS):
+    while frame and not ours(frame.f_code.co_filename):
         frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else "?"
+    return f"{ours(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else "?"
+
+
+def tensors(found: Any) -> Iterator[Tensor]:
+    """The tensors among the arguments or the results of an operation, also those in lists."""
+    if isinstance(found, Tensor):
+        yield found
+    elif isinstance(found, list | tuple):
+        for one in found:
+            yield from tensors(one)
+
+
+class Operation:
+    """What the schema of an operation says."""
+
+    def __init__(self, func: Any):
+        schema = func._schema
+        self.name = schema.name.removeprefix("aten::")
+        self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE)
+        # the arguments that it writes into, by place and by name
+        self.writes = [(i, a.name) for i, a in enumerate(schema.arguments) if a.is_write]
+        self.view = any(r.alias_info and not r.alias_info.is_write for r in schema.returns)
+        self.free = self.view or self.name in FREE
+        self.free |= self.name.startswith(("empty", "new_empty"))  # launches nothing
+
+    def written(self, args: tuple, kwargs: dict) -> list[Tensor]:
+        """The tensors that it writes into."""
+        found = [args[i] if i < len(args) else kwargs.get(name) for i, name in self.writes]
+        return list(tensors(found))
+
+
+described = cache(Operation)
 
 
 def on_gpu(device: Any) -> bool:
@@ -132,6 +177,8 @@ class Pretended(TorchDispatchMode):
         self.waits: Counter[str] = Counter()
         self.generators: dict[int, torch.Generator] = {}  # its own, by address
         self.late: list[torch.UntypedStorage] = []  # of the CPU, not written yet
+        self.early: list[torch.UntypedStorage] = []  # of the CPU, not read yet
+        self.process = os.getpid()
         self.done = type("Done", (Done,), {"gpu": self})  # its streams and events
         self.state = State()
 
@@ -144,7 +191,20 @@ class Pretended(TorchDispatchMode):
         self.waits[f"{why} at {place()}"] += 1
         for storage in self.late:
             storage.late = False
-        self.late.clear()
+        for storage in self.early:
+            storage.early = False
+        self.late.clear(), self.early.clear()
+
+    def send(self, x: Tensor) -> bool:
+        """Whether the host must wait until a tensor of the CPU is on its way.
+
+        Memory that is pinned is read later: what is there may not change before the host waits.
+        """
+        if not x.is_pinned():
+            return True
+        self.early.append(x.untyped_storage())
+        self.early[-1].early = True
+        return False
 
     def leave(self, x: Tensor) -> None:
         """A tensor of the CPU is not written before the host waits."""
@@ -155,6 +215,16 @@ class Pretended(TorchDispatchMode):
         """Raise RuntimeError if one of them is not written yet."""
         if self.late and any(getattr(x.untyped_storage(), "late", False) for x in tensors):
             raise RuntimeError(LATE)
+
+    def write(self, tensors: list[Tensor]) -> None:
+        """Raise RuntimeError if one of them is still to be read by the GPU."""
+        if any(getattr(x.untyped_storage(), "early", False) for x in tensors):
+            raise RuntimeError(EARLY)
+
+    def check_process(self) -> None:
+        """Raise RuntimeError in a copy of the process that has begun to use the GPU."""
+        if os.getpid() != self.process:
+            raise RuntimeError(FORKED)
 
     @contextmanager
     def now(self, **state: bool) -> Iterator[None]:
@@ -185,11 +255,12 @@ class Pretended(TorchDispatchMode):
 
     def copied(self, x: Tensor, here: bool, non_blocking: bool) -> Tensor:
         """A copy on the GPU or on the CPU, without a gradient."""
+        self.check_process()
         with self.now(quiet=True):
             copy = x.detach().clone()
         what = f"copy to {GPU if here else CPU}"
         self.launches[f"{what} at {place()}"] += 1
-        if not non_blocking:
+        if not non_blocking or here and self.send(x):
             self.wait(what)
         elif not here:
             self.leave(copy)
@@ -207,46 +278,43 @@ class Pretended(TorchDispatchMode):
         kwargs = kwargs or {}
         if self.state.quiet:
             return func(*args, **kwargs)
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
+        if (operation := described(func)).composite:
             with self:  # in inference mode it comes whole; outside, those that it is made of come
                 return func._op_dk(getattr(torch._C.DispatchKey, COMPOSITE), *args, **kwargs)
-        name = func._schema.name.removeprefix("aten::")
-        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        name, given = operation.name, [*tensors(args), *tensors([*kwargs.values()])]
         self.read(*given)
         free = [x for x in given if self.tag(x) is EITHER]
         here = any(map(self.holds, given))
         if here:
+            self.check_process()
             for x in free:
                 self.put(x, True)
-            written = self.written(func, args, kwargs)
-            self.check(name, args, given, written)
+            self.check(name, args, given, operation.written(args, kwargs))
+        if self.early:
+            self.write(operation.written(args, kwargs))
         here |= self.state.making
         generator = kwargs.get("generator")
         if generator is not None and (generator._cdata in self.generators) != here:
             raise RuntimeError(GENERATOR.format(*(("cuda", "cpu") if here else ("cpu", "cuda"))))
         if here:
-            self.count(name, func, args, kwargs)
+            self.count(operation, args, kwargs)
         out = func(*args, **kwargs)
         if here or len(free) == len(given) and not self.state.asked:
-            fresh = [x for x in tree_leaves(out) if isinstance(x, Tensor)]
+            fresh = [*tensors(out)]
             # the second result of this one stays on the CPU
             for x in fresh[:1] if name == "_pack_padded_sequence" else fresh:
                 if not any(x is one for one in given):
                     self.put(x, here or EITHER)
         return out
 
-    def written(self, func: Any, args: tuple, kwargs: dict) -> list[Any]:
-        """The arguments that an operation writes into."""
-        write = [one.name for one in func._schema.arguments if one.is_write]
-        named = {one.name: x for one, x in zip(func._schema.arguments, args, strict=False)}
-        return [x for key, x in (named | kwargs).items() if key in write]
-
-    def check(self, name: str, args: tuple, given: list[Tensor], written: list[Any]) -> None:
+    def check(self, name: str, args: tuple, given: list[Tensor], written: list[Tensor]) -> None:
         """Raise RuntimeError if an operation meets tensors of both devices that may not meet."""
         if name == "_pack_padded_sequence" and self.holds(args[1]):
             raise RuntimeError(LENGTHS)
         if name in CROSS:
             return
+        if name.startswith(("histogram", "_histogramdd")):
+            raise NotImplementedError(NO_KERNEL.format(name))
         if name in PRODUCTS and not given[0].is_floating_point():
             kind = str(given[0].dtype).removeprefix("torch.")
             kind = {"int64": "Long", "int32": "Int"}.get(kind, kind.capitalize())
@@ -262,12 +330,11 @@ class Pretended(TorchDispatchMode):
             if strict and not self.holds(x):
                 raise RuntimeError(MIXED.format(name))
 
-    def count(self, name: str, func: Any, args: tuple, kwargs: dict) -> None:
+    def count(self, operation: Operation, args: tuple, kwargs: dict) -> None:
         """Note a launch, if it is none of views or of memory, and whether the host waits for it."""
-        view = any(r.alias_info and not r.alias_info.is_write for r in func._schema.returns)
-        what = f"{name} at {place()}"
-        if not (view or name in FREE or name.startswith(("empty", "new_empty"))):
-            self.launches[what] += 1
+        name = operation.name
+        if not operation.free:
+            self.launches[f"{name} at {place()}"] += 1
         waits = name in WAIT and kwargs.get("output_size") is None
         if name in INDEXING:
             indices = [i for i in args[1] if i is not None]
@@ -279,15 +346,21 @@ class Pretended(TorchDispatchMode):
             waits = not (args[2] if len(args) > 2 else kwargs.get("non_blocking"))
             if not waits and self.holds(args[1]):
                 self.leave(args[0])
+            elif not waits:
+                waits = self.send(args[1])
         elif name == "fill_":
             waits = self.holds(args[1]) and not self.holds(args[0])
+        elif name in FILL:
+            waits = self.holds(args[-1])
+        elif name == "histc":
+            waits = len(set(args[2:])) < 2  # it looks for the bounds itself
         if waits:
             self.wait(name)
 
 
 def of_tensors(gpu: Pretended) -> dict[str, Any]:
     """What `torch.Tensor` says and does about devices."""
-    names = [*NEW, "to", "type", "numpy", "tolist", "__deepcopy__", "__dlpack__"]
+    names = [*NEW, "to", "type", "numpy", "tolist", "__deepcopy__", "__dlpack__", "apply_", "map_"]
     real, real_device = {name: getattr(Tensor, name) for name in names}, Tensor.device
     real_grad = Tensor.grad
 
@@ -345,8 +418,18 @@ def of_tensors(gpu: Pretended) -> dict[str, Any]:
         pinned.untyped_storage().pinned = True
         return pinned
 
+    def on_cpu_only(name):
+        def work(x, *args):
+            if gpu.holds(x):
+                raise TypeError(ONLY_CPU.format(name))
+            return real[name](x, *args)
+
+        return work
+
     return {
         **{name: factory(gpu, real[name]) for name in NEW},
+        **{name: on_cpu_only(name) for name in ("apply_", "map_")},
+        "tensor_split": splitter(gpu, Tensor.tensor_split),
         "device": property(device),
         "grad": property(real_grad.__get__, set_grad, real_grad.__delete__),
         "is_cuda": property(gpu.holds),
@@ -384,6 +467,8 @@ def factory(gpu: Pretended, real: Callable[..., Tensor]) -> Callable[..., Tensor
             if gpu.holds(x) and x is not read:  # a list of numbers that the GPU has
                 gpu.wait("item")
         where = None if device is None else torch.device(device)
+        if pin_memory and (where is None or where == CPU):
+            return make(*args, device=device, **kwargs).pin_memory()
         if where is None or where.type not in ("cuda", "cpu"):
             with gpu.now(asked=True):
                 return real(*args, **kwargs, **({} if where is None else {"device": where}))
@@ -396,6 +481,18 @@ def factory(gpu: Pretended, real: Callable[..., Tensor]) -> Callable[..., Tensor
             return gpu.put(real(*args, device=CPU, **kwargs), here)
 
     return make
+
+
+def splitter(gpu: Pretended, real: Callable[..., Any]) -> Callable[..., Any]:
+    """`tensor_split`, which wants its places on the CPU."""
+
+    @wraps(real)
+    def split(x, *args, **kwargs):
+        if any(map(gpu.holds, (*args, *kwargs.values()))):
+            raise RuntimeError(SPLIT)
+        return real(x, *args, **kwargs)
+
+    return split
 
 
 class Thread(TorchDispatchMode):
@@ -570,12 +667,15 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
         *[(torch, f.__name__, make) for f, make in (makers | like).items()],
         (torch, "Generator", generators(gpu)),
         (torch, "meshgrid", grid),
+        (torch, "tensor_split", splitter(gpu, torch.tensor_split)),
         *[(owner, "set_rng_state", state) for owner in (torch, torch.random)],
         (flex_attention, "flex_attention", flex),
         (torch, "compile", lambda f=None, **_: f or (lambda f: f)),
         (torch._C, "_group_tensors_by_device_and_dtype", group),
         (threading.Thread, "run", run),
         (torch.accelerator, "current_stream", gpu.done),
+        (torch.accelerator, "is_available", lambda: True),
+        (torch.accelerator, "current_accelerator", lambda check_available=False: GPU),
         (torch.autocast, "__init__", cast),
         (torch.autograd, "_make_grads", given),
         (torch.backends.cudnn, "is_acceptable", lambda x: False),

@@ -208,6 +208,15 @@ def test_laws_of_projection(k, tokens, use, device, sharded):
     assert more.step >= p.step and more.efficiency >= p.efficiency - 1e-9
 
 
+def test_what_is_sent_hides_behind_the_last_batch_alone():
+    """Before, gradients are added up and not sent: `gradients` of chapter 12."""
+    device = replace(H100, network=1e9)  # so slow that no backward pass hides all
+    for parts in (1, 2, 4):
+        p = project(BASE, device, 16, 1, tokens=400_000, parts=parts)
+        products = p.compute - 28 * parameter_count(BASE) / device.bandwidth
+        assert p.talk - p.exposed == pytest.approx(2 / 3 * max(products, p.host) / parts)
+
+
 def test_the_papers_steps():
     """0.4 and 1.0 seconds (section 5.2), with nothing fitted: within a quarter."""
     for config, seconds in ((BASE, 0.4), (BIG, 1.0)):

@@ -272,7 +272,7 @@ def project(
         rounds = 1.5 if sharded else 1
         send = 4 * rounds * (P - last), 4 * rounds * last
         rest, end = (all_reduce_seconds(size, device, n) for size in send)
-        exposed = end + max(0.0, rest - 2 / 3 * max(products, host))
+        exposed = end + max(0.0, rest - 2 / 3 * max(products, host) / parts)
         return compute, host, rest + end, exposed, max(compute, host) + exposed
 
     *found, step = seconds(n)
