@@ -1416,7 +1416,7 @@ EXERCISES = [
     Exercise(
         number="5.5",
         title="a head",
-        section="As matrix products",
+        section="All words at once",
         reference=one_head,
         cases=head_cases,
         mistakes=ONE_HEAD_MISTAKES,
