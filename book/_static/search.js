@@ -13,7 +13,7 @@ const BookSearch = (() => {
   };
   const [HEAD, PAGE, CODE, ASKED] = [4, 2.5, 0.4, 4]; // beside a word in the text
   const CHAPTER = /([^/]+)\.html/;
-  const NAME = /[\p{L}\p{N}][_.(]|\p{Ll}\p{Lu}/u; // a query that is written as a name in code is
+  const NAME = /[\p{L}\p{N}]([_(]|\.\p{L})|\p{Ll}\p{Lu}/u; // a query that is written as a name in code is
   const SAME = { // what people type, and the book's word for it
     rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
     mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
@@ -29,8 +29,8 @@ const BookSearch = (() => {
   const stems = new Map();
   // Words of a question, which say nothing of what it is about.
   const ASKING = new Set(
-    ("why what how when which do does did we you i need needed work works difference between " +
-      "know knows mean means use used using get explain explained understand").split(" ").map(stem),
+    ("why what how when which do does did we you i need needed work works difference between vs versus " +
+      "know knows mean means use used using get explain explained understand transformer transformers").split(" ").map(stem),
   );
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
@@ -165,11 +165,11 @@ const BookSearch = (() => {
     let asked = meant(query);
     const kept = ` ${asked.join(" ")} `;
     const about = asked.filter((word) => !ASKING.has(word));
-    if (about.length && !entries.some((entry) => entry.asked.includes(kept))) asked = about;
+    const code = NAME.test(query), typed = bare(query);
+    if (about.length && !code && !entries.some((entry) => entry.asked.includes(kept))) asked = about;
     if (!asked.length) return [];
     const terms = asked.map((word) => matches(word, true));
     const phrase = ` ${asked.join(" ")} `;
-    const code = NAME.test(query), typed = bare(query);
     const behind = ({ anchor, kind }) => !code && anchor && (kind === "name" || kind === "api");
     const glossary = new Map();
     for (const entry of entries) {
