@@ -97,8 +97,24 @@ def test_a_slip_of_the_pen_is_mended(address, browser):
     assert len(missed) <= len(pairs) / 10, missed
 
 
+def test_first_letters_stand_for_a_term_of_the_glossary(address, browser):
+    """Where the book does not say them: what it does say, and no word, stays as it was typed."""
+    tab = Visit(browser, address).open("search.html?q=MQA")
+    assert tab.inner_text("#search-results p >> nth=0") == (
+        "The book does not say “MQA”. The best 40 places for “multi-query attention”."
+    )
+    assert "20_today" in tab.locator(".found a").first.get_attribute("href")
+    typed = ["gqa", "kl", "bpe", "xyz", "mqa speed"]
+    spelled = tab.evaluate("queries => queries.map(BookSearch.spelled)", typed)
+    tab.context.close()
+    assert spelled == [*typed[:4], "multi-query attention speed"]
+
+
 def test_a_question_is_about_its_subject(address, browser):
+    """Also one that has more words than what is kept for a page."""
     meant = {
+        "attention is all you need paper": "00_overview",
+        "how do transformers use word order": "09_positions", "parameter count": "11_transformer",
         "what is a token": "01_tokens", "what is cross attention": "08_masks",
         "why do we need positional encoding": "09_positions", "why warmup": "12_training",
         "how does beam search work": "13_decoding", "mean and variance": "06_attention",

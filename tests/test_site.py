@@ -168,7 +168,8 @@ def test_every_page(site, address, browser):
         if weights[page] > LIMIT:
             heavy = sorted(sizes.items(), key=lambda item: -item[1])[:8]
             problems.append(f"{page}: weighs {weights[page]:,} bytes compressed: {heavy}")
-        found = broken_equations(tab) + code_that_scrolls(tab, ".cell")  # and what it prints
+        found = broken_equations(tab)
+        found += code_that_scrolls(tab, ":is(.cell, .admonition)")  # and what cells print
         sample_colours(tab, colours)
         in_theme(tab, "dark")
         dark = sample_colours(tab, colours)

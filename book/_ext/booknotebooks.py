@@ -6,7 +6,8 @@
 - A chapter that stands before the numbered parts has the number in its file's name, 0. The project
   has none.
 - Folded cells say what is folded; a solution is folded together with what it prints.
-- The cells that set a chapter up, and those of its imports after them, are folded into one line.
+- The cells that set a chapter up, and those after them that are folded and show nothing (its
+  imports, its data), are folded into one line.
 """
 
 from __future__ import annotations
@@ -66,19 +67,21 @@ def is_folded(cell: dict) -> bool:
     return any(tag.startswith("hide-") for tag in tags) and SET_UP not in tags
 
 
-def is_import(cell: dict) -> bool:
-    """Whether a cell shows nothing and begins with an import, under comments and directives."""
+def sets_up(cell: dict) -> bool:
+    """Whether a cell shows nothing and is folded, or begins with an import under comments."""
+    if cell["cell_type"] != "code" or cell.get("outputs"):
+        return False
     lines = "".join(cell["source"]).splitlines()
     code = [line for line in lines if line.strip() and not line.startswith("#")]
-    return cell["cell_type"] == "code" and not cell.get("outputs") and bool(IMPORT.match(code[0]))
+    return bool(IMPORT.match(code[0])) or "hide-input" in cell["metadata"].get("tags", [])
 
 
 def with_set_up(cells: list[dict]) -> list[dict]:
-    """The cells, those that set the chapter up tagged so: the first, and the imports after it."""
+    """The cells, those that set the chapter up tagged so: the first, and all that follow it."""
     marked, open_ = [], False
     for cell in cells:
         tags = cell["metadata"].get("tags", [])
-        open_ = "setup" in tags or (open_ and ("remove-cell" in tags or is_import(cell)))
+        open_ = "setup" in tags or (open_ and ("remove-cell" in tags or sets_up(cell)))
         if open_:
             tags = [tag for tag in tags if not tag.startswith("hide-")] + [SET_UP]
             cell = cell | {"metadata": cell["metadata"] | {"tags": tags}}

@@ -13,7 +13,7 @@ const BookSearch = (() => {
   };
   const [HEAD, PAGE, CODE, ASKED] = [4, 2.5, 0.4, 4]; // beside a word in the text
   const CHAPTER = /([^/]+)\.html/;
-  const NAME = /[\p{L}\p{N}][_.(]|\p{Ll}\p{Lu}/u; // a query that is written as a name in code is
+  const NAME = /[\p{L}\p{N}]([_(]|\.\p{L})|\p{Ll}\p{Lu}/u; // a query that is written as a name in code is
   const SAME = { // what people type, and the book's word for it
     rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
     mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
@@ -29,7 +29,8 @@ const BookSearch = (() => {
   const stems = new Map();
   // Words of a question, which say nothing of what it is about.
   const ASKING = new Set(
-    "why what how when which do does did we you i need needed work works difference between".split(" ").map(stem),
+    ("why what how when which do does did we you i need needed work works difference between vs versus " +
+      "know knows mean means use used using get explain explained understand transformer transformers").split(" ").map(stem),
   );
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
@@ -39,7 +40,8 @@ const BookSearch = (() => {
   function stem(word) {
     if (!stems.has(word)) {
       const one = word.replace(/is(e[srd]?|ing|ations?)$/, "iz$1");
-      stems.set(word, /^[a-z]+$/.test(one) ? stemmer.stemWord(one) : one);
+      const agent = one.match(/^([a-z]{4,}izer)s?$/); // a tokenizer is no token
+      stems.set(word, agent ? agent[1] : /^[a-z]+$/.test(one) ? stemmer.stemWord(one) : one);
     }
     return stems.get(word);
   }
@@ -74,13 +76,18 @@ const BookSearch = (() => {
       (a[i] === b[i + 1] && a[i + 1] === b[i] && a.slice(i + 2) === b.slice(i + 2));
   }
 
-  // A query with each word that the book has not, nor one that begins so, as the book has it.
+  const initials = (term) => split(term).map((word) => word[0]).join("");
+
+  // A query with each word that the book has not, nor one that begins so, as the book has it: as the
+  // term of the glossary of which it has the first letters, or as a word that differs by a slip.
   function spelled(query) {
-    return query.replace(/[\p{L}\p{N}]{4,}/gu, (typed) => {
+    return query.replace(/[\p{L}\p{N}]{3,}/gu, (typed) => {
       const word = typed.toLowerCase();
       if (written.has(word) || counts.has(stem(word)) || word in SAME) return typed;
+      const term = entries.find(({ kind, head }) => kind === "term" && initials(head) === word);
+      if (term) return term.head.toLowerCase();
       const all = [...written.keys()];
-      if (all.some((one) => one.startsWith(word))) return typed;
+      if (word.length < 4 || all.some((one) => one.startsWith(word))) return typed;
       const close = all.filter((one) => Math.abs(one.length - word.length) < 2 && near(word, one));
       const likely = (one) => [letters(one) === letters(word), written.get(one)]; // "nrom": norm before from
       return close.map((one) => [one, ...likely(one)]).sort((a, b) => b[1] - a[1] || b[2] - a[2])[0]?.[0] ?? typed;
@@ -140,6 +147,7 @@ const BookSearch = (() => {
     if (!entry.anchor && bare(entry.head) === typed) sum *= 3; // a page by its name, not only its stem
     if (glossary.has(chapter)) sum *= glossary.get(chapter);
     if (entry.head === "Further reading") sum *= 0.5;
+    if (chapter === "00_overview") sum *= 0.75; // each of its parts has its chapter
     return sum * WEIGHT[entry.kind] * (1 + 1.5 * (share.get(entry.address) ?? 0));
   }
 
@@ -157,15 +165,17 @@ const BookSearch = (() => {
     let asked = meant(query);
     const kept = ` ${asked.join(" ")} `;
     const about = asked.filter((word) => !ASKING.has(word));
-    if (about.length && !entries.some((entry) => entry.asked.includes(kept))) asked = about;
+    const code = NAME.test(query), typed = bare(query);
+    if (about.length && !code && !entries.some((entry) => entry.asked.includes(kept))) asked = about;
     if (!asked.length) return [];
     const terms = asked.map((word) => matches(word, true));
     const phrase = ` ${asked.join(" ")} `;
-    const code = NAME.test(query), typed = bare(query);
     const behind = ({ anchor, kind }) => !code && anchor && (kind === "name" || kind === "api");
     const glossary = new Map();
     for (const entry of entries) {
-      if (entry.asked.includes(phrase)) glossary.set(entry.address.match(CHAPTER)[1], 4);
+      const chapter = entry.address.match(CHAPTER)[1];
+      if (entry.asked.includes(phrase)) glossary.set(chapter, 4);
+      else if (entry.asked.some((one) => kept.includes(one) && one.trim().includes(" "))) glossary.set(chapter, 2);
       if (entry.kind !== "term" || !entry.leads) continue;
       const same = entry.flat.head.trim() === phrase.trim();
       const begins = entry.flat.head.startsWith(phrase);
