@@ -226,6 +226,7 @@ def grad_autograd(logits, targets, smoothing):
 def grad_loops(logits, targets, smoothing):
     rows = []
     for z, y in zip(logits.tolist(), targets.tolist(), strict=True):
+        z = [x - max(z) for x in z]
         total = sum(math.exp(x) for x in z)
         row = [
             math.exp(x) / total - (smoothing / (len(z) - 1) if i else 0) for i, x in enumerate(z)

@@ -1551,6 +1551,13 @@ DECODER_MISTAKES = mistakes(
        "Scores may be as low as -1,000, and then what is hidden takes its share. Only minus "
        "infinity is below all of them.")
       for low in (500.0, 1000.0)),
+    *((f"{-low} in place of minus infinity",
+       lambda scores, tokens, pad, low=low: scores.masked_fill(
+           ~((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()), -low
+       ).softmax(-1),
+       "Scores may be as low as -1,000, and then what is hidden takes its share; a row with "
+       "nothing to look at should get zeros. Only minus infinity is below all scores.")
+      for low in (10.0, 100.0, 1000.0)),
     *combined(_decoder, DECODER_SLIPS, but=DECODER_BUT),
 )  # fmt: skip
 

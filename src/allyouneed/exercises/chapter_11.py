@@ -1126,6 +1126,14 @@ def _cut(s: Tensor, t: Tensor) -> Tensor:
     return torch.ones(t.shape[-1], s.shape[-1], dtype=torch.bool).tril()
 
 
+# The three masks with padded queries hidden as well.
+QUERIES_TOO = (
+    lambda s, t, causal: s & s.transpose(-2, -1),
+    lambda s, t, causal: t & t.transpose(-2, -1) & causal,
+    lambda s, t, causal: s & t.transpose(-2, -1),
+)
+
+
 MASK_MISTAKES = mistakes(
     ("the target's padding in cross-attention",
      _masks(cross=lambda s, t, causal: t),
@@ -1204,8 +1212,19 @@ MASK_MISTAKES = mistakes(
      "The places are right. The masks should be boolean."),
     ("padded queries hidden in the decoder",
      _masks(decoder=lambda s, t, causal: t.transpose(-2, -1) & causal),
-     "A mask hides keys, which lie along the last axis: (B, 1, 1, T), not (B, 1, T, 1). No query "
-     "is hidden, not even one that is padding."),
+     "A mask hides keys, which lie along the last axis: (B, 1, 1, T). With (B, 1, T, 1) it hides "
+     "queries, alone or besides, and no query is hidden, not even one that is padding."),
+    *((f"padded queries hidden in {names}",
+       _masks(*(QUERIES_TOO[i] if i in places else None for i in range(3))),
+       "A mask hides keys. Padded queries are left alone: their outputs go nowhere, and a row with "
+       "nothing to look at makes trouble.")
+      for names, places in (
+          ("the encoder", (0,)), ("the encoder and the decoder", (0, 1)),
+          ("the encoder and cross-attention", (0, 2)), ("the decoder and cross-attention", (1, 2)),
+      )),
+    ("the target's padding along the queries of cross-attention",
+     _masks(cross=lambda s, t, causal: t.transpose(-2, -1)),
+     "A mask hides keys, and those of cross-attention come from the source: (B, 1, 1, S)."),
     ("the decoder's mask turned over its diagonal",
      _masks(decoder=lambda s, t, causal: (t & causal).transpose(-2, -1)),
      "Queries lie along the last axis but one, keys along the last: leave the mask as it was."),

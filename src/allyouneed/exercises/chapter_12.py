@@ -17,6 +17,7 @@ from allyouneed.transformer import Transformer, TransformerConfig
 
 from .core import Exercise, Invariant, Mistake, mistakes
 from .faults import still_there
+from .pairs import combined
 from .suspects import rules, said_of
 
 PAD, BOS, EOS = 0, 2, 3
@@ -695,7 +696,25 @@ ADAM_MISTAKES = mistakes(
      "Only the gradient is squared: (1 - beta_2) times its square."),
 )  # fmt: skip
 
-# Two slips at once: the decay in another place, and a mistake of Adam's.
+# Two slips at once, in Adam itself, or the decay in another place and a mistake of Adam's.
+_NO_CORRECTION = {"m_hat": lambda m, b, t: m, "v_hat": lambda v, b, t: v}
+_EPS_INSIDE = {"step": lambda m, v, eps: m / (v + eps).sqrt()}
+_NO_ROOT = {"step": lambda m, v, eps: m / (v + eps)}
+_BETAS = {
+    "new_m": lambda m, g, b: (1 - b) * m + b * g,
+    "new_v": lambda v, g, b: (1 - b) * v + b * g**2,
+}
+_UPHILL = {"sign": 1.0}
+_NOT_SQUARED = {"new_v": lambda v, g, b: b * v + (1 - b) * g.abs()}
+_CHANGES = {
+    "no bias correction": _NO_CORRECTION, "eps inside the root": _EPS_INSIDE, "no root": _NO_ROOT,
+    "beta and 1 - beta exchanged": _BETAS, "uphill": _UPHILL,
+    "the gradient not squared": _NOT_SQUARED,
+}  # fmt: skip
+ADAM_MISTAKES += mistakes(
+    *combined(_adam, [(row.name, _CHANGES[row.name], row.why) for row in ADAM_MISTAKES
+                      if row.name in _CHANGES])
+)  # fmt: skip
 _PLACES = {
     "no decay": lambda wrong: lambda theta, *case: wrong(theta, *case[:-1]),
     "the decay added to the gradient":
@@ -812,6 +831,11 @@ MERGE_MISTAKES = mistakes(
          / sum(n**0.5 for n in tokens)
      ),
      "Each token counts alike: weigh by the number of tokens itself."),
+    ("weighed by a softmax of the tokens",
+     lambda gradients, tokens: sum(
+         g * w for g, w in zip(gradients, torch.tensor(tokens).float().softmax(0), strict=True)
+     ),
+     "Twice as many tokens count twice: divide their numbers by the sum, without exponentials."),
     ("divided by the number of batches once more",
      lambda gradients, tokens: merged(gradients, tokens) / len(tokens),
      "Divided by all tokens, it is the mean already."),
@@ -920,12 +944,9 @@ def _in_place(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], f
     return gradients, norm
 
 
-def _pytorch(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], Tensor]:
-    parameters = [nn.Parameter(torch.zeros_like(g)) for g in gradients]
-    for parameter, g in zip(parameters, gradients, strict=True):
-        parameter.grad = g.clone()
-    norm = nn.utils.clip_grad_norm_(parameters, max_norm)
-    return [parameter.grad for parameter in parameters], norm
+def _by_tensors(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], Tensor]:
+    norm = torch.stack([g.norm() for g in gradients]).norm()  # PyTorch's own adds 1e-6 to it
+    return [g * (max_norm / norm).clamp(max=1.0) for g in gradients], norm
 
 
 def _some_left_out(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], float]:
@@ -937,7 +958,7 @@ def _some_left_out(gradients: list[Tensor], max_norm: float) -> tuple[list[Tenso
 RIGHT_CLIPS: dict[str, Callable] = {
     "as the equation has it": clipped,
     "in place": _in_place,
-    "PyTorch's": _pytorch,
+    "the length as a tensor": _by_tensors,
 }
 CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
     "the first parameter alone clipped": _some_left_out,
@@ -1213,6 +1234,13 @@ def _one_update(model, batches, optimizer):
     return total.item() / tokens
 
 
+def _one_step(model, batches, optimizer):
+    """All gradients added up, and one step at the end of the epoch."""
+    loss = _epoch(("gradients never cleared",), order=())(model, batches, optimizer)
+    optimizer.step()
+    return loss
+
+
 LOOP_MISTAKES = mistakes(
     *still_there(LOOP_FAULTS, _epoch),
     ("the gradients reach no step", _epoch((), order=("zero", "step")),
@@ -1240,6 +1268,8 @@ LOOP_MISTAKES = mistakes(
      )),
      "The weights are right. Divide by the number of tokens."),
     ("one update for all batches", _one_update,
+     "Each batch is an update of its own, as in the colleague's loop."),
+    ("one update for all batches, by the sum of their means", _one_step,
      "Each batch is an update of its own, as in the colleague's loop."),
     ("weighed by all places, padding too", _weighed(lambda tgt: tgt[:, 1:].numel()),
      "The weights are right. A batch counts with its target tokens that are not PAD."),
@@ -1287,7 +1317,8 @@ def gradient_cases() -> list[tuple]:
     for targets, V, smoothing in (([3, 1, 0, 4], 6, 0.1), ([2, 0, 1], 3, 0.3), ([1], 4, 0.0)):
         logits = 2 * torch.randn(len(targets), V, generator=draw)
         cases.append((logits, torch.tensor(targets), smoothing))
-    return cases
+    large = torch.tensor([[1000.0, 998.0, 1001.0, 999.0], [-1000.0, -1001.0, -998.0, -1002.0]])
+    return [*cases, (large, torch.tensor([3, 1]), 0.1)]
 
 
 def _q(change: Callable) -> Callable:
@@ -1322,6 +1353,15 @@ GRADIENT_MISTAKES = mistakes(
      _q(lambda one, e, V: (1 - e) * one + e / max(1, V - 2) * _not_pad(one) * (1 - one)),
      "By equation (12.1) the right token gets a share, too: epsilon / (V - 1) for every token but "
      "PAD."),
+    ("exponentials that stand alone, and become infinite",
+     lambda z, y, e: (
+         (z.exp() / z.exp().sum(-1, keepdim=True) - _asked(z, y, e)) * (y != PAD)[:, None]
+     ),
+     "That is right on paper, and e to the power of 1,000 is infinite. Take the largest logit off "
+     "first, as `softmax` does."),
+    ("at the right token alone, with its share",
+     lambda z, y, e: F.one_hot(y, z.shape[-1]) * loss_gradient(z, y, e),
+     "Every logit moves the loss, for each is in the denominator of the softmax."),
     ("q left out", _q(lambda one, e, V: 0 * one),
      "That is p alone. What the model should say is subtracted."),
     ("the padding not left out",

@@ -166,6 +166,8 @@ GREEDY_MISTAKES = mistakes(
     ("one token too many", _greedy(extra=1), "At most `max_length` tokens are returned."),
     ("one token too few", _greedy(extra=-1),
      "`max_length` tokens are allowed, `bos` and `eos` not counted."),
+    ("`bos` kept in the result, and counted", _greedy(keep_first=True, extra=-1),
+     "`bos` is no part of the sentence, and `max_length` counts without it."),
     ("the least likely token", _greedy(pick=min),
      "Greedy takes the largest of the log-probabilities, the one nearest to zero."),
     ("no stop at eos", _greedy(stop=False),
@@ -210,7 +212,7 @@ def beam_step(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
 def beam_cases() -> list[tuple]:
     """By the rank of the EOS candidates among all: within the first N, in the next N, later."""
     draw = torch.Generator().manual_seed(159)
-    far = torch.tensor([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.6, 0.1]]).log()
+    far = torch.tensor([[0.4, 0.3, 0.2, 0.1], [0.12, 0.2, 0.6, 0.08]]).log()
     cases = [
         (torch.tensor([-1.0, -2.0]), torch.tensor([[-0.5, -1.0], [-3.0, -0.1]]), 0),
         (torch.tensor([-0.7, -4.0]), far, 1),  # all that is kept has one parent
@@ -353,6 +355,10 @@ BEAM_MISTAKES = mistakes(
     ("the scores so far not added", _step(total=lambda scores, log_p: log_p.clone()),
      "A candidate is a whole sentence so far: its score is that of its hypothesis plus the "
      "log-probability of the new token."),
+    ("one hypothesis too few goes on",
+     lambda scores, log_p, eos: (lambda ended, going: (ended, going[: len(scores) - 1]))(
+         *beam_step(scores, log_p, eos)),
+     "As many go on as there are now, N, however many have ended."),
     ("scores multiplied", _step(total=lambda scores, log_p: scores[:, None] * log_p),
      "Logarithms of probabilities are added. (The product of two negative numbers is positive.)"),
     ("probabilities in place of log-probabilities",
@@ -548,7 +554,13 @@ TYPICAL_MISTAKES = mistakes(
     ("top-p: the likeliest first",
      _typical(order=lambda p: p.argsort(descending=True, stable=True)),
      "Here the order is another: that token comes first whose -ln p is nearest to H. (Without the "
-     "minus before the logarithm, or without absolute values, it is top-p again.)"),
+     "minus before the logarithm, without absolute values, or with a smaller number in the place "
+     "of H, such as the mean of -p ln p, it is top-p again.)"),
+    ("-p ln p compared with H",
+     _typical(order=lambda p: (
+         (-p * p.log() + (p * p.log()).sum()).abs().argsort(stable=True)
+     )),
+     "What a token tells is -ln p. Its part of H, -p ln p, is something else."),
     ("the unlikeliest first", _typical(order=lambda p: p.argsort(stable=True)),
      "The order goes by the distance from H, which has no sign: take absolute values, and the "
      "smallest first."),
@@ -765,6 +777,8 @@ CACHE_SLIPS = [
     ("all keys seen", {"see": lambda n, t: torch.ones(n, t + n).bool()},
      "The first of the new tokens does not see the second."),
     ("no division", {"scale": lambda d, d_k: 1}, "The scores are divided by the root of d_k."),
+    ("the new keys and values in front", {"store": "front"},
+     "Keys and values are returned in the order of the sentence."),
 ]  # fmt: skip
 
 

@@ -1454,9 +1454,9 @@ DISAGREE_MISTAKES = mistakes(
     ("two equal systems", _disagree(other="the same"),
      "No judge can tell them apart. Each must get some sentences right that the other gets "
      "wrong: where does a mistake cost BLEU most, and where the mean?"),
-    ("one that is better in everything", _disagree(whole=True),
-     "BLEU and the mean both prefer what is right throughout. Each system must fail somewhere: "
-     "where does a mistake cost BLEU most, and where the mean?"),
+    ("a is better in everything", _disagree(whole=True),
+     "BLEU and the mean both prefer `a` now. In most of the sentences it must fail, and be right "
+     "where the corpus has most of its words; `b` the other way round."),
     ("the first sentence taken for the longest", _disagree(longest=0),
      "Which sentence is longer than all the others together differs from corpus to corpus: look "
      "for it."),

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .pairs import combined
 from .predictions import booleans
 from .suspects import rules, said_of
 
@@ -182,9 +183,9 @@ EVEN_MISTAKES = mistakes(
     ("a mean of the sentences' means", _each_sentence,
      "In (15.1) every query counts the same, so a long sentence counts more. Add up first, divide "
      "once."),
-    ("one over the mean length", _mean_length,
-     "Each query has one over the length of its own sentence, and a long sentence has more "
-     "queries. The mean of fractions is not the fraction of the mean."),
+    ("one over the mean length, or the first queries counted in the encoder", _mean_length,
+     "Each query has one over the length of its own sentence. The first of each sentence does not "
+     "count; with it, the mean over all queries is one over the mean length."),
     ("the first query counted, with nothing",
      _even(lambda t, n: (t > 0) / n, lambda t, n: (t > 0) / (t + 1), first=0),
      "The first token has none before it. In (15.1) its query does not count, not even as 0."),
@@ -321,7 +322,26 @@ def _rows_emptied(w: Tensor, n: int, i: int, x: Tensor) -> tuple[Tensor, Tensor]
     return left, gentle(w, n, i, x)[1]
 
 
+GENTLE_SLIPS = [
+    ("heads counted from 1", {"columns": lambda width, n, i: _columns(width, n, (i - 1) % n)},
+     "Heads are counted from 0."),
+    ("every n_heads-th column", {"columns": lambda width, n, i: slice(i, None, n)},
+     "The heads stand side by side: the d_v columns of one head are neighbours."),
+    ("no bias", {"scale": 0.0}, "The head adds the mean of what it added, as a bias."),
+    ("the bias taken off", {"scale": -1.0}, "The layer *adds* its bias."),
+    ("the sum in place of the mean", {"average": lambda x: x.sum(0)},
+     "Divide by the number of places."),
+]  # fmt: skip
+
+
+GENTLE_KNOWN = [
+    ("no bias", "the sum in place of the mean"),
+    ("every n_heads-th column", "the sum in place of the mean"),
+]
+
+
 GENTLE_MISTAKES = mistakes(
+    *combined(_gentle, GENTLE_SLIPS, GENTLE_KNOWN),
     ("as many rows as heads have columns emptied",
      lambda w, n, i, x: (
          w * (torch.arange(len(w)) // max(1, len(w) // n) != i)[:, None], w @ x.mean(0)
@@ -599,7 +619,21 @@ def stays(layers: int, tokens: int, own: float) -> float:
 
 
 STAYS_CASES = [(2, 2, 0.5), (1, 4, 0.5), (3, 5, 0.3), (6, 3, 0.8), (4, 1, 0.2), (2, 7, 0.65)]
+STAYS_SLIPS = [
+    ("own and mixed exchanged", {"share": lambda c: 1 - c},
+     "`own` is the share of what was there before the layer."),
+    ("always one half", {"share": lambda c: 0.5}, "The share is `own` here, not one half."),
+    ("one layer too few", {"deep": -1}, "The first layer mixes, too."),
+    ("one layer too many", {"deep": 1}, "Each layer mixes once."),
+]  # fmt: skip
+
+
+def _stays(share: Callable[[float], float], deep: int) -> Callable[[int, int, float], float]:
+    return lambda layers, tokens, own: stays(layers + deep, tokens, share(own))
+
+
 STAYS_MISTAKES = mistakes(
+    *combined(_stays, STAYS_SLIPS),
     ("only what never left", lambda n, t, c: c**n,
      "That is the part that went through every residual connection. Some of what was mixed away "
      "comes back: an even map puts 1 / T at the own place, too."),
@@ -1138,7 +1172,15 @@ def _most(largest: float, keys: int) -> float:
     return _part(largest) + others * _part(rest)
 
 
+def _careless(weight: float) -> float:
+    return float(-weight * torch.tensor(weight).log())
+
+
 RANGE_MISTAKES = mistakes(
+    ("zero times the logarithm of zero, in the greatest",
+     lambda a, n: (_least(a), _part(a) + (n - 1) * _careless((1 - a) / (n - 1))),
+     "The logarithm of 0 is minus infinity, and 0 times it is not a number. A weight of 0 adds "
+     "nothing."),
     ("the rest on one other key, and the two exchanged",
      lambda a, n: (_most(a, n), _part(a) + _part(1 - a)),
      "The least comes first; and no other weight may be larger than the largest."),

@@ -24,6 +24,12 @@ def word_perplexity(bits: float, size: int, words: int) -> float:
 
 
 PERPLEXITY_MISTAKES = mistakes(
+    ("as if bits were nats, and bytes and words in each other's place",
+     lambda bits, size, words: math.exp(bits * words / size),
+     "Bits come from the logarithm to the base 2: take a power of 2. And the total is bits times "
+     "the *size*, shared among the words."),
+    ("a power of 10", lambda bits, size, words: 10 ** (bits * size / words),
+     "Bits come from the logarithm to the base 2: take a power of 2."),
     ("per byte", lambda bits, size, words: 2**bits,
      "That is the perplexity per byte. The total, `bits * size`, is to be shared among the words."),
     ("bytes and words in each other's place", lambda bits, size, words: 2 ** (bits * words / size),
@@ -140,6 +146,11 @@ PREFIX_KNOWN = list(
 
 PREFIX_MISTAKES = mistakes(
     *combined(_prefix, PREFIX_SLIPS, PREFIX_KNOWN),
+    ("one of the two conditions, and not both",
+     lambda prefix, length: _source(prefix, length)[:, None, :] ^ _causal(length),
+     "Where both hold the key may be seen as well: join them with `|`, not with `^` or `!=`."),
+    ("the mask of the first row alone", lambda prefix, length: prefix_masks(prefix, length)[0],
+     "Each row of the batch has a mask of its own: (B, length, length), also where B is 1."),
     ("queries in place of keys",
      lambda prefix, length: _source(prefix, length)[:, :, None] | _causal(length),
      "Open are the *columns* of the source, its keys, for every query. As it is, the queries of "
@@ -242,6 +253,17 @@ def _real(tokens: Tensor, lengths: Tensor, start: int = 1) -> Tensor:
 
 
 LOSS_MISTAKES = mistakes(
+    ("rolled, and each row's last token asked for what comes after it",
+     lambda logits, tokens, lengths: (
+         _here(logits, tokens.roll(-1, 1))[_real(tokens, lengths, 0)].mean()
+     ),
+     "Behind the last real token stands padding, or, after `roll`, the first token: nobody asks "
+     "for it. Row b counts lengths[b] - 1 tokens."),
+    ("one mean for each row",
+     lambda logits, tokens, lengths: (
+         (_each(logits, tokens) * _real(tokens, lengths)).sum(1) / (lengths - 1)
+     ),
+     "One number is asked for, the mean over the tokens of all rows."),
     ("not shifted",
      lambda logits, tokens, lengths: _here(logits, tokens)[_real(tokens, lengths, 0)].mean(),
      "The logits at position t are about the token at t + 1. Unshifted, the model is asked for a "
@@ -406,6 +428,12 @@ PACKED_SLIPS = [
 
 
 PACKED_MISTAKES = mistakes(
+    ("all columns cut among the heads first, and the head's queries taken",
+     lambda c_attn, n_heads, head: (
+         c_attn.chunk(n_heads, 1)[head][:, : len(c_attn) // n_heads]
+     ),
+     "First come all queries, then all keys, then all values; only within these the heads follow "
+     "one after the other."),
     *combined(_packed, PACKED_SLIPS),
     ("the head's queries", _columns(lambda d_model, d_k, head: head * d_k),
      "The first d_model columns make queries. Keys begin at column d_model."),
@@ -560,6 +588,13 @@ PSEUDO_SLIPS = [
 
 
 PSEUDO_MISTAKES = mistakes(
+    ("all positions covered but the one asked for",
+     lambda model, tokens, mask_token: _at(
+         model,
+         _covered(tokens, ~torch.eye(len(tokens), dtype=torch.bool), mask_token),
+         tokens,
+     ).sum(),
+     "It is the other way round: the position asked for is covered, and all others are in view."),
     ("the mean loss", _pseudo(total=lambda x: -x.mean()),
      "Asked for is the sum of log-probabilities: no mean, and a negative number."),
     *combined(_pseudo, PSEUDO_SLIPS),
@@ -920,6 +955,37 @@ LOSS_MISTAKES += mistakes(*combined(_whole_texts, TEXT_SLIPS, TEXT_KNOWN))
 
 
 ANSWER_MISTAKES = mistakes(
+    ("the first token of each answer left out, and rows without tokens as 0 / 0",
+     lambda logits, tokens, prompts, lengths: (
+         torch.stack([
+             _answer_nats(first=1)(*(x[b : b + 1] for x in (logits, tokens, prompts, lengths)))
+             for b in range(len(tokens))
+         ]).mean()
+     ),
+     "An answer begins at the place `prompts[b]`. And every token of every answer counts alike: "
+     "one mean over all of them, not one for each row."),
+    ("the prompt in place of the answer",
+     lambda logits, tokens, prompts, lengths: answer_nats(
+         logits, tokens, torch.ones_like(prompts), prompts
+     ),
+     "The prompt is given. The answer begins at the place `prompts[b]` and ends before "
+     "`lengths[b]`."),
+    ("lengths read as those of the answers",
+     lambda logits, tokens, prompts, lengths: answer_nats(
+         logits, tokens, prompts, prompts + lengths
+     ),
+     "Row b has `lengths[b]` tokens in all, its prompt among them."),
+    ("shifted the other way, the mask with the labels",
+     lambda logits, tokens, prompts, lengths: (
+         lambda losses, answer: (losses * answer).sum() / answer.sum()
+     )(
+         F.cross_entropy(logits[:, 1:].mT, tokens[:, :-1], reduction="none"),
+         (lambda t: (t >= prompts[:, None]) & (t < lengths[:, None]))(
+             torch.arange(tokens.shape[1] - 1)
+         ),
+     ),
+     "That asks for each token the logits one place *behind* it. It is predicted one place "
+     "before."),
     ("nothing mended", _answer_nats(shifted=False, first=1, over="all"),
      "Look at which logits go with which token, at which token an answer begins, and at what the "
      "sum is divided by."),
@@ -1053,6 +1119,9 @@ DIE_SLIPS = [
 
 
 DIE_MISTAKES = mistakes(
+    ("the faces in view alone, as if no token were covered",
+     lambda f, c, r: (least_loss(f, c, r) - c * math.log(f)) / (1 - c),
+     "The covered tokens are chosen as well: each of them costs log faces."),
     ("nothing to be had", lambda f, c, r: math.log(f),
      "A face that stands in view is the right one more often than any other: there the model may "
      "do better than the logarithm of the faces."),
@@ -1230,6 +1299,9 @@ EDIT_KNOWN = [
 
 
 EDIT_MISTAKES = mistakes(
+    ("all entries of A alike",
+     lambda W, x, y, others: ((y - W @ x)[:, None], torch.ones(1, len(x)) / x.sum()),
+     "A x is 1, and A has to be orthogonal to all the others as well."),
     ("the others change as well", _edit(away="none"),
      "With A along x, every key that is not orthogonal to x is changed, too. A has to be "
      "orthogonal to all the others."),
@@ -1330,6 +1402,18 @@ LOSSES = {
         ("only the last token of each answer", _last_of_each),
         ("the mean, and small logits everywhere", _small_logits_too),
         ("the first row's prompt and length for all", _all_as_the_first),
+        (
+            "the first row's prompt for all",
+            lambda logits, tokens, prompts, lengths: answer_nats(
+                logits, tokens, prompts[:1], lengths
+            ),
+        ),
+        (
+            "the first row's length for all",
+            lambda logits, tokens, prompts, lengths: answer_nats(
+                logits, tokens, prompts, lengths[:1]
+            ),
+        ),
         ("always 0", lambda logits, *_: 0 * logits.sum()),
     )
 }
@@ -1352,6 +1436,8 @@ MISSED_LOSSES = {
     "only the last token of each answer": "Let answers have several tokens: every one counts.",
     "the mean, and small logits everywhere": "It depends on the logits of every place.",
     "the first row's prompt and length for all": "Let rows have different prompts or lengths.",
+    "the first row's prompt for all": "Let rows have different prompts.",
+    "the first row's length for all": "Let rows have different lengths.",
     "always 0": "It depends on nothing.",
 }  # fmt: skip
 
@@ -1454,6 +1540,13 @@ ASKS_MISTAKES = mistakes(
      "Rows without padding do not show whether padding counts."),
     ("rows that are alike", _asks(lambda t, w, o: torch.equal(t, w), [3, 3, 3], [6, 6, 6]),
      "Where all rows have the same prompt and the same length, one may stand for the other."),
+    ("prompts of one length", _asks(lambda t, w, o: torch.equal(t, w), [3, 3], [5, 7]),
+     "A loss that takes the first row's prompt for all passes this. Let rows have different "
+     "prompts."),
+    ("answers that all end at one place",
+     _asks(lambda t, w, o: torch.equal(t, w), [2, 4, 1], [6, 6, 6]),
+     "A loss that takes the first row's length for all passes this. Let rows have different "
+     "lengths."),
     ("the prompts not looked at", _asks(lambda t, w, o: torch.equal(t, w), [1, 1], [5, 7]),
      "Places that predict a token of a prompt must not count: take prompts of several tokens, and "
      "look at them."),

@@ -77,6 +77,9 @@ COUNT_SLIPS = [
 
 
 COUNT_MISTAKES = mistakes(
+    ("a window of `window` keys in all, half of it on either side",
+     lambda n, w, causal: count_pairs(n, w if causal else (w + 1) // 2, causal),
+     "Two-sided, a query sees the positions less than `window` away on *either* side."),
     ("causal and two-sided exchanged", lambda n, w, causal: count_pairs(n, w, not causal),
      "If `causal` is True, a query sees one side only, and there are fewer pairs."),
     ("each side as far as the last whole window",
@@ -201,6 +204,7 @@ def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
         "one more": lambda: past & (block | (s % stride >= stride - c - 1)),
         "one less": lambda: past & (block | (s % stride > stride - c)),
         "last one": lambda: past & (block | (s % stride == stride - 1)),
+        "first one": lambda: past & (block | (s % stride == stride - c)),
         "window": lambda: past & ((t - s < stride) | summary),
         "stride": lambda: past & (block | ((t - s) % stride == 0)),
         "strict": lambda: (s < t) & (block | summary),
@@ -838,6 +842,9 @@ def _document(documents: Tensor, window: int, rule: str) -> Tensor:
         "all rows": lambda: (same.all(0) & near).expand(len(documents), T, T),
         "first row": lambda: (same[0] & near).expand(len(documents), T, T),
         "earlier": lambda: (step >= 0) & near,
+        "later": lambda: (step <= 0) & near,
+        "next": lambda: (step.abs() <= 1) & near,
+        "blocks": lambda: same & (away >= 0) & (place[:, None] // window == place // window),
         "no batch": lambda: (same & near)[0],
         "neighbours": lambda: (
             near & (documents == documents.roll(1, 1))[:, :, None] | torch.eye(T, dtype=torch.bool)
@@ -954,6 +961,21 @@ DOCUMENT_MISTAKES = [
         "earlier",
         "The number of a document is a name. Compare with `==`, not with `>=`.",
     ),
+    _document_mistake(
+        "numbers compared by size, the other way",
+        "later",
+        "The number of a document is a name. Compare with `==`, not with `<=`.",
+    ),
+    _document_mistake(
+        "documents with neighbouring numbers taken for one",
+        "next",
+        "The number of a document is a name: 5 and 6 are two documents. Compare with `==`.",
+    ),
+    _document_mistake(
+        "blocks in place of windows",
+        "blocks",
+        "A window moves along with the query: 0 <= t - s < window.",
+    ),
     _document_mistake("the batch axis lost", "no batch", "The result has the shape (B, T, T)."),
     _document_mistake(
         "only compared with the neighbour",
@@ -1061,6 +1083,10 @@ MISSED_SLIPS = [
 
 
 MISSED_MISTAKES = mistakes(
+    ("nothing missed", lambda length, window, dilations: [],
+     "Layers with holes may leave some out: follow the steps back from the last position."),
+    ("all but the first position", lambda length, window, dilations: [*range(1, length)],
+     "Asked is for the *last* position: on which of the others it does not depend."),
     ("what is reached, counted from 1",
      _missing(write=lambda n, rest: [s + 1 for s in _rest(n, set(rest))]),
      "Asked for are the positions that are missed, counted from 0."),
@@ -1370,8 +1396,9 @@ PASS_MISTAKES = mistakes(
      "With a new maximum both old sums are scaled by e to the power of (old - new)."),
     ("the output does not fade", _one_pass(fade_o=False),
      "Both sums are scaled, o as well as l."),
-    ("no maximum at all", _one_pass(no_max=True),
-     "Right for small scores; e to the power of 200 overflows. Keep the running maximum."),
+    ("no maximum taken off", _one_pass(no_max=True),
+     "Right for small scores; e to the power of 200 overflows. Keep the running maximum, and take "
+     "it off: the least score will not do."),
     ("the maximum of the tile in place of the running one", _one_pass(last=True),
      "If a tile's maximum is lower, the factor e to the power of (old - new) is above 1 and may "
      "overflow. Take the greater of both."),
@@ -1766,7 +1793,7 @@ PASSES = {
         ("one maximum for all queries", _one_pass(whole=True)),
         ("the sum does not fade", _one_pass(fade_l=False)),
         ("the output does not fade", _one_pass(fade_o=False)),
-        ("no maximum at all", _one_pass(no_max=True)),
+        ("no maximum taken off", _one_pass(no_max=True)),
         ("divided by d_k", _one_pass(scale="d")),
         ("divided by the root of the number of keys", _one_pass(scale="S")),
         ("a tile that is not full left out", _one_pass(cut=True)),
@@ -1782,7 +1809,7 @@ MISSED_PASSES = {
     "one maximum for all queries": "It shows where two queries of one call differ much.",
     "the sum does not fade": "It shows where a later tile has a greater maximum.",
     "the output does not fade": "It shows where a later tile has a greater maximum.",
-    "no maximum at all": "It shows where scores are far above zero.",
+    "no maximum taken off": "It shows where scores are far above zero.",
     "divided by d_k": "Compare with the attention of equation (1), for keys of several entries.",
     "divided by the root of the number of keys": "Let the number of keys not be their width.",
     "a tile that is not full left out": "Let the number of keys be no multiple of `tile`.",

@@ -100,6 +100,15 @@ def symbol_cases() -> list[tuple]:
     return [(text.split(),) for text in SENTENCES]
 
 
+def _inside_out(spans: list[Span]) -> list[str]:
+    found = []
+    for w in range(max(end for _, _, end in spans)):
+        found += ["(" + x[0] for x in sorted(spans, key=lambda x: x[2]) if x[1] == w]
+        found.append("XX")
+        found += [")" + x[0] for x in sorted(spans, key=lambda x: -x[1]) if x[2] == w + 1]
+    return found
+
+
 def span_cases() -> list[tuple]:
     """The spans of those trees in several orders; where two are equal, the outer one first."""
     cases: list[tuple] = [([("NP", 0, 1), ("S", 0, 2)],), ([("S", 0, 1), ("VP", 0, 1)],)]
@@ -199,6 +208,8 @@ def _word_left_out(spans: list[Span], which: int) -> list[str]:
 
 
 WRITE_MISTAKES = mistakes(
+    ("the shortest opens first and closes last", lambda s: _inside_out(s),
+     "Where several begin or end at one word, the longest opens first and closes last."),
     ("brackets open in the order of the list", lambda s: _written(s, opening=lambda x: x[1]),
      "Where several brackets open at one word, the longest is the outermost and comes first."),
     ("brackets close in the order of the list", lambda s: _written(s, closing=None),
@@ -481,6 +492,12 @@ def _no_two_close(s: list[str], n: int) -> bool:
 
 
 TREE_MISTAKES = mistakes(
+    ("the labels that open and close counted",
+     lambda s, n: bool(s) and s.count("XX") == n and (
+         Counter(x[1:] for x in s if x[0] == "(") == Counter(x[1:] for x in s if x[0] == ")")
+     ),
+     "As many of each label is not enough: the one opened last closes first, everything is in one "
+     "bracket, and none is empty."),
     ("a bracket around one word alone refused", lambda s, n: len(s) > 3 and well_formed(s, n),
      "(S XX )S is a tree over one word."),
     ("a bracket whose parts are words alone refused",
@@ -1043,12 +1060,13 @@ NAMED = ({1, 2}, {3, 8}, {2, 4}, {5, 6}, {1, 7})  # pairs that have a row of the
 
 
 def several_slips() -> Iterable[tuple[str, list[str], str]]:
-    """Rows for two, three or four wrong words at once."""
-    for n in (2, 3, 4):
+    """Rows for several wrong words at once."""
+    for n in range(2, 8):
         for wrong in combinations(SLIPS, n):
-            if set(wrong) in NAMED or wrong in ((1, 2, 4, 7), (3, 6, 8)):
-                continue
             other = {f"_{i}": "fall" if CHANGES[i - 1] == "same" else "same" for i in wrong}
+            alone = len({*_with(**other)}) == 1  # everything costs, or nothing does
+            if set(wrong) in NAMED or alone:
+                continue
             why = "; ".join(f"{i}. {SLIPS[i]}" for i in wrong)
             title = f"{', '.join(map(str, wrong[:-1]))} and {wrong[-1]} the other way round"
             yield title, _with(**other), why[:1].upper() + why[1:] + "."
@@ -1212,7 +1230,23 @@ NEXT_KNOWN = [
 ]
 
 
+def _closes_at_once(written: list[str], n_words: int, openings: set[str]) -> set[str]:
+    fresh = bool(written) and written[-1][0] == "("
+    more = {")" + written[-1][1:]} if fresh else set()
+    return next_symbols(written, n_words, openings) | more
+
+
+def _opens_first_alone(written: list[str], n_words: int, openings: set[str]) -> set[str]:
+    found = next_symbols(written, n_words, openings)
+    return found if not written or written[-1][0] == "(" else found - {*openings}
+
+
 NEXT_MISTAKES = mistakes(
+    ("a bracket closes right after it has opened, the outermost as well", _closes_at_once,
+     "A bracket must hold something: after an opening one come a word or another opening one."),
+    ("brackets open behind an opening one alone", _opens_first_alone,
+     "A bracket may also open behind a word, or behind one that has closed, as long as words are "
+     "left."),
     ("closing brackets without a label",
      lambda w, n, o: {")" if x[0] == ")" else x for x in next_symbols(w, n, o)},
      'A closing bracket has the label of the one opened last: ")NP".'),
@@ -1386,6 +1420,14 @@ def _flat_or_two(n: int, labels: int) -> int:
 
 
 COUNT_TREE_MISTAKES = mistakes(
+    ("floating-point numbers", lambda n, labels: float(count_trees(n, labels)),
+     "A float has sixteen digits, and for 200 words there are many more. Count in whole numbers, "
+     "and divide by `//`."),
+    ("one more than there are", lambda n, labels: count_trees(n, labels) + 1,
+     "What is counted besides? A tree has one outermost bracket, around at least two parts."),
+    ("the brackets that there may be", lambda n, labels: n * (n - 1) // 2 * labels,
+     "That is how many brackets a tree may have to choose from. A tree is a set of them that fit "
+     "together."),
     ("trees over fewer words counted as well",
      lambda n, labels: sum(_counted(k, labels) for k in range(2, n + 1)),
      "Asked for are the trees over exactly `n` words."),

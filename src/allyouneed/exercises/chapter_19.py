@@ -121,6 +121,16 @@ COMBINE_MISTAKES = [
          _weighted(lambda n, tokens: 1 / sum(1 for m in tokens if m)),
          "Leaving out the empty shares is not enough: each of the others is to be weighted by its "
          "number of tokens."),
+        ("the mean of the means, with zero for NaN",
+         lambda gradients, tokens: torch.stack(gradients).nan_to_num().mean(0),
+         "Each gradient is to be weighted by its number of tokens, and a share without any has "
+         "the weight 0, whatever its gradient is."),
+        ("shares without tokens counted as one token, with zero for NaN",
+         lambda gradients, tokens: (
+             sum(g.nan_to_num() * max(n, 1) for g, n in zip(gradients, tokens, strict=True))
+             / sum(max(n, 1) for n in tokens)
+         ),
+         "A share without tokens has the weight 0, above and below the fraction bar."),
         ("the gradient of the largest share only",
          lambda gradients, tokens: gradients[tokens.index(max(tokens))],
          "Every token counts, in whatever share it stands."),
@@ -178,6 +188,10 @@ SENT_KNOWN = [
 
 
 BYTES_MISTAKES = mistakes(
+    ("one round and a half in stage 3", _sent(rounds=(2, 1.5)),
+     "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two."),
+    ("numbers of two bytes, and sharding costs nothing more", _sent(rounds=(2, 2), size=2),
+     "A float32 number has 4 bytes. Stage 3 has three rounds."),
     ("the whole gradient to each of the others",
      lambda parameters, n, sharded: 4 * parameters * (n - 1),
      "In the ring a process sends one piece in each step, a share of 1 / n."),
@@ -820,6 +834,10 @@ def _unsquared(gradients: Tensor, b: int) -> float:
 
 
 NOISE_MISTAKES = mistakes(
+    ("the root of the trace",
+     lambda g, b: (b * float(g.var(0).sum())) ** 0.5 * noise_scale(g, b)
+     / (b * float(g.var(0).sum())),
+     "The trace is a sum of variances: it is divided as it is, without a root."),
     ("the length of the mean not squared",
      lambda g, b: _from_lengths(_lengths(g)[0], _lengths(g)[1] ** 0.5, len(g), b),
      "Both lengths are squared: 4 for the example's mean of all, not 2."),

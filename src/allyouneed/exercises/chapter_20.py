@@ -26,7 +26,8 @@ def absorbed_cases() -> list[tuple]:
     for D in (3, 5, 1):
         gamma = 0.5 + torch.rand(D, generator=draw)
         cases.append((gamma, torch.randn(D, D, generator=draw)))
-    return cases
+    signs = torch.tensor([0.5, -1.5, 2.0, -0.7])
+    return [*cases, (signs, torch.randn(4, 4, generator=draw))]
 
 
 ABSORBED_MISTAKES = mistakes(
@@ -58,6 +59,10 @@ ABSORBED_MISTAKES = mistakes(
      "gamma was multiplied once."),
     ("the root of gamma", lambda gamma, W: W * gamma.sqrt(),
      "The root of the mean square stays in the norm. gamma itself has none."),
+    ("gamma without its sign", lambda gamma, W: W * gamma.abs(),
+     "gamma may be negative: it was learned like any weight, and goes into the matrix as it is."),
+    ("the root of gamma without its sign", lambda gamma, W: W * gamma.abs().sqrt(),
+     "The root of the mean square stays in the norm. gamma itself has none, and keeps its sign."),
     ("gamma and one",
      lambda gamma, W: W * (1 + gamma),
      "Gemma stores gamma - 1. Here gamma is the factor itself."),
@@ -864,6 +869,9 @@ def _speculated(
 
 
 PASS_MISTAKES = mistakes(
+    ("every guess held to be kept", lambda p, q, guesses: guesses + 1.0,
+     "So it is where p and q are equal. Else a guess x is kept with min(1, p(x) / q(x)), and what "
+     "stands behind a refused one is dropped."),
     ("the smaller over the larger of the two",
      _from_kept(lambda p, q: torch.minimum(p, q).sum() / torch.maximum(p, q).sum()),
      "A guess is drawn from q, and kept with min(1, p / q): the sum of min(p, q) alone."),
@@ -1497,6 +1505,7 @@ STEPS: dict[str, Step] = {
     "the newest at place 0": _newest(place=0),
     "values turned": _newest(values=True),
     "divided by the number of keys": _newest(width="S"),
+    "divided by the number of kept keys": _newest(width="S - 1"),
     "one place too early": _newest(place=-1),
     "one place too late": _newest(place=1),
     "the number of heads for the place": _newest(place="H"),
@@ -1516,8 +1525,12 @@ STEPS: dict[str, Step] = {
 MISSED_STEPS = {
     "the step of 20.7": "It is wrong for every text of three tokens or more.",
     "the newest at place 0": "Take several kept keys, turned by their places.",
-    "values turned": "Take a text whose newest token does not stand at place 0.",
+    "values turned":
+        "The newest token stands at a place that is not 0, and has some weight, so that its value "
+        "shows: there it is turned.",
     "divided by the number of keys": "Let the number of keys and the width of a key be different.",
+    "divided by the number of kept keys":
+        "Let the number of kept keys and the width of a key be different.",
     "one place too early": "Take several kept keys, turned by their places.",
     "one place too late": "Take several kept keys, turned by their places.",
     "the number of heads for the place": "Let the number of heads not be that of the kept keys.",
@@ -1602,6 +1615,9 @@ STEP_MISTAKES = mistakes(
      "steps turn them twice."),
     ("as many keys as a key is wide", _step_test(lambda: _text(T=6, K=6)),
      "With as many keys as a key has entries, their number and d_k are one. Take two numbers."),
+    ("as many kept keys as a key is wide", _step_test(lambda: _text(T=9, K=8)),
+     "With as many kept keys as a key has entries, their number and d_k are one. Take two "
+     "numbers."),
     ("one head", _step_test(lambda: _text(H=1)),
      "With one head nobody sees whether heads mix, or by whose width is divided. Take several."),
     ("one pair", _step_test(lambda: _text(K=2)),

@@ -430,7 +430,7 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
     lines = [what]
     if failure.line:
         where = f" of {failure.where}" if failure.where else ""
-        lines.append(f"Line {failure.line}{where}: `{failure.source}`")
+        lines.append(f"Line {failure.line}{where}: `{shorten(failure.source)}`")
     return [*lines, inputs(exercise, case)]
 
 

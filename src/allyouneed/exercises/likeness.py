@@ -81,8 +81,10 @@ def turns(
     def near(a: Any, b: Any) -> bool:
         if a is None or b is None or np.shape(a) != np.shape(b):
             return False
-        return bool(np.isfinite(a).all() and np.allclose(a, b, rtol, atol))
+        apart = np.abs(a - b)  # several times as fast as `np.allclose`
+        return bool((apart <= atol + rtol * np.abs(b)).all() and np.isfinite(apart).all())
 
+    got, want = (a.astype(float) if a.dtype.kind in "iu" else a for a in (got, want))
     booleans = (got.dtype.kind == "b") + (want.dtype.kind == "b")
     if booleans == 2 and got.shape == want.shape and (got != want).all():
         yield "with True and False exchanged"
@@ -173,10 +175,8 @@ def by_size(factor: float, arguments: dict[str, Any]) -> Iterator[str]:
             if size <= 0:
                 continue
             for way, power in (("multiplied by", 1), ("divided by", -1)):
-                yield from [f"{way} {words}"] * bool(np.isclose(factor, size**power))
-                yield from [f"{way} the root of {words}"] * bool(
-                    np.isclose(factor, size ** (power / 2))
-                )
+                for root, one in (("", size**power), ("the root of ", size ** (power / 2))):
+                    yield from [f"{way} {root}{words}"] * bool(abs(factor - one) < 1e-5 * one)
 
 
 def distinct(values: list[Any], odd: bool = False) -> int:
