@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import nbformat
 import numpy as np
@@ -313,6 +314,31 @@ def test_endless_loop_ends(swallow):
                     raise
 
     assert "did not end within 1 seconds" in said(endless)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/thread-self/schedstat"), reason="Linux says it")
+def test_the_clock_stands_still_while_others_have_the_processor():
+    """0.4 seconds of work, of which four others take four fifths of one core, are not too long."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+
+        def slow(x, factor):
+            end = time.thread_time() + 0.4
+            while time.thread_time() < end:
+                pass
+            return x * factor
+
+        began = time.monotonic()
+        verdict = examine("99.1", slow)
+        assert verdict.status == "correct", verdict.message
+        assert time.monotonic() - began > 1  # or the test would show nothing
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+        os.sched_setaffinity(0, cores)
 
 
 def test_runaway_memory_ends():
