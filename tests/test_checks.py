@@ -14,6 +14,7 @@ from allyouneed.transformer import TransformerConfig
 
 TYPES = (
     "boolean", "floating-point", "integer", "a tensor", "a string", "one string", "got sentences",
+    "True or False",
 )  # fmt: skip
 Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
 X, TABLE, IDS = torch.zeros(2, 3, 4), torch.zeros(3, 4), torch.tensor([[1, 2, 0]])
@@ -27,6 +28,7 @@ FITS = {
     "even": lambda: checks.check_even(d_model=2),
     "positive": lambda: checks.check_positive(eps=1e-9),
     "probability": lambda: checks.check_probability(dropout=0.0),
+    "booleans": lambda: checks.check_booleans(causal=True, tied=False),
     "text": lambda: checks.check_text(sentence=""),
     "sentences": lambda: checks.check_several(["one"]),
     "specials": lambda: checks.check_specials([0, 1], ["<pad>", "<unk>"]),
@@ -96,6 +98,9 @@ REFUSED = [
      "sigma: expected a finite number above 0, got inf"),
     (lambda: checks.check_probability(r=1.0), "r: expected a probability below 1, got 1.0"),
     (lambda: checks.check_probability(p=math.nan), "p: expected a probability below 1, got nan"),
+    (lambda: checks.check_booleans(causal=True, tied="no"),
+     "tied: expected True or False, got 'no'"),
+    (lambda: checks.check_booleans(causal=1), "causal: expected True or False, got 1"),
     (lambda: checks.check_text(sentence=["a"]), "sentence: expected a string, got list"),
     (lambda: checks.check_several("one"),
      "sentences: expected several sentences, got one string"),

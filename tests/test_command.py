@@ -441,7 +441,7 @@ def test_both_steps_and_epochs_in_a_file(data, tmp_path, capsys):
     file.write_text("steps = 1\nepochs = 3\n")
     words = ["train", "--data", data, "--out", tmp_path / "run"]
     assert "expected steps or epochs, got both" in refused(capsys, *words, "--config", file)
-    words += ["--config", ""]
+    words += ["--config", tmp_path]
     assert re.search("Is a directory|Permission denied", refused(capsys, *words))  # Windows: this
 
 
