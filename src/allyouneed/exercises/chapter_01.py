@@ -982,6 +982,11 @@ FILL_TESTS = mistakes(
     ("only whether a batch is too large, or empty", _holds(_no_batch_too_large, _none_empty),
      "Nothing lost, nothing in another order, and no batch closed too early: that is asked for, "
      "too."),
+    ("only whether a batch is too large, on a few lists", lambda fill: all(
+        _no_batch_too_large(fill([*a], most), a, most)
+        for a, most in (([3, 5, 4, 6], 10), ([1, 1, 1], 2), ([5, 2, 2], 8))),
+     "Nothing lost, nothing in another order, and no batch closed too early: that is asked for, "
+     "too."),
     ("only whether lengths together are too many", _holds(_few_tokens),
      "A batch has as many positions as sentences times its longest length. And nothing lost, "
      "nothing in another order, and no batch closed too early: that is asked for, too."),
@@ -1297,6 +1302,34 @@ def _first_and_theirs(pairs: list, n_test: int) -> tuple[list, list]:
     return [p for p in pairs if p not in test], test
 
 
+def _one_pass(pairs: list, n_test: int) -> tuple[list, list]:
+    test, rest = pairs[:n_test], pairs[n_test:]
+    seen = [{normalise(pair[side]) for pair in test} for side in (0, 1)]
+    out = [any(normalise(pair[side]) in seen[side] for side in (0, 1)) for pair in rest]
+    return (
+        [pair for pair, there in zip(rest, out, strict=True) if not there],
+        test + [pair for pair, there in zip(rest, out, strict=True) if there],
+    )
+
+
+def _never_over(pairs: list, n_test: int) -> tuple[list, list]:
+    """The right groups, of which one is taken only if the test does not grow beyond n_test."""
+    group = list(range(len(pairs)))
+    for side in (0, 1):
+        first: dict[str, int] = {}
+        for i, pair in enumerate(pairs):
+            j = first.setdefault(normalise(pair[side]), i)
+            group = [group[j] if g == group[i] else g for g in group]
+    chosen: list[int] = []
+    for one in dict.fromkeys(group):
+        members = [i for i, g in enumerate(group) if g == one]
+        chosen += members if len(chosen) + len(members) <= n_test else []
+    return (
+        [pair for i, pair in enumerate(pairs) if i not in chosen],
+        [pairs[i] for i in chosen],
+    )
+
+
 def _twice(name: str, split: Split, why: str) -> list[tuple[str, Split, str]]:
     """A mistake with the pairs as they come and from the last to the first: the example is small,
     and such a split of it may be right by chance."""
@@ -1349,6 +1382,12 @@ SPLIT_MISTAKES = mistakes(
     ("one step from the test, and no further", _moved_once,
      "A sentence shares its translation with a second, and that has another, which it shares with "
      "a third. Go on until nothing more is connected."),
+    ("groups only as long as they fit into n_test", _never_over,
+     "A group that goes beyond n_test may be taken as well: a test of up to 2 n_test pairs is "
+     "allowed, one of fewer than n_test is not."),
+    ("one pass over the pairs behind the first, and no further", _one_pass,
+     "What came into the test so has other partners, which are still in the training part. Go on "
+     "until nothing more is connected."),
     ("the first pairs, and what shares a sentence with these, no further", _first_and_theirs,
      "What came into the test so has other partners, which are still in the training part. Go on "
      "until nothing more is connected."),

@@ -831,6 +831,14 @@ def doubled(n: int, k: int) -> int:
     return layers
 
 
+def added_gaps(n: int, k: int) -> int:
+    """Layers needed when the gaps are 1, 2, 3, ..."""
+    layers = 0
+    while 1 + (k - 1) * layers * (layers + 1) // 2 < n:
+        layers += 1
+    return layers
+
+
 def halves(n: int, k: int) -> int:
     """Layers needed when half of each window looks back, with gaps of 1, k, k**2, ..."""
     layers, reach = 0, 0
@@ -1029,6 +1037,15 @@ def _gate_turned(x: Tensor, h: float, w: float, u: float, z: float) -> float:
     return far_gradient(x, h, w, u, 1 - z)
 
 
+def _turned_in_the_state(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    slope = 1.0
+    for word in x.tolist():
+        n = math.tanh(w * word + u * h)
+        slope *= z + (1 - z) * u * (1 - n**2)
+        h = (1 - z) * h + z * n
+    return slope
+
+
 def _moved_on(x: Tensor, h: float, w: float, u: float, z: float) -> float:
     slope = 1.0
     for word in x.tolist():
@@ -1161,6 +1178,8 @@ FAR_MISTAKES = mistakes(
      "There is one factor for each word, for the first one, too."),
     ("the gate turned round, in the state as well", _gate_turned,
      "z keeps the old state, 1 - z lets the candidate in."),
+    ("z and 1 - z exchanged where the state moves on", _turned_in_the_state,
+     "The factors are right. The next state is z times the old one and 1 - z times the candidate."),
     ("the slope after the state has moved on", _moved_on,
      "The slope is that of the candidate n_t, made from h_(t-1): take it before the state moves "
      "on."),
@@ -1209,9 +1228,15 @@ def remembering(noise: float) -> tuple[float, float, float]:
 
 def what_is_left(answer: Callable[[float], object], noise: float) -> dict[str, str]:
     """Where the state stands after a first word of 1 or -1 and two hundred of noise."""
-    w, u, b = (float(number) for number in answer(noise))
+    numbers = [float(number) for number in answer(noise)]
+    if len(numbers) != 3:
+        raise ValueError(f"expected three numbers, w, u and b, got {len(numbers)}")
+    w, u, b = numbers
     read = math.tanh(w + b) - math.tanh(b - w)
-    found = {"the first word makes a difference": "no" if read == 0 else "yes"}
+    found = {
+        "the first word makes a difference": "no" if read == 0 else "yes",
+        "the old state is read": "no" if u == 0 else "yes",
+    }
     for first, kind in product((1, -1), PLACES):
         for steps in (200, 201):
             h = math.tanh(w * first + b)
@@ -1234,19 +1259,33 @@ KEEP_MISTAKES = mistakes(
      "one half, that tanh(u h) gives back."),
     ("u of 0", weights(1.0, 0.0),
      "Without u nothing of the old state is left: the net shows the last word."),
+    ("u below 1", weights(0.1, 0.9),
+     "Each step makes the state smaller than u times what it was. There must be a value, above one "
+     "half, that tanh(u h) gives back."),
     ("a negative u", weights(1.0, -3.0),
      "The state changes sides at every step: after an even number it is right, after an odd one "
      "wrong."),
+    ("a negative u, and words that overrule the state", weights(3.0, -3.0),
+     "With a u below 0 the state changes sides at every step. And keep w times the noise well "
+     "below u."),
     ("a word that is not read", weights(0.0, 3.0),
      "With w = 0 the first word leaves the state at 0, whichever it was."),
     ("the sides exchanged", weights(-1.0, 3.0),
      "It remembers, but 1 as -1: w must be above 0."),
+    ("the sides exchanged, and words that overrule the state", weights(-3.0, 3.0),
+     "It remembers 1 as -1: w must be above 0. And keep w times the noise well below u."),
+    ("a bias that decides where there is noise", weights(3.0, 3.0, 1.0),
+     "Without noise it is kept. With noise the bias pulls to its side in every step, and after two "
+     "hundred of them it has won."),
     ("a bias that decides", weights(1.0, 3.0, 3.0),
      "The bias pulls to its side in every step. After two hundred of them it has won."),
     ("a bias that decides for the other side", weights(1.0, 3.0, -3.0),
      "The bias pulls to its side in every step. After two hundred of them it has won."),
     ("words that overrule the state", weights(10.0, 3.0),
      "w makes the noise as strong as the first word. The state must outvote it: keep w times the "
+     "noise well below u."),
+    ("words that overrule the state, even small ones", weights(20.0, 2.0),
+     "w makes every noise stronger than the state. The state must outvote it: keep w times the "
      "noise well below u."),
     ("weights in the order u, w, b", weights(3.0, 1.0),
      "The order is w, u, b. Or is u too small? It must be above 1, by as much as the noise asks "
@@ -1782,6 +1821,7 @@ EXERCISES = [
                 (125, 5),
                 (126, 5),
                 (243, 3),
+                (12, 5),
             )
             for dilated in (False, True)
         ]
@@ -1881,6 +1921,21 @@ EXERCISES = [
                 "rounds to the nearest whole number where windows are contiguous",
                 layers_with(lambda n, k: round((n - 1) / (k - 1)), right_dilated),
                 "If words are left over, one more layer is needed: round up.",
+            ),
+            Mistake(
+                "rounds down where windows are contiguous",
+                layers_with(lambda n, k: (n - 1) // (k - 1), right_dilated),
+                "If words are left over, one more layer is needed: round up.",
+            ),
+            Mistake(
+                "not rounded",
+                layers_with(lambda n, k: (n - 1) / (k - 1), lambda n, k: math.log(n) / math.log(k)),
+                "There are only whole layers: round up, or count layers until the reach is enough.",
+            ),
+            Mistake(
+                "gaps of 1, 2, 3",
+                layers_with(right_contiguous, added_gaps),
+                "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ...",
             ),
             Mistake(
                 "rounds down, with a rounded logarithm",

@@ -250,6 +250,12 @@ COSINE_MISTAKES = mistakes(
      "vector's product with itself."),
     ("divided by the largest of the table", lambda p: p / p.abs().max().clamp(min=1e-12),
      "Each product has two lengths of its own below the line."),
+    ("each column divided by its largest",
+     lambda p: p / p.abs().amax(0, keepdim=True).clamp(min=1e-12),
+     "Each product has two lengths of its own below the line."),
+    ("a tenth added below the line", lambda p: p / (_roots(p) + 0.1),
+     "That is felt by short vectors. Where both lengths are above 0, nothing is added; where one "
+     "is 0, the cosine is 0."),
     ("each row divided by its largest",
      lambda p: p / p.abs().amax(1, keepdim=True).clamp(min=1e-12),
      "Each product has two lengths of its own below the line."),
@@ -1178,6 +1184,17 @@ def _changed(layer: Callable, look: slice, change: slice) -> bool:
     return torch.allclose(layer(x)[look], layer(other)[look], atol=1e-4)
 
 
+def _first_of_two(layer: Callable) -> bool:
+    return torch.equal(layer(_SOME[:2].clone())[0], layer(_other(1)[:2])[0])
+
+
+def _zeros_and_ones(layer: Callable) -> bool:
+    x = torch.zeros(2, 3, 4)
+    other = x.clone()
+    other[1] = 1.0
+    return torch.allclose(layer(x)[0], layer(other)[0], atol=1e-5)
+
+
 def _copies(layer: Callable) -> bool:
     x = torch.randn(1, 4, 5, generator=torch.Generator().manual_seed(50)).repeat(3, 1, 1)
     return torch.allclose(layer(x)[0], layer(x[:1])[0], atol=1e-4)
@@ -1210,6 +1227,12 @@ APART_MISTAKES = mistakes(
     ("only the last sentence looked at",
      lambda layer: _changed(layer, slice(2, 3), slice(0, 1)),
      "The last may read others than the one that you changed, and others may read the last."),
+    ("two sentences, and only the first of them looked at, to the last bit", _first_of_two,
+     "Sentences may read those before them, or the first of the batch: look at all of them. And "
+     "rounding is no dependence: compare with allclose."),
+    ("zeros, and ones beside them", _zeros_and_ones,
+     "A sentence of zeros attends evenly to its words, which are all zeros, so that many a mixture "
+     "leaves it as it is. Take random numbers."),
     ("copies of one sentence", _copies,
      "Where all sentences are alike, many a mixture looks like the sentence itself. Take different "
      "ones."),
@@ -1427,8 +1450,19 @@ CHAIN_MISTAKES = mistakes(
     ("too little between the scores", lambda n: chain(n) / 12,
      "The order is right, the weights are shared too evenly. The scores of a row must differ by "
      "more: make the vectors longer."),
-    ("all alike", lambda n: torch.ones(n, 3),
-     "Equal vectors have equal scores, and the softmax gives all the same."),
+    ("all alike, or nearly", lambda n: torch.ones(n, 3),
+     "Where vectors are equal, or nearly, so are their scores, and the softmax gives all about the "
+     "same."),
+    ("1, 2, 3 in one direction", lambda n: torch.arange(1.0, n + 1).unsqueeze(1),
+     "In one direction the longest vector wins in every row, and the scores of the first word "
+     "differ too little. A word must share something with the next one that it does not share with "
+     "those behind."),
+    ("1, 2, 4 in one direction", lambda n: _line(n, 2.0),
+     "In one direction the longest vector wins in every row, and the scores of the first word "
+     "differ too little. A word must share something with the next one that it does not share with "
+     "those behind."),
+    ("a first vector of zeros", lambda n: 5 * torch.arange(float(n)).unsqueeze(1),
+     "Zeros have the score 0 with everybody, so that the first word shares its attention evenly."),
     ("the chain the other way", lambda n: chain(n).flip(0),
      "Each attends to the one before. Word i should attend to word i + 1."),
     ("one vector for each column", lambda n: chain(n).T,

@@ -709,6 +709,17 @@ ALONE = [
     ("the sigmoid instead of the softmax",
      lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).sigmoid() @ (x @ w_v),
      "The sigmoid judges each key by itself, so the weights of a query do not sum to one."),
+    ("the ReLU in place of the softmax",
+     lambda y, x, w_q, w_k, w_v: relu_weights(_table(y, x, w_q, w_k)) @ (x @ w_v),
+     "That is the normaliser of Exercise 5.4. Equation (5.4) takes the softmax of the scores."),
+    ("the ReLU in place of the softmax, not divided by the sum",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).relu() @ (x @ w_v),
+     "Equation (5.4) takes the softmax of the scores."),
+    ("scores divided by the root of the words' width, and the softmax over the queries",
+     lambda y, x, w_q, w_k, w_v: (
+         (_table(y, x, w_q, w_k) / x.shape[-1] ** 0.5).softmax(1) @ (x @ w_v)
+     ),
+     "Equation (5.4) divides the scores by nothing. Each query shares among the keys."),
 ]  # fmt: skip
 
 
@@ -1007,6 +1018,12 @@ class OnlyTheLayers(LoadedHead):
         return self.roles(x)
 
 
+class OnlyWeights(LoadedHead):
+    def forward(self, x):
+        q, k, _ = self.roles(x)
+        return weigh(q, k)
+
+
 def loaded_cases() -> list[tuple]:
     return [(*matrices, x) for x, *matrices in head_cases()]
 
@@ -1101,6 +1118,8 @@ LOADED_MISTAKES = mistakes(
      "scale=1.0."),
     ("queries, keys and values returned", OnlyTheLayers,
      "The three layers are the beginning. The three steps are missing: scores, softmax, sum."),
+    ("the weights instead of the outputs", OnlyWeights,
+     "The weights are right. The third step is missing: the weighted sums of the values."),
     *combined(_loaded_with, [
         ("layers with a bias", {"layer": WithBias.layer}, "The bias is left out: bias=False."),
         ("the weights not transposed", {"layer": NotTransposed.layer},

@@ -773,6 +773,9 @@ MENDED_MISTAKES = mistakes(
      "Adding 1 or 0 hides nothing. What is hidden needs minus infinity."),
     ("hidden scores set to 0", _fill(0.0),
      "A score of 0 is not nothing: its exponential is 1. What is hidden needs minus infinity."),
+    ("-10 in place of minus infinity", _fill(-10.0),
+     "A hidden key with the score -10 gets more than one whose score is less. What is hidden needs "
+     "minus infinity."),
     ("hidden scores set to 0, and struck out after", _fill(0.0, again=True),
      "A score of 0 takes its share of the softmax. What is hidden needs minus infinity."),
     ("the mask inverted", _fill(-torch.inf, again=True, inverted=True),

@@ -1244,6 +1244,9 @@ MODULE_MISTAKES = mistakes(
     ("w_k and w_v exchanged",
      _but(forward=lambda self, *inputs: _renamed(self, {"w_k": "w_v", "w_v": "w_k"}, *inputs)),
      "Keys, which are compared, are w_k(k); values, which are averaged, are w_v(v)."),
+    ("w_q and w_k exchanged",
+     _but(forward=lambda self, *inputs: _renamed(self, {"w_q": "w_k", "w_k": "w_q"}, *inputs)),
+     "Who asks is w_q(q), and what is asked are w_k(k)."),
     ("one layer for all four",
      _but(forward=lambda self, *inputs: _renamed(self, dict.fromkeys(LAYERS, "w_o"), *inputs)),
      "There are four layers, each with numbers of its own. `a = b = nn.Linear(...)` makes one."),
@@ -1926,6 +1929,20 @@ def _random(length: int) -> tuple[Tensor, Tensor]:
     return (scale * torch.randn(2, length, 2, generator=draw) for scale in (100, 1))
 
 
+def _on_arc(first: int, second: int) -> Callable:
+    """Places on a circle with one place left free, so that the last does not find the first."""
+
+    def design(length: int) -> tuple[Tensor, Tensor]:
+        angle, step = (2 * math.pi * n / (length + 1) for n in (torch.arange(length), 1))
+        keys, one, two = (
+            torch.stack([a.cos(), a.sin()], -1)
+            for a in (angle, angle + first * step, angle + second * step)
+        )
+        return 400 * torch.stack([one, two]), torch.stack([keys, keys])
+
+    return design
+
+
 NEIGHBOUR_MISTAKES = mistakes(
     ("left and right exchanged", _on_circle(1, -1),
      "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
@@ -1966,6 +1983,16 @@ NEIGHBOUR_MISTAKES = mistakes(
      "The neighbours are one place away."),
     ("head 1 finds itself", _on_circle(0, 1), "Head 1 has to find the word before."),
     ("head 2 finds itself", _on_circle(-1, 0), "Head 2 has to find the word after."),
+    ("left and right exchanged, on a circle with a gap", _on_arc(1, -1),
+     "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
+     "queries, or w_q and w_k returned in each other's place? Then all is the other way round."),
+    ("both heads look back, on a circle with a gap", _on_arc(-1, -1),
+     "Head 2 has to find the word after."),
+    ("both heads look ahead, on a circle with a gap", _on_arc(1, 1),
+     "Head 1 has to find the word before."),
+    ("left and right exchanged, on a parabola", lambda length: (
+        _curve(length, -1.0)[0].flip(0), _curve(length, -1.0)[1]),
+     "Head 1 finds the word before, head 2 the word after."),
     ("a curve that opens the wrong way", lambda length: _curve(length, 1.0),
      "On a parabola the key at the query's own place must be the *highest* point in the query's "
      "direction: the second entries of query and key have opposite signs."),

@@ -247,6 +247,8 @@ BUFFER_MISTAKES = mistakes(
      "True means may attend, as everywhere in this book."),
     ("counted from the end of the new", _in_buffer(lambda s, i, filled: s <= filled - i),
      "The second new token stands one place *behind* the first: filled + i."),
+    ("the rows in reverse", _in_buffer(lambda s, i, filled: s <= filled + len(i) - 1 - i),
+     "The first new token sees the fewest places, the last one the most."),
     ("transposed", lambda filled, new, size: buffer_mask(filled, new, size).T,
      "Rows are queries, columns are keys: (new, size)."),
     ("only the filled part", lambda filled, new, size: buffer_mask(filled, new, filled + new),
@@ -1162,6 +1164,11 @@ class _ValuesByKeys(MaskedMultiHeadAttention):
         return self.w_q(q), self.w_k(k), self.w_k(v)
 
 
+class _QueriesByKeys(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_k(q), self.w_q(k), self.w_v(v)
+
+
 class _NoValues(MaskedMultiHeadAttention):
     def project(self, q, k, v):
         return self.w_q(q), self.w_k(k), v
@@ -1350,6 +1357,8 @@ MODULE_MISTAKES = mistakes(
      "w_v is applied to v. In self-attention k and v are the same; in general they are not."),
     ("values projected with w_k", _ValuesByKeys,
      "Each of the three has a matrix of its own: the values' is w_v."),
+    ("queries and keys by each other's matrices", _QueriesByKeys,
+     "Queries are w_q(q), keys w_k(k)."),
     ("values not projected", _NoValues, "w_v is missing: the values are projected, too."),
     ("no projections", _NoProjections,
      "w_q, w_k and w_v are missing: without them all heads look in the given coordinates."),
@@ -1610,6 +1619,9 @@ PADDING_NUMBER_MISTAKES = mistakes(
     ("the exponential of the sum",
      _paddings(lambda a, p: math.ceil(p / (1 - p) * a.sum().exp() - 1e-9)),
      "The sum of exponentials is not the exponential of the sum."),
+    ("the logarithm of the sum", _paddings(
+        lambda a, p: math.ceil(float(p / (1 - p) * a.exp().sum().log()) - 1e-9)),
+     "The words weigh the sum of their exponentials, and no logarithm of it."),
     ("the highest score alone",
      _paddings(lambda a, p: math.ceil(p / (1 - p) * a.max().exp() - 1e-9)),
      "All words are in the denominator, not the best alone."),

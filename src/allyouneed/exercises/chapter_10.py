@@ -48,6 +48,7 @@ HAND_SLIPS = [
 ]  # fmt: skip
 HAND_BUT = [
     ("gamma forgotten", "beta forgotten"),
+    ("the variance without its root", "gamma forgotten"),  # gamma 2 for every entry
     ("gamma forgotten", "beta added before gamma multiplies"),  # gamma of the third forgotten
     ("beta subtracted", "the mean not subtracted"),  # gamma forgotten as well
     ("the mean not subtracted", "the mean minus the entry"),  # each says the other is not so
@@ -102,6 +103,16 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      "It is the entry minus the mean: entries below the mean come out negative."),
     ("the four entries alone", [-1.0, 1.0, -2.0, 3.0],
      "The entries are right. Mean and variance go in front of them, six numbers in all."),
+    ("gamma and beta exchanged", by_hand(0.5, 0.25, [1.0, 1.0, 2.0, 3.0]),
+     "Gamma multiplies the normalised entries, beta is added."),
+    ("the root of the mean square, without the mean",
+     by_hand(0.5, 0.5, [0.0, 2**0.5, 0.0, 1 + 8**0.5]),
+     "The mean is subtracted from each entry first, and the variance is the mean of the squared "
+     "differences."),
+    ("gamma 2 for every entry; or the variance without its root, and gamma forgotten",
+     by_hand(0.5, 0.25, [-2.0, 2.0, -2.0, 3.0]),
+     "The normalised entries are -1, 1, -1 and 1. Each is multiplied by its own gamma: 1, 1, 2 "
+     "and 2."),
 )  # fmt: skip
 
 # 10.2 a test for layer norm
@@ -172,6 +183,9 @@ ALL_NORMS = {
     "eps squared": _norm(lambda x, eps: (_variance(x) + eps**2).sqrt()),
     "variance without root": _norm(lambda x, eps: _variance(x) + eps),
     "sum of squares": _norm(lambda x, eps: (_variance(x) * x.shape[-1] + eps).sqrt()),
+    "divides by the number of words": _norm(
+        lambda x, eps: (_variance(x) * x.shape[-1] / x.shape[1] + eps).sqrt()
+    ),
     "mean of the squares": _norm(lambda x, eps: (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()),
     "mean not subtracted": _norm(above=lambda x: x),
     "RMSNorm": _norm(
@@ -214,6 +228,9 @@ NORMS_WHY = {
     "sum of squares": "The squares are added up and not divided by D. Two entries show it.",
     "mean of the squares":
         "It divides by the root of the mean square. It shows where the mean is not zero.",
+    "divides by the number of words":
+        "The sum of the squares is divided by T, not by D. It shows where a sentence does not have "
+        "as many words as a word has entries.",
     "mean not subtracted": "The mean stays in. It shows where it is not zero.",
     "RMSNorm":
         "The mean stays in, in the entries and in the variance. It shows where it is not zero.",
@@ -258,6 +275,7 @@ def _compares(
     look: Callable = lambda output: output,
     atol: float = 1e-4,
     theirs: float | None = None,
+    alike: bool = False,
 ) -> Callable:
     """A test by comparison: with which input, and what of the output is compared."""
 
@@ -266,6 +284,7 @@ def _compares(
         x = torch.randn(sizes, generator=draw) + 1
         g, b = torch.randn(2, sizes[-1], generator=draw)
         g, b = (g if gamma else torch.ones_like(g)), (b if beta else torch.zeros_like(b))
+        b = g if alike else b
         return all(
             torch.allclose(
                 look(norm(x, g, b, eps)), look(layer_norm(x, g, b, theirs or eps)), atol=atol
@@ -301,6 +320,10 @@ NORM_TEST_MISTAKES = mistakes(
      "With one word, its mean is that of the sentence and of the batch. Try several words."),
     ("one sentence alone", _compares(sizes=(1, 3, 4)),
      "One of them uses the first sentence's mean and variance for all. Try several sentences."),
+    ("as many words as entries", _compares(sizes=(2, 4, 4)),
+     "With T = D nobody sees which of the two divides. Give every axis a length of its own."),
+    ("gamma and beta alike", _compares(alike=True),
+     "Where both hold the same numbers nobody sees which is which. Draw each."),
     ("another eps in the comparison", _compares(theirs=1e-5),
      "Give both the same eps: `F.layer_norm` takes 0.00001 unless told otherwise, and so every "
      "right norm was refused."),
@@ -487,6 +510,10 @@ BATCH_MISTAKES = mistakes(
      ),
      "This is batch norm over all places, padding and words alike. Only the words, where the mask "
      "is True, may count, and the padding should be zero in the result."),
+    ("the root of the mean square, without the mean", lambda x, mask, eps: _finish(
+        x, torch.zeros(()), x[mask].square().mean(0), mask, eps),
+     "The mean of the words is subtracted first, and the variance is the mean of what is left, "
+     "squared."),
     ("the padding counted as zeros", _zeros_counted,
      "The padding was set to zero, and zeros were counted. A zero is a number like any other: it "
      "must be left out of the sums and of the count."),
@@ -1374,6 +1401,8 @@ XOR_MISTAKES = mistakes(
      "It writes 1 with both off. Asked for is 1 where exactly one is on."),
     ("entry 3 read as well",
      lambda: _reads(3, -1.0), "Entry 3 holds any number: its row of w_1 should be zero."),
+    ("entry 3 read as well, with a weight above 0",
+     lambda: _reads(3, 1.0), "Entry 3 holds any number: its row of w_1 should be zero."),
     ("all entries read", lambda: _reads(slice(2, 4), 1.0),
      "Entries 2 and 3 hold any numbers: their rows of w_1 should be zero."),
     ("entry 2 read as well", lambda: _reads(2, 1.0),
@@ -1504,6 +1533,15 @@ BACKWARD_MISTAKES = mistakes(
     ("the term of the variance added",
      _other_dx(lambda g, n, root: (g - _m(g) + n * _m(g * n)) / root),
      "Both terms are subtracted: a larger variance makes the result smaller."),
+    ("the normalised x left out of the second term",
+     _other_dx(lambda g, n, root: (g - _m(g) - _m(g * n)) / root),
+     "The variance moves along the normalised x: its term is n times the mean of g n."),
+    ("what is not divided in the place of the normalised x",
+     _other_dx(lambda g, n, root: (g - _m(g) - n * root * _m(g * n)) / root),
+     "The variance moves along the normalised x, which is divided by the root as well."),
+    ("the means over the words", _other_dx(lambda g, n, root: (
+        g - g.mean(1, keepdim=True) - n * (g * n).mean(1, keepdim=True)) / root),
+     "LayerNorm takes its means over the entries of a word, the last axis, and so do both terms."),
     ("the term of the mean added", _other_dx(lambda g, n, root: (g + _m(g) - n * _m(g * n)) / root),
      "Both terms are subtracted: x minus its mean."),
     ("sums in place of means",
@@ -1719,12 +1757,14 @@ EXERCISES = [
             Invariant(
                 "with one on, entry 3 gets 1",
                 _right_where(1),
-                "Try x = [1, 0, 0, 0] and [0, 1, 0, 0] by hand.",
+                "Try x = [1, 0, 0, 0] and [0, 1, 0, 0] by hand. If both are right, entry 2 or 3 is "
+                "read: the rows 2 and 3 of w_1 should be zero.",
             ),
             Invariant(
                 "with both on, entry 3 gets 0",
                 _right_where(2),
-                "Try x = [1, 1, 0, 0] by hand.",
+                "Try x = [1, 1, 0, 0] by hand. If it is right, entry 2 or 3 is read: the rows 2 "
+                "and 3 of w_1 should be zero.",
             ),
         ],
         rtol=1e-3,

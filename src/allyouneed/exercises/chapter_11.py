@@ -15,6 +15,7 @@ from allyouneed.tokens import BOS, EOS, PAD, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 
 from .core import Exercise, Invariant, mistakes
+from .pairs import combined
 
 # 11.1 narrow heads: count the parameters
 
@@ -74,6 +75,34 @@ def _layers(change: Callable) -> Callable:
     """The right count of other numbers of layers."""
     return lambda *sizes: count(*sizes[:6], *change(*sizes[6:]))
 
+
+COUNT_SLIPS = [
+    ("square matrices", {"attention": lambda d, h, k, v: 4 * d * d},
+     "W^Q and W^K are (D, h d_k), W^V is (D, h d_v) and W^O (h d_v, D)."),
+    ("one head only", {"attention": lambda d, h, k, v: 2 * d * (k + v)},
+     "Each head has matrices of its own."),
+    ("W^O left out", {"attention": lambda d, h, k, v: d * h * (2 * k + v)},
+     "W^O mixes the heads."),
+    ("biases in the attention",
+     {"attention": lambda d, h, k, v: 2 * d * h * (k + v) + 2 * h * k + h * v + d},
+     "The projections have no biases."),
+    ("the shared matrix counted twice", {"embeddings": 2}, "One matrix is shared; it counts once."),
+    ("three embedding matrices", {"embeddings": 3}, "One matrix is shared; it counts once."),
+    ("the embedding left out", {"embeddings": 0}, "The embedding matrix is learned, too."),
+    ("cross-attention forgotten", {"attentions": (1, 1)}, "A decoder layer has two attentions."),
+    ("no biases in the feed-forward net", {"feed_forward_bias": lambda d, f: 0},
+     "Equation (2) has the biases b_1 and b_2."),
+    ("b_2 forgotten", {"feed_forward_bias": lambda d, f: f}, "b_2 has d_model numbers."),
+    ("two norms in the decoder layer", {"norms": (2, 2)}, "A decoder layer has three LayerNorms."),
+    ("the norms forgotten", {"norms": (0, 0)}, "Each sub-layer has a LayerNorm."),
+    ("one vector in each norm", {"norm_width": 1}, "A LayerNorm learns gamma and beta."),
+    ("a bias in the logits", {"more": lambda v, d: v}, "Nothing is added to the logits."),
+]  # fmt: skip
+COUNT_BUT = [
+    ("the norms forgotten", "one vector in each norm"),
+    ("cross-attention forgotten", "two norms in the decoder layer"),  # all layers encoder layers
+    ("two norms in the decoder layer", "one vector in each norm"),  # one norm in each layer
+]
 
 COUNT_MISTAKES = mistakes(
     ("square matrices", _counted(attention=lambda d, h, k, v: 4 * d * d),
@@ -160,6 +189,7 @@ COUNT_MISTAKES = mistakes(
      "The feed-forward net has two matrices: to d_ff and back."),
     ("one matrix for queries and keys", _counted(attention=lambda d, h, k, v: d * h * (k + 2 * v)),
      "Queries and keys have matrices of their own."),
+    *combined(_counted, COUNT_SLIPS, but=COUNT_BUT),
 )  # fmt: skip
 
 # 11.2 the gradient of the shared matrix
@@ -279,7 +309,7 @@ SHARED_MISTAKES = mistakes(
          _below(tokens, dx, dlogits, _root(dx)) - _above(states, dlogits)
      ),
      "Both ways are added."),
-    ("the states where x was wanted",
+    ("dx where the states were wanted",
      lambda tokens, states, dx, dlogits: (
          _below(tokens, dx, dlogits, _root(dx)) + _above(dx, dlogits)
      ),
@@ -613,6 +643,16 @@ def _norm_at_end_only(x, a, f, n1, n2):
     return n2(x + f(x))
 
 
+def _first_norm_for_the_net_alone(x, a, f, n1, n2):
+    x = x + a(x, x, x)
+    return n2(x + f(n1(x)))
+
+
+def _first_norm_for_the_stream_alone(x, a, f, n1, n2):
+    x = x + a(x, x, x)
+    return n2(n1(x) + f(x))
+
+
 def _side_by_side_post(x, a, f, n1, n2):
     return n2(n1(x + a(x, x, x)) + f(x))
 
@@ -703,6 +743,12 @@ ENCODER_MISTAKES = mistakes(
      "Pre-norm normalises what the sub-layer reads, not what it gives."),
     ("in post-norm, the norm before the addition", _layer(_post_on_output, None),
      "Only the sub-layer's output was normalised. The paper adds first and normalises the sum."),
+    ("in post-norm, the stream of the second addition not normed",
+     _layer(_first_norm_for_the_net_alone, None),
+     "The first norm makes the stream: what it gives is read by the net, and added to as well."),
+    ("in post-norm, the stream normed and the net's input not",
+     _layer(_first_norm_for_the_stream_alone, None),
+     "The first norm makes the stream: the net reads what it gives, too."),
     ("in post-norm, the first norm missing", _layer(_norm_at_end_only, None),
      "Each of the two sums is normalised, the one after attention, too."),
     ("in post-norm, the last norm missing", _layer(_no_norm_at_end, None),
@@ -1336,7 +1382,7 @@ def _end_at_the_end(pairs):
 BATCH_MISTAKES = mistakes(
     ("no shift: labels equal what is read", _batch(labels=lambda t: [BOS, *t]),
      "Each place would be asked for the very token it reads. The labels are one step ahead."),
-    ("no shift, without special tokens",
+    ("no shift: the labels are read",
      _batch(read=lambda t: [*t, EOS], labels=lambda t: [*t, EOS]),
      "Each place would be asked for the very token it reads. What is read begins with BOS."),
     ("the shift the wrong way round", _batch(read=lambda t: [*t, EOS], labels=lambda t: [BOS, *t]),
