@@ -767,7 +767,7 @@ FAULTS = {
     "a sum on the CPU": (
         training, "training", "torch.zeros(2, device=device)", "torch.zeros(2)", MIX),
     "a model left behind": (
-        saving, "saving", "model.to(device).eval()", "model.eval()", MIX),
+        saving, "saving", "model.to(device), tokenizer", "model, tokenizer", MIX),
     "a gradient on the CPU": (
         sparse, "sparse", "dq, dk, dv = torch.zeros_like(q)", "dq, dk, dv = torch.zeros(q.shape)",
         MIX),

@@ -1524,7 +1524,7 @@ def judged(answer: Callable[[], Any]) -> tuple[str, str, str]:
     held += activation_bytes(BIG, tokens / n / parts, tokens / n / parts)
     return (
         "fits" if held <= 5e9 else "does not fit",
-        "in time" if run.hours <= 9 else "too slow",
+        "in time" if run.hours <= 9.2 else "too slow",
         "paid" if run.price <= 40 else "too dear",
     )
 
@@ -1540,7 +1540,7 @@ PLAN_MISTAKES = mistakes(
     ("hours: too slow", _plan(2, 3_125, 2),
      "Memory and price are right. A small batch needs more updates, equation (19.12), and few "
      "GPUs compute each for a long time."),
-    ("price: too dear", _plan(16, 50_000, 2),
+    ("price: too dear", _plan(16, 32_000, 1),
      "Memory and time are right. A large batch reads more tokens in all, and GPUs that wait for "
      "their hosts or for each other are paid for as well."),
     ("memory and hours: does not fit, and too slow", _plan(1, 12_500, 2),
