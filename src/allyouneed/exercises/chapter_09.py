@@ -218,6 +218,8 @@ PLACES_MISTAKES = mistakes(
      "A sine is reached twice in each turn, and the quickest hand turns every 6.28 positions."),
     ("the first pair looked up in the table", _nearest(slice(2)),
      "The quickest hand stands alike every 6.28 positions. Compare whole rows."),
+    ("the first two pairs looked up in the table", _nearest(slice(4)),
+     "With the noise the two quickest hands stand alike at several positions. Compare whole rows."),
     ("the last pair looked up in the table", _nearest(slice(-2, None)),
      "From one position to the next the slowest hand moves less than the noise. Compare whole "
      "rows."),
@@ -365,6 +367,7 @@ PLACED_SLIPS = [
     ("exponent i instead of 2i", {"power": 0.5}, "i counts the pairs, and the exponent is 2i / D."),
     ("the number of the even entry taken for i", {"power": 2.0},
      "The entries 0, 2, 4, ... already are 2i. The exponent is entry / D."),
+    ("multiplied by the power instead of divided", {"power": -1.0}, "Later hands are slower."),
     ("base 1000", {"base": 1000.0}, "The base of the powers is 10000, with four zeros."),
     ("all sines first", {"halves": True},
      "Sine and cosine of a hand are neighbours: entries 2i and 2i + 1."),
