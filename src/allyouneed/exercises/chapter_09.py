@@ -43,6 +43,8 @@ HAND_MISTAKES = mistakes(
      "This is the row of position 9. Positions count from 0, so that of 10 is the eleventh row."),
     ("the row of position 11", pairs([angle * 1.1 for angle in HANDS]),
      "Positions count from 0, and nothing is added to them: the first angle is 10, not 11."),
+    ("the row of position 100", pairs([angle * 10 for angle in HANDS]),
+     "The angles are those of position 10: 10, 1, 0.1 and 0.01."),
     ("angles without sine and cosine", [angle for angle in HANDS for _ in range(2)],
      "These are the angles. The entries are their sines and cosines."),
     ("multiplied instead of divided", pairs([10.0, 100.0, 1000.0, 10000.0]),
