@@ -668,6 +668,10 @@ MASKED_MISTAKES = mistakes(
      "exponential is zero. Each query needs the largest score of its own tokens."),
     ("the mask turned round", lambda scores, mask: masked_softmax(scores, ~mask),
      "True means that the key is a token and may be looked at. Here the padding is looked at."),
+    ("the mask turned round, and applied after the softmax",
+     lambda scores, mask: scores.softmax(-1) * ~mask.unsqueeze(1),
+     "True means that the key is a token and may be looked at; and what is hidden is hidden before "
+     "the softmax."),
     ("the softmax over the queries",
      lambda scores, mask: torch.nan_to_num(
          scores.masked_fill(~mask.unsqueeze(1), -math.inf).softmax(1)

@@ -171,6 +171,9 @@ LOOK_UP_MISTAKES = mistakes(
      "Only the best key answers. A soft look-up gives every value its share."),
     ("the keys handed over", lambda query, keys, values: (keys @ query).softmax(-1) @ keys,
      "A key says by what something is found. What is handed over is its value."),
+    ("the keys made equally long", lambda query, keys, values: (
+        (F.normalize(keys, dim=-1) @ query).softmax(-1) @ values),
+     "The score is the dot product, in which the lengths count."),
     ("the values compared with the query",
      lambda query, keys, values: (values @ query).softmax(-1) @ values,
      "The query is compared with the keys. The values are only averaged."),
@@ -1383,6 +1386,13 @@ COLOUR_MISTAKES = mistakes(
     ("against the one pointed at", lambda n, c: _of_parts(n, c, 0, -20, 10),
      "Not the one I point at should be left out, but me: the own name is the first part of the "
      "vector."),
+    ("against all who point where I point, and not oneself", lambda n, c: (
+        torch.diag(torch.tensor([0.0] * n + [-20.0] * n + [10.0] * c)), torch.eye(2 * n + c)),
+     "Whom one points at must not count. The own name is the first part of the vector: ask against "
+     "that."),
+    ("the parts of the vector in another order", lambda n, c: tuple(
+        w.roll(c, 0) for w in _of_parts(n, c, -20, 0, 10)),
+     "First stands the own name, then the name pointed at, then the colour."),
 )  # fmt: skip
 
 

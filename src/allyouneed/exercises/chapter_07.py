@@ -1639,6 +1639,9 @@ CUT_TEST_MISTAKES = mistakes(
      "A cut may mix up the sentences of a batch: try several."),
     ("one word", lambda cut: all(_on(2, 1, h, 12)(cut) for h in (2, 3)),
      "With one word there is nothing to mix: the view alone is right. Try several."),
+    ("all numbers alike", lambda cut: all(
+        torch.equal(cut(torch.ones(2, 3, 12), h), torch.ones(2, h, 3, 12 // h)) for h in (2, 3)),
+     "Where all numbers are the same nobody sees which went where. Take different ones."),
     ("one head", lambda cut: torch.equal(cut(X_TEST, 1), X_TEST[:, None]),
      "With one head a view is the right cut. Try several heads."),
     ("what always makes two heads passes", _on(2, 3, 2, 8),

@@ -332,6 +332,13 @@ NORM_TEST_MISTAKES = mistakes(
     ("everything passes", lambda norm: True,
      "A test that says yes to everything tests nothing. The shape alone does not tell, either: all "
      "of them return the right one."),
+    ("nothing passes", lambda norm: False,
+     "The right ones must pass, however they are written, and whichever way they round."),
+    ("the mean of the result alone", lambda norm: bool(
+        norm(torch.arange(24.0).sin().view(2, 3, 4), torch.ones(4), torch.zeros(4), 1e-5)
+        .mean(-1).abs().max() < 1e-3),
+     "Many of the wrong ones give each word the mean 0. Compare number by number, with a gamma, a "
+     "beta and an eps that are felt."),
     ("yes and no exchanged", lambda norm: not is_layer_norm(norm),
      "True is for a right norm, False for a wrong one."),
 )  # fmt: skip

@@ -1379,6 +1379,21 @@ def _end_at_the_end(pairs):
     return [src, read, torch.cat([ids, torch.full((len(pairs), 1), EOS)], 1)]
 
 
+BATCH_SLIPS = [
+    ("EOS missing in the source", {"src": lambda s: [*s]}, "The source ends in EOS."),
+    ("BOS and EOS round the source", {"src": lambda s: [BOS, *s, EOS]},
+     "The source has nothing in front."),
+    ("BOS in front of the source, in place of EOS", {"src": lambda s: [BOS, *s]},
+     "The source has EOS at its end, and nothing in front."),
+    ("BOS missing in what is read", {"read": lambda t: [*t]}, "What is read begins with BOS."),
+    ("EOS in what is read", {"read": lambda t: [BOS, *t, EOS]},
+     "What is read has no EOS."),
+    ("EOS as BOS", {"read": lambda t: [EOS, *t]}, "What is read begins with BOS, which is 2."),
+    ("EOS missing in the labels", {"labels": lambda t: [*t]}, "The labels end in EOS."),
+    ("no EOS, but BOS in the labels", {"labels": lambda t: [BOS, *t]},
+     "The labels end in EOS, and have no BOS."),
+]  # fmt: skip
+
 BATCH_MISTAKES = mistakes(
     ("no shift: labels equal what is read", _batch(labels=lambda t: [BOS, *t]),
      "Each place would be asked for the very token it reads. The labels are one step ahead."),
@@ -1445,6 +1460,7 @@ BATCH_MISTAKES = mistakes(
     ("the source copied from the target",
      lambda pairs: make_batch([(target, target) for _, target in pairs]),
      "What the encoder reads is the first of each pair."),
+    *combined(_batch, BATCH_SLIPS),
 )  # fmt: skip
 
 # 11.7 find the bugs

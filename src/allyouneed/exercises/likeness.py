@@ -107,7 +107,8 @@ def turns(
                 same = np.broadcast_to(some, want.shape)
                 yield from [f"{name} over axis {i}, the same all along it"] * near(got, same)
         if got.shape == want.shape and want.ndim and len(want) > 1:
-            yield from ["with its rows in another order"] * near(in_order(got), in_order(want))
+            rows = "rows" if want.ndim > 1 else "numbers"
+            yield from [f"with its {rows} in another order"] * near(in_order(got), in_order(want))
         for i, axis in ((-1, "the last axis"), (-2, "the last axis but one")):
             if got.ndim == want.ndim >= -i and got.shape[i] < want.shape[i]:
                 some = want.take(range(got.shape[i]), i)
