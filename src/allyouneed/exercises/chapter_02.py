@@ -1928,11 +1928,6 @@ EXERCISES = [
                 "If words are left over, one more layer is needed: round up.",
             ),
             Mistake(
-                "not rounded",
-                layers_with(lambda n, k: (n - 1) / (k - 1), lambda n, k: math.log(n) / math.log(k)),
-                "There are only whole layers: round up, or count layers until the reach is enough.",
-            ),
-            Mistake(
                 "gaps of 1, 2, 3",
                 layers_with(right_contiguous, added_gaps),
                 "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ...",
