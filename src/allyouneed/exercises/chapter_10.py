@@ -226,11 +226,11 @@ NORMS_WHY = {
     "variance without root":
         "It divides by the variance, not its root. It shows where the variance is not near one.",
     "sum of squares": "The squares are added up and not divided by D. Two entries show it.",
-    "mean of the squares":
-        "It divides by the root of the mean square. It shows where the mean is not zero.",
     "divides by the number of words":
         "The sum of the squares is divided by T, not by D. It shows where a sentence does not have "
         "as many words as a word has entries.",
+    "mean of the squares":
+        "It divides by the root of the mean square. It shows where the mean is not zero.",
     "mean not subtracted": "The mean stays in. It shows where it is not zero.",
     "RMSNorm":
         "The mean stays in, in the entries and in the variance. It shows where it is not zero.",
