@@ -476,6 +476,8 @@ def test_files(tmp_path):
         save_language_model(path, model_of(), tokenizer)
     with pytest.raises(FileNotFoundError):
         load_language_model(tmp_path / "b.safetensors")
+    save_language_model(path, model)
+    assert load_language_model(path)[1] is None
 
 
 def test_files_are_checked_as_those_of_a_transformer(tmp_path):

@@ -392,7 +392,7 @@ def decode_text(tokenizer: Tokenizer, ids: list[int] | Int[Tensor, " T"]) -> str
 def save_language_model(
     path: str | Path,
     model: LanguageModel,
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | None = None,
     card: dict[str, Any] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> None:
@@ -403,9 +403,9 @@ def save_language_model(
 
 def load_language_model(
     name: str | Path, device: str | torch.device = "cpu"
-) -> tuple[LanguageModel, Tokenizer]:
+) -> tuple[LanguageModel, Tokenizer | None]:
     """Read what `save_language_model` wrote: the model, in float32 and
-    eval mode; its tokenizer.
+    eval mode; its tokenizer, or None if it was written without.
 
     `name`: a path, or "gpt" or "bert" for the small ones that ship with the
     package (trained on WikiText-2, CC BY-SA). Raises FileNotFoundError or

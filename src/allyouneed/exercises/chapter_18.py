@@ -208,7 +208,7 @@ def _word_left_out(spans: list[Span], which: int) -> list[str]:
 
 
 WRITE_MISTAKES = mistakes(
-    ("the shortest opens first and closes last", lambda s: _inside_out(s),
+    ("the shortest opens first and closes last", _inside_out,
      "Where several begin or end at one word, the longest opens first and closes last."),
     ("brackets open in the order of the list", lambda s: _written(s, opening=lambda x: x[1]),
      "Where several brackets open at one word, the longest is the outermost and comes first."),
