@@ -7,6 +7,7 @@ become no NumPy array, and do not meet tensors of the CPU. Launches and waits of
 counted, each with the line of our code that it comes from, in threads that begin inside of it too.
 What is copied from the GPU without waiting cannot be read before the host has waited for something,
 and what is copied to it from pinned memory not be overwritten; other memory has to be waited for.
+A clock that measures cannot be read while the GPU has work that the host has not waited for.
 Not so as on a GPU: autocast follows the CPU's list, `torch.compile` does nothing, and attention
 with dropout is many launches.
 
@@ -19,6 +20,7 @@ import argparse
 import os
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -70,6 +72,7 @@ FORKED = "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multi
 FORKED += "must use the 'spawn' start method"
 LATE = "read before the GPU has written it: a copy with non_blocking=True, and no wait since"
 EARLY = "written before the GPU has read it: a copy with non_blocking=True, and no wait since"
+BUSY = "{} is read while the GPU may still be at work (launched at {}, and no wait since)"
 
 COMPOSITE = "CompositeImplicitAutograd"  # how PyTorch calls an operation that is made of others
 # Operations that launch nothing; that the host waits for; that may go from one device to the other
@@ -85,6 +88,7 @@ INDEXING = {"index", "_unsafe_index", "index_put", "index_put_", "_index_put_imp
 STRICT = {"cat", "stack", "gather", "index_select", "embedding", "equal", "scatter", "scatter_"}
 STRICT |= {"_fused_adam_", "_fused_adamw_", "scatter_add_", "index_add_", "mm", "bmm", "addmm"}
 
+CLOCKS = ["perf_counter", "perf_counter_ns", "time", "time_ns"]
 LIKE = "zeros_like ones_like full_like empty_like rand_like randn_like randint_like".split()
 NEW = "new new_tensor new_zeros new_ones new_full new_empty new_empty_strided".split()
 READ = {"tensor", "as_tensor", "asarray", "new_tensor"}  # they copy what the host has
@@ -178,6 +182,7 @@ class Pretended(TorchDispatchMode):
         self.generators: dict[int, torch.Generator] = {}  # its own, by address
         self.late: list[torch.UntypedStorage] = []  # of the CPU, not written yet
         self.early: list[torch.UntypedStorage] = []  # of the CPU, not read yet
+        self.busy = ""  # where it was last given work, if the host has not waited since
         self.process = os.getpid()
         self.done = type("Done", (Done,), {"gpu": self})  # its streams and events
         self.state = State()
@@ -189,11 +194,27 @@ class Pretended(TorchDispatchMode):
     def wait(self, why: str) -> None:
         """The host waits, after which all that was on its way is there."""
         self.waits[f"{why} at {place()}"] += 1
+        self.busy = ""
         for storage in self.late:
             storage.late = False
         for storage in self.early:
             storage.early = False
         self.late.clear(), self.early.clear()
+
+    def launch(self, what: str) -> None:
+        """The GPU is given work."""
+        self.busy = place()
+        self.launches[f"{what} at {self.busy}"] += 1
+
+    def clock(self, name: str, real: Callable[[], float]) -> Callable[[], float]:
+        """A clock that our code may read when the GPU has nothing to do."""
+
+        def read():
+            if self.busy and ours(sys._getframe(1).f_code.co_filename):
+                raise RuntimeError(BUSY.format(name, self.busy))
+            return real()
+
+        return read
 
     def send(self, x: Tensor) -> bool:
         """Whether the host must wait until a tensor of the CPU is on its way.
@@ -259,7 +280,7 @@ class Pretended(TorchDispatchMode):
         with self.now(quiet=True):
             copy = x.detach().clone()
         what = f"copy to {GPU if here else CPU}"
-        self.launches[f"{what} at {place()}"] += 1
+        self.launch(what)
         if not non_blocking or here and self.send(x):
             self.wait(what)
         elif not here:
@@ -334,7 +355,7 @@ class Pretended(TorchDispatchMode):
         """Note a launch, if it is none of views or of memory, and whether the host waits for it."""
         name = operation.name
         if not operation.free:
-            self.launches[f"{name} at {place()}"] += 1
+            self.launch(name)
         waits = name in WAIT and kwargs.get("output_size") is None
         if name in INDEXING:
             indices = [i for i in args[1] if i is not None]
@@ -707,6 +728,8 @@ def pretended(
         serialization.register_package(5, tag, load)  # how files are read and written
         cuda, tensors = of_cuda(gpu), of_tensors(gpu)
         patches = [*of_torch(gpu), *((torch.cuda, *item) for item in cuda.items())]
+        # others, such as `monotonic`, are for deadlines
+        patches += [(time, name, gpu.clock(name, getattr(time, name))) for name in CLOCKS]
         for owner, attribute, new in [*patches, *((Tensor, *item) for item in tensors.items())]:
             stack.enter_context(patch.object(owner, attribute, new))
         stack.enter_context(gpu)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +31,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils import backend_registration
 from torch.utils._pytree import tree_map
 from torch.utils.data import DataLoader
+from tqdm.auto import tqdm
 
 import allyouneed
 
@@ -410,6 +412,23 @@ def test_a_copy_is_there_when_the_host_has_waited(gpu):
         event.record()
         wait()
         assert here.tolist() == (here + 0).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["perf_counter", "perf_counter_ns", "time", "time_ns"])
+def test_a_clock_is_read_when_the_host_has_waited(gpu, name):
+    read = lambda: getattr(time, name)()  # noqa: E731
+    began = read()
+    x = torch.ones(3, device="cuda")
+    with pytest.raises(
+        RuntimeError, match=rf"{name} is read .* at test_pretend.py:\d+, and no wait"
+    ):
+        read()
+    for work in (torch.cuda.synchronize, lambda: float((x + 1).sum()), lambda: x.view(3, 1)):
+        work()
+        assert read() >= began
+    y = x + 1
+    deadline = time.monotonic()  # no measurement
+    assert y.is_cuda and deadline > 0 and tqdm([]).format_dict["elapsed"] >= 0  # not our code
 
 
 # What runs on it

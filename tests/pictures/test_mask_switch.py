@@ -42,7 +42,7 @@ def probabilities(name: str, mask: str, sentence: str, place: int) -> torch.Tens
     if name == "BERT":
         tokens[0, place + 1] = len(tokenizer) - 1
     with torch.no_grad():
-        return model(tokens)[0, place].softmax(-1)
+        return model(tokens)[0, place + (name == "BERT")].softmax(-1)  # GPT: one place before
 
 
 @pytest.mark.parametrize("which", range(3))

@@ -684,8 +684,7 @@ PSEUDO_MISTAKES = mistakes(
          .log_softmax(-1)[torch.arange(len(tokens)), torch.arange(len(tokens)), tokens]
          .sum()
      ),
-     "This model answers at the covered position itself. To answer one place before is a habit of "
-     "this chapter's small BERT."),
+     "This model answers at the covered position itself. One place before is where a GPT says it."),
     ("softmax over the positions",
      lambda model, tokens, mask_token: (
          model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
