@@ -4,11 +4,11 @@
     python experiments/language.py train bert runs/language    # about an hour on one core
     python experiments/language.py measure runs/language       # about 2 minutes
 
-Both are the same machine to the last parameter; one has the causal mask and predicts the next
-token, the other has none and restores masked ones. They share one vocabulary, made from the
-training articles, begin with noise, and are trained for about as long. The BERT reads short windows
-first and whole ones at the end, as the published one did (Devlin et al. 2019, appendix A.2), and of
-100 tokens it has to restore 30: in an hour it learns more so than from 15 (Wettig et al. 2023).
+Both are the same machine; one has the causal mask and predicts the next token, the other has none
+and restores masked ones. They share one vocabulary, made from the
+training articles, begin with noise, and read as many tokens in as many updates. The BERT reads them
+in shorter windows, and of 100 tokens it has to restore 30 (Wettig et al. 2023), for a masked model
+learns slowly.
 
 `train` keeps the weights that are best on the validation articles, in the folder that is named.
 `measure` writes the two models in bfloat16 to src/allyouneed/weights/ and measures these files on
@@ -45,17 +45,13 @@ from allyouneed.saving import LANGUAGE_FORMAT, model_card
 from allyouneed.tokens import EOS, Tokenizer
 
 VOCABULARY = 4096  # the last of them is <mask>
-LENGTH = 256  # tokens in a window
-BATCH = {"gpt": 4, "bert": 4}  # windows of that length in a step; of shorter ones, as many tokens
-STAGES = {"gpt": [(14000, LENGTH)], "bert": [(14400, 64), (18000, LENGTH)]}  # up to a step: length
-STEPS = {name: stages[-1][0] for name, stages in STAGES.items()}
-RATE = {"gpt": 1.5e-3, "bert": 1.5e-3}
-WARMUP = {"gpt": 300, "bert": 300}
+LENGTH = {"gpt": 256, "bert": 64}  # tokens in a window,
+BATCH = {"gpt": 4, "bert": 16}  # and windows in a step
+STEPS, RATE, WARMUP = 14000, 1.5e-3, 300
 COOLDOWN, DECAY = 0.5, 0.05  # the cool-down is a share of the steps
 MASKED = 0.3  # the share of tokens that a BERT has to restore,
 SHARE = 7  # and in measuring every seventh
-EVERY = {"gpt": 500, "bert": 600}  # steps between validations,
-SOME = 40_000  # and tokens that they look at
+EVERY, SOME = 500, 40_000  # steps between validations, and tokens that they look at
 
 
 def make_tokenizer(articles: list[str]) -> Tokenizer:
@@ -68,7 +64,7 @@ def make_tokenizer(articles: list[str]) -> Tokenizer:
 
 
 def config(name: str) -> LanguageModelConfig:
-    """The same for both, but for the mask."""
+    """The same for both, but for the mask and the length."""
     return LanguageModelConfig(
         vocab_size=VOCABULARY,
         d_model=224,
@@ -77,13 +73,13 @@ def config(name: str) -> LanguageModelConfig:
         n_layers=4,
         dropout=0.05,
         attention_dropout=0.0,
-        max_length=LENGTH,
+        max_length=LENGTH[name],
         causal=name == "gpt",
         activation="gelu_tanh",
     )
 
 
-def epochs(ids: Tensor, batch: int, seed: int, length: int = LENGTH) -> Iterator[Tensor]:
+def epochs(ids: Tensor, batch: int, seed: int, length: int) -> Iterator[Tensor]:
     """Windows, (batch, length + 1), for ever: each epoch is cut elsewhere and shuffled."""
     rng = random.Random(seed)
     while True:
@@ -124,8 +120,10 @@ Score = tuple[float, int, int]  # nats in total, tokens that were asked for, how
 
 @torch.inference_mode()
 def next_tokens(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> Score:
-    """Each token from up to LENGTH before it, and from at least half as many where there are."""
-    ids, half, total, right = torch.cat([ids.new_tensor([EOS]), ids]), LENGTH // 2, 0.0, 0
+    """Each token from as many before it as the model reads, and from at least half as many where
+    there are."""
+    half, total, right = model.config.max_length // 2, 0.0, 0
+    ids = torch.cat([ids.new_tensor([EOS]), ids])
     for start in range(0, len(ids) - 1, half):
         begin = max(0, start - half)
         window = ids[begin : start + half + 1]
@@ -138,11 +136,9 @@ def next_tokens(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> Score:
 
 
 @torch.inference_mode()
-def masked_tokens(
-    model: LanguageModel, ids: Tensor, dtype: torch.dtype, length: int = LENGTH
-) -> Score:
-    """Every seventh token of each window of `length`, all of them covered at once."""
-    total, count, right = 0.0, 0, 0
+def masked_tokens(model: LanguageModel, ids: Tensor, dtype: torch.dtype) -> Score:
+    """Every seventh token of each window that the model reads, all of them covered at once."""
+    length, total, count, right = model.config.max_length, 0.0, 0, 0
     for start in range(0, len(ids), length):
         window = ids[start : start + length]
         hidden = torch.arange(len(window), device=ids.device) % SHARE == SHARE // 2
@@ -155,13 +151,10 @@ def masked_tokens(
     return total, count, right
 
 
-def judged(
-    model: LanguageModel, ids: Tensor, dtype: torch.dtype = torch.float32, length: int = LENGTH
-) -> Score:
-    """Of the next tokens for a GPT; for a BERT of masked ones, in windows of `length`."""
+def judged(model: LanguageModel, ids: Tensor, dtype: torch.dtype = torch.float32) -> Score:
+    """Of the next tokens for a GPT, of masked ones for a BERT."""
     model.eval()
-    causal = model.config.causal
-    score = next_tokens(model, ids, dtype) if causal else masked_tokens(model, ids, dtype, length)
+    score = (next_tokens if model.config.causal else masked_tokens)(model, ids, dtype)
     model.train()
     return score
 
@@ -205,52 +198,50 @@ def train(name: str, folder: Path) -> None:
     valid = torch.tensor(encode_text(tokenizer, "\n".join(load_wikitext2("valid"))))[:SOME]
     model = LanguageModel(config(name))
     optimizer = make_optimizer(model)
-    steps, done, curve = STEPS[name], 0, []
+    best, curve = math.inf, []
+    batches = epochs(ids, BATCH[name], 16, LENGTH[name])
     generator = torch.Generator().manual_seed(16)
     began, total, count = time.process_time(), 0.0, 0
     print(f"{len(ids)} tokens, {sum(p.numel() for p in model.parameters())} parameters", flush=True)
-    for end, length in STAGES[name]:
-        best = math.inf  # windows of another length cannot be compared
-        batches = epochs(ids, BATCH[name] * LENGTH // length, 16, length)
-        for step in range(done + 1, end + 1):
-            left = (steps - step + 1) / (COOLDOWN * steps)
-            rate = RATE[name] * min(1.0, step / WARMUP[name], left)
-            nats, n = update(model, optimizer, next(batches), generator, rate)
-            total, count = total + float(nats), count + n
-            if step % EVERY[name] == 0 or step == end:
-                nats, asked, _ = judged(model, valid, torch.bfloat16, length)
-                found = nats / asked
-                seconds = time.process_time() - began
-                curve.append({"step": step, "train": total / count, "valid": found})
-                print(
-                    f"{name} {step:6} train {total / count:.4f} valid {found:.4f} {seconds:.0f} s",
-                    flush=True,
-                )
-                total, count = 0.0, 0
-                if found < best:
-                    best = found
-                    facts = {
-                        "step": step,
-                        "steps": steps,
-                        "processor seconds": round(seconds),
-                        "curve": curve,
-                        "commit": commit(),
-                    }
-                    file = folder / f"language-{name}.safetensors"
-                    save_language_model(file, model, tokenizer, facts)
-        done = end
+    for step in range(1, STEPS + 1):
+        left = (STEPS - step + 1) / (COOLDOWN * STEPS)
+        rate = RATE * min(1.0, step / WARMUP, left)
+        nats, n = update(model, optimizer, next(batches), generator, rate)
+        total, count = total + float(nats), count + n
+        if step % EVERY == 0:
+            nats, asked, _ = judged(model, valid, torch.bfloat16)
+            found = nats / asked
+            seconds = time.process_time() - began
+            curve.append({"step": step, "train": total / count, "valid": found})
+            print(
+                f"{name} {step:6} train {total / count:.4f} valid {found:.4f} {seconds:.0f} s",
+                flush=True,
+            )
+            total, count = 0.0, 0
+            if found < best:
+                best = found
+                facts = {
+                    "step": step,
+                    "steps": STEPS,
+                    "processor seconds": round(seconds),
+                    "curve": curve,
+                    "commit": commit(),
+                }
+                file = folder / f"language-{name}.safetensors"
+                save_language_model(file, model, tokenizer, facts)
 
 
 def measure(folder: Path) -> None:
     torch.set_num_threads(1)
     text = "\n".join(load_wikitext2("test"))
     words = len(text.split()) + len(text.split("\n"))  # published numbers count the ends of lines
-    data = {"vocabulary": VOCABULARY, "length": LENGTH, "words": words}
+    data = {"vocabulary": VOCABULARY, "words": words}
     for name in ("gpt", "bert"):
         source = folder / f"language-{name}.safetensors"
         model, tokenizer = load_language_model(source)
         facts = model_card(source, LANGUAGE_FORMAT)
-        facts |= {"batch": BATCH[name], "parameters": sum(p.numel() for p in model.parameters())}
+        facts |= {"batch": BATCH[name], "length": LENGTH[name]}
+        facts |= {"parameters": sum(p.numel() for p in model.parameters())}
         card = {
             "what": f"a small {name.upper()}, trained on WikiText-2 alone",
             "license": "CC-BY-SA-3.0",
