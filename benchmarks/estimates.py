@@ -94,7 +94,7 @@ def gpt() -> float:
     """The longer reading of chapter 16: six operations for each parameter and token."""
     updates, batch = chosen("16_families", "updates, batch")
     past = results.load("language")["data"]
-    operations = 6 * past["gpt"]["parameters"] * batch * past["length"]
+    operations = 6 * past["gpt"]["parameters"] * batch * past["gpt"]["length"]
     return updates * max(operations / (SHARE * T4.flops), 500 * T4.launch)
 
 

@@ -240,15 +240,15 @@ def gpt(day: Day, done: Done) -> Pieces:
 
     def learn(model, optimizer, batches, step: int, part: float) -> tuple[torch.Tensor, int]:
         """One update; `part` of 1 is what is left of the cool-down, or more before it."""
-        rate = language.RATE["gpt"] * max(0.0, min(1.0, step / language.WARMUP["gpt"], part))
+        rate = language.RATE * max(0.0, min(1.0, step / language.WARMUP, part))
         generator = torch.Generator(day.device)  # of a BERT's masks
         return language.update(model, optimizer, next(batches), generator, rate)
 
     def recipe() -> dict[str, Any]:
         (model, optimizer), clock = begin(language.config("gpt").dropout), day.clock
-        steps, every = (4, 2) if day.small else (language.STEPS["gpt"], language.EVERY["gpt"])
-        batch = language.BATCH["gpt"]
-        batches, seconds, curve = language.epochs(texts()[0], batch, 16), 0.0, []
+        steps, every = (4, 2) if day.small else (language.STEPS, language.EVERY)
+        batch, length, seconds, curve = language.BATCH["gpt"], language.LENGTH["gpt"], 0.0, []
+        batches = language.epochs(texts()[0], batch, 16, length)
         for first in range(1, steps + 1, every):
             start, nats, count = clock(), 0.0, 0
             for step in range(first, first + every):
@@ -268,7 +268,7 @@ def gpt(day: Day, done: Done) -> Pieces:
             state = torch.load(file, map_location=day.device, weights_only=True)
             model.load_state_dict(state["model"]), optimizer.load_state_dict(state["optimizer"])
             step = state["step"]
-        batches = language.epochs(texts()[0], batch, number)
+        batches = language.epochs(texts()[0], batch, number, language.LENGTH["gpt"])
         nats, count, clock = 0.0, 0, Clock(day.device)
         start = clock()
         while (spent := clock() - start) < minute:

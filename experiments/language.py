@@ -5,10 +5,9 @@
     python experiments/language.py measure runs/language       # about 2 minutes
 
 Both are the same machine; one has the causal mask and predicts the next token, the other has none
-and restores masked ones. They share one vocabulary, made from the
-training articles, begin with noise, and read as many tokens in as many updates. The BERT reads them
-in shorter windows, and of 100 tokens it has to restore 30 (Wettig et al. 2023), for a masked model
-learns slowly.
+and restores masked ones. They share one vocabulary, made from the training articles, begin with
+noise, and read as many tokens in as many updates. A masked model learns slowly. So the BERT reads
+shorter windows, and has to restore 30 of 100 tokens (Wettig et al. 2023).
 
 `train` keeps the weights that are best on the validation articles, in the folder that is named.
 `measure` writes the two models in bfloat16 to src/allyouneed/weights/ and measures these files on
