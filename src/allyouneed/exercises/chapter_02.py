@@ -12,7 +12,7 @@ from torch import Tensor
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
-from .suspects import rules, verdicts_on
+from .suspects import Lack, each, rules, verdicts_on
 
 # 2.1: one step by hand
 
@@ -705,6 +705,27 @@ READER_RULES = rules(
         "the states of all positions": "It shows in the shape.",
     },
 )
+READER_LACKS: dict[str, Lack] = {  # by the arguments of 2.2: x, lengths, h, w, u, b
+    "the printed example": each(
+        lambda *case: all(torch.equal(a, b) for a, b in zip(case, PRINTED, strict=True))
+    ),
+    "one word, nothing behind": each(lambda x, *_: x.shape[1] == 1),
+    "one word": each(lambda x, lengths, *_: bool((lengths == 1).all())),
+    "one sentence, no padding": each(
+        lambda x, lengths, *_: len(x) == 1 and bool((lengths == x.shape[1]).all())
+    ),
+    "one sentence": each(lambda x, *_: len(x) == 1),
+    "no padding": each(lambda x, lengths, *_: bool((lengths == x.shape[1]).all())),
+    "equal lengths": each(lambda x, lengths, *_: len(set(lengths.tolist())) == 1),
+    "no words": each(lambda x, *_: not x.any()),
+    "no U": each(lambda x, n, h, w, u, b: not u.any()),
+    "identity": each(lambda x, n, h, w, u, b: torch.equal(u, torch.eye(len(u)))),
+    "symmetric": each(lambda x, n, h, w, u, b: torch.equal(u, u.T)),
+    "no state, no bias": each(lambda x, n, h, w, u, b: not h.any() and not b.any()),
+    "no state": each(lambda x, n, h, w, u, b: not h.any()),
+    "one state": each(lambda x, n, h, w, u, b: bool((h == h[:1]).all())),
+    "no bias": each(lambda x, n, h, w, u, b: not b.any()),
+}
 READER_TESTS = mistakes(
     ("everything passes", lambda reader: True,
      "A test must be able to fail. Nearly all of the wrong ones give the right shape and raise "
@@ -1802,7 +1823,7 @@ EXERCISES = [
         cases=[()],
         mistakes=READER_TESTS,
         invariants=READER_RULES,
-        probe=verdicts_on(READERS),
+        probe=verdicts_on(READERS, READER_LACKS),
     ),
     Exercise(
         number="2.5",

@@ -11,7 +11,7 @@ from torch import Tensor
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
-from .suspects import rules, verdicts_on
+from .suspects import Lack, each, rules, verdicts_on
 
 # 3.1 one look by hand: three weights, then the two entries of the context
 
@@ -1249,6 +1249,16 @@ def _flat() -> tuple:
     return torch.zeros_like(scores), values, mask
 
 
+def _same_queries() -> tuple:
+    scores, values, mask = _inputs()
+    return scores[:, :1].expand_as(scores).clone(), values, mask
+
+
+def _lone_words() -> tuple:
+    scores, values, mask = _inputs()
+    return scores, values, torch.eye(2, mask.shape[1], dtype=torch.bool)
+
+
 def _same_mask() -> tuple:
     scores, values, mask = _inputs()
     return scores, values, mask[-1:].expand_as(mask)
@@ -1272,6 +1282,17 @@ TEST_RULES = rules(
         "not divided by the sum": "It shows in the numbers.",
     },
 )
+TEST_LACKS: dict[str, Lack] = {
+    "one query and one key": each(lambda scores, *_: scores.shape[1:] == (1, 1)),
+    "one key": each(lambda scores, *_: scores.shape[2] == 1),
+    "one query": each(lambda scores, *_: scores.shape[1] == 1),
+    "no padding": each(lambda scores, values, mask: bool(mask.all())),
+    "one word each": each(lambda scores, values, mask: bool((mask.sum(1) == 1).all())),
+    "equal scores": each(lambda scores, *_: bool((scores == scores[..., :1]).all())),
+    "equal queries": each(lambda scores, *_: bool((scores == scores[:, :1]).all())),
+    "equal values": each(lambda scores, values, mask: bool((values == values[:, :1]).all())),
+    "one mask": each(lambda scores, values, mask: bool((mask == mask[:1]).all())),
+}
 TEST_MISTAKES = mistakes(
     ("everything passes", lambda attention: True,
      "A test must be able to fail. All of the wrong ones give contexts of the right shape, and "
@@ -1280,9 +1301,14 @@ TEST_MISTAKES = mistakes(
      "The right ones must pass, in whatever style they are written. Compare with allclose."),
     ("right and wrong exchanged", lambda attention: not is_right(attention),
      "True means that the function is right."),
-    ("only whether weights sum to one", _test(same=_sum_to_one),
-     "With values of one a context shows the sum of its weights, and no more: weights that sum to "
-     "one can still lie on padding, or on one word alone."),
+    ("equal values, so that only the sum of the weights shows", _test(same=_sum_to_one),
+     "With the same value at every key a context shows the sum of its weights, and no more: "
+     "weights that sum to one can still lie on padding, or on one word alone."),
+    ("queries that are all alike", _test(_same_queries),
+     "With the same scores for each query nobody sees whether each has its own weights. Let them "
+     "differ."),
+    ("one word in each sentence", _test(_lone_words),
+     "A single word gets all weight, however it is shared out. Leave several."),
     ("only whether padding counts", _test(same=_padding_is_nothing),
      "That finds padding that is looked at. It does not find a softmax along the wrong axis, or "
      "weights that do not sum to one."),
@@ -1799,7 +1825,7 @@ EXERCISES = [
         cases=[()],
         mistakes=TEST_MISTAKES,
         invariants=TEST_RULES,
-        probe=verdicts_on(SUSPECTS),
+        probe=verdicts_on(SUSPECTS, TEST_LACKS),
     ),
     Exercise(
         number="3.8",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations
 
 import torch
@@ -13,6 +12,7 @@ from torch.nn.functional import normalize
 
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined, pairs
+from .suspects import Lack, each, rules, verdicts_on
 
 # 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
 
@@ -1137,30 +1137,18 @@ def _first_for_all(x: Tensor) -> Tensor:
 _SOME = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(51))
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A layer that says what it does."""
-
-    says: str
-    compute: Callable[[Tensor], Tensor]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.compute(x)
-
-    def __repr__(self) -> str:
-        return f"<{self.says}>"
-
-
-LAYERS = [
-    (Layer(says, compute),)
-    for says, compute in (
-        ("self-attention", self_attend),
+LAYERS: dict[str, Callable[[Tensor], Tensor]] = dict(
+    (
+        ("right: self-attention", self_attend),
+        ("right: the softmax over the wrong axis", lambda x: _products(x).softmax(1) @ x),
+        ("right: the mean of each sentence subtracted first",
+         lambda x: self_attend(x - x.mean(1, keepdim=True))),
+        ("right: twice the input", lambda x: 2 * x),
+        ("right: twice the input, times and divided by the length of the whole batch",
+         lambda x: 2 * x * (1 + x.norm()) / (1 + x.norm())),
         ("self-attention over the whole batch as one sentence", _laid_end_to_end),
-        ("the softmax over the wrong axis", lambda x: _products(x).softmax(1) @ x),
         ("the softmax over the batch", lambda x: _products(x).softmax(0) @ x),
         ("the mean of the batch subtracted first", lambda x: self_attend(x - x.mean(0))),
-        ("the mean of each sentence subtracted first",
-         lambda x: self_attend(x - x.mean(1, keepdim=True))),
         ("each sentence asks the one before it", _the_one_before),
         ("all sentences with the weights of the first", _first_for_all),
         ("each sentence asks the one behind it, and the last itself", _the_one_behind),
@@ -1168,13 +1156,33 @@ LAYERS = [
          lambda x: self_attend(x) + 0.1 * normalize(x, dim=-1).sum(0)),
         ("a little of all sentences added to each",
          lambda x: self_attend(x) + 1e-3 * x.sum((0, 1))),
-        ("twice the input", lambda x: 2 * x),
         ("half of each sentence taken from the one before it",
          lambda x: (x + x.roll(1, 0)) / 2),
-        ("twice the input, times and divided by the length of the whole batch",
-         lambda x: 2 * x * (1 + x.norm()) / (1 + x.norm())),
     )
-]  # fmt: skip
+)  # fmt: skip
+APART_RULES = rules(
+    [name for name in LAYERS if name.startswith("right")],
+    {
+        "self-attention over the whole batch as one sentence": "It shows in each sentence when "
+        "another one changes.",
+        "the softmax over the batch": "It shows in each sentence when another one changes.",
+        "the mean of the batch subtracted first": "It shows in each sentence when another one "
+        "changes.",
+        "each sentence asks the one before it": "It shows in a sentence when the one before it "
+        "changes, and no other.",
+        "all sentences with the weights of the first": "It shows in all others when the first "
+        "sentence changes.",
+        "each sentence asks the one behind it, and the last itself": "It shows in a sentence when "
+        "the one behind it changes, and no other.",
+        "the directions of all sentences added to each": "It shows when another sentence changes, "
+        "and not only its length.",
+        "a little of all sentences added to each": "It is little, but far above rounding.",
+        "half of each sentence taken from the one before it": "It shows in a sentence when the one "
+        "before it changes.",
+    },
+    "Its sentences do not read each other. Do you compare only sentences that you have not "
+    "changed, and leave room for rounding?",
+)
 
 
 def _changed(layer: Callable, look: slice, change: slice) -> bool:
@@ -1182,10 +1190,6 @@ def _changed(layer: Callable, look: slice, change: slice) -> bool:
     other = x.clone()
     other[change] = torch.randn_like(other[change])
     return torch.allclose(layer(x)[look], layer(other)[look], atol=1e-4)
-
-
-def _first_of_two(layer: Callable) -> bool:
-    return torch.equal(layer(_SOME[:2].clone())[0], layer(_other(1)[:2])[0])
 
 
 def _zeros_and_ones(layer: Callable) -> bool:
@@ -1213,23 +1217,61 @@ def _longer(b: int) -> Tensor:
     return x
 
 
+def _only_watched(place: int) -> Lack:
+    """That one sentence alone ever stays as it is where others change."""
+
+    def lacks(calls: list[tuple]) -> bool:
+        batches = [x for (x,) in calls[:20]]
+        if len({x.shape for x in batches}) > 1 or len(batches[0]) < 2:
+            return False
+        still = {
+            b
+            for one, other in combinations(batches, 2)
+            for b in range(len(one))
+            if torch.equal(one[b], other[b]) and not torch.equal(one, other)
+        }
+        return still == {place % len(batches[0])}
+
+    return lacks
+
+
+def _only_reordered(calls: list[tuple]) -> bool:
+    """That the batches hold the same sentences, in several orders."""
+    batches = [sorted(x.flatten(1).tolist()) for (x,) in calls]
+    orders = {tuple(x.flatten().tolist()) for (x,) in calls}
+    return len(orders) > 1 and all(batch == batches[0] for batch in batches)
+
+
+APART_LACKS: dict[str, Lack] = {
+    "zeros": each(lambda x: any(not sentence.any() for sentence in x)),
+    "copies": each(lambda x: bool((x == x[:1]).all())),
+    "another order": _only_reordered,
+    "the first": _only_watched(0),
+    "the last": _only_watched(-1),
+}
 APART_MISTAKES = mistakes(
     ("True for every layer", lambda layer: True,
      "The faulty layer of 4.7 must fail: there, sentences read each other. Shapes do not show it, "
      "nor does a batch of one sentence, nor do zeros."),
     ("False for every layer", lambda layer: False,
-     "Self-attention on each sentence by itself must pass."),
+     "Self-attention on each sentence by itself must pass. Is a sentence that you have changed "
+     "compared, too? It comes out otherwise, as it should."),
     ("the other way round", lambda layer: not keeps_apart(layer),
      "True is for layers whose sentences do not read each other."),
-    ("only the first sentence looked at",
+    ("only the first sentence looked at, while others change",
+     lambda layer: _changed(layer, slice(0, 1), slice(1, 3)),
+     "Sentences may read those before them, or the first of the batch: change the first, too, and "
+     "look at all that you have not changed."),
+    ("only the last sentence looked at, while others change",
+     lambda layer: _changed(layer, slice(2, 3), slice(0, 2)),
+     "Sentences may read those behind them, or the last of the batch: change the last, too, and "
+     "look at all that you have not changed."),
+    ("the second of three changed, and only the first looked at",
      lambda layer: _changed(layer, slice(0, 1), slice(1, 2)),
      "Sentences may read those before them, or the first of the batch: look at all of them."),
-    ("only the last sentence looked at",
+    ("the first of three changed, and only the last looked at",
      lambda layer: _changed(layer, slice(2, 3), slice(0, 1)),
      "The last may read others than the one that you changed, and others may read the last."),
-    ("two sentences, and only the first of them looked at, to the last bit", _first_of_two,
-     "Sentences may read those before them, or the first of the batch: look at all of them. And "
-     "rounding is no dependence: compare with allclose."),
     ("zeros, and ones beside them", _zeros_and_ones,
      "A sentence of zeros attends evenly to its words, which are all zeros, so that many a mixture "
      "leaves it as it is. Take random numbers."),
@@ -1251,7 +1293,7 @@ APART_MISTAKES = mistakes(
      ),
      "Words of one sentence may read each other. It is the sentences that are to be kept apart: "
      "axis 0."),
-    ("the batch in reverse, and nothing else", lambda layer: torch.allclose(
+    ("the sentences in another order, and nothing else", lambda layer: torch.allclose(
         layer(_SOME.flip(0)), layer(_SOME).flip(0), atol=1e-4),
      "A layer that mixes all sentences alike does not see their order. Change one sentence, or "
      "leave the others out."),
@@ -1271,10 +1313,6 @@ APART_MISTAKES = mistakes(
         torch.allclose(layer(_SOME)[b + 1], layer(_other(b))[b + 1], atol=1e-4) for b in (0, 1)),
      "A sentence may read those behind it, or all of them: look at all sentences but the one that "
      "you changed."),
-    ("the sentences in another order, and nothing else", lambda layer: torch.allclose(
-        layer(_SOME[[2, 0, 1]]), layer(_SOME)[[2, 0, 1]], atol=1e-4),
-     "A layer that mixes all sentences alike does not see their order. Change one sentence, or "
-     "leave the others out."),
     ("only the first sentence alone", lambda layer: torch.allclose(
         layer(_SOME)[0], layer(_SOME[:1])[0], atol=1e-4),
      "Some layers leave the first sentence as it is and mix the others with it: look at all of "
@@ -1579,8 +1617,10 @@ EXERCISES = [
         title="a test that finds it",
         section="A batch of sentences",
         reference=keeps_apart,
-        cases=LAYERS,
+        cases=[()],
         mistakes=APART_MISTAKES,
+        invariants=APART_RULES,
+        probe=verdicts_on(LAYERS, APART_LACKS, one_task=False),
     ),
     Exercise(
         number="4.9",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .core import Exercise, mistakes
 from .pairs import combined, pairs
-from .suspects import said_of
+from .suspects import Lack, each, rules, verdicts_on
 
 # 7.1 two heads by hand: what each head finds, then the two outputs
 
@@ -1555,9 +1555,11 @@ def _always_two(x: Tensor, n_heads: int) -> Tensor:
 
 
 CUTS = {
-    "view and transpose": lambda x, n_heads: split(x, n_heads),
-    "slices, stacked": lambda x, n_heads: torch.stack(x.split(_width(x, n_heads), -1), dim=1),
-    "a loop over everything": lambda x, n_heads: torch.stack(
+    "right: view and transpose": lambda x, n_heads: split(x, n_heads),
+    "right: slices, stacked": lambda x, n_heads: torch.stack(
+        x.split(_width(x, n_heads), -1), dim=1
+    ),
+    "right: a loop over everything": lambda x, n_heads: torch.stack(
         [
             torch.stack([x[:, t, i * w : (i + 1) * w] for t in range(x.shape[1])], 1)
             for w in [_width(x, n_heads)]
@@ -1591,11 +1593,41 @@ CUTS = {
 }
 
 
-RIGHT_CUTS = list(CUTS)[:3]
-
-
-def run_cut_test(answer: Callable, cut: str) -> Any:
-    return said_of(answer, CUTS[cut], right=cut in RIGHT_CUTS)
+CUT_RULES = rules(
+    [name for name in CUTS if name.startswith("right")],
+    {
+        "the view alone": "It shows where there are several words.",
+        "interleaved heads": "It shows where a head has several entries.",
+        "transposed before the cut": "It shows where there are several words.",
+        "the heads in reverse": "It shows where there are several heads.",
+        "the last piece for every head": "It shows in the heads before the last.",
+        "the entries of each head in reverse": "It shows where a head has several entries.",
+        "the words in reverse": "It shows where there are several words.",
+        "the words after the first in reverse": "It shows where there are three words or more.",
+        "the first piece for every head": "It shows in the heads after the first.",
+        "the first sentence for all": "It shows in the sentences after the first.",
+        "words and heads not exchanged": "It shows in the shape and, with as many words as heads, "
+        "in the numbers.",
+        "always two heads": "It shows where another number of heads is asked for: in the shape.",
+        "one number of each word lost": "It shows in the last number of each word.",
+    },
+    "It gives each head its piece of each word. Does your test expect another order of the axes, "
+    "or of the numbers?",
+)
+CUT_LACKS: dict[str, Lack] = {
+    "one head": each(lambda x, n: n == 1),
+    "equal numbers, two heads": each(lambda x, n: n == 2 and bool((x == x.flatten()[0]).all())),
+    "equal numbers": each(lambda x, n: bool((x == x.flatten()[0]).all())),
+    "one word, two heads": each(lambda x, n: n == 2 and x.shape[1] == 1),
+    "one word": each(lambda x, n: x.shape[1] == 1),
+    "two words": each(lambda x, n: x.shape[1] == 2),
+    "heads of one entry": each(lambda x, n: x.shape[2] == n),
+    "one sentence, two heads": each(lambda x, n: n == 2 and len(x) == 1),
+    "one sentence": each(lambda x, n: len(x) == 1),
+    "two heads": each(lambda x, n: n == 2),
+    "equal sentences": each(lambda x, n: bool((x == x[:1]).all())),
+    "equal words": each(lambda x, n: bool((x == x[:, :1]).all())),
+}
 
 
 def _on(b: int, t: int, h: int, d: int) -> Callable:
@@ -1608,21 +1640,21 @@ X_TEST = 1 + torch.arange(48).reshape(2, 3, 8)
 
 X_WIDE = 1 + torch.arange(48).reshape(2, 4, 6)
 CUT_TEST_MISTAKES = mistakes(
-    ("the shape alone", lambda cut: cut(X_TEST, 2).shape == (2, 2, 3, 4),
+    ("the shape alone, for two heads", lambda cut: cut(X_TEST, 2).shape == (2, 2, 3, 4),
      "The view alone has the right shape, too. Look at the numbers."),
-    ("the shape alone, for three heads", lambda cut: cut(X_WIDE, 3).shape == (2, 3, 4, 2),
+    ("the shape alone", lambda cut: cut(X_WIDE, 3).shape == (2, 3, 4, 2),
      "Nearly all of the wrong cuts give the right shape. Compare numbers."),
-    ("sums over the words of each head, for three heads", lambda cut: torch.equal(
+    ("only the sums over the words of each head", lambda cut: torch.equal(
         cut(X_WIDE, 3).sum(2), split(X_WIDE, 3).sum(2)),
      "Sums do not see in which word a number stands. Compare place by place."),
-    ("sums over the entries of each head, for three heads", lambda cut: torch.equal(
+    ("only the sums over the entries of each head", lambda cut: torch.equal(
         cut(X_WIDE, 3).sum(3), split(X_WIDE, 3).sum(3)),
      "Sums do not see where in its head a number stands. Compare place by place."),
     ("sums over the entries of each head, for two heads", lambda cut: torch.equal(
         cut(X_WIDE, 2).sum(3), split(X_WIDE, 2).sum(3)),
      "Sums do not see where in its head a number stands. Compare place by place, and with another "
      "number of heads."),
-    ("the last head alone, of three", lambda cut: torch.equal(
+    ("the last head alone", lambda cut: torch.equal(
         cut(X_WIDE, 3)[:, -1], split(X_WIDE, 3)[:, -1]),
      "The other heads may hold what belongs to the last. Compare all of them."),
     ("the last head alone, of two", lambda cut: torch.equal(
@@ -1635,8 +1667,25 @@ CUT_TEST_MISTAKES = mistakes(
     ("all numbers together, wherever they stand",
      lambda cut: cut(X_TEST, 2).sum() == X_TEST.sum(),
      "Numbers in the wrong place are the same numbers, and have the same sum."),
-    ("one sentence, or the first of several, with two heads", _on(1, 3, 2, 8),
+    ("one sentence and two heads", _on(1, 3, 2, 8),
+     "A cut may mix up the sentences of a batch: try several, and another number of heads."),
+    ("the first sentence alone, of two heads", lambda cut: torch.equal(
+        cut(X_TEST, 2)[0], split(X_TEST, 2)[0]),
+     "A cut may mix up the sentences of a batch: compare all of them, and with another number of "
+     "heads."),
+    ("one sentence", lambda cut: all(_on(1, 3, h, 12)(cut) for h in (2, 3)),
      "A cut may mix up the sentences of a batch: try several."),
+    ("sentences that are all alike", lambda cut: all(
+        torch.equal(cut(X_TEST[:1].expand(2, 3, 8), h), split(X_TEST[:1].expand(2, 3, 8), h))
+        for h in (2, 4)),
+     "Where sentences are equal nobody sees whether each gets its own numbers. Let them differ."),
+    ("words that are all alike", lambda cut: all(
+        torch.equal(cut(X_TEST[:, :1].expand(2, 3, 8), h), split(X_TEST[:, :1].expand(2, 3, 8), h))
+        for h in (2, 4)),
+     "Where words are equal nobody sees whether their order stays. Let them differ."),
+    ("two words", lambda cut: all(_on(2, 2, h, 12)(cut) for h in (2, 3)),
+     "With two words the first may be right and the second the only one behind it: nobody sees in "
+     "which order those after the first stand. Try three."),
     ("one word", lambda cut: all(_on(2, 1, h, 12)(cut) for h in (2, 3)),
      "With one word there is nothing to mix: the view alone is right. Try several."),
     ("all numbers alike", lambda cut: all(
@@ -1644,12 +1693,16 @@ CUT_TEST_MISTAKES = mistakes(
      "Where all numbers are the same nobody sees which went where. Take different ones."),
     ("one head", lambda cut: torch.equal(cut(X_TEST, 1), X_TEST[:, None]),
      "With one head a view is the right cut. Try several heads."),
-    ("what always makes two heads passes", _on(2, 3, 2, 8),
+    ("two heads, and no other number", _on(2, 3, 2, 8),
      "One of the cuts makes two heads whatever it is asked. Try another number, too."),
-    ("equal numbers", lambda cut: torch.equal(
-        cut(torch.ones(2, 3, 12), 3), split(torch.ones(2, 3, 12), 3)
-     ),
-     "Where all numbers are equal, nobody sees which stands where. Give each a value of its own."),
+    ("only whether the words come back when the heads are merged",
+     lambda cut: torch.equal(cut(X_TEST, 4).transpose(1, 2).reshape(2, 3, 8), X_TEST),
+     "A cut into two heads, where four are asked for, comes back as well. Look also at the shape: "
+     "(B, n_heads, T, D / n_heads)."),
+    ("the first word alone, and not how many heads there are", lambda cut: torch.equal(
+        cut(X_TEST, 4)[:, :, 0].flatten(1), X_TEST[:, 0]),
+     "The other words may be wrong, and one of the cuts makes two heads whatever it is asked. "
+     "Compare all words, and the shape."),
     ("the first head alone",
      lambda cut: all(
          torch.equal(cut(x, h)[:, 0], split(x, h)[:, 0]) for x, h in ((X_TEST, 2), (X_TEST, 4))
@@ -1668,8 +1721,6 @@ CUT_TEST_MISTAKES = mistakes(
     ("one word and two heads", _on(2, 1, 2, 6),
      "With one word there is nothing to mix: the view alone is right. Try several, and another "
      "number of heads."),
-    ("as many words as heads, and as wide, or the first word of two heads", _on(2, 2, 2, 4),
-     "In so small a square some wrong cuts are right. Let all sizes differ."),
     ("the first of two heads", lambda cut: torch.equal(cut(X_TEST, 2)[:, 0], X_TEST[..., :4]),
      "The other heads may be wrong, and so may other numbers of heads. Compare all of them."),
     ("heads of one entry", _on(2, 4, 3, 3),
@@ -2098,10 +2149,10 @@ EXERCISES = [
         title="a test for a cut",
         section="The wrong cut",
         reference=cuts_right,
-        cases=[(name,) for name in CUTS],
+        cases=[()],
         mistakes=CUT_TEST_MISTAKES,
-        probe=run_cut_test,
-        canonical=bool,
+        invariants=CUT_RULES,
+        probe=verdicts_on(CUTS, CUT_LACKS),
     ),
     Exercise(
         number="7.11",
