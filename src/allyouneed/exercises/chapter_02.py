@@ -1320,6 +1320,19 @@ KEEP_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+KEEP_RULES = [
+    Invariant("kept where there is no noise",
+              lambda found, noise: noise > 0 or not {"faded", "turned"} & {*found.values()},
+              "Then h = tanh(u h + b) must give back one value above 1/2 and one below -1/2: let u "
+              "be well above 1, and b near 0."),
+    Invariant("kept in spite of the noise",
+              lambda found, noise: noise == 0 or not {"faded", "turned"} & {*found.values()},
+              "Without noise it is kept. Every noisy word takes w times the noise off the sum, and "
+              "what is left of u h must still come back: let w be smaller, or u larger, and b "
+              "near 0."),
+]  # fmt: skip
+
+
 # 2.10: backpropagation through time
 
 
@@ -2117,6 +2130,7 @@ EXERCISES = [
         reference=remembering,
         cases=[(0.0,), (0.2,), (0.5,)],
         mistakes=KEEP_MISTAKES,
+        invariants=KEEP_RULES,
         probe=what_is_left,
     ),
     Exercise(

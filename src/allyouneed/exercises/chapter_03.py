@@ -1503,10 +1503,11 @@ PLACE_MISTAKES = mistakes(
     ("the key minus the sum of the others",
      lambda keys, place: 100 * (2 * keys[place] - keys.sum(0)),
      "That lowers the others on the whole, and not each of them."),
-    ("scores of one and zero",
+    ("scores too close to each other",
      lambda keys, place: torch.linalg.pinv(keys) @ _one_hot(len(keys), place),
-     "The right direction. But e to the power of 1 is only 2.7 times as much as e to the power "
-     "of 0: make the score larger."),
+     "The right direction. But with the scores 1 and 0 the one weight is only 2.7 times the other, "
+     "with 2 and 0 only 7.4 times, and weights are no scores: let the wanted score stand further "
+     "above the others."),
     ("away from the place", lambda keys, place: -query_for(keys, place),
      "The sign is turned: this query looks everywhere but there."),
     ("the place's number among the numbers of the query",
@@ -1542,6 +1543,17 @@ PLACE_MISTAKES = mistakes(
     ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
      "The query must depend on the keys and on the place."),
 )  # fmt: skip
+
+PLACE_RULES = [
+    Invariant("the key at the place has the highest score",
+              lambda found, keys, place: found["looks most at"] == place,
+              "Another key has a larger product with this query. Ask for the scores that you want, "
+              "such as 10 there and 0 elsewhere, and solve keys @ query = wanted for the query."),
+    Invariant("the highest score stands well above the others",
+              lambda found, keys, place: found["with"] == "0.9 or more",
+              "The right key comes first, and too softly: 0.9 of the weight is nine times as much "
+              "as all others have together. Let its score be higher by more."),
+]  # fmt: skip
 
 # 3.10 back through one look
 
@@ -1851,6 +1863,7 @@ EXERCISES = [
         reference=query_for,
         cases=place_cases,
         mistakes=PLACE_MISTAKES,
+        invariants=PLACE_RULES,
         probe=_where,
     ),
     Exercise(

@@ -1445,19 +1445,18 @@ def whom(answer: Callable, n: int) -> list[str] | str:
     """For each word where more than nine tenths of its attention go, if anywhere."""
     x = torch.as_tensor(answer(n)).double()
     if x.ndim != 2 or len(x) != n:
-        return f"not of shape ({n}, D)"
+        side = x.ndim == 2 and x.shape[1] == n
+        return f"not of shape ({n}, D), but {('otherwise', f'(D, {n})')[side]}"
     if not x.isfinite().all():
         return "not all numbers are finite"
-    most = (x @ x.T).softmax(-1).max(-1)
     names = []
-    for word, (weight, other) in enumerate(zip(*map(Tensor.tolist, most), strict=True)):
-        if weight <= 0.9:
-            names.append("no one gets 0.9")
-        elif other == min(word + 1, n - 1):
-            names.append("as asked")
-        else:
-            side = "an earlier one" if other < word else "a later one"
-            names.append("itself" if other == word else side)
+    for word, row in enumerate((x @ x.T).softmax(-1)):
+        weight, other = float(row.max()), int(row.argmax())
+        side = "an earlier one" if other < word else "a later one"
+        name = "itself" if other == word else side
+        name = "as asked" if other == min(word + 1, n - 1) else name
+        softly = "nobody more than others" if weight - row.min() < 0.1 else f"{name}, too softly"
+        names.append(name if weight > 0.9 else softly)
     return names
 
 
@@ -1505,7 +1504,9 @@ CHAIN_MISTAKES = mistakes(
      "Each attends to the one before. Word i should attend to word i + 1."),
     ("one vector for each column", lambda n: chain(n).T,
      "A word is a row: the shape is (n, D)."),
-    ("two words, whatever n is", lambda n: chain(2),
+    ("another number of vectors than n", lambda n: chain(n + 1),
+     "There should be n vectors, as many as words. The last one attends to itself."),
+    ("two words, whatever n is", lambda n: chain(2)[:, :2],
      "There should be n vectors."),
     ("lengths that grow too slowly",
      lambda n: 1.4 ** torch.arange(n).unsqueeze(1) * (
@@ -1514,6 +1515,30 @@ CHAIN_MISTAKES = mistakes(
      "Compare x_i . x_i with x_i . x_(i + 1): the next one must be so much longer that the second "
      "is larger."),
 )  # fmt: skip
+
+
+def _nobody(*names: str) -> Callable[..., bool]:
+    """That no word attends to one of these, sharply or softly."""
+    some = {*names, *(f"{name}, too softly" for name in names)}
+    return lambda found, n: not some & {*found}
+
+
+CHAIN_RULES = [
+    Invariant("nobody attends to a word behind the next one", _nobody("a later one"),
+              "There the score of a word with one behind the next is the highest. A word must "
+              "share an entry with the next one that it does not share with those behind; and no "
+              "chain closes to a circle."),
+    Invariant("nobody but the last attends to itself", _nobody("itself"),
+              "Compare x_i . x_i with x_i . x_(i + 1): the next one must be so much longer that "
+              "the second is larger."),
+    Invariant("nobody attends to an earlier word", _nobody("an earlier one"),
+              "There the score of a word with one before it is the highest. The next one must be "
+              "longer, and share more with the word than those before."),
+    Invariant("more than nine tenths",
+              lambda found, n: not any("softly" in name or "nobody" in name for name in found),
+              "Nobody wrong is attended to, but the scores of a row lie too close: the next word "
+              "must be longer by a larger factor, or all vectors longer."),
+]  # fmt: skip
 
 
 EXERCISES = [
@@ -1638,6 +1663,7 @@ EXERCISES = [
         reference=chain,
         cases=[(2,), (3,), (6,)],
         mistakes=CHAIN_MISTAKES,
+        invariants=CHAIN_RULES,
         probe=whom,
     ),
 ]

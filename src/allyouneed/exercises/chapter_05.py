@@ -1304,7 +1304,8 @@ def whom(answer: Any, names: int, colours: int) -> list[str] | str:
     w_q, w_k = (torch.as_tensor(w).double() for w in answer(names, colours))
     d_model = 2 * names + colours
     if w_q.ndim != 2 or w_q.shape != w_k.shape or len(w_q) != d_model:
-        return f"not two tables of one shape ({d_model}, K)"
+        side = w_q.ndim == w_k.ndim == 2 and w_q.shape[1] == d_model
+        return f"not two tables of one shape ({d_model}, K), but {('others', 'turned')[side]}"
     if not (w_q.isfinite().all() and w_k.isfinite().all()):
         return "not all numbers are finite"
     rows = (row_of_people(names, colours, one) for one in (False, True))
@@ -1316,6 +1317,7 @@ def _whom(weights: Tensor, at: Tensor, colour: Tensor) -> list[str]:
     for me in range(names):
         mates = (colour == colour[me]) & (torch.arange(names) != me)
         row, others = weights[me], torch.arange(names) != me
+        rest = row[~mates & others & (torch.arange(names) != at[me])]
         if row[mates].sum() > 0.9:
             even = row[mates].max() - row[mates].min() < 0.05
             found.append("as asked" if even else "not in equal shares")
@@ -1327,6 +1329,8 @@ def _whom(weights: Tensor, at: Tensor, colour: Tensor) -> list[str]:
             found.append("the one pointed at")
         elif row[~mates & others].sum() > 0.9:
             found.append("other colours")
+        elif not mates[at[me]] and row[at[me]] > max(0.1, 1.1 * rest.max()):
+            found.append("the one pointed at, too")
         elif row[mates].max() - row[me] < 1e-6 and row[mates].sum() + row[me] > 0.9:
             found.append("oneself as much as the others")
         else:
@@ -1368,6 +1372,8 @@ COLOUR_MISTAKES = mistakes(
     ("tables on their side",
      lambda n, c: tuple(w[:, :-1].T for w in _of_parts(n, c, -20, 0, 10)),
      "A row for each entry of the vector: (D, K), as the matrices of the text."),
+    ("tables for another number of names or colours", lambda n, c: same_colour(5, 3),
+     "The names and colours are given: (D, K) with D = 2 names + colours."),
     ("of one matrix", lambda n, c: (_of_parts(n, c, -20, 0, 10)[1],) * 2,
      "With one matrix for both, the highest a person can score is with himself, or nearly so: who "
      "asks must be made by other numbers than who is found."),
@@ -1394,6 +1400,27 @@ COLOUR_MISTAKES = mistakes(
         w.roll(c, 0) for w in _of_parts(n, c, -20, 0, 10)),
      "First stands the own name, then the name pointed at, then the colour."),
 )  # fmt: skip
+
+
+def _never(*names: str) -> Callable[..., bool]:
+    """That there is no person of whom this is to be said."""
+    return lambda found, *numbers: not {*names} & {*found}
+
+
+COLOUR_RULES = [
+    Invariant("nobody attends to oneself", _never("oneself", "oneself as much as the others"),
+              "My own colour is mine, too, so that I score as high as the others in it. Ask "
+              "against your own name, as strongly as for the colour or more."),
+    Invariant("whom one points at does not count",
+              _never("the one pointed at", "the one pointed at, too", "not in equal shares"),
+              "The middle part of the vector, the name pointed at, must have no part in the scores "
+              "of query and key."),
+    Invariant("other colours get nothing", _never("other colours", "all others alike", "all alike"),
+              "The colour of the query must meet the colour of the key, with a high score where "
+              "they are the same."),
+    Invariant("more than 0.9 for the others in one's colour", _never("too soft"),
+              "The right ones come first, but others get too much: make the scores larger."),
+]  # fmt: skip
 
 
 EXERCISES = [
@@ -1482,6 +1509,7 @@ EXERCISES = [
         reference=same_colour,
         cases=[(8, 4), (6, 2), (5, 2)],
         mistakes=COLOUR_MISTAKES,
+        invariants=COLOUR_RULES,
         probe=whom,
     ),
 ]

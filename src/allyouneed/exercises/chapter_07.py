@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .core import Exercise, mistakes
+from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 from .suspects import Lack, each, rules, verdicts_on
 
@@ -2065,6 +2065,56 @@ NEIGHBOUR_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+def _finds(head: int, wrong: Callable[[int, int], bool]) -> Callable[..., bool]:
+    """That not all words of a head find what they should not: `wrong(place, found)`."""
+
+    def holds(output: dict[str, list[int]], length: int) -> bool:
+        found = [*output.values()][head]
+        return length < 4 or not all(wrong(t + 1 - head, f) for t, f in enumerate(found))
+
+    return holds
+
+
+NEIGHBOUR_RULES = [
+    Invariant(f"head {head + 1} finds {what}", holds, f"{why} Head {head + 1} has to find the word "
+              f"{('before', 'after')[head]}.")
+    for head in (0, 1)
+    for what, holds, why in (
+        ("more than the words themselves", _finds(head, lambda t, f: f == t),
+         "Each word has the highest score with its own key."),
+        ("its neighbour, and not that on the other side",
+         _finds(head, lambda t, f, d=(1, -1)[head]: f == t + d), "It looks the other way."),
+        ("its neighbour, and not the word at half of its place",
+         _finds(head, lambda t, f, d=(-1, 1)[head]: abs(2 * f - t - d) <= 1),
+         "The score should be highest where (s - t - d)^2 is lowest: its mixed term is 2 s (t + "
+         "d), and the 2 is missing."),
+    )
+] + [
+    Invariant(f"head {head + 1} finds other words for other words",
+              lambda output, length, head=head: length < 4 or len({*[*output.values()][head]}) > 1,
+              "One and the same word has the highest score with every query. Put the keys where "
+              "each lies farthest in some direction, such as on a circle.")
+    for head in (0, 1)
+] + [
+    Invariant(f"head {head + 1} goes the way of the keys",
+              lambda output, length, head=head: length < 4 or len(
+                  {(t + f) % length for t, f in enumerate([*output.values()][head])}) > 1,
+              "From word to word the place that is found goes back by one. Do queries and keys run "
+              "round the circle in the same direction?")
+    for head in (0, 1)
+] + [
+    Invariant("head 1 finds the word before",
+              lambda output, length: [*output.values()][0] == [*range(length - 1)],
+              "The key of word t - 1 must have the highest score with the query of word t."),
+    Invariant("head 2 finds the word after",
+              lambda output, length: [*output.values()][1] == [*range(1, length)],
+              "The key of word t + 1 must have the highest score with the query of word t."),
+    Invariant("a weight above 0.9", lambda output, length: not [*output.values()][2],
+              "The right words score highest, and the softmax is too even. Make the queries "
+              "longer."),
+]  # fmt: skip
+
+
 EXERCISES = [
     Exercise(
         number="7.1",
@@ -2171,6 +2221,7 @@ EXERCISES = [
         reference=two_neighbours,
         cases=[(4,), (2,), (12,)],
         mistakes=NEIGHBOUR_MISTAKES,
+        invariants=NEIGHBOUR_RULES,
         probe=neighbours_found,
     ),
 ]
