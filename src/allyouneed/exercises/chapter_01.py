@@ -1451,6 +1451,10 @@ SPLIT_MISTAKES = mistakes(
     ("the first pairs, and what shares a sentence with these, no further", _first_and_theirs,
      "What came into the test so has other partners, which are still in the training part. Go on "
      "until nothing more is connected."),
+    ("only pairs kept together that are the same on both sides",
+     _by(lambda pair: (normalise(pair[0]), normalise(pair[1]))),
+     "Pairs that share one sentence, English or French, must stay together, and not only those "
+     "that share both."),
 )  # fmt: skip
 
 SPLIT_RULES = [

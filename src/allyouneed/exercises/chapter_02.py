@@ -155,6 +155,16 @@ def _zero_at_padding(
     return h
 
 
+def _before_the_last(begin: Callable[[Tensor], Tensor] = lambda h: h) -> Callable[..., Tensor]:
+    """The state before the last word, which for a single word is the first of all."""
+
+    def last_states(x: Tensor, n: Tensor, h: Tensor, *weights: Tensor) -> Tensor:
+        earlier = last_states_with(begin=begin)(x, (n - 1).clamp(min=1), h, *weights)
+        return torch.where((n > 1).unsqueeze(1), earlier, begin(h))
+
+    return last_states
+
+
 LAST_MISTAKES = mistakes(
     ("nothing mended",
      last_states_with(transposed_step, carried=False, pick=last_place),
@@ -325,6 +335,11 @@ LAST_MISTAKES = mistakes(
         ("U is transposed", "the old state is not carried on"),
         ("U is transposed", "the last position is taken"),
     ]),
+    ("one word too early, and the first state for a single word", _before_the_last(),
+     "A list of states that begins with h has the state after n words at place n, not n - 1."),
+    ("one word too early, and starts from zeros", _before_the_last(torch.zeros_like),
+     "A list of states that begins with the first one has the state after n words at place n; and "
+     "the first state is given as h."),
 )  # fmt: skip
 
 
@@ -500,6 +515,26 @@ GRU_SLIPS = [
     ("the gates have no bias", {"sums": lambda x, h, w, u, b: x @ w + h @ u},
      "b has a part for each gate."),
 ]  # fmt: skip
+
+
+def _gate_without_bias(part: int) -> Callable[..., Tensor]:
+    def step(x, h, w, u, b):
+        parts = [*b.chunk(3)]
+        parts[part] = torch.zeros_like(parts[part])
+        return gru_step(x, h, w, u, torch.cat(parts))
+
+    return step
+
+
+def _gate_of_another(part: int, other: int) -> Callable[..., Tensor]:
+    def step(x, h, w, u, b):
+        parts = [*u.chunk(3, 1)]
+        parts[part] = parts[other]
+        return gru_step(x, h, w, torch.cat(parts, 1), b)
+
+    return step
+
+
 GRU_MORE = mistakes(
     ("the reset gate acts after the product, and on the bias of the candidate",
      gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(x + r * (h @ u + b))),
@@ -546,6 +581,21 @@ GRU_MORE = mistakes(
     *combined(gru_with_gates, GRU_SLIPS, but=[
         ("the reset gate is not used", "reset and update gates are swapped"),
     ]),
+    ("the reset gate acts on the word, and not on the state",
+     gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(r * x + h @ u + b)),
+     "It is the old state that is reset, before it meets U. The word enters in full."),
+    ("the old state kept in full, and z of the candidate",
+     gru_with_gates(mix=lambda r, z, h, new: h + z * new),
+     "Equation (2.7) is a mixture: z times the old state, and 1 - z of the candidate."),
+    ("the reset gate has no bias",
+     _gate_without_bias(0),
+     "b has three parts: for reset, update and candidate."),
+    ("the update gate has no bias", _gate_without_bias(1),
+     "b has three parts: for reset, update and candidate."),
+    ("the reset gate sees the update gate's part of U", _gate_of_another(0, 1),
+     "Each of the three has its own third of w, of u and of b."),
+    ("the update gate sees the reset gate's part of U", _gate_of_another(1, 0),
+     "Each of the three has its own third of w, of u and of b."),
 )  # fmt: skip
 
 
@@ -860,6 +910,20 @@ def added_gaps(n: int, k: int) -> int:
     return layers
 
 
+def added_k(n: int, k: int) -> int:
+    """Layers needed when the gaps are 1, k, 2 k, 3 k, ..."""
+    layers, reach = 0, 1
+    while reach < n:
+        reach += (k - 1) * max(1, layers * k)
+        layers += 1
+    return layers
+
+
+def _more_than(n: int, k: int) -> int:
+    """Layers until more than n words are seen."""
+    return right_dilated(n + 1, k)
+
+
 def halves(n: int, k: int) -> int:
     """Layers needed when half of each window looks back, with gaps of 1, k, k**2, ..."""
     layers, reach = 0, 0
@@ -900,6 +964,23 @@ DEPTH_PAIRS = mistakes(
         ("rounded down where contiguous", "the logarithm rounded down"),
         ("n words to cross, not n - 1", "a rounded logarithm"),
     ]),
+    ("one layer too many where n words are reached exactly", layers_with(
+        lambda n, k: (n - 1) // (k - 1) + (n > 1), lambda n, k: _more_than(n, k) * (n > 1)),
+     "It is enough that the layers reach n words: `< n` in the loop, and not `<= n`."),
+    ("one layer too many where n words are reached exactly, for contiguous windows",
+     layers_with(lambda n, k: (n - 1) // (k - 1) + (n > 1), right_dilated),
+     "It is enough that the layers reach n words: round up, and add nothing where they do."),
+    ("one layer too many where n words are reached exactly, with dilations",
+     layers_with(right_contiguous, lambda n, k: _more_than(n, k) * (n > 1)),
+     "It is enough that the layers reach n words: `< n` in the loop, and not `<= n`."),
+    ("n words to cross, not n - 1, but for a single word", layers_with(
+        lambda n, k: math.ceil(n / (k - 1)) * (n > 1), right_dilated),
+     "The last word sees itself for nothing: n - 1 words are left to be reached."),
+    ("n - 1 words counted where the reach is multiplied",
+     layers_with(right_contiguous, lambda n, k: right_dilated(n - 1, k)),
+     "After L layers k^L words are seen, the last one among them: it is n that must be reached."),
+    ("gaps of 1, k, 2 k, 3 k", layers_with(right_contiguous, added_k),
+     "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ..."),
 )  # fmt: skip
 
 
@@ -1397,6 +1478,26 @@ def _at_the_first_sum(four: Four, *case: Tensor) -> Tensor:
     return four[2] - later[2]
 
 
+def _at_every_step(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Four:
+    states = [h]
+    for word in x:
+        states.append(torch.tanh(word @ w + states[-1] @ u + b))
+    before, after = torch.stack(states[:-1]), torch.stack(states[1:])
+    a = g * (1 - after**2)
+    return x.T @ a, before.T @ a, a.sum(0), u @ a[0]
+
+
+def _arriving(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Tensor:
+    """The sum of the gradients with respect to the states, before they pass tanh."""
+    states = [h]
+    for word in x:
+        states.append(torch.tanh(word @ w + states[-1] @ u + b))
+    total = torch.zeros_like(g)
+    for state in reversed(states[1:]):
+        total, g = total + g, u @ (g * (1 - state**2))
+    return total
+
+
 TIME_MISTAKES = mistakes(
     ("the last step alone", through_time_with(steps=1),
      "W, U and b serve at every step, and each use has its part in the gradient. Go back through "
@@ -1498,6 +1599,15 @@ TIME_MISTAKES = mistakes(
          through_time(x[1:], torch.tanh(x[0] @ w + h @ u + b), w, u, b, g)[3],
      ),
      "That is the gradient with respect to the state after the first word. One step is left."),
+    ("the given gradient at every step", _at_every_step,
+     "g belongs to the last state. To the state before it comes through that step: g_(t-1) = "
+     "(g_t (1 - h_t^2)) U^T."),
+    ("the gradient of b without the slope of tanh",
+     lambda x, h, w, u, b, g: tuple(
+         _arriving(x, h, w, u, b, g) if i == 2 else part
+         for i, part in enumerate(through_time(x, h, w, u, b, g))
+     ),
+     "b stands inside tanh, as x W and h U do: its part is multiplied by 1 - h_t^2, too."),
 )  # fmt: skip
 
 

@@ -758,6 +758,16 @@ MASKED_MISTAKES = mistakes(
     ("something added below the line", lambda scores, mask: 0.99 * masked_softmax(scores, mask),
      "The weights sum to less than one. A small number in the sum must be so small that no weight "
      "feels it, or stand only where the sum is zero."),
+    ("the lowest of all scores in place of minus infinity", lambda scores, mask: (
+        scores.masked_fill(~mask.unsqueeze(1), float(scores.min())).softmax(-1)
+        * mask.unsqueeze(1)),
+     "The lowest score still has an exponential, and where all are alike as much as any. Only "
+     "minus infinity becomes 0."),
+    ("the lowest of all scores in place of minus infinity, and nothing struck out",
+     lambda scores, mask: (
+         scores.masked_fill(~mask.unsqueeze(1), float(scores.min())).softmax(-1)),
+     "The lowest score still has an exponential, and where all are alike as much as any. Only "
+     "minus infinity becomes 0."),
 )  # fmt: skip
 
 
@@ -1142,7 +1152,50 @@ GREEDY_MISTAKES = mistakes(
     ("all sentences in one flat list",
      lambda *task: [word for row in greedy_decode(*task) for word in row],
      "Return one list for each sentence of the batch, not all words in one."),
+    ("starts from the number 0", lambda step, batch_size, bos, eos, max_length: [
+        _cut(row, eos)
+        for row in _write(step, batch_size, 0, max_length, _likeliest)[:, 1:].tolist()
+     ],
+     "The first word read is `bos`, whichever number that is."),
+    ("starts from the number 2", lambda step, batch_size, bos, eos, max_length: [
+        _cut(row, eos)
+        for row in _write(step, batch_size, 2, max_length, _likeliest)[:, 1:].tolist()
+     ],
+     "The first word read is `bos`, whichever number that is."),
+    ("ends at the number 3", lambda step, batch_size, bos, eos, max_length: greedy_decode(
+        step, batch_size, bos, 3, max_length),
+     "A sentence ends with `eos`, whichever number that is."),
 )  # fmt: skip
+
+
+def _likeliest_each(output, step, batch_size, bos, eos, max_length) -> bool:
+    """Whether after the words before it each word is the one that `step` likes best."""
+    longest = max(map(len, output), default=0)
+    if len(output) != batch_size or not 0 < longest <= max_length:
+        return True  # another mistake
+    rows = [[bos, *row, *[bos] * (longest - len(row))] for row in output]
+    best = step(torch.tensor(rows)).argmax(-1).tolist()
+    return all(row == best[i][: len(row)] for i, row in enumerate(output))
+
+
+GREEDY_RULES = [
+    Invariant("as many lists as sentences",
+              lambda output, step, batch_size, *_: len(output) == batch_size,
+              "Return one list for each sentence of the batch."),
+    Invariant("at most max_length words",
+              lambda output, step, n, bos, eos, most: max(map(len, output), default=0) <= most,
+              "A sentence that does not end by itself is cut after max_length words."),
+    Invariant("no eos among the words",
+              lambda output, step, n, bos, eos, most: not any(eos in row for row in output),
+              "A sentence is over at its first eos, which is no word of it."),
+    Invariant("each word is the likeliest after those before it", _likeliest_each,
+              "After the words before it another one has a higher logit, in the last position. "
+              "Greedy means the highest: nothing is drawn at random, and all words so far are "
+              "handed to `step`."),
+    Invariant("a sentence goes on until it ends",
+              lambda output, step, n, bos, eos, most: any(map(len, output)),
+              "There are no words at all. Are the words kept that were chosen?"),
+]  # fmt: skip
 
 
 def _lists(output: list) -> list[list[int]]:
@@ -1452,6 +1505,9 @@ SLOPE_MISTAKES = mistakes(
      "In front stands the weight a_j itself."),
     ("the context for every score", _slope(lambda a, h, c: c.expand_as(h)),
      "That is the context itself. How does it move when one score rises?"),
+    ("the share of the other states taken off, not divided again",
+     _slope(lambda a, h, c: a * (h - (c - a * h))),
+     "What is subtracted is the whole context c, with its share of h_j."),
 )  # fmt: skip
 
 # 3.9 a query that looks at a given place
@@ -1614,6 +1670,10 @@ def _exchanged(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
     return torch.outer(_right_errors(a, h, a @ h, g), g) + torch.outer(a, q)
 
 
+def _as_keys_alone(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
+    return _back(as_value=False)(q, h, g)[1]
+
+
 BACK_MISTAKES = mistakes(
     ("the states' part as values alone", _back(as_key=False),
      "Every h_j stands in two places: it is averaged, and it is compared with the query. Its "
@@ -1758,6 +1818,15 @@ BACK_MISTAKES = mistakes(
     ("g added to the query's gradient",
      lambda q, h, g: (back_through(q, h, g)[0] + g, back_through(q, h, g)[1]),
      "The query enters the scores alone: it is not averaged."),
+    ("the context in place of g among the values",
+     lambda q, h, g: (back_through(q, h, g)[0], _as_keys_alone(q, h, g) + torch.outer(
+         a := (h @ q).softmax(0), a @ h)),
+     "As a value h_j passes on what arrives at the context, g, times its weight a_j."),
+    ("the gradients divided by the root of the width", lambda q, h, g: (
+        back_through(q, h, g)[0] / len(q) ** 0.5,
+        back_through(q, h, g)[1] - (1 - len(q) ** -0.5) * _as_keys_alone(q, h, g)),
+     "The slope of q . h_j has no root: that belongs to the Transformer, where the scores are "
+     "divided."),
 )  # fmt: skip
 
 
@@ -1826,7 +1895,7 @@ EXERCISES = [
         reference=greedy_decode,
         cases=greedy_cases,
         mistakes=GREEDY_MISTAKES,
-        invariants=[],
+        invariants=GREEDY_RULES,
         canonical=_lists,
     ),
     Exercise(

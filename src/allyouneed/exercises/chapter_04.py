@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from .compare import kind
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined, pairs
 from .suspects import Lack, each, rules, verdicts_on
@@ -34,8 +35,9 @@ VERY = shares(2.0, 2.0, 1.0)
 HAND_MISTAKES = mistakes(
     ("scores as weights, without the softmax", look_by_hand([2.0, 2.0, 1.0]),
      "These are the dot products. Their softmax is missing: weights must sum to one."),
-    ("scores divided by their sum, without the exponential", look_by_hand([0.4, 0.4, 0.2]),
-     "The softmax takes the exponential of each score first, then divides by the sum."),
+    ("scores divided by their sum, or powers of 2 in place of e", look_by_hand([0.4, 0.4, 0.2]),
+     "2 : 2 : 1 are the scores, and 4 : 4 : 2 their powers of 2. The softmax takes the powers of e "
+     "first, then divides by their sum."),
     ("exponentials that were not divided by their sum",
      look_by_hand([math.exp(2), math.exp(2), math.exp(1)]),
      "These are the exponentials of the scores. Divide each by the sum of all three."),
@@ -63,6 +65,8 @@ HAND_MISTAKES = mistakes(
      "These scores are equation (4.3). Words look around with dot products, equation (4.1)."),
     ("scores divided by the root of the width", look_by_hand(shares(1.0, 1.0, 0.5)),
      "The division by a root comes in Chapter 6. Here the scores are plain dot products."),
+    ("the own score under a root", look_by_hand(shares(math.sqrt(2), 2.0, 1.0)),
+     "very with itself is the square of its length, 0 + 1 + 0 + 1 = 2, without a root."),
     ("only two digits", [round(number, 2) for number in look_by_hand(VERY)],
      "The way is right. Give three digits after the point."),
     ("the old vector added",
@@ -359,6 +363,18 @@ COSINE_MISTAKES = mistakes(
      "The diagonal holds squares: one root of each gives the lengths."),
     ("a thousandth below the line", lambda p: p / (_roots(p) + 1e-3),
      "This changes the cosines of short vectors, too: add much less, or treat lengths of 0 alone."),
+    ("each row divided by its sum, kept above zero",
+     lambda p: p / p.sum(-1, keepdim=True).clamp(min=1e-12),
+     "Cosines are no shares. Each product is divided by the lengths of its two vectors."),
+    ("each row divided by its sum, and 0/0", lambda p: p / p.sum(-1, keepdim=True),
+     "Cosines are no shares. Each product is divided by the lengths of its two vectors."),
+    ("divided by the largest product", lambda p: p / p.max(),
+     "Each product is divided by the lengths of its own two vectors. One number for all leaves "
+     "long vectors before short ones."),
+    ("divided by the root of the sum of both squares",
+     lambda p: p / (p.diag()[:, None] + p.diag()).sqrt().clamp(min=1e-12),
+     "Below the line stands the product of the two lengths, each the root of an entry of the "
+     "diagonal."),
 )  # fmt: skip
 
 # 4.3 negative distance
@@ -398,6 +414,9 @@ DISTANCE_MISTAKES = mistakes(
     ("the minus sign before the first square only",
      lambda q, k: _squares(q, k)[1] - _squares(q, k)[0] - 2 * _squares(q, k)[2],
      "The minus belongs to the whole squared distance: it needs a bracket."),
+    ("the squares of the queries with the wrong sign",
+     lambda q, k: _squares(q, k)[0] - _squares(q, k)[1] + 2 * _squares(q, k)[2],
+     "Minus the squared distance takes both squares off: - q . q - k . k + 2 q . k."),
     ("the lengths not squared",
      lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[0].sqrt() - _squares(q, k)[1].sqrt(),
      "The dot product of a vector with itself is the square of its length, without a root."),
@@ -501,6 +520,9 @@ DISTANCE_MISTAKES = mistakes(
      "The division by a root comes in Chapter 6. Equation (4.3) has none."),
     ("the cosine", lambda q, k: normalize(q, dim=-1) @ normalize(k, dim=-1).mT,
      "That is equation (4.2). The distance looks at the difference of the two vectors."),
+    ("the difference of the squared lengths", lambda q, k: -(
+        _squares(q, k)[0] - _squares(q, k)[1]).abs(),
+     "Take the difference of the vectors first, then the square of its length."),
 )  # fmt: skip
 
 # 4.4 predict, then try: whom a word attends to most
@@ -872,6 +894,12 @@ COUNTED_MISTAKES = mistakes(
      lambda x, counts: _without_itself(_products(x) + counts.unsqueeze(1).log())
      .softmax(-1).nan_to_num() @ x,
      "A word looks at itself as at any other, and at its copies."),
+    ("divided by the sum over all words of all sentences", lambda x, counts: (
+        (e := _products(x).exp() * counts.unsqueeze(1)) @ x / e.sum()),
+     "Each word that asks has a whole of its own: divide by the sum of its row."),
+    ("divided by the sum over all words of the sentence", lambda x, counts: (
+        (e := _products(x).exp() * counts.unsqueeze(1)) @ x / e.sum((1, 2), keepdim=True)),
+     "Each word that asks has a whole of its own: divide by the sum of its row."),
 )  # fmt: skip
 
 # 4.6 words in another order
@@ -1336,8 +1364,10 @@ def _table(x: object) -> Tensor:
 
 def weights_of_widened(answer: Callable, q: Tensor, k: Tensor) -> Tensor:
     """Weights by the dot products; each side is made while the other holds other vectors."""
-    new_q = _table(answer(q, k.flip(0) + 1)[0])
-    new_k = _table(answer(q.flip(0) - 1, k)[1])
+    pairs = answer(q, k.flip(0) + 1), answer(q.flip(0) - 1, k)
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"expected two tables, got {kind(pairs[0])}")
+    new_q, new_k = _table(pairs[0][0]), _table(pairs[1][1])
     return (new_q @ new_k.T).softmax(-1)
 
 
@@ -1431,6 +1461,12 @@ WIDEN_MISTAKES = mistakes(
      lambda q, k: (minus_squared_distance(q[None], k[None])[0], torch.eye(len(k))),
      "What becomes of a query must not depend on the keys: the check makes the two with others "
      "beside them."),
+    ("the query's square in the place of 1",
+     lambda q, k: (_joined(2 * q, _squared(q)), _joined(k, -_squared(k))),
+     "The extra entry of the query is 1, so that the key's square counts once, whoever asks."),
+    ("the extra entry last in one table and first in the other",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -_squared(k)).roll(1, 1)),
+     "Entry meets entry: the 1 of the query must stand where the key has its square."),
 )  # fmt: skip
 
 # 4.10 a chain

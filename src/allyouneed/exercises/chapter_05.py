@@ -98,6 +98,14 @@ HAND_MISTAKES = mistakes(
     ("the weight of word 1 in place of the output", [0.0, 2 * LN3, 0.1],
      "The scores are right, and 0.1 is the weight of word 1. The output is the average of the two "
      "values, with both weights."),
+    ("scores divided by the root of 2 for the weights, and handed over undivided",
+     [0.0, 2 * LN3, head_by_hand(0.0, 2 * LN3 / math.sqrt(2))[2]],
+     "The scores are right. The division comes in Chapter 6: the softmax is taken of them as they "
+     "are."),
+    ("the words' numbers in place of their values", [0.0, 2 * LN3, 1.9],
+     "The scores are right. What is averaged are the values 4 and 8, the words times W^V."),
+    ("the first value alone", [0.0, 2 * LN3, 4.0],
+     "The scores are right. Both values count, each with its weight."),
 )  # fmt: skip
 
 
@@ -559,6 +567,14 @@ RELU_MISTAKES = mistakes(
      lambda scores: torch.where(scores > 0, scores.softmax(-1), 0.0),
      "The softmax takes the exponential. Here the ReLU stands in its place, and the sum is that "
      "of what is left."),
+    ("zeros for all queries where one finds nothing", lambda scores: (
+        torch.zeros_like(scores)
+        if (scores.relu().sum(-1) == 0).any() else _shares(scores.relu())),
+     "Each query is on its own: only the row of the one that finds nothing is zeros."),
+    ("the leaky ReLU", lambda scores: _shares(F.leaky_relu(scores)),
+     "What is below zero becomes zero, all of it."),
+    ("a small share for what is below zero", lambda scores: _shares(F.elu(scores)),
+     "What is below zero becomes zero, all of it."),
 )  # fmt: skip
 
 
@@ -836,6 +852,16 @@ ONE_HEAD_MISTAKES = mistakes(
     *((name, _of_one(wrong), why) for name, wrong, why in HEAD_PAIRS
       if not name.startswith("the matrices of queries and keys exchanged, and the softmax over "
                              "the queries")),
+    ("no word looks at itself", lambda x, w_q, w_k, w_v: (
+        (s := (x @ w_q) @ (x @ w_k).mT)
+        - 1e9 * torch.eye(s.shape[-1]) * (s.shape[-1] > 1)).softmax(-1) @ (x @ w_v),
+     "Here a word looks at all words of its sentence, itself included."),
+    ("the first sentence's weights for all",
+     lambda x, w_q, w_k, w_v: weigh(x @ w_q, x @ w_k)[:1] @ (x @ w_v),
+     "Each sentence of a batch has its own weights."),
+    ("the values averaged twice",
+     lambda x, w_q, w_k, w_v: (w := weigh(x @ w_q, x @ w_k)) @ (w @ (x @ w_v)),
+     "The weights meet the values once."),
     ("the last word alone", lambda x, *matrices: one_head(x, *matrices)[:, -1],
      "Every word asks: one output for each, (B, T, d_v)."),
     ("the first sentence for all",
@@ -906,6 +932,16 @@ ACROSS_MISTAKES = mistakes(
     ("the sign of the scores turned",
      lambda y, x, w_q, w_k, w_v: weigh(-y @ w_q, x @ w_k) @ (x @ w_v),
      "A higher score must give a higher weight."),
+    ("the first sentence's values for all",
+     lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ (x @ w_v)[:1],
+     "Each sentence of a batch has its own values."),
+    ("the asking word's own value added",
+     lambda y, x, w_q, w_k, w_v: head_across(y, x, w_q, w_k, w_v) + y @ w_v,
+     "The output is the average alone, of the values of the sequence that is asked."),
+    ("the sentences of a batch looked at together",
+     lambda y, x, *matrices: head_across(
+         y.flatten(0, 1)[None], x.flatten(0, 1)[None], *matrices)[0].view(*y.shape[:2], -1),
+     "The words of all sentences share one table. Each sentence of a batch has its own."),
 )  # fmt: skip
 
 # 5.7 weights from another net
@@ -1077,6 +1113,11 @@ def _loaded_with(**change: Any) -> type:
     return type("Changed", (LoadedHead,), change)
 
 
+def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q @ k.mT
+    return scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf).softmax(-1) @ v
+
+
 LOADED_BUT = [
     ("the weights not transposed", name)
     for name in ("queries and keys exchanged", "keys handed over as values",
@@ -1148,6 +1189,14 @@ LOADED_MISTAKES = mistakes(
      "Each of the three layers holds its own matrix: w_v that of the values."),
     ("the first sentence alone", FirstSentence,
      "The outputs of all sentences are asked for, (B, T, d_v)."),
+    ("the weights returned as well", _loaded_with(forward=lambda self, x: (
+        LoadedHead.forward(self, x), weigh(*self.roles(x)[:2]))),
+     "The outputs alone are asked for, (B, T, d_v)."),
+    ("a causal mask", _loaded_with(forward=lambda self, x: _causal(*self.roles(x))),
+     "Here each word looks at all words: the mask comes in Chapter 8."),
+    ("the word's own value added", _loaded_with(
+        forward=lambda self, x: LoadedHead.forward(self, x) + self.roles(x)[2]),
+     "The output is the average alone."),
 )  # fmt: skip
 
 # 5.8 how far scores spread
@@ -1277,6 +1326,12 @@ VARIANCE_MISTAKES = mistakes(
      "That is half of the way: the key's. What does the query do with it?"),
     ("the variances of the query's entries, summed", lambda w_q, w_k, c: through(w_q, c).trace(),
      "That is half of the way: the query's. What does it do with the key?"),
+    ("the covariance squared, on the side of the queries only",
+     lambda w_q, w_k, c: ((w_q.T @ c @ c @ w_q) * (w_k.T @ w_k)).sum(),
+     "Both words have the covariance C, each once: W^Q^T C W^Q and W^K^T C W^K."),
+    ("the matrices left out", lambda w_q, w_k, c: c.pow(2).sum(),
+     "That is the variance of x . x', the product of the words. Queries and keys are words times "
+     "their matrices."),
 )  # fmt: skip
 
 # 5.9 those with my colour

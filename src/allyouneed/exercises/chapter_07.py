@@ -91,6 +91,8 @@ HAND_MISTAKES = mistakes(
      "In head 2 the exponentials are 3 and 1: the first value counts three times as much."),
     ("the sum of the heads, times each entry of the diagonal", [7, 1, 8, 16],
      "Head 1 meets the first row of the last matrix, (1, 1), and head 2 the second, (0, 2)."),
+    ("divided by 2 once more", heads_by_hand(8 - 4 / (1 + 3**0.5), 4 / (1 + 3**0.5)),
+     "The scores are given already divided by the root of d_k. Take their exponentials."),
 )  # fmt: skip
 
 
@@ -255,6 +257,17 @@ COUNT_MISTAKES = mistakes(
     ("a last matrix of one head's width",
      [SQUARE // 8, SQUARE, 3 * SQUARE + SQUARE // 8, 3 * SQUARE + SQUARE // 8 + 4 * D_MODEL],
      "W^O meets all heads side by side: h d_v = 512 rows, not 64."),
+    ("one head for all of them",
+     [SQUARE // 8, SQUARE // 8, SQUARE // 2, SQUARE // 2 + 4 * D_MODEL // N_HEADS],
+     "There are eight heads, each with matrices of its own: together the whole of 512 x 512."),
+    ("queries, keys and values counted in the second place",
+     [SQUARE // 8, 3 * SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "The second number is asked for the queries alone."),
+    ("sizes added, not multiplied", [576, 8 * 576, 4 * 8 * 576, 4 * 8 * 576 + 4 * D_MODEL],
+     "A matrix of 512 rows and 64 columns has 512 x 64 numbers."),
+    ("sizes added, not multiplied, in the first alone",
+     [576, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "A matrix of 512 rows and 64 columns has 512 x 64 numbers."),
 )  # fmt: skip
 
 # 7.3 queries, keys and values from one layer, head by head
@@ -962,6 +975,12 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("queries and keys exchanged",
      lambda x, w_q, w_k, w_v, w_o, n_heads: _multi_head(x, w_k, w_q, w_v, w_o, n_heads),
      "The rows of the scores are queries: q k^T, not k q^T."),
+    ("the heads not merged, and W^O forgotten",
+     lambda *case: split(_multi_head(*case[:4], torch.eye(len(case[4])), case[5]), case[5]),
+     "The heads go side by side, (B, T, D), and meet w_o."),
+    ("the heads put side by side in reverse",
+     _change(merge=lambda heads: merge(heads.flip(1))),
+     "Head 1 comes first in the concatenation, and so it meets the first rows of w_o."),
 )  # fmt: skip
 
 # 7.7 the module
@@ -1015,7 +1034,9 @@ def module_cases() -> list[tuple]:
         q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
         cases.append((d, n_heads, matrices, q, k, v, mask))
     *sizes, q, k, v, _ = cases[1]
-    return [*cases, (*sizes, 5 * q, 4 * k, v, torch.eye(3, 5).bool())]  # large scores, of one key
+    large = (*sizes, 5 * q, 4 * k, v, torch.eye(3, 5).bool())  # large scores, of one key
+    *sizes, q, k, v, _ = cases[2]
+    return [*cases, large, (*sizes, q, q, q, torch.ones(4, 4).bool().tril())]
 
 
 def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> Any:
@@ -1283,6 +1304,17 @@ MODULE_MISTAKES = mistakes(
     ("a mask with two axes passed over",
      _forward(lambda q, k, v, mask: (q, k, v, None if mask is None or mask.ndim == 2 else mask)),
      "A mask of shape (T, S) counts as well: it holds for all sentences and heads."),
+    ("the future hidden besides",
+     _but(weigh=lambda self, scores, mask: ManyHeads.weigh(
+         self, scores, mask & torch.ones(scores.shape[2:]).tril().bool())),
+     "The mask that is handed over says who may attend to whom, and nothing else does."),
+    ("the projected queries added to the result",
+     _but(forward=lambda self, q, *rest: self.w_q(q) + ManyHeads.forward(self, q, *rest)),
+     "No residual connection is asked for: the result alone."),
+    ("a mask of as many queries as keys transposed",
+     _forward(lambda q, k, v, mask: (q, k, v, (
+         mask.mT if mask is not None and mask.shape[-1] == mask.shape[-2] else mask))),
+     "Its rows are queries and its columns keys, as in the scores."),
 )  # fmt: skip
 
 
@@ -1893,6 +1925,17 @@ GRADIENT_MISTAKES = mistakes(
     ("grad in place of its product with w_o",
      _gradients(lambda one, heads, w_o, grad: grad[:, None].expand(-1, heads.shape[1], -1, -1)),
      "What comes back to a head has gone through its band: grad times the band transposed."),
+    ("the output in place of its gradient, for the heads", _gradients(
+        lambda one, heads, w_o, grad: split(merge(heads) @ w_o @ w_o.T, heads.shape[1])),
+     "What comes back through W^O is `grad`, the gradient with respect to the output."),
+    ("the gradients multiplied by what they belong to", lambda heads, w_o, grad: (
+        last_gradients(heads, w_o, grad)[0] * heads, last_gradients(heads, w_o, grad)[1] * w_o),
+     "A gradient is the slope alone: the step, or the product with the number itself, comes "
+     "later."),
+    ("the output in place of its gradient, for w_o", _gradients(
+        of_w_o=lambda two, heads, w_o, grad: (
+            merge(heads).flatten(0, 1).T @ (merge(heads) @ w_o).flatten(0, 1))),
+     "What meets the heads is `grad`, the gradient with respect to the output."),
 )  # fmt: skip
 
 
