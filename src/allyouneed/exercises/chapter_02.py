@@ -969,13 +969,11 @@ DEPTH_PAIRS = mistakes(
      "It is enough that the layers reach n words: `< n` in the loop, and not `<= n`."),
     ("one layer too many where n words are reached exactly, for contiguous windows",
      layers_with(lambda n, k: (n - 1) // (k - 1) + (n > 1), right_dilated),
-     "It is enough that the layers reach n words: round up, and add nothing where they do."),
+     "It is enough that the layers reach n words: the last one sees itself for nothing, so that "
+     "n - 1 are divided by k - 1, and rounded up."),
     ("one layer too many where n words are reached exactly, with dilations",
      layers_with(right_contiguous, lambda n, k: _more_than(n, k) * (n > 1)),
      "It is enough that the layers reach n words: `< n` in the loop, and not `<= n`."),
-    ("n words to cross, not n - 1, but for a single word", layers_with(
-        lambda n, k: math.ceil(n / (k - 1)) * (n > 1), right_dilated),
-     "The last word sees itself for nothing: n - 1 words are left to be reached."),
     ("n - 1 words counted where the reach is multiplied",
      layers_with(right_contiguous, lambda n, k: right_dilated(n - 1, k)),
      "After L layers k^L words are seen, the last one among them: it is n that must be reached."),

@@ -571,8 +571,6 @@ RELU_MISTAKES = mistakes(
         torch.zeros_like(scores)
         if (scores.relu().sum(-1) == 0).any() else _shares(scores.relu())),
      "Each query is on its own: only the row of the one that finds nothing is zeros."),
-    ("the leaky ReLU", lambda scores: _shares(F.leaky_relu(scores)),
-     "What is below zero becomes zero, all of it."),
     ("a small share for what is below zero", lambda scores: _shares(F.elu(scores)),
      "What is below zero becomes zero, all of it."),
 )  # fmt: skip

@@ -110,8 +110,6 @@ HAND_MISTAKES = mistakes(
      "The weights are right, and the output is made with them: 3/4 of 8 and 1/4 of 4."),
     ("divided by the length of the key", look_by_hand(math.exp(math.sqrt(2))),
      "Every score is divided by the same number, the root of d_k = 4."),
-    ("divided by the length of the query and of the key", look_by_hand(math.exp(math.sqrt(0.5))),
-     "That is the cosine. Every score is divided by the same number, the root of d_k = 4."),
 )  # fmt: skip
 
 
@@ -875,9 +873,8 @@ MENDED_MISTAKES = mistakes(
     ("divided by the root of the values' width", lambda q, k, v, mask: (
         _masked_with(divisor=lambda q, k: v.shape[-1] ** 0.5)(q, k, v, mask)),
      "The values have no part in the scores. The root of d_k is meant: the last axis of q."),
-    ("zeros only where a query may attend to nothing in any head", lambda q, k, v, mask: (
-        (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -1e9).softmax(-1) @ v
-        * mask.any(-1, keepdim=True).any(1, keepdim=True)),
+    ("zeros in all heads where a query may attend to nothing in one", lambda q, k, v, mask: (
+        mended(q, k, v, mask) * mask.any(-1, keepdim=True).all(1, keepdim=True)),
      "A query may attend to nothing in one head alone: look at each head's own row of the mask."),
 )  # fmt: skip
 
