@@ -126,3 +126,8 @@ def test_input_is_not_blamed_for_what_a_test_does_not_look_at():
         return attention(torch.randn(2, 3, 4), torch.randn(2, 4, 5), mask).shape == (2, 3, 5)
 
     assert examine("3.7", shapes).mistake == "everything passes"
+
+
+def test_a_test_that_returns_nothing_is_told_so():
+    said = examine("1.7", lambda fill: print(end=str(fill([3], 5))[:0])).message
+    assert "returned None" in said

@@ -970,6 +970,10 @@ def _blocks() -> list[tuple]:
     return [([2, 3, 4, 4, 2, 1, 5, 1, 5], 12)]
 
 
+def _two_sentences() -> list[tuple]:
+    return [([a, b], most) for a in range(1, 5) for b in range(1, 5) for most in (4, 6, 8)]
+
+
 def _falling_blocks() -> list[tuple]:
     return [([5, 3, 8, 6, 5, 2, 1], 11), ([4, 4, 3, 1, 1, 5], 9)]
 
@@ -992,6 +996,7 @@ FILL_LACKS: dict[str, Lack] = {
     "the example": each(lambda lengths, most: (lengths, most) == ([3, 5, 4, 6], 10)),
     "one sentence": each(lambda lengths, most: len(lengths) < 2),
     "equal lengths": each(lambda lengths, most: len({*lengths}) == 1),
+    "two sentences": each(lambda lengths, most: len(lengths) < 3),
     "rising": each(lambda lengths, most: lengths == sorted(lengths)),
     "falling": each(lambda lengths, most: lengths == sorted(lengths)[::-1]),
     "one batch": each(lambda lengths, most: len(fill_batches(lengths, most)) == 1),
@@ -1029,6 +1034,9 @@ FILL_TESTS = mistakes(
     ("no batch that a longer sentence joins, or fails to join", _agrees(_falling_blocks),
      "In these lists the first sentence of a batch decides alone. Let lengths rise inside of a "
      "batch, too."),
+    ("only two sentences", _agrees(_two_sentences),
+     "They are one batch or two, and what comes with a third sentence, or with a third batch, is "
+     "not seen. Take longer lists."),
     ("only one sentence", _agrees(_alone),
      "One sentence is one batch for nearly everyone. Where do two begin?"),
     ("only whether a batch is too large", _holds(_no_batch_too_large),
@@ -1090,7 +1098,8 @@ FILL_TESTS = mistakes(
      "Two fillings with as many batches can hold other sentences. Compare the batches."),
     ("only the sizes of the batches", _agrees(seen=lambda found: [len(batch) for batch in found]),
      "Batches of the right sizes can hold other sentences. Compare the places themselves."),
-    ("the batches in any order", _agrees(seen=lambda found: sorted(map(sorted, found))),
+    ("the order of the batches not looked at",
+     _agrees(seen=lambda found: sorted(map(sorted, found))),
      "The sentences are to be taken in the given order, so the order of the batches is settled."),
     ("no batch that is exactly full", _agrees(_never_full),
      "Have cases in which a sentence fits exactly: there it shows whether the limit itself is "

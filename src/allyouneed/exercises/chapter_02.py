@@ -596,6 +596,17 @@ GRU_MORE = mistakes(
      "Each of the three has its own third of w, of u and of b."),
     ("the update gate sees the reset gate's part of U", _gate_of_another(1, 0),
      "Each of the three has its own third of w, of u and of b."),
+    ("two gates of their own in the mixture, as in an LSTM",
+     gru_with_gates(mix=lambda r, z, h, new: z * h + r * new),
+     "Equation (2.7) has one gate for both: z of the old state, 1 - z of the candidate."),
+    ("the update gate resets as well",
+     lambda x, h, w, u, b: (
+         (g := gates(x, h, w, u, b)) and g[1] * h + (1 - g[1]) * torch.tanh(
+             x @ w[:, g[2]:] + (g[0] * g[1] * h) @ u[:, g[2]:] + b[g[2]:])),
+     "The candidate sees r * h. z belongs to the mixture alone."),
+    ("tanh of the candidate twice",
+     gru_with_gates(mix=lambda r, z, h, new: z * h + (1 - z) * torch.tanh(new)),
+     "The candidate is the tanh of its sum, once."),
 )  # fmt: skip
 
 
@@ -979,6 +990,13 @@ DEPTH_PAIRS = mistakes(
      "After L layers k^L words are seen, the last one among them: it is n that must be reached."),
     ("gaps of 1, k, 2 k, 3 k", layers_with(right_contiguous, added_k),
      "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ..."),
+    ("each layer adds k words, and rounded down where contiguous",
+     layers_with(lambda n, k: (n - 1) // k, right_dilated),
+     "A window of k words holds the word itself and k - 1 new ones; and if words are left over, "
+     "one more layer is needed."),
+    ("one layer too many with dilations", layers_with(
+        right_contiguous, lambda n, k: right_dilated(n, k) + (n > 1)),
+     "After L layers k^L words are seen: the smallest L for which that reaches n."),
 )  # fmt: skip
 
 

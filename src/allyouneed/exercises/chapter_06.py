@@ -876,6 +876,16 @@ MENDED_MISTAKES = mistakes(
     ("zeros in all heads where a query may attend to nothing in one", lambda q, k, v, mask: (
         mended(q, k, v, mask) * mask.any(-1, keepdim=True).all(1, keepdim=True)),
      "A query may attend to nothing in one head alone: look at each head's own row of the mask."),
+    ("the mask inverted, and NaN", _fill(-torch.inf, inverted=True),
+     "True means: may attend. And a query that may attend to nothing should get zeros."),
+    ("the softmax over the heads", lambda q, k, v, mask: (
+        (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf).softmax(1)
+        .nan_to_num() @ v),
+     "Each query shares its attention among the keys: the softmax runs over the last axis. Axis 1 "
+     "is that of the heads."),
+    ("one mask for all heads, from any of them", lambda q, k, v, mask: mended(
+        q, k, v, mask.any(1, keepdim=True).expand_as(mask)),
+     "The mask is (B, H, T, S): each head has its own."),
 )  # fmt: skip
 
 # 6.6 back through attention

@@ -1613,6 +1613,9 @@ CUTS = {
     "the words after the first in reverse": lambda x, n_heads: torch.cat(
         [split(x, n_heads)[:, :, :1], split(x, n_heads)[:, :, 1:].flip(2)], 2
     ),
+    "the words before the last in reverse": lambda x, n_heads: torch.cat(
+        [split(x, n_heads)[:, :, :-1].flip(2), split(x, n_heads)[:, :, -1:]], 2
+    ),
     "the first piece for every head": lambda x, n_heads: split(x, n_heads)[:, :1].expand(
         -1, n_heads, -1, -1
     ),
@@ -1636,6 +1639,7 @@ CUT_RULES = rules(
         "the entries of each head in reverse": "It shows where a head has several entries.",
         "the words in reverse": "It shows where there are several words.",
         "the words after the first in reverse": "It shows where there are three words or more.",
+        "the words before the last in reverse": "It shows where there are three words or more.",
         "the first piece for every head": "It shows in the heads after the first.",
         "the first sentence for all": "It shows in the sentences after the first.",
         "words and heads not exchanged": "It shows in the shape and, with as many words as heads, "
@@ -1716,8 +1720,12 @@ CUT_TEST_MISTAKES = mistakes(
         for h in (2, 4)),
      "Where words are equal nobody sees whether their order stays. Let them differ."),
     ("two words", lambda cut: all(_on(2, 2, h, 12)(cut) for h in (2, 3)),
-     "With two words the first may be right and the second the only one behind it: nobody sees in "
-     "which order those after the first stand. Try three."),
+     "With two words nobody sees in which order those after the first stand, or those before the "
+     "last. Try three."),
+    ("the last word alone", lambda cut: all(
+        cut(X_TEST, h).shape == split(X_TEST, h).shape
+        and torch.equal(cut(X_TEST, h)[:, :, -1], split(X_TEST, h)[:, :, -1]) for h in (2, 4)),
+     "The other words may be wrong. Compare all of them."),
     ("one word", lambda cut: all(_on(2, 1, h, 12)(cut) for h in (2, 3)),
      "With one word there is nothing to mix: the view alone is right. Try several."),
     ("all numbers alike", lambda cut: all(
@@ -1936,6 +1944,13 @@ GRADIENT_MISTAKES = mistakes(
         of_w_o=lambda two, heads, w_o, grad: (
             merge(heads).flatten(0, 1).T @ (merge(heads) @ w_o).flatten(0, 1))),
      "What meets the heads is `grad`, the gradient with respect to the output."),
+    ("the last sentence alone",
+     _gradients(of_w_o=lambda two, heads, w_o, grad: _each_sentence(heads, grad)[-1]),
+     "All sentences went through w_o: add (+=) the parts of all, and write over none."),
+    ("the heads added before they meet grad", _gradients(
+        of_w_o=lambda two, heads, w_o, grad: (
+            heads.sum(1).flatten(0, 1).T @ grad.flatten(0, 1)).repeat(heads.shape[1], 1)),
+     "Each head has its own band of w_o, and its own gradient there: put them side by side."),
 )  # fmt: skip
 
 
@@ -2113,7 +2128,7 @@ def _finds(head: int, wrong: Callable[[int, int], bool]) -> Callable[..., bool]:
 
     def holds(output: dict[str, list[int]], length: int) -> bool:
         found = [*output.values()][head]
-        return length < 4 or not all(wrong(t + 1 - head, f) for t, f in enumerate(found))
+        return length < 6 or not all(wrong(t + 1 - head, f) for t, f in enumerate(found))
 
     return holds
 
@@ -2129,8 +2144,9 @@ NEIGHBOUR_RULES = [
          _finds(head, lambda t, f, d=(1, -1)[head]: f == t + d), "It looks the other way."),
         ("its neighbour, and not the word at half of its place",
          _finds(head, lambda t, f, d=(-1, 1)[head]: abs(2 * f - t - d) <= 1),
-         "The score should be highest where (s - t - d)^2 is lowest: its mixed term is 2 s (t + "
-         "d), and the 2 is missing."),
+         "The queries' places count half as much as the keys'. On a circle both have the angle "
+         "2 pi t / length; on a parabola the mixed term of (s - t - d)^2 is 2 s (t + d), with a "
+         "2."),
     )
 ] + [
     Invariant(f"head {head + 1} finds other words for other words",

@@ -165,7 +165,6 @@ def factors(
         if other is not None and other.ndim and other.shape == want.shape:
             yield from [f"with `{name}` added"] * near(got, want + other)
             yield from [f"with `{name}` subtracted"] * near(got, want - other)
-            yield from [f"multiplied by `{name}`, place by place"] * near(got, want * other)
 
 
 def by_size(factor: float, arguments: dict[str, Any]) -> Iterator[str]:

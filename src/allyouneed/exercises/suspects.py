@@ -31,10 +31,11 @@ Lack = Callable[[Calls], bool]
 
 def verdicts_on(
     suspects: dict[str, Any], lacks: Mapping[str, Lack] | None = None, one_task: bool = True
-) -> Callable[[Callable], dict[str, Any]]:
+) -> Callable[[Callable], dict[str, Any] | None]:
     """What a reader's test says of each suspect. The names of the right ones begin with "right".
 
-    An error with a wrong suspect says False. Where a test ever asserts, to return nothing is True.
+    An error with a wrong suspect says False. Where a test ever asserts, to return nothing is True;
+    where it never does either, there is nothing to be said.
     `lacks`: what the input of a test may lack, and whether the calls of a right suspect do. Where
     all right ones pass, and of the wrong ones some, the first that holds is all that is said: it
     has one name, whichever they are. So has a test that says the opposite. If the right ones have
@@ -42,7 +43,7 @@ def verdicts_on(
     """
     right = [name for name in suspects if name.startswith("right")]
 
-    def verdicts(test: Callable) -> dict[str, Any]:
+    def verdicts(test: Callable) -> dict[str, Any] | None:
         said, silence, calls = {}, None, []
         for name, suspect in suspects.items():
             try:
@@ -53,6 +54,8 @@ def verdicts_on(
                 if name.startswith("right"):
                     raise
                 said[name] = False
+        if silence is None and all(word is None for word in said.values()):
+            return None
         said = {name: silence if word is None else bool(word) for name, word in said.items()}
         passed = sum(bool(word) for name, word in said.items() if name not in right)
         if not any(said[name] for name in right) and 2 * passed > len(said) - len(right):
