@@ -303,6 +303,17 @@ def _merged_again(symbols: list[str], pair: Pair) -> list[str]:
     return merged
 
 
+def _into_the_last(symbols: list[str], pair: Pair) -> list[str]:
+    """Compares each symbol with the one before it, whether that was used up or not."""
+    merged: list[str] = []
+    for i, symbol in enumerate(symbols):
+        if i and (symbols[i - 1], symbol) == tuple(pair):
+            merged[-1] = "".join(pair)
+        else:
+            merged.append(symbol)
+    return merged
+
+
 MERGE_MISTAKES = mistakes(
     ("overlapping places merged twice", _overlapping,
      "In a a a the middle symbol was used up by the first merge and cannot be used again: after a "
@@ -359,6 +370,9 @@ MERGE_MISTAKES = mistakes(
     ("new symbols merged again", _merged_again,
      "What a merge has made is another symbol than the left one of the pair: after a merge, go on "
      "with the next symbol."),
+    ("overlapping places merged into one", _into_the_last,
+     "In a a a the middle symbol was used up by the first merge: the last a stays beside aa. "
+     "After a merge, go on behind both symbols."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part

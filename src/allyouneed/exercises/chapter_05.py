@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .compare import kind
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 
@@ -1354,7 +1355,10 @@ def row_of_people(names: int, colours: int, one: bool = False) -> tuple[Tensor, 
 
 def whom(answer: Any, names: int, colours: int) -> list[str] | str:
     """For each person of a row whom its attention goes to."""
-    w_q, w_k = (torch.as_tensor(w).double() for w in answer(names, colours))
+    tables = answer(names, colours)
+    if len(tables) != 2:
+        raise ValueError(f"expected two tables, w_q and w_k, got {kind(tables)}")
+    w_q, w_k = (torch.as_tensor(w).double() for w in tables)
     d_model = 2 * names + colours
     if w_q.ndim != 2 or w_q.shape != w_k.shape or len(w_q) != d_model:
         side = w_q.ndim == w_k.ndim == 2 and w_q.shape[1] == d_model

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from .compare import kind
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 
@@ -1186,6 +1187,8 @@ def reached(answer: Callable, scores: Tensor, entropy: float) -> float | None:
     found = answer(scores.clone(), entropy)
     if found is None:
         return None
+    if isinstance(found, Tensor) and found.numel() != 1:
+        raise ValueError(f"expected one number, the temperature, got {kind(found)}")
     temperature = float(found)
     if not temperature > 0 or math.isinf(temperature):
         return -1.0
