@@ -156,6 +156,8 @@ def test_says_what_is_wrong(answer, words):
         (lambda x, factor: x * factor * len(x), "multiplied by the length of axis 0 of `x`"),
         (lambda x, factor: x * factor / x.shape[-1], "divided by the length of axis 1 of `x`"),
         (lambda x, factor: x * factor + 1, "1 more everywhere"),
+        (lambda x, factor: x * factor + x, "with `x` added"),
+        (lambda x, factor: x * factor - x, "with `x` subtracted"),
         (lambda x, factor: (x * factor).flip(0), "in reverse order"),
         (lambda x, factor: (x * factor).mT, "with the axes -2 and -1 exchanged"),
         (lambda x, factor: (x * factor)[1:], "without the first"),

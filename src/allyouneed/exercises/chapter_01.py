@@ -17,7 +17,7 @@ from .compare import array
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
 from .predictions import signs, wrong_predictions
-from .suspects import rules, verdicts_on
+from .suspects import Lack, each, rules, verdicts_on
 
 Pair = tuple[str, str]
 
@@ -303,6 +303,17 @@ def _merged_again(symbols: list[str], pair: Pair) -> list[str]:
     return merged
 
 
+def _into_the_last(symbols: list[str], pair: Pair) -> list[str]:
+    """Compares each symbol with the one before it, whether that was used up or not."""
+    merged: list[str] = []
+    for i, symbol in enumerate(symbols):
+        if i and (symbols[i - 1], symbol) == tuple(pair):
+            merged[-1] = "".join(pair)
+        else:
+            merged.append(symbol)
+    return merged
+
+
 MERGE_MISTAKES = mistakes(
     ("overlapping places merged twice", _overlapping,
      "In a a a the middle symbol was used up by the first merge and cannot be used again: after a "
@@ -359,6 +370,9 @@ MERGE_MISTAKES = mistakes(
     ("new symbols merged again", _merged_again,
      "What a merge has made is another symbol than the left one of the pair: after a merge, go on "
      "with the next symbol."),
+    ("overlapping places merged into one", _into_the_last,
+     "In a a a the middle symbol was used up by the first merge: the last a stays beside aa. "
+     "After a merge, go on behind both symbols."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part
@@ -861,28 +875,26 @@ SUSPECTS: dict[str, Fill] = {
 }
 
 
-FILL_RULES = rules(
-    [name for name in SUSPECTS if name.startswith("right")],
-    {
-        "tokens without padding": "It adds up lengths. A batch has as many positions as sentences "
-        "times its longest length.",
-        "last batch lost": "Look at whether every sentence comes.",
-        "equal numbers of sentences": "It closes batches that still have room.",
-        "full batches refused": "It closes a batch that would come out exactly full.",
-        "closed when it is too large": "Its batches grow beyond the limit by one sentence.",
-        "newcomer's length left out": "A newcomer may be the longest of its batch.",
-        "newcomer taken for the longest": "The longest may have come before: let lengths fall.",
-        "longest never reset": "A long sentence counts in later batches, too: have many batches.",
-        "longest reset to 0": "The first sentence of a batch is not counted: let lengths fall.",
-        "misfits lost": "Look at whether every sentence comes.",
-        "sorted first": "The sentences come in another order: let lengths rise and fall.",
-        "first batch with room": "A sentence joins an earlier batch: let lengths rise and fall.",
-        "each sentence for itself": "It closes batches that still have room.",
-        "counted from 1": "Look at the places themselves.",
-        "the last batch first": "Look at the order of the batches.",
-        "empty batch at the end": "Look at the last batch.",
-    },
-)
+FILL_WHY = {
+    "tokens without padding": "It adds up lengths. A batch has as many positions as sentences "
+    "times its longest length.",
+    "last batch lost": "Look at whether every sentence comes.",
+    "equal numbers of sentences": "It closes batches that still have room.",
+    "full batches refused": "It closes a batch that would come out exactly full.",
+    "closed when it is too large": "Its batches grow beyond the limit by one sentence.",
+    "newcomer's length left out": "A newcomer may be the longest of its batch.",
+    "newcomer taken for the longest": "The longest may have come before: let lengths fall.",
+    "longest never reset": "A long sentence counts in later batches, too: have many batches.",
+    "longest reset to 0": "The first sentence of a batch is not counted: let lengths fall.",
+    "misfits lost": "Look at whether every sentence comes.",
+    "sorted first": "The sentences come in another order: let lengths rise and fall.",
+    "first batch with room": "A sentence joins an earlier batch: let lengths rise and fall.",
+    "each sentence for itself": "It closes batches that still have room.",
+    "counted from 1": "Look at the places themselves.",
+    "the last batch first": "Look at the order of the batches.",
+    "empty batch at the end": "Look at the last batch.",
+}
+FILL_RULES = rules([name for name in SUSPECTS if name.startswith("right")], FILL_WHY)
 
 
 def is_right(fill: Fill) -> bool:
@@ -899,6 +911,12 @@ def _agrees(
         return all(seen(fill([*a], most)) == seen(fill_batches(a, most)) for a, most in cases())
 
     return test
+
+
+def _compared_with(name: str) -> Callable[[Fill], bool]:
+    """A test that takes a wrong one for right."""
+    wrong = SUSPECTS[name]
+    return lambda fill: all(fill([*a], most) == wrong([*a], most) for a, most in batch_cases())
 
 
 def _holds(*rules: Callable[[list[list[int]], list[int], int], bool]) -> Callable[[Fill], bool]:
@@ -950,6 +968,30 @@ def _rising() -> list[tuple]:
     return [(sorted(lengths), most) for lengths, most in batch_cases()]
 
 
+def _falling() -> list[tuple]:
+    return [(sorted(lengths)[::-1], most) for lengths, most in batch_cases()]
+
+
+def _one_batch() -> list[tuple]:
+    return [([3, 5, 4, 2, 6], 40), ([1, 2, 1], 6)]
+
+
+def _two_batches() -> list[tuple]:
+    return [([2, 3, 2, 5], 9), ([3, 2, 6, 2, 7], 12), ([4, 2], 4)]
+
+
+def _blocks() -> list[tuple]:
+    return [([2, 3, 4, 4, 2, 1, 5, 1, 5], 12)]
+
+
+def _two_sentences() -> list[tuple]:
+    return [([a, b], most) for a in range(1, 5) for b in range(1, 5) for most in (4, 6, 8)]
+
+
+def _falling_blocks() -> list[tuple]:
+    return [([5, 3, 8, 6, 5, 2, 1], 11), ([4, 4, 3, 1, 1, 5], 9)]
+
+
 def _alone() -> list[tuple]:
     return [([n], n) for n in range(1, 6)]
 
@@ -959,6 +1001,24 @@ def _never_full() -> list[tuple]:
     return [([2 * n for n in lengths], 2 * most + 1) for lengths, most in batch_cases()]
 
 
+def _like(name: str) -> Lack:
+    """That a wrong one is right on all input that is tried."""
+    return each(lambda lengths, most: SUSPECTS[name](lengths, most) == fill_batches(lengths, most))
+
+
+FILL_LACKS: dict[str, Lack] = {
+    "the example": each(lambda lengths, most: (lengths, most) == ([3, 5, 4, 6], 10)),
+    "one sentence": each(lambda lengths, most: len(lengths) < 2),
+    "equal lengths": each(lambda lengths, most: len({*lengths}) == 1),
+    "two sentences": each(lambda lengths, most: len(lengths) < 3),
+    "rising": each(lambda lengths, most: lengths == sorted(lengths)),
+    "falling": each(lambda lengths, most: lengths == sorted(lengths)[::-1]),
+    "one batch": each(lambda lengths, most: len(fill_batches(lengths, most)) == 1),
+    "never full": _like("full batches refused"),
+    "longest at the end": _like("newcomer taken for the longest"),
+    "never shorter": _like("longest never reset"),
+    "longest at the beginning": _like("newcomer's length left out"),
+}
 FILL_TESTS = mistakes(
     ("everything passes", lambda fill: True,
      "A test must be able to fail. All of the wrong ones return lists of numbers, and raise "
@@ -974,6 +1034,23 @@ FILL_TESTS = mistakes(
      "With equal lengths nobody sees what is taken for the longest. Mix long and short ones."),
     ("only lengths that rise", _agrees(_rising),
      "Sorted, the newcomer is always the longest. In the given order it need not be."),
+    ("only lengths that fall", _agrees(_falling),
+     "Sorted so, the first of a batch is always its longest, and no newcomer is. In the given "
+     "order it need not be."),
+    ("only lists that fit into one batch", _agrees(_one_batch),
+     "Where does the second batch begin, and with what? Take longer lists, or a smaller limit."),
+    ("no long sentence in a batch before shorter ones", _agrees(_two_batches),
+     "Nobody sees here whether the longest is forgotten with its batch: after a batch with a long "
+     "sentence one must come that is large because its sentences are short. Take longer lists."),
+    ("no batch whose longest stands before its end", _agrees(_blocks),
+     "In these lists the newcomer decides alone whether it fits. Let a long sentence stand in a "
+     "batch, and short ones after it."),
+    ("no batch that a longer sentence joins, or fails to join", _agrees(_falling_blocks),
+     "In these lists the first sentence of a batch decides alone. Let lengths rise inside of a "
+     "batch, too."),
+    ("only two sentences", _agrees(_two_sentences),
+     "They are one batch or two, and what comes with a third sentence, or with a third batch, is "
+     "not seen. Take longer lists."),
     ("only one sentence", _agrees(_alone),
      "One sentence is one batch for nearly everyone. Where do two begin?"),
     ("only whether a batch is too large", _holds(_no_batch_too_large),
@@ -1004,9 +1081,6 @@ FILL_TESTS = mistakes(
      "next sentence does not fit."),
     ("size and fullness, but not which sentences", _holds(_no_batch_too_large, _closed_late),
      "A sentence may be lost, or stand in another place. Compare the places themselves."),
-    ("only whether the example comes out otherwise",
-     lambda fill: fill([3, 5, 4, 6], 10) != [[0, 1], [2], [3]],
-     "True means that the function is right. And one example does not tell all of them apart."),
     ("only whether each sentence comes once", _holds(_each_once),
      "And how large are the batches?"),
     ("each sentence once and no batch too large", _holds(_each_once, _no_batch_too_large),
@@ -1015,12 +1089,20 @@ FILL_TESTS = mistakes(
     ("order and size, but not whether a batch is full", _holds(_in_order, _no_batch_too_large),
      "Both hold if each sentence is a batch of its own, too. A batch is closed only when the next "
      "sentence does not fit."),
-    ("full batches taken for too large",
-     lambda fill: all(
-         fill([*a], most) == SUSPECTS["full batches refused"]([*a], most)
-         for a, most in batch_cases()
-     ),
+    ("full batches taken for too large", _compared_with("full batches refused"),
      "A batch fits if its size is *at most* the limit: it may be exactly full."),
+    *(
+        (f"compared with a wrong one of your own: {name}", _compared_with(name),
+         f"So the right ones fail, and it passes. {FILL_WHY[name]}")
+        for name in ("tokens without padding", "closed when it is too large",
+                     "newcomer's length left out", "newcomer taken for the longest",
+                     "longest never reset", "longest reset to 0", "equal numbers of sentences",
+                     "sorted first", "first batch with room", "misfits lost", "last batch lost",
+                     "counted from 1")
+    ),
+    ("each sentence once, and lengths together not too many", _holds(_each_once, _few_tokens),
+     "A batch has as many positions as sentences times its longest length: the padding counts. And "
+     "no batch may be closed too early."),
     ("no sentence lost, and not more",
      _holds(lambda batches, lengths, most: len(sum(batches, [])) == len(lengths)),
      "And which sentences stand where, and how large are the batches?"),
@@ -1030,7 +1112,8 @@ FILL_TESTS = mistakes(
      "Two fillings with as many batches can hold other sentences. Compare the batches."),
     ("only the sizes of the batches", _agrees(seen=lambda found: [len(batch) for batch in found]),
      "Batches of the right sizes can hold other sentences. Compare the places themselves."),
-    ("the batches in any order", _agrees(seen=lambda found: sorted(map(sorted, found))),
+    ("the order of the batches not looked at",
+     _agrees(seen=lambda found: sorted(map(sorted, found))),
      "The sentences are to be taken in the given order, so the order of the batches is settled."),
     ("no batch that is exactly full", _agrees(_never_full),
      "Have cases in which a sentence fits exactly: there it shows whether the limit itself is "
@@ -1391,6 +1474,10 @@ SPLIT_MISTAKES = mistakes(
     ("the first pairs, and what shares a sentence with these, no further", _first_and_theirs,
      "What came into the test so has other partners, which are still in the training part. Go on "
      "until nothing more is connected."),
+    ("only pairs kept together that are the same on both sides",
+     _by(lambda pair: (normalise(pair[0]), normalise(pair[1]))),
+     "Pairs that share one sentence, English or French, must stay together, and not only those "
+     "that share both."),
 )  # fmt: skip
 
 SPLIT_RULES = [
@@ -1475,7 +1562,7 @@ EXERCISES = [
         cases=[()],
         mistakes=FILL_TESTS,
         invariants=FILL_RULES,
-        probe=verdicts_on(SUSPECTS),
+        probe=verdicts_on(SUSPECTS, FILL_LACKS),
     ),
     Exercise(
         number="1.8",

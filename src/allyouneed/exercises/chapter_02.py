@@ -12,7 +12,7 @@ from torch import Tensor
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
-from .suspects import rules, verdicts_on
+from .suspects import Lack, each, rules, verdicts_on
 
 # 2.1: one step by hand
 
@@ -153,6 +153,16 @@ def _zero_at_padding(
     for word, real in zip(x.unbind(1), _real(x, lengths).unbind(1), strict=True):
         h = right_step(word, h, w, u, b) * real
     return h
+
+
+def _before_the_last(begin: Callable[[Tensor], Tensor] = lambda h: h) -> Callable[..., Tensor]:
+    """The state before the last word, which for a single word is the first of all."""
+
+    def last_states(x: Tensor, n: Tensor, h: Tensor, *weights: Tensor) -> Tensor:
+        earlier = last_states_with(begin=begin)(x, (n - 1).clamp(min=1), h, *weights)
+        return torch.where((n > 1).unsqueeze(1), earlier, begin(h))
+
+    return last_states
 
 
 LAST_MISTAKES = mistakes(
@@ -325,6 +335,11 @@ LAST_MISTAKES = mistakes(
         ("U is transposed", "the old state is not carried on"),
         ("U is transposed", "the last position is taken"),
     ]),
+    ("one word too early, and the first state for a single word", _before_the_last(),
+     "A list of states that begins with h has the state after n words at place n, not n - 1."),
+    ("one word too early, and starts from zeros", _before_the_last(torch.zeros_like),
+     "A list of states that begins with the first one has the state after n words at place n; and "
+     "the first state is given as h."),
 )  # fmt: skip
 
 
@@ -500,6 +515,26 @@ GRU_SLIPS = [
     ("the gates have no bias", {"sums": lambda x, h, w, u, b: x @ w + h @ u},
      "b has a part for each gate."),
 ]  # fmt: skip
+
+
+def _gate_without_bias(part: int) -> Callable[..., Tensor]:
+    def step(x, h, w, u, b):
+        parts = [*b.chunk(3)]
+        parts[part] = torch.zeros_like(parts[part])
+        return gru_step(x, h, w, u, torch.cat(parts))
+
+    return step
+
+
+def _gate_of_another(part: int, other: int) -> Callable[..., Tensor]:
+    def step(x, h, w, u, b):
+        parts = [*u.chunk(3, 1)]
+        parts[part] = parts[other]
+        return gru_step(x, h, w, torch.cat(parts, 1), b)
+
+    return step
+
+
 GRU_MORE = mistakes(
     ("the reset gate acts after the product, and on the bias of the candidate",
      gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(x + r * (h @ u + b))),
@@ -546,6 +581,32 @@ GRU_MORE = mistakes(
     *combined(gru_with_gates, GRU_SLIPS, but=[
         ("the reset gate is not used", "reset and update gates are swapped"),
     ]),
+    ("the reset gate acts on the word, and not on the state",
+     gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(r * x + h @ u + b)),
+     "It is the old state that is reset, before it meets U. The word enters in full."),
+    ("the old state kept in full, and z of the candidate",
+     gru_with_gates(mix=lambda r, z, h, new: h + z * new),
+     "Equation (2.7) is a mixture: z times the old state, and 1 - z of the candidate."),
+    ("the reset gate has no bias",
+     _gate_without_bias(0),
+     "b has three parts: for reset, update and candidate."),
+    ("the update gate has no bias", _gate_without_bias(1),
+     "b has three parts: for reset, update and candidate."),
+    ("the reset gate sees the update gate's part of U", _gate_of_another(0, 1),
+     "Each of the three has its own third of w, of u and of b."),
+    ("the update gate sees the reset gate's part of U", _gate_of_another(1, 0),
+     "Each of the three has its own third of w, of u and of b."),
+    ("two gates of their own in the mixture, as in an LSTM",
+     gru_with_gates(mix=lambda r, z, h, new: z * h + r * new),
+     "Equation (2.7) has one gate for both: z of the old state, 1 - z of the candidate."),
+    ("the update gate resets as well",
+     lambda x, h, w, u, b: (
+         (g := gates(x, h, w, u, b)) and g[1] * h + (1 - g[1]) * torch.tanh(
+             x @ w[:, g[2]:] + (g[0] * g[1] * h) @ u[:, g[2]:] + b[g[2]:])),
+     "The candidate sees r * h. z belongs to the mixture alone."),
+    ("tanh of the candidate twice",
+     gru_with_gates(mix=lambda r, z, h, new: z * h + (1 - z) * torch.tanh(new)),
+     "The candidate is the tanh of its sum, once."),
 )  # fmt: skip
 
 
@@ -705,6 +766,27 @@ READER_RULES = rules(
         "the states of all positions": "It shows in the shape.",
     },
 )
+READER_LACKS: dict[str, Lack] = {  # by the arguments of 2.2: x, lengths, h, w, u, b
+    "the printed example": each(
+        lambda *case: all(torch.equal(a, b) for a, b in zip(case, PRINTED, strict=True))
+    ),
+    "one word, nothing behind": each(lambda x, *_: x.shape[1] == 1),
+    "one word": each(lambda x, lengths, *_: bool((lengths == 1).all())),
+    "one sentence, no padding": each(
+        lambda x, lengths, *_: len(x) == 1 and bool((lengths == x.shape[1]).all())
+    ),
+    "one sentence": each(lambda x, *_: len(x) == 1),
+    "no padding": each(lambda x, lengths, *_: bool((lengths == x.shape[1]).all())),
+    "equal lengths": each(lambda x, lengths, *_: len(set(lengths.tolist())) == 1),
+    "no words": each(lambda x, *_: not x.any()),
+    "no U": each(lambda x, n, h, w, u, b: not u.any()),
+    "identity": each(lambda x, n, h, w, u, b: torch.equal(u, torch.eye(len(u)))),
+    "symmetric": each(lambda x, n, h, w, u, b: torch.equal(u, u.T)),
+    "no state, no bias": each(lambda x, n, h, w, u, b: not h.any() and not b.any()),
+    "no state": each(lambda x, n, h, w, u, b: not h.any()),
+    "one state": each(lambda x, n, h, w, u, b: bool((h == h[:1]).all())),
+    "no bias": each(lambda x, n, h, w, u, b: not b.any()),
+}
 READER_TESTS = mistakes(
     ("everything passes", lambda reader: True,
      "A test must be able to fail. Nearly all of the wrong ones give the right shape and raise "
@@ -839,6 +921,20 @@ def added_gaps(n: int, k: int) -> int:
     return layers
 
 
+def added_k(n: int, k: int) -> int:
+    """Layers needed when the gaps are 1, k, 2 k, 3 k, ..."""
+    layers, reach = 0, 1
+    while reach < n:
+        reach += (k - 1) * max(1, layers * k)
+        layers += 1
+    return layers
+
+
+def _more_than(n: int, k: int) -> int:
+    """Layers until more than n words are seen."""
+    return right_dilated(n + 1, k)
+
+
 def halves(n: int, k: int) -> int:
     """Layers needed when half of each window looks back, with gaps of 1, k, k**2, ..."""
     layers, reach = 0, 0
@@ -879,6 +975,28 @@ DEPTH_PAIRS = mistakes(
         ("rounded down where contiguous", "the logarithm rounded down"),
         ("n words to cross, not n - 1", "a rounded logarithm"),
     ]),
+    ("one layer too many where n words are reached exactly", layers_with(
+        lambda n, k: (n - 1) // (k - 1) + (n > 1), lambda n, k: _more_than(n, k) * (n > 1)),
+     "It is enough that the layers reach n words: `< n` in the loop, and not `<= n`."),
+    ("one layer too many where n words are reached exactly, for contiguous windows",
+     layers_with(lambda n, k: (n - 1) // (k - 1) + (n > 1), right_dilated),
+     "It is enough that the layers reach n words: the last one sees itself for nothing, so that "
+     "n - 1 are divided by k - 1, and rounded up."),
+    ("one layer too many where n words are reached exactly, with dilations",
+     layers_with(right_contiguous, lambda n, k: _more_than(n, k) * (n > 1)),
+     "It is enough that the layers reach n words: `< n` in the loop, and not `<= n`."),
+    ("n - 1 words counted where the reach is multiplied",
+     layers_with(right_contiguous, lambda n, k: right_dilated(n - 1, k)),
+     "After L layers k^L words are seen, the last one among them: it is n that must be reached."),
+    ("gaps of 1, k, 2 k, 3 k", layers_with(right_contiguous, added_k),
+     "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ..."),
+    ("each layer adds k words, and rounded down where contiguous",
+     layers_with(lambda n, k: (n - 1) // k, right_dilated),
+     "A window of k words holds the word itself and k - 1 new ones; and if words are left over, "
+     "one more layer is needed."),
+    ("one layer too many with dilations", layers_with(
+        right_contiguous, lambda n, k: right_dilated(n, k) + (n > 1)),
+     "After L layers k^L words are seen: the smallest L for which that reaches n."),
 )  # fmt: skip
 
 
@@ -1299,6 +1417,19 @@ KEEP_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+KEEP_RULES = [
+    Invariant("kept where there is no noise",
+              lambda found, noise: noise > 0 or not {"faded", "turned"} & {*found.values()},
+              "Then h = tanh(u h + b) must give back one value above 1/2 and one below -1/2: let u "
+              "be well above 1, and b near 0."),
+    Invariant("kept in spite of the noise",
+              lambda found, noise: noise == 0 or not {"faded", "turned"} & {*found.values()},
+              "Without noise it is kept. Every noisy word takes w times the noise off the sum, and "
+              "what is left of u h must still come back: let w be smaller, or u larger, and b "
+              "near 0."),
+]  # fmt: skip
+
+
 # 2.10: backpropagation through time
 
 
@@ -1361,6 +1492,26 @@ def _at_the_first_sum(four: Four, *case: Tensor) -> Tensor:
     x, h, w, u, b, g = case
     later = through_time(x[1:], torch.tanh(x[0] @ w + h @ u + b), w, u, b, g)
     return four[2] - later[2]
+
+
+def _at_every_step(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Four:
+    states = [h]
+    for word in x:
+        states.append(torch.tanh(word @ w + states[-1] @ u + b))
+    before, after = torch.stack(states[:-1]), torch.stack(states[1:])
+    a = g * (1 - after**2)
+    return x.T @ a, before.T @ a, a.sum(0), u @ a[0]
+
+
+def _arriving(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Tensor:
+    """The sum of the gradients with respect to the states, before they pass tanh."""
+    states = [h]
+    for word in x:
+        states.append(torch.tanh(word @ w + states[-1] @ u + b))
+    total = torch.zeros_like(g)
+    for state in reversed(states[1:]):
+        total, g = total + g, u @ (g * (1 - state**2))
+    return total
 
 
 TIME_MISTAKES = mistakes(
@@ -1464,6 +1615,15 @@ TIME_MISTAKES = mistakes(
          through_time(x[1:], torch.tanh(x[0] @ w + h @ u + b), w, u, b, g)[3],
      ),
      "That is the gradient with respect to the state after the first word. One step is left."),
+    ("the given gradient at every step", _at_every_step,
+     "g belongs to the last state. To the state before it comes through that step: g_(t-1) = "
+     "(g_t (1 - h_t^2)) U^T."),
+    ("the gradient of b without the slope of tanh",
+     lambda x, h, w, u, b, g: tuple(
+         _arriving(x, h, w, u, b, g) if i == 2 else part
+         for i, part in enumerate(through_time(x, h, w, u, b, g))
+     ),
+     "b stands inside tanh, as x W and h U do: its part is multiplied by 1 - h_t^2, too."),
 )  # fmt: skip
 
 
@@ -1802,7 +1962,7 @@ EXERCISES = [
         cases=[()],
         mistakes=READER_TESTS,
         invariants=READER_RULES,
-        probe=verdicts_on(READERS),
+        probe=verdicts_on(READERS, READER_LACKS),
     ),
     Exercise(
         number="2.5",
@@ -2096,6 +2256,7 @@ EXERCISES = [
         reference=remembering,
         cases=[(0.0,), (0.2,), (0.5,)],
         mistakes=KEEP_MISTAKES,
+        invariants=KEEP_RULES,
         probe=what_is_left,
     ),
     Exercise(

@@ -11,7 +11,7 @@ from torch import Tensor
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
-from .suspects import rules, verdicts_on
+from .suspects import Lack, each, rules, verdicts_on
 
 # 3.1 one look by hand: three weights, then the two entries of the context
 
@@ -758,6 +758,16 @@ MASKED_MISTAKES = mistakes(
     ("something added below the line", lambda scores, mask: 0.99 * masked_softmax(scores, mask),
      "The weights sum to less than one. A small number in the sum must be so small that no weight "
      "feels it, or stand only where the sum is zero."),
+    ("the lowest of all scores in place of minus infinity", lambda scores, mask: (
+        scores.masked_fill(~mask.unsqueeze(1), float(scores.min())).softmax(-1)
+        * mask.unsqueeze(1)),
+     "The lowest score still has an exponential, and where all are alike as much as any. Only "
+     "minus infinity becomes 0."),
+    ("the lowest of all scores in place of minus infinity, and nothing struck out",
+     lambda scores, mask: (
+         scores.masked_fill(~mask.unsqueeze(1), float(scores.min())).softmax(-1)),
+     "The lowest score still has an exponential, and where all are alike as much as any. Only "
+     "minus infinity becomes 0."),
 )  # fmt: skip
 
 
@@ -1142,7 +1152,50 @@ GREEDY_MISTAKES = mistakes(
     ("all sentences in one flat list",
      lambda *task: [word for row in greedy_decode(*task) for word in row],
      "Return one list for each sentence of the batch, not all words in one."),
+    ("starts from the number 0", lambda step, batch_size, bos, eos, max_length: [
+        _cut(row, eos)
+        for row in _write(step, batch_size, 0, max_length, _likeliest)[:, 1:].tolist()
+     ],
+     "The first word read is `bos`, whichever number that is."),
+    ("starts from the number 2", lambda step, batch_size, bos, eos, max_length: [
+        _cut(row, eos)
+        for row in _write(step, batch_size, 2, max_length, _likeliest)[:, 1:].tolist()
+     ],
+     "The first word read is `bos`, whichever number that is."),
+    ("ends at the number 3", lambda step, batch_size, bos, eos, max_length: greedy_decode(
+        step, batch_size, bos, 3, max_length),
+     "A sentence ends with `eos`, whichever number that is."),
 )  # fmt: skip
+
+
+def _likeliest_each(output, step, batch_size, bos, eos, max_length) -> bool:
+    """Whether after the words before it each word is the one that `step` likes best."""
+    longest = max(map(len, output), default=0)
+    if len(output) != batch_size or not 0 < longest <= max_length:
+        return True  # another mistake
+    rows = [[bos, *row, *[bos] * (longest - len(row))] for row in output]
+    best = step(torch.tensor(rows)).argmax(-1).tolist()
+    return all(row == best[i][: len(row)] for i, row in enumerate(output))
+
+
+GREEDY_RULES = [
+    Invariant("as many lists as sentences",
+              lambda output, step, batch_size, *_: len(output) == batch_size,
+              "Return one list for each sentence of the batch."),
+    Invariant("at most max_length words",
+              lambda output, step, n, bos, eos, most: max(map(len, output), default=0) <= most,
+              "A sentence that does not end by itself is cut after max_length words."),
+    Invariant("no eos among the words",
+              lambda output, step, n, bos, eos, most: not any(eos in row for row in output),
+              "A sentence is over at its first eos, which is no word of it."),
+    Invariant("each word is the likeliest after those before it", _likeliest_each,
+              "After the words before it another one has a higher logit, in the last position. "
+              "Greedy means the highest: nothing is drawn at random, and all words so far are "
+              "handed to `step`."),
+    Invariant("a sentence goes on until it ends",
+              lambda output, step, n, bos, eos, most: any(map(len, output)),
+              "There are no words at all. Are the words kept that were chosen?"),
+]  # fmt: skip
 
 
 def _lists(output: list) -> list[list[int]]:
@@ -1249,6 +1302,16 @@ def _flat() -> tuple:
     return torch.zeros_like(scores), values, mask
 
 
+def _same_queries() -> tuple:
+    scores, values, mask = _inputs()
+    return scores[:, :1].expand_as(scores).clone(), values, mask
+
+
+def _lone_words() -> tuple:
+    scores, values, mask = _inputs()
+    return scores, values, torch.eye(2, mask.shape[1], dtype=torch.bool)
+
+
 def _same_mask() -> tuple:
     scores, values, mask = _inputs()
     return scores, values, mask[-1:].expand_as(mask)
@@ -1272,6 +1335,17 @@ TEST_RULES = rules(
         "not divided by the sum": "It shows in the numbers.",
     },
 )
+TEST_LACKS: dict[str, Lack] = {
+    "one query and one key": each(lambda scores, *_: scores.shape[1:] == (1, 1)),
+    "one key": each(lambda scores, *_: scores.shape[2] == 1),
+    "one query": each(lambda scores, *_: scores.shape[1] == 1),
+    "no padding": each(lambda scores, values, mask: bool(mask.all())),
+    "one word each": each(lambda scores, values, mask: bool((mask.sum(1) == 1).all())),
+    "equal scores": each(lambda scores, *_: bool((scores == scores[..., :1]).all())),
+    "equal queries": each(lambda scores, *_: bool((scores == scores[:, :1]).all())),
+    "equal values": each(lambda scores, values, mask: bool((values == values[:, :1]).all())),
+    "one mask": each(lambda scores, values, mask: bool((mask == mask[:1]).all())),
+}
 TEST_MISTAKES = mistakes(
     ("everything passes", lambda attention: True,
      "A test must be able to fail. All of the wrong ones give contexts of the right shape, and "
@@ -1280,9 +1354,14 @@ TEST_MISTAKES = mistakes(
      "The right ones must pass, in whatever style they are written. Compare with allclose."),
     ("right and wrong exchanged", lambda attention: not is_right(attention),
      "True means that the function is right."),
-    ("only whether weights sum to one", _test(same=_sum_to_one),
-     "With values of one a context shows the sum of its weights, and no more: weights that sum to "
-     "one can still lie on padding, or on one word alone."),
+    ("equal values, so that only the sum of the weights shows", _test(same=_sum_to_one),
+     "With the same value at every key a context shows the sum of its weights, and no more: "
+     "weights that sum to one can still lie on padding, or on one word alone."),
+    ("queries that are all alike", _test(_same_queries),
+     "With the same scores for each query nobody sees whether each has its own weights. Let them "
+     "differ."),
+    ("one word in each sentence", _test(_lone_words),
+     "A single word gets all weight, however it is shared out. Leave several."),
     ("only whether padding counts", _test(same=_padding_is_nothing),
      "That finds padding that is looked at. It does not find a softmax along the wrong axis, or "
      "weights that do not sum to one."),
@@ -1426,6 +1505,9 @@ SLOPE_MISTAKES = mistakes(
      "In front stands the weight a_j itself."),
     ("the context for every score", _slope(lambda a, h, c: c.expand_as(h)),
      "That is the context itself. How does it move when one score rises?"),
+    ("the share of the other states taken off, not divided again",
+     _slope(lambda a, h, c: a * (h - (c - a * h))),
+     "What is subtracted is the whole context c, with its share of h_j."),
 )  # fmt: skip
 
 # 3.9 a query that looks at a given place
@@ -1477,10 +1559,11 @@ PLACE_MISTAKES = mistakes(
     ("the key minus the sum of the others",
      lambda keys, place: 100 * (2 * keys[place] - keys.sum(0)),
      "That lowers the others on the whole, and not each of them."),
-    ("scores of one and zero",
+    ("scores too close to each other",
      lambda keys, place: torch.linalg.pinv(keys) @ _one_hot(len(keys), place),
-     "The right direction. But e to the power of 1 is only 2.7 times as much as e to the power "
-     "of 0: make the score larger."),
+     "The right direction. But with the scores 1 and 0 the one weight is only 2.7 times the other, "
+     "with 2 and 0 only 7.4 times, and weights are no scores: let the wanted score stand further "
+     "above the others."),
     ("away from the place", lambda keys, place: -query_for(keys, place),
      "The sign is turned: this query looks everywhere but there."),
     ("the place's number among the numbers of the query",
@@ -1516,6 +1599,17 @@ PLACE_MISTAKES = mistakes(
     ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
      "The query must depend on the keys and on the place."),
 )  # fmt: skip
+
+PLACE_RULES = [
+    Invariant("the key at the place has the highest score",
+              lambda found, keys, place: found["looks most at"] == place,
+              "Another key has a larger product with this query. Ask for the scores that you want, "
+              "such as 10 there and 0 elsewhere, and solve keys @ query = wanted for the query."),
+    Invariant("the highest score stands well above the others",
+              lambda found, keys, place: found["with"] == "0.9 or more",
+              "The right key comes first, and too softly: 0.9 of the weight is nine times as much "
+              "as all others have together. Let its score be higher by more."),
+]  # fmt: skip
 
 # 3.10 back through one look
 
@@ -1574,6 +1668,10 @@ def _as_keys(slope: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[...,
 def _exchanged(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
     a = (h @ q).softmax(0)
     return torch.outer(_right_errors(a, h, a @ h, g), g) + torch.outer(a, q)
+
+
+def _as_keys_alone(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
+    return _back(as_value=False)(q, h, g)[1]
 
 
 BACK_MISTAKES = mistakes(
@@ -1720,6 +1818,15 @@ BACK_MISTAKES = mistakes(
     ("g added to the query's gradient",
      lambda q, h, g: (back_through(q, h, g)[0] + g, back_through(q, h, g)[1]),
      "The query enters the scores alone: it is not averaged."),
+    ("the context in place of g among the values",
+     lambda q, h, g: (back_through(q, h, g)[0], _as_keys_alone(q, h, g) + torch.outer(
+         a := (h @ q).softmax(0), a @ h)),
+     "As a value h_j passes on what arrives at the context, g, times its weight a_j."),
+    ("the gradients divided by the root of the width", lambda q, h, g: (
+        back_through(q, h, g)[0] / len(q) ** 0.5,
+        back_through(q, h, g)[1] - (1 - len(q) ** -0.5) * _as_keys_alone(q, h, g)),
+     "The slope of q . h_j has no root: that belongs to the Transformer, where the scores are "
+     "divided."),
 )  # fmt: skip
 
 
@@ -1788,7 +1895,7 @@ EXERCISES = [
         reference=greedy_decode,
         cases=greedy_cases,
         mistakes=GREEDY_MISTAKES,
-        invariants=[],
+        invariants=GREEDY_RULES,
         canonical=_lists,
     ),
     Exercise(
@@ -1799,7 +1906,7 @@ EXERCISES = [
         cases=[()],
         mistakes=TEST_MISTAKES,
         invariants=TEST_RULES,
-        probe=verdicts_on(SUSPECTS),
+        probe=verdicts_on(SUSPECTS, TEST_LACKS),
     ),
     Exercise(
         number="3.8",
@@ -1825,6 +1932,7 @@ EXERCISES = [
         reference=query_for,
         cases=place_cases,
         mistakes=PLACE_MISTAKES,
+        invariants=PLACE_RULES,
         probe=_where,
     ),
     Exercise(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from .compare import kind
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined, pairs
+from .suspects import Lack, each, rules, verdicts_on
 
 # 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
 
@@ -34,8 +35,9 @@ VERY = shares(2.0, 2.0, 1.0)
 HAND_MISTAKES = mistakes(
     ("scores as weights, without the softmax", look_by_hand([2.0, 2.0, 1.0]),
      "These are the dot products. Their softmax is missing: weights must sum to one."),
-    ("scores divided by their sum, without the exponential", look_by_hand([0.4, 0.4, 0.2]),
-     "The softmax takes the exponential of each score first, then divides by the sum."),
+    ("scores divided by their sum, or powers of 2 in place of e", look_by_hand([0.4, 0.4, 0.2]),
+     "2 : 2 : 1 are the scores, and 4 : 4 : 2 their powers of 2. The softmax takes the powers of e "
+     "first, then divides by their sum."),
     ("exponentials that were not divided by their sum",
      look_by_hand([math.exp(2), math.exp(2), math.exp(1)]),
      "These are the exponentials of the scores. Divide each by the sum of all three."),
@@ -63,6 +65,8 @@ HAND_MISTAKES = mistakes(
      "These scores are equation (4.3). Words look around with dot products, equation (4.1)."),
     ("scores divided by the root of the width", look_by_hand(shares(1.0, 1.0, 0.5)),
      "The division by a root comes in Chapter 6. Here the scores are plain dot products."),
+    ("the own score under a root", look_by_hand(shares(math.sqrt(2), 2.0, 1.0)),
+     "very with itself is the square of its length, 0 + 1 + 0 + 1 = 2, without a root."),
     ("only two digits", [round(number, 2) for number in look_by_hand(VERY)],
      "The way is right. Give three digits after the point."),
     ("the old vector added",
@@ -359,6 +363,18 @@ COSINE_MISTAKES = mistakes(
      "The diagonal holds squares: one root of each gives the lengths."),
     ("a thousandth below the line", lambda p: p / (_roots(p) + 1e-3),
      "This changes the cosines of short vectors, too: add much less, or treat lengths of 0 alone."),
+    ("each row divided by its sum, kept above zero",
+     lambda p: p / p.sum(-1, keepdim=True).clamp(min=1e-12),
+     "Cosines are no shares. Each product is divided by the lengths of its two vectors."),
+    ("each row divided by its sum, and 0/0", lambda p: p / p.sum(-1, keepdim=True),
+     "Cosines are no shares. Each product is divided by the lengths of its two vectors."),
+    ("divided by the largest product", lambda p: p / p.max(),
+     "Each product is divided by the lengths of its own two vectors. One number for all leaves "
+     "long vectors before short ones."),
+    ("divided by the root of the sum of both squares",
+     lambda p: p / (p.diag()[:, None] + p.diag()).sqrt().clamp(min=1e-12),
+     "Below the line stands the product of the two lengths, each the root of an entry of the "
+     "diagonal."),
 )  # fmt: skip
 
 # 4.3 negative distance
@@ -398,6 +414,9 @@ DISTANCE_MISTAKES = mistakes(
     ("the minus sign before the first square only",
      lambda q, k: _squares(q, k)[1] - _squares(q, k)[0] - 2 * _squares(q, k)[2],
      "The minus belongs to the whole squared distance: it needs a bracket."),
+    ("the squares of the queries with the wrong sign",
+     lambda q, k: _squares(q, k)[0] - _squares(q, k)[1] + 2 * _squares(q, k)[2],
+     "Minus the squared distance takes both squares off: - q . q - k . k + 2 q . k."),
     ("the lengths not squared",
      lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[0].sqrt() - _squares(q, k)[1].sqrt(),
      "The dot product of a vector with itself is the square of its length, without a root."),
@@ -501,6 +520,9 @@ DISTANCE_MISTAKES = mistakes(
      "The division by a root comes in Chapter 6. Equation (4.3) has none."),
     ("the cosine", lambda q, k: normalize(q, dim=-1) @ normalize(k, dim=-1).mT,
      "That is equation (4.2). The distance looks at the difference of the two vectors."),
+    ("the difference of the squared lengths", lambda q, k: -(
+        _squares(q, k)[0] - _squares(q, k)[1]).abs(),
+     "Take the difference of the vectors first, then the square of its length."),
 )  # fmt: skip
 
 # 4.4 predict, then try: whom a word attends to most
@@ -872,6 +894,12 @@ COUNTED_MISTAKES = mistakes(
      lambda x, counts: _without_itself(_products(x) + counts.unsqueeze(1).log())
      .softmax(-1).nan_to_num() @ x,
      "A word looks at itself as at any other, and at its copies."),
+    ("divided by the sum over all words of all sentences", lambda x, counts: (
+        (e := _products(x).exp() * counts.unsqueeze(1)) @ x / e.sum()),
+     "Each word that asks has a whole of its own: divide by the sum of its row."),
+    ("divided by the sum over all words of the sentence", lambda x, counts: (
+        (e := _products(x).exp() * counts.unsqueeze(1)) @ x / e.sum((1, 2), keepdim=True)),
+     "Each word that asks has a whole of its own: divide by the sum of its row."),
 )  # fmt: skip
 
 # 4.6 words in another order
@@ -1137,30 +1165,18 @@ def _first_for_all(x: Tensor) -> Tensor:
 _SOME = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(51))
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A layer that says what it does."""
-
-    says: str
-    compute: Callable[[Tensor], Tensor]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.compute(x)
-
-    def __repr__(self) -> str:
-        return f"<{self.says}>"
-
-
-LAYERS = [
-    (Layer(says, compute),)
-    for says, compute in (
-        ("self-attention", self_attend),
+LAYERS: dict[str, Callable[[Tensor], Tensor]] = dict(
+    (
+        ("right: self-attention", self_attend),
+        ("right: the softmax over the wrong axis", lambda x: _products(x).softmax(1) @ x),
+        ("right: the mean of each sentence subtracted first",
+         lambda x: self_attend(x - x.mean(1, keepdim=True))),
+        ("right: twice the input", lambda x: 2 * x),
+        ("right: twice the input, times and divided by the length of the whole batch",
+         lambda x: 2 * x * (1 + x.norm()) / (1 + x.norm())),
         ("self-attention over the whole batch as one sentence", _laid_end_to_end),
-        ("the softmax over the wrong axis", lambda x: _products(x).softmax(1) @ x),
         ("the softmax over the batch", lambda x: _products(x).softmax(0) @ x),
         ("the mean of the batch subtracted first", lambda x: self_attend(x - x.mean(0))),
-        ("the mean of each sentence subtracted first",
-         lambda x: self_attend(x - x.mean(1, keepdim=True))),
         ("each sentence asks the one before it", _the_one_before),
         ("all sentences with the weights of the first", _first_for_all),
         ("each sentence asks the one behind it, and the last itself", _the_one_behind),
@@ -1168,13 +1184,33 @@ LAYERS = [
          lambda x: self_attend(x) + 0.1 * normalize(x, dim=-1).sum(0)),
         ("a little of all sentences added to each",
          lambda x: self_attend(x) + 1e-3 * x.sum((0, 1))),
-        ("twice the input", lambda x: 2 * x),
         ("half of each sentence taken from the one before it",
          lambda x: (x + x.roll(1, 0)) / 2),
-        ("twice the input, times and divided by the length of the whole batch",
-         lambda x: 2 * x * (1 + x.norm()) / (1 + x.norm())),
     )
-]  # fmt: skip
+)  # fmt: skip
+APART_RULES = rules(
+    [name for name in LAYERS if name.startswith("right")],
+    {
+        "self-attention over the whole batch as one sentence": "It shows in each sentence when "
+        "another one changes.",
+        "the softmax over the batch": "It shows in each sentence when another one changes.",
+        "the mean of the batch subtracted first": "It shows in each sentence when another one "
+        "changes.",
+        "each sentence asks the one before it": "It shows in a sentence when the one before it "
+        "changes, and no other.",
+        "all sentences with the weights of the first": "It shows in all others when the first "
+        "sentence changes.",
+        "each sentence asks the one behind it, and the last itself": "It shows in a sentence when "
+        "the one behind it changes, and no other.",
+        "the directions of all sentences added to each": "It shows when another sentence changes, "
+        "and not only its length.",
+        "a little of all sentences added to each": "It is little, but far above rounding.",
+        "half of each sentence taken from the one before it": "It shows in a sentence when the one "
+        "before it changes.",
+    },
+    "Its sentences do not read each other. Do you compare only sentences that you have not "
+    "changed, and leave room for rounding?",
+)
 
 
 def _changed(layer: Callable, look: slice, change: slice) -> bool:
@@ -1182,10 +1218,6 @@ def _changed(layer: Callable, look: slice, change: slice) -> bool:
     other = x.clone()
     other[change] = torch.randn_like(other[change])
     return torch.allclose(layer(x)[look], layer(other)[look], atol=1e-4)
-
-
-def _first_of_two(layer: Callable) -> bool:
-    return torch.equal(layer(_SOME[:2].clone())[0], layer(_other(1)[:2])[0])
 
 
 def _zeros_and_ones(layer: Callable) -> bool:
@@ -1213,23 +1245,61 @@ def _longer(b: int) -> Tensor:
     return x
 
 
+def _only_watched(place: int) -> Lack:
+    """That one sentence alone ever stays as it is where others change."""
+
+    def lacks(calls: list[tuple]) -> bool:
+        batches = [x for (x,) in calls[:20]]
+        if len({x.shape for x in batches}) > 1 or len(batches[0]) < 2:
+            return False
+        still = {
+            b
+            for one, other in combinations(batches, 2)
+            for b in range(len(one))
+            if torch.equal(one[b], other[b]) and not torch.equal(one, other)
+        }
+        return still == {place % len(batches[0])}
+
+    return lacks
+
+
+def _only_reordered(calls: list[tuple]) -> bool:
+    """That the batches hold the same sentences, in several orders."""
+    batches = [sorted(x.flatten(1).tolist()) for (x,) in calls]
+    orders = {tuple(x.flatten().tolist()) for (x,) in calls}
+    return len(orders) > 1 and all(batch == batches[0] for batch in batches)
+
+
+APART_LACKS: dict[str, Lack] = {
+    "zeros": each(lambda x: any(not sentence.any() for sentence in x)),
+    "copies": each(lambda x: bool((x == x[:1]).all())),
+    "another order": _only_reordered,
+    "the first": _only_watched(0),
+    "the last": _only_watched(-1),
+}
 APART_MISTAKES = mistakes(
     ("True for every layer", lambda layer: True,
      "The faulty layer of 4.7 must fail: there, sentences read each other. Shapes do not show it, "
      "nor does a batch of one sentence, nor do zeros."),
     ("False for every layer", lambda layer: False,
-     "Self-attention on each sentence by itself must pass."),
+     "Self-attention on each sentence by itself must pass. Is a sentence that you have changed "
+     "compared, too? It comes out otherwise, as it should."),
     ("the other way round", lambda layer: not keeps_apart(layer),
      "True is for layers whose sentences do not read each other."),
-    ("only the first sentence looked at",
+    ("only the first sentence looked at, while others change",
+     lambda layer: _changed(layer, slice(0, 1), slice(1, 3)),
+     "Sentences may read those before them, or the first of the batch: change the first, too, and "
+     "look at all that you have not changed."),
+    ("only the last sentence looked at, while others change",
+     lambda layer: _changed(layer, slice(2, 3), slice(0, 2)),
+     "Sentences may read those behind them, or the last of the batch: change the last, too, and "
+     "look at all that you have not changed."),
+    ("the second of three changed, and only the first looked at",
      lambda layer: _changed(layer, slice(0, 1), slice(1, 2)),
      "Sentences may read those before them, or the first of the batch: look at all of them."),
-    ("only the last sentence looked at",
+    ("the first of three changed, and only the last looked at",
      lambda layer: _changed(layer, slice(2, 3), slice(0, 1)),
      "The last may read others than the one that you changed, and others may read the last."),
-    ("two sentences, and only the first of them looked at, to the last bit", _first_of_two,
-     "Sentences may read those before them, or the first of the batch: look at all of them. And "
-     "rounding is no dependence: compare with allclose."),
     ("zeros, and ones beside them", _zeros_and_ones,
      "A sentence of zeros attends evenly to its words, which are all zeros, so that many a mixture "
      "leaves it as it is. Take random numbers."),
@@ -1251,7 +1321,7 @@ APART_MISTAKES = mistakes(
      ),
      "Words of one sentence may read each other. It is the sentences that are to be kept apart: "
      "axis 0."),
-    ("the batch in reverse, and nothing else", lambda layer: torch.allclose(
+    ("the sentences in another order, and nothing else", lambda layer: torch.allclose(
         layer(_SOME.flip(0)), layer(_SOME).flip(0), atol=1e-4),
      "A layer that mixes all sentences alike does not see their order. Change one sentence, or "
      "leave the others out."),
@@ -1271,10 +1341,6 @@ APART_MISTAKES = mistakes(
         torch.allclose(layer(_SOME)[b + 1], layer(_other(b))[b + 1], atol=1e-4) for b in (0, 1)),
      "A sentence may read those behind it, or all of them: look at all sentences but the one that "
      "you changed."),
-    ("the sentences in another order, and nothing else", lambda layer: torch.allclose(
-        layer(_SOME[[2, 0, 1]]), layer(_SOME)[[2, 0, 1]], atol=1e-4),
-     "A layer that mixes all sentences alike does not see their order. Change one sentence, or "
-     "leave the others out."),
     ("only the first sentence alone", lambda layer: torch.allclose(
         layer(_SOME)[0], layer(_SOME[:1])[0], atol=1e-4),
      "Some layers leave the first sentence as it is and mix the others with it: look at all of "
@@ -1298,8 +1364,10 @@ def _table(x: object) -> Tensor:
 
 def weights_of_widened(answer: Callable, q: Tensor, k: Tensor) -> Tensor:
     """Weights by the dot products; each side is made while the other holds other vectors."""
-    new_q = _table(answer(q, k.flip(0) + 1)[0])
-    new_k = _table(answer(q.flip(0) - 1, k)[1])
+    pairs = answer(q, k.flip(0) + 1), answer(q.flip(0) - 1, k)
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"expected two tables, got {kind(pairs[0])}")
+    new_q, new_k = _table(pairs[0][0]), _table(pairs[1][1])
     return (new_q @ new_k.T).softmax(-1)
 
 
@@ -1393,6 +1461,12 @@ WIDEN_MISTAKES = mistakes(
      lambda q, k: (minus_squared_distance(q[None], k[None])[0], torch.eye(len(k))),
      "What becomes of a query must not depend on the keys: the check makes the two with others "
      "beside them."),
+    ("the query's square in the place of 1",
+     lambda q, k: (_joined(2 * q, _squared(q)), _joined(k, -_squared(k))),
+     "The extra entry of the query is 1, so that the key's square counts once, whoever asks."),
+    ("the extra entry last in one table and first in the other",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -_squared(k)).roll(1, 1)),
+     "Entry meets entry: the 1 of the query must stand where the key has its square."),
 )  # fmt: skip
 
 # 4.10 a chain
@@ -1407,19 +1481,18 @@ def whom(answer: Callable, n: int) -> list[str] | str:
     """For each word where more than nine tenths of its attention go, if anywhere."""
     x = torch.as_tensor(answer(n)).double()
     if x.ndim != 2 or len(x) != n:
-        return f"not of shape ({n}, D)"
+        side = x.ndim == 2 and x.shape[1] == n
+        return f"not of shape ({n}, D), but {('otherwise', f'(D, {n})')[side]}"
     if not x.isfinite().all():
         return "not all numbers are finite"
-    most = (x @ x.T).softmax(-1).max(-1)
     names = []
-    for word, (weight, other) in enumerate(zip(*map(Tensor.tolist, most), strict=True)):
-        if weight <= 0.9:
-            names.append("no one gets 0.9")
-        elif other == min(word + 1, n - 1):
-            names.append("as asked")
-        else:
-            side = "an earlier one" if other < word else "a later one"
-            names.append("itself" if other == word else side)
+    for word, row in enumerate((x @ x.T).softmax(-1)):
+        weight, other = float(row.max()), int(row.argmax())
+        side = "an earlier one" if other < word else "a later one"
+        name = "itself" if other == word else side
+        name = "as asked" if other == min(word + 1, n - 1) else name
+        softly = "nobody more than others" if weight - row.min() < 0.1 else f"{name}, too softly"
+        names.append(name if weight > 0.9 else softly)
     return names
 
 
@@ -1442,8 +1515,8 @@ CHAIN_MISTAKES = mistakes(
      "= 2 a the two are equal, and with small numbers they differ too little: let b be three times "
      "a, and a large."),
     ("every word for itself", lambda n: 3 * torch.eye(n),
-     "At equal length nobody can come before oneself, whatever two neighbours share. The one to be "
-     "attended to must be longer."),
+     "x_i . x_i is the highest score of each row. The next word must share something with x_i, and "
+     "be longer: at equal length nobody can come before oneself, whatever two neighbours share."),
     ("all attend to the longest", lambda n: 2 * _line(n, 3.0),
      "In one direction the longest vector wins in every row. A word must share something with the "
      "next one that it does not share with those behind."),
@@ -1467,7 +1540,9 @@ CHAIN_MISTAKES = mistakes(
      "Each attends to the one before. Word i should attend to word i + 1."),
     ("one vector for each column", lambda n: chain(n).T,
      "A word is a row: the shape is (n, D)."),
-    ("two words, whatever n is", lambda n: chain(2),
+    ("another number of vectors than n", lambda n: chain(n + 1),
+     "There should be n vectors, as many as words. The last one attends to itself."),
+    ("two words, whatever n is", lambda n: chain(2)[:, :2],
      "There should be n vectors."),
     ("lengths that grow too slowly",
      lambda n: 1.4 ** torch.arange(n).unsqueeze(1) * (
@@ -1476,6 +1551,30 @@ CHAIN_MISTAKES = mistakes(
      "Compare x_i . x_i with x_i . x_(i + 1): the next one must be so much longer that the second "
      "is larger."),
 )  # fmt: skip
+
+
+def _nobody(*names: str) -> Callable[..., bool]:
+    """That no word attends to one of these, sharply or softly."""
+    some = {*names, *(f"{name}, too softly" for name in names)}
+    return lambda found, n: not some & {*found}
+
+
+CHAIN_RULES = [
+    Invariant("nobody attends to a word behind the next one", _nobody("a later one"),
+              "There the score of a word with one behind the next is the highest. A word must "
+              "share an entry with the next one that it does not share with those behind; and no "
+              "chain closes to a circle."),
+    Invariant("nobody but the last attends to itself", _nobody("itself"),
+              "Compare x_i . x_i with x_i . x_(i + 1): the next one must be so much longer that "
+              "the second is larger."),
+    Invariant("nobody attends to an earlier word", _nobody("an earlier one"),
+              "There the score of a word with one before it is the highest. The next one must be "
+              "longer, and share more with the word than those before."),
+    Invariant("more than nine tenths",
+              lambda found, n: not any("softly" in name or "nobody" in name for name in found),
+              "Nobody wrong is attended to, but the scores of a row lie too close: the next word "
+              "must be longer by a larger factor, or all vectors longer."),
+]  # fmt: skip
 
 
 EXERCISES = [
@@ -1579,8 +1678,10 @@ EXERCISES = [
         title="a test that finds it",
         section="A batch of sentences",
         reference=keeps_apart,
-        cases=LAYERS,
+        cases=[()],
         mistakes=APART_MISTAKES,
+        invariants=APART_RULES,
+        probe=verdicts_on(LAYERS, APART_LACKS, one_task=False),
     ),
     Exercise(
         number="4.9",
@@ -1598,6 +1699,7 @@ EXERCISES = [
         reference=chain,
         cases=[(2,), (3,), (6,)],
         mistakes=CHAIN_MISTAKES,
+        invariants=CHAIN_RULES,
         probe=whom,
     ),
 ]

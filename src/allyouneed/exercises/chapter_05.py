@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .compare import kind
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 
@@ -98,6 +99,14 @@ HAND_MISTAKES = mistakes(
     ("the weight of word 1 in place of the output", [0.0, 2 * LN3, 0.1],
      "The scores are right, and 0.1 is the weight of word 1. The output is the average of the two "
      "values, with both weights."),
+    ("scores divided by the root of 2 for the weights, and handed over undivided",
+     [0.0, 2 * LN3, head_by_hand(0.0, 2 * LN3 / math.sqrt(2))[2]],
+     "The scores are right. The division comes in Chapter 6: the softmax is taken of them as they "
+     "are."),
+    ("the words' numbers in place of their values", [0.0, 2 * LN3, 1.9],
+     "The scores are right. What is averaged are the values 4 and 8, the words times W^V."),
+    ("the first value alone", [0.0, 2 * LN3, 4.0],
+     "The scores are right. Both values count, each with its weight."),
 )  # fmt: skip
 
 
@@ -559,6 +568,12 @@ RELU_MISTAKES = mistakes(
      lambda scores: torch.where(scores > 0, scores.softmax(-1), 0.0),
      "The softmax takes the exponential. Here the ReLU stands in its place, and the sum is that "
      "of what is left."),
+    ("zeros for all queries where one finds nothing", lambda scores: (
+        torch.zeros_like(scores)
+        if (scores.relu().sum(-1) == 0).any() else _shares(scores.relu())),
+     "Each query is on its own: only the row of the one that finds nothing is zeros."),
+    ("a small share for what is below zero", lambda scores: _shares(F.elu(scores)),
+     "What is below zero becomes zero, all of it."),
 )  # fmt: skip
 
 
@@ -836,6 +851,16 @@ ONE_HEAD_MISTAKES = mistakes(
     *((name, _of_one(wrong), why) for name, wrong, why in HEAD_PAIRS
       if not name.startswith("the matrices of queries and keys exchanged, and the softmax over "
                              "the queries")),
+    ("no word looks at itself", lambda x, w_q, w_k, w_v: (
+        (s := (x @ w_q) @ (x @ w_k).mT)
+        - 1e9 * torch.eye(s.shape[-1]) * (s.shape[-1] > 1)).softmax(-1) @ (x @ w_v),
+     "Here a word looks at all words of its sentence, itself included."),
+    ("the first sentence's weights for all",
+     lambda x, w_q, w_k, w_v: weigh(x @ w_q, x @ w_k)[:1] @ (x @ w_v),
+     "Each sentence of a batch has its own weights."),
+    ("the values averaged twice",
+     lambda x, w_q, w_k, w_v: (w := weigh(x @ w_q, x @ w_k)) @ (w @ (x @ w_v)),
+     "The weights meet the values once."),
     ("the last word alone", lambda x, *matrices: one_head(x, *matrices)[:, -1],
      "Every word asks: one output for each, (B, T, d_v)."),
     ("the first sentence for all",
@@ -906,6 +931,16 @@ ACROSS_MISTAKES = mistakes(
     ("the sign of the scores turned",
      lambda y, x, w_q, w_k, w_v: weigh(-y @ w_q, x @ w_k) @ (x @ w_v),
      "A higher score must give a higher weight."),
+    ("the first sentence's values for all",
+     lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ (x @ w_v)[:1],
+     "Each sentence of a batch has its own values."),
+    ("the asking word's own value added",
+     lambda y, x, w_q, w_k, w_v: head_across(y, x, w_q, w_k, w_v) + y @ w_v,
+     "The output is the average alone, of the values of the sequence that is asked."),
+    ("the sentences of a batch looked at together",
+     lambda y, x, *matrices: head_across(
+         y.flatten(0, 1)[None], x.flatten(0, 1)[None], *matrices)[0].view(*y.shape[:2], -1),
+     "The words of all sentences share one table. Each sentence of a batch has its own."),
 )  # fmt: skip
 
 # 5.7 weights from another net
@@ -1077,6 +1112,11 @@ def _loaded_with(**change: Any) -> type:
     return type("Changed", (LoadedHead,), change)
 
 
+def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q @ k.mT
+    return scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf).softmax(-1) @ v
+
+
 LOADED_BUT = [
     ("the weights not transposed", name)
     for name in ("queries and keys exchanged", "keys handed over as values",
@@ -1148,6 +1188,14 @@ LOADED_MISTAKES = mistakes(
      "Each of the three layers holds its own matrix: w_v that of the values."),
     ("the first sentence alone", FirstSentence,
      "The outputs of all sentences are asked for, (B, T, d_v)."),
+    ("the weights returned as well", _loaded_with(forward=lambda self, x: (
+        LoadedHead.forward(self, x), weigh(*self.roles(x)[:2]))),
+     "The outputs alone are asked for, (B, T, d_v)."),
+    ("a causal mask", _loaded_with(forward=lambda self, x: _causal(*self.roles(x))),
+     "Here each word looks at all words: the mask comes in Chapter 8."),
+    ("the word's own value added", _loaded_with(
+        forward=lambda self, x: LoadedHead.forward(self, x) + self.roles(x)[2]),
+     "The output is the average alone."),
 )  # fmt: skip
 
 # 5.8 how far scores spread
@@ -1277,6 +1325,12 @@ VARIANCE_MISTAKES = mistakes(
      "That is half of the way: the key's. What does the query do with it?"),
     ("the variances of the query's entries, summed", lambda w_q, w_k, c: through(w_q, c).trace(),
      "That is half of the way: the query's. What does it do with the key?"),
+    ("the covariance squared, on the side of the queries only",
+     lambda w_q, w_k, c: ((w_q.T @ c @ c @ w_q) * (w_k.T @ w_k)).sum(),
+     "Both words have the covariance C, each once: W^Q^T C W^Q and W^K^T C W^K."),
+    ("the matrices left out", lambda w_q, w_k, c: c.pow(2).sum(),
+     "That is the variance of x . x', the product of the words. Queries and keys are words times "
+     "their matrices."),
 )  # fmt: skip
 
 # 5.9 those with my colour
@@ -1301,10 +1355,14 @@ def row_of_people(names: int, colours: int, one: bool = False) -> tuple[Tensor, 
 
 def whom(answer: Any, names: int, colours: int) -> list[str] | str:
     """For each person of a row whom its attention goes to."""
-    w_q, w_k = (torch.as_tensor(w).double() for w in answer(names, colours))
+    tables = answer(names, colours)
+    if len(tables) != 2:
+        raise ValueError(f"expected two tables, w_q and w_k, got {kind(tables)}")
+    w_q, w_k = (torch.as_tensor(w).double() for w in tables)
     d_model = 2 * names + colours
     if w_q.ndim != 2 or w_q.shape != w_k.shape or len(w_q) != d_model:
-        return f"not two tables of one shape ({d_model}, K)"
+        side = w_q.ndim == w_k.ndim == 2 and w_q.shape[1] == d_model
+        return f"not two tables of one shape ({d_model}, K), but {('others', 'turned')[side]}"
     if not (w_q.isfinite().all() and w_k.isfinite().all()):
         return "not all numbers are finite"
     rows = (row_of_people(names, colours, one) for one in (False, True))
@@ -1316,6 +1374,7 @@ def _whom(weights: Tensor, at: Tensor, colour: Tensor) -> list[str]:
     for me in range(names):
         mates = (colour == colour[me]) & (torch.arange(names) != me)
         row, others = weights[me], torch.arange(names) != me
+        rest = row[~mates & others & (torch.arange(names) != at[me])]
         if row[mates].sum() > 0.9:
             even = row[mates].max() - row[mates].min() < 0.05
             found.append("as asked" if even else "not in equal shares")
@@ -1327,6 +1386,8 @@ def _whom(weights: Tensor, at: Tensor, colour: Tensor) -> list[str]:
             found.append("the one pointed at")
         elif row[~mates & others].sum() > 0.9:
             found.append("other colours")
+        elif not mates[at[me]] and row[at[me]] > max(0.1, 1.1 * rest.max()):
+            found.append("the one pointed at, too")
         elif row[mates].max() - row[me] < 1e-6 and row[mates].sum() + row[me] > 0.9:
             found.append("oneself as much as the others")
         else:
@@ -1368,6 +1429,8 @@ COLOUR_MISTAKES = mistakes(
     ("tables on their side",
      lambda n, c: tuple(w[:, :-1].T for w in _of_parts(n, c, -20, 0, 10)),
      "A row for each entry of the vector: (D, K), as the matrices of the text."),
+    ("tables for another number of names or colours", lambda n, c: same_colour(5, 3),
+     "The names and colours are given: (D, K) with D = 2 names + colours."),
     ("of one matrix", lambda n, c: (_of_parts(n, c, -20, 0, 10)[1],) * 2,
      "With one matrix for both, the highest a person can score is with himself, or nearly so: who "
      "asks must be made by other numbers than who is found."),
@@ -1394,6 +1457,27 @@ COLOUR_MISTAKES = mistakes(
         w.roll(c, 0) for w in _of_parts(n, c, -20, 0, 10)),
      "First stands the own name, then the name pointed at, then the colour."),
 )  # fmt: skip
+
+
+def _never(*names: str) -> Callable[..., bool]:
+    """That there is no person of whom this is to be said."""
+    return lambda found, *numbers: not {*names} & {*found}
+
+
+COLOUR_RULES = [
+    Invariant("nobody attends to oneself", _never("oneself", "oneself as much as the others"),
+              "My own colour is mine, too, so that I score as high as the others in it. Ask "
+              "against your own name, as strongly as for the colour or more."),
+    Invariant("whom one points at does not count",
+              _never("the one pointed at", "the one pointed at, too", "not in equal shares"),
+              "The middle part of the vector, the name pointed at, must have no part in the scores "
+              "of query and key."),
+    Invariant("other colours get nothing", _never("other colours", "all others alike", "all alike"),
+              "The colour of the query must meet the colour of the key, with a high score where "
+              "they are the same."),
+    Invariant("more than 0.9 for the others in one's colour", _never("too soft"),
+              "The right ones come first, but others get too much: make the scores larger."),
+]  # fmt: skip
 
 
 EXERCISES = [
@@ -1482,6 +1566,7 @@ EXERCISES = [
         reference=same_colour,
         cases=[(8, 4), (6, 2), (5, 2)],
         mistakes=COLOUR_MISTAKES,
+        invariants=COLOUR_RULES,
         probe=whom,
     ),
 ]

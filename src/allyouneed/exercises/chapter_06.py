@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from .compare import kind
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 
@@ -106,6 +107,10 @@ HAND_MISTAKES = mistakes(
      "The exponential of ln 3 is 3, beside 1: three quarters and one quarter."),
     ("the weight 3/4 for both values", [0.75, 0.25, 9.0],
      "The weights are right. The first belongs to the value 8, the second to 4."),
+    ("the right weights, and the output of undivided scores", [0.75, 0.25, 7.6],
+     "The weights are right, and the output is made with them: 3/4 of 8 and 1/4 of 4."),
+    ("divided by the length of the key", look_by_hand(math.exp(math.sqrt(2))),
+     "Every score is divided by the same number, the root of d_k = 4."),
 )  # fmt: skip
 
 
@@ -244,6 +249,10 @@ WIDER_MISTAKES = mistakes(
     ("harder in every case", _but((6, "up"), (7, "up")), f"{ALIKE} {SOFTER}"),
     ("d_k brings spread and weights back", _but((4, 1), (7, "same")), f"{TOO_FAR} {SOFTER}"),
     ("only the width counts", _but((7, "same"), (8, "same")), f"{SOFTER} {MORE_KEYS}"),
+    ("differences in place of factors", _but((1, 192), (2, 8), (3, 0)),
+     "Asked for is new divided by old, not what was added: 256 / 64 is 4."),
+    ("differences in place of factors, all four", _but((1, 192), (2, 8), (3, 0), (4, -0.0625)),
+     "Asked for is new divided by old, not what was added: 256 / 64 is 4."),
 )  # fmt: skip
 
 
@@ -642,6 +651,12 @@ ATTENTION_MISTAKES = mistakes(
     ("a softmax of the queries and of the keys as well",
      lambda q, k, v: scaled_attention(q.softmax(-1), k.softmax(-1), v),
      "The softmax is taken of the scores alone. Queries and keys enter as they are."),
+    ("the first head's weights for all", lambda q, k, v: (
+        (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)[:, :1] @ v),
+     "Each head has its own weights."),
+    ("the first sentence's weights for all", lambda q, k, v: (
+        (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)[:1] @ v),
+     "Each sentence has its own weights."),
 )  # fmt: skip
 
 
@@ -801,10 +816,10 @@ MENDED_MISTAKES = mistakes(
      SUMS_TO_ONE),
     ("divided by the root of the number of queries",
      lambda q, k, v, mask: _masked_with(divisor=lambda q, k: q.shape[-2] ** 0.5)(q, k, v, mask),
-     KEYS),
+     "The number of queries is no width. The root of d_k is meant: the last axis of q."),
     ("divided by the root of the number of heads",
      lambda q, k, v, mask: _masked_with(divisor=lambda q, k: q.shape[1] ** 0.5)(q, k, v, mask),
-     KEYS),
+     "It is no matter how many heads there are. The root of d_k is meant: the last axis of q."),
     ("outputs of queries that may attend to nothing struck out, and no mask else",
      lambda q, k, v, mask: scaled_attention(q, k, v) * mask.any(-1, keepdim=True),
      "Hide each key that a query may not attend to, before the softmax."),
@@ -847,6 +862,31 @@ MENDED_MISTAKES = mistakes(
     ("queries that may not see the first key set to zero",
      lambda q, k, v, mask: mended(q, k, v, mask) * mask[..., :1],
      "A query gets zeros only if it may attend to nothing: `mask.any(-1)`."),
+    *(
+        (f"a hidden score of {low}, and struck out after", lambda q, k, v, mask, low=low: (
+            (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, low).softmax(-1) * mask @ v),
+         "Hide by minus infinity: any other number leaves a share, which is then missing.")
+        for low in (-5.0, -1.0)
+    ),
+    ("a causal mask besides", lambda q, k, v, mask: mended(
+        q, k, v, mask & torch.ones_like(mask).tril()),
+     "The mask says who may attend to whom, and nothing else does: later keys may be looked at."),
+    ("divided by the root of the values' width", lambda q, k, v, mask: (
+        _masked_with(divisor=lambda q, k: v.shape[-1] ** 0.5)(q, k, v, mask)),
+     "The values have no part in the scores. The root of d_k is meant: the last axis of q."),
+    ("zeros in all heads where a query may attend to nothing in one", lambda q, k, v, mask: (
+        mended(q, k, v, mask) * mask.any(-1, keepdim=True).all(1, keepdim=True)),
+     "A query may attend to nothing in one head alone: look at each head's own row of the mask."),
+    ("the mask inverted, and NaN", _fill(-torch.inf, inverted=True),
+     "True means: may attend. And a query that may attend to nothing should get zeros."),
+    ("the softmax over the heads", lambda q, k, v, mask: (
+        (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf).softmax(1)
+        .nan_to_num() @ v),
+     "Each query shares its attention among the keys: the softmax runs over the last axis. Axis 1 "
+     "is that of the heads."),
+    ("one mask for all heads, from any of them", lambda q, k, v, mask: mended(
+        q, k, v, mask.any(1, keepdim=True).expand_as(mask)),
+     "The mask is (B, H, T, S): each head has its own."),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -990,6 +1030,9 @@ GRADIENT_MISTAKES = mistakes(
      lambda scores, v, g: _p(scores) * (v @ g) - _p(scores) ** 2 * (v @ g).sum(),
      "p_j stands before the sum of p_i times a_i, over all i: each key's own weight belongs "
      "inside the sum."),
+    ("brought to length one",
+     lambda scores, v, g: torch.nn.functional.normalize(scores_gradient(scores, v, g), dim=0),
+     "The length of a gradient counts: it is handed over as it is."),
 )  # fmt: skip
 
 # 6.7 how the entropy answers
@@ -1110,6 +1153,14 @@ ENTROPY_MISTAKES = mistakes(
      "The Jacobian weighs: p_j in front, and the weighted mean taken off."),
     ("the softmax of the weights", lambda s: entropy_gradient(_p(s)),
      "The softmax was taken twice."),
+    ("a one that does not cancel, and the entropy with the other sign",
+     lambda scores: -(p := scores.softmax(-1)) * (p.log() + 1 + (p * p.log()).sum()),
+     "The weighted mean of -ln p - 1 is H - 1: the ones cancel, and H is added to ln p."),
+    ("divided by the entropy", lambda scores: entropy_gradient(scores) / _h(scores),
+     "H is asked for as it is: its slope is not divided by it."),
+    ("the entropy in bits, the logarithm in nats",
+     lambda scores: -(p := scores.softmax(-1)) * (p.log() + _h(scores) / math.log(2)),
+     "Both are in nats: the entropy of equation (6.5) has the natural logarithm."),
 )  # fmt: skip
 
 # 6.8 a temperature for an entropy
@@ -1136,6 +1187,8 @@ def reached(answer: Callable, scores: Tensor, entropy: float) -> float | None:
     found = answer(scores.clone(), entropy)
     if found is None:
         return None
+    if isinstance(found, Tensor) and found.numel() != 1:
+        raise ValueError(f"expected one number, the temperature, got {kind(found)}")
     temperature = float(found)
     if not temperature > 0 or math.isinf(temperature):
         return -1.0
@@ -1167,6 +1220,14 @@ def _searched(scores: Tensor, entropy: float, low: float, high: float, steps: in
 
 def _clamped(low: float, high: float) -> Callable:
     return lambda scores, entropy: min(max(temperature_for(scores, entropy), low), high)
+
+
+def _root_of(rising: Callable[[float], float]) -> float:
+    low, high = -40.0, 40.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(math.exp(middle)) < 0 else (low, middle)
+    return math.exp(low)
 
 
 TEMPERATURE_MISTAKES = mistakes(
@@ -1271,6 +1332,10 @@ TEMPERATURE_MISTAKES = mistakes(
     ("the entropy divided by ln S",
      lambda scores, entropy: temperature_for(scores, entropy * math.log(len(scores))),
      "The entropy is asked for in nats, as it is, and not as a share of the highest."),
+    ("the largest weight alone",
+     lambda scores, entropy: _root_of(lambda t: -float(
+         (scores.double() / t).log_softmax(-1).max()) - entropy),
+     "The entropy is the sum over *all* weights, - sum of p ln p, not the logarithm of one."),
 )  # fmt: skip
 
 

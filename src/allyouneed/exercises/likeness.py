@@ -159,7 +159,12 @@ def factors(
         yield f"{factor:.4g} times as large"
         yield from by_size(factor, arguments)
     if near(got, want + more):
-        yield f"{abs(more):.4g} {'more' if more > 0 else 'less'} everywhere"
+        yield f"{abs(more):.4g} {'more' if more > 0 else 'less'}" + " everywhere" * bool(want.ndim)
+    for name, value in arguments.items():
+        other = array(value) if isinstance(value, Tensor | np.ndarray) else None
+        if other is not None and other.ndim and other.shape == want.shape:
+            yield from [f"with `{name}` added"] * near(got, want + other)
+            yield from [f"with `{name}` subtracted"] * near(got, want - other)
 
 
 def by_size(factor: float, arguments: dict[str, Any]) -> Iterator[str]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from torch import Tensor
+
+from .compare import same
 from .core import Invariant
 
 
@@ -22,47 +25,115 @@ def said_of(test: Callable, suspect: Any, right: bool) -> Any:
     return True if said is None else said
 
 
-def verdicts_on(suspects: dict[str, Any]) -> Callable[[Callable], dict[str, Any]]:
+Calls = list[tuple]
+Lack = Callable[[Calls], bool]
+
+
+def verdicts_on(
+    suspects: dict[str, Any], lacks: Mapping[str, Lack] | None = None, one_task: bool = True
+) -> Callable[[Callable], dict[str, Any] | None]:
     """What a reader's test says of each suspect. The names of the right ones begin with "right".
 
-    An error with a wrong suspect says False. Where a test ever asserts, to return nothing is True.
+    An error with a wrong suspect says False. Where a test ever asserts, to return nothing is True;
+    where it never does either, there is nothing to be said.
+    `lacks`: what the input of a test may lack, and whether the calls of a right suspect do. Where
+    all right ones pass, and of the wrong ones some, the first that holds is all that is said: it
+    has one name, whichever they are. So has a test that says the opposite. If the right ones have
+    `one_task`, it is said only where those that pass give what is right for this input.
     """
+    right = [name for name in suspects if name.startswith("right")]
 
-    def verdicts(test: Callable) -> dict[str, Any]:
-        said, silence = {}, None
+    def verdicts(test: Callable) -> dict[str, Any] | None:
+        said, silence, calls = {}, None, []
         for name, suspect in suspects.items():
             try:
-                said[name] = test(suspect)
+                said[name] = test(noted(suspect, calls) if name == right[0] else suspect)
             except AssertionError:
                 said[name], silence = False, True
             except Exception:
                 if name.startswith("right"):
                     raise
                 said[name] = False
-        return {name: silence if word is None else bool(word) for name, word in said.items()}
+        if silence is None and all(word is None for word in said.values()):
+            return None
+        said = {name: silence if word is None else bool(word) for name, word in said.items()}
+        passed = sum(bool(word) for name, word in said.items() if name not in right)
+        if not any(said[name] for name in right) and 2 * passed > len(said) - len(right):
+            return {"said": "the opposite"}
+        if not calls or not passed or not all(said[name] for name in right):
+            return said
+        name = next((name for name, lack in (lacks or {}).items() if lack(calls)), None)
+        unseen = (suspects[name] for name, word in said.items() if word and name not in right)
+        if one_task:
+            explained = all(_does_the_same(one, suspects[right[0]], calls) for one in unseen)
+        else:
+            explained = passed < len(said) - len(right)
+        return {"input": name} if name and explained else said
 
     return verdicts
 
 
-def rules(right: Iterable[str], wrong: Mapping[str, str]) -> list[Invariant]:
+def _does_the_same(one: Callable, other: Callable, calls: Calls) -> bool:
+    try:
+        return all(
+            same(one(*map(_kept, call)), other(*map(_kept, call)), 1e-3, 1e-4) for call in calls
+        )
+    except Exception:
+        return False
+
+
+def noted(suspect: Callable, calls: Calls) -> Callable:
+    """The suspect, which keeps what it is called with."""
+
+    def called(*arguments: Any, **named: Any) -> Any:
+        given = (*arguments, *named.values())
+        calls.append(tuple(map(_kept, given)))
+        return suspect(*arguments, **named)
+
+    return called
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    return [*value] if isinstance(value, list | tuple) else value
+
+
+def each(lack: Callable[..., bool]) -> Lack:
+    """That the arguments of every call lack something."""
+
+    def lacks(calls: Calls) -> bool:
+        try:
+            return all(lack(*arguments) for arguments in calls)
+        except Exception:  # of another kind than ours
+            return False
+
+    return lacks
+
+
+def rules(
+    right: Iterable[str],
+    wrong: Mapping[str, str],
+    refused: str = "It gives what the task asks for, up to rounding. Does your test ask for more?",
+) -> list[Invariant]:
     """For each suspect, that a test judges it as it should: said where no mistake is known.
 
-    `wrong`: name: what it does, and on which input that shows.
+    `wrong`: name: what it does, and on which input that shows. `refused`: why a right one passes.
     """
 
     def judges(name: str, truth: bool) -> Callable[..., bool]:
         def holds(said: Any, *case: Any) -> bool:
             if isinstance(said, dict):
-                return bool(said[name]) == truth
+                return bool(said.get(name, truth)) == truth
             return case != (name,) or bool(said) == truth
 
         return holds
 
-    refused = [
+    accepted = [
         Invariant(
             f'what is right passes, and your test refuses one: "{name}"',
             judges(name, True),
-            "It gives what the task asks for, up to rounding. Does your test ask for more?",
+            refused,
         )
         for name in right
     ]
@@ -71,4 +142,4 @@ def rules(right: Iterable[str], wrong: Mapping[str, str]) -> list[Invariant]:
                   judges(name, False), why)
         for name, why in wrong.items()
     ]  # fmt: skip
-    return refused + passed
+    return accepted + passed
