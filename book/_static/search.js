@@ -34,7 +34,7 @@ const BookSearch = (() => {
     ("why what how when which do does did we you i need needed work works difference between vs versus " +
       "et al know knows mean means use used using get explain explained understand transformer transformers").split(" ").map(stem),
   );
-  const THING = /^transform/; // in code no word of a question: nn.Transformer
+  const THING = /^transform/; // of these words one that is looked for, too: nn.Transformer
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
   const also = []; // of book/search.toml
@@ -254,9 +254,17 @@ const BookSearch = (() => {
     return line;
   }
 
-  function result(entry, query, asked) {
+  // The words of a query that are worth a mark: in "what is a query" one.
+  function telling(query) {
+    const all = query.match(/[\p{L}\p{N}_]+/gu) ?? [];
+    const says = (word) => !stopwords.includes(word) && (!ASKING.has(stem(word)) || THING.test(word));
+    const some = all.filter((word) => says(word.toLowerCase()));
+    return some.length ? some : all;
+  }
+
+  function result(entry, asked) {
     const item = document.createElement("li"), link = document.createElement("a");
-    const where = `?highlight=${encodeURIComponent(query)}`;
+    const where = `?highlight=${encodeURIComponent(asked.join(" "))}`;
     link.href = `${entry.address}${where}${entry.anchor ? `#${entry.anchor}` : ""}`;
     link.textContent = entry.head;
     const page = entry.chapter ? `Chapter ${entry.chapter}` : entry.page;
@@ -270,7 +278,7 @@ const BookSearch = (() => {
   function show(typed) {
     const out = document.getElementById("search-results");
     const query = spelled(typed);
-    const asked = (query.match(/[\p{L}\p{N}_]+/gu) ?? []);
+    const asked = telling(query);
     const taken = new Map();
     const found = rank(query).filter(({ entry }) => {
       taken.set(entry.address, (taken.get(entry.address) ?? 0) + 1);
@@ -284,7 +292,7 @@ const BookSearch = (() => {
       : `Nothing was found for “${query}”. Fewer words may find more; the glossary lists all terms.`;
     const list = document.createElement("ol");
     list.className = "found";
-    list.append(...found.map(({ entry }) => result(entry, query, asked)));
+    list.append(...found.map(({ entry }) => result(entry, asked)));
     out.replaceChildren(title, says, list);
   }
 
