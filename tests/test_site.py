@@ -295,6 +295,9 @@ def test_a_chapter_opened_on_a_phone(address, browser):
     tab = visit.open("notebooks/06_attention.html")
     assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390)
     assert not code_that_scrolls(tab, ".cell_input")
+    style = "e => getComputedStyle(e).fontFeatureSettings"
+    figures = f"[...document.querySelectorAll('pre, code')].map({style})"
+    assert set(tab.evaluate(figures)) == {"normal"}  # in code no old-style ones
     assert not without_shadows(tab)
     tab.wait_for_function("localStorage.getItem('fonts')")
     assert "Source" not in tab.evaluate("[...document.fonts].map(one => one.family).join()")
