@@ -121,6 +121,20 @@ def moving_pictures(tab) -> list[str]:
     return wrong
 
 
+def late_picture(tab, page: str) -> list[str]:
+    """A chapter opens with its question and the picture that asks it, what is folded being so."""
+    look = """() => {
+      const open = [...document.querySelectorAll("details[open]")];
+      for (const one of open) one.open = false;
+      const {top} = document.querySelector("main figure").getBoundingClientRect();
+      for (const one of open) one.open = true;
+      return (top + scrollY) / 800; }"""
+    if not page.startswith("notebooks/"):
+        return []
+    screens = tab.evaluate(look)
+    return [f"its first picture begins {screens:.2f} screens down"] if screens > 1.25 else []
+
+
 def code_that_scrolls(tab, where: str) -> list[str]:
     """Code that is wider than its box: a screen has room for it, and on a phone it wraps."""
     wide = f"""[...document.querySelectorAll("{where} pre")].filter(one => one.checkVisibility()
@@ -168,7 +182,7 @@ def test_every_page(site, address, browser):
         if weights[page] > LIMIT:
             heavy = sorted(sizes.items(), key=lambda item: -item[1])[:8]
             problems.append(f"{page}: weighs {weights[page]:,} bytes compressed: {heavy}")
-        found = broken_equations(tab)
+        found = broken_equations(tab) + late_picture(tab, page)
         found += code_that_scrolls(tab, ":is(.cell, .admonition)")  # and what cells print
         sample_colours(tab, colours)
         in_theme(tab, "dark")
@@ -203,8 +217,12 @@ def test_the_page_keeps_still_on_a_phone(address, browser, page):
     tab.goto(address + page)
     wait(tab, "window.mathematicsIsSet")
     moved = tab.evaluate("moved")
+    over = """[...document.querySelectorAll(".section-line")].filter(one => one.nextElementSibling
+      && one.getBoundingClientRect().bottom > one.nextElementSibling.getBoundingClientRect().top)
+      .map(one => one.previousElementSibling?.textContent)"""
+    over = tab.evaluate(over)  # "Suggest an edit", which a finger cannot hover over
     tab.context.close()
-    assert moved < 0.05
+    assert moved < 0.05 and not over
 
 
 def test_dark_pages_are_printed_light(address, browser, tmp_path):
@@ -277,6 +295,9 @@ def test_a_chapter_opened_on_a_phone(address, browser):
     tab = visit.open("notebooks/06_attention.html")
     assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390)
     assert not code_that_scrolls(tab, ".cell_input")
+    style = "e => getComputedStyle(e).fontFeatureSettings"
+    figures = f"[...document.querySelectorAll('pre, code')].map({style})"
+    assert set(tab.evaluate(figures)) == {"normal"}  # in code no old-style ones
     assert not without_shadows(tab)
     tab.wait_for_function("localStorage.getItem('fonts')")
     assert "Source" not in tab.evaluate("[...document.fonts].map(one => one.family).join()")

@@ -52,6 +52,9 @@ def where(app, doctree, docname: str) -> None:
     words = list(dict.fromkeys(one.words.replace("|", " ") for one in module.parts(number)))
     if not words:
         return
+    attentions = [word for word in words if word.endswith("attention")]
+    if len(attentions) == 3:
+        words = ["the three attentions"] + [word for word in words if word not in attentions]
     title = next(doctree.findall(nodes.title))
     url = app.builder.get_relative_uri(docname, app.config.root_doc) + "#the-map"
     html = (

@@ -1,5 +1,5 @@
-"""What the search looks through: one entry for each section, word of the glossary, exercise and
-exported name, with its text. book/_static/search.js ranks them.
+"""What the search looks through: one entry for each section, word of the glossary, name of the
+notation, exercise and exported name, with its text. book/_static/search.js ranks them.
 What readers type where the book has other words stands in book/search.toml, by pages.
 
 Sphinx's own index knows words of pages only, and has to fetch each page to show an extract. This
@@ -24,6 +24,8 @@ SPACE = re.compile(r"\s+")
 PART = r"{((?:[^{}]|{[^{}]*})*)}"
 FRACTION = re.compile(rf"\\d?frac{PART}{PART}")
 WORD = re.compile(r"\\(sin|cos|exp|log|max|min)\b")  # what of TeX's commands is read as a word
+SILENT = nodes.title | nodes.comment | nodes.raw | nodes.system_message
+NOTATION = "book/notation"
 KINDS = {
     "notebooks/project": "project",
     "notebooks/": "chapter",
@@ -43,7 +45,9 @@ def plain(node: nodes.Node) -> str:
     if isinstance(node, nodes.math | nodes.math_block):
         tex = FRACTION.sub(r"(\1)/(\2)", node.astext().replace(r"\sqrt", "√"))
         return " " + re.sub(r"\\[a-zA-Z]+\*?|\\[!,;:]|[\\{}$&]", "", WORD.sub(r"\1", tex)) + " "
-    if isinstance(node, nodes.raw | nodes.comment | nodes.literal_block | nodes.image):
+    if isinstance(node, nodes.raw):
+        return " "  # the words on both sides of a line's end are two
+    if isinstance(node, nodes.comment | nodes.literal_block | nodes.image | nodes.system_message):
         return ""
     between = "" if isinstance(node, nodes.TextElement) else " "
     return between.join(map(plain, node.children))
@@ -53,6 +57,13 @@ def numbered(box: nodes.admonition) -> str | None:
     """The number of an exercise, "6-1" for 6.1."""
     found = re.match(r"Exercise ([\d.]*\d)", plain(next(box.findall(nodes.title))))
     return found and found[1].replace(".", "-")
+
+
+def named(row: nodes.row) -> str:
+    """What a row of the notation explains, in its last cell: "d_ff", "BOS <bos>"."""
+    names = [plain(name) for cell in row[:-1] for name in cell.findall(nodes.literal)]
+    longer = len(row) > 3 and any(len(name) > 1 for name in names)
+    return ", ".join(dict.fromkeys(names)) if longer else ""
 
 
 class Entries:
@@ -71,7 +82,7 @@ class Entries:
             if isinstance(child, nodes.section):
                 title = plain(next(child.findall(nodes.title)))
                 self.read(child, self.add(child["ids"][0], title))
-            elif isinstance(child, nodes.title | nodes.comment | nodes.raw) or entry is None:
+            elif isinstance(child, SILENT) or entry is None:
                 continue
             elif isinstance(child, nodes.literal_block):
                 code = "cell_output" not in child.parent.parent.get("classes", [])
@@ -84,6 +95,9 @@ class Entries:
                 chapter = next((link for link in leads if "notebooks/" in link), "")
                 term = self.add(child[0]["ids"][0], plain(child[0]), "term", Path(chapter).stem)
                 term[3].append(plain(child[-1]))
+            elif isinstance(child, nodes.row) and self.docname == NOTATION and named(child):
+                anchor = next(iter(child["ids"]), entry[0])
+                self.add(anchor, named(child), "symbol")[3].append(plain(child[-1]))
             elif isinstance(child, addnodes.desc):
                 name = child[0].get("fullname", "") if child[0].get("ids") else ""
                 own = self.add(child[0]["ids"][0], name, "name") if name else entry
@@ -137,7 +151,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 3,
+        "env_version": 4,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

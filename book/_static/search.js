@@ -9,11 +9,13 @@
 
 const BookSearch = (() => {
   const WEIGHT = {
-    chapter: 1, project: 0.5, exercise: 0.3, term: 0.12, name: 0.3, glossary: 0.4, page: 0.5, api: 0.15,
+    chapter: 1, project: 0.5, exercise: 0.3, term: 0.12, name: 0.3, symbol: 0.5, glossary: 0.4, page: 0.5, api: 0.15,
   };
-  const [HEAD, PAGE, CODE, ASKED] = [4, 2.5, 0.4, 4]; // beside a word in the text
+  const [HEAD, PAGE, CODE, ASKED] = [4, 1.5, 0.2, 4]; // beside a word in the text
   const CHAPTER = /([^/]+)\.html/;
   const NAME = /[\p{L}\p{N}]([_(]|\.\p{L})|\p{Ll}\p{Lu}/u; // a query that is written as a name in code is
+  const THEIRS = /(?<![\p{L}\p{N}_.])(?:(?:torch|nn|F|functional|optim|Tensor)\.)+(?=[A-Za-z])/u; // PyTorch's: nn.Linear
+  const SIDE = /^(exercises|the code so far|further reading)$/i; // they name much, and explain little
   const SAME = { // what people type, and the book's word for it
     rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
     mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
@@ -23,24 +25,26 @@ const BookSearch = (() => {
     nucleus: "top p", "weight tying": "shared embeddings", "tied weights": "shared embeddings",
     "rotary embeddings": "rotary", tokeniser: "tokenizer",
     tokenization: "token", "skip connection": "residual connection", warmup: "warm up",
-    moe: "mixture of experts",
+    moe: "mixture of experts", lr: "learning rate", "pre-ln": "pre norm", "post-ln": "post norm", prenorm: "pre norm", postnorm: "post norm",
   };
   const stemmer = new Stemmer();
   const stems = new Map();
   // Words of a question, which say nothing of what it is about.
   const ASKING = new Set(
     ("why what how when which do does did we you i need needed work works difference between vs versus " +
-      "know knows mean means use used using get explain explained understand transformer transformers").split(" ").map(stem),
+      "et al know knows mean means use used using get explain explained understand transformer transformers").split(" ").map(stem),
   );
+  const THING = /^transform/; // of these words one that is looked for, too: nn.Transformer
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
+  const also = []; // of book/search.toml
   const written = new Map(); // how often a word stands in the book, as it is written
 
   // "Normalization" and "normalisation" are one word, so are "token" and "tokens".
   function stem(word) {
     if (!stems.has(word)) {
       const one = word.replace(/is(e[srd]?|ing|ations?)$/, "iz$1");
-      const agent = one.match(/^([a-z]{4,}izer)s?$/); // a tokenizer is no token
+      const agent = one.match(/^([a-z]{4,}izer|[a-z]+coder)s?$/); // a tokenizer is no token, a decoder no decoding
       stems.set(word, agent ? agent[1] : /^[a-z]+$/.test(one) ? stemmer.stemWord(one) : one);
     }
     return stems.get(word);
@@ -84,8 +88,9 @@ const BookSearch = (() => {
     return query.replace(/[\p{L}\p{N}]{3,}/gu, (typed) => {
       const word = typed.toLowerCase();
       if (written.has(word) || counts.has(stem(word)) || word in SAME) return typed;
-      const term = entries.find(({ kind, head }) => kind === "term" && initials(head) === word);
-      if (term) return term.head.toLowerCase();
+      const terms = entries.filter(({ kind }) => kind === "term").map(({ head }) => head.toLowerCase());
+      const term = [...terms, ...also].find((one) => initials(one) === word);
+      if (term) return term;
       const all = [...written.keys()];
       if (word.length < 4 || all.some((one) => one.startsWith(word))) return typed;
       const close = all.filter((one) => Math.abs(one.length - word.length) < 2 && near(word, one));
@@ -96,19 +101,21 @@ const BookSearch = (() => {
 
   function receive(pages) {
     for (const [address, chapter, title, list, asked] of pages) {
+      also.push(...asked);
       list.forEach(([anchor, head, kind, text, code, leads], i) => {
         const entry = { address, anchor: i ? anchor : "", chapter, page: title, head, kind, text, leads };
         entry.asked = i ? [] : asked.map((one) => ` ${meant(one).join(" ")} `);
         entry.in = {
           head: tally(words(head)), text: tally(words(text)), code: tally(words(code)),
-          page: tally(words(title)), asked: tally(entry.asked.join("").match(/\S+/g) ?? []),
+          page: tally(words(title)),
         };
         entry.size = text.length;
         entry.flat = { head: plain(head), text: plain(text), title: plain(bare(head)) };
         entries.push(entry);
         lengths += entry.size;
         for (const word of split(`${head} ${text} ${i ? "" : asked}`)) written.set(word, (written.get(word) ?? 0) + 1);
-        const all = new Set(["head", "text", "code", "asked"].flatMap((field) => [...entry.in[field].keys()]));
+        const all = new Set(["head", "text", "code"].flatMap((field) => [...entry.in[field].keys()])
+          .concat(entry.asked.flatMap((one) => one.trim().split(" "))));
         for (const one of all) counts.set(one, (counts.get(one) ?? 0) + 1);
       });
     }
@@ -121,7 +128,16 @@ const BookSearch = (() => {
     return new Map(longer.map((one) => [one, 0.7]));
   }
 
-  function score(entry, terms, phrase, glossary, share, typed) {
+  // Of what is kept for a page and has this word, the share that is asked for: of "query vector" a half.
+  function asks(entry, word, terms) {
+    const shares = entry.asked.filter((one) => one.includes(` ${word} `)).map((one) => {
+      const all = one.trim().split(" ");
+      return all.filter((part) => terms.some((forms) => forms.has(part))).length / all.length;
+    });
+    return Math.max(0, ...shares);
+  }
+
+  function score(entry, terms, phrase, glossary, share, typed, foreign) {
     let sum = 0, seen = 0;
     const long = entry.size / (lengths / entries.length);
     for (const forms of terms) {
@@ -131,7 +147,7 @@ const BookSearch = (() => {
         const n = entry.in.text.get(form) ?? 0;
         const field = (n * 2.2) / (n + 1.2 * (0.4 + 0.6 * long)) +
           HEAD * (entry.in.head.has(form) ? entry.in.head.size ** -0.5 : 0) + PAGE * (entry.in.page.has(form) ? 1 : 0) +
-          CODE * (entry.in.code.has(form) ? 1 : 0) + ASKED * (entry.in.asked.has(form) ? 1 : 0);
+          (foreign ? 8 : 1) * CODE * (entry.in.code.has(form) ? 1 : 0) + ASKED * asks(entry, form, terms);
         best = Math.max(best, worth * rare * field);
       }
       sum += best;
@@ -146,53 +162,68 @@ const BookSearch = (() => {
     else if (entry.flat.text.includes(phrase)) sum *= 1.25;
     if (!entry.anchor && bare(entry.head) === typed) sum *= 3; // a page by its name, not only its stem
     if (glossary.has(chapter)) sum *= glossary.get(chapter);
-    if (entry.head === "Further reading") sum *= 0.5;
+    if (SIDE.test(entry.head)) sum *= 0.35;
     if (chapter === "00_overview") sum *= 0.75; // each of its parts has its chapter
     return sum * WEIGHT[entry.kind] * (1 + 1.5 * (share.get(entry.address) ?? 0));
   }
 
-  // The stems of a query, in the book's words.
-  function meant(query) {
-    let asked = query.toLowerCase();
+  // The stems of a query, in the book's words, with "of" and "the".
+  function said(query) {
+    let asked = query.toLowerCase().replace(/\bhow (many|much)\b/g, "how");
     for (const [from, to] of Object.entries(SAME)) {
       asked = asked.replace(new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to);
     }
-    return split(asked).filter((word, _, all) => all.length < 2 || !stopwords.includes(word)).map(stem);
+    return split(asked);
   }
+
+  const meant = (query) => said(query).filter((word, _, all) => all.length < 2 || !stopwords.includes(word)).map(stem);
+  const joined = (name) => name.toLowerCase().replace(/[^a-z0-9]/g, ""); // Multi-head attention, MultiheadAttention
 
   // The entries for a query, the likeliest first: [{entry, score}]
   function rank(query) {
-    let asked = meant(query);
+    const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, typed = bare(query);
+    let asked = meant(query.replace(THEIRS, ""));
     const kept = ` ${asked.join(" ")} `;
-    const about = asked.filter((word) => !ASKING.has(word));
-    const code = NAME.test(query), typed = bare(query);
-    if (about.length && !code && !entries.some((entry) => entry.asked.includes(kept))) asked = about;
+    const whole = entries.some((entry) => entry.asked.includes(kept));
+    const empty = (word) => !whole && ASKING.has(word) && !((code || theirs) && THING.test(word));
+    const about = asked.filter((word) => !empty(word));
+    if (about.length) asked = about;
     if (!asked.length) return [];
     const terms = asked.map((word) => matches(word, true));
-    const phrase = ` ${asked.join(" ")} `;
+    // As it would stand in a text: "query in attention" is no "query attention".
+    const inside = said(query).map((word) => [stem(word), stopwords.includes(word)]);
+    while (inside.length > 1 && (inside[0][1] || empty(inside[0][0]))) inside.shift();
+    while (inside.length > 1 && (inside.at(-1)[1] || empty(inside.at(-1)[0]))) inside.pop();
+    const phrase = ` ${inside.map(([word]) => word).join(" ")} `;
     const behind = ({ anchor, kind }) => !code && anchor && (kind === "name" || kind === "api");
+    const exact = [asked, meant(query)].map((words) => ` ${words.join(" ")} `);
+    const name = query.split(".").at(-1);
+    const ours = !theirs && entries.some(({ kind, head }) => kind === "name" && head === name);
     const glossary = new Map();
     for (const entry of entries) {
       const chapter = entry.address.match(CHAPTER)[1];
-      if (entry.asked.includes(phrase)) glossary.set(chapter, 4);
+      if (exact.some((one) => entry.asked.includes(one))) glossary.set(chapter, 4);
+      else if (entry.asked.length && asked.every((word) => entry.asked.includes(` ${word} `))) glossary.set(chapter, 3);
       else if (entry.asked.some((one) => kept.includes(one) && one.trim().includes(" "))) glossary.set(chapter, 2);
       if (entry.kind !== "term" || !entry.leads) continue;
-      const same = entry.flat.head.trim() === phrase.trim();
-      const begins = entry.flat.head.startsWith(phrase);
-      const worth = same ? 2 : begins ? 1.4 : 1;
+      const same = entry.flat.head === phrase || (!ours && joined(entry.head) === joined(name));
+      const part = phrase.includes(entry.flat.head) && (entry.flat.head.trim().includes(" ") ? 1.6 : 1.2);
+      const worth = same ? 2 : entry.flat.head.startsWith(phrase) ? 1.4 : part || 1;
       if (worth > (glossary.get(entry.leads) ?? 1)) glossary.set(entry.leads, worth);
     }
     // how much of what the book says of it a page says
     const share = new Map();
     let all = 0;
     for (const entry of entries) {
-      const n = entry.flat.text.split(phrase).length - 1 + 3 * (entry.flat.head.split(phrase).length - 1);
+      if (!asked.every((word) => ["text", "head", "code"].some((field) => entry.in[field].has(word)))) continue;
+      const inCode = theirs && asked.some((word) => entry.in.code.has(word)) ? 1 : 0;
+      const n = entry.flat.text.split(phrase).length - 1 + 3 * (entry.flat.head.split(phrase).length - 1) + inCode;
       share.set(entry.address, (share.get(entry.address) ?? 0) + n);
       all += n;
     }
     for (const [page, n] of share) share.set(page, n / Math.max(1, all));
     const found = entries.map((entry) => {
-      const full = score(entry, terms, phrase, glossary, share, typed);
+      const full = score(entry, terms, phrase, glossary, share, typed, theirs);
       return { entry, score: behind(entry) ? 0.2 * full : full };
     });
     return found.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
@@ -223,9 +254,17 @@ const BookSearch = (() => {
     return line;
   }
 
-  function result(entry, query, asked) {
+  // The words of a query that are worth a mark: in "what is a query" one.
+  function telling(query) {
+    const all = query.match(/[\p{L}\p{N}_]+/gu) ?? [];
+    const says = (word) => !stopwords.includes(word) && (!ASKING.has(stem(word)) || THING.test(word));
+    const some = all.filter((word) => says(word.toLowerCase()));
+    return some.length ? some : all;
+  }
+
+  function result(entry, asked) {
     const item = document.createElement("li"), link = document.createElement("a");
-    const where = `?highlight=${encodeURIComponent(query)}`;
+    const where = `?highlight=${encodeURIComponent(asked.join(" "))}`;
     link.href = `${entry.address}${where}${entry.anchor ? `#${entry.anchor}` : ""}`;
     link.textContent = entry.head;
     const page = entry.chapter ? `Chapter ${entry.chapter}` : entry.page;
@@ -239,7 +278,7 @@ const BookSearch = (() => {
   function show(typed) {
     const out = document.getElementById("search-results");
     const query = spelled(typed);
-    const asked = (query.match(/[\p{L}\p{N}_]+/gu) ?? []);
+    const asked = telling(query);
     const taken = new Map();
     const found = rank(query).filter(({ entry }) => {
       taken.set(entry.address, (taken.get(entry.address) ?? 0) + 1);
@@ -253,7 +292,7 @@ const BookSearch = (() => {
       : `Nothing was found for “${query}”. Fewer words may find more; the glossary lists all terms.`;
     const list = document.createElement("ol");
     list.className = "found";
-    list.append(...found.map(({ entry }) => result(entry, query, asked)));
+    list.append(...found.map(({ entry }) => result(entry, asked)));
     out.replaceChildren(title, says, list);
   }
 
