@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from allyouneed.exercises import chapter_08, chapter_10, chapter_12, chapter_13, chapter_14
-from allyouneed.exercises.core import examine
+from allyouneed.exercises import (
+    chapter_08,
+    chapter_09,
+    chapter_10,
+    chapter_12,
+    chapter_13,
+    chapter_14,
+)
+from allyouneed.exercises.core import examine, find
 
 GIVEN = {
+    "9.4": (chapter_09.ALL_EMBEDS, chapter_09.RIGHT_EMBEDS, chapter_09.EMBEDS_WHY),
     "8.5": (chapter_08.ALL_WEIGHTS, chapter_08.RIGHT_WEIGHTS, chapter_08.WEIGHTS_WHY),
     "10.2": (chapter_10.ALL_NORMS, chapter_10.RIGHT_NORMS, chapter_10.NORMS_WHY),
     "12.6": (chapter_12.CLIPS, chapter_12.RIGHT_CLIPS, chapter_12.CLIPS_WHY),
@@ -37,10 +45,22 @@ def test_the_one_misjudged_is_named_with_what_it_does(number):
         verdict = examine(number, misjudging(suspects, list(right), *names))
         said = " ".join(verdict.message.split())
         assert verdict.status == "wrong"
-        if verdict.mistake is None:
+        if verdict.mistake not in {one.name for one in find(number).mistakes}:
             name = min(names, key=list(suspects).index)
-            assert f'"{name}"' in said, said
-            assert (why[name] if name in why else "your test refuses one") in said, said
+            assert f'"{name}"' in verdict.mistake, said
+            assert (why[name] if name in why else "Does your test ask for more?") in said, said
+
+
+@pytest.mark.parametrize("number", GIVEN)
+def test_one_that_is_wrong_itself_taken_for_right_is_named(number):
+    suspects, right, why = GIVEN[number]
+    for name in why:
+        one = suspects[name]
+        verdict = examine(number, lambda suspect, one=one: suspect is one)
+        assert verdict.status == "wrong"
+        if verdict.mistake not in {one.name for one in find(number).mistakes}:
+            assert verdict.mistake == f'"{name}" taken for right, and what is right refused'
+            assert " ".join(why[name].split()) in " ".join(verdict.message.split())
 
 
 def test_a_right_machine_refused_for_its_rounding_is_not_said_to_have_read_words():

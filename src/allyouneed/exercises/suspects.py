@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from .core import Invariant
+from .core import Case, Family, Invariant, Naming
+
+FEW = 3  # suspects that are called by their names
 
 
 def said_of(test: Callable, suspect: Any, right: bool) -> Any:
@@ -44,11 +46,47 @@ def verdicts_on(suspects: dict[str, Any]) -> Callable[[Callable], dict[str, Any]
     return verdicts
 
 
-def rules(right: Iterable[str], wrong: Mapping[str, str]) -> list[Invariant]:
+def judged(right: Sequence[str], wrong: Mapping[str, str]) -> Naming:
+    """A name for every way to misjudge the suspects, and what there is to see in them."""
+
+    def named(
+        cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+    ) -> tuple[str, str] | None:
+        said = (
+            got[0]
+            if isinstance(got[0], dict)
+            else {c[0]: g for c, g in zip(cases, got, strict=True)}
+        )
+        if not all(isinstance(verdict, bool) for verdict in said.values()):
+            return None
+        refused = [name for name in right if not said[name]]
+        passed = [name for name in wrong if said[name]]
+        if refused and passed:
+            if len(refused) < len(right) or len(passed) > FEW:
+                return None
+            name = f"{listed(passed)} taken for right, and what is right refused"
+            return name, f"{wrong[passed[0]]} What do you compare with?"
+        if refused:
+            more = "It gives what the task asks for, up to rounding. Does your test ask for more?"
+            return f"{listed(refused)} refused", more
+        others = f" Not found, either: {listed(passed[1:])}." if passed[1:] else ""
+        return f"{listed(passed[:1])} not found", wrong[passed[0]] + others
+
+    return named
+
+
+def listed(these: Sequence[str]) -> str:
+    """Some names in quotes, the first few of them."""
+    some = ", ".join(f'"{name}"' for name in these[:FEW])
+    return some + f" and {len(these) - FEW} more" * (len(these) > FEW)
+
+
+def rules(right: Iterable[str], wrong: Mapping[str, str]) -> Family:
     """For each suspect, that a test judges it as it should: said where no mistake is known.
 
     `wrong`: name: what it does, and on which input that shows.
     """
+    right = list(right)
 
     def judges(name: str, truth: bool) -> Callable[..., bool]:
         def holds(said: Any, *case: Any) -> bool:
@@ -71,4 +109,4 @@ def rules(right: Iterable[str], wrong: Mapping[str, str]) -> list[Invariant]:
                   judges(name, False), why)
         for name, why in wrong.items()
     ]  # fmt: skip
-    return refused + passed
+    return Family(judged(right, wrong), refused + passed)
