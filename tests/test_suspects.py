@@ -84,4 +84,79 @@ def test_a_right_machine_refused_for_its_rounding_is_not_said_to_have_read_words
         return "right"
 
     verdict = examine("11.8", which_fault)
-    assert verdict.status == "wrong" and verdict.mistake in ("a tolerance of 0", None)
+    assert verdict.status == "wrong"
+    assert verdict.mistake in ("a tolerance of 0", '"sees the padding" said where it is "right"')
+
+
+def copying(n):
+    mask = torch.eye(3 * n, dtype=torch.bool)
+    for j in range(n):
+        mask[n + j] = mask[2 * n + j] = False
+        mask[n + j, j] = mask[2 * n + j, n - 1 - j] = True
+    return mask
+
+
+def with_one(mask, row, column):
+    if len(mask) > 3:
+        mask[row, column] = True
+    return mask
+
+
+def quarter(d_model, size=100.0, back=1):
+    """W^Q and W^K of 9.8: queries turned by so many places back, where no words are."""
+    w_q, keep = torch.zeros(d_model, d_model), torch.zeros(d_model)
+    keep[: d_model // 4] = 1
+    for i in range(0, d_model // 4, 2):
+        angle = torch.tensor(-back / 10000 ** (i / d_model))
+        sin, cos = angle.sin(), angle.cos()
+        w_q[i : i + 2, i : i + 2] = size * torch.tensor([[cos, -sin], [sin, cos]])
+    return w_q, keep.diag()
+
+
+def parameters(*sizes):
+    return find("11.1").reference(*sizes)
+
+
+def nearest_below(count):
+    def places_of(rows):
+        return (rows @ chapter_09.sinusoids(count(rows), rows.shape[1]).T).argmax(1)
+
+    return places_of
+
+
+FAMILIES = [  # one of each, which stands in no bank
+    ("8.11", lambda n: with_one(copying(n), 0, n - 1), "the future seen by the words"),
+    ("8.11", lambda n: with_one(copying(n), n, n + 1), "the future seen by what writes"),
+    ("8.11", lambda n: with_one(copying(n) & (torch.arange(3 * n) > 0)[:, None], 0, 0), None),
+    ("9.2", nearest_below(lambda rows: 40 + 3 * len(rows)), "a table with too few rows"),
+    ("9.8", lambda d_model: quarter(d_model, 7.0), "not sure enough"),
+    ("9.8", lambda d_model: quarter(d_model, 100.0, 4), "looking 4 words back"),
+    ("9.8", lambda d_model: (quarter(d_model)[0].abs(), quarter(d_model)[1]), None),
+    (
+        "10.9",
+        lambda: ([[1, 1], [1, 1], [0, 0], [0, 0]], [0, -1], [[0, 0, 0, 1], [0, 2, 0, -5]], [0] * 4),
+        "something written to entry 1; -3 with both on",
+    ),
+    (
+        "10.9",
+        lambda: ([[1, 1], [1, 1], [0, 2], [0, 0]], [0, -1], [[0, 0, 0, 1], [0, 0, 0, -2]], [0] * 4),
+        "entry 2 or 3 read",
+    ),
+    (
+        "11.1",
+        lambda *sizes: parameters(*sizes) + 300 * sizes[1],
+        "a table of 300 positions counted",
+    ),
+    ("11.1", lambda *sizes: parameters(*sizes) + 300, None),
+]
+
+
+@pytest.mark.parametrize("number, answer, name", FAMILIES)
+def test_a_family_is_named_by_what_comes(number, answer, name):
+    verdict = examine(number, answer)
+    assert verdict.status == "wrong"
+    if name is None:
+        families = {one for n, _, one in FAMILIES if n == number}
+        assert verdict.mistake not in families - {None}, verdict.message
+    else:
+        assert verdict.mistake == name, verdict.message

@@ -1251,18 +1251,27 @@ def _where_it_looks(
     """Most words look equally far: at which place, and how surely."""
     if any(found["words are heard"] for found in got):
         return PREVIOUS_MISTAKES[0].name, PREVIOUS_MISTAKES[0].why
-    steps = [at - t for found in got for t, at in enumerate(found["looks at"], 1)]
-    most = max({*steps}, key=steps.count)
-    if steps.count(most) < 0.9 * len(steps):
+    seen = [
+        (t, at, len(found["looks at"]))
+        for found in got
+        for t, at in enumerate(found["looks at"], 1)
+    ]
+    for step in (-1, 0, 1, *range(-9, -1), *range(2, 10)):
+        there = [at == t + step for t, at, last in seen if 0 <= t + step <= last]
+        if sum(there) >= 0.9 * len(there):
+            break
+    else:
         return None
-    if most == -1 and all(step == -1 for step in steps):
+    if step == -1 and not all(there):
+        return None
+    if step == -1:
         return (
             "not sure enough",
             "The right word has the highest score, and the softmax is too even: others come near. "
             "Keep all entries that are free of words, and make the queries longer.",
         )
     where = {0: "every word looks at itself", 1: "looking ahead"}
-    name = where.get(most, f"looking {abs(most)} words {'back' if most < 0 else 'ahead'}")
+    name = where.get(step, f"looking {abs(step)} words {'back' if step < 0 else 'ahead'}")
     return name, "R_{-1} turns a query one step back, and the keys stay as they are."
 
 

@@ -971,6 +971,9 @@ CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
         clipped(gradients, max_norm)[0][::-1], length(gradients)
     ),
     "halved where too long": _scaled(length, lambda norm, c: 1.0 if norm <= c else 0.5),
+    "the last gradient lost": lambda gradients, max_norm: (
+        clipped(gradients, max_norm)[0][:-1], length(gradients)
+    ),
 }  # fmt: skip
 
 
@@ -988,6 +991,9 @@ CLIPS_WHY = {row.name: row.why for row in WRONG_CLIPS} | {
     "halved where too long":
         "What is too long is halved, whatever the limit. It shows with any limit but half the "
         "length.",
+    "the last gradient lost":
+        "The list has one gradient too few. It shows if their number is asked for, too (`zip` "
+        "leaves off where the shorter list ends).",
 }  # fmt: skip
 
 
@@ -1075,6 +1081,11 @@ CLIP_TEST_MISTAKES = mistakes(
          torch.allclose(found[0], wanted[0], atol=1e-4)
      )),
      "The others may be wrong. Compare all of them."),
+    ("as many compared as there are",
+     _clip_test(gradients=lambda found, wanted: all(
+         bool(torch.allclose(a, b, atol=1e-4)) for a, b in zip(found, wanted, strict=False)
+     )),
+     "`zip` leaves off where the shorter list ends. Ask for the number of gradients, too."),
     ("compared with what was overwritten", _clip_test(copied=False),
      "One of the right functions works in place: what you handed over has changed when you compare "
      "with it. Hand over a copy."),
@@ -1220,6 +1231,12 @@ def _weighed(count: Callable[[Tensor], int]) -> Callable:
     return answer
 
 
+def _divided_with_bos(model, batches, optimizer):
+    tokens = sum(int((tgt[:, 1:] != PAD).sum()) for _, tgt in batches)
+    sentences = sum(len(tgt) for _, tgt in batches)
+    return one_epoch(model, batches, optimizer) * tokens / (tokens + sentences)
+
+
 def _one_update(model, batches, optimizer):
     """All batches of the epoch in one update."""
     model.train()
@@ -1274,6 +1291,8 @@ LOOP_MISTAKES = mistakes(
     ("weighed by all places, padding too", _weighed(lambda tgt: tgt[:, 1:].numel()),
      "The weights are right. A batch counts with its target tokens that are not PAD."),
     ("weighed by the tokens with `BOS`", _weighed(lambda tgt: int((tgt != PAD).sum())),
+     "The weights are right. `BOS` is not predicted, so it does not count among the tokens."),
+    ("divided by the tokens with `BOS`", _divided_with_bos,
      "The weights are right. `BOS` is not predicted, so it does not count among the tokens."),
     ("weighed by the sentences", _weighed(len),
      "The weights are right. A batch counts with its target tokens, not with its sentences."),
@@ -1334,7 +1353,59 @@ def _not_pad(one: Tensor) -> Tensor:
     return (torch.arange(one.shape[-1]) != PAD).float()
 
 
+def _graded(
+    q: Callable[[Tensor, float, int], Tensor] = lambda one, e, V: (
+        (1 - e) * one + e / (V - 1) * _not_pad(one)
+    ),
+    p: Callable[[Tensor], Tensor] = lambda z: z.softmax(-1),
+    rows: Callable[[Tensor], Tensor] = lambda targets: (targets != PAD)[:, None],
+    end: Callable[[Tensor, Tensor], Tensor] = lambda slope, targets: slope,
+) -> Callable[..., Tensor]:
+    """The gradient, right by default; each argument makes one mistake."""
+
+    def gradient(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        V = logits.shape[-1]
+        asked = q(F.one_hot(targets, V).float(), smoothing, V)
+        return end((p(logits) - asked) * rows(targets), targets)
+
+    return gradient
+
+
+GRADIENT_SLIPS = [
+    ("no smoothing", {"q": lambda one, e, V: one}, "q has a share for every token but PAD."),
+    ("a share for padding", {"q": lambda one, e, V: (1 - e) * one + e / V},
+     "PAD gets no share: it is spread over the other V - 1 tokens."),
+    ("a share for padding, of V - 1", {"q": lambda one, e, V: (1 - e) * one + e / (V - 1)},
+     "PAD gets no share."),
+    ("divided by V", {"q": lambda one, e, V: (1 - e) * one + e / V * _not_pad(one)},
+     "The share is spread over V - 1 tokens."),
+    ("the right token without its share",
+     {"q": lambda one, e, V: (1 - e) * one + e / (V - 1) * _not_pad(one) * (1 - one)},
+     "The right token gets a share, too."),
+    ("the share spread over the wrong tokens",
+     {"q": lambda one, e, V: (1 - e) * one + e / max(1, V - 2) * _not_pad(one) * (1 - one)},
+     "The right token gets a share, too: epsilon / (V - 1)."),
+    ("the softmax over the rows", {"p": lambda z: z.softmax(0)},
+     "The softmax runs over the last axis."),
+    ("logarithms in place of probabilities", {"p": lambda z: z.log_softmax(-1)},
+     "It is p itself, not its logarithm."),
+    ("the padding not left out", {"rows": lambda targets: torch.ones(len(targets), 1)},
+     "A row whose target is PAD has no gradient."),
+    ("the mean over the rows", {"end": lambda slope, targets: slope / len(targets)},
+     "The loss is the sum over the targets."),
+    ("the mean over the tokens",
+     {"end": lambda slope, targets: slope / max(1, int((targets != PAD).sum()))},
+     "The loss is the sum over the targets."),
+    ("the sign turned", {"end": lambda slope, targets: -slope}, "It is p - q."),
+]  # fmt: skip
+
+
 GRADIENT_MISTAKES = mistakes(
+    *combined(_graded, GRADIENT_SLIPS),
+    ("each logarithm's slope in its own logit alone",
+     lambda z, y, e: -_asked(z, y, e) * (1 - z.softmax(-1)) * (y != PAD)[:, None],
+     "Each logarithm moves with every logit, for each is in the denominator of the softmax: "
+     "-q_i (delta_ik - p_k), summed over i."),
     ("the sign turned", lambda *case: -loss_gradient(*case),
      "What the model says minus what it should say: p - q. Where the model says too much, the loss "
      "grows with the logit."),
