@@ -971,9 +971,6 @@ CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
         clipped(gradients, max_norm)[0][::-1], length(gradients)
     ),
     "halved where too long": _scaled(length, lambda norm, c: 1.0 if norm <= c else 0.5),
-    "the last gradient lost": lambda gradients, max_norm: (
-        clipped(gradients, max_norm)[0][:-1], length(gradients)
-    ),
 }  # fmt: skip
 
 
@@ -991,9 +988,6 @@ CLIPS_WHY = {row.name: row.why for row in WRONG_CLIPS} | {
     "halved where too long":
         "What is too long is halved, whatever the limit. It shows with any limit but half the "
         "length.",
-    "the last gradient lost":
-        "The list has one gradient too few. It shows if their number is asked for, too (`zip` "
-        "leaves off where the shorter list ends).",
 }  # fmt: skip
 
 
@@ -1081,11 +1075,6 @@ CLIP_TEST_MISTAKES = mistakes(
          torch.allclose(found[0], wanted[0], atol=1e-4)
      )),
      "The others may be wrong. Compare all of them."),
-    ("as many compared as there are",
-     _clip_test(gradients=lambda found, wanted: all(
-         bool(torch.allclose(a, b, atol=1e-4)) for a, b in zip(found, wanted, strict=False)
-     )),
-     "`zip` leaves off where the shorter list ends. Ask for the number of gradients, too."),
     ("compared with what was overwritten", _clip_test(copied=False),
      "One of the right functions works in place: what you handed over has changed when you compare "
      "with it. Hand over a copy."),
