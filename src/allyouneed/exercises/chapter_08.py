@@ -768,8 +768,9 @@ MASKS_TEST_MISTAKES = mistakes(
     ("no id below that of the padding",
      _masks_compared([[1, 1, 5, 3, 6], [2, 7, 8, 3, 9], [4, 6, 3, 1, 1]]),
      "One of them hides every id up to that of the padding. Put a lower one into a sentence."),
-    ("one sentence", _masks_compared([[1, 5, 0, 3, 1]]),
-     "One of them hides the first sentence's padding in all. Try several sentences."),
+    ("one sentence, or all padded alike", _masks_compared([[1, 5, 0, 3, 1]]),
+     "One of them hides the first sentence's padding in all. Try several sentences at once, padded "
+     "at different places."),
     ("one head", _masks_compared(heads=1), "Heads may be mixed up: try more than one."),
     ("sentences of two places",
      _masks_compared([[1, 5], [2, 0], [4, 1]]),
@@ -1769,14 +1770,22 @@ def _beside_the_words(
     cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
 ) -> tuple[str, str] | None:
     """What is wrong with a mask that writes the right words."""
-    leaks, empty = [], []
+    leaks, empty, mixed = [], [], False
     for (n,), found, right in zip(cases, got, want, strict=True):
-        if found["words written"] != right["words written"]:
-            return None
+        for seen, word in zip(found["words written"], right["words written"], strict=True):
+            if seen != word and not (isinstance(seen, list) and word in seen):
+                return None
+            mixed = mixed or seen != word
         leaks += [t < n for t in found["rows that see the future"]]
         empty += found["empty rows"]
-    if leaks and empty:
+    if mixed + bool(leaks) + bool(empty) > 1:
         return None
+    if mixed:
+        return (
+            "more than the one word seen",
+            "What is seen is mixed. Some rows see another word, or the separator, beside the one "
+            "that they write.",
+        )
     if empty:
         return (
             "empty rows for the words",

@@ -169,6 +169,13 @@ def _one_hand(which: int) -> Callable[[Tensor], Tensor]:
     return places
 
 
+def _two_hands(rows: Tensor) -> Tensor:
+    """The second hand tells how often the first has been round, and nobody how often itself."""
+    angle, speed = _hands(rows)
+    turns = (angle[:, 1] / speed[1] - angle[:, 0]) / (2 * math.pi)
+    return (angle[:, 0] + 2 * math.pi * turns.round()).round().long()
+
+
 def _in_halves(length: int, d_model: int) -> Tensor:
     angle = angles(length, d_model)
     return torch.cat([angle.sin(), angle.cos()], 1)
@@ -281,6 +288,12 @@ PLACES_MISTAKES = mistakes(
      _greatest_difference(lambda d: -d),
      "An entry that is far too high has a difference below zero. Take absolute values, or compare "
      "by the dot product."),
+    ("a table that begins with position 1",
+     _nearest(table=lambda length, d_model: sinusoids(length + 1, d_model)[1:]),
+     "Row 0 of the table is position 0. Begin it there, or add what you have left out."),
+    ("the two quickest hands alone", _two_hands,
+     "Together they are round after some sixty positions or fewer where D is large, and noise "
+     "moves the second by more than a turn of the first where it is small. Use all hands."),
     ("the second hand alone", _one_hand(1),
      "It is round after some sixty positions or fewer, and says nothing of what went before."),
     ("the second hand alone, its angle from -pi to pi", _signed_hand(1),
@@ -517,6 +530,9 @@ EMBED_MISTAKES = mistakes(
      "positions stay as they are."),
     ("the words left out", mixed(lambda word, place, root: place + 0 * word),
      "These are the positions alone. Look up the words, multiply them, and add both."),
+    ("the positions' entries in reverse",
+     mixed(lambda word, place, root: word * root + place.flip(-1)),
+     "Entry d of a position is added to entry d of the word."),
     ("the embeddings alone", mixed(lambda word, place, root: word),
      "The words are looked up. They still need the factor, and the rows of their positions."),
     ("the factor 2, whatever the width", mixed(lambda word, place, root: 2 * word + place),
@@ -702,6 +718,10 @@ EMBED_TEST_MISTAKES = mistakes(
     ("the same vector for all words",
      _embeds_compared(_given(words=lambda words: words[:1].expand_as(words))),
      "Where all words have the same vector, nobody sees which of them was looked up."),
+    ("the means of the vectors alone", _embeds_compared(
+        look=lambda x: x.mean(-1) if x.is_floating_point() else x.double().mean(-1)
+     ),
+     "A mean is the same in any order. Compare the numbers."),
     ("the first word alone", _embeds_compared(look=lambda x: x[:, :1]),
      "The first word gets row 0 from some that are wrong about the others. Compare all."),
     ("equal to the last digit", _embeds_compared(same=torch.equal),

@@ -329,8 +329,9 @@ NORM_TEST_MISTAKES = mistakes(
      "Some of the wrong ones are only a little wrong. 0.0001 is enough for roundings."),
     ("one word alone", _compares(sizes=(1, 1, 4)),
      "With one word, its mean is that of the sentence and of the batch. Try several words."),
-    ("one sentence alone", _compares(sizes=(1, 3, 4)),
-     "One of them uses the first sentence's mean and variance for all. Try several sentences."),
+    ("one sentence alone, or the first one compared alone", _compares(sizes=(1, 3, 4)),
+     "One of them uses the first sentence's mean and variance for all. Try several sentences, and "
+     "compare them all."),
     ("as many words as entries", _compares(sizes=(2, 4, 4)),
      "With T = D nobody sees which of the two divides. Give every axis a length of its own."),
     ("gamma and beta alike", _compares(alike=True),

@@ -310,6 +310,14 @@ SHARED_SLIPS = [
      {"above": lambda tokens, states, dx, dlogits: _above(states[:, :-1], dlogits[:, 1:])},
      "The logits of a place are made of the state of the same place. The labels are shifted, and "
      "these are in dlogits already."),
+    ("every place with every other",
+     {"above": lambda tokens, states, dx, dlogits: dlogits.sum(1).T @ states.sum(1)},
+     "Each place's logits are made of its own state: the product is taken place by place, and then "
+     "summed."),
+    ("dx one place too late",
+     {"below": lambda tokens, dx, dlogits, factor: _below(
+         tokens[:, 1:], dx[:, :-1], dlogits, factor)},
+     "dx belongs to the token that was read at its own place."),
     ("dx where the states were wanted",
      {"above": lambda tokens, states, dx, dlogits: _above(dx, dlogits)},
      "A logit is the product of a state and a row."),
@@ -323,6 +331,7 @@ SHARED_ALONE = (
     "the factor 2, whatever the width", "the logit of the token that was read alone",
     "the logits' way averaged over the places", "the logits' way averaged over the sentences",
     "the states one place too late", "the states one place too early",
+    "every place with every other", "dx one place too late",
 )  # fmt: skip
 
 
@@ -1129,6 +1138,12 @@ DECODER_SLIPS = [
     ("the memory as query, with the source's mask",
      {"cross": lambda x, m, c, n, masks, start: x + c(m, n(x), n(x), masks[0])},
      "Queries come from x, keys and values from the memory."),
+    ("the second residual connection round the normed x",
+     {"cross": lambda x, m, c, n, masks, start: n(x) + c(n(x), m, m, masks[0])},
+     "What is added to is x before the norm."),
+    ("keys from the memory, values from the target",
+     {"cross": lambda x, m, c, n, masks, start: x + c(n(x), m, n(x), masks[0])},
+     "Keys and values of cross-attention are the memory."),
     ("no residual connection round cross-attention",
      {"cross": lambda x, m, c, n, masks, start: c(n(x), m, m, masks[0])},
      "All three sub-layers stand in a residual connection."),
@@ -1147,6 +1162,11 @@ DECODER_SLIPS = [
      "tgt_mask belongs to self-attention and src_mask to cross-attention."),
     ("the norms in reverse order", {"change": lambda g: {"norms": g["norms"][::-1]}},
      "The norms are given in the order of use."),
+    ("the second norm used twice",
+     {"change": lambda g: {"norms": [g["norms"][i] for i in (0, 1, 1)]}},
+     "Each sub-layer has a norm of its own."),
+    ("one norm used three times", {"change": lambda g: {"norms": [g["norms"][0]] * 3}},
+     "Each sub-layer has a norm of its own."),
     ("the two attentions in each other's place",
      {"change": lambda g: {
          "self_attention": g["cross_attention"], "cross_attention": g["self_attention"]
@@ -1156,6 +1176,7 @@ DECODER_SLIPS = [
 DECODER_BUT = [
     ("no mask in self-attention", "the two masks in each other's place"),
     ("no mask in cross-attention", "the two masks in each other's place"),
+    ("the last norm lost", "the second norm used twice"),
 ]
 
 
@@ -1802,6 +1823,18 @@ def _leaves(model, src, length):
     return written[:, : int(ends.argmax()) if ends.any() else length]
 
 
+def _begun_with(first: Tensor) -> Callable:
+    def answer(model, src, length):
+        model.eval()
+        source, tgt = model.encode(src), first
+        for _ in range(length):
+            states = model.decode(tgt, *source)
+            tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], 1)
+        return tgt[:, 1:]
+
+    return answer
+
+
 def _argmax_over(axis: int, best: Callable = torch.argmax) -> Callable:
     def answer(model, src, length):
         model.eval()
@@ -1823,16 +1856,23 @@ WRITING_SLIPS = [
     ("new tokens put in front", {"join": lambda tgt, best: torch.cat([best, tgt], dim=1)},
      "A new token is put behind the others."),
     ("BOS returned", {"end": lambda tgt, length: tgt}, "Cut BOS off."),
+    ("BOS returned, and the last token lost", {"end": lambda tgt, length: tgt[:, :-1]},
+     "BOS stands in front: cut there."),
 ]  # fmt: skip
 WRITING_BUT = [
-    ("dropout left on", "the source's padding not hidden"), ("dropout left on", "BOS returned"),
-]  # fmt: skip
+    ("dropout left on", "the source's padding not hidden"),
+    ("dropout left on", "BOS returned"),
+    ("new tokens put in front", "BOS returned, and the last token lost"),
+]
 
 
 WRITING_MISTAKES = mistakes(
     *combined(_writes, WRITING_SLIPS, but=WRITING_BUT),
     ("left off before the EOS, when all sentences write one", _leaves,
      "In earnest one stops there. Here the task is to go on for `length` tokens."),
+    ("begun with the source's first token",
+     lambda model, src, length: _begun_with(src[:, :1])(model, src, length),
+     "The decoder begins with BOS, whatever the source is."),
     ("the largest logit looked for along the places", _argmax_over(1),
      "The maximum runs over the vocabulary, the last axis: argmax(-1)."),
     ("the least likely token", _argmax_over(-1, torch.argmin),

@@ -152,6 +152,24 @@ def _all_read_again(step: Callable, bos: int, eos: int, max_length: int) -> list
     return ids[1:]
 
 
+def _one_behind(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
+    newest, memory, before, ids = bos, None, None, []
+    for _ in range(max_length):
+        log_p, after = step(newest, before)
+        before, memory = memory, after
+        newest = log_p.index(max(log_p))
+        if newest == eos:
+            break
+        ids.append(newest)
+    return ids
+
+
+def _no_repeat(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
+    ids = greedy_with_state(step, bos, eos, max_length)
+    again = [i for i, one in enumerate(ids) if one in ids[:i]]
+    return ids[: again[0]] if again else ids
+
+
 GREEDY_SLIPS = [
     ("`eos` kept in the result", {"keep_eos": True}, "`eos` is no part of the sentence."),
     ("`bos` kept in the result", {"keep_first": True}, "`bos` is no part of the sentence."),
@@ -233,6 +251,10 @@ GREEDY_MISTAKES = mistakes(
      "Go on until `eos`, or until there are `max_length` tokens."),
     ("all that was written read again at each step", _all_read_again,
      "The state holds what was read. Hand in the newest token alone."),
+    ("the state one step behind", _one_behind,
+     "Each call returns a new state. The next call needs that one, not the one before."),
+    ("a stop at a token that was said before", _no_repeat,
+     "Only `eos` ends the sentence. A token may come again."),
     ("a stop at token 0, too", _greedy(pad=True),
      "Only `eos` ends the sentence. Which token 0 is, nobody has said."),
     ("`eos` passed over", _greedy(eos_out=True),
@@ -416,6 +438,11 @@ BEAM_SLIPS = [
      "A score is that of the hypothesis plus that of the new token."),
     ("scores multiplied", {"total": lambda scores, log_p: scores[:, None] * log_p},
      "Logarithms are added."),
+    ("the mean of both log-probabilities",
+     {"total": lambda scores, log_p: (scores[:, None] + log_p) / 2}, "They are added."),
+    ("probabilities added",
+     {"total": lambda scores, log_p: torch.logaddexp(scores[:, None], log_p)},
+     "Probabilities are multiplied, and so their logarithms added."),
     ("`eos` among the first 2N ends a sentence", {"looked": 2},
      "Only an `eos` among the best N counts."),
     ("every eos ends a sentence", {"looked": 1000}, "Only an `eos` among the best N counts."),
@@ -436,10 +463,23 @@ BEAM_SLIPS = [
 BEAM_BUT = [
     ("the scores so far not added", "the score of the new token alone"),
     ("`eos` goes on", "the places of the finished not filled"),
+    ("the mean of both log-probabilities", "the score of the new token alone"),
 ]
 
 
+def _where_it_is_likeliest(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    sums = scores[:, None] + log_p
+    ended = [(i, row[eos].item()) for i, row in enumerate(sums) if int(row.argmax()) == eos]
+    return ended, beam_step(scores, log_p, eos)[1]
+
+
 BEAM_MISTAKES = mistakes(
+    ("`eos` ends a hypothesis where it is the likeliest there", _where_it_is_likeliest,
+     "What counts is the place among all candidates: the best N of them, whichever hypothesis they "
+     "belong to."),
+    ("probabilities added",
+     _step(total=lambda scores, log_p: torch.logaddexp(scores[:, None], log_p)),
+     "Probabilities are multiplied, and so their logarithms added."),
     ("the quotient taken for the token, and the rest for the parent", _quotient_for_the_token,
      "The flat place i is parent * V + token: the parent is i // V, the token i % V."),
     ("`eos` among the first 2N ends a sentence, and as many fewer go on", _as_many_fewer,
@@ -903,6 +943,10 @@ CACHE_SLIPS = [
     ("no position", {"add": False}, "The position is added to the embedding."),
     ("all keys seen", {"see": lambda n, t: torch.ones(n, t + n).bool()},
      "The first of the new tokens does not see the second."),
+    ("multiplied by the root of d_k", {"scale": lambda d, d_k: d_k**-0.5},
+     "The scores are divided by the root of d_k."),
+    ("one position for all of them", {"place": lambda t, n: torch.full((n,), t)},
+     "Each new token stands one place further."),
     ("no division", {"scale": lambda d, d_k: 1}, "The scores are divided by the root of d_k."),
     ("the new keys and values in front", {"store": "front"},
      "Keys and values are returned in the order of the sentence."),
@@ -927,8 +971,10 @@ CACHE_SLIPS = [
 
 CACHE_BUT = [
     *((place, "no position") for place in (
-        "positions from 0", "the positions one too small", "the positions one too large"
+        "positions from 0", "the positions one too small", "the positions one too large",
+        "one position for all of them",
     )),
+    ("all keys seen", "one position for all of them"),
     ("positions from 0", "all keys seen"),
     ("no position", "the root of D on the position as well"),
     ("all keys seen", "hidden after the softmax"),
@@ -947,6 +993,21 @@ def _front_first(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> t
     keys, values = torch.cat([x @ w_k, keys]), torch.cat([x @ w_v, values])
     scores = (x @ w_q @ keys.T / d_k**0.5).masked_fill(~_past(n, t), -math.inf)
     return scores.softmax(-1) @ values, keys, values
+
+
+def _bare(what: str) -> Callable:
+    """Some of the three are made of the embeddings alone."""
+
+    def answer(tokens, embedding, positions, w_q, w_k, w_v, keys, values):
+        (d, d_k), n, t = w_q.shape, len(tokens), len(keys)
+        bare = embedding[tokens] * d**0.5
+        x = bare + positions[t : t + n]
+        q, k, v = (bare if name in what else x for name in ("queries", "keys", "values"))
+        keys, values = torch.cat([keys, k @ w_k]), torch.cat([values, v @ w_v])
+        scores = (q @ w_q @ keys.T / d_k**0.5).masked_fill(~_past(n, t), -math.inf)
+        return scores.softmax(-1) @ values, keys, values
+
+    return answer
 
 
 def _start_before(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> tuple:
@@ -1027,6 +1088,11 @@ CACHE_MISTAKES = mistakes(
      "The embedding is multiplied by sqrt(D)."),
     ("the position multiplied by the root of D as well", _read_on(late=True),
      "Only the embedding is multiplied. The position is added afterwards."),
+    ("multiplied by the root of d_k", _read_on(scale=lambda d, d_k: d_k**-0.5),
+     "Scores are divided by sqrt(d_k), so that they become smaller."),
+    *((f"{what} without positions", _bare(what), "Queries, keys and values are all made of the "
+       "same input: the embedding times the root of D, plus the position.")
+      for what in ("queries", "values", "queries and keys")),
     ("the cache not extended", _read_on(store="none"),
      "The new keys and values must be in what is returned, or the next tokens will not see them."),
     ("the new ones in place of the old", _read_on(store="new"),
@@ -1429,6 +1495,7 @@ ALL_SEARCHES: dict[str, Callable] = {
     "stops when N have ended": _search(stop=True),
     "the newest token's probability alone": _search(alone=True),
     "nothing where none has ended": _search(or_open=False),
+    "the ids in reverse": lambda *case: search(*case)[::-1],
     "a beam of one": _greedy_search,
     "a wider beam": _four_times_as_wide,
 }
@@ -1476,6 +1543,8 @@ SEARCHES_WHY = {
     "nothing where none has ended":
         "It gives an empty list where nothing ends within the steps. A decoder that never says "
         "`eos` shows it.",
+    "the ids in reverse":
+        "It gives the ids from the last to the first. Compare the ids, not how many there are.",
     "a beam of one":
         "It decodes greedily. It shows where the likeliest first token leads to a worse "
         "translation.",

@@ -57,10 +57,10 @@ def judged(right: Sequence[str], wrong: Mapping[str, str]) -> Naming:
             if isinstance(got[0], dict)
             else {c[0]: g for c, g in zip(cases, got, strict=True)}
         )
-        if not all(isinstance(verdict, bool) for verdict in said.values()):
+        refused = [name for name in right if said[name] is False]
+        passed = [name for name in wrong if said[name] is True]
+        if not refused and not passed:  # something is said that is no yes and no no
             return None
-        refused = [name for name in right if not said[name]]
-        passed = [name for name in wrong if said[name]]
         if refused and passed:
             if len(refused) < len(right) or len(passed) > FEW:
                 return None
