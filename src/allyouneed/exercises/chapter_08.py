@@ -196,6 +196,9 @@ PACKED_MISTAKES = mistakes(
     ("EOS hidden",
      lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & (tokens != eos)[:, None, None, :],
      "EOS is a token of its sentence like any other, and may be seen."),
+    ("EOS sees nothing",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & (tokens != eos)[:, None, :, None],
+     "EOS is a token of its sentence like any other, and sees it."),
     ("EOS without a row",
      lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
         & ((tokens != eos)[:, None, None, :] & (tokens != eos)[:, None, :, None]),
@@ -263,7 +266,46 @@ def _in_buffer(rule: Callable[[Tensor, Tensor, int], Tensor]) -> Callable[..., T
     return wrong
 
 
+def _buffered(
+    since: Callable[[int, int], int] = lambda filled, new: 0,
+    until: Callable[[Tensor, int], Tensor] = lambda i, filled: filled + i,
+    turned: bool = False,
+) -> Callable[..., Tensor]:
+    """The mask, right by default: from which place on, up to which, and which of both is True."""
+
+    def mask(filled: int, new: int, size: int) -> Tensor:
+        s, i = torch.arange(size), torch.arange(new)[:, None]
+        seen = (s >= since(filled, new)) & (s <= until(i, filled))
+        return ~seen if turned else seen
+
+    return mask
+
+
+BUFFER_SLIPS = [
+    ("the kept places hidden", {"since": lambda filled, new: filled}, "They may be seen."),
+    ("a token does not see itself", {"until": lambda i, filled: filled + i - 1},
+     "A new token sees itself."),
+    ("one place too far", {"until": lambda i, filled: filled + i + 1},
+     "The place behind a token may not be seen."),
+    ("the triangle from the upper left corner", {"until": lambda i, filled: i},
+     "The first new query stands at place `filled`."),
+    ("the new tokens see each other", {"until": lambda i, filled: filled + len(i) - 1 + 0 * i},
+     "A new token comes before those behind it."),
+    ("polarity inverted", {"turned": True}, "True means may attend."),
+]  # fmt: skip
+BUFFER_BUT = [
+    ("the kept places hidden", "a token does not see itself"),
+    ("the kept places hidden", "one place too far"),
+    ("the kept places hidden", "the triangle from the upper left corner"),
+    ("a token does not see itself", "polarity inverted"),
+]
+
+
 BUFFER_MISTAKES = mistakes(
+    *combined(_buffered, BUFFER_SLIPS, but=BUFFER_BUT),
+    ("the first places hidden, as many as there are new tokens",
+     _buffered(since=lambda filled, new: new),
+     "All that is kept may be seen, from place 0 on."),
     ("the triangle from the upper left corner", _in_buffer(lambda s, i, filled: s <= i),
      "The first new query does not stand at place 0 but at place `filled`: the kept places before "
      "it may be seen, too. (`is_causal=True` makes this mistake.)"),
@@ -419,6 +461,9 @@ WEIGHTS_MISTAKES = mistakes(
      "with -100."),
     ("polarity inverted", lambda scores, mask: _hidden(scores, ~mask, -math.inf).softmax(-1),
      "True means may attend. Here the weights went to what is hidden."),
+    ("polarity inverted, with a large negative number",
+     lambda scores, mask: _hidden(scores, ~mask, -1e9).softmax(-1),
+     "True means may attend. Here what may be seen was hidden."),
     ("polarity inverted, with zeros in empty rows",
      lambda scores, mask: masked_weights(scores, ~mask),
      "True means may attend. Here the weights went to what is hidden."),
@@ -1013,6 +1058,15 @@ class _ScaleByHeads(MaskedMultiHeadAttention):
         return self.n_heads**0.5
 
 
+class _ScaleByLength(MaskedMultiHeadAttention):
+    def forward(self, q, k, v, mask):
+        self.length = k.shape[1]
+        return super().forward(q, k, v, mask)
+
+    def scale(self, q):
+        return self.length**0.5
+
+
 class _ScaleTurned(MaskedMultiHeadAttention):
     def scale(self, q):
         return q.shape[-1] ** -0.5
@@ -1333,6 +1387,8 @@ MODULE_MISTAKES = mistakes(
      "too even."),
     ("divided by the root of the number of heads", _ScaleByHeads,
      "The scale is the root of d_k, the width of a head, not of how many heads there are."),
+    ("divided by the root of the number of keys", _ScaleByLength,
+     "The scale is the root of d_k, the width of a head, however many keys there are."),
     ("multiplied by the root of d_k", _ScaleTurned,
      "The scores must be divided by the root, so that they become smaller."),
     ("the scale after the softmax", _ScaleAfter,

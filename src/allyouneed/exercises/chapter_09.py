@@ -53,6 +53,8 @@ HAND_MISTAKES = mistakes(
     ("angles ten times too small", pairs([angle / 10 for angle in HANDS]),
      "These are the angles 1, 0.1, 0.01 and 0.001, ten times too small. Either this is position 1, "
      "or i was counted from 1: the first hand has i = 0, and 10^0 = 1."),
+    ("base 1000", pairs([10 / 1000 ** (2 * i / 8) for i in range(4)]),
+     "The base of the powers is 10000, with four zeros."),
     ("four angles, and nothing else", HANDS,
      "These are the angles of the four hands. Each gives two entries, its sine and its cosine."),
     ("sines only", [math.sin(angle) for angle in HANDS for _ in range(2)],
@@ -447,6 +449,13 @@ PLACED_MISTAKES = mistakes(
     ("cosine before sine", lambda x: placed(x) + sinusoids(*x.shape[1:]).unflatten(
         -1, (-1, 2)).flip(-1).flatten(-2) - sinusoids(*x.shape[1:]),
      "The even entries are sines."),
+    ("positions counted from the end",
+     lambda x: placed(x) + (lambda pe: pe.flip(0) - pe)(sinusoids(*x.shape[1:])),
+     "The first word has position 0, the last one T - 1."),
+    ("positions counted on from sentence to sentence",
+     lambda x: math.sqrt(x.shape[-1]) * x
+         + sinusoids(x.shape[0] * x.shape[1], x.shape[2]).view_as(x),
+     "Each sentence begins with position 0."),
     ("the positions alone", lambda x: sinusoids(*x.shape[1:]).expand_as(x),
      "They are to be added to the words."),
     ("the words alone", lambda x: math.sqrt(x.shape[-1]) * x, "The positions are missing."),

@@ -1130,6 +1130,9 @@ FEED_MISTAKES = mistakes(
      "Each hidden unit keeps its entry of b_1."),
     ("the first b_1 zero", _joined(b_1=lambda a, b: torch.cat([0 * a, b])),
      "Each hidden unit keeps its entry of b_1."),
+    ("the first b_2 twice", _joined(b_2=lambda a, b: 2 * a), "Add the two b_2."),
+    ("the second b_2 twice", _joined(b_2=lambda a, b: 2 * b), "Add the two b_2."),
+    ("the difference of the two b_2", _joined(b_2=lambda a, b: a - b), "Add the two b_2."),
     ("the two b_2 multiplied", _joined(b_2=lambda a, b: a * b), "The two b_2 are added."),
     *combined(_joined, [
         ("the entries of b_1 in another order", {"b_1": lambda a, b: torch.cat([b, a])},

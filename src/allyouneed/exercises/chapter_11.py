@@ -803,6 +803,12 @@ ENCODER_SLIPS = [
     ("the mask turned round", {"mask": lambda mask: ~mask}, "The mask is True where one may look."),
     *((f"in pre-norm, {name}", {"pre": pre}, why) for name, pre, why in (
         ("keys and values of the un-normed x", _pre_keys_raw, "All three read the normed stream."),
+        ("queries of the un-normed x", _pre_query_raw, "All three read the normed stream."),
+        ("values of the un-normed x", _pre_value_raw, "All three read the normed stream."),
+        ("no residual connection round the net", _no_second_residual_pre,
+         "Both sub-layers stand in a residual connection."),
+        ("no residual connection round the attention", _no_first_residual_pre,
+         "Both sub-layers stand in a residual connection."),
         ("the norms lost", _pre_norm_lost, "Each sub-layer reads the normed stream."),
         ("the residual connection round the normed x", _pre_round_normed,
          "What is added to is x before the norm."),
@@ -827,7 +833,11 @@ ENCODER_SLIPS = [
 ]  # fmt: skip
 ENCODER_BUT = [  # one row for both orders
     (f"in pre-norm, {name}", f"in post-norm, {name}")
-    for name in ("the second residual connection from the layer's input",)
+    for name in (
+        "the second residual connection from the layer's input",
+        "no residual connection round the net",
+        "no residual connection round the attention",
+    )
 ]
 
 
@@ -1344,7 +1354,7 @@ def three_masks(src: Tensor, tgt: Tensor, pad: int) -> tuple[Tensor, Tensor, Ten
 MASK_CASES = [
     (
         torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0], [4, 4, 3, 0]]),
-        torch.tensor([[2, 9, 0, 0], [2, 5, 6, 7], [2, 8, 4, 0]]),
+        torch.tensor([[2, 9, 0, 0], [2, 5, 6, 7], [2, 8, 3, 0]]),
         0,
     ),
     (torch.tensor([[5, 6, 9, 9, 9], [0, 7, 8, 0, 3]]), torch.tensor([[2, 9, 9], [2, 5, 0]]), 9),
@@ -1408,7 +1418,20 @@ def _added(*masks: Tensor) -> tuple[Tensor, ...]:
     return tuple(torch.zeros(mask.shape).masked_fill(~mask, -math.inf) for mask in masks)
 
 
+def _eos_hidden(*hidden: int) -> Callable:
+    def answer(src, tgt, pad):
+        ends = [(tokens != EOS)[:, None, None, :] for tokens in (src, tgt, src)]
+        masks = three_masks(src, tgt, pad)
+        return tuple(masks[i] & end if i in hidden else masks[i] for i, end in enumerate(ends))
+
+    return answer
+
+
 MASK_MISTAKES = mistakes(
+    *((f"EOS hidden {where}", _eos_hidden(*hidden), "EOS is a token like any other: padding alone "
+       "is hidden, and the future.") for where, hidden in (
+        ("in the encoder", (0,)), ("in the decoder", (1,)), ("in cross-attention", (2,)),
+        ("in encoder and cross-attention", (0, 2)), ("everywhere", (0, 1, 2)))),
     ("numbers to be added, 0 and minus infinity", lambda *case: _added(*three_masks(*case)),
      "These are masks M of equation (8.2). Asked for are the boolean ones."),
     ("the decoder's mask first",

@@ -279,6 +279,9 @@ LOSS_MISTAKES = mistakes(
      "The right token has 1 - smoothing, and only the share `smoothing` is spread over all."),
     ("the losses not added up", _variant(ours, lambda losses: losses),
      "Add the losses of all targets that are not PAD: one number."),
+    ("the logits made smaller in place of a share for all",
+     lambda z, y, e: _variant(lambda e, v: (1.0, 0.0, 0.0))((1 - e) * z, y, e),
+     "What is smoothed is q, what the model should say, and not the logits."),
     ("the logarithm to base 10",
      _variant(ours, log_softmax=lambda z: z.log_softmax(-1) / math.log(10)),
      "The loss is in nats: use the natural logarithm."),
@@ -291,6 +294,9 @@ SHARES = {
         lambda e, v: (1 - e, e / (v - 1), e / (v - 1)),
     "the right token left out of the share": lambda e, v: (1 - e, e / (v - 2), 0.0),
     "no smoothing": lambda e, v: (1.0, 0.0, 0.0),
+    "a share of the same size for PAD, too":
+        lambda e, v: (1 - e + e / (v - 1), e / (v - 1), e / (v - 1)),
+    "smoothing and 1 - smoothing exchanged": lambda e, v: ours(1 - e, v),
 }  # fmt: skip
 FURTHER = {
     "padding counted": {"padding": True},
@@ -1295,6 +1301,12 @@ LOOP_MISTAKES = mistakes(
     ("padding in the loss, and the mean of the epoch weighed by the tokens alone",
      _epoch((), ignore=-100),
      "Labels that are PAD count for nothing in the loss, either: `ignore_index=PAD`."),
+    ("the exponential of the mean of the batches' means",
+     lambda model, batches, optimizer: math.exp(
+         _epoch(("the mean of the batches' means",))(model, batches, optimizer)
+     ),
+     "That is a perplexity, and of a mean in which short batches weigh as much as long ones. The "
+     "mean loss over all tokens is asked for."),
     ("the exponential of the mean loss",
      lambda model, batches, optimizer: math.exp(one_epoch(model, batches, optimizer)),
      "That is the perplexity. The mean loss is asked for."),
@@ -1501,6 +1513,8 @@ GRADIENT_MISTAKES = mistakes(
      "Asked for is the slope of the loss in each logit, (N, V)."),
     ("nothing for PAD's logit", lambda z, y, e: loss_gradient(z, y, e) * _not_pad(z),
      "q has nothing for PAD, but p has: the gradient pushes its logit down."),
+    ("times p", lambda z, y, e: loss_gradient(z, y, e) * z.softmax(-1),
+     "p - q is the slope in the logits already. Nothing more is multiplied."),
     ("times p times 1 - p",
      lambda z, y, e: loss_gradient(z, y, e) * z.softmax(-1) * (1 - z.softmax(-1)),
      "p - q is the slope in the logits already. Nothing more is multiplied."),
@@ -1535,8 +1549,8 @@ EXERCISES = [
         mistakes=LOSS_MISTAKES,
         invariants=[
             Invariant(
-                "a cross-entropy is positive",
-                lambda output, *case: float(output) > 0,
+                "a cross-entropy is not below zero",
+                lambda output, *case: float(output) >= 0,
                 "Logarithms of probabilities are negative, and the loss has a minus before them.",
             )
         ],

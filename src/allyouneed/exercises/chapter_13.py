@@ -825,6 +825,12 @@ TYPICAL_MISTAKES = mistakes(
          0, at[p[at].cumsum(0) - p[at] < threshold], 1.0))(p.argsort(descending=True)),
      "Two mistakes: those first that are nearest to H, not the likeliest; and what is kept is "
      "divided by its sum."),
+    ("a share of the tokens, not of their probabilities",
+     _typical(lambda v, t: torch.arange(len(v)) < math.ceil(t * len(v))),
+     "The threshold is for the sum of the probabilities, however many tokens that takes."),
+    ("as a temperature", lambda p, threshold: (p.double().log() / threshold).softmax(0),
+     "The threshold is no temperature: it says how much probability is kept, and the rest is "
+     "zero."),
     ("all that are as likely as the threshold",
      lambda p, threshold: (lambda kept: kept / kept.sum().clamp(min=1e-9))(p * (p >= threshold)),
      "The threshold is one for the sum of what is kept, not for each."),
@@ -1350,6 +1356,7 @@ def _search(
     shrink: bool = False,
     only_open: bool = False,
     window: int | None = None,
+    ends: int | None = None,
 ) -> Callable:
     """Beam search in lists, right by default; each argument makes one mistake."""
 
@@ -1364,7 +1371,7 @@ def _search(
                 for word, q in enumerate(more):
                     candidates.append((q if alone else log_p + q, parent, [*ids, word]))
             candidates.sort(key=lambda c: c[0], reverse=True)
-            ended = [c for c in candidates[: looked * beam] if c[2][-1] == eos]
+            ended = [c for c in candidates[: ends or looked * beam] if c[2][-1] == eos]
             finished += [(score(c[0], length, alpha), c[2], c[0]) for c in ended]
             near = candidates[: among * beam] if among else candidates
             near = candidates[: beam + window] if window else near
@@ -1703,6 +1710,8 @@ SEARCH_MISTAKES = mistakes(
      "Of those that have ended the best score wins. Open ones count only if nothing has finished."),
     ("stopped when N have ended, and `eos` kept in the result", _search(stop=True, keep_eos=True),
      "All `max_length` steps are taken, and the list is returned without `eos`."),
+    ("only the best candidate may end", _search(ends=1),
+     "Each candidate with `eos` among the best N ends a translation, not only the very best."),
     ("N + 1 candidates looked through", _search(window=1),
      "Of the best N all may end: look through 2N, so that N go on."),
     *combined(_search, SEARCH_SLIPS, but=SEARCH_BUT),
