@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import changed
 from .pairs import combined
+from .pairs import pairs as two_slips
 from .suspects import rules, said_of
 
 # 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
@@ -67,6 +68,43 @@ HAND_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+def _row(seen: tuple[int, ...] = (1, 2), share: str = "of what is seen") -> list[float]:
+    """The row by hand, right by default: which places are seen, and how the rest is left out."""
+    parts = [2.0, 1.0, 3.0, 4.0, 10.0]
+    mine = [part if s in seen else 0.0 for s, part in enumerate(parts)]
+    if share == "of all":
+        return [part / sum(parts) for part in mine]
+    if share == "with zeros":
+        mine = [part or 1.0 for part in mine]
+    if share == "of one":
+        return mine
+    if share == "alike":
+        mine = [float(part > 0) for part in mine]
+    return [part / sum(mine) for part in mine]
+
+
+HAND_SLIPS = [
+    ("the padding seen", {"seen": (0, 1, 2)}, "The first place is padding."),
+    ("the future seen", {"seen": (1, 2, 3, 4)}, "The fourth and fifth places are the future."),
+    ("one word of the future seen", {"seen": (1, 2, 3)}, "The third word sees up to itself."),
+    ("the other triangle", {"seen": (2, 3, 4)}, "The past is seen, not the future."),
+    ("a triangle without its diagonal", {"seen": (1,)}, "A word sees itself."),
+    ("the mask after the softmax", {"share": "of all"},
+     "What is struck out must be out of the denominator, too."),
+    ("zero instead of minus infinity", {"share": "with zeros"}, "A score of 0 weighs 1."),
+    ("exponentials that were not divided by their sum", {"share": "of one"},
+     "Weights sum to one."),
+    ("the look shared evenly", {"share": "alike"}, "Shares go by the exponentials."),
+]  # fmt: skip
+HAND_MISTAKES += two_slips(
+    _row,
+    HAND_SLIPS,
+    [mistake.wrong for mistake in HAND_MISTAKES] + [_row()],
+    rtol=5e-3,
+    atol=2e-3,
+)
+
+
 def _numbers(weights: list | tuple | Tensor) -> Tensor:
     return torch.as_tensor(weights).double()
 
@@ -83,10 +121,12 @@ def _packed(
     same: Callable[[Tensor, Tensor], Tensor] = torch.eq,
     keys: bool = True,
     queries: bool = True,
+    ids: Callable[[int, int], tuple[int, int]] = lambda eos, pad: (eos, pad),
 ) -> Callable[..., Tensor]:
     """The mask, right by default: how sentences are numbered, which may see which, what hides."""
 
     def mask(tokens: Tensor, eos: int, pad: int) -> Tensor:
+        eos, pad = ids(eos, pad)
         which, real = number(tokens == eos), tokens != pad
         may = same(which[:, None, :, None], which[:, None, None, :])
         if keys:
@@ -116,6 +156,7 @@ PACKED_SLIPS = [
     ("the other sentences seen, its own not", {"same": torch.ne}, "The numbers have to be equal."),
     ("the rows of paddings not hidden", {"queries": False}, "A padding attends to nothing."),
     ("the paddings not hidden as keys", {"keys": False}, "Nothing attends to a padding."),
+    ("the ids taken to be 3 and 0", {"ids": lambda eos, pad: (3, 0)}, "They are arguments."),
 ]  # fmt: skip
 PACKED_BUT = [  # the other slip hides it
     ("the sentences before it seen as well", "the paddings not hidden as keys"),
@@ -155,6 +196,9 @@ PACKED_MISTAKES = mistakes(
     ("EOS hidden",
      lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & (tokens != eos)[:, None, None, :],
      "EOS is a token of its sentence like any other, and may be seen."),
+    ("EOS sees nothing",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & (tokens != eos)[:, None, :, None],
+     "EOS is a token of its sentence like any other, and sees it."),
     ("EOS without a row",
      lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
         & ((tokens != eos)[:, None, None, :] & (tokens != eos)[:, None, :, None]),
@@ -170,6 +214,8 @@ PACKED_MISTAKES = mistakes(
      "The id of EOS is an argument, `eos`."),
     ("the id of the padding taken to be 0", lambda tokens, eos, pad: packed_mask(tokens, eos, 0),
      "The padding's id is an argument, `pad`."),
+    ("the ids taken to be 3 and 0", lambda tokens, eos, pad: packed_mask(tokens, 3, 0),
+     "The ids of EOS and of the padding are arguments, `eos` and `pad`."),
     ("without an axis for the heads", lambda tokens, eos, pad: packed_mask(tokens, eos, pad)[:, 0],
      "The values are right. (B, T, T) is taken for (H, T, T): it needs an axis for the heads."),
     ("the axis for the heads in front",
@@ -220,7 +266,46 @@ def _in_buffer(rule: Callable[[Tensor, Tensor, int], Tensor]) -> Callable[..., T
     return wrong
 
 
+def _buffered(
+    since: Callable[[int, int], int] = lambda filled, new: 0,
+    until: Callable[[Tensor, int], Tensor] = lambda i, filled: filled + i,
+    turned: bool = False,
+) -> Callable[..., Tensor]:
+    """The mask, right by default: from which place on, up to which, and which of both is True."""
+
+    def mask(filled: int, new: int, size: int) -> Tensor:
+        s, i = torch.arange(size), torch.arange(new)[:, None]
+        seen = (s >= since(filled, new)) & (s <= until(i, filled))
+        return ~seen if turned else seen
+
+    return mask
+
+
+BUFFER_SLIPS = [
+    ("the kept places hidden", {"since": lambda filled, new: filled}, "They may be seen."),
+    ("a token does not see itself", {"until": lambda i, filled: filled + i - 1},
+     "A new token sees itself."),
+    ("one place too far", {"until": lambda i, filled: filled + i + 1},
+     "The place behind a token may not be seen."),
+    ("the triangle from the upper left corner", {"until": lambda i, filled: i},
+     "The first new query stands at place `filled`."),
+    ("the new tokens see each other", {"until": lambda i, filled: filled + len(i) - 1 + 0 * i},
+     "A new token comes before those behind it."),
+    ("polarity inverted", {"turned": True}, "True means may attend."),
+]  # fmt: skip
+BUFFER_BUT = [
+    ("the kept places hidden", "a token does not see itself"),
+    ("the kept places hidden", "one place too far"),
+    ("the kept places hidden", "the triangle from the upper left corner"),
+    ("a token does not see itself", "polarity inverted"),
+]
+
+
 BUFFER_MISTAKES = mistakes(
+    *combined(_buffered, BUFFER_SLIPS, but=BUFFER_BUT),
+    ("the first places hidden, as many as there are new tokens",
+     _buffered(since=lambda filled, new: new),
+     "All that is kept may be seen, from place 0 on."),
     ("the triangle from the upper left corner", _in_buffer(lambda s, i, filled: s <= i),
      "The first new query does not stand at place 0 but at place `filled`: the kept places before "
      "it may be seen, too. (`is_causal=True` makes this mistake.)"),
@@ -360,14 +445,15 @@ WEIGHTS_MISTAKES = mistakes(
          (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
      ),
      "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
-     "next to it, what may be seen is rounded to 0. Hide the scores first."),
+     "next to it, what may be seen is rounded to 0 (and without a softmax its exponential is "
+     "infinite). Hide the scores first."),
     ("exponentials of all scores, the highest not subtracted",
      lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
      "The exponential of a large score is infinite, and of a very low one zero. Subtract the "
      "highest score that may be seen from each row first, or use softmax, which does so."),
     ("a large negative number instead of minus infinity",
      lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-1),
-     "A row with nothing to look at has equal scores, and spreads its attention over all that is "
+     "A row with nothing to look at has equal scores then, and an even share for all that is "
      "hidden. Its weights should be zero."),
     ("a negative number that is not low enough",
      lambda scores, mask: _hidden(scores, mask, -100.0).softmax(-1),
@@ -375,6 +461,9 @@ WEIGHTS_MISTAKES = mistakes(
      "with -100."),
     ("polarity inverted", lambda scores, mask: _hidden(scores, ~mask, -math.inf).softmax(-1),
      "True means may attend. Here the weights went to what is hidden."),
+    ("polarity inverted, with a large negative number",
+     lambda scores, mask: _hidden(scores, ~mask, -1e9).softmax(-1),
+     "True means may attend. Here what may be seen was hidden."),
     ("polarity inverted, with zeros in empty rows",
      lambda scores, mask: masked_weights(scores, ~mask),
      "True means may attend. Here the weights went to what is hidden."),
@@ -400,6 +489,9 @@ WEIGHTS_MISTAKES = mistakes(
      "What is hidden is looked at like any other key."),
     ("one added to the scores that may be seen", lambda scores, mask: (scores + mask).softmax(-1),
      "A mask of 0 and 1 that is added hides nothing. What is added must be 0 and minus infinity."),
+    ("the logarithms of the weights",
+     lambda scores, mask: _hidden(scores, mask, -math.inf).log_softmax(-1),
+     "Weights are shares of one: softmax, without a logarithm. And empty rows get zeros."),
     ("hidden scores, not weights", lambda scores, mask: _hidden(scores, mask, -math.inf),
      "The hiding is right. The softmax is missing."),
     ("zero times minus infinity", lambda scores, mask: (scores + ~mask * -math.inf).softmax(-1),
@@ -721,8 +813,9 @@ MASKS_TEST_MISTAKES = mistakes(
     ("no id below that of the padding",
      _masks_compared([[1, 1, 5, 3, 6], [2, 7, 8, 3, 9], [4, 6, 3, 1, 1]]),
      "One of them hides every id up to that of the padding. Put a lower one into a sentence."),
-    ("one sentence", _masks_compared([[1, 5, 0, 3, 1]]),
-     "One of them hides the first sentence's padding in all. Try several sentences."),
+    ("one sentence, or all padded alike", _masks_compared([[1, 5, 0, 3, 1]]),
+     "One of them hides the first sentence's padding in all. Try several sentences at once, padded "
+     "at different places."),
     ("one head", _masks_compared(heads=1), "Heads may be mixed up: try more than one."),
     ("sentences of two places",
      _masks_compared([[1, 5], [2, 0], [4, 1]]),
@@ -963,6 +1056,15 @@ class _ScaleWithoutRoot(MaskedMultiHeadAttention):
 class _ScaleByHeads(MaskedMultiHeadAttention):
     def scale(self, q):
         return self.n_heads**0.5
+
+
+class _ScaleByLength(MaskedMultiHeadAttention):
+    def forward(self, q, k, v, mask):
+        self.length = k.shape[1]
+        return super().forward(q, k, v, mask)
+
+    def scale(self, q):
+        return self.length**0.5
 
 
 class _ScaleTurned(MaskedMultiHeadAttention):
@@ -1257,10 +1359,17 @@ MODULE_SLIPS = [
      "A query that sees nothing gets zeros."),
     ("polarity inverted", {"share": _Polarity}, "True means may attend."),
     ("the mask ignored", {"share": _MaskIgnored}, "What is hidden must get no weight."),
+    ("the softmax over the queries", {"share": _OverQueries}, "It runs over the last axis."),
+    ("zero instead of minus infinity", {"share": _Zero}, "The exponential of 0 is 1."),
+    ("the heads' entries in turn when merged", {"merge": _MergeInTurn},
+     "The heads stand side by side: (B, T, H, K)."),
+    ("the mean of the heads", {"merge": _MeanOfHeads}, "The heads stand side by side."),
+    ("one matrix for all three", {"project": _OneProjection}, "Each has a matrix of its own."),
     ("w_o forgotten", {"forward": _NoOutput}, "The heads, side by side, go through w_o."),
 ]  # fmt: skip
 MODULE_BUT = [
     ("heads split by a view, without a transpose", "heads merged by a view, without a transpose"),
+    ("the heads' columns taken in turn", "the heads' entries in turn when merged"),
 ]
 
 
@@ -1278,6 +1387,8 @@ MODULE_MISTAKES = mistakes(
      "too even."),
     ("divided by the root of the number of heads", _ScaleByHeads,
      "The scale is the root of d_k, the width of a head, not of how many heads there are."),
+    ("divided by the root of the number of keys", _ScaleByLength,
+     "The scale is the root of d_k, the width of a head, however many keys there are."),
     ("multiplied by the root of d_k", _ScaleTurned,
      "The scores must be divided by the root, so that they become smaller."),
     ("the scale after the softmax", _ScaleAfter,
@@ -1654,6 +1765,9 @@ PADDING_NUMBER_MISTAKES = mistakes(
     ("the exponential of the mean",
      _paddings(lambda a, p: math.ceil(p / (1 - p) * len(a) * a.mean().exp() - 1e-9)),
      "Take the exponential of each score, and add these: the exponential of a mean is smaller."),
+    ("one padding counted among the words",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (a.exp().sum() + 1) - 1e-9)),
+     "The sum of the words' exponentials has no padding in it: the paddings are the n."),
     ("divided by the share",
      _paddings(lambda a, p: math.ceil(a.exp().sum() / p - 1e-9)),
      "Let n be the number of paddings and Z the sum of the words: n / (n + Z) has to be the share. "
@@ -1702,10 +1816,48 @@ def what_is_written(answer: Callable, n: int) -> Any:
         seen = sorted({kinds[s] for s, may in enumerate(row) if may})
         written.append(seen[0] if len(seen) == 1 else seen)
     return {
-        "sees the future": bool(mask.triu(1).any()),
+        "rows that see the future": mask.triu(1).any(-1).nonzero().flatten().tolist(),
         "empty rows": (~mask.any(-1)).nonzero().flatten().tolist(),
         "words written": written,
     }
+
+
+def _beside_the_words(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """What is wrong with a mask that writes the right words."""
+    leaks, empty, mixed = [], [], False
+    for (n,), found, right in zip(cases, got, want, strict=True):
+        for seen, word in zip(found["words written"], right["words written"], strict=True):
+            if seen != word and not (isinstance(seen, list) and word in seen):
+                return None
+            mixed = mixed or seen != word
+        leaks += [t < n for t in found["rows that see the future"]]
+        empty += found["empty rows"]
+    if mixed + bool(leaks) + bool(empty) > 1:
+        return None
+    if mixed:
+        return (
+            "more than the one word seen",
+            "What is seen is mixed. Some rows see another word, or the separator, beside the one "
+            "that they write.",
+        )
+    if empty:
+        return (
+            "empty rows for the words",
+            "The rows of the words themselves may see what you like of their past, but each must "
+            "see something.",
+        )
+    if all(leaks):
+        return (
+            "the future seen by the words",
+            "Every row has to keep to the past and itself, those of the words, too.",
+        )
+    return (
+        "the future seen by what writes",
+        "The words are right, and some of them are taken from a place that is still to come: it "
+        "is not there yet when one writes. Look for the word where it stood at first.",
+    )
 
 
 COPY_MISTAKES = mistakes(
@@ -1760,6 +1912,26 @@ COPY_MISTAKES = mistakes(
         lambda j, n: [j], lambda j, n: [n - 1 - j], lambda t: [t, t + 1]
      ),
      "Every row has to keep to the past and itself, those of the words, too."),
+    ("the copy's own next word seen", _copying(lambda j, n: [n + j + 1], lambda j, n: [n - 1 - j]),
+     "The place to the right is the one that is asked for: it is not there yet when one writes. "
+     "Look for the word where it stood at first."),
+    ("the separator seen by all that follow", _copying(lambda j, n: [n], lambda j, n: [n]),
+     "The separator is no word. Row n + j writes word j, and sees it where it stood at first."),
+    ("one word too late, the first one twice",
+     _copying(lambda j, n: [max(j - 1, 0)], lambda j, n: [min(n - j, n - 1)]),
+     "The row of the separator writes word 0 already, row n + j word j, and row 2n + j word "
+     "n - 1 - j."),
+    ("the way back one word too late",
+     _copying(lambda j, n: [j], lambda j, n: [min(n - j, n - 1)]),
+     "The copy is right. Row 2n writes word n - 1, and row 2n + j already word n - 1 - j."),
+    ("copied forwards twice, one word too late", _copying(
+        lambda j, n: [max(j - 1, 0)], lambda j, n: [max(j - 1, 0)]
+     ),
+     "Row n + j writes word j. The second part gives the words backwards."),
+    ("backwards through the copy, one place early", _copying(
+        lambda j, n: [j], lambda j, n: [2 * n + 1 - j]
+     ),
+     "Word k stands at place n + 1 + k of the copy: place 2n - j holds word n - 1 - j."),
     ("the way back from the separator on",
      _copying(lambda j, n: [j], lambda j, n: [n - j]),
      "Row 2n writes word n - 1, and row 2n + j word n - 1 - j."),
@@ -1908,5 +2080,6 @@ EXERCISES = [
         cases=[(3,), (1,), (5,)],
         mistakes=COPY_MISTAKES,
         probe=what_is_written,
+        invariants=Family(_beside_the_words),
     ),
 ]

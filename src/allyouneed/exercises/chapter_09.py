@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake, mistakes
+from .compare import kind
+from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
 from .faults import changed
 from .pairs import combined
-from .suspects import said_of
+from .suspects import rules, said_of
 
 # 9.1 a row by hand: position 10 for d_model = 8
 
@@ -52,6 +53,8 @@ HAND_MISTAKES = mistakes(
     ("angles ten times too small", pairs([angle / 10 for angle in HANDS]),
      "These are the angles 1, 0.1, 0.01 and 0.001, ten times too small. Either this is position 1, "
      "or i was counted from 1: the first hand has i = 0, and 10^0 = 1."),
+    ("base 1000", pairs([10 / 1000 ** (2 * i / 8) for i in range(4)]),
+     "The base of the powers is 10000, with four zeros."),
     ("four angles, and nothing else", HANDS,
      "These are the angles of the four hands. Each gives two entries, its sine and its cosine."),
     ("sines only", [math.sin(angle) for angle in HANDS for _ in range(2)],
@@ -168,6 +171,13 @@ def _one_hand(which: int) -> Callable[[Tensor], Tensor]:
     return places
 
 
+def _two_hands(rows: Tensor) -> Tensor:
+    """The second hand tells how often the first has been round, and nobody how often itself."""
+    angle, speed = _hands(rows)
+    turns = (angle[:, 1] / speed[1] - angle[:, 0]) / (2 * math.pi)
+    return (angle[:, 0] + 2 * math.pi * turns.round()).round().long()
+
+
 def _in_halves(length: int, d_model: int) -> Tensor:
     angle = angles(length, d_model)
     return torch.cat([angle.sin(), angle.cos()], 1)
@@ -193,6 +203,16 @@ def _signed_hand(which: int) -> Callable[[Tensor], Tensor]:
     def places(rows: Tensor) -> Tensor:
         angle = torch.atan2(rows[:, 0::2], rows[:, 1::2]).double()
         return (angle / _hands(rows)[1])[:, which].round().long()
+
+    return places
+
+
+def _greatest_difference(size: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The row of the table of which no entry is far off, by the sizes of the differences."""
+
+    def places(rows: Tensor) -> Tensor:
+        table = sinusoids(1000, rows.shape[1]).double()
+        return size(table - rows.double()[:, None]).amax(-1).argmin(1)
 
     return places
 
@@ -241,7 +261,8 @@ PLACES_MISTAKES = mistakes(
     ("the slowest hand alone, its angle from -pi to pi", _signed_hand(-1),
      "The slowest hand moves far less from one position to the next than the noise."),
     *((f"a table of {rows} rows", _nearest(count=lambda _, rows=rows: rows),
-       "Positions go up to 999.") for rows in (50, 128, 200, 256, 500, 512, 900)),
+       "Positions go up to 999.")
+      for rows in (2, 10, 20, 30, 50, 64, 128, 200, 256, 400, 500, 512, 628, 800, 900)),
     ("the first row whose first entry is within the noise",
      lambda rows: ((sinusoids(1000, rows.shape[1])[:, 0] - rows[:, :1]).abs() <= 0.0501)
      .int().argmax(1),
@@ -262,6 +283,23 @@ PLACES_MISTAKES = mistakes(
      "Positions go up to 999."),
     ("differences added up with their signs", _differences,
      "Differences of either sign cancel. Add up their squares, or compare by the dot product."),
+    ("the greatest difference, with its sign", _greatest_difference(lambda d: d),
+     "An entry that is far too low has a difference below zero. Take absolute values, or compare "
+     "by the dot product."),
+    ("the greatest difference, the other way round, with its sign",
+     _greatest_difference(lambda d: -d),
+     "An entry that is far too high has a difference below zero. Take absolute values, or compare "
+     "by the dot product."),
+    ("a table that begins with position 1",
+     _nearest(table=lambda length, d_model: sinusoids(length + 1, d_model)[1:]),
+     "Row 0 of the table is position 0. Begin it there, or add what you have left out."),
+    ("the two quickest hands alone", _two_hands,
+     "Together they are round after some sixty positions or fewer where D is large, and noise "
+     "moves the second by more than a turn of the first where it is small. Use all hands."),
+    ("the second hand alone", _one_hand(1),
+     "It is round after some sixty positions or fewer, and says nothing of what went before."),
+    ("the second hand alone, its angle from -pi to pi", _signed_hand(1),
+     "It is round after some sixty positions or fewer, and says nothing of what went before."),
     ("equality asked for", _where_equal,
      "No row is equal to one of the table: there is noise. Take the one that is nearest."),
     ("the products, not their place", _nearest(read=lambda products: products.amax(1)),
@@ -288,6 +326,22 @@ PLACES_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+def _too_few(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Each row's nearest of the first few positions alone, however many they are."""
+    if not all(isinstance(places, Tensor) and places.ndim == 1 for places in got):
+        return None
+    if len({place for places in got for place in places.tolist()}) < 4:
+        return None
+    for (rows,), places in zip(cases, got, strict=True):
+        products = rows.double() @ sinusoids(1000, rows.shape[1]).double().T
+        counts = range(int(places.max()) + 1, 1001)
+        if not any(torch.equal(products[:, :n].argmax(1), places.long()) for n in counts):
+            return None
+    return "a table with too few rows", "Positions go up to 999, however many rows there are."
+
+
 def _whole(output: Any) -> Tensor:
     """Whole numbers, if they are."""
     places = torch.as_tensor(output)
@@ -305,7 +359,7 @@ def placed(x: Tensor) -> Tensor:
 
 def _placed(
     axis: str = "words",
-    own: bool = False,
+    own: bool | str = False,
     factor: str = "words",
     start: int = 0,
     share: bool = False,
@@ -322,7 +376,8 @@ def _placed(
         pos = start + torch.arange(length, dtype=torch.float64)[:, None]
         pos = pos / length if share else pos
         j = torch.arange(D, dtype=torch.float64)
-        angle = pos / base ** (power * (j if own else j - j % 2) / D)
+        of = {False: j - j % 2, True: j, "odd": j - j % 2 + 1}[own]
+        angle = pos / base ** (power * of / D)
         even, other = angle[:, 0::2].sin(), angle[:, 1::2]
         other = {"cos": other.cos(), "sin": other.sin(), "0": 0 * other}[odd]
         table = torch.cat([even, other], -1) if halves else interleave(even, other)
@@ -371,11 +426,18 @@ PLACED_SLIPS = [
      "The entries 0, 2, 4, ... already are 2i. The exponent is entry / D."),
     ("multiplied by the power instead of divided", {"power": -1.0}, "Later hands are slower."),
     ("base 1000", {"base": 1000.0}, "The base of the powers is 10000, with four zeros."),
+    ("the odd entry's angle for both", {"own": "odd"},
+     "Sine and cosine of a pair share the angle of the even entry: the exponent is 2i / D."),
+    ("the cosines left out", {"odd": "0"}, "The odd entries are cosines of the same angles."),
+    ("sine twice", {"odd": "sin"}, "The odd entries are cosines."),
     ("all sines first", {"halves": True},
      "Sine and cosine of a hand are neighbours: entries 2i and 2i + 1."),
 ]  # fmt: skip
 PLACED_LEFT = [(name, {key: value}, why) for key, (value, name, why) in PLACED_FAULTS.items()]
-PLACED_BUT = list(itertools.combinations([name for name, _, _ in PLACED_LEFT], 2))  # by `changed`
+PLACED_BUT = [
+    *itertools.combinations([name for name, _, _ in PLACED_LEFT], 2),  # by `changed`
+    ("the cosines left out", "an angle of its own for each entry"),
+]
 
 
 PLACED_MISTAKES = mistakes(
@@ -384,11 +446,16 @@ PLACED_MISTAKES = mistakes(
     *combined(_placed, [*PLACED_SLIPS, *PLACED_LEFT], but=PLACED_BUT),
     ("positions divided by the length", _placed(share=True),
      "A step must be the same in every sentence: the position is not divided by the length."),
-    ("sine twice", _placed(odd="sin"), "The odd entries are cosines."),
-    ("the cosines left out", _placed(odd="0"), "The odd entries are cosines of the same angles."),
     ("cosine before sine", lambda x: placed(x) + sinusoids(*x.shape[1:]).unflatten(
         -1, (-1, 2)).flip(-1).flatten(-2) - sinusoids(*x.shape[1:]),
      "The even entries are sines."),
+    ("positions counted from the end",
+     lambda x: placed(x) + (lambda pe: pe.flip(0) - pe)(sinusoids(*x.shape[1:])),
+     "The first word has position 0, the last one T - 1."),
+    ("positions counted on from sentence to sentence",
+     lambda x: math.sqrt(x.shape[-1]) * x
+         + sinusoids(x.shape[0] * x.shape[1], x.shape[2]).view_as(x),
+     "Each sentence begins with position 0."),
     ("the positions alone", lambda x: sinusoids(*x.shape[1:]).expand_as(x),
      "They are to be added to the words."),
     ("the words alone", lambda x: math.sqrt(x.shape[-1]) * x, "The positions are missing."),
@@ -472,6 +539,9 @@ EMBED_MISTAKES = mistakes(
      "positions stay as they are."),
     ("the words left out", mixed(lambda word, place, root: place + 0 * word),
      "These are the positions alone. Look up the words, multiply them, and add both."),
+    ("the positions' entries in reverse",
+     mixed(lambda word, place, root: word * root + place.flip(-1)),
+     "Entry d of a position is added to entry d of the word."),
     ("the embeddings alone", mixed(lambda word, place, root: word),
      "The words are looked up. They still need the factor, and the rows of their positions."),
     ("the factor 2, whatever the width", mixed(lambda word, place, root: 2 * word + place),
@@ -559,6 +629,9 @@ ALL_EMBEDS: dict[str, Callable] = {
     **RIGHT_EMBEDS,
     **{mistake.name: mistake.wrong for mistake in EMBED_MISTAKES},
 }
+
+
+EMBEDS_WHY = {mistake.name: mistake.why for mistake in EMBED_MISTAKES}
 
 
 def embed_right(embed: Callable) -> bool:
@@ -654,6 +727,10 @@ EMBED_TEST_MISTAKES = mistakes(
     ("the same vector for all words",
      _embeds_compared(_given(words=lambda words: words[:1].expand_as(words))),
      "Where all words have the same vector, nobody sees which of them was looked up."),
+    ("the means of the vectors alone", _embeds_compared(
+        look=lambda x: x.mean(-1) if x.is_floating_point() else x.double().mean(-1)
+     ),
+     "A mean is the same in any order. Compare the numbers."),
     ("the first word alone", _embeds_compared(look=lambda x: x[:, :1]),
      "The first word gets row 0 from some that are wrong about the others. Compare all."),
     ("equal to the last digit", _embeds_compared(same=torch.equal),
@@ -852,6 +929,13 @@ def _step(
     return order(lambda k, d: turned(step_angles(step(k), d, exponent, base), signs))
 
 
+def _full_quarters(k: int, d_model: int) -> Tensor:
+    """Every row of a quarter has all the sines, or all the cosines."""
+    angle = step_angles(k, d_model).expand(d_model // 2, -1)
+    sin, cos = angle.sin(), angle.cos()
+    return torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)]).float()
+
+
 STEP_BUT = [
     ("the transposed matrix, a step back", "neighbours paired, as in the paper"),
     ("the same angle for every hand", "base 1000"),
@@ -868,6 +952,14 @@ STEP_MISTAKES = [
         ("only the rows in the new order",
          lambda k, d_model: step_matrix(k, d_model)[
              torch.arange(d_model).view(-1, 2).T.flatten()
+         ],
+         "Rows and columns both have the new order: what goes in is in halves, as what comes out."),
+        ("full quarters", _full_quarters,
+         "A new sine is made of two old entries, its own hand's: each quarter is zero but for its "
+         "diagonal."),
+        ("only the columns in the new order",
+         lambda k, d_model: step_matrix(k, d_model)[
+             :, torch.arange(d_model).view(-1, 2).T.flatten()
          ],
          "Rows and columns both have the new order: what goes in is in halves, as what comes out."),
         ("the last hand 10000 times slower", _step(exponent=lambda i, d: i / max(d / 2 - 1, 1)),
@@ -1156,7 +1248,10 @@ def _looking(
 
 def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
     """At which word each word but the first looks most, and which of them give it 0.9 or less."""
-    w_q, w_k = (torch.as_tensor(w, dtype=torch.float64).detach() for w in answer(d_model))
+    given = answer(d_model)
+    if len(given) != 2:
+        raise ValueError(f"expected a pair (w_q, w_k), got {kind(given)}")
+    w_q, w_k = (torch.as_tensor(w, dtype=torch.float64).detach() for w in given)
     for name, w in (("w_q", w_q), ("w_k", w_k)):
         if w.ndim != 2 or w.shape[0] != d_model or w.shape[1] != w_q.shape[1]:
             raise ValueError(
@@ -1177,6 +1272,36 @@ def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
         "not sure": [t + 1 for t, weight in enumerate(most) if weight <= 0.9],
         "words are heard": not right and bool((both[0] - both[1]).abs().max() > 1e-6),
     }
+
+
+def _where_it_looks(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Most words look equally far: at which place, and how surely."""
+    if any(found["words are heard"] for found in got):
+        return PREVIOUS_MISTAKES[0].name, PREVIOUS_MISTAKES[0].why
+    seen = [
+        (t, at, len(found["looks at"]))
+        for found in got
+        for t, at in enumerate(found["looks at"], 1)
+    ]
+    for step in (-1, 0, 1, *range(-9, -1), *range(2, 10)):
+        there = [at == t + step for t, at, last in seen if 0 <= t + step <= last]
+        if sum(there) >= 0.9 * len(there):
+            break
+    else:
+        return None
+    if step == -1 and not all(there):
+        return None
+    if step == -1:
+        return (
+            "not sure enough",
+            "The right word has the highest score, and the softmax is too even: others come near. "
+            "Keep all entries that are free of words, and make the queries longer.",
+        )
+    where = {0: "every word looks at itself", 1: "looking ahead"}
+    name = where.get(step, f"looking {abs(step)} words {'back' if step < 0 else 'ahead'}")
+    return name, "R_{-1} turns a query one step back, and the keys stay as they are."
 
 
 PREVIOUS_MISTAKES = mistakes(
@@ -1226,6 +1351,7 @@ EXERCISES = [
         reference=places_of,
         cases=places_cases,
         mistakes=PLACES_MISTAKES,
+        invariants=Family(_too_few),
         canonical=_whole,
     ),
     Exercise(
@@ -1246,6 +1372,7 @@ EXERCISES = [
         mistakes=EMBED_TEST_MISTAKES,
         probe=run_embed_test,
         canonical=bool,
+        invariants=rules(RIGHT_EMBEDS, EMBEDS_WHY),
     ),
     Exercise(
         number="9.5",
@@ -1295,5 +1422,6 @@ EXERCISES = [
         cases=[(64, 0, 12), (32, 0, 40), (64, 500, 30)],
         mistakes=PREVIOUS_MISTAKES,
         probe=looked_at,
+        invariants=Family(_where_it_looks),
     ),
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import still_there
 from .pairs import combined
 from .suspects import rules, said_of
@@ -43,6 +43,7 @@ HAND_SLIPS = [
     ("beta forgotten", {"beta": 0.0}, "After gamma, beta is added."),
     ("beta added before gamma multiplies", {"beta": 2.0}, "Beta comes after gamma."),
     ("beta subtracted", {"beta": -1.0}, "Beta is added."),
+    ("divided by gamma", {"gamma": 0.5}, "Each normalised entry is multiplied by its gamma."),
     ("the mean not subtracted", {"mean": 0.0}, "The mean is subtracted from each entry first."),
     ("the mean minus the entry", {"sign": -1.0}, "It is the entry minus the mean."),
 ]  # fmt: skip
@@ -93,6 +94,8 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      "The third entry has the gamma 2, as the fourth."),
     *combined(_normed_by_hand, HAND_SLIPS, but=HAND_BUT),
     ("beta subtracted", _normed_by_hand(beta=-1.0), "Beta is added."),
+    ("divided by gamma", _normed_by_hand(gamma=0.5),
+     "Each normalised entry is multiplied by its gamma: that of the last two is 2."),
     *((f"the sign of entry {i} turned",
        [-n if at == i + 1 else n for at, n in enumerate(_normed_by_hand())],
        "Entries below the mean come out negative, those above it positive; gamma keeps the sign.")
@@ -198,6 +201,8 @@ ALL_NORMS = {
     "beta before gamma": _norm(end=lambda n, gamma, beta: gamma * (n + beta)),
     "gamma and beta exchanged": _norm(end=lambda n, gamma, beta: beta * n + gamma),
     "divided by gamma": _norm(end=lambda n, gamma, beta: n / gamma + beta),
+    "one gamma for all": _norm(end=lambda n, gamma, beta: gamma[0] * n + beta),
+    "one beta for all": _norm(end=lambda n, gamma, beta: gamma * n + beta[0]),
     "gamma before the norm": lambda x, gamma, beta, eps: layer_norm(
         gamma * x, torch.ones_like(gamma), beta, eps
     ),
@@ -244,6 +249,10 @@ NORMS_WHY = {
         " beta that is not zero.",
     "gamma and beta exchanged": "Beta multiplies and gamma is added. Draw both.",
     "divided by gamma": "It divides by gamma. It shows with any but ones.",
+    "one gamma for all":
+        "The first entry of gamma is taken for all. It shows with a gamma of unequal entries.",
+    "one beta for all":
+        "The first entry of beta is taken for all. It shows with a beta of unequal entries.",
     "gamma before the norm":
         "Gamma multiplies x before it is normalised. It shows with a gamma of unequal entries.",
     "along the words": "Mean and variance run along the words. It shows with two words.",
@@ -272,6 +281,7 @@ def _compares(
     epsilons: tuple = (0.5,),
     gamma: bool = True,
     beta: bool = True,
+    equal: bool = False,
     look: Callable = lambda output: output,
     atol: float = 1e-4,
     theirs: float | None = None,
@@ -284,6 +294,7 @@ def _compares(
         x = torch.randn(sizes, generator=draw) + 1
         g, b = torch.randn(2, sizes[-1], generator=draw)
         g, b = (g if gamma else torch.ones_like(g)), (b if beta else torch.zeros_like(b))
+        g, b = (g[:1].expand_as(g), b[:1].expand_as(b)) if equal else (g, b)
         b = g if alike else b
         return all(
             torch.allclose(
@@ -318,12 +329,15 @@ NORM_TEST_MISTAKES = mistakes(
      "Some of the wrong ones are only a little wrong. 0.0001 is enough for roundings."),
     ("one word alone", _compares(sizes=(1, 1, 4)),
      "With one word, its mean is that of the sentence and of the batch. Try several words."),
-    ("one sentence alone", _compares(sizes=(1, 3, 4)),
-     "One of them uses the first sentence's mean and variance for all. Try several sentences."),
+    ("one sentence alone, or the first one compared alone", _compares(sizes=(1, 3, 4)),
+     "One of them uses the first sentence's mean and variance for all. Try several sentences, and "
+     "compare them all."),
     ("as many words as entries", _compares(sizes=(2, 4, 4)),
      "With T = D nobody sees which of the two divides. Give every axis a length of its own."),
     ("gamma and beta alike", _compares(alike=True),
      "Where both hold the same numbers nobody sees which is which. Draw each."),
+    ("gamma and beta of equal entries", _compares(equal=True),
+     "With equal entries nobody sees whether each feature gets its own. Draw them."),
     ("another eps in the comparison", _compares(theirs=1e-5),
      "Give both the same eps: `F.layer_norm` takes 0.00001 unless told otherwise, and so every "
      "right norm was refused."),
@@ -1116,6 +1130,9 @@ FEED_MISTAKES = mistakes(
      "Each hidden unit keeps its entry of b_1."),
     ("the first b_1 zero", _joined(b_1=lambda a, b: torch.cat([0 * a, b])),
      "Each hidden unit keeps its entry of b_1."),
+    ("the first b_2 twice", _joined(b_2=lambda a, b: 2 * a), "Add the two b_2."),
+    ("the second b_2 twice", _joined(b_2=lambda a, b: 2 * b), "Add the two b_2."),
+    ("the difference of the two b_2", _joined(b_2=lambda a, b: a - b), "Add the two b_2."),
     ("the two b_2 multiplied", _joined(b_2=lambda a, b: a * b), "The two b_2 are added."),
     *combined(_joined, [
         ("the entries of b_1 in another order", {"b_1": lambda a, b: torch.cat([b, a])},
@@ -1246,6 +1263,8 @@ COUNT_MISTAKES = mistakes(
      "The parts are right. The task asks for one layer."),
     ("in millions", [n / 1e6 for n in parts_and_total(ATTENTION, FEED, NORMS)],
      "The numbers are right. Give them whole, not in millions."),
+    ("one norm of width d_ff", parts_and_total(ATTENTION, FEED, 2 * BIG_D + 2 * BIG_F),
+     "Both norms stand round the sub-layers, where a word has the width d_model."),
     ("the norms left out", parts_and_total(ATTENTION, FEED, 0),
      "Each of the two norms learns a gamma and a beta."),
 )  # fmt: skip
@@ -1312,6 +1331,13 @@ for said in product((GROWS, SHRINKS, STAYS), repeat=4):
         names, reasons = zip(*wrong, strict=True)
         PREDICTION_MISTAKES += mistakes(("; ".join(names), [*said], " ".join(reasons)))
 
+
+def in_signs(output: Any) -> Any:
+    """Numbers, also for words."""
+    signs = {"grows": GROWS, "shrinks": SHRINKS, "stays": STAYS}
+    return whole([signs.get(said, said) if isinstance(said, str) else said for said in output])
+
+
 # 10.9 design: exclusive or
 
 
@@ -1353,11 +1379,34 @@ def what_it_writes(answer: Callable) -> Tensor | None:
     return feed_forward(_on_and_off(), w_1, b_1, w_2, b_2)
 
 
-def _right_where(on: int) -> Callable:
-    """Whether the entry 3 is right where as many of entries 0 and 1 are on."""
-    return lambda output: torch.allclose(
-        output[_on_and_off()[:, :2].sum(1) == on, 3], torch.tensor(float(on == 1)), atol=1e-3
-    )
+def _what_is_wrong(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """What a net does that writes something else."""
+    written = torch.as_tensor(got[0])
+    if written.shape != (16, 4) or not written.isfinite().all():
+        return None
+    off, both, one, other = (written[i : i + 4, 3] for i in (0, 12, 8, 4))
+    names, reasons = [], []
+    if entries := [i for i in range(3) if written[:, i].abs().max() > 1e-3]:
+        names.append(f"something written to entry {' and '.join(map(str, entries))}")
+        reasons.append("Columns 0, 1 and 2 of w_2 and of b_2 should be zero.")
+    if any(said.max() - said.min() > 1e-3 for said in (off, both, one, other)):
+        names.append("entry 2 or 3 read")
+        reasons.append("They hold any numbers: rows 2 and 3 of w_1 should be zero.")
+    else:
+        rows = (("none", off, 0), ("entry 0", one, 1), ("entry 1", other, 1), ("both", both, 0))
+        bad = [
+            f"{said[0]:.4g} with {name} on"
+            for name, said, is_ in rows
+            if (said - is_).abs().max() > 1e-3
+        ]
+        names += [", ".join(bad)] * bool(bad)
+        reasons += [
+            "It should be 0, 1, 1 and 0 with none, entry 0, entry 1 and both on. Go through the "
+            "hidden units with these words by hand."
+        ] * bool(bad)
+    return ("; ".join(names), " ".join(reasons)) if names else None
 
 
 def _reads(rows: int | slice, weight: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -1738,7 +1787,7 @@ EXERCISES = [
         title="predict, then try: what padding does",
         section="Which numbers share a mean?",
         reference=[GROWS, SHRINKS, STAYS, STAYS],
-        canonical=whole,
+        canonical=in_signs,
         mistakes=PREDICTION_MISTAKES,
     ),
     Exercise(
@@ -1749,31 +1798,7 @@ EXERCISES = [
         cases=[()],
         probe=what_it_writes,
         mistakes=XOR_MISTAKES,
-        invariants=[
-            Invariant(
-                "entries 0, 1 and 2 get nothing",
-                lambda output: bool(output[:, :3].abs().max() < 1e-3),
-                "Columns 0, 1 and 2 of w_2 and of b_2 should be zero.",
-            ),
-            Invariant(
-                "with both off, entry 3 gets 0",
-                _right_where(0),
-                "Try x = [0, 0, 5, -5]: what does each hidden unit do? The entries 2 and 3 hold "
-                "any numbers, so the rows 2 and 3 of w_1 should be zero.",
-            ),
-            Invariant(
-                "with one on, entry 3 gets 1",
-                _right_where(1),
-                "Try x = [1, 0, 0, 0] and [0, 1, 0, 0] by hand. If both are right, entry 2 or 3 is "
-                "read: the rows 2 and 3 of w_1 should be zero.",
-            ),
-            Invariant(
-                "with both on, entry 3 gets 0",
-                _right_where(2),
-                "Try x = [1, 1, 0, 0] by hand. If it is right, entry 2 or 3 is read: the rows 2 "
-                "and 3 of w_1 should be zero.",
-            ),
-        ],
+        invariants=Family(_what_is_wrong),
         rtol=1e-3,
         atol=1e-3,
     ),

@@ -14,7 +14,7 @@ from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.tokens import BOS, EOS, PAD, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined
 
 # 11.1 narrow heads: count the parameters
@@ -121,6 +121,8 @@ COUNT_MISTAKES = mistakes(
     ("narrow queries, and keys as wide as values",
      _counted(attention=lambda d, h, k, v: d * h * (k + 3 * v)),
      "A key is multiplied with a query, so it has d_k entries, too."),
+    ("W^O for one head", _counted(attention=lambda d, h, k, v: d * h * (2 * k + v) + d * v),
+     "W^O takes all heads side by side, h d_v numbers, back to d_model: (h d_v, D)."),
     ("W^O left out", _counted(attention=lambda d, h, k, v: d * h * (2 * k + v)),
      "Attention has four matrices: for queries, keys, values, and the one that mixes the heads, "
      "W^O."),
@@ -192,6 +194,20 @@ COUNT_MISTAKES = mistakes(
     *combined(_counted, COUNT_SLIPS, but=COUNT_BUT),
 )  # fmt: skip
 
+
+def _table_counted(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """A table of positions besides, of any length."""
+    rows = {(int(a) - int(b)) / sizes[1] for sizes, a, b in zip(cases, got, want, strict=True)}
+    if len(rows) > 1 or not (number := rows.pop()).is_integer() or number < 16:
+        return None
+    return (
+        f"a table of {number:g} positions counted",
+        "The positions are sinusoids: they are computed, not learned.",
+    )
+
+
 # 11.2 the gradient of the shared matrix
 
 
@@ -238,7 +254,90 @@ def _overwritten(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) ->
     return rows + _above(states, dlogits)
 
 
+def _shared(
+    factor: Callable[[Tensor, Tensor], float] = lambda dx, dlogits: _root(dx),
+    below: Callable = _below,
+    above: Callable = lambda tokens, states, dx, dlogits: _above(states, dlogits),
+    end: Callable[[Tensor, Tensor], Tensor] = lambda rows, tokens: rows,
+) -> Callable[..., Tensor]:
+    """The gradient, right by default; each argument makes one mistake."""
+
+    def gradient(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) -> Tensor:
+        rows = below(tokens, dx, dlogits, factor(dx, dlogits))
+        return end(rows + above(tokens, states, dx, dlogits), tokens)
+
+    return gradient
+
+
+def _last_one_stays(tokens: Tensor, dx: Tensor, dlogits: Tensor, factor: float) -> Tensor:
+    return _overwritten(tokens, 0 * dx, factor / _root(dx) * dx, dlogits)
+
+
+def _own_logit(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) -> Tensor:
+    slope = dlogits.gather(-1, tokens[..., None])
+    return _below(tokens, slope * states, dlogits, 1.0)
+
+
+def _rows_read(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) -> Tensor:
+    read = torch.zeros(dlogits.shape[-1], 1).index_fill(0, tokens.flatten(), 1.0)
+    return _above(states, dlogits) * read
+
+
+SHARED_SLIPS = [
+    ("the root forgotten", {"factor": lambda dx, dlogits: 1.0}, "x is the row times the root."),
+    ("divided by the root", {"factor": lambda dx, dlogits: 1 / _root(dx)},
+     "The factor is the root of D, as on the way forward."),
+    ("D in place of its root", {"factor": lambda dx, dlogits: dx.shape[-1]}, "The root of D."),
+    ("the factor 2, whatever the width", {"factor": lambda dx, dlogits: 2.0},
+     "In the example the width is 4, and its root 2. The factor is the root of D."),
+    ("a token that is read twice counted once", {"below": _last_one_stays},
+     "A row that was used at several places gets the sum of what arrives there."),
+    ("the logit of the token that was read alone", {"above": _own_logit},
+     "Every token has a logit at every place, so every row gets a gradient."),
+    ("only the tokens that were read", {"above": _rows_read},
+     "Every token has a logit at every place, so every row gets a gradient."),
+    ("the logits' way averaged over the places",
+     {"above": lambda tokens, states, dx, dlogits: _above(states, dlogits) / tokens.numel()},
+     "Gradients of several places are added up."),
+    ("the logits' way averaged over the sentences",
+     {"above": lambda tokens, states, dx, dlogits: _above(states, dlogits) / len(tokens)},
+     "Gradients of several sentences are added up."),
+    ("the states one place too late",
+     {"above": lambda tokens, states, dx, dlogits: _above(states[:, 1:], dlogits[:, :-1])},
+     "The logits of a place are made of the state of the same place. The labels are shifted, and "
+     "these are in dlogits already."),
+    ("the states one place too early",
+     {"above": lambda tokens, states, dx, dlogits: _above(states[:, :-1], dlogits[:, 1:])},
+     "The logits of a place are made of the state of the same place. The labels are shifted, and "
+     "these are in dlogits already."),
+    ("every place with every other",
+     {"above": lambda tokens, states, dx, dlogits: dlogits.sum(1).T @ states.sum(1)},
+     "Each place's logits are made of its own state: the product is taken place by place, and then "
+     "summed."),
+    ("dx one place too late",
+     {"below": lambda tokens, dx, dlogits, factor: _below(
+         tokens[:, 1:], dx[:, :-1], dlogits, factor)},
+     "dx belongs to the token that was read at its own place."),
+    ("dx where the states were wanted",
+     {"above": lambda tokens, states, dx, dlogits: _above(dx, dlogits)},
+     "A logit is the product of a state and a row."),
+    ("the mean over the places", {"end": lambda rows, tokens: rows / tokens.numel()},
+     "Gradients of several places are added up."),
+    ("the mean of the two ways", {"end": lambda rows, tokens: rows / 2},
+     "Gradients of several uses are added up."),
+]  # fmt: skip
+SHARED_BUT = [("the root forgotten", "a token that is read twice counted once")]
+SHARED_ALONE = (
+    "the factor 2, whatever the width", "the logit of the token that was read alone",
+    "the logits' way averaged over the places", "the logits' way averaged over the sentences",
+    "the states one place too late", "the states one place too early",
+    "every place with every other", "dx one place too late",
+)  # fmt: skip
+
+
 SHARED_MISTAKES = mistakes(
+    *((name, _shared(**slip), why) for name, slip, why in SHARED_SLIPS if name in SHARED_ALONE),
+    *combined(_shared, SHARED_SLIPS, but=SHARED_BUT),
     ("only the way through the embedding",
      lambda tokens, states, dx, dlogits: _below(tokens, dx, dlogits, _root(dx)),
      "The matrix is used a second time, for the logits. What arrives there is added."),
@@ -689,7 +788,65 @@ def _normed_again(x, a, f, n1, n2):
     return n2(_post(x, a, f, n1, n2))
 
 
+def _layered(
+    post: Callable | None = None,
+    pre: Callable | None = None,
+    mask: Callable[[Tensor], Any] = lambda mask: mask,
+) -> Callable:
+    """An encoder layer, right by default; each argument makes one mistake."""
+    layer = _layer(post, pre)
+    return lambda x, given, *rest: layer(x, mask(given), *rest)
+
+
+ENCODER_SLIPS = [
+    ("the mask not handed over", {"mask": lambda mask: None}, "The attention must get the mask."),
+    ("the mask turned round", {"mask": lambda mask: ~mask}, "The mask is True where one may look."),
+    *((f"in pre-norm, {name}", {"pre": pre}, why) for name, pre, why in (
+        ("keys and values of the un-normed x", _pre_keys_raw, "All three read the normed stream."),
+        ("queries of the un-normed x", _pre_query_raw, "All three read the normed stream."),
+        ("values of the un-normed x", _pre_value_raw, "All three read the normed stream."),
+        ("no residual connection round the net", _no_second_residual_pre,
+         "Both sub-layers stand in a residual connection."),
+        ("no residual connection round the attention", _no_first_residual_pre,
+         "Both sub-layers stand in a residual connection."),
+        ("the norms lost", _pre_norm_lost, "Each sub-layer reads the normed stream."),
+        ("the residual connection round the normed x", _pre_round_normed,
+         "What is added to is x before the norm."),
+        ("a norm at the end of the layer", _pre_final, "The final norm belongs to the stack."),
+        ("the norm on what the sub-layer gives", _pre_on_output,
+         "Pre-norm norms what a sub-layer reads."),
+        ("the second norm lost", _pre_second_norm_lost, "The net reads the normed stream."),
+        ("the second residual connection from the layer's input", _residual_from_start_pre,
+         "The net's output is added to what the attention left."),
+    )),
+    *((f"in post-norm, {name}", {"post": post}, why) for name, post, why in (
+        ("the norm before the addition", _post_on_output, "The paper norms the sum."),
+        ("the first norm missing", _norm_at_end_only, "Each of the two sums is normed."),
+        ("the last norm missing", _no_norm_at_end, "Each of the two sums is normed."),
+        ("the second residual connection from the layer's input", _residual_from_start_post,
+         "The second sum is x' + FFN(x')."),
+        ("no residual connection round the net", _no_second_residual_post,
+         "Both sub-layers stand in a residual connection."),
+        ("no residual connection round the attention", _no_first_residual_post,
+         "Both sub-layers stand in a residual connection."),
+    )),
+]  # fmt: skip
+ENCODER_BUT = [  # one row for both orders
+    (f"in pre-norm, {name}", f"in post-norm, {name}")
+    for name in (
+        "the second residual connection from the layer's input",
+        "no residual connection round the net",
+        "no residual connection round the attention",
+    )
+]
+
+
 ENCODER_MISTAKES = mistakes(
+    *combined(_layered, ENCODER_SLIPS, but=ENCODER_BUT),
+    ("in post-norm, no residual connection round the feed-forward net",
+     _layer(_no_second_residual_post), "Both sub-layers stand in a residual connection."),
+    ("in post-norm, no residual connection round the attention",
+     _layer(_no_first_residual_post), "Both sub-layers stand in a residual connection."),
     ("in pre-norm, keys of the un-normed x", _layer(None, _pre_key_raw),
      "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike."),
     ("in post-norm, the second norm before the addition", _layer(_post_net_output_normed, None),
@@ -957,12 +1114,89 @@ def _asks_with_the_input(x, memory, src_mask, tgt_mask, a, c, f, norms):
     return y + f(norms[2](y))
 
 
+def _layer_with(change: Callable = lambda given: {}, **steps: Callable) -> Callable:
+    """A decoder layer, right by default: its steps, and the arguments that they get."""
+    names = "x memory src_mask tgt_mask self_attention cross_attention feed_forward norms".split()
+
+    def layer(*arguments):
+        given = dict(zip(names, arguments, strict=True))
+        return _steps(**steps)(**{**given, **change(given)})
+
+    return layer
+
+
+DECODER_SLIPS = [
+    ("the first residual connection round the normed x",
+     {"first": lambda x, a, n, masks: n(x) + a(n(x), n(x), n(x), masks[1])},
+     "What is added to is x before the norm."),
+    ("keys and values of the un-normed x",
+     {"first": lambda x, a, n, masks: x + a(n(x), x, x, masks[1])},
+     "All three read the normed stream."),
+    ("the first norm lost", {"first": lambda x, a, n, masks: x + a(x, x, x, masks[1])},
+     "A sub-layer reads the normed stream."),
+    ("no mask in self-attention", {"first": lambda x, a, n, masks: x + a(n(x), n(x), n(x), None)},
+     "tgt_mask hides the future."),
+    ("the memory normed",
+     {"cross": lambda x, m, c, n, masks, start: x + c(n(x), n(m), n(m), masks[0])},
+     "The memory is normed already."),
+    ("the query of cross-attention not normed",
+     {"cross": lambda x, m, c, n, masks, start: x + c(x, m, m, masks[0])},
+     "Its query is the normed stream."),
+    ("keys and values from the target, with the source's mask",
+     {"cross": lambda x, m, c, n, masks, start: x + c(n(x), n(x), n(x), masks[0])},
+     "Keys and values of cross-attention are the memory."),
+    ("the memory as query, with the source's mask",
+     {"cross": lambda x, m, c, n, masks, start: x + c(m, n(x), n(x), masks[0])},
+     "Queries come from x, keys and values from the memory."),
+    ("the second residual connection round the normed x",
+     {"cross": lambda x, m, c, n, masks, start: n(x) + c(n(x), m, m, masks[0])},
+     "What is added to is x before the norm."),
+    ("keys from the memory, values from the target",
+     {"cross": lambda x, m, c, n, masks, start: x + c(n(x), m, n(x), masks[0])},
+     "Keys and values of cross-attention are the memory."),
+    ("no residual connection round cross-attention",
+     {"cross": lambda x, m, c, n, masks, start: c(n(x), m, m, masks[0])},
+     "All three sub-layers stand in a residual connection."),
+    ("no mask in cross-attention",
+     {"cross": lambda x, m, c, n, masks, start: x + c(n(x), m, m, None)},
+     "src_mask hides the source's padding."),
+    ("a norm at the end of the layer", {"end": lambda x, f, n, start: n(x + f(n(x)))},
+     "The final norm belongs to the stack."),
+    ("the last norm lost", {"end": lambda x, f, n, start: x + f(x)},
+     "The net reads the normed stream."),
+    ("no residual connection round the net",
+     {"end": lambda x, f, n, start: f(n(x))},
+     "All three sub-layers stand in a residual connection."),
+    ("the two masks in each other's place",
+     {"change": lambda g: {"src_mask": g["tgt_mask"], "tgt_mask": g["src_mask"]}},
+     "tgt_mask belongs to self-attention and src_mask to cross-attention."),
+    ("the norms in reverse order", {"change": lambda g: {"norms": g["norms"][::-1]}},
+     "The norms are given in the order of use."),
+    ("the second norm used twice",
+     {"change": lambda g: {"norms": [g["norms"][i] for i in (0, 1, 1)]}},
+     "Each sub-layer has a norm of its own."),
+    ("one norm used three times", {"change": lambda g: {"norms": [g["norms"][0]] * 3}},
+     "Each sub-layer has a norm of its own."),
+    ("the two attentions in each other's place",
+     {"change": lambda g: {
+         "self_attention": g["cross_attention"], "cross_attention": g["self_attention"]
+     }},
+     "Each attention has weights of its own."),
+]  # fmt: skip
+DECODER_BUT = [
+    ("no mask in self-attention", "the two masks in each other's place"),
+    ("no mask in cross-attention", "the two masks in each other's place"),
+    ("the last norm lost", "the second norm used twice"),
+]
+
+
 NORMED = "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike."
 KEYS_AND_VALUES = (
     "Keys and values both come from the memory: a key says where to look, its value what is found "
     "there."
 )
 DECODER_MISTAKES = mistakes(
+    *combined(_layer_with, DECODER_SLIPS, but=DECODER_BUT),
     ("post-norm", _post_norm_layer,
      "This is the paper's order. In pre-norm the norm stands before the sub-layer, and the sums "
      "are left alone."),
@@ -1120,7 +1354,7 @@ def three_masks(src: Tensor, tgt: Tensor, pad: int) -> tuple[Tensor, Tensor, Ten
 MASK_CASES = [
     (
         torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0], [4, 4, 3, 0]]),
-        torch.tensor([[2, 9, 0, 0], [2, 5, 6, 7], [2, 8, 4, 0]]),
+        torch.tensor([[2, 9, 0, 0], [2, 5, 6, 7], [2, 8, 3, 0]]),
         0,
     ),
     (torch.tensor([[5, 6, 9, 9, 9], [0, 7, 8, 0, 3]]), torch.tensor([[2, 9, 9], [2, 5, 0]]), 9),
@@ -1180,7 +1414,29 @@ QUERIES_TOO = (
 )
 
 
+def _added(*masks: Tensor) -> tuple[Tensor, ...]:
+    return tuple(torch.zeros(mask.shape).masked_fill(~mask, -math.inf) for mask in masks)
+
+
+def _eos_hidden(*hidden: int) -> Callable:
+    def answer(src, tgt, pad):
+        ends = [(tokens != EOS)[:, None, None, :] for tokens in (src, tgt, src)]
+        masks = three_masks(src, tgt, pad)
+        return tuple(masks[i] & end if i in hidden else masks[i] for i, end in enumerate(ends))
+
+    return answer
+
+
 MASK_MISTAKES = mistakes(
+    *((f"EOS hidden {where}", _eos_hidden(*hidden), "EOS is a token like any other: padding alone "
+       "is hidden, and the future.") for where, hidden in (
+        ("in the encoder", (0,)), ("in the decoder", (1,)), ("in cross-attention", (2,)),
+        ("in encoder and cross-attention", (0, 2)), ("everywhere", (0, 1, 2)))),
+    ("numbers to be added, 0 and minus infinity", lambda *case: _added(*three_masks(*case)),
+     "These are masks M of equation (8.2). Asked for are the boolean ones."),
+    ("the decoder's mask first",
+     lambda *case: (lambda s, t, cross: (t, s, cross))(*three_masks(*case)),
+     "The encoder's comes first, then the decoder's, then that of cross-attention."),
     ("the target's padding in cross-attention",
      _masks(cross=lambda s, t, causal: t),
      "The keys of cross-attention come from the source, so it is the source's padding that is "
@@ -1583,7 +1839,67 @@ def _memory_from_target(model, src, length):
     return tgt[:, 1:]
 
 
+def _leaves(model, src, length):
+    """Off before the EOS, when all sentences write one."""
+    written = write_out(model, src, length)
+    ends = (written == EOS).all(0).int()
+    return written[:, : int(ends.argmax()) if ends.any() else length]
+
+
+def _begun_with(first: Tensor) -> Callable:
+    def answer(model, src, length):
+        model.eval()
+        source, tgt = model.encode(src), first
+        for _ in range(length):
+            states = model.decode(tgt, *source)
+            tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], 1)
+        return tgt[:, 1:]
+
+    return answer
+
+
+def _argmax_over(axis: int, best: Callable = torch.argmax) -> Callable:
+    def answer(model, src, length):
+        model.eval()
+        source, tgt = model.encode(src), torch.full((len(src), 1), BOS)
+        for _ in range(length):
+            logits = model.logits(model.decode(tgt, *source))
+            tgt = torch.cat([tgt, best(logits, axis)[:, -1:]], 1)
+        return tgt[:, 1:]
+
+    return answer
+
+
+WRITING_SLIPS = [
+    ("dropout left on", {"evaluate": False}, "Call `model.eval()` first."),
+    ("begun with EOS", {"first": EOS}, "Every target begins with BOS."),
+    ("the source's padding not hidden", {"mask": _nothing_hidden}, "Hand over the encoder's mask."),
+    ("the first place read", {"place": lambda best: best[:, :1]},
+     "The last state predicts the new token."),
+    ("new tokens put in front", {"join": lambda tgt, best: torch.cat([best, tgt], dim=1)},
+     "A new token is put behind the others."),
+    ("BOS returned", {"end": lambda tgt, length: tgt}, "Cut BOS off."),
+    ("BOS returned, and the last token lost", {"end": lambda tgt, length: tgt[:, :-1]},
+     "BOS stands in front: cut there."),
+]  # fmt: skip
+WRITING_BUT = [
+    ("dropout left on", "the source's padding not hidden"),
+    ("dropout left on", "BOS returned"),
+    ("new tokens put in front", "BOS returned, and the last token lost"),
+]
+
+
 WRITING_MISTAKES = mistakes(
+    *combined(_writes, WRITING_SLIPS, but=WRITING_BUT),
+    ("left off before the EOS, when all sentences write one", _leaves,
+     "In earnest one stops there. Here the task is to go on for `length` tokens."),
+    ("begun with the source's first token",
+     lambda model, src, length: _begun_with(src[:, :1])(model, src, length),
+     "The decoder begins with BOS, whatever the source is."),
+    ("the largest logit looked for along the places", _argmax_over(1),
+     "The maximum runs over the vocabulary, the last axis: argmax(-1)."),
+    ("the least likely token", _argmax_over(-1, torch.argmin),
+     "Greedy takes the largest of the logits."),
     ("dropout left on", _writes(evaluate=False),
      "Everything else is right. The model comes from training: call `model.eval()` first."),
     ("begun with EOS", _writes(first=EOS),
@@ -1669,10 +1985,12 @@ BAG, DROPOUT = "no positions", "dropout is on"
 class Machine(Transformer):
     """A machine as it should be, with weights large enough for every fault to show."""
 
+    layers = 1
+
     def __init__(self, vocab_size: int, seed: int):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            super().__init__(TransformerConfig(vocab_size, 16, 32, 2, 1, dropout=0.3))
+            super().__init__(TransformerConfig(vocab_size, 16, 32, 2, self.layers, dropout=0.3))
         self.eval().requires_grad_(False)
 
     def __call__(self, src: Tensor, tgt: Tensor) -> Tensor:
@@ -1719,6 +2037,12 @@ class Bag(Machine):
         return self.dropout(self.embedding(tokens) * math.sqrt(self.config.d_model))
 
 
+class DeepBag(Bag):
+    """With two layers the causal mask tells the decoder an order, though nothing else does."""
+
+    layers = 2
+
+
 class DropsOut(Machine):
     def __init__(self, vocab_size: int, seed: int):
         super().__init__(vocab_size, seed)
@@ -1735,7 +2059,7 @@ def machine_cases() -> list[tuple]:
     return [
         (kind(vocab_size, seed), vocab_size)
         for seed, vocab_size in enumerate((9, 12))
-        for kind in (*KINDS.values(), Rounds, CutsPadding)
+        for kind in (*KINDS.values(), Rounds, CutsPadding, DeepBag)
     ]
 
 
@@ -1753,8 +2077,11 @@ ASKED = {  # what is asked, in order: whether the two calls must give the same, 
 }  # fmt: skip
 
 
-def _asks(order: Sequence[str] = tuple(ASKED), atol: float = 1e-4, **changed: tuple) -> Callable:
-    """The questions of `order`, one by one; `changed` gives pairs of (source, target)."""
+def _asks(
+    order: Sequence[str] = tuple(ASKED), atol: float = 1e-4, last: str = "", **changed: tuple
+) -> Callable:
+    """The questions of `order`, one by one; `changed` gives pairs of (source, target), and of the
+    question `last` the last place alone is looked at."""
 
     def answer(model: Callable, vocab_size: int) -> str:
         src, tgt = [[4, 5, 6, EOS]], [[BOS, 7, 8]]
@@ -1771,6 +2098,7 @@ def _asks(order: Sequence[str] = tuple(ASKED), atol: float = 1e-4, **changed: tu
                 fault, alike = ASKED[name]
                 second = model(*map(torch.tensor, pairs[name]))
                 places = slice(0, 2 if name == "later" else None)
+                places = slice(-1, None) if name == last else places
                 close = torch.allclose(first[:, places], second[:, places], min(atol, 1e-5), atol)
                 if close != alike:
                     return fault
@@ -1816,6 +2144,10 @@ FAULT_MISTAKES = mistakes(
      "Give it other source tokens. With the same ones no machine can answer differently."),
     ("a source that reads the same both ways", _asks(turned=(SRC, [[BOS, 7, 8]])),
      "Turned round, the source must be another one."),
+    ("the order of the target asked for, at the last place",
+     _asks(last="turned", turned=([[4, 5, 6, EOS]], [[7, BOS, 8]])),
+     "A decoder of several layers has a causal mask, which tells it the order of its words without "
+     "any positions (Exercise 8.8). Turn the source round: there no mask tells."),
     ("always right", lambda model, vocab_size: FINE,
      "Five of the machines have a fault."),
     ("only the future is asked for", _asks(["later"]), "There are four other faults."),
@@ -1827,6 +2159,28 @@ FAULT_MISTAKES = mistakes(
     ("source and order in each other's place", _renamed({SOURCE: BAG, BAG: SOURCE}),
      "Without positions, the tokens of the source still count, but not their order."),
 )  # fmt: skip
+
+ASK = {
+    FINE: "A right machine passes all questions, up to roundings of 0.0001.",
+    FUTURE: "Change the last target token: the logits at the places before it must not move.",
+    PADDING: "Put PAD behind the source, and nothing else: nothing may move.",
+    SOURCE: "Give it other source tokens: what it says must move.",
+    BAG: "Turn the words of the source round, and keep all else: with positions it must move, and "
+    "without them it may not, but for roundings.",
+    DROPOUT: "Call it twice, as it is handed over, before anything else: the two must not differ.",
+}
+
+
+def _mistaken(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Which fault is taken for which."""
+    wrong = {(is_, said): None for said, is_ in zip(got, want, strict=True) if said != is_}
+    if not all(said in ASK for _, said in wrong) or len(wrong) > 3:
+        return None
+    names = [f'"{said}" said where it is "{is_}"' for is_, said in wrong]
+    return ", and ".join(names), " ".join(dict.fromkeys(ASK[is_] for is_, _ in wrong))
+
 
 # 11.9 prediction: what gets no gradient from a source of one token
 
@@ -2008,13 +2362,16 @@ EXERCISES = [
         reference=parameters,
         cases=SIZES,
         mistakes=COUNT_MISTAKES,
-        invariants=[
-            Invariant(
-                "the embedding alone has vocab_size times d_model",
-                _whole,
-                "The whole cannot have fewer parameters than the embedding matrix.",
-            )
-        ],
+        invariants=Family(
+            _table_counted,
+            [
+                Invariant(
+                    "the embedding alone has vocab_size times d_model",
+                    _whole,
+                    "The whole cannot have fewer parameters than the embedding matrix.",
+                )
+            ],
+        ),
     ),
     Exercise(
         number="11.2",
@@ -2088,6 +2445,7 @@ EXERCISES = [
         cases=machine_cases,
         canonical=in_words,
         mistakes=FAULT_MISTAKES,
+        invariants=Family(_mistaken),
     ),
     Exercise(
         number="11.9",

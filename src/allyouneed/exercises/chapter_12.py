@@ -279,6 +279,9 @@ LOSS_MISTAKES = mistakes(
      "The right token has 1 - smoothing, and only the share `smoothing` is spread over all."),
     ("the losses not added up", _variant(ours, lambda losses: losses),
      "Add the losses of all targets that are not PAD: one number."),
+    ("the logits made smaller in place of a share for all",
+     lambda z, y, e: _variant(lambda e, v: (1.0, 0.0, 0.0))((1 - e) * z, y, e),
+     "What is smoothed is q, what the model should say, and not the logits."),
     ("the logarithm to base 10",
      _variant(ours, log_softmax=lambda z: z.log_softmax(-1) / math.log(10)),
      "The loss is in nats: use the natural logarithm."),
@@ -291,6 +294,9 @@ SHARES = {
         lambda e, v: (1 - e, e / (v - 1), e / (v - 1)),
     "the right token left out of the share": lambda e, v: (1 - e, e / (v - 2), 0.0),
     "no smoothing": lambda e, v: (1.0, 0.0, 0.0),
+    "a share of the same size for PAD, too":
+        lambda e, v: (1 - e + e / (v - 1), e / (v - 1), e / (v - 1)),
+    "smoothing and 1 - smoothing exchanged": lambda e, v: ours(1 - e, v),
 }  # fmt: skip
 FURTHER = {
     "padding counted": {"padding": True},
@@ -1220,6 +1226,12 @@ def _weighed(count: Callable[[Tensor], int]) -> Callable:
     return answer
 
 
+def _divided_with_bos(model, batches, optimizer):
+    tokens = sum(int((tgt[:, 1:] != PAD).sum()) for _, tgt in batches)
+    sentences = sum(len(tgt) for _, tgt in batches)
+    return one_epoch(model, batches, optimizer) * tokens / (tokens + sentences)
+
+
 def _one_update(model, batches, optimizer):
     """All batches of the epoch in one update."""
     model.train()
@@ -1275,6 +1287,8 @@ LOOP_MISTAKES = mistakes(
      "The weights are right. A batch counts with its target tokens that are not PAD."),
     ("weighed by the tokens with `BOS`", _weighed(lambda tgt: int((tgt != PAD).sum())),
      "The weights are right. `BOS` is not predicted, so it does not count among the tokens."),
+    ("divided by the tokens with `BOS`", _divided_with_bos,
+     "The weights are right. `BOS` is not predicted, so it does not count among the tokens."),
     ("weighed by the sentences", _weighed(len),
      "The weights are right. A batch counts with its target tokens, not with its sentences."),
     ("asked for what it reads",
@@ -1287,6 +1301,12 @@ LOOP_MISTAKES = mistakes(
     ("padding in the loss, and the mean of the epoch weighed by the tokens alone",
      _epoch((), ignore=-100),
      "Labels that are PAD count for nothing in the loss, either: `ignore_index=PAD`."),
+    ("the exponential of the mean of the batches' means",
+     lambda model, batches, optimizer: math.exp(
+         _epoch(("the mean of the batches' means",))(model, batches, optimizer)
+     ),
+     "That is a perplexity, and of a mean in which short batches weigh as much as long ones. The "
+     "mean loss over all tokens is asked for."),
     ("the exponential of the mean loss",
      lambda model, batches, optimizer: math.exp(one_epoch(model, batches, optimizer)),
      "That is the perplexity. The mean loss is asked for."),
@@ -1334,7 +1354,59 @@ def _not_pad(one: Tensor) -> Tensor:
     return (torch.arange(one.shape[-1]) != PAD).float()
 
 
+def _graded(
+    q: Callable[[Tensor, float, int], Tensor] = lambda one, e, V: (
+        (1 - e) * one + e / (V - 1) * _not_pad(one)
+    ),
+    p: Callable[[Tensor], Tensor] = lambda z: z.softmax(-1),
+    rows: Callable[[Tensor], Tensor] = lambda targets: (targets != PAD)[:, None],
+    end: Callable[[Tensor, Tensor], Tensor] = lambda slope, targets: slope,
+) -> Callable[..., Tensor]:
+    """The gradient, right by default; each argument makes one mistake."""
+
+    def gradient(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        V = logits.shape[-1]
+        asked = q(F.one_hot(targets, V).float(), smoothing, V)
+        return end((p(logits) - asked) * rows(targets), targets)
+
+    return gradient
+
+
+GRADIENT_SLIPS = [
+    ("no smoothing", {"q": lambda one, e, V: one}, "q has a share for every token but PAD."),
+    ("a share for padding", {"q": lambda one, e, V: (1 - e) * one + e / V},
+     "PAD gets no share: it is spread over the other V - 1 tokens."),
+    ("a share for padding, of V - 1", {"q": lambda one, e, V: (1 - e) * one + e / (V - 1)},
+     "PAD gets no share."),
+    ("divided by V", {"q": lambda one, e, V: (1 - e) * one + e / V * _not_pad(one)},
+     "The share is spread over V - 1 tokens."),
+    ("the right token without its share",
+     {"q": lambda one, e, V: (1 - e) * one + e / (V - 1) * _not_pad(one) * (1 - one)},
+     "The right token gets a share, too."),
+    ("the share spread over the wrong tokens",
+     {"q": lambda one, e, V: (1 - e) * one + e / max(1, V - 2) * _not_pad(one) * (1 - one)},
+     "The right token gets a share, too: epsilon / (V - 1)."),
+    ("the softmax over the rows", {"p": lambda z: z.softmax(0)},
+     "The softmax runs over the last axis."),
+    ("logarithms in place of probabilities", {"p": lambda z: z.log_softmax(-1)},
+     "It is p itself, not its logarithm."),
+    ("the padding not left out", {"rows": lambda targets: torch.ones(len(targets), 1)},
+     "A row whose target is PAD has no gradient."),
+    ("the mean over the rows", {"end": lambda slope, targets: slope / len(targets)},
+     "The loss is the sum over the targets."),
+    ("the mean over the tokens",
+     {"end": lambda slope, targets: slope / max(1, int((targets != PAD).sum()))},
+     "The loss is the sum over the targets."),
+    ("the sign turned", {"end": lambda slope, targets: -slope}, "It is p - q."),
+]  # fmt: skip
+
+
 GRADIENT_MISTAKES = mistakes(
+    *combined(_graded, GRADIENT_SLIPS),
+    ("each logarithm's slope in its own logit alone",
+     lambda z, y, e: -_asked(z, y, e) * (1 - z.softmax(-1)) * (y != PAD)[:, None],
+     "Each logarithm moves with every logit, for each is in the denominator of the softmax: "
+     "-q_i (delta_ik - p_k), summed over i."),
     ("the sign turned", lambda *case: -loss_gradient(*case),
      "What the model says minus what it should say: p - q. Where the model says too much, the loss "
      "grows with the logit."),
@@ -1441,6 +1513,8 @@ GRADIENT_MISTAKES = mistakes(
      "Asked for is the slope of the loss in each logit, (N, V)."),
     ("nothing for PAD's logit", lambda z, y, e: loss_gradient(z, y, e) * _not_pad(z),
      "q has nothing for PAD, but p has: the gradient pushes its logit down."),
+    ("times p", lambda z, y, e: loss_gradient(z, y, e) * z.softmax(-1),
+     "p - q is the slope in the logits already. Nothing more is multiplied."),
     ("times p times 1 - p",
      lambda z, y, e: loss_gradient(z, y, e) * z.softmax(-1) * (1 - z.softmax(-1)),
      "p - q is the slope in the logits already. Nothing more is multiplied."),
@@ -1475,8 +1549,8 @@ EXERCISES = [
         mistakes=LOSS_MISTAKES,
         invariants=[
             Invariant(
-                "a cross-entropy is positive",
-                lambda output, *case: float(output) > 0,
+                "a cross-entropy is not below zero",
+                lambda output, *case: float(output) >= 0,
                 "Logarithms of probabilities are negative, and the loss has a minus before them.",
             )
         ],

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .compare import kind
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
 from .predictions import booleans
@@ -99,6 +100,8 @@ def _greedy(
     numbers: bool = False,
     refed: bool = False,
     blank: bool = False,
+    pad: bool = False,
+    eos_out: bool = False,
 ) -> Callable:
     def answer(step: Callable, bos: int, eos: int, max_length: int) -> list:
         begin = {"bos": bos, "eos": eos, "zero": 0, "chapter": 2}[first]
@@ -106,8 +109,10 @@ def _greedy(
         newest, memory, ids = begin, () if blank else None, []
         for _ in range(max_length + extra):
             log_p, after = step(newest, memory)
+            if eos_out:
+                log_p = [*log_p[:eos], -math.inf, *log_p[eos + 1 :]]
             best = log_p.index(pick(log_p))
-            if best == eos and stop:
+            if (best == eos and stop) or (pad and best == 0):
                 if keep_eos:
                     ids.append(best)
                 break
@@ -133,6 +138,57 @@ def _drawn_at_random(step: Callable, bos: int, eos: int, max_length: int) -> lis
             break
         ids.append(newest)
     return ids
+
+
+def _all_read_again(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
+    memory, ids = None, [bos]
+    for _ in range(max_length):
+        for token in ids:
+            log_p, memory = step(token, memory)
+        best = log_p.index(max(log_p))
+        if best == eos:
+            break
+        ids.append(best)
+    return ids[1:]
+
+
+def _one_behind(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
+    newest, memory, before, ids = bos, None, None, []
+    for _ in range(max_length):
+        log_p, after = step(newest, before)
+        before, memory = memory, after
+        newest = log_p.index(max(log_p))
+        if newest == eos:
+            break
+        ids.append(newest)
+    return ids
+
+
+def _no_repeat(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
+    ids = greedy_with_state(step, bos, eos, max_length)
+    again = [i for i, one in enumerate(ids) if one in ids[:i]]
+    return ids[: again[0]] if again else ids
+
+
+GREEDY_SLIPS = [
+    ("`eos` kept in the result", {"keep_eos": True}, "`eos` is no part of the sentence."),
+    ("`bos` kept in the result", {"keep_first": True}, "`bos` is no part of the sentence."),
+    ("begun with eos", {"first": "eos"}, "The first token is `bos`."),
+    ("begun with token 0", {"first": "zero"}, "The first token is `bos`."),
+    ("the state thrown away", {"state": False}, "Hand the newest state back at the next call."),
+    ("`bos` handed in at every step", {"token": False}, "The newest token goes in."),
+    ("one token too many", {"extra": 1}, "At most `max_length` tokens are returned."),
+    ("one token too few", {"extra": -1}, "`max_length` tokens are allowed."),
+    ("the least likely token", {"pick": min}, "Greedy takes the largest."),
+    ("no stop at eos", {"stop": False}, "At `eos` the sentence is over."),
+]  # fmt: skip
+GREEDY_BUT = [
+    ("`eos` kept in the result", "`bos` kept in the result"),
+    ("`bos` kept in the result", "one token too few"),
+    ("`eos` kept in the result", "no stop at eos"),
+    ("`eos` kept in the result", "begun with eos"),
+    ("begun with eos", "no stop at eos"),
+]
 
 
 def _tokens(ids: object) -> list:
@@ -193,6 +249,19 @@ GREEDY_MISTAKES = mistakes(
     ("the first token alone",
      lambda step, bos, eos, max_length: greedy_with_state(step, bos, eos, max_length)[:1],
      "Go on until `eos`, or until there are `max_length` tokens."),
+    ("all that was written read again at each step", _all_read_again,
+     "The state holds what was read. Hand in the newest token alone."),
+    ("the state one step behind", _one_behind,
+     "Each call returns a new state. The next call needs that one, not the one before."),
+    ("a stop at a token that was said before", _no_repeat,
+     "Only `eos` ends the sentence. A token may come again."),
+    ("a stop at token 0, too", _greedy(pad=True),
+     "Only `eos` ends the sentence. Which token 0 is, nobody has said."),
+    ("`eos` passed over", _greedy(eos_out=True),
+     "When the likeliest token is `eos`, the sentence is over: it is not to be passed over."),
+    ("the first log-probabilities", lambda step, bos, eos, max_length: step(bos, None)[0],
+     "The likeliest of them is the first token. Go on with it until `eos`."),
+    *combined(_greedy, GREEDY_SLIPS, but=GREEDY_BUT),
     ("drawn, not the likeliest", _drawn_at_random,
      "Greedy decoding draws nothing: it takes the largest of the log-probabilities."),
 )  # fmt: skip
@@ -351,7 +420,71 @@ def _modulo_n(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
     return ended, [c for c in found if c[1] != eos][:n]
 
 
+def _quotient_for_the_token(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    (n, v), sums = log_p.shape, (scores[:, None] + log_p).flatten()
+    place = sums.argsort(descending=True, stable=True).tolist()
+    found = [(i % v, i // v, sums[i].item()) for i in place]
+    ended = [(parent, s) for parent, token, s in found[:n] if token == eos]
+    return ended, [c for c in found if c[1] != eos][:n]
+
+
+def _as_many_fewer(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    ended, _ = _step(looked=2)(scores, log_p, eos)
+    return ended, beam_step(scores, log_p, eos)[1][: len(scores) - len(ended)]
+
+
+BEAM_SLIPS = [
+    ("the scores so far not added", {"total": lambda scores, log_p: log_p.clone()},
+     "A score is that of the hypothesis plus that of the new token."),
+    ("scores multiplied", {"total": lambda scores, log_p: scores[:, None] * log_p},
+     "Logarithms are added."),
+    ("the mean of both log-probabilities",
+     {"total": lambda scores, log_p: (scores[:, None] + log_p) / 2}, "They are added."),
+    ("probabilities added",
+     {"total": lambda scores, log_p: torch.logaddexp(scores[:, None], log_p)},
+     "Probabilities are multiplied, and so their logarithms added."),
+    ("`eos` among the first 2N ends a sentence", {"looked": 2},
+     "Only an `eos` among the best N counts."),
+    ("every eos ends a sentence", {"looked": 1000}, "Only an `eos` among the best N counts."),
+    ("`eos` goes on", {"eos_open": True}, "A sentence that has said `eos` is finished."),
+    ("the places of the finished not filled", {"among": 1}, "N hypotheses go on."),
+    ("more than N go on", {"among": 2}, "N hypotheses go on."),
+    ("the worst in place of the best", {"descending": False}, "The largest score is the best."),
+    ("parent and token in each other's place",
+     {"change": lambda i, parent, token, score, own: (token, parent, score)},
+     "The parent comes first."),
+    ("the parent's score without the new token",
+     {"change": lambda i, parent, token, score, own: (parent, token, score - own)},
+     "The score includes the new token."),
+    ("the score of the new token alone",
+     {"change": lambda i, parent, token, score, own: (parent, token, own)},
+     "The score includes the parent's."),
+]  # fmt: skip
+BEAM_BUT = [
+    ("the scores so far not added", "the score of the new token alone"),
+    ("`eos` goes on", "the places of the finished not filled"),
+    ("the mean of both log-probabilities", "the score of the new token alone"),
+]
+
+
+def _where_it_is_likeliest(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    sums = scores[:, None] + log_p
+    ended = [(i, row[eos].item()) for i, row in enumerate(sums) if int(row.argmax()) == eos]
+    return ended, beam_step(scores, log_p, eos)[1]
+
+
 BEAM_MISTAKES = mistakes(
+    ("`eos` ends a hypothesis where it is the likeliest there", _where_it_is_likeliest,
+     "What counts is the place among all candidates: the best N of them, whichever hypothesis they "
+     "belong to."),
+    ("probabilities added",
+     _step(total=lambda scores, log_p: torch.logaddexp(scores[:, None], log_p)),
+     "Probabilities are multiplied, and so their logarithms added."),
+    ("the quotient taken for the token, and the rest for the parent", _quotient_for_the_token,
+     "The flat place i is parent * V + token: the parent is i // V, the token i % V."),
+    ("`eos` among the first 2N ends a sentence, and as many fewer go on", _as_many_fewer,
+     "Only an `eos` among the best N counts, and N hypotheses go on, however many have ended."),
+    *combined(_step, BEAM_SLIPS, but=BEAM_BUT),
     ("the scores so far not added", _step(total=lambda scores, log_p: log_p.clone()),
      "A candidate is a whole sentence so far: its score is that of its hypothesis plus the "
      "log-probability of the new token."),
@@ -550,6 +683,30 @@ def _with_entropy(entropy: Callable) -> Callable:
     return _typical(order=lambda p: (-p.log() - entropy(p)).abs().argsort(stable=True))
 
 
+TYPICAL_SLIPS = [
+    ("the token that crosses the line dropped", {"keep": lambda v, t: v.cumsum(0) <= t},
+     "The token that crosses the threshold is needed."),
+    ("the token that reaches the line dropped", {"keep": lambda v, t: v.cumsum(0) < t},
+     "The token with which the sum reaches the threshold is needed."),
+    ("one token too many", {"keep": _one_more}, "As few as reach the threshold are kept."),
+    ("top-p: the likeliest first",
+     {"order": lambda p: p.argsort(descending=True, stable=True)},
+     "The token comes first whose -ln p is nearest to H."),
+    ("the unlikeliest first", {"order": lambda p: p.argsort(stable=True)},
+     "The token comes first whose -ln p is nearest to H."),
+    ("the least typical first", {"order": lambda p: _from_typical(p).flip(0)},
+     "The nearest to H comes first."),
+    ("H without weights",
+     {"order": lambda p: (-p.log() + p.log().mean()).abs().argsort(stable=True)},
+     "H is the mean under p itself."),
+    ("not made to sum to one", {"normal": False}, "What is kept is divided by its sum."),
+]  # fmt: skip
+TYPICAL_BUT = [
+    ("top-p: the likeliest first", "not made to sum to one"),
+    ("the token that crosses the line dropped", "the unlikeliest first"),
+]
+
+
 TYPICAL_MISTAKES = mistakes(
     ("top-p: the likeliest first",
      _typical(order=lambda p: p.argsort(descending=True, stable=True)),
@@ -634,6 +791,16 @@ TYPICAL_MISTAKES = mistakes(
          / kept.sum()
      ),
      "The likeliest token is no exception here: it is kept only if it is near enough to H."),
+    ("softmax of what is kept, when it sums to one already",
+     lambda p, threshold: (lambda kept: kept.masked_fill(kept == 0, -math.inf).softmax(0))(
+         typical(p, threshold)),
+     "What is kept is divided by its sum, and that is all."),
+    ("softmax of the logarithms, with 0 for what is dropped",
+     lambda p, threshold: (lambda kept: torch.where(kept > 0, p.log(), 0.0).softmax(0))(
+         typical(p, threshold)),
+     "The exponential of 0 is 1, and takes the most. What is dropped has the logarithm minus "
+     "infinity."),
+    *combined(_typical, TYPICAL_SLIPS, but=TYPICAL_BUT),
     ("softmax of what is kept and of the zeros",
      lambda p, threshold: _typical(normal=False)(p, threshold).softmax(0),
      "Softmax takes logits, and makes something of every zero. Probabilities are divided by their "
@@ -658,6 +825,12 @@ TYPICAL_MISTAKES = mistakes(
          0, at[p[at].cumsum(0) - p[at] < threshold], 1.0))(p.argsort(descending=True)),
      "Two mistakes: those first that are nearest to H, not the likeliest; and what is kept is "
      "divided by its sum."),
+    ("a share of the tokens, not of their probabilities",
+     _typical(lambda v, t: torch.arange(len(v)) < math.ceil(t * len(v))),
+     "The threshold is for the sum of the probabilities, however many tokens that takes."),
+    ("as a temperature", lambda p, threshold: (p.double().log() / threshold).softmax(0),
+     "The threshold is no temperature: it says how much probability is kept, and the rest is "
+     "zero."),
     ("all that are as likely as the threshold",
      lambda p, threshold: (lambda kept: kept / kept.sum().clamp(min=1e-9))(p * (p >= threshold)),
      "The threshold is one for the sum of what is kept, not for each."),
@@ -776,9 +949,42 @@ CACHE_SLIPS = [
     ("no position", {"add": False}, "The position is added to the embedding."),
     ("all keys seen", {"see": lambda n, t: torch.ones(n, t + n).bool()},
      "The first of the new tokens does not see the second."),
+    ("multiplied by the root of d_k", {"scale": lambda d, d_k: d_k**-0.5},
+     "The scores are divided by the root of d_k."),
+    ("one position for all of them", {"place": lambda t, n: torch.full((n,), t)},
+     "Each new token stands one place further."),
     ("no division", {"scale": lambda d, d_k: 1}, "The scores are divided by the root of d_k."),
     ("the new keys and values in front", {"store": "front"},
      "Keys and values are returned in the order of the sentence."),
+    ("the new ones in place of the old", {"store": "new"}, "All are returned, (t + n, K)."),
+    ("the positions one too small", {"place": lambda t, n: torch.arange(t - 1, t + n - 1)},
+     "The first of the new ones has the position t."),
+    ("the positions one too large", {"place": lambda t, n: torch.arange(t + 1, t + n + 1)},
+     "The first of the new ones has the position t."),
+    ("the causal mask begins at the first key",
+     {"see": lambda n, t: torch.ones(n, t + n).tril().bool()}, "New token i sees t + i + 1 keys."),
+    ("new tokens see each other only",
+     {"see": lambda n, t: torch.cat([torch.zeros(n, t), torch.ones(n, n).tril()], 1).bool()},
+     "The keys of the cache are seen, too."),
+    ("the root of D on the position as well", {"late": True}, "The embedding alone is multiplied."),
+    ("hidden after the softmax", {"soft": "hidden after"}, "Hide the scores."),
+    ("scores hidden by 0", {"soft": "hidden by 0"}, "The exponential of 0 is 1."),
+    ("the softmax over the queries", {"soft": "over queries"}, "It runs over the last axis."),
+    ("divided by the root of D", {"scale": lambda d, d_k: d**0.5},
+     "It is the root of d_k, the width of the queries."),
+]  # fmt: skip
+
+
+CACHE_BUT = [
+    *((place, "no position") for place in (
+        "positions from 0", "the positions one too small", "the positions one too large",
+        "one position for all of them",
+    )),
+    ("all keys seen", "one position for all of them"),
+    ("positions from 0", "all keys seen"),
+    ("no position", "the root of D on the position as well"),
+    ("all keys seen", "hidden after the softmax"),
+    ("all keys seen", "scores hidden by 0"),
 ]  # fmt: skip
 
 
@@ -795,7 +1001,37 @@ def _front_first(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> t
     return scores.softmax(-1) @ values, keys, values
 
 
+def _bare(what: str) -> Callable:
+    """Some of the three are made of the embeddings alone."""
+
+    def answer(tokens, embedding, positions, w_q, w_k, w_v, keys, values):
+        (d, d_k), n, t = w_q.shape, len(tokens), len(keys)
+        bare = embedding[tokens] * d**0.5
+        x = bare + positions[t : t + n]
+        q, k, v = (bare if name in what else x for name in ("queries", "keys", "values"))
+        keys, values = torch.cat([keys, k @ w_k]), torch.cat([values, v @ w_v])
+        scores = (q @ w_q @ keys.T / d_k**0.5).masked_fill(~_past(n, t), -math.inf)
+        return scores.softmax(-1) @ values, keys, values
+
+    return answer
+
+
+def _start_before(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> tuple:
+    """A slice of the positions that begins one too early: at no token before it there is none."""
+    (d, d_k), n, t = w_q.shape, len(tokens), len(keys)
+    x = embedding[tokens] * d**0.5 + positions[t - 1 : t - 1 + n]
+    keys, values = torch.cat([keys, x @ w_k]), torch.cat([values, x @ w_v])
+    scores = (x @ w_q @ keys.T / d_k**0.5).masked_fill(~_past(n, t), -math.inf)
+    return scores.softmax(-1) @ values, keys, values
+
+
 CACHE_MISTAKES = mistakes(
+    ("the positions one too small, as a slice", _start_before,
+     "The new tokens stand behind `len(keys)` others, so they begin at `len(keys)`. One less is "
+     "the place of the last in the cache, and with an empty cache it is no place at all."),
+    ("the positions one too small, and from 0 where there is no token",
+     _read_on(place=lambda t, n: torch.arange(n) + max(t - 1, 0)),
+     "`len(keys) - 1` is the position of the last token in the cache. The new ones come after."),
     ("new tokens see those behind them", _read_on(see=lambda n, t: torch.ones(n, t + n).bool()),
      "One after the other, the first of them would not have seen the second. Among the new tokens "
      "the causal mask is needed after all."),
@@ -858,6 +1094,11 @@ CACHE_MISTAKES = mistakes(
      "The embedding is multiplied by sqrt(D)."),
     ("the position multiplied by the root of D as well", _read_on(late=True),
      "Only the embedding is multiplied. The position is added afterwards."),
+    ("multiplied by the root of d_k", _read_on(scale=lambda d, d_k: d_k**-0.5),
+     "Scores are divided by sqrt(d_k), so that they become smaller."),
+    *((f"{what} without positions", _bare(what), "Queries, keys and values are all made of the "
+       "same input: the embedding times the root of D, plus the position.")
+      for what in ("queries", "values", "queries and keys")),
     ("the cache not extended", _read_on(store="none"),
      "The new keys and values must be in what is returned, or the next tokens will not see them."),
     ("the new ones in place of the old", _read_on(store="new"),
@@ -924,8 +1165,7 @@ CACHE_MISTAKES = mistakes(
      lambda *inputs: (lambda output, *cache: (torch.cat([inputs[-1], output]), *cache))(
          *read_on(*inputs)),
      "The outputs are those of the n new tokens: (n, K)."),
-    *combined(_read_on, CACHE_SLIPS, [("positions from 0", "no position"),
-                                      ("positions from 0", "all keys seen")]),
+    *combined(_read_on, CACHE_SLIPS, but=CACHE_BUT),
 )  # fmt: skip
 
 # 13.7 tables that turn
@@ -957,7 +1197,12 @@ def _words(sentence: object) -> list[str]:
 
 def _table(answer: Callable, n: int) -> dict[str, bool]:
     """What BLEU says of two systems on the sentences that an answer gives."""
-    references, a, b = ([_words(sentence) for sentence in some] for some in answer(n))
+    given = answer(n)
+    if len(given) != 3:
+        raise ValueError(
+            f"expected three lists of sentences, the references, A's and B's, got {len(given)}"
+        )
+    references, a, b = ([_words(sentence) for sentence in some] for some in given)
     some = list(zip(references, a, b, strict=True))
     ahead = [_bleu([one], [true]) - _bleu([other], [true]) for true, one, other in some]
     whole = _bleu(b, references) - _bleu(a, references)
@@ -1110,6 +1355,8 @@ def _search(
     with_open: bool = False,
     shrink: bool = False,
     only_open: bool = False,
+    window: int | None = None,
+    ends: int | None = None,
 ) -> Callable:
     """Beam search in lists, right by default; each argument makes one mistake."""
 
@@ -1124,9 +1371,10 @@ def _search(
                 for word, q in enumerate(more):
                     candidates.append((q if alone else log_p + q, parent, [*ids, word]))
             candidates.sort(key=lambda c: c[0], reverse=True)
-            ended = [c for c in candidates[: looked * beam] if c[2][-1] == eos]
+            ended = [c for c in candidates[: ends or looked * beam] if c[2][-1] == eos]
             finished += [(score(c[0], length, alpha), c[2], c[0]) for c in ended]
             near = candidates[: among * beam] if among else candidates
+            near = candidates[: beam + window] if window else near
             on = [c for c in near if ended_goes_on or c[2][-1] != eos]
             on = on[: max(beam - len(finished), 0) if shrink else beam]
             owners = {
@@ -1158,6 +1406,29 @@ def _search(
         return ids if keep_eos else ids[:-1]
 
     return answer
+
+
+SEARCH_SLIPS = [
+    ("the states as they were", {"states": "place"}, "A state comes from the parent."),
+    ("ended ones still go on", {"ended_goes_on": True, "among": 1}, "What has ended stays."),
+    ("the places of the ended ones left empty", {"among": 1}, "N hypotheses go on."),
+    ("`eos` among the first 2N ends a sentence", {"looked": 2},
+     "Only an `eos` among the best N ends a translation."),
+    ("no penalty at all", {"score": lambda log_p, length, alpha: log_p},
+     "Log P is divided by the penalty."),
+    ("the length to the power of alpha as the penalty",
+     {"score": lambda log_p, length, alpha: log_p / length**alpha},
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
+    ("`eos` kept in the result", {"keep_eos": True}, "The list is returned without `eos`."),
+    ("the worst of the finished", {"pick": "worst"}, "The best score is the largest."),
+]  # fmt: skip
+SEARCH_BUT = [
+    ("ended ones still go on", "no penalty at all"),
+    ("the places of the ended ones left empty", "no penalty at all"),
+    ("the length to the power of alpha as the penalty", "the worst of the finished"),
+    ("the states as they were", "ended ones still go on"),
+    ("the states as they were", "the places of the ended ones left empty"),
+]
 
 
 def search(step, bos, eos, beam, max_length, alpha):
@@ -1231,6 +1502,7 @@ ALL_SEARCHES: dict[str, Callable] = {
     "stops when N have ended": _search(stop=True),
     "the newest token's probability alone": _search(alone=True),
     "nothing where none has ended": _search(or_open=False),
+    "the ids in reverse": lambda *case: search(*case)[::-1],
     "a beam of one": _greedy_search,
     "a wider beam": _four_times_as_wide,
 }
@@ -1278,6 +1550,8 @@ SEARCHES_WHY = {
     "nothing where none has ended":
         "It gives an empty list where nothing ends within the steps. A decoder that never says "
         "`eos` shows it.",
+    "the ids in reverse":
+        "It gives the ids from the last to the first. Compare the ids, not how many there are.",
     "a beam of one":
         "It decodes greedily. It shows where the likeliest first token leads to a worse "
         "translation.",
@@ -1436,6 +1710,11 @@ SEARCH_MISTAKES = mistakes(
      "Of those that have ended the best score wins. Open ones count only if nothing has finished."),
     ("stopped when N have ended, and `eos` kept in the result", _search(stop=True, keep_eos=True),
      "All `max_length` steps are taken, and the list is returned without `eos`."),
+    ("only the best candidate may end", _search(ends=1),
+     "Each candidate with `eos` among the best N ends a translation, not only the very best."),
+    ("N + 1 candidates looked through", _search(window=1),
+     "Of the best N all may end: look through 2N, so that N go on."),
+    *combined(_search, SEARCH_SLIPS, but=SEARCH_BUT),
     ("one step too few", lambda step, bos, eos, beam, max_length, alpha: search(
          step, bos, eos, beam, max_length - 1, alpha),
      "All `max_length` steps are taken."),
@@ -1478,7 +1757,34 @@ def _highest(
     return answer
 
 
+HIGHEST_SLIPS = [
+    ("always the longest", {"ends": "last"}, "The highest may lie between the ends."),
+    ("`eos` for nothing", {"gain": lambda k, top: (k - 1) * math.log(top)}, "`eos` costs, too."),
+    ("the probability itself is added", {"gain": lambda k, top: k * top}, "Logarithms are added."),
+    ("one token's cost too many", {"gain": lambda k, top: (k + 1) * math.log(top)},
+     "k - `length` are to come."),
+    ("the tokens gain", {"gain": lambda k, top: -k * math.log(top)}, "Each token costs."),
+    ("multiplied by the penalty", {"score": lambda total, k, alpha: total * _lp(k, alpha)},
+     "The score divides by the penalty."),
+    ("no penalty", {"score": lambda total, k, alpha: total}, "Divide by the penalty."),
+    ("the length to the power of alpha as the penalty",
+     {"score": lambda total, k, alpha: total / k**alpha},
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
+    ("the penalty of one token fewer",
+     {"score": lambda total, k, alpha: total / _lp(k - 1, alpha)}, "`eos` is counted."),
+]  # fmt: skip
+HIGHEST_BUT = [  # the longest is the highest
+    ("always the longest", "the probability itself is added"),
+    ("always the longest", "the tokens gain"),
+]
+
+
 HIGHEST_MISTAKES = mistakes(
+    ("the limit left out", lambda log_p, length, max_length, alpha, top: max(
+         ((log_p + (k - length) * math.log(top)) / _lp(k, alpha)
+          for k in range(length + 1, max_length)), default=-math.inf),
+     "At most `max_length` tokens, `eos` among them: that many are allowed."),
+    *combined(_highest, HIGHEST_SLIPS, but=HIGHEST_BUT),
     ("the chapter's bound", _highest(gain=lambda k, top: 0.0, ends="last"),
      "That is the bound for `top` = 1: nothing is lost on the way, and the longest is forgiven "
      "most. Here every further token costs at least -ln(top)."),
@@ -1585,6 +1891,8 @@ def trap(beam: int) -> tuple[list, list]:
 def _trapped(answer: Callable, beam: int) -> dict[str, bool]:
     """What a beam of that width, and one less, make of the probabilities that an answer gives."""
     first, second = answer(beam)
+    if any(not isinstance(x, str) and kind(x) != "a number" and len(x) > 1 for x in first):
+        raise ValueError("first: expected V numbers, got rows of numbers")
     p = torch.tensor([float(x) for x in first], dtype=torch.float64)
     q = torch.tensor([[float(x) for x in row] for row in second], dtype=torch.float64)
     if q.shape != (len(p), len(p)):

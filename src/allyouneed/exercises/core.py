@@ -11,7 +11,7 @@ import copy
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -52,6 +52,18 @@ class Invariant:
     name: str
     holds: Callable[..., bool]
     why: str
+
+
+Naming = Callable[[Sequence[Case], Sequence[Any], Sequence[Any]], tuple[str, str] | None]
+
+
+class Family(list[Invariant]):
+    """Rules, and how a wrong answer is named by what it gives in all cases, a whole family of them
+    at once: `named(cases, got, want)` returns a name and why that is wrong, or None."""
+
+    def __init__(self, named: Naming, rows: Iterable[Invariant] = ()):
+        super().__init__(rows)
+        self.named = named
 
 
 @dataclass(frozen=True)
@@ -310,6 +322,9 @@ def near_mistake(
     """The name of what an answer has to do with the right one or with known mistakes, and why that
     is wrong: it is one turn away from the right one, or from a mistake; it is, where not right, as
     the mistake; it has a mistake in each part; or it is right for another input."""
+    family = exercise.invariants
+    if isinstance(family, Family) and (member := family.named(cases, got, want)):
+        return member
     named = [arguments(exercise, case) for case in cases]
     if turn := turned(got, want, named, exercise.rtol, exercise.atol):
         return turn, ""

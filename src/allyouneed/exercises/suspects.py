@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from .compare import same
-from .core import Invariant
+from .core import Case, Family, Invariant, Naming
+
+FEW = 3  # suspects that are called by their names
 
 
 def said_of(test: Callable, suspect: Any, right: bool) -> Any:
@@ -111,15 +113,53 @@ def each(lack: Callable[..., bool]) -> Lack:
     return lacks
 
 
+def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Naming:
+    """A name for every way to misjudge the suspects, and what there is to see in them.
+
+    `refused`: why a right one passes.
+    """
+
+    def named(
+        cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+    ) -> tuple[str, str] | None:
+        said = (
+            got[0]
+            if isinstance(got[0], dict)
+            else {c[0]: g for c, g in zip(cases, got, strict=True)}
+        )
+        missed = [name for name in right if said.get(name) is False]
+        passed = [name for name in wrong if said.get(name) is True]
+        if not missed and not passed:  # something is said that is no yes and no no
+            return None
+        if missed and passed:
+            if len(missed) < len(right) or len(passed) > FEW:
+                return None
+            name = f"{listed(passed)} taken for right, and what is right refused"
+            return name, f"{wrong[passed[0]]} What do you compare with?"
+        if missed:
+            return f"{listed(missed)} refused", refused
+        others = f" Not found, either: {listed(passed[1:])}." if passed[1:] else ""
+        return f"{listed(passed[:1])} not found", wrong[passed[0]] + others
+
+    return named
+
+
+def listed(these: Sequence[str]) -> str:
+    """Some names in quotes, the first few of them."""
+    some = ", ".join(f'"{name}"' for name in these[:FEW])
+    return some + f" and {len(these) - FEW} more" * (len(these) > FEW)
+
+
 def rules(
     right: Iterable[str],
     wrong: Mapping[str, str],
     refused: str = "It gives what the task asks for, up to rounding. Does your test ask for more?",
-) -> list[Invariant]:
+) -> Family:
     """For each suspect, that a test judges it as it should: said where no mistake is known.
 
     `wrong`: name: what it does, and on which input that shows. `refused`: why a right one passes.
     """
+    right = list(right)
 
     def judges(name: str, truth: bool) -> Callable[..., bool]:
         def holds(said: Any, *case: Any) -> bool:
@@ -142,4 +182,4 @@ def rules(
                   judges(name, False), why)
         for name, why in wrong.items()
     ]  # fmt: skip
-    return accepted + passed
+    return Family(judged(right, wrong, refused), accepted + passed)
