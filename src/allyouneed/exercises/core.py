@@ -416,8 +416,8 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
     """In words: what was raised, on which line of the reader's, and for which inputs."""
     if failure.kind == "OutOfTime":
         what = (
-            f"it did not end within {exercise.seconds:g} seconds. Is there a loop that never stops, "
-            "or one that does the same again and again?"
+            f"it did not end within {exercise.seconds:g} seconds. Is there a loop that never "
+            "stops, or one that does the same again and again?"
         )
     elif failure.kind == "OutOfMemory":
         what = f"it asked for more than {MEMORY / GIB:g} GB of memory."
