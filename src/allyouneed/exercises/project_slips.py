@@ -142,6 +142,8 @@ MACHINE = (
     ("one more norm at the end of each stack", "last norms",
      "`torch.nn.Transformer` has it, and pre-norm needs it. The paper's post-norm stacks end with "
      "the norm of their last layer."),
+    ("the encoder's layers passed by", "encoder passed by",
+     "The memory is what the last layer of the encoder gives, not the embedded source."),
     ("softmax at the end", "softmax at the end",
      "The machine returns logits. The loss takes the softmax, and a second one would be too many."),
     ("log-softmax at the end", "log-softmax at the end", "The machine returns logits."),
@@ -168,6 +170,12 @@ TRAINING = (
     ("the machine reads its labels", "read the labels",
      "It reads `tgt[:, :-1]`, which begins with BOS, and the labels are `tgt[:, 1:]`."),
     ("shifted twice", "shifted twice", "At each place the label is the *next* token."),
+    ("what is read and the labels exchanged", "shifted back",
+     "At each place the label is the *next* token: the machine reads `tgt[:, :-1]`, and the labels "
+     "are `tgt[:, 1:]`."),
+    ("a new optimiser for each batch", "anew",
+     "Adam remembers means of the gradients and their squares from update to update. Make it once, "
+     "before the loop."),
     ("the source read as the target", "source for target", "The decoder reads the target."),
     ("the target read as the source", "target for source", "The encoder reads the source."),
     ("the warm-up off by one, and the first step twice", "first twice",
@@ -227,6 +235,10 @@ BEAM = (
     ("EOS not counted in the length", "without EOS", "The length counts EOS, as log P does."),
     ("BOS counted in the length", "with BOS",
      "BOS is given, not written: the length counts the tokens of which log P is the sum."),
+    ("alpha as a factor", "alpha as a factor", "alpha is an exponent: ((5 + length) / 6)^alpha."),
+    ("the 5 forgotten", "no 5", "The penalty is ((5 + length) / 6)^alpha."),
+    ("the first sentence alone", "one sentence",
+     "Each row of the batch has a source of its own: translate every one of them."),
     ("alpha fixed at 0.6", "fixed alpha",
      "The penalty's exponent is the argument `alpha`, which is not always 0.6."),
     ("only the last log-probability", "only the last",
