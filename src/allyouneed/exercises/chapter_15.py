@@ -1475,13 +1475,16 @@ ROLLOUT_TEST_MISTAKES = mistakes(
      "Where a whole layer is gone, nobody sees what becomes of the heads that stay."),
     ("the first head of the first layer alone", _rollouts_compared([(_maps(2, 3), [(0, 0)])]),
      "The pair (0, 0) is the same if layer and head are exchanged. Take out others."),
-    ("one token", _rollouts_compared([(_maps(3, 2, 1), [(0, 1), (2, 0)])]),
-     "With one token every map is the number 1, and all orders are alike."),
-    ("even maps", _rollouts_compared([
+    ("one token, or the identity for all maps",
+     _rollouts_compared([(_maps(3, 2, 1), [(0, 1), (2, 0)])]),
+     "With one token every map is the number 1, and where all maps are the identity each word "
+     "stays where it is: all orders are alike."),
+    ("even maps, or only the sum of all entries", _rollouts_compared([
         ([torch.full((2, 4, 4), 0.25)] * 3, [(0, 1), (2, 0)]),
         ([torch.full((2, 4, 4), 0.25)] * 3, [(1, 0), (1, 1)]),
      ]),
-     "Where all maps are the same, nobody sees which stands where. Draw them."),
+     "Where all maps are the same, or all entries are added up, nobody sees which stands where. "
+     "Draw the maps, and compare every entry."),
     ("the sums of the rows alone", _rollouts_compared(look=lambda mixed: mixed.sum(-1)),
      "Rows can sum to the right number with the wrong shares. Compare every entry."),
     ("the diagonal alone", _rollouts_compared(look=lambda mixed: mixed.diagonal()),

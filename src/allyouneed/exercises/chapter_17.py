@@ -303,6 +303,11 @@ FIXED_MISTAKES = [
         "not `^`.",
     ),
     _fixed_mistake(
+        "one summary for each block, the first of them",
+        "first one",
+        "A block has n_summary of them, from this place up to its end: `>=`, not `==`.",
+    ),
+    _fixed_mistake(
         "a stride back from the query",
         "strides",
         "That is the strided pattern, which moves along with the query. Summaries are fixed: the "

@@ -1296,6 +1296,10 @@ NEXT_MISTAKES = mistakes(
     ("an error where nothing is written", lambda w, n, o: next_symbols(w, n, o) if w[-1] else set(),
      "At the beginning nothing is written: look whether there is a last symbol before you read "
      "it."),
+    ("the end in place of the closing brackets",
+     lambda w, n, o: {"<eos>"} if w and w.count("XX") == n else next_symbols(w, n, o),
+     "When the last word is written the open brackets close, one after the other; the end comes "
+     "behind the outermost."),
     ("one symbol alone", lambda w, n, o: min(next_symbols(w, n, o)),
      "Asked for is the set of all symbols that may come next."),
     ("a bracket closes right after it has opened, the outermost as well", _closes_at_once,
@@ -1592,6 +1596,13 @@ EXERCISES = [
         mistakes=WRITE_MISTAKES,
         canonical=lambda output: output if isinstance(output, str) else list(output),
         invariants=[
+            Invariant(
+                "one list of symbols, each of the three kinds",
+                lambda output, spans: all(
+                    isinstance(x, str) and (x == "XX" or x[:1] in ("(", ")")) for x in output
+                ),
+                'A symbol is a string: "(NP" opens, ")NP" closes, and every word is "XX".',
+            ),
             Invariant(
                 "each word is written once",
                 lambda output, spans: output.count("XX") == max(x[2] for x in spans),

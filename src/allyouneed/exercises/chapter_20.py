@@ -710,6 +710,9 @@ SLOT_MISTAKES = mistakes(
     ("the ring written backwards",
      _slots(where=lambda p, w, s: p if p < s else s + (s - p) % w),
      "Place p goes into slot sinks + (p - sinks) % window: the ring fills from the front."),
+    ("the ring begins in its last slot",
+     _slots(where=lambda p, w, s: p if p < s else s + (p - s - 1) % w),
+     "The first place behind the sinks goes into the first slot of the ring."),
     ("the ring begins in its second slot",
      _slots(where=lambda p, w, s: p if p < s else s + (p - s + 1) % w),
      "The first place behind the sinks goes into the first slot of the ring."),
@@ -1482,6 +1485,9 @@ SINK_MISTAKES = mistakes(
     ("half of `match`", _sink(lambda K, n, match: match / 2),
      "That is enough for few keys. An idle query gives all n of them together n times the weight "
      "of one: the score must grow with the logarithm of n as well."),
+    ("a score that does not depend on n", _sink(lambda K, n, match: 5.0),
+     "That is enough for few keys. The keys of an idle query weigh n together: the score must lie "
+     "some way above the logarithm of n."),
     ("n in place of its logarithm", _sink(lambda K, n, match: (match + n) / 2),
      "The n keys of an idle query score 0, so together they weigh n, and a score of log n weighs "
      "as much. n itself may be far above `match`."),

@@ -142,8 +142,6 @@ MACHINE = (
     ("one more norm at the end of each stack", "last norms",
      "`torch.nn.Transformer` has it, and pre-norm needs it. The paper's post-norm stacks end with "
      "the norm of their last layer."),
-    ("the encoder's layers passed by", "encoder passed by",
-     "The memory is what the last layer of the encoder gives, not the embedded source."),
     ("softmax at the end", "softmax at the end",
      "The machine returns logits. The loss takes the softmax, and a second one would be too many."),
     ("log-softmax at the end", "log-softmax at the end", "The machine returns logits."),
@@ -155,6 +153,8 @@ MACHINE = (
      "`x @ embedding.weight.T`."),
     ("three matrices where one was asked for", "all apart",
      "Section 3.4: one matrix embeds source and target, and gives the logits."),
+    ("the encoder's layers passed by", "encoder passed by",
+     "The memory is what the last layer of the encoder gives, not the embedded source."),
     ("no dropout on the embeddings", "embeddings not dropped",
      "Section 5.4: dropout acts on the sums of embeddings and positions as well, on both sides."),
     ("no dropout", "no dropout",
