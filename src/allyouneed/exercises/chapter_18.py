@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import accumulate, combinations
+from fractions import Fraction
+from itertools import accumulate, combinations, product
 from typing import Any
 
-from .core import Exercise, Invariant, mistakes
+from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined
 from .suspects import rules, said_of
 
@@ -67,6 +68,20 @@ BY_HAND_MISTAKES = mistakes(
      "Only a bracket called TOP is left out; and the full stop is deleted first."),
     ("whether the trees are the same", 0.0, "They are not, but F1 gives credit for each bracket."),
 )  # fmt: skip
+
+
+def other_counts() -> Iterable[Mistake]:
+    """F1 with other numbers of brackets, where no row above has that value."""
+    taken = [10 / 11, *(mistake.wrong for mistake in BY_HAND_MISTAKES)]
+    for total, both in product(range(7, 16), range(1, 8)):
+        value = 2 * both / total
+        if value <= 1.5 and all(abs(value - other) > 2e-3 for other in taken):
+            taken.append(value)
+            yield Mistake(
+                f"another count of brackets, {Fraction(2 * both, total)}", value,
+                "The true tree has six brackets and the given one five. Write each with its label, "
+                "its start and its end, without the full stop, and look which are in both.",
+            )  # fmt: skip
 
 
 # 18.2 from spans back to a tree
@@ -1584,7 +1599,7 @@ EXERCISES = [
         title="a score by hand",
         section="How a tree is scored",
         reference=10 / 11,
-        mistakes=BY_HAND_MISTAKES,
+        mistakes=[*BY_HAND_MISTAKES, *other_counts()],
         rtol=2e-3,
     ),
     Exercise(
