@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from .core import Exercise, Invariant, mistakes
+from .pairs import combined
 from .suspects import rules
 
 # 14.1 which number may be reported
@@ -307,6 +308,16 @@ def training_flops(
     return 6 * (on_src * src_tokens + on_tgt * tgt_tokens)
 
 
+FLOPS_KNOWN = [
+    (
+        "the attention to the memory forgotten",
+        "keys and values of the memory computed for target tokens",
+    ),
+    ("the attention to the memory forgotten", "keys and values of the memory forgotten"),
+    ("the logits forgotten", "looking up embeddings counted as a product"),
+]
+
+
 def _all_by_all(n: int, d: int, f: int, v: int, src: int, tgt: int) -> int:
     parameters = n * (12 * d * d + 4 * d * f) + v * d
     return 6 * parameters * (src + tgt)
@@ -314,6 +325,24 @@ def _all_by_all(n: int, d: int, f: int, v: int, src: int, tgt: int) -> int:
 
 def _flops_with(**changes: Any) -> Callable:
     return lambda *sizes: _flops(*sizes, **changes)
+
+
+FLOPS_SLIPS = [
+    ("only forwards", {"each": 2}, "A training step also goes backwards: 6 in all, not 2."),
+    ("a multiplication with its addition counted as one", {"each": 3},
+     "A multiplication and an addition are two operations: 6, not 3."),
+    ("keys and values of the memory computed for target tokens", {"kv": "tgt"},
+     "In cross-attention keys and values are made from the memory: the source tokens."),
+    ("keys and values of the memory forgotten", {"kv": None},
+     "Cross-attention has four matrices as well."),
+    ("the attention to the memory forgotten", {"cross": 0}, "A decoder layer has two attentions."),
+    ("the logits forgotten", {"logits": None},
+     "Each target token is multiplied with the whole embedding matrix."),
+    ("logits of the source tokens", {"logits": "src"}, "Only target tokens are predicted."),
+    ("looking up embeddings counted as a product", {"lookups": 1},
+     "To embed a token is to read one row."),
+    ("one matrix in the net", {"matrices": 1}, "The feed-forward net has two."),
+]  # fmt: skip
 
 
 FLOPS_MISTAKES = mistakes(
@@ -425,6 +454,7 @@ FLOPS_MISTAKES = mistakes(
     ("queries with keys counted", lambda n, d, f, v, src, tgt: (
          training_flops(n, d, f, v, src, tgt) + 12 * n * d * src * tgt),
      "Only products with weight matrices count."),
+    *combined(_flops_with, FLOPS_SLIPS, FLOPS_KNOWN),
     ("a bias for the logits", lambda n, d, f, v, src, tgt: (
          training_flops(n, d, f, v, src, tgt) + 6 * v * tgt),
      "The logits have no bias, and biases do not count."),
@@ -1387,7 +1417,10 @@ def disagree(references: list[list[str]]) -> tuple[list, list]:
 
 def _judged(answer: Callable, references: list[list[str]]) -> dict[str, bool]:
     """What the corpus's score and the mean of the sentences' say of two systems."""
-    a, b = answer(copy.deepcopy(references))
+    both = list(answer(copy.deepcopy(references)))
+    if len(both) != 2:
+        raise ValueError(f"expected two systems, (a, b), got {len(both)}")
+    a, b = both
     if any(isinstance(sentence, str) for sentence in [*a, *b]):
         raise ValueError("expected sentences that are lists of words, got a string")
     a, b = ([list(map(str, sentence)) for sentence in system] for system in (a, b))

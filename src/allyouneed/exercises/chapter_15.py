@@ -170,7 +170,15 @@ def _mean_length(lengths: list[int]) -> tuple[float, float]:
     return len(lengths) / sum(lengths), even_scores(lengths)[1]
 
 
+def _last_not_asked(lengths: list[int]) -> tuple[float, float]:
+    asked = [(t, n) for n in lengths for t in range(2, n)]
+    count = max(1, len(asked))
+    return sum(1 / n for _, n in asked) / count, sum(1 / t for t, _ in asked) / count
+
+
 EVEN_MISTAKES = mistakes(
+    ("the last query of each sentence not asked", _last_not_asked,
+     "`range(2, n)` ends at n - 1. The last token has one before it as well: t goes up to n."),
     ("one over the mean length, and twice that",
      lambda lengths: (len(lengths) / sum(lengths), 2 * len(lengths) / sum(lengths)),
      "Long sentences ask more queries, and a decoder's query number t sees t tokens: take the "
@@ -341,6 +349,10 @@ GENTLE_KNOWN = [
 
 
 GENTLE_MISTAKES = mistakes(
+    ("d_model / n_heads columns",
+     lambda w, n, i, x: _gentle(lambda width, n, i: _columns(len(w), n, i))(w, n, i, x),
+     "`weight` has d_model rows and h d_v columns, and a head has d_v of these: `weight.shape[1] "
+     "// n_heads`, not `weight.shape[0] // n_heads`."),
     *combined(_gentle, GENTLE_SLIPS, GENTLE_KNOWN),
     ("as many rows as heads have columns emptied",
      lambda w, n, i, x: (
@@ -757,6 +769,10 @@ def _correlated(a: Tensor, b: Tensor) -> float:
 
 
 RANK_MISTAKES = mistakes(
+    ("argsort once, from the other end",
+     _ranked(lambda x: x.argsort(descending=True, stable=True).double()),
+     "`argsort` tells which value comes first, not in which place a value comes. And equal numbers "
+     "share the mean of their ranks."),
     ("the shared ranks rounded down",
      lambda a, b: _correlated(_middle(a).floor(), _middle(b).floor()),
      "The mean of two ranks may be a half: (0 + 1) / 2 = 0.5."),
@@ -1113,6 +1129,18 @@ def _in_its_place(stand_in: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]
 
 
 MORE_MIXED_MISTAKES = mistakes(
+    ("the residual counted as one more head",
+     lambda maps, removed: reduce(
+         lambda below, layer: layer @ below,
+         [
+             (2 * mixed_without([layer], [(0, h) for k, h in removed if k == i]) * len(layer)
+              - torch.eye(layer.shape[-1]) * (len(layer) - 1)) / (len(layer) + 1)
+             for i, layer in enumerate(maps)
+         ],
+         torch.eye(maps[0].shape[-1]),
+     ),
+     "The residual connection has a half of the layer, however many heads there are, and all heads "
+     "together the other half."),
     ("layers counted from 1", lambda maps, removed: mixed_without(
          maps, [(i - 1, h) for i, h in removed]),
      "Layers and heads are counted from 0."),
@@ -1177,6 +1205,11 @@ def _careless(weight: float) -> float:
 
 
 RANGE_MISTAKES = mistakes(
+    ("one key more with the largest weight than fit",
+     lambda a, n: (lambda k: (k * _part(a) + _part(max(0.0, 1 - (k - 1) * a)), _most(a, n)))(
+         math.ceil(1 / a - 1e-9)),
+     "So many weights of `largest` sum to more than one: as many as fit, rounded down, and the "
+     "rest on one more."),
     ("zero times the logarithm of zero, in the greatest",
      lambda a, n: (_least(a), _part(a) + (n - 1) * _careless((1 - a) / (n - 1))),
      "The logarithm of 0 is minus infinity, and 0 times it is not a number. A weight of 0 adds "
@@ -1271,6 +1304,15 @@ def three_opinions(width: int) -> tuple[list, list]:
     return _opinions()(width)
 
 
+THREE = (
+    "weights above 0 that sum to one",
+    "each view has one key on top",
+    "weight and length disagree",
+    "weight and effect disagree",
+    "length and effect disagree",
+)
+
+
 def _asked(answer: Callable, width: int) -> dict[str, bool]:
     """Which key has most weight, which brings the longest vector, which is missed most."""
     weights, vectors = answer(width)
@@ -1279,17 +1321,20 @@ def _asked(answer: Callable, width: int) -> dict[str, bool]:
     if f.shape != (len(a), width):
         raise ValueError(f"vectors: expected ({len(a)}, {width}), got {tuple(f.shape)}")
     proper = bool((a > 0).all() and (a < 1).all() and abs(a.sum() - 1) < 1e-5)
+    if not proper:  # what such weights would do is not asked
+        return {name: name != THREE[0] for name in THREE}
     output = a @ f
     views = [a, (a[:, None] * f).norm(dim=1), a / (1 - a) * (output - f).norm(dim=1)]
     first = [int(view.argmax()) for view in views]
     gaps = [float(view.topk(2).values.diff().abs()) if len(a) > 1 else 0.0 for view in views]
-    return {
-        "weights above 0 that sum to one": proper,
-        "each view has one key on top": min(gaps) > 1e-3,
-        "weight and length disagree": first[0] != first[1],
-        "weight and effect disagree": first[0] != first[2],
-        "length and effect disagree": first[1] != first[2],
-    }
+    said = (
+        proper,
+        min(gaps) > 1e-3,
+        first[0] != first[1],
+        first[0] != first[2],
+        first[1] != first[2],
+    )
+    return dict(zip(THREE, said, strict=True))
 
 
 def _opinions(numbers: str = "right", factor: float = 1.0) -> Callable[..., tuple[list, list]]:
@@ -1299,6 +1344,7 @@ def _opinions(numbers: str = "right", factor: float = 1.0) -> Callable[..., tupl
         "equal vectors": ([0.5, 0.3, 0.2], [1.0, 1.0, 1.0]),
         "one short": ([0.6, 0.3, 0.1], [0.1, 1.0, 0.5]),
         "one far": ([0.5, 0.3, 0.2], [0.2, 0.3, -3.0]),
+        "level": ([0.5, 0.25, 0.25], [0.4, 1.0, -1.0]),
         "no effect": ([0.5, 0.3, 0.2], [0.9, 1.0, -0.6]),
     }[numbers]
 
@@ -1309,6 +1355,9 @@ def _opinions(numbers: str = "right", factor: float = 1.0) -> Callable[..., tupl
 
 
 OPINIONS_MISTAKES = mistakes(
+    ("two keys are level", _opinions("level"),
+     "The three views disagree. But in one of them the first is ahead of the second by 0.001 at "
+     "most."),
     ("a tie, and the longest is the heaviest", _opinions("equal vectors"),
      "In one of the views no key is ahead by more than 0.001. (With equal vectors the output stays "
      "where it is, whichever key is hidden.) And the key with most weight also brings the longest "
@@ -1403,6 +1452,13 @@ def _rollouts_compared(
 
 
 ROLLOUT_TEST_MISTAKES = mistakes(
+    ("only whether rows sum to one",
+     lambda mixed: torch.allclose(mixed(_maps(), [(0, 1)]).sum(-1), torch.ones(4), atol=1e-4),
+     "What a head does not bring is missing: rows then sum to less than one. And rows that sum to "
+     "the right number may have the wrong shares."),
+    ("compared with the faulty rollout",
+     _rollouts_compared([(_maps(), [(0, 1), (2, 0)])], right=_mixed("left", False, False)),
+     "That one is to fail. Compare with your answer to Exercise 15.8."),
     ("everything passes", lambda mixed: True,
      "A test that says yes to everything tests nothing. The shape does not tell, either: all of "
      "them return the right one."),
@@ -1419,13 +1475,16 @@ ROLLOUT_TEST_MISTAKES = mistakes(
      "Where a whole layer is gone, nobody sees what becomes of the heads that stay."),
     ("the first head of the first layer alone", _rollouts_compared([(_maps(2, 3), [(0, 0)])]),
      "The pair (0, 0) is the same if layer and head are exchanged. Take out others."),
-    ("one token", _rollouts_compared([(_maps(3, 2, 1), [(0, 1), (2, 0)])]),
-     "With one token every map is the number 1, and all orders are alike."),
-    ("even maps", _rollouts_compared([
+    ("one token, or the identity for all maps",
+     _rollouts_compared([(_maps(3, 2, 1), [(0, 1), (2, 0)])]),
+     "With one token every map is the number 1, and where all maps are the identity each word "
+     "stays where it is: all orders are alike."),
+    ("even maps, or only the sum of all entries", _rollouts_compared([
         ([torch.full((2, 4, 4), 0.25)] * 3, [(0, 1), (2, 0)]),
         ([torch.full((2, 4, 4), 0.25)] * 3, [(1, 0), (1, 1)]),
      ]),
-     "Where all maps are the same, nobody sees which stands where. Draw them."),
+     "Where all maps are the same, or all entries are added up, nobody sees which stands where. "
+     "Draw the maps, and compare every entry."),
     ("the sums of the rows alone", _rollouts_compared(look=lambda mixed: mixed.sum(-1)),
      "Rows can sum to the right number with the wrong shares. Compare every entry."),
     ("the diagonal alone", _rollouts_compared(look=lambda mixed: mixed.diagonal()),
@@ -1528,7 +1587,14 @@ EXERCISES = [
         title="predict, then try: what heads are worth",
         section="Taking heads out",
         reference=true_of_heads,
-        mistakes=mistakes(*_misjudged()),
+        mistakes=mistakes(
+            *_misjudged(),
+            (
+                "the numbers of statements",
+                [2, 3],
+                "Asked for are five booleans, one for each statement: [True, ...].",
+            ),
+        ),  # fmt: skip
         canonical=booleans,
     ),
     Exercise(

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
+from itertools import accumulate, combinations
+from operator import mul
 from typing import Any
 
 import torch
@@ -77,6 +78,10 @@ COUNT_SLIPS = [
 
 
 COUNT_MISTAKES = mistakes(
+    ("two-sided taken as twice the causal number, and a window wider than the input",
+     lambda n, w, causal: (n + _one_side(n, w)) * (1 if causal else 2),
+     "The main diagonal lies in both halves and counts once. And no diagonal lies further away "
+     "than length - 1."),
     ("a window of `window` keys in all, half of it on either side",
      lambda n, w, causal: count_pairs(n, w if causal else (w + 1) // 2, causal),
      "Two-sided, a query sees the positions less than `window` away on *either* side."),
@@ -223,6 +228,12 @@ def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
         "every": lambda: past & (block | (s % c == c - 1)),
         "strided": lambda: past & ((t - s < stride) | ((t - s) % stride == 0)),
         "future": lambda: (t <= s) & (block | summary),
+        "one of both": lambda: past & (block ^ summary),
+        "strides": lambda: past & (block | ((t - s) % stride < c)),
+        "blocks from the end": lambda: (
+            past & ((length - 1 - t) // stride == (length - 1 - s) // stride)
+            | past & ((length - 1 - s) % stride >= stride - c)
+        ),
         "all for summaries": lambda: past & (block | summary | (t % stride >= stride - c)),
     }
     return forms[rule]()
@@ -285,6 +296,28 @@ FIXED_KNOWN = [
 
 
 FIXED_MISTAKES = [
+    _fixed_mistake(
+        "only one of the two conditions",
+        "one of both",
+        "A summary of the query's own block is seen as well: one or both of the two hold, `|`, "
+        "not `^`.",
+    ),
+    _fixed_mistake(
+        "one summary for each block, the first of them",
+        "first one",
+        "A block has n_summary of them, from this place up to its end: `>=`, not `==`.",
+    ),
+    _fixed_mistake(
+        "a stride back from the query",
+        "strides",
+        "That is the strided pattern, which moves along with the query. Summaries are fixed: the "
+        "last positions of each block, the same for all queries.",
+    ),
+    _fixed_mistake(
+        "the blocks cut from the end",
+        "blocks from the end",
+        "The first block begins at position 0; the last one may be shorter.",
+    ),
     _fixed_mistake(
         "the future is seen", "two-sided", "Both conditions stand under s <= t: keys lie not ahead."
     ),
@@ -502,6 +535,9 @@ HEARD_KNOWN = [
 
 
 HEARD_MISTAKES = mistakes(
+    ("the number of layers whose own mask shows it",
+     lambda masks: torch.stack(list(masks)).long().sum(0),
+     "Asked for is after how many layers t can depend on s, also by way of others."),
     ("the layers multiplied on the wrong side", _first(lambda masks: _product(masks[::-1])),
      "The upper layer stands on the *left* of the product: t sees j above, and j has heard s "
      "below."),
@@ -654,6 +690,7 @@ def _merged(one: Half, two: Half, rule: str) -> Any:
         "first scaled": lambda: (
             ((m1 - m2).exp()[:, None] * o1 + o2) / ((m1 - m2).exp() * l1 + l2)[:, None]
         ),
+        "sums as weights": lambda: (l1[:, None] * o1 + l2[:, None] * o2) / (l1 + l2)[:, None],
         "outputs added": lambda: o1 / l1[:, None] + o2 / l2[:, None],
     }
     return forms[rule]()
@@ -687,7 +724,8 @@ MERGE_SLIPS = [
     ("the sums not scaled", {"fade_l": False}, "The sums `l` need the factors as well."),
     ("one maximum for all queries", {"top": lambda a, b: torch.maximum(a, b).max()},
      "Every query has a maximum of its own."),
-    ("scaled to the lesser maximum", {"top": torch.minimum}, "Scale to the greater one."),
+    ("scaled to a maximum below the greater one", {"top": torch.minimum},
+     "Scale to the greater one."),
     ("scaled to the first maximum", {"top": lambda a, b: a}, "Scale to the greater one."),
     ("scaled by the exponential of the maximum", {"top": lambda a, b: torch.zeros_like(a)},
      "Take the greater maximum off first."),
@@ -700,6 +738,12 @@ MERGE_KNOWN = [
 
 
 MERGE_MISTAKES = [
+    _merge_mistake(
+        "the halves weighed by their sums",
+        "sums as weights",
+        "`o` is a sum already: it is not multiplied by `l`. And the two sums have had different "
+        "maxima subtracted: bring both to the same one.",
+    ),
     *mistakes(*combined(_merging, MERGE_SLIPS, MERGE_KNOWN)),
     _merge_mistake(
         "added without scaling",
@@ -738,7 +782,7 @@ MERGE_MISTAKES = [
         "number of 32 bits. Take the greater maximum off first.",
     ),
     _merge_mistake(
-        "scaled to the lesser maximum",
+        "scaled to a maximum below the greater one",
         "least",
         "Right on paper, but the factor of the greater half overflows when the maxima lie far "
         "apart. Scale to the greater one.",
@@ -852,6 +896,8 @@ def _document(documents: Tensor, window: int, rule: str) -> Tensor:
         "heads": lambda: (same & near)[:, None],
         "hidden": lambda: ~(same & near),
         "neither": lambda: same,
+        "or, causal": lambda: (same & (away >= 0)) | near,
+        "not 0": lambda: same & near & (documents != 0)[:, None, :],
     }
     return forms[rule]()
 
@@ -919,6 +965,16 @@ DOCUMENT_KNOWN = [
 
 
 DOCUMENT_MISTAKES = [
+    _document_mistake(
+        "in the document or in the window",
+        "or, causal",
+        "Both must hold: a key is in the same document *and* in the window.",
+    ),
+    _document_mistake(
+        "0 taken for padding",
+        "not 0",
+        "The number of a document is a name, and 0 is one of them. There is no padding here.",
+    ),
     _document_mistake(
         "documents see each other",
         "no documents",
@@ -1083,6 +1139,9 @@ MISSED_SLIPS = [
 
 
 MISSED_MISTAKES = mistakes(
+    ("the dilations multiplied", _missing(layers=lambda ds: [*accumulate(ds, mul)]),
+     "Each layer has a dilation of its own: its keys stand `d` positions apart, whatever the "
+     "layers below have."),
     ("nothing missed", lambda length, window, dilations: [],
      "Layers with holes may leave some out: follow the steps back from the last position."),
     ("all but the first position", lambda length, window, dilations: [*range(1, length)],
@@ -1259,6 +1318,7 @@ def _one_pass(
     inside: bool = False,
     divided: bool = True,
     cut: bool = False,
+    none_left: bool = False,
     back: bool = False,
     pooled: bool = False,
     guard: bool = False,
@@ -1269,11 +1329,15 @@ def _one_pass(
     def answer(q: Tensor, k: Tensor, v: Tensor, tile: int) -> Tensor:
         m = torch.full((len(q), 1), begin)
         total, out = torch.zeros(len(q), 1), torch.zeros(len(q), v.shape[1])
-        end = len(k) // tile * tile if cut and len(k) >= tile else len(k)
+        end = len(k) // tile * tile if cut and (len(k) >= tile or none_left) else len(k)
         for s in range(0, end, tile):
-            by = {"root": k.shape[1] ** 0.5, "none": 1.0, "d": k.shape[1], "S": len(k) ** 0.5}[
-                scale
-            ]
+            by = {
+                "root": k.shape[1] ** 0.5,
+                "none": 1.0,
+                "d": k.shape[1],
+                "S": len(k) ** 0.5,
+                "d_v": v.shape[1] ** 0.5,
+            }[scale]
             scores = q @ k[s : s + tile].T / by
             top = scores.amax() if whole else scores.amax(1, keepdim=True)
             new = top.expand_as(m) if last else torch.maximum(m, top.expand_as(m))
@@ -1356,6 +1420,11 @@ PASS_KNOWN = [
 
 
 PASS_MISTAKES = mistakes(
+    ("divided by the root of the width of the values", _one_pass(scale="d_v"),
+     "Scores are divided by the root of d_k, the width of queries and keys."),
+    ("a tile that is not full left out, also if it is the only one",
+     _one_pass(cut=True, none_left=True),
+     "The last tile may be shorter, and the first may be the last: `range(0, len(k), tile)`."),
     ("the softmax over the queries",
      lambda q, k, v, tile: (q @ k.T / k.shape[1] ** 0.5).softmax(0) @ v,
      "Each query shares its attention among the keys."),
@@ -1706,6 +1775,9 @@ def _threes_first(length: int) -> list[int]:
 
 
 CHEAPEST_MISTAKES = mistakes(
+    ("one position too few", lambda n: cheapest(max(2, n - 1)),
+     "The last position depends on itself and on `length` - 1 others: the product of the windows "
+     "is at least `length`."),
     ("one full layer", lambda n: [(n, 1)],
      "That reaches everything, at the price of everything. Several layers with holes that grow are "
      "far cheaper."),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import accumulate, combinations
+from fractions import Fraction
+from itertools import accumulate, combinations, product
 from typing import Any
 
-from .core import Exercise, Invariant, mistakes
+from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined
 from .suspects import rules, said_of
 
@@ -49,6 +50,8 @@ BY_HAND_MISTAKES = mistakes(
      "Tags do not count, and the full stop is deleted before spans are counted."),
     ("the outermost S left out", 8 / 9,
      "Only a bracket called TOP is left out. S is a label like the others."),
+    ("the geometric mean of precision and recall", (5 / 6) ** 0.5,
+     "F1 is the harmonic mean: 2 both / (true + given)."),
     ("rounded to one place", 0.9, "Give the fraction, or at least four places of it."),
     ("in percent", 1000 / 11, "The task asks for a number between 0 and 1."),
     ("the factor 2 forgotten", 5 / 11,
@@ -65,6 +68,20 @@ BY_HAND_MISTAKES = mistakes(
      "Only a bracket called TOP is left out; and the full stop is deleted first."),
     ("whether the trees are the same", 0.0, "They are not, but F1 gives credit for each bracket."),
 )  # fmt: skip
+
+
+def other_counts() -> Iterable[Mistake]:
+    """F1 with other numbers of brackets, where no row above has that value."""
+    taken = [10 / 11, *(mistake.wrong for mistake in BY_HAND_MISTAKES)]
+    for total, both in product(range(7, 16), range(1, 8)):
+        value = 2 * both / total
+        if value <= 1.5 and all(abs(value - other) > 2e-3 for other in taken):
+            taken.append(value)
+            yield Mistake(
+                f"another count of brackets, {Fraction(2 * both, total)}", value,
+                "The true tree has six brackets and the given one five. Write each with its label, "
+                "its start and its end, without the full stop, and look which are in both.",
+            )  # fmt: skip
 
 
 # 18.2 from spans back to a tree
@@ -157,19 +174,26 @@ def _with_stack(
     order: Callable,
     loose: bool = False,  # what lay under a longer one closes late
     late: int = 0,  # how many words late a bracket closes
+    once: bool = False,  # behind each word one bracket closes at most
+    words: int = 0,  # how many are written, if not all
 ) -> list[str]:
     """What opens goes on a stack, and only its top can close."""
     rest, opened, found = sorted(spans, key=order), [], []
-    for word in range(max(end for _, _, end in spans) + late):
+    for word in range(words or max(end for _, _, end in spans) + late):
         while rest and rest[0][1] == word:
             opened.append(rest.pop(0))
             found.append("(" + opened[-1][0])
         found.append("XX")
         ends = [span[2] + late for span in opened]
         while ends and (ends[-1] <= word + 1 if loose else ends[-1] == word + 1):
-            ends.pop()
+            ends = [] if once else ends[:-1]
             found.append(")" + opened.pop()[0])
     return found
+
+
+def _closed_at_the_end(spans: list[Span]) -> list[str]:
+    found = [symbol for symbol in _written(spans) if symbol[0] != ")"]
+    return found + [")" + symbol[1:] for symbol in found[::-1] if symbol[0] == "("]
 
 
 def _first_label(spans: list[Span]) -> list[str]:
@@ -208,6 +232,21 @@ def _word_left_out(spans: list[Span], which: int) -> list[str]:
 
 
 WRITE_MISTAKES = mistakes(
+    ("one bracket at most closes behind a word", lambda s: _with_stack(s, _inside, once=True),
+     "Several brackets may end behind the same word: close as long as the one opened last ends "
+     "there, with `while`, not `if`."),
+    ("the end taken for the last word of a bracket",
+     lambda s: _with_stack(s, _inside, late=1),
+     "`end` is the number of the first word *after* the bracket."),
+    ("bracket after bracket, each with all its words",
+     lambda s: _by_end(sorted(s, key=_inside)),
+     "A word stands in several brackets, and is written once. Walk along the words, not along the "
+     "brackets."),
+    ("as many words as the first bracket of the list reaches",
+     lambda s: _with_stack(s, _inside, words=s[0][2]),
+     "The spans come in any order. How many words there are says the largest end."),
+    ("all brackets close at the end", _closed_at_the_end,
+     "A bracket closes behind its last word, not behind the last word of all."),
     ("the shortest opens first and closes last", _inside_out,
      "Where several begin or end at one word, the longest opens first and closes last."),
     ("brackets open in the order of the list", lambda s: _written(s, opening=lambda x: x[1]),
@@ -926,6 +965,16 @@ def _since_it_closed(symbols: list[str]) -> list[str]:
     return found
 
 
+def _never_at_0(symbols: list[str]) -> list[str]:
+    """One count, set to 1 by each bracket that closes."""
+    found, count = [], 0
+    for symbol in symbols:
+        if symbol[0] != "(":
+            found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{count}")
+            count = 1 if symbol[0] == ")" else count + 1
+    return found
+
+
 def _first_count(symbols: list[str]) -> list[str]:
     """What closes takes the first of the counts, not the last."""
     found, counts = [], [0]
@@ -961,6 +1010,11 @@ def _upwards(**slips: Any) -> Callable[[list[str]], list[str]]:
 
 
 BOTTOM_UP_MISTAKES = mistakes(
+    ("the number alone", _upwards(form="{n}".format),
+     'The symbol of a bracket has its label as well: "NP/1".'),
+    ("one count, not set to 0 by a bracket that opens", _never_at_0,
+     "A bracket that opens begins a count of its own, at 0; the one around it goes on when it has "
+     "closed."),
     ("the depth in place of the number of parts", _depths,
      "The number says how many parts the bracket has, not how deep it stands."),
     ("a colon in place of the slash", lambda s: _walk(s, _parts_of, "{label}:{n}".format),
@@ -1174,7 +1228,9 @@ def next_cases() -> list[tuple]:
     return cases
 
 
-def _sorted_symbols(output: object) -> list[str]:
+def _sorted_symbols(output: object) -> list[str] | str:
+    if isinstance(output, str):  # one symbol, not a set of its letters
+        return output
     return sorted(map(str, set(output)))  # type: ignore[call-overload]
 
 
@@ -1230,6 +1286,10 @@ NEXT_KNOWN = [
 ]
 
 
+def _complete(written: list[str]) -> bool:
+    return sum({"(": 1, ")": -1}.get(symbol[0], 0) for symbol in written) == 0
+
+
 def _closes_at_once(written: list[str], n_words: int, openings: set[str]) -> set[str]:
     fresh = bool(written) and written[-1][0] == "("
     more = {")" + written[-1][1:]} if fresh else set()
@@ -1242,6 +1302,21 @@ def _opens_first_alone(written: list[str], n_words: int, openings: set[str]) -> 
 
 
 NEXT_MISTAKES = mistakes(
+    ("words without an end",
+     lambda w, n, o: next_symbols(w, n, o) | ({"XX"} if w and not _complete(w) else set()),
+     "A tree over `n_words` words has so many, and not one more."),
+    ("no bracket opens right behind another",
+     lambda w, n, o: next_symbols(w, n, o) - ({*o} if w and w[-1][0] == "(" else set()),
+     "A bracket may begin with a smaller one: `(S (NP XX )NP )S`."),
+    ("an error where nothing is written", lambda w, n, o: next_symbols(w, n, o) if w[-1] else set(),
+     "At the beginning nothing is written: look whether there is a last symbol before you read "
+     "it."),
+    ("the end in place of the closing brackets",
+     lambda w, n, o: {"<eos>"} if w and w.count("XX") == n else next_symbols(w, n, o),
+     "When the last word is written the open brackets close, one after the other; the end comes "
+     "behind the outermost."),
+    ("one symbol alone", lambda w, n, o: min(next_symbols(w, n, o)),
+     "Asked for is the set of all symbols that may come next."),
     ("a bracket closes right after it has opened, the outermost as well", _closes_at_once,
      "A bracket must hold something: after an opening one come a word or another opening one."),
     ("brackets open behind an opening one alone", _opens_first_alone,
@@ -1412,6 +1487,20 @@ TREE_COUNT_CASES = [
 ]
 
 
+def _whole(output: object) -> str:
+    """A whole number in digits. A float says that it is one, to ten digits: sums round."""
+    return f"{output:.10g} (a float)" if isinstance(output, float) else str(output)
+
+
+def _two_or_three(n: int, labels: int) -> int:
+    found, two = [0, 1], [0, 0]
+    for k in range(2, n + 1):
+        two.append(sum(found[i] * found[k - i] for i in range(1, k)))
+        three = sum(found[i] * two[k - i] for i in range(1, k - 1))
+        found.append(labels * (two[k] + three))
+    return found[n]
+
+
 def _flat_or_two(n: int, labels: int) -> int:
     found = [0, 1, labels]
     for k in range(3, n + 1):
@@ -1420,6 +1509,8 @@ def _flat_or_two(n: int, labels: int) -> int:
 
 
 COUNT_TREE_MISTAKES = mistakes(
+    ("two parts or three", _two_or_three,
+     "A bracket may have any number of parts from two on: `(S XX XX XX XX )S` is a tree."),
     ("floating-point numbers", lambda n, labels: float(count_trees(n, labels)),
      "A float has sixteen digits, and for 200 words there are many more. Count in whole numbers, "
      "and divide by `//`."),
@@ -1508,7 +1599,7 @@ EXERCISES = [
         title="a score by hand",
         section="How a tree is scored",
         reference=10 / 11,
-        mistakes=BY_HAND_MISTAKES,
+        mistakes=[*BY_HAND_MISTAKES, *other_counts()],
         rtol=2e-3,
     ),
     Exercise(
@@ -1521,10 +1612,23 @@ EXERCISES = [
         canonical=lambda output: output if isinstance(output, str) else list(output),
         invariants=[
             Invariant(
+                "one list of symbols, each of the three kinds",
+                lambda output, spans: all(
+                    isinstance(x, str) and (x == "XX" or x[:1] in ("(", ")")) for x in output
+                ),
+                'A symbol is a string: "(NP" opens, ")NP" closes, and every word is "XX".',
+            ),
+            Invariant(
+                "each word is written once",
+                lambda output, spans: output.count("XX") == max(x[2] for x in spans),
+                "There are as many words as the outermost bracket has, however many brackets are "
+                "around a word.",
+            ),
+            Invariant(
                 "every bracket opens and closes",
                 lambda output, spans: len(output) == 2 * len(spans) + max(x[2] for x in spans),
                 "A tree of n words and b brackets has n + 2 b symbols.",
-            )
+            ),
         ],
     ),
     Exercise(
@@ -1597,7 +1701,7 @@ EXERCISES = [
         reference=count_trees,
         cases=TREE_COUNT_CASES,
         mistakes=COUNT_TREE_MISTAKES,
-        canonical=str,
+        canonical=_whole,
         seconds=30.0,  # a right way over rows of every length takes five for 200 words
     ),
 ]

@@ -101,6 +101,9 @@ COMBINE_MISTAKES = [
         for name, weight, why in COMBINE_WEIGHTS
     ),
     *mistakes(
+        ("the length of the gradient",
+         lambda gradients, tokens: combine(gradients, tokens).norm(),
+         "Asked for is the gradient itself, (P,), not its length."),
         ("zero times NaN", _weighted(lambda n, tokens: n / sum(tokens), True),
          "The mean over no tokens is 0/0, NaN, and 0 times NaN is NaN. Leave the empty share out."),
         ("divided by the tokens, not multiplied, and by the processes",
@@ -355,6 +358,14 @@ MODERN_SLIPS = [
 
 
 MODERN_MISTAKES = mistakes(
+    ("for each token", lambda *sizes: _modern(*sizes) / sizes[-1],
+     "Asked for are the operations of the whole text of T tokens."),
+    ("one entry for each group of keys and values",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=g),
+     "A set of keys has d_model / n_heads entries, not one: n_groups times that."),
+    ("of keys and values only one in groups",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=(d + d // h * g) / 2),
+     "Keys and values both are made for n_groups sets only."),
     ("additions in the logits forgotten", _changed(last=lambda d, n, v, t: t * d * v),
      "Each entry of the logits takes d_model multiplications and as many additions."),
     ("no matrix for queries, and none for the output", _changed(out=0),
@@ -551,6 +562,8 @@ def _of_bytes(full: tuple[int, ...], shared: tuple[int, ...]) -> Callable[..., i
 
 
 FEWEST_MISTAKES = mistakes(
+    ("None where no number will do", _gpus(none=None),
+     "Where no number will do the task asks for 0."),
     ("twenty bytes for each parameter", _of_bytes((20, 12, 8, 4), (0, 8, 12, 16)),
      "Weights and gradients have four bytes each, the two moments eight: 16."),
     ("twelve bytes for each parameter", _of_bytes((12, 4, 0, 0), (0, 8, 12, 12)),
@@ -834,6 +847,14 @@ def _unsquared(gradients: Tensor, b: int) -> float:
 
 
 NOISE_MISTAKES = mistakes(
+    ("the variance within each share, over its entries",
+     lambda g, b: float(b * g.var(1).sum() / (g.mean(0).pow(2).sum() - g.var(1).sum() / len(g))),
+     "The noise is how far the shares differ from each other, entry by entry: the variance over "
+     "axis 0, summed over the entries."),
+    ("standard deviations in place of variances",
+     lambda g, b: float(b * g.std(0).sum() / g.mean(0).norm()),
+     "Equation (19.11) has squares: the sum of the variances, over the squared length, less its "
+     "noise."),
     ("the root of the trace",
      lambda g, b: (b * float(g.var(0).sum())) ** 0.5 * noise_scale(g, b)
      / (b * float(g.var(0).sum())),
@@ -937,9 +958,10 @@ NOISE_MISTAKES = mistakes(
     ("the root of the noise scale",
      _noise(lambda trace, squared, small, large, N, b: (trace / squared).abs().sqrt()),
      "The noise scale is a ratio of squared lengths, without a root."),
-    ("b in place of n b for the whole batch",
+    ("1 / (n b) left out",
      _noise(lambda trace, squared, small, large, N, b: (small - large) * b / squared),
-     "The whole batch has n b tokens: below stands 1 / b - 1 / (n b)."),
+     "The mean of all shares has noise as well, that of n b tokens: below stands 1 / b - 1 / "
+     "(n b). (As a variance: divided by n - 1, not by n.)"),
     ("the signs of the difference exchanged",
      _noise(lambda trace, squared, small, large, N, b: -trace / squared),
      "Small shares have the longer gradients on average. The trace is positive."),
@@ -1063,8 +1085,8 @@ BIG_PICTURES = {
     (_S, _S, _N): ("big computes and launches", "For big only one of the two is the longer one, "
                                                 "and it is computing."),
     (_N, _S, _S): ("big launches and sends", "Big computes: its hosts wait for the GPUs."),
-    (_S, _N, _S): ("big computes and sends", "That big computes is right. What sending nothing "
-                                             "hides is a twentieth of its update."),
+    (_S, _N, _S): ("big computes and sends", "That big computes is right. Of sending, nearly "
+                                             "all is hidden behind that."),
     (_S, _S, _S): ("everything helps big", "To shorten what is not the longest shortens nothing, "
                                            "and big's longest part is computing."),
 }  # fmt: skip
@@ -1223,6 +1245,15 @@ WHOLE_KNOWN = [
 
 
 WHOLE_MISTAKES = mistakes(
+    ("each divided by its own tokens, and then by all",
+     lambda sums, tokens, max_norm: _whole_gradient()(
+         [g / max(t, 1) for g, t in zip(sums, tokens, strict=True)], tokens, max_norm
+     ),
+     "`sums` are not divided yet: divide once, by all tokens."),
+    ("as long as `max_norm` for each process",
+     lambda sums, tokens, max_norm: whole_gradient(sums, tokens, max_norm * len(tokens)),
+     "`max_norm` is for the gradient that the optimizer gets, however many processes have computed "
+     "it."),
     ("zero divided by zero",
      lambda sums, tokens, max_norm: (
          lambda g: g / g.norm() * min(max_norm, float(g.norm()))
@@ -1505,6 +1536,13 @@ def plan() -> dict[str, int]:
     return {"n": 8, "tokens": 25_000, "parts": 2}
 
 
+ALONE = (
+    "One GPU alone, which waits for nobody, would cost more than 40 dollars with this batch: by "
+    "equation (19.12) a batch far above the noise scale reads many more tokens in all. Make it "
+    "smaller."
+)
+
+
 def judged(answer: Callable[[], Any]) -> tuple[str, str, str]:
     """What the cost model says of a plan: of memory, hours and price."""
     found = answer()
@@ -1525,8 +1563,14 @@ def judged(answer: Callable[[], Any]) -> tuple[str, str, str]:
     return (
         "fits" if held <= 5e9 else "does not fit",
         "in time" if run.hours <= 9.2 else "too slow",
-        "paid" if run.price <= 40 else "too dear",
+        "paid" if run.price <= 40 else f"too dear{by_the_batch(steps, tokens)}",
     )
+
+
+def by_the_batch(steps: float, tokens: int) -> str:
+    """Whether one GPU alone, which waits for nobody, would cost too much already."""
+    alone = project(BIG, SMALL, 1, steps, tokens=tokens)
+    return ", with one GPU as well" if alone.price > 40 else ""
 
 
 def _plan(n: int, tokens: int, parts: int) -> Callable[[], dict[str, int]]:
@@ -1545,14 +1589,21 @@ PLAN_MISTAKES = mistakes(
      "their hosts or for each other are paid for as well."),
     ("memory and hours: does not fit, and too slow", _plan(1, 12_500, 2),
      "More GPUs help both: each holds and computes a smaller share."),
-    ("memory and price: does not fit, and too dear", _plan(16, 50_000, 1),
+    ("memory and price: does not fit, and too dear", _plan(16, 39_000, 1),
      "It is in time. A smaller batch is cheaper, and fewer tokens are held for the backward pass."),
+    ("memory and price: does not fit, and too dear by its batch alone", _plan(16, 50_000, 1),
+     f"It is in time. {ALONE} Then less is held for the backward pass, too."),
     ("hours and price: too slow, and too dear", _plan(16, 3_125, 16),
-     "It fits. Look at what an update consists of: with many small parts the host launches and "
-     "launches, and with many machines all wait for the slow wires between them."),
-    ("memory, hours and price: nothing is kept", _plan(1, 100_000, 2),
+     "It fits. Look at what every update pays, however small: the launches, once for each part, "
+     "the weights that are read, the wires, slow ones between machines. A small batch pays it more "
+     "often, small parts launch more, and GPUs that wait are paid for as well."),
+    ("hours and price: too slow, and too dear by its batch alone", _plan(8, 100_000, 8),
+     f"It fits. {ALONE} That needs less time, too."),
+    ("memory, hours and price: nothing is kept", _plan(3, 39_000, 1),
      "Begin with the price: equation (19.12) says how many tokens a batch of this size reads in "
      "all. Then take as many GPUs as an update keeps busy, and then `parts`."),
+    ("memory, hours and price: nothing is kept, by its batch alone", _plan(1, 100_000, 2),
+     f"{ALONE} Then take as many GPUs as an update keeps busy, and then `parts`."),
 )  # fmt: skip
 
 

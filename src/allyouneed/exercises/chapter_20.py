@@ -334,6 +334,14 @@ def _halves_exchanged(head: Tensor) -> Tensor:
 
 AS_ONE = "And head by head: each has K / 2 pairs of its own."
 REORDERED_MISTAKES = mistakes(
+    ("the rows dealt to the heads in turn",
+     lambda W, n_heads: W.unflatten(0, (-1, n_heads)).transpose(0, 1).flatten(0, 1),
+     "The rows of a head stand together in W: it has n_heads blocks of K rows. They change places "
+     "within their block."),
+    ("the pairs of all heads in turn",
+     lambda W, n_heads: W.unflatten(0, (n_heads, -1, 2)).transpose(0, 1).flatten(0, 2),
+     "The heads stay one below the other. Within a head the first entries of all pairs come "
+     "first, then the second ones."),
     ("the odd rows first, all heads as one", _all_as_one(_odd_first),
      f"The first entry of a pair goes into the first half. {AS_ONE}"),
     ("the pairs in reverse, all heads as one", _all_as_one(_reversed_pairs),
@@ -677,6 +685,13 @@ SLOT_SLIPS = [
 
 
 SLOT_MISTAKES = mistakes(
+    ("fewer slots in the ring, for the sinks",
+     lambda t, window, sinks: in_slots(t, max(1, window - sinks), sinks),
+     "There are `sinks + window` slots: the ring has `window` of its own."),
+    ("the window moved on, and the newest left out",
+     lambda t, window, sinks: [*range(min(sinks, t)), *range(max(sinks, t - window), t)],
+     "Places 0 to t have been written. And nothing moves: a new place is written over the oldest "
+     "one, where that stands."),
     ("no slots for the sinks", lambda t, window, sinks: in_slots(t, window, 0),
      "The first `sinks` places have slots of their own, in front of the window's."),
     ("window and sinks exchanged", lambda t, window, sinks: in_slots(t, sinks, window),
@@ -695,6 +710,9 @@ SLOT_MISTAKES = mistakes(
     ("the ring written backwards",
      _slots(where=lambda p, w, s: p if p < s else s + (s - p) % w),
      "Place p goes into slot sinks + (p - sinks) % window: the ring fills from the front."),
+    ("the ring begins in its last slot",
+     _slots(where=lambda p, w, s: p if p < s else s + (p - s - 1) % w),
+     "The first place behind the sinks goes into the first slot of the ring."),
     ("the ring begins in its second slot",
      _slots(where=lambda p, w, s: p if p < s else s + (p - s + 1) % w),
      "The first place behind the sinks goes into the first slot of the ring."),
@@ -818,7 +836,13 @@ def pass_cases() -> list[tuple]:
     for size, guesses in ((5, 4), (7, 1), (3, 6)):
         p, q = torch.randn(2, size, generator=draw).softmax(-1)
         cases.append((p, q, guesses))
-    return [*cases, (torch.tensor([0.25, 0.75]), torch.tensor([0.25, 0.75]), 3)]
+    neither = torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.25, 0.75, 0.0]), 3
+    return [*cases, (torch.tensor([0.25, 0.75]), torch.tensor([0.25, 0.75]), 3), neither]
+
+
+def _over(p: Tensor, q: Tensor) -> Tensor:
+    """p / q, and 0 where both are 0."""
+    return torch.where(p > 0, p / q, 0.0)
 
 
 def _from_kept(kept: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., float]:
@@ -838,7 +862,7 @@ def _with_kept(count: Callable[[float, int], float]) -> Callable[..., float]:
 KEPT_SLIPS = [
     ("kept only if both draw the same", {"kept": lambda p, q: (p * q).sum()},
      "A guess x is kept with min(1, p(x) / q(x))."),
-    ("weighed by the large model", {"kept": lambda p, q: (p * (p / q).clamp(max=1)).sum()},
+    ("weighed by the large model", {"kept": lambda p, q: (p * _over(p, q).clamp(max=1)).sum()},
      "The small model guesses: weigh by q."),
     ("the distance not halved", {"kept": lambda p, q: 1 - (p - q).abs().sum()},
      "One minus *half* of the sum of |p - q| is the sum of min(p, q)."),
@@ -869,6 +893,22 @@ def _speculated(
 
 
 PASS_MISTAKES = mistakes(
+    ("0/0 where neither has the token",
+     _from_kept(lambda p, q: (q * (p / q).clamp(max=1)).sum()),
+     "A token that both give the probability 0 is never guessed, and adds 0. But 0/0 is not a "
+     "number: the sum of the smaller of p and q needs no division."),
+    ("weighed by the large model, and 0/0 where neither has the token",
+     _from_kept(lambda p, q: (p * (p / q).clamp(max=1)).sum()),
+     "The small model guesses: weigh by q. And 0/0 is not a number."),
+    ("the ratio without its weight, and 0/0 where neither has the token",
+     _from_kept(lambda p, q: (p / q).clamp(max=1).mean()),
+     "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q. And 0/0 is not a "
+     "number."),
+    ("divided by the most that can come out",
+     _with_kept(lambda a, n: sum(a**i for i in range(n + 1)) / (n + 1)),
+     "Asked for is how many tokens a pass gives, not which share of those that are possible."),
+    ("divided by the guesses", _with_kept(lambda a, n: sum(a**i for i in range(n + 1)) / n),
+     "Asked for is how many tokens a pass gives, not how many for each guess."),
     ("every guess held to be kept", lambda p, q, guesses: guesses + 1.0,
      "So it is where p and q are equal. Else a guess x is kept with min(1, p(x) / q(x)), and what "
      "stands behind a refused one is dropped."),
@@ -955,13 +995,13 @@ PASS_MISTAKES = mistakes(
      _from_kept(lambda p, q: (p * q).sum()),
      "Nobody draws twice. A guess x is kept with min(1, p(x) / q(x)): sum q min(1, p / q)."),
     ("the ratio without its weight",
-     _from_kept(lambda p, q: (p / q).clamp(max=1).mean()),
+     _from_kept(lambda p, q: _over(p, q).clamp(max=1).mean()),
      "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q."),
     ("the ratio not cut at 1",
      _from_kept(lambda p, q: (q * torch.where(q > 0, p / q, 0.0)).sum()),
      "A guess is kept with the probability min(1, p / q), and no probability is above 1."),
     ("weighed by the large model",
-     _from_kept(lambda p, q: (p * (p / q).clamp(max=1)).sum()),
+     _from_kept(lambda p, q: (p * _over(p, q).clamp(max=1)).sum()),
      "The small model guesses: weigh by q."),
     ("the ratio upside down",
      _from_kept(lambda p, q: (q * (q / p.clamp(min=1e-9)).clamp(max=1)).sum()),
@@ -1028,6 +1068,7 @@ def _newest(
             kept_v = torch.cat([v, kept_v] if crossed else [kept_v, v], 1)
         scale = {
             "K": K, "K^2": K * K, "S": kept_k.shape[1], "S - 1": S, "1": 1, "H": K * len(q),
+            "heads": len(q),
         }[width]  # fmt: skip
         return ((q @ kept_k.mT / scale**0.5).softmax(axis) @ kept_v)[:, 0]
 
@@ -1088,6 +1129,8 @@ NEWEST_KNOWN = [
 
 
 NEWEST_MISTAKES = mistakes(
+    ("divided by the root of the number of heads", _newest(width="heads"),
+     "Equation (1) divides by the root of d_k, the width of a key: the last axis, not the first."),
     ("the newest at place 1", _newest(query_place=1, key_place=1),
      "The newest token stands behind S others, at place S."),
     ("the plain mean of the values",
@@ -1411,8 +1454,10 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
     asks[0] = math.sqrt(K) * match
     weights = torch.stack([idle, asks]) @ torch.cat([key[None], keys]).mT / math.sqrt(K)
     weights = weights.softmax(-1)
+    elsewhere = not key[-1] and bool(key[1:].any())
+    unasked = "speaks unasked" + ", by an entry that is no query's" * elsewhere
     return (
-        "idle" if float(weights[0, 0]) > 0.95 else "speaks unasked",
+        "idle" if float(weights[0, 0]) > 0.95 else unasked,
         "answers" if float(weights[1, 0]) < 0.05 else "drowned",
         "adds nothing" if float(value.norm()) < 0.05 else "adds something of its own",
     )
@@ -1434,6 +1479,18 @@ def _sink(
 _MIDDLE = lambda K, n, match: (match + math.log(n)) / 2  # noqa: E731
 
 SINK_MISTAKES = mistakes(
+    ("in another entry than the last", _sink(_MIDDLE, entry=1),
+     "The last entry of every query is 1. Where K is above 2, entry 1 is another one, and zero in "
+     "all queries: whatever the key has there scores 0."),
+    ("half of `match`", _sink(lambda K, n, match: match / 2),
+     "That is enough for few keys. An idle query gives all n of them together n times the weight "
+     "of one: the score must grow with the logarithm of n as well."),
+    ("a score that does not depend on n", _sink(lambda K, n, match: 5.0),
+     "That is enough for few keys. The keys of an idle query weigh n together: the score must lie "
+     "some way above the logarithm of n."),
+    ("n in place of its logarithm", _sink(lambda K, n, match: (match + n) / 2),
+     "The n keys of an idle query score 0, so together they weigh n, and a score of log n weighs "
+     "as much. n itself may be far above `match`."),
     ("it attracts too little", _sink(lambda K, n, match: 0.0),
      "A query that asks nothing scores 0 with each of the n keys, and gives each of them as much "
      "as a sink of score 0. It must outweigh all n together: exp(s) well above n."),
@@ -1610,9 +1667,11 @@ STEP_MISTAKES = mistakes(
     ("the kept keys handed over as they were", _step_test(asked=_plain_keys),
      "A step gets the kept keys turned, each by its own place. Handed over unturned, the right "
      "steps fail, and the one that turns them again passes."),
-    ("query and key turned before they are handed over", _step_test(asked=_turned_before),
-     "A step turns what is new by itself: q and k are handed over unturned. Otherwise the right "
-     "steps turn them twice."),
+    ("query and key turned before they are handed over, or compared with an attention without "
+     "positions", _step_test(asked=_turned_before),
+     "A step turns what is new by itself: q and k are handed over unturned, and in the attention "
+     "that it is compared with all queries and keys are turned. Otherwise the right steps turn "
+     "once too often."),
     ("as many keys as a key is wide", _step_test(lambda: _text(T=6, K=6)),
      "With as many keys as a key has entries, their number and d_k are one. Take two numbers."),
     ("as many kept keys as a key is wide", _step_test(lambda: _text(T=9, K=8)),

@@ -250,12 +250,12 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
         return Verdict("correct", f"{title}: correct.", done=(exercise.number,))
     bad.sort(key=lambda i: extent(cases[i]))  # one is shown: the smallest
     first = bad[0]
-    if callable(exercise.reference) and all(got[i] is None for i in bad):
-        what = "your function returned None. Is a `return` missing?"
-        return wrong(title, what, inputs(exercise, cases[first]))
     if found := known_mistake(exercise, cases, got, want):
         section = f'Look again at "{exercise.section}".'
         return wrong(title, f"{found.name}.", found.why, section, mistake=found.name)
+    if callable(exercise.reference) and all(got[i] is None for i in bad):
+        what = "your function returned None. Is a `return` missing?"
+        return wrong(title, what, inputs(exercise, cases[first]))
     failed = next((i for i in bad if isinstance(got[i], Failure)), None)
     if failed is not None:
         return wrong(title, *explain_failure(exercise, answer, got[failed], cases[failed]))
@@ -431,7 +431,8 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
     """In words: what was raised, on which line of the reader's, and for which inputs."""
     if failure.kind == "OutOfTime":
         what = (
-            f"it did not end within {exercise.seconds:g} seconds. Is there a loop that never stops?"
+            f"it did not end within {exercise.seconds:g} seconds. Is there a loop that never "
+            "stops, or one that does the same again and again?"
         )
     elif failure.kind == "OutOfMemory":
         what = f"it asked for more than {MEMORY / GIB:g} GB of memory."

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
+import math
 import runpy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -479,6 +480,13 @@ def mean_loss(logits: Tensor, targets: Tensor, smoothing: float, pad: int = PAD)
     return core.find("12.2").reference(logits, targets, smoothing) / (targets != PAD).sum()
 
 
+def entropy(smoothing: float, V: int) -> float:
+    """Of the smoothed targets, in nats."""
+    share = smoothing / (V - 1)
+    rows = [(1, 1 - smoothing + share), (V - 2, share)]
+    return -sum(n * p * math.log(p) for n, p in rows if p > 0)
+
+
 def shared_out(logits: Tensor, targets: Tensor, smoothing: float, among: int) -> Tensor:
     """The loss with the share spread evenly over all tokens but PAD, as if they were so many."""
     real = targets != PAD
@@ -530,6 +538,16 @@ def loss_exercise(project: Project, had: Faults) -> Exercise:
         ("divided by all places, padding too", over(lambda y: y.numel()),
          "The more padding, the smaller the loss. Divide by the number of true tokens."),
         ("divided by the number of sentences", over(len), "Divide by the number of true tokens."),
+        ("a mean of the sentences' means", lambda logits, targets, smoothing, pad: torch.stack([
+             mean_loss(logits[i : i + 1], targets[i : i + 1], smoothing) for i in range(len(logits))
+         ]).mean(),
+         "Every true token counts the same, so a long sentence counts more: add up over all "
+         "sentences, and divide once."),
+        ("the entropy of the targets taken off", lambda logits, targets, smoothing, pad: (
+             mean_loss(logits, targets, smoothing) - entropy(smoothing, logits.shape[-1])
+         ),
+         "That is the divergence of Kullback and Leibler (`nn.KLDivLoss`), which is less by a "
+         "constant. Its gradients are the same; asked for is the cross-entropy itself."),
     )  # fmt: skip
     lifted = [
         Mistake(
@@ -770,7 +788,8 @@ def beam_exercise(project: Project, had: Faults) -> Exercise:
         if not isinstance(rows, list) or len(rows) != len(src):
             return rows
         speak = spoken(project, model)
-        ways = [had, frozenset(), *map(frozenset, ({"kept"}, {"enough"}, {"ranked"}, {"late"}))]
+        others = ({"kept"}, {"enough"}, {"ranked"}, {"late"}, {"wide"})
+        ways = [had, frozenset(), *map(frozenset, others)]
         found = [beam_search(speak, src, BEAM_SIZE, alpha, n, way) for way in ways]
         for i, row in enumerate(rows):
             if row != found[0][i] and isinstance(row, list) and len(row) <= n:
@@ -906,7 +925,7 @@ def judged(
     if name in ("machine", "training"):  # with masks, positions, loss and schedule of their own
         bases.insert(0, had | {"own"})
     if name == "beam":
-        bases += [{"kept"}, {"enough"}, {"ranked"}, {"late"}]  # other ways that are right
+        bases += [{"kept"}, {"enough"}, {"ranked"}, {"late"}, {"wide"}]  # other ways that are right
     bases = list(dict.fromkeys(frozenset(base) for base in bases))
     verdict, fitting = None, {}
     # is it right? has it one slip? or two?

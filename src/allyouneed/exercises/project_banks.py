@@ -316,6 +316,12 @@ def rate(step: int, d_model: int, warmup_steps: int) -> float:
 
 RATE_CASES = [(1, 512, 4000), (300, 512, 4000), (20_000, 512, 4000), (90, 64, 90), (7, 96, 3)]
 RATE_MISTAKES = mistakes(
+    ("the warm-up's exponent -1 in place of -1.5",
+     lambda step, d_model, warmup_steps: (
+         d_model**-0.5 * (step / warmup_steps if step < warmup_steps else step**-0.5)
+     ),
+     "The two lines meet at `step = warmup_steps`: there step * warmup_steps^-1.5 is "
+     "warmup_steps^-0.5."),
     ("max in place of min",
      lambda step, d_model, warmup_steps: (
          d_model**-0.5 * max(step**-0.5, step * warmup_steps**-1.5)

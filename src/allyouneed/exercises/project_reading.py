@@ -365,7 +365,7 @@ def stack_layout(
     if len(attentions) != len(weights) * len(names):
         raise Unclear(
             f"It has {len(groups)} attentions with weights of their own; {len(names)} were "
-            "expected. Is one layer used again and again?"
+            "expected. Is one layer used again and again, or never?"
         )
     for name, group in zip(names, groups, strict=True):
         layout += laid_out(name, group, weights)

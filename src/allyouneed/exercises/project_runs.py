@@ -67,6 +67,8 @@ def train(
             lr = rate(warmup_steps, d_model, warmup_steps)
         if "first rate" in faults:
             lr = rate(1, d_model, warmup_steps)
+        if "anew" in faults:
+            optimizer = kind(model.parameters(), lr=1.0, **how)
         optimizer.param_groups[0]["lr"] = lr
         inputs, labels = tgt[:, :-1], tgt[:, 1:]
         if "no shift" in faults:
@@ -75,6 +77,8 @@ def train(
             inputs = labels
         if "no shift, cut" in faults:
             labels = inputs
+        if "shifted back" in faults:
+            inputs, labels = labels, inputs
         if "shifted twice" in faults:
             inputs, labels = tgt[:, :-2], tgt[:, 2:]
         if "source for target" in faults:
@@ -205,6 +209,10 @@ def worth(total: float, length: int, alpha: float, faults: Faults = frozenset())
         return total * penalty(length, alpha)
     if "plain length" in faults:
         return total / length
+    if "alpha as a factor" in faults:
+        return total / ((5 + length) / 6 * alpha)
+    if "no 5" in faults:
+        return total / (length / 6) ** alpha
     length += ("with BOS" in faults) - ("without EOS" in faults)
     return total / penalty(length, 0.6 if "fixed alpha" in faults else alpha)
 
@@ -213,16 +221,19 @@ def beam_search(
     model: Remembered, src: Tensor, beam: int, alpha: float, max_length: int,
     faults: Faults = frozenset(),
 ) -> Rows:  # fmt: skip
-    """The best by log P / penalty, by one of five ways of closing the search, all of them right.
+    """The best by log P / penalty, by one of six ways of closing the search, all of them right.
 
-    `beam` open ones go on, whatever has ended, until none can overtake; or ("enough") until `beam`
-    have ended; or ("late") until twice as many have, of which each may be one of the best 2 `beam`;
-    or ("kept") those that have ended keep their places in the beam, which may be ranked by the
-    score that counts in the end ("ranked").
+    `beam` open ones go on, whatever has ended, until none can overtake; or ("wide") the same, with
+    all that end among the best 2 `beam`; or ("enough") until `beam` have ended; or ("late") until
+    twice as many have, of which each may be one of the best 2 `beam`; or ("kept") those that have
+    ended keep their places in the beam, which may be ranked by the score that counts in the end
+    ("ranked").
     """
     pick = min if "the worst" in faults else max
     if "first sentence" in faults:
         src = src[:1].expand_as(src)
+    if "one sentence" in faults:
+        src = src[:1]
     rows = []
     for one in src:
         ended = finished(model, one, beam, alpha, max_length, faults)
@@ -234,10 +245,12 @@ def finished(
     model: Remembered, src: Tensor, beam: int, alpha: float, room: int, faults: Faults = frozenset()
 ) -> list[tuple[list[int], float]]:
     """The hypotheses that a search has to choose from, each with its log P."""
-    ways = ("kept", "enough", "ranked", "late")
+    ways = ("kept", "enough", "ranked", "late", "wide")
     closing = next((way for way in ways if way in faults), "open")
     beam = 1 if "greedy" in faults else beam
     raw = next((f for f in ("logits for log-probabilities", "probabilities") if f in faults), "")
+
+    share = 2 * beam if closing == "wide" else beam + 1  # tokens that one hypothesis may give
 
     def rank(written: list[int], total: float) -> float:
         ranked = closing == "ranked"
@@ -249,7 +262,7 @@ def finished(
         grown = []
         for written, total in open_:
             base = 0.0 if "only the last" in faults else total
-            for value, token in model.likely(src, written, raw)[: beam + 1]:
+            for value, token in model.likely(src, written, raw)[:share]:
                 grown.append(([*written, token], base + value))
         if closing in ("kept", "ranked"):
             grown += ended
@@ -266,7 +279,7 @@ def finished(
                 break
             continue
         best = grown[: 2 * beam]
-        kept = len(best) if closing == "late" else beam
+        kept = len(best) if closing in ("late", "wide") else beam
         ended += [each for each in best[:kept] if each[0][-1] == EOS]
         open_ = [each for each in best if each[0][-1] != EOS][:beam]
         if "first that ends" in faults and ended:
@@ -274,6 +287,6 @@ def finished(
         if len(ended) >= {"enough": beam, "late": 2 * beam}.get(closing, len(ended) + 1):
             break
         top = max((worth(p, len(ids) - 1, alpha, faults) for ids, p in ended), default=-math.inf)
-        if closing == "open" and (not open_ or top >= open_[0][1] / penalty(room, alpha)):
+        if closing in ("open", "wide") and (not open_ or top >= open_[0][1] / penalty(room, alpha)):
             break
     return ended or open_
