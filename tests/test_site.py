@@ -126,9 +126,9 @@ def late_picture(tab, page: str) -> list[str]:
     look = """() => {
       const open = [...document.querySelectorAll("details[open]")];
       for (const one of open) one.open = false;
-      const {top} = document.querySelector("main figure").getBoundingClientRect();
-      for (const one of open) one.open = true;
-      return (top + scrollY) / 800; }"""
+      const top = document.querySelector("main figure").getBoundingClientRect().top + scrollY;
+      for (const one of open) one.open = true;  // where the page is scrolled to may change
+      return top / 800; }"""
     if not page.startswith("notebooks/"):
         return []
     screens = tab.evaluate(look)
