@@ -1,7 +1,7 @@
 """A GPT and a BERT of the same size, trained on WikiText-2: chapter 16.
 
     python experiments/language.py train gpt runs/language     # about an hour on one core
-    python experiments/language.py train bert runs/language    # about an hour on one core
+    python experiments/language.py train bert runs/language    # about 40 minutes on one core
     python experiments/language.py measure runs/language       # about 2 minutes
 
 Both are the same machine; one has the causal mask and predicts the next token, the other has none
