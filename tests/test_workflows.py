@@ -75,6 +75,11 @@ def that_import(*modules: str) -> set[str]:
     return {name for name, file in FILES.items() if needs.search(file.read_text(encoding="utf-8"))}
 
 
+def job_of(workflow: str, name: str) -> str:
+    """The text of one job."""
+    return re.search(rf"\n  {name}:\n(.*?)(?=\n  \w+:\n|\Z)", TEXT[workflow], re.S)[1]
+
+
 def left_out(job: str) -> set[str]:
     return set(re.findall(r"--ignore=tests/test_(\w+)\.py", job))
 
@@ -87,13 +92,20 @@ def test_no_version_or_processor_is_asked_for_pages():
 
 def test_with_colabs_list_of_today_the_same_tests_run():
     """What `make matrix` leaves out, its environment has nothing for, either."""
-    job = TEXT["weekly.yml"].split("\n  colab:\n")[1].split("\n  alone:\n")[0]
+    job = job_of("weekly.yml", "colab")
     assert left_out(job) == set(processors.ELSEWHERE)
+    assert re.search(r"-m pytest tests/test_alone\.py -m \"\"", job)
+
+
+def test_all_that_is_marked_weekly_is_run_every_week():
+    """Whatever file it stands in, and with a browser."""
+    (command,) = re.findall(r"-m pytest (.+)", job_of("weekly.yml", "long"))
+    assert command == "tests -m weekly -q -rs"
+    assert 'cron: "17 4 * * 1"' in TEXT["weekly.yml"]
 
 
 def test_macos_and_windows_open_no_page():
     """Their machines have no Chromium of a name that tests/chromium.py knows, and CI needs one."""
     opens = that_import("chromium", "pages")
     assert {"site", "search"} <= opens
-    job = TEXT["tests.yml"].split("\n  elsewhere:\n")[1]
-    assert left_out(job) == opens | {"alone", "commands"}
+    assert left_out(job_of("tests.yml", "elsewhere")) == opens | {"alone", "commands"}
