@@ -128,11 +128,39 @@ def test_port_is_no_number():
         ("notebooks/06_attention.ipynb", "tests/test_attention.py"),
         ("tests/test_rooms.py", "tests/test_rooms.py"),
         ("README.md", "tests/test_readme.py"),
+        ("book/_ext/booksite.py", "tests/test_extensions.py"),
+        ("src/allyouneed/runs.py", "tests/test_command.py"),
+        ("src/allyouneed/weights/multi30k-en-de.json", "tests/test_results.py"),
+        ("tests/right_answers/chapter_03.py", "tests/test_exercises.py"),
+        (".github/workflows/weekly.yml", "tests/test_workflows.py"),
+        ("LICENSES/CC-BY-SA-3.0.txt", "tests/test_release.py"),
     ],
 )
 def test_check_tests_what_has_changed(changed, tests):
     assert ROOT / tests in check.tests_of(ROOT / changed)
     assert ROOT / "tests" / "test_data.py" not in check.tests_of(ROOT / changed)
+
+
+def test_check_knows_the_tests_of_nearly_everything():
+    files = [ROOT / name for name in check.git("ls-files", "-z") if (ROOT / name).is_file()]
+    none = [file.relative_to(ROOT).as_posix() for file in files if not check.tests_of(file)]
+    assert len(files) > 400 and set(none) <= {".ci/run", ".gitattributes", ".gitignore"}
+
+
+SLOW = "import pytest, time\n@pytest.mark.parametrize('i', range(9))\n"
+SLOW += "def test_waits(i):\n    time.sleep(0.5)\n    assert i != %d\n"
+
+
+@pytest.mark.parametrize("wrong, passes", [(9, True), (0, False)])
+def test_check_says_what_there_was_no_time_for(wrong, passes, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check, "SECONDS", 1)
+    names = ["test_a.py", "test_b.py", "test_c.py"]
+    for name in names:
+        (tmp_path / name).write_text(SLOW % wrong, encoding="utf-8")
+    assert check.pass_in_time(names) == passes
+    over = r"The time is over\. `make test` runs the rest, and all of (.*)\."
+    assert re.search(over, capfd.readouterr().out)[1] in names  # each worker had begun another
 
 
 def test_check_sees_what_has_changed(monkeypatch, tmp_path):
