@@ -93,6 +93,20 @@ def test_model_has_the_licence_of_its_data(file):
     assert file.stem in (ROOT / "LICENSES" / f"{card['license']}.txt").read_text(encoding="utf-8")
 
 
+def sentences(file: Path) -> list[str]:
+    data = results.load(file.stem)["data"]
+    return [text for text in texts(data) if re.fullmatch(r"[A-ZÀ-Ý][^`:;/]{8,}[.!?]", text)]
+
+
+def test_records_with_sentences_of_the_data_have_its_licence():
+    """What our own remarks are, there is little of."""
+    found = {file.stem for file in RECORDS if len(sentences(file)) > 9}
+    assert {"multi30k", "tatoeba"} <= found
+    for name in found:
+        licence = (ROOT / "LICENSES" / f"{DATA[name]}.txt").read_text(encoding="utf-8")
+        assert f"results/{name}.json" in licence
+
+
 def test_metadata_name_every_licence():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["license"] == " AND ".join(["MIT", *sorted(set(DATA.values()))])
