@@ -28,11 +28,11 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-ADDRESS = re.search(r'Repository = "(.+)"', (ROOT / "pyproject.toml").read_text())[1]
+ADDRESS = re.search(r'Repository = "(.+)"', (ROOT / "pyproject.toml").read_text("utf-8"))[1]
 WHOLE = "04_similarity"  # data, moving pictures, exercises, and it is quick
 HERE = "PYTHONPATH PYTHONDONTWRITEBYTECODE VIRTUAL_ENV MPLBACKEND ALLYOUNEED_DATA".split()
 IMPORT = ast.Import | ast.ImportFrom
-COLAB = re.findall(r"^[\w.-]+==\S+", (ROOT / "tests" / "colab.txt").read_text(), re.M)
+COLAB = re.findall(r"^[\w.-]+==\S+", (ROOT / "tests" / "colab.txt").read_text("utf-8"), re.M)
 PYC = "__pycache__"  # of modules of several packages
 # torch is the one that the tests run with, and with it comes what it may have of CUDA.
 LARGE = re.compile(r"(torch|triton|nvidia|cuda)(-|$)")
@@ -43,7 +43,7 @@ from address import SET_UP  # noqa: E402
 
 
 def run(*command: str | Path, **options) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
+    done = subprocess.run(list(map(str, command)), capture_output=True, encoding="utf-8", **options)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -117,7 +117,7 @@ def colab(tmp_path_factory) -> Path:
     kernel.mkdir(parents=True)
     argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec = {"argv": argv, "display_name": "Colab", "language": "python"}
-    (kernel / "kernel.json").write_text(json.dumps(spec))
+    (kernel / "kernel.json").write_text(json.dumps(spec), "utf-8")
     return python
 
 

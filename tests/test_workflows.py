@@ -22,7 +22,7 @@ each_workflow = pytest.mark.parametrize("name", TEXT)
 
 def test_of_the_form_that_github_reads():
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema=vendor.github-workflows"]
-    done = subprocess.run([*check, *WORKFLOWS], capture_output=True, text=True)
+    done = subprocess.run([*check, *WORKFLOWS], capture_output=True, encoding="utf-8")
     assert WORKFLOWS and done.returncode == 0, done.stdout + done.stderr
 
 
