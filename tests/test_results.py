@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ DATA = {  # a model's licence is that of the data it was trained on
     "translator": "LicenseRef-CC-BY-2.0-FR",
 }
 sys.path.insert(0, str(ROOT / "experiments"))
+import record as recording  # noqa: E402
 from record import without_places  # noqa: E402
 
 
@@ -67,6 +69,17 @@ def test_places_of_one_machine_are_taken_out():
     typed = "python x.py ../C --out=/tmp/a/FR --log ~/b recipes/base.toml C:\\runs\\D 1/2"
     kept = "python x.py runs/C --out=runs/FR --log runs/b recipes/base.toml runs/D 1/2"
     assert without_places(typed) == kept
+
+
+def test_a_command_can_be_typed_again(tmp_path, monkeypatch):
+    """Words with spaces in them, too."""
+    monkeypatch.setattr(recording, "FOLDER", tmp_path)
+    script = ROOT / "experiments" / "reach.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "1", "301, 4 layers", "--out", "/tmp/a/b"])
+    file = recording.record("reach", {"patterns": {}})
+    command = json.loads(file.read_text(encoding="utf-8"))["command"]
+    words = ["python", "experiments/reach.py", "1", "301, 4 layers", "--out", "runs/b"]
+    assert shlex.split(command) == words
 
 
 @pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)
