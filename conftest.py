@@ -61,11 +61,12 @@ def pytest_configure(config):
         IPyNbFile.setup = start_kernel
 
 
-def pytest_collection_modifyitems(items):
-    """The longest files first, then the notebooks: no worker is left alone with a long one."""
+def pytest_collection_modifyitems(config, items):
+    """The longest files first, then the notebooks: no worker is left alone with a long one. Where
+    time is limited (`make check`) they come last: what is left then is little else."""
 
     def place(item) -> int:
         name, is_notebook = item.path.stem, item.path.suffix == ".ipynb"
         return LONGEST.index(name) if name in LONGEST else len(LONGEST) + (not is_notebook)
 
-    items.sort(key=place)
+    items.sort(key=place, reverse=bool(config.getoption("session_timeout", None)))

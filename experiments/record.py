@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ def without_places(command: str) -> str:
 def record(name: str, data: dict[str, Any]) -> Path:
     """Write `data` with the command, machine, versions, date and commit it came from."""
     words = [os.path.relpath(w, ROOT) if os.path.isabs(w) else w for w in sys.argv[1:]]
-    command = without_places(" ".join(["python", os.path.relpath(sys.argv[0], ROOT), *words]))
+    script = os.path.relpath(sys.argv[0], ROOT)
+    command = shlex.join(["python", script, *map(without_places, words)])
     file = FOLDER / f"{name}.json"
     body = {**circumstances(command), "data": data}
     write_file(file, (json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode())

@@ -35,6 +35,6 @@ def failures(python: str | Path, pieces: dict[str, str], *known: str, **options)
     The modules `known` are imported once, as torch is."""
     done = subprocess.run(
         [str(python), "-c", SCRIPT, *known],
-        input=json.dumps(pieces), capture_output=True, text=True, **options,
+        input=json.dumps(pieces), capture_output=True, encoding="utf-8", **options,
     )  # fmt: skip
     return done.stdout + done.stderr if done.returncode or done.stdout else ""

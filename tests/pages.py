@@ -39,7 +39,7 @@ def build_if_old() -> None:
     command = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
     built = subprocess.run(
         [sys.executable, "-c", command, "build", ".", "-W", "-n", "--keep-going", "--quiet", *more],
-        cwd=ROOT, capture_output=True, text=True,
+        cwd=ROOT, capture_output=True, encoding="utf-8",
     )  # fmt: skip
     assert built.returncode == 0, (built.stdout + built.stderr)[-5000:]
     done.touch()

@@ -18,7 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import PackageNotFoundError, distribution, distributions, version
 from pathlib import Path
 
 import nbformat
@@ -28,19 +28,22 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-ADDRESS = re.search(r'Repository = "(.+)"', (ROOT / "pyproject.toml").read_text())[1]
+ADDRESS = re.search(r'Repository = "(.+)"', (ROOT / "pyproject.toml").read_text("utf-8"))[1]
 WHOLE = "04_similarity"  # data, moving pictures, exercises, and it is quick
 HERE = "PYTHONPATH PYTHONDONTWRITEBYTECODE VIRTUAL_ENV MPLBACKEND ALLYOUNEED_DATA".split()
 IMPORT = ast.Import | ast.ImportFrom
-COLAB = re.findall(r"^[\w.-]+==\S+", (ROOT / "tests" / "colab.txt").read_text(), re.M)
+COLAB = re.findall(r"^[\w.-]+==\S+", (ROOT / "tests" / "colab.txt").read_text("utf-8"), re.M)
 PYC = "__pycache__"  # of modules of several packages
-TORCH = re.search(r"^torch==\S+", (ROOT / "requirements.txt").read_text(), re.M)[0]
+# torch is the one that the tests run with, and with it comes what it may have of CUDA.
+LARGE = re.compile(r"(torch|triton|nvidia|cuda)(-|$)")
+RELEASES = {one.name: one.version.split("+")[0] for one in distributions()}
+TORCH = [f"{name}=={release}" for name, release in RELEASES.items() if LARGE.match(name)]
 sys.path.insert(0, str(ROOT / "tools"))
 from address import SET_UP  # noqa: E402
 
 
 def run(*command: str | Path, **options) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
+    done = subprocess.run(list(map(str, command)), capture_output=True, encoding="utf-8", **options)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -74,7 +77,7 @@ def checkout(tmp_path_factory) -> Path:
 
 def given(python: Path, pins: list[str]) -> list[str]:
     """What pip would unpack in that environment, copied from ours where it is the same release (and
-    linked if it is torch, for its size); what is left. pip finds it, and installs what it needs."""
+    linked if it is large); what is left. pip finds it, and installs what it needs."""
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages, left = Path(run(python, "-c", where).strip()), []
     for name, release in (pin.split("==") for pin in pins):
@@ -87,7 +90,9 @@ def given(python: Path, pins: list[str]) -> list[str]:
             continue
         for top in {file.parts[0] for file in ours.files if file.parts[0] not in ("..", PYC)}:
             here, there = Path(ours.locate_file(top)), packages / top
-            if name == "torch":
+            if there.is_symlink():  # nvidia/, which several have a part of
+                continue
+            if LARGE.match(name):
                 there.symlink_to(here)
             elif here.is_dir():
                 shutil.copytree(here, there, dirs_exist_ok=True)
@@ -106,13 +111,13 @@ def colab(tmp_path_factory) -> Path:
     # The list is whole, so pip need not look for more; what is imported is compiled then.
     pip = (python, "-m", "pip", "install", "-q", "--no-compile")
     run(*pip, "--no-deps", *given(python, COLAB))
-    given(python, [TORCH])
-    run(*pip, TORCH)
+    given(python, TORCH)
+    run(*pip, f"torch=={RELEASES['torch']}")
     kernel = folder / "kernels" / "colab"
     kernel.mkdir(parents=True)
     argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec = {"argv": argv, "display_name": "Colab", "language": "python"}
-    (kernel / "kernel.json").write_text(json.dumps(spec))
+    (kernel / "kernel.json").write_text(json.dumps(spec), "utf-8")
     return python
 
 

@@ -174,7 +174,9 @@ for arguments in [(q.long(), k, v), (q, k[..., :3], v), (q, k, v[:, :4]), (q, k[
     except (TypeError, ValueError) as error:
         print(type(error).__name__, str(error).splitlines()[0])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
     assert done.stdout.splitlines() == [
         "TypeError q: expected floating-point vectors, got torch.int64",
         "ValueError k: expected keys as wide as the queries, 4, got 3",

@@ -277,7 +277,7 @@ def test_signals_wait(number, request):
 
 
 def test_nothing_is_unpickled():
-    text = open(checkpoints.__file__).read()
+    text = open(checkpoints.__file__, encoding="utf-8").read()
     assert "torch.load(" not in text and "pickle.load" not in text
 
 

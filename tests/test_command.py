@@ -109,7 +109,7 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert all(torch.equal(a.model[name], b.model[name]) for name in a.model)
     for i, state in a.optimizer["state"].items():
         assert all(torch.equal(x, b.optimizer["state"][i][name]) for name, x in state.items())
-    first, second = (json.loads((run / "history.json").read_text()) for run in (one, other))
+    first, second = (json.loads((run / "history.json").read_text("utf-8")) for run in (one, other))
     assert first["losses"] == second["losses"]
     for row in first["rows"] + second["rows"]:
         del row["minutes"]
@@ -123,11 +123,11 @@ def test_what_a_run_leaves(whole):
     assert {"model.safetensors", "tokenizer.json", "history.json", "run.json"} <= set(
         os.listdir(whole)
     )
-    assert "<svg" in (whole / "curves.svg").read_text()
-    history = json.loads((whole / "history.json").read_text())
+    assert "<svg" in (whole / "curves.svg").read_text("utf-8")
+    history = json.loads((whole / "history.json").read_text("utf-8"))
     assert [row["step"] for row in history["rows"]] == [6, 12, 18, 24, 30, 36]
     assert len(history["losses"]) == 36 and history["losses"][-1] < history["losses"][0]
-    run = json.loads((whole / "run.json").read_text(), parse_constant=pytest.fail)
+    run = json.loads((whole / "run.json").read_text("utf-8"), parse_constant=pytest.fail)
     assert run["settings"]["d_model"] == 8 and run["data"]["pairs"] > 100
     assert {"command", "machine", "versions", "date", "commit"} == set(run["starts"][0])
     assert run["starts"][0]["command"].startswith("python -m allyouneed train --data ")
@@ -286,7 +286,7 @@ def test_only_the_checkpoints_of_an_average_are_written(data, tmp_path, capsys):
     words += ["--validate-every", "18", "--average-every", "2", "--steps"]
     assert said(capsys, *words, "33")[0] == 0
     assert steps(tmp_path / "once") == [14, 16, 18, 29, 31, 33]
-    rows = json.loads((tmp_path / "once" / "history.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "once" / "history.json").read_text("utf-8"))["rows"]
     assert [row["step"] for row in rows] == [18, 33]
     words[4] = tmp_path / "twice"
     assert said(capsys, *words, "33")[0] == 0
@@ -342,7 +342,7 @@ def test_other_settings_on_resuming(copy, data, tmp_path, capsys):
     assert "--dropout: this run began with 0.2" in refused(capsys, *resume, "--dropout", "0.5")
     assert "this run began with" in refused(capsys, *resume, "--preset", "tiny")
     other = tmp_path / "other.tsv"
-    other.write_text("".join(f"a{i}\tb\n" for i in range(60)))
+    other.write_text("".join(f"a{i}\tb\n" for i in range(60)), "utf-8")
     assert "not those this run began with" in refused(capsys, *resume, "--data", other)
     text = data.read_text(encoding="utf-8")
     try:
@@ -350,14 +350,14 @@ def test_other_settings_on_resuming(copy, data, tmp_path, capsys):
         assert "not those this run began with" in refused(capsys, *resume)
     finally:
         data.write_text(text, encoding="utf-8")
-    (copy / "tokenizer.json").write_text("{}")
+    (copy / "tokenizer.json").write_text("{}", "utf-8")
     assert "tokenizer.json: not the tokenizer" in refused(capsys, *resume)
     assert {f: hash(f.read_bytes()) for f in copy.rglob("*.safetensors")} == before
     (copy / "tokenizer.json").unlink()
     moved = Path(shutil.copy(data, tmp_path / "moved.tsv"))
     words = ["--steps", 38, "--data", moved, "--precision", "auto"]  # longer and elsewhere is fine
     assert said(capsys, *resume, *words)[0] == 0
-    run = json.loads((copy / "run.json").read_text())
+    run = json.loads((copy / "run.json").read_text("utf-8"))
     assert run["data"]["name"] == str(moved) and run["settings"]["precision"] == "fp32"
     assert load_checkpoint(checkpoint_files(copy / "checkpoints")[-1]).record.step == 38
 
@@ -375,7 +375,7 @@ def test_a_precision_is_decided_once(data, tmp_path, monkeypatch):
     for half, steps in ((torch.bfloat16, "2"), (torch.float32, "3")):
         monkeypatch.setattr(training, "half_dtype", lambda device, half=half: half)
         assert command.main([*words, "--resume", "--steps", steps]) == 0
-        run = json.loads((tmp_path / "run.json").read_text())
+        run = json.loads((tmp_path / "run.json").read_text("utf-8"))
         assert run["settings"]["precision"] == "bf16"
     assert written_in and set(written_in) == {torch.bfloat16}  # what is validated, too
 
@@ -407,18 +407,19 @@ def test_a_folder_that_holds_a_run(copy, data, capsys):
 
 def test_a_folder_that_holds_something_else(data, tmp_path, capsys):
     film = tmp_path / "film.mp4.part"
-    film.write_text("x")
+    film.write_text("x", "utf-8")
     error = refused(capsys, "train", "--data", data, "--out", tmp_path, *RUN)
     assert "--out: expected a new or empty folder" in error
-    assert [file.name for file in tmp_path.iterdir()] == [film.name] and film.read_text() == "x"
+    assert [file.name for file in tmp_path.iterdir()] == [film.name]
+    assert film.read_text("utf-8") == "x"
 
 
 def test_a_folder_with_the_names_of_a_run(data, tmp_path, capsys):
     (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "history.json").write_text("x")
+    (tmp_path / "history.json").write_text("x", "utf-8")
     error = refused(capsys, "train", "--data", data, "--out", tmp_path, *RUN)
     assert "--out: expected a new or empty folder" in error
-    assert (tmp_path / "history.json").read_text() == "x"
+    assert (tmp_path / "history.json").read_text("utf-8") == "x"
 
 
 def test_a_run_that_ends_in_nan(data, tmp_path, capsys):
@@ -438,7 +439,7 @@ def test_a_link_to_nowhere_among_checkpoints(copy, data, capsys):
 
 def test_both_steps_and_epochs_in_a_file(data, tmp_path, capsys):
     file = tmp_path / "both.toml"
-    file.write_text("steps = 1\nepochs = 3\n")
+    file.write_text("steps = 1\nepochs = 3\n", "utf-8")
     words = ["train", "--data", data, "--out", tmp_path / "run"]
     assert "expected steps or epochs, got both" in refused(capsys, *words, "--config", file)
     words += ["--config", tmp_path]
@@ -466,8 +467,8 @@ def test_what_takes_a_while_is_said(data, tmp_path, capsys):
 
 def test_what_is_in_a_runs_folder_and_is_not_its_own_stays(copy, capsys):
     film, left = copy / "film.mp4.part", copy / "run.json.part"
-    film.write_text("x")
-    left.write_text("x")
+    film.write_text("x", "utf-8")
+    left.write_text("x", "utf-8")
     assert said(capsys, "train", "--resume", "--out", copy)[0] == 0
     assert film.exists() and not left.exists()
 
@@ -504,7 +505,7 @@ def test_a_reader_who_has_had_enough(data, tmp_path):
     ],
 )
 def test_pairs_that_are_none(tmp_path, capsys, text, named):
-    (tmp_path / "x.tsv").write_text(text)
+    (tmp_path / "x.tsv").write_text(text, "utf-8")
     words = ["train", "--data", tmp_path / "x.tsv", "--out", tmp_path / "run", *RUN]
     assert named in refused(capsys, *words)
 
@@ -648,7 +649,7 @@ def test_a_file_of_settings_is_as_options(whole, data, tmp_path):
 )
 def test_bad_files_of_settings(tmp_path, data, capsys, text, named):
     file = tmp_path / "settings.toml"
-    file.write_text(text)
+    file.write_text(text, "utf-8")
     words = ["train", "--config", file, "--data", data, "--out", tmp_path / "run"]
     error = refused(capsys, *words)
     assert error.startswith(f"error: {file}") and named in error
@@ -673,18 +674,18 @@ def test_recipes_are_the_papers(name):
     assert settings["steps"] % settings["validate_every"] == 0
     assert all(
         "#" in line or not line.partition("=")[2] or line.startswith("seed")
-        for line in (ROOT / "recipes" / f"{name}.toml").read_text().splitlines()
+        for line in (ROOT / "recipes" / f"{name}.toml").read_text("utf-8").splitlines()
     )
 
 
 def test_update_batches_take_the_place_of_accumulate(data, tmp_path, capsys):
     file = tmp_path / "settings.toml"
-    file.write_text("update-batches = 4\n")
+    file.write_text("update-batches = 4\n", "utf-8")
     words = ["train", "--config", file, "--data", data, *SMALL, "--steps", 1, "--out"]
     assert said(capsys, *words, tmp_path / "one")[0] == 0
     assert said(capsys, *words, tmp_path / "two", "--accumulate", 3)[0] == 0
     for run, number in (("one", 4), ("two", 3)):
-        settings = json.loads((tmp_path / run / "run.json").read_text())["settings"]
+        settings = json.loads((tmp_path / run / "run.json").read_text("utf-8"))["settings"]
         assert settings["update_batches"] == settings["accumulate"] == number
     words = ["train", "--resume", "--steps", 2, "--out", tmp_path / "one"]
     assert "--accumulate: expected 4" in refused(capsys, *words, "--accumulate", 2)
@@ -807,7 +808,7 @@ def test_evaluate(whole, data, capsys, tmp_path):
     assert "--split: expected" in refused(
         capsys, "evaluate", "--data", data, "--split", "test", "--model", whole
     )
-    (tmp_path / "two.tsv").write_text("a\tb\nc\td\n")
+    (tmp_path / "two.tsv").write_text("a\tb\nc\td\n", "utf-8")
     empty = ["--data", tmp_path / "two.tsv", "--split", "valid"]
     assert "--split: expected" in refused(capsys, "evaluate", *empty, "--model", whole)
 
@@ -845,7 +846,7 @@ def test_compiled_is_the_same(data, tmp_path, precision):
         words = ["train", "--data", str(data), "--out", str(out), *SMALL, "--precision", precision]
         words += [name, "--steps", "6", "--dropout", "0"]
         subprocess.run([sys.executable, "-m", "allyouneed", *words], check=True)
-        losses.append(json.loads((out / "history.json").read_text())["losses"])
+        losses.append(json.loads((out / "history.json").read_text("utf-8"))["losses"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3 if precision == "fp32" else 1e-2)
 
 

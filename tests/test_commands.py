@@ -33,7 +33,12 @@ def tree(tmp_path) -> Path:
 def make(tree: Path, *words: str, **environment: str) -> tuple[int, str]:
     environment = {**os.environ, **environment}
     done = subprocess.run(
-        ["make", *words], cwd=tree, env=environment, capture_output=True, text=True, timeout=120
+        ["make", *words],
+        cwd=tree,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -41,14 +46,14 @@ def make(tree: Path, *words: str, **environment: str) -> tuple[int, str]:
 def pretend_pip_says(tree: Path, words: str) -> None:
     python = tree / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(f"#!/bin/sh\necho '{words}'\nexit 1\n")
+    python.write_text(f"#!/bin/sh\necho '{words}'\nexit 1\n", "utf-8")
     python.chmod(0o755)
 
 
 def test_help_names_every_target(tree):
     code, said = make(tree, "help")
     assert code == 0
-    targets = re.search(r"^\.PHONY: (.*)", (tree / "Makefile").read_text(), re.M)[1].split()
+    targets = re.search(r"^\.PHONY: (.*)", (tree / "Makefile").read_text("utf-8"), re.M)[1].split()
     for target in [name for name in targets if name != "help" and not name.startswith("setup")]:
         assert f"\n  {target} " in said
     assert len({len(left) for left in re.findall(r"^  \w+ +", said, re.M)}) == 1  # one column
@@ -64,7 +69,8 @@ def test_old_python(tree):
     old.write_text(
         f"#!{sys.executable}\nimport runpy, sys\n"
         "sys.version_info, sys.version, sys.argv = (3, 9), '3.9.1', sys.argv[1:]\n"
-        "runpy.run_path(sys.argv[0])\n"
+        "runpy.run_path(sys.argv[0])\n",
+        "utf-8",
     )
     old.chmod(0o755)
     code, said = make(tree, "book", f"PYTHON={old}")
@@ -90,10 +96,10 @@ def test_disk_full(tree):
 def test_second_run_installs_nothing(tree):
     sys.path.insert(0, str(tree / "tools"))
     pretend_pip_says(tree, "should not have been asked")
-    script = (tree / "tools" / "install.py").read_text().removesuffix("main()\n")
+    script = (tree / "tools" / "install.py").read_text("utf-8").removesuffix("main()\n")
     names: dict = {"__file__": str(tree / "tools" / "install.py"), "__name__": "install"}
     exec(script, names)
-    (tree / ".venv" / "book.installed").write_text(names["fingerprint"]("book"))
+    (tree / ".venv" / "book.installed").write_text(names["fingerprint"]("book"), "utf-8")
     names["install"]("book")
     assert not (tree / ".venv" / "install.log").exists()
 
@@ -105,7 +111,7 @@ def test_port_taken():
         port = taken.getsockname()[1]
         done = subprocess.run(
             [sys.executable, ROOT / "tools" / "serve.py", str(port)],
-            capture_output=True, text=True, timeout=20,
+            capture_output=True, encoding="utf-8", timeout=20,
         )  # fmt: skip
     assert done.returncode != 0
     assert f"Port {port} is taken" in done.stderr and f"PORT={port + 1}" in done.stderr
@@ -113,7 +119,7 @@ def test_port_taken():
 
 def test_port_is_no_number():
     done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "serve.py", "web"], capture_output=True, text=True
+        [sys.executable, ROOT / "tools" / "serve.py", "web"], capture_output=True, encoding="utf-8"
     )
     assert done.returncode != 0 and "got 'web'" in done.stderr
 
@@ -128,11 +134,39 @@ def test_port_is_no_number():
         ("notebooks/06_attention.ipynb", "tests/test_attention.py"),
         ("tests/test_rooms.py", "tests/test_rooms.py"),
         ("README.md", "tests/test_readme.py"),
+        ("book/_ext/booksite.py", "tests/test_extensions.py"),
+        ("src/allyouneed/runs.py", "tests/test_command.py"),
+        ("src/allyouneed/weights/multi30k-en-de.json", "tests/test_results.py"),
+        ("tests/right_answers/chapter_03.py", "tests/test_exercises.py"),
+        (".github/workflows/weekly.yml", "tests/test_workflows.py"),
+        ("LICENSES/CC-BY-SA-3.0.txt", "tests/test_release.py"),
     ],
 )
 def test_check_tests_what_has_changed(changed, tests):
     assert ROOT / tests in check.tests_of(ROOT / changed)
     assert ROOT / "tests" / "test_data.py" not in check.tests_of(ROOT / changed)
+
+
+def test_check_knows_the_tests_of_nearly_everything():
+    files = [ROOT / name for name in check.git("ls-files", "-z") if (ROOT / name).is_file()]
+    none = [file.relative_to(ROOT).as_posix() for file in files if not check.tests_of(file)]
+    assert len(files) > 400 and set(none) <= {".ci/run", ".gitattributes", ".gitignore"}
+
+
+SLOW = "import pytest, time\n@pytest.mark.parametrize('i', range(9))\n"
+SLOW += "def test_waits(i):\n    time.sleep(0.5)\n    assert i != %d\n"
+
+
+@pytest.mark.parametrize("wrong, passes", [(9, True), (0, False)])
+def test_check_says_what_there_was_no_time_for(wrong, passes, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check, "SECONDS", 1)
+    names = ["test_a.py", "test_b.py", "test_c.py"]
+    for name in names:
+        (tmp_path / name).write_text(SLOW % wrong, encoding="utf-8")
+    assert check.pass_in_time(names) == passes
+    over = r"The time is over\. `make test` runs the rest, and all of (.*)\."
+    assert re.search(over, capfd.readouterr().out)[1] in names  # each worker had begun another
 
 
 def test_check_sees_what_has_changed(monkeypatch, tmp_path):

@@ -116,7 +116,7 @@ def torchrun(*words: object, processes: int = 2, restarts: int = 0) -> subproces
            "--nproc-per-node", processes, "--max-restarts", restarts]  # fmt: skip
     return subprocess.Popen(
         list(map(str, [*run, *words])), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
+        encoding="utf-8", env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
     )  # fmt: skip
 
 
@@ -217,7 +217,8 @@ def config(shards) -> Path:
         f'data = "{shards}"\nd-model = 8\nd-ff = 8\nheads = 2\nlayers = 1\ndropout = 0\n'
         "learning-rate = 0.002\nwarmup = 10\nbatch-tokens = 200\nupdate-batches = 4\n"
         'precision = "fp32"\nsteps = 32\n'
-        "validate-every = 8\naverage = 2\nkeep = 9\nthreads = 1\nmax-norm = 1\n"
+        "validate-every = 8\naverage = 2\nkeep = 9\nthreads = 1\nmax-norm = 1\n",
+        "utf-8",
     )
     return file
 
@@ -248,7 +249,7 @@ def assert_same_run(one: Path, other: Path) -> None:
     for i, state in a.optimizer["state"].items():
         for name, x in state.items():
             torch.testing.assert_close(x, b.optimizer["state"][i][name], **close)
-    histories = [json.loads((run / "history.json").read_text()) for run in (one, other)]
+    histories = [json.loads((run / "history.json").read_text("utf-8")) for run in (one, other)]
     torch.testing.assert_close(*(torch.tensor(h["losses"]) for h in histories), rtol=0, atol=1e-3)
     rows = [[(row["step"], row["epoch"]) for row in h["rows"]] for h in histories]
     assert rows[0] == rows[1]
@@ -259,7 +260,7 @@ def workers(process: subprocess.Popen) -> dict[int, int]:
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            parent = int((folder / "stat").read_text("utf-8").rpartition(")")[2].split()[1])
             words = (folder / "environ").read_bytes().split(b"\0") if parent == process.pid else []
         except OSError:  # it has just ended
             continue

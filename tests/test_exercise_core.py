@@ -449,7 +449,7 @@ def test_progress_keeps_what_is_done(capsys, tmp_path):
     progress()
     out = capsys.readouterr().out
     assert "[x] 99.1" in out and "[ ] 99.2" in out and "1 of 7" in out
-    assert json.loads((tmp_path / "progress.json").read_text()) == {"done": ["99.1"]}
+    assert json.loads((tmp_path / "progress.json").read_text("utf-8")) == {"done": ["99.1"]}
 
 
 def test_solutions_do_not_count_as_the_readers(capsys):
@@ -464,14 +464,14 @@ def test_solutions_do_not_count_as_the_readers(capsys):
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"done": 3}'])
 def test_progress_survives_a_broken_file(content, capsys, tmp_path):
-    (tmp_path / "progress.json").write_text(content)
+    (tmp_path / "progress.json").write_text(content, "utf-8")
     check("99.2", 42)
     progress()
     assert "[x] 99.2" in capsys.readouterr().out
 
 
 def test_progress_lives_in_memory_where_nothing_can_be_written(capsys, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setenv("ALLYOUNEED_HOME", str(tmp_path / "file" / "folder"))
     check("99.2", 42)
     progress()
@@ -528,8 +528,10 @@ def assert_reader_was_served(text: str) -> None:
 
 
 def test_plain_python(tmp_path):
-    (tmp_path / "reader.py").write_text(textwrap.dedent(READER))
-    done = subprocess.run([sys.executable, tmp_path / "reader.py"], capture_output=True, text=True)
+    (tmp_path / "reader.py").write_text(textwrap.dedent(READER), "utf-8")
+    done = subprocess.run(
+        [sys.executable, tmp_path / "reader.py"], capture_output=True, encoding="utf-8"
+    )
     assert_reader_was_served(done.stdout + done.stderr)
 
 

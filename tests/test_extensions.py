@@ -136,7 +136,7 @@ def context_of_a_page(body: str = PAGE, scripts: dict = SCRIPTS) -> dict:
 def write_page(tmp_path):
     """Write a page as Sphinx does: what the extension makes of its context."""
     label = '<g transform="translate(9 9) scale(0.09 -0.09)"></g>'  # 9 points, 12 pixels
-    (tmp_path / "map.svg").write_text(f'<svg width="300pt" height="150pt">{label}</svg>')
+    (tmp_path / "map.svg").write_text(f'<svg width="300pt" height="150pt">{label}</svg>', "utf-8")
     env = SimpleNamespace(images={"map.svg": ({"notebooks/04_similarity"}, "map.svg")})
     app = SimpleNamespace(env=env, srcdir=tmp_path)
     doctree = nodes.container("", nodes.image(uri="map.svg"), nodes.citation())
@@ -231,9 +231,9 @@ MEASURES = 'function f(){const e=()=>{document.querySelectorAll(["pre",".nboutpu
 def test_the_files_for_all_pages(patch, search, script, first, tmp_path):
     js = tmp_path / "_static" / "scripts" / "pydata-sphinx-theme.js"
     js.parent.mkdir(parents=True)
-    js.write_text(script)
-    (tmp_path / "search.html").write_text(search)
-    (tmp_path / "intro.html").write_text(first)
+    js.write_text(script, "utf-8")
+    (tmp_path / "search.html").write_text(search, "utf-8")
+    (tmp_path / "intro.html").write_text(first, "utf-8")
     config = SimpleNamespace(root_doc="intro")
     app = SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path, config=config)
     if patch:
@@ -241,8 +241,8 @@ def test_the_files_for_all_pages(patch, search, script, first, tmp_path):
             booksite.on_build_finished(app, None)
     else:
         booksite.on_build_finished(app, None)
-        assert (tmp_path / "search.html").read_text().count("<script defer src") == 3
-        assert "function f(){return;const e" in js.read_text()
+        assert (tmp_path / "search.html").read_text("utf-8").count("<script defer src") == 3
+        assert "function f(){return;const e" in js.read_text("utf-8")
 
 
 def test_other_builders_have_no_such_files(tmp_path):
@@ -256,9 +256,9 @@ def static(tmp_path):
     for name in bookstyles.SHEETS:
         file = tmp_path / name.replace("*", "1a2b")
         file.parent.mkdir(exist_ok=True)
-        file.write_text(".here { color: red }")
+        file.write_text(".here { color: red }", "utf-8")
     (tmp_path / "styles" / "pydata-sphinx-theme.css").write_text(
-        '@font-face { font-family: "Font Awesome 6" } .gone { color: red }'
+        '@font-face { font-family: "Font Awesome 6" } .gone { color: red }', "utf-8"
     )
     return tmp_path
 
@@ -267,7 +267,7 @@ def test_a_theme_with_other_style_sheets_fails_the_build(static):
     assert ".gone" not in bookstyles.one_sheet(static, {"here"})
     with pytest.raises(ExtensionError, match=r"book\.css: no page .* what \.here is for"):
         bookstyles.one_sheet(static, {"gone"})
-    (static / "styles" / "pydata-sphinx-theme.css").write_text(".here { color: red }")
+    (static / "styles" / "pydata-sphinx-theme.css").write_text(".here { color: red }", "utf-8")
     with pytest.raises(ExtensionError, match="AWESOME finds nothing"):
         bookstyles.one_sheet(static, {"here"})
     (static / "basic.css").unlink()
@@ -288,13 +288,13 @@ def test_a_theme_without_our_template_fails_the_build(static):
     config = SimpleNamespace(root_doc="index")
     app = SimpleNamespace(builder=builder, config=config, outdir=static)
     for name in text.split():
-        page.write_text(text.replace(name, ""))
+        page.write_text(text.replace(name, ""), "utf-8")
         with pytest.raises(ExtensionError, match=rf"webpack-macros\.html finds .*{name}"):
             bookstyles.on_build_finished(app, None)
 
 
 def test_pages_without_scripts_fail_the_build(tmp_path):
-    (tmp_path / "index.html").write_text("<script type=module src=theme.js></script>")
+    (tmp_path / "index.html").write_text("<script type=module src=theme.js></script>", "utf-8")
     with pytest.raises(ExtensionError, match="SCRIPT finds nothing"):
         bookstyles.words_of(tmp_path)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import queue
+import subprocess
+import sys
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -54,6 +56,12 @@ def test_the_solution_is_not_the_readers(monkeypatch, tmp_path):
 def test_a_first_value_out_of_its_range(choice):
     with pytest.raises(ValueError, match="n: expected least <= first <= most, got"):
         live.explore(lambda n: plt.figure(), n=choice)
+
+
+def test_it_is_imported_where_there_is_no_ipython():
+    code = "import sys; sys.modules['IPython'] = None; import allyouneed.live"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
 
 
 CELL = """

@@ -897,7 +897,7 @@ NO_GUARD = not hasattr(backend_registration, "_setup_privateuseone_for_python_ba
 def test_the_witness_agrees_with_the_shapes_and_devices():
     """It knows no numbers: an update that goes through reads none, so it waits for no GPU."""
     command = [sys.executable, ROOT / "tests" / "faked.py"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8")
     assert done.stdout.splitlines() == [
         f"(2, 4, {V}) other:0, (2, 2, 4, 5) other:0",
         *(f"{precision} other:0" for precision in ("fp32", "bf16", "fp16")),
@@ -920,7 +920,7 @@ def test_notebooks_from_the_command_line(tmp_path):
         nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
     names = ("good.ipynb", "grad.ipynb", "bad.ipynb")
     command = [sys.executable, ROOT / "tests" / "pretend.py", *names]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=tmp_path)
     assert done.returncode == 1 and "tensor([1., 1., 1.])" in done.stdout
     assert "good.ipynb: passed, 3 launches, 3 waits" in done.stdout, done.stdout + done.stderr
     assert "grad.ipynb: passed" in done.stdout, done.stdout  # whatever the one before has set
@@ -936,7 +936,7 @@ def test_a_notebook_that_does_not_take_the_readers_device(tmp_path):
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "one.ipynb")
     for more, code in ([], 0), (["--device", "cuda:0"], 1):
         command = [sys.executable, ROOT / "tests" / "pretend.py", tmp_path / "one.ipynb", *more]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8")
         assert done.returncode == code, done.stdout + done.stderr
     assert "failed in cell 2" in done.stdout and "of type `str`" in done.stdout
 
@@ -947,7 +947,7 @@ def test_a_notebook_that_does_not_take_the_readers_device(tmp_path):
 def test_a_notebook_runs_on_it(file, device):
     """`device` is what `start` gives, or what a reader writes after it."""
     command = [sys.executable, ROOT / "tests" / "pretend.py", file, *device]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
@@ -960,5 +960,5 @@ LARGER = [file for file in NOTEBOOKS if "in str(device)" in file.read_text("utf-
 def test_a_reader_who_wants_the_cpu_computes_there(file):
     """Where a notebook does more on a GPU: nothing is moved there behind the reader's back."""
     command = [sys.executable, ROOT / "tests" / "pretend.py", file, "--device", "cpu"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8")
     assert "passed, 0 launches, 0 waits" in done.stdout, done.stdout[-5000:] + done.stderr[-2000:]

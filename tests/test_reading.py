@@ -246,7 +246,7 @@ def test_the_road_and_the_exercises_done_are_kept(browser, address):
     assert tab.locator("svg.plan a[href$='06_attention.html'] .share").count() == 1
     with tab.expect_download() as download:
         tab.click("#progress button >> nth=0")
-    kept = json.loads(download.value.path().read_text())
+    kept = json.loads(download.value.path().read_text("utf-8"))
     assert download.value.suggested_filename == "progress.json" and kept == {"done": ["6.2"]}
     more = {"name": "progress.json", "mimeType": "application/json"}
     tab.set_input_files("#progress input", [more | {"buffer": b'{"done": ["6.1", "10.2"]}'}])

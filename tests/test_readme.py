@@ -32,6 +32,6 @@ def test_links_and_files_exist():
 
 
 def test_commands_exist():
-    makefile = (ROOT / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text("utf-8")
     for target in re.findall(r"\bmake (\w+)", README):
         assert re.search(rf"^{target}:", makefile, re.M), target

@@ -23,7 +23,9 @@ import address  # noqa: E402
 
 
 def run(*command: str | Path) -> str:
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -51,7 +53,7 @@ class get_ipython:
     def run_line_magic(self, *words): print(*words)
 """
     done = subprocess.run(
-        [sys.executable, "-c", away + address.SET_UP], capture_output=True, text=True
+        [sys.executable, "-c", away + address.SET_UP], capture_output=True, encoding="utf-8"
     )
     assert done.returncode == 1
     assert done.stdout == f"pip install -q git+{address.ADDRESS}@{address.REF}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ DATA = {  # a model's licence is that of the data it was trained on
     "translator": "LicenseRef-CC-BY-2.0-FR",
 }
 sys.path.insert(0, str(ROOT / "experiments"))
+import record as recording  # noqa: E402
 from record import without_places  # noqa: E402
 
 
@@ -69,6 +71,17 @@ def test_places_of_one_machine_are_taken_out():
     assert without_places(typed) == kept
 
 
+def test_a_command_can_be_typed_again(tmp_path, monkeypatch):
+    """Words with spaces in them, too."""
+    monkeypatch.setattr(recording, "FOLDER", tmp_path)
+    script = ROOT / "experiments" / "reach.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "1", "301, 4 layers", "--out", "/tmp/a/b"])
+    file = recording.record("reach", {"patterns": {}})
+    command = json.loads(file.read_text(encoding="utf-8"))["command"]
+    words = ["python", "experiments/reach.py", "1", "301, 4 layers", "--out", "runs/b"]
+    assert shlex.split(command) == words
+
+
 @pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)
 def test_model_is_small_and_has_a_card(file):
     assert file.stat().st_size <= 16e6
@@ -91,6 +104,20 @@ def test_model_has_the_licence_of_its_data(file):
     card = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
     assert card["license"] == DATA[file.stem.split("-")[0]]
     assert file.stem in (ROOT / "LICENSES" / f"{card['license']}.txt").read_text(encoding="utf-8")
+
+
+def sentences(file: Path) -> list[str]:
+    data = results.load(file.stem)["data"]
+    return [text for text in texts(data) if re.fullmatch(r"[A-ZÀ-Ý][^`:;/]{8,}[.!?]", text)]
+
+
+def test_records_with_sentences_of_the_data_have_its_licence():
+    """What our own remarks are, there is little of."""
+    found = {file.stem for file in RECORDS if len(sentences(file)) > 9}
+    assert {"multi30k", "tatoeba"} <= found
+    for name in found:
+        licence = (ROOT / "LICENSES" / f"{DATA[name]}.txt").read_text(encoding="utf-8")
+        assert f"results/{name}.json" in licence
 
 
 def test_metadata_name_every_licence():

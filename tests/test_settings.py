@@ -99,7 +99,7 @@ def test_one_of_two_takes_the_place_of_the_other(tmp_path):
         "accumulate": 3,
         "update_batches": 6,
     }
-    (tmp_path / "x.toml").write_text("epochs = 3\nupdate-batches = 4\n")
+    (tmp_path / "x.toml").write_text("epochs = 3\nupdate-batches = 4\n", "utf-8")
     chosen = read_settings(tmp_path / "x.toml") | unset_alternatives({"steps": 5, "accumulate": 2})
     settings = replace(PRESETS["tiny"], **chosen)
     assert (settings.steps, settings.epochs) == (5, None)

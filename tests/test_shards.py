@@ -191,7 +191,7 @@ def test_folders_that_are_none(copy, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="has no manifest.json"):
         Shards(tmp_path / "empty")
-    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest = json.loads((copy / "manifest.json").read_text("utf-8"))
     for text, named in (
         ("[]", "expected the manifest of shards"),
         ("{", "expected the manifest of shards"),
@@ -207,7 +207,7 @@ def test_folders_that_are_none(copy, tmp_path):
             "pairs in a shard, got 9",
         ),
     ):
-        (copy / "manifest.json").write_text(text)
+        (copy / "manifest.json").write_text(text, "utf-8")
         with pytest.raises(DataError, match=named):
             Shards(copy)
 
@@ -233,8 +233,8 @@ def test_a_run_looks_at_every_byte(copy, tmp_path, capsys):
 
 
 def test_another_tokenizer(copy):
-    text = (copy / "tokenizer.json").read_text()
-    (copy / "tokenizer.json").write_text(text.replace("Hund", "hunD"))
+    text = (copy / "tokenizer.json").read_text("utf-8")
+    (copy / "tokenizer.json").write_text(text.replace("Hund", "hunD"), "utf-8")
     with pytest.raises(DataError, match="tokenizer.json: expected sha256"):
         Shards(copy)
 
@@ -283,7 +283,7 @@ def test_datasets_is_missing(tmp_path, monkeypatch):
 )
 def test_foreign_files(tmp_path, monkeypatch, text):
     folder = published(tmp_path, 5)
-    (folder / "wmt14" / "de-en" / "train.jsonl").write_text(text)
+    (folder / "wmt14" / "de-en" / "train.jsonl").write_text(text, "utf-8")
     monkeypatch.setenv("ALLYOUNEED_DATA", str(folder))
     with pytest.raises(DataError, match="could not be read|expected text|Expected train"):
         prepare_shards("wmt14-en-de", tmp_path / "out", print)
@@ -398,10 +398,12 @@ def test_goes_on_from_shards(run, copy, tmp_path, capsys):
     assert command.main([*two, "--resume", "--vocabulary", "37000"]) == 0  # theirs is taken
     a, b = ((tmp_path / x / "model.safetensors").read_bytes() for x in ("one", "two"))
     assert len(a) == len(b)
-    histories = [json.loads((tmp_path / x / "history.json").read_text()) for x in ("one", "two")]
+    histories = [
+        json.loads((tmp_path / x / "history.json").read_text("utf-8")) for x in ("one", "two")
+    ]
     assert histories[0]["losses"] == histories[1]["losses"]
-    manifest = (copy / "manifest.json").read_text()
-    (copy / "manifest.json").write_text(manifest + " ")
+    manifest = (copy / "manifest.json").read_text("utf-8")
+    (copy / "manifest.json").write_text(manifest + " ", "utf-8")
     assert command.main([*two, "--resume"]) == 2
     assert "are not those this run began with" in capsys.readouterr().err
 

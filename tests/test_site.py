@@ -537,7 +537,9 @@ def booksite():
 
 
 def test_chapters_link_to_colab_notebook_and_module(site):
-    url = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
+    url = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"][
+        "Repository"
+    ]
     colab = url.replace("https://github.com/", "https://colab.research.google.com/github/")
     chapters = sorted((ROOT / "notebooks").glob("*.ipynb"))
     assert chapters

@@ -192,7 +192,9 @@ print(len(sources.read_source(sys.argv[1])))
 
 def fetch_elsewhere() -> subprocess.Popen:
     command = [sys.executable, "-c", FETCH, FILE, sources.MULTI30K, SHA256]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
+    )
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -334,7 +336,7 @@ def test_local_folder_that_is_none(empty, monkeypatch, tmp_path):
 
 
 def test_cache_that_cannot_be_written(empty, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("in the way", "utf-8")
     monkeypatch.setenv("ALLYOUNEED_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(DataError, match="file/cache cannot be written.*set ALLYOUNEED_CACHE"):
         load_pairs()
@@ -342,7 +344,7 @@ def test_cache_that_cannot_be_written(empty, monkeypatch, tmp_path):
 
 def test_a_place_in_the_cache_that_cannot_be_written(server, empty):
     empty.mkdir()
-    (empty / "multi30k").write_text("in the way")
+    (empty / "multi30k").write_text("in the way", "utf-8")
     with pytest.raises(DataError, match=f"{empty.name} cannot be written .*set ALLYOUNEED_CACHE"):
         sources.read_source(FILE)
 

@@ -326,7 +326,9 @@ try:
 except ValueError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
     assert done.stdout.splitlines() == [
         "norm_first: expected True or False, got 'no'",
         "src_mask: expected shape (B, 1, 1, S), got (2, 3)",
@@ -374,5 +376,5 @@ for b, s, t in ((3, 9, 7), (5, 4, 12)):
 
 def test_an_exported_graph_takes_other_sizes():
     """In a process of its own: the tests' look at shapes would make the graph keep them."""
-    done = subprocess.run([sys.executable, "-c", EXPORT], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", EXPORT], capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr

@@ -1013,15 +1013,3 @@ def test_what_the_page_says_of_the_sentences_that_were_read():
         assert f"trained on {len(pairs) / 1000:.0f} thousand " in text
         lengths = [len(tokenizer.encode(source)) for source, _ in pairs[::50]]
         assert sum(length > 30 for length in lengths) < len(lengths) / 100
-
-
-def test_scripts_are_as_long_as_the_page_says():
-    text = (ROOT / "book" / "translator.md").read_text(encoding="utf-8")
-    for file in SCRIPTS.glob("*.js"):
-        lines = file.read_text(encoding="utf-8").splitlines()
-        assert file.name in ("examples.js", "words.js") or all(
-            len(line) <= 100 for line in lines
-        ), file.name
-        if f"{file.name}</a>" in text:
-            said = int(text.split(f"{file.name}</a>, about ")[1].split()[0])
-            assert abs(said - len(lines)) <= 15, (file.name, len(lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,19 +16,21 @@ import processors
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TEXT = {file.name: file.read_text(encoding="utf-8") for file in WORKFLOWS}
+ENDS = ("timeout-minutes", "runs-on")
 each_workflow = pytest.mark.parametrize("name", TEXT)
 
 
 def test_of_the_form_that_github_reads():
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema=vendor.github-workflows"]
-    done = subprocess.run([*check, *WORKFLOWS], capture_output=True, text=True)
+    done = subprocess.run([*check, *WORKFLOWS], capture_output=True, encoding="utf-8")
     assert WORKFLOWS and done.returncode == 0, done.stdout + done.stderr
 
 
 @each_workflow
 def test_actions_have_a_version(name):
     used = re.findall(r"uses: (\S+)", TEXT[name])
-    assert used and all(re.fullmatch(r"[\w/-]+@(release/)?v\d+", action) for action in used), used
+    known = rf"[\w/-]+@(release/)?v\d+|\./\.github/workflows/({'|'.join(TEXT)})"
+    assert used and all(re.fullmatch(known, action) for action in used), used
 
 
 @each_workflow
@@ -39,8 +42,19 @@ def test_no_token_may_write_what_it_need_not(name):
 
 @each_workflow
 def test_every_job_has_an_end(name):
-    jobs = TEXT[name].split("\njobs:\n")[1]
-    assert jobs.count("timeout-minutes:") == jobs.count("runs-on:") > 0
+    """Of its own: that of a step ends nothing but the step."""
+    ends, machines = (re.findall(rf"^    {key}:", TEXT[name], re.M) for key in ENDS)
+    assert len(ends) == len(machines) > 0
+
+
+def test_nothing_is_published_untested():
+    assert "    uses: ./.github/workflows/tests.yml" in job_of("release.yml", "tests")
+    assert "    needs: [tests, build]\n" in job_of("release.yml", "publish")
+
+
+def test_the_site_does_not_wait_for_its_pdfs():
+    (step,) = re.findall(r"make pdf.*\n((?:        .+\n)+)", job_of("pages.yml", "build"))
+    assert "continue-on-error: true" in step and "timeout-minutes: 20" in step
 
 
 @each_workflow
@@ -59,6 +73,26 @@ def test_the_two_halves_of_the_notebooks_are_all():
     assert sorted(own + other) == files and abs(len(own) - len(other)) <= 1
 
 
+def test_a_clone_without_a_past_has_its_turns(tmp_path, monkeypatch):
+    """As GitHub checks out: its one commit is the first, whichever it is."""
+    past, clone, seen = tmp_path / "past", tmp_path / "clone", set()
+    monkeypatch.setattr(processors, "ROOT", clone)
+    git = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost", "-C", past)
+    subprocess.run(["git", "init", "-q", past], check=True)
+    (past / "notebooks").mkdir()
+    for name in ("1.ipynb", "2.ipynb"):
+        (past / "notebooks" / name).touch()
+    for turn in range(20):  # as one tosses a coin, until both sides were up
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", str(turn)], check=True)
+        shutil.rmtree(clone, ignore_errors=True)
+        subprocess.run(["git", "clone", "-q", "--depth", "1", past.as_uri(), clone], check=True)
+        seen.add(processors.halves()[0][0].name)
+        if len(seen) == 2:
+            break
+    assert seen == {"1.ipynb", "2.ipynb"}
+
+
 @pytest.mark.parametrize("own", ["AVX512", "AVX2", "DEFAULT", "NO AVX", "SVE256"])
 def test_no_processor_is_told_to_use_what_it_may_lack(own, monkeypatch):
     """torch does what ATEN_CPU_CAPABILITY says; all other switches say the most it may use."""
@@ -75,6 +109,11 @@ def that_import(*modules: str) -> set[str]:
     return {name for name, file in FILES.items() if needs.search(file.read_text(encoding="utf-8"))}
 
 
+def job_of(workflow: str, name: str) -> str:
+    """The text of one job."""
+    return re.search(rf"\n  {name}:\n(.*?)(?=\n  \w+:\n|\Z)", TEXT[workflow], re.S)[1]
+
+
 def left_out(job: str) -> set[str]:
     return set(re.findall(r"--ignore=tests/test_(\w+)\.py", job))
 
@@ -87,13 +126,20 @@ def test_no_version_or_processor_is_asked_for_pages():
 
 def test_with_colabs_list_of_today_the_same_tests_run():
     """What `make matrix` leaves out, its environment has nothing for, either."""
-    job = TEXT["weekly.yml"].split("\n  colab:\n")[1].split("\n  alone:\n")[0]
+    job = job_of("weekly.yml", "colab")
     assert left_out(job) == set(processors.ELSEWHERE)
+    assert re.search(r"-m pytest tests/test_alone\.py -m \"\"", job)
+
+
+def test_all_that_is_marked_weekly_is_run_every_week():
+    """Whatever file it stands in, and with a browser."""
+    (command,) = re.findall(r"-m pytest (.+)", job_of("weekly.yml", "long"))
+    assert command == "tests -m weekly -q -rs"
+    assert 'cron: "17 4 * * 1"' in TEXT["weekly.yml"]
 
 
 def test_macos_and_windows_open_no_page():
     """Their machines have no Chromium of a name that tests/chromium.py knows, and CI needs one."""
     opens = that_import("chromium", "pages")
     assert {"site", "search"} <= opens
-    job = TEXT["tests.yml"].split("\n  elsewhere:\n")[1]
-    assert left_out(job) == opens | {"alone", "commands"}
+    assert left_out(job_of("tests.yml", "elsewhere")) == opens | {"alone", "commands"}

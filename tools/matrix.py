@@ -42,6 +42,7 @@ ELSEWHERE = (
     *("alone", "bibliography", "commands", "extensions", "notebooks", "paper_map", "portable"),
     *("reading", "readme", "references", "release", "search", "site", "translator", "workflows"),
 )
+ALONE = ["colab"]  # the legs in which each notebook also runs from nothing but itself
 SHOWN = (
     *("python", "torch", "numpy", "matplotlib", "tokenizers", "safetensors", "sacrebleu"),
     *("jaxtyping", "beartype", "transformers", "ipywidgets", "ipython", "ipykernel"),
@@ -69,25 +70,32 @@ def find_python(version: str) -> str | Path:
 
 def run_leg(name: str, base: str | Path, nbval: str, needs: list[str]) -> dict[str, str]:
     """Make the environment, run everything in it, and give what the table shows of it."""
-    begin, log, report = time.monotonic(), HOME / f"{name}.log", HOME / f"{name}.xml"
+    begin, log = time.monotonic(), HOME / f"{name}.log"
+    report, alone = HOME / f"{name}.xml", HOME / f"{name}-alone.xml"
     python = HOME / name / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     print(f"{name}: see {log.relative_to(ROOT)}", flush=True)
-    report.unlink(missing_ok=True)
+    for file in (report, alone):
+        file.unlink(missing_ok=True)
     tests = ["tests", "notebooks", nbval, "--nbval-current-env", "--nbval-cell-timeout=600"]
     tests += [f"--ignore=tests/test_{other}.py" for other in ELSEWHERE]
     tests += ["--ignore=tests/pictures", "-q", "-rs", f"--junitxml={report}"]
     steps = [
         *([] if python.exists() else [[base, "-m", "venv", python.parents[1]]]),
         [python, "-m", "pip", "install", "--editable", f".[{','.join(EXTRAS)}]", *TESTS, *needs],
-        [python, "-m", "pytest", *tests],
     ]
+    runs = [[python, "-m", "pytest", *tests]]
+    if name in ALONE:
+        each = ["tests/test_alone.py", "-m", "", "-q", "-rs", f"--junitxml={alone}"]
+        runs.append([python, "-m", "pytest", *each])
     settings = {"OMP_NUM_THREADS": "1", "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
     with log.open("wb") as words:
         options = {"cwd": ROOT, "env": os.environ | settings, "stdout": words, "stderr": words}
         green = all(subprocess.run(step, **options).returncode == 0 for step in steps)
+        green = green and not any([subprocess.run(run, **options).returncode for run in runs])
     versions = json.loads(said(python, VERSIONS) or "{}")
     row = {what: versions.get(what, "") for what in SHOWN}
     row |= results(report) if report.exists() else {"tests": "did not run", "notebooks": ""}
+    row["alone"] = results(alone)["tests"] if alone.exists() else ""
     minutes = (time.monotonic() - begin) / 60
     return row | {"minutes": f"{minutes:.0f}", "in all": "green" if green else "red"}
 

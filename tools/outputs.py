@@ -89,8 +89,9 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 def forgive(shown: list[dict], expected: list[dict]) -> None:
     """Where an output shows the same as was expected, write what was expected in its place.
 
-    What is left then differs in earnest. Drawings are left out: the cells assert their data. So are
-    widgets, which do nothing without a kernel and stand in no committed output.
+    What is left then differs in earnest. Drawings are left out: what the text says of one is held
+    where a cell prints or asserts it, and nowhere else. So are widgets, which do nothing without a
+    kernel and stand in no committed output.
     """
     shown[:] = [output for output in shown if WIDGET not in output.get("data", {})]
     for output in shown + expected:

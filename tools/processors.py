@@ -86,11 +86,11 @@ def another() -> str:
 
 
 def halves() -> tuple[list[Path], list[Path]]:
-    """The notebooks to run as this machine would, and as another: every second one. With each
-    commit the halves change places, so that one commit in two sees each notebook in each way."""
-    command = ["git", "rev-list", "--count", "HEAD"]
-    count = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8").stdout.strip()
-    turn = int(count or 0) % 2
+    """The notebooks to run as this machine would, and as another: every second one. The commit's
+    name says which, as if by the toss of a coin; so each is seen in both ways, commit by commit."""
+    command = ["git", "rev-parse", "HEAD"]
+    name = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8").stdout
+    turn = int(name.strip(), 16) % 2 if re.fullmatch(r"[0-9a-f]+\s*", name) else 0
     every = sorted((ROOT / "notebooks").glob("*.ipynb"))
     return every[turn::2], every[1 - turn :: 2]
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
-from IPython.display import display
 from matplotlib.figure import Figure
 
 from allyouneed.exercises import diary
@@ -32,6 +31,13 @@ def yours(number: str, book: Callable) -> Callable:
     whose = f"the book's {book.__name__}" if answer is None else "your own function"
     print(f"drawn with {whose}" + ("" if answer else f"; with yours once {number} is right"))
     return book if answer is None else answer
+
+
+def display(thing: Any, **options: Any) -> Any:
+    """IPython's, which a notebook has, and which nothing brings that the package needs."""
+    from IPython.display import display
+
+    return display(thing, **options)
 
 
 def drawn(draw: Callable[..., Any], values: dict[str, Any]) -> Figure:
