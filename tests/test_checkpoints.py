@@ -236,7 +236,7 @@ def test_a_full_disk(tmp_path, state, monkeypatch):
 def test_one_run_in_a_folder(tmp_path):
     run = tmp_path / "run"
     with claim(run):
-        with pytest.raises(ValueError, match="another run is at work in"), claim(run):
+        with pytest.raises(ValueError, match="no other run is at work, got"), claim(run):
             pass
         (run / "run.json").touch()
         (run / "checkpoints" / "step-00000001.safetensors.part").touch()

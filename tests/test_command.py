@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +28,10 @@ import torch
 
 from allyouneed import command, runs, training
 from allyouneed.checkpoints import CHECKPOINT_FORMAT, checkpoint_files, load_checkpoint
+from allyouneed.data import load_pairs
+from allyouneed.decoding import translate
 from allyouneed.pairs import read_pairs
-from allyouneed.saving import load_model, read_tensors, save_model, write_tensors
+from allyouneed.saving import load_model, pretrained, read_tensors, save_model, write_tensors
 from allyouneed.settings import PRESETS, Settings, read_settings
 from allyouneed.transformer import Transformer
 
@@ -96,7 +99,7 @@ def refused(capsys, *words: object) -> str:
     code, _, error = said(capsys, *words)
     lines = [line.strip() for line in error.splitlines()]  # the bar's among them
     lines = [x for x in lines if x and "step/s" not in x and not x.startswith("usage:")]
-    lines = [x for x in lines if not re.fullmatch("(Learning|Cutting) .+ [.]{3}", x)]
+    lines = [x for x in lines if not re.fullmatch("(Reading|Learning|Cutting) .+ [.]{3}", x)]
     assert code == 2 and len(lines) == 1 and "error: " in lines[0], error
     return lines[0]
 
@@ -461,7 +464,23 @@ def test_what_takes_a_while_is_said(data, tmp_path, capsys):
     words = ["train", "--data", data, "--out", tmp_path / "run", *SMALL, "--steps", 1]
     code, out, error = said(capsys, *words)
     assert code == 0 and "Learning" not in out
-    assert re.match(r"Learning a vocabulary of \d+ tokens \.\.\.\nCutting the pairs", error)
+    begun = re.findall(r"^(\w+) .* \.\.\.$", error, re.MULTILINE)
+    assert begun == ["Reading", "Learning", "Cutting"] and error.startswith("Reading")
+    assert "validating ..." in error
+    code, out, error = said(capsys, "evaluate", "--data", data, "--model", tmp_path / "run")
+    assert code == 0 and "sentence/s" not in out and error.startswith("Reading ")
+    assert "100%" in error and "sentence/s" in error
+
+
+def test_translations_do_not_depend_on_the_pieces_of_a_bar():
+    """Nor on blank lines among them: they are those of `translate`, in its batches."""
+    model, tokenizer = pretrained("multi30k-en-de")
+    captions = [source for source, _ in load_pairs("multi30k-en-de", "valid")[:68]]
+    texts = [captions[0], "", *captions[1:], ""]
+    args = Namespace(beam=2, length_penalty=0.6)
+    found = command.translate_texts(model, tokenizer, texts, args, shown=True)
+    assert found == translate(model, tokenizer, texts, 2, 0.6, batch=64)
+    assert found[1] == found[-1] == "" and len(set(found)) == 69
 
 
 def test_what_is_in_a_runs_folder_and_is_not_its_own_stays(copy, capsys):
@@ -593,7 +612,7 @@ def test_errors_are_in_words_of_the_command():
             "n_heads: expected a divisor of d_model = 8",
             "--heads: expected a divisor of d-model = 8",
         ),
-        ("folder: another run is at work", "--out: another run is at work"),
+        ("folder: expected one, got x", "--out: expected one, got x"),
         ("update_batches: expected 4", "--update-batches: expected 4"),
         ("a longer warmup or max_norm may help.", "a longer warmup or max-norm may help."),
         ("a/batch_tokens/d_model.tsv: expected", "a/batch_tokens/d_model.tsv: expected"),
@@ -807,6 +826,8 @@ def test_evaluate(whole, data, capsys, tmp_path):
     assert "--split: expected" in refused(
         capsys, "evaluate", "--data", data, "--split", "test", "--model", whole
     )
+    words = ["--data", "tatoeba-en-fr", "--split", "foo", "--model", whole]
+    assert "--split: expected one of 'train', " in refused(capsys, "evaluate", *words)
     (tmp_path / "two.tsv").write_text("a\tb\nc\td\n")
     empty = ["--data", tmp_path / "two.tsv", "--split", "valid"]
     assert "--split: expected" in refused(capsys, "evaluate", *empty, "--model", whole)

@@ -403,7 +403,7 @@ def test_goes_on_from_shards(run, copy, tmp_path, capsys):
     manifest = (copy / "manifest.json").read_text()
     (copy / "manifest.json").write_text(manifest + " ")
     assert command.main([*two, "--resume"]) == 2
-    assert "are not those this run began with" in capsys.readouterr().err
+    assert "expected the pairs this run began with" in capsys.readouterr().err
 
 
 def test_what_shards_cannot_do(run, tmp_path, capsys):

@@ -27,6 +27,7 @@ from allyouneed import __version__
 from allyouneed.data import SPLITS, clean
 from allyouneed.decoding import beam_search, sample, translate
 from allyouneed.evaluation import papers_bleu, scores
+from allyouneed.history import progress_bar
 from allyouneed.pairs import read_pairs
 from allyouneed.processes import choose_device
 from allyouneed.runs import train_run
@@ -159,12 +160,23 @@ def find_model(name: str, device: torch.device) -> tuple[Transformer, Tokenizer]
 
 
 def translate_texts(
-    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], args: argparse.Namespace
-) -> list[str]:
-    """Translations by beam search, fewer at once when they are long."""
-    longest = max((len(tokenizer.encode(text)) for text in texts), default=0)
-    batch = max(1, min(64, 8192 // (longest + 1)))
-    return translate(model, tokenizer, texts, args.beam, args.length_penalty, batch)
+    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], args: argparse.Namespace,
+    shown: bool = False,
+) -> list[str]:  # fmt: skip
+    """Translations by beam search, in the batches that `translate` makes; with a bar for many."""
+    lengths = [len(tokenizer.encode(text)) for text in texts]
+    order = sorted(filter(lengths.__getitem__, range(len(texts))), key=lengths.__getitem__)
+    batch = max(1, min(64, 8192 // (max(lengths, default=0) + 1)))  # fewer when they are long
+    translations = [""] * len(texts)
+    with progress_bar(0, len(order), "sentence", shown) as bar:
+        for start in range(0, len(order), batch):
+            chosen = order[start : start + batch]
+            some = [texts[i] for i in chosen]
+            found = translate(model, tokenizer, some, args.beam, args.length_penalty, batch)
+            for i, translation in zip(chosen, found, strict=True):
+                translations[i] = translation
+            bar.update(len(chosen))
+    return translations
 
 
 def attention_text(
@@ -192,6 +204,7 @@ def attention_text(
 
 def evaluate_command(args: argparse.Namespace) -> int:
     """Translate a set of pairs and compare with its other side."""
+    print(f"Reading {args.model} and the pairs of {args.data} ...", file=sys.stderr, flush=True)
     device = choose_device()
     model, tokenizer = find_model(args.model, device)
     named = args.data in [*SPLITS, *CORPORA] or Path(args.data).is_dir()
@@ -203,7 +216,7 @@ def evaluate_command(args: argparse.Namespace) -> int:
     if longest >= room:
         raise ValueError(f"--data: expected sentences of less than {room} tokens, got {longest}")
     start = time.monotonic()
-    written = translate_texts(model, tokenizer, [source for source, _ in pairs], args)
+    written = translate_texts(model, tokenizer, [source for source, _ in pairs], args, True)
     seconds = time.monotonic() - start
     print(
         f"{args.data}, {split}: {len(pairs):,} sentences, beam {args.beam}, length penalty "

@@ -59,5 +59,7 @@ def lock_folder(folder: Path) -> FileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"folder: another run is at work in {folder}") from None
+        raise ValueError(
+            f"folder: expected one in which no other run is at work, got {folder}"
+        ) from None
     return lock

@@ -157,6 +157,7 @@ class Run:
 
     def read_data(self, begun: Checkpoint | None) -> None:
         """Read the pairs, which must be those the run began with, and learn their vocabulary."""
+        self.announce(f"Reading the pairs of {self.settings.data} ...")
         self.pairs, self.valid = training_pairs(self.settings.data, self.process, self.say)
         self.data = {
             "name": self.settings.data,
@@ -166,7 +167,7 @@ class Run:
         known = begun.run.get("data", self.data) if begun else self.data
         if known | {"name": self.data["name"]} != self.data:  # it may have been moved
             raise ValueError(
-                f"data: the pairs of {self.data['name']} are not those this run began with"
+                f"data: expected the pairs this run began with, got others in {self.data['name']}"
             )
         if begun:
             self.tokenizer = begun.tokenizer
@@ -252,7 +253,7 @@ class Run:
 
     def make_updates(self) -> bool:
         """Make all updates that are left. Returns False if asked to stop before."""
-        bar = progress_bar(self.record.step, self.steps, self.process.first)
+        bar = progress_bar(self.record.step, self.steps, "step", self.process.first)
         try:
             with catch_signals() as self.stop, bar as self.bar, closing(self.updates()) as updates:
                 if self.file and self.file.stem.startswith("step") and not self.steps_to_validation:
@@ -343,6 +344,8 @@ class Run:
         """Let the first process score the average of the last checkpoints, and keep the best."""
         if not self.process.first:
             return
+        shown = self.bar.postfix or ""
+        self.bar.set_postfix_str("validating ...")
         self.stop.at_once = True  # all is on the disk
         averaged = Transformer(self.config)
         averaged.load_state_dict(average([weights_of(file) for file in self.to_average]))
@@ -355,6 +358,7 @@ class Run:
             card |= self.account()["settings"]
             save_model(self.out / "model.safetensors", averaged, self.tokenizer, card)
         write_json(self.out / "history.json", asdict(self.history))
+        self.bar.set_postfix_str(shown, refresh=False)
         self.say(table([row], header=len(rows) == 1))
         self.stop.at_once = False
 
