@@ -134,7 +134,7 @@ def test_french(tmp_path, monkeypatch):
     monkeypatch.setenv("ALLYOUNEED_DATA", str(published(tmp_path, 60, "fr-en")))
     said = []
     folder = prepare_shards("wmt14-en-fr", tmp_path / "out", said.append)
-    assert folder.name == "wmt14-en-fr" and f"{len(folder)} pairs" in said[-1]
+    assert folder.manifest["set"] == "wmt14-en-fr" and f"{len(folder)} pairs" in said[-1]
     assert 51 <= len(folder) <= 54
 
 

@@ -250,7 +250,7 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
         return Verdict("correct", f"{title}: correct.", done=(exercise.number,))
     bad.sort(key=lambda i: extent(cases[i]))  # one is shown: the smallest
     first = bad[0]
-    if found := known_mistake(exercise, cases, got, want):
+    if found := known_mistake(exercise, cases, got):
         section = f'Look again at "{exercise.section}".'
         return wrong(title, f"{found.name}.", found.why, section, mistake=found.name)
     if callable(exercise.reference) and all(got[i] is None for i in bad):
@@ -290,9 +290,7 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
     return wrong(title, part + ".", some, inputs(exercise, cases[first]), section)
 
 
-def known_mistake(
-    exercise: Exercise, cases: list[Case], got: list[Any], want: list[Any]
-) -> Mistake | None:
+def known_mistake(exercise: Exercise, cases: list[Case], got: list[Any]) -> Mistake | None:
     """The first mistake of the bank that gives what the answer gives, in every case."""
     if all(isinstance(g, Failure) for g in got):
         return None
