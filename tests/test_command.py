@@ -60,6 +60,13 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def an_active_environment() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "orig_argv", ["python", "-m", "allyouneed"])
+        yield
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     """Sentences and the same words backwards."""
@@ -853,6 +860,31 @@ def test_help(capsys):
         assert code == 0 and command_line in text.partition("examples:")[2]
         assert max(map(len, text.splitlines())) <= 100
     assert said(capsys)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "script, python, called, torchrun",
+    [
+        (".venv/bin/allyouneed", ".venv/bin/python", ".venv/bin/allyouneed", ".venv/bin/torchrun"),
+        ("a/__main__.py", "my env/python", '"my env/python" -m allyouneed', '"my env/torchrun"'),
+        ("a/__main__.py", "python3", "python3 -m allyouneed", "torchrun"),
+        ("/bin/allyouneed", "/bin/python", "allyouneed", "torchrun"),
+    ],
+)
+def test_commands_are_told_as_the_reader_calls_them(
+    script, python, called, torchrun, tmp_path, monkeypatch, capsys
+):
+    """With `make` alone no environment is active, and nothing but its path leads to the command."""
+    monkeypatch.setattr(command.shutil, "which", "/bin/{}".format)
+    monkeypatch.setattr(sys, "argv", [script, "train"])
+    monkeypatch.setattr(sys, "orig_argv", [python, "..."])
+    text = said(capsys, "train", "--help")[1]
+    assert text.startswith(f"usage: {called} train --data DATA")
+    lines = [line.strip() for line in text.splitlines()]
+    assert f"{called} train --resume --out runs/tiny" in lines
+    assert any(line.startswith(f"{torchrun} --nproc-per-node 2 -m allyouneed") for line in lines)
+    error = refused(capsys, "train", "--data", "wmt14-en-de", "--out", tmp_path / "run")
+    assert f"`{called} prepare --data wmt14-en-de" in error
 
 
 @pytest.mark.weekly

@@ -410,7 +410,7 @@ def test_what_shards_cannot_do(run, tmp_path, capsys):
     out = ["--out", str(tmp_path / "run")]
     for words, named in (
         (["--bpe-dropout", "0.1"], "--bpe-dropout: shards hold words that are cut already"),
-        (["--data", "wmt14-en-de"], "python -m allyouneed prepare --data wmt14-en-de --out"),
+        (["--data", "wmt14-en-de"], " prepare --data wmt14-en-de --out"),
         (["--data", str(tmp_path)], "has no manifest.json"),
         (["--batch-tokens", "2"], "544 of 544 training pairs have more than 2 tokens"),
     ):

@@ -77,7 +77,7 @@ def train_command(args: argparse.Namespace) -> int:
     if train_run(Path(args.out), chosen, defaults, args.resume, command):
         return 0
     if speaks():
-        print(f"To go on:\n  python -m allyouneed train --resume --out {args.out}")
+        print(as_called(f"To go on:\n  python -m allyouneed train --resume --out {args.out}"))
     return 130
 
 
@@ -268,14 +268,30 @@ TRANSLATE_EXAMPLES = """examples:
   python -m allyouneed translate --model runs/first < english.txt > french.txt"""
 
 
+def as_called(text: str) -> str:
+    """Commands as the reader can type them, where they have `python -m allyouneed` or `torchrun`.
+
+    These are right where an environment is active. Where it is not, they are called by a path, and
+    stand beside each other: `.venv/bin/allyouneed`, or `.venv/bin/python -m allyouneed`.
+    """
+    script = Path(sys.argv[0]).stem == "allyouneed"
+    called = sys.argv[0] if script else sys.orig_argv[0]
+    name = os.path.basename(called)
+    # if it is where the name alone leads to, the shell has written out the path
+    folder = "" if shutil.which(name) == called else called.removesuffix(name)
+    words, beside = (f'"{x}"' if " " in x else x for x in (folder + name, folder + "torchrun"))
+    words += " -m allyouneed" * (not script)
+    return text.replace("python -m allyouneed", words).replace("torchrun --", f"{beside} --")
+
+
 COMMON = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     top = argparse.ArgumentParser(
-        "python -m allyouneed", description="Train a Transformer, translate with it, and say how "
-        "good it is.", epilog=EXAMPLES, **COMMON,
+        as_called("python -m allyouneed"), epilog=as_called(EXAMPLES), **COMMON,
+        description="Train a Transformer, translate with it, and say how good it is.",
     )  # fmt: skip
     top.add_argument("--version", action="version", version=f"allyouneed {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
@@ -288,7 +304,7 @@ def add_prepare(commands: argparse._SubParsersAction) -> None:
     """The command that makes shards."""
     prepare = commands.add_parser(
         "prepare", help="fetch WMT 2014 and write it as shards, to train on", **COMMON,
-        epilog=PREPARE_EXAMPLES,
+        epilog=as_called(PREPARE_EXAMPLES),
         description="Read millions of pairs from the Hugging Face hub, learn a vocabulary, and\n"
         "write them as token ids: 0.6 GB with German, 5 GB with French. If it is broken off, give\n"
         "the same command again: it goes on. In a finished folder it looks whether all is sound.",
@@ -303,8 +319,8 @@ def add_prepare(commands: argparse._SubParsersAction) -> None:
 def add_train(commands: argparse._SubParsersAction) -> None:
     """The command that trains, with an option for each setting."""
     train = commands.add_parser(
-        "train", help="train a model on pairs of sentences", epilog=TRAIN_EXAMPLES, **COMMON,
-        usage="python -m allyouneed train --data DATA --out FOLDER [options]",
+        "train", help="train a model on pairs of sentences", epilog=as_called(TRAIN_EXAMPLES),
+        usage=as_called("python -m allyouneed train --data DATA --out FOLDER [options]"), **COMMON,
         description="Train a Transformer on pairs of sentences. What a run leaves is in its "
         "folder:\nmodel.safetensors (the best on validation), checkpoints, history and curves.",
     )  # fmt: skip
@@ -325,8 +341,9 @@ def add_train(commands: argparse._SubParsersAction) -> None:
 def add_translate(commands: argparse._SubParsersAction) -> None:
     """The command that translates."""
     translate = commands.add_parser(
-        "translate", help="translate a sentence or lines", epilog=TRANSLATE_EXAMPLES, **COMMON
-    )
+        "translate", help="translate a sentence or lines", epilog=as_called(TRANSLATE_EXAMPLES),
+        **COMMON,
+    )  # fmt: skip
     translate.set_defaults(run=translate_command)
     add_model_and_search(translate)
     add = translate.add_argument
@@ -346,7 +363,7 @@ def add_translate(commands: argparse._SubParsersAction) -> None:
 def add_evaluate(commands: argparse._SubParsersAction) -> None:
     """The command that scores."""
     evaluate = commands.add_parser(
-        "evaluate", help="score a model: BLEU and chrF", epilog=EXAMPLES, **COMMON
+        "evaluate", help="score a model: BLEU and chrF", epilog=as_called(EXAMPLES), **COMMON
     )
     evaluate.set_defaults(run=evaluate_command)
     add_model_and_search(evaluate)
@@ -417,7 +434,8 @@ def in_options(message: str, args: argparse.Namespace) -> str:
     plain = rf"(?<![\w'/\\.-])({names})(?![\w'/\\-]|\.\w)"  # no part of a path or a quotation
     if names:
         message = re.sub(plain, lambda found: found[0].replace("_", "-"), message)
-    message = re.sub(CALL, r"`python -m allyouneed prepare --data \1 --out '\2'`", message)
+    told = as_called("python -m allyouneed prepare")
+    message = re.sub(CALL, lambda call: f"`{told} --data {call[1]} --out '{call[2]}'`", message)
     return message.replace("`prepare_shards`", "`prepare`")
 
 
