@@ -611,6 +611,23 @@ def test_one_pair_windows_lines_and_a_long_one(tmp_path, capsys):
     assert tokenizer.decode(tokenizer.encode("Größe 😀")) == "Größe 😀"
 
 
+def test_a_lost_process_is_told_in_one_line(monkeypatch, capsys):
+    """However gloo and NCCL spell it; alone, such an error is a fault of the program's own."""
+    for words in (
+        "Connection closed by peer",
+        "recv: Broken pipe",
+        "Timed out waiting",
+        "TIMED OUT",
+    ):
+        error = RuntimeError(f"[1] {words}\nmore")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        assert command.in_one_line(error, Namespace()).startswith(
+            f"another process was lost ([1] {words})"
+        )
+        monkeypatch.delenv("WORLD_SIZE")
+        assert command.in_one_line(error, Namespace()) is None
+
+
 def test_errors_are_in_words_of_the_command():
     """The package names its arguments, the command its options; paths and quotations stay."""
     args = command.parser().parse_args(["train", "--out", "x"])

@@ -50,7 +50,7 @@ from allyouneed.tokens import BOS, EOS, Tokenizer
 from allyouneed.transformer import Transformer
 from allyouneed.wmt import CORPORA, prepare_shards
 
-LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out")  # of other processes
+LOST = ("closed by peer", "reset by peer", "broken pipe", "timed out")  # of other processes
 SHADES = " ░▒▓█"
 LONG = 500  # tokens of a sentence that takes seconds
 
@@ -468,31 +468,38 @@ def main(words: list[str] | None = None) -> int:
         if args.run is not train_command:
             return 0
         message = "standard output was closed. All checkpoints are kept: go on with --resume"
-    except OSError as error:
-        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            message = (
-                "the disk is full. What was written before is whole: free some space and go on "
-                "with the same command; `train` with --resume"
-            )
-    except UnicodeEncodeError as error:
-        message = f"a name: expected UTF-8, got {error.object[error.start : error.end]!r} in it"
-    except (ValueError, TypeError, FloatingPointError, DataError) as error:
-        message = in_options(str(error), args)
-    except (MemoryError, OverflowError) as error:
-        message = f"a number is too large: {error}"
-    except RuntimeError as error:
-        if "WORLD_SIZE" in os.environ and any(word in str(error) for word in LOST):
-            message = (
-                f"another process was lost ({str(error).splitlines()[0][:100]}). All checkpoints "
-                "are kept: go on with --resume; torchrun does with --max-restarts"
-            )
-        elif "allocate memory" in str(error) or "out of memory" in str(error):
-            message = "not enough memory: a smaller --beam, --batch-tokens or model may fit"
-        elif "InvalidCxxCompiler" in str(error):
-            message = "--compile: expected a working C++ compiler, found none"
-        else:
+    except Exception as error:
+        if (message := in_one_line(error, args)) is None:
             raise
     if speaks():
         print(f"error: {message}", file=sys.stderr)
     return 2
+
+
+def in_one_line(error: Exception, args: argparse.Namespace) -> str | None:
+    """What went wrong, for the reader; None for what is no fault of theirs or of the machine's."""
+    text = str(error)
+    match error:
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return (
+                "the disk is full. What was written before is whole: free some space and go on "
+                "with the same command; `train` with --resume"
+            )
+        case OSError():
+            return f"{error.filename}: {error.strerror}" if error.filename else text
+        case UnicodeEncodeError():
+            return f"a name: expected UTF-8, got {error.object[error.start : error.end]!r} in it"
+        case ValueError() | TypeError() | FloatingPointError() | DataError():
+            return in_options(text, args)
+        case MemoryError() | OverflowError():
+            return f"a number is too large: {text}"
+        case RuntimeError() if "WORLD_SIZE" in os.environ and any(x in text.lower() for x in LOST):
+            return (
+                f"another process was lost ({text.splitlines()[0][:100]}). All checkpoints "
+                "are kept: go on with --resume; torchrun does with --max-restarts"
+            )
+        case RuntimeError() if "allocate memory" in text or "out of memory" in text:
+            return "not enough memory: a smaller --beam, --batch-tokens or model may fit"
+        case RuntimeError() if "InvalidCxxCompiler" in text:
+            return "--compile: expected a working C++ compiler, found none"
+    return None

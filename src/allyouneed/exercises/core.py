@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from . import diary
 from .compare import alike, apart, inert, kind, outline, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
-from .likeness import ENOUGH, distinct, turned, unfilled
+from .likeness import ENOUGH, distinct, named_turn, unfilled
 from .misread import misread, rescaled
 
 WIDTH = 88
@@ -324,7 +324,7 @@ def near_mistake(
     if isinstance(family, Family) and (member := family.named(cases, got, want)):
         return member
     named = [arguments(exercise, case) for case in cases]
-    if turn := turned(got, want, named, exercise.rtol, exercise.atol):
+    if turn := named_turn(got, want, named, exercise.rtol, exercise.atol):
         return turn, ""
     if some := part_of_the_other(exercise, got, want):
         return some, ""
@@ -353,7 +353,7 @@ def near_mistake(
         return parts
     for mistake in exercise.mistakes:
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
-        turn = turned(got, known, named, exercise.rtol, exercise.atol)
+        turn = named_turn(got, known, named, exercise.rtol, exercise.atol)
         if turn and not any(words in turn for words in BY_CHANCE):
             more = turn.removeprefix("the right answer, but ")
             return f"{mistake.name}, and the result {more}", mistake.why
@@ -399,7 +399,7 @@ def part_by_part(
     def alike(one: list[Any], other: list[Any], k: int) -> bool:
         return all(exercise.agree(a[k], b[k]) for a, b in zip(one, other, strict=True))
 
-    def mended(known: list[Any]) -> int:
+    def parts_right(known: list[Any]) -> int:
         """How many parts of a mistake are right."""
         return sum(alike(known, want, k) for k in range(number))
 
@@ -412,7 +412,7 @@ def part_by_part(
             known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
             whole = all(isinstance(a, list | tuple) and len(a) == number for a in known)
             if whole and alike(known, got, k):
-                fitting.append((-mended(known), len(mistake.name), mistake))
+                fitting.append((-parts_right(known), len(mistake.name), mistake))
         if not fitting:
             return None
         *_, mistake = min(fitting, key=lambda each: each[:2])  # of two slips one may be elsewhere
