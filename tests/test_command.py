@@ -256,8 +256,8 @@ def test_asked_to_stop(whole, data, tmp_path, capsys, monkeypatch, number):
     """The step is finished, a checkpoint written, and the way to go on is told."""
     real = runs.train
 
-    def interrupted(*args):
-        for record in real(*args):
+    def interrupted(*args, **kwargs):
+        for record in real(*args, **kwargs):
             if record.step == 15:
                 signal.raise_signal(number)
             yield record

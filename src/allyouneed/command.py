@@ -29,7 +29,7 @@ from allyouneed.decoding import beam_search, sample, translate
 from allyouneed.evaluation import papers_bleu, scores
 from allyouneed.history import progress_bar
 from allyouneed.pairs import read_pairs
-from allyouneed.processes import choose_device
+from allyouneed.processes import choose_device, speaks
 from allyouneed.runs import train_run
 from allyouneed.saving import load_model, pretrained
 from allyouneed.settings import (
@@ -437,11 +437,6 @@ def in_options(message: str, args: argparse.Namespace) -> str:
     told = as_called("python -m allyouneed prepare")
     message = re.sub(CALL, lambda call: f"`{told} --data {call[1]} --out '{call[2]}'`", message)
     return message.replace("`prepare_shards`", "`prepare`")
-
-
-def speaks() -> bool:
-    """Whether this process is the one of a group that speaks for all; torchrun numbers them."""
-    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK") == "0"
 
 
 def main(words: list[str] | None = None) -> int:
