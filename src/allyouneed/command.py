@@ -108,20 +108,28 @@ def translate_command(args: argparse.Namespace) -> int:
             print("\n".join(translate_texts(model, tokenizer, texts, args)), flush=True)
             continue
         for text in texts:
-            ids = tokenizer.encode(text)
-            if not ids:
-                print(flush=True)
-                continue
-            src = torch.tensor([[*ids, EOS]], device=device)
-            if args.sample:
-                heat = 1.0 if args.temperature is None else args.temperature
-                (out,) = sample(model, src, heat, args.top_k, args.top_p, generator=generator)
-            else:
-                (out,) = beam_search(model, src, args.beam, args.length_penalty)
-            print(tokenizer.decode(out), flush=True)
-            if args.show_attention:
-                print(attention_text(model, tokenizer, src, out, args.layer, args.head), flush=True)
+            print(translation_alone(model, tokenizer, text, args, generator), flush=True)
     return 0 if all_fit else 2
+
+
+def translation_alone(
+    model: Transformer, tokenizer: Tokenizer, text: str, args: argparse.Namespace,
+    generator: torch.Generator,
+) -> str:  # fmt: skip
+    """The translation of one sentence, drawn or searched for, and what it attends to if asked."""
+    ids = tokenizer.encode(text)
+    if not ids:
+        return ""
+    src = torch.tensor([[*ids, EOS]], device=generator.device)
+    if args.sample:
+        heat = 1.0 if args.temperature is None else args.temperature
+        (out,) = sample(model, src, heat, args.top_k, args.top_p, generator=generator)
+    else:
+        (out,) = beam_search(model, src, args.beam, args.length_penalty)
+    lines = [tokenizer.decode(out)]
+    if args.show_attention:
+        lines.append(attention_text(model, tokenizer, src, out, args.layer, args.head))
+    return "\n".join(lines)
 
 
 def check_options(args: argparse.Namespace, model: Transformer) -> None:

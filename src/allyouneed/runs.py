@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from tqdm import tqdm
@@ -124,6 +124,15 @@ def claim(folder: Path) -> Iterator[None]:
                 each.rmdir()
 
 
+class DataRecord(TypedDict):
+    """What a run keeps of its data: where they were, how many pairs to train on, and of all the
+    sha256, by which they are known again."""
+
+    name: str
+    pairs: int
+    sha256: str
+
+
 class Run:
     """One run of training in its folder, as one of its processes sees it.
 
@@ -135,7 +144,7 @@ class Run:
     file: Path | None  # the checkpoint that it goes on from
     settings: Settings
     dtype: torch.dtype
-    data: dict[str, Any]  # name, number of pairs and sha256
+    data: DataRecord
     starts: list[dict[str, Any]]  # the circumstances of each
     # What it learns from, and is judged by
     tokenizer: Tokenizer

@@ -225,15 +225,8 @@ def examine(number: str | float, answer: Any) -> Verdict:
 
 def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
     """What is to be said of one answer to one exercise."""
-    if is_blank(answer):
-        return Verdict("not attempted", f"{title}: not attempted yet.")
-    if callable(exercise.reference) and not callable(answer):
-        words = f"expected a function or a class, got {kind(answer)}: {show(answer)}."
-        hint = " Hand over the function itself, without calling it."
-        return wrong(title, words + hint)
-    if inspect.isclass(exercise.reference) and isinstance(answer, nn.Module):
-        words = f"expected a class, got an object of the class {type(answer).__name__}."
-        return wrong(title, words, "Hand over the class itself, without its arguments.")
+    if early := not_tried(exercise, answer, title):
+        return early
     cases = exercise.all_cases()
     got = []
     for case in cases:
@@ -249,6 +242,28 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
     if not bad:
         return Verdict("correct", f"{title}: correct.", done=(exercise.number,))
     bad.sort(key=lambda i: extent(cases[i]))  # one is shown: the smallest
+    return why_wrong(exercise, answer, title, cases, got, want, bad)
+
+
+def not_tried(exercise: Exercise, answer: Any, title: str) -> Verdict | None:
+    """What is to be said of an answer that cannot be tried."""
+    if is_blank(answer):
+        return Verdict("not attempted", f"{title}: not attempted yet.")
+    if callable(exercise.reference) and not callable(answer):
+        words = f"expected a function or a class, got {kind(answer)}: {show(answer)}."
+        hint = " Hand over the function itself, without calling it."
+        return wrong(title, words + hint)
+    if inspect.isclass(exercise.reference) and isinstance(answer, nn.Module):
+        words = f"expected a class, got an object of the class {type(answer).__name__}."
+        return wrong(title, words, "Hand over the class itself, without its arguments.")
+    return None
+
+
+def why_wrong(
+    exercise: Exercise, answer: Any, title: str, cases: list[Case], got: list[Any],
+    want: list[Any], bad: list[int],
+) -> Verdict:  # fmt: skip
+    """Why the cases in `bad` came out wrong: a known mistake, what was raised, or what is near."""
     first = bad[0]
     if found := known_mistake(exercise, cases, got):
         section = f'Look again at "{exercise.section}".'
@@ -264,6 +279,15 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
         section = f'Look again at "{exercise.section}".'
         part = near[1] or inputs(exercise, cases[first])
         return wrong(title, f"{near[0]}.", part, section, mistake=near[0])
+    return where_wrong(exercise, title, cases, got, want, bad)
+
+
+def where_wrong(
+    exercise: Exercise, title: str, cases: list[Case], got: list[Any], want: list[Any],
+    bad: list[int],
+) -> Verdict:  # fmt: skip
+    """The rule that a mistake without a name breaks, or the place where it shows."""
+    first = bad[0]
     section = f'The section to read again is "{exercise.section}".'
     none = [i for i in bad if got[i] is None]
     if none and callable(exercise.reference):

@@ -509,87 +509,77 @@ def loss_of(answer: Any, logits: Tensor, targets: Tensor, smoothing: float, pad:
     return first(call(answer, spare, logits=logits, targets=targets, smoothing=smoothing))
 
 
+def torchs_loss(smooth: bool, pad: bool) -> Callable:
+    """PyTorch's cross-entropy, which knows one of the two things only."""
+    return lambda logits, targets, smoothing, pad_id: F.cross_entropy(
+        logits.flatten(0, -2), targets.flatten(), ignore_index=-100 if pad else PAD,
+        label_smoothing=smoothing if smooth else 0.0,
+    )  # fmt: skip
+
+
+def loss_over(count: Callable[[Tensor], float]) -> Callable:
+    """The loss, added up and divided by another number."""
+    return lambda logits, targets, smoothing, pad: (
+        mean_loss(logits, targets, smoothing) * (targets != PAD).sum() / count(targets)
+    )
+
+
+LOSS_MISTAKES = mistakes(
+    ("padding in the loss, and mass on PAD", torchs_loss(True, True),
+     "Places whose label is PAD count for nothing, above and below the line. PyTorch's "
+     "`label_smoothing` gives PAD a share, too: another mistake."),
+    ("padding in the loss, and no smoothing", torchs_loss(False, True),
+     "Places whose label is PAD count for nothing, and the share `smoothing` is to be spread "
+     "over all tokens but PAD."),
+    ("the share spread over V - 2 tokens, the right one among them",
+     lambda logits, targets, smoothing, pad: shared_out(
+         logits, targets, smoothing, logits.shape[-1] - 2
+     ),
+     "V - 1 tokens are not PAD, and the right one is among them: it keeps 1 - smoothing and "
+     "its part of the share, smoothing / (V - 1)."),
+    ("the sum in place of the mean", loss_over(lambda y: 1.0),
+     "The project asks for the mean over all target tokens that are not PAD."),
+    ("divided by all places, padding too", loss_over(lambda y: y.numel()),
+     "The more padding, the smaller the loss. Divide by the number of true tokens."),
+    ("divided by the number of sentences", loss_over(len), "Divide by the number of true tokens."),
+    ("a mean of the sentences' means", lambda logits, targets, smoothing, pad: torch.stack([
+         mean_loss(logits[i : i + 1], targets[i : i + 1], smoothing) for i in range(len(logits))
+     ]).mean(),
+     "Every true token counts the same, so a long sentence counts more: add up over all "
+     "sentences, and divide once."),
+    ("the entropy of the targets taken off", lambda logits, targets, smoothing, pad: (
+         mean_loss(logits, targets, smoothing) - entropy(smoothing, logits.shape[-1])
+     ),
+     "That is the divergence of Kullback and Leibler (`nn.KLDivLoss`), which is less by a "
+     "constant. Its gradients are the same; asked for is the cross-entropy itself."),
+)  # fmt: skip
+
+
+def a_mean_of(mistake: Mistake, count: Callable[[Tensor], Any]) -> Mistake:
+    """A mistake in a sum over all tokens (12.2) as one in the sum divided by a number."""
+    return Mistake(
+        mistake.name,
+        lambda logits, targets, smoothing, pad: (
+            mistake.wrong(logits, targets, smoothing) / count(targets)
+        ),
+        mistake.why,
+    )
+
+
 def loss_exercise(project: Project, had: Faults) -> Exercise:
     chapter = core.find("12.2")
-
-    def torchs(smooth: bool, pad: bool) -> Callable:
-        return lambda logits, targets, smoothing, pad_id: F.cross_entropy(
-            logits.flatten(0, -2), targets.flatten(), ignore_index=-100 if pad else PAD,
-            label_smoothing=smoothing if smooth else 0.0,
-        )  # fmt: skip
-
-    def over(count: Callable[[Tensor], float]) -> Callable:
-        return lambda logits, targets, smoothing, pad: (
-            mean_loss(logits, targets, smoothing) * (targets != PAD).sum() / count(targets)
-        )
-
-    own = mistakes(
-        ("padding in the loss, and mass on PAD", torchs(True, True),
-         "Places whose label is PAD count for nothing, above and below the line. PyTorch's "
-         "`label_smoothing` gives PAD a share, too: another mistake."),
-        ("padding in the loss, and no smoothing", torchs(False, True),
-         "Places whose label is PAD count for nothing, and the share `smoothing` is to be spread "
-         "over all tokens but PAD."),
-        ("the share spread over V - 2 tokens, the right one among them",
-         lambda logits, targets, smoothing, pad: shared_out(
-             logits, targets, smoothing, logits.shape[-1] - 2
-         ),
-         "V - 1 tokens are not PAD, and the right one is among them: it keeps 1 - smoothing and "
-         "its part of the share, smoothing / (V - 1)."),
-        ("the sum in place of the mean", over(lambda y: 1.0),
-         "The project asks for the mean over all target tokens that are not PAD."),
-        ("divided by all places, padding too", over(lambda y: y.numel()),
-         "The more padding, the smaller the loss. Divide by the number of true tokens."),
-        ("divided by the number of sentences", over(len), "Divide by the number of true tokens."),
-        ("a mean of the sentences' means", lambda logits, targets, smoothing, pad: torch.stack([
-             mean_loss(logits[i : i + 1], targets[i : i + 1], smoothing) for i in range(len(logits))
-         ]).mean(),
-         "Every true token counts the same, so a long sentence counts more: add up over all "
-         "sentences, and divide once."),
-        ("the entropy of the targets taken off", lambda logits, targets, smoothing, pad: (
-             mean_loss(logits, targets, smoothing) - entropy(smoothing, logits.shape[-1])
-         ),
-         "That is the divergence of Kullback and Leibler (`nn.KLDivLoss`), which is less by a "
-         "constant. Its gradients are the same; asked for is the cross-entropy itself."),
-    )  # fmt: skip
-    lifted = [
-        Mistake(
-            m.name,
-            lambda logits, targets, smoothing, pad, m=m: (
-                m.wrong(logits, targets, smoothing) / (targets != PAD).sum()
-            ),
-            m.why,
-        )
-        for m in chapter.mistakes
-        if m.name in SUMS
-    ]
+    lifted = [a_mean_of(m, lambda y: (y != PAD).sum()) for m in chapter.mistakes if m.name in SUMS]
     lifted += [
-        Mistake(
-            m.name,
-            lambda logits, targets, smoothing, pad, m=m: (
-                m.wrong(logits, targets, smoothing) / targets.numel()
-            ),
-            m.why,
-        )
-        for m in chapter.mistakes
-        if m.name.startswith("padding counted")
+        a_mean_of(m, Tensor.numel) for m in chapter.mistakes if m.name.startswith("padding counted")
     ]
-    for mistake in (*lifted, *own):
+    bad = [*lifted, *LOSS_MISTAKES]
+    for mistake in bad:
         known(mistake.wrong)
     cases = [(*case, PAD) for case in chapter.all_cases()]
-
-    def probe(answer: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Any:
-        return loss_of(answer, logits, targets, smoothing, pad)
-
     return Exercise(
-        "project.loss",
-        "loss",
-        "Chapter 12",
-        known(mean_loss),
-        cases,
-        [*lifted, *own],
-        probe=for_readers(probe),
-    )
+        "project.loss", "loss", "Chapter 12", known(mean_loss), cases, bad,
+        probe=for_readers(loss_of),
+    )  # fmt: skip
 
 
 def schedule_exercise(project: Project, had: Faults) -> Exercise:
