@@ -272,6 +272,28 @@ def test_asked_to_stop(whole, data, tmp_path, capsys, monkeypatch, number):
     assert_same_run(out, whole)
 
 
+def test_every_ten_minutes_a_checkpoint(data, tmp_path, monkeypatch):
+    """And not, from the tenth minute on, after every update."""
+    now, saves, train, save = 0.0, [], runs.train, runs.Run.save
+
+    def slow(*args, **kwargs):
+        nonlocal now
+        for record in train(*args, **kwargs):
+            now += 100
+            yield record
+
+    def noted(run: runs.Run, kind: str) -> None:
+        saves.append((kind, run.record.step))
+        save(run, kind)
+
+    monkeypatch.setattr(runs, "train", slow)
+    monkeypatch.setattr(runs.Run, "save", noted)
+    monkeypatch.setattr(runs, "time", SimpleNamespace(monotonic=lambda: now))
+    words = ["train", "--data", str(data), "--out", str(tmp_path / "run"), *SMALL]
+    assert command.main([*words, "--steps", "20", "--validate-every", "20"]) == 0
+    assert saves == [("pause", 0), ("pause", 7), ("pause", 14), ("step", 20)]
+
+
 def test_stopped_while_it_validates(whole, data, tmp_path, capsys, monkeypatch):
     def interrupted(*args, **kwargs):
         signal.raise_signal(signal.SIGINT)

@@ -169,7 +169,7 @@ class Run:
     stop: Stop
     bar: tqdm
     unread: list[Record]  # whose losses a GPU has not been asked for yet
-    saved: float  # when the last checkpoint was begun; this and the next two on one clock
+    saved: float  # when the last checkpoint was written; this and the next two on one clock
     clock: float  # up to when the seconds of training are counted
     speed_from: float  # since when tokens are counted, for the bar
     tokens: int
@@ -406,6 +406,7 @@ class Run:
         if self.process.first:
             # one more than is averaged: if the newest is damaged, the one before is validated alike
             forget_checkpoints(path, max(self.settings.keep, self.settings.average) + 1)
+        self.saved = time.monotonic()
 
     def validate(self) -> None:
         """Let the first process score the average of the last checkpoints, and keep the best."""
