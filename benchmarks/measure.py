@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from statistics import median
 import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
+from tqdm import tqdm
 
 from allyouneed.data import load_pairs
 from allyouneed.scaling import pair_flops
@@ -26,6 +28,7 @@ SIZES = {
 
 def real_batches(data: str, vocab_size: int, max_tokens: int, number: int) -> list[Batch]:
     """Batches of real lengths, evenly spread over the first epoch of `data`'s training pairs."""
+    print(f"Cutting the pairs of {data} into batches ...", file=sys.stderr, flush=True)
     pairs = load_pairs(data)
     tokenizer = Tokenizer.train((sentence for pair in pairs for sentence in pair), vocab_size)
     ids = [(tokenizer.encode(src), tokenizer.encode(tgt)) for src, tgt in pairs]
@@ -151,14 +154,15 @@ def interleave(
     first round over all items warms up and is not counted.
     """
     seconds: dict[str, list[float]] = {name: [] for name in work}
-    turn = 0
-    for r in range(-1, rounds):
-        for item in range(items):
+    turns = [(r, item) for r in range(-1, rounds) for item in range(items)]
+    # the bar is drawn between two measurements, by no thread of its own
+    with tqdm(total=len(turns) * len(work), unit="turn", maxinterval=0) as bar:
+        for turn, (r, item) in enumerate(turns):
             for name in rotated(list(work), turn):
                 s = clock.time(lambda name=name, item=item: work[name](item))
                 if r >= 0:
                     seconds[name].append(s)
-            turn += 1
+                bar.update()
             if r >= 0:
                 peak.measure()
     return seconds

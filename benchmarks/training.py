@@ -490,7 +490,7 @@ def main() -> None:
         backend = None if wanted.device == "cpu" else "inductor"
         tables[size] = run(config, batches, wanted.only, wanted.rounds, clock, backend)
         print(f"\n{size}, {wanted.device}, {clock.name}, {wanted.tokens} positions a batch")
-        print(*in_print(tables[size]), sep="\n")
+        print(*in_print(tables[size]), sep="\n", flush=True)
     if wanted.record:
         conditions = {**vars(wanted), "time": clock.name, "peers": versions()}
         record("training_speed", {**conditions, "tables": tables})

@@ -353,7 +353,7 @@ def test_tokens_and_flops(batch):
     assert flops(SMALL, one) == 6 * (layers + 16 * 40 * 3)
 
 
-def test_everybody_takes_every_turn():
+def test_everybody_takes_every_turn(capsys):
     """Each round gives each item to each peer once, and each peer goes first equally often."""
     from measure import Clock, Peak, interleave
 
@@ -369,6 +369,7 @@ def test_everybody_takes_every_turn():
     seconds = interleave(work, 3, 2, Clock(torch.device("cpu")), Still())
     assert {name: len(s) for name, s in seconds.items()} == dict.fromkeys("abc", 6)
     assert len(calls) == 27 and {calls.count(c) for c in calls} == {3}
+    assert "27/27" in capsys.readouterr().err  # and one sees how far it is
     assert sorted(name for name, _ in calls[::3]) == list("aaabbbccc")
 
 

@@ -16,10 +16,8 @@ from torch import distributed
 from allyouneed import checkpoints
 from allyouneed.checkpoints import (
     Checkpoint,
-    catch_signals,
     checkpoint_files,
     checkpoint_path,
-    claim,
     forget_checkpoints,
     last_checkpoints,
     load_checkpoint,
@@ -28,7 +26,8 @@ from allyouneed.checkpoints import (
     save_checkpoint,
     weights_of,
 )
-from allyouneed.processes import ShardedObjective
+from allyouneed.processes import ShardedObjective, catch_signals
+from allyouneed.runs import claim
 from allyouneed.saving import ModelFileError, read_tensors, save_model, write_tensors
 from allyouneed.tokens import Tokenizer, token_batches
 from allyouneed.training import Record, adam, train
@@ -236,7 +235,7 @@ def test_a_full_disk(tmp_path, state, monkeypatch):
 def test_one_run_in_a_folder(tmp_path):
     run = tmp_path / "run"
     with claim(run):
-        with pytest.raises(ValueError, match="another run is at work in"), claim(run):
+        with pytest.raises(ValueError, match="no other run is at work, got"), claim(run):
             pass
         (run / "run.json").touch()
         (run / "checkpoints" / "step-00000001.safetensors.part").touch()

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +28,10 @@ import torch
 
 from allyouneed import command, runs, training
 from allyouneed.checkpoints import CHECKPOINT_FORMAT, checkpoint_files, load_checkpoint
+from allyouneed.data import load_pairs
+from allyouneed.decoding import translate
 from allyouneed.pairs import read_pairs
-from allyouneed.saving import load_model, read_tensors, save_model, write_tensors
+from allyouneed.saving import load_model, pretrained, read_tensors, save_model, write_tensors
 from allyouneed.settings import PRESETS, Settings, read_settings
 from allyouneed.transformer import Transformer
 
@@ -55,6 +58,13 @@ def threads() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def an_active_environment() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "orig_argv", ["python", "-m", "allyouneed"])
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +106,7 @@ def refused(capsys, *words: object) -> str:
     code, _, error = said(capsys, *words)
     lines = [line.strip() for line in error.splitlines()]  # the bar's among them
     lines = [x for x in lines if x and "step/s" not in x and not x.startswith("usage:")]
-    lines = [x for x in lines if not re.fullmatch("(Learning|Cutting) .+ [.]{3}", x)]
+    lines = [x for x in lines if not re.fullmatch("(Reading|Learning|Cutting) .+ [.]{3}", x)]
     assert code == 2 and len(lines) == 1 and "error: " in lines[0], error
     return lines[0]
 
@@ -246,8 +256,8 @@ def test_asked_to_stop(whole, data, tmp_path, capsys, monkeypatch, number):
     """The step is finished, a checkpoint written, and the way to go on is told."""
     real = runs.train
 
-    def interrupted(*args):
-        for record in real(*args):
+    def interrupted(*args, **kwargs):
+        for record in real(*args, **kwargs):
             if record.step == 15:
                 signal.raise_signal(number)
             yield record
@@ -260,6 +270,28 @@ def test_asked_to_stop(whole, data, tmp_path, capsys, monkeypatch, number):
     monkeypatch.undo()
     assert said(capsys, "train", "--resume", "--out", out)[0] == 0
     assert_same_run(out, whole)
+
+
+def test_every_ten_minutes_a_checkpoint(data, tmp_path, monkeypatch):
+    """And not, from the tenth minute on, after every update."""
+    now, saves, train, save = 0.0, [], runs.train, runs.Run.save
+
+    def slow(*args, **kwargs):
+        nonlocal now
+        for record in train(*args, **kwargs):
+            now += 100
+            yield record
+
+    def noted(run: runs.Run, kind: str) -> None:
+        saves.append((kind, run.record.step))
+        save(run, kind)
+
+    monkeypatch.setattr(runs, "train", slow)
+    monkeypatch.setattr(runs.Run, "save", noted)
+    monkeypatch.setattr(runs, "time", SimpleNamespace(monotonic=lambda: now))
+    words = ["train", "--data", str(data), "--out", str(tmp_path / "run"), *SMALL]
+    assert command.main([*words, "--steps", "20", "--validate-every", "20"]) == 0
+    assert saves == [("pause", 0), ("pause", 7), ("pause", 14), ("step", 20)]
 
 
 def test_stopped_while_it_validates(whole, data, tmp_path, capsys, monkeypatch):
@@ -462,7 +494,23 @@ def test_what_takes_a_while_is_said(data, tmp_path, capsys):
     words = ["train", "--data", data, "--out", tmp_path / "run", *SMALL, "--steps", 1]
     code, out, error = said(capsys, *words)
     assert code == 0 and "Learning" not in out
-    assert re.match(r"Learning a vocabulary of \d+ tokens \.\.\.\nCutting the pairs", error)
+    begun = re.findall(r"^(\w+) .* \.\.\.$", error, re.MULTILINE)
+    assert begun == ["Reading", "Learning", "Cutting"] and error.startswith("Reading")
+    assert "validating ..." in error
+    code, out, error = said(capsys, "evaluate", "--data", data, "--model", tmp_path / "run")
+    assert code == 0 and "sentence/s" not in out and error.startswith("Reading ")
+    assert "100%" in error and "sentence/s" in error
+
+
+def test_translations_do_not_depend_on_the_pieces_of_a_bar():
+    """Nor on blank lines among them: they are those of `translate`, in its batches."""
+    model, tokenizer = pretrained("multi30k-en-de")
+    captions = [source for source, _ in load_pairs("multi30k-en-de", "valid")[:68]]
+    texts = [captions[0], "", *captions[1:], ""]
+    args = Namespace(beam=2, length_penalty=0.6)
+    found = command.translate_texts(model, tokenizer, texts, args, shown=True)
+    assert found == translate(model, tokenizer, texts, 2, 0.6, batch=64)
+    assert found[1] == found[-1] == "" and len(set(found)) == 69
 
 
 def test_what_is_in_a_runs_folder_and_is_not_its_own_stays(copy, capsys):
@@ -586,6 +634,23 @@ def test_one_pair_windows_lines_and_a_long_one(tmp_path, capsys):
     assert tokenizer.decode(tokenizer.encode("Größe 😀")) == "Größe 😀"
 
 
+def test_a_lost_process_is_told_in_one_line(monkeypatch, capsys):
+    """However gloo and NCCL spell it; alone, such an error is a fault of the program's own."""
+    for words in (
+        "Connection closed by peer",
+        "recv: Broken pipe",
+        "Timed out waiting",
+        "TIMED OUT",
+    ):
+        error = RuntimeError(f"[1] {words}\nmore")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        assert command.in_one_line(error, Namespace()).startswith(
+            f"another process was lost ([1] {words})"
+        )
+        monkeypatch.delenv("WORLD_SIZE")
+        assert command.in_one_line(error, Namespace()) is None
+
+
 def test_errors_are_in_words_of_the_command():
     """The package names its arguments, the command its options; paths and quotations stay."""
     args = command.parser().parse_args(["train", "--out", "x"])
@@ -594,7 +659,7 @@ def test_errors_are_in_words_of_the_command():
             "n_heads: expected a divisor of d_model = 8",
             "--heads: expected a divisor of d-model = 8",
         ),
-        ("folder: another run is at work", "--out: another run is at work"),
+        ("folder: expected one, got x", "--out: expected one, got x"),
         ("update_batches: expected 4", "--update-batches: expected 4"),
         ("a longer warmup or max_norm may help.", "a longer warmup or max-norm may help."),
         ("a/batch_tokens/d_model.tsv: expected", "a/batch_tokens/d_model.tsv: expected"),
@@ -808,6 +873,8 @@ def test_evaluate(whole, data, capsys, tmp_path):
     assert "--split: expected" in refused(
         capsys, "evaluate", "--data", data, "--split", "test", "--model", whole
     )
+    words = ["--data", "tatoeba-en-fr", "--split", "foo", "--model", whole]
+    assert "--split: expected one of 'train', " in refused(capsys, "evaluate", *words)
     (tmp_path / "two.tsv").write_text("a\tb\nc\td\n", "utf-8")
     empty = ["--data", tmp_path / "two.tsv", "--split", "valid"]
     assert "--split: expected" in refused(capsys, "evaluate", *empty, "--model", whole)
@@ -833,6 +900,31 @@ def test_help(capsys):
         assert code == 0 and command_line in text.partition("examples:")[2]
         assert max(map(len, text.splitlines())) <= 100
     assert said(capsys)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "script, python, called, torchrun",
+    [
+        (".venv/bin/allyouneed", ".venv/bin/python", ".venv/bin/allyouneed", ".venv/bin/torchrun"),
+        ("a/__main__.py", "my env/python", '"my env/python" -m allyouneed', '"my env/torchrun"'),
+        ("a/__main__.py", "python3", "python3 -m allyouneed", "torchrun"),
+        ("/bin/allyouneed", "/bin/python", "allyouneed", "torchrun"),
+    ],
+)
+def test_commands_are_told_as_the_reader_calls_them(
+    script, python, called, torchrun, tmp_path, monkeypatch, capsys
+):
+    """With `make` alone no environment is active, and nothing but its path leads to the command."""
+    monkeypatch.setattr(command.shutil, "which", "/bin/{}".format)
+    monkeypatch.setattr(sys, "argv", [script, "train"])
+    monkeypatch.setattr(sys, "orig_argv", [python, "..."])
+    text = said(capsys, "train", "--help")[1]
+    assert text.startswith(f"usage: {called} train --data DATA")
+    lines = [line.strip() for line in text.splitlines()]
+    assert f"{called} train --resume --out runs/tiny" in lines
+    assert any(line.startswith(f"{torchrun} --nproc-per-node 2 -m allyouneed") for line in lines)
+    error = refused(capsys, "train", "--data", "wmt14-en-de", "--out", tmp_path / "run")
+    assert f"`{called} prepare --data wmt14-en-de" in error
 
 
 @pytest.mark.weekly

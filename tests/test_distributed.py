@@ -323,8 +323,8 @@ def train_and_part(code: int, words: list[str]) -> None:
     """For one of two processes: the command, which asks itself to stop after the second step."""
     real = runs.train
 
-    def interrupted(*args):
-        for record in real(*args):
+    def interrupted(*args, **kwargs):
+        for record in real(*args, **kwargs):
             assert distributed.get_world_size() == 2
             if record.step == 2:
                 signal.raise_signal(signal.SIGINT)

@@ -452,6 +452,19 @@ def test_progress_keeps_what_is_done(capsys, tmp_path):
     assert json.loads((tmp_path / "progress.json").read_text("utf-8")) == {"done": ["99.1"]}
 
 
+def test_what_the_file_has_is_not_written_again(monkeypatch, tmp_path):
+    check("99.1", lambda x, factor: x * factor)
+    before = (tmp_path / "progress.json").stat()
+    check("99.1", lambda x, factor: x * factor)
+    monkeypatch.setattr(core.diary, "_memory", set())  # another session
+    check("99.1", lambda x, factor: x * factor)
+    after = (tmp_path / "progress.json").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    (tmp_path / "progress.json").unlink()
+    check("99.2", 42)
+    assert json.loads((tmp_path / "progress.json").read_text()) == {"done": ["99.1", "99.2"]}
+
+
 def test_solutions_do_not_count_as_the_readers(capsys):
     def scaled_solution(x, factor):
         return x * factor

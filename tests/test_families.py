@@ -276,7 +276,7 @@ def test_without_network(monkeypatch, tmp_path):
     monkeypatch.setenv("ALLYOUNEED_DATA", str(folder))
     with pytest.raises(DataError, match="expected sha256 248dfc39"):
         load_gpt2()
-    with pytest.raises(ValueError, match="name must be one of"):
+    with pytest.raises(ValueError, match="name: expected one of"):
         load_published("gpt3")
 
 

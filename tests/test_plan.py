@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import plan
+from allyouneed import plan, viz
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -17,6 +17,12 @@ def test_every_box_names_a_chapter_that_exists():
     there = {int(file.name[:2]) for file in NOTEBOOKS.glob("[0-9]*.ipynb")}
     assert {box.chapter for box in plan.BOXES + plan.FRAMES} <= there
     assert plan.CHAPTERS == sorted({box.chapter for box in plan.BOXES})
+
+
+def test_its_colours_are_those_of_the_pictures():
+    """It does without matplotlib, so it has its own copy of them."""
+    for name in ("INK", "BLUE", "ORANGE", "GREEN", "PINK", "SKY"):
+        assert getattr(plan, name) == getattr(viz, name)
 
 
 def test_boxes_lie_apart_and_inside():

@@ -291,7 +291,9 @@ def parts():
 
 @pytest.mark.parametrize("exercise", list(parts()))
 def test_no_two_mistakes_are_confused_and_none_is_right(exercise):
-    single = [m for m in exercise.mistakes if hasattr(m.wrong, "ours") and ", and " not in m.name]
+    single = [
+        m for m in exercise.mistakes if hasattr(m.wrong, "of_the_book") and ", and " not in m.name
+    ]
     cases = list(enumerate(exercise.all_cases()))
     outputs = {
         m and m.name: [exercise.known_output(m, i, case) for i, case in cases]

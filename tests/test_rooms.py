@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -80,6 +81,12 @@ def imported(name: str) -> set[str]:
 def test_every_module_has_one_room():
     counts = Counter(name for _, modules in ROOMS for name in modules)
     assert counts == Counter(NAMES)
+
+
+def test_the_api_page_groups_alike():
+    page = (PACKAGE.parents[1] / "book" / "api.md").read_text(encoding="utf-8")
+    groups = [re.findall(r"^### (\w+)", group, re.M) for group in page.split("\n## ")[1:]]
+    assert sorted(map(sorted, groups)) == sorted(sorted(modules) for _, modules in ROOMS)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -134,7 +134,7 @@ def test_french(tmp_path, monkeypatch):
     monkeypatch.setenv("ALLYOUNEED_DATA", str(published(tmp_path, 60, "fr-en")))
     said = []
     folder = prepare_shards("wmt14-en-fr", tmp_path / "out", said.append)
-    assert folder.name == "wmt14-en-fr" and f"{len(folder)} pairs" in said[-1]
+    assert folder.manifest["set"] == "wmt14-en-fr" and f"{len(folder)} pairs" in said[-1]
     assert 51 <= len(folder) <= 54
 
 
@@ -405,14 +405,14 @@ def test_goes_on_from_shards(run, copy, tmp_path, capsys):
     manifest = (copy / "manifest.json").read_text("utf-8")
     (copy / "manifest.json").write_text(manifest + " ", "utf-8")
     assert command.main([*two, "--resume"]) == 2
-    assert "are not those this run began with" in capsys.readouterr().err
+    assert "expected the pairs this run began with" in capsys.readouterr().err
 
 
 def test_what_shards_cannot_do(run, tmp_path, capsys):
     out = ["--out", str(tmp_path / "run")]
     for words, named in (
         (["--bpe-dropout", "0.1"], "--bpe-dropout: shards hold words that are cut already"),
-        (["--data", "wmt14-en-de"], "python -m allyouneed prepare --data wmt14-en-de --out"),
+        (["--data", "wmt14-en-de"], " prepare --data wmt14-en-de --out"),
         (["--data", str(tmp_path)], "has no manifest.json"),
         (["--batch-tokens", "2"], "544 of 544 training pairs have more than 2 tokens"),
     ):

@@ -331,7 +331,7 @@ def test_local_folder_comes_first_and_stays_as_it_is(wheel, server, empty, monke
 
 def test_local_folder_that_is_none(empty, monkeypatch, tmp_path):
     monkeypatch.setenv("ALLYOUNEED_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(DataError, match="ALLYOUNEED_DATA must name a folder, got .*nowhere"):
+    with pytest.raises(DataError, match="ALLYOUNEED_DATA: expected a folder, got .*nowhere"):
         load_pairs()
 
 

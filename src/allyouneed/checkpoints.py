@@ -6,15 +6,13 @@ all, carries the sha256 of its own content, and nothing in it is unpickled.
 
 A folder holds two kinds: step-00001200.safetensors, of which the last ones are kept, to be averaged
 (section 6.1) and to fall back on; and pause-00001234.safetensors, only to go on from, which goes
-when a later checkpoint is there. Ctrl-C and SIGTERM wait for the loop, which then writes one.
+when a later checkpoint is there.
 """
 
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,15 +22,12 @@ import tokenizers
 import torch
 from torch import Tensor, distributed
 
-from allyouneed.files import lock_folder
 from allyouneed.saving import ModelFileError, read_tensors, write_tensors
 from allyouneed.tokens import Tokenizer
 from allyouneed.training import Record
 from allyouneed.transformer import Transformer, TransformerConfig
 
 CHECKPOINT_FORMAT = "allyouneed checkpoint 1"
-# What a run writes in its folder, beside checkpoints
-WRITTEN = ("model.safetensors", "tokenizer.json", "run.json", "history.json", "curves.svg")
 
 
 @dataclass(frozen=True)
@@ -248,62 +243,3 @@ def forget_checkpoints(written: Path, keep: int) -> None:
     for file in pauses + [file for file in steps if file.stem.split("-")[1] <= step][:-keep]:
         if file != written:
             file.unlink(missing_ok=True)
-
-
-@contextmanager
-def claim(folder: Path) -> Iterator[None]:
-    """Make the folder of a run, and keep other runs out of it meanwhile.
-
-    What a killed run left half written goes; if a run ends before it has written anything, so does
-    the folder. Raises ValueError if another run is at work there, or if the folder holds something
-    else.
-    """
-    ours = (folder / ".lock").exists() or any(folder.glob("checkpoints/*.safetensors"))
-    if folder.is_dir() and not ours and any(folder.iterdir()):
-        raise ValueError(f"folder: expected a new or empty folder, or that of a run, got {folder}")
-    made = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = lock_folder(folder)
-    (folder / "checkpoints").mkdir(exist_ok=True)
-    own = [folder / f"{name}.part" for name in WRITTEN]
-    for part in [*own, *folder.glob("checkpoints/*.part")]:
-        part.unlink(missing_ok=True)
-    try:
-        yield
-    finally:
-        lock.release()
-        if {file.name for file in folder.rglob("*")} <= {".lock", "checkpoints"}:
-            (folder / ".lock").unlink(missing_ok=True)
-            for each in (folder / "checkpoints", *made):
-                each.rmdir()
-
-
-@dataclass
-class Stop:
-    """What Ctrl-C, SIGTERM and SIGHUP ask of a loop, and whether they may break into it."""
-
-    asked: bool = False
-    at_once: bool = False
-
-
-@contextmanager
-def catch_signals() -> Iterator[Stop]:
-    """Ctrl-C, SIGTERM and SIGHUP set `asked`, for a loop to see, instead of breaking into it.
-
-    While the loop has set `at_once`, they break into it all the same.
-    """
-    stop = Stop()
-
-    def ask(number: int, frame: Any) -> None:
-        stop.asked = True
-        if stop.at_once:
-            raise KeyboardInterrupt
-
-    numbers = [signal.SIGINT, signal.SIGTERM, *filter(None, [getattr(signal, "SIGHUP", None)])]
-    heard = [each for each in numbers if signal.getsignal(each) != signal.SIG_IGN]  # see nohup
-    before = {number: signal.signal(number, ask) for number in heard}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

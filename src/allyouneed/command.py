@@ -27,8 +27,9 @@ from allyouneed import __version__
 from allyouneed.data import SPLITS, clean
 from allyouneed.decoding import beam_search, sample, translate
 from allyouneed.evaluation import papers_bleu, scores
+from allyouneed.history import progress_bar
 from allyouneed.pairs import read_pairs
-from allyouneed.processes import choose_device
+from allyouneed.processes import choose_device, speaks
 from allyouneed.runs import train_run
 from allyouneed.saving import load_model, pretrained
 from allyouneed.settings import (
@@ -49,7 +50,7 @@ from allyouneed.tokens import BOS, EOS, Tokenizer
 from allyouneed.transformer import Transformer
 from allyouneed.wmt import CORPORA, prepare_shards
 
-LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out")  # of other processes
+LOST = ("closed by peer", "reset by peer", "broken pipe", "timed out")  # of other processes
 SHADES = " ░▒▓█"
 LONG = 500  # tokens of a sentence that takes seconds
 
@@ -76,7 +77,7 @@ def train_command(args: argparse.Namespace) -> int:
     if train_run(Path(args.out), chosen, defaults, args.resume, command):
         return 0
     if speaks():
-        print(f"To go on:\n  python -m allyouneed train --resume --out {args.out}")
+        print(as_called(f"To go on:\n  python -m allyouneed train --resume --out {args.out}"))
     return 130
 
 
@@ -107,20 +108,28 @@ def translate_command(args: argparse.Namespace) -> int:
             print("\n".join(translate_texts(model, tokenizer, texts, args)), flush=True)
             continue
         for text in texts:
-            ids = tokenizer.encode(text)
-            if not ids:
-                print(flush=True)
-                continue
-            src = torch.tensor([[*ids, EOS]], device=device)
-            if args.sample:
-                heat = 1.0 if args.temperature is None else args.temperature
-                (out,) = sample(model, src, heat, args.top_k, args.top_p, generator=generator)
-            else:
-                (out,) = beam_search(model, src, args.beam, args.length_penalty)
-            print(tokenizer.decode(out), flush=True)
-            if args.show_attention:
-                print(attention_text(model, tokenizer, src, out, args.layer, args.head), flush=True)
+            print(translation_alone(model, tokenizer, text, args, generator), flush=True)
     return 0 if all_fit else 2
+
+
+def translation_alone(
+    model: Transformer, tokenizer: Tokenizer, text: str, args: argparse.Namespace,
+    generator: torch.Generator,
+) -> str:  # fmt: skip
+    """The translation of one sentence, drawn or searched for, and what it attends to if asked."""
+    ids = tokenizer.encode(text)
+    if not ids:
+        return ""
+    src = torch.tensor([[*ids, EOS]], device=generator.device)
+    if args.sample:
+        heat = 1.0 if args.temperature is None else args.temperature
+        (out,) = sample(model, src, heat, args.top_k, args.top_p, generator=generator)
+    else:
+        (out,) = beam_search(model, src, args.beam, args.length_penalty)
+    lines = [tokenizer.decode(out)]
+    if args.show_attention:
+        lines.append(attention_text(model, tokenizer, src, out, args.layer, args.head))
+    return "\n".join(lines)
 
 
 def check_options(args: argparse.Namespace, model: Transformer) -> None:
@@ -159,12 +168,23 @@ def find_model(name: str, device: torch.device) -> tuple[Transformer, Tokenizer]
 
 
 def translate_texts(
-    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], args: argparse.Namespace
-) -> list[str]:
-    """Translations by beam search, fewer at once when they are long."""
-    longest = max((len(tokenizer.encode(text)) for text in texts), default=0)
-    batch = max(1, min(64, 8192 // (longest + 1)))
-    return translate(model, tokenizer, texts, args.beam, args.length_penalty, batch)
+    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], args: argparse.Namespace,
+    shown: bool = False,
+) -> list[str]:  # fmt: skip
+    """Translations by beam search, in the batches that `translate` makes; with a bar for many."""
+    lengths = [len(tokenizer.encode(text)) for text in texts]
+    order = sorted(filter(lengths.__getitem__, range(len(texts))), key=lengths.__getitem__)
+    batch = max(1, min(64, 8192 // (max(lengths, default=0) + 1)))  # fewer when they are long
+    translations = [""] * len(texts)
+    with progress_bar(0, len(order), "sentence", shown) as bar:
+        for start in range(0, len(order), batch):
+            chosen = order[start : start + batch]
+            some = [texts[i] for i in chosen]
+            found = translate(model, tokenizer, some, args.beam, args.length_penalty, batch)
+            for i, translation in zip(chosen, found, strict=True):
+                translations[i] = translation
+            bar.update(len(chosen))
+    return translations
 
 
 def attention_text(
@@ -192,6 +212,7 @@ def attention_text(
 
 def evaluate_command(args: argparse.Namespace) -> int:
     """Translate a set of pairs and compare with its other side."""
+    print(f"Reading {args.model} and the pairs of {args.data} ...", file=sys.stderr, flush=True)
     device = choose_device()
     model, tokenizer = find_model(args.model, device)
     named = args.data in [*SPLITS, *CORPORA] or Path(args.data).is_dir()
@@ -203,7 +224,7 @@ def evaluate_command(args: argparse.Namespace) -> int:
     if longest >= room:
         raise ValueError(f"--data: expected sentences of less than {room} tokens, got {longest}")
     start = time.monotonic()
-    written = translate_texts(model, tokenizer, [source for source, _ in pairs], args)
+    written = translate_texts(model, tokenizer, [source for source, _ in pairs], args, True)
     seconds = time.monotonic() - start
     print(
         f"{args.data}, {split}: {len(pairs):,} sentences, beam {args.beam}, length penalty "
@@ -255,14 +276,30 @@ TRANSLATE_EXAMPLES = """examples:
   python -m allyouneed translate --model runs/first < english.txt > french.txt"""
 
 
+def as_called(text: str) -> str:
+    """Commands as the reader can type them, where they have `python -m allyouneed` or `torchrun`.
+
+    These are right where an environment is active. Where it is not, they are called by a path, and
+    stand beside each other: `.venv/bin/allyouneed`, or `.venv/bin/python -m allyouneed`.
+    """
+    script = Path(sys.argv[0]).stem == "allyouneed"
+    called = sys.argv[0] if script else sys.orig_argv[0]
+    name = os.path.basename(called)
+    # if it is where the name alone leads to, the shell has written out the path
+    folder = "" if shutil.which(name) == called else called.removesuffix(name)
+    words, beside = (f'"{x}"' if " " in x else x for x in (folder + name, folder + "torchrun"))
+    words += " -m allyouneed" * (not script)
+    return text.replace("python -m allyouneed", words).replace("torchrun --", f"{beside} --")
+
+
 COMMON = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     top = argparse.ArgumentParser(
-        "python -m allyouneed", description="Train a Transformer, translate with it, and say how "
-        "good it is.", epilog=EXAMPLES, **COMMON,
+        as_called("python -m allyouneed"), epilog=as_called(EXAMPLES), **COMMON,
+        description="Train a Transformer, translate with it, and say how good it is.",
     )  # fmt: skip
     top.add_argument("--version", action="version", version=f"allyouneed {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
@@ -275,7 +312,7 @@ def add_prepare(commands: argparse._SubParsersAction) -> None:
     """The command that makes shards."""
     prepare = commands.add_parser(
         "prepare", help="fetch WMT 2014 and write it as shards, to train on", **COMMON,
-        epilog=PREPARE_EXAMPLES,
+        epilog=as_called(PREPARE_EXAMPLES),
         description="Read millions of pairs from the Hugging Face hub, learn a vocabulary, and\n"
         "write them as token ids: 0.6 GB with German, 5 GB with French. If it is broken off, give\n"
         "the same command again: it goes on. In a finished folder it looks whether all is sound.",
@@ -290,8 +327,8 @@ def add_prepare(commands: argparse._SubParsersAction) -> None:
 def add_train(commands: argparse._SubParsersAction) -> None:
     """The command that trains, with an option for each setting."""
     train = commands.add_parser(
-        "train", help="train a model on pairs of sentences", epilog=TRAIN_EXAMPLES, **COMMON,
-        usage="python -m allyouneed train --data DATA --out FOLDER [options]",
+        "train", help="train a model on pairs of sentences", epilog=as_called(TRAIN_EXAMPLES),
+        usage=as_called("python -m allyouneed train --data DATA --out FOLDER [options]"), **COMMON,
         description="Train a Transformer on pairs of sentences. What a run leaves is in its "
         "folder:\nmodel.safetensors (the best on validation), checkpoints, history and curves.",
     )  # fmt: skip
@@ -312,8 +349,9 @@ def add_train(commands: argparse._SubParsersAction) -> None:
 def add_translate(commands: argparse._SubParsersAction) -> None:
     """The command that translates."""
     translate = commands.add_parser(
-        "translate", help="translate a sentence or lines", epilog=TRANSLATE_EXAMPLES, **COMMON
-    )
+        "translate", help="translate a sentence or lines", epilog=as_called(TRANSLATE_EXAMPLES),
+        **COMMON,
+    )  # fmt: skip
     translate.set_defaults(run=translate_command)
     add_model_and_search(translate)
     add = translate.add_argument
@@ -333,7 +371,7 @@ def add_translate(commands: argparse._SubParsersAction) -> None:
 def add_evaluate(commands: argparse._SubParsersAction) -> None:
     """The command that scores."""
     evaluate = commands.add_parser(
-        "evaluate", help="score a model: BLEU and chrF", epilog=EXAMPLES, **COMMON
+        "evaluate", help="score a model: BLEU and chrF", epilog=as_called(EXAMPLES), **COMMON
     )
     evaluate.set_defaults(run=evaluate_command)
     add_model_and_search(evaluate)
@@ -404,13 +442,9 @@ def in_options(message: str, args: argparse.Namespace) -> str:
     plain = rf"(?<![\w'/\\.-])({names})(?![\w'/\\-]|\.\w)"  # no part of a path or a quotation
     if names:
         message = re.sub(plain, lambda found: found[0].replace("_", "-"), message)
-    message = re.sub(CALL, r"`python -m allyouneed prepare --data \1 --out '\2'`", message)
+    told = as_called("python -m allyouneed prepare")
+    message = re.sub(CALL, lambda call: f"`{told} --data {call[1]} --out '{call[2]}'`", message)
     return message.replace("`prepare_shards`", "`prepare`")
-
-
-def speaks() -> bool:
-    """Whether this process is the one of a group that speaks for all; torchrun numbers them."""
-    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK") == "0"
 
 
 def main(words: list[str] | None = None) -> int:
@@ -437,31 +471,38 @@ def main(words: list[str] | None = None) -> int:
         if args.run is not train_command:
             return 0
         message = "standard output was closed. All checkpoints are kept: go on with --resume"
-    except OSError as error:
-        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            message = (
-                "the disk is full. What was written before is whole: free some space and go on "
-                "with the same command; `train` with --resume"
-            )
-    except UnicodeEncodeError as error:
-        message = f"a name: expected UTF-8, got {error.object[error.start : error.end]!r} in it"
-    except (ValueError, TypeError, FloatingPointError, DataError) as error:
-        message = in_options(str(error), args)
-    except (MemoryError, OverflowError) as error:
-        message = f"a number is too large: {error}"
-    except RuntimeError as error:
-        if "WORLD_SIZE" in os.environ and any(word in str(error) for word in LOST):
-            message = (
-                f"another process was lost ({str(error).splitlines()[0][:100]}). All checkpoints "
-                "are kept: go on with --resume; torchrun does with --max-restarts"
-            )
-        elif "allocate memory" in str(error) or "out of memory" in str(error):
-            message = "not enough memory: a smaller --beam, --batch-tokens or model may fit"
-        elif "InvalidCxxCompiler" in str(error):
-            message = "--compile: expected a working C++ compiler, found none"
-        else:
+    except Exception as error:
+        if (message := in_one_line(error, args)) is None:
             raise
     if speaks():
         print(f"error: {message}", file=sys.stderr)
     return 2
+
+
+def in_one_line(error: Exception, args: argparse.Namespace) -> str | None:
+    """What went wrong, for the reader; None for what is no fault of theirs or of the machine's."""
+    text = str(error)
+    match error:
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return (
+                "the disk is full. What was written before is whole: free some space and go on "
+                "with the same command; `train` with --resume"
+            )
+        case OSError():
+            return f"{error.filename}: {error.strerror}" if error.filename else text
+        case UnicodeEncodeError():
+            return f"a name: expected UTF-8, got {error.object[error.start : error.end]!r} in it"
+        case ValueError() | TypeError() | FloatingPointError() | DataError():
+            return in_options(text, args)
+        case MemoryError() | OverflowError():
+            return f"a number is too large: {text}"
+        case RuntimeError() if "WORLD_SIZE" in os.environ and any(x in text.lower() for x in LOST):
+            return (
+                f"another process was lost ({text.splitlines()[0][:100]}). All checkpoints "
+                "are kept: go on with --resume; torchrun does with --max-restarts"
+            )
+        case RuntimeError() if "allocate memory" in text or "out of memory" in text:
+            return "not enough memory: a smaller --beam, --batch-tokens or model may fit"
+        case RuntimeError() if "InvalidCxxCompiler" in text:
+            return "--compile: expected a working C++ compiler, found none"
+    return None

@@ -114,7 +114,7 @@ def load_pairs(name: str = "tatoeba-en-fr", split: str = "train") -> Pairs:
         DataError: if the data cannot be fetched, stored or trusted.
     """
     if name not in list(SPLITS):
-        raise ValueError(f"name must be one of {', '.join(map(repr, SPLITS))}, got {name!r}")
+        raise ValueError(f"name: expected one of {', '.join(map(repr, SPLITS))}, got {name!r}")
     _check_split(split, SPLITS[name])
     if split.startswith("test-"):
         pairs = _captions(split.replace("-", "_"))
@@ -191,7 +191,7 @@ def load_published(name: str) -> tuple[bytes, bytes]:
         DataError: if the files cannot be fetched, stored or trusted.
     """
     if name not in ("gpt2", "bert", "smollm2"):
-        raise ValueError(f"name must be one of 'gpt2', 'bert', 'smollm2', got {name!r}")
+        raise ValueError(f"name: expected one of 'gpt2', 'bert', 'smollm2', got {name!r}")
     return read_source(f"{name}/model.safetensors"), read_source(f"{name}/tokenizer.json")
 
 
@@ -206,7 +206,7 @@ def load_config(name: str) -> bytes:
         DataError: if the file cannot be fetched, stored or trusted.
     """
     if name != "smollm2":
-        raise ValueError(f"name must be 'smollm2', got {name!r}")
+        raise ValueError(f"name: expected 'smollm2', got {name!r}")
     return read_source(f"{name}/config.json")
 
 
@@ -224,7 +224,7 @@ def _trees(text: str) -> list[str]:
 
 def _check_split(split: str, splits: Iterable[str] = ("train", "valid", "test")) -> None:
     if split not in list(splits):
-        raise ValueError(f"split must be one of {', '.join(map(repr, splits))}, got {split!r}")
+        raise ValueError(f"split: expected one of {', '.join(map(repr, splits))}, got {split!r}")
 
 
 def normalise(sentence: str) -> str:

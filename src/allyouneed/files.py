@@ -1,6 +1,8 @@
 """Files that are written whole or not at all.
 
-This module is plumbing written by hand. Whatever the package leaves on a disk goes through here.
+This module is plumbing written by hand. What runs, models, shards, results and the readers' diary
+leave on a disk goes through here. (A download does not: it goes on from the half that it has, and
+whatever is read of it is checked, `sources`.)
 """
 
 from __future__ import annotations
@@ -59,5 +61,7 @@ def lock_folder(folder: Path) -> FileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"folder: another run is at work in {folder}") from None
+        raise ValueError(
+            f"folder: expected one in which no other run is at work, got {folder}"
+        ) from None
     return lock

@@ -68,10 +68,10 @@ def table(rows: list[Row], header: bool = True) -> str:
     return "\n".join(map("".join, lines))
 
 
-def progress_bar(step: int, steps: int, shown: bool) -> tqdm:
-    """The bar of a run; in a log file it moves every half minute."""
+def progress_bar(done: int, of: int, unit: str, shown: bool = True) -> tqdm:
+    """The bar of what takes long; in a log file it moves every half minute."""
     pace = 0.2 if sys.stderr.isatty() else 30.0
     return tqdm(
-        total=steps, initial=step, disable=not shown, mininterval=pace, maxinterval=2 * pace,
-        unit="step", dynamic_ncols=True,
+        total=of, initial=done, disable=not shown, mininterval=pace, maxinterval=2 * pace,
+        unit=unit, dynamic_ncols=True,
     )  # fmt: skip

@@ -44,6 +44,18 @@ def read_pairs(data: str, split: str) -> Pairs:
         raise ValueError(
             f"data: expected {known}, a folder of shards or a file of pairs, got {data!r}"
         )
+    pairs = pairs_in_file(data)
+    if split == "all":
+        return pairs
+    if split not in ("train", "valid"):
+        raise ValueError(f"split: expected train, valid or all of a file, got {split!r}")
+    one_in = max(20, len(pairs) // 2000)
+    held = [int(hashlib.sha256(s.encode()).hexdigest()[:8], 16) % one_in == 0 for s, _ in pairs]
+    return [p for p, out in zip(pairs, held, strict=True) if out == (split == "valid")]
+
+
+def pairs_in_file(data: str) -> Pairs:
+    """All pairs of a file. Raises ValueError that names the first line that holds none."""
     try:
         lines = Path(data).read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -61,13 +73,7 @@ def read_pairs(data: str, split: str) -> Pairs:
             )
     if not pairs:
         raise ValueError(f"{data}: expected at least one pair of sentences, got none")
-    if split == "all":
-        return pairs
-    if split not in ("train", "valid"):
-        raise ValueError(f"split: expected train, valid or all of a file, got {split!r}")
-    one_in = max(20, len(pairs) // 2000)
-    held = [int(hashlib.sha256(s.encode()).hexdigest()[:8], 16) % one_in == 0 for s, _ in pairs]
-    return [p for p, out in zip(pairs, held, strict=True) if out == (split == "valid")]
+    return pairs
 
 
 def training_pairs(

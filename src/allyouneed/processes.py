@@ -1,4 +1,4 @@
-"""The processes that train one model together: how they meet, wait for each other, and share it.
+"""The processes that train one model together: how they meet, wait for each other, share it, stop.
 
 This module is plumbing written by hand. `torchrun` starts the processes and tells each its number;
 without it there is one.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import datetime
 import functools
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from types import FrameType
 
 import torch
 from torch import distributed, nn
@@ -35,6 +37,11 @@ class Process:
     def first(self) -> bool:
         """Whether this is the one that writes files, validates and speaks."""
         return self.rank == 0
+
+
+def speaks() -> bool:
+    """Whether this process will be the first one, asked before they have met."""
+    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK") == "0"
 
 
 @contextmanager
@@ -115,6 +122,37 @@ def in_any_process(flags: list[bool]) -> list[bool]:
     sums = torch.tensor(flags, dtype=torch.float32)
     distributed.all_reduce(sums)
     return (sums > 0).tolist()
+
+
+@dataclass
+class Stop:
+    """What Ctrl-C, SIGTERM and SIGHUP ask of a loop, and whether they may break into it."""
+
+    asked: bool = False
+    at_once: bool = False
+
+
+@contextmanager
+def catch_signals() -> Iterator[Stop]:
+    """Ctrl-C, SIGTERM and SIGHUP set `asked`, for a loop to see, instead of breaking into it.
+
+    While the loop has set `at_once`, they break into it all the same.
+    """
+    stop = Stop()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        stop.asked = True
+        if stop.at_once:
+            raise KeyboardInterrupt
+
+    numbers = [signal.SIGINT, signal.SIGTERM, *filter(None, [getattr(signal, "SIGHUP", None)])]
+    heard = [each for each in numbers if signal.getsignal(each) != signal.SIG_IGN]  # see nohup
+    before = {number: signal.signal(number, ask) for number in heard}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class ShardedObjective(Objective):

@@ -12,20 +12,18 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from tqdm import tqdm
 
 from allyouneed.checkpoints import (
     Checkpoint,
-    catch_signals,
     checkpoint_path,
-    claim,
     forget_checkpoints,
     last_checkpoints,
     load_optimizer,
@@ -33,9 +31,10 @@ from allyouneed.checkpoints import (
     save_checkpoint,
     weights_of,
 )
+from allyouneed.data import Pairs
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
-from allyouneed.files import write_file, write_json
+from allyouneed.files import lock_folder, write_file, write_json
 from allyouneed.history import History, Row, progress_bar, table
 from allyouneed.kernels import in_dtype
 from allyouneed.pairs import (
@@ -49,6 +48,8 @@ from allyouneed.pairs import (
 from allyouneed.processes import (
     Process,
     ShardedObjective,
+    Stop,
+    catch_signals,
     in_any_process,
     start_process_group,
     wait_for_all,
@@ -58,6 +59,7 @@ from allyouneed.provenance import circumstances
 from allyouneed.saving import save_model
 from allyouneed.settings import Settings, change_settings, recorded_settings
 from allyouneed.shards import Shards
+from allyouneed.tokens import Batch, Tokenizer
 from allyouneed.training import (
     Record,
     adam,
@@ -70,6 +72,8 @@ from allyouneed.training import (
 )
 from allyouneed.transformer import Transformer, TransformerConfig
 
+# What a run writes in its folder, beside checkpoints
+WRITTEN = ("model.safetensors", "tokenizer.json", "run.json", "history.json", "curves.svg")
 NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 UNREAD = 50  # updates after which a GPU is asked for their losses
 PAUSE = 600  # seconds after which a run writes a checkpoint of its own accord
@@ -92,6 +96,43 @@ def train_run(
             return run.make_updates()
 
 
+@contextmanager
+def claim(folder: Path) -> Iterator[None]:
+    """Make the folder of a run, and keep other runs out of it meanwhile.
+
+    What a killed run left half written goes; if a run ends before it has written anything, so does
+    the folder. Raises ValueError if another run is at work there, or if the folder holds something
+    else.
+    """
+    ours = (folder / ".lock").exists() or any(folder.glob("checkpoints/*.safetensors"))
+    if folder.is_dir() and not ours and any(folder.iterdir()):
+        raise ValueError(f"folder: expected a new or empty folder, or that of a run, got {folder}")
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = lock_folder(folder)
+    (folder / "checkpoints").mkdir(exist_ok=True)
+    own = [folder / f"{name}.part" for name in WRITTEN]
+    for part in [*own, *folder.glob("checkpoints/*.part")]:
+        part.unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        lock.release()
+        if {file.name for file in folder.rglob("*")} <= {".lock", "checkpoints"}:
+            (folder / ".lock").unlink(missing_ok=True)
+            for each in (folder / "checkpoints", *made):
+                each.rmdir()
+
+
+class DataRecord(TypedDict):
+    """What a run keeps of its data: where they were, how many pairs to train on, and of all the
+    sha256, by which they are known again."""
+
+    name: str
+    pairs: int
+    sha256: str
+
+
 class Run:
     """One run of training in its folder, as one of its processes sees it.
 
@@ -99,18 +140,39 @@ class Run:
     `step` does what is due, that is to `save` or to `validate`, and after the last `finish`.
     """
 
-    file: Path | None  # the checkpoint that the run goes on from
+    # What it is
+    file: Path | None  # the checkpoint that it goes on from
     settings: Settings
     dtype: torch.dtype
-    data: dict[str, Any]  # name, number of pairs and sha256
+    data: DataRecord
     starts: list[dict[str, Any]]  # the circumstances of each
+    # What it learns from, and is judged by
+    tokenizer: Tokenizer
+    batches: Callable[[int], Iterable[Batch]]  # of an epoch
+    valid: Pairs  # those that fit into a batch
+    valid_batches: Callable[[int], Iterable[Batch]]
+    # What learns
+    config: TransformerConfig
     model: Transformer
-    record: Record  # where the run stands
-    to_average: deque[Path]  # checkpoints
+    objective: ShardedObjective | None
+    optimizer: torch.optim.Optimizer
+    # How far it is to go
     steps: int  # of the whole run
     per_epoch: int
     validate_every: int  # steps from one validation to the next
     average_every: int  # steps from one checkpoint of an average to the next
+    # Where it stands
+    record: Record  # of the last update
+    history: History
+    to_average: deque[Path]  # checkpoints
+    # While updates are made
+    stop: Stop
+    bar: tqdm
+    unread: list[Record]  # whose losses a GPU has not been asked for yet
+    saved: float  # when the last checkpoint was written; this and the next two on one clock
+    clock: float  # up to when the seconds of training are counted
+    speed_from: float  # since when tokens are counted, for the bar
+    tokens: int
 
     def __init__(self, out: Path, process: Process):
         self.out, self.process = out, process
@@ -138,13 +200,13 @@ class Run:
         self.starts = [*(begun.run.get("starts", []) if begun else []), circumstances(command)]
         # what cannot be is refused before anything is read
         self.model_config(self.settings.vocabulary)
-        self.read_data(begun)
+        pairs, valid = self.read_data(begun)
         self.build_model(begun)
-        self.cut_batches()
+        number = self.cut_batches(pairs, valid)
         self.count_steps()
         parameters = sum(p.numel() for p in self.model.parameters())
         self.say(
-            f"{len(self.pairs):,} pairs, {len(self.tokenizer):,} tokens, "
+            f"{number:,} pairs, {len(self.tokenizer):,} tokens, "
             f"{parameters:,} parameters; {self.steps:,} steps, {self.per_epoch:,} an epoch; "
             f"{str(self.dtype).removeprefix('torch.')} on {self.process.device}"
         )
@@ -155,34 +217,37 @@ class Run:
         if not begun:
             self.save("pause")
 
-    def read_data(self, begun: Checkpoint | None) -> None:
+    def read_data(self, begun: Checkpoint | None) -> tuple[Pairs | Shards, Pairs]:
         """Read the pairs, which must be those the run began with, and learn their vocabulary."""
-        self.pairs, self.valid = training_pairs(self.settings.data, self.process, self.say)
+        self.announce(f"Reading the pairs of {self.settings.data} ...")
+        pairs, valid = training_pairs(self.settings.data, self.process, self.say)
         self.data = {
             "name": self.settings.data,
-            "pairs": len(self.pairs),
-            "sha256": fingerprint(self.pairs, self.valid),
+            "pairs": len(pairs),
+            "sha256": fingerprint(pairs, valid),
         }
         known = begun.run.get("data", self.data) if begun else self.data
         if known | {"name": self.data["name"]} != self.data:  # it may have been moved
             raise ValueError(
-                f"data: the pairs of {self.data['name']} are not those this run began with"
+                f"data: expected the pairs this run began with, got others in {self.data['name']}"
             )
         if begun:
             self.tokenizer = begun.tokenizer
         else:
-            if not isinstance(self.pairs, Shards):
+            if not isinstance(pairs, Shards):
                 self.announce(f"Learning a vocabulary of {self.settings.vocabulary:,} tokens ...")
-            self.tokenizer = learn_tokenizer(self.pairs, self.settings.vocabulary, self.process)
-        if isinstance(self.pairs, Shards):
+            self.tokenizer = learn_tokenizer(pairs, self.settings.vocabulary, self.process)
+        if isinstance(pairs, Shards):
             self.settings = replace(self.settings, vocabulary=len(self.tokenizer))
+        return pairs, valid
 
     def model_config(self, vocabulary: int) -> TransformerConfig:
         """The sizes of the model. Raises ValueError for such that cannot be."""
         s = self.settings
         return TransformerConfig(
-            vocabulary, s.d_model, s.d_ff, s.heads, s.layers, s.dropout, s.norm_first
-        )
+            vocab_size=vocabulary, d_model=s.d_model, d_ff=s.d_ff, n_heads=s.heads,
+            n_layers=s.layers, dropout=s.dropout, norm_first=s.norm_first,
+        )  # fmt: skip
 
     def build_model(self, begun: Checkpoint | None) -> None:
         """Make the model and its optimiser, and put them back as they were."""
@@ -211,24 +276,26 @@ class Run:
             self.model.encoder.compile(dynamic=True)
             self.model.decoder.compile(dynamic=True)
 
-    def cut_batches(self) -> None:
-        """Cut the pairs into tokens and batches; pairs that are too long are left out."""
+    def cut_batches(self, pairs: Pairs | Shards, valid: Pairs) -> int:
+        """Cut the pairs into tokens and batches; pairs that are too long are left out.
+
+        Returns the number of pairs to train on.
+        """
         self.announce("Cutting the pairs into tokens and batches ...")
         longest = len(self.model.positions.table)
-        if isinstance(self.pairs, Shards):
-            self.batches = make_shard_batches(
-                self.pairs, self.settings, longest, self.process, self.say
-            )
-            number = len(self.batches)
+        if isinstance(pairs, Shards):
+            shards = make_shard_batches(pairs, self.settings, longest, self.process, self.say)
+            self.batches, number = shards, len(shards)
         else:
-            self.pairs, self.batches = make_batches(
-                self.pairs, self.tokenizer, self.settings, longest, "training", self.say
+            pairs, self.batches = make_batches(
+                pairs, self.tokenizer, self.settings, longest, "training", self.say
             )
             number = sum(1 for _ in self.batches(0))
         self.valid, self.valid_batches = make_batches(
-            self.valid, self.tokenizer, self.settings, longest, "validation", self.say
+            valid, self.tokenizer, self.settings, longest, "validation", self.say
         )
         self.per_epoch = math.ceil(number / self.settings.update_batches)
+        return len(pairs)
 
     def count_steps(self) -> None:
         """Count the steps. Raises ValueError if nothing is left to do, and nothing to judge."""
@@ -252,13 +319,13 @@ class Run:
 
     def make_updates(self) -> bool:
         """Make all updates that are left. Returns False if asked to stop before."""
-        bar = progress_bar(self.record.step, self.steps, self.process.first)
+        bar = progress_bar(self.record.step, self.steps, "step", self.process.first)
         try:
             with catch_signals() as self.stop, bar as self.bar, closing(self.updates()) as updates:
                 if self.file and self.file.stem.startswith("step") and not self.steps_to_validation:
                     self.validate()  # it may have been cut off
                 wait_for_the_first()
-                self.unread: list[Record] = []  # to read a loss is to wait for the device
+                self.unread = []  # to read a loss is to wait for the device
                 self.saved = self.clock = time.monotonic()
                 self.speed_from, self.tokens = self.clock, 0
                 for record in updates:
@@ -275,9 +342,10 @@ class Run:
         """The updates that are left, each made when it is asked for."""
         s = self.settings
         return train(
-            self.model, self.batches, self.steps, self.optimizer, schedule_of(s, self.steps),
-            s.smoothing, s.precision, s.accumulate, s.max_norm or math.inf, s.seed, self.record,
-            self.objective,
+            self.model, self.batches, self.steps, self.optimizer,
+            schedule=schedule_of(s, self.steps), smoothing=s.smoothing, precision=s.precision,
+            accumulate=s.accumulate, max_norm=s.max_norm or math.inf, seed=s.seed,
+            after=self.record, objective=self.objective,
         )  # fmt: skip
 
     @property
@@ -338,11 +406,14 @@ class Run:
         if self.process.first:
             # one more than is averaged: if the newest is damaged, the one before is validated alike
             forget_checkpoints(path, max(self.settings.keep, self.settings.average) + 1)
+        self.saved = time.monotonic()
 
     def validate(self) -> None:
         """Let the first process score the average of the last checkpoints, and keep the best."""
         if not self.process.first:
             return
+        shown = self.bar.postfix or ""
+        self.bar.set_postfix_str("validating ...")
         self.stop.at_once = True  # all is on the disk
         averaged = Transformer(self.config)
         averaged.load_state_dict(average([weights_of(file) for file in self.to_average]))
@@ -355,6 +426,7 @@ class Run:
             card |= self.account()["settings"]
             save_model(self.out / "model.safetensors", averaged, self.tokenizer, card)
         write_json(self.out / "history.json", asdict(self.history))
+        self.bar.set_postfix_str(shown, refresh=False)
         self.say(table([row], header=len(rows) == 1))
         self.stop.at_once = False
 

@@ -61,7 +61,6 @@ class Shards:
                 got = "none" if found is None else f"{found:,}"
                 raise DataError(f"{self.folder / name}: expected {size:,} bytes, got {got}{REPAIR}")
         self._check("tokenizer.json")
-        self.name = self.manifest["set"]
         self.tokenizer = Tokenizer.load(self.folder / "tokenizer.json")
         self.sha256 = hashlib.sha256((self.folder / "manifest.json").read_bytes()).hexdigest()
         self.tokens = [_mapped(self.folder / f"train-{i:05}.tokens", "<u2") for i in numbers]

@@ -163,7 +163,7 @@ def read_source(path: str) -> bytes:
     if named := os.environ.get("ALLYOUNEED_DATA"):
         folder = Path(named).expanduser()
         if not folder.is_dir():
-            raise DataError(f"ALLYOUNEED_DATA must name a folder, got {named!r}.")
+            raise DataError(f"ALLYOUNEED_DATA: expected a folder, got {named!r}.")
         if (folder / path).exists():
             return check_sha256(str(folder / path), SHA256[path], (folder / path).read_bytes())
         if path in MEMBERS and (folder / WHEEL).exists():

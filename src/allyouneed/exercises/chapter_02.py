@@ -9,7 +9,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake, mistakes
+from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
 from .suspects import Lack, each, rules, verdicts_on
@@ -81,6 +81,63 @@ STEP_SLIPS = [
     ("a lost minus sign in W", {"w": W.abs()}, "The first row of W is (0.3, -0.2)."),
     ("a lost minus sign in b", {"b": B.abs()}, "The second entry of b is -0.2."),
 ]  # fmt: skip
+
+STEP_MISTAKES = mistakes(
+    ("tanh is missing", BY_HAND["no tanh"],
+     "The sum is right, but the state is its hyperbolic tangent, between -1 and 1."),
+    ("the bias is missing", BY_HAND["no bias"], "Equation (2.1) adds b before tanh is taken."),
+    ("the old state is missing", BY_HAND["no old state"],
+     "Without h U the net forgets all it has read before this word."),
+    ("the word is missing", BY_HAND["no word"], "Without x W the net does not read the new word."),
+    ("U is transposed", BY_HAND["U transposed"],
+     "h is a row and stands on the left: entry j of h U comes from column j of U."),
+    ("W is transposed", BY_HAND["W transposed"],
+     "x is a row and stands on the left: entry j of x W comes from column j of W."),
+    ("both matrices are transposed", BY_HAND["both transposed"],
+     "Vectors are rows in this book: x W and h U, not W x and U h."),
+    ("the old state does not pass through U", BY_HAND["no U"],
+     "The state is multiplied by U before it is added."),
+    ("the word and the old state are exchanged", BY_HAND["exchanged"],
+     "W belongs to the word x, U to the old state h."),
+    ("the bias is subtracted", BY_HAND["bias subtracted"], "Equation (2.1) adds b."),
+    ("a lost minus sign in h", BY_HAND["h positive"], "The second entry of h is -1."),
+    ("a sigmoid in place of tanh", BY_HAND["sigmoid"],
+     "The plain net uses tanh, which maps to (-1, 1). The sigmoid is for gates."),
+    ("the bias added behind the tanh", BY_HAND["bias outside"],
+     "Equation (2.1) adds b inside, and takes the tanh of the whole sum."),
+    ("three tanhs in place of one", BY_HAND["each alone"],
+     "Add the three vectors first. The tanh is taken of their sum."),
+    ("the word's part alone", BY_HAND["only the word"],
+     "This is x W. The old state's part h U and the bias are added, and the tanh is taken of the "
+     "sum."),
+    ("the entries of the word exchanged", BY_HAND["x reversed"],
+     "The first entry of x, 1, multiplies the first row of W."),
+    ("the entries of the state exchanged", BY_HAND["h reversed"],
+     "The first entry of h, 0.5, multiplies the first row of U."),
+    ("the old state's part is subtracted", BY_HAND["h U subtracted"],
+     "Equation (2.1) adds h U. Keep its sign as it comes out."),
+    ("a lost minus sign in U", BY_HAND["U positive"], "The first row of U is (0.5, -0.3)."),
+    ("a lost minus sign in W or in b", BY_HAND["b positive"],
+     "The first row of W is (0.3, -0.2), and the second entry of b is -0.2."),
+    ("all minus signs lost", BY_HAND["all positive"],
+     "h, W, U and b have a negative entry each: -1, -0.2, -0.3, -0.2."),
+    ("only the diagonals of the matrices", BY_HAND["diagonals"],
+     "Entry j of x W takes all entries of x, each times its entry of column j of W."),
+    ("tan in place of tanh", BY_HAND["tan"],
+     "The tangent of an angle, tan, is another function than the hyperbolic one, tanh."),
+    ("a ReLU in place of tanh", BY_HAND["relu"],
+     "The plain net uses tanh, which keeps negative numbers negative."),
+    ("the old state's part alone", BY_HAND["only the state"],
+     "This is h U. The word's part x W and the bias are added before the tanh is taken."),
+    ("the two entries of the state exchanged", BY_HAND["entries exchanged"],
+     "Both numbers are right. The first comes from the first columns of W and U."),
+    ("the old state added behind the tanh", BY_HAND["h added"],
+     "The new state takes the old one's place. The old one counts through h U alone."),
+    ("the bias added twice", BY_HAND["bias twice"],
+     "Equation (2.1) has one bias, for the word's part and the state's together."),
+    ("one decimal", [round(number, 1) for number in BY_HAND["right"]],
+     "The way is right. Give three decimals."),
+)  # fmt: skip
 
 # 2.2: the state after the last word, three mistakes
 
@@ -632,6 +689,72 @@ def gru_cases() -> list[tuple[Tensor, ...]]:
     ]
 
 
+GRU_MISTAKES = mistakes(
+    ("the reset gate acts after the product", gru_reset_after,
+     "That is PyTorch's GRU, equation (2.6). The published one resets the state first and "
+     "multiplies the result by U."),
+    ("the parts of z and 1 - z are swapped", gru_update_swapped,
+     "In equation (2.7) z keeps the old state and 1 - z lets the candidate in."),
+    ("reset and update gates are swapped", gru_gates_swapped,
+     "The columns come in the order reset, update, candidate."),
+    ("the candidate is a sigmoid", gru_candidate_sigmoid,
+     "Gates are sigmoids. The candidate is a new state, so it is a tanh."),
+    ("the reset gate is not used", gru_no_reset, "The candidate sees r * h in place of h."),
+    ("the reset gate acts on the word as well", gru_reset_on_word,
+     "Only the old state is reset. The word and the bias enter the candidate in full."),
+    ("the gates are made with tanh", gru_gates_tanh,
+     "A gate is a share between 0 and 1, so it is a sigmoid."),
+    ("the biases are missing", gru_no_bias,
+     "b has three parts too, one for each gate and one for the candidate."),
+    ("nothing of the old state is kept", gru_forgets,
+     "Equation (2.7) has two parts: z times the old state, and 1 - z of the candidate."),
+    ("the old state is kept in full", gru_adds,
+     "The old state is kept in part: z times h, equation (2.7)."),
+    ("the old state is reset in the mixture, too", gru_reset_kept,
+     "The reset gate decides what the candidate sees. What z keeps is h itself."),
+    ("the candidate has no tanh", gru_plain_candidate,
+     "The candidate is a new state: the tanh of its sum."),
+    ("the gates have no sigmoid", gru_raw_gates,
+     "A gate is a share between 0 and 1. The sigmoid makes it one."),
+    ("returns the candidate alone", gru_only_candidate,
+     "The new state is a mixture of the old one and the candidate, equation (2.7)."),
+    ("the gate 1 - r in place of r",
+     gru_with(lambda x, r, h, u, b: torch.tanh(x + ((1 - r) * h) @ u + b)),
+     "What the reset gate lets through is r times the old state."),
+    ("the candidate's part taken for that of the reset gate", gru_cut(2, 0, 1),
+     "The columns come in the order reset, update, candidate."),
+    ("the candidate's part taken first, then update and reset", gru_cut(2, 1, 0),
+     "The columns come in the order reset, update, candidate."),
+    ("the columns in the order of reset, candidate, update", gru_cut(0, 2, 1),
+     "The columns come in the order reset, update, candidate."),
+    ("the columns in the order of candidate, reset, update", gru_cut(1, 2, 0),
+     "The columns come in the order reset, update, candidate."),
+    ("the bias of the candidate reset as well",
+     gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u + r * b)),
+     "Only the old state is reset. The bias enters the candidate in full."),
+    ("the candidate's matrix transposed",
+     gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u.T + b)),
+     "Vectors are rows: (r * h) @ U_n."),
+    ("z for both parts", gru_with(mix=lambda r, z, h, new: z * h + z * new),
+     "In equation (2.7) z keeps the old state and 1 - z lets the candidate in: the two are shares "
+     "of one."),
+    ("the reset gate in the mixture, in place of z",
+     gru_with(mix=lambda r, z, h, new: r * h + (1 - r) * new),
+     "Equation (2.7) mixes with z, the update gate."),
+    ("the candidate does not see the old state", gru_with(lambda x, r, h, u, b: torch.tanh(x + b)),
+     "The candidate is made from the word and from the old state, r * h."),
+    ("the candidate has no bias", gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u)),
+     "The third part of b belongs to the candidate."),
+    ("the update gate in the candidate, in place of r", gru_reset_by_update,
+     "The candidate sees r * h, the state behind the reset gate. z belongs to the mixture alone."),
+    ("the candidate added in full, not 1 - z of it", gru_with(mix=lambda r, z, h, new: z * h + new),
+     "In equation (2.7) z keeps the old state and 1 - z lets the candidate in: the two are shares "
+     "of one."),
+    ("a ReLU in place of the candidate's tanh",
+     gru_with(lambda x, r, h, u, b: torch.relu(x + (r * h) @ u + b)),
+     "The candidate is a tanh, as the new state of the plain net is."),
+)  # fmt: skip
+
 # 2.4: a test that tells right functions of 2.2 from wrong ones
 
 Reader = Callable[..., Tensor]
@@ -1004,6 +1127,72 @@ def whole(output: object) -> object:
     return int(output) if isinstance(output, float) and output.is_integer() else output
 
 
+DEPTH_MISTAKES = mistakes(
+    ("counts n words to cross, not n - 1",
+     layers_with(lambda n, k: math.ceil(n / (k - 1)), right_dilated),
+     "The last word sees itself for nothing: n - 1 others are left."),
+    ("each layer adds k words", layers_with(lambda n, k: math.ceil((n - 1) / k), right_dilated),
+     "A window of k words holds the word itself and k - 1 new ones."),
+    ("windows side by side", layers_with(lambda n, k: math.ceil(n / k), right_dilated),
+     "Windows of stacked layers overlap by one word, so each layer adds k - 1 words."),
+    ("rounds down",
+     layers_with(lambda n, k: (n - 1) // (k - 1), lambda n, k: right_dilated(n + 1, k) - 1),
+     "If words are left over, one more layer is needed: round up."),
+    ("trusts a rounded logarithm",
+     layers_with(right_contiguous, lambda n, k: math.ceil(math.log(n) / math.log(k))),
+     "log(125) / log(5) comes out a little above 3, and rounding up makes 4. Multiply whole "
+     "numbers until n is reached."),
+    ("rounds down and adds one, and a rounded logarithm",
+     layers_with(lambda n, k: (n - 1) // (k - 1) + 1, lambda n, k: math.ceil(math.log(n, k))),
+     "Where n - 1 is a multiple of k - 1 that is one layer too many: round up. And logarithms are "
+     "not exact: count up in whole numbers."),
+    ("takes the logarithm to base 2",
+     layers_with(right_contiguous, lambda n, k: (n - 1).bit_length()),
+     "With dilations 1, k, k**2, ... each layer multiplies the reach by k: base k."),
+    ("gaps that double", layers_with(right_contiguous, doubled),
+     "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ..."),
+    ("goes on until more than n words are seen",
+     layers_with(lambda n, k: right_contiguous(n + 1, k), lambda n, k: right_dilated(n + 1, k)),
+     "n words are enough: compare with < n, not with <= n."),
+    ("one layer for a single word", lambda n, k, dilated: max(1, layers_needed(n, k, dilated)),
+     "A single word sees itself without any layer."),
+    ("the two cases are swapped", lambda n, k, dilated: layers_needed(n, k, not dilated),
+     "With `dilated` true the reach is multiplied, with false it is added to."),
+    ("ignores the dilation", layers_with(right_contiguous, right_contiguous),
+     "With dilations the reach is multiplied by k at every layer."),
+    ("one layer too many",
+     layers_with(lambda n, k: right_contiguous(n, k) + 1, lambda n, k: right_dilated(n, k) + 1),
+     "A single word needs no layer at all to see itself; k words need one."),
+    ("rounds to the nearest whole number",
+     layers_with(
+         lambda n, k: round((n - 1) / (k - 1)),
+         lambda n, k: round(math.log(n) / math.log(k)),
+     ),
+     "If words are left over, one more layer is needed: round up."),
+    ("rounds to the nearest whole number where windows are dilated",
+     layers_with(right_contiguous, lambda n, k: round(math.log(n) / math.log(k))),
+     "If words are left over, one more layer is needed: round up, or count layers until k**layers "
+     "is at least n."),
+    ("rounds to the nearest whole number where windows are contiguous",
+     layers_with(lambda n, k: round((n - 1) / (k - 1)), right_dilated),
+     "If words are left over, one more layer is needed: round up."),
+    ("rounds down where windows are contiguous",
+     layers_with(lambda n, k: (n - 1) // (k - 1), right_dilated),
+     "If words are left over, one more layer is needed: round up."),
+    ("gaps of 1, 2, 3", layers_with(right_contiguous, added_gaps),
+     "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ..."),
+    ("rounds down, with a rounded logarithm",
+     layers_with(lambda n, k: (n - 1) // (k - 1), lambda n, k: int(math.log(n) / math.log(k))),
+     "If words are left over, one more layer is needed: round up. And logarithms are not exact: "
+     "count up in whole numbers."),
+    ("half a window", layers_with(lambda n, k: math.ceil((n - 1) / (k // 2)), right_dilated),
+     "Counted is how far back the whole window reaches, k - 1 words: here every layer was given "
+     "half of it."),
+    ("goes on until more than n words are seen, where windows are dilated",
+     layers_with(right_contiguous, lambda n, k: right_dilated(n + 1, k)),
+     "n words are enough: compare with < n, not with <= n."),
+)  # fmt: skip
+
 # 2.6: what a layer multiplies
 
 
@@ -1075,6 +1264,59 @@ COUNT_PAIRS = mistakes(
     ], but=[("self-attention with one product", "the recurrent layer with one product")]),
 )  # fmt: skip
 
+
+COUNT_MISTAKES = mistakes(
+    ("the entries of Table 1, without their constants",
+     counting(self_attention=lambda n, d, k: n * n * d, recurrent=lambda n, d, k: n * d * d),
+     "O(...) hides constants. Self-attention and recurrence make two products each."),
+    ("only the positions where the window fits",
+     counting(convolutional=lambda n, d, k: k * (n - k + 1) * d * d),
+     "The layer gives n words for n words; where the window sticks out, it is padded."),
+    ("one step of the recurrent layer", counting(recurrent=lambda n, d, k: 2 * d * d),
+     "The layer reads n words, and each costs two products."),
+    ("self-attention counted with one product", counting(self_attention=lambda n, d, k: n * n * d),
+     "There are two: all pairs of words are compared, and then all rows are mixed."),
+    ("self-attention grows with the square of d",
+     counting(self_attention=lambda n, d, k: 2 * n * d * d),
+     "Each of n * n pairs of words costs d multiplications, in each of two products."),
+    ("the recurrent layer counted with one product", counting(recurrent=lambda n, d, k: n * d * d),
+     "Each step makes two: x W and h U."),
+    ("the recurrent layer grows with the square of n",
+     counting(recurrent=lambda n, d, k: 2 * n * n * d),
+     "Each of n steps multiplies two vectors of width d by d x d matrices."),
+    ("the convolution's width is missing", counting(convolutional=lambda n, d, k: n * d * d),
+     "Each output word is made from k input words."),
+    ("the convolution counted channel by channel",
+     counting(convolutional=lambda n, d, k: k * n * d),
+     "Every output channel reads every input channel, which makes d * d. (One that does not is "
+     "called separable.)"),
+    ("multiplications and additions counted apart",
+     lambda layer, n, d, k: 2 * multiply_adds(layer, n, d, k),
+     "A multiplication together with its addition counts as one here."),
+    ("projections are counted too",
+     counting(self_attention=lambda n, d, k: 2 * n * n * d + 4 * n * d * d),
+     "A real attention layer has them. Here only what mixes the words is counted."),
+    ("three projections are counted too",
+     counting(self_attention=lambda n, d, k: 2 * n * n * d + 3 * n * d * d),
+     "A real attention layer has them. Here only what mixes the words is counted."),
+    ("one position of the convolution", counting(convolutional=lambda n, d, k: k * d * d),
+     "The layer makes n words, and each costs k * d * d."),
+    ("the convolution's width squared", counting(convolutional=lambda n, d, k: k * k * n * d * d),
+     "A sentence has one direction: the window is k words, not k times k."),
+    ("the recurrent layer with three gates", counting(recurrent=lambda n, d, k: 6 * n * d * d),
+     "That is a GRU. The plain net has one W and one U."),
+    ("the recurrent layer with four gates", counting(recurrent=lambda n, d, k: 8 * n * d * d),
+     "That is an LSTM. The plain net has one W and one U."),
+    ("the first word's state not multiplied",
+     counting(recurrent=lambda n, d, k: (2 * n - 1) * d * d),
+     "The first word meets a state as well, and the layer multiplies it."),
+    ("self-attention in a window", counting(self_attention=lambda n, d, k: 2 * n * k * d),
+     "Every word looks at all n words. The window k belongs to the convolution."),
+    ("the biases counted", counting(recurrent=lambda n, d, k: n * (2 * d * d + d)),
+     "Biases are not counted."),
+    ("only earlier words looked at", counting(self_attention=lambda n, d, k: n * (n + 1) * d),
+     "In this layer every word looks at all n words, those behind it, too."),
+)  # fmt: skip
 
 # 2.7: three norms, to be predicted
 
@@ -1635,152 +1877,7 @@ EXERCISES = [
         reference=BY_HAND["right"],
         cases=[()],
         mistakes=[
-            Mistake(
-                "tanh is missing",
-                BY_HAND["no tanh"],
-                "The sum is right, but the state is its hyperbolic tangent, between -1 and 1.",
-            ),
-            Mistake(
-                "the bias is missing",
-                BY_HAND["no bias"],
-                "Equation (2.1) adds b before tanh is taken.",
-            ),
-            Mistake(
-                "the old state is missing",
-                BY_HAND["no old state"],
-                "Without h U the net forgets all it has read before this word.",
-            ),
-            Mistake(
-                "the word is missing",
-                BY_HAND["no word"],
-                "Without x W the net does not read the new word.",
-            ),
-            Mistake(
-                "U is transposed",
-                BY_HAND["U transposed"],
-                "h is a row and stands on the left: entry j of h U comes from column j of U.",
-            ),
-            Mistake(
-                "W is transposed",
-                BY_HAND["W transposed"],
-                "x is a row and stands on the left: entry j of x W comes from column j of W.",
-            ),
-            Mistake(
-                "both matrices are transposed",
-                BY_HAND["both transposed"],
-                "Vectors are rows in this book: x W and h U, not W x and U h.",
-            ),
-            Mistake(
-                "the old state does not pass through U",
-                BY_HAND["no U"],
-                "The state is multiplied by U before it is added.",
-            ),
-            Mistake(
-                "the word and the old state are exchanged",
-                BY_HAND["exchanged"],
-                "W belongs to the word x, U to the old state h.",
-            ),
-            Mistake(
-                "the bias is subtracted",
-                BY_HAND["bias subtracted"],
-                "Equation (2.1) adds b.",
-            ),
-            Mistake(
-                "a lost minus sign in h",
-                BY_HAND["h positive"],
-                "The second entry of h is -1.",
-            ),
-            Mistake(
-                "a sigmoid in place of tanh",
-                BY_HAND["sigmoid"],
-                "The plain net uses tanh, which maps to (-1, 1). The sigmoid is for gates.",
-            ),
-            Mistake(
-                "the bias added behind the tanh",
-                BY_HAND["bias outside"],
-                "Equation (2.1) adds b inside, and takes the tanh of the whole sum.",
-            ),
-            Mistake(
-                "three tanhs in place of one",
-                BY_HAND["each alone"],
-                "Add the three vectors first. The tanh is taken of their sum.",
-            ),
-            Mistake(
-                "the word's part alone",
-                BY_HAND["only the word"],
-                "This is x W. The old state's part h U and the bias are added, and the tanh is"
-                " taken of the sum.",
-            ),
-            Mistake(
-                "the entries of the word exchanged",
-                BY_HAND["x reversed"],
-                "The first entry of x, 1, multiplies the first row of W.",
-            ),
-            Mistake(
-                "the entries of the state exchanged",
-                BY_HAND["h reversed"],
-                "The first entry of h, 0.5, multiplies the first row of U.",
-            ),
-            Mistake(
-                "the old state's part is subtracted",
-                BY_HAND["h U subtracted"],
-                "Equation (2.1) adds h U. Keep its sign as it comes out.",
-            ),
-            Mistake(
-                "a lost minus sign in U",
-                BY_HAND["U positive"],
-                "The first row of U is (0.5, -0.3).",
-            ),
-            Mistake(
-                "a lost minus sign in W or in b",
-                BY_HAND["b positive"],
-                "The first row of W is (0.3, -0.2), and the second entry of b is -0.2.",
-            ),
-            Mistake(
-                "all minus signs lost",
-                BY_HAND["all positive"],
-                "h, W, U and b have a negative entry each: -1, -0.2, -0.3, -0.2.",
-            ),
-            Mistake(
-                "only the diagonals of the matrices",
-                BY_HAND["diagonals"],
-                "Entry j of x W takes all entries of x, each times its entry of column j of W.",
-            ),
-            Mistake(
-                "tan in place of tanh",
-                BY_HAND["tan"],
-                "The tangent of an angle, tan, is another function than the hyperbolic one, tanh.",
-            ),
-            Mistake(
-                "a ReLU in place of tanh",
-                BY_HAND["relu"],
-                "The plain net uses tanh, which keeps negative numbers negative.",
-            ),
-            Mistake(
-                "the old state's part alone",
-                BY_HAND["only the state"],
-                "This is h U. The word's part x W and the bias are added before the tanh is taken.",
-            ),
-            Mistake(
-                "the two entries of the state exchanged",
-                BY_HAND["entries exchanged"],
-                "Both numbers are right. The first comes from the first columns of W and U.",
-            ),
-            Mistake(
-                "the old state added behind the tanh",
-                BY_HAND["h added"],
-                "The new state takes the old one's place. The old one counts through h U alone.",
-            ),
-            Mistake(
-                "the bias added twice",
-                BY_HAND["bias twice"],
-                "Equation (2.1) has one bias, for the word's part and the state's together.",
-            ),
-            Mistake(
-                "one decimal",
-                [round(number, 1) for number in BY_HAND["right"]],
-                "The way is right. Give three decimals.",
-            ),
+            *STEP_MISTAKES,
             *pairs(step_way, STEP_SLIPS, list(BY_HAND.values()), rtol=1e-4, atol=2e-3),
         ],
         atol=2e-3,
@@ -1806,153 +1903,7 @@ EXERCISES = [
         section="Gates: the GRU",
         reference=gru_step,
         cases=gru_cases,
-        mistakes=[
-            Mistake(
-                "the reset gate acts after the product",
-                gru_reset_after,
-                "That is PyTorch's GRU, equation (2.6). The published one resets the state first "
-                "and multiplies the result by U.",
-            ),
-            Mistake(
-                "the parts of z and 1 - z are swapped",
-                gru_update_swapped,
-                "In equation (2.7) z keeps the old state and 1 - z lets the candidate in.",
-            ),
-            Mistake(
-                "reset and update gates are swapped",
-                gru_gates_swapped,
-                "The columns come in the order reset, update, candidate.",
-            ),
-            Mistake(
-                "the candidate is a sigmoid",
-                gru_candidate_sigmoid,
-                "Gates are sigmoids. The candidate is a new state, so it is a tanh.",
-            ),
-            Mistake(
-                "the reset gate is not used",
-                gru_no_reset,
-                "The candidate sees r * h in place of h.",
-            ),
-            Mistake(
-                "the reset gate acts on the word as well",
-                gru_reset_on_word,
-                "Only the old state is reset. The word and the bias enter the candidate in full.",
-            ),
-            Mistake(
-                "the gates are made with tanh",
-                gru_gates_tanh,
-                "A gate is a share between 0 and 1, so it is a sigmoid.",
-            ),
-            Mistake(
-                "the biases are missing",
-                gru_no_bias,
-                "b has three parts too, one for each gate and one for the candidate.",
-            ),
-            Mistake(
-                "nothing of the old state is kept",
-                gru_forgets,
-                "Equation (2.7) has two parts: z times the old state, and 1 - z of the candidate.",
-            ),
-            Mistake(
-                "the old state is kept in full",
-                gru_adds,
-                "The old state is kept in part: z times h, equation (2.7).",
-            ),
-            Mistake(
-                "the old state is reset in the mixture, too",
-                gru_reset_kept,
-                "The reset gate decides what the candidate sees. What z keeps is h itself.",
-            ),
-            Mistake(
-                "the candidate has no tanh",
-                gru_plain_candidate,
-                "The candidate is a new state: the tanh of its sum.",
-            ),
-            Mistake(
-                "the gates have no sigmoid",
-                gru_raw_gates,
-                "A gate is a share between 0 and 1. The sigmoid makes it one.",
-            ),
-            Mistake(
-                "returns the candidate alone",
-                gru_only_candidate,
-                "The new state is a mixture of the old one and the candidate, equation (2.7).",
-            ),
-            Mistake(
-                "the gate 1 - r in place of r",
-                gru_with(lambda x, r, h, u, b: torch.tanh(x + ((1 - r) * h) @ u + b)),
-                "What the reset gate lets through is r times the old state.",
-            ),
-            Mistake(
-                "the candidate's part taken for that of the reset gate",
-                gru_cut(2, 0, 1),
-                "The columns come in the order reset, update, candidate.",
-            ),
-            Mistake(
-                "the candidate's part taken first, then update and reset",
-                gru_cut(2, 1, 0),
-                "The columns come in the order reset, update, candidate.",
-            ),
-            Mistake(
-                "the columns in the order of reset, candidate, update",
-                gru_cut(0, 2, 1),
-                "The columns come in the order reset, update, candidate.",
-            ),
-            Mistake(
-                "the columns in the order of candidate, reset, update",
-                gru_cut(1, 2, 0),
-                "The columns come in the order reset, update, candidate.",
-            ),
-            Mistake(
-                "the bias of the candidate reset as well",
-                gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u + r * b)),
-                "Only the old state is reset. The bias enters the candidate in full.",
-            ),
-            Mistake(
-                "the candidate's matrix transposed",
-                gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u.T + b)),
-                "Vectors are rows: (r * h) @ U_n.",
-            ),
-            Mistake(
-                "z for both parts",
-                gru_with(mix=lambda r, z, h, new: z * h + z * new),
-                "In equation (2.7) z keeps the old state and 1 - z lets the candidate in: the "
-                "two are shares of one.",
-            ),
-            Mistake(
-                "the reset gate in the mixture, in place of z",
-                gru_with(mix=lambda r, z, h, new: r * h + (1 - r) * new),
-                "Equation (2.7) mixes with z, the update gate.",
-            ),
-            Mistake(
-                "the candidate does not see the old state",
-                gru_with(lambda x, r, h, u, b: torch.tanh(x + b)),
-                "The candidate is made from the word and from the old state, r * h.",
-            ),
-            Mistake(
-                "the candidate has no bias",
-                gru_with(lambda x, r, h, u, b: torch.tanh(x + (r * h) @ u)),
-                "The third part of b belongs to the candidate.",
-            ),
-            Mistake(
-                "the update gate in the candidate, in place of r",
-                gru_reset_by_update,
-                "The candidate sees r * h, the state behind the reset gate. z belongs to the "
-                "mixture alone.",
-            ),
-            Mistake(
-                "the candidate added in full, not 1 - z of it",
-                gru_with(mix=lambda r, z, h, new: z * h + new),
-                "In equation (2.7) z keeps the old state and 1 - z lets the candidate in: the "
-                "two are shares of one.",
-            ),
-            Mistake(
-                "a ReLU in place of the candidate's tanh",
-                gru_with(lambda x, r, h, u, b: torch.relu(x + (r * h) @ u + b)),
-                "The candidate is a tanh, as the new state of the plain net is.",
-            ),
-            *GRU_MORE,
-        ],
+        mistakes=[*GRU_MISTAKES, *GRU_MORE],
     ),
     Exercise(
         number="2.4",
@@ -1987,132 +1938,7 @@ EXERCISES = [
         ]
         + [(100, 2, False), (100, 2, True), (1000, 10, True), (1001, 10, True)],
         canonical=whole,
-        mistakes=[
-            Mistake(
-                "counts n words to cross, not n - 1",
-                layers_with(lambda n, k: math.ceil(n / (k - 1)), right_dilated),
-                "The last word sees itself for nothing: n - 1 others are left.",
-            ),
-            Mistake(
-                "each layer adds k words",
-                layers_with(lambda n, k: math.ceil((n - 1) / k), right_dilated),
-                "A window of k words holds the word itself and k - 1 new ones.",
-            ),
-            Mistake(
-                "windows side by side",
-                layers_with(lambda n, k: math.ceil(n / k), right_dilated),
-                "Windows of stacked layers overlap by one word, so each layer adds k - 1 words.",
-            ),
-            Mistake(
-                "rounds down",
-                layers_with(
-                    lambda n, k: (n - 1) // (k - 1), lambda n, k: right_dilated(n + 1, k) - 1
-                ),
-                "If words are left over, one more layer is needed: round up.",
-            ),
-            Mistake(
-                "trusts a rounded logarithm",
-                layers_with(right_contiguous, lambda n, k: math.ceil(math.log(n) / math.log(k))),
-                "log(125) / log(5) comes out a little above 3, and rounding up makes 4. Multiply "
-                "whole numbers until n is reached.",
-            ),
-            Mistake(
-                "rounds down and adds one, and a rounded logarithm",
-                layers_with(
-                    lambda n, k: (n - 1) // (k - 1) + 1, lambda n, k: math.ceil(math.log(n, k))
-                ),
-                "Where n - 1 is a multiple of k - 1 that is one layer too many: round up. "
-                "And logarithms are not exact: count up in whole numbers.",
-            ),
-            Mistake(
-                "takes the logarithm to base 2",
-                layers_with(right_contiguous, lambda n, k: (n - 1).bit_length()),
-                "With dilations 1, k, k**2, ... each layer multiplies the reach by k: base k.",
-            ),
-            Mistake(
-                "gaps that double",
-                layers_with(right_contiguous, doubled),
-                "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ...",
-            ),
-            Mistake(
-                "goes on until more than n words are seen",
-                layers_with(
-                    lambda n, k: right_contiguous(n + 1, k), lambda n, k: right_dilated(n + 1, k)
-                ),
-                "n words are enough: compare with < n, not with <= n.",
-            ),
-            Mistake(
-                "one layer for a single word",
-                lambda n, k, dilated: max(1, layers_needed(n, k, dilated)),
-                "A single word sees itself without any layer.",
-            ),
-            Mistake(
-                "the two cases are swapped",
-                lambda n, k, dilated: layers_needed(n, k, not dilated),
-                "With `dilated` true the reach is multiplied, with false it is added to.",
-            ),
-            Mistake(
-                "ignores the dilation",
-                layers_with(right_contiguous, right_contiguous),
-                "With dilations the reach is multiplied by k at every layer.",
-            ),
-            Mistake(
-                "one layer too many",
-                layers_with(
-                    lambda n, k: right_contiguous(n, k) + 1, lambda n, k: right_dilated(n, k) + 1
-                ),
-                "A single word needs no layer at all to see itself; k words need one.",
-            ),
-            Mistake(
-                "rounds to the nearest whole number",
-                layers_with(
-                    lambda n, k: round((n - 1) / (k - 1)),
-                    lambda n, k: round(math.log(n) / math.log(k)),
-                ),
-                "If words are left over, one more layer is needed: round up.",
-            ),
-            Mistake(
-                "rounds to the nearest whole number where windows are dilated",
-                layers_with(right_contiguous, lambda n, k: round(math.log(n) / math.log(k))),
-                "If words are left over, one more layer is needed: round up, or count layers "
-                "until k**layers is at least n.",
-            ),
-            Mistake(
-                "rounds to the nearest whole number where windows are contiguous",
-                layers_with(lambda n, k: round((n - 1) / (k - 1)), right_dilated),
-                "If words are left over, one more layer is needed: round up.",
-            ),
-            Mistake(
-                "rounds down where windows are contiguous",
-                layers_with(lambda n, k: (n - 1) // (k - 1), right_dilated),
-                "If words are left over, one more layer is needed: round up.",
-            ),
-            Mistake(
-                "gaps of 1, 2, 3",
-                layers_with(right_contiguous, added_gaps),
-                "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ...",
-            ),
-            Mistake(
-                "rounds down, with a rounded logarithm",
-                layers_with(
-                    lambda n, k: (n - 1) // (k - 1), lambda n, k: int(math.log(n) / math.log(k))
-                ),
-                "If words are left over, one more layer is needed: round up. And logarithms "
-                "are not exact: count up in whole numbers.",
-            ),
-            Mistake(
-                "half a window",
-                layers_with(lambda n, k: math.ceil((n - 1) / (k // 2)), right_dilated),
-                "Counted is how far back the whole window reaches, k - 1 words: here every "
-                "layer was given half of it.",
-            ),
-            Mistake(
-                "goes on until more than n words are seen, where windows are dilated",
-                layers_with(right_contiguous, lambda n, k: right_dilated(n + 1, k)),
-                "n words are enough: compare with < n, not with <= n.",
-            ),
-            *DEPTH_PAIRS,
-        ],
+        mistakes=[*DEPTH_MISTAKES, *DEPTH_PAIRS],
     ),
     Exercise(
         number="2.6",
@@ -2125,112 +1951,7 @@ EXERCISES = [
             for n, d, k in ((10, 64, 3), (100, 16, 5), (7, 11, 4), (10, 4, 3))
         ],
         canonical=whole,
-        mistakes=[
-            Mistake(
-                "the entries of Table 1, without their constants",
-                counting(
-                    self_attention=lambda n, d, k: n * n * d, recurrent=lambda n, d, k: n * d * d
-                ),
-                "O(...) hides constants. Self-attention and recurrence make two products each.",
-            ),
-            Mistake(
-                "only the positions where the window fits",
-                counting(convolutional=lambda n, d, k: k * (n - k + 1) * d * d),
-                "The layer gives n words for n words; where the window sticks out, it is padded.",
-            ),
-            Mistake(
-                "one step of the recurrent layer",
-                counting(recurrent=lambda n, d, k: 2 * d * d),
-                "The layer reads n words, and each costs two products.",
-            ),
-            Mistake(
-                "self-attention counted with one product",
-                counting(self_attention=lambda n, d, k: n * n * d),
-                "There are two: all pairs of words are compared, and then all rows are mixed.",
-            ),
-            Mistake(
-                "self-attention grows with the square of d",
-                counting(self_attention=lambda n, d, k: 2 * n * d * d),
-                "Each of n * n pairs of words costs d multiplications, in each of two products.",
-            ),
-            Mistake(
-                "the recurrent layer counted with one product",
-                counting(recurrent=lambda n, d, k: n * d * d),
-                "Each step makes two: x W and h U.",
-            ),
-            Mistake(
-                "the recurrent layer grows with the square of n",
-                counting(recurrent=lambda n, d, k: 2 * n * n * d),
-                "Each of n steps multiplies two vectors of width d by d x d matrices.",
-            ),
-            Mistake(
-                "the convolution's width is missing",
-                counting(convolutional=lambda n, d, k: n * d * d),
-                "Each output word is made from k input words.",
-            ),
-            Mistake(
-                "the convolution counted channel by channel",
-                counting(convolutional=lambda n, d, k: k * n * d),
-                "Every output channel reads every input channel, which makes d * d. (One that does "
-                "not is called separable.)",
-            ),
-            Mistake(
-                "multiplications and additions counted apart",
-                lambda layer, n, d, k: 2 * multiply_adds(layer, n, d, k),
-                "A multiplication together with its addition counts as one here.",
-            ),
-            Mistake(
-                "projections are counted too",
-                counting(self_attention=lambda n, d, k: 2 * n * n * d + 4 * n * d * d),
-                "A real attention layer has them. Here only what mixes the words is counted.",
-            ),
-            Mistake(
-                "three projections are counted too",
-                counting(self_attention=lambda n, d, k: 2 * n * n * d + 3 * n * d * d),
-                "A real attention layer has them. Here only what mixes the words is counted.",
-            ),
-            Mistake(
-                "one position of the convolution",
-                counting(convolutional=lambda n, d, k: k * d * d),
-                "The layer makes n words, and each costs k * d * d.",
-            ),
-            Mistake(
-                "the convolution's width squared",
-                counting(convolutional=lambda n, d, k: k * k * n * d * d),
-                "A sentence has one direction: the window is k words, not k times k.",
-            ),
-            Mistake(
-                "the recurrent layer with three gates",
-                counting(recurrent=lambda n, d, k: 6 * n * d * d),
-                "That is a GRU. The plain net has one W and one U.",
-            ),
-            Mistake(
-                "the recurrent layer with four gates",
-                counting(recurrent=lambda n, d, k: 8 * n * d * d),
-                "That is an LSTM. The plain net has one W and one U.",
-            ),
-            Mistake(
-                "the first word's state not multiplied",
-                counting(recurrent=lambda n, d, k: (2 * n - 1) * d * d),
-                "The first word meets a state as well, and the layer multiplies it.",
-            ),
-            Mistake(
-                "self-attention in a window",
-                counting(self_attention=lambda n, d, k: 2 * n * k * d),
-                "Every word looks at all n words. The window k belongs to the convolution.",
-            ),
-            Mistake(
-                "the biases counted",
-                counting(recurrent=lambda n, d, k: n * (2 * d * d + d)),
-                "Biases are not counted.",
-            ),
-            Mistake(
-                "only earlier words looked at",
-                counting(self_attention=lambda n, d, k: n * (n + 1) * d),
-                "In this layer every word looks at all n words, those behind it, too.",
-            ),
-            *COUNT_PAIRS,
-        ],
+        mistakes=[*COUNT_MISTAKES, *COUNT_PAIRS],
     ),
     Exercise(
         number="2.7",

@@ -141,12 +141,6 @@ def _variance(x: Tensor, correction: int = 0) -> Tensor:
     return x.var(-1, correction=correction, keepdim=True)
 
 
-WORDS_WHY = (
-    "Each word is normalised by itself, over its own entries: the last axis. Along the words, one "
-    "word's output would depend on the others."
-)
-
-
 def _by_squares(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> Tensor:
     variance = x.pow(2).mean(-1, keepdim=True) - x.mean(-1, keepdim=True).pow(2)
     return _centred(x) * (variance.clamp(min=0) + eps).rsqrt() * gamma + beta

@@ -1808,16 +1808,6 @@ def _last_only(model, src, length):
     return torch.cat(written, 1)
 
 
-def _all_rewritten(model, src, length):
-    model.eval()
-    source, start = model.encode(src), torch.full((len(src), 1), BOS)
-    tgt = start
-    for _ in range(length):
-        states = model.decode(tgt, *source)
-        tgt = torch.cat([start, model.logits(states).argmax(-1)], 1)
-    return tgt[:, 1:]
-
-
 def _stops(model, src, length):
     written = write_out(model, src, length)
     after = (written == EOS).cumsum(1) - (written == EOS).long() > 0

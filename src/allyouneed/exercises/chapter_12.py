@@ -13,14 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from allyouneed.tokens import EOS, PAD
 from allyouneed.transformer import Transformer, TransformerConfig
 
 from .core import Exercise, Invariant, Mistake, mistakes
 from .faults import still_there
 from .pairs import combined
 from .suspects import rules, said_of
-
-PAD, BOS, EOS = 0, 2, 3
 
 # 12.1 prediction: the best loss that label smoothing leaves
 

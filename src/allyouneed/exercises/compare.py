@@ -182,7 +182,9 @@ def _parting_numbers(
     if want.ndim == 0 and found.size == 1:
         found = found.reshape(())
     if found.shape != want.shape:
-        return f"{at(place)}got {kind_of(found)}, expected {kind_of(want)}{turned(found, want)}"
+        return (
+            f"{at(place)}got {kind_of(found)}, expected {kind_of(want)}{other_order(found, want)}"
+        )
     if (found.dtype.kind == "b") != (want.dtype.kind == "b"):
         names = {True: "True and False", False: "numbers"}
         kinds = names[found.dtype.kind == "b"], names[want.dtype.kind == "b"]
@@ -229,7 +231,7 @@ def kind_of(a: np.ndarray) -> str:
     return f"shape {a.shape}" if a.ndim else "a single number"
 
 
-def turned(found: np.ndarray, want: np.ndarray) -> str:
+def other_order(found: np.ndarray, want: np.ndarray) -> str:
     if found.ndim == want.ndim and sorted(found.shape) == sorted(want.shape):
         return " (the axes stand in another order)"
     return ""

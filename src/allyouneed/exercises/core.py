@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from . import diary
 from .compare import alike, apart, inert, kind, outline, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
-from .likeness import ENOUGH, distinct, turned, unfilled
+from .likeness import ENOUGH, distinct, named_turn, unfilled
 from .misread import misread, rescaled
 
 WIDTH = 88
@@ -225,15 +225,8 @@ def examine(number: str | float, answer: Any) -> Verdict:
 
 def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
     """What is to be said of one answer to one exercise."""
-    if is_blank(answer):
-        return Verdict("not attempted", f"{title}: not attempted yet.")
-    if callable(exercise.reference) and not callable(answer):
-        words = f"expected a function or a class, got {kind(answer)}: {show(answer)}."
-        hint = " Hand over the function itself, without calling it."
-        return wrong(title, words + hint)
-    if inspect.isclass(exercise.reference) and isinstance(answer, nn.Module):
-        words = f"expected a class, got an object of the class {type(answer).__name__}."
-        return wrong(title, words, "Hand over the class itself, without its arguments.")
+    if early := not_tried(exercise, answer, title):
+        return early
     cases = exercise.all_cases()
     got = []
     for case in cases:
@@ -249,8 +242,30 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
     if not bad:
         return Verdict("correct", f"{title}: correct.", done=(exercise.number,))
     bad.sort(key=lambda i: extent(cases[i]))  # one is shown: the smallest
+    return why_wrong(exercise, answer, title, cases, got, want, bad)
+
+
+def not_tried(exercise: Exercise, answer: Any, title: str) -> Verdict | None:
+    """What is to be said of an answer that cannot be tried."""
+    if is_blank(answer):
+        return Verdict("not attempted", f"{title}: not attempted yet.")
+    if callable(exercise.reference) and not callable(answer):
+        words = f"expected a function or a class, got {kind(answer)}: {show(answer)}."
+        hint = " Hand over the function itself, without calling it."
+        return wrong(title, words + hint)
+    if inspect.isclass(exercise.reference) and isinstance(answer, nn.Module):
+        words = f"expected a class, got an object of the class {type(answer).__name__}."
+        return wrong(title, words, "Hand over the class itself, without its arguments.")
+    return None
+
+
+def why_wrong(
+    exercise: Exercise, answer: Any, title: str, cases: list[Case], got: list[Any],
+    want: list[Any], bad: list[int],
+) -> Verdict:  # fmt: skip
+    """Why the cases in `bad` came out wrong: a known mistake, what was raised, or what is near."""
     first = bad[0]
-    if found := known_mistake(exercise, cases, got, want):
+    if found := known_mistake(exercise, cases, got):
         section = f'Look again at "{exercise.section}".'
         return wrong(title, f"{found.name}.", found.why, section, mistake=found.name)
     if callable(exercise.reference) and all(got[i] is None for i in bad):
@@ -264,6 +279,15 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
         section = f'Look again at "{exercise.section}".'
         part = near[1] or inputs(exercise, cases[first])
         return wrong(title, f"{near[0]}.", part, section, mistake=near[0])
+    return where_wrong(exercise, title, cases, got, want, bad)
+
+
+def where_wrong(
+    exercise: Exercise, title: str, cases: list[Case], got: list[Any], want: list[Any],
+    bad: list[int],
+) -> Verdict:  # fmt: skip
+    """The rule that a mistake without a name breaks, or the place where it shows."""
+    first = bad[0]
     section = f'The section to read again is "{exercise.section}".'
     none = [i for i in bad if got[i] is None]
     if none and callable(exercise.reference):
@@ -290,9 +314,7 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
     return wrong(title, part + ".", some, inputs(exercise, cases[first]), section)
 
 
-def known_mistake(
-    exercise: Exercise, cases: list[Case], got: list[Any], want: list[Any]
-) -> Mistake | None:
+def known_mistake(exercise: Exercise, cases: list[Case], got: list[Any]) -> Mistake | None:
     """The first mistake of the bank that gives what the answer gives, in every case."""
     if all(isinstance(g, Failure) for g in got):
         return None
@@ -326,7 +348,7 @@ def near_mistake(
     if isinstance(family, Family) and (member := family.named(cases, got, want)):
         return member
     named = [arguments(exercise, case) for case in cases]
-    if turn := turned(got, want, named, exercise.rtol, exercise.atol):
+    if turn := named_turn(got, want, named, exercise.rtol, exercise.atol):
         return turn, ""
     if some := part_of_the_other(exercise, got, want):
         return some, ""
@@ -355,7 +377,7 @@ def near_mistake(
         return parts
     for mistake in exercise.mistakes:
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
-        turn = turned(got, known, named, exercise.rtol, exercise.atol)
+        turn = named_turn(got, known, named, exercise.rtol, exercise.atol)
         if turn and not any(words in turn for words in BY_CHANCE):
             more = turn.removeprefix("the right answer, but ")
             return f"{mistake.name}, and the result {more}", mistake.why
@@ -401,7 +423,7 @@ def part_by_part(
     def alike(one: list[Any], other: list[Any], k: int) -> bool:
         return all(exercise.agree(a[k], b[k]) for a, b in zip(one, other, strict=True))
 
-    def mended(known: list[Any]) -> int:
+    def parts_right(known: list[Any]) -> int:
         """How many parts of a mistake are right."""
         return sum(alike(known, want, k) for k in range(number))
 
@@ -414,7 +436,7 @@ def part_by_part(
             known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
             whole = all(isinstance(a, list | tuple) and len(a) == number for a in known)
             if whole and alike(known, got, k):
-                fitting.append((-mended(known), len(mistake.name), mistake))
+                fitting.append((-parts_right(known), len(mistake.name), mistake))
         if not fitting:
             return None
         *_, mistake = min(fitting, key=lambda each: each[:2])  # of two slips one may be elsewhere

@@ -18,26 +18,31 @@ def file() -> Path:
     return Path(os.environ.get("ALLYOUNEED_HOME") or Path.home() / ".allyouneed") / "progress.json"
 
 
-def read() -> tuple[set[str], bool]:
-    """The numbers of the exercises done, and whether they are kept in the file."""
+def stored() -> set[str] | None:
+    """The numbers that the file holds, none if there is no file yet; None if it cannot be read."""
     try:
-        done = json.loads(file().read_text(encoding="utf-8"))["done"]
-        return {str(number) for number in done} | _memory, True
+        return set(map(str, json.loads(file().read_text(encoding="utf-8"))["done"]))
     except FileNotFoundError:
-        return set(_memory), not _memory
+        return set()
     except (OSError, ValueError, TypeError, KeyError, RuntimeError):
-        return set(_memory), False
+        return None
+
+
+def read() -> tuple[set[str], bool]:
+    """The numbers of the exercises done, and whether all of them are kept in the file."""
+    done = stored()
+    return (done or set()) | _memory, done is not None and _memory <= done
 
 
 def write(number: str) -> None:
     """Add an exercise. Whatever goes wrong with the file, the diary lives on in memory."""
-    done, _ = read()
     _memory.add(number)
-    if number in done - _memory:
+    done = stored() or set()
+    if number in done:
         return
     try:
         path = file()
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"done": sorted(done | {number})})
+        write_json(path, {"done": sorted(done | _memory)})
     except (OSError, RuntimeError):
         pass

@@ -64,7 +64,6 @@ class Failure:
     source: str = ""
     where: str = ""  # the function's name
     stub: bool = False  # the reader's own `raise NotImplementedError`
-    bases: tuple[str, ...] = ()  # names of all classes of the exception
 
 
 def run(function: Callable[[], Any], seconds: float, seed: int = 0) -> Any:
@@ -279,7 +278,6 @@ def failure(error: BaseException) -> Failure:
         text = str(error)
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in text:
         kind = "OutOfMemory"
-    bases = tuple(c.__name__ for c in type(error).__mro__)
     last, raised = None, False
     step: TracebackType | None = error.__traceback__
     while step is not None:
@@ -293,11 +291,11 @@ def failure(error: BaseException) -> Failure:
     error.__traceback__ = None
     stub = kind == "NotImplementedError" and raised
     if last is None:
-        return Failure(kind, text, stub=stub, bases=bases)
+        return Failure(kind, text, stub=stub)
     linecache.checkcache(last[1])  # a file that has been changed since
     source = linecache.getline(last[1], last[0], last[3]).strip()
     where = "" if last[2].startswith("<") else last[2]
-    return Failure(kind, text, last[0], source, where, stub, bases)
+    return Failure(kind, text, last[0], source, where, stub)
 
 
 def readers(filename: str) -> bool:

@@ -200,12 +200,12 @@ def distinct(values: list[Any], odd: bool = False) -> int:
     return len(found)
 
 
-def turned(
+def named_turn(
     got: list[Any], want: list[Any], arguments: list[dict[str, Any]], rtol: float, atol: float
 ) -> str | None:
     """The name of the one turn that makes what came of what was expected, or of some of its parts,
     in all cases where the two differ; None where there is none, or where it may be by chance."""
-    if name := turned_whole(got, want, arguments, rtol, atol):
+    if name := named_turn_of_whole(got, want, arguments, rtol, atol):
         return name
     number = len(want[0]) if isinstance(want[0], list | tuple) else 0
     each = (*got, *want)
@@ -215,7 +215,7 @@ def turned(
     if any(array(a) is None for part in parts for side in part for a in side):
         return None
     names = {
-        i: turned_whole(*part, arguments, rtol, atol)
+        i: named_turn_of_whole(*part, arguments, rtol, atol)
         for i, part in enumerate(parts, 1)
         if not all(alike_arrays(a, b, rtol, atol) for a, b in zip(*part, strict=True))
     }
@@ -239,7 +239,7 @@ def alike_arrays(a: Any, b: Any, rtol: float, atol: float) -> bool:
     return one.shape == two.shape and np.allclose(one, two, rtol, atol)
 
 
-def turned_whole(
+def named_turn_of_whole(
     got: list[Any], want: list[Any], arguments: list[dict[str, Any]], rtol: float, atol: float
 ) -> str | None:
     """The name of the one turn that makes what came of what was expected, in all cases where the

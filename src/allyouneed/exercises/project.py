@@ -97,25 +97,26 @@ from .project_slips import (
 )  # fmt: skip
 
 
-def ours(function: Callable) -> Callable:
-    """A function of a case, not an answer of a reader's: `tried` calls it as it is."""
-    function.ours = True
+def known(function: Callable) -> Callable:
+    """A function of a case, not an answer of a reader's: `for_readers` calls it as it is."""
+    function.of_the_book = True
     return function
 
 
-def tried(probe: Callable) -> Callable:
-    return lambda answer, *case: (answer if hasattr(answer, "ours") else partial(probe, answer))(
-        *case
-    )
+def for_readers(probe: Callable) -> Callable:
+    """A probe for what readers hand in; known functions take the case as it is."""
+    return lambda answer, *case: (
+        answer if hasattr(answer, "of_the_book") else partial(probe, answer)
+    )(*case)
 
 
 def bank(rows: Rows, build: Callable, had: Faults, pairs: int = 99) -> list[Mistake]:
     """Each slip on top of those that are had already; then each two of the first ones."""
     new = [(name, set(slip.split("+")), why) for name, slip, why in rows if slip not in had]
-    one = [Mistake(name, ours(build(had | slips)), why) for name, slips, why in new]
+    one = [Mistake(name, known(build(had | slips)), why) for name, slips, why in new]
     for (a, some, why), (b, others, besides) in itertools.combinations(new[:pairs], 2):
         words = f"{why} And: {besides}"
-        one.append(Mistake(f"{a}, and {b}", ours(build(had | some | others)), words))
+        one.append(Mistake(f"{a}, and {b}", known(build(had | some | others)), words))
     return one
 
 
@@ -191,8 +192,8 @@ def attention_exercise(project: Project, had: Faults) -> Exercise:
         return out
 
     return Exercise(
-        "project.attention", "attention", "Chapter 6", ours(build(had)), cases,
-        bank(ATTENTION, build, had), probe=tried(probe),
+        "project.attention", "attention", "Chapter 6", known(build(had)), cases,
+        bank(ATTENTION, build, had), probe=for_readers(probe),
     )  # fmt: skip
 
 
@@ -222,10 +223,10 @@ def heads_exercise(project: Project, had: Faults) -> Exercise:
         "project.heads",
         "heads",
         "heads",
-        ours(build(had)),
+        known(build(had)),
         cases,
         bank(rows, build, had),
-        probe=tried(probe),
+        probe=for_readers(probe),
     )
 
 
@@ -291,8 +292,9 @@ def encoder_exercise(project: Project, had: Faults) -> Exercise:
 
     bad = bank(ENCODER, build, had)
     return Exercise(
-        "project.encoder", "layers", "Chapter 10", ours(build(had)), cases, bad, probe=tried(probe)
-    )
+        "project.encoder", "layers", "Chapter 10", known(build(had)), cases, bad,
+        probe=for_readers(probe),
+    )  # fmt: skip
 
 
 def decoder_exercise(project: Project, had: Faults) -> Exercise:
@@ -322,8 +324,9 @@ def decoder_exercise(project: Project, had: Faults) -> Exercise:
 
     bad = bank(DECODER, build, had)
     return Exercise(
-        "project.decoder", "layers", "Chapter 11", ours(build(had)), cases, bad, probe=tried(probe)
-    )
+        "project.decoder", "layers", "Chapter 11", known(build(had)), cases, bad,
+        probe=for_readers(probe),
+    )  # fmt: skip
 
 
 def machine_of(answer: Any, dropout: float = 0.0, sizes: Mapping[str, int] | None = None) -> Any:
@@ -412,8 +415,8 @@ def machine_exercise(project: Project, had: Faults) -> Exercise:
         return {"dropout": shares(project, answer, src, tgt), "embeddings": which, **out}
 
     return Exercise(
-        "project.machine", "the machine", "Chapter 11", ours(build(had)), cases,
-        bank(MACHINE, build, had, 19), probe=tried(probe), rtol=1e-3, atol=1e-3, seconds=30.0,
+        "project.machine", "the machine", "Chapter 11", known(build(had)), cases,
+        bank(MACHINE, build, had, 19), probe=for_readers(probe), rtol=1e-3, atol=1e-3, seconds=30.0,
     )  # fmt: skip
 
 
@@ -506,87 +509,77 @@ def loss_of(answer: Any, logits: Tensor, targets: Tensor, smoothing: float, pad:
     return first(call(answer, spare, logits=logits, targets=targets, smoothing=smoothing))
 
 
+def torchs_loss(smooth: bool, pad: bool) -> Callable:
+    """PyTorch's cross-entropy, which knows one of the two things only."""
+    return lambda logits, targets, smoothing, pad_id: F.cross_entropy(
+        logits.flatten(0, -2), targets.flatten(), ignore_index=-100 if pad else PAD,
+        label_smoothing=smoothing if smooth else 0.0,
+    )  # fmt: skip
+
+
+def loss_over(count: Callable[[Tensor], float]) -> Callable:
+    """The loss, added up and divided by another number."""
+    return lambda logits, targets, smoothing, pad: (
+        mean_loss(logits, targets, smoothing) * (targets != PAD).sum() / count(targets)
+    )
+
+
+LOSS_MISTAKES = mistakes(
+    ("padding in the loss, and mass on PAD", torchs_loss(True, True),
+     "Places whose label is PAD count for nothing, above and below the line. PyTorch's "
+     "`label_smoothing` gives PAD a share, too: another mistake."),
+    ("padding in the loss, and no smoothing", torchs_loss(False, True),
+     "Places whose label is PAD count for nothing, and the share `smoothing` is to be spread "
+     "over all tokens but PAD."),
+    ("the share spread over V - 2 tokens, the right one among them",
+     lambda logits, targets, smoothing, pad: shared_out(
+         logits, targets, smoothing, logits.shape[-1] - 2
+     ),
+     "V - 1 tokens are not PAD, and the right one is among them: it keeps 1 - smoothing and "
+     "its part of the share, smoothing / (V - 1)."),
+    ("the sum in place of the mean", loss_over(lambda y: 1.0),
+     "The project asks for the mean over all target tokens that are not PAD."),
+    ("divided by all places, padding too", loss_over(lambda y: y.numel()),
+     "The more padding, the smaller the loss. Divide by the number of true tokens."),
+    ("divided by the number of sentences", loss_over(len), "Divide by the number of true tokens."),
+    ("a mean of the sentences' means", lambda logits, targets, smoothing, pad: torch.stack([
+         mean_loss(logits[i : i + 1], targets[i : i + 1], smoothing) for i in range(len(logits))
+     ]).mean(),
+     "Every true token counts the same, so a long sentence counts more: add up over all "
+     "sentences, and divide once."),
+    ("the entropy of the targets taken off", lambda logits, targets, smoothing, pad: (
+         mean_loss(logits, targets, smoothing) - entropy(smoothing, logits.shape[-1])
+     ),
+     "That is the divergence of Kullback and Leibler (`nn.KLDivLoss`), which is less by a "
+     "constant. Its gradients are the same; asked for is the cross-entropy itself."),
+)  # fmt: skip
+
+
+def a_mean_of(mistake: Mistake, count: Callable[[Tensor], Any]) -> Mistake:
+    """A mistake in a sum over all tokens (12.2) as one in the sum divided by a number."""
+    return Mistake(
+        mistake.name,
+        lambda logits, targets, smoothing, pad: (
+            mistake.wrong(logits, targets, smoothing) / count(targets)
+        ),
+        mistake.why,
+    )
+
+
 def loss_exercise(project: Project, had: Faults) -> Exercise:
     chapter = core.find("12.2")
-
-    def torchs(smooth: bool, pad: bool) -> Callable:
-        return lambda logits, targets, smoothing, pad_id: F.cross_entropy(
-            logits.flatten(0, -2), targets.flatten(), ignore_index=-100 if pad else PAD,
-            label_smoothing=smoothing if smooth else 0.0,
-        )  # fmt: skip
-
-    def over(count: Callable[[Tensor], float]) -> Callable:
-        return lambda logits, targets, smoothing, pad: (
-            mean_loss(logits, targets, smoothing) * (targets != PAD).sum() / count(targets)
-        )
-
-    own = mistakes(
-        ("padding in the loss, and mass on PAD", torchs(True, True),
-         "Places whose label is PAD count for nothing, above and below the line. PyTorch's "
-         "`label_smoothing` gives PAD a share, too: another mistake."),
-        ("padding in the loss, and no smoothing", torchs(False, True),
-         "Places whose label is PAD count for nothing, and the share `smoothing` is to be spread "
-         "over all tokens but PAD."),
-        ("the share spread over V - 2 tokens, the right one among them",
-         lambda logits, targets, smoothing, pad: shared_out(
-             logits, targets, smoothing, logits.shape[-1] - 2
-         ),
-         "V - 1 tokens are not PAD, and the right one is among them: it keeps 1 - smoothing and "
-         "its part of the share, smoothing / (V - 1)."),
-        ("the sum in place of the mean", over(lambda y: 1.0),
-         "The project asks for the mean over all target tokens that are not PAD."),
-        ("divided by all places, padding too", over(lambda y: y.numel()),
-         "The more padding, the smaller the loss. Divide by the number of true tokens."),
-        ("divided by the number of sentences", over(len), "Divide by the number of true tokens."),
-        ("a mean of the sentences' means", lambda logits, targets, smoothing, pad: torch.stack([
-             mean_loss(logits[i : i + 1], targets[i : i + 1], smoothing) for i in range(len(logits))
-         ]).mean(),
-         "Every true token counts the same, so a long sentence counts more: add up over all "
-         "sentences, and divide once."),
-        ("the entropy of the targets taken off", lambda logits, targets, smoothing, pad: (
-             mean_loss(logits, targets, smoothing) - entropy(smoothing, logits.shape[-1])
-         ),
-         "That is the divergence of Kullback and Leibler (`nn.KLDivLoss`), which is less by a "
-         "constant. Its gradients are the same; asked for is the cross-entropy itself."),
-    )  # fmt: skip
-    lifted = [
-        Mistake(
-            m.name,
-            lambda logits, targets, smoothing, pad, m=m: (
-                m.wrong(logits, targets, smoothing) / (targets != PAD).sum()
-            ),
-            m.why,
-        )
-        for m in chapter.mistakes
-        if m.name in SUMS
-    ]
+    lifted = [a_mean_of(m, lambda y: (y != PAD).sum()) for m in chapter.mistakes if m.name in SUMS]
     lifted += [
-        Mistake(
-            m.name,
-            lambda logits, targets, smoothing, pad, m=m: (
-                m.wrong(logits, targets, smoothing) / targets.numel()
-            ),
-            m.why,
-        )
-        for m in chapter.mistakes
-        if m.name.startswith("padding counted")
+        a_mean_of(m, Tensor.numel) for m in chapter.mistakes if m.name.startswith("padding counted")
     ]
-    for mistake in (*lifted, *own):
-        ours(mistake.wrong)
+    bad = [*lifted, *LOSS_MISTAKES]
+    for mistake in bad:
+        known(mistake.wrong)
     cases = [(*case, PAD) for case in chapter.all_cases()]
-
-    def probe(answer: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Any:
-        return loss_of(answer, logits, targets, smoothing, pad)
-
     return Exercise(
-        "project.loss",
-        "loss",
-        "Chapter 12",
-        ours(mean_loss),
-        cases,
-        [*lifted, *own],
-        probe=tried(probe),
-    )
+        "project.loss", "loss", "Chapter 12", known(mean_loss), cases, bad,
+        probe=for_readers(loss_of),
+    )  # fmt: skip
 
 
 def schedule_exercise(project: Project, had: Faults) -> Exercise:
@@ -628,8 +621,8 @@ def training_exercise(project: Project, had: Faults) -> Exercise:
         return moved(model, before)
 
     return Exercise(
-        "project.training", "training", "Chapter 12", ours(build(had)), cases,
-        bank(TRAINING, build, had), probe=tried(probe),
+        "project.training", "training", "Chapter 12", known(build(had)), cases,
+        bank(TRAINING, build, had), probe=for_readers(probe),
         rtol=2e-3, atol=2e-5,
     )  # fmt: skip
 
@@ -770,8 +763,9 @@ def greedy_exercise(project: Project, had: Faults) -> Exercise:
         return compute
 
     return Exercise(
-        "project.greedy", "greedy", "Chapter 13", ours(build(had)), decode_cases(project, "greedy"),
-        bank(GREEDY, build, had), probe=tried(partial(watched, "greedy")),
+        "project.greedy", "greedy", "Chapter 13", known(build(had)),
+        decode_cases(project, "greedy"), bank(GREEDY, build, had),
+        probe=for_readers(partial(watched, "greedy")),
     )  # fmt: skip
 
 
@@ -807,8 +801,9 @@ def beam_exercise(project: Project, had: Faults) -> Exercise:
         return output | {"ids": as_good(output["ids"], model, src, alpha, n)}
 
     return Exercise(
-        "project.beam", "beam search", "Chapter 13", ours(build(had)),
-        decode_cases(project, "beam"), bank(BEAM, build, had, 7), probe=tried(probe), seconds=30.0,
+        "project.beam", "beam search", "Chapter 13", known(build(had)),
+        decode_cases(project, "beam"), bank(BEAM, build, had, 7),
+        probe=for_readers(probe), seconds=30.0,
     )  # fmt: skip
 
 
@@ -892,7 +887,7 @@ class Found:
     names: tuple[str, ...] = ()
 
 
-def look(project: Project, stage: Stage) -> Found:
+def examine_stage(project: Project, stage: Stage) -> Found:
     """Judge one stage, given what is known of those before it."""
     lines, statuses, names = [], [], []
     for name, make in stage.parts.items():
@@ -953,13 +948,13 @@ def judged(
         if named or fitting:
             rows = {row[0]: row for row in (*stage.rows, *stage.upon)}
             project.faults |= slips_of(found.mistake, list(rows.values()))
-            project.own |= owned(project, name)
+            project.own |= own_function(project, name)
             return "wrong", found.message, [found.mistake]
-    project.own |= owned(project, name)
+    project.own |= own_function(project, name)
     return "wrong", verdict.message, []
 
 
-def owned(project: Project, name: str) -> dict[str, Callable]:
+def own_function(project: Project, name: str) -> dict[str, Callable]:
     """A function that is not right, in the place of ours, for the stages that build upon it."""
     thing = project.get(name, ...)
     if name == "positions":
@@ -996,8 +991,8 @@ def examine(number: str, answer: Any) -> Verdict:
         before = STAGES[: STAGES.index(asked[0])] if asked[0].upon or stage == "training" else []
         for one in before:
             if one.name != "loss" or stage == "training":
-                look(project, one)
-        found = look(project, asked[0])
+                examine_stage(project, one)
+        found = examine_stage(project, asked[0])
         if found.status == "wrong":
             return Verdict("wrong", clear(found.words), found.names[0] if found.names else None)
         words = "stands" if found.status == "correct" else "not attempted yet"
@@ -1010,7 +1005,7 @@ def whole(project: Project) -> Verdict:
     """All stages, each with its mark; behind them the words for those that are wrong."""
     rows, words, names, done = [], [], [], []
     for one in STAGES:
-        found = look(project, one)
+        found = examine_stage(project, one)
         mark = {"correct": "[x]", "wrong": "[!]"}.get(found.status, "[ ]")
         rows.append(f"{mark} {one.title}")
         if found.status == "correct":

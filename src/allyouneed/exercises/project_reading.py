@@ -286,25 +286,29 @@ def attention_slots(
         slots.append(found)
     for x in used:
         x.grad = None
-    marked = [slot.name for row in slots for slot in row]
-    if not set("qkv") <= set(marked):  # some are used otherwise than they should be
-        square = [i for i, x in enumerate(used) if sorted(x.shape) in ([D, D], sorted((D, H, K)))]
-        if not 2 <= len(square) <= 4:
-            raise Unclear("It could not be seen which of its matrices makes the queries.")
-        given: list[str] = []
-        for i in square:
-            name = slots[i][0].name
-            if name == "o" or name in given:
-                rest = [n for n in "qkv" if n not in marked]
-                name = rest[0] if rest and i != square[-1] else "o"
-                marked.append(name)
-            given.append(name)
-            shape = tuple(used[i].shape)
-            how = lies if shape == (D, D) else "axes"
-            slots[i] = [
-                Slot(name, by_output(shape, how) if name == "o" else dict(by_input(shape))[how])
-            ]
+    if not set("qkv") <= {slot.name for row in slots for slot in row}:
+        name_the_rest(used, slots, lies)  # some are used otherwise than they should be
     return used, slots
+
+
+def name_the_rest(used: list[Tensor], slots: list[list[Slot]], lies: str) -> None:
+    """Give names to the matrices that their gradients have not told apart, by their order."""
+    marked = [slot.name for row in slots for slot in row]
+    square = [i for i, x in enumerate(used) if sorted(x.shape) in ([D, D], sorted((D, H, K)))]
+    if not 2 <= len(square) <= 4:
+        raise Unclear("It could not be seen which of its matrices makes the queries.")
+    given: list[str] = []
+    for i in square:
+        name = slots[i][0].name
+        if name == "o" or name in given:
+            rest = [n for n in "qkv" if n not in marked]
+            name = rest[0] if rest and i != square[-1] else "o"
+            marked.append(name)
+        given.append(name)
+        shape = tuple(used[i].shape)
+        how = lies if shape == (D, D) else "axes"
+        view = by_output(shape, how) if name == "o" else dict(by_input(shape))[how]
+        slots[i] = [Slot(name, view)]
 
 
 Layout = list[tuple[Tensor, Slot]]
@@ -321,14 +325,38 @@ def laid_out(prefix: str, used: list[Tensor], slots: list[list[Slot]]) -> Layout
 def stack_layout(
     used: list[Tensor], pattern: list[list[Slot]], blocks: list[tuple[str, list[str], int]]
 ) -> Layout:
-    """What stands where in layers: `blocks` are (name, its attentions, number of norms).
+    """What stands where in layers: `blocks` are (name, its attentions, number of norms)."""
+    layout, attentions, nets, norms = sorted_by_kind(used)
+    weights = [row for row in pattern if row]  # biases are known by their single axis
+    groups = [attentions[i : i + len(weights)] for i in range(0, len(attentions), len(weights))]
+    names = [f"{block}{name}." for block, own, _ in blocks for name in own]
+    if len(attentions) != len(weights) * len(names):
+        raise Unclear(
+            f"It has {len(groups)} attentions with weights of their own; {len(names)} were "
+            "expected. Is one layer used again and again, or never?"
+        )
+    for name, group in zip(names, groups, strict=True):
+        layout += laid_out(name, group, weights)
+    if len(nets) != len(blocks):
+        raise Unclear(f"It has {len(nets)} feed-forward nets; {len(blocks)} were expected.")
+    for (block, _, _), net in zip(blocks, nets, strict=True):
+        layout += [(x, Slot(f"{block}{name}", view)) for name, (x, view) in net.items()]
+    for place, pair in zip(places_of_norms(blocks, len(norms)), norms, strict=True):
+        for x, name in zip(pair, ("gamma", "beta"), strict=False):
+            layout.append((x, Slot(f"{place}.{name}", lambda x: x.view(-1))))
+    return layout
 
-    Norms are known by the ones that they begin with, the feed-forward net by its width.
+
+def sorted_by_kind(
+    used: list[Tensor],
+) -> tuple[Layout, list[Tensor], list[dict[str, tuple[Tensor, Callable]]], list[list[Tensor]]]:
+    """The embedding in its place, the matrices of attentions, feed-forward nets, and norms.
+
+    Norms are known by the ones that they begin with, a feed-forward net by its width.
     """
     layout: Layout = []
     attentions, norms, nets = [], [], []
     before = None
-    weights = [row for row in pattern if row]  # biases are known by their single axis
     for x in used:
         shape = tuple(n for n in x.shape if n != 1)
         if V in shape and len(shape) == 2:
@@ -360,33 +388,22 @@ def stack_layout(
         else:
             x.data.zero_()  # a bias of attention, which the paper has not
         before = "net" if FF in shape else None
-    groups = [attentions[i : i + len(weights)] for i in range(0, len(attentions), len(weights))]
-    names = [f"{block}{name}." for block, own, _ in blocks for name in own]
-    if len(attentions) != len(weights) * len(names):
-        raise Unclear(
-            f"It has {len(groups)} attentions with weights of their own; {len(names)} were "
-            "expected. Is one layer used again and again, or never?"
-        )
-    for name, group in zip(names, groups, strict=True):
-        layout += laid_out(name, group, weights)
-    if len(nets) != len(blocks):
-        raise Unclear(f"It has {len(nets)} feed-forward nets; {len(blocks)} were expected.")
-    for (block, _, _), net in zip(blocks, nets, strict=True):
-        layout += [(x, Slot(f"{block}{name}", view)) for name, (x, view) in net.items()]
+    return layout, attentions, nets, norms
+
+
+def places_of_norms(blocks: list[tuple[str, list[str], int]], number: int) -> list[str]:
+    """The names of so many norms; one more may stand behind each stack, or one in each block."""
     places = [f"{block}norm.{i}" for block, _, n in blocks for i in range(n)]
-    if len(norms) == len(places) + 2:  # one more behind each stack
+    if number == len(places) + 2:
         half = sum(n for block, _, n in blocks if block.startswith("encoder"))
         places = [*places[:half], "encoder.norm", *places[half:], "decoder.norm"]
-    elif len(norms) not in (len(places), len(blocks)):
+    elif number not in (len(places), len(blocks)):
         raise Unclear(
-            f"It has {len(norms)} layer norms that begin with ones; {len(places)} were expected."
+            f"It has {number} layer norms that begin with ones; {len(places)} were expected."
         )
-    elif len(norms) == len(blocks) != len(places):
+    elif number == len(blocks) != len(places):
         places = [f"{block}norm.0" for block, _, _ in blocks]
-    for place, pair in zip(places, norms, strict=True):
-        for x, name in zip(pair, ("gamma", "beta"), strict=False):
-            layout.append((x, Slot(f"{place}.{name}", lambda x: x.view(-1))))
-    return layout
+    return places
 
 
 def copied(layout: Layout, p: Weights) -> None:

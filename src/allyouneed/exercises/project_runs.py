@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
+from allyouneed.tokens import BOS, EOS, PAD, UNK
+
 Faults = frozenset[str]
 Rows = list[list[int]]
 

@@ -64,6 +64,38 @@ def validation_loss(speak: Callable, pairs: Ids, device: str | torch.device) -> 
     return total / count
 
 
+def learn(
+    named: dict[str, Any], pairs: Ids, vocab_size: int, steps: int, device: str | torch.device,
+    say: Callable,
+) -> Any:  # fmt: skip
+    """The reader's machine, trained by the reader's loop."""
+    model = project.machine_of(named["machine"], 0.1, {"vocab_size": vocab_size, **SIZES})
+    model = model.to(device) if hasattr(model, "to") else model
+    given = batches(pairs, steps, device, say)
+    project.call(
+        named["training"], {"smoothing": 0.1, "pad": project.PAD}, model=model, batches=given,
+        d_model=SIZES["d_model"], warmup_steps=WARMUP,
+    )  # fmt: skip
+    return model
+
+
+def write(
+    search: Any, model: Any, rows: list[list[int]], device: str | torch.device
+) -> list[list[int]]:
+    """What the reader's search writes for each source, 50 of like length at a time."""
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    written: dict[int, list[int]] = {}
+    for at in range(0, len(order), 50):
+        some = order[at : at + 50]
+        src = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor([*rows[i], project.EOS]) for i in some], batch_first=True
+        ).to(device)
+        needed = project.decode_needed("greedy", model, src, src.shape[1] + 20)
+        ids = project.tidy(project.call(search, project.decode_spare(src), **needed))
+        written |= dict(zip(some, ids, strict=True))
+    return [written[i] for i in range(len(rows))]
+
+
 def translation(
     answer: project.Project, steps: int = STEPS, bound: float = BOUND, shown: int = SHOWN,
     seed: int = 0,
@@ -87,40 +119,11 @@ def translation(
         for split, pairs in texts.items()
     }
     say(f"Training on {len(ids['train']):,} captions, on {device}; two cores need three minutes.")
-
-    def learn() -> Any:
-        sizes = {"vocab_size": len(tokenizer), **SIZES}
-        model = project.machine_of(named["machine"], 0.1, sizes)
-        model = model.to(device) if hasattr(model, "to") else model
-        given = batches(ids["train"], steps, device, say)
-        project.call(
-            named["training"], {"smoothing": 0.1, "pad": project.PAD}, model=model, batches=given,
-            d_model=SIZES["d_model"], warmup_steps=WARMUP,
-        )  # fmt: skip
-        return model
-
-    def measure() -> float:
-        speak = project.spoken(answer, model)
-        return validation_loss(speak, ids["valid"], device)
-
-    def write() -> list[str]:
-        rows = [src for src, _ in ids["valid"][:shown]]
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-        written: dict[int, list[int]] = {}
-        for at in range(0, len(order), 50):
-            some = order[at : at + 50]
-            src = torch.nn.utils.rnn.pad_sequence(
-                [torch.tensor([*rows[i], project.EOS]) for i in some], batch_first=True
-            ).to(device)
-            needed = project.decode_needed("greedy", model, src, src.shape[1] + 20)
-            ids_ = project.tidy(project.call(named["greedy"], project.decode_spare(src), **needed))
-            written |= dict(zip(some, ids_, strict=True))
-        return [tokenizer.decode(written[i]) for i in range(len(rows))]
-
-    model = run(learn, 3600.0, seed)
+    size = len(tokenizer)
+    model = run(lambda: learn(named, ids["train"], size, steps, device, say), 3600.0, seed)
     if isinstance(model, Failure):
         return failed(title, "training", model)
-    loss = run(measure, 600.0)
+    loss = run(lambda: validation_loss(project.spoken(answer, model), ids["valid"], device), 600.0)
     if isinstance(loss, Failure):
         return failed(title, "the validation loss", loss)
     reached = f"Validation loss {loss:.2f} nats a token after {steps} updates"
@@ -130,7 +133,10 @@ def translation(
             "Do all stages stand? Is the first loss near ln V = 9? Are weights drawn small "
             "(Xavier), the embeddings with a deviation of d_model^-0.5?",
         )  # fmt: skip
-    lines = run(write, 1200.0)
+    rows = [src for src, _ in ids["valid"][:shown]]
+    lines = run(
+        lambda: list(map(tokenizer.decode, write(named["greedy"], model, rows, device))), 1200.0
+    )
     if isinstance(lines, Failure):
         return failed(title, "decoding", lines)
     score = bleu(lines, [target for _, target in texts["valid"][:shown]])
