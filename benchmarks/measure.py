@@ -155,8 +155,9 @@ def interleave(
     """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     turns = [(r, item) for r in range(-1, rounds) for item in range(items)]
-    # the bar is drawn between two measurements, by no thread of its own
-    with tqdm(total=len(turns) * len(work), unit="turn", maxinterval=0) as bar:
+    pace = 0.2 if sys.stderr.isatty() else 30.0
+    # with `miniters` the bar is drawn between two measurements alone, by no thread of its own
+    with tqdm(total=len(turns) * len(work), unit="turn", miniters=1, mininterval=pace) as bar:
         for turn, (r, item) in enumerate(turns):
             for name in rotated(list(work), turn):
                 s = clock.time(lambda name=name, item=item: work[name](item))

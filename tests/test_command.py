@@ -375,11 +375,11 @@ def test_other_settings_on_resuming(copy, data, tmp_path, capsys):
     assert "this run began with" in refused(capsys, *resume, "--preset", "tiny")
     other = tmp_path / "other.tsv"
     other.write_text("".join(f"a{i}\tb\n" for i in range(60)), "utf-8")
-    assert "not those this run began with" in refused(capsys, *resume, "--data", other)
+    assert "expected the pairs this run began with" in refused(capsys, *resume, "--data", other)
     text = data.read_text(encoding="utf-8")
     try:
         data.write_text(text + "Mann\tMann\n", encoding="utf-8")
-        assert "not those this run began with" in refused(capsys, *resume)
+        assert "expected the pairs this run began with" in refused(capsys, *resume)
     finally:
         data.write_text(text, encoding="utf-8")
     (copy / "tokenizer.json").write_text("{}", "utf-8")
