@@ -224,6 +224,37 @@ def test_padding_changes_neither_loss_nor_gradient():
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
 
 
+@pytest.fixture
+def cudnn_asked(monkeypatch):
+    """Of each call of attention, whether PyTorch may give it to cuDNN."""
+    asked, attend = [], F.scaled_dot_product_attention
+
+    def watched(*inputs, **options):
+        asked.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return attend(*inputs, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
+    return asked
+
+
+@pytest.mark.parametrize("as_it_was", [True, False])
+def test_attention_is_planned_for_no_shape(cudnn_asked, as_it_was):
+    """Neither in an update nor in a validation; between them and afterwards all is as it was."""
+    flags, model = torch.backends.cuda, model_of()
+    flags.enable_cudnn_sdp(as_it_was)
+    try:
+        for _ in train(model, batches, 2):
+            assert flags.cudnn_sdp_enabled() == as_it_was
+        validation_loss(model, batches(0))
+        with pytest.raises(FloatingPointError):
+            model.embedding.weight.data.fill_(math.nan)
+            next(train(model, batches, 1))
+        assert flags.cudnn_sdp_enabled() == as_it_was
+    finally:
+        flags.enable_cudnn_sdp(True)
+    assert len(cudnn_asked) >= 3 * (2 + len(list(batches(0))) + 1) and not any(cudnn_asked)
+
+
 def test_batching_changes_neither_validation_loss_nor_translations():
     model = model_of()
     one_by_one = [token_batches([pair], 40) for pair in PAIRS]
