@@ -213,6 +213,18 @@ def test_a_notebook_that_fails_names_its_cell(tmp_path):
     assert found["slowest cells"].keys() <= {"a", "b"}
 
 
+def test_a_notebook_finds_nothing_of_the_run_before(tmp_path):
+    """Chapter 14 goes on with a run that it finds, in fewer seconds than a reader needs."""
+    import gpu
+    from nbformat import v4, write
+
+    text = 'import os\nassert not os.listdir()\nopen("left", "w").close()'
+    write(v4.new_notebook(cells=[v4.new_code_cell(text)]), tmp_path / "one.ipynb")
+    for _ in range(2):
+        assert "failed" not in gpu.run_notebook(tmp_path / "one.ipynb", tmp_path / "kept")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["kept", "one.ipynb"]
+
+
 def test_a_page_shows_what_its_cell_said_on_a_gpu(day, tmp_path, monkeypatch):
     """From a run on a GPU, by way of the record, to the page that is made on a CPU."""
     import gpu
