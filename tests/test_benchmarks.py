@@ -352,6 +352,23 @@ def test_a_form_that_is_slow_or_does_not_fit_is_left_out(monkeypatch):
     assert "SDPA, is_causal" not in left_out  # beside which all are measured
 
 
+def test_a_mask_that_does_not_fit_stops_no_other_form(monkeypatch):
+    """On a small GPU: only the forms that need it are left out."""
+    import attention
+    from measure import Clock
+
+    def too_large(*args, **kwargs):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(attention, "flex", lambda *sizes: ("none", None))  # compiles for long
+    monkeypatch.setattr(attention, "windowed_mask", too_large)
+    left_out = {}
+    sizes = (64, 16, 2, 1, Clock(torch.device("cpu")), torch.float32, left_out)
+    names = {row["form"] for rows in attention.at_length(*sizes) for row in rows}
+    assert left_out == {"SDPA with the window's mask": "does not fit from 64 positions on"}
+    assert {"SDPA, is_causal", "by hand", "windowed_attention", "dilated_attention"} <= names
+
+
 def test_tokens_and_flops(batch):
     from measure import flops, target_tokens
 
