@@ -94,7 +94,7 @@ def test_says_where_tensors_are(gpu):
         assert here.device.type == "cpu" and here.numpy() is not None
 
 
-def test_says_what_it_is():
+def test_says_what_it_is(capsys):
     with pretended("H200", (9, 0), 141 << 30):
         cuda = torch.cuda
         assert cuda.is_available() and cuda.device_count() == 1
@@ -102,6 +102,8 @@ def test_says_what_it_is():
         assert cuda.get_device_capability("cuda") == (9, 0) and cuda.mem_get_info()[1] == 141 << 30
         cuda.synchronize(), cuda.reset_peak_memory_stats(), cuda.memory_allocated()
         assert allyouneed.start() == "cuda"
+    said = capsys.readouterr().out  # in chapters that compute on the CPU all the same, too
+    assert 'device = "cuda"' in said and "computing" not in said
 
 
 def test_the_command_computes_on_the_current_gpu(gpu, monkeypatch):
