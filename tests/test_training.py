@@ -602,10 +602,18 @@ def test_on_a_gpu_as_on_a_cpu(precision):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("precision", ["fp32", "auto"])
-def test_no_update_waits_for_the_gpu(precision):
-    """Between two reports the host never waits: PyTorch raises where it would."""
+@pytest.mark.parametrize("larger", [False, True])
+def test_no_update_waits_for_the_gpu(precision, larger):
+    """Between two reports the host never waits: PyTorch raises where it would.
+
+    Above 3,072 ids the gradient of the embedding comes from another kernel.
+    """
+    draw = torch.Generator().manual_seed(0)
+    src, tgt = (torch.randint(EOS + 1, V, (80, n), generator=draw) for n in (41, 47))
+    tgt[:, 0], given = BOS, (lambda epoch: [Batch(src, tgt)]) if larger else batches
+    assert not larger or min(src.numel(), tgt[:, :-1].numel()) > 3072
     model = model_of(dropout=0.1).cuda()
-    records = train(model, batches, 30, schedule=lambda step: 1e-3, precision=precision)
+    records = train(model, given, 30, schedule=lambda step: 1e-3, precision=precision)
     for _ in range(5):  # the first ones set things up
         next(records)
     torch.cuda.set_sync_debug_mode("error")
