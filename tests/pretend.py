@@ -8,6 +8,7 @@ counted, each with the line of our code that it comes from, in threads that begi
 What is copied from the GPU without waiting cannot be read before the host has waited for something,
 and what is copied to it from pinned memory not be overwritten; other memory has to be waited for.
 A clock that measures cannot be read while the GPU has work that the host has not waited for.
+What was made in one stream is used in another one only after a wait for the first.
 Not so as on a GPU: autocast follows the CPU's list, `torch.compile` does nothing, and attention
 with dropout is many launches.
 
@@ -72,6 +73,7 @@ FORKED = "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multi
 FORKED += "must use the 'spawn' start method"
 LATE = "read before the GPU has written it: a copy with non_blocking=True, and no wait since"
 EARLY = "written before the GPU has read it: a copy with non_blocking=True, and no wait since"
+STREAM = "made in another stream, which nobody has waited for since"
 BUSY = "{} is read while the GPU may still be at work (launched at {}, and no wait since)"
 
 COMPOSITE = "CompositeImplicitAutograd"  # how PyTorch calls an operation that is made of others
@@ -153,6 +155,7 @@ class State(threading.local):
     """What a thread is doing: making tensors as asked, on the GPU, or what is not to be counted."""
 
     asked = making = quiet = False
+    stream: Done | None = None  # its current stream; None is the default one
 
 
 class Move(torch.autograd.Function):
@@ -185,14 +188,47 @@ class Pretended(TorchDispatchMode):
         self.busy = ""  # where it was last given work, if the host has not waited since
         self.process = os.getpid()
         self.done = type("Done", (Done,), {"gpu": self})  # its streams and events
+        self.default = self.done()
+        self.waited = 0  # times that the host has waited for all streams
         self.state = State()
 
     def reset(self) -> None:
         """Count anew."""
         self.launches.clear(), self.waits.clear()
 
+    @property
+    def stream(self) -> Done:
+        """The current stream of the thread."""
+        return self.state.stream or self.default
+
+    @contextmanager
+    def in_stream(self, stream: Done | None) -> Iterator[None]:
+        """Work in a stream; None changes nothing."""
+        with self.now(stream=stream or self.state.stream):
+            yield
+
+    def set_stream(self, stream: Done) -> None:
+        self.state.stream = stream
+
+    def made(self, x: Tensor) -> None:
+        """A tensor of the GPU comes from the current stream."""
+        stream = self.stream
+        x.untyped_storage().made = stream, stream.waited, self.waited
+
+    def check_stream(self, x: Tensor) -> None:
+        """Raise RuntimeError for a tensor of another stream, if nobody has waited for that."""
+        stream, waited, for_all = getattr(x.untyped_storage(), "made", (self.stream, 0, 0))
+        if stream is not self.stream and (waited, for_all) == (stream.waited, self.waited):
+            raise RuntimeError(STREAM)
+
+    def synchronize(self, device: Any = None) -> None:
+        """The host waits for all streams."""
+        self.waited += 1
+        self.wait("synchronize")
+
     def wait(self, why: str) -> None:
         """The host waits, after which all that was on its way is there."""
+        self.stream.waited += 1
         self.waits[f"{why} at {place()}"] += 1
         self.busy = ""
         for storage in self.late:
@@ -270,6 +306,8 @@ class Pretended(TorchDispatchMode):
 
     def put(self, x: Tensor, here: Any) -> Tensor:
         """The tensor itself, from now on the GPU's, the CPU's or EITHER's."""
+        if here is True and not self.holds(x):  # else it may be a view
+            self.made(x)
         if here or self.holds(x):
             x.untyped_storage().pretended = self if here is True else here
         return x
@@ -277,6 +315,8 @@ class Pretended(TorchDispatchMode):
     def copied(self, x: Tensor, here: bool, non_blocking: bool) -> Tensor:
         """A copy on the GPU or on the CPU, without a gradient."""
         self.check_process()
+        if not here:
+            self.check_stream(x)
         with self.now(quiet=True):
             copy = x.detach().clone()
         what = f"copy to {GPU if here else CPU}"
@@ -303,6 +343,7 @@ class Pretended(TorchDispatchMode):
             with self:  # in inference mode it comes whole; outside, those that it is made of come
                 return func._op_dk(getattr(torch._C.DispatchKey, COMPOSITE), *args, **kwargs)
         name, given = operation.name, [*tensors(args), *tensors([*kwargs.values()])]
+        written = operation.written(args, kwargs)
         self.read(*given)
         free = [x for x in given if self.tag(x) is EITHER]
         here = any(map(self.holds, given))
@@ -310,9 +351,12 @@ class Pretended(TorchDispatchMode):
             self.check_process()
             for x in free:
                 self.put(x, True)
-            self.check(name, args, given, operation.written(args, kwargs))
+            self.check(name, args, given, written)
+            for x in filter(self.holds, given):
+                if not operation.view:
+                    self.check_stream(x)
         if self.early:
-            self.write(operation.written(args, kwargs))
+            self.write(written)
         here |= self.state.making
         generator = kwargs.get("generator")
         if generator is not None and (generator._cdata in self.generators) != here:
@@ -320,6 +364,9 @@ class Pretended(TorchDispatchMode):
         if here:
             self.count(operation, args, kwargs)
         out = func(*args, **kwargs)
+        if here:
+            for x in filter(self.holds, written):
+                self.made(x)
         if here or len(free) == len(given) and not self.state.asked:
             fresh = [*tensors(out)]
             # the second result of this one stays on the CPU
@@ -528,15 +575,36 @@ class Thread(TorchDispatchMode):
 
 
 class Done:
-    """A stream or an event: all that it stands for is done already."""
+    """A stream or an event: all that it stands for is done already.
+
+    `waited`: how often somebody has waited for it, the host or another stream.
+    """
 
     gpu: Pretended
 
     def __init__(self, *args: Any, **kwargs: Any):
-        pass
+        self.waited = 0
+        self.of = self  # the stream of an event
 
     def synchronize(self) -> None:
+        self.of.waited += 1
         self.gpu.wait("synchronize")
+
+    def record(self, stream: Done | None = None) -> None:
+        self.of = stream or self.gpu.stream
+
+    def record_event(self, event: Done | None = None) -> Done:
+        event = event or self.gpu.done()
+        event.record(self)
+        return event
+
+    def wait_stream(self, other: Done) -> None:
+        other.of.waited += 1
+
+    wait_event = wait_stream
+
+    def wait(self, stream: Done | None = None) -> None:
+        self.of.waited += 1
 
     def __getattr__(self, name: str) -> Callable:
         return {"query": lambda: True, "elapsed_time": lambda end: 1.0}.get(name, lambda *_: None)
@@ -560,13 +628,17 @@ def of_cuda(gpu: Pretended) -> dict[str, Any]:
         **{name: lambda *_, _answer=answer, **__: _answer for name, answer in answers.items()},
         # a GPU of before 8.0 computes in bf16 too, slowly
         "is_bf16_supported": lambda including_emulation=True: including_emulation or major >= 8,
-        "synchronize": lambda device=None: gpu.wait("synchronize"),
+        "synchronize": gpu.synchronize,
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         "get_rng_state_all": lambda: [torch.get_rng_state()],
         "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
-        **dict.fromkeys(["Stream", "Event", "current_stream", "default_stream"], gpu.done),
-        **dict.fromkeys(["stream", "device"], nullcontext),
+        **dict.fromkeys(["Stream", "Event"], gpu.done),
+        "current_stream": lambda device=None: gpu.stream,
+        "default_stream": lambda device=None: gpu.default,
+        "stream": gpu.in_stream,
+        "set_stream": gpu.set_stream,
+        "device": nullcontext,
     }
 
 
@@ -694,7 +766,7 @@ def of_torch(gpu: Pretended) -> list[tuple[Any, str, Any]]:
         (torch, "compile", lambda f=None, **_: f or (lambda f: f)),
         (torch._C, "_group_tensors_by_device_and_dtype", group),
         (threading.Thread, "run", run),
-        (torch.accelerator, "current_stream", gpu.done),
+        (torch.accelerator, "current_stream", lambda device=None: gpu.stream),
         (torch.accelerator, "is_available", lambda: True),
         (torch.accelerator, "current_accelerator", lambda check_available=False: GPU),
         (torch.autocast, "__init__", cast),

@@ -213,6 +213,18 @@ def test_a_notebook_that_fails_names_its_cell(tmp_path):
     assert found["slowest cells"].keys() <= {"a", "b"}
 
 
+def test_a_notebook_finds_nothing_of_the_run_before(tmp_path):
+    """Chapter 14 goes on with a run that it finds, in fewer seconds than a reader needs."""
+    import gpu
+    from nbformat import v4, write
+
+    text = 'import os\nassert not os.listdir()\nopen("left", "w").close()'
+    write(v4.new_notebook(cells=[v4.new_code_cell(text)]), tmp_path / "one.ipynb")
+    for _ in range(2):
+        assert "failed" not in gpu.run_notebook(tmp_path / "one.ipynb", tmp_path / "kept")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["kept", "one.ipynb"]
+
+
 def test_a_page_shows_what_its_cell_said_on_a_gpu(day, tmp_path, monkeypatch):
     """From a run on a GPU, by way of the record, to the page that is made on a CPU."""
     import gpu
@@ -338,6 +350,23 @@ def test_a_form_that_is_slow_or_does_not_fit_is_left_out(monkeypatch):
     list(attention.at_length(*sizes, most=0.0))
     assert left_out["windowed_attention"] == "takes more than 0 seconds from 64 positions on"
     assert "SDPA, is_causal" not in left_out  # beside which all are measured
+
+
+def test_a_mask_that_does_not_fit_stops_no_other_form(monkeypatch):
+    """On a small GPU: only the forms that need it are left out."""
+    import attention
+    from measure import Clock
+
+    def too_large(*args, **kwargs):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(attention, "flex", lambda *sizes: ("none", None))  # compiles for long
+    monkeypatch.setattr(attention, "windowed_mask", too_large)
+    left_out = {}
+    sizes = (64, 16, 2, 1, Clock(torch.device("cpu")), torch.float32, left_out)
+    names = {row["form"] for rows in attention.at_length(*sizes) for row in rows}
+    assert left_out == {"SDPA with the window's mask": "does not fit from 64 positions on"}
+    assert {"SDPA, is_causal", "by hand", "windowed_attention", "dilated_attention"} <= names
 
 
 def test_tokens_and_flops(batch):

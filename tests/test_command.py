@@ -306,6 +306,20 @@ def test_stopped_while_it_validates(whole, data, tmp_path, capsys, monkeypatch):
     assert_same_run(out, whole)
 
 
+def test_validation_plans_attention_for_no_shape(data, tmp_path, capsys, monkeypatch):
+    """What `any_shape` is for: each word that is written is a new shape."""
+    flags, translate, asked = torch.backends.cuda, runs.translate, []
+
+    def watched(*args, **kwargs):
+        asked.append(flags.cudnn_sdp_enabled())
+        return translate(*args, **kwargs)
+
+    monkeypatch.setattr(runs, "translate", watched)
+    words = ["train", "--data", data, "--out", tmp_path / "run", *SMALL, "--steps", "1"]
+    assert said(capsys, *words)[0] == 0
+    assert asked == [False] and flags.cudnn_sdp_enabled()
+
+
 def steps(folder: Path) -> list[int]:
     return [
         int(file.stem.split("-")[1]) for file in checkpoint_files(folder / "checkpoints", "step")

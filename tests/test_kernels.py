@@ -151,6 +151,9 @@ def test_half_dtype_of_this_machine():
     assert half_dtype(torch.device("cpu")) in (torch.bfloat16, torch.float32)
 
 
+CPU = torch.device("cpu")
+
+
 def makers() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name == "batches ahead"]
 
@@ -163,7 +166,7 @@ def test_ahead_gives_the_same_in_the_same_order():
             made.append(i)
             yield i
 
-    found = ahead(items())
+    found = ahead(items(), CPU)
     assert made == []  # nothing begins before it is asked for
     assert next(found) == 0
     assert [0, *found] == list(range(20)) == made
@@ -175,7 +178,7 @@ def test_ahead_raises_where_the_item_would_have_come():
         yield 1
         raise ValueError("the second is bad")
 
-    found = ahead(items())
+    found = ahead(items(), CPU)
     assert next(found) == 1
     with pytest.raises(ValueError, match="the second is bad"):
         next(found)
@@ -183,7 +186,7 @@ def test_ahead_raises_where_the_item_would_have_come():
 
 
 def test_ahead_ends_when_it_is_closed():
-    found = ahead(iter(int, 1))  # zeros without end
+    found = ahead(iter(int, 1), CPU)  # zeros without end
     assert next(found) == 0 and makers()
     found.close()
     assert not makers()

@@ -38,6 +38,7 @@ import allyouneed
 V = 40
 MIX, NUMPY = "Expected all tensors to be on the same device", "can't convert cuda:0"
 NO_PRODUCT, LATE = "not implemented for 'Long'", "read before the GPU"
+STREAM = "made in another stream"
 EARLY, ONLY_CPU = "written before the GPU", "only implemented on CPU"
 GRADIENT, OTHER_GRAD = "invalid gradient at index 0", "assigned grad has data"
 WRONG_GENERATOR, INDICES = "device type for generator", "indices should be either on cpu"
@@ -93,7 +94,7 @@ def test_says_where_tensors_are(gpu):
         assert here.device.type == "cpu" and here.numpy() is not None
 
 
-def test_says_what_it_is():
+def test_says_what_it_is(capsys):
     with pretended("H200", (9, 0), 141 << 30):
         cuda = torch.cuda
         assert cuda.is_available() and cuda.device_count() == 1
@@ -101,6 +102,8 @@ def test_says_what_it_is():
         assert cuda.get_device_capability("cuda") == (9, 0) and cuda.mem_get_info()[1] == 141 << 30
         cuda.synchronize(), cuda.reset_peak_memory_stats(), cuda.memory_allocated()
         assert allyouneed.start() == "cuda"
+    said = capsys.readouterr().out  # in chapters that compute on the CPU all the same, too
+    assert 'device = "cuda"' in said and "computing" not in said
 
 
 def test_the_command_computes_on_the_current_gpu(gpu, monkeypatch):
@@ -385,6 +388,40 @@ def test_a_thread_is_watched_too(gpu):
     assert sent[2] == 2 and gpu.waits.total() == 1
 
 
+def test_streams_wait_for_each_other(gpu):
+    """What one has made another takes only after a wait, be it the host's or its own."""
+    cuda, stream, event = torch.cuda, torch.cuda.Stream(), torch.cuda.Event()
+    assert cuda.current_stream() is cuda.default_stream() is not stream
+
+    def there(x, work=lambda x: x + 1):
+        with cuda.stream(stream):
+            assert cuda.current_stream("cuda") is stream
+            return work(x)
+
+    def recorded():
+        event.record()
+        stream.wait_event(event)
+
+    waits = [
+        lambda x: stream.wait_stream(cuda.current_stream()), lambda x: recorded(),
+        lambda x: cuda.synchronize(), lambda x: float(x.sum()),
+        lambda x: cuda.current_stream().synchronize(),
+    ]  # fmt: skip
+    for wait in waits:
+        for work in (lambda x: x + 1, lambda x: x.cpu(), lambda x: x[1:].mul_(2)):
+            x = torch.ones(3).pin_memory().to("cuda", non_blocking=True)
+            x.mul_(1)
+            with pytest.raises(RuntimeError, match=STREAM):
+                there(x, work)
+            wait(x)
+            there(x, work)
+    y = there(x)
+    with pytest.raises(RuntimeError, match=STREAM):
+        y + 1
+    there(y[0], float)
+    assert (y + 1).is_cuda and there(torch.ones(2)).is_cpu
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_copy_of_the_process_has_no_gpu(gpu):
     """It may compute on the CPU."""
@@ -460,6 +497,17 @@ def training(book: Book, device: str, **options: Any):
     records = list(train(model, given, 4, accumulate=2, max_norm=0.3, **options))
     loss = book.training.validation_loss(model, given(0))
     return [r.loss for r in records], [r.norm for r in records], loss, model.state_dict()
+
+
+def in_a_stream(book: Book, device: str):
+    """Training in a stream of its own, which has waited for what was done before."""
+    model, given = a_model(book, device), partial(batches, book)
+    if device == "cpu":
+        return [r.loss for r in book.training.train(model, given, 6)]
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        return [r.loss for r in book.training.train(model, given, 6)]
 
 
 def resuming(book: Book, device: str):
@@ -653,8 +701,8 @@ def models_that_ship(book: Book, device: str):
 
 
 WORKS = [
-    training, resuming, decoding, saving, gpt, bert, sparse, parsing, recurrent, alignment, losses,
-    today, parts, models_that_ship,
+    training, in_a_stream, resuming, decoding, saving, gpt, bert, sparse, parsing, recurrent,
+    alignment, losses, today, parts, models_that_ship,
 ]  # fmt: skip
 
 
@@ -793,6 +841,9 @@ FAULTS = {
     "a sum in the thread that sends batches": (
         training, "training", "x.pin_memory().to(device, non_blocking=True)",
         "x.to(device) + torch.zeros(1, dtype=x.dtype)", MIX),
+    "batches sent in a stream that nobody waits for": (
+        in_a_stream, "kernels", "with torch.cuda.stream(stream):", "with torch.cuda.stream(None):",
+        STREAM),
     "a result read too early": (
         decoding, "decoding", "zip(rows.tolist()",
         "zip(rows.to('cpu', non_blocking=True).tolist()", LATE),

@@ -49,6 +49,29 @@ def test_unknown_record_names_those_that_exist():
         results.load("tea")
 
 
+# True as long as nothing has been measured on a GPU; `make gpu` leaves records that make them false
+NO_GPU = [
+    ("book/intro.md", "We had none: what the book says of a GPU's speed is computed or quoted"),
+    ("benchmarks/README.md", "Not measured, because no GPU was at hand"),
+    ("notebooks/19_scaling.ipynb", "We had no GPU."),
+    ("notebooks/19_scaling.ipynb", "an assumption until a run on a GPU is on record"),
+    ("notebooks/19_scaling.ipynb", "No GPU has seen this code."),
+]
+
+
+def outdated(folder: Path) -> list[tuple[str, str]]:
+    """The sentences that say that there was no GPU, if one has left a record."""
+    said = [(file, words) for file, words in NO_GPU if words in (ROOT / file).read_text("utf-8")]
+    return said if list(folder.glob("gpu_*.json")) else []
+
+
+def test_what_is_said_of_a_gpu_is_true(tmp_path):
+    assert not outdated(results.FOLDER), "measured on a GPU: say what it gave"
+    if not list(results.FOLDER.glob("gpu_*.json")):
+        (tmp_path / "gpu_training.json").touch()
+        assert outdated(tmp_path) == NO_GPU  # every one is looked for as it stands
+
+
 def texts(value: object) -> Iterator[str]:
     """Every text that stands anywhere in a record or a card."""
     if isinstance(value, dict | list):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.profiler import ProfilerActivity, profile
 
 from allyouneed.attention import attention
 from allyouneed.masks import causal_mask, padding_mask
@@ -115,6 +118,29 @@ def test_windows_wider_than_a_block(n, w, causal):
     assert_same(near, windowed_mask(n, w, causal) & padding, q, k, v)
     some = partial(global_attention, window=w, n_global=3, causal=causal, padding=padding)
     assert_same(some, global_mask(n, w, 3, causal) & padding, q, k, v)
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3), (2, 3, 2)])
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_fused_kernel_is_taken(lead, padded):
+    """Spelled out, they would hold tables again: PyTorch's kernels want four axes."""
+    q, k, v = torch.randn(3, *lead, 50, 8).requires_grad_()
+    padding = (torch.arange(50) < 40).expand(*lead[:1], *[1] * max(1, len(lead)), 50)
+    kind = {"causal": True, "padding": padding if padded else None}
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # an error, where it cannot be taken
+        windowed_attention(q, k, v, 7, **kind).sum().backward()
+        dilated_attention(q, k, v, 4, 3, **kind).sum().backward()
+        if len(lead) == 2:  # the global queries come as they are
+            global_attention(q, k, v, 7, 2, **kind).sum().backward()
+
+
+def test_a_mask_takes_one_byte_for_each_pair():
+    """At 32,768 positions a table of eight bytes each is more than half of a T4's memory."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
+        mask = dilated_mask(512, 20, 3, causal=True)
+    events = [e for e in watched.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    assert max(itertools.accumulate(e.nbytes() for e in events)) < 2.2 * mask.numel()
 
 
 @pytest.mark.parametrize("lead", [(), (2,), (2, 3), (2, 3, 2)])

@@ -224,6 +224,37 @@ def test_padding_changes_neither_loss_nor_gradient():
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
 
 
+@pytest.fixture
+def cudnn_asked(monkeypatch):
+    """Of each call of attention, whether PyTorch may give it to cuDNN."""
+    asked, attend = [], F.scaled_dot_product_attention
+
+    def watched(*inputs, **options):
+        asked.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return attend(*inputs, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
+    return asked
+
+
+@pytest.mark.parametrize("as_it_was", [True, False])
+def test_attention_is_planned_for_no_shape(cudnn_asked, as_it_was):
+    """Neither in an update nor in a validation; between them and afterwards all is as it was."""
+    flags, model = torch.backends.cuda, model_of()
+    flags.enable_cudnn_sdp(as_it_was)
+    try:
+        for _ in train(model, batches, 2):
+            assert flags.cudnn_sdp_enabled() == as_it_was
+        validation_loss(model, batches(0))
+        with pytest.raises(FloatingPointError):
+            model.embedding.weight.data.fill_(math.nan)
+            next(train(model, batches, 1))
+        assert flags.cudnn_sdp_enabled() == as_it_was
+    finally:
+        flags.enable_cudnn_sdp(True)
+    assert len(cudnn_asked) >= 3 * (2 + len(list(batches(0))) + 1) and not any(cudnn_asked)
+
+
 def test_batching_changes_neither_validation_loss_nor_translations():
     model = model_of()
     one_by_one = [token_batches([pair], 40) for pair in PAIRS]
@@ -571,10 +602,18 @@ def test_on_a_gpu_as_on_a_cpu(precision):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("precision", ["fp32", "auto"])
-def test_no_update_waits_for_the_gpu(precision):
-    """Between two reports the host never waits: PyTorch raises where it would."""
+@pytest.mark.parametrize("larger", [False, True])
+def test_no_update_waits_for_the_gpu(precision, larger):
+    """Between two reports the host never waits: PyTorch raises where it would.
+
+    Above 3,072 ids the gradient of the embedding comes from another kernel.
+    """
+    draw = torch.Generator().manual_seed(0)
+    src, tgt = (torch.randint(EOS + 1, V, (80, n), generator=draw) for n in (41, 47))
+    tgt[:, 0], given = BOS, (lambda epoch: [Batch(src, tgt)]) if larger else batches
+    assert not larger or min(src.numel(), tgt[:, :-1].numel()) > 3072
     model = model_of(dropout=0.1).cuda()
-    records = train(model, batches, 30, schedule=lambda step: 1e-3, precision=precision)
+    records = train(model, given, 30, schedule=lambda step: 1e-3, precision=precision)
     for _ in range(5):  # the first ones set things up
         next(records)
     torch.cuda.set_sync_debug_mode("error")

@@ -18,7 +18,8 @@ def start() -> str:
 
     viz.use_style()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    print(f"allyouneed {__version__} with torch {torch.__version__}, computing on {device}")
+    where = "computing on cpu" if device == "cpu" else 'device = "cuda"'
+    print(f"allyouneed {__version__} with torch {torch.__version__}, {where}")
     if device == "cuda":
         half = str(kernels.half_dtype(torch.device(device))).removeprefix("torch.")
         gigabytes = torch.cuda.get_device_properties(device).total_memory / 1e9

@@ -3,8 +3,9 @@
 This module is plumbing written by hand. `linear_cross_entropy` gives what chapter 12's
 `label_smoothed_loss` gives for `x @ weight.T`, but never holds all logits: it goes through the
 positions in chunks that stay in the processor's cache, and computes the gradients on the way.
-`in_dtype` lets a module compute in half precision, its weights cast in one operation. `ahead` makes
-the batches that come while a GPU is at work on this one. Tests hold each equal to what it replaces.
+`in_dtype` lets a module compute in half precision, its weights cast in one operation. `any_shape`
+keeps attention from a kernel that is planned for one shape. `ahead` makes the batches that come
+while a GPU is at work on this one. Tests hold each equal to what it replaces.
 """
 
 from __future__ import annotations
@@ -162,6 +163,23 @@ def in_dtype(module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
             own[name] = w
 
 
+@contextmanager
+def any_shape() -> Iterator[None]:
+    """While it lasts, attention is not given to cuDNN, which plans anew for each shape.
+
+    PyTorch does that on some GPUs in half precision, and there are hundreds of shapes in an epoch
+    of sentences. On a B200 a plan took half a second, and a second one for the backward pass, which
+    is cuDNN's where the forward pass was: https://github.com/modelscope/FunASR/pull/3705.
+    """
+    flags = torch.backends.cuda
+    before = flags.cudnn_sdp_enabled()
+    flags.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        flags.enable_cudnn_sdp(before)
+
+
 def half_dtype(device: torch.device) -> torch.dtype:
     """The half precision that a device has units for; float32 where it has none.
 
@@ -185,12 +203,14 @@ Item = TypeVar("Item")
 AHEAD = 2  # items that are ready before they are asked for
 
 
-def ahead(items: Iterable[Item]) -> Iterator[Item]:
+def ahead(items: Iterable[Item], device: torch.device) -> Iterator[Item]:
     """The items, the same ones in the same order, made by a thread before they are asked for.
 
     What goes wrong in the thread is raised where the item would have come. The thread ends with the
-    items, or when the iterator is closed or let go.
+    items, or when the iterator is closed or let go. On a GPU it works in the stream in which the
+    first item is asked for: what it sends is there when those who ask compute with it.
     """
+    stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
     ready: queue.Queue[Any] = queue.Queue(AHEAD)
     closed, end = threading.Event(), object()
 
@@ -205,9 +225,10 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
 
     def make() -> None:
         try:
-            for item in items:
-                if not put((item, None)):
-                    return
+            with torch.cuda.stream(stream):  # None changes nothing
+                for item in items:
+                    if not put((item, None)):
+                        return
             put((end, None))
         except BaseException as error:  # the reader's thread is to hear of it
             put((end, error))

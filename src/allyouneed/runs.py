@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -36,7 +37,7 @@ from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
 from allyouneed.files import lock_folder, write_file, write_json
 from allyouneed.history import History, Row, progress_bar, table
-from allyouneed.kernels import in_dtype
+from allyouneed.kernels import any_shape, in_dtype
 from allyouneed.pairs import (
     check_tokenizer,
     fingerprint,
@@ -443,8 +444,10 @@ class Run:
                 f"valid loss: expected a finite number, got {loss} after step {step:,}. "
                 "A new run with a lower learning_rate or a longer warmup may help"
             )
-        with in_dtype(model.encoder, self.dtype), in_dtype(model.decoder, self.dtype):
-            written = translate(model, self.tokenizer, [source for source, _ in self.valid], beam=1)
+        sources = [source for source, _ in self.valid]
+        half = partial(in_dtype, dtype=self.dtype)
+        with any_shape(), half(model.encoder), half(model.decoder):
+            written = translate(model, self.tokenizer, sources, beam=1)
         return {
             "epoch": round(step / self.per_epoch, 2),
             "step": step,

@@ -47,9 +47,11 @@ def dilated_mask(
     """
     check_sizes(length=length, window=window, dilation=dilation)
     place = torch.arange(length, device=device)
-    away = place[:, None] - place  # of row t and column s: t - s
-    mask = (away % dilation == 0) & (away.abs() < window * dilation)
-    return mask & (away >= 0) if causal else mask
+    s, t, farthest = place, place[:, None], window * dilation
+    mask = s > t - farthest  # tables of single bytes: of numbers they would be larger
+    mask &= s <= t if causal else s < t + farthest
+    mask &= s % dilation == t % dilation
+    return mask
 
 
 def windowed_mask(
@@ -144,6 +146,21 @@ def in_blocks(
     return rows, keys, values, near & there
 
 
+def attend_in_blocks(
+    q: Float[Tensor, "... N block K"],
+    k: Float[Tensor, "... N size K"],
+    v: Float[Tensor, "... N size d_v"],
+    mask: Bool[Tensor, "... N block size"],
+) -> Float[Tensor, "... N block d_v"]:
+    """`attention` within each block, with the axes before N as one: PyTorch's fast
+    path has four axes."""
+    before = q.shape[:-3]
+    if mask.dim() > 3:  # else it is the same for all
+        mask = mask.expand(*before, *mask.shape[-3:])
+    q, k, v, mask = (x.reshape(-1, *x.shape[-3:]) for x in (q, k, v, mask))
+    return attention(q, k, v, mask).view(*before, *q.shape[1:3], v.shape[-1])
+
+
 def windowed_attention(
     q: Float[Tensor, "... T K"],
     k: Float[Tensor, "... T K"],
@@ -160,7 +177,7 @@ def windowed_attention(
     """
     check_sizes(window=window)
     blocks = in_blocks(q, k, v, window, causal, real_keys(q, k, v, padding))
-    return attention(*blocks).flatten(-3, -2)[..., : q.shape[-2], :]
+    return attend_in_blocks(*blocks).flatten(-3, -2)[..., : q.shape[-2], :]
 
 
 def reach(*masks: Bool[Tensor, "T T"]) -> Bool[Tensor, "T T"]:
@@ -203,8 +220,9 @@ def dilated_attention(
         x = F.pad(x, (0, 0, 0, -length % dilation))
         return x.unflatten(-2, (-1, dilation)).transpose(-3, -2)
 
-    real = apart(real.transpose(-2, -1)).transpose(-2, -1)
-    y = windowed_attention(apart(q), apart(k), apart(v), window, causal, real)
+    if padding is not None or length % dilation:  # else all is real, in every group
+        padding = apart(real.transpose(-2, -1)).transpose(-2, -1)
+    y = windowed_attention(apart(q), apart(k), apart(v), window, causal, padding)
     return y.transpose(-3, -2).flatten(-3, -2)[..., :length, :]
 
 
@@ -259,7 +277,7 @@ def global_attention(
     if causal:
         seen = seen & past(n * block, g).view(n, block, g)
     mask = torch.cat([seen, near.expand(*seen.shape[:-1], -1)], dim=-1)
-    y = attention(rows, with_first(keys, k), with_first(values, v), mask)
+    y = attend_in_blocks(rows, with_first(keys, k), with_first(values, v), mask)
     whole = real & past(g, length) if causal else real
     first_y = attention(q[..., :g, :], k, v, whole)
     return torch.cat([first_y, y.flatten(-3, -2)[..., g:length, :]], dim=-2)

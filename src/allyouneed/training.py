@@ -25,7 +25,13 @@ from allyouneed.checks import (
     check_targets,
     check_tokens,
 )
-from allyouneed.kernels import ahead, half_dtype, in_dtype, linear_cross_entropy
+from allyouneed.kernels import (
+    ahead,
+    any_shape,
+    half_dtype,
+    in_dtype,
+    linear_cross_entropy,
+)
 from allyouneed.tokens import PAD, Batch
 from allyouneed.transformer import Transformer
 
@@ -312,7 +318,7 @@ class Objective(nn.Module):
         """
         if places is None:
             places = target_places(tgt)
-        with self.half(self.model.encoder), self.half(self.model.decoder):
+        with any_shape(), self.half(self.model.encoder), self.half(self.model.decoder):
             states = self.model.states(src, tgt[:, :-1])
         states = states.flatten(0, 1).index_select(0, places)
         return self.loss(states, tgt[:, 1:].take(places))
@@ -499,7 +505,7 @@ def train(
     guard = Guard(after, dtype, device)
     updates = prepared(model, groups(batches, world * accumulate, after), rank, world)
     if device.type != "cpu":
-        updates = ahead(updates)
+        updates = ahead(updates, device)
     try:
         for step in range(after.step + 1, steps + 1):
             epoch, batch, mine, tokens = next(updates)
