@@ -43,8 +43,9 @@ def look(model: transformer.Transformer) -> str:
 def update(model: transformer.Transformer, precision: str = "fp32") -> str:
     """Train for an update, in which no number can be read; the devices of all that it leaves."""
     src, places = torch.ones(2, 5, dtype=torch.long, device=DEVICE), torch.arange(8, device=DEVICE)
-    optimizer, given = training.adam(model), ((0, 1, [(src, src, places, 1 / 8)], 8) for _ in "ab")
-    with patch.multiple(training, prepared=lambda *_: given, ahead=lambda items, device: items):
+    batch, optimizer = training.SentBatch(src, src, places, 1 / 8), training.adam(model)
+    given = ((0, 1, [batch], 8) for _ in "ab")
+    with patch.multiple(training, sent_groups=lambda *_: given, ahead=lambda items, device: items):
         record = next(training.train(model, list, 2, optimizer, None, 0.1, precision, 1, 1.0))
     made = [x for p in model.parameters() for x in (p, p.grad, *optimizer.state[p].values())]
     made += [vars(record)[name] for name in ("loss", "norm", "skipped")]

@@ -170,6 +170,18 @@ def test_greedy_in_a_batch_equals_one_by_one(attention):
         assert alpha.shape == (*together.shape, src.shape[1])
 
 
+def test_greedy_leaves_every_part_in_its_mode():
+    """Also where some learn and some do not, and after an error."""
+    model = translator().train()
+    model.encoder.eval()
+    modes = [part.training for part in model.modules()]
+    _, alpha = translate_greedily(model, batch(2, 3), max_length=2)
+    assert modes == [part.training for part in model.modules()] and not alpha.is_inference()
+    with pytest.raises(IndexError):
+        translate_greedily(model, batch(2) + 1000)
+    assert modes == [part.training for part in model.modules()]
+
+
 def test_greedy_stops_at_eos():
     model = translator()
     with torch.no_grad():

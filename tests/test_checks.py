@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from allyouneed import checks
+from allyouneed.families import LanguageModelConfig
 from allyouneed.transformer import TransformerConfig
 
 TYPES = (
     "boolean", "floating-point", "integer", "a tensor", "a string", "one string", "got sentences",
-    "True or False",
+    "True or False", "dtype", "lists of words", "a LanguageModelConfig",
 )  # fmt: skip
 Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
 X, TABLE, IDS = torch.zeros(2, 3, 4), torch.zeros(3, 4), torch.tensor([[1, 2, 0]])
 YES = torch.ones(3, 5, dtype=torch.bool)
+MODEL = torch.nn.Linear(4, 4)
+CAUSAL = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=0, causal=True)
+SEGMENTED = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=2, causal=False)
+OWN = SimpleNamespace(model=MODEL, smoothing=0.1, dtype=torch.float32)
+WORD = SimpleNamespace(leaves=[None])  # a tree over one word
 SIZES = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.0, "norm_first": False}
 
 FITS = {
     "integers": lambda: checks.check_integers(count=0, top_k=Q.new_zeros(7).numel()),
     "numbers": lambda: checks.check_numbers(rate=0, max_norm=math.inf),
     "sizes": lambda: checks.check_sizes(length=1, window=9),
+    "counts": lambda: checks.check_counts(sinks=0),
+    "not negative": lambda: checks.check_not_negative(decay=0, temperature=0.1),
+    "shares": lambda: checks.check_shares(top_p=1, share=0.1),
+    "choice": lambda: checks.check_choice({"relu": 1}, activation="relu"),
+    "config": lambda: checks.check_config(TransformerConfig(9), TransformerConfig),
+    "cutting": lambda: checks.check_cutting(tokenizer(model={"vocab": 1}), tokenizer()),
+    "tensors": lambda: checks.check_tensor(places=IDS),
+    "one dtype": lambda: checks.check_one_dtype(Q, k=K, v=V),
     "even": lambda: checks.check_even(d_model=2),
     "positive": lambda: checks.check_positive(eps=1e-9),
     "probability": lambda: checks.check_probability(dropout=0.0),
@@ -52,13 +69,45 @@ FITS = {
     "sublayer": lambda: checks.check_sublayer(X, X + 1),
     "machine": lambda: checks.check_machine(TransformerConfig(9)),
     "decoding": lambda: checks.check_decoding(IDS, X[:1], YES[None, None]),
-    "targets": lambda: checks.check_targets(X, IDS.expand(2, 3)),
+    "product": lambda: checks.check_product(TABLE, X[0]),
+    "targets": lambda: checks.check_targets(X, IDS.expand(2, 3), 3),
+    "target tokens": lambda: checks.check_target_tokens(1),
+    "epoch": lambda: checks.check_epoch(1, 0),
+    "objective": lambda: checks.check_objective(OWN, MODEL, 0.1, torch.float32),
+    "optimizer": lambda: checks.check_optimizer(sgd(MODEL.bias, X), MODEL),
+    "rate": lambda: checks.check_rate(0, 1),
+    "warmup": lambda: checks.check_warmup(2, 1),
+    "limits": lambda: checks.check_limits(torch.tensor([1, 2]), 5, 5),
+    "beam": lambda: checks.check_beam(1, 0),
+    "vocabulary": lambda: checks.check_vocabulary(3, tokenizer="abc"),
+    "lengths": lambda: checks.check_lengths([[1, 2]], 2),
+    "filter": lambda: checks.check_filter(0.0, 2.0, 1),
+    "range": lambda: checks.check_range("targets", IDS[0], 3),
+    "text ids": lambda: checks.check_text_ids(SEGMENTED, IDS, YES[:, :3], IDS * 0),
+    "causal": lambda: checks.check_causal(CAUSAL),
+    "masking": lambda: checks.check_masking(IDS, IDS > 0, 0.1),
+    "groups": lambda: checks.check_groups(4, 2),
+    "parsing": lambda: checks.check_parsing(2, "ab", [["Jane"]], 1),
+    "trees": lambda: checks.check_trees([WORD, WORD], [WORD, None]),
+    "ring": lambda: checks.check_ring([X[0, 0], X[0, 1]]),
+    "stage": lambda: checks.check_stage(1, 3),
+    "machines": lambda: checks.check_machines(16, 8),
     "run": lambda: checks.check_run(0, 1, math.inf),
     "completion": lambda: checks.check_completion(IDS, 0, 0.0, 1, 1.0),
     "same states": lambda: checks.check_same_states([{"w": X}, {"w": X + 1}]),
     "ids": lambda: checks.check_ids(IDS),
     "tokens": lambda: checks.check_tokens("src", IDS, 3),
 }  # fmt: skip
+
+
+def tokenizer(**parts):
+    """What `to_str` of a tokenizer gives, with these parts."""
+    plain = {"version": "1.0", "model": {}, "normalizer": "NFC", "decoder": None}
+    return SimpleNamespace(to_str=lambda: json.dumps(plain | parts))
+
+
+def sgd(*weights):
+    return torch.optim.SGD(weights, lr=0.1)
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -126,6 +175,43 @@ REFUSED = [
      "mask: expected shape (B, S) = (2, 5), got (3, 5)"),
     (lambda: checks.check_heads(8, 3), "n_heads: expected a divisor of d_model = 8, got 3"),
     (lambda: checks.check_heads(8, 0), "n_heads: expected a divisor of d_model = 8, got 0"),
+    (lambda: checks.check_counts(sinks=-1), "sinks: expected at least 0, got -1"),
+    (lambda: checks.check_not_negative(decay=math.inf),
+     "decay: expected a finite number of at least 0, got inf"),
+    (lambda: checks.check_shares(share=0), "share: expected a share above 0 and at most 1, got 0"),
+    (lambda: checks.check_shares(top_p=math.nan),
+     "top_p: expected a share above 0 and at most 1, got nan"),
+    (lambda: checks.check_choice({"bf16": 1, "fp32": 2}, precision=["half"]),
+     "precision: expected one of bf16, fp32, got ['half']"),
+    (lambda: checks.check_config({}, LanguageModelConfig),
+     "config: expected a LanguageModelConfig, got dict"),
+    (lambda: checks.check_cutting(tokenizer(normalizer="NFKC"), tokenizer()),
+     "bpe: expected the normalizer of this book, NFC, got NFKC"),
+    (lambda: checks.check_tensor(places=[0, 1]), "places: expected a tensor, got list"),
+    (lambda: checks.check_one_dtype(Q, k=K, v=V.half()),
+     "v: expected the queries' dtype, torch.float32, got torch.float16"),
+    (lambda: checks.check_vectors(Q, K.double()),
+     "k: expected the queries' dtype, torch.float32, got torch.float64"),
+    (lambda: checks.check_attention(Q, K, V.double()),
+     "v: expected the queries' dtype, torch.float32, got torch.float64"),
+    (lambda: inspect.unwrap(checks.check_floating)(q=[[1.0]]), "q: expected a tensor, got list"),
+    (lambda: inspect.unwrap(checks.check_boolean)([True]), "mask: expected a tensor, got list"),
+    (lambda: inspect.unwrap(checks.check_mask)([True], (1,)), "mask: expected a tensor, got list"),
+    (lambda: inspect.unwrap(checks.check_source_mask)([True], Q),
+     "mask: expected a tensor, got list"),
+    (lambda: inspect.unwrap(checks.check_multihead)(4, Q, K, K, [[True]]),
+     "mask: expected a tensor, got list"),
+    (lambda: inspect.unwrap(checks.check_multihead)(4, Q, [[1.0]], K, None),
+     "k: expected a tensor, got list"),
+    (lambda: inspect.unwrap(checks.check_embeddings)([1.0], TABLE),
+     "x: expected a tensor, got list"),
+    (lambda: inspect.unwrap(checks.check_states)([1.0], None, 4, 4, "h"),
+     "x: expected a tensor, got list"),
+    (lambda: inspect.unwrap(checks.check_ids)([[1]]), "tokens: expected a tensor, got list"),
+    (lambda: inspect.unwrap(checks.check_completion)([[1]], 1, 1.0, None, None),
+     "tokens: expected a tensor, got list"),
+    (lambda: checks.check_rotation(Q, Q[0].long()),
+     "angles: expected floating-point vectors, got torch.int64"),
     (lambda: checks.check_floating(v=IDS), "v: expected floating-point vectors, got torch.int64"),
     (lambda: checks.check_vectors(X, TABLE[0]),
      "k: expected at least 2 axes, (..., length, width), got (4,)"),
@@ -170,7 +256,71 @@ REFUSED = [
     (lambda: checks.check_decoding(IDS, X, None), "tgt: expected 2 sentences as in src, got 1"),
     (lambda: checks.check_decoding(IDS, X[:1], YES),
      "src_mask: expected shape (B, 1, 1, S), got (3, 5)"),
-    (lambda: checks.check_targets(X, IDS), "targets: expected shape (2, 3), got (1, 3)"),
+    (lambda: checks.check_product(X[0], X[0, :, :2]),
+     "x: expected (N, D) for a weight (V, D) = (3, 2), got (3, 4)"),
+    (lambda: checks.check_targets(X, IDS, 3), "targets: expected shape (2, 3), got (1, 3)"),
+    (lambda: checks.check_targets(X, IDS.expand(2, 3), 2),
+     "targets: expected ids from 0 to 1, got 2"),
+    (lambda: checks.check_targets(X, X[..., 0], 3),
+     "targets: expected integer ids, got torch.float32"),
+    (lambda: checks.check_target_tokens(0), "batches: expected target tokens after BOS, got none"),
+    (lambda: checks.check_epoch(0, 2), "batches: expected at least one batch in epoch 2, got none"),
+    (lambda: checks.check_objective(OWN, None, 0.1, torch.float32),
+     "objective: expected that of this model, got that of another"),
+    (lambda: checks.check_objective(OWN, MODEL, 0.2, torch.float32),
+     "objective: expected smoothing 0.2, got 0.1"),
+    (lambda: checks.check_objective(OWN, MODEL, 0.1, torch.half),
+     "objective: expected torch.float16, got torch.float32"),
+    (lambda: checks.check_optimizer(sgd(X), MODEL),
+     "optimizer: expected one of this model's weights, got one of others"),
+    (lambda: checks.check_rate(math.nan, 3),
+     "schedule: expected a rate of at least 0, got nan at step 3"),
+    (lambda: checks.check_warmup(4, 4), "steps: expected more than warmup_steps = 4, got 4"),
+    (lambda: checks.check_limits(torch.tensor([1, 0]), None, 5),
+     "src: expected a token in every sentence, got one of padding alone"),
+    (lambda: checks.check_limits(torch.tensor([1]), 6, 5),
+     "max_length: expected 1 to 5 positions, got 6"),
+    (lambda: checks.check_beam(0, 0.6), "beam: expected at least 1, got 0"),
+    (lambda: checks.check_beam(4, -0.1),
+     "length_penalty: expected a finite number of at least 0, got -0.1"),
+    (lambda: checks.check_vocabulary(20, vocabulary=[1]),
+     "vocabulary: expected 20 tokens as the model has, got 1"),
+    (lambda: checks.check_lengths([[1], [1, 2, 3]], 2),
+     "sentences: expected at most 1 tokens, the model's positions less EOS, got 2 in sentence 1"),
+    (lambda: checks.check_filter(1.0, 1.5, None),
+     "top_k: expected a whole number of at least 1, got 1.5"),
+    (lambda: checks.check_filter(1.0, True, None),
+     "top_k: expected an integer or a float, got True"),
+    (lambda: checks.check_range("targets", IDS, 2), "targets: expected ids from 0 to 1, got 2"),
+    (lambda: checks.check_text_ids(CAUSAL, IDS.expand(1, 3).repeat(1, 2), None, None),
+     "tokens: expected at most max_length = 3, got 6"),
+    (lambda: checks.check_text_ids(CAUSAL, IDS, YES[:, :2], None),
+     "mask: expected a shape that broadcasts to (..., T, S) = (1, 2, 3, 3), got (3, 2)"),
+    (lambda: checks.check_text_ids(CAUSAL, IDS, None, IDS),
+     "segments: expected None for a model without segment embeddings, got Tensor"),
+    (lambda: checks.check_text_ids(SEGMENTED, IDS, None, IDS),
+     "segments: expected ids from 0 to 1, got 2"),
+    (lambda: checks.check_text_ids(SEGMENTED, IDS, None, IDS[:, :1]),
+     "segments: expected shape (1, 3), got (1, 1)"),
+    (lambda: checks.check_causal(SEGMENTED),
+     "model: expected a causal one, got a bidirectional one, which has no next token"),
+    (lambda: checks.check_masking(IDS, IDS, 0.1),
+     "maskable: expected a boolean tensor, got torch.int64"),
+    (lambda: checks.check_masking(IDS, IDS[:, :2] > 0, 0.1),
+     "maskable: expected shape (1, 3), got (1, 2)"),
+    (lambda: checks.check_groups(4, 3), "n_groups: expected a divisor of n_heads = 4, got 3"),
+    (lambda: checks.check_parsing(2, "ab", ["Jane"], 1),
+     "sentences: expected lists of words, got a string in place 0"),
+    (lambda: checks.check_parsing(2, "ab", [["Jane"], []], 1),
+     "sentences: expected words in each, got none in place 1"),
+    (lambda: checks.check_trees([WORD], []), "given: expected 1 trees as in true, got 0"),
+    (lambda: checks.check_trees([WORD], [SimpleNamespace(leaves=[])]),
+     "given: expected 1 words in tree 0, got 0"),
+    (lambda: checks.check_ring([X[0, 0], X[0]]),
+     "vectors: expected one of shape (P,) for each process, got shapes [(4,), (3, 4)]"),
+    (lambda: checks.check_stage(0, 1),
+     "n and stage: expected n >= 1 and a stage from 0 to 3, got 0, 1"),
+    (lambda: checks.check_machines(12, 8), "n: expected whole machines of 8 devices, got 12"),
     (lambda: checks.check_run(1, 0, 1.0),
      "accumulate and steps: expected at least 1 and 0, got 0 and 1"),
     (lambda: checks.check_run(1, 1, 0.0), "max_norm: expected a length above 0, got 0.0"),
@@ -181,12 +331,13 @@ REFUSED = [
     (lambda: checks.check_completion(IDS, -1, 1.0, None, None),
      "count: expected at least 0, got -1"),
     (lambda: checks.check_completion(IDS, 1, math.nan, None, None),
-     "temperature: expected at least 0, got nan"),
+     "temperature: expected a finite number of at least 0, got nan"),
     (lambda: checks.check_completion(IDS, 1, math.inf, None, None),
-     "temperature: expected a finite number, got inf"),
-    (lambda: checks.check_completion(IDS, 1, 1.0, 0, None), "top_k: expected at least 1, got 0"),
+     "temperature: expected a finite number of at least 0, got inf"),
+    (lambda: checks.check_completion(IDS, 1, 1.0, 0, None),
+     "top_k: expected a whole number of at least 1, got 0"),
     (lambda: checks.check_completion(IDS, 1, 1.0, None, 0.0),
-     "top_p: expected a probability above 0, got 0.0"),
+     "top_p: expected a share above 0 and at most 1, got 0.0"),
     (lambda: checks.check_same_states([]), "states: expected at least one, got none"),
     (lambda: checks.check_same_states([{"w": X}, {"w": Q[0]}]),
      "states: expected the same names and shapes in all of them"),
@@ -210,6 +361,88 @@ def test_says_what_does_not_fit(call, message):
     with pytest.raises(TypeError if of_type else ValueError) as error:
         call()
     assert str(error.value) == message
+
+
+READERS = {
+    "attention([[1.0]], K, K)": "TypeError: q: expected a tensor, got list",
+    "attention(Q, K, K.half())":
+        "TypeError: v: expected the queries' dtype, torch.float32, got torch.float16",
+    "attention(Q, K.double(), K)":
+        "TypeError: k: expected the queries' dtype, torch.float32, got torch.float64",
+    "attention(Q, K, K, [[True]])": "TypeError: mask: expected a tensor, got list",
+    "MultiHeadAttention(4, 2)(Q, K, K, [[True]])": "TypeError: mask: expected a tensor, got list",
+    "MultiHeadAttention(4, 2)(Q, K, K.long())":
+        "TypeError: v: expected floating-point vectors, got torch.int64",
+    "padding_mask([[4, 0]], 0)": "TypeError: tokens: expected a tensor, got list",
+    "flip_polarity([True])": "TypeError: mask: expected a tensor, got list",
+    "rotary_angles([0, 1], 4)": "TypeError: places: expected a tensor, got list",
+    "ring_all_reduce([[1.0], [2.0]])": "TypeError: vectors: expected a tensor, got list",
+    "mask_tokens([[4]], IDS > 0, 1, 9)": "TypeError: tokens: expected a tensor, got list",
+    "mask_tokens(IDS, IDS, 1, 9)":
+        "TypeError: maskable: expected a boolean tensor, got torch.int64",
+    "generate(gpt, [[4]], 1)": "TypeError: tokens: expected a tensor, got list",
+    "gpt(IDS, torch.ones(3, 3))":
+        "TypeError: mask: expected a boolean tensor, True = may attend, got torch.float32. If 1 "
+        "means may attend, pass mask.bool(); if 0 means may attend and -inf hidden, pass mask == 0",
+    "filter_logits(Q[0], top_k=0)":
+        "ValueError: top_k: expected a whole number of at least 1, got 0",
+    "filter_logits(Q[0], temperature=-1)":
+        "ValueError: temperature: expected a finite number of at least 0, got -1",
+    "label_smoothed_loss(torch.zeros(2, 5), torch.tensor([1, 7]))":
+        "ValueError: targets: expected ids from 0 to 4, got 7",
+    "linear_cross_entropy(torch.zeros(2, 4), torch.zeros(5, 4), torch.tensor([1, 7]))":
+        "ValueError: targets: expected ids from 0 to 4, got 7",
+    "next(train(model, lambda epoch: [], 1, adam(other)))":
+        "ValueError: optimizer: expected one of this model's weights, got one of others",
+    "parse(model, vocabulary, [['Jane'], []])":
+        "ValueError: sentences: expected words in each, got none in place 1",
+    "parse(model, vocabulary, 'Jane sleeps')":
+        "TypeError: sentences: expected several sentences, got one string",
+    "parse(model, vocabulary, ['Jane sleeps'])":
+        "TypeError: sentences: expected lists of words, got a string in place 0",
+    "parse(model, vocabulary, [['Jane']], batch=0)":
+        "ValueError: batch: expected at least 1, got 0",
+    "parse(other, vocabulary, [['Jane']])":
+        "ValueError: vocabulary: expected 20 tokens as the model has, got 7",
+}  # fmt: skip
+AS_READERS = """
+import sys
+import torch
+from allyouneed.attention import attention
+from allyouneed.decoding import filter_logits
+from allyouneed.families import GPT2, LanguageModel, LanguageModelConfig, generate, mask_tokens
+from allyouneed.kernels import linear_cross_entropy
+from allyouneed.masks import flip_polarity, padding_mask
+from allyouneed.multihead import MultiHeadAttention
+from allyouneed.parsing import Vocabulary, parse
+from allyouneed.scaling import ring_all_reduce
+from allyouneed.today import rotary_angles
+from allyouneed.training import adam, label_smoothed_loss, train
+from allyouneed.transformer import Transformer, TransformerConfig
+
+Q, K, IDS = torch.zeros(1, 3, 4), torch.zeros(1, 5, 4), torch.tensor([[4, 5, 6]])
+gpt = LanguageModel(LanguageModelConfig(9, 8, 8, 2, 1, max_length=4))
+vocabulary = Vocabulary(["(S", ")S"], ["Jane"], [])
+model, other = (Transformer(TransformerConfig(size, 8, 8, 2, 1)) for size in (7, 20))
+for call in sys.argv[1:]:
+    try:
+        eval(call)
+        print("nothing")
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+"""
+
+
+def test_what_readers_hear():
+    """In another process, without jaxtyping's checks, which tests switch on."""
+    command = [sys.executable, "-c", AS_READERS, *READERS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert dict(zip(READERS, done.stdout.splitlines(), strict=True)) == READERS
+
+
+def test_autocast_makes_one_dtype_of_several():
+    with torch.autocast("cpu", torch.bfloat16):
+        assert checks.check_attention(Q, K, V.bfloat16()) is None
 
 
 def test_every_check_is_tested():

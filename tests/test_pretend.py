@@ -820,7 +820,7 @@ FAULTS = {
         gpt, "families", "x = self.embedding(tokens)",
         "x = torch.eye(self.config.vocab_size)[tokens.cpu()] @ self.embedding.weight", MIX),
     "torch.equal across devices": (
-        decoding, "decoding", "if not lengths.all():",
+        decoding, "checks", "if not lengths.all():",
         "if torch.equal(lengths, torch.zeros(len(lengths))):", MIX),
     "targets left on the CPU": (
         alignment, "alignment", "model(src, tgt[:, :-1]), tgt[:, 1:]",

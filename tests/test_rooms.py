@@ -30,7 +30,7 @@ ROOMS = [
     ("training", ["kernels", "training", "checkpoints"]),
     ("model", ["transformer", "saving"]),
     ("before", ["recurrent", "alignment"]),
-    ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers"]),
+    ("parts", ["similarity", "attention", "multihead", "masks", "positions", "sublayers", "modes"]),
     ("text", ["sources", "data", "tokens", "subwords", "shards", "wmt"]),
     ("records", ["files", "provenance", "results", "weights"]),
     ("checks", ["checks"]),

@@ -498,7 +498,7 @@ def test_adamw_spares_vectors():
     assert {p.dim() for p in matrices["params"]} == {2}
     assert {p.dim() for p in vectors["params"]} == {1}
     assert len(matrices["params"]) + len(vectors["params"]) == len(list(model.parameters()))
-    with pytest.raises(ValueError, match="decay: expected at least 0"):
+    with pytest.raises(ValueError, match="decay: expected a finite number of at least 0"):
         adamw(model, -0.1)
 
 

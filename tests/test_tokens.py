@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import random
 import unicodedata
@@ -137,6 +138,23 @@ def test_a_foreign_vocabulary_is_refused():
 
     with pytest.raises(ValueError, match="bpe: expected .* ids 0 to 3"):
         Tokenizer(tokenizers.Tokenizer(tokenizers.models.BPE()))
+
+
+@pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer", "decoder", "truncation"])
+def test_a_file_that_cuts_text_in_another_way_is_refused(tmp_path, part):
+    """Such as one whose normaliser makes 65,536 letters of sixteen."""
+    file = tmp_path / "own.json"
+    Tokenizer.train(["a man", "a woman"], 30).save(file)
+    content = json.loads(file.read_text(encoding="utf-8"))
+    other = {
+        "normalizer": {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"},
+        "truncation": {"max_length": 3, "strategy": "LongestFirst", "stride": 0,
+                       "direction": "Right"},
+    }  # fmt: skip
+    content[part] = other.get(part)
+    file.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"bpe: expected the {part} of this book, .* got"):
+        Tokenizer.load(file)
 
 
 # padding

@@ -268,6 +268,18 @@ def test_batching_changes_neither_validation_loss_nor_translations():
     assert together == [greedy(model, pad([source]), 12)[0] for source in sources]
 
 
+def test_validation_leaves_every_part_in_its_mode():
+    """Also where some learn and some do not, and after an error."""
+    model = model_of().train()
+    model.encoder.eval()
+    modes = [part.training for part in model.modules()]
+    validation_loss(model, batches(0))
+    assert modes == [part.training for part in model.modules()]
+    with pytest.raises(ValueError, match="src: expected ids"):
+        validation_loss(model, [Batch(torch.tensor([[V]]), torch.tensor([[BOS, 4, EOS]]))])
+    assert modes == [part.training for part in model.modules()]
+
+
 def test_update_does_not_depend_on_padding_or_on_how_pairs_are_batched():
     """An update by three batches is the update by their pairs in one batch, or padded wider."""
     few = list(itertools.islice(batches(0), 3))
@@ -554,7 +566,7 @@ def test_bad_settings():
     with pytest.raises(ValueError, match="batches: expected target tokens after BOS"):
         next(train(model_of(), lambda epoch: [nothing], 1))
     for empty in ([], [nothing]):
-        with pytest.raises(ValueError, match="batches: expected at least one target token"):
+        with pytest.raises(ValueError, match="batches: expected target tokens after BOS"):
             validation_loss(model_of(), empty)
     assert list(train(model_of(), batches, 0)) == []
     assert list(train(model_of(), batches, 3, after=Record(step=3))) == []

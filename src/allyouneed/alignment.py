@@ -18,6 +18,7 @@ from allyouneed.checks import (
     check_source_mask,
     check_vectors,
 )
+from allyouneed.modes import eval_mode
 from allyouneed.tokens import BOS, EOS, PAD
 
 __all__ = [
@@ -226,7 +227,6 @@ def translation_loss(
     )
 
 
-@torch.no_grad()
 def translate_greedily(
     model: Translator, src: Int[Tensor, "B S"], max_length: int = 60
 ) -> tuple[Int[Tensor, "B T"], Float[Tensor, "B T S"] | None]:
@@ -237,19 +237,17 @@ def translate_greedily(
     max_length is not at least 1.
     """
     check_sizes(max_length=max_length)
-    training = model.training
-    model.eval()
-    state, *rest = model.encode(src)
-    token = torch.full((len(src), 1), BOS, device=src.device)
-    done = torch.zeros_like(token, dtype=torch.bool)
     tokens, looks = [], []
-    while len(tokens) < max_length and not done.all():
-        logits, state, weights = model.decode(token, state, *rest)
-        token = logits.argmax(-1).masked_fill(done, PAD)
-        done |= token == EOS
-        tokens.append(token)
-        looks.append(weights)
-    model.train(training)
+    with eval_mode(model):
+        state, *rest = model.encode(src)
+        token = torch.full((len(src), 1), BOS, device=src.device)
+        done = torch.zeros_like(token, dtype=torch.bool)
+        while len(tokens) < max_length and not done.all():
+            logits, state, weights = model.decode(token, state, *rest)
+            token = logits.argmax(-1).masked_fill(done, PAD)
+            done |= token == EOS
+            tokens.append(token)
+            looks.append(weights)
     return torch.cat(tokens, dim=1), None if looks[0] is None else torch.cat(
         looks, dim=1
     )

@@ -13,11 +13,11 @@ import math
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from allyouneed.masks import additive_mask
-from allyouneed.multihead import merge_heads
+from allyouneed.multihead import merge_heads, stacked
 from allyouneed.tokens import BOS, PAD
 from allyouneed.transformer import DecoderLayer, Transformer
 
@@ -30,15 +30,8 @@ class FastLayer:
     def __init__(self, layer: DecoderLayer):
         own, cross = layer.self_attention, layer.cross_attention
         self.layer, self.n_heads = layer, own.n_heads
-        self.qkv = self.joined(own.w_q, own.w_k, own.w_v)
-        self.cross_kv = self.joined(cross.w_k, cross.w_v)
-
-    @staticmethod
-    def joined(*layers: nn.Linear) -> tuple[Tensor, Tensor | None]:
-        """Several linear layers of the same vectors as the weight and bias of one."""
-        biases = [layer.bias for layer in layers if layer.bias is not None]
-        weight = torch.cat([layer.weight for layer in layers])
-        return weight, torch.cat(biases) if biases else None
+        self.qkv = stacked(own.w_q, own.w_k, own.w_v)
+        self.cross_kv = stacked(cross.w_k, cross.w_v)
 
     def heads(self, x: Float[Tensor, "B N PD"], pieces: int) -> Float[Tensor, "P B H N K"]:
         """Cut each vector into pieces (query, key, value), and each piece into heads."""

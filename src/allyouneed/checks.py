@@ -6,6 +6,7 @@ came: a TypeError for a wrong type, a ValueError for a wrong size, shape or valu
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence, Sized
 from numbers import Integral, Real
@@ -37,6 +38,14 @@ def check_sizes(**sizes: int) -> None:
             raise ValueError(f"{name}: expected at least 1, got {size}")
 
 
+def check_counts(**counts: object) -> None:
+    """Each count is an integer of at least 0."""
+    check_integers(**counts)
+    for name, count in counts.items():
+        if count < 0:
+            raise ValueError(f"{name}: expected at least 0, got {count}")
+
+
 def check_even(**sizes: int) -> None:
     """Each size is an even integer of at least 2."""
     check_integers(**sizes)
@@ -53,12 +62,36 @@ def check_positive(**numbers: float) -> None:
             raise ValueError(f"{name}: expected a finite number above 0, got {number}")
 
 
+def check_not_negative(**numbers: object) -> None:
+    """Each number is finite and at least 0."""
+    check_numbers(**numbers)
+    for name, number in numbers.items():
+        if not 0 <= number < math.inf:
+            raise ValueError(f"{name}: expected a finite number of at least 0, got {number}")
+
+
 def check_probability(**probabilities: float) -> None:
     """Each number is at least 0 and below 1."""
     check_numbers(**probabilities)
     for name, p in probabilities.items():
         if not 0 <= p < 1:
             raise ValueError(f"{name}: expected a probability below 1, got {p}")
+
+
+def check_shares(**shares: object) -> None:
+    """Each number is above 0 and at most 1."""
+    check_numbers(**shares)
+    for name, share in shares.items():
+        if not 0 < share <= 1:
+            raise ValueError(f"{name}: expected a share above 0 and at most 1, got {share}")
+
+
+def check_choice(choices: Iterable, **chosen: object) -> None:
+    """Each is one of the choices."""
+    choices = tuple(choices)
+    for name, one in chosen.items():
+        if one not in choices:
+            raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {one!r}")
 
 
 def check_booleans(**switches: object) -> None:
@@ -75,7 +108,13 @@ def check_text(**texts: object) -> None:
             raise TypeError(f"{name}: expected a string, got {type(text).__name__}")
 
 
-def check_several(sentences: Iterable[str]) -> None:
+def check_config(config: object, kind: type) -> None:
+    """The config is of the kind that the model is made of."""
+    if not isinstance(config, kind):
+        raise TypeError(f"config: expected a {kind.__name__}, got {type(config).__name__}")
+
+
+def check_several(sentences: Iterable) -> None:
     """Several sentences, not one."""
     if isinstance(sentences, str):
         raise TypeError("sentences: expected several sentences, got one string")
@@ -86,6 +125,17 @@ def check_specials(found: list[int | None], expected: list[str]) -> None:
     if found != list(range(len(expected))):
         last = len(expected) - 1
         raise ValueError(f"bpe: expected {expected} to have the ids 0 to {last}, got {found}")
+
+
+def check_cutting(bpe: Any, plain: Any) -> None:
+    """Before and after its merges, a tokenizer does with text what `plain` does."""
+    got, expected = (json.loads(one.to_str()) for one in (bpe, plain))
+    own = {"version", "added_tokens", "model"}
+    for name in sorted(expected.keys() - own):
+        if got.get(name) != expected[name]:
+            raise ValueError(
+                f"bpe: expected the {name} of this book, {expected[name]}, got {got.get(name)}"
+            )
 
 
 def check_learnt(size: int, vocab_size: int, n_specials: int) -> None:
@@ -136,16 +186,32 @@ def check_heads(d_model: int, n_heads: int) -> None:
         raise ValueError(f"n_heads: expected a divisor of d_model = {d_model}, got {n_heads}")
 
 
-def check_floating(**vectors: Tensor) -> None:
-    """Each tensor has floating-point entries."""
+def check_tensor(**tensors: object) -> None:
+    """Each is a tensor: a list is none."""
+    for name, x in tensors.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: expected a tensor, got {type(x).__name__}")
+
+
+def check_floating(**vectors: object) -> None:
+    """Each is a tensor with floating-point entries."""
+    check_tensor(**vectors)
     for name, x in vectors.items():
         if not x.is_floating_point():
             raise TypeError(f"{name}: expected floating-point vectors, got {x.dtype}")
 
 
+def check_one_dtype(q: Tensor, **others: Tensor) -> None:
+    """All are of the queries' dtype; under autocast, PyTorch sees to that itself."""
+    for name, x in others.items():
+        if x.dtype != q.dtype and not torch.is_autocast_enabled(q.device.type):
+            raise TypeError(f"{name}: expected the queries' dtype, {q.dtype}, got {x.dtype}")
+
+
 def check_vectors(q: Tensor, k: Tensor) -> None:
-    """q (..., T, K) and k (..., S, K) are vectors of one width."""
+    """q (..., T, K) and k (..., S, K) are vectors of one width and dtype."""
     check_floating(q=q, k=k)
+    check_one_dtype(q, k=k)
     for name, x in (("q", q), ("k", k)):
         if x.dim() < 2:
             raise ValueError(
@@ -162,6 +228,7 @@ def check_attention(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> No
     check_probability(dropout=dropout)
     check_vectors(q, k)
     check_floating(v=v)
+    check_one_dtype(q, v=v)
     if q.shape[:-2] != k.shape[:-2]:
         raise ValueError(
             f"k: expected the queries' leading axes {tuple(q.shape[:-2])}, "
@@ -176,12 +243,14 @@ def check_attention(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> No
 
 def check_boolean(mask: Tensor) -> None:
     """The mask is boolean, whichever of its two values may attend."""
+    check_tensor(mask=mask)
     if mask.dtype != torch.bool:
         raise TypeError(f"mask: expected a boolean tensor, got {mask.dtype}")
 
 
 def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
     """The mask is boolean and broadcasts to `shape`, that of the scores, (..., T, S)."""
+    check_tensor(mask=mask)
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask: expected a boolean tensor, True = may attend, got {mask.dtype}. "
@@ -198,6 +267,7 @@ def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
 
 def check_source_mask(mask: Tensor, scores: Tensor) -> None:
     """The mask of the source, (B, S), has an entry for each key of the scores, (B, T, S)."""
+    check_tensor(mask=mask, scores=scores)
     expected = (scores.shape[0], scores.shape[2])
     if mask.shape != expected:
         raise ValueError(f"mask: expected shape (B, S) = {expected}, got {tuple(mask.shape)}")
@@ -205,13 +275,16 @@ def check_source_mask(mask: Tensor, scores: Tensor) -> None:
 
 def check_multihead(d_model: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> None:
     """q, k and v are (B, length, d_model), and the axes of the mask (T, S) or (B, H, T, S)."""
+    check_floating(q=q, k=k, v=v)
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 3 or x.shape[-1] != d_model:
             raise ValueError(
                 f"{name}: expected shape (B, length, d_model = {d_model}), got {tuple(x.shape)}"
             )
-    check_floating(q=q, k=k, v=v)
-    if mask is not None and mask.dim() not in (2, 4):
+    if mask is None:
+        return
+    check_tensor(mask=mask)
+    if mask.dim() not in (2, 4):
         raise ValueError(
             f"mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), got {tuple(mask.shape)}"
         )
@@ -219,6 +292,7 @@ def check_multihead(d_model: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor 
 
 def check_embeddings(x: Tensor, table: Tensor) -> None:
     """x is (B, T, d_model), and the table, (max_length, d_model), has a row for every position."""
+    check_tensor(x=x)
     if not x.is_floating_point():
         raise TypeError(f"x: expected embeddings, floating-point vectors, got {x.dtype}")
     if x.dim() != 3 or x.shape[-1] != table.shape[-1]:
@@ -233,6 +307,7 @@ def check_embeddings(x: Tensor, table: Tensor) -> None:
 
 def check_states(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name: str) -> None:
     """x is (B, T, d_in), with at least one word, and the state to start from (B, d_hidden)."""
+    check_tensor(x=x)
     if x.ndim != 3 or x.shape[1] == 0 or x.shape[2] != d_in or not x.is_floating_point():
         raise ValueError(
             f"x: expected floats of shape (B, T, {d_in}) with T >= 1, "
@@ -254,6 +329,7 @@ def check_width(x: Tensor, d_model: int) -> None:
 
 def check_rotation(x: Tensor, angles: Tensor) -> None:
     """x is (..., T, K), and there is an angle for each place and pair, (T, K / 2)."""
+    check_floating(x=x, angles=angles)
     if x.shape[-2:] != (len(angles), 2 * angles.shape[1]):
         raise ValueError(
             "x: expected shape (..., T, K) with one angle for each place and pair, "
@@ -294,12 +370,34 @@ def check_decoding(tgt: Tensor, memory: Tensor, src_mask: Tensor | None) -> None
         raise ValueError(f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}")
 
 
-def check_targets(logits: Tensor, targets: Tensor) -> None:
-    """The logits are (..., V), and the targets (...)."""
-    if logits.shape[:-1] != targets.shape:
+def check_product(x: Tensor, weight: Tensor) -> None:
+    """x is (N, D), and the weight (V, D)."""
+    check_floating(x=x, weight=weight)
+    if x.dim() != 2 or weight.dim() != 2 or x.shape[1] != weight.shape[1]:
         raise ValueError(
-            f"targets: expected shape {tuple(logits.shape[:-1])}, got {tuple(targets.shape)}"
+            f"x: expected (N, D) for a weight (V, D) = {tuple(weight.shape)}, got {tuple(x.shape)}"
         )
+
+
+def check_targets(predictions: Tensor, targets: Tensor, vocab_size: int) -> None:
+    """The predictions are (..., states or logits), the targets (...) ids of the vocabulary."""
+    check_range("targets", targets, vocab_size)
+    if predictions.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"targets: expected shape {tuple(predictions.shape[:-1])}, got {tuple(targets.shape)}"
+        )
+
+
+def check_target_tokens(count: int) -> None:
+    """There is a target token for the loss to be the mean of."""
+    if not count:
+        raise ValueError("batches: expected target tokens after BOS, got none")
+
+
+def check_epoch(used: int, epoch: int) -> None:
+    """An epoch has a batch."""
+    if not used:
+        raise ValueError(f"batches: expected at least one batch in epoch {epoch}, got none")
 
 
 def check_run(steps: int, accumulate: int, max_norm: float) -> None:
@@ -314,26 +412,90 @@ def check_run(steps: int, accumulate: int, max_norm: float) -> None:
         raise ValueError(f"max_norm: expected a length above 0, got {max_norm}")
 
 
+def check_objective(objective: Any, model: Any, smoothing: float, dtype: torch.dtype) -> None:
+    """An objective that is given is of this model, this smoothing and this dtype."""
+    if objective.model is not model:
+        raise ValueError("objective: expected that of this model, got that of another")
+    if objective.smoothing != smoothing:
+        raise ValueError(f"objective: expected smoothing {smoothing}, got {objective.smoothing}")
+    if objective.dtype != dtype:
+        raise ValueError(f"objective: expected {dtype}, got {objective.dtype}")
+
+
+def check_optimizer(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> None:
+    """The optimiser moves weights of this model."""
+    moved = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if moved.isdisjoint(map(id, model.parameters())):
+        raise ValueError("optimizer: expected one of this model's weights, got one of others")
+
+
+def check_rate(rate: Any, step: int) -> None:
+    """What a schedule gives is a learning rate."""
+    if not 0 <= rate < math.inf:
+        raise ValueError(f"schedule: expected a rate of at least 0, got {rate} at step {step}")
+
+
+def check_warmup(steps: int, warmup_steps: int) -> None:
+    """There are steps behind the warm-up."""
+    if steps <= warmup_steps:
+        raise ValueError(f"steps: expected more than warmup_steps = {warmup_steps}, got {steps}")
+
+
+def check_limits(lengths: Tensor, max_length: int | None, room: int) -> None:
+    """No source is padding alone, and as many tokens may be written as there are positions."""
+    if not lengths.all():
+        raise ValueError("src: expected a token in every sentence, got one of padding alone")
+    if max_length is not None:
+        check_integers(max_length=max_length)
+        if not 1 <= max_length <= room:
+            raise ValueError(f"max_length: expected 1 to {room} positions, got {max_length}")
+
+
+def check_beam(beam: int, length_penalty: object) -> None:
+    """At least one hypothesis is kept, and a longer one is not at a disadvantage."""
+    check_sizes(beam=beam)
+    check_not_negative(length_penalty=length_penalty)
+
+
+def check_vocabulary(vocab_size: int, **given: Sized) -> None:
+    """Each tokenizer or vocabulary has the ids that the model knows."""
+    for name, one in given.items():
+        if len(one) != vocab_size:
+            raise ValueError(
+                f"{name}: expected {vocab_size} tokens as the model has, got {len(one)}"
+            )
+
+
+def check_lengths(ids: Sequence[Sequence[int]], room: int) -> None:
+    """Every sentence, with its EOS, fits into the model's positions."""
+    for i, row in enumerate(ids):
+        if len(row) > room:
+            raise ValueError(
+                f"sentences: expected at most {room - 1} tokens, the model's positions less EOS, "
+                f"got {len(row) - 1} in sentence {i}"
+            )
+
+
+def check_filter(temperature: object, top_k: object, top_p: object) -> None:
+    """What is drawn from: a temperature, and if given, how many tokens and how likely together."""
+    check_not_negative(temperature=temperature)
+    if top_k is not None:
+        check_numbers(top_k=top_k)
+        if not (1 <= top_k < math.inf and top_k == int(top_k)):
+            raise ValueError(f"top_k: expected a whole number of at least 1, got {top_k}")
+    if top_p is not None:
+        check_shares(top_p=top_p)
+
+
 def check_completion(
-    tokens: Tensor, count: int, temperature: float, top_k: int | None, top_p: float | None
+    tokens: Tensor, count: int, temperature: object, top_k: object, top_p: object
 ) -> None:
     """There is a text to go on with, and settings in range."""
+    check_tensor(tokens=tokens)
     if tokens.dim() != 2 or tokens.shape[1] == 0:
         raise ValueError(f"tokens: expected shape (B, T), T at least 1, got {tuple(tokens.shape)}")
-    check_integers(count=count)
-    check_numbers(temperature=temperature)
-    if count < 0:
-        raise ValueError(f"count: expected at least 0, got {count}")
-    if not temperature >= 0:
-        raise ValueError(f"temperature: expected at least 0, got {temperature}")
-    if temperature == math.inf:
-        raise ValueError("temperature: expected a finite number, got inf")
-    if top_k is not None:
-        check_sizes(top_k=top_k)
-    if top_p is not None:
-        check_numbers(top_p=top_p)
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
+    check_counts(count=count)
+    check_filter(temperature, top_k, top_p)
 
 
 def check_same_states(states: Sequence[dict[str, Tensor]]) -> None:
@@ -347,29 +509,132 @@ def check_same_states(states: Sequence[dict[str, Tensor]]) -> None:
 
 def check_ids(tokens: Tensor) -> None:
     """The tokens are integers of shape (B, S)."""
+    check_tensor(tokens=tokens)
     if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
         raise TypeError(f"tokens: expected integer ids, got {tokens.dtype}")
     if tokens.dim() != 2:
         raise ValueError(f"tokens: expected shape (B, S), got {tuple(tokens.shape)}")
 
 
-def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
-    """Ids of the vocabulary, of shape (B, length), with at least one column.
+def check_range(name: str, ids: object, vocab_size: int) -> None:
+    """Integers from 0 to vocab_size - 1.
 
     Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time,
     and where a graph is recorded or `torch.func` is at work, they cannot be looked at.
     """
-    if not isinstance(tokens, Tensor):
-        raise TypeError(f"{name}: expected a tensor of ids, got {type(tokens).__name__}")
-    if tokens.dtype not in (torch.int64, torch.int32):
-        raise TypeError(f"{name}: expected integer ids, got {tokens.dtype}")
-    if tokens.dim() != 2 or not tokens.shape[1]:
-        raise ValueError(f"{name}: expected shape (B, length), got {tuple(tokens.shape)}")
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tokens)
+    if not isinstance(ids, Tensor):
+        raise TypeError(f"{name}: expected a tensor of ids, got {type(ids).__name__}")
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"{name}: expected integer ids, got {ids.dtype}")
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(ids)
     unseen = wrapped or torch.compiler.is_compiling()
-    if tokens.device.type == "cpu" and tokens.numel() and not unseen:
-        low, high = (int(limit) for limit in tokens.aminmax())
+    if ids.device.type == "cpu" and ids.numel() and not unseen:
+        low, high = (int(limit) for limit in ids.aminmax())
         if low < 0 or high >= vocab_size:
             raise ValueError(
                 f"{name}: expected ids from 0 to {vocab_size - 1}, got {low if low < 0 else high}"
             )
+
+
+def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
+    """Ids of the vocabulary, of shape (B, length), with at least one column."""
+    check_range(name, tokens, vocab_size)
+    if tokens.dim() != 2 or not tokens.shape[1]:
+        raise ValueError(f"{name}: expected shape (B, length), got {tuple(tokens.shape)}")
+
+
+def check_text_ids(
+    config: Any, tokens: Tensor, mask: Tensor | None, segments: Tensor | None
+) -> None:
+    """What a `LanguageModel` reads: ids in its positions, a mask (B, H, T, T), segments of ids."""
+    check_tokens("tokens", tokens, config.vocab_size)
+    B, T = tokens.shape
+    if T > config.max_length:
+        raise ValueError(f"tokens: expected at most max_length = {config.max_length}, got {T}")
+    if mask is not None:
+        check_mask(mask, (B, config.n_heads, T, T))
+    if segments is None:
+        return
+    if not config.n_segments:
+        raise ValueError(
+            "segments: expected None for a model without segment embeddings, "
+            f"got {type(segments).__name__}"
+        )
+    check_tokens("segments", segments, config.n_segments)
+    if segments.shape != tokens.shape:
+        raise ValueError(
+            f"segments: expected shape {tuple(tokens.shape)}, got {tuple(segments.shape)}"
+        )
+
+
+def check_causal(config: Any) -> None:
+    """A model that is to write has a next token."""
+    if not config.causal:
+        raise ValueError(
+            "model: expected a causal one, got a bidirectional one, which has no next token"
+        )
+
+
+def check_masking(tokens: Tensor, maskable: Tensor, share: object) -> None:
+    """Some of the tokens may be masked, and a share of these is to be."""
+    check_tensor(tokens=tokens, maskable=maskable)
+    check_shares(share=share)
+    if maskable.dtype != torch.bool:
+        raise TypeError(f"maskable: expected a boolean tensor, got {maskable.dtype}")
+    if maskable.shape != tokens.shape:
+        raise ValueError(
+            f"maskable: expected shape {tuple(tokens.shape)}, got {tuple(maskable.shape)}"
+        )
+
+
+def check_groups(n_heads: int, n_groups: int) -> None:
+    """n_heads can be cut into n_groups equal groups."""
+    check_sizes(n_heads=n_heads, n_groups=n_groups)
+    if n_heads % n_groups:
+        raise ValueError(f"n_groups: expected a divisor of n_heads = {n_heads}, got {n_groups}")
+
+
+def check_parsing(vocab_size: int, vocabulary: Sized, sentences: Sequence, batch: int) -> None:
+    """The model's own vocabulary, and sentences of words, none of them empty."""
+    check_vocabulary(vocab_size, vocabulary=vocabulary)
+    check_several(sentences)
+    check_sizes(batch=batch)
+    for i, words in enumerate(sentences):
+        if isinstance(words, str):
+            raise TypeError(f"sentences: expected lists of words, got a string in place {i}")
+        if not len(words):
+            raise ValueError(f"sentences: expected words in each, got none in place {i}")
+
+
+def check_trees(true: Sequence, given: Sequence) -> None:
+    """There is a tree, or None, for each true one, and over as many words."""
+    if len(true) != len(given):
+        raise ValueError(f"given: expected {len(true)} trees as in true, got {len(given)}")
+    for i, (a, b) in enumerate(zip(true, given, strict=True)):
+        if b is not None and len(b.leaves) != len(a.leaves):
+            raise ValueError(
+                f"given: expected {len(a.leaves)} words in tree {i}, got {len(b.leaves)}"
+            )
+
+
+def check_ring(vectors: Sequence[Tensor]) -> None:
+    """At least one vector, and all of one length."""
+    for v in vectors:
+        check_tensor(vectors=v)
+    if not len(vectors) or len({v.shape for v in vectors}) > 1 or vectors[0].dim() != 1:
+        raise ValueError(
+            "vectors: expected one of shape (P,) for each process, "
+            f"got shapes {[tuple(v.shape) for v in vectors]}"
+        )
+
+
+def check_stage(n: int, stage: int) -> None:
+    """At least one process, and a stage of ZeRO."""
+    if n < 1 or stage not in (0, 1, 2, 3):
+        raise ValueError(f"n and stage: expected n >= 1 and a stage from 0 to 3, got {n}, {stage}")
+
+
+def check_machines(n: int, per_machine: int) -> None:
+    """n devices are one machine or a part of it, or several that are full."""
+    if n < 1 or n % min(n, per_machine):
+        raise ValueError(f"n: expected whole machines of {per_machine} devices, got {n}")

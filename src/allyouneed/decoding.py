@@ -6,17 +6,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from allyouneed.attention import attention
 from allyouneed.cache import FastCache
-from allyouneed.checks import check_tokens
+from allyouneed.checks import (
+    check_beam,
+    check_filter,
+    check_lengths,
+    check_limits,
+    check_several,
+    check_sizes,
+    check_tokens,
+    check_vocabulary,
+)
 from allyouneed.data import clean
+from allyouneed.modes import eval_mode
 from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
 from allyouneed.transformer import DecoderLayer, Transformer
@@ -24,8 +33,8 @@ from allyouneed.transformer import DecoderLayer, Transformer
 __all__ = [
     "penalty",
     "filter_logits",
-    "eval_mode",
     "Cache",
+    "unfinished",
     "greedy",
     "sample",
     "Beam",
@@ -53,8 +62,10 @@ def filter_logits(
     for all but the likeliest.
 
     `top_k` keeps that many. `top_p` then keeps the fewest of them that together have at
-    least this probability (Holtzman et al. 2020).
+    least this probability (Holtzman et al. 2020). Raises TypeError or ValueError for
+    what cannot be followed.
     """
+    check_filter(temperature, top_k, top_p)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     tiny = torch.finfo(logits.dtype).tiny  # a temperature below it would be 0
     logits = (logits - logits.amax(-1, keepdim=True)) / max(temperature, tiny)
@@ -62,26 +73,12 @@ def filter_logits(
         return logits
     ranked, ids = logits.sort(dim=-1, descending=True, stable=True)
     if top_k is not None:
-        ranked[:, top_k:] = -math.inf
+        ranked[:, int(top_k) :] = -math.inf
     if top_p is not None:
         p = ranked.softmax(-1)
         before = p.cumsum(-1) - p  # what all likelier ones have together
         ranked[:, 1:] = ranked[:, 1:].masked_fill(before[:, 1:] >= top_p, -math.inf)
     return torch.empty_like(logits).scatter(-1, ids, ranked)
-
-
-@contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Without dropout and without gradients; afterwards every part is
-    in the mode it was in."""
-    modes = [(part, part.training) for part in model.modules()]
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 def keys_and_values(
@@ -161,28 +158,16 @@ class Cache:
 def length_limits(
     model: Transformer, src: Int[Tensor, "B S"], max_length: int | None
 ) -> Int[Tensor, " B"]:
-    """How many tokens each translation may have, EOS included;
-    checks src and max_length.
+    """How many tokens each translation may have, EOS included.
 
     By default the length of the source + 50, as in the paper (section 6.1). Raises
     TypeError or ValueError for a src or max_length that does not fit the model.
     """
-    if not isinstance(src, Tensor):
-        raise TypeError(f"src: expected a tensor of ids, got {type(src).__name__}")
     check_tokens("src", src, model.config.vocab_size)
     lengths, room = (src != PAD).sum(1), len(model.positions.table)
-    if not lengths.all():
-        raise ValueError(
-            "src: expected a token in every sentence, got one of padding alone"
-        )
+    check_limits(lengths, max_length, room)
     if max_length is None:
         return (lengths + 50).clamp(max=room)
-    if not isinstance(max_length, int) or isinstance(max_length, bool):
-        raise TypeError(f"max_length: expected an integer, got {max_length!r}")
-    if not 1 <= max_length <= room:
-        raise ValueError(
-            f"max_length: expected 1 to {room} positions, got {max_length}"
-        )
     return torch.full_like(lengths, max_length)
 
 
@@ -241,25 +226,19 @@ def greedy(
     return token_by_token(model, src, max_length, lambda logits: logits.argmax(-1))
 
 
-def check_filter(
-    temperature: float | None, top_k: int | None, top_p: float | None
-) -> None:
-    """Raise TypeError or ValueError for what `filter_logits` cannot follow."""
-    for name, value in (
-        ("temperature", temperature),
-        ("top_k", top_k),
-        ("top_p", top_p),
-    ):
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float)
-        ):
-            raise TypeError(f"{name}: expected a number, got {value!r}")
-    if temperature is None or not 0 <= temperature < math.inf:
-        raise ValueError(f"temperature: expected at least 0, got {temperature}")
-    if top_k is not None and not (1 <= top_k < math.inf and top_k == int(top_k)):
-        raise ValueError(f"top_k: expected a whole number of at least 1, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p: expected a probability above 0, got {top_p}")
+def draw_tokens(
+    logits: Float[Tensor, "B V"],
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    generator: torch.Generator | None,
+) -> Int[Tensor, " B"]:
+    """A token for each row, out of what `filter_logits` leaves; the
+    likeliest for a temperature of 0."""
+    if temperature == 0:
+        return logits.argmax(-1)
+    p = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
+    return p.multinomial(1, generator=generator)[:, 0]
 
 
 def sample(
@@ -278,14 +257,9 @@ def sample(
     ValueError for arguments that do not fit.
     """
     check_filter(temperature, top_k, top_p)
-    if temperature == 0:
-        return greedy(model, src, max_length)
 
     def choose(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-        p = filter_logits(
-            logits, temperature, None if top_k is None else int(top_k), top_p
-        ).softmax(-1)
-        return p.multinomial(1, generator=generator)[:, 0]
+        return draw_tokens(logits, temperature, top_k, top_p, generator)
 
     return token_by_token(model, src, max_length, choose)
 
@@ -354,16 +328,6 @@ class Beam:
             setattr(self, name, getattr(self, name)[sentences])
 
 
-def check_beam(beam: int, length_penalty: float) -> None:
-    """Raise TypeError or ValueError for a beam that nobody can search with."""
-    if not isinstance(beam, int) or isinstance(beam, bool):
-        raise TypeError(f"beam: expected an integer, got {beam!r}")
-    if beam < 1:
-        raise ValueError(f"beam: expected at least 1, got {beam}")
-    if not 0 <= length_penalty < math.inf:
-        raise ValueError(f"length_penalty: expected at least 0, got {length_penalty}")
-
-
 def beam_search(
     model: Transformer,
     src: Int[Tensor, "B S"],
@@ -408,21 +372,10 @@ def encode_all(
 ) -> list[list[int]]:
     """The ids of each sentence, EOS at the end. Raises TypeError or ValueError for what
     is not a sentence, another model's tokenizer, or a sentence that is too long."""
-    if isinstance(sentences, str):
-        raise TypeError("sentences: expected several sentences, got one string")
-    if len(tokenizer) != model.config.vocab_size:
-        raise ValueError(
-            f"tokenizer: expected {model.config.vocab_size} tokens as the model has, "
-            f"got {len(tokenizer)}"
-        )
+    check_several(sentences)
+    check_vocabulary(model.config.vocab_size, tokenizer=tokenizer)
     ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
-    room = len(model.positions.table)
-    if too_long := [i for i, row in enumerate(ids) if len(row) > room]:
-        raise ValueError(
-            f"sentences: expected at most {room - 1} tokens, "
-            "the model's positions less EOS, "
-            f"got {len(ids[too_long[0]]) - 1} in sentence {too_long[0]}"
-        )
+    check_lengths(ids, len(model.positions.table))
     return ids
 
 
@@ -442,10 +395,7 @@ def translate(
     sentence that is longer than the model has positions.
     """
     ids = encode_all(model, tokenizer, sentences)
-    if not isinstance(batch, int) or batch < 1:
-        raise ValueError(
-            f"batch: expected a number of sentences of at least 1, got {batch!r}"
-        )
+    check_sizes(batch=batch)
     order = sorted(
         (i for i, row in enumerate(ids) if len(row) > 1), key=lambda i: len(ids[i])
     )

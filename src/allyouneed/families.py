@@ -21,14 +21,20 @@ from torch.nn import functional as F
 from allyouneed import weights
 from allyouneed.checks import (
     check_booleans,
+    check_causal,
+    check_choice,
     check_completion,
-    check_integers,
+    check_config,
+    check_counts,
+    check_masking,
     check_positive,
     check_probability,
-    check_tokens,
+    check_sizes,
+    check_text_ids,
 )
-from allyouneed.decoding import eval_mode, filter_logits
+from allyouneed.decoding import draw_tokens
 from allyouneed.masks import causal_mask
+from allyouneed.modes import eval_mode
 from allyouneed.multihead import MultiHeadAttention
 from allyouneed.positions import LearnedPositions
 from allyouneed.published import convert_bert, convert_gpt2, fetch_weights
@@ -38,7 +44,6 @@ from allyouneed.tokens import EOS, UNK, Tokenizer
 from allyouneed.transformer import EncoderLayer, TransformerConfig
 
 __all__ = [
-    "ACTIVATIONS",
     "GPT2",
     "BERT",
     "LanguageModelConfig",
@@ -91,16 +96,9 @@ class LanguageModelConfig(TransformerConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        for name, least in (("max_length", 1), ("n_segments", 0)):
-            size = getattr(self, name)
-            check_integers(**{name: size})
-            if size < least:
-                raise ValueError(f"{name}: expected at least {least}, got {size}")
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(
-                f"activation: expected one of {', '.join(ACTIVATIONS)}, "
-                f"got {self.activation!r}"
-            )
+        check_sizes(max_length=self.max_length)
+        check_counts(n_segments=self.n_segments)
+        check_choice(ACTIVATIONS, activation=self.activation)
         check_booleans(causal=self.causal, transform=self.transform)
         check_probability(attention_dropout=self.attention_dropout)
         check_positive(eps=self.eps)
@@ -145,10 +143,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, config: LanguageModelConfig):
         super().__init__()
-        if not isinstance(config, LanguageModelConfig):
-            raise TypeError(
-                f"config: expected a LanguageModelConfig, got {type(config).__name__}"
-            )
+        check_config(config, LanguageModelConfig)
         self.config, d_model = config, config.d_model
         self.embedding = nn.Embedding(config.vocab_size, d_model)
         self.positions = LearnedPositions(d_model, config.max_length)
@@ -199,28 +194,12 @@ class LanguageModel(nn.Module):
         `mask`: boolean, True = may attend, of shape (T, T) or one that broadcasts
         to (B, H, T, T), such as `padding_mask` makes; what `config.causal` hides
         is hidden as well. If `maps` is a list, the weights of all heads are added
-        to it, layer after layer. Raises TypeError or ValueError for tokens or
-        segments that do not fit.
+        to it, layer after layer. Raises TypeError or ValueError for tokens, a mask
+        or segments that do not fit.
         """
-        check_tokens("tokens", tokens, self.config.vocab_size)
-        if (length := tokens.shape[1]) > self.config.max_length:
-            raise ValueError(
-                "tokens: expected at most max_length = "
-                f"{self.config.max_length}, got {length}"
-            )
-        if segments is not None:
-            if not self.config.n_segments:
-                raise ValueError(
-                    "segments: expected None, the model has no segment embeddings"
-                )
-            check_tokens("segments", segments, self.config.n_segments)
-            if segments.shape != tokens.shape:
-                raise ValueError(
-                    f"segments: expected shape {tuple(tokens.shape)}, "
-                    f"got {tuple(segments.shape)}"
-                )
+        check_text_ids(self.config, tokens, mask, segments)
         if self.config.causal:
-            own = causal_mask(length, tokens.device)
+            own = causal_mask(tokens.shape[1], tokens.device)
             mask = own if mask is None else mask & own
         x = self.embed(tokens, segments)
         for layer in self.layers:
@@ -310,21 +289,14 @@ def generate(
     token; chapter 13's cache would spare that. Raises ValueError for a model that is
     not causal, for no text, a count below 0, or settings out of range.
     """
-    if not model.config.causal:
-        raise ValueError(
-            "model: expected a causal one; a bidirectional one has no next token"
-        )
+    check_causal(model.config)
     check_completion(tokens, count, temperature, top_k, top_p)
     with eval_mode(model):
         for _ in range(count):
             logits = model.logits(
                 model.states(tokens[:, -model.config.max_length :])[:, -1]
             )
-            if temperature == 0:
-                new = logits.argmax(-1, keepdim=True)
-            else:
-                p = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
-                new = p.multinomial(1, generator=generator)
+            new = draw_tokens(logits, temperature, top_k, top_p, generator)[:, None]
             tokens = torch.cat([tokens, new], dim=1)
     # outside of `eval_mode`, so that gradients may be asked for again
     return tokens.clone()
@@ -346,13 +318,7 @@ def mask_tokens(
     counts these, and no others. Raises ValueError for a share that is not in (0, 1]
     or for shapes that differ.
     """
-    if not 0 < share <= 1:
-        raise ValueError(f"share: expected a number above 0, up to 1, got {share}")
-    if maskable.shape != tokens.shape:
-        raise ValueError(
-            f"maskable: expected shape {tuple(tokens.shape)}, "
-            f"got {tuple(maskable.shape)}"
-        )
+    check_masking(tokens, maskable, share)
     where = {"device": tokens.device, "generator": generator}
     chosen = (torch.rand(tokens.shape, **where) < share) & maskable
     what = torch.rand(tokens.shape, **where)

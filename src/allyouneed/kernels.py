@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from allyouneed.checks import check_probability, check_product, check_targets
 from allyouneed.tokens import PAD
 
 CHUNK = {"cpu": 512}  # positions whose logits are held at a time; elsewhere 8192
@@ -80,16 +81,12 @@ def linear_cross_entropy(
     x, the softmax and the sum in float32; no token's loss comes out above 87 nats, the logarithm of
     float32's smallest probability. No target may be PAD: leave these positions out before.
     Gradients reach x and weight; they are computed at once, so the result backs up once only.
-    Raises ValueError for shapes that do not fit or a smoothing that is not in [0, 1).
+    Raises ValueError for shapes that do not fit, a target that is no token, or a smoothing that is
+    not in [0, 1).
     """
-    if x.dim() != 2 or weight.dim() != 2 or x.shape[1] != weight.shape[1]:
-        raise ValueError(
-            f"x: expected (N, D) for a weight (V, D) = {tuple(weight.shape)}, got {tuple(x.shape)}"
-        )
-    if targets.shape != x.shape[:1]:
-        raise ValueError(f"targets: expected shape ({len(x)},), got {tuple(targets.shape)}")
-    if not 0 <= smoothing < 1:
-        raise ValueError(f"smoothing: expected a number in [0, 1), got {smoothing}")
+    check_product(x, weight)
+    check_targets(x, targets, len(weight))
+    check_probability(smoothing=smoothing)
     learn = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
     return _LinearCrossEntropy.apply(x, weight, targets, smoothing, learn)
 

@@ -13,7 +13,14 @@ from torch.nn import functional as F
 from allyouneed.attention import attention
 from allyouneed.checks import check_heads, check_multihead, check_probability
 
-__all__ = ["split_heads", "merge_heads", "joined", "projected", "MultiHeadAttention"]
+__all__ = [
+    "split_heads",
+    "merge_heads",
+    "stacked",
+    "joined",
+    "projected",
+    "MultiHeadAttention",
+]
 
 
 def split_heads(x: Float[Tensor, "B T D"], n_heads: int) -> Float[Tensor, "B H T K"]:
@@ -32,13 +39,16 @@ def merge_heads(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
     return x.transpose(1, 2).flatten(2)
 
 
+def stacked(*layers: nn.Linear) -> tuple[Tensor, Tensor | None]:
+    """Several linear layers of the same vectors as the weight and the bias of one."""
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    weight = torch.cat([layer.weight for layer in layers])
+    return weight, torch.cat(biases) if biases else None
+
+
 def joined(x: Float[Tensor, "B T D"], *layers: nn.Linear) -> tuple[Tensor, ...]:
     """What each of several linear layers makes of x, in one product."""
-    weight = torch.cat([layer.weight for layer in layers])
-    biases = [layer.bias for layer in layers if layer.bias is not None]
-    return F.linear(x, weight, torch.cat(biases) if biases else None).chunk(
-        len(layers), dim=-1
-    )
+    return F.linear(x, *stacked(*layers)).chunk(len(layers), dim=-1)
 
 
 def projected(
@@ -104,4 +114,5 @@ class MultiHeadAttention(nn.Module):
         return self.w_o(merge_heads(found[0])), found[1]
 
     def project(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        """The queries, keys and values of all heads, side by side."""
         return projected(q, k, v, self.w_q, self.w_k, self.w_v, self.training)

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.cache import FastCache
-from allyouneed.decoding import eval_mode, unfinished
+from allyouneed.checks import check_parsing, check_trees
+from allyouneed.decoding import unfinished
+from allyouneed.modes import eval_mode
 from allyouneed.tokens import BOS, EOS, SPECIALS, UNK, pad
 from allyouneed.transformer import Transformer
 
 WORD = "XX"  # stands for a word in a tree that is written as a sequence
-END = SPECIALS[EOS]
 
 __all__ = [
     "WORD",
-    "END",
     "Tree",
     "read_tree",
     "normalise_tree",
@@ -39,6 +39,8 @@ __all__ = [
     "write_trees",
     "parse",
 ]
+
+END = SPECIALS[EOS]
 
 
 @dataclass(frozen=True)
@@ -248,17 +250,10 @@ def bracket_score(
     are missed. With `max_words`, only sentences of so many words count, punctuation
     included. Raises ValueError for another number of trees, or of words in a tree.
     """
-    if len(true) != len(given):
-        raise ValueError(
-            f"given: expected {len(true)} trees as in true, got {len(given)}"
-        )
+    check_trees(true, given)
     counts = [(0, 0, 0, 0, 0)]
-    for i, (a, b) in enumerate(zip(true, given, strict=True)):
+    for a, b in zip(true, given, strict=True):
         tags = [leaf.label for leaf in a.leaves]
-        if b is not None and len(b.leaves) != len(tags):
-            raise ValueError(
-                f"given: expected {len(tags)} words in tree {i}, got {len(b.leaves)}"
-            )
         if max_words is None or len(tags) <= max_words:
             x, y = brackets(a, tags), Counter() if b is None else brackets(b, tags)
             counts.append(
@@ -432,8 +427,11 @@ def parse(
 ) -> list[Tree]:
     """A tree for each sentence, a list of words; the tag of every word is XX.
 
-    `batch`: how many sentences are parsed at a time.
+    `batch`: how many sentences are parsed at a time. Raises TypeError or ValueError
+    for another model's vocabulary, for sentences that are no lists of words or have
+    none, and for a batch below 1.
     """
+    check_parsing(model.config.vocab_size, vocabulary, sentences, batch)
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
     trees: dict[int, Tree] = {}
     for start in range(0, len(order), batch):

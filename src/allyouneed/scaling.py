@@ -12,12 +12,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from allyouneed.checks import (
+    check_machines,
+    check_ring,
+    check_shares,
+    check_sizes,
+    check_stage,
+)
 from allyouneed.transformer import TransformerConfig
 
-Number = int | float
-
 __all__ = [
-    "Number",
     "P100",
     "V100",
     "A100",
@@ -31,12 +35,13 @@ __all__ = [
     "update_launches",
     "translation_launches",
     "all_reduce_seconds",
-    "Projection",
     "validation_seconds",
     "project",
     "parameter_count",
     "steps_needed",
 ]
+
+Number = int | float
 
 
 def ring_all_reduce(
@@ -47,11 +52,7 @@ def ring_all_reduce(
     Returns the sum as each process has it in the end, and the bytes that each has sent.
     Raises ValueError for no vectors, or for vectors of several lengths.
     """
-    if not len(vectors) or len({v.shape for v in vectors}) > 1 or vectors[0].dim() != 1:
-        raise ValueError(
-            f"vectors: expected one of shape (P,) for each process, "
-            f"got shapes {[tuple(v.shape) for v in vectors]}"
-        )
+    check_ring(vectors)
     n = len(vectors)
     # pieces[process][number]
     pieces = [list(v.clone().tensor_split(n)) for v in vectors]
@@ -91,10 +92,7 @@ def state_bytes(parameters: Number, n: int = 1, stage: int = 0) -> dict[str, Num
     the gradients too, 3 the weights too, as `fully_shard` does. Raises ValueError
     for another stage or n < 1.
     """
-    if n < 1 or stage not in (0, 1, 2, 3):
-        raise ValueError(
-            f"n and stage: expected n >= 1 and a stage from 0 to 3, got {n}, {stage}"
-        )
+    check_stage(n, stage)
     part = parameters / n
     return {
         "weights": 4 * (part if stage >= 3 else parameters),
@@ -162,8 +160,7 @@ def update_launches(config: TransformerConfig, parts: int = 1) -> int:
     Counted on a pretended GPU: tests/test_scaling.py holds that they are those of
     `train`. Raises ValueError for less than one part.
     """
-    if parts < 1:
-        raise ValueError(f"parts: expected at least 1, got {parts}")
+    check_sizes(parts=parts)
     N = config.n_layers
     return 94 + 89 * N + (parts - 1) * (74 + 119 * N)
 
@@ -181,11 +178,8 @@ def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
     Raises ValueError unless n is at least 1 and, if there are
     several machines, they are full.
     """
+    check_machines(n, device.per_machine)
     inside = min(n, device.per_machine)
-    if n < 1 or n % inside:
-        raise ValueError(
-            f"n: expected whole machines of {device.per_machine} devices, got {n}"
-        )
     machines = n // inside
     return (
         2 * (inside - 1) / inside * size / device.link
@@ -257,10 +251,7 @@ def project(
     target tokens a second. An idealisation: all devices are always equally busy, and
     nothing fails. Raises ValueError unless the utilisation is above 0 and at most 1.
     """
-    if not 0 < utilisation <= 1:
-        raise ValueError(
-            f"utilisation: expected a share above 0, at most 1, got {utilisation}"
-        )
+    check_shares(utilisation=utilisation)
     P, last = parameter_count(config), config.vocab_size * config.d_model
     operations = 3 * sum(pair_flops(config, length, length).values()) / length * tokens
     floor = 6 * P / device.bandwidth

@@ -11,6 +11,7 @@ import json
 import random
 from heapq import heapify, heappop, heappush
 
+from allyouneed.checks import check_probability
 from allyouneed.tokens import UNK, Tokenizer
 
 VARIANTS = 32  # ways in which a word is cut, drawn once; each use of the word takes one of them
@@ -25,8 +26,7 @@ class BPEDropout:
     """
 
     def __init__(self, tokenizer: Tokenizer, p: float, seed: int = 0):
-        if not 0 <= p < 1:
-            raise ValueError(f"p: expected a probability below 1, got {p}")
+        check_probability(p=p)
         self.tokenizer, self.p, self.seed = tokenizer, p, seed
         model = json.loads(tokenizer.bpe.to_str())["model"]
         pairs = [m if isinstance(m, list) else m.split(" ") for m in model["merges"]]

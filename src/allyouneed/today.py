@@ -19,16 +19,22 @@ from allyouneed.attention import attention
 from allyouneed.checks import (
     check_booleans,
     check_completion,
+    check_config,
+    check_counts,
     check_even,
-    check_integers,
+    check_groups,
     check_mask,
+    check_not_negative,
     check_positive,
     check_rotation,
     check_sizes,
+    check_tensor,
     check_tokens,
+    check_warmup,
     check_width,
 )
-from allyouneed.decoding import eval_mode, filter_logits
+from allyouneed.decoding import draw_tokens
+from allyouneed.modes import eval_mode
 from allyouneed.multihead import merge_heads, split_heads
 from allyouneed.published import (
     convert_llama,
@@ -81,6 +87,7 @@ def rotary_angles(
     Su et al. (2021), section 3.2.2, where theta is 10000. Computed in float64,
     returned in float32. Raises ValueError if d_k is not even and at least 2.
     """
+    check_tensor(places=places)
     check_even(d_k=d_k)
     even = torch.arange(0, d_k, 2, dtype=torch.float64, device=places.device)
     return (places[:, None] / theta ** (even / d_k)).float()
@@ -206,17 +213,11 @@ class LlamaConfig:
 
     def __post_init__(self):
         names = ["vocab_size", "d_model", "d_ff", "n_heads", "n_groups", "n_layers"]
-        names += ["d_k", "sinks"] + ([] if self.window is None else ["window"])
+        names += ["d_k"] + ([] if self.window is None else ["window"])
         sizes = {name: getattr(self, name) for name in names}
-        check_integers(**sizes)
-        if sizes.pop("sinks") < 0:
-            raise ValueError(f"sinks: expected at least 0, got {self.sinks}")
         check_sizes(**sizes)
-        if self.n_heads % self.n_groups:
-            raise ValueError(
-                f"n_groups: expected a divisor of n_heads = {self.n_heads}, "
-                f"got {self.n_groups}"
-            )
+        check_counts(sinks=self.sinks)
+        check_groups(self.n_heads, self.n_groups)
         check_even(d_k=self.d_k)
         check_booleans(tied=self.tied, qkv_bias=self.qkv_bias, qk_norm=self.qk_norm)
         check_positive(theta=self.theta, eps=self.eps)
@@ -301,10 +302,7 @@ class Llama(nn.Module):
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
-        if not isinstance(config, LlamaConfig):
-            raise TypeError(
-                f"config: expected a LlamaConfig, got {type(config).__name__}"
-            )
+        check_config(config, LlamaConfig)
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.layers = nn.ModuleList(LlamaLayer(config) for _ in range(config.n_layers))
@@ -398,8 +396,7 @@ def adamw(model: nn.Module, decay: float = 0.1) -> torch.optim.AdamW:
     The learning rate is to be set at every step: `cosine_rate`. Raises ValueError for a
     decay below 0.
     """
-    if not decay >= 0:
-        raise ValueError(f"decay: expected at least 0, got {decay}")
+    check_not_negative(decay=decay)
     kinds: dict[bool, list[nn.Parameter]] = {True: [], False: []}
     for p in model.parameters():
         kinds[p.dim() > 1].append(p)
@@ -419,10 +416,7 @@ def cosine_rate(
     Raises ValueError for a step or warm-up below 1, or no steps behind the warm-up.
     """
     check_sizes(step=step, warmup_steps=warmup_steps)
-    if steps <= warmup_steps:
-        raise ValueError(
-            f"steps: expected more than warmup_steps = {warmup_steps}, got {steps}"
-        )
+    check_warmup(steps, warmup_steps)
     if step < warmup_steps:
         return peak * step / warmup_steps
     done = min((step - warmup_steps) / (steps - warmup_steps), 1.0)
@@ -449,11 +443,7 @@ def complete(
         cache, new = model.new_cache(), tokens
         for _ in range(count):
             logits = model.logits(model.states(new, cache=cache)[:, -1])
-            if temperature == 0:
-                new = logits.argmax(-1, keepdim=True)
-            else:
-                p = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
-                new = p.multinomial(1, generator=generator)
+            new = draw_tokens(logits, temperature, top_k, top_p, generator)[:, None]
             tokens = torch.cat([tokens, new], dim=1)
     # outside of `eval_mode`, so that gradients may be asked for again
     return tokens.clone()

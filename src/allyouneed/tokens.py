@@ -17,6 +17,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from torch import Tensor
 
 from allyouneed.checks import (
+    check_cutting,
     check_known,
     check_learnt,
     check_pairs,
@@ -64,6 +65,7 @@ class _Vocabulary:
 
     def __init__(self, bpe: tokenizers.Tokenizer):
         check_specials([bpe.token_to_id(token) for token in SPECIALS], SPECIALS)
+        check_cutting(bpe, _untrained())
         bpe.encode_special_tokens = True  # a "<eos>" in a text is text
         self.bpe, self.size = bpe, bpe.get_vocab_size()
 
@@ -78,7 +80,7 @@ class _Vocabulary:
         self.bpe.save(str(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> _Vocabulary:
+    def load(cls, path: str | Path) -> Tokenizer:
         """Read a tokenizer that `save` wrote."""
         text = Path(path).read_text(encoding="utf-8")
         return cls(tokenizers.Tokenizer.from_str(text))
@@ -90,7 +92,7 @@ class Tokenizer(_Vocabulary):
 
     `decode(encode(s)) == s` for text in Unicode's NFC form, whose characters were all
     seen in training and that does not begin with a space. Raises ValueError unless the
-    special tokens have the ids 0 to 3.
+    special tokens have the ids 0 to 3 and text is cut and glued as here.
     """
 
     @classmethod

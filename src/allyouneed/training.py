@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -18,10 +19,16 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from allyouneed.checks import (
+    check_choice,
+    check_epoch,
+    check_objective,
+    check_optimizer,
     check_probability,
+    check_rate,
     check_run,
     check_same_states,
     check_sizes,
+    check_target_tokens,
     check_targets,
     check_tokens,
 )
@@ -32,6 +39,7 @@ from allyouneed.kernels import (
     in_dtype,
     linear_cross_entropy,
 )
+from allyouneed.modes import eval_mode
 from allyouneed.tokens import PAD, Batch
 from allyouneed.transformer import Transformer
 
@@ -40,7 +48,7 @@ __all__ = [
     "adam",
     "learning_rate",
     "average",
-    "clip_gradients",
+    "check_finite",
     "Guard",
     "Record",
     "groups",
@@ -60,10 +68,10 @@ def label_smoothed_loss(
 
     Cross-entropy between softmax(logits) and a distribution with 1 - smoothing on the
     target and smoothing spread evenly over the V - 1 tokens that are not PAD. Targets
-    that are PAD count for nothing. Raises ValueError for shapes that do not fit or a
-    smoothing that is not in [0, 1).
+    that are PAD count for nothing. Raises ValueError for shapes that do not fit, a
+    target that is no token, or a smoothing that is not in [0, 1).
     """
-    check_targets(logits, targets)
+    check_targets(logits, targets, logits.shape[-1])
     check_probability(smoothing=smoothing)
     real = targets != PAD
     log_p = logits[real].float().log_softmax(dim=-1)  # (tokens, V)
@@ -238,10 +246,7 @@ def groups(
         while group := list(islice(rest, size)):
             used += len(group)
             yield epoch, used, group
-        if not used:
-            raise ValueError(
-                f"batches: expected at least one batch in epoch {epoch}, got none"
-            )
+        check_epoch(used, epoch)
         epoch, used = epoch + 1, 0
 
 
@@ -261,21 +266,27 @@ def to_device(x: Tensor, device: torch.device) -> Tensor:
     )
 
 
+class SentBatch(NamedTuple):
+    """A batch on its device: source, target, the places of the
+    target tokens as `Objective` takes them, and the factor that
+    makes of the sums of all batches and processes one mean."""
+
+    src: Int[Tensor, "B S"]
+    tgt: Int[Tensor, "B T"]
+    places: Int[Tensor, " N"]
+    weight: float
+
+
 def send_batches(
     group: Sequence[Batch], device: torch.device, rank: int = 0, world: int = 1
-) -> tuple[list[tuple[Tensor, Tensor, Tensor, float]], int]:
-    """What one of `world` processes computes of an update, and
+) -> tuple[list[SentBatch], int]:
+    """The batches that one of `world` processes computes of an update, and
     the target tokens of the whole group.
 
-    For each of its batches, on the device: source, target, the places of the target
-    tokens as `Objective` takes them, and the factor that makes of the sums of all
-    batches and processes one mean. Raises ValueError for a group without target tokens.
+    Raises ValueError for a group without target tokens.
     """
     tokens = sum(int((batch.tgt[:, 1:] != PAD).sum()) for batch in group)
-    if not tokens:
-        raise ValueError(
-            "batches: expected target tokens after BOS, got none in one update"
-        )
+    check_target_tokens(tokens)
     weight = world / tokens  # the mean over processes takes `world` away
     mine = [(batch, weight) for batch in group[rank::world]]
     # the others wait for one more gradient: zero
@@ -285,7 +296,7 @@ def send_batches(
     for batch, weight in mine:
         places = target_places(batch.tgt)
         tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
-        sent.append((*tensors, weight))
+        sent.append(SentBatch(*tensors, weight))
     return sent, tokens
 
 
@@ -338,7 +349,7 @@ class Objective(nn.Module):
 
 def gradients(
     objective: nn.Module,
-    batches: Sequence[tuple[Tensor, Tensor, Tensor, float]],
+    batches: Sequence[SentBatch],
     world: int = 1,
     scale: Tensor | float = 1.0,
 ) -> Float[Tensor, ""]:
@@ -372,14 +383,10 @@ def dtype_of(precision: str, device: torch.device | str = "cpu") -> torch.dtype:
         "fp16": torch.float16,
         "fp32": torch.float32,
     }
-    if precision not in types:
-        raise ValueError(
-            f"precision: expected one of {', '.join(types)}, got {precision!r}"
-        )
+    check_choice(types, precision=precision)
     return types[precision]
 
 
-@torch.inference_mode()
 def validation_loss(
     model: Transformer, batches: Iterable[Batch], precision: str = "fp32"
 ) -> float:
@@ -390,18 +397,17 @@ def validation_loss(
     `dtype_of`. The model's mode is as it was before. Raises ValueError for no
     target tokens.
     """
-    device, training = next(model.parameters()).device, model.training
-    objective = Objective(model.eval(), 0.0, dtype_of(precision, device))
+    device = next(model.parameters()).device
+    objective = Objective(model, 0.0, dtype_of(precision, device))
     total, tokens = 0.0, 0
-    for batch in batches:
-        places = target_places(batch.tgt)
-        tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
-        if len(places):
-            total = total + objective(*tensors).double()
-            tokens += len(places)
-    model.train(training)
-    if not tokens:
-        raise ValueError("batches: expected at least one target token, got none")
+    with eval_mode(model):
+        for batch in batches:
+            places = target_places(batch.tgt)
+            tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
+            if len(places):
+                total = total + objective(*tensors).double()
+                tokens += len(places)
+    check_target_tokens(tokens)
     return float(total) / tokens
 
 
@@ -422,19 +428,17 @@ def shared_objective(
             objective = DistributedDataParallel(objective, gradient_as_bucket_view=True)
             # the one buffer, the table of positions, never changes: never send it
             objective.broadcast_buffers = False
-    elif objective.model is not model or objective.smoothing != smoothing:
-        raise ValueError("objective: expected that of this model, with this smoothing")
-    elif objective.dtype != dtype:
-        raise ValueError(f"objective: expected {dtype}, got {objective.dtype}")
+    else:
+        check_objective(objective, model, smoothing, dtype)
     return objective
 
 
-def prepared(
+def sent_groups(
     model: Transformer,
     grouped: Iterable[tuple[int, int, list[Batch]]],
     rank: int,
     world: int,
-) -> Iterator[tuple[int, int, list[tuple[Tensor, Tensor, Tensor, float]], int]]:
+) -> Iterator[tuple[int, int, list[SentBatch], int]]:
     """What `groups` gives, with `send_batches` of each group in its place."""
     device = next(model.parameters()).device
     for epoch, batch, group in grouped:
@@ -450,10 +454,7 @@ def set_rate(
 ) -> float:
     """Give the optimiser the learning rate of a step, and return it."""
     rate = schedule(step)
-    if not 0 <= rate < math.inf:
-        raise ValueError(
-            f"schedule: expected a rate of at least 0, got {rate} at step {step}"
-        )
+    check_rate(rate, step)
     for settings in optimizer.param_groups:
         settings["lr"] = rate
     return rate
@@ -501,9 +502,11 @@ def train(
         rank, world = distributed.get_rank(), distributed.get_world_size()
     objective = shared_objective(objective, model, smoothing, dtype, world)
     optimizer = optimizer or adam(model)
+    check_optimizer(optimizer, model)
     schedule = schedule or (lambda step: learning_rate(step, model.config.d_model))
     guard = Guard(after, dtype, device)
-    updates = prepared(model, groups(batches, world * accumulate, after), rank, world)
+    grouped = groups(batches, world * accumulate, after)
+    updates = sent_groups(model, grouped, rank, world)
     if device.type != "cpu":
         updates = ahead(updates, device)
     try:

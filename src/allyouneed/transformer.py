@@ -23,6 +23,7 @@ __all__ = [
     "BASE",
     "BIG",
     "TransformerConfig",
+    "attend_to",
     "EncoderLayer",
     "Encoder",
     "DecoderLayer",
