@@ -436,7 +436,7 @@ for call in sys.argv[1:]:
 def test_what_readers_hear():
     """In another process, without jaxtyping's checks, which tests switch on."""
     command = [sys.executable, "-c", AS_READERS, *READERS]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     assert dict(zip(READERS, done.stdout.splitlines(), strict=True)) == READERS
 
 

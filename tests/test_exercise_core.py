@@ -462,7 +462,7 @@ def test_what_the_file_has_is_not_written_again(monkeypatch, tmp_path):
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     (tmp_path / "progress.json").unlink()
     check("99.2", 42)
-    assert json.loads((tmp_path / "progress.json").read_text()) == {"done": ["99.1", "99.2"]}
+    assert json.loads((tmp_path / "progress.json").read_text("utf-8")) == {"done": ["99.1", "99.2"]}
 
 
 def test_solutions_do_not_count_as_the_readers(capsys):
