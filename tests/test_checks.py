@@ -303,7 +303,7 @@ REFUSED = [
     (lambda: checks.check_text_ids(SEGMENTED, IDS, None, IDS[:, :1]),
      "segments: expected shape (1, 3), got (1, 1)"),
     (lambda: checks.check_causal(SEGMENTED),
-     "model: expected a causal one, got a bidirectional one, which has no next token"),
+     "model: expected a causal one; a bidirectional one has no next token"),
     (lambda: checks.check_masking(IDS, IDS, 0.1),
      "maskable: expected a boolean tensor, got torch.int64"),
     (lambda: checks.check_masking(IDS, IDS[:, :2] > 0, 0.1),

@@ -570,9 +570,7 @@ def check_text_ids(
 def check_causal(config: Any) -> None:
     """A model that is to write has a next token."""
     if not config.causal:
-        raise ValueError(
-            "model: expected a causal one, got a bidirectional one, which has no next token"
-        )
+        raise ValueError("model: expected a causal one; a bidirectional one has no next token")
 
 
 def check_masking(tokens: Tensor, maskable: Tensor, share: object) -> None:
