@@ -31,6 +31,7 @@ TESTS = {  # of what bears no test's name and is imported by none: the first lin
     "src/allyouneed/__init__.py": ["release"],
     "src/allyouneed/__main__.py": ["command"],
     "src/allyouneed/history.py": ["command"],
+    "src/allyouneed/modes.py": ["training", "alignment"],
     "src/allyouneed/provenance.py": ["results"],
     "src/allyouneed/py.typed": ["release"],
     "src/allyouneed/weights/*": ["results"],
