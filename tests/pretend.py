@@ -18,6 +18,7 @@ python tests/pretend.py 6 9        runs the cells of chapters 6 and 9 on it
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 import threading
@@ -855,6 +856,7 @@ def main() -> int:
     wanted = options.parse_args()
     os.environ.setdefault("MPLBACKEND", "agg")
     failed = 0
+    importlib.import_module("torch._dynamo")  # it looks at `Tensor` as it is
     for name in wanted.notebooks:
         chapter = name.isdigit() and next((ROOT / "notebooks").glob(f"{int(name):02}_*.ipynb"))
         try:
