@@ -77,7 +77,8 @@ def main() -> None:
                 with fault(model):
                     print(update(model))
             except RuntimeError as error:
-                print(f"{fault.__name__} {type(error).__name__}")
+                two = " devices" in str(error)  # of which class, the version says
+                print(f"{fault.__name__} {'two devices' if two else type(error).__name__}")
 
 
 if __name__ == "__main__":

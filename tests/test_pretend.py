@@ -952,8 +952,8 @@ def test_the_witness_agrees_with_the_shapes_and_devices():
     assert done.stdout.splitlines() == [
         f"(2, 4, {V}) other:0, (2, 2, 4, 5) other:0",
         *(f"{precision} other:0" for precision in ("fp32", "bf16", "fp16")),
-        "left_behind FakeTensorDeviceMismatchError",
-        "mask_on_cpu FakeTensorDeviceMismatchError",
+        "left_behind two devices",
+        "mask_on_cpu two devices",
         "number_read DataDependentOutputException",
     ], done.stderr  # fmt: skip
 
