@@ -171,9 +171,9 @@ def translate_texts(
     model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], args: argparse.Namespace,
     shown: bool = False,
 ) -> list[str]:  # fmt: skip
-    """Translations by beam search, in the batches that `translate` makes; with a bar for many."""
+    """Translations by beam search, short texts first, as `translate` does; with a bar for many."""
     lengths = [len(tokenizer.encode(text)) for text in texts]
-    order = sorted(filter(lengths.__getitem__, range(len(texts))), key=lengths.__getitem__)
+    order = sorted(range(len(texts)), key=lengths.__getitem__)
     batch = max(1, min(64, 8192 // (max(lengths, default=0) + 1)))  # fewer when they are long
     translations = [""] * len(texts)
     with progress_bar(0, len(order), "sentence", shown) as bar:

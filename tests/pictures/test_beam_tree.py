@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import allyouneed
-from allyouneed.decoding import Beam, Cache, beam_search, eval_mode, length_limits
+from allyouneed.decoding import Beam, Cache, beam_search, length_limits
+from allyouneed.modes import eval_mode
 from allyouneed.tokens import BOS, EOS
 
 KIND = "beam-tree"
