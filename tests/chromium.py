@@ -145,7 +145,9 @@ def sample_colours(tab, known: set[str]) -> list[str]:
             let paper = element;
             while (paper.parentElement && clear(paper)) paper = paper.parentElement;
             const colours = [style.color, getComputedStyle(paper).backgroundColor, style.opacity];
-            const pair = [...colours, style.fontSize, style.fontWeight].join();
+            const size = parseFloat(style.fontSize), bold = style.fontWeight >= 700;
+            const large = size >= 24 || (bold && size >= 18.66);  // what less contrast will do for
+            const pair = [...colours, large].join();
             if (pairs.has(pair)) continue;
             element.dataset.sample = "";
             pairs.add(pair);
@@ -158,16 +160,26 @@ def sample_colours(tab, known: set[str]) -> list[str]:
 
 
 def plain_page(tab) -> None:
-    """Take the colours out of code and signatures, but for the samples, the signs out of
-    equations, but for the first (a box of the same size is left), and the shapes out of pictures.
+    """Take the colours out of code and signatures, but for the samples and the first word of each
+    kind, the signs out of equations, but for the first (a box of the same size is left), and the
+    shapes out of pictures.
 
     A chapter has ten thousand coloured words and signs; axe-core looks at each of them for each
     rule, and there is nothing to be found in one that is not in another.
     """
     tab.evaluate(
         """() => {
+          const kinds = new Set();  // what colours a word: its class, and those around it
           for (const word of document.querySelectorAll("pre span, .sig span")) {
             if (word.closest("[data-sample]") || word.querySelector("[data-sample], a")) continue;
+            const around = [];
+            for (let one = word; one !== document.body; one = one.parentElement)
+              around.push(one.className);
+            const kind = around.join();
+            if (!kinds.has(kind)) {
+              kinds.add(kind);
+              continue;
+            }
             word.replaceWith(...word.childNodes);
           }
           document.body.normalize();

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 
 import pytest
 from chromium import drawn, served, wait
@@ -39,13 +40,19 @@ def address():
 
 
 @pytest.fixture
-def slow(browser):
-    """A tab on a processor that is four times as slow."""
+def tab(browser):
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    tab = context.new_page()
-    context.new_cdp_session(tab).send("Emulation.setCPUThrottlingRate", {"rate": 4})
-    yield tab
+    yield context.new_page()
     context.close()
+
+
+@contextmanager
+def slowed(tab):
+    """Four times as slow a processor."""
+    session = tab.context.new_cdp_session(tab)
+    session.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    yield
+    session.detach()
 
 
 def entries(tab, url: str) -> list[str]:
@@ -85,18 +92,19 @@ def missed(tab, url: str, names: list[str], times: list[float]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("time", [0.3, 3])
-def test_a_click_in_the_contents_lands_where_it_leads(slow, address, time):
+def test_a_click_in_the_contents_lands_where_it_leads(tab, address):
     url = address + LONG[6]
-    names = entries(slow, url)
-    assert not missed(slow, url, [names[-2]], [time])
+    names = entries(tab, url)
+    with slowed(tab):
+        assert not missed(tab, url, [names[-2]], [0.3, 3])
 
 
 @pytest.mark.weekly
 @pytest.mark.parametrize("page", LONG)
-def test_every_entry_of_the_contents_lands_where_it_leads(slow, address, page):
+def test_every_entry_of_the_contents_lands_where_it_leads(tab, address, page):
     url = address + LONG[page]
-    assert not missed(slow, url, entries(slow, url), [0.3, 1, 3])
+    with slowed(tab):
+        assert not missed(tab, url, entries(tab, url), [0.3, 1, 3])
 
 
 SEEN = """() => {  // the block at the top, in words, and how far it is from the window's
@@ -147,27 +155,27 @@ def kept(tab, place: list) -> bool:
     return same_place(place, soon) and same_place(place, drawn(tab, SEEN))
 
 
-@pytest.mark.parametrize("chapter", [11, pytest.param(19, marks=pytest.mark.weekly)])
-def test_reload_and_back_keep_the_place_on_a_slow_processor(slow, address, chapter):
-    place = read_on(slow, address + LONG[chapter])
-    slow.reload()
-    assert kept(slow, place)
-    # not by the mouse: it would bring the link into sight first, and scroll the page with it
-    slow.evaluate("document.querySelector('.bd-sidebar-primary a[href*=multihead]').click()")
-    slow.wait_for_url("**/07_multihead.html")
-    slow.go_back()
-    assert kept(slow, place)
+def reload_and_back(tab, place: list) -> None:
+    """The place is kept, and nothing jumps afterwards."""
+    with slowed(tab):
+        tab.reload()
+        assert kept(tab, place)
+        # not by the mouse: it would bring the link into sight first, and scroll the page with it
+        tab.evaluate("document.querySelector('.bd-sidebar-primary a[href*=multihead]').click()")
+        tab.wait_for_url("**/07_multihead.html")
+        tab.go_back()
+        assert kept(tab, place)
 
 
-def test_reload_and_back_keep_the_place(browser, address):
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    tab = context.new_page()
+@pytest.mark.weekly
+@pytest.mark.parametrize("page", LONG)
+def test_every_long_page_keeps_the_place(tab, address, page):
+    reload_and_back(tab, read_on(tab, address + LONG[page]))
+
+
+def test_reload_and_back_keep_the_place(tab, address):
     place = read_on(tab, address + LONG[6])
-    tab.reload()
-    assert kept(tab, place)
-    tab.click(".bd-sidebar-primary a[href*='07_multihead']")
-    tab.go_back()
-    assert kept(tab, place)
+    reload_and_back(tab, place)
     tab.click(f"{ENTRIES} >> nth=1")  # within the page, and back
     landed(tab)
     assert not same_place(place, drawn(tab, SEEN))
@@ -192,7 +200,6 @@ def test_reload_and_back_keep_the_place(browser, address):
     link = tab.locator(".go-on a")
     assert link.inner_text().startswith("Chapter 6, ")
     assert link.get_attribute("href") == f"../notebooks/06_attention.html{name}"
-    context.close()
 
 
 def test_on_a_phone_the_contents_close(browser, address):
@@ -220,11 +227,9 @@ def test_chapters_say_how_long_they_take(address):
     assert len(re.findall(r'<span class="minutes"> \d+ min', first)) == len(chapters)
 
 
-def test_the_road_and_the_exercises_done_are_kept(browser, address):
+def test_the_road_and_the_exercises_done_are_kept(tab, address):
     """A section that is not on the chosen road says where that goes on. What is marked as done is
     shown at the exercise, in the chapter and on the first page, and goes into a file and back."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    tab = context.new_page()
     tab.goto(address + "book/intro.html")
     assert tab.locator(".off-road, svg.plan .share").count() == 0
     tab.check("input[name='road'][value='hours']")
@@ -254,12 +259,9 @@ def test_the_road_and_the_exercises_done_are_kept(browser, address):
     tab.set_input_files("#progress input", [more | {"buffer": b"[1"}])
     tab.wait_for_function("document.getElementById('progress-says').textContent.includes('not a')")
     assert tab.evaluate("localStorage['allyouneed.done']") == '["6.1","6.2","10.2"]'
-    context.close()
 
 
-def test_the_stages_of_the_project_are_kept_too(browser, address):
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    tab = context.new_page()
+def test_the_stages_of_the_project_are_kept_too(tab, address):
     tab.goto(address + "notebooks/project.html")
     stages = tab.locator("[data-exercise^='project.']").count()
     assert stages > 10 and tab.inner_text(".chapter-links .count") == f"{stages} stages"
@@ -268,4 +270,3 @@ def test_the_stages_of_the_project_are_kept_too(browser, address):
     tab.goto(address + "book/intro.html")
     line = tab.locator("li", has=tab.locator("a[href$='project.html']"))
     assert line.locator(".minutes").get_attribute("data-done") == f", 1 of {stages} stages done"
-    context.close()

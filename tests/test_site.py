@@ -174,6 +174,7 @@ def test_every_page(site, address, browser):
     visit = Visit(browser, address, **settings)  # a tab for all: scripts and fonts are kept
     problems, weights, colours = [], {}, set()
     for page in site:
+        visit.tab.goto("about:blank")  # which is soon drawn anew
         resize(visit.tab, 1280, 900)
         tab = visit.open(page)
         scroll_through(tab)
@@ -185,10 +186,9 @@ def test_every_page(site, address, browser):
         found = broken_equations(tab) + late_picture(tab, page)
         found += code_that_scrolls(tab, ":is(.cell, .admonition)")  # and what cells print
         sample_colours(tab, colours)
-        in_theme(tab, "dark")
-        dark = sample_colours(tab, colours)
         plain_page(tab)
-        if dark:  # else all its pairs of colours were looked at on pages before
+        in_theme(tab, "dark")
+        if sample_colours(tab, colours):  # else all of its pairs were looked at on pages before
             found += [f"dark: {what}" for what in faint_text(tab, colours)]
         in_theme(tab, "light")
         found += violations(tab, colours) + moving_pictures(tab)
