@@ -36,7 +36,16 @@ LEGS = {
     "newest": ("3.13", LAX, ["--upgrade", "--upgrade-strategy=eager"]),
     "pinned": ("3.12", STRICT, ["-c", "requirements.txt"]),
 }
-TESTS = ["pytest", "pytest-timeout", "hypothesis", "beartype", "nbval", "nbclient", "PYEVALB"]
+TESTS = [
+    "pytest",
+    "pytest-timeout",
+    "pytest-xdist",
+    "hypothesis",
+    "beartype",
+    "nbval",
+    "nbclient",
+    "PYEVALB",
+]
 # The tests of the site, of the tools and of the texts say nothing about versions or processors.
 ELSEWHERE = (
     *("alone", "bibliography", "commands", "extensions", "notebooks", "paper_map", "portable"),
@@ -79,6 +88,7 @@ def run_leg(name: str, base: str | Path, nbval: str, needs: list[str]) -> dict[s
     tests = ["tests", "notebooks", nbval, "--nbval-current-env", "--nbval-cell-timeout=600"]
     tests += [f"--ignore=tests/test_{other}.py" for other in ELSEWHERE]
     tests += ["--ignore=tests/pictures", "-q", "-rs", f"--junitxml={report}"]
+    tests += ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
     steps = [
         *([] if python.exists() else [[base, "-m", "venv", python.parents[1]]]),
         [python, "-m", "pip", "install", "--editable", f".[{','.join(EXTRAS)}]", *TESTS, *needs],
