@@ -36,16 +36,7 @@ LEGS = {
     "newest": ("3.13", LAX, ["--upgrade", "--upgrade-strategy=eager"]),
     "pinned": ("3.12", STRICT, ["-c", "requirements.txt"]),
 }
-TESTS = [
-    "pytest",
-    "pytest-timeout",
-    "pytest-xdist",
-    "hypothesis",
-    "beartype",
-    "nbval",
-    "nbclient",
-    "PYEVALB",
-]
+TESTS = "pytest pytest-timeout pytest-xdist hypothesis beartype nbval nbclient PYEVALB".split()
 # The tests of the site, of the tools and of the texts say nothing about versions or processors.
 ELSEWHERE = (
     *("alone", "bibliography", "commands", "extensions", "notebooks", "paper_map", "portable"),
