@@ -99,7 +99,7 @@ def run_two(work: Callable, *args) -> str:
         processes = []
         for file in files:
             place = {"WORLD_SIZE": "2", "RANK": file.name, "LOCAL_RANK": file.name, **address}
-            processes.append(killed.start(_one_of_several, place, file, work, args))
+            processes.append(killed.start(_one_of_two, place, work, args, says=file))
         for process in processes:
             assert not killed.was_killed(process)
         said = "".join(file.read_text(encoding="utf-8") for file in files)
@@ -107,10 +107,8 @@ def run_two(work: Callable, *args) -> str:
     return said
 
 
-def _one_of_several(place: dict[str, str], file: Path, work: Callable, args: tuple) -> None:
+def _one_of_two(place: dict[str, str], work: Callable, args: tuple) -> None:
     os.environ.update(place)
-    with file.open("wb") as words:
-        os.dup2(words.fileno(), 1), os.dup2(words.fileno(), 2)
     work(*args)
 
 
@@ -288,7 +286,7 @@ def test_killed_processes_are_started_again(config, alone, tmp_path):
     run += ["--start-method", "fork", "--run-path", MODULE]
     # the same command begins and goes on
     run += ["train", "--config", str(config), "--out", str(out), "--resume"]
-    agent = killed.start(_one_of_several, {"OMP_NUM_THREADS": "1"}, said, launcher.main, [run])
+    agent = killed.start(launcher.main, run, says=said)
     for rank, step in ((1, 8), (0, 16)):
         file = out / "checkpoints" / f"step-{step:08}.safetensors"
         wait_for(agent, file.exists)
