@@ -848,12 +848,12 @@ def run_notebook(file: Path, device: torch.device | str = "cuda") -> Pretended:
     return gpu
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     """Run notebooks, chapters by their number, and say how each went; 1 if one fails."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("notebooks", nargs="+", help="chapters by their number, or files")
     options.add_argument("--device", type=torch.device, help="the reader's, as a torch.device")
-    wanted = options.parse_args()
+    wanted = options.parse_args(words)
     os.environ.setdefault("MPLBACKEND", "agg")
     failed = 0
     importlib.import_module("torch._dynamo")  # it looks at `Tensor` as it is

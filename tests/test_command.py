@@ -251,23 +251,24 @@ def test_float16_goes_on_where_gradients_overflow(data, tmp_path, monkeypatch):
     assert record.scale == 2.0 ** (30 - record.skipped)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_stop(whole, data, tmp_path, capsys, monkeypatch, number):
+def test_asked_to_stop(whole, data, tmp_path, capsys, monkeypatch):
     """The step is finished, a checkpoint written, and the way to go on is told."""
-    real = runs.train
+    real, asked = runs.train, {15: signal.SIGINT, 20: signal.SIGTERM}
 
     def interrupted(*args, **kwargs):
         for record in real(*args, **kwargs):
-            if record.step == 15:
-                signal.raise_signal(number)
+            if record.step in asked:
+                signal.raise_signal(asked[record.step])
             yield record
 
     monkeypatch.setattr(runs, "train", interrupted)
     out = tmp_path / "run"
-    code, text, _ = said(capsys, "train", "--data", data, "--out", out, *RUN)
-    assert code == 130 and f"train --resume --out {out}" in text and "after step 15" in text
-    assert checkpoint_files(out / "checkpoints")[-1].stem == "pause-00000015"
-    monkeypatch.undo()
+    for step in asked:
+        words = ["train", "--data", data, "--out", out, "--resume", *RUN]
+        code, text, _ = said(capsys, *words)
+        assert code == 130 and f"train --resume --out {out}" in text
+        assert f"after step {step}" in text
+        assert checkpoint_files(out / "checkpoints")[-1].stem == f"pause-{step:08}"
     assert said(capsys, "train", "--resume", "--out", out)[0] == 0
     assert_same_run(out, whole)
 
@@ -334,8 +335,7 @@ def test_only_the_checkpoints_of_an_average_are_written(data, tmp_path, capsys):
     assert steps(tmp_path / "once") == [14, 16, 18, 29, 31, 33]
     rows = json.loads((tmp_path / "once" / "history.json").read_text("utf-8"))["rows"]
     assert [row["step"] for row in rows] == [18, 33]
-    words[4] = tmp_path / "twice"
-    assert said(capsys, *words, "33")[0] == 0
+    shutil.copytree(tmp_path / "once", tmp_path / "twice")
     for file in checkpoint_files(tmp_path / "twice" / "checkpoints")[-2:]:
         file.unlink()  # as if it had been killed after step 29, which is averaged, not validated
     assert said(capsys, "train", "--resume", "--out", tmp_path / "twice")[0] == 0
@@ -358,20 +358,22 @@ def test_all_checkpoints_are_damaged(copy, capsys):
     assert hash((copy / "model.safetensors").read_bytes()) == before
 
 
-@pytest.mark.parametrize("calls", [0, 5, 9])
-def test_a_full_disk(whole, data, tmp_path, capsys, monkeypatch, calls):
-    real, left = os.fsync, iter(range(calls))
+def test_a_full_disk(whole, data, tmp_path, capsys, monkeypatch):
+    """At once, and twice again on the way."""
+    real, out = os.fsync, tmp_path / "run"
+    words = ["train", "--data", data, "--out", out, "--resume", *RUN]
+    for calls in (0, 5, 9):
+        left = iter(range(calls))
 
-    def full(number):
-        if next(left, None) is None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(number)
+        def full(number, left=left):
+            if next(left, None) is None:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            real(number)
 
-    monkeypatch.setattr(os, "fsync", full)
-    out = tmp_path / "run"
-    assert "the disk is full" in refused(capsys, "train", "--data", data, "--out", out, *RUN)
+        monkeypatch.setattr(os, "fsync", full)
+        assert "the disk is full" in refused(capsys, *words)
     monkeypatch.undo()
-    assert said(capsys, "train", "--data", data, "--out", out, "--resume", *RUN)[0] == 0
+    assert said(capsys, *words)[0] == 0
     assert_same_run(out, whole)
 
 

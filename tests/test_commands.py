@@ -161,6 +161,8 @@ SLOW += "def test_waits(i):\n    time.sleep(0.5)\n    assert i != %d\n"
 def test_check_says_what_there_was_no_time_for(wrong, passes, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(check, "ROOT", tmp_path)
     monkeypatch.setattr(check, "SECONDS", 1)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # those that are not needed take long
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin,pytest_timeout,nbval.plugin")
     names = ["test_a.py", "test_b.py", "test_c.py"]
     for name in names:
         (tmp_path / name).write_text(SLOW % wrong, encoding="utf-8")

@@ -18,16 +18,20 @@ from functools import partial
 from pathlib import Path
 
 import killed
+import psutil
 import pytest
 import torch
 from torch import distributed
+from torch.distributed import run as launcher
 from torch.distributed.distributed_c10d import BackendConfig
 
-from allyouneed import command, runs
+from allyouneed import __main__, command, runs
 from allyouneed.checkpoints import Checkpoint, checkpoint_files, load_checkpoint
 from allyouneed.processes import in_any_process, start_process_group
 from allyouneed.settings import recorded_settings
 from allyouneed.training import Record, dtype_of
+
+MODULE = __main__.__file__
 
 
 def trained(
@@ -95,7 +99,7 @@ def run_two(work: Callable, *args) -> str:
         processes = []
         for file in files:
             place = {"WORLD_SIZE": "2", "RANK": file.name, "LOCAL_RANK": file.name, **address}
-            processes.append(killed.start(_one_of_two, place, file, work, args))
+            processes.append(killed.start(_one_of_two, place, work, args, says=file))
         for process in processes:
             assert not killed.was_killed(process)
         said = "".join(file.read_text(encoding="utf-8") for file in files)
@@ -103,17 +107,15 @@ def run_two(work: Callable, *args) -> str:
     return said
 
 
-def _one_of_two(place: dict[str, str], file: Path, work: Callable, args: tuple) -> None:
+def _one_of_two(place: dict[str, str], work: Callable, args: tuple) -> None:
     os.environ.update(place)
-    with file.open("wb") as words:
-        os.dup2(words.fileno(), 1), os.dup2(words.fileno(), 2)
     work(*args)
 
 
-def torchrun(*words: object, processes: int = 2, restarts: int = 0) -> subprocess.Popen:
+def torchrun(*words: object, processes: int = 2) -> subprocess.Popen:
     """Start processes; they have a limit on waiting of their own."""
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone",
-           "--nproc-per-node", processes, "--max-restarts", restarts]  # fmt: skip
+           "--nproc-per-node", processes]  # fmt: skip
     return subprocess.Popen(
         list(map(str, [*run, *words])), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         encoding="utf-8", env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
@@ -255,49 +257,47 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert rows[0] == rows[1]
 
 
-def workers(process: subprocess.Popen) -> dict[int, int]:
-    """The process id of each rank that torchrun has started."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text("utf-8").rpartition(")")[2].split()[1])
-            words = (folder / "environ").read_bytes().split(b"\0") if parent == process.pid else []
-        except OSError:  # it has just ended
-            continue
-        ranks = [int(word[5:]) for word in words if word.startswith(b"RANK=")]
-        found |= {rank: int(folder.name) for rank in ranks}
-    return found
+def workers(agent) -> list[int]:
+    """The process ids of what an agent of torchrun has started, by rank."""
+    return sorted(child.pid for child in psutil.Process(agent.pid).children())
 
 
-def started_anew(process: subprocess.Popen, dead: set[int]) -> bool:
+def started_anew(agent, dead: set[int]) -> bool:
     """Whether both ranks run, in processes that are not those of before."""
-    running = workers(process)
-    return len(running) == 2 and dead.isdisjoint(running.values())
+    running = workers(agent)
+    return len(running) == 2 and dead.isdisjoint(running)
 
 
-def wait_for(process: subprocess.Popen, happens) -> None:
-    """Wait until something happens, as long as the process runs."""
+def wait_for(agent, happens) -> None:
+    """Wait until something happens, as long as the agent runs."""
     end = time.monotonic() + 240
-    while not happens() and process.poll() is None and time.monotonic() < end:
+    while not happens() and agent.is_alive() and time.monotonic() < end:
         time.sleep(0.02)
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="forks processes that import much")
 def test_killed_processes_are_started_again(config, alone, tmp_path):
-    """First the second process dies, then the first; the last steps are of a third start."""
-    out, steps, dead = tmp_path / "run", [], set()
+    """First the second process dies, then the first; the last steps are of a third start.
+
+    torchrun forks its processes, so that none of the six has its seconds of imports.
+    """
+    out, said, steps, dead = tmp_path / "run", tmp_path / "said", [], set()
+    run = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "3"]
+    run += ["--start-method", "fork", "--run-path", MODULE]
     # the same command begins and goes on
-    process = torchrun("-m", "allyouneed", "train", "--config", config, "--out", out, "--resume",
-                       restarts=3)  # fmt: skip
+    run += ["train", "--config", str(config), "--out", str(out), "--resume"]
+    agent = killed.start(launcher.main, run, says=said)
     for rank, step in ((1, 8), (0, 16)):
         file = out / "checkpoints" / f"step-{step:08}.safetensors"
-        wait_for(process, file.exists)
-        wait_for(process, lambda: started_anew(process, dead))
-        running = workers(process)
+        wait_for(agent, file.exists)
+        wait_for(agent, lambda: started_anew(agent, dead))
+        running = workers(agent)
         os.kill(running[rank], signal.SIGKILL)
-        dead.update(running.values())
+        dead.update(running)
         steps.append(newest(out).record.step)
-    said = ended(process)
+    assert not killed.was_killed(agent)
+    said = said.read_text(encoding="utf-8")
+    assert agent.exitcode == 0, said
     assert steps[-1] < 32 and said.count("Going on from") == 2 and said.count("Best: BLEU") == 1
     assert_same_run(out, alone)
 

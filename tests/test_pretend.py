@@ -20,8 +20,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import faked
+import killed
 import nbformat
 import numpy as np
+import pretend
 import pytest
 import torch
 from pretend import LIKE, ROOT, Pretended, pretended
@@ -947,15 +950,13 @@ NO_GUARD = not hasattr(backend_registration, "_setup_privateuseone_for_python_ba
 @pytest.mark.skipif(NO_GUARD, reason="this PyTorch takes no device guard from Python")
 def test_the_witness_agrees_with_the_shapes_and_devices():
     """It knows no numbers: an update that goes through reads none, so it waits for no GPU."""
-    command = [sys.executable, ROOT / "tests" / "faked.py"]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8")
-    assert done.stdout.splitlines() == [
+    assert killed.said(faked.main).splitlines() == [
         f"(2, 4, {V}) other:0, (2, 2, 4, 5) other:0",
         *(f"{precision} other:0" for precision in ("fp32", "bf16", "fp16")),
         "left_behind two devices",
         "mask_on_cpu two devices",
         "number_read DataDependentOutputException",
-    ], done.stderr  # fmt: skip
+    ]  # fmt: skip
 
 
 # Notebooks
@@ -985,11 +986,9 @@ def test_a_notebook_that_does_not_take_the_readers_device(tmp_path):
     cells = [nbformat.v4.new_code_cell(source) for source in cells]
     cells[0].metadata["tags"] = ["setup"]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "one.ipynb")
-    for more, code in ([], 0), (["--device", "cuda:0"], 1):
-        command = [sys.executable, ROOT / "tests" / "pretend.py", tmp_path / "one.ipynb", *more]
-        done = subprocess.run(command, capture_output=True, encoding="utf-8")
-        assert done.returncode == code, done.stdout + done.stderr
-    assert "failed in cell 2" in done.stdout and "of type `str`" in done.stdout
+    assert "one.ipynb: passed" in killed.said(pretend.main, [f"{tmp_path}/one.ipynb"])
+    said = killed.said(pretend.main, [f"{tmp_path}/one.ipynb", "--device", "cuda:0"], code=1)
+    assert "failed in cell 2" in said and "of type `str`" in said
 
 
 @pytest.mark.weekly

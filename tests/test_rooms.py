@@ -122,12 +122,13 @@ def test_package_itself_is_light():
 def test_no_name_is_defined_twice():
     owners: dict[str, list[str]] = {}
     for name in NAMES:
+        if name == "exercises":  # wrong answers there carry the names of right ones
+            continue
         for file in files(name):
             for node in ast.parse(file.read_text(encoding="utf-8")).body:
                 if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith(
                     "_"
                 ):
-                    if name != "exercises":  # wrong answers there carry the names of right ones
-                        owners.setdefault(node.name, []).append(name)
+                    owners.setdefault(node.name, []).append(name)
     owners.pop("load", None)  # results.load is called by its module's name
     assert {name: where for name, where in owners.items() if len(where) > 1} == {}

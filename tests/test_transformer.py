@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 
+import killed
 import pytest
 import torch
 from hypothesis import given, settings
@@ -376,5 +377,4 @@ for b, s, t in ((3, 9, 7), (5, 4, 12)):
 
 def test_an_exported_graph_takes_other_sizes():
     """In a process of its own: the tests' look at shapes would make the graph keep them."""
-    done = subprocess.run([sys.executable, "-c", EXPORT], capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr
+    killed.said(exec, EXPORT, {})

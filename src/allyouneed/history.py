@@ -45,8 +45,9 @@ class History:
         rows, losses = self.rows, self.losses
         step = [row["step"] for row in rows]
         size = math.ceil(len(losses) / 200)
-        figure = Figure(figsize=(8, 3), layout="constrained")
-        left, right = figure.subplots(1, 2)
+        figure = Figure(figsize=(8, 3))
+        margins = {"left": 0.09, "right": 0.98, "bottom": 0.17, "top": 0.95, "wspace": 0.24}
+        left, right = figure.subplots(1, 2, gridspec_kw=margins)
         some = range(0, len(losses), size)
         means = [sum(losses[i : i + size]) / len(losses[i : i + size]) for i in some]
         left.plot([i + size / 2 for i in some], means, label="training, smoothed labels, dropout")
