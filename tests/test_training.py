@@ -399,7 +399,7 @@ def test_float16_learns_as_float32_does():
 
 
 def test_float16_is_nearer_to_float32_than_other_seeds_are():
-    """The preset tiny's model, which learns to copy 40 words: ten times nearer, on the CPU."""
+    """The preset tiny's model, which learns to copy: ten times nearer, on the CPU."""
     preset, steps, draw = PRESETS["tiny"], 80, random.Random(0)
     sentences = [[draw.randrange(4, 44) for _ in range(draw.randint(2, 8))] for _ in range(400)]
     pairs = [(words, words) for words in sentences]
@@ -409,7 +409,7 @@ def test_float16_is_nearer_to_float32_than_other_seeds_are():
         torch.manual_seed(seed)
         model = Transformer(
             TransformerConfig(
-                44, preset.d_model, preset.d_ff, preset.heads, preset.layers,
+                preset.vocabulary, preset.d_model, preset.d_ff, preset.heads, preset.layers,
                 preset.dropout, preset.norm_first,
             )
         )  # fmt: skip
