@@ -598,10 +598,27 @@ A = torch.arange(6.0).reshape(2, 3)
         ([1, "a"], [1, "b"], False),  # words have no sum
         (A, A.flip(0), False),
         (A, A / 0, False),
+        ({"a": A, "b": True}, {"b": True, "a": A + 1}, True),
+        ({"a": A, "b": True}, {"b": True, "a": A.clone()}, False),
+        ({"a": A}, {"b": A}, True),
+        ({"a": "x"}, {"a": "y"}, False),
+        ({"a": A}, [A + 1], False),
     ],
 )
 def test_what_is_apart_at_once(a, b, told):
     assert apart(outline(a), outline(b), 1e-4, 1e-6) == told
+
+
+def test_a_case_is_copied_with_what_is_special_about_it():
+    """One tensor handed over twice, others that do not lie in memory row by row, and a slope."""
+    base = torch.arange(6.0).view(2, 3)
+    slope = torch.ones(2, requires_grad=True)
+    case = base, base, base.mT, torch.ones(3, 1).expand(3, 2), base[:1], slope, [base]
+    copied = core.copied(case)
+    assert copied[0] is copied[1] is copied[-1][0] and copied[5].is_leaf and copied[5].requires_grad
+    assert [x.stride() for x in copied[:-1]] == [x.stride() for x in case[:-1]]
+    copied[0].fill_(-1.0), copied[2].fill_(-1.0), copied[4].fill_(-1.0)
+    assert base.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 
 
 def test_of_a_tuple_the_part_that_differs_is_named():

@@ -364,7 +364,7 @@ def test_what_stands_is_kept(tmp_path, monkeypatch, capsys):
     assert "Project   : 3 of 12   [x] attention  [x] heads  [x] masks" in capsys.readouterr().out
 
 
-PAIRS = [("Two dogs run.", "Zwei Hunde laufen."), ("A man sleeps.", "Ein Mann schläft.")] * 40
+PAIRS = [("Two dogs run.", "Zwei Hunde laufen."), ("A man sleeps.", "Ein Mann schläft.")] * 8
 
 
 def test_it_is_trained_and_translates(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -1724,6 +1725,7 @@ BATCH_MISTAKES = mistakes(
 WRITERS = TransformerConfig(12, 16, 32, n_heads=2, n_layers=2, dropout=0.4)
 
 
+@cache  # each call of an answer gets a copy
 def writer(size: float) -> Transformer:
     """An untrained model whose words depend on all it reads; with dropout, in training mode."""
     with torch.random.fork_rng(devices=[]):
@@ -2045,6 +2047,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@cache  # each call of an answer gets a copy
 def machine_cases() -> list[tuple]:
     return [
         (kind(vocab_size, seed), vocab_size)

@@ -16,7 +16,7 @@ NUMBERS = "biufc"  # numpy's kinds of numeric dtype
 INERT = bool, int, float, complex, str, bytes, type(None), Tensor, np.ndarray, torch.nn.Parameter
 MANY = 10_000  # items, beyond which a comparison may take its time
 SUMMED = 1e-9  # how far, relatively, two orders of adding may part sums of the same numbers
-Outline = tuple[tuple[int, ...], complex, float] | list["Outline"] | None
+Outline = tuple[tuple[int, ...], complex, float] | list["Outline"] | dict[Any, "Outline"] | None
 
 
 def plain(value: Any, whole: bool = False) -> Any:
@@ -73,10 +73,13 @@ def array(value: Any) -> np.ndarray | None:
 
 
 def outline(value: Any) -> Outline:
-    """Of numbers their shape, their sum and the sum of their magnitudes; of other lists, the
-    outline of each item; else None. By it most values that differ are told apart at once."""
+    """Of numbers their shape, their sum and the sum of their magnitudes; of other lists and of
+    dicts, the outline of each item; else None. By it most values that differ are told apart at
+    once."""
     if not inert(value):
         return None
+    if isinstance(value, dict):
+        return {key: outline(item) for key, item in value.items()}
     numbers = array(value)
     if numbers is None:
         return [outline(item) for item in value] if isinstance(value, list | tuple) else None
@@ -91,8 +94,10 @@ def outline(value: Any) -> Outline:
 def apart(a: Outline, b: Outline, rtol: float, atol: float) -> bool:
     """Whether values of these outlines cannot be the same, whichever of the two is expected: their
     sums differ by more than all their numbers may together. False says nothing."""
-    if a is None or b is None or isinstance(a, list) != isinstance(b, list):
+    if a is None or b is None or type(a) is not type(b):
         return False
+    if isinstance(a, dict):
+        return a.keys() != b.keys() or any(apart(a[key], b[key], rtol, atol) for key in a)
     if isinstance(a, list):
         return len(a) != len(b) or any(apart(*two, rtol, atol) for two in zip(a, b, strict=True))
     numbers = math.prod(a[0])
