@@ -45,7 +45,7 @@ check: setup-all  ## Check style, modules and links, and test what has changed (
 processors: setup-all  ## Run tests and notebooks as other processors would, in every setting
 	@$(BIN)/python tools/processors.py
 
-matrix:  ## Run the package's tests and the notebooks under every set of versions (hours, 30 GB)
+matrix:  ## Run the package's tests and the notebooks under every set of versions (an hour, 30 GB)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found."; exit 1; }
 	@$(PYTHON) tools/matrix.py
 
