@@ -182,7 +182,7 @@ def test_what_is_at_work_stops_when_the_time_is_up(day, tmp_path, monkeypatch, c
     made = {"machine": {"gpu": None}}
     monkeypatch.setattr(gpu.record, "circumstances", lambda command: made)  # in no time
     begun = time.monotonic()
-    with gpu.stopping_at(begun + 1):
+    with gpu.stopping_at(begun + 3):
         gpu.work_on("some", day, begun + 60, keep=False)
     assert time.monotonic() - begun < 30
     assert capsys.readouterr().out.endswith("the same command goes on from here\n")

@@ -470,7 +470,7 @@ def test_the_cover_translates_when_it_is_asked(home, browser):
     assert not visit.wrong + narrower(tab, 390), visit.wrong
     with tab.expect_navigation():
         tab.click(".cover-more")
-    filled = "document.getElementById('t-source').value === 'A dog.'"  # once its scripts are there
+    filled = "document.getElementById('t-source')?.value === 'A dog.'"  # once its scripts are there
     tab.wait_for_function(filled, timeout=60_000)
     tab.context.close()
 
