@@ -99,6 +99,34 @@ def test_a_click_in_the_contents_lands_where_it_leads(tab, address):
         assert not missed(tab, url, [names[-2]], [0.3, 3])
 
 
+SHORTEN = """forced => {  // lay a section out shorter; at once, or in the next frame
+  const one = document.querySelector(".bd-article > section > section:not([hidden])");
+  one.hidden = true;
+  if (forced) document.body.offsetHeight;
+}"""
+
+
+def test_what_the_browser_scrolls_does_not_let_the_place_go(tab, address):
+    """Where a script asks for a size, the browser lays out the page and keeps what it shows in its
+    place before place.js is told: that is not the reader's scrolling."""
+    tab.goto(address + LONG[6])
+    tab.mouse.move(600, 500)
+    wait(tab, "window.mathematicsIsSet")
+    tab.evaluate("document.querySelector(\"#pst-page-toc-nav a[href='#exercises']\").click()")
+    landed(tab)
+    before = tab.evaluate("scrollY")
+    tab.evaluate(SHORTEN, True)
+    assert tab.evaluate("scrollY") < before - 500
+    assert abs(drawn(tab, AWAY, "exercises")) <= NEAR
+    tab.evaluate("document.documentElement.style.overflowAnchor = 'none'")  # now it does not
+    tab.evaluate(SHORTEN, False)
+    assert abs(drawn(tab, AWAY, "exercises")) <= NEAR
+    tab.evaluate("scrollBy(0, 300)")  # by a scroll bar, say: the reader goes on
+    tab.evaluate("new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))")
+    tab.evaluate(SHORTEN, False)
+    assert abs(drawn(tab, AWAY, "exercises")) > 200
+
+
 @pytest.mark.weekly
 @pytest.mark.parametrize("page", LONG)
 def test_every_entry_of_the_contents_lands_where_it_leads(tab, address, page):

@@ -18,7 +18,8 @@
     }
   };
 
-  let held = null; // {element, top, y}: `top` in the window, or nothing for where a link puts it
+  let held = null; // {element, top, y, tall}: `top` in the window, or nothing for where a link puts it
+  const root = document.documentElement;
   const release = () => (held = null);
 
   const keep = () => {
@@ -26,7 +27,7 @@
     const { element, top } = held;
     if (top === undefined) element.scrollIntoView({ behavior: "instant" });
     else scrollBy({ top: element.getBoundingClientRect().top - top, behavior: "instant" });
-    held.y = scrollY;
+    [held.y, held.tall] = [scrollY, root.scrollHeight];
   };
 
   const hold = (element, top) => {
@@ -92,7 +93,7 @@
     return null;
   };
 
-  const share = () => Math.min(1, scrollY / Math.max(1, document.documentElement.scrollHeight - innerHeight));
+  const share = () => Math.min(1, scrollY / Math.max(1, root.scrollHeight - innerHeight));
 
   // On the first page: where to go on, and how far each chapter is read.
   const goOn = (places) => {
@@ -155,7 +156,10 @@
 
     let drawn, saved;
     addEventListener("scroll", () => {
-      if (held && Math.abs(scrollY - held.y) > 1) document.readyState === "complete" ? release() : keep();
+      if (held && Math.abs(scrollY - held.y) > 1) {
+        // The browser, too, scrolls: while it loads, and where the page has become longer or shorter.
+        document.readyState === "complete" && root.scrollHeight === held.tall ? release() : keep();
+      }
       cancelAnimationFrame(drawn);
       drawn = requestAnimationFrame(follow);
       clearTimeout(saved);
