@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from chromium import Visit, served
 from docutils import nodes
-from pages import HTML, ROOT, build
+from pages import HTML, PHONE, ROOT, build
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import bookreferences  # noqa: E402
@@ -159,5 +159,27 @@ def test_a_card_shows_what_a_link_leads_to(browser, address):
     tab.wait_for_selector(".hover-card")
     tab.locator("a[href='https://arxiv.org/abs/1706.03762']").first.hover()
     tab.wait_for_function("/20\\d\\d/.test(document.querySelector('.hover-card')?.textContent)")
+    assert not visit.wrong
+    tab.context.close()
+
+
+def test_a_tap_on_a_word_of_the_glossary_shows_its_card_and_a_second_goes_there(browser, address):
+    visit = Visit(browser, address, **PHONE)
+    tab = visit.open("notebooks/06_attention.html")
+    first, second = (tab.locator("p a.to-term").nth(i) for i in (0, 1))
+    first.tap()
+    tab.wait_for_selector(".hover-card >> text=Tap again to go there.")
+    second.tap()  # its card comes in place of the first one's
+    tab.wait_for_selector("a.to-term[aria-describedby] >> nth=0")
+    assert second.get_attribute("aria-describedby") and not first.get_attribute("aria-describedby")
+    tab.wait_for_timeout(400)  # longer than a card waits for the pointer to come back
+    assert tab.locator(".hover-card").count() == 1
+    tab.locator(".bd-article h1").tap()
+    tab.wait_for_selector(".hover-card", state="detached")
+    assert "06_attention" in tab.url
+    second.tap()
+    tab.wait_for_selector(".hover-card")
+    with tab.expect_navigation(url="**/glossary.html#term-*"):
+        second.tap()
     assert not visit.wrong
     tab.context.close()

@@ -472,6 +472,10 @@ def test_the_cover_translates_when_it_is_asked(home, browser):
         tab.click(".cover-more")
     filled = "document.getElementById('t-source')?.value === 'A dog.'"  # once its scripts are there
     tab.wait_for_function(filled, timeout=60_000)
+    tab.go_back()  # what was tried is there again
+    tab.wait_for_selector(".cover-more[href$='A+dog.']", timeout=60_000)
+    assert tab.input_value("#try-text") == "A dog."
+    assert tab.inner_text("figure.cover figcaption b") == "Un chien."
     tab.context.close()
 
 

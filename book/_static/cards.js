@@ -1,10 +1,12 @@
 // What a link leads to, on a card beside it while the pointer or the focus is on it: equations,
-// exercises, chapters, words of the glossary, references. The cards are fetched with the first.
+// exercises, chapters, words of the glossary, references. A finger that taps a word of the glossary
+// gets its card, and goes there with the second tap. The cards are fetched with the first.
 
 const BookCards = (() => {
   const script = document.currentScript.src;
   const root = new URL("..", script).href;
   let cards, asked, card, link, timer;
+  let touch = false; // not every browser's click says so
 
   const receive = (all) => (cards = all);
   const fetched = () => asked ??= new Promise((go) => {
@@ -32,6 +34,7 @@ const BookCards = (() => {
     const body = document.createElement("div");
     body.innerHTML = says; // made by book/_ext/bookreferences.py
     card.append(body);
+    if (touch) card.append(Object.assign(document.createElement("small"), { textContent: "Tap again to go there." }));
     if (window.MathJax?.tex2chtml) body.querySelectorAll(".math").forEach(setFormula);
     document.body.append(card);
     from.setAttribute("aria-describedby", "hover-card");
@@ -57,16 +60,23 @@ const BookCards = (() => {
   };
   const linkOf = ({ target }) => target.closest?.(".bd-article a:is(.internal, .external)");
 
+  addEventListener("pointerdown", ({ pointerType }) => (touch = pointerType === "touch"), true);
   addEventListener("pointerover", (event) => {
-    const from = event.pointerType !== "touch" && linkOf(event);
-    if (from) begin(from, 250);
-    else if (link && !card?.contains(event.target)) later();
+    const from = linkOf(event);
+    if (from && event.pointerType !== "touch") begin(from, 250);
+    else if (link && link !== from && !card?.contains(event.target)) later();
   });
   addEventListener("focusin", (event) => {
     const from = event.target.matches?.(":focus-visible") && linkOf(event);
-    from ? begin(from, 0) : hide();
+    if (from) begin(from, 0);
+    else if (linkOf(event) !== link) hide();
   });
   addEventListener("keydown", ({ key }) => { if (key === "Escape") hide(); });
-  addEventListener("click", hide);
+  addEventListener("click", (event) => {
+    const from = touch && event.detail && linkOf(event);
+    if (!from || !from.matches(".to-term:not([href^='#'])") || from === link) return hide();
+    event.preventDefault();
+    begin(from, 0);
+  });
   return { receive };
 })();

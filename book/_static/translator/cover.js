@@ -79,6 +79,9 @@
     }, "fr");
   }
 
+  // What the reader tried is there again when the page is.
+  const kept = history.state?.sentence;
+
   // The newest sentence is translated; one that is at work when it comes is left.
   let newest = 0, asked = false;
   async function translate() {
@@ -92,6 +95,7 @@
       const why = sentence ? Translator.refusal(sentence, tokenizer) : "Type an English sentence.";
       say(why ?? "");
       if (why) return;
+      history.replaceState({ ...history.state, sentence: typed }, "");
       const src = [...tokenizer.encode(sentence), Translator.EOS];
       const decoding = Translator.beamSearch(loaded.model, src, BEAM);
       const begun = performance.now();
@@ -107,7 +111,7 @@
       const said = Translator.remarks(typed, NAME, tokenizer);
       notes.textContent = [...said, ...Translator.astray(text.textContent, "fr")].join(" ");
       const shown = new URLSearchParams({ model: NAME, beam: BEAM, text: sentence });
-      if (!more.href) figure.scrollIntoView({ block: "nearest" });
+      if (!more.href && !kept) figure.scrollIntoView({ block: "nearest" });
       more.href = `translator.html?${shown}`;
     } catch (error) {
       asked = false;
@@ -129,4 +133,9 @@
     input.focus();
     input.select();
   });
+  if (kept) {
+    input.value = kept;
+    form.after(figure); // before place.js counts what stands above the reader
+    translate();
+  }
 }
