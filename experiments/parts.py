@@ -54,7 +54,7 @@ BATCH, STEPS, LOOKS, WARMUP, HELD_OUT = 64, 400, 8, 100, 1600
 SEEDS, RATES = (0, 1, 2), (1e-3, 2e-3, 4e-3)
 TASK = (
     "Fill the gaps: each word of an English sentence of tatoeba-en-fr that is among the "
-    f"{WORDS} commonest is replaced by a gap with probability {HIDDEN}, and foretold from what is "
+    f"{WORDS} commonest is replaced by a gap with probability {HIDDEN}, and predicted from what is "
     "left. Held-out sentences come from the validation split; losses are nats per gap."
 )
 
