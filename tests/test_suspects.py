@@ -93,7 +93,8 @@ def test_a_right_machine_refused_for_its_rounding_is_not_said_to_have_read_words
 
     verdict = examine("11.8", which_fault)
     assert verdict.status == "wrong"
-    assert verdict.mistake in ("a tolerance of 0", '"sees the padding" said where it is "right"')
+    rounded = '"sees the padding" said where it is "right"'  # and others, as processors round
+    assert verdict.mistake == "a tolerance of 0" or verdict.mistake.startswith(rounded)
 
 
 TOLD = {  # what the input of a reader's test may lack, by what it is called with
