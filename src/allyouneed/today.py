@@ -382,8 +382,8 @@ def load_llama(
     """The published SmolLM2-135M, in float32 and eval mode, and its tokenizer.
 
     Fetched once (269 MB) from the Hugging Face hub, as published under the Apache
-    licence 2.0 (Ben Allal et al. 2025). Raises DataError where that cannot be done, or if a
-    file has not the sha256 it should have.
+    licence 2.0 (Ben Allal et al. 2025). Raises DataError where that cannot be done,
+    or if a file has not the sha256 it should have.
     """
     state, tokenizer = fetch_weights("smollm2")
     return from_llama(state, fetch_config("smollm2")).to(device), tokenizer
