@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -23,6 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from allyouneed.checks import check_probability, check_product, check_targets
+from allyouneed.provenance import processor
 from allyouneed.tokens import PAD
 
 CHUNK = {"cpu": 512}  # positions whose logits are held at a time; elsewhere 8192
@@ -188,12 +188,6 @@ def half_dtype(device: torch.device) -> torch.dtype:
         return torch.bfloat16 if capability >= (8, 0) else torch.float16
     has_units = any(flag in processor() for flag in ("avx512_bf16", "amx_bf16"))
     return torch.bfloat16 if device.type == "cpu" and has_units else torch.float32
-
-
-def processor() -> str:
-    """What Linux tells about the processor; nothing elsewhere."""
-    info = Path("/proc/cpuinfo")
-    return info.read_text(encoding="utf-8") if info.exists() else ""
 
 
 Item = TypeVar("Item")

@@ -46,12 +46,15 @@ def circumstances(command: str) -> dict[str, Any]:
 
 def processor_name() -> str:
     """The processor's name, as the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:  # not on Linux
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    lines = [line.partition(":") for line in processor().splitlines()]
+    names = [name.strip() for what, _, name in lines if what.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def processor() -> str:
+    """What Linux tells about the processor; nothing elsewhere."""
+    info = Path("/proc/cpuinfo")
+    return info.read_text(encoding="utf-8") if info.exists() else ""
 
 
 def commit() -> str | None:
