@@ -18,7 +18,9 @@
     }
   };
 
-  let held = null; // {element, top, y, tall}: `top` in the window, or nothing for where a link puts it
+  // {element, top, y, tall, at}: `top` in the window, or nothing for where a link puts it; then where
+  // the page was, its height and where the element was, when it was last put in its place
+  let held = null;
   const root = document.documentElement;
   const release = () => (held = null);
 
@@ -27,7 +29,16 @@
     const { element, top } = held;
     if (top === undefined) element.scrollIntoView({ behavior: "instant" });
     else scrollBy({ top: element.getBoundingClientRect().top - top, behavior: "instant" });
-    [held.y, held.tall] = [scrollY, root.scrollHeight];
+    Object.assign(held, { y: scrollY, tall: root.scrollHeight, at: element.getBoundingClientRect().top });
+  };
+
+  // The browser, too, scrolls: while it loads, and where what stands above has changed its height or
+  // the page has become too short. Only then is the element still where it was, or the page at its end.
+  const byItself = ({ element, tall, at }) => {
+    if (document.readyState !== "complete") return true;
+    if (root.scrollHeight === tall) return false;
+    const moved = Math.abs(element.getBoundingClientRect().top - at);
+    return moved < innerHeight / 2 || scrollY + innerHeight > root.scrollHeight - 2;
   };
 
   const hold = (element, top) => {
@@ -156,10 +167,7 @@
 
     let drawn, saved;
     addEventListener("scroll", () => {
-      if (held && Math.abs(scrollY - held.y) > 1) {
-        // The browser, too, scrolls: while it loads, and where the page has become longer or shorter.
-        document.readyState === "complete" && root.scrollHeight === held.tall ? release() : keep();
-      }
+      if (held && Math.abs(scrollY - held.y) > 1) byItself(held) ? keep() : release();
       cancelAnimationFrame(drawn);
       drawn = requestAnimationFrame(follow);
       clearTimeout(saved);
