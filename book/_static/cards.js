@@ -6,7 +6,7 @@ const BookCards = (() => {
   const script = document.currentScript.src;
   const root = new URL("..", script).href;
   let cards, asked, card, link, timer;
-  let touch = false; // not every browser's click says so
+  let touch = false; // whether the pointer is a finger: not every browser's click says so
 
   const receive = (all) => (cards = all);
   const fetched = () => asked ??= new Promise((go) => {
@@ -60,10 +60,10 @@ const BookCards = (() => {
   };
   const linkOf = ({ target }) => target.closest?.(".bd-article a:is(.internal, .external)");
 
-  addEventListener("pointerdown", ({ pointerType }) => (touch = pointerType === "touch"), true);
   addEventListener("pointerover", (event) => {
     const from = linkOf(event);
-    if (from && event.pointerType !== "touch") begin(from, 250);
+    touch = event.pointerType === "touch";
+    if (from && !touch) begin(from, 250);
     else if (link && link !== from && !card?.contains(event.target)) later();
   });
   addEventListener("focusin", (event) => {
