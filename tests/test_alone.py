@@ -68,6 +68,9 @@ def checkout(tmp_path_factory) -> Path:
             shutil.copy(ROOT / name, copy / name)
     git = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost")
     run("git", "init", "-q", copy)
+    as_they_are = [("core.compression", "0"), ("core.bigFileThreshold", "100k")]  # the weights
+    for name, value in [*as_they_are, ("uploadpack.allowFilter", "true")]:  # as on GitHub
+        run("git", "config", name, value, cwd=copy)
     run(*git, "add", "-A", cwd=copy)
     run(*git, "commit", "-q", "-m", "now", cwd=copy)
     asked = re.search(rf"{re.escape(ADDRESS)}@([\w.]+)", NOTEBOOKS[0].read_text(encoding="utf-8"))

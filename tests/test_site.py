@@ -175,6 +175,7 @@ def test_every_page(site, address, browser):
     problems, weights, colours = [], {}, set()
     for page in site:
         visit.tab.goto("about:blank")  # which is soon drawn anew
+        visit.tab.emulate_media(color_scheme="light")
         resize(visit.tab, 1280, 900)
         tab = visit.open(page)
         scroll_through(tab)
@@ -187,11 +188,10 @@ def test_every_page(site, address, browser):
         found += code_that_scrolls(tab, ":is(.cell, .admonition)")  # and what cells print
         sample_colours(tab, colours)
         plain_page(tab)
+        found += violations(tab, colours) + moving_pictures(tab)
         in_theme(tab, "dark")
         if sample_colours(tab, colours):  # else all of its pairs were looked at on pages before
             found += [f"dark: {what}" for what in faint_text(tab, colours)]
-        in_theme(tab, "light")
-        found += violations(tab, colours) + moving_pictures(tab)
         found += narrower(tab, 768) + narrower(tab, 390)
         found += [f"phone: {what}" for what in axe(tab, small)]
         problems += [f"{page}: {what}" for what in visit.wrong + found]
