@@ -56,7 +56,7 @@ def attention(
     """
     check_attention(q, k, v, dropout)
     half_on_cpu = q.dtype == torch.bfloat16 and q.device.type == "cpu"
-    if return_weights or half_on_cpu:  # spelled out: faster in bfloat16 on a CPU
+    if return_weights or half_on_cpu:  # spelled out: faster on a CPU that has bfloat16
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         weights = masked_softmax(scores, mask)
         outputs = F.dropout(weights, dropout) @ v
