@@ -1695,7 +1695,44 @@ PADDING_NUMBERS = [
     (torch.tensor([-1.0, 0.5, 3.0, -2.0]), 0.75),
     (torch.tensor([-3.0]), 0.2),
     (torch.tensor([4.0, 1.0]), 0.9),
+    (torch.tensor([4.9, 3.7, 4.4]), 0.85),
+    (torch.tensor([2.0, 3.0, 4.6, -5.0, 1.0]), 0.6),
 ]
+
+
+def _paddings_with(
+    factor: Callable[[float], float] = lambda p: p / (1 - p),
+    words: Callable[[Tensor], Tensor] = lambda a: a.exp().sum(),
+    whole: Callable[[float], int] = lambda n: math.ceil(n - 1e-9),
+) -> Callable[[Tensor, float], int]:
+    """Right by default; each argument makes one slip."""
+    return lambda scores, share: whole(factor(share) * float(words(scores.double())))
+
+
+PADDING_SLIPS = [
+    ("rounded down", {"whole": lambda n: math.floor(n + 1e-9)},
+     "The share has to be reached: round up."),
+    ("rounded to the nearest", {"whole": round}, "The share has to be reached: round up."),
+    ("not rounded", {"whole": lambda n: n}, "The number of paddings is whole: round up."),
+    ("the share of the words alone", {"factor": lambda p: p},
+     "The paddings belong to the sum in the denominator, too: n / (n + sum)."),
+    ("the share inverted", {"factor": lambda p: (1 - p) / p},
+     "n / (n + sum) = share: solve it for n."),
+    ("divided by the share", {"factor": lambda p: 1 / p},
+     "n / (n + sum) = share: solve it for n."),
+    ("divided by the rest alone", {"factor": lambda p: 1 / (1 - p)},
+     "That is words and paddings together."),
+    ("words taken to have the score 0", {"words": lambda a: torch.tensor(len(a))},
+     "A word weighs the exponential of its score."),
+    ("the exponential of the sum", {"words": lambda a: a.sum().exp()},
+     "The sum of exponentials is not the exponential of the sum."),
+    ("the highest score alone", {"words": lambda a: a.max().exp()},
+     "All words are in the denominator, not the best alone."),
+    ("the mean of the exponentials", {"words": lambda a: a.exp().mean()},
+     "The denominator of the softmax is a sum, not a mean."),
+    ("powers of 2", {"words": lambda a: (2**a).sum()},
+     "Softmax takes the exponential, with base e."),
+]  # fmt: skip
 
 
 def _paddings(count: Callable[[Tensor, float], float]) -> Callable[[Tensor, float], int]:
@@ -1772,6 +1809,12 @@ PADDING_NUMBER_MISTAKES = mistakes(
      _paddings(lambda a, p: math.ceil(a.exp().sum() / p - 1e-9)),
      "Let n be the number of paddings and Z the sum of the words: n / (n + Z) has to be the share. "
      "Solve that for n."),
+    ("scores divided by a root once more",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (a / len(a) ** 0.5).exp().sum() - 1e-9)),
+     "They are divided by the root of the width already, and the number of words is no width."),
+    *combined(_paddings_with, PADDING_SLIPS, but=[
+        ("the share of the words alone", "words taken to have the score 0"),
+    ]),
 )  # fmt: skip
 
 
