@@ -114,8 +114,11 @@ def average(a: float, b: float) -> float:
     return 4 + 4 * math.exp(b) / (math.exp(a) + math.exp(b))
 
 
-def head_way(scores: tuple = (0.0, 2 * LN3), out: Callable[..., float] = average) -> list[float]:
+def head_way(
+    scores: tuple = (0.0, 2 * LN3), by: float = 1.0, out: Callable[..., float] = average
+) -> list[float]:
     """The answer, right by default; each argument makes one slip."""
+    scores = tuple(score / by for score in scores)
     return [*scores, out(*scores)]
 
 
@@ -131,7 +134,7 @@ HAND_SLIPS = [
      "x_1 = (1, 0) times the key matrix is its first row."),
     ("the query matrix forgotten", {"scores": (3.0, 1.0)}, "The query is x_1 W^Q."),
     ("the key matrix or the 2 before ln 3 forgotten", {"scores": (0.0, LN3)}, "A key is x W^K."),
-    ("scores divided by the root of 2", {"scores": (0.0, 2 * LN3 / math.sqrt(2))},
+    ("scores divided by the root of 2", {"by": math.sqrt(2)},
      "The division comes in Chapter 6."),
     ("both matrices of the scores transposed", {"scores": (LN2, 2 * LN2)},
      "Vectors are rows: a row with a single 1 picks a row of each matrix."),
@@ -884,6 +887,11 @@ ACROSS_MISTAKES = mistakes(
      "The values were made by their own matrix already: that was no mistake."),
     ("the two sequences exchanged", lambda y, x, w_q, w_k, w_v: head_across(x, y, w_q, w_k, w_v),
      "Here x asks and y is looked at. Queries come from y; there is one output for each."),
+    ("the softmax taken twice",
+     lambda y, x, w_q, w_k, w_v: (
+         ((y @ w_q) @ (x @ w_k).mT).softmax(-1).softmax(-1) @ (x @ w_v)
+     ),
+     "The weights went through a second softmax, which makes them nearly equal."),
     ("keys from the asking sequence",
      lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, y @ w_k) @ (x @ w_v),
      "Keys and values belong together in pairs: both come from x. If T = S, no shape complains."),

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .compare import plain
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import changed
 from .pairs import combined
@@ -63,6 +64,13 @@ HAND_MISTAKES = mistakes(
     ("the row from the last place to the first, and the padding seen",
      [0.0, 0.0, 3 / 6, 1 / 6, 2 / 6],
      "The first weight belongs to the first place, and that is padding."),
+    ("scores, not weights", [0.0, 0.0, math.log(3), 0.0, 0.0],
+     "Asked for are the weights: the softmax of what may be seen."),
+    ("hidden scores, not weights", [-math.inf, 0.0, math.log(3), -math.inf, -math.inf],
+     "The hiding is right. The softmax is missing."),
+    *((f"divided by the root of {n} once more", [0.0, 1 / (1 + w), w / (1 + w), 0.0, 0.0],
+       "The scores are divided by the root of d_k already.")
+      for n in (2, 4, 5) for w in [3 ** n**-0.5]),
     ("the masks turned, and the future seen alone", [0.0, 0.0, 0.0, 4 / 14, 10 / 14],
      "The third place sees what stands up to it, itself too, and no later place."),
 )  # fmt: skip
@@ -174,6 +182,13 @@ PACKED_MISTAKES = mistakes(
      "question for each query: the mask has a row for each."),
     ("paddings see each other", _packed(keys=False, queries=False),
      "What stands behind the last EOS is no sentence. A padding sees nothing, not even itself."),
+    ("paddings see themselves",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad) | torch.eye(tokens.shape[1]).bool(),
+     "A padding attends to nothing, not even to itself."),
+    ("EOS counted to the next sentence, and paddings see each other",
+     _packed(lambda ends: ends.cumsum(1), keys=False, queries=False),
+     "The number of the sentence has to grow behind an EOS, not at it. And what stands behind the "
+     "last EOS is no sentence: a padding sees nothing."),
     ("the causal mask as well",
      lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & _square(tokens.shape[1]).tril(),
      "The sentences are read by an encoder: a token sees what comes behind it in its sentence."),
@@ -510,6 +525,19 @@ WEIGHTS_MISTAKES = mistakes(
        "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
        "the look, and then it is struck out.")
       for low in (-1.0, -10.0, -100.0)),
+    *((f"{words} in place of minus infinity",
+       lambda scores, mask, low=low: _hidden(scores, mask, low).softmax(-1),
+       "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
+       "the look. And a row with nothing to look at should get zeros.")
+      for words, low in (("-1", -1.0), ("-10", -10.0), ("-1000, or the like,", -1e3))),
+    ("the softmax taken twice",
+     lambda scores, mask: masked_weights(masked_weights(scores, mask), mask),
+     "The weights went through a second softmax, which makes them nearly equal."),
+    ("the mask after the softmax, then shares along the queries",
+     lambda scores, mask: torch.nan_to_num(
+         (scores.softmax(-1) * mask) / (scores.softmax(-1) * mask).sum(-2, keepdim=True)
+     ),
+     "Hide the scores before the softmax. And it is the keys that share a query's attention."),
     ("divided by a root once more, and the mask after the softmax",
      lambda scores, mask: (scores / scores.shape[-1] ** 0.5).softmax(-1) * mask,
      "The scores are scaled already. And they are to be hidden before the softmax."),
@@ -1539,6 +1567,12 @@ ORDERS = {
 }  # fmt: skip
 
 
+def yes_or_no(output: Any) -> list:
+    """True and False, which may be 1 and 0 or words; what is neither stays as it is."""
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    return [words.get(str(plain(one, whole=True)).strip().lower(), one) for one in output]
+
+
 def _order_mistakes() -> list[tuple[str, list[bool], str]]:
     """Every other list of six answers, with what is wrong about it."""
     rows = []
@@ -2094,10 +2128,7 @@ EXERCISES = [
         section="What a mask does not say",
         reference=[moves for moves, _ in ORDERS.values()],
         mistakes=mistakes(*_order_mistakes()),
-        canonical=lambda output: [
-            {"true": True, "false": False}.get(str(one).strip().lower(), bool(one))
-            for one in output
-        ],
+        canonical=yes_or_no,
     ),
     Exercise(
         number="8.9",

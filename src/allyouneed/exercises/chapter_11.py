@@ -255,6 +255,12 @@ def _overwritten(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) ->
     return rows + _above(states, dlogits)
 
 
+def _set(tokens: Tensor, dx: Tensor, rows: Tensor) -> Tensor:
+    for token, row in zip(tokens.flatten().tolist(), dx.flatten(0, 1), strict=True):
+        rows[token] = row
+    return rows
+
+
 def _shared(
     factor: Callable[[Tensor, Tensor], float] = lambda dx, dlogits: _root(dx),
     below: Callable = _below,
@@ -339,6 +345,14 @@ SHARED_ALONE = (
 SHARED_MISTAKES = mistakes(
     *((name, _shared(**slip), why) for name, slip, why in SHARED_SLIPS if name in SHARED_ALONE),
     *combined(_shared, SHARED_SLIPS, but=SHARED_BUT),
+    *((f"the rows of the tokens overwritten{also}",
+       lambda tokens, states, dx, dlogits, f=factor: _set(
+           tokens, f(dx) * dx, _above(states, dlogits)),
+       "Both ways are added up, and so are all places at which a token was read." + more)
+      for also, factor, more in (
+          ("", _root, ""),
+          (", and the root forgotten", lambda dx: 1.0, " x is the row times the root."),
+      )),
     ("only the way through the embedding",
      lambda tokens, states, dx, dlogits: _below(tokens, dx, dlogits, _root(dx)),
      "The matrix is used a second time, for the logits. What arrives there is added."),
@@ -802,6 +816,10 @@ def _layered(
 ENCODER_SLIPS = [
     ("the mask not handed over", {"mask": lambda mask: None}, "The attention must get the mask."),
     ("the mask turned round", {"mask": lambda mask: ~mask}, "The mask is True where one may look."),
+    ("the two orders in each other's place", {"post": _pre, "pre": _post},
+     "If norm_first is False, the order is the paper's."),
+    ("post-norm in both orders", {"pre": _post}, "If norm_first is True, the order is pre-norm."),
+    ("pre-norm in both orders", {"post": _pre}, "If norm_first is False, it is the paper's."),
     *((f"in pre-norm, {name}", {"pre": pre}, why) for name, pre, why in (
         ("keys and values of the un-normed x", _pre_keys_raw, "All three read the normed stream."),
         ("queries of the un-normed x", _pre_query_raw, "All three read the normed stream."),
@@ -832,7 +850,7 @@ ENCODER_SLIPS = [
          "Both sub-layers stand in a residual connection."),
     )),
 ]  # fmt: skip
-ENCODER_BUT = [  # one row for both orders
+ENCODER_BUT = [("post-norm in both orders", "pre-norm in both orders")] + [  # one row for both
     (f"in pre-norm, {name}", f"in post-norm, {name}")
     for name in (
         "the second residual connection from the layer's input",
@@ -1714,6 +1732,9 @@ BATCH_MISTAKES = mistakes(
     ("source and target in each other's place",
      lambda pairs: make_batch([(target, source) for source, target in pairs]),
      "Each pair is source first, then target."),
+    ("the source in reverse", _batch(src=lambda s: [*s[::-1], EOS]),
+     "Some models of 2014 read it so. Here the source is read from its first word on."),
+    ("the first pair alone", lambda pairs: make_batch(pairs[:1]), "All pairs are in the batch."),
     ("the source copied from the target",
      lambda pairs: make_batch([(target, target) for _, target in pairs]),
      "What the encoder reads is the first of each pair."),

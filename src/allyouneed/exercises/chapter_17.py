@@ -588,6 +588,9 @@ HEARD_MISTAKES = mistakes(
      _cut(lambda first, n: first.float().masked_fill(first < 0, math.inf)),
      "What cannot be heard is -1."),
     *combined(_heard_when, HEARD_SLIPS, HEARD_KNOWN),
+    ("counted from the top of the stack",
+     _cut(lambda first, n: first.where(first < 1, n + 1 - first)),
+     "The layers are counted from the bottom: the lowest makes it 1."),
     ("in how many layers it is heard",
      _cut(lambda first, n: torch.where(first < 0, 0, n + 1 - first).fill_diagonal_(0)),
      "What has been heard stays, so that counts the layers from the first on. Asked for is the "
@@ -745,6 +748,18 @@ MERGE_MISTAKES = [
         "maxima subtracted: bring both to the same one.",
     ),
     *mistakes(*combined(_merging, MERGE_SLIPS, MERGE_KNOWN)),
+    Mistake(
+        "powers of 2",
+        lambda one, two: merge(*((half[0] * math.log(2), *half[1:]) for half in (one, two))),
+        "The sums hold powers of e, and so do the factors: e to the power of (old maximum - new "
+        "maximum).",
+    ),
+    Mistake(
+        "the mean of both outputs, with 0 for a half in which nothing was seen",
+        lambda one, two: sum(torch.nan_to_num(o / sums[:, None]) / 2 for _, sums, o in (one, two)),
+        "A half with greater scores counts for more. Add the sums `o` and `l`, scaled, and divide "
+        "at the end.",
+    ),
     _merge_mistake(
         "added without scaling",
         "plain",
@@ -1728,7 +1743,7 @@ def least_cost(length: int) -> int:
     return sum(w for w, _ in cheapest(length))
 
 
-def reach_and_cost(answer: Any, length: int) -> list:
+def reach_and_cost(answer: Any, length: int) -> dict[str, Any]:
     """How many positions the last one misses, and the sum of the windows."""
     found = answer(length)
     try:
@@ -1740,8 +1755,8 @@ def reach_and_cost(answer: Any, length: int) -> list:
     result, turned = _reach_and_cost(layers, length), [(d, w) for w, d in layers]
     best = [0, least_cost(length)]
     if result != best == _reach_and_cost(turned, length):
-        return ["exchanged", "exchanged"]
-    return result
+        result = ["exchanged", "exchanged"]
+    return dict(zip(("positions left out", "sum of the windows"), result, strict=True))
 
 
 def _reach_and_cost(layers: list[tuple[int, int]], length: int) -> list[int]:
@@ -2096,14 +2111,14 @@ EXERCISES = [
         invariants=[
             Invariant(
                 "the last position depends on all",
-                lambda output, *_: output[0] in (0, "exchanged"),
+                lambda output, *_: output["positions left out"] in (0, "exchanged"),
                 "Some positions are left out. A layer leads back by 0, d, 2d, ... up to (w - 1) d, "
                 "and the sums of one step from each layer have to give every distance up to "
                 "length - 1.",
             ),
             Invariant(
                 "no stack that depends on all is cheaper",
-                lambda output, length: output[1] == least_cost(length),
+                lambda output, length: output["sum of the windows"] == least_cost(length),
                 "All positions are heard, and windows with a smaller sum would do it: with holes "
                 "that fit, a stack reaches the product of its windows.",
             ),

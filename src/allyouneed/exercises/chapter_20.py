@@ -1454,8 +1454,11 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
     asks[0] = math.sqrt(K) * match
     weights = torch.stack([idle, asks]) @ torch.cat([key[None], keys]).mT / math.sqrt(K)
     weights = weights.softmax(-1)
+    louder = (torch.stack([idle, asks]) @ torch.cat([key[None], keys / K**0.5]).mT).softmax(-1)
+    lacks = bool(weights[0, 0] <= 0.95 < louder[0, 0] and louder[1, 0] < 0.05)
     elsewhere = not key[-1] and bool(key[1:].any())
     unasked = "speaks unasked" + ", by an entry that is no query's" * elsewhere
+    unasked += ", and would not, times the root of K" * lacks
     return (
         "idle" if float(weights[0, 0]) > 0.95 else unasked,
         "answers" if float(weights[1, 0]) < 0.05 else "drowned",
@@ -1482,13 +1485,16 @@ SINK_MISTAKES = mistakes(
     ("in another entry than the last", _sink(_MIDDLE, entry=1),
      "The last entry of every query is 1. Where K is above 2, entry 1 is another one, and zero in "
      "all queries: whatever the key has there scores 0."),
-    ("half of `match`", _sink(lambda K, n, match: match / 2),
+    ("it attracts too little among many keys, as half of `match` does",
+     _sink(lambda K, n, match: match / 2),
      "That is enough for few keys. An idle query gives all n of them together n times the weight "
      "of one: the score must grow with the logarithm of n as well."),
-    ("a score that does not depend on n", _sink(lambda K, n, match: 5.0),
+    ("it attracts too little, but for few keys, as does a score without n",
+     _sink(lambda K, n, match: 5.0),
      "That is enough for few keys. The keys of an idle query weigh n together: the score must lie "
      "some way above the logarithm of n."),
-    ("n in place of its logarithm", _sink(lambda K, n, match: (match + n) / 2),
+    ("it attracts too much among many keys, as does n in place of log n",
+     _sink(lambda K, n, match: (match + n) / 2),
      "The n keys of an idle query score 0, so together they weigh n, and a score of log n weighs "
      "as much. n itself may be far above `match`."),
     ("it attracts too little", _sink(lambda K, n, match: 0.0),

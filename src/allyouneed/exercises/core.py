@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from . import diary
 from .compare import alike, apart, inert, kind, outline, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
-from .likeness import ENOUGH, distinct, named_turn, unfilled
+from .likeness import ENOUGH, distinct, named_turn, telling, unfilled
 from .misread import misread, rescaled
 
 WIDTH = 88
@@ -349,6 +349,8 @@ def known_mistake(exercise: Exercise, cases: list[Case], got: list[Any]) -> Mist
 
 def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
     """Whether two outputs agree: whole numbers or floats, whichever of the two has them."""
+    if isinstance(b, set | frozenset):  # it has no order: only what is a set itself is as it is
+        return exercise.agree(b, a)
     one_kind = isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype == b.dtype
     return exercise.agree(a, b) or (not one_kind and exercise.agree(b, a))
 
@@ -370,6 +372,8 @@ def near_mistake(
         return turn, ""
     if some := part_of_the_other(exercise, got, want):
         return some, ""
+    if parts := part_by_part(exercise, cases, got, want):
+        return parts
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if all(unfilled(got[i], want[i]) for i in bad):
         return "the right rows, but not filled up to one length", ""
@@ -391,8 +395,6 @@ def near_mistake(
     for mistake in exercise.mistakes:
         if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in bad):
             return f"{mistake.name} (in {len(bad)} of {len(cases)} cases)", mistake.why
-    if parts := part_by_part(exercise, cases, got, want):
-        return parts
     for mistake in exercise.mistakes:
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
         turn = named_turn(got, known, named, exercise.rtol, exercise.atol)
@@ -449,6 +451,8 @@ def part_by_part(
     for k in range(number):
         if alike(got, want, k):
             continue
+        if not telling([each[k] for each in got]):
+            return None
         fitting = []
         for mistake in exercise.mistakes:
             known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
