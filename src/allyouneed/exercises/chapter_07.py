@@ -1142,7 +1142,7 @@ MODULE_SLIPS = [
     ("NaN where there is nothing to attend to",
      {"weigh": lambda self, s, mask: s.masked_fill(~mask, -math.inf).softmax(-1)},
      "A row of minus infinities becomes NaN: make it zeros."),
-    ("a large negative number instead of minus infinity",
+    ("equal shares where there is nothing to look at",
      {"weigh": lambda self, s, mask: s.masked_fill(~mask, -1e9).softmax(-1)},
      "A query that may attend to nothing finds zeros."),
     ("the mask after the softmax", {"weigh": lambda self, s, mask: s.softmax(-1) * mask},
@@ -1242,7 +1242,7 @@ MODULE_MISTAKES = mistakes(
      _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)),
      "The softmax of minus infinities alone is 0/0. Such a query should find zeros: fill its "
      "weights with zero after the softmax, or use `attention`."),
-    ("a large negative number instead of minus infinity",
+    ("equal shares where there is nothing to look at",
      _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1)),
      "Where all keys are hidden, they all score the same large negative number, and get equal "
      "weights. A query that may attend to nothing should find zeros."),

@@ -64,6 +64,14 @@ HAND_MISTAKES = mistakes(
     ("the row from the last place to the first, and the padding seen",
      [0.0, 0.0, 3 / 6, 1 / 6, 2 / 6],
      "The first weight belongs to the first place, and that is padding."),
+    ("the logarithms of the weights",
+     [-math.inf, math.log(1 / 4), math.log(3 / 4), -math.inf, -math.inf],
+     "Asked for are the weights themselves, shares of one."),
+    ("the logarithms of the weights, and zeros", [0.0, math.log(1 / 4), math.log(3 / 4), 0.0, 0.0],
+     "Asked for are the weights themselves, shares of one."),
+    ("minus infinity among the weights", [-math.inf, 1 / 4, 3 / 4, -math.inf, -math.inf],
+     "Minus infinity is a score, of which the softmax makes 0. As a weight it is no share."),
+    ("in per cent", [0.0, 25.0, 75.0, 0.0, 0.0], "Weights sum to one."),
     ("scores, not weights", [0.0, 0.0, math.log(3), 0.0, 0.0],
      "Asked for are the weights: the softmax of what may be seen."),
     ("hidden scores, not weights", [-math.inf, 0.0, math.log(3), -math.inf, -math.inf],
@@ -182,6 +190,12 @@ PACKED_MISTAKES = mistakes(
      "question for each query: the mask has a row for each."),
     ("paddings see each other", _packed(keys=False, queries=False),
      "What stands behind the last EOS is no sentence. A padding sees nothing, not even itself."),
+    ("the causal mask as well, and polarity inverted",
+     lambda tokens, eos, pad: ~packed_mask(tokens, eos, pad).tril(),
+     "True means may attend. And this is an encoder: a token sees what follows in its sentence."),
+    ("only the first sentence told from the rest",
+     _packed(lambda ends: (ends.cumsum(1) - ends.int()).clamp(max=1)),
+     "There may be many sentences in a row: number all of them."),
     ("paddings see themselves",
      lambda tokens, eos, pad: packed_mask(tokens, eos, pad) | torch.eye(tokens.shape[1]).bool(),
      "A padding attends to nothing, not even to itself."),
@@ -466,7 +480,7 @@ WEIGHTS_MISTAKES = mistakes(
      lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
      "The exponential of a large score is infinite, and of a very low one zero. Subtract the "
      "highest score that may be seen from each row first, or use softmax, which does so."),
-    ("a large negative number instead of minus infinity",
+    ("equal shares where there is nothing to look at",
      lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-1),
      "A row with nothing to look at has equal scores then, and an even share for all that is "
      "hidden. Its weights should be zero."),
@@ -1224,6 +1238,11 @@ class _Added(MaskedMultiHeadAttention):
         return (scores + mask).softmax(-1)
 
 
+class _AddedAndStruckOut(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return (scores + mask).softmax(-1) * mask
+
+
 class _SharesAgain(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         weights = scores.softmax(-1) * mask
@@ -1381,7 +1400,7 @@ MODULE_SLIPS = [
     ("keys and values exchanged", {"project": _KeysAndValuesExchanged},
      "Keys come from k, values from v."),
     ("the mask after the softmax", {"share": _MaskAfter}, "Hide the scores before the softmax."),
-    ("a large negative number instead of minus infinity", {"share": _Finite},
+    ("equal shares where there is nothing to look at", {"share": _Finite},
      "A query that sees nothing gets zeros."),
     ("NaN where there is nothing to look at", {"share": _NaN},
      "A query that sees nothing gets zeros."),
@@ -1447,6 +1466,9 @@ MODULE_MISTAKES = mistakes(
      "True means may attend. Here what may be seen was set to minus infinity."),
     ("polarity inverted, with a large negative number", _FinitePolarity,
      "True means may attend. Here what may be seen was hidden."),
+    ("the mask added to the scores as 0 and 1, and struck out afterwards", _AddedAndStruckOut,
+     "What is added must be 0 where the query may look and minus infinity where it may not. What "
+     "is hidden has had its share of the softmax."),
     ("the mask added to the scores as 0 and 1", _Added,
      "That hides nothing. What is added must be 0 where the query may look and minus infinity "
      "where it may not."),
@@ -1472,7 +1494,7 @@ MODULE_MISTAKES = mistakes(
      "The output is right, but backwards the NaN comes again: 0 times NaN is NaN. Put minus "
      "infinity in with masked_fill or where, not by adding, and make the empty rows zero in the "
      "weights, right after the softmax, not later."),
-    ("a large negative number instead of minus infinity", _Finite,
+    ("equal shares where there is nothing to look at", _Finite,
      "A query with nothing to look at has equal scores, and attends to all that is hidden. It "
      "should get zeros."),
     ("the softmax over the queries", _OverQueries,
@@ -1632,7 +1654,7 @@ DECODER_SLIPS = [
     ("no causal mask", {"diagonal": 5}, "The future must be hidden."),
     ("the scores multiplied by the mask", {"hide": "multiply"}, "Only minus infinity becomes 0."),
     ("the mask after the softmax", {"hide": "after"}, "Hide the scores before the softmax."),
-    ("a large negative number instead of minus infinity", {"hide": "low"},
+    ("equal shares where there is nothing to look at", {"hide": "low"},
      "A row with nothing to look at should get zeros."),
     ("NaN where nothing may be seen", {"hide": "nan"},
      "A row with nothing to look at should get zeros."),
@@ -1646,7 +1668,7 @@ DECODER_BUT = [
     ("or in place of and", "no causal mask"),  # the padding mask left out does the same
     *itertools.product(
         ("the padding mask left out", "or in place of and", "no causal mask"),  # no row is empty
-        ("a large negative number instead of minus infinity", "NaN where nothing may be seen"),
+        ("equal shares where there is nothing to look at", "NaN where nothing may be seen"),
     ),
 ]
 
@@ -1656,7 +1678,7 @@ DECODER_MISTAKES = mistakes(
     ("NaN where there is nothing to look at", _decoder(hide="nan"),
      "The three mistakes are mended. With padding in front the first rows may see nothing: their "
      "weights should be zeros."),
-    ("a large negative number instead of minus infinity", _decoder(hide="low"),
+    ("equal shares where there is nothing to look at", _decoder(hide="low"),
      "The three mistakes are mended. But a row with nothing to look at spreads its attention over "
      "all that is hidden."),
     ("the mask after the softmax", _decoder(hide="after"),
@@ -1843,6 +1865,12 @@ PADDING_NUMBER_MISTAKES = mistakes(
      _paddings(lambda a, p: math.ceil(a.exp().sum() / p - 1e-9)),
      "Let n be the number of paddings and Z the sum of the words: n / (n + Z) has to be the share. "
      "Solve that for n."),
+    ("the words counted once more",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (a.exp().sum() + len(a)) - 1e-9)),
+     "A word weighs the exponential of its score, and nothing else."),
+    ("the scores with the sign turned",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (-a).exp().sum() - 1e-9)),
+     "A word of a high score weighs much: the exponential of the score as it is."),
     ("scores divided by a root once more",
      _paddings(lambda a, p: math.ceil(p / (1 - p) * (a / len(a) ** 0.5).exp().sum() - 1e-9)),
      "They are divided by the root of the width already, and the number of words is no width."),

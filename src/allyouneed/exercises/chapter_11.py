@@ -597,6 +597,11 @@ def _post(x, a, f, n1, n2):
     return n2(x + f(x))
 
 
+def _post_normed_again(x, a, f, n1, n2):
+    x = n1(x + a(x, x, x))
+    return n2(x + f(n1(x)))
+
+
 def _pre(x, a, f, n1, n2):
     h = n1(x)
     x = x + a(h, h, h)
@@ -862,6 +867,8 @@ ENCODER_BUT = [("post-norm in both orders", "pre-norm in both orders")] + [  # o
 
 ENCODER_MISTAKES = mistakes(
     *combined(_layered, ENCODER_SLIPS, but=ENCODER_BUT),
+    ("in post-norm, the first norm once more before the net", _layer(_post_normed_again, None),
+     "The net reads x' as it is: that is normed already."),
     ("in post-norm, no residual connection round the feed-forward net",
      _layer(_no_second_residual_post), "Both sub-layers stand in a residual connection."),
     ("in post-norm, no residual connection round the attention",
@@ -2216,6 +2223,19 @@ def as_set(output: Any) -> Any:
     return sorted(set(words))
 
 
+def _learns_or_not(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """Which of those that are named do learn, and how many are not named."""
+    every, said = _matrices(STACKS, "qkvo"), got[0]
+    if not isinstance(said, list):
+        return None
+    if other := [name for name in said if name not in every]:
+        return f"no matrix of the task: {other[0]!r}", 'They are written as "decoder w_o".'
+    more, less = [name for name in said if name not in want[0]], {*want[0]} - {*said}
+    words = [f"named, and learns: {', '.join(more)}"] * bool(more)
+    words += [f"missing: {len(less)} of those that learn nothing"] * bool(less)
+    return "; ".join(words), ONE_KEY
+
+
 ONE_KEY = (
     "One source token is one key in the encoder and in cross-attention: its weight is 1 whatever "
     "the score."
@@ -2468,6 +2488,7 @@ EXERCISES = [
         reference=_matrices(["encoder", "cross"], "qk"),
         canonical=as_set,
         mistakes=GRADIENT_MISTAKES,
+        invariants=Family(_learns_or_not),
     ),
     Exercise(
         number="11.10",

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined
 from .suspects import rules
 
@@ -1336,6 +1336,28 @@ def _near(output: Any) -> Any:
     return [6 if value == 5 else value for value in output]
 
 
+SEEDS = "two", "three", "five", "thirty"
+
+
+def _stars_said(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """For which numbers of seeds there are too many stars, and for which too few."""
+    said = got[0]
+    if not isinstance(said, list | tuple) or len(said) != len(SEEDS):
+        return None
+    if other := [value for value in said if value not in (0, 6, 14, 23, 35, 50)]:
+        return f"{other[0]} is none of the six numbers", "Choose from 0, 6, 14, 23, 35 and 50."
+    many, few = (
+        [seeds for seeds, a, b in zip(SEEDS, said, want[0], strict=True) if sign * (a - b) > 0]
+        for sign in (1, -1)
+    )
+    words = [f"too many for {' and '.join(many)} seeds"] * bool(many)
+    words += [f"too few for {' and '.join(few)} seeds"] * bool(few)
+    return ", ".join(words), (
+        "The fewer the seeds, the worse mean and deviation are known, and the more stars luck "
+        "gives; with thirty they are known nearly as well as in the books."
+    )
+
+
 # 14.9 by how much the winner is flattered
 
 
@@ -1595,6 +1617,7 @@ EXERCISES = [
         section="What each part is worth",
         reference=stars,
         mistakes=STAR_MISTAKES,
+        invariants=Family(_stars_said),
         canonical=_near,
     ),
     Exercise(

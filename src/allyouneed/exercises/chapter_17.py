@@ -296,6 +296,14 @@ FIXED_KNOWN = [
 
 
 FIXED_MISTAKES = [
+    Mistake(
+        "the block before seen as well",
+        lambda n, stride, c: (
+            fixed_mask(n, stride, c)
+            | (torch.arange(n)[:, None] // stride - torch.arange(n) // stride == 1)
+        ),
+        "Of the blocks before, a query sees only the last `n_summary` positions.",
+    ),
     _fixed_mistake(
         "only one of the two conditions",
         "one of both",
@@ -551,6 +559,10 @@ HEARD_MISTAKES = mistakes(
     ("the first layer whose own mask shows it", _first(_own_mask),
      "Information travels over several layers: t sees j above, and j has heard s below. That is a "
      "product of matrices."),
+    ("the last mask in all layers", _first(_product, lambda masks, i: [masks[-1]] * i),
+     "Each layer has a mask of its own."),
+    ("the last mask alone", lambda masks: first_heard(masks[-1:]),
+     "Each layer has a mask of its own, and information travels over all of them."),
     ("the first mask in all layers", _first(_product, lambda masks, i: [masks[0]] * i),
      "Each layer has a mask of its own."),
     ("all masks in each layer", _first(_product, _union),
@@ -1183,6 +1195,10 @@ MISSED_MISTAKES = mistakes(
     ("each layer by itself",
      lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
      "A path may take steps in several layers: their lengths add up."),
+    ("windows of 2, whatever is given", lambda n, w, ds: _rest(n, _heard(n, 2, ds)),
+     "A window of w keys takes 0 to w - 1 steps."),
+    ("True for what is missed", lambda n, w, ds: [s not in _heard(n, w, ds) for s in range(n)],
+     "Asked for are the positions themselves, as numbers."),
     ("one key too many", lambda n, w, ds: _rest(n, _heard(n, w + 1, ds)),
      "A window of w keys takes 0 to w - 1 steps."),
     ("one key too few", lambda n, w, ds: _rest(n, _heard(n, max(w - 1, 1), ds)),
@@ -2079,6 +2095,13 @@ EXERCISES = [
         reference=ORDER,
         mistakes=ORDER_MISTAKES,
         canonical=lambda output: [str(word).strip().lower() for word in output],
+        invariants=[
+            Invariant(
+                'six words, each "same" or "differs"',
+                lambda words: len(words) == 6 and {*words} <= {"same", "differs"},
+                "Each of the six pairs has one of these two answers.",
+            )
+        ],
     ),
     Exercise(
         number="17.8",

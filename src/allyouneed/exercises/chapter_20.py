@@ -176,6 +176,8 @@ WIDTH_KNOWN = [
 
 
 WIDTH_MISTAKES = mistakes(
+    ("half of d_ff", lambda d_model, d_ff, multiple: d_ff // (2 * multiple) * multiple,
+     "Two matrices of d_ff become three: their width is about two *thirds*."),
     ("a bias for each unit of the gated net", _width(unit=lambda d: 3 * d + 1),
      "The gated net has no biases: a unit costs 3 d_model parameters."),
     ("one matrix in the paper's net", _width(parameters=lambda d, f: d * f + f + d),
@@ -334,6 +336,13 @@ def _halves_exchanged(head: Tensor) -> Tensor:
 
 AS_ONE = "And head by head: each has K / 2 pairs of its own."
 REORDERED_MISTAKES = mistakes(
+    ("the even rows alone", lambda W, n_heads: W[::2],
+     "Behind the even rows of each head come its odd ones."),
+    ("one half with the sign turned",
+     lambda W, n_heads: torch.cat(
+         [half * (-1) ** i for i, half in ((1, W[1::2]), (0, W[::2]))]
+     ).unflatten(0, (2, n_heads, -1)).transpose(0, 1).flatten(0, 2),
+     "Only the order of the rows changes. The turning is done by the rotation, later."),
     ("the rows dealt to the heads in turn",
      lambda W, n_heads: W.unflatten(0, (-1, n_heads)).transpose(0, 1).flatten(0, 1),
      "The rows of a head stand together in W: it has n_heads blocks of K rows. They change places "
@@ -546,6 +555,22 @@ GROUPED_MISTAKES = mistakes(
     ("the outputs of a group added up",
      lambda q, k, v: grouped(q, k, v).unflatten(1, (k.shape[1], -1)).sum(2),
      "Each head has an output of its own: (B, H, T, K)."),
+    ("the softmax taken twice",
+     lambda q, k, v: (
+         (q @ _spread(k, q).mT / q.shape[-1] ** 0.5).softmax(-1).softmax(-1) @ _spread(v, q)
+     ),
+     "The weights went through a second softmax, which makes them nearly equal."),
+    ("the values of the first set for all heads",
+     lambda q, k, v: _attend(q, _spread(k, q), v[:, :1]),
+     "The values of a head belong to the same set as its keys."),
+    ("the keys of the first set for all heads",
+     lambda q, k, v: _attend(q, k[:, :1], _spread(v, q)),
+     "The keys of a head belong to the same set as its values."),
+    ("the queries dealt out like cards, and handed over in that order",
+     lambda q, k, v: grouped(
+         q.unflatten(1, (-1, k.shape[1])).transpose(1, 2).flatten(1, 2), k, v
+     ),
+     "The first H / G query heads use the first set, and come first in the output."),
     ("the queries of a group averaged, and a head for each group",
      lambda q, k, v: _attend(q.unflatten(1, (k.shape[1], -1)).mean(2), k, v),
      "Heads share keys and values, not queries: all H heads ask, each for itself."),
@@ -893,6 +918,9 @@ def _speculated(
 
 
 PASS_MISTAKES = mistakes(
+    ("the mean of the smaller of the two",
+     _from_kept(lambda p, q: torch.minimum(p, q).mean()),
+     "The probability that a guess is kept is the *sum* of the smaller of p and q."),
     ("0/0 where neither has the token",
      _from_kept(lambda p, q: (q * (p / q).clamp(max=1)).sum()),
      "A token that both give the probability 0 is never guessed, and adds 0. But 0/0 is not a "

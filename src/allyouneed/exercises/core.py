@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from . import diary
 from .compare import alike, apart, inert, kind, outline, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
-from .likeness import ENOUGH, distinct, named_turn, telling, unfilled
+from .likeness import ENOUGH, MANY, distinct, named_turn, telling, unfilled, yes_or_no
 from .misread import misread, rescaled
 
 WIDTH = 88
@@ -380,9 +380,11 @@ def near_mistake(
     if not exercise.invariants and (lack := lacking(got[bad[0]], want[bad[0]])):
         return lack, ""
     numbers = distinct([got[i] for i in bad], odd=True)
-    if exercise.probe or min(len(bad), numbers) < 2:
+    places = sum(map(yes_or_no, (got[i] for i in bad))) // MANY
+    sure = max(numbers, places) >= ENOUGH
+    if exercise.probe or not (sure or min(len(bad), numbers) >= 2):
         return None
-    for changed in (misread, rescaled):
+    for changed in (partial(misread, whole=places > 0), rescaled):
         if swap := changed(
             lambda **case: exercise.output(exercise.reference, tuple(case.values())),
             named,
@@ -390,7 +392,7 @@ def near_mistake(
             bad,
         ):
             return swap, ""
-    if min(len(bad), numbers) < ENOUGH:
+    if not (sure and len(bad) >= min(ENOUGH, len(cases))):
         return None  # a few numbers may be alike by chance
     for mistake in exercise.mistakes:
         if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in bad):

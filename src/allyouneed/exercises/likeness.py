@@ -212,6 +212,12 @@ def distinct(values: list[Any], odd: bool = False) -> int:
     return len(found)
 
 
+def yes_or_no(value: Any) -> int:
+    """How many entries a table of True and False has."""
+    numbers = array(value)
+    return numbers.size if numbers is not None and numbers.dtype.kind == "b" else 0
+
+
 def telling(values: list[Any]) -> bool:
     """Whether there are so many numbers, or so many rows, that values which agree in all of them do
     not agree by chance."""

@@ -101,20 +101,32 @@ def misread(
     cases: list[dict[str, Any]],
     fits: Callable[[Any, int], bool],
     bad: list[int],
+    whole: bool = False,
 ) -> str | None:
     """The change of the input with which the right answer is what came, in every case.
 
     `right` takes the arguments of a case; `fits(value, i)` says whether a value is what came in
-    case number i. The cases in `bad`, where the answer is wrong, are tried first.
+    case number i. The cases in `bad`, where the answer is wrong, are tried first. If `whole`, whole
+    numbers stay whole: of True and False, other ones make what nobody has thought of.
     """
     order = [*bad, *(i for i in range(len(cases)) if i not in bad)]
     for words, change in changes(cases[bad[0]]):
         try:
+            if whole and any(parts_of_one(cases[i], change(cases[i])) for i in order):
+                continue
             if all(fits(right(**change(cases[i])), i) for i in order):
                 return f"what would be right for {words}"
         except Exception:  # no input for the right answer
             continue
     return None
+
+
+def parts_of_one(given: dict[str, Any], changed: dict[str, Any]) -> bool:
+    """Whether a whole number has become another one."""
+    return any(
+        isinstance(value, int) and not float(changed[name]).is_integer()
+        for name, value in given.items()
+    )
 
 
 def rescaled(
