@@ -16,7 +16,7 @@ from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import changed
 from .pairs import combined
 from .pairs import pairs as two_slips
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
 
@@ -2123,7 +2123,7 @@ EXERCISES = [
         cases=[(name,) for name in ALL_WEIGHTS],
         mistakes=MASKS_TEST_MISTAKES,
         probe=run_masks_test,
-        canonical=bool,
+        together=spoken,
         invariants=rules(RIGHT_WEIGHTS, WEIGHTS_WHY),
     ),
     Exercise(

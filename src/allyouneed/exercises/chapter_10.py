@@ -13,7 +13,7 @@ from torch import Tensor
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import still_there
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 10.1 layer norm by hand: mean, variance, and the four entries
 
@@ -1747,7 +1747,7 @@ EXERCISES = [
         mistakes=NORM_TEST_MISTAKES,
         invariants=rules(RIGHT_NORMS, NORMS_WHY),
         probe=run_norm_test,
-        canonical=bool,
+        together=spoken,
     ),
     Exercise(
         number="10.3",

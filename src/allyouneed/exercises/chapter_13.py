@@ -16,7 +16,7 @@ from .compare import kind
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
 from .predictions import booleans
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 13.1 what greedy decoding notices
 
@@ -1995,7 +1995,7 @@ EXERCISES = [
         cases=[(name,) for name in ALL_SEARCHES],
         mistakes=BEAM_TEST_MISTAKES,
         probe=run_beam_test,
-        canonical=bool,
+        together=spoken,
         invariants=rules(RIGHT_SEARCHES, SEARCHES_WHY),
     ),
     Exercise(

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
+from .compare import kind, show
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined
-from .suspects import rules
+from .suspects import rules, said_of, spoken
 
 # 14.1 which number may be reported
 
@@ -1130,17 +1131,10 @@ SCORES_WHY = {
 }  # fmt: skip
 
 
-def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, bool]:
+def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, bool] | None:
     """What a test says of each score; one that fails by an assertion says False."""
-
-    def says(score: Callable) -> bool:
-        try:
-            said = answer(score)
-        except AssertionError:
-            return False
-        return True if said is None else bool(said)
-
-    return {name: says(score) for name, score in SCORES.items()}
+    said = spoken([said_of(answer, score, right=True) for score in SCORES.values()])
+    return None if None in said else dict(zip(SCORES, said, strict=True))
 
 
 TOLD = [
@@ -1437,15 +1431,26 @@ def disagree(references: list[list[str]]) -> tuple[list, list]:
     return _disagree()(references)
 
 
-def _judged(answer: Callable, references: list[list[str]]) -> dict[str, bool]:
+def _listed(given: Any, wanted: str) -> list:
+    """The items of what may be any row. Raises ValueError for what is none."""
+    if isinstance(given, str | dict | set) or not isinstance(given, Iterable):
+        raise ValueError(f"expected {wanted}, got {kind(given)}: {show(given)}")
+    return list(given)
+
+
+def _judged(answer: Callable, references: list[list[str]]) -> dict[str, str] | None:
     """What the corpus's score and the mean of the sentences' say of two systems."""
-    both = list(answer(copy.deepcopy(references)))
+    given = answer(copy.deepcopy(references))
+    if given is None:
+        return None
+    both = _listed(given, "two systems, (a, b)")
     if len(both) != 2:
         raise ValueError(f"expected two systems, (a, b), got {len(both)}")
-    a, b = both
-    if any(isinstance(sentence, str) for sentence in [*a, *b]):
-        raise ValueError("expected sentences that are lists of words, got a string")
-    a, b = ([list(map(str, sentence)) for sentence in system] for system in (a, b))
+    systems = [_listed(system, "systems that are lists of sentences") for system in both]
+    a, b = (
+        [[*map(str, _listed(words, "sentences that are lists of words"))] for words in system]
+        for system in systems
+    )
     if not len(a) == len(b) == len(references):
         raise ValueError(f"expected {len(references)} sentences of each, got {len(a)}, {len(b)}")
     score = _text_bleu(cut=lambda words: words)

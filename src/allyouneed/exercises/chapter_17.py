@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .compare import show
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 17.1 count the pairs
 
@@ -1759,13 +1760,21 @@ def least_cost(length: int) -> int:
     return sum(w for w, _ in cheapest(length))
 
 
-def reach_and_cost(answer: Any, length: int) -> dict[str, Any]:
+def reach_and_cost(answer: Any, length: int) -> dict[str, Any] | None:
     """How many positions the last one misses, and the sum of the windows."""
     found = answer(length)
+    if found is None:
+        return None
     try:
-        layers = [(int(w), int(d)) for w, d in found]
-    except (TypeError, ValueError):
-        raise ValueError(f"expected a list of pairs (window, dilation), got {found}") from None
+        pairs = found if isinstance(found, dict) else list(found)
+        numbers = [(float(w), float(d)) for w, d in pairs]
+    except (TypeError, ValueError):  # a dict of windows has one layer for each width
+        raise ValueError(
+            f"expected a list of pairs (window, dilation), got {show(found)}"
+        ) from None
+    if not all(number.is_integer() for pair in numbers for number in pair):
+        raise ValueError(f"expected whole numbers, got {show(pairs)}")
+    layers = [(int(w), int(d)) for w, d in numbers]
     if any(w < 1 or d < 1 for w, d in layers):
         raise ValueError(f"expected windows and dilations of at least 1, got {layers}")
     result, turned = _reach_and_cost(layers, length), [(d, w) for w, d in layers]
@@ -1778,6 +1787,8 @@ def reach_and_cost(answer: Any, length: int) -> dict[str, Any]:
 def _reach_and_cost(layers: list[tuple[int, int]], length: int) -> list[int]:
     heard = {length - 1}
     for w, d in reversed(layers):
+        if len(heard) == length:
+            break  # there may be many more layers
         heard = {t - i * d for t in heard for i in range(min(w, length)) if t - i * d >= 0}
     return [length - len(heard), sum(w for w, _ in layers)]
 
@@ -2156,6 +2167,6 @@ EXERCISES = [
         mistakes=TELLS_MISTAKES,
         invariants=rules(RIGHT_PASSES, MISSED_PASSES),
         probe=run_pass_test,
-        canonical=bool,
+        together=spoken,
     ),
 ]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 20.1 gamma in the next matrix
 
@@ -1847,6 +1847,6 @@ EXERCISES = [
         mistakes=STEP_MISTAKES,
         invariants=rules([name for name in STEPS if name.startswith("right")], MISSED_STEPS),
         probe=run_step_test,
-        canonical=bool,
+        together=spoken,
     ),
 ]

@@ -74,6 +74,7 @@ class Exercise:
     `cases`: argument tuples, or a function that makes them; none for a plain value.
     `section`: the heading in the chapter where to look again.
     `probe(answer, *case)`: what to compare, if not `answer(*case)`: a class is built and run there.
+    `together(outputs)`: what the outputs of all cases, seen side by side, amount to.
     `canonical(output)`: brings equal answers into equal form (sorting, sets).
     `seconds`: how long one call may take. `known` and `outlines`: what is kept of the outputs of
     known mistakes.
@@ -87,6 +88,7 @@ class Exercise:
     mistakes: Sequence[Mistake] = ()
     invariants: Sequence[Invariant] = ()
     probe: Callable[..., Any] | None = None
+    together: Callable[[list[Any]], list[Any]] | None = None
     canonical: Callable[[Any], Any] | None = None
     rtol: float = 1e-4
     atol: float = 1e-6
@@ -253,6 +255,7 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
             return wrong(title, *explain_failure(exercise, answer, got[-1], case))
     if got and all(isinstance(g, Failure) and g.stub for g in got):
         return Verdict("not attempted", f"{title}: not attempted yet.")
+    got = exercise.together(got) if exercise.together else got
     want = [exercise.known_output(None, i, case) for i, case in enumerate(cases)]
     if broken := next((w for w in want if isinstance(w, Failure)), None):
         raise RuntimeError(f"the reference of {exercise.number} fails: {broken}")
@@ -484,6 +487,8 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
         what = f"it asked for more than {MEMORY / GIB:g} GB of memory."
     elif failure.kind == "RecursionError":
         what = "it called itself too deeply. Does the recursion have an end?"
+    elif not failure.line and failure.text.startswith("expected "):  # by us, of what came
+        what = f"{shorten(failure.text)}."
     else:
         what = f"it raised {failure.kind}: {shorten(failure.text)}"
     names = list(inspect.signature(exercise.reference).parameters)
