@@ -1057,6 +1057,12 @@ def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> A
     return "another output in training" if alike(output, right) else output
 
 
+def _any_chance(outputs: list[Any]) -> list[Any]:
+    """What is thrown away by chance anywhere is said everywhere: of one key nothing can be."""
+    word = next((output for output in outputs if isinstance(output, str)), None)
+    return outputs if word is None else [word] * len(outputs)
+
+
 def _with_matrices(module: nn.Module, matrices: list[Tensor]) -> nn.Module:
     """The module with these matrices in its layers; biases become one half."""
     for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), matrices, strict=True):
@@ -2259,6 +2265,7 @@ EXERCISES = [
         cases=module_cases,
         mistakes=MODULE_MISTAKES,
         probe=run_module,
+        together=_any_chance,
         canonical=_output,
     ),
     Exercise(
