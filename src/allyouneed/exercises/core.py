@@ -387,7 +387,7 @@ def near_mistake(
     sure = max(numbers, places) >= ENOUGH
     if exercise.probe or not (sure or min(len(bad), numbers) >= 2):
         return None
-    for changed in (partial(misread, whole=places > 0), rescaled):
+    for changed in (partial(misread, simple=places > 0), rescaled):
         if swap := changed(
             lambda **case: exercise.output(exercise.reference, tuple(case.values())),
             named,
@@ -478,6 +478,7 @@ def holds(rule: Invariant, output: Any, case: Case, seconds: float) -> bool:
 
 def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Case) -> list[str]:
     """In words: what was raised, on which line of the reader's, and for which inputs."""
+    ours = exercise.probe and not failure.line and inspect.isfunction(answer)  # when it was read
     if failure.kind == "OutOfTime":
         what = (
             f"it did not end within {exercise.seconds:g} seconds. Is there a loop that never "
@@ -489,6 +490,10 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
         what = "it called itself too deeply. Does the recursion have an end?"
     elif not failure.line and failure.text.startswith("expected "):  # by us, of what came
         what = f"{shorten(failure.text)}."
+    elif ours and "NoneType" in failure.text:
+        what = "your function returned None, or None is in what it returned. Is a `return` missing?"
+    elif ours:
+        what = f"what it returned cannot be read ({failure.kind}: {shorten(failure.text)})."
     else:
         what = f"it raised {failure.kind}: {shorten(failure.text)}"
     names = list(inspect.signature(exercise.reference).parameters)
