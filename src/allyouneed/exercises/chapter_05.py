@@ -105,6 +105,10 @@ HAND_MISTAKES = mistakes(
      "are."),
     ("the words' numbers in place of their values", [0.0, 2 * LN3, 1.9],
      "The scores are right. What is averaged are the values 4 and 8, the words times W^V."),
+    ("the 2 added to ln 3", head_by_hand(0.0, 2 + LN3),
+     "The second key is (1, 2), and its 2 meets ln 3 in a product: 2 ln 3."),
+    ("the square of ln 3", head_by_hand(0.0, LN3**2),
+     "The second score is 2 ln 3, which is the logarithm of 3 squared, not the square of ln 3."),
     ("the first value alone", [0.0, 2 * LN3, 4.0],
      "The scores are right. Both values count, each with its weight."),
 )  # fmt: skip

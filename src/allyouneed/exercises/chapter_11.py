@@ -97,9 +97,12 @@ COUNT_SLIPS = [
     ("two norms in the decoder layer", {"norms": (2, 2)}, "A decoder layer has three LayerNorms."),
     ("the norms forgotten", {"norms": (0, 0)}, "Each sub-layer has a LayerNorm."),
     ("one vector in each norm", {"norm_width": 1}, "A LayerNorm learns gamma and beta."),
+    ("three vectors in each norm", {"norm_width": 3}, "A LayerNorm learns gamma and beta."),
     ("a bias in the logits", {"more": lambda v, d: v}, "Nothing is added to the logits."),
 ]  # fmt: skip
 COUNT_BUT = [
+    ("two norms in the decoder layer", "three vectors in each norm"),  # as three norms everywhere
+    ("the norms forgotten", "three vectors in each norm"),
     ("the norms forgotten", "one vector in each norm"),
     ("cross-attention forgotten", "two norms in the decoder layer"),  # all layers encoder layers
     ("two norms in the decoder layer", "one vector in each norm"),  # one norm in each layer

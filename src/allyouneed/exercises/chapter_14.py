@@ -1339,7 +1339,10 @@ def _stars_said(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[s
     if not isinstance(said, list | tuple) or len(said) != len(SEEDS):
         return None
     if other := [value for value in said if value not in (0, 6, 14, 23, 35, 50)]:
-        return f"{other[0]} is none of the six numbers", "Choose from 0, 6, 14, 23, 35 and 50."
+        return (
+            f"{show(other[0])} is none of the six numbers",
+            "Choose from 0, 6, 14, 23, 35 and 50.",
+        )
     many, few = (
         [seeds for seeds, a, b in zip(SEEDS, said, want[0], strict=True) if sign * (a - b) > 0]
         for sign in (1, -1)

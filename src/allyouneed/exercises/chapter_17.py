@@ -79,6 +79,14 @@ COUNT_SLIPS = [
 
 
 COUNT_MISTAKES = mistakes(
+    ("a window wider than the input in the two-sided case",
+     lambda n, w, causal: count_pairs(n, w, True) if causal else n + 2 * _one_side(n, w),
+     "Two-sided, too, no diagonal lies further away than length - 1."),
+    ("the share of the pairs", lambda n, w, causal: count_pairs(n, w, causal) / n**2,
+     "Asked for is their number."),
+    ("the right end forgotten in the two-sided case",
+     lambda n, w, causal: count_pairs(n, w, True) + (0 if causal else n * (w - 1)),
+     "Two-sided, keys are missing at both ends: before the first position and behind the last."),
     ("two-sided taken as twice the causal number, and a window wider than the input",
      lambda n, w, causal: (n + _one_side(n, w)) * (1 if causal else 2),
      "The main diagonal lies in both halves and counts once. And no diagonal lies further away "
@@ -762,6 +770,16 @@ MERGE_MISTAKES = [
     ),
     *mistakes(*combined(_merging, MERGE_SLIPS, MERGE_KNOWN)),
     Mistake(
+        "divided by the first half's sum alone",
+        lambda one, two: (
+            lambda m: (
+                sum((h[0] - m).exp()[:, None] * h[2] for h in (one, two))
+                / ((one[0] - m).exp() * one[1])[:, None]
+            )
+        )(torch.maximum(one[0], two[0])),
+        "The weights of both halves together must sum to 1: divide by both sums, scaled.",
+    ),
+    Mistake(
         "powers of 2",
         lambda one, two: merge(*((half[0] * math.log(2), *half[1:]) for half in (one, two))),
         "The sums hold powers of e, and so do the factors: e to the power of (old maximum - new "
@@ -1196,6 +1214,9 @@ MISSED_MISTAKES = mistakes(
     ("each layer by itself",
      lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
      "A path may take steps in several layers: their lengths add up."),
+    ("what is reached, from the last to the first",
+     lambda n, w, ds: sorted(_heard(n, w, ds), reverse=True),
+     "Those are the positions that it depends on. Asked for are the others, from the first on."),
     ("windows of 2, whatever is given", lambda n, w, ds: _rest(n, _heard(n, 2, ds)),
      "A window of w keys takes 0 to w - 1 steps."),
     ("True for what is missed", lambda n, w, ds: [s not in _heard(n, w, ds) for s in range(n)],

@@ -555,6 +555,12 @@ GROUPED_MISTAKES = mistakes(
     ("the outputs of a group added up",
      lambda q, k, v: grouped(q, k, v).unflatten(1, (k.shape[1], -1)).sum(2),
      "Each head has an output of its own: (B, H, T, K)."),
+    ("the keys of another group",
+     lambda q, k, v: _attend(q, _spread(k.roll(1, 1), q), _spread(v, q)),
+     "The keys of a head belong to the same set as its values."),
+    ("the values of another group",
+     lambda q, k, v: _attend(q, _spread(k, q), _spread(v.roll(1, 1), q)),
+     "The values of a head belong to the same set as its keys."),
     ("the softmax taken twice",
      lambda q, k, v: (
          (q @ _spread(k, q).mT / q.shape[-1] ** 0.5).softmax(-1).softmax(-1) @ _spread(v, q)
@@ -710,6 +716,13 @@ SLOT_SLIPS = [
 
 
 SLOT_MISTAKES = mistakes(
+    ("all places that have been written", lambda t, window, sinks: list(range(t + 1)),
+     "The cache has only `sinks + window` slots: most places have been written over."),
+    ("a ring of one slot more", lambda t, window, sinks: in_slots(t, window + 1, sinks),
+     "There are `sinks + window` slots."),
+    ("the slot of the newest, for all", lambda t, window, sinks: [
+         t if t < sinks else sinks + (t - sinks) % window] * (sinks + window),
+     "Asked for are the places that the slots hold, slot after slot."),
     ("fewer slots in the ring, for the sinks",
      lambda t, window, sinks: in_slots(t, max(1, window - sinks), sinks),
      "There are `sinks + window` slots: the ring has `window` of its own."),
@@ -902,6 +915,10 @@ KEPT_SLIPS = [
      "The most that can come out is guesses + 1."),
     ("a refused guess does not end the row", {"count": lambda a, n: 1 + a * n},
      "What stands behind a refused guess is dropped."),
+    ("what is kept, and one more only if not all", {"count": lambda a, n: a * n + 1 - a},
+     "The guesses behind a refused one are dropped, and one token more always comes."),
+    ("as if it never ended", {"count": lambda a, n: 1 / (1 - a) if a < 1 else math.inf},
+     "There are `guesses` guesses."),
     ("each guess for itself", {"count": lambda a, n: a * n},
      "What stands behind a refused guess is dropped."),
     ("all or nothing", {"count": lambda a, n: 1 + n * a**n},
@@ -918,6 +935,9 @@ def _speculated(
 
 
 PASS_MISTAKES = mistakes(
+    ("what is kept, and one more only if not all", _with_kept(lambda a, n: a * n + 1 - a),
+     "The guesses behind a refused one are dropped, and one token more always comes: behind the "
+     "last if all are kept."),
     ("the mean of the smaller of the two",
      _from_kept(lambda p, q: torch.minimum(p, q).mean()),
      "The probability that a guess is kept is the *sum* of the smaller of p and q."),
@@ -1313,6 +1333,12 @@ RMS_KNOWN = [("gamma in the first term only", "gamma in the second term only")]
 
 
 RMS_BACKWARD_MISTAKES = mistakes(
+    ("as if the root were a constant, and eps forgotten",
+     lambda x, gamma, dy, eps: gamma * dy / x.pow(2).mean(-1, keepdim=True).sqrt(),
+     "The root depends on x as well: there is a second term. And eps stands under it."),
+    ("as if the mean square were a constant, and not drawn",
+     lambda x, gamma, dy, eps: gamma * dy / (x.pow(2).mean(-1, keepdim=True) + eps),
+     "The *root* of the mean square divides, and it depends on x: there is a second term."),
     ("the mean of gamma dy without x",
      lambda x, gamma, dy, eps: (
          lambda r: gamma * dy / r - x * (dy * gamma).mean(-1, keepdim=True) / r**3
