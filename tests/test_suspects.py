@@ -241,6 +241,7 @@ ODD = [  # answers that are odd, and what is said of them: a name, or words
     ("17.10", lambda length: [(2, 1)] * 10**5, "all is heard, and it could be cheaper"),
     ("17.10", lambda length: stack(length)[:-1] or [(1, 1)], "positions are left out"),
     ("17.10", lambda length: None, "returned None"),
+    ("17.10", lambda length, window: [(2, 1)], "it cannot be called as the task says"),
     ("20.9", lambda K, n, match: None, "returned None"),
     ("20.9", lambda K, n, match: 3, "what it returned cannot be read"),
     ("20.9", lambda K, n, match: held(K, 3 + math.log10(n)), "too little (in 4 of 5 cases)"),

@@ -490,6 +490,8 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
         what = "it called itself too deeply. Does the recursion have an end?"
     elif not failure.line and failure.text.startswith("expected "):  # by us, of what came
         what = f"{shorten(failure.text)}."
+    elif ours and re.search("positional argument|keyword argument", failure.text):
+        what = f"it cannot be called as the task says: {shorten(failure.text)}."
     elif ours and "NoneType" in failure.text:
         what = "your function returned None, or None is in what it returned. Is a `return` missing?"
     elif ours:
