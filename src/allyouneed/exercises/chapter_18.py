@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined
-from .suspects import rules, said_of, spoken
+from .suspects import plain_word, rules, said_of, spoken
 
 Span = tuple[str, int, int]
 
@@ -1645,7 +1645,7 @@ EXERCISES = [
         reference=lambda s, n: well_formed(s, n),
         cases=tree_cases,
         mistakes=TREE_MISTAKES,
-        canonical=bool,
+        canonical=plain_word,
     ),
     Exercise(
         number="18.4",

@@ -16,7 +16,7 @@ FEW = 3  # suspects that are called by their names
 SILENT, ASSERTED = "nothing returned", "an assert that failed"
 
 
-def word(said: Any) -> bool | None:
+def plain_word(said: Any) -> bool | None:
     """What a test has returned, as True, False or None. Raises TypeError for all else."""
     numbers = None if said is None else array(said)
     if said is None:
@@ -37,7 +37,7 @@ def said_of(test: Callable, suspect: Any, right: bool) -> bool | str:
         if right:
             raise
         return False
-    return SILENT if (plainly := word(said)) is None else plainly
+    return SILENT if (plainly := plain_word(said)) is None else plainly
 
 
 def spoken(said: list[Any]) -> list[Any]:
@@ -79,7 +79,7 @@ def verdicts_on(
                     raise
                 said[name] = False
             else:
-                said[name] = word(returned)
+                said[name] = plain_word(returned)
         silence = silence or (False in said.values() and True not in said.values()) or None
         if silence is None and None in said.values():
             return None
