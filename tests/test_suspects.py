@@ -226,9 +226,21 @@ class AlwaysDropping(chapter_07.ManyHeads):
         return super().weigh(torch.nn.functional.dropout(scores, 0.5), mask)
 
 
+class OneMore(chapter_07.ManyHeads):
+    """Puts a layer of its own behind the last, which nobody fills: that is no dropout."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads)
+        self.last = torch.nn.Linear(d_model, d_model)
+
+    def forward(self, *inputs):
+        return self.last(super().forward(*inputs))
+
+
 ODD = [  # answers that are odd, and what is said of them: a name, or words
     ("7.7", Dropping, "a dropout in training"),
     ("7.7", AlwaysDropping, "a dropout that is always on"),
+    ("7.7", OneMore, "It is right in 0 of 8 cases."),
     ("12.7", lambda *given: epoch(*given, places=slice(-1, None)), "the last place alone"),
     ("12.7", lambda *given: epoch(*given, places=slice(0, 1)), "the first place alone"),
     ("12.7", lambda *given: epoch(*given, write=lambda x: [x]), "Expected a number, got a list"),

@@ -98,6 +98,7 @@ COUNT_SLIPS = [
     ("the norms forgotten", {"norms": (0, 0)}, "Each sub-layer has a LayerNorm."),
     ("one vector in each norm", {"norm_width": 1}, "A LayerNorm learns gamma and beta."),
     ("three vectors in each norm", {"norm_width": 3}, "A LayerNorm learns gamma and beta."),
+    ("final norms", {"more": lambda v, d: 4 * d}, "Post-norm has no norm behind the last layer."),
     ("a bias in the logits", {"more": lambda v, d: v}, "Nothing is added to the logits."),
 ]  # fmt: skip
 COUNT_BUT = [

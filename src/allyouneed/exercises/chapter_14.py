@@ -957,7 +957,21 @@ def _by_length(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 
 text_bleu = _text_bleu()
+TEXT_SLIPS = [
+    ("lower-cased", {"lower": True}, "Case counts."),
+    ("cut at spaces", {"cut": str.split}, "A full stop is a word of its own."),
+    ("the mean of the sentences' scores", {"mean": "sentences"},
+     "BLEU belongs to a corpus: sum the counts of all sentences, and divide at the end."),
+    ("no brevity penalty", {"brief": lambda c, r: 1.0}, "What is too short is punished."),
+    ("from 0 to 1", {"factor": 1.0}, "BLEU goes from 0 to 100 here."),
+]  # fmt: skip
+TEXT_KNOWN = [
+    ("lower-cased", "cut at spaces"),
+    ("lower-cased", "the mean of the sentences' scores"),
+    ("cut at spaces", "the mean of the sentences' scores"),
+]
 TEXT_MISTAKES = mistakes(
+    *combined(_text_bleu, TEXT_SLIPS, TEXT_KNOWN),
     ("three orders under a fourth root", _text_bleu(orders=3),
      "The n-grams go from one to four words."),
     ("nothing mended", _text_bleu(str.split, True, "sentences"),
