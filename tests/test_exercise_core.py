@@ -229,6 +229,79 @@ def test_names_a_mistake_in_each_part(monkeypatch):
     assert examine("99.8", lambda x: x**2).mistake == "only part 2 of what is asked for"
 
 
+def words_and_masks(rows):
+    """Ids with an end, and which of them are words."""
+    return [[*row, 3] for row in rows], [[True] * len(row) + [False] * 2 for row in rows]
+
+
+SENTENCES = [([[5, 6], [7, 8]],), ([[9, 4, 5, 6]],)]
+
+
+@pytest.mark.parametrize("probe", [None, lambda answer, rows: list(answer(rows))])
+def test_parts_that_hold_ids_or_yes_and_no_have_names_of_their_own(monkeypatch, probe):
+    batch = Exercise(
+        "99.8", "batch", "Scaling", words_and_masks, cases=SENTENCES, probe=probe,
+        mistakes=[
+            Mistake("no end", lambda rows: (rows, words_and_masks(rows)[1]), "It ends."),
+            Mistake(
+                "turned",
+                lambda rows: (words_and_masks(rows)[0], [[not w for w in row] for row in
+                                                         words_and_masks(rows)[1]]),
+                "True is a word.",
+            ),
+        ],
+    )  # fmt: skip
+    monkeypatch.setattr(core, "exercises", lambda chapter: [batch])
+
+    def both(rows):
+        return rows, [[not word for word in row] for row in words_and_masks(rows)[1]]
+
+    verdict = examine("99.8", both)
+    assert verdict.mistake == "in part 1: no end; in part 2: turned"
+    assert "It ends. True is a word." in verdict.message
+
+
+def lower(size, back):
+    return torch.ones(size, size).tril(-back).bool()
+
+
+@pytest.mark.parametrize(
+    "answer, name",
+    [
+        (lambda size, back: lower(size, back).flip(0), "in reverse order"),
+        (lambda size, back: lower(size, back)[None], "with axes of length 1 too many or too few"),
+        (lambda size, back: lower(size, back)[1:], "without the first"),
+        (lambda size, back: lower(size, back + 1), "what would be right for one more than `back`"),
+        (lambda size, back: ~lower(size, back).mT, "the axes -2 and -1 exchanged"),
+        (lambda size, back: lower(size, back).float(), "numbers in place of True and False"),
+        (lambda size, back: lower(size, back) & lower(size, back).sin().bool(), None),
+        (lambda size, back: torch.ones(size, size).tril(-1 if back == 2 else 0).bool(), None),
+    ],
+)
+def test_of_a_mask_it_is_named_what_has_been_done_to_it(monkeypatch, answer, name):
+    """Nobody takes an offset from 1, or its root."""
+    mask = Exercise(
+        "99.8", "mask", "Scaling", lower, cases=[(4, 0), (5, 2), (6, 1), (5, 4)],
+        mistakes=[Mistake("turned", lambda size, back: ~lower(size, back), "The other way.")],
+    )  # fmt: skip
+    monkeypatch.setattr(core, "exercises", lambda chapter: [mask])
+    said = examine("99.8", answer)
+    assert (name or "None") in str(said.mistake), said.message
+
+
+def test_a_set_is_not_said_to_stand_in_a_wrong_order(monkeypatch):
+    order = Exercise(
+        "99.8", "order", "Scaling", lambda n: list(range(n)), cases=[(4,), (7,)],
+        mistakes=[Mistake("from the end", lambda n: list(range(n))[::-1], "From the first.")],
+    )  # fmt: skip
+    monkeypatch.setattr(core, "exercises", lambda chapter: [order])
+    verdict = examine("99.8", lambda n: set(range(n)))
+    assert (
+        verdict.mistake is None
+        and "got a set of 4, expected a list of 4" in verdict.message.lower()
+    )
+
+
 def test_names_the_properties_that_lack(monkeypatch):
     def properties(answer, x):
         return {"even": answer(x) % 2 == 0, "above 10": answer(x) > 10, "negative": answer(x) < 0}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from decimal import Decimal
 
 import pytest
 import torch
@@ -147,6 +149,137 @@ def test_input_is_not_blamed_for_what_a_test_does_not_look_at():
 def test_a_test_that_returns_nothing_is_told_so():
     said = examine("1.7", lambda fill: print(end=str(fill([3], 5))[:0])).message
     assert "returned None" in said
+
+
+TESTED = ("1.7", "3.7", "8.5", "9.4", "12.6", "13.3", "14.2", "16.10", "17.11", "18.4", "20.10")
+
+
+@pytest.mark.parametrize("number", TESTED)
+def test_what_a_test_says_must_be_yes_or_no(number):
+    """Whatever is neither is shown; nobody is told that everything passes who said "False"."""
+    for said, shown in (
+        ("False", "a string"),
+        ((False, "why"), "a tuple of 2"),
+        (float("nan"), "nan"),
+        (0.5, "0.5"),
+        ([], "a list of 0"),
+        (torch.tensor([True, False]), "a tensor of shape (2,)"),
+    ):
+        verdict = examine(number, lambda suspect, said=said: said)
+        assert verdict.status == "wrong" and verdict.mistake is None, verdict.message
+        assert "Expected True or False of your test, got" in verdict.message
+        assert shown in verdict.message
+
+
+@pytest.mark.parametrize("number", TESTED)
+def test_yes_and_no_may_be_said_in_other_words_and_by_asserts(number):
+    right = find(number).reference
+
+    def asserts(suspect):
+        assert right(suspect)
+
+    for answer in (
+        asserts,
+        lambda suspect: torch.tensor(bool(right(suspect))),
+        lambda suspect: float(right(suspect)),
+        lambda suspect: None if right(suspect) else False,
+    ):
+        assert examine(number, answer).status == "correct"
+    for answer in (lambda suspect: True if right(suspect) else None, lambda suspect: print(end="")):
+        verdict = examine(number, answer)
+        assert verdict.status == "wrong" and verdict.mistake is None, verdict.message
+        assert "returned None" in verdict.message
+
+
+def epoch(model, batches, optimizer, places=slice(None), write=lambda loss: loss):
+    """A right answer to 12.7, but for the places that are asked and how the loss is written."""
+    model.train()
+    total = count = 0
+    for src, tgt in batches:
+        logits, labels = model(src, tgt[:, :-1])[:, places], tgt[:, 1:][:, places]
+        losses = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), labels.flatten(), ignore_index=0, reduction="sum"
+        )
+        words = (labels != 0).sum()
+        optimizer.zero_grad()
+        (losses / words).backward()
+        optimizer.step()
+        total, count = total + losses.item(), count + int(words)
+    return write(total / count)
+
+
+def stack(length):
+    return find("17.10").reference(length)
+
+
+class Dropping(chapter_07.ManyHeads):
+    """Right, but for a dropout on the weights, where nobody asks for one."""
+
+    def weigh(self, scores, mask):
+        return torch.nn.functional.dropout(super().weigh(scores, mask), 0.1, self.training)
+
+
+class AlwaysDropping(chapter_07.ManyHeads):
+    """Throws scores away in training and after it."""
+
+    def weigh(self, scores, mask):
+        return super().weigh(torch.nn.functional.dropout(scores, 0.5), mask)
+
+
+class OneMore(chapter_07.ManyHeads):
+    """Puts a layer of its own behind the last, which nobody fills: that is no dropout."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads)
+        self.last = torch.nn.Linear(d_model, d_model)
+
+    def forward(self, *inputs):
+        return self.last(super().forward(*inputs))
+
+
+ODD = [  # answers that are odd, and what is said of them: a name, or words
+    ("7.7", Dropping, "a dropout in training"),
+    ("7.7", AlwaysDropping, "a dropout that is always on"),
+    ("7.7", OneMore, "It is right in 0 of 8 cases."),
+    ("12.7", lambda *given: epoch(*given, places=slice(-1, None)), "the last place alone"),
+    ("12.7", lambda *given: epoch(*given, places=slice(0, 1)), "the first place alone"),
+    ("12.7", lambda *given: epoch(*given, write=lambda x: [x]), "Expected a number, got a list"),
+    ("14.10", lambda references: 3, "Expected two systems, (a, b), got a number: 3."),
+    ("14.10", lambda references: None, "returned None"),
+    ("14.10", lambda references: (["a b"], ["b"]), "lists of words, got a string: 'a b'"),
+    ("17.10", lambda length: 3, "Expected a list of pairs (window, dilation), got 3."),
+    ("17.10", lambda length: [(2.5, 1)], "Expected whole numbers, got [(2.5, 1)]"),
+    ("17.10", lambda length: [(math.inf, 1)], "Expected whole numbers, got [(inf, 1)]"),
+    ("17.10", lambda length: [(2, 1)] * 10**5, "all is heard, and it could be cheaper"),
+    ("17.10", lambda length: stack(length)[:-1] or [(1, 1)], "positions are left out"),
+    ("17.10", lambda length: None, "returned None"),
+    ("17.10", lambda length, window: [(2, 1)], "it cannot be called as the task says"),
+    ("20.9", lambda K, n, match: None, "returned None"),
+    ("20.9", lambda K, n, match: 3, "what it returned cannot be read"),
+    ("20.9", lambda K, n, match: held(K, 3 + math.log10(n)), "too little (in 4 of 5 cases)"),
+    ("8.8", ["no", "no", "yes", "yes", "yes", "no"], "two layers without a mask"),
+    ("8.8", ["a", "b", "c", "d", "e", "f"], "got a string, expected True or False"),
+]
+
+
+def held(K, score):
+    key = torch.zeros(K)
+    key[-1] = K**0.5 * score
+    return key, torch.zeros(K)
+
+
+@pytest.mark.parametrize("number, answer, words", ODD)
+def test_an_odd_answer_is_told_what_is_odd(number, answer, words):
+    verdict = examine(number, answer)
+    assert verdict.status == "wrong" and "It raised" not in verdict.message  # the reader did not
+    assert words.lower() in " ".join(verdict.message.split()).lower(), verdict.message
+
+
+@pytest.mark.parametrize("write", [lambda n: [n], lambda n: Decimal(n), lambda n: torch.tensor(n)])
+def test_one_number_may_be_written_as_it_comes(write):
+    count = find("18.9").reference
+    answer = lambda n, labels: write(count(n, labels)) if n < 20 else count(n, labels)  # noqa: E731
+    assert examine("18.9", answer).status == "correct"
 
 
 def copying(n):

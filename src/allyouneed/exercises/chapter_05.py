@@ -105,6 +105,10 @@ HAND_MISTAKES = mistakes(
      "are."),
     ("the words' numbers in place of their values", [0.0, 2 * LN3, 1.9],
      "The scores are right. What is averaged are the values 4 and 8, the words times W^V."),
+    ("the 2 added to ln 3", head_by_hand(0.0, 2 + LN3),
+     "The second key is (1, 2), and its 2 meets ln 3 in a product: 2 ln 3."),
+    ("the square of ln 3", head_by_hand(0.0, LN3**2),
+     "The second score is 2 ln 3, which is the logarithm of 3 squared, not the square of ln 3."),
     ("the first value alone", [0.0, 2 * LN3, 4.0],
      "The scores are right. Both values count, each with its weight."),
 )  # fmt: skip
@@ -114,8 +118,11 @@ def average(a: float, b: float) -> float:
     return 4 + 4 * math.exp(b) / (math.exp(a) + math.exp(b))
 
 
-def head_way(scores: tuple = (0.0, 2 * LN3), out: Callable[..., float] = average) -> list[float]:
+def head_way(
+    scores: tuple = (0.0, 2 * LN3), by: float = 1.0, out: Callable[..., float] = average
+) -> list[float]:
     """The answer, right by default; each argument makes one slip."""
+    scores = tuple(score / by for score in scores)
     return [*scores, out(*scores)]
 
 
@@ -131,7 +138,7 @@ HAND_SLIPS = [
      "x_1 = (1, 0) times the key matrix is its first row."),
     ("the query matrix forgotten", {"scores": (3.0, 1.0)}, "The query is x_1 W^Q."),
     ("the key matrix or the 2 before ln 3 forgotten", {"scores": (0.0, LN3)}, "A key is x W^K."),
-    ("scores divided by the root of 2", {"scores": (0.0, 2 * LN3 / math.sqrt(2))},
+    ("scores divided by the root of 2", {"by": math.sqrt(2)},
      "The division comes in Chapter 6."),
     ("both matrices of the scores transposed", {"scores": (LN2, 2 * LN2)},
      "Vectors are rows: a row with a single 1 picks a row of each matrix."),
@@ -199,6 +206,15 @@ LOOK_UP_MISTAKES = mistakes(
     ("scores divided by the root of the width",
      lambda query, keys, values: (keys @ query / len(query) ** 0.5).softmax(-1) @ values,
      "That division comes in Chapter 6. Equation (5.2) has the dot product as it is."),
+    ("powers of 2",
+     lambda query, keys, values: (keys @ query * math.log(2)).softmax(-1) @ values,
+     "Softmax takes the exponential, with base e."),
+    ("the query made of length 1",
+     lambda query, keys, values: (keys @ F.normalize(query, dim=-1)).softmax(-1) @ values,
+     "The score is the dot product, in which the lengths count: a longer query asks louder."),
+    ("the scores without their sign, divided by their sum",
+     lambda query, keys, values: F.normalize((keys @ query).abs(), p=1, dim=-1) @ values,
+     "The softmax takes the exponential: a score far below zero counts for less than zero does."),
     ("the softmax taken twice",
      lambda query, keys, values: (keys @ query).softmax(-1).softmax(-1) @ values,
      "The weights went through a second softmax, which makes them nearly equal."),
@@ -884,6 +900,11 @@ ACROSS_MISTAKES = mistakes(
      "The values were made by their own matrix already: that was no mistake."),
     ("the two sequences exchanged", lambda y, x, w_q, w_k, w_v: head_across(x, y, w_q, w_k, w_v),
      "Here x asks and y is looked at. Queries come from y; there is one output for each."),
+    ("the softmax taken twice",
+     lambda y, x, w_q, w_k, w_v: (
+         ((y @ w_q) @ (x @ w_k).mT).softmax(-1).softmax(-1) @ (x @ w_v)
+     ),
+     "The weights went through a second softmax, which makes them nearly equal."),
     ("keys from the asking sequence",
      lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, y @ w_k) @ (x @ w_v),
      "Keys and values belong together in pairs: both come from x. If T = S, no shape complains."),

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .compare import same
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 from .suspects import Lack, each, rules, verdicts_on
@@ -1040,24 +1041,51 @@ def module_cases() -> list[tuple]:
 
 
 def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> Any:
-    """Build the class, copy the matrices into its layers (biases become one half), call it."""
-    module = answer(d_model, n_heads)
-    module.eval()
-    with torch.no_grad():
-        for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), matrices, strict=True):
-            layer = getattr(module, name)
-            if isinstance(layer, Tensor):  # a bare matrix, which multiplies from the right
-                layer.copy_(matrix.T)
-                continue
-            if layer.weight.shape != matrix.shape:
-                raise ValueError(
-                    f"{name}: expected nn.Linear(d_model, d_model) with a weight of shape "
-                    f"{tuple(matrix.shape)}, got {tuple(layer.weight.shape)}"
-                )
-            layer.weight.copy_(matrix)
-            if getattr(layer, "bias", None) is not None:
-                layer.bias.fill_(0.5)
-        return module(q, k, v) if mask is None else module(q, k, v, mask)
+    """What the module gives; in words, if that is another thing at each call, or in training."""
+    inputs = (q, k, v) if mask is None else (q, k, v, mask)
+    outputs = []
+    for seed, training in enumerate((False, False, True), start=1):
+        torch.manual_seed(0)  # whatever else the module has begins alike; then chance may differ
+        with torch.no_grad():
+            module = _with_matrices(answer(d_model, n_heads), matrices)
+            torch.manual_seed(seed)
+            outputs.append(module.train(training)(*inputs))
+    output, again, in_training = outputs
+    if not alike(output, again):
+        return "another output at each call"
+    if alike(output, in_training):
+        return output
+    right = run_module(ManyHeads, d_model, n_heads, matrices, q, k, v, mask)
+    return "another output in training" if alike(output, right) else output
+
+
+def _any_chance(outputs: list[Any]) -> list[Any]:
+    """What is thrown away by chance anywhere is said everywhere: of one key nothing can be."""
+    word = next((output for output in outputs if isinstance(output, str)), None)
+    return outputs if word is None else [word] * len(outputs)
+
+
+def _with_matrices(module: nn.Module, matrices: list[Tensor]) -> nn.Module:
+    """The module with these matrices in its layers; biases become one half."""
+    for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), matrices, strict=True):
+        layer = getattr(module, name)
+        if isinstance(layer, Tensor):  # a bare matrix, which multiplies from the right
+            layer.copy_(matrix.T)
+            continue
+        if layer.weight.shape != matrix.shape:
+            raise ValueError(
+                f"{name}: expected nn.Linear(d_model, d_model) with a weight of shape "
+                f"{tuple(matrix.shape)}, got {tuple(layer.weight.shape)}"
+            )
+        layer.weight.copy_(matrix)
+        if getattr(layer, "bias", None) is not None:
+            layer.bias.fill_(0.5)
+    return module
+
+
+def alike(output: Any, other: Any) -> bool:
+    """Whether a module gives the same again."""
+    return same(other, output, 1e-4, 1e-6)
 
 
 def _but(**change: Any) -> type:
@@ -1142,7 +1170,7 @@ MODULE_SLIPS = [
     ("NaN where there is nothing to attend to",
      {"weigh": lambda self, s, mask: s.masked_fill(~mask, -math.inf).softmax(-1)},
      "A row of minus infinities becomes NaN: make it zeros."),
-    ("a large negative number instead of minus infinity",
+    ("equal shares where there is nothing to look at",
      {"weigh": lambda self, s, mask: s.masked_fill(~mask, -1e9).softmax(-1)},
      "A query that may attend to nothing finds zeros."),
     ("the mask after the softmax", {"weigh": lambda self, s, mask: s.softmax(-1) * mask},
@@ -1242,7 +1270,7 @@ MODULE_MISTAKES = mistakes(
      _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)),
      "The softmax of minus infinities alone is 0/0. Such a query should find zeros: fill its "
      "weights with zero after the softmax, or use `attention`."),
-    ("a large negative number instead of minus infinity",
+    ("equal shares where there is nothing to look at",
      _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1)),
      "Where all keys are hidden, they all score the same large negative number, and get equal "
      "weights. A query that may attend to nothing should find zeros."),
@@ -1297,6 +1325,10 @@ MODULE_MISTAKES = mistakes(
     ("a hidden score of minus ten, and struck out after",
      _but(weigh=lambda self, s, mask: s.masked_fill(~mask, -10.0).softmax(-1) * mask),
      "Scores may be lower than that: hide by minus infinity."),
+    ("a dropout in training",
+     _but(forward=lambda self, *inputs: nn.functional.dropout(
+         ManyHeads.forward(self, *inputs), 0.1, self.training)),
+     "No dropout is asked for. What the module gives in training must be what it gives after it."),
     ("a dropout that is always on",
      _but(forward=lambda self, *inputs: _dropped(self, *inputs)),
      "No dropout is asked for: something in the outputs is thrown away, and the rest enlarged."),
@@ -2235,6 +2267,7 @@ EXERCISES = [
         cases=module_cases,
         mistakes=MODULE_MISTAKES,
         probe=run_module,
+        together=_any_chance,
         canonical=_output,
     ),
     Exercise(

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .compare import plain
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import changed
 from .pairs import combined
 from .pairs import pairs as two_slips
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
 
@@ -63,6 +64,23 @@ HAND_MISTAKES = mistakes(
     ("the row from the last place to the first, and the padding seen",
      [0.0, 0.0, 3 / 6, 1 / 6, 2 / 6],
      "The first weight belongs to the first place, and that is padding."),
+    ("the logarithms of the weights",
+     [-math.inf, math.log(1 / 4), math.log(3 / 4), -math.inf, -math.inf],
+     "Asked for are the weights themselves, shares of one."),
+    ("the logarithms of the weights, and zeros", [0.0, math.log(1 / 4), math.log(3 / 4), 0.0, 0.0],
+     "Asked for are the weights themselves, shares of one."),
+    ("minus infinity among the weights", [-math.inf, 1 / 4, 3 / 4, -math.inf, -math.inf],
+     "Minus infinity is a score, of which the softmax makes 0. As a weight it is no share."),
+    ("in per cent", [0.0, 25.0, 75.0, 0.0, 0.0], "Weights sum to one."),
+    ("scores, not weights", [0.0, 0.0, math.log(3), 0.0, 0.0],
+     "Asked for are the weights: the softmax of what may be seen."),
+    ("all scores but the future's, not weights", [math.log(2), 0.0, math.log(3), 0.0, 0.0],
+     "Asked for are the weights: the softmax of what may be seen. And the first place is padding."),
+    ("hidden scores, not weights", [-math.inf, 0.0, math.log(3), -math.inf, -math.inf],
+     "The hiding is right. The softmax is missing."),
+    *((f"divided by the root of {n} once more", [0.0, 1 / (1 + w), w / (1 + w), 0.0, 0.0],
+       "The scores are divided by the root of d_k already.")
+      for n in (2, 4, 5) for w in [3 ** n**-0.5]),
     ("the masks turned, and the future seen alone", [0.0, 0.0, 0.0, 4 / 14, 10 / 14],
      "The third place sees what stands up to it, itself too, and no later place."),
 )  # fmt: skip
@@ -174,6 +192,19 @@ PACKED_MISTAKES = mistakes(
      "question for each query: the mask has a row for each."),
     ("paddings see each other", _packed(keys=False, queries=False),
      "What stands behind the last EOS is no sentence. A padding sees nothing, not even itself."),
+    ("the causal mask as well, and polarity inverted",
+     lambda tokens, eos, pad: ~packed_mask(tokens, eos, pad).tril(),
+     "True means may attend. And this is an encoder: a token sees what follows in its sentence."),
+    ("only the first sentence told from the rest",
+     _packed(lambda ends: (ends.cumsum(1) - ends.int()).clamp(max=1)),
+     "There may be many sentences in a row: number all of them."),
+    ("paddings see themselves",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad) | torch.eye(tokens.shape[1]).bool(),
+     "A padding attends to nothing, not even to itself."),
+    ("EOS counted to the next sentence, and paddings see each other",
+     _packed(lambda ends: ends.cumsum(1), keys=False, queries=False),
+     "The number of the sentence has to grow behind an EOS, not at it. And what stands behind the "
+     "last EOS is no sentence: a padding sees nothing."),
     ("the causal mask as well",
      lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & _square(tokens.shape[1]).tril(),
      "The sentences are read by an encoder: a token sees what comes behind it in its sentence."),
@@ -451,7 +482,7 @@ WEIGHTS_MISTAKES = mistakes(
      lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
      "The exponential of a large score is infinite, and of a very low one zero. Subtract the "
      "highest score that may be seen from each row first, or use softmax, which does so."),
-    ("a large negative number instead of minus infinity",
+    ("equal shares where there is nothing to look at",
      lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-1),
      "A row with nothing to look at has equal scores then, and an even share for all that is "
      "hidden. Its weights should be zero."),
@@ -510,6 +541,25 @@ WEIGHTS_MISTAKES = mistakes(
        "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
        "the look, and then it is struck out.")
       for low in (-1.0, -10.0, -100.0)),
+    *((f"{words} in place of minus infinity",
+       lambda scores, mask, low=low: _hidden(scores, mask, low).softmax(-1),
+       "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
+       "the look. And a row with nothing to look at should get zeros.")
+      for words, low in (("-1", -1.0), ("-10", -10.0), ("-1000, or the like,", -1e3))),
+    ("a large negative number among the weights",
+     lambda scores, mask: _hidden(scores.softmax(-1), mask, -1e9),
+     "That is a score, of which the softmax makes 0. As a weight it is no share."),
+    ("the logarithm of the mask added, with a small number in it",
+     lambda scores, mask: (scores + (mask + 1e-9).log()).softmax(-1),
+     "The logarithm of 1e-9 is -21: that hides only while the real scores are not much lower."),
+    ("the softmax taken twice",
+     lambda scores, mask: masked_weights(masked_weights(scores, mask), mask),
+     "The weights went through a second softmax, which makes them nearly equal."),
+    ("the mask after the softmax, then shares along the queries",
+     lambda scores, mask: torch.nan_to_num(
+         (scores.softmax(-1) * mask) / (scores.softmax(-1) * mask).sum(-2, keepdim=True)
+     ),
+     "Hide the scores before the softmax. And it is the keys that share a query's attention."),
     ("divided by a root once more, and the mask after the softmax",
      lambda scores, mask: (scores / scores.shape[-1] ** 0.5).softmax(-1) * mask,
      "The scores are scaled already. And they are to be hidden before the softmax."),
@@ -1196,6 +1246,11 @@ class _Added(MaskedMultiHeadAttention):
         return (scores + mask).softmax(-1)
 
 
+class _AddedAndStruckOut(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return (scores + mask).softmax(-1) * mask
+
+
 class _SharesAgain(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         weights = scores.softmax(-1) * mask
@@ -1353,7 +1408,7 @@ MODULE_SLIPS = [
     ("keys and values exchanged", {"project": _KeysAndValuesExchanged},
      "Keys come from k, values from v."),
     ("the mask after the softmax", {"share": _MaskAfter}, "Hide the scores before the softmax."),
-    ("a large negative number instead of minus infinity", {"share": _Finite},
+    ("equal shares where there is nothing to look at", {"share": _Finite},
      "A query that sees nothing gets zeros."),
     ("NaN where there is nothing to look at", {"share": _NaN},
      "A query that sees nothing gets zeros."),
@@ -1419,6 +1474,9 @@ MODULE_MISTAKES = mistakes(
      "True means may attend. Here what may be seen was set to minus infinity."),
     ("polarity inverted, with a large negative number", _FinitePolarity,
      "True means may attend. Here what may be seen was hidden."),
+    ("the mask added to the scores as 0 and 1, and struck out afterwards", _AddedAndStruckOut,
+     "What is added must be 0 where the query may look and minus infinity where it may not. What "
+     "is hidden has had its share of the softmax."),
     ("the mask added to the scores as 0 and 1", _Added,
      "That hides nothing. What is added must be 0 where the query may look and minus infinity "
      "where it may not."),
@@ -1444,7 +1502,7 @@ MODULE_MISTAKES = mistakes(
      "The output is right, but backwards the NaN comes again: 0 times NaN is NaN. Put minus "
      "infinity in with masked_fill or where, not by adding, and make the empty rows zero in the "
      "weights, right after the softmax, not later."),
-    ("a large negative number instead of minus infinity", _Finite,
+    ("equal shares where there is nothing to look at", _Finite,
      "A query with nothing to look at has equal scores, and attends to all that is hidden. It "
      "should get zeros."),
     ("the softmax over the queries", _OverQueries,
@@ -1539,6 +1597,12 @@ ORDERS = {
 }  # fmt: skip
 
 
+def yes_or_no(output: Any) -> list:
+    """True and False, which may be 1 and 0 or words; what is neither stays as it is."""
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    return [words.get(str(plain(one, whole=True)).strip().lower(), one) for one in output]
+
+
 def _order_mistakes() -> list[tuple[str, list[bool], str]]:
     """Every other list of six answers, with what is wrong about it."""
     rows = []
@@ -1598,7 +1662,7 @@ DECODER_SLIPS = [
     ("no causal mask", {"diagonal": 5}, "The future must be hidden."),
     ("the scores multiplied by the mask", {"hide": "multiply"}, "Only minus infinity becomes 0."),
     ("the mask after the softmax", {"hide": "after"}, "Hide the scores before the softmax."),
-    ("a large negative number instead of minus infinity", {"hide": "low"},
+    ("equal shares where there is nothing to look at", {"hide": "low"},
      "A row with nothing to look at should get zeros."),
     ("NaN where nothing may be seen", {"hide": "nan"},
      "A row with nothing to look at should get zeros."),
@@ -1612,7 +1676,7 @@ DECODER_BUT = [
     ("or in place of and", "no causal mask"),  # the padding mask left out does the same
     *itertools.product(
         ("the padding mask left out", "or in place of and", "no causal mask"),  # no row is empty
-        ("a large negative number instead of minus infinity", "NaN where nothing may be seen"),
+        ("equal shares where there is nothing to look at", "NaN where nothing may be seen"),
     ),
 ]
 
@@ -1622,7 +1686,7 @@ DECODER_MISTAKES = mistakes(
     ("NaN where there is nothing to look at", _decoder(hide="nan"),
      "The three mistakes are mended. With padding in front the first rows may see nothing: their "
      "weights should be zeros."),
-    ("a large negative number instead of minus infinity", _decoder(hide="low"),
+    ("equal shares where there is nothing to look at", _decoder(hide="low"),
      "The three mistakes are mended. But a row with nothing to look at spreads its attention over "
      "all that is hidden."),
     ("the mask after the softmax", _decoder(hide="after"),
@@ -1695,7 +1759,48 @@ PADDING_NUMBERS = [
     (torch.tensor([-1.0, 0.5, 3.0, -2.0]), 0.75),
     (torch.tensor([-3.0]), 0.2),
     (torch.tensor([4.0, 1.0]), 0.9),
+    (torch.tensor([4.9, 3.7, 4.4]), 0.85),
+    (torch.tensor([2.0, 3.0, 4.6, -5.0, 1.0]), 0.6),
 ]
+
+
+def _paddings_with(
+    factor: Callable[[float], float] = lambda p: p / (1 - p),
+    words: Callable[[Tensor], Tensor] = lambda a: a.exp().sum(),
+    whole: Callable[[float], int] = lambda n: math.ceil(n - 1e-9),
+) -> Callable[[Tensor, float], int]:
+    """Right by default; each argument makes one slip."""
+    return lambda scores, share: whole(factor(share) * float(words(scores.double())))
+
+
+PADDING_SLIPS = [
+    ("rounded down", {"whole": lambda n: math.floor(n + 1e-9)},
+     "The share has to be reached: round up."),
+    ("rounded to the nearest", {"whole": round}, "The share has to be reached: round up."),
+    ("not rounded", {"whole": lambda n: n}, "The number of paddings is whole: round up."),
+    ("the share of the words alone", {"factor": lambda p: p},
+     "The paddings belong to the sum in the denominator, too: n / (n + sum)."),
+    ("the share inverted", {"factor": lambda p: (1 - p) / p},
+     "n / (n + sum) = share: solve it for n."),
+    ("divided by the share", {"factor": lambda p: 1 / p},
+     "n / (n + sum) = share: solve it for n."),
+    ("the share of the rest alone", {"factor": lambda p: 1 - p},
+     "n / (n + sum) = share: solve it for n."),
+    ("divided by 1 + share", {"factor": lambda p: p / (1 + p)},
+     "n / (n + sum) = share: what is taken to the other side changes its sign."),
+    ("divided by the rest alone", {"factor": lambda p: 1 / (1 - p)},
+     "That is words and paddings together."),
+    ("words taken to have the score 0", {"words": lambda a: torch.tensor(len(a))},
+     "A word weighs the exponential of its score."),
+    ("the exponential of the sum", {"words": lambda a: a.sum().exp()},
+     "The sum of exponentials is not the exponential of the sum."),
+    ("the highest score alone", {"words": lambda a: a.max().exp()},
+     "All words are in the denominator, not the best alone."),
+    ("the mean of the exponentials", {"words": lambda a: a.exp().mean()},
+     "The denominator of the softmax is a sum, not a mean."),
+    ("powers of 2", {"words": lambda a: (2**a).sum()},
+     "Softmax takes the exponential, with base e."),
+]  # fmt: skip
 
 
 def _paddings(count: Callable[[Tensor, float], float]) -> Callable[[Tensor, float], int]:
@@ -1772,6 +1877,24 @@ PADDING_NUMBER_MISTAKES = mistakes(
      _paddings(lambda a, p: math.ceil(a.exp().sum() / p - 1e-9)),
      "Let n be the number of paddings and Z the sum of the words: n / (n + Z) has to be the share. "
      "Solve that for n."),
+    ("the share of the rest alone",
+     _paddings(lambda a, p: math.ceil((1 - p) * a.exp().sum() - 1e-9)),
+     "n / (n + sum) = share: solve it for n."),
+    ("divided by 1 + share",
+     _paddings(lambda a, p: math.ceil(p / (1 + p) * a.exp().sum() - 1e-9)),
+     "n / (n + sum) = share: n - share n is what is left, (1 - share) n."),
+    ("the words counted once more",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (a.exp().sum() + len(a)) - 1e-9)),
+     "A word weighs the exponential of its score, and nothing else."),
+    ("the scores with the sign turned",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (-a).exp().sum() - 1e-9)),
+     "A word of a high score weighs much: the exponential of the score as it is."),
+    ("scores divided by a root once more",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (a / len(a) ** 0.5).exp().sum() - 1e-9)),
+     "They are divided by the root of the width already, and the number of words is no width."),
+    *combined(_paddings_with, PADDING_SLIPS, but=[
+        ("the share of the words alone", "words taken to have the score 0"),
+    ]),
 )  # fmt: skip
 
 
@@ -2018,7 +2141,7 @@ EXERCISES = [
         cases=[(name,) for name in ALL_WEIGHTS],
         mistakes=MASKS_TEST_MISTAKES,
         probe=run_masks_test,
-        canonical=bool,
+        together=spoken,
         invariants=rules(RIGHT_WEIGHTS, WEIGHTS_WHY),
     ),
     Exercise(
@@ -2051,10 +2174,7 @@ EXERCISES = [
         section="What a mask does not say",
         reference=[moves for moves, _ in ORDERS.values()],
         mistakes=mistakes(*_order_mistakes()),
-        canonical=lambda output: [
-            {"true": True, "false": False}.get(str(one).strip().lower(), bool(one))
-            for one in output
-        ],
+        canonical=yes_or_no,
     ),
     Exercise(
         number="8.9",

@@ -14,7 +14,7 @@ from .compare import kind
 from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
 from .faults import changed
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 9.1 a row by hand: position 10 for d_model = 8
 
@@ -1371,7 +1371,7 @@ EXERCISES = [
         cases=[(name,) for name in ALL_EMBEDS],
         mistakes=EMBED_TEST_MISTAKES,
         probe=run_embed_test,
-        canonical=bool,
+        together=spoken,
         invariants=rules(RIGHT_EMBEDS, EMBEDS_WHY),
     ),
     Exercise(

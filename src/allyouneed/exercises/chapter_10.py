@@ -13,7 +13,7 @@ from torch import Tensor
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import still_there
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 10.1 layer norm by hand: mean, variance, and the four entries
 
@@ -1140,7 +1140,28 @@ FEED_MISTAKES = mistakes(
         ("the first b_2 forgotten", {"b_2": lambda a, b: b}, "The two b_2 are added."),
         ("no b_2", {"b_2": lambda a, b: 0 * a}, "The two b_2 are added."),
         ("the mean of the two b_2", {"b_2": lambda a, b: (a + b) / 2}, "The two b_2 are added."),
-    ], but=[("w_2 halved", "the mean of the two b_2")]),
+        ("the first b_1 zero", {"b_1": lambda a, b: torch.cat([0 * a, b])},
+         "Each hidden unit keeps its entry of b_1."),
+        ("the second b_1 zero", {"b_1": lambda a, b: torch.cat([a, 0 * b])},
+         "Each hidden unit keeps its entry of b_1."),
+        ("the second w_1 subtracted", {"w_1": lambda a, b: torch.cat([a, -b], 1)},
+         "Each hidden unit keeps its column of w_1 as it is."),
+        ("the second w_2 subtracted", {"w_2": lambda a, b: torch.cat([a, -b])},
+         "Both outputs are added."),
+        ("the difference of the two b_2", {"b_2": lambda a, b: a - b}, "The two b_2 are added."),
+        ("the first b_2 twice", {"b_2": lambda a, b: 2 * a}, "The two b_2 are added."),
+        ("the second b_2 twice", {"b_2": lambda a, b: 2 * b}, "The two b_2 are added."),
+    ], but=[("w_2 halved", "the mean of the two b_2"),
+            ("the second w_2 subtracted", "the difference of the two b_2")]),
+    *combined(_joined, [
+        ("w_1 one below the other", {"w_1": lambda a, b: torch.cat([a, b])}, BY_COLUMNS),
+        ("w_2 side by side", {"w_2": lambda a, b: torch.cat([a, b], 1)},
+         "w_2 is (F, D): a hidden unit is a row, and the rows stand one below the other."),
+        ("b_1 added", {"b_1": lambda a, b: a + b if len(a) == len(b) else a},
+         "b_1 has an entry for each hidden unit, and there are as many as in both together."),
+        ("b_2 of both, one behind the other", {"b_2": lambda a, b: torch.cat([a, b])},
+         "b_2 belongs to the output, which has D entries in both nets: the two are added."),
+    ], but=[("w_1 one below the other", "w_2 side by side")]),
     ("no b_1", _joined(b_1=lambda a, b: 0 * torch.cat([a, b])),
      "Each hidden unit keeps its entry of b_1."),
     ("b_1 added", _joined(b_1=lambda a, b: a + b),
@@ -1726,7 +1747,7 @@ EXERCISES = [
         mistakes=NORM_TEST_MISTAKES,
         invariants=rules(RIGHT_NORMS, NORMS_WHY),
         probe=run_norm_test,
-        canonical=bool,
+        together=spoken,
     ),
     Exercise(
         number="10.3",

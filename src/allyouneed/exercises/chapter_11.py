@@ -97,9 +97,13 @@ COUNT_SLIPS = [
     ("two norms in the decoder layer", {"norms": (2, 2)}, "A decoder layer has three LayerNorms."),
     ("the norms forgotten", {"norms": (0, 0)}, "Each sub-layer has a LayerNorm."),
     ("one vector in each norm", {"norm_width": 1}, "A LayerNorm learns gamma and beta."),
+    ("three vectors in each norm", {"norm_width": 3}, "A LayerNorm learns gamma and beta."),
+    ("final norms", {"more": lambda v, d: 4 * d}, "Post-norm has no norm behind the last layer."),
     ("a bias in the logits", {"more": lambda v, d: v}, "Nothing is added to the logits."),
 ]  # fmt: skip
 COUNT_BUT = [
+    ("two norms in the decoder layer", "three vectors in each norm"),  # as three norms everywhere
+    ("the norms forgotten", "three vectors in each norm"),
     ("the norms forgotten", "one vector in each norm"),
     ("cross-attention forgotten", "two norms in the decoder layer"),  # all layers encoder layers
     ("two norms in the decoder layer", "one vector in each norm"),  # one norm in each layer
@@ -255,6 +259,12 @@ def _overwritten(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) ->
     return rows + _above(states, dlogits)
 
 
+def _set(tokens: Tensor, dx: Tensor, rows: Tensor) -> Tensor:
+    for token, row in zip(tokens.flatten().tolist(), dx.flatten(0, 1), strict=True):
+        rows[token] = row
+    return rows
+
+
 def _shared(
     factor: Callable[[Tensor, Tensor], float] = lambda dx, dlogits: _root(dx),
     below: Callable = _below,
@@ -339,6 +349,14 @@ SHARED_ALONE = (
 SHARED_MISTAKES = mistakes(
     *((name, _shared(**slip), why) for name, slip, why in SHARED_SLIPS if name in SHARED_ALONE),
     *combined(_shared, SHARED_SLIPS, but=SHARED_BUT),
+    *((f"the rows of the tokens overwritten{also}",
+       lambda tokens, states, dx, dlogits, f=factor: _set(
+           tokens, f(dx) * dx, _above(states, dlogits)),
+       "Both ways are added up, and so are all places at which a token was read." + more)
+      for also, factor, more in (
+          ("", _root, ""),
+          (", and the root forgotten", lambda dx: 1.0, " x is the row times the root."),
+      )),
     ("only the way through the embedding",
      lambda tokens, states, dx, dlogits: _below(tokens, dx, dlogits, _root(dx)),
      "The matrix is used a second time, for the logits. What arrives there is added."),
@@ -583,6 +601,11 @@ def _post(x, a, f, n1, n2):
     return n2(x + f(x))
 
 
+def _post_normed_again(x, a, f, n1, n2):
+    x = n1(x + a(x, x, x))
+    return n2(x + f(n1(x)))
+
+
 def _pre(x, a, f, n1, n2):
     h = n1(x)
     x = x + a(h, h, h)
@@ -802,6 +825,10 @@ def _layered(
 ENCODER_SLIPS = [
     ("the mask not handed over", {"mask": lambda mask: None}, "The attention must get the mask."),
     ("the mask turned round", {"mask": lambda mask: ~mask}, "The mask is True where one may look."),
+    ("the two orders in each other's place", {"post": _pre, "pre": _post},
+     "If norm_first is False, the order is the paper's."),
+    ("post-norm in both orders", {"pre": _post}, "If norm_first is True, the order is pre-norm."),
+    ("pre-norm in both orders", {"post": _pre}, "If norm_first is False, it is the paper's."),
     *((f"in pre-norm, {name}", {"pre": pre}, why) for name, pre, why in (
         ("keys and values of the un-normed x", _pre_keys_raw, "All three read the normed stream."),
         ("queries of the un-normed x", _pre_query_raw, "All three read the normed stream."),
@@ -832,7 +859,7 @@ ENCODER_SLIPS = [
          "Both sub-layers stand in a residual connection."),
     )),
 ]  # fmt: skip
-ENCODER_BUT = [  # one row for both orders
+ENCODER_BUT = [("post-norm in both orders", "pre-norm in both orders")] + [  # one row for both
     (f"in pre-norm, {name}", f"in post-norm, {name}")
     for name in (
         "the second residual connection from the layer's input",
@@ -844,6 +871,8 @@ ENCODER_BUT = [  # one row for both orders
 
 ENCODER_MISTAKES = mistakes(
     *combined(_layered, ENCODER_SLIPS, but=ENCODER_BUT),
+    ("in post-norm, the first norm once more before the net", _layer(_post_normed_again, None),
+     "The net reads x' as it is: that is normed already."),
     ("in post-norm, no residual connection round the feed-forward net",
      _layer(_no_second_residual_post), "Both sub-layers stand in a residual connection."),
     ("in post-norm, no residual connection round the attention",
@@ -1714,6 +1743,9 @@ BATCH_MISTAKES = mistakes(
     ("source and target in each other's place",
      lambda pairs: make_batch([(target, source) for source, target in pairs]),
      "Each pair is source first, then target."),
+    ("the source in reverse", _batch(src=lambda s: [*s[::-1], EOS]),
+     "Some models of 2014 read it so. Here the source is read from its first word on."),
+    ("the first pair alone", lambda pairs: make_batch(pairs[:1]), "All pairs are in the batch."),
     ("the source copied from the target",
      lambda pairs: make_batch([(target, target) for _, target in pairs]),
      "What the encoder reads is the first of each pair."),
@@ -2195,6 +2227,19 @@ def as_set(output: Any) -> Any:
     return sorted(set(words))
 
 
+def _learns_or_not(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """Which of those that are named do learn, and how many are not named."""
+    every, said = _matrices(STACKS, "qkvo"), got[0]
+    if not isinstance(said, list):
+        return None
+    if other := [name for name in said if name not in every]:
+        return f"no matrix of the task: {other[0]!r}", 'They are written as "decoder w_o".'
+    more, less = [name for name in said if name not in want[0]], {*want[0]} - {*said}
+    words = [f"named, and learns: {', '.join(more)}"] * bool(more)
+    words += [f"missing: {len(less)} of those that learn nothing"] * bool(less)
+    return "; ".join(words), ONE_KEY
+
+
 ONE_KEY = (
     "One source token is one key in the encoder and in cross-attention: its weight is 1 whatever "
     "the score."
@@ -2447,6 +2492,7 @@ EXERCISES = [
         reference=_matrices(["encoder", "cross"], "qk"),
         canonical=as_set,
         mistakes=GRADIENT_MISTAKES,
+        invariants=Family(_learns_or_not),
     ),
     Exercise(
         number="11.10",

@@ -16,10 +16,11 @@ from torch.nn import functional as F
 from allyouneed.tokens import EOS, PAD
 from allyouneed.transformer import Transformer, TransformerConfig
 
+from .compare import kind, show
 from .core import Exercise, Invariant, Mistake, mistakes
 from .faults import still_there
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 12.1 prediction: the best loss that label smoothing leaves
 
@@ -1159,8 +1160,12 @@ def trained(answer: Callable, fresh: Fresh, batches: list) -> dict[str, Any] | N
     if loss is None:
         return None
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    try:
+        loss = float(loss)
+    except (TypeError, ValueError):
+        raise ValueError(f"expected a number, got {kind(loss)}: {show(loss)}") from None
     return {
-        "loss": float(loss),
+        "loss": loss,
         "weights": weights,
         "in training mode": bool(model.modes) and all(model.modes),
     }
@@ -1252,6 +1257,30 @@ def _one_step(model, batches, optimizer):
     return loss
 
 
+def _asked(which: Callable[..., Tensor]) -> Callable:
+    """The labels at some places alone: `which(real, place, n)`, n how many a sentence has."""
+
+    def cut(read: Tensor, labels: Tensor, tgt: Tensor) -> tuple[Tensor, Tensor]:
+        real, place = labels != PAD, torch.arange(labels.shape[1]).expand_as(labels)
+        return read, labels * which(real, place, real.sum(1, keepdim=True))
+
+    return cut
+
+
+def _last_place(model, batches, optimizer):
+    model.train()
+    total = tokens = 0
+    for src, tgt in batches:
+        logits, labels = model(src, tgt[:, :-1])[:, -1], tgt[:, -1]
+        loss = F.cross_entropy(logits, labels, ignore_index=PAD, reduction="sum")
+        n = int((labels != PAD).sum())
+        optimizer.zero_grad()
+        (loss / torch.tensor(n)).backward()
+        optimizer.step()
+        total, tokens = total + loss.item(), tokens + n
+    return total / tokens
+
+
 LOOP_MISTAKES = mistakes(
     *still_there(LOOP_FAULTS, _epoch),
     ("the gradients reach no step", _epoch((), order=("zero", "step")),
@@ -1261,6 +1290,31 @@ LOOP_MISTAKES = mistakes(
      _epoch((), cut=lambda read, labels, tgt: (tgt[:, 1:], tgt[:, :-1])),
      "The decoder is asked for the token before the one it reads. The labels are one place ahead, "
      "`tgt[:, 1:]`."),
+    ("the last place alone", _last_place,
+     "Each place is asked for its next token, not the last one alone."),
+    ("the last place alone, and NaN where it is padding",
+     _epoch((), cut=_asked(lambda real, place, n: place == place.max())),
+     "Each place is asked for its next token, not the last one alone."),
+    ("the last token of each sentence alone",
+     _epoch((), cut=_asked(lambda real, place, n: place == n - 1)),
+     "Each place is asked for its next token, not the last one alone."),
+    ("the first place alone",
+     _epoch((), cut=_asked(lambda real, place, n: place == 0)),
+     "Each place is asked for its next token, not the first one alone."),
+    ("all places but the last", _epoch((), cut=_asked(lambda real, place, n: place < place.max())),
+     "The last place is asked for its next token as well."),
+    ("all tokens but the last of each sentence",
+     _epoch((), cut=_asked(lambda real, place, n: place < n - 1)),
+     "The last place of a sentence is asked as well, for `EOS`: else the model never stops."),
+    ("all places but the first", _epoch((), cut=_asked(lambda real, place, n: place > 0)),
+     "What follows `BOS` is asked for, too: else the model cannot begin."),
+    ("the first batch alone",
+     lambda model, batches, optimizer: one_epoch(model, batches[:1], optimizer),
+     "An epoch goes through all batches. Does the `return` stand in the loop?"),
+    ("the first batch alone, and its loss divided by the number of batches",
+     lambda model, batches, optimizer: (
+         one_epoch(model, batches[:1], optimizer) / len(batches)),
+     "An epoch goes through all batches. Does the `return` stand in the loop?"),
     ("shifted twice", _epoch((), cut=lambda read, labels, tgt: (tgt[:, :-2], tgt[:, 2:])),
      "The labels are one place ahead, not two."),
     ("the sum of the losses in place of their mean", _epoch((), summed=True),
@@ -1591,7 +1645,7 @@ EXERCISES = [
         cases=[(name,) for name in CLIPS],
         mistakes=CLIP_TEST_MISTAKES,
         probe=run_clip_test,
-        canonical=bool,
+        together=spoken,
         invariants=rules(RIGHT_CLIPS, CLIPS_WHY),
     ),
     Exercise(

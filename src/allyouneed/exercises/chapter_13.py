@@ -16,7 +16,7 @@ from .compare import kind
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
 from .predictions import booleans
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 13.1 what greedy decoding notices
 
@@ -188,6 +188,7 @@ GREEDY_BUT = [
     ("`eos` kept in the result", "no stop at eos"),
     ("`eos` kept in the result", "begun with eos"),
     ("begun with eos", "no stop at eos"),
+    ("begun with eos", "the least likely token"),  # nothing comes
 ]
 
 
@@ -198,6 +199,9 @@ def _tokens(ids: object) -> list:
 
 greedy_with_state = _greedy()
 GREEDY_MISTAKES = mistakes(
+    ("nothing written", lambda step, bos, eos, max_length: [],
+     "Each step gives the scores of the next token: take the highest and go on, up to `eos` or "
+     "max_length."),
     ("`eos` kept in the result", _greedy(keep_eos=True),
      "`eos` says that the sentence is over. It is no part of it."),
     ("`bos` kept in the result", _greedy(keep_first=True),
@@ -1995,7 +1999,7 @@ EXERCISES = [
         cases=[(name,) for name in ALL_SEARCHES],
         mistakes=BEAM_TEST_MISTAKES,
         probe=run_beam_test,
-        canonical=bool,
+        together=spoken,
         invariants=rules(RIGHT_SEARCHES, SEARCHES_WHY),
     ),
     Exercise(

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from .core import Exercise, Invariant, mistakes
+from .compare import kind, show
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined
-from .suspects import rules
+from .suspects import rules, said_of, spoken
 
 # 14.1 which number may be reported
 
@@ -956,7 +957,21 @@ def _by_length(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 
 text_bleu = _text_bleu()
+TEXT_SLIPS = [
+    ("lower-cased", {"lower": True}, "Case counts."),
+    ("cut at spaces", {"cut": str.split}, "A full stop is a word of its own."),
+    ("the mean of the sentences' scores", {"mean": "sentences"},
+     "BLEU belongs to a corpus: sum the counts of all sentences, and divide at the end."),
+    ("no brevity penalty", {"brief": lambda c, r: 1.0}, "What is too short is punished."),
+    ("from 0 to 1", {"factor": 1.0}, "BLEU goes from 0 to 100 here."),
+]  # fmt: skip
+TEXT_KNOWN = [
+    ("lower-cased", "cut at spaces"),
+    ("lower-cased", "the mean of the sentences' scores"),
+    ("cut at spaces", "the mean of the sentences' scores"),
+]
 TEXT_MISTAKES = mistakes(
+    *combined(_text_bleu, TEXT_SLIPS, TEXT_KNOWN),
     ("three orders under a fourth root", _text_bleu(orders=3),
      "The n-grams go from one to four words."),
     ("nothing mended", _text_bleu(str.split, True, "sentences"),
@@ -1130,17 +1145,10 @@ SCORES_WHY = {
 }  # fmt: skip
 
 
-def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, bool]:
+def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, bool] | None:
     """What a test says of each score; one that fails by an assertion says False."""
-
-    def says(score: Callable) -> bool:
-        try:
-            said = answer(score)
-        except AssertionError:
-            return False
-        return True if said is None else bool(said)
-
-    return {name: says(score) for name, score in SCORES.items()}
+    said = spoken([said_of(answer, score, right=True) for score in SCORES.values()])
+    return None if None in said else dict(zip(SCORES, said, strict=True))
 
 
 TOLD = [
@@ -1336,6 +1344,31 @@ def _near(output: Any) -> Any:
     return [6 if value == 5 else value for value in output]
 
 
+SEEDS = "two", "three", "five", "thirty"
+
+
+def _stars_said(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """For which numbers of seeds there are too many stars, and for which too few."""
+    said = got[0]
+    if not isinstance(said, list | tuple) or len(said) != len(SEEDS):
+        return None
+    if other := [value for value in said if value not in (0, 6, 14, 23, 35, 50)]:
+        return (
+            f"{show(other[0])} is none of the six numbers",
+            "Choose from 0, 6, 14, 23, 35 and 50.",
+        )
+    many, few = (
+        [seeds for seeds, a, b in zip(SEEDS, said, want[0], strict=True) if sign * (a - b) > 0]
+        for sign in (1, -1)
+    )
+    words = [f"too many for {' and '.join(many)} seeds"] * bool(many)
+    words += [f"too few for {' and '.join(few)} seeds"] * bool(few)
+    return ", ".join(words), (
+        "The fewer the seeds, the worse mean and deviation are known, and the more stars luck "
+        "gives; with thirty they are known nearly as well as in the books."
+    )
+
+
 # 14.9 by how much the winner is flattered
 
 
@@ -1415,15 +1448,26 @@ def disagree(references: list[list[str]]) -> tuple[list, list]:
     return _disagree()(references)
 
 
-def _judged(answer: Callable, references: list[list[str]]) -> dict[str, bool]:
+def _listed(given: Any, wanted: str) -> list:
+    """The items of what may be any row. Raises ValueError for what is none."""
+    if isinstance(given, str | dict | set) or not isinstance(given, Iterable):
+        raise ValueError(f"expected {wanted}, got {kind(given)}: {show(given)}")
+    return list(given)
+
+
+def _judged(answer: Callable, references: list[list[str]]) -> dict[str, str] | None:
     """What the corpus's score and the mean of the sentences' say of two systems."""
-    both = list(answer(copy.deepcopy(references)))
+    given = answer(copy.deepcopy(references))
+    if given is None:
+        return None
+    both = _listed(given, "two systems, (a, b)")
     if len(both) != 2:
         raise ValueError(f"expected two systems, (a, b), got {len(both)}")
-    a, b = both
-    if any(isinstance(sentence, str) for sentence in [*a, *b]):
-        raise ValueError("expected sentences that are lists of words, got a string")
-    a, b = ([list(map(str, sentence)) for sentence in system] for system in (a, b))
+    systems = [_listed(system, "systems that are lists of sentences") for system in both]
+    a, b = (
+        [[*map(str, _listed(words, "sentences that are lists of words"))] for words in system]
+        for system in systems
+    )
     if not len(a) == len(b) == len(references):
         raise ValueError(f"expected {len(references)} sentences of each, got {len(a)}, {len(b)}")
     score = _text_bleu(cut=lambda words: words)
@@ -1595,6 +1639,7 @@ EXERCISES = [
         section="What each part is worth",
         reference=stars,
         mistakes=STAR_MISTAKES,
+        invariants=Family(_stars_said),
         canonical=_near,
     ),
     Exercise(

@@ -14,7 +14,7 @@ from torch import Tensor
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
 from .predictions import booleans
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 15.1 how much heads disagree
 
@@ -1632,6 +1632,6 @@ EXERCISES = [
         mistakes=ROLLOUT_TEST_MISTAKES,
         invariants=rules(RIGHT_ROLLOUTS, ROLLOUTS_WHY),
         probe=run_rollout_test,
-        canonical=bool,
+        together=spoken,
     ),
 ]

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 16.1 perplexity per word
 
@@ -1671,6 +1671,6 @@ EXERCISES = [
         mistakes=ASKS_MISTAKES,
         invariants=rules(RIGHT_LOSSES, MISSED_LOSSES),
         probe=run_loss_test,
-        canonical=bool,
+        together=spoken,
     ),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, combinations
@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, Mistake, mistakes
+from .compare import show
+from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 17.1 count the pairs
 
@@ -78,6 +79,14 @@ COUNT_SLIPS = [
 
 
 COUNT_MISTAKES = mistakes(
+    ("a window wider than the input in the two-sided case",
+     lambda n, w, causal: count_pairs(n, w, True) if causal else n + 2 * _one_side(n, w),
+     "Two-sided, too, no diagonal lies further away than length - 1."),
+    ("the share of the pairs", lambda n, w, causal: count_pairs(n, w, causal) / n**2,
+     "Asked for is their number."),
+    ("the right end forgotten in the two-sided case",
+     lambda n, w, causal: count_pairs(n, w, True) + (0 if causal else n * (w - 1)),
+     "Two-sided, keys are missing at both ends: before the first position and behind the last."),
     ("two-sided taken as twice the causal number, and a window wider than the input",
      lambda n, w, causal: (n + _one_side(n, w)) * (1 if causal else 2),
      "The main diagonal lies in both halves and counts once. And no diagonal lies further away "
@@ -296,6 +305,14 @@ FIXED_KNOWN = [
 
 
 FIXED_MISTAKES = [
+    Mistake(
+        "the block before seen as well",
+        lambda n, stride, c: (
+            fixed_mask(n, stride, c)
+            | (torch.arange(n)[:, None] // stride - torch.arange(n) // stride == 1)
+        ),
+        "Of the blocks before, a query sees only the last `n_summary` positions.",
+    ),
     _fixed_mistake(
         "only one of the two conditions",
         "one of both",
@@ -551,6 +568,10 @@ HEARD_MISTAKES = mistakes(
     ("the first layer whose own mask shows it", _first(_own_mask),
      "Information travels over several layers: t sees j above, and j has heard s below. That is a "
      "product of matrices."),
+    ("the last mask in all layers", _first(_product, lambda masks, i: [masks[-1]] * i),
+     "Each layer has a mask of its own."),
+    ("the last mask alone", lambda masks: first_heard(masks[-1:]),
+     "Each layer has a mask of its own, and information travels over all of them."),
     ("the first mask in all layers", _first(_product, lambda masks, i: [masks[0]] * i),
      "Each layer has a mask of its own."),
     ("all masks in each layer", _first(_product, _union),
@@ -588,6 +609,9 @@ HEARD_MISTAKES = mistakes(
      _cut(lambda first, n: first.float().masked_fill(first < 0, math.inf)),
      "What cannot be heard is -1."),
     *combined(_heard_when, HEARD_SLIPS, HEARD_KNOWN),
+    ("counted from the top of the stack",
+     _cut(lambda first, n: first.where(first < 1, n + 1 - first)),
+     "The layers are counted from the bottom: the lowest makes it 1."),
     ("in how many layers it is heard",
      _cut(lambda first, n: torch.where(first < 0, 0, n + 1 - first).fill_diagonal_(0)),
      "What has been heard stays, so that counts the layers from the first on. Asked for is the "
@@ -745,6 +769,28 @@ MERGE_MISTAKES = [
         "maxima subtracted: bring both to the same one.",
     ),
     *mistakes(*combined(_merging, MERGE_SLIPS, MERGE_KNOWN)),
+    Mistake(
+        "divided by the first half's sum alone",
+        lambda one, two: (
+            lambda m: (
+                sum((h[0] - m).exp()[:, None] * h[2] for h in (one, two))
+                / ((one[0] - m).exp() * one[1])[:, None]
+            )
+        )(torch.maximum(one[0], two[0])),
+        "The weights of both halves together must sum to 1: divide by both sums, scaled.",
+    ),
+    Mistake(
+        "powers of 2",
+        lambda one, two: merge(*((half[0] * math.log(2), *half[1:]) for half in (one, two))),
+        "The sums hold powers of e, and so do the factors: e to the power of (old maximum - new "
+        "maximum).",
+    ),
+    Mistake(
+        "the mean of both outputs, with 0 for a half in which nothing was seen",
+        lambda one, two: sum(torch.nan_to_num(o / sums[:, None]) / 2 for _, sums, o in (one, two)),
+        "A half with greater scores counts for more. Add the sums `o` and `l`, scaled, and divide "
+        "at the end.",
+    ),
     _merge_mistake(
         "added without scaling",
         "plain",
@@ -1168,6 +1214,13 @@ MISSED_MISTAKES = mistakes(
     ("each layer by itself",
      lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
      "A path may take steps in several layers: their lengths add up."),
+    ("what is reached, from the last to the first",
+     lambda n, w, ds: sorted(_heard(n, w, ds), reverse=True),
+     "Those are the positions that it depends on. Asked for are the others, from the first on."),
+    ("windows of 2, whatever is given", lambda n, w, ds: _rest(n, _heard(n, 2, ds)),
+     "A window of w keys takes 0 to w - 1 steps."),
+    ("True for what is missed", lambda n, w, ds: [s not in _heard(n, w, ds) for s in range(n)],
+     "Asked for are the positions themselves, as numbers."),
     ("one key too many", lambda n, w, ds: _rest(n, _heard(n, w + 1, ds)),
      "A window of w keys takes 0 to w - 1 steps."),
     ("one key too few", lambda n, w, ds: _rest(n, _heard(n, max(w - 1, 1), ds)),
@@ -1728,27 +1781,61 @@ def least_cost(length: int) -> int:
     return sum(w for w, _ in cheapest(length))
 
 
-def reach_and_cost(answer: Any, length: int) -> list:
+def reach_and_cost(answer: Any, length: int) -> dict[str, Any] | None:
     """How many positions the last one misses, and the sum of the windows."""
     found = answer(length)
+    if found is None:
+        return None
     try:
-        layers = [(int(w), int(d)) for w, d in found]
-    except (TypeError, ValueError):
-        raise ValueError(f"expected a list of pairs (window, dilation), got {found}") from None
+        pairs = found if isinstance(found, dict) else list(found)
+        numbers = [(float(w), float(d)) for w, d in pairs]
+    except (TypeError, ValueError):  # a dict of windows has one layer for each width
+        raise ValueError(
+            f"expected a list of pairs (window, dilation), got {show(found)}"
+        ) from None
+    if not all(number.is_integer() for pair in numbers for number in pair):
+        raise ValueError(f"expected whole numbers, got {show(pairs)}")
+    layers = [(int(w), int(d)) for w, d in numbers]
     if any(w < 1 or d < 1 for w, d in layers):
         raise ValueError(f"expected windows and dilations of at least 1, got {layers}")
     result, turned = _reach_and_cost(layers, length), [(d, w) for w, d in layers]
     best = [0, least_cost(length)]
     if result != best == _reach_and_cost(turned, length):
-        return ["exchanged", "exchanged"]
-    return result
+        result = ["exchanged", "exchanged"]
+    return dict(zip(("positions left out", "sum of the windows"), result, strict=True))
 
 
 def _reach_and_cost(layers: list[tuple[int, int]], length: int) -> list[int]:
     heard = {length - 1}
     for w, d in reversed(layers):
+        if len(heard) == length:
+            break  # there may be many more layers
         heard = {t - i * d for t in heard for i in range(min(w, length)) if t - i * d >= 0}
     return [length - len(heard), sum(w for w, _ in layers)]
+
+
+def _stack_said(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """What a stack lacks, and in how many cases."""
+    if not all(isinstance(said, dict) for said in got):
+        return None
+    names, reasons = [], []
+    left_out = sum(said["positions left out"] not in (0, "exchanged") for said in got)
+    dear = sum(
+        said["positions left out"] == 0 and said["sum of the windows"] > best["sum of the windows"]
+        for said, best in zip(got, want, strict=True)
+    )
+    for number, name, why in (
+        (left_out, "positions are left out",
+         "A layer leads back by 0, d, 2d, ... up to (w - 1) d, and the sums of one step from each "
+         "layer have to give every distance up to length - 1."),
+        (dear, "all is heard, and it could be cheaper",
+         "With holes that fit, a stack reaches the product of its windows: which windows have the "
+         "smallest sum for a product of at least `length`?"),
+    ):  # fmt: skip
+        if number:
+            names.append(name + f" (in {number} of {len(got)} cases)" * (number < len(got)))
+            reasons.append(why)
+    return (", and ".join(names), " ".join(reasons)) if names else None
 
 
 def _stack(windows: list[int]) -> list[tuple[int, int]]:
@@ -2064,6 +2151,13 @@ EXERCISES = [
         reference=ORDER,
         mistakes=ORDER_MISTAKES,
         canonical=lambda output: [str(word).strip().lower() for word in output],
+        invariants=[
+            Invariant(
+                'six words, each "same" or "differs"',
+                lambda words: len(words) == 6 and {*words} <= {"same", "differs"},
+                "Each of the six pairs has one of these two answers.",
+            )
+        ],
     ),
     Exercise(
         number="17.8",
@@ -2093,21 +2187,7 @@ EXERCISES = [
         cases=[(2,), (3,), (5,), (6,), (10,), (25,), (36,), (64,), (82,), (100,), (1000,)],
         mistakes=CHEAPEST_MISTAKES,
         probe=reach_and_cost,
-        invariants=[
-            Invariant(
-                "the last position depends on all",
-                lambda output, *_: output[0] in (0, "exchanged"),
-                "Some positions are left out. A layer leads back by 0, d, 2d, ... up to (w - 1) d, "
-                "and the sums of one step from each layer have to give every distance up to "
-                "length - 1.",
-            ),
-            Invariant(
-                "no stack that depends on all is cheaper",
-                lambda output, length: output[1] == least_cost(length),
-                "All positions are heard, and windows with a smaller sum would do it: with holes "
-                "that fit, a stack reaches the product of its windows.",
-            ),
-        ],
+        invariants=Family(_stack_said),
     ),
     Exercise(
         number="17.11",
@@ -2118,6 +2198,6 @@ EXERCISES = [
         mistakes=TELLS_MISTAKES,
         invariants=rules(RIGHT_PASSES, MISSED_PASSES),
         probe=run_pass_test,
-        canonical=bool,
+        together=spoken,
     ),
 ]

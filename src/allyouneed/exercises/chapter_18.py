@@ -9,9 +9,12 @@ from fractions import Fraction
 from itertools import accumulate, combinations, product
 from typing import Any
 
+import numpy as np
+from torch import Tensor
+
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import plain_word, rules, said_of, spoken
 
 Span = tuple[str, int, int]
 
@@ -1489,6 +1492,10 @@ TREE_COUNT_CASES = [
 
 def _whole(output: object) -> str:
     """A whole number in digits. A float says that it is one, to ten digits: sums round."""
+    if isinstance(output, list | tuple) and len(output) == 1:
+        output = output[0]
+    if isinstance(output, Tensor | np.ndarray) and math.prod(output.shape) == 1:
+        output = output.reshape(-1)[0].item()
     return f"{output:.10g} (a float)" if isinstance(output, float) else str(output)
 
 
@@ -1638,7 +1645,7 @@ EXERCISES = [
         reference=lambda s, n: well_formed(s, n),
         cases=tree_cases,
         mistakes=TREE_MISTAKES,
-        canonical=bool,
+        canonical=plain_word,
     ),
     Exercise(
         number="18.4",
@@ -1649,7 +1656,7 @@ EXERCISES = [
         mistakes=SCORE_TEST_MISTAKES,
         invariants=rules(RIGHT_SCORES, MISSED_SCORES),
         probe=run_score_test,
-        canonical=bool,
+        together=spoken,
     ),
     Exercise(
         number="18.5",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, mistakes
 from .pairs import combined
-from .suspects import rules, said_of
+from .suspects import rules, said_of, spoken
 
 # 20.1 gamma in the next matrix
 
@@ -176,6 +176,8 @@ WIDTH_KNOWN = [
 
 
 WIDTH_MISTAKES = mistakes(
+    ("half of d_ff", lambda d_model, d_ff, multiple: d_ff // (2 * multiple) * multiple,
+     "Two matrices of d_ff become three: their width is about two *thirds*."),
     ("a bias for each unit of the gated net", _width(unit=lambda d: 3 * d + 1),
      "The gated net has no biases: a unit costs 3 d_model parameters."),
     ("one matrix in the paper's net", _width(parameters=lambda d, f: d * f + f + d),
@@ -334,6 +336,13 @@ def _halves_exchanged(head: Tensor) -> Tensor:
 
 AS_ONE = "And head by head: each has K / 2 pairs of its own."
 REORDERED_MISTAKES = mistakes(
+    ("the even rows alone", lambda W, n_heads: W[::2],
+     "Behind the even rows of each head come its odd ones."),
+    ("one half with the sign turned",
+     lambda W, n_heads: torch.cat(
+         [half * (-1) ** i for i, half in ((1, W[1::2]), (0, W[::2]))]
+     ).unflatten(0, (2, n_heads, -1)).transpose(0, 1).flatten(0, 2),
+     "Only the order of the rows changes. The turning is done by the rotation, later."),
     ("the rows dealt to the heads in turn",
      lambda W, n_heads: W.unflatten(0, (-1, n_heads)).transpose(0, 1).flatten(0, 1),
      "The rows of a head stand together in W: it has n_heads blocks of K rows. They change places "
@@ -546,6 +555,28 @@ GROUPED_MISTAKES = mistakes(
     ("the outputs of a group added up",
      lambda q, k, v: grouped(q, k, v).unflatten(1, (k.shape[1], -1)).sum(2),
      "Each head has an output of its own: (B, H, T, K)."),
+    ("the keys of another group",
+     lambda q, k, v: _attend(q, _spread(k.roll(1, 1), q), _spread(v, q)),
+     "The keys of a head belong to the same set as its values."),
+    ("the values of another group",
+     lambda q, k, v: _attend(q, _spread(k, q), _spread(v.roll(1, 1), q)),
+     "The values of a head belong to the same set as its keys."),
+    ("the softmax taken twice",
+     lambda q, k, v: (
+         (q @ _spread(k, q).mT / q.shape[-1] ** 0.5).softmax(-1).softmax(-1) @ _spread(v, q)
+     ),
+     "The weights went through a second softmax, which makes them nearly equal."),
+    ("the values of the first set for all heads",
+     lambda q, k, v: _attend(q, _spread(k, q), v[:, :1]),
+     "The values of a head belong to the same set as its keys."),
+    ("the keys of the first set for all heads",
+     lambda q, k, v: _attend(q, k[:, :1], _spread(v, q)),
+     "The keys of a head belong to the same set as its values."),
+    ("the queries dealt out like cards, and handed over in that order",
+     lambda q, k, v: grouped(
+         q.unflatten(1, (-1, k.shape[1])).transpose(1, 2).flatten(1, 2), k, v
+     ),
+     "The first H / G query heads use the first set, and come first in the output."),
     ("the queries of a group averaged, and a head for each group",
      lambda q, k, v: _attend(q.unflatten(1, (k.shape[1], -1)).mean(2), k, v),
      "Heads share keys and values, not queries: all H heads ask, each for itself."),
@@ -685,6 +716,13 @@ SLOT_SLIPS = [
 
 
 SLOT_MISTAKES = mistakes(
+    ("all places that have been written", lambda t, window, sinks: list(range(t + 1)),
+     "The cache has only `sinks + window` slots: most places have been written over."),
+    ("a ring of one slot more", lambda t, window, sinks: in_slots(t, window + 1, sinks),
+     "There are `sinks + window` slots."),
+    ("the slot of the newest, for all", lambda t, window, sinks: [
+         t if t < sinks else sinks + (t - sinks) % window] * (sinks + window),
+     "Asked for are the places that the slots hold, slot after slot."),
     ("fewer slots in the ring, for the sinks",
      lambda t, window, sinks: in_slots(t, max(1, window - sinks), sinks),
      "There are `sinks + window` slots: the ring has `window` of its own."),
@@ -877,6 +915,10 @@ KEPT_SLIPS = [
      "The most that can come out is guesses + 1."),
     ("a refused guess does not end the row", {"count": lambda a, n: 1 + a * n},
      "What stands behind a refused guess is dropped."),
+    ("what is kept, and one more only if not all", {"count": lambda a, n: a * n + 1 - a},
+     "The guesses behind a refused one are dropped, and one token more always comes."),
+    ("as if it never ended", {"count": lambda a, n: 1 / (1 - a) if a < 1 else math.inf},
+     "There are `guesses` guesses."),
     ("each guess for itself", {"count": lambda a, n: a * n},
      "What stands behind a refused guess is dropped."),
     ("all or nothing", {"count": lambda a, n: 1 + n * a**n},
@@ -893,6 +935,12 @@ def _speculated(
 
 
 PASS_MISTAKES = mistakes(
+    ("what is kept, and one more only if not all", _with_kept(lambda a, n: a * n + 1 - a),
+     "The guesses behind a refused one are dropped, and one token more always comes: behind the "
+     "last if all are kept."),
+    ("the mean of the smaller of the two",
+     _from_kept(lambda p, q: torch.minimum(p, q).mean()),
+     "The probability that a guess is kept is the *sum* of the smaller of p and q."),
     ("0/0 where neither has the token",
      _from_kept(lambda p, q: (q * (p / q).clamp(max=1)).sum()),
      "A token that both give the probability 0 is never guessed, and adds 0. But 0/0 is not a "
@@ -1285,6 +1333,12 @@ RMS_KNOWN = [("gamma in the first term only", "gamma in the second term only")]
 
 
 RMS_BACKWARD_MISTAKES = mistakes(
+    ("as if the root were a constant, and eps forgotten",
+     lambda x, gamma, dy, eps: gamma * dy / x.pow(2).mean(-1, keepdim=True).sqrt(),
+     "The root depends on x as well: there is a second term. And eps stands under it."),
+    ("as if the mean square were a constant, and not drawn",
+     lambda x, gamma, dy, eps: gamma * dy / (x.pow(2).mean(-1, keepdim=True) + eps),
+     "The *root* of the mean square divides, and it depends on x: there is a second term."),
     ("the mean of gamma dy without x",
      lambda x, gamma, dy, eps: (
          lambda r: gamma * dy / r - x * (dy * gamma).mean(-1, keepdim=True) / r**3
@@ -1454,8 +1508,11 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
     asks[0] = math.sqrt(K) * match
     weights = torch.stack([idle, asks]) @ torch.cat([key[None], keys]).mT / math.sqrt(K)
     weights = weights.softmax(-1)
+    louder = (torch.stack([idle, asks]) @ torch.cat([key[None], keys / K**0.5]).mT).softmax(-1)
+    lacks = bool(weights[0, 0] <= 0.95 < louder[0, 0] and louder[1, 0] < 0.05)
     elsewhere = not key[-1] and bool(key[1:].any())
     unasked = "speaks unasked" + ", by an entry that is no query's" * elsewhere
+    unasked += ", and would not, times the root of K" * lacks
     return (
         "idle" if float(weights[0, 0]) > 0.95 else unasked,
         "answers" if float(weights[1, 0]) < 0.05 else "drowned",
@@ -1482,13 +1539,16 @@ SINK_MISTAKES = mistakes(
     ("in another entry than the last", _sink(_MIDDLE, entry=1),
      "The last entry of every query is 1. Where K is above 2, entry 1 is another one, and zero in "
      "all queries: whatever the key has there scores 0."),
-    ("half of `match`", _sink(lambda K, n, match: match / 2),
+    ("it attracts too little among many keys, as half of `match` does",
+     _sink(lambda K, n, match: match / 2),
      "That is enough for few keys. An idle query gives all n of them together n times the weight "
      "of one: the score must grow with the logarithm of n as well."),
-    ("a score that does not depend on n", _sink(lambda K, n, match: 5.0),
+    ("it attracts too little, but for few keys, as does a score without n",
+     _sink(lambda K, n, match: 5.0),
      "That is enough for few keys. The keys of an idle query weigh n together: the score must lie "
      "some way above the logarithm of n."),
-    ("n in place of its logarithm", _sink(lambda K, n, match: (match + n) / 2),
+    ("it attracts too much among many keys, as does n in place of log n",
+     _sink(lambda K, n, match: (match + n) / 2),
      "The n keys of an idle query score 0, so together they weigh n, and a score of log n weighs "
      "as much. n itself may be far above `match`."),
     ("it attracts too little", _sink(lambda K, n, match: 0.0),
@@ -1522,6 +1582,29 @@ SINK_MISTAKES = mistakes(
      _sink(lambda K, n, match: 1.0, value=1.0, entry=0),
      "The last entry of every query is 1, and a value of zero adds nothing."),
 )  # fmt: skip
+
+
+SINK_SHOULD = (
+    ("idle", "it attracts too little",
+     "Idle, a query scores 0 with each of the n keys: together they weigh n. The sink's score must "
+     "lie so far above log n that its exponential outweighs them."),
+    ("answers", "it attracts too much",
+     "The sink's score must lie so far below `match` that its exponential is small beside that of "
+     "the match."),
+    ("adds nothing", "it adds something of its own", "Only a value of zero adds nothing."),
+)  # fmt: skip
+
+
+def _sink_said(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """What a sink does wrong, and in how many cases."""
+    if not all(isinstance(said, tuple) for said in got):
+        return None
+    names, reasons = [], []
+    for part, (right, name, why) in enumerate(SINK_SHOULD):
+        if number := sum(said[part] != right for said in got):
+            names.append(name + f" (in {number} of {len(got)} cases)" * (number < len(got)))
+            reasons.append(why)
+    return (", and ".join(names), " ".join(reasons)) if names else None
 
 
 # 20.10 a test that finds them
@@ -1787,20 +1870,7 @@ EXERCISES = [
             (2, 1, 10.0),
             (4, 3000, 10 + math.log(3000)),
         ],  # fmt: skip
-        invariants=[
-            Invariant(
-                "an idle query gives the sink more than 95 per cent",
-                lambda said, *_: said[0] == "idle",
-                "Idle, it scores 0 with each of the n keys: together they weigh n. The sink's "
-                "score must lie so far above log n that its exponential outweighs them, here too.",
-            ),
-            Invariant(
-                "a query that asks gives the sink less than 5 per cent",
-                lambda said, *_: said[1] == "answers",
-                "The sink's score must lie so far below `match` that its exponential is small "
-                "beside that of the match, here too.",
-            ),
-        ],
+        invariants=Family(_sink_said),
         mistakes=SINK_MISTAKES,
         probe=served,
     ),
@@ -1813,6 +1883,6 @@ EXERCISES = [
         mistakes=STEP_MISTAKES,
         invariants=rules([name for name in STEPS if name.startswith("right")], MISSED_STEPS),
         probe=run_step_test,
-        canonical=bool,
+        together=spoken,
     ),
 ]

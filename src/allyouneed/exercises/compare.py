@@ -25,7 +25,8 @@ def plain(value: Any, whole: bool = False) -> Any:
     if isinstance(value, Fraction):
         value = int(value) if value.denominator == 1 else float(value)
     if isinstance(value, Decimal):
-        value = float(value)
+        is_whole = value.is_finite() and value == value.to_integral_value()
+        value = int(value) if is_whole else float(value)
     if isinstance(value, Iterator | KeysView | ValuesView | ItemsView | range):
         value = list(value)
     if whole and isinstance(value, Tensor | np.ndarray | np.generic):

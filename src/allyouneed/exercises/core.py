@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from . import diary
 from .compare import alike, apart, inert, kind, outline, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
-from .likeness import ENOUGH, distinct, named_turn, unfilled
+from .likeness import ENOUGH, MANY, distinct, named_turn, telling, unfilled, yes_or_no
 from .misread import misread, rescaled
 
 WIDTH = 88
@@ -74,6 +74,7 @@ class Exercise:
     `cases`: argument tuples, or a function that makes them; none for a plain value.
     `section`: the heading in the chapter where to look again.
     `probe(answer, *case)`: what to compare, if not `answer(*case)`: a class is built and run there.
+    `together(outputs)`: what the outputs of all cases, seen side by side, amount to.
     `canonical(output)`: brings equal answers into equal form (sorting, sets).
     `seconds`: how long one call may take. `known` and `outlines`: what is kept of the outputs of
     known mistakes.
@@ -87,6 +88,7 @@ class Exercise:
     mistakes: Sequence[Mistake] = ()
     invariants: Sequence[Invariant] = ()
     probe: Callable[..., Any] | None = None
+    together: Callable[[list[Any]], list[Any]] | None = None
     canonical: Callable[[Any], Any] | None = None
     rtol: float = 1e-4
     atol: float = 1e-6
@@ -253,6 +255,7 @@ def judge(exercise: Exercise, answer: Any, title: str) -> Verdict:
             return wrong(title, *explain_failure(exercise, answer, got[-1], case))
     if got and all(isinstance(g, Failure) and g.stub for g in got):
         return Verdict("not attempted", f"{title}: not attempted yet.")
+    got = exercise.together(got) if exercise.together else got
     want = [exercise.known_output(None, i, case) for i, case in enumerate(cases)]
     if broken := next((w for w in want if isinstance(w, Failure)), None):
         raise RuntimeError(f"the reference of {exercise.number} fails: {broken}")
@@ -349,6 +352,8 @@ def known_mistake(exercise: Exercise, cases: list[Case], got: list[Any]) -> Mist
 
 def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
     """Whether two outputs agree: whole numbers or floats, whichever of the two has them."""
+    if isinstance(b, set | frozenset):  # it has no order: only what is a set itself is as it is
+        return exercise.agree(b, a)
     one_kind = isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype == b.dtype
     return exercise.agree(a, b) or (not one_kind and exercise.agree(b, a))
 
@@ -370,15 +375,19 @@ def near_mistake(
         return turn, ""
     if some := part_of_the_other(exercise, got, want):
         return some, ""
+    if parts := part_by_part(exercise, cases, got, want):
+        return parts
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if all(unfilled(got[i], want[i]) for i in bad):
         return "the right rows, but not filled up to one length", ""
     if not exercise.invariants and (lack := lacking(got[bad[0]], want[bad[0]])):
         return lack, ""
     numbers = distinct([got[i] for i in bad], odd=True)
-    if exercise.probe or min(len(bad), numbers) < 2:
+    places = sum(map(yes_or_no, (got[i] for i in bad))) // MANY
+    sure = max(numbers, places) >= ENOUGH
+    if exercise.probe or not (sure or min(len(bad), numbers) >= 2):
         return None
-    for changed in (misread, rescaled):
+    for changed in (partial(misread, simple=places > 0), rescaled):
         if swap := changed(
             lambda **case: exercise.output(exercise.reference, tuple(case.values())),
             named,
@@ -386,13 +395,11 @@ def near_mistake(
             bad,
         ):
             return swap, ""
-    if min(len(bad), numbers) < ENOUGH:
+    if not (sure and len(bad) >= min(ENOUGH, len(cases))):
         return None  # a few numbers may be alike by chance
     for mistake in exercise.mistakes:
         if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in bad):
             return f"{mistake.name} (in {len(bad)} of {len(cases)} cases)", mistake.why
-    if parts := part_by_part(exercise, cases, got, want):
-        return parts
     for mistake in exercise.mistakes:
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
         turn = named_turn(got, known, named, exercise.rtol, exercise.atol)
@@ -449,6 +456,8 @@ def part_by_part(
     for k in range(number):
         if alike(got, want, k):
             continue
+        if not telling([each[k] for each in got]):
+            return None
         fitting = []
         for mistake in exercise.mistakes:
             known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
@@ -469,6 +478,7 @@ def holds(rule: Invariant, output: Any, case: Case, seconds: float) -> bool:
 
 def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Case) -> list[str]:
     """In words: what was raised, on which line of the reader's, and for which inputs."""
+    ours = exercise.probe and not failure.line and inspect.isfunction(answer)  # when it was read
     if failure.kind == "OutOfTime":
         what = (
             f"it did not end within {exercise.seconds:g} seconds. Is there a loop that never "
@@ -478,10 +488,18 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
         what = f"it asked for more than {MEMORY / GIB:g} GB of memory."
     elif failure.kind == "RecursionError":
         what = "it called itself too deeply. Does the recursion have an end?"
+    elif not failure.line and failure.text.startswith("expected "):  # by us, of what came
+        what = f"{shorten(failure.text)}."
+    elif ours and re.search("positional argument|keyword argument", failure.text):
+        what = f"it cannot be called as the task says: {shorten(failure.text)}."
+    elif ours and "NoneType" in failure.text:
+        what = "your function returned None, or None is in what it returned. Is a `return` missing?"
+    elif ours:
+        what = f"what it returned cannot be read ({failure.kind}: {shorten(failure.text)})."
     else:
         what = f"it raised {failure.kind}: {shorten(failure.text)}"
-    names = list(inspect.signature(exercise.reference).parameters)
-    if failure.kind == "TypeError" and not exercise.probe and not fits(answer, case):
+    if failure.kind == "TypeError" and not exercise.probe and case and not fits(answer, case):
+        names = list(inspect.signature(exercise.reference).parameters)
         what = f"it cannot be called with the arguments of the task, ({', '.join(names)})."
     lines = [what]
     if failure.line:

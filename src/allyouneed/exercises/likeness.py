@@ -5,6 +5,7 @@ A turn is named only if it gives exactly what came, in every case in which the a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor
 from .compare import array
 
 ENOUGH = 3  # different numbers, from which on they are not alike by chance
+MANY = 8  # entries of a table of True and False, or of whole numbers, for the same
 Turn = Callable[[np.ndarray], Any]
 
 
@@ -60,6 +62,10 @@ TURNS: dict[str, Turn] = {
     "with zeros above the diagonal": lambda b: np.tril(b) if b.ndim > 1 else None,
     "times its absolute value": lambda b: b * abs(b),
 }
+# Of these, what a table of True and False may be, too.
+MOVES = [
+    name for name in TURNS if re.match("in reverse|shifted|without the (first|last)|only the", name)
+]
 # ... or what would have to be made of the answer.
 UNDONE: dict[str, Turn] = {
     "without the softmax": lambda a: last(a, softmax),
@@ -88,6 +94,12 @@ def turns(
     booleans = (got.dtype.kind == "b") + (want.dtype.kind == "b")
     if booleans == 2 and got.shape == want.shape and (got != want).all():
         yield "with True and False exchanged"
+    if booleans == 2:
+        a, b = got * 1.0, want * 1.0
+        yield from ["with axes of length 1 too many or too few"] * (
+            a.shape != b.shape and near(a.squeeze(), b.squeeze())
+        )
+        yield from (name for name in MOVES if near(a, TURNS[name](b)))
     if booleans == 1 and near(got * 1.0, want * 1.0):
         yield "with numbers in place of True and False, or the other way round"
     if not booleans:
@@ -200,6 +212,21 @@ def distinct(values: list[Any], odd: bool = False) -> int:
     return len(found)
 
 
+def yes_or_no(value: Any) -> int:
+    """How many entries a table of True and False has."""
+    numbers = array(value)
+    return numbers.size if numbers is not None and numbers.dtype.kind == "b" else 0
+
+
+def telling(values: list[Any]) -> bool:
+    """Whether there are so many numbers, or so many rows, that values which agree in all of them do
+    not agree by chance."""
+    if distinct(values, odd=True) >= ENOUGH:
+        return True
+    arrays = [array(value) for value in values]
+    return sum(a.size for a in arrays if a is not None) >= MANY
+
+
 def named_turn(
     got: list[Any], want: list[Any], arguments: list[dict[str, Any]], rtol: float, atol: float
 ) -> str | None:
@@ -244,7 +271,7 @@ def named_turn_of_whole(
 ) -> str | None:
     """The name of the one turn that makes what came of what was expected, in all cases where the
     two differ; None where there is none, or where it may be by chance."""
-    differ, elsewhere, names = [], [], None
+    differ, elsewhere, names, places = [], [], None, 0
     with np.errstate(all="ignore"):
         for x, y, named in zip(got, want, arguments, strict=True):
             a, b = array(x), array(y)
@@ -256,13 +283,14 @@ def named_turn_of_whole(
                 elsewhere.append(found)
             else:
                 differ.append(a)
+                places += a.size * ("b" in (a.dtype.kind, b.dtype.kind))
                 names = [name for name in found if names is None or name in names]
                 if not names:
                     return None
     for found in elsewhere:  # where a size is 1, nothing is multiplied
         always = (" by ", "exchanged")
         names = names and [n for n in names if n in found or not any(w in n for w in always)]
-    if distinct(differ) < ENOUGH and sum(a.size for a in differ if a.dtype.kind == "b") < 8:
+    if distinct(differ) < ENOUGH and places < MANY:
         return None
     if not names:
         return None

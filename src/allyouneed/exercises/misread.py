@@ -5,6 +5,7 @@ Named only if the right answer for the changed input is what came, in every case
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import combinations, permutations
 from typing import Any
@@ -54,12 +55,18 @@ TENSORS: dict[str, Change] = {
 }
 
 
-def changes(given: dict[str, Any]) -> Iterator[tuple[str, Callable[[dict], dict]]]:
-    """The names of all changes that the arguments of a case allow, and what makes them."""
+SIMPLE = {name: NUMBERS[name] for name in NUMBERS if re.search("than|doubled|in place of", name)}
+
+
+def changes(
+    given: dict[str, Any], simple: bool = False
+) -> Iterator[tuple[str, Callable[[dict], dict]]]:
+    """The names of all changes that the arguments of a case allow, and what makes them; of a
+    number, if `simple`, only those that are thought of at once."""
     for name, value in given.items():
         some: dict[str, Change] = {}
         if isinstance(value, int | float) and not isinstance(value, bool):
-            some = NUMBERS
+            some = SIMPLE if simple else NUMBERS
         elif isinstance(value, Tensor) and value.ndim:
             some = ROWS | TENSORS
         elif isinstance(value, list):
@@ -101,14 +108,16 @@ def misread(
     cases: list[dict[str, Any]],
     fits: Callable[[Any, int], bool],
     bad: list[int],
+    simple: bool = False,
 ) -> str | None:
     """The change of the input with which the right answer is what came, in every case.
 
     `right` takes the arguments of a case; `fits(value, i)` says whether a value is what came in
     case number i. The cases in `bad`, where the answer is wrong, are tried first.
+    `simple`: see `changes`. To a table of True and False the others lead by chance.
     """
     order = [*bad, *(i for i in range(len(cases)) if i not in bad)]
-    for words, change in changes(cases[bad[0]]):
+    for words, change in changes(cases[bad[0]], simple):
         try:
             if all(fits(right(**change(cases[i])), i) for i in order):
                 return f"what would be right for {words}"

@@ -7,24 +7,46 @@ from typing import Any
 
 from torch import Tensor
 
-from .compare import same
+from .compare import array, kind, same, show
 from .core import Case, Family, Invariant, Naming
 
 FEW = 3  # suspects that are called by their names
 
 
-def said_of(test: Callable, suspect: Any, right: bool) -> Any:
-    """What a reader's test says of one suspect: an error is a no, if the suspect is wrong, and to
-    return nothing a yes."""
+SILENT, ASSERTED = "nothing returned", "an assert that failed"
+
+
+def plain_word(said: Any) -> bool | None:
+    """What a test has returned, as True, False or None. Raises TypeError for all else."""
+    numbers = None if said is None else array(said)
+    if said is None:
+        return None
+    if numbers is None or numbers.size != 1 or numbers.item() not in (0, 1):
+        raise TypeError(f"expected True or False of your test, got {kind(said)}: {show(said)}")
+    return bool(numbers.item())
+
+
+def said_of(test: Callable, suspect: Any, right: bool) -> bool | str:
+    """What a reader's test says of one suspect: True, False, or one of the two words above; an
+    error is a no, if the suspect is wrong."""
     try:
         said = test(suspect)
     except AssertionError:
-        return False
+        return ASSERTED
     except Exception:
         if right:
             raise
         return False
-    return True if said is None else said
+    return SILENT if (plainly := plain_word(said)) is None else plainly
+
+
+def spoken(said: list[Any]) -> list[Any]:
+    """What a test says of all suspects: to return nothing is a yes for one that asserts, or that
+    says no by a word and yes by none; else it is nothing."""
+    words = [one for one in said if isinstance(one, bool | str)]
+    yes = ASSERTED in words or (False in words and True not in words)
+    known = {SILENT: True if yes else None, ASSERTED: False}
+    return [known.get(one, one) if isinstance(one, str) else one for one in said]
 
 
 Calls = list[tuple]
@@ -49,23 +71,26 @@ def verdicts_on(
         said, silence, calls = {}, None, []
         for name, suspect in suspects.items():
             try:
-                said[name] = test(noted(suspect, calls) if name == right[0] else suspect)
+                returned = test(noted(suspect, calls) if name == right[0] else suspect)
             except AssertionError:
                 said[name], silence = False, True
             except Exception:
                 if name.startswith("right"):
                     raise
                 said[name] = False
-        if silence is None and all(word is None for word in said.values()):
+            else:
+                said[name] = plain_word(returned)
+        silence = silence or (False in said.values() and True not in said.values()) or None
+        if silence is None and None in said.values():
             return None
-        said = {name: silence if word is None else bool(word) for name, word in said.items()}
-        passed = sum(bool(word) for name, word in said.items() if name not in right)
+        said = {name: silence if one is None else one for name, one in said.items()}
+        passed = sum(one for name, one in said.items() if name not in right)
         if not any(said[name] for name in right) and 2 * passed > len(said) - len(right):
             return {"said": "the opposite"}
         if not calls or not passed or not all(said[name] for name in right):
             return said
         name = next((name for name, lack in (lacks or {}).items() if lack(calls)), None)
-        unseen = (suspects[name] for name, word in said.items() if word and name not in right)
+        unseen = (suspects[name] for name, one in said.items() if one and name not in right)
         if one_task:
             explained = all(_does_the_same(one, suspects[right[0]], calls) for one in unseen)
         else:
