@@ -71,16 +71,16 @@ COMBINE_WEIGHTS = (
      "The weighted gradients are sums over tokens, so they are divided by the number of tokens."),
     ("weighted by one over the tokens",
      lambda n, tokens: 1 / n / sum(1 / m for m in tokens if m) if n else 0.0,
-     "A share with more tokens counts for more: its weight is n_i / n."),
+     "A share with more tokens counts for more: its weight is t_i / t."),
     ("divided by the largest share", lambda n, tokens: n / max(tokens),
-     "The weights n_i / n add up to one: n is the number of tokens of all shares together."),
+     "The weights t_i / t add up to one: t is the number of tokens of all shares together."),
     ("divided twice, by all tokens and by the processes",
      lambda n, tokens: n / sum(tokens) / len(tokens),
      "Once all tokens have divided the sum it is a mean. `DistributedDataParallel` takes a mean "
      "over the processes by itself, which is why `gradients` of chapter 12 multiplies by their "
      "number; here nobody does."),
     ("weighted by softmax", _softmax,
-     "The weights are shares of the tokens, n_i / n. Nothing is exponentiated."),
+     "The weights are shares of the tokens, t_i / t. Nothing is exponentiated."),
     ("a plain sum", lambda n, tokens: 1,
      "Each gradient is that of a mean. Weighted by the tokens they add up to the gradient of the "
      "whole mean; unweighted they do not."),
@@ -1622,7 +1622,7 @@ EXERCISES = [
                     torch.as_tensor(output),
                     torch.stack([g for g, n in zip(gradients, tokens, strict=True) if n]),
                 ),
-                "The weights n_i / n are positive and add up to one, so each entry of the result "
+                "The weights t_i / t are positive and add up to one, so each entry of the result "
                 "lies between the smallest and the largest of the shares.",
             )
         ],
@@ -1670,7 +1670,7 @@ EXERCISES = [
     Exercise(
         number="19.6",
         title="predict: what makes it faster",
-        section="The whole run",
+        section="Time to talk",
         reference=faster(),
         mistakes=FASTER_MISTAKES,
         canonical=in_words,
@@ -1695,7 +1695,7 @@ EXERCISES = [
     Exercise(
         number="19.8",
         title="how often to write a checkpoint",
-        section="The recipe, number by number",
+        section="The commands",
         reference=interval,
         cases=[(60.0, 3e6, 100), (12.5, 4e5, 3), (1.0, 2e6, 1), (300.0, 5e7, 4096)],
         mistakes=INTERVAL_MISTAKES,
