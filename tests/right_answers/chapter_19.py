@@ -197,8 +197,8 @@ RIGHT = {
     "19.7": [clipped_at_once, clipped_by_torch, clipped_weighted, clipped_loops],
     "19.8": [interval_search, interval_short, interval_tensor],
     "19.9": [
-        lambda: {"n": 8, "tokens": 6_250, "parts": 1},
-        lambda: (8, 25_000, 8),
-        lambda: {"parts": 2, "tokens": 12_500, "n": 8},
+        lambda: {"n": 8, "tokens": 5_000, "parts": 1},
+        lambda: (8, 12_500, 4),
+        lambda: {"parts": 2, "tokens": 8_000, "n": 7},
     ],
 }

@@ -71,16 +71,16 @@ COMBINE_WEIGHTS = (
      "The weighted gradients are sums over tokens, so they are divided by the number of tokens."),
     ("weighted by one over the tokens",
      lambda n, tokens: 1 / n / sum(1 / m for m in tokens if m) if n else 0.0,
-     "A share with more tokens counts for more: its weight is n_i / n."),
+     "A share with more tokens counts for more: its weight is t_i / t."),
     ("divided by the largest share", lambda n, tokens: n / max(tokens),
-     "The weights n_i / n add up to one: n is the number of tokens of all shares together."),
+     "The weights t_i / t add up to one: t is the number of tokens of all shares together."),
     ("divided twice, by all tokens and by the processes",
      lambda n, tokens: n / sum(tokens) / len(tokens),
      "Once all tokens have divided the sum it is a mean. `DistributedDataParallel` takes a mean "
      "over the processes by itself, which is why `gradients` of chapter 12 multiplies by their "
      "number; here nobody does."),
     ("weighted by softmax", _softmax,
-     "The weights are shares of the tokens, n_i / n. Nothing is exponentiated."),
+     "The weights are shares of the tokens, t_i / t. Nothing is exponentiated."),
     ("a plain sum", lambda n, tokens: 1,
      "Each gradient is that of a mean. Weighted by the tokens they add up to the gradient of the "
      "whole mean; unweighted they do not."),
@@ -1533,13 +1533,12 @@ SMALL = replace(V100, price=0.5)
 
 
 def plan() -> dict[str, int]:
-    return {"n": 8, "tokens": 25_000, "parts": 2}
+    return {"n": 8, "tokens": 8_000, "parts": 2}
 
 
 ALONE = (
-    "One GPU alone, which waits for nobody, would cost more than 40 dollars with this batch: by "
-    "equation (19.12) a batch far above the noise scale reads many more tokens in all. Make it "
-    "smaller."
+    "One GPU alone, which waits for nobody, would cost more than 28 dollars with this batch: by "
+    "equation (19.12) a training with larger batches reads more tokens in all. Make it smaller."
 )
 
 
@@ -1561,16 +1560,16 @@ def judged(answer: Callable[[], Any]) -> tuple[str, str, str]:
     held = sum(state_bytes(parameter_count(BIG)).values())
     held += activation_bytes(BIG, tokens / n / parts, tokens / n / parts)
     return (
-        "fits" if held <= 5e9 else "does not fit",
-        "in time" if run.hours <= 9.2 else "too slow",
-        "paid" if run.price <= 40 else f"too dear{by_the_batch(steps, tokens)}",
+        "fits" if held <= 4e9 else "does not fit",
+        "in time" if run.hours <= 8 else "too slow",
+        "paid" if run.price <= 28 else f"too dear{by_the_batch(steps, tokens)}",
     )
 
 
 def by_the_batch(steps: float, tokens: int) -> str:
     """Whether one GPU alone, which waits for nobody, would cost too much already."""
     alone = project(BIG, SMALL, 1, steps, tokens=tokens)
-    return ", with one GPU as well" if alone.price > 40 else ""
+    return ", with one GPU as well" if alone.price > 28 else ""
 
 
 def _plan(n: int, tokens: int, parts: int) -> Callable[[], dict[str, int]]:
@@ -1578,28 +1577,30 @@ def _plan(n: int, tokens: int, parts: int) -> Callable[[], dict[str, int]]:
 
 
 PLAN_MISTAKES = mistakes(
-    ("memory: it does not fit", _plan(8, 25_000, 1),
+    ("memory: it does not fit", _plan(8, 10_000, 1),
      "Time and price are right. 16 bytes for each parameter are held whatever you choose; what a "
      "batch keeps for its backward pass shrinks with `parts`, and with `n`."),
-    ("hours: too slow", _plan(2, 3_125, 2),
+    ("hours: too slow", _plan(4, 5_000, 2),
      "Memory and price are right. A small batch needs more updates, equation (19.12), and few "
      "GPUs compute each for a long time."),
-    ("price: too dear", _plan(16, 32_000, 1),
+    ("price: too dear", _plan(8, 16_000, 3),
      "Memory and time are right. A large batch reads more tokens in all, and GPUs that wait for "
      "their hosts or for each other are paid for as well."),
+    ("price: too dear by its batch alone", _plan(8, 22_000, 6),
+     f"Memory and time are right. {ALONE}"),
     ("memory and hours: does not fit, and too slow", _plan(1, 12_500, 2),
      "More GPUs help both: each holds and computes a smaller share."),
-    ("memory and price: does not fit, and too dear", _plan(16, 39_000, 1),
+    ("memory and price: does not fit, and too dear", _plan(8, 16_000, 1),
      "It is in time. A smaller batch is cheaper, and fewer tokens are held for the backward pass."),
-    ("memory and price: does not fit, and too dear by its batch alone", _plan(16, 50_000, 1),
+    ("memory and price: does not fit, and too dear by its batch alone", _plan(8, 22_000, 1),
      f"It is in time. {ALONE} Then less is held for the backward pass, too."),
     ("hours and price: too slow, and too dear", _plan(16, 3_125, 16),
      "It fits. Look at what every update pays, however small: the launches, once for each part, "
      "the weights that are read, the wires, slow ones between machines. A small batch pays it more "
      "often, small parts launch more, and GPUs that wait are paid for as well."),
-    ("hours and price: too slow, and too dear by its batch alone", _plan(8, 100_000, 8),
+    ("hours and price: too slow, and too dear by its batch alone", _plan(8, 100_000, 24),
      f"It fits. {ALONE} That needs less time, too."),
-    ("memory, hours and price: nothing is kept", _plan(3, 39_000, 1),
+    ("memory, hours and price: nothing is kept", _plan(3, 20_000, 1),
      "Begin with the price: equation (19.12) says how many tokens a batch of this size reads in "
      "all. Then take as many GPUs as an update keeps busy, and then `parts`."),
     ("memory, hours and price: nothing is kept, by its batch alone", _plan(1, 100_000, 2),
@@ -1622,7 +1623,7 @@ EXERCISES = [
                     torch.as_tensor(output),
                     torch.stack([g for g, n in zip(gradients, tokens, strict=True) if n]),
                 ),
-                "The weights n_i / n are positive and add up to one, so each entry of the result "
+                "The weights t_i / t are positive and add up to one, so each entry of the result "
                 "lies between the smallest and the largest of the shares.",
             )
         ],
@@ -1670,7 +1671,7 @@ EXERCISES = [
     Exercise(
         number="19.6",
         title="predict: what makes it faster",
-        section="The whole run",
+        section="Time to talk",
         reference=faster(),
         mistakes=FASTER_MISTAKES,
         canonical=in_words,
@@ -1695,7 +1696,7 @@ EXERCISES = [
     Exercise(
         number="19.8",
         title="how often to write a checkpoint",
-        section="The recipe, number by number",
+        section="The commands",
         reference=interval,
         cases=[(60.0, 3e6, 100), (12.5, 4e5, 3), (1.0, 2e6, 1), (300.0, 5e7, 4096)],
         mistakes=INTERVAL_MISTAKES,
