@@ -32,12 +32,12 @@ from allyouneed.transformer import DecoderLayer, Transformer
 
 __all__ = [
     "penalty",
+    "Beam",
     "filter_logits",
     "Cache",
     "unfinished",
     "greedy",
     "sample",
-    "Beam",
     "beam_search",
     "translate",
 ]
@@ -50,6 +50,75 @@ def penalty(length: Tensor | int, alpha: float) -> Tensor | float:
     are not at a disadvantage.
     """
     return ((5 + length) / 6) ** alpha
+
+
+class Beam:
+    """The N open hypotheses of each sentence, and the best that has ended."""
+
+    def __init__(
+        self, src: Int[Tensor, "B S"], n: int, limit: Int[Tensor, " B"], alpha: float
+    ):
+        B, T = len(src), int(limit.max())
+        self.n, self.limit, self.alpha, self.length = n, limit, alpha, 0
+        self.scores = torch.full((B, n), -math.inf, device=src.device)
+        self.scores[:, 0] = 0  # all begin with the same BOS: one of them is enough
+        self.ids = src.new_full((B, n, T), PAD)
+        # log P / penalty of what has ended
+        self.best = self.scores.new_full((B,), -math.inf)
+        self.best_ids = src.new_full((B, T), PAD)
+
+    def candidates(
+        self, logits: Float[Tensor, "B N V"]
+    ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
+        """The best C = 2N continuations: log P, parent and token."""
+        V, dtype = logits.shape[2], torch.promote_types(logits.dtype, torch.float32)
+        log_p = self.scores[..., None] + logits.to(dtype).log_softmax(-1)  # (B, N, V)
+        top, place = log_p.flatten(1).topk(2 * self.n)
+        return top, place // V, place % V
+
+    def grow(
+        self, logits: Float[Tensor, "B N V"]
+    ) -> tuple[Int[Tensor, "B N"], Int[Tensor, "B N"]]:
+        """One step: the parent of each hypothesis that goes on, and its new token."""
+        self.length += 1
+        log_p, parent, token = self.candidates(logits)
+        eos = token == EOS
+        self.finish(log_p.masked_fill(~eos, -math.inf)[:, : self.n], parent)
+        # what goes on: the best N of the others
+        self.scores, go = log_p.masked_fill(eos, -math.inf).topk(self.n)
+        parent, token = parent.gather(1, go), token.gather(1, go)
+        self.ids = self.ids.gather(1, parent[..., None].expand_as(self.ids))
+        self.ids[..., self.length - 1] = token
+        return parent, token
+
+    def finish(
+        self, log_p: Float[Tensor, "B N"], parent: Int[Tensor, "B more"]
+    ) -> None:
+        """Of the candidates that end (the others have -inf), keep one
+        that is the best so far."""
+        value, which = (log_p / penalty(self.length, self.alpha)).max(1)
+        rows = torch.arange(len(value), device=value.device)
+        ids = self.ids[rows, parent[rows, which]]
+        better = value > self.best
+        self.best_ids = torch.where(better[:, None], ids, self.best_ids)
+        self.best = torch.where(better, value, self.best)
+
+    def done(self) -> Bool[Tensor, " B"]:
+        """Nothing that is open can overtake the best that has ended, or
+        there is no more room."""
+        reach = self.scores[:, 0] / penalty(self.limit, self.alpha)
+        return (self.best >= reach) | (self.limit == self.length)
+
+    def result(self) -> Int[Tensor, "B T"]:
+        """The best that has ended, or if none has, the best that is open."""
+        return torch.where(
+            self.best[:, None] > -math.inf, self.best_ids, self.ids[:, 0]
+        )
+
+    def select(self, sentences: Int[Tensor, " left"]) -> None:
+        """Go on with these sentences."""
+        for name in ("limit", "scores", "ids", "best", "best_ids"):
+            setattr(self, name, getattr(self, name)[sentences])
 
 
 def filter_logits(
@@ -79,6 +148,21 @@ def filter_logits(
         before = p.cumsum(-1) - p  # what all likelier ones have together
         ranked[:, 1:] = ranked[:, 1:].masked_fill(before[:, 1:] >= top_p, -math.inf)
     return torch.empty_like(logits).scatter(-1, ids, ranked)
+
+
+def draw_tokens(
+    logits: Float[Tensor, "B V"],
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    generator: torch.Generator | None,
+) -> Int[Tensor, " B"]:
+    """A token for each row, out of what `filter_logits` leaves; the
+    likeliest for a temperature of 0."""
+    if temperature == 0:
+        return logits.argmax(-1)
+    p = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
+    return p.multinomial(1, generator=generator)[:, 0]
 
 
 def keys_and_values(
@@ -155,6 +239,15 @@ class Cache:
         self.src_mask = self.src_mask[rows]
 
 
+def unfinished(done: Bool[Tensor, " B"]) -> Int[Tensor, " left"]:
+    """Which sentences are left; the last ones take the places of those
+    that are done, so that few are moved."""
+    left = len(done) - int(done.sum())
+    rows = torch.arange(left, device=done.device)
+    rows[done[:left]] = left + (~done[left:]).nonzero()[:, 0]
+    return rows
+
+
 def length_limits(
     model: Transformer, src: Int[Tensor, "B S"], max_length: int | None
 ) -> Int[Tensor, " B"]:
@@ -169,15 +262,6 @@ def length_limits(
     if max_length is None:
         return (lengths + 50).clamp(max=room)
     return torch.full_like(lengths, max_length)
-
-
-def unfinished(done: Bool[Tensor, " B"]) -> Int[Tensor, " left"]:
-    """Which sentences are left; the last ones take the places of those
-    that are done, so that few are moved."""
-    left = len(done) - int(done.sum())
-    rows = torch.arange(left, device=done.device)
-    rows[done[:left]] = left + (~done[left:]).nonzero()[:, 0]
-    return rows
 
 
 def cut_at_eos(rows: Int[Tensor, "B T"]) -> list[list[int]]:
@@ -226,21 +310,6 @@ def greedy(
     return token_by_token(model, src, max_length, lambda logits: logits.argmax(-1))
 
 
-def draw_tokens(
-    logits: Float[Tensor, "B V"],
-    temperature: float,
-    top_k: int | None,
-    top_p: float | None,
-    generator: torch.Generator | None,
-) -> Int[Tensor, " B"]:
-    """A token for each row, out of what `filter_logits` leaves; the
-    likeliest for a temperature of 0."""
-    if temperature == 0:
-        return logits.argmax(-1)
-    p = filter_logits(logits, temperature, top_k, top_p).softmax(-1)
-    return p.multinomial(1, generator=generator)[:, 0]
-
-
 def sample(
     model: Transformer,
     src: Int[Tensor, "B S"],
@@ -262,70 +331,6 @@ def sample(
         return draw_tokens(logits, temperature, top_k, top_p, generator)
 
     return token_by_token(model, src, max_length, choose)
-
-
-class Beam:
-    """The N open hypotheses of each sentence, and the best that has ended."""
-
-    def __init__(
-        self, src: Int[Tensor, "B S"], n: int, limit: Int[Tensor, " B"], alpha: float
-    ):
-        B, T = len(src), int(limit.max())
-        self.n, self.limit, self.alpha, self.length = n, limit, alpha, 0
-        self.scores = torch.full((B, n), -math.inf, device=src.device)
-        self.scores[:, 0] = 0  # all begin with the same BOS: one of them is enough
-        self.ids = src.new_full((B, n, T), PAD)
-        # log P / penalty of what has ended
-        self.best = self.scores.new_full((B,), -math.inf)
-        self.best_ids = src.new_full((B, T), PAD)
-
-    def grow(
-        self, logits: Float[Tensor, "B N V"]
-    ) -> tuple[Int[Tensor, "B N"], Int[Tensor, "B N"]]:
-        """One step: the parent of each hypothesis that goes on, and its new token."""
-        n, V = self.n, logits.shape[2]
-        self.length += 1
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        log_p = self.scores[..., None] + logits.to(dtype).log_softmax(-1)  # (B, N, V)
-        top, place = log_p.flatten(1).topk(2 * n)
-        parent, token = place // V, place % V
-        eos = token == EOS
-        self.finish(top.masked_fill(~eos, -math.inf)[:, :n], parent)
-        # what goes on: the best n of the others
-        self.scores, go = top.masked_fill(eos, -math.inf).topk(n)
-        parent, token = parent.gather(1, go), token.gather(1, go)
-        self.ids = self.ids.gather(1, parent[..., None].expand_as(self.ids))
-        self.ids[..., self.length - 1] = token
-        return parent, token
-
-    def finish(
-        self, log_p: Float[Tensor, "B N"], parent: Int[Tensor, "B more"]
-    ) -> None:
-        """Of the candidates that end (the others have -inf), keep one
-        that is the best so far."""
-        value, which = (log_p / penalty(self.length, self.alpha)).max(1)
-        rows = torch.arange(len(value), device=value.device)
-        ids = self.ids[rows, parent[rows, which]]
-        better = value > self.best
-        self.best_ids = torch.where(better[:, None], ids, self.best_ids)
-        self.best = torch.where(better, value, self.best)
-
-    def done(self) -> Bool[Tensor, " B"]:
-        """Nothing that is open can overtake the best that has ended, or
-        there is no more room."""
-        reach = self.scores[:, 0] / penalty(self.limit, self.alpha)
-        return (self.best >= reach) | (self.limit == self.length)
-
-    def result(self) -> Int[Tensor, "B T"]:
-        """The best that has ended, or if none has, the best that is open."""
-        return torch.where(
-            self.best[:, None] > -math.inf, self.best_ids, self.ids[:, 0]
-        )
-
-    def select(self, sentences: Int[Tensor, " left"]) -> None:
-        """Go on with these sentences."""
-        for name in ("limit", "scores", "ids", "best", "best_ids"):
-            setattr(self, name, getattr(self, name)[sentences])
 
 
 def beam_search(
@@ -367,18 +372,6 @@ def beam_search(
         return cut_at_eos(written)
 
 
-def encode_all(
-    model: Transformer, tokenizer: Tokenizer, sentences: Sequence[str]
-) -> list[list[int]]:
-    """The ids of each sentence, EOS at the end. Raises TypeError or ValueError for what
-    is not a sentence, another model's tokenizer, or a sentence that is too long."""
-    check_several(sentences)
-    check_vocabulary(model.config.vocab_size, tokenizer=tokenizer)
-    ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
-    check_lengths(ids, len(model.positions.table))
-    return ids
-
-
 def translate(
     model: Transformer,
     tokenizer: Tokenizer,
@@ -394,11 +387,13 @@ def translate(
     string or for what is not a string, ValueError for another model's tokenizer or a
     sentence that is longer than the model has positions.
     """
-    ids = encode_all(model, tokenizer, sentences)
+    check_several(sentences)
     check_sizes(batch=batch)
-    order = sorted(
-        (i for i, row in enumerate(ids) if len(row) > 1), key=lambda i: len(ids[i])
-    )
+    check_vocabulary(model.config.vocab_size, tokenizer=tokenizer)
+    ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
+    check_lengths(ids, len(model.positions.table))
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    order = [i for i in order if len(ids[i]) > 1]  # a blank one stays blank
     translations = [""] * len(ids)
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]

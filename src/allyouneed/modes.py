@@ -1,6 +1,6 @@
 """A model's mode: what computes without learning leaves it as it was.
 
-This module is plumbing written by hand. Chapter 13 shows it.
+This module is plumbing written by hand. Chapter 13 says what happens without it.
 """
 
 from __future__ import annotations

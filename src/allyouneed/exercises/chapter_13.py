@@ -2005,7 +2005,7 @@ EXERCISES = [
     Exercise(
         number="13.4",
         title="one step of a beam",
-        section="Beam search",
+        section="The search in tensors",
         reference=beam_step,
         cases=beam_cases,
         mistakes=BEAM_MISTAKES,
@@ -2063,7 +2063,7 @@ EXERCISES = [
     Exercise(
         number="13.10",
         title="what an open one can come to",
-        section="Long sentences lose",
+        section="The search in tensors",
         reference=highest_score,
         cases=HIGHEST_CASES,
         mistakes=HIGHEST_MISTAKES,
