@@ -1044,7 +1044,7 @@ def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> A
     """What the module gives; in words, if that is another thing at each call, or in training."""
     inputs = (q, k, v) if mask is None else (q, k, v, mask)
     outputs = []
-    torch.default_generator.manual_seed(0)  # whatever else the module has begins alike; then chance may differ
+    torch.default_generator.manual_seed(0)  # what else it has begins alike; then chance may differ
     with torch.no_grad():
         module = _with_matrices(answer(d_model, n_heads), matrices)
         for seed, training in enumerate((False, False, True), start=1):
