@@ -1044,11 +1044,11 @@ def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> A
     """What the module gives; in words, if that is another thing at each call, or in training."""
     inputs = (q, k, v) if mask is None else (q, k, v, mask)
     outputs = []
-    torch.default_generator.manual_seed(0)  # what else it has begins alike; then chance may differ
-    with torch.no_grad():
-        module = _with_matrices(answer(d_model, n_heads), matrices)
-        for seed, training in enumerate((False, False, True), start=1):
-            torch.default_generator.manual_seed(seed)
+    for seed, training in enumerate((False, False, True), start=1):
+        torch.default_generator.manual_seed(0)  # what else it has begins alike
+        with torch.no_grad():
+            module = _with_matrices(answer(d_model, n_heads), matrices)
+            torch.default_generator.manual_seed(seed)  # then chance may differ
             outputs.append(module.train(training)(*inputs))
     output, again, in_training = outputs
     if not alike(output, again):
