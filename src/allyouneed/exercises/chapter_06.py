@@ -1182,16 +1182,16 @@ def temperature_for(scores: Tensor, entropy: float) -> float:
 
 
 def reached(answer: Callable, scores: Tensor, entropy: float) -> float | None:
-    """The entropy that the answer's temperature gives; -1 for one that is not above 0, or not
-    finite."""
+    """The entropy that the answer's temperature gives; -1 for one below 0, -2 for one that is 0 or
+    not finite."""
     found = answer(scores.clone(), entropy)
     if found is None:
         return None
     if isinstance(found, Tensor) and found.numel() != 1:
         raise ValueError(f"expected one number, the temperature, got {kind(found)}")
     temperature = float(found)
-    if not temperature > 0 or math.isinf(temperature):
-        return -1.0
+    if not 0 < temperature < math.inf:
+        return -1.0 if -math.inf < temperature < 0 else -2.0
     return entropy_at(scores, temperature)
 
 
