@@ -1051,12 +1051,12 @@ def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> A
             torch.default_generator.manual_seed(seed)  # then chance may differ
             outputs.append(module.train(training)(*inputs))
     output, again, in_training = outputs
-    if not alike(output, again):
+    if not _agree(output, again):
         return "another output at each call"
-    if alike(output, in_training):
+    if _agree(output, in_training):
         return output
     right = run_module(ManyHeads, d_model, n_heads, matrices, q, k, v, mask)
-    return "another output in training" if alike(output, right) else output
+    return "another output in training" if _agree(output, right) else output
 
 
 def _any_chance(outputs: list[Any]) -> list[Any]:
@@ -1083,7 +1083,7 @@ def _with_matrices(module: nn.Module, matrices: list[Tensor]) -> nn.Module:
     return module
 
 
-def alike(output: Any, other: Any) -> bool:
+def _agree(output: Any, other: Any) -> bool:
     """Whether a module gives the same again."""
     return same(other, output, 1e-4, 1e-6)
 
