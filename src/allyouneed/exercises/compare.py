@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 NUMBERS = "biufc"  # numpy's kinds of numeric dtype
-INERT = bool, int, float, complex, str, bytes, type(None), Tensor, np.ndarray, torch.nn.Parameter
+PLAIN = {bool, int, float, complex, str, bytes, type(None)}
+INERT = *PLAIN, Tensor, np.ndarray, torch.nn.Parameter
 MANY = 10_000  # items, beyond which a comparison may take its time
 SUMMED = 1e-9  # how far, relatively, two orders of adding may part sums of the same numbers
 Outline = tuple[tuple[int, ...], complex, float] | list["Outline"] | dict[Any, "Outline"] | None
@@ -44,7 +45,7 @@ def inert(value: Any) -> bool:
     if type(value) is dict:
         return inert(list(value)) and inert(list(value.values()))
     if type(value) in (list, tuple, set, frozenset):
-        return len(value) < MANY and all(map(inert, value))
+        return len(value) < MANY and (set(map(type, value)) <= PLAIN or all(map(inert, value)))
     if isinstance(value, np.generic):
         return type(value).__module__ == "numpy"
     if type(value) is np.ndarray and value.dtype.kind not in NUMBERS:
@@ -60,6 +61,8 @@ def array(value: Any) -> np.ndarray | None:
     if isinstance(value, list | tuple):
         if not value or any(isinstance(item, str | dict | set) for item in value):
             return None
+        if set(map(type, value)) <= {int, float} and (quick := np.array(value)).dtype.kind in "if":
+            return quick
         items = [array(item) for item in value]
         if any(item is None for item in items) or len({item.shape for item in items}) > 1:
             return None
