@@ -6,7 +6,9 @@ order for a seed, takes the same number of steps, and has the same peak learning
 suits the parts of 2017 best of those tried. What is recorded is the loss on text not seen, nats per
 letter, with the parameters and the operations for one letter. A quarter of an hour on one core.
 With `longer`, four of the variants are trained once more from each seed, for four times as many
-steps: twenty minutes. Chapter 20 shows both.
+steps: twenty minutes. With `positions`, two more variants take apart what rotary positions change:
+rotary in the first layer only, and the sinusoids added in front of every layer; three minutes.
+Chapter 20 shows all three.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ PARTS = (
 )
 RECIPE = ("cosine", "AdamW")
 TODAY = frozenset({"pre-norm", "RMSNorm", "rotary", "SwiGLU", "grouped heads", "no biases"})
+FIRST, EVERY = "rotary in the first layer", "sinusoids in every layer"
 VARIANTS = {
     "2017": frozenset(),
     **{change: frozenset({change}) for change in (*PARTS, *RECIPE)},
@@ -121,8 +124,11 @@ class Model(nn.Module):
         super().__init__()
         self.changes = changes
         self.embedding = nn.Embedding(letters, D)
-        self.positions = nn.Identity() if "rotary" in changes else SinusoidalPositions(D, LENGTH)
-        self.layers = nn.ModuleList(Layer(changes) for _ in range(LAYERS))
+        rotary = {"rotary"} if FIRST in changes else set()
+        turned = rotary or "rotary" in changes
+        self.positions = nn.Identity() if turned else SinusoidalPositions(D, LENGTH)
+        each = [changes | rotary, *[changes] * (LAYERS - 1)]
+        self.layers = nn.ModuleList(Layer(some) for some in each)
         norm = RMSNorm(D) if "RMSNorm" in changes else nn.LayerNorm(D)
         self.norm = norm if "pre-norm" in changes else nn.Identity()
         self.output = nn.Linear(D, letters, bias=False) if "untied" in changes else None
@@ -134,8 +140,8 @@ class Model(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.positions(self.embedding(tokens) * D**0.5)
-        for layer in self.layers:
-            x = layer(x)
+        for i, layer in enumerate(self.layers):
+            x = layer(self.positions(x) if i > 0 and EVERY in self.changes else x)
         return F.linear(self.norm(x), (self.output or self.embedding).weight)
 
 
@@ -218,6 +224,16 @@ def longer(text: Tensor, test: Tensor) -> None:
     record("today_longer", {"steps": steps, "peak": peak, "losses": losses})
 
 
+def where(text: Tensor, test: Tensor) -> None:
+    """Rotary in one layer, and sinusoids in all, with the peak rate that was found."""
+    peak, losses = results.load("today")["data"]["peak"], {}
+    for name in (FIRST, EVERY):
+        runs = (train(frozenset({name}), seed, peak, text, test) for seed in range(SEEDS))
+        losses[name] = [run["loss"] for run in runs]
+        print(name, [round(loss, 3) for loss in losses[name]], flush=True)
+    record("today_positions", {"steps": STEPS, "peak": peak, "losses": losses})
+
+
 def main() -> None:
     torch.set_num_threads(1)
     letters = sorted(set("\n".join(load_wikitext2("train")[:40])))
@@ -225,8 +241,9 @@ def main() -> None:
     text, test = stream("train", number), stream("valid", number)
     check_ends(len(letters))
     if "longer" in sys.argv:
-        longer(text, test)
-        return
+        return longer(text, test)
+    if "positions" in sys.argv:
+        return where(text, test)
     tried = {str(peak): train(frozenset(), 0, peak, text, test)["loss"] for peak in RATES}
     print("2017 by peak rate:", {peak: round(loss, 3) for peak, loss in tried.items()})
     peak = float(min(tried, key=tried.get))
