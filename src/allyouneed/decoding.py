@@ -190,7 +190,7 @@ def attend_to_cached(
 
 
 class CachedLayer:
-    """A decoder layer, with the keys and values of the source and of what is written."""
+    """A decoder layer, with keys and values of the source and of what is written."""
 
     def __init__(self, layer: DecoderLayer, memory: Float[Tensor, "R S D"]):
         self.layer = layer
