@@ -194,7 +194,7 @@ def update_seconds(
     n: int,
     tokens: Number,
     length: Number,
-    utilisation: float,
+    utilisation: Number,
     sharded: bool,
     parts: int,
     loading: Number,
