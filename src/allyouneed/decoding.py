@@ -32,6 +32,7 @@ from allyouneed.transformer import DecoderLayer, Transformer
 
 __all__ = [
     "penalty",
+    "Hypotheses",
     "Beam",
     "filter_logits",
     "Cache",
@@ -52,20 +53,14 @@ def penalty(length: Tensor | int, alpha: float) -> Tensor | float:
     return ((5 + length) / 6) ** alpha
 
 
-class Beam:
-    """The N open hypotheses of each sentence, and the best that has ended."""
+class Hypotheses:
+    """The N open hypotheses of each sentence."""
 
-    def __init__(
-        self, src: Int[Tensor, "B S"], n: int, limit: Int[Tensor, " B"], alpha: float
-    ):
-        B, T = len(src), int(limit.max())
-        self.n, self.limit, self.alpha, self.length = n, limit, alpha, 0
-        self.scores = torch.full((B, n), -math.inf, device=src.device)
+    def __init__(self, src: Int[Tensor, "B S"], n: int, room: int):
+        self.n, self.length = n, 0
+        self.scores = torch.full((len(src), n), -math.inf, device=src.device)
         self.scores[:, 0] = 0  # all begin with the same BOS: one of them is enough
-        self.ids = src.new_full((B, n, T), PAD)
-        # log P / penalty of what has ended
-        self.best = self.scores.new_full((B,), -math.inf)
-        self.best_ids = src.new_full((B, T), PAD)
+        self.ids = src.new_full((len(src), n, room), PAD)
 
     def candidates(
         self, logits: Float[Tensor, "B N V"]
@@ -91,11 +86,23 @@ class Beam:
         self.ids[..., self.length - 1] = token
         return parent, token
 
+
+class Beam(Hypotheses):
+    """The open hypotheses of each sentence, and the best that has ended."""
+
+    def __init__(
+        self, src: Int[Tensor, "B S"], n: int, limit: Int[Tensor, " B"], alpha: float
+    ):
+        super().__init__(src, n, int(limit.max()))
+        self.limit, self.alpha = limit, alpha
+        # log P / penalty of what has ended
+        self.best = self.scores.new_full((len(src),), -math.inf)
+        self.best_ids = torch.full_like(self.ids[:, 0], PAD)
+
     def finish(
         self, log_p: Float[Tensor, "B N"], parent: Int[Tensor, "B more"]
     ) -> None:
-        """Of the candidates that end (the others have -inf), keep one
-        that is the best so far."""
+        """Of the candidates that end (the others have -inf), keep the best so far."""
         value, which = (log_p / penalty(self.length, self.alpha)).max(1)
         rows = torch.arange(len(value), device=value.device)
         ids = self.ids[rows, parent[rows, which]]
@@ -104,16 +111,14 @@ class Beam:
         self.best = torch.where(better, value, self.best)
 
     def done(self) -> Bool[Tensor, " B"]:
-        """Nothing that is open can overtake the best that has ended, or
-        there is no more room."""
+        """Nothing open can overtake the best that has ended, or there is no room."""
         reach = self.scores[:, 0] / penalty(self.limit, self.alpha)
         return (self.best >= reach) | (self.limit == self.length)
 
     def result(self) -> Int[Tensor, "B T"]:
         """The best that has ended, or if none has, the best that is open."""
-        return torch.where(
-            self.best[:, None] > -math.inf, self.best_ids, self.ids[:, 0]
-        )
+        ended = self.best[:, None] > -math.inf
+        return torch.where(ended, self.best_ids, self.ids[:, 0])
 
     def select(self, sentences: Int[Tensor, " left"]) -> None:
         """Go on with these sentences."""
@@ -184,6 +189,33 @@ def attend_to_cached(
     return multihead.w_o(merge_heads(attention(q, *kept, mask)))
 
 
+class CachedLayer:
+    """A decoder layer, with keys and values of the source and of what is written."""
+
+    def __init__(self, layer: DecoderLayer, memory: Float[Tensor, "R S D"]):
+        self.layer = layer
+        self.cross = keys_and_values(layer.cross_attention, memory)
+        self.own = self.cross[..., :0, :]  # nothing is written yet
+
+    def __call__(
+        self, x: Float[Tensor, "R 1 D"], src_mask: Tensor
+    ) -> Float[Tensor, "R 1 D"]:
+        """The newest position through the layer, which keeps its key and value."""
+        layer = self.layer
+
+        def self_attention(x: Tensor) -> Tensor:
+            new = keys_and_values(layer.self_attention, x)
+            self.own = torch.cat([self.own, new], dim=-2)  # equation (13.7)
+            return attend_to_cached(layer.self_attention, x, self.own)
+
+        def cross_attention(x: Tensor) -> Tensor:
+            return attend_to_cached(layer.cross_attention, x, self.cross, src_mask)
+
+        x = layer.residuals[0](x, self_attention)
+        x = layer.residuals[1](x, cross_attention)
+        return layer.residuals[2](x, layer.feed_forward)
+
+
 class Cache:
     """The keys and values of all decoder layers: those of the source,
     and those of each token written.
@@ -194,9 +226,8 @@ class Cache:
     def __init__(self, model: Transformer, src: Int[Tensor, "B S"], beams: int = 1):
         source = model.encode(src)
         memory, self.src_mask = (x.repeat_interleave(beams, 0) for x in source)
-        self.model, self.length, layers = model, 0, model.decoder.layers
-        self.cross = [keys_and_values(one.cross_attention, memory) for one in layers]
-        self.own = [kept[..., :0, :] for kept in self.cross]  # nothing is written yet
+        self.layers = [CachedLayer(layer, memory) for layer in model.decoder.layers]
+        self.model, self.length = model, 0
 
     def step(self, tokens: Int[Tensor, " R"]) -> Float[Tensor, "R V"]:
         """The logits of what follows the newest token of each row.
@@ -206,36 +237,18 @@ class Cache:
         model = self.model
         x = model.embedding(tokens[:, None]) * math.sqrt(model.config.d_model)
         x = x + model.positions.table[self.length].to(x.dtype)
-        for i, layer in enumerate(model.decoder.layers):
-            x = self.through(i, layer, x)
+        for layer in self.layers:
+            x = layer(x, self.src_mask)
         self.length += 1
         logits = model.logits(model.decoder.norm(x))[:, 0]
         logits[:, [PAD, BOS]] = -math.inf
         return logits
 
-    def through(
-        self, i: int, layer: DecoderLayer, x: Float[Tensor, "R 1 D"]
-    ) -> Float[Tensor, "R 1 D"]:
-        """The newest position through layer i, which keeps its key and value."""
-        own, cross = layer.self_attention, layer.cross_attention
-
-        def self_attention(x: Tensor) -> Tensor:
-            new = keys_and_values(own, x)
-            self.own[i] = torch.cat([self.own[i], new], dim=-2)  # equation (13.7)
-            return attend_to_cached(own, x, self.own[i])
-
-        def cross_attention(x: Tensor) -> Tensor:
-            return attend_to_cached(cross, x, self.cross[i], self.src_mask)
-
-        x = layer.residuals[0](x, self_attention)
-        x = layer.residuals[1](x, cross_attention)
-        return layer.residuals[2](x, layer.feed_forward)
-
     def select(self, rows: Int[Tensor, " left"]) -> None:
         """Row i goes on from row rows[i]: rows are left out, change
         places or go on twice."""
-        self.own = [kept[:, rows] for kept in self.own]
-        self.cross = [kept[:, rows] for kept in self.cross]
+        for layer in self.layers:
+            layer.own, layer.cross = layer.own[:, rows], layer.cross[:, rows]
         self.src_mask = self.src_mask[rows]
 
 

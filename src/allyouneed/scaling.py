@@ -188,6 +188,32 @@ def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
     )
 
 
+def update_seconds(
+    config: TransformerConfig,
+    device: Device,
+    n: int,
+    tokens: Number,
+    length: Number,
+    utilisation: Number,
+    sharded: bool,
+    parts: int,
+    loading: Number,
+) -> tuple[Number, ...]:
+    """Seconds of an update on n devices, equations (19.6) to (19.9):
+    compute, host, talk, what of it is exposed, and the whole step."""
+    P, last = parameter_count(config), config.vocab_size * config.d_model
+    operations = 3 * sum(pair_flops(config, length, length).values()) / length * tokens
+    products = operations / (n * utilisation * device.flops)
+    products = max(products, 6 * P / device.bandwidth)
+    compute = products + 28 * P / (n if sharded else 1) / device.bandwidth
+    host = update_launches(config, parts) * device.launch + tokens / n / loading
+    rounds = 1.5 if sharded else 1
+    send = 4 * rounds * (P - last), 4 * rounds * last
+    rest, end = (all_reduce_seconds(size, device, n) for size in send)
+    exposed = end + max(0.0, rest - 2 / 3 * max(products, host) / parts)
+    return compute, host, rest + end, exposed, max(compute, host) + exposed
+
+
 @dataclass(frozen=True)
 class Projection:
     """What a training would take: seconds of one update, of a
@@ -252,27 +278,13 @@ def project(
     nothing fails. Raises ValueError unless the utilisation is above 0 and at most 1.
     """
     check_shares(utilisation=utilisation)
-    P, last = parameter_count(config), config.vocab_size * config.d_model
-    operations = 3 * sum(pair_flops(config, length, length).values()) / length * tokens
-    floor = 6 * P / device.bandwidth
-
-    def seconds(n: int) -> tuple[Number, Number, Number, Number, Number]:
-        products = max(operations / (n * utilisation * device.flops), floor)
-        compute = products + 28 * P / (n if sharded else 1) / device.bandwidth
-        host = update_launches(config, parts) * device.launch + tokens / n / loading
-        rounds = 1.5 if sharded else 1
-        send = 4 * rounds * (P - last), 4 * rounds * last
-        rest, end = (all_reduce_seconds(size, device, n) for size in send)
-        exposed = end + max(0.0, rest - 2 / 3 * max(products, host) / parts)
-        return compute, host, rest + end, exposed, max(compute, host) + exposed
-
-    *found, step = seconds(n)
+    how = tokens, length, utilisation, sharded, parts, loading
+    *found, step = update_seconds(config, device, n, *how)
+    alone = update_seconds(config, device, 1, *how)[-1]
     validation = validation_seconds(config, device, averaged, length=length)
     hours = (steps * step + validations * validation) / 3600
-    return Projection(
-        *found, step, validation, hours, seconds(1)[-1] / (n * step),
-        None if device.price is None else n * hours * device.price,
-    )  # fmt: skip
+    price = None if device.price is None else n * hours * device.price
+    return Projection(*found, step, validation, hours, alone / (n * step), price)
 
 
 def parameter_count(config: TransformerConfig) -> int:
