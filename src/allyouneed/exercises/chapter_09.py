@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .compare import kind
+from .compare import kind, same
 from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
 from .faults import changed
 from .pairs import combined
@@ -238,6 +238,16 @@ PLACES_MISTAKES = mistakes(
      "A hand that has been round says less than the position, however many agree."),
     ("the first sine's angle", lambda rows: rows[:, 0].double().clamp(-1, 1).asin().round().long(),
      "A sine is reached twice in each turn, and the quickest hand turns every 6.28 positions."),
+    ("the slowest sine's angle",
+     lambda rows: (rows[:, -2].double().clamp(-1, 1).asin() / _hands(rows)[1][-1]).round().long(),
+     "From one position to the next the slowest hand moves far less than the noise. Compare whole "
+     "rows."),
+    ("the first row whose first pair is within the noise",
+     lambda rows: ((sinusoids(1000, rows.shape[1])[:, :2] - rows[:, None, :2]).abs() <= 0.0501)
+     .all(-1).int().argmax(1),
+     "The quickest hand stands alike every 6.28 positions. Compare whole rows."),
+    ("position 0 left out", _nearest(read=lambda products: products[:, 1:].argmax(1) + 1),
+     "Positions go from 0 to 999, and the first row of the table is that of 0."),
     ("the first pair looked up in the table", _nearest(slice(2)),
      "The quickest hand stands alike every 6.28 positions. Compare whole rows."),
     ("the first two pairs looked up in the table", _nearest(slice(4)),
@@ -727,6 +737,20 @@ EMBED_TEST_MISTAKES = mistakes(
     ("the same vector for all words",
      _embeds_compared(_given(words=lambda words: words[:1].expand_as(words))),
      "Where all words have the same vector, nobody sees which of them was looked up."),
+    ("the width 4, and a table no longer than the sentences", _embeds_compared(_given(D=4, M=3)),
+     "The root of 4 is 2, which is right for no other width; and where the table has as many rows "
+     "as there are words, its last rows are its first."),
+    ("the width 4, and one sentence", _embeds_compared(_given(D=4, B=1)),
+     "The root of 4 is 2, which is right for no other width; and a second sentence would show "
+     "whether it begins at position 0 again."),
+    ("the same word everywhere, and an axis too few let through",
+     _embeds_compared(_given(tokens=[[1, 1, 1], [1, 1, 1]]), same=lambda a, b: torch.allclose(
+         a, b, atol=1e-4)),
+     "Where all sentences are the same, one that comes alone agrees with each of them, and "
+     "`torch.allclose` does not mind that the axis is gone. Draw the ids, and compare the shapes."),
+    ("the mean of all numbers alone", _embeds_compared(look=lambda x: x.double().mean(),
+     same=lambda a, b: bool(torch.isclose(a, b, atol=1e-5))),
+     "A mean is the same in any order. Compare the numbers."),
     ("the means of the vectors alone", _embeds_compared(
         look=lambda x: x.mean(-1) if x.is_floating_point() else x.double().mean(-1)
      ),
@@ -954,6 +978,14 @@ STEP_MISTAKES = [
              torch.arange(d_model).view(-1, 2).T.flatten()
          ],
          "Rows and columns both have the new order: what goes in is in halves, as what comes out."),
+        ("the lower half left at zero",
+         lambda k, d_model: step_in_halves(k, d_model)
+         * (torch.arange(d_model) < d_model // 2)[:, None],
+         "The lower half multiplies the old cosines: each new sine needs one of them, and each new "
+         "cosine, too."),
+        ("the right half left at zero",
+         lambda k, d_model: step_in_halves(k, d_model) * (torch.arange(d_model) < d_model // 2),
+         "These are the new sines alone. The right half makes the new cosines."),
         ("full quarters", _full_quarters,
          "A new sine is made of two old entries, its own hand's: each quarter is zero but for its "
          "diagonal."),
@@ -967,6 +999,18 @@ STEP_MISTAKES = [
         *combined(_step, STEP_SLIPS, but=STEP_BUT),
     ),
 ]  # fmt: skip
+
+
+def _too_quick(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """The power on the wrong side, where large angles have lost their last digits."""
+    known = next(m for m in STEP_MISTAKES if m.name.startswith("multiplied by the power"))
+    for case, R in zip(cases, got, strict=True):
+        wrong = known.wrong(*case)
+        if not isinstance(R, Tensor) or R.shape != wrong.shape or not same(R, wrong, 0.0, 0.02):
+            return None
+    return known.name, known.why
 
 
 def turns_and_nothing_else(output: Tensor, k: int, d_model: int) -> bool:
@@ -1252,6 +1296,11 @@ def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
     if len(given) != 2:
         raise ValueError(f"expected a pair (w_q, w_k), got {kind(given)}")
     w_q, w_k = (torch.as_tensor(w, dtype=torch.float64).detach() for w in given)
+    if w_q.ndim == w_k.ndim == 2 and w_q.shape[1] == w_k.shape[1] == d_model != w_q.shape[0]:
+        raise ValueError(
+            f"expected w_q and w_k of shape ({d_model}, d_k), got them transposed: "
+            f"{tuple(w_q.shape)} and {tuple(w_k.shape)}"
+        )
     for name, w in (("w_q", w_q), ("w_k", w_k)):
         if w.ndim != 2 or w.shape[0] != d_model or w.shape[1] != w_q.shape[1]:
             raise ValueError(
@@ -1280,6 +1329,10 @@ def _where_it_looks(
     """Most words look equally far: at which place, and how surely."""
     if any(found["words are heard"] for found in got):
         return PREVIOUS_MISTAKES[0].name, PREVIOUS_MISTAKES[0].why
+    for known in PREVIOUS_MISTAKES:  # however long the queries are
+        there = (looked_at(known.wrong, *case)["looks at"] for case in cases)
+        if all(found["looks at"] == places for found, places in zip(got, there, strict=True)):
+            return known.name, known.why
     seen = [
         (t, at, len(found["looks at"]))
         for found in got
@@ -1304,6 +1357,16 @@ def _where_it_looks(
     return name, "R_{-1} turns a query one step back, and the keys stay as they are."
 
 
+def _in_two_halves(d_model: int) -> tuple[Tensor, Tensor]:
+    """Turns entries that are no pair, all in the first quarter."""
+    free = d_model // 4
+    keep = torch.eye(d_model)[:, :free]
+    speeds = step_angles(-1, d_model)[: free // 2]
+    sin, cos = speeds.sin().diag(), speeds.cos().diag()
+    R = torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)]).float()
+    return 100.0 * keep @ R, keep
+
+
 PREVIOUS_MISTAKES = mistakes(
     ("the words are still in it", _looking(kept=(0, 1)),
      "The words have their say in the scores, too, and a word is most like itself. Keep only the "
@@ -1317,7 +1380,7 @@ PREVIOUS_MISTAKES = mistakes(
     ("three words back", _looking(-3), "One step back is R_{-1}."),
     ("looking ahead", _looking(1), "That finds the *next* word: a rotation the other way."),
     ("every word looks at itself", _looking(0),
-     "Without a rotation each word is most like itself."),
+     "Without a rotation, or with the same one on both sides, each word is most like itself."),
     ("two words back", _looking(-2), "One step back is R_{-1}."),
     ("not sure enough", _looking(size=2.0),
      "The right word has the highest score, and the softmax is too even. Nothing keeps you from "
@@ -1326,6 +1389,8 @@ PREVIOUS_MISTAKES = mistakes(
      "A rotation needs both entries of a hand, the sine and the cosine."),
     ("nothing in common", _looking(size=0.0), "All scores are equal."),
     ("the opposite sign", _looking(size=-100.0), "The previous word has the lowest score."),
+    ("entry i paired with one half a quarter on", _in_two_halves,
+     "The two entries of a hand are neighbours in the paper's table, 2i and 2i + 1."),
     ("the keys turned two places back", _looking(-2, turn="keys"),
      "Turn the keys ahead, or the queries back, by one place."),
     ("a shift of the entries",
@@ -1381,13 +1446,16 @@ EXERCISES = [
         reference=step_in_halves,
         cases=STEP_CASES,
         mistakes=STEP_MISTAKES,
-        invariants=[
-            Invariant(
-                "a rotation keeps lengths",
-                turns_and_nothing_else,
-                "R times its transpose must be the identity: a rotation changes no length.",
-            )
-        ],
+        invariants=Family(
+            _too_quick,
+            [
+                Invariant(
+                    "a rotation keeps lengths",
+                    turns_and_nothing_else,
+                    "R times its transpose must be the identity: a rotation changes no length.",
+                )
+            ],
+        ),
         atol=1e-5,
     ),
     Exercise(
