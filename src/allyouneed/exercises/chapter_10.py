@@ -280,12 +280,13 @@ def _compares(
     atol: float = 1e-4,
     theirs: float | None = None,
     alike: bool = False,
+    words: Callable = lambda x: x,
 ) -> Callable:
     """A test by comparison: with which input, and what of the output is compared."""
 
     def test(norm: Callable) -> bool:
         draw = torch.Generator().manual_seed(102)
-        x = torch.randn(sizes, generator=draw) + 1
+        x = words(torch.randn(sizes, generator=draw) + 1)
         g, b = torch.randn(2, sizes[-1], generator=draw)
         g, b = (g if gamma else torch.ones_like(g)), (b if beta else torch.zeros_like(b))
         g, b = (g[:1].expand_as(g), b[:1].expand_as(b)) if equal else (g, b)
@@ -304,6 +305,13 @@ def _to_the_last_digit(norm: Callable) -> bool:
     draw = torch.Generator().manual_seed(0)
     x, (g, b) = torch.randn(4, 5, 16, generator=draw), torch.randn(2, 16, generator=draw)
     return torch.equal(norm(x, g, b, 0.5), RIGHT_NORMS["PyTorch's"](x, g, b, 0.5))
+
+
+def _mean_and_deviation(norm: Callable) -> bool:
+    x = torch.randn(2, 3, 64, generator=torch.Generator().manual_seed(0))
+    result = norm(x, torch.ones(64), torch.zeros(64), 1e-5)
+    mean, deviation = result.mean(-1), result.std(-1, correction=0)
+    return bool(mean.abs().max() < 1e-3 and (deviation - 1).abs().max() < 1e-2)
 
 
 NORM_TEST_MISTAKES = mistakes(
@@ -342,6 +350,14 @@ NORM_TEST_MISTAKES = mistakes(
      "of them return the right one."),
     ("nothing passes", lambda norm: False,
      "The right ones must pass, however they are written, and whichever way they round."),
+    ("words of equal entries", _compares(words=lambda x: x[..., :1].expand_as(x)),
+     "Where all entries of a word are equal there is nothing to normalise: beta alone is left. "
+     "Draw them."),
+    ("one number everywhere", _compares(words=torch.ones_like),
+     "Where all entries are equal there is nothing to normalise: beta alone is left. Draw them."),
+    ("mean and standard deviation of the result alone", _mean_and_deviation,
+     "Many of the wrong ones give nearly the mean 0 and the standard deviation 1. Compare number "
+     "by number, with a gamma, a beta and an eps that are felt, and few entries."),
     ("the mean of the result alone", lambda norm: bool(
         norm(torch.arange(24.0).sin().view(2, 3, 4), torch.ones(4), torch.zeros(4), 1e-5)
         .mean(-1).abs().max() < 1e-3),
@@ -885,6 +901,16 @@ def _final_everywhere(x, sublayers, norms, final_norm):
     return x
 
 
+def _norm_before(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
+    for i, sublayer in enumerate(sublayers):
+        x = x + sublayer(norms[i - 1](x))
+    return final_norm(x)
+
+
+def _only_normed(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
+    return final_norm(reduce(lambda x, norm: norm(x), norms, x))
+
+
 def _first_norm_for_all(x, sublayers, norms, final_norm):
     return pre_norm_stack(x, sublayers, [norms[0]] * len(norms), final_norm)
 
@@ -953,6 +979,11 @@ STACK_MISTAKES = mistakes(
     ("the last layer's norm as final norm",
      _through(_pre, lambda h, norms, final_norm: norms[-1](h)),
      "The final norm is one of its own, with its own gamma and beta: `final_norm`."),
+    ("the norm of the layer before", _norm_before,
+     "`norms[i]` belongs to `sublayers[i]`. Python takes `norms[-1]` for the last one."),
+    ("the stream normed, and what the sub-layers give lost", _only_normed,
+     "`x` must be the stream itself plus what the sub-layer gives. Here it is the normed stream, "
+     "and nothing was added to it."),
     ("the first norm for all layers", _first_norm_for_all,
      "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`."),
     ("from the last layer to the first", _backwards,
@@ -1071,6 +1102,10 @@ def two_nets() -> list[tuple]:
     return cases
 
 
+def _told(shapes: list[tuple]) -> str:
+    return f"w_1 {shapes[0]}, b_1 {shapes[1]}, w_2 {shapes[2]}, b_2 {shapes[3]}"
+
+
 def joined_output(answer: Callable, first: Net, second: Net) -> Any:
     """What the one net makes of some words, or the shapes that do not fit."""
     given = answer(first, second)
@@ -1082,7 +1117,7 @@ def joined_output(answer: Callable, first: Net, second: Net) -> Any:
     d, hidden = first[0].shape[0], b_1.shape[0] if b_1.dim() == 1 else -1
     shapes = [tuple(one.shape) for one in (w_1, b_1, w_2, b_2)]
     if shapes != [(d, hidden), (hidden,), (hidden, d), (d,)]:
-        return f"w_1 {shapes[0]}, b_1 {shapes[1]}, w_2 {shapes[2]}, b_2 {shapes[3]}"
+        return _told(shapes)
     words = torch.randn(7, d, generator=torch.Generator().manual_seed(6)).double()
     return feed_forward(words, w_1, b_1, w_2, b_2)
 
@@ -1166,6 +1201,11 @@ FEED_MISTAKES = mistakes(
      "Each hidden unit keeps its entry of b_1."),
     ("b_1 added", _joined(b_1=lambda a, b: a + b),
      "b_1 has an entry for each hidden unit, and there are as many as in both together."),
+    ("one net behind the other", lambda first, second: (
+        first[0], first[1], first[2] @ second[0] @ second[2],
+        first[3] @ second[0] @ second[2] + second[3]),
+     "Both nets read the word itself, and what they give is added. Here the second reads what the "
+     "first has given."),
     ("the first alone", lambda first, second: first, "The second net is missing."),
     ("the second alone", lambda first, second: second, "The first net is missing."),
     ("the first twice", lambda first, second: two_in_one(first, first),
@@ -1178,6 +1218,32 @@ FEED_MISTAKES = mistakes(
     ("the difference", _joined(w_2=lambda a, b: torch.cat([a, -b]), b_2=lambda a, b: a - b),
      "Asked for is the sum of what the two give."),
 )  # fmt: skip
+
+def _shapes(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """What shapes came that do not fit."""
+    i = next((i for i, one in enumerate(got) if isinstance(one, str)), None)
+    if i is None:
+        return None
+    d, first, second = cases[i][0][0].shape[0], *(len(net[1]) for net in cases[i])
+    both = first + second
+    if got[i] == _told([(both, d), (both,), (d, both), (d,)]):
+        return "w_1 and w_2 transposed", "w_1 is (D, F) and w_2 (F, D), as in equation (2)."
+    if got[i] == _told([(d, both), (both, d), (both,), (d,)]):
+        return "b_1 and w_2 in each other's place", "The order is (w_1, b_1, w_2, b_2)."
+    if got[i] == _told([(2 * d, both), (both,), (both, 2 * d), (2 * d,)]):
+        return (
+            "blocks along the diagonal",
+            "Both nets read the same word and write to the same entries: hidden units stand side "
+            "by side in w_1 and one below the other in w_2, and the two b_2 are added.",
+        )
+    return (
+        "shapes that do not fit",
+        f"Where D = {d} and the two nets have {first} and {second} hidden units, came {got[i]}. "
+        "They should be (D, F), (F), (F, D) and (D), with one F.",
+    )
+
 
 # 10.7 parameters of one encoder layer of the big model
 
@@ -1384,12 +1450,18 @@ def what_it_writes(answer: Callable) -> Tensor | None:
         raise ValueError("expected four things: w_1, b_1, w_2 and b_2")
     w_1, b_1, w_2, b_2 = (torch.as_tensor(one, dtype=torch.float32) for one in given)
     F = b_1.shape[0] if b_1.dim() == 1 else -1
+    if (w_1.shape, w_2.shape) == ((F, 4), (4, F)) and F != 4:
+        raise ValueError(
+            f"expected w_1 and w_2 of the shapes (4, F) and (F, 4), got them transposed: "
+            f"{tuple(w_1.shape)} and {tuple(w_2.shape)}"
+        )
     for name, one, shape in (
         ("w_1", w_1, (4, F)), ("b_1", b_1, (F,)), ("w_2", w_2, (F, 4)), ("b_2", b_2, (4,))
     ):  # fmt: skip
         if tuple(one.shape) != shape:
             raise ValueError(
-                f"{name}: expected shape {str(shape).replace('-1', 'F')}, got {tuple(one.shape)}"
+                f"expected {name} of the shape {str(shape).replace('-1', 'F')}, "
+                f"got {tuple(one.shape)}"
             )
     return feed_forward(_on_and_off(), w_1, b_1, w_2, b_2)
 
@@ -1597,7 +1669,8 @@ BACKWARD_MISTAKES = mistakes(
      "the result: two terms are missing."),
     ("the variance taken for a constant", _other_dx(lambda g, n, root: (g - _m(g)) / root),
      "The way through the mean is there. x also moves the variance: a term along the normalised x "
-     "is missing."),
+     "is missing, or is zero. (The mean of a product is no product of means: that of the normalised "
+     "x is 0.)"),
     ("the mean taken for a constant", _other_dx(lambda g, n, root: (g - n * _m(g * n)) / root),
      "The way through the variance is there. x also moves the mean: subtract the mean of the "
      "gradient."),
@@ -1620,6 +1693,12 @@ BACKWARD_MISTAKES = mistakes(
                / root),
      "The mean of D numbers has the slope 1 / D in each, and so has the variance: both terms are "
      "means over the entries."),
+    ("divided by the root three times",
+     _other_dx(lambda g, n, root: (g - _m(g) - n * _m(g * n)) / root**3),
+     "Divide by the root of variance and eps, once."),
+    ("the means over sentences and words", _other_dx(lambda g, n, root: (
+        g - g.mean((0, 1)) - n * (g * n).mean((0, 1))) / root),
+     "LayerNorm takes its means over the entries of a word, the last axis, and so do both terms."),
     ("divided by the variance", _other_dx(lambda g, n, root: (g - _m(g) - n * _m(g * n)) / root**2),
      "Divide by the root of variance and eps, once."),
     ("not divided", _other_dx(lambda g, n, root: g - _m(g) - n * _m(g * n)),
@@ -1788,6 +1867,7 @@ EXERCISES = [
         cases=two_nets,
         mistakes=FEED_MISTAKES,
         probe=joined_output,
+        invariants=Family(_shapes),
     ),
     Exercise(
         number="10.7",
