@@ -55,6 +55,19 @@ HAND_MISTAKES = mistakes(
      "or i was counted from 1: the first hand has i = 0, and 10^0 = 1."),
     ("base 1000", pairs([10 / 1000 ** (2 * i / 8) for i in range(4)]),
      "The base of the powers is 10000, with four zeros."),
+    ("the cosines of small angles taken for 1",
+     [1.0 if 0 < i and value > 0.99 else value for i, value in enumerate(pairs(HANDS))],
+     "Three digits show the difference: cos 0.1 is 0.995."),
+    ("the first angle taken in degrees",
+     [*pairs([math.radians(10)]), *pairs(HANDS[1:])],
+     "All angles are in radians, that of 10, too: more than a whole turn."),
+    ("the row of position 1000", pairs([angle * 100 for angle in HANDS]),
+     "The angles are those of position 10: 10, 1, 0.1 and 0.01."),
+    ("the cosine of the next hand beside each sine",
+     [f(angle / (10 if f is math.cos else 1)) for angle in HANDS for f in (math.sin, math.cos)],
+     "Sine and cosine of a pair have the same angle."),
+    ("the angle divided by 1, 2, 3 and 4", pairs([10 / (i + 1) for i in range(4)]),
+     "The divisors are powers: 10 to the power of i, which is 1, 10, 100 and 1000."),
     ("four angles, and nothing else", HANDS,
      "These are the angles of the four hands. Each gives two entries, its sine and its cosine."),
     ("sines only", [math.sin(angle) for angle in HANDS for _ in range(2)],
@@ -252,6 +265,21 @@ PLACES_MISTAKES = mistakes(
      "The quickest hand stands alike every 6.28 positions. Compare whole rows."),
     ("the first two pairs looked up in the table", _nearest(slice(4)),
      "With the noise the two quickest hands stand alike at several positions. Compare whole rows."),
+    ("the first half of the entries looked up in the table",
+     lambda rows: _nearest(slice(rows.shape[1] // 2))(rows),
+     "The slow hands in the second half tell apart what the quick ones confuse. Compare whole "
+     "rows."),
+    ("the first three pairs looked up in the table", _nearest(slice(6)),
+     "In a wide row the first three hands go round quickly, and with the noise they stand alike at "
+     "several positions. Compare whole rows."),
+    ("a table of width 8, whatever the width of the rows",
+     lambda rows: _nearest()(rows[:, :8]),
+     "In a wider row the hands have other speeds, and there are more of them."),
+    ("for each position the nearest row",
+     lambda rows: torch.cdist(
+         rows.double(), sinusoids(1000, rows.shape[1]).double()
+     ).argmin(0),
+     "For each of the N rows the nearest of 1,000 positions: the minimum runs over the positions."),
     ("the last pair looked up in the table", _nearest(slice(-2, None)),
      "From one position to the next the slowest hand moves less than the noise. Compare whole "
      "rows."),
@@ -342,6 +370,12 @@ def _too_few(
     """Each row's nearest of the first few positions alone, however many they are."""
     if not all(isinstance(places, Tensor) and places.ndim == 1 for places in got):
         return None
+    if any(places.ne(places.round()).any() for places in got):
+        return (
+            "numbers that are no positions",
+            "Asked for are places in the table, whole numbers: `argmax` gives the place, `max` how "
+            "alike the row there is.",
+        )
     if len({place for places in got for place in places.tolist()}) < 4:
         return None
     for (rows,), places in zip(cases, got, strict=True):
@@ -683,6 +717,11 @@ EMBED_TEST_MISTAKES = mistakes(
     ("nothing passes", lambda embed: False, "The right ones must pass, however they are written."),
     ("yes and no exchanged", lambda embed: not embed_right(embed),
      "True is for a function that is right, False for a wrong one."),
+    ("whatever raises no error passes", lambda embed: embed(*_given()) is not None,
+     "Most of the wrong ones run without an error. Compare what comes with what should come."),
+    ("compared, and True in any case",
+     _embeds_compared(same=lambda a, b: torch.allclose(a, b) in (True, False)),
+     "What the comparison says must be returned, or asserted where nothing catches it."),
     ("the shape alone", _embeds_compared(look=lambda x: torch.tensor(x.shape)),
      "Most of the wrong ones return the right shape. Compare the numbers."),
     ("one sentence, and an axis too few let through",
@@ -983,6 +1022,12 @@ STEP_MISTAKES = [
          * (torch.arange(d_model) < d_model // 2)[:, None],
          "The lower half multiplies the old cosines: each new sine needs one of them, and each new "
          "cosine, too."),
+        ("1 for the cosine, and the angle for the sine",
+         lambda k, d_model: in_halves(lambda k, d: blocks(
+             step_angles(k, d), torch.ones(d // 2, dtype=torch.float64)
+         ).float())(k, d_model),
+         "That is nearly right for small angles. The first hand turns by whole radians: take the "
+         "cosine and the sine."),
         ("the right half left at zero",
          lambda k, d_model: step_in_halves(k, d_model) * (torch.arange(d_model) < d_model // 2),
          "These are the new sines alone. The right half makes the new cosines."),
@@ -1102,6 +1147,15 @@ def _rotated(
 
 
 ROTATE_MISTAKES = mistakes(
+    ("the first of each pair alone", lambda x: rotate(x)[..., 0::2],
+     "Each pair has two new entries: a sin + b cos stands beside a cos - b sin."),
+    ("turned twice as far", lambda x: turn(x, 2 * angles(*x.shape[1:])),
+     "Each pair is turned once, by p / 10000^(2i/D)."),
+    ("positions counted from the end", lambda x: turn(x, angles(*x.shape[1:]).flip(0)),
+     "The first word has position 0 and is not turned at all."),
+    ("all turned by the last position",
+     lambda x: turn(x, angles(*x.shape[1:])[-1:]),
+     "Each word is turned by its own position. The angles have the shape (T, D / 2)."),
     *combined(_rotated, ROTATE_SLIPS, but=ROTATE_BUT),
     ("the second entry like the first: a cos + b sin",
      lambda x: interleave(rotate(x)[..., 0::2], turn(x, angles(*x.shape[1:]), (1, -1))[..., 0::2]),
@@ -1304,7 +1358,7 @@ def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
     for name, w in (("w_q", w_q), ("w_k", w_k)):
         if w.ndim != 2 or w.shape[0] != d_model or w.shape[1] != w_q.shape[1]:
             raise ValueError(
-                f"{name}: expected shape ({d_model}, d_k), one d_k for both, got {tuple(w.shape)}"
+                f"expected {name} of shape ({d_model}, d_k), one d_k for both, got {tuple(w.shape)}"
             )
     draw = torch.Generator().manual_seed(start + length)
     words = 3 * torch.randn(2, length, d_model, generator=draw, dtype=torch.float64)
@@ -1312,7 +1366,7 @@ def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
     x = words + sinusoids(start + length, d_model)[start:]
     both = (x @ w_q) @ (x @ w_k).mT / w_q.shape[1] ** 0.5
     if not both.isfinite().all():
-        raise ValueError("the scores are not finite")
+        raise ValueError("expected finite scores, got infinite ones: the numbers are too large")
     weights = both[0].softmax(-1)[1:]
     places, most = weights.argmax(-1).tolist(), weights.amax(-1).tolist()
     right = places == [*range(length - 1)] and min(most) > 0.9
@@ -1357,6 +1411,11 @@ def _where_it_looks(
     return name, "R_{-1} turns a query one step back, and the keys stay as they are."
 
 
+def _mirrored(d_model: int) -> tuple[Tensor, Tensor]:
+    w_q, w_k = _looking()(d_model)
+    return w_q * torch.tensor([1.0, -1.0]).repeat(d_model // 2), w_k
+
+
 def _in_two_halves(d_model: int) -> tuple[Tensor, Tensor]:
     """Turns entries that are no pair, all in the first quarter."""
     free = d_model // 4
@@ -1391,6 +1450,8 @@ PREVIOUS_MISTAKES = mistakes(
     ("the opposite sign", _looking(size=-100.0), "The previous word has the lowest score."),
     ("entry i paired with one half a quarter on", _in_two_halves,
      "The two entries of a hand are neighbours in the paper's table, 2i and 2i + 1."),
+    ("a mirror in place of a rotation", _mirrored,
+     "A rotation has a minus sign at one of its sines and plus signs at the cosines."),
     ("the keys turned two places back", _looking(-2, turn="keys"),
      "Turn the keys ahead, or the queries back, by one place."),
     ("a shift of the entries",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import product
 from typing import Any
@@ -86,6 +86,9 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      "variance."),
     ("the last beta added to every entry", by_hand(0.5, 0.25, [0.0, 2.0, -1.0, 3.0]),
      "Beta has an entry of its own for each feature: here zero for the first three."),
+    ("the variance divided by 4, and the entries by 3",
+     by_hand(0.5, 0.25, [-(0.75**0.5), 0.75**0.5, -(3**0.5), 3**0.5 + 1]),
+     "The variance is right, and its root divides the differences: a half."),
     ("the variance divided by 3, and the entries by 4", by_hand(0.5, 1 / 3, [-1.0, 1.0, -2.0, 3.0]),
      "The entries are right. The variance that they were divided by is 1/4, a sum over 4."),
     ("gamma and beta in each other's place", by_hand(0.5, 0.25, [1.0, 1.0, 2.0, 4.0]),
@@ -350,6 +353,8 @@ NORM_TEST_MISTAKES = mistakes(
      "of them return the right one."),
     ("nothing passes", lambda norm: False,
      "The right ones must pass, however they are written, and whichever way they round."),
+    ("words of mean zero", _compares(words=lambda x: x - x.mean(-1, keepdim=True)),
+     "Where every word has the mean 0 nobody sees whether it is subtracted. Leave them as drawn."),
     ("words of equal entries", _compares(words=lambda x: x[..., :1].expand_as(x)),
      "Where all entries of a word are equal there is nothing to normalise: beta alone is left. "
      "Draw them."),
@@ -366,6 +371,38 @@ NORM_TEST_MISTAKES = mistakes(
     ("yes and no exchanged", lambda norm: not is_layer_norm(norm),
      "True is for a right norm, False for a wrong one."),
 )  # fmt: skip
+
+# Two or three things at once that hide mistakes.
+EPSILONS = {"a small eps": ({"epsilons": (1e-5,)}, "Try a large eps, too.")}
+LEARNED = {
+    "gamma of ones and beta of zeros": ({"gamma": False, "beta": False}, "Draw gamma and beta."),
+    "gamma of ones": ({"gamma": False}, "Draw gamma."),
+    "beta of zeros": ({"beta": False}, "Draw beta."),
+    "gamma and beta of equal entries": ({"equal": True}, "Let each feature have its own gamma."),
+}
+SIZES = {
+    "one word alone": ({"sizes": (1, 1, 4)}, "Try several words."),
+    "one sentence alone": ({"sizes": (1, 3, 4)}, "Try several sentences."),
+    "as many words as entries": ({"sizes": (2, 4, 4)}, "Give every axis a length of its own."),
+}
+
+
+def _several_slips() -> Iterator[tuple[str, Callable, str]]:
+    known = {row.name for row in NORM_TEST_MISTAKES}
+    nothing: dict[str, tuple[dict, str]] = {"": ({}, "")}
+    for choice in product(EPSILONS | nothing, LEARNED | nothing, SIZES | nothing):
+        some = [each for each in choice if each]
+        name = ", and ".join(some)
+        if len(some) > 1 and name not in known:
+            how, why = {}, []
+            for each in some:
+                change, reason = (EPSILONS | LEARNED | SIZES)[each]
+                how |= change
+                why.append(reason)
+            yield name, _compares(**how), " ".join(why)
+
+
+NORM_TEST_MISTAKES += mistakes(*_several_slips())
 
 # 10.3 batch normalisation that leaves the padding out
 
@@ -597,6 +634,26 @@ BATCH_MISTAKES = mistakes(
     ("the mean not subtracted",
      lambda x, mask, eps: _finish(x, torch.zeros(()), x[mask].var(0, correction=0), mask, eps),
      "The mean of each feature is subtracted before the division."),
+    ("divided by the mean distance from the mean",
+     lambda x, mask, eps: (x - x[mask].mean(0))
+     / ((x[mask] - x[mask].mean(0)).abs().mean(0) + eps) * mask[..., None],
+     "Divided is by the root of the mean of the squares, with eps under it."),
+    ("divided by the range",
+     lambda x, mask, eps: (x - x[mask].amin(0))
+     / (x[mask].amax(0) - x[mask].amin(0) + eps) * mask[..., None],
+     "Normalised is by mean and standard deviation, not from the smallest to the largest."),
+    ("the median in place of the mean",
+     lambda x, mask, eps: _finish(
+         x, x[mask].median(0).values, x[mask].var(0, correction=0), mask, eps
+     ),
+     "Subtracted is the mean of the words."),
+    *((f"the padding filled with {name}",
+       lambda x, mask, eps, value=value: masked_batch_norm(x, mask, eps).masked_fill(
+           ~mask[..., None], value
+       ),
+       "The words are right. The places where the mask is False should be zero in the result.")
+      for name, value in (("minus infinity", -torch.inf), ("NaN", torch.nan), ("-1e9", -1e9),
+                          ("1", 1.0))),
     ("one mean for each place", _each_place,
      "Mean and variance were taken over the sentences, for each place by itself. Batch norm takes "
      "them over all words of all sentences."),
@@ -808,6 +865,29 @@ ADD_MISTAKES = mistakes(
     ("pre-norm", _mended(lambda x, f, norm: x + f(norm(x))),
      "This is the other order: the norm stands before the sub-layer. The paper normalises the "
      "sum."),
+    ("the root of the mean square, and no mean",
+     lambda x, sublayer, keep, p, gamma, beta, eps: (
+         (y := x + sublayer(x) * keep / (1 - p))
+         / (y.square().mean(-1, keepdim=True) + eps).sqrt() * gamma + beta
+     ),
+     "That is RMSNorm. LayerNorm takes the mean off first (10.3)."),
+    ("dropped where `keep` is True, and divided by p",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(x) * ~keep / p, gamma, beta, eps
+     ),
+     "True means kept, and what is kept is divided by 1 - p."),
+    ("the sub-layer twice",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(sublayer(x)) * keep / (1 - p), gamma, beta, eps
+     ),
+     "The sub-layer reads x, once."),
+    ("x normed as well", _mended(lambda x, f, norm: norm(norm(x) + f(x))),
+     "x is added as it is. There is one norm, around the sum."),
+    ("divided by the share that was kept",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(x) * keep / keep.float().mean(), gamma, beta, eps
+     ),
+     "Kept entries are divided by 1 - p, however many were dropped this time."),
     ("the norm before the addition", _mended(lambda x, f, norm: x + norm(f(x))),
      "Only the sub-layer's output was normalised. The paper adds first and normalises the sum."),
     ("no residual connection", _mended(lambda x, f, norm: norm(f(x))),
@@ -907,6 +987,21 @@ def _norm_before(x: Tensor, sublayers: list, norms: list, final_norm: Callable) 
     return final_norm(x)
 
 
+def _all_streams(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
+    total = x
+    for sublayer, norm in zip(sublayers, norms, strict=True):
+        x = x + sublayer(norm(x))
+        total = total + x
+    return final_norm(total)
+
+
+def _final_inside(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
+    for i, (sublayer, norm) in enumerate(zip(sublayers, norms, strict=True), 1):
+        new = sublayer(norm(x))
+        x = x + (final_norm(new) if i == len(sublayers) else new)
+    return x
+
+
 def _only_normed(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
     return final_norm(reduce(lambda x, norm: norm(x), norms, x))
 
@@ -981,6 +1076,15 @@ STACK_MISTAKES = mistakes(
      "The final norm is one of its own, with its own gamma and beta: `final_norm`."),
     ("the norm of the layer before", _norm_before,
      "`norms[i]` belongs to `sublayers[i]`. Python takes `norms[-1]` for the last one."),
+    ("each norm twice", _through(lambda h, f, norm, first: h + f(norm(norm(h)))),
+     "Each sub-layer reads the stream through its norm, once."),
+    ("the mean of the stream and the sub-layer", _through(
+        lambda h, f, norm, first: (h + f(norm(h))) / 2),
+     "The two are added, and nothing is divided."),
+    ("the streams of all layers added", _all_streams,
+     "Only the last stream leaves the stack: it holds what every layer has written already."),
+    ("the final norm round the last sub-layer", _final_inside,
+     "The final norm is for the stream, behind the last addition."),
     ("the stream normed, and what the sub-layers give lost", _only_normed,
      "`x` must be the stream itself plus what the sub-layer gives. Here it is the normed stream, "
      "and nothing was added to it."),
@@ -1201,6 +1305,11 @@ FEED_MISTAKES = mistakes(
      "Each hidden unit keeps its entry of b_1."),
     ("b_1 added", _joined(b_1=lambda a, b: a + b),
      "b_1 has an entry for each hidden unit, and there are as many as in both together."),
+    ("the second w_2 zero", _joined(w_2=lambda a, b: torch.cat([a, 0 * b])),
+     "Then the hidden units of the second net write nothing. They keep their rows of w_2."),
+    ("the ReLU of b_1", _joined(b_1=lambda a, b: torch.cat([a, b]).clamp(min=0)),
+     "Each hidden unit keeps its entry of b_1. The ReLU comes when the net is used."),
+    ("the larger of the two b_2", _joined(b_2=torch.maximum), "Add the two b_2."),
     ("one net behind the other", lambda first, second: (
         first[0], first[1], first[2] @ second[0] @ second[2],
         first[3] @ second[0] @ second[2] + second[3]),
@@ -1218,6 +1327,7 @@ FEED_MISTAKES = mistakes(
     ("the difference", _joined(w_2=lambda a, b: torch.cat([a, -b]), b_2=lambda a, b: a - b),
      "Asked for is the sum of what the two give."),
 )  # fmt: skip
+
 
 def _shapes(
     cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
@@ -1316,6 +1426,12 @@ COUNT_MISTAKES = mistakes(
      "encoder."),
     ("all six layers", parts_and_total(6 * ATTENTION, 6 * FEED, 6 * NORMS),
      "The task asks for one layer."),
+    ("three biases in the attention",
+     parts_and_total(ATTENTION + 3 * BIG_D, FEED, NORMS),
+     "The paper's projections are matrices without biases."),
+    ("the embeddings in the sum",
+     [ATTENTION, FEED, NORMS, ATTENTION + FEED + NORMS + 37_000 * BIG_D],
+     "The parts are right. The embeddings are no part of a layer."),
     ("the norms missing from the sum", [ATTENTION, FEED, NORMS, ATTENTION + FEED],
      "The parts are right. The sum is that of all three."),
     ("one head", parts_and_total(ATTENTION // BIG_H, FEED, NORMS),
@@ -1669,8 +1785,8 @@ BACKWARD_MISTAKES = mistakes(
      "the result: two terms are missing."),
     ("the variance taken for a constant", _other_dx(lambda g, n, root: (g - _m(g)) / root),
      "The way through the mean is there. x also moves the variance: a term along the normalised x "
-     "is missing, or is zero. (The mean of a product is no product of means: that of the normalised "
-     "x is 0.)"),
+     "is missing, or is zero. (The mean of a product is no product of means, and that of the "
+     "normalised x is 0.)"),
     ("the mean taken for a constant", _other_dx(lambda g, n, root: (g - n * _m(g * n)) / root),
      "The way through the variance is there. x also moves the mean: subtract the mean of the "
      "gradient."),
@@ -1693,6 +1809,29 @@ BACKWARD_MISTAKES = mistakes(
                / root),
      "The mean of D numbers has the slope 1 / D in each, and so has the variance: both terms are "
      "means over the entries."),
+    ("gamma left out of the term of the variance",
+     lambda x, gamma, eps, above: _backward(
+         x, gamma, eps, above,
+         lambda g, n, root: (g - _m(g) - n * _m(above * n)) / root,
+     ),
+     "Both means are of g = above * gamma, and the second of g times the normalised x."),
+    ("both means divided by D once more",
+     _other_dx(lambda g, n, root: (
+         g - _m(g) / g.shape[-1] - n * _m(g * n) / g.shape[-1]) / root),
+     "A mean is a sum divided by D, once."),
+    ("dgamma and dbeta summed over the entries",
+     lambda x, gamma, eps, above: (
+         _backward(x, gamma, eps, above)[0],
+         (above * _centred(x) / (_variance(x) + eps).sqrt()).sum(-1),
+         above.sum(-1),
+     ),
+     "Each feature has a gamma and a beta of its own: sum over sentences and words, (D) is left."),
+    ("eps left out of the term of the variance",
+     lambda x, gamma, eps, above: _backward(
+         x, gamma, eps, above,
+         lambda g, n, root: (g - _m(g) - n * _m(g * n) * root**2 / _variance(x)) / root,
+     ),
+     "The normalised x is divided by the root of variance and eps, twice in this term."),
     ("divided by the root three times",
      _other_dx(lambda g, n, root: (g - _m(g) - n * _m(g * n)) / root**3),
      "Divide by the root of variance and eps, once."),
