@@ -58,6 +58,11 @@ HAND_MISTAKES = mistakes(
     ("the cosines of small angles taken for 1",
      [1.0 if 0 < i and value > 0.99 else value for i, value in enumerate(pairs(HANDS))],
      "Three digits show the difference: cos 0.1 is 0.995."),
+    ("cosines only", [math.cos(angle) for angle in HANDS for _ in range(2)],
+     "The even entries, counted from 0, are sines of the same angles."),
+    ("angles taken in degrees, and positions counted from 1",
+     pairs([math.radians(0.9 * angle) for angle in HANDS]),
+     "The angles are in radians, and positions count from 0: that of the row is 10."),
     ("the first angle taken in degrees",
      [*pairs([math.radians(10)]), *pairs(HANDS[1:])],
      "All angles are in radians, that of 10, too: more than a whole turn."),
@@ -265,6 +270,18 @@ PLACES_MISTAKES = mistakes(
      "The quickest hand stands alike every 6.28 positions. Compare whole rows."),
     ("the first two pairs looked up in the table", _nearest(slice(4)),
      "With the noise the two quickest hands stand alike at several positions. Compare whole rows."),
+    ("the last two pairs looked up in the table", _nearest(slice(-4, None)),
+     "From one position to the next the slow hands move less than the noise. Compare whole rows."),
+    ("the position that is farthest off",
+     lambda rows: torch.cdist(
+         rows.double(), sinusoids(1000, rows.shape[1]).double(), p=1
+     ).argmax(1),
+     "The least distance is that of two rows that are alike."),
+    ("the two nearest positions",
+     lambda rows: (
+         rows.double() @ sinusoids(1000, rows.shape[1]).double().T
+     ).topk(2).indices,
+     "One position for each row: the nearest."),
     ("the first half of the entries looked up in the table",
      lambda rows: _nearest(slice(rows.shape[1] // 2))(rows),
      "The slow hands in the second half tell apart what the quick ones confuse. Compare whole "
@@ -500,6 +517,11 @@ PLACED_MISTAKES = mistakes(
      lambda x: math.sqrt(x.shape[-1]) * x
          + sinusoids(x.shape[0] * x.shape[1], x.shape[2]).view_as(x),
      "Each sentence begins with position 0."),
+    ("put side by side instead of added",
+     lambda x: torch.cat(
+         [math.sqrt(x.shape[-1]) * x, sinusoids(*x.shape[1:]).expand_as(x)], dim=-1
+     ),
+     "The paper adds, so that the width stays D. Here it has doubled."),
     ("the positions alone", lambda x: sinusoids(*x.shape[1:]).expand_as(x),
      "They are to be added to the words."),
     ("the words alone", lambda x: math.sqrt(x.shape[-1]) * x, "The positions are missing."),
@@ -1149,6 +1171,9 @@ def _rotated(
 ROTATE_MISTAKES = mistakes(
     ("the first of each pair alone", lambda x: rotate(x)[..., 0::2],
      "Each pair has two new entries: a sin + b cos stands beside a cos - b sin."),
+    ("positions counted on from sentence to sentence",
+     lambda x: turn(x, angles(x.shape[0] * x.shape[1], x.shape[2]).unflatten(0, x.shape[:2])),
+     "Each sentence begins with position 0."),
     ("turned twice as far", lambda x: turn(x, 2 * angles(*x.shape[1:])),
      "Each pair is turned once, by p / 10000^(2i/D)."),
     ("positions counted from the end", lambda x: turn(x, angles(*x.shape[1:]).flip(0)),

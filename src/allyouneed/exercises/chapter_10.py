@@ -86,6 +86,10 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      "variance."),
     ("the last beta added to every entry", by_hand(0.5, 0.25, [0.0, 2.0, -1.0, 3.0]),
      "Beta has an entry of its own for each feature: here zero for the first three."),
+    ("gamma squared", _normed_by_hand(gamma=4.0),
+     "Each normalised entry is multiplied by its gamma, once."),
+    ("the mean after normalising", by_hand(0.0, 0.25, [-1.0, 1.0, -2.0, 3.0]),
+     "The entries are right. The mean asked for is that of the word, before it is subtracted."),
     ("the variance divided by 4, and the entries by 3",
      by_hand(0.5, 0.25, [-(0.75**0.5), 0.75**0.5, -(3**0.5), 3**0.5 + 1]),
      "The variance is right, and its root divides the differences: a half."),
@@ -871,6 +875,11 @@ ADD_MISTAKES = mistakes(
          / (y.square().mean(-1, keepdim=True) + eps).sqrt() * gamma + beta
      ),
      "That is RMSNorm. LayerNorm takes the mean off first (10.3)."),
+    ("no residual connection, and divided by p",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         sublayer(x) * keep / p, gamma, beta, eps
+     ),
+     "The sub-layer's output is added to x, and what is kept is divided by 1 - p."),
     ("dropped where `keep` is True, and divided by p",
      lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
          x + sublayer(x) * ~keep / p, gamma, beta, eps
@@ -1305,6 +1314,8 @@ FEED_MISTAKES = mistakes(
      "Each hidden unit keeps its entry of b_1."),
     ("b_1 added", _joined(b_1=lambda a, b: a + b),
      "b_1 has an entry for each hidden unit, and there are as many as in both together."),
+    ("w_2 doubled", _joined(w_2=lambda a, b: 2 * torch.cat([a, b])),
+     "Each hidden unit keeps its row of w_2: the outputs are added by it already."),
     ("the second w_2 zero", _joined(w_2=lambda a, b: torch.cat([a, 0 * b])),
      "Then the hidden units of the second net write nothing. They keep their rows of w_2."),
     ("the ReLU of b_1", _joined(b_1=lambda a, b: torch.cat([a, b]).clamp(min=0)),
@@ -1815,6 +1826,9 @@ BACKWARD_MISTAKES = mistakes(
          lambda g, n, root: (g - _m(g) - n * _m(above * n)) / root,
      ),
      "Both means are of g = above * gamma, and the second of g times the normalised x."),
+    ("both terms added",
+     _other_dx(lambda g, n, root: (g + _m(g) + n * _m(g * n)) / root),
+     "Both terms are subtracted."),
     ("both means divided by D once more",
      _other_dx(lambda g, n, root: (
          g - _m(g) / g.shape[-1] - n * _m(g * n) / g.shape[-1]) / root),
