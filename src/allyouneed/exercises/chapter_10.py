@@ -1085,6 +1085,9 @@ STACK_MISTAKES = mistakes(
      "The final norm is one of its own, with its own gamma and beta: `final_norm`."),
     ("the norm of the layer before", _norm_before,
      "`norms[i]` belongs to `sublayers[i]`. Python takes `norms[-1]` for the last one."),
+    ("the norm before and behind each sub-layer",
+     _through(lambda h, f, norm, first: h + norm(f(norm(h)))),
+     "In pre-norm what the sub-layer gives is added as it is."),
     ("each norm twice", _through(lambda h, f, norm, first: h + f(norm(norm(h)))),
      "Each sub-layer reads the stream through its norm, once."),
     ("the mean of the stream and the sub-layer", _through(

@@ -1324,7 +1324,7 @@ def _epoch(left: Sequence[str], **how: Any) -> Callable:
             n = len(labels) if padding else int((labels != PAD).sum())
             if not kept:
                 optimizer.zero_grad()
-            (loss * (n if how.get("summed") else 1)).backward()
+            (loss * how.get("times", n if how.get("summed") else 1)).backward()
             for once in how.get("order", ("step",)):
                 optimizer.step() if once == "step" else optimizer.zero_grad()
             losses.append(loss.item())
@@ -1472,6 +1472,8 @@ LOOP_MISTAKES = mistakes(
      "mean over the tokens of its batch."),
     ("a softmax before the loss", _epoch((), logits=lambda z: z.softmax(-1)),
      "`cross_entropy` takes logits: the softmax is in it."),
+    ("uphill", _epoch((), times=-1),
+     "`backward` is for the loss itself: the optimiser goes down by its own minus sign."),
     ("the source without its last token",
      _epoch((), read=lambda src: src[:, :-1]),
      "Only the target is read by one and asked for by the other. The encoder reads all of the "
