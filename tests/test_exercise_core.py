@@ -340,6 +340,19 @@ def test_nothing_passes_where_the_reference_fails(capsys):
     assert "99.5 could not be checked (RuntimeError)" in capsys.readouterr().out
 
 
+def test_whatever_is_drawn_at_random_is_told():
+    drawn = examine("99.1", lambda x, factor: x * factor + torch.rand_like(x)).message
+    assert "Called twice with the same input" in drawn
+    calls = []
+
+    def counted(x, factor):
+        calls.append(x)
+        return x * factor + len(calls)
+
+    assert "Called twice with the same input" in examine("99.1", counted).message
+    assert "twice" not in examine("99.1", lambda x, factor: x * factor + 0.3 * x**2).message
+
+
 def test_forgotten_return():
     def forgets(x, factor):
         x * factor

@@ -203,3 +203,28 @@ def test_the_smallest_differing_case_is_shown():
     for answer in (lambda q, k: (q @ k.mT).sin(), lambda q, k: None):
         message = " ".join(examine("4.3", answer).message.split())
         assert "of shape (1, 1, 2)" in message and "of shape (1, 2, 2)" in message
+
+
+def test_a_factor_in_a_single_case_is_no_name():
+    """Divided by the tokens of the second batch: in one case of six that is not the largest."""
+    second = lambda gradients, tokens: (  # noqa: E731
+        sum(g * n for g, n in zip(gradients, tokens, strict=True)) / tokens[1 % len(tokens)]
+    )
+    assert "largest" not in examine("12.5", second).message
+
+
+def test_numbers_by_hand_are_counted():
+    said = examine("10.1", [0.5, 0.25, -1.0, 1.0, -2.0, 2.6]).message
+    assert "5 of the 6 numbers are right." in said
+
+
+def test_forgotten_sum():
+    from allyouneed.exercises.chapter_12 import smoothed_loss
+
+    def each(logits, targets, smoothing):
+        return torch.stack([
+            smoothed_loss(z[None, None], y[None, None], smoothing)
+            for z, y in zip(logits.flatten(0, 1), targets.flatten(), strict=True)
+        ])  # fmt: skip
+
+    assert examine("12.2", each).mistake == "the right answer, but not added up to one number"

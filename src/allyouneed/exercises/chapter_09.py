@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .compare import kind
+from .compare import kind, same
 from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
 from .faults import changed
 from .pairs import combined
@@ -55,6 +55,24 @@ HAND_MISTAKES = mistakes(
      "or i was counted from 1: the first hand has i = 0, and 10^0 = 1."),
     ("base 1000", pairs([10 / 1000 ** (2 * i / 8) for i in range(4)]),
      "The base of the powers is 10000, with four zeros."),
+    ("the cosines of small angles taken for 1",
+     [1.0 if 0 < i and value > 0.99 else value for i, value in enumerate(pairs(HANDS))],
+     "Three digits show the difference: cos 0.1 is 0.995."),
+    ("cosines only", [math.cos(angle) for angle in HANDS for _ in range(2)],
+     "The even entries, counted from 0, are sines of the same angles."),
+    ("angles taken in degrees, and positions counted from 1",
+     pairs([math.radians(0.9 * angle) for angle in HANDS]),
+     "The angles are in radians, and positions count from 0: that of the row is 10."),
+    ("the first angle taken in degrees",
+     [*pairs([math.radians(10)]), *pairs(HANDS[1:])],
+     "All angles are in radians, that of 10, too: more than a whole turn."),
+    ("the row of position 1000", pairs([angle * 100 for angle in HANDS]),
+     "The angles are those of position 10: 10, 1, 0.1 and 0.01."),
+    ("the cosine of the next hand beside each sine",
+     [f(angle / (10 if f is math.cos else 1)) for angle in HANDS for f in (math.sin, math.cos)],
+     "Sine and cosine of a pair have the same angle."),
+    ("the angle divided by 1, 2, 3 and 4", pairs([10 / (i + 1) for i in range(4)]),
+     "The divisors are powers: 10 to the power of i, which is 1, 10, 100 and 1000."),
     ("four angles, and nothing else", HANDS,
      "These are the angles of the four hands. Each gives two entries, its sine and its cosine."),
     ("sines only", [math.sin(angle) for angle in HANDS for _ in range(2)],
@@ -238,10 +256,47 @@ PLACES_MISTAKES = mistakes(
      "A hand that has been round says less than the position, however many agree."),
     ("the first sine's angle", lambda rows: rows[:, 0].double().clamp(-1, 1).asin().round().long(),
      "A sine is reached twice in each turn, and the quickest hand turns every 6.28 positions."),
+    ("the slowest sine's angle",
+     lambda rows: (rows[:, -2].double().clamp(-1, 1).asin() / _hands(rows)[1][-1]).round().long(),
+     "From one position to the next the slowest hand moves far less than the noise. Compare whole "
+     "rows."),
+    ("the first row whose first pair is within the noise",
+     lambda rows: ((sinusoids(1000, rows.shape[1])[:, :2] - rows[:, None, :2]).abs() <= 0.0501)
+     .all(-1).int().argmax(1),
+     "The quickest hand stands alike every 6.28 positions. Compare whole rows."),
+    ("position 0 left out", _nearest(read=lambda products: products[:, 1:].argmax(1) + 1),
+     "Positions go from 0 to 999, and the first row of the table is that of 0."),
     ("the first pair looked up in the table", _nearest(slice(2)),
      "The quickest hand stands alike every 6.28 positions. Compare whole rows."),
     ("the first two pairs looked up in the table", _nearest(slice(4)),
      "With the noise the two quickest hands stand alike at several positions. Compare whole rows."),
+    ("the last two pairs looked up in the table", _nearest(slice(-4, None)),
+     "From one position to the next the slow hands move less than the noise. Compare whole rows."),
+    ("the position that is farthest off",
+     lambda rows: torch.cdist(
+         rows.double(), sinusoids(1000, rows.shape[1]).double(), p=1
+     ).argmax(1),
+     "The least distance is that of two rows that are alike."),
+    ("the two nearest positions",
+     lambda rows: (
+         rows.double() @ sinusoids(1000, rows.shape[1]).double().T
+     ).topk(2).indices,
+     "One position for each row: the nearest."),
+    ("the first half of the entries looked up in the table",
+     lambda rows: _nearest(slice(rows.shape[1] // 2))(rows),
+     "The slow hands in the second half tell apart what the quick ones confuse. Compare whole "
+     "rows."),
+    ("the first three pairs looked up in the table", _nearest(slice(6)),
+     "In a wide row the first three hands go round quickly, and with the noise they stand alike at "
+     "several positions. Compare whole rows."),
+    ("a table of width 8, whatever the width of the rows",
+     lambda rows: _nearest()(rows[:, :8]),
+     "In a wider row the hands have other speeds, and there are more of them."),
+    ("for each position the nearest row",
+     lambda rows: torch.cdist(
+         rows.double(), sinusoids(1000, rows.shape[1]).double()
+     ).argmin(0),
+     "For each of the N rows the nearest of 1,000 positions: the minimum runs over the positions."),
     ("the last pair looked up in the table", _nearest(slice(-2, None)),
      "From one position to the next the slowest hand moves less than the noise. Compare whole "
      "rows."),
@@ -332,6 +387,12 @@ def _too_few(
     """Each row's nearest of the first few positions alone, however many they are."""
     if not all(isinstance(places, Tensor) and places.ndim == 1 for places in got):
         return None
+    if any(places.ne(places.round()).any() for places in got):
+        return (
+            "numbers that are no positions",
+            "Asked for are places in the table, whole numbers: `argmax` gives the place, `max` how "
+            "alike the row there is.",
+        )
     if len({place for places in got for place in places.tolist()}) < 4:
         return None
     for (rows,), places in zip(cases, got, strict=True):
@@ -456,6 +517,11 @@ PLACED_MISTAKES = mistakes(
      lambda x: math.sqrt(x.shape[-1]) * x
          + sinusoids(x.shape[0] * x.shape[1], x.shape[2]).view_as(x),
      "Each sentence begins with position 0."),
+    ("put side by side instead of added",
+     lambda x: torch.cat(
+         [math.sqrt(x.shape[-1]) * x, sinusoids(*x.shape[1:]).expand_as(x)], dim=-1
+     ),
+     "The paper adds, so that the width stays D. Here it has doubled."),
     ("the positions alone", lambda x: sinusoids(*x.shape[1:]).expand_as(x),
      "They are to be added to the words."),
     ("the words alone", lambda x: math.sqrt(x.shape[-1]) * x, "The positions are missing."),
@@ -673,6 +739,11 @@ EMBED_TEST_MISTAKES = mistakes(
     ("nothing passes", lambda embed: False, "The right ones must pass, however they are written."),
     ("yes and no exchanged", lambda embed: not embed_right(embed),
      "True is for a function that is right, False for a wrong one."),
+    ("whatever raises no error passes", lambda embed: embed(*_given()) is not None,
+     "Most of the wrong ones run without an error. Compare what comes with what should come."),
+    ("compared, and True in any case",
+     _embeds_compared(same=lambda a, b: torch.allclose(a, b) in (True, False)),
+     "What the comparison says must be returned, or asserted where nothing catches it."),
     ("the shape alone", _embeds_compared(look=lambda x: torch.tensor(x.shape)),
      "Most of the wrong ones return the right shape. Compare the numbers."),
     ("one sentence, and an axis too few let through",
@@ -727,6 +798,20 @@ EMBED_TEST_MISTAKES = mistakes(
     ("the same vector for all words",
      _embeds_compared(_given(words=lambda words: words[:1].expand_as(words))),
      "Where all words have the same vector, nobody sees which of them was looked up."),
+    ("the width 4, and a table no longer than the sentences", _embeds_compared(_given(D=4, M=3)),
+     "The root of 4 is 2, which is right for no other width; and where the table has as many rows "
+     "as there are words, its last rows are its first."),
+    ("the width 4, and one sentence", _embeds_compared(_given(D=4, B=1)),
+     "The root of 4 is 2, which is right for no other width; and a second sentence would show "
+     "whether it begins at position 0 again."),
+    ("the same word everywhere, and an axis too few let through",
+     _embeds_compared(_given(tokens=[[1, 1, 1], [1, 1, 1]]), same=lambda a, b: torch.allclose(
+         a, b, atol=1e-4)),
+     "Where all sentences are the same, one that comes alone agrees with each of them, and "
+     "`torch.allclose` does not mind that the axis is gone. Draw the ids, and compare the shapes."),
+    ("the mean of all numbers alone", _embeds_compared(look=lambda x: x.double().mean(),
+     same=lambda a, b: bool(torch.isclose(a, b, atol=1e-5))),
+     "A mean is the same in any order. Compare the numbers."),
     ("the means of the vectors alone", _embeds_compared(
         look=lambda x: x.mean(-1) if x.is_floating_point() else x.double().mean(-1)
      ),
@@ -954,6 +1039,20 @@ STEP_MISTAKES = [
              torch.arange(d_model).view(-1, 2).T.flatten()
          ],
          "Rows and columns both have the new order: what goes in is in halves, as what comes out."),
+        ("the lower half left at zero",
+         lambda k, d_model: step_in_halves(k, d_model)
+         * (torch.arange(d_model) < d_model // 2)[:, None],
+         "The lower half multiplies the old cosines: each new sine needs one of them, and each new "
+         "cosine, too."),
+        ("1 for the cosine, and the angle for the sine",
+         lambda k, d_model: in_halves(lambda k, d: blocks(
+             step_angles(k, d), torch.ones(d // 2, dtype=torch.float64)
+         ).float())(k, d_model),
+         "That is nearly right for small angles. The first hand turns by whole radians: take the "
+         "cosine and the sine."),
+        ("the right half left at zero",
+         lambda k, d_model: step_in_halves(k, d_model) * (torch.arange(d_model) < d_model // 2),
+         "These are the new sines alone. The right half makes the new cosines."),
         ("full quarters", _full_quarters,
          "A new sine is made of two old entries, its own hand's: each quarter is zero but for its "
          "diagonal."),
@@ -967,6 +1066,18 @@ STEP_MISTAKES = [
         *combined(_step, STEP_SLIPS, but=STEP_BUT),
     ),
 ]  # fmt: skip
+
+
+def _too_quick(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """The power on the wrong side, where large angles have lost their last digits."""
+    known = next(m for m in STEP_MISTAKES if m.name.startswith("multiplied by the power"))
+    for case, R in zip(cases, got, strict=True):
+        wrong = known.wrong(*case)
+        if not isinstance(R, Tensor) or R.shape != wrong.shape or not same(R, wrong, 0.0, 0.02):
+            return None
+    return known.name, known.why
 
 
 def turns_and_nothing_else(output: Tensor, k: int, d_model: int) -> bool:
@@ -1058,6 +1169,18 @@ def _rotated(
 
 
 ROTATE_MISTAKES = mistakes(
+    ("the first of each pair alone", lambda x: rotate(x)[..., 0::2],
+     "Each pair has two new entries: a sin + b cos stands beside a cos - b sin."),
+    ("positions counted on from sentence to sentence",
+     lambda x: turn(x, angles(x.shape[0] * x.shape[1], x.shape[2]).unflatten(0, x.shape[:2])),
+     "Each sentence begins with position 0."),
+    ("turned twice as far", lambda x: turn(x, 2 * angles(*x.shape[1:])),
+     "Each pair is turned once, by p / 10000^(2i/D)."),
+    ("positions counted from the end", lambda x: turn(x, angles(*x.shape[1:]).flip(0)),
+     "The first word has position 0 and is not turned at all."),
+    ("all turned by the last position",
+     lambda x: turn(x, angles(*x.shape[1:])[-1:]),
+     "Each word is turned by its own position. The angles have the shape (T, D / 2)."),
     *combined(_rotated, ROTATE_SLIPS, but=ROTATE_BUT),
     ("the second entry like the first: a cos + b sin",
      lambda x: interleave(rotate(x)[..., 0::2], turn(x, angles(*x.shape[1:]), (1, -1))[..., 0::2]),
@@ -1252,10 +1375,15 @@ def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
     if len(given) != 2:
         raise ValueError(f"expected a pair (w_q, w_k), got {kind(given)}")
     w_q, w_k = (torch.as_tensor(w, dtype=torch.float64).detach() for w in given)
+    if w_q.ndim == w_k.ndim == 2 and w_q.shape[1] == w_k.shape[1] == d_model != w_q.shape[0]:
+        raise ValueError(
+            f"expected w_q and w_k of shape ({d_model}, d_k), got them transposed: "
+            f"{tuple(w_q.shape)} and {tuple(w_k.shape)}"
+        )
     for name, w in (("w_q", w_q), ("w_k", w_k)):
         if w.ndim != 2 or w.shape[0] != d_model or w.shape[1] != w_q.shape[1]:
             raise ValueError(
-                f"{name}: expected shape ({d_model}, d_k), one d_k for both, got {tuple(w.shape)}"
+                f"expected {name} of shape ({d_model}, d_k), one d_k for both, got {tuple(w.shape)}"
             )
     draw = torch.Generator().manual_seed(start + length)
     words = 3 * torch.randn(2, length, d_model, generator=draw, dtype=torch.float64)
@@ -1263,7 +1391,7 @@ def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
     x = words + sinusoids(start + length, d_model)[start:]
     both = (x @ w_q) @ (x @ w_k).mT / w_q.shape[1] ** 0.5
     if not both.isfinite().all():
-        raise ValueError("the scores are not finite")
+        raise ValueError("expected finite scores, got infinite ones: the numbers are too large")
     weights = both[0].softmax(-1)[1:]
     places, most = weights.argmax(-1).tolist(), weights.amax(-1).tolist()
     right = places == [*range(length - 1)] and min(most) > 0.9
@@ -1280,6 +1408,10 @@ def _where_it_looks(
     """Most words look equally far: at which place, and how surely."""
     if any(found["words are heard"] for found in got):
         return PREVIOUS_MISTAKES[0].name, PREVIOUS_MISTAKES[0].why
+    for known in PREVIOUS_MISTAKES:  # however long the queries are
+        there = (looked_at(known.wrong, *case)["looks at"] for case in cases)
+        if all(found["looks at"] == places for found, places in zip(got, there, strict=True)):
+            return known.name, known.why
     seen = [
         (t, at, len(found["looks at"]))
         for found in got
@@ -1304,6 +1436,21 @@ def _where_it_looks(
     return name, "R_{-1} turns a query one step back, and the keys stay as they are."
 
 
+def _mirrored(d_model: int) -> tuple[Tensor, Tensor]:
+    w_q, w_k = _looking()(d_model)
+    return w_q * torch.tensor([1.0, -1.0]).repeat(d_model // 2), w_k
+
+
+def _in_two_halves(d_model: int) -> tuple[Tensor, Tensor]:
+    """Turns entries that are no pair, all in the first quarter."""
+    free = d_model // 4
+    keep = torch.eye(d_model)[:, :free]
+    speeds = step_angles(-1, d_model)[: free // 2]
+    sin, cos = speeds.sin().diag(), speeds.cos().diag()
+    R = torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)]).float()
+    return 100.0 * keep @ R, keep
+
+
 PREVIOUS_MISTAKES = mistakes(
     ("the words are still in it", _looking(kept=(0, 1)),
      "The words have their say in the scores, too, and a word is most like itself. Keep only the "
@@ -1317,7 +1464,7 @@ PREVIOUS_MISTAKES = mistakes(
     ("three words back", _looking(-3), "One step back is R_{-1}."),
     ("looking ahead", _looking(1), "That finds the *next* word: a rotation the other way."),
     ("every word looks at itself", _looking(0),
-     "Without a rotation each word is most like itself."),
+     "Without a rotation, or with the same one on both sides, each word is most like itself."),
     ("two words back", _looking(-2), "One step back is R_{-1}."),
     ("not sure enough", _looking(size=2.0),
      "The right word has the highest score, and the softmax is too even. Nothing keeps you from "
@@ -1326,6 +1473,10 @@ PREVIOUS_MISTAKES = mistakes(
      "A rotation needs both entries of a hand, the sine and the cosine."),
     ("nothing in common", _looking(size=0.0), "All scores are equal."),
     ("the opposite sign", _looking(size=-100.0), "The previous word has the lowest score."),
+    ("entry i paired with one half a quarter on", _in_two_halves,
+     "The two entries of a hand are neighbours in the paper's table, 2i and 2i + 1."),
+    ("a mirror in place of a rotation", _mirrored,
+     "A rotation has a minus sign at one of its sines and plus signs at the cosines."),
     ("the keys turned two places back", _looking(-2, turn="keys"),
      "Turn the keys ahead, or the queries back, by one place."),
     ("a shift of the entries",
@@ -1381,13 +1532,16 @@ EXERCISES = [
         reference=step_in_halves,
         cases=STEP_CASES,
         mistakes=STEP_MISTAKES,
-        invariants=[
-            Invariant(
-                "a rotation keeps lengths",
-                turns_and_nothing_else,
-                "R times its transpose must be the identity: a rotation changes no length.",
-            )
-        ],
+        invariants=Family(
+            _too_quick,
+            [
+                Invariant(
+                    "a rotation keeps lengths",
+                    turns_and_nothing_else,
+                    "R times its transpose must be the identity: a rotation changes no length.",
+                )
+            ],
+        ),
         atol=1e-5,
     ),
     Exercise(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import product
 from typing import Any
@@ -86,6 +86,13 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      "variance."),
     ("the last beta added to every entry", by_hand(0.5, 0.25, [0.0, 2.0, -1.0, 3.0]),
      "Beta has an entry of its own for each feature: here zero for the first three."),
+    ("gamma squared", _normed_by_hand(gamma=4.0),
+     "Each normalised entry is multiplied by its gamma, once."),
+    ("the mean after normalising", by_hand(0.0, 0.25, [-1.0, 1.0, -2.0, 3.0]),
+     "The entries are right. The mean asked for is that of the word, before it is subtracted."),
+    ("the variance divided by 4, and the entries by 3",
+     by_hand(0.5, 0.25, [-(0.75**0.5), 0.75**0.5, -(3**0.5), 3**0.5 + 1]),
+     "The variance is right, and its root divides the differences: a half."),
     ("the variance divided by 3, and the entries by 4", by_hand(0.5, 1 / 3, [-1.0, 1.0, -2.0, 3.0]),
      "The entries are right. The variance that they were divided by is 1/4, a sum over 4."),
     ("gamma and beta in each other's place", by_hand(0.5, 0.25, [1.0, 1.0, 2.0, 4.0]),
@@ -280,12 +287,13 @@ def _compares(
     atol: float = 1e-4,
     theirs: float | None = None,
     alike: bool = False,
+    words: Callable = lambda x: x,
 ) -> Callable:
     """A test by comparison: with which input, and what of the output is compared."""
 
     def test(norm: Callable) -> bool:
         draw = torch.Generator().manual_seed(102)
-        x = torch.randn(sizes, generator=draw) + 1
+        x = words(torch.randn(sizes, generator=draw) + 1)
         g, b = torch.randn(2, sizes[-1], generator=draw)
         g, b = (g if gamma else torch.ones_like(g)), (b if beta else torch.zeros_like(b))
         g, b = (g[:1].expand_as(g), b[:1].expand_as(b)) if equal else (g, b)
@@ -304,6 +312,13 @@ def _to_the_last_digit(norm: Callable) -> bool:
     draw = torch.Generator().manual_seed(0)
     x, (g, b) = torch.randn(4, 5, 16, generator=draw), torch.randn(2, 16, generator=draw)
     return torch.equal(norm(x, g, b, 0.5), RIGHT_NORMS["PyTorch's"](x, g, b, 0.5))
+
+
+def _mean_and_deviation(norm: Callable) -> bool:
+    x = torch.randn(2, 3, 64, generator=torch.Generator().manual_seed(0))
+    result = norm(x, torch.ones(64), torch.zeros(64), 1e-5)
+    mean, deviation = result.mean(-1), result.std(-1, correction=0)
+    return bool(mean.abs().max() < 1e-3 and (deviation - 1).abs().max() < 1e-2)
 
 
 NORM_TEST_MISTAKES = mistakes(
@@ -342,6 +357,16 @@ NORM_TEST_MISTAKES = mistakes(
      "of them return the right one."),
     ("nothing passes", lambda norm: False,
      "The right ones must pass, however they are written, and whichever way they round."),
+    ("words of mean zero", _compares(words=lambda x: x - x.mean(-1, keepdim=True)),
+     "Where every word has the mean 0 nobody sees whether it is subtracted. Leave them as drawn."),
+    ("words of equal entries", _compares(words=lambda x: x[..., :1].expand_as(x)),
+     "Where all entries of a word are equal there is nothing to normalise: beta alone is left. "
+     "Draw them."),
+    ("one number everywhere", _compares(words=torch.ones_like),
+     "Where all entries are equal there is nothing to normalise: beta alone is left. Draw them."),
+    ("mean and standard deviation of the result alone", _mean_and_deviation,
+     "Many of the wrong ones give nearly the mean 0 and the standard deviation 1. Compare number "
+     "by number, with a gamma, a beta and an eps that are felt, and few entries."),
     ("the mean of the result alone", lambda norm: bool(
         norm(torch.arange(24.0).sin().view(2, 3, 4), torch.ones(4), torch.zeros(4), 1e-5)
         .mean(-1).abs().max() < 1e-3),
@@ -350,6 +375,38 @@ NORM_TEST_MISTAKES = mistakes(
     ("yes and no exchanged", lambda norm: not is_layer_norm(norm),
      "True is for a right norm, False for a wrong one."),
 )  # fmt: skip
+
+# Two or three things at once that hide mistakes.
+EPSILONS = {"a small eps": ({"epsilons": (1e-5,)}, "Try a large eps, too.")}
+LEARNED = {
+    "gamma of ones and beta of zeros": ({"gamma": False, "beta": False}, "Draw gamma and beta."),
+    "gamma of ones": ({"gamma": False}, "Draw gamma."),
+    "beta of zeros": ({"beta": False}, "Draw beta."),
+    "gamma and beta of equal entries": ({"equal": True}, "Let each feature have its own gamma."),
+}
+SIZES = {
+    "one word alone": ({"sizes": (1, 1, 4)}, "Try several words."),
+    "one sentence alone": ({"sizes": (1, 3, 4)}, "Try several sentences."),
+    "as many words as entries": ({"sizes": (2, 4, 4)}, "Give every axis a length of its own."),
+}
+
+
+def _several_slips() -> Iterator[tuple[str, Callable, str]]:
+    known = {row.name for row in NORM_TEST_MISTAKES}
+    nothing: dict[str, tuple[dict, str]] = {"": ({}, "")}
+    for choice in product(EPSILONS | nothing, LEARNED | nothing, SIZES | nothing):
+        some = [each for each in choice if each]
+        name = ", and ".join(some)
+        if len(some) > 1 and name not in known:
+            how, why = {}, []
+            for each in some:
+                change, reason = (EPSILONS | LEARNED | SIZES)[each]
+                how |= change
+                why.append(reason)
+            yield name, _compares(**how), " ".join(why)
+
+
+NORM_TEST_MISTAKES += mistakes(*_several_slips())
 
 # 10.3 batch normalisation that leaves the padding out
 
@@ -581,6 +638,26 @@ BATCH_MISTAKES = mistakes(
     ("the mean not subtracted",
      lambda x, mask, eps: _finish(x, torch.zeros(()), x[mask].var(0, correction=0), mask, eps),
      "The mean of each feature is subtracted before the division."),
+    ("divided by the mean distance from the mean",
+     lambda x, mask, eps: (x - x[mask].mean(0))
+     / ((x[mask] - x[mask].mean(0)).abs().mean(0) + eps) * mask[..., None],
+     "Divided is by the root of the mean of the squares, with eps under it."),
+    ("divided by the range",
+     lambda x, mask, eps: (x - x[mask].amin(0))
+     / (x[mask].amax(0) - x[mask].amin(0) + eps) * mask[..., None],
+     "Normalised is by mean and standard deviation, not from the smallest to the largest."),
+    ("the median in place of the mean",
+     lambda x, mask, eps: _finish(
+         x, x[mask].median(0).values, x[mask].var(0, correction=0), mask, eps
+     ),
+     "Subtracted is the mean of the words."),
+    *((f"the padding filled with {name}",
+       lambda x, mask, eps, value=value: masked_batch_norm(x, mask, eps).masked_fill(
+           ~mask[..., None], value
+       ),
+       "The words are right. The places where the mask is False should be zero in the result.")
+      for name, value in (("minus infinity", -torch.inf), ("NaN", torch.nan), ("-1e9", -1e9),
+                          ("1", 1.0))),
     ("one mean for each place", _each_place,
      "Mean and variance were taken over the sentences, for each place by itself. Batch norm takes "
      "them over all words of all sentences."),
@@ -792,6 +869,34 @@ ADD_MISTAKES = mistakes(
     ("pre-norm", _mended(lambda x, f, norm: x + f(norm(x))),
      "This is the other order: the norm stands before the sub-layer. The paper normalises the "
      "sum."),
+    ("the root of the mean square, and no mean",
+     lambda x, sublayer, keep, p, gamma, beta, eps: (
+         (y := x + sublayer(x) * keep / (1 - p))
+         / (y.square().mean(-1, keepdim=True) + eps).sqrt() * gamma + beta
+     ),
+     "That is RMSNorm. LayerNorm takes the mean off first (10.3)."),
+    ("no residual connection, and divided by p",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         sublayer(x) * keep / p, gamma, beta, eps
+     ),
+     "The sub-layer's output is added to x, and what is kept is divided by 1 - p."),
+    ("dropped where `keep` is True, and divided by p",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(x) * ~keep / p, gamma, beta, eps
+     ),
+     "True means kept, and what is kept is divided by 1 - p."),
+    ("the sub-layer twice",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(sublayer(x)) * keep / (1 - p), gamma, beta, eps
+     ),
+     "The sub-layer reads x, once."),
+    ("x normed as well", _mended(lambda x, f, norm: norm(norm(x) + f(x))),
+     "x is added as it is. There is one norm, around the sum."),
+    ("divided by the share that was kept",
+     lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
+         x + sublayer(x) * keep / keep.float().mean(), gamma, beta, eps
+     ),
+     "Kept entries are divided by 1 - p, however many were dropped this time."),
     ("the norm before the addition", _mended(lambda x, f, norm: x + norm(f(x))),
      "Only the sub-layer's output was normalised. The paper adds first and normalises the sum."),
     ("no residual connection", _mended(lambda x, f, norm: norm(f(x))),
@@ -885,6 +990,31 @@ def _final_everywhere(x, sublayers, norms, final_norm):
     return x
 
 
+def _norm_before(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
+    for i, sublayer in enumerate(sublayers):
+        x = x + sublayer(norms[i - 1](x))
+    return final_norm(x)
+
+
+def _all_streams(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
+    total = x
+    for sublayer, norm in zip(sublayers, norms, strict=True):
+        x = x + sublayer(norm(x))
+        total = total + x
+    return final_norm(total)
+
+
+def _final_inside(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
+    for i, (sublayer, norm) in enumerate(zip(sublayers, norms, strict=True), 1):
+        new = sublayer(norm(x))
+        x = x + (final_norm(new) if i == len(sublayers) else new)
+    return x
+
+
+def _only_normed(x: Tensor, sublayers: list, norms: list, final_norm: Callable) -> Tensor:
+    return final_norm(reduce(lambda x, norm: norm(x), norms, x))
+
+
 def _first_norm_for_all(x, sublayers, norms, final_norm):
     return pre_norm_stack(x, sublayers, [norms[0]] * len(norms), final_norm)
 
@@ -953,6 +1083,23 @@ STACK_MISTAKES = mistakes(
     ("the last layer's norm as final norm",
      _through(_pre, lambda h, norms, final_norm: norms[-1](h)),
      "The final norm is one of its own, with its own gamma and beta: `final_norm`."),
+    ("the norm of the layer before", _norm_before,
+     "`norms[i]` belongs to `sublayers[i]`. Python takes `norms[-1]` for the last one."),
+    ("the norm before and behind each sub-layer",
+     _through(lambda h, f, norm, first: h + norm(f(norm(h)))),
+     "In pre-norm what the sub-layer gives is added as it is."),
+    ("each norm twice", _through(lambda h, f, norm, first: h + f(norm(norm(h)))),
+     "Each sub-layer reads the stream through its norm, once."),
+    ("the mean of the stream and the sub-layer", _through(
+        lambda h, f, norm, first: (h + f(norm(h))) / 2),
+     "The two are added, and nothing is divided."),
+    ("the streams of all layers added", _all_streams,
+     "Only the last stream leaves the stack: it holds what every layer has written already."),
+    ("the final norm round the last sub-layer", _final_inside,
+     "The final norm is for the stream, behind the last addition."),
+    ("the stream normed, and what the sub-layers give lost", _only_normed,
+     "`x` must be the stream itself plus what the sub-layer gives. Here it is the normed stream, "
+     "and nothing was added to it."),
     ("the first norm for all layers", _first_norm_for_all,
      "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`."),
     ("from the last layer to the first", _backwards,
@@ -1071,6 +1218,10 @@ def two_nets() -> list[tuple]:
     return cases
 
 
+def _told(shapes: list[tuple]) -> str:
+    return f"w_1 {shapes[0]}, b_1 {shapes[1]}, w_2 {shapes[2]}, b_2 {shapes[3]}"
+
+
 def joined_output(answer: Callable, first: Net, second: Net) -> Any:
     """What the one net makes of some words, or the shapes that do not fit."""
     given = answer(first, second)
@@ -1082,7 +1233,7 @@ def joined_output(answer: Callable, first: Net, second: Net) -> Any:
     d, hidden = first[0].shape[0], b_1.shape[0] if b_1.dim() == 1 else -1
     shapes = [tuple(one.shape) for one in (w_1, b_1, w_2, b_2)]
     if shapes != [(d, hidden), (hidden,), (hidden, d), (d,)]:
-        return f"w_1 {shapes[0]}, b_1 {shapes[1]}, w_2 {shapes[2]}, b_2 {shapes[3]}"
+        return _told(shapes)
     words = torch.randn(7, d, generator=torch.Generator().manual_seed(6)).double()
     return feed_forward(words, w_1, b_1, w_2, b_2)
 
@@ -1166,6 +1317,18 @@ FEED_MISTAKES = mistakes(
      "Each hidden unit keeps its entry of b_1."),
     ("b_1 added", _joined(b_1=lambda a, b: a + b),
      "b_1 has an entry for each hidden unit, and there are as many as in both together."),
+    ("w_2 doubled", _joined(w_2=lambda a, b: 2 * torch.cat([a, b])),
+     "Each hidden unit keeps its row of w_2: the outputs are added by it already."),
+    ("the second w_2 zero", _joined(w_2=lambda a, b: torch.cat([a, 0 * b])),
+     "Then the hidden units of the second net write nothing. They keep their rows of w_2."),
+    ("the ReLU of b_1", _joined(b_1=lambda a, b: torch.cat([a, b]).clamp(min=0)),
+     "Each hidden unit keeps its entry of b_1. The ReLU comes when the net is used."),
+    ("the larger of the two b_2", _joined(b_2=torch.maximum), "Add the two b_2."),
+    ("one net behind the other", lambda first, second: (
+        first[0], first[1], first[2] @ second[0] @ second[2],
+        first[3] @ second[0] @ second[2] + second[3]),
+     "Both nets read the word itself, and what they give is added. Here the second reads what the "
+     "first has given."),
     ("the first alone", lambda first, second: first, "The second net is missing."),
     ("the second alone", lambda first, second: second, "The first net is missing."),
     ("the first twice", lambda first, second: two_in_one(first, first),
@@ -1178,6 +1341,33 @@ FEED_MISTAKES = mistakes(
     ("the difference", _joined(w_2=lambda a, b: torch.cat([a, -b]), b_2=lambda a, b: a - b),
      "Asked for is the sum of what the two give."),
 )  # fmt: skip
+
+
+def _shapes(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """What shapes came that do not fit."""
+    i = next((i for i, one in enumerate(got) if isinstance(one, str)), None)
+    if i is None:
+        return None
+    d, first, second = cases[i][0][0].shape[0], *(len(net[1]) for net in cases[i])
+    both = first + second
+    if got[i] == _told([(both, d), (both,), (d, both), (d,)]):
+        return "w_1 and w_2 transposed", "w_1 is (D, F) and w_2 (F, D), as in equation (2)."
+    if got[i] == _told([(d, both), (both, d), (both,), (d,)]):
+        return "b_1 and w_2 in each other's place", "The order is (w_1, b_1, w_2, b_2)."
+    if got[i] == _told([(2 * d, both), (both,), (both, 2 * d), (2 * d,)]):
+        return (
+            "blocks along the diagonal",
+            "Both nets read the same word and write to the same entries: hidden units stand side "
+            "by side in w_1 and one below the other in w_2, and the two b_2 are added.",
+        )
+    return (
+        "shapes that do not fit",
+        f"Where D = {d} and the two nets have {first} and {second} hidden units, came {got[i]}. "
+        "They should be (D, F), (F), (F, D) and (D), with one F.",
+    )
+
 
 # 10.7 parameters of one encoder layer of the big model
 
@@ -1250,6 +1440,12 @@ COUNT_MISTAKES = mistakes(
      "encoder."),
     ("all six layers", parts_and_total(6 * ATTENTION, 6 * FEED, 6 * NORMS),
      "The task asks for one layer."),
+    ("three biases in the attention",
+     parts_and_total(ATTENTION + 3 * BIG_D, FEED, NORMS),
+     "The paper's projections are matrices without biases."),
+    ("the embeddings in the sum",
+     [ATTENTION, FEED, NORMS, ATTENTION + FEED + NORMS + 37_000 * BIG_D],
+     "The parts are right. The embeddings are no part of a layer."),
     ("the norms missing from the sum", [ATTENTION, FEED, NORMS, ATTENTION + FEED],
      "The parts are right. The sum is that of all three."),
     ("one head", parts_and_total(ATTENTION // BIG_H, FEED, NORMS),
@@ -1384,12 +1580,18 @@ def what_it_writes(answer: Callable) -> Tensor | None:
         raise ValueError("expected four things: w_1, b_1, w_2 and b_2")
     w_1, b_1, w_2, b_2 = (torch.as_tensor(one, dtype=torch.float32) for one in given)
     F = b_1.shape[0] if b_1.dim() == 1 else -1
+    if (w_1.shape, w_2.shape) == ((F, 4), (4, F)) and F != 4:
+        raise ValueError(
+            f"expected w_1 and w_2 of the shapes (4, F) and (F, 4), got them transposed: "
+            f"{tuple(w_1.shape)} and {tuple(w_2.shape)}"
+        )
     for name, one, shape in (
         ("w_1", w_1, (4, F)), ("b_1", b_1, (F,)), ("w_2", w_2, (F, 4)), ("b_2", b_2, (4,))
     ):  # fmt: skip
         if tuple(one.shape) != shape:
             raise ValueError(
-                f"{name}: expected shape {str(shape).replace('-1', 'F')}, got {tuple(one.shape)}"
+                f"expected {name} of the shape {str(shape).replace('-1', 'F')}, "
+                f"got {tuple(one.shape)}"
             )
     return feed_forward(_on_and_off(), w_1, b_1, w_2, b_2)
 
@@ -1597,7 +1799,8 @@ BACKWARD_MISTAKES = mistakes(
      "the result: two terms are missing."),
     ("the variance taken for a constant", _other_dx(lambda g, n, root: (g - _m(g)) / root),
      "The way through the mean is there. x also moves the variance: a term along the normalised x "
-     "is missing."),
+     "is missing, or is zero. (The mean of a product is no product of means, and that of the "
+     "normalised x is 0.)"),
     ("the mean taken for a constant", _other_dx(lambda g, n, root: (g - n * _m(g * n)) / root),
      "The way through the variance is there. x also moves the mean: subtract the mean of the "
      "gradient."),
@@ -1620,6 +1823,38 @@ BACKWARD_MISTAKES = mistakes(
                / root),
      "The mean of D numbers has the slope 1 / D in each, and so has the variance: both terms are "
      "means over the entries."),
+    ("gamma left out of the term of the variance",
+     lambda x, gamma, eps, above: _backward(
+         x, gamma, eps, above,
+         lambda g, n, root: (g - _m(g) - n * _m(above * n)) / root,
+     ),
+     "Both means are of g = above * gamma, and the second of g times the normalised x."),
+    ("both terms added",
+     _other_dx(lambda g, n, root: (g + _m(g) + n * _m(g * n)) / root),
+     "Both terms are subtracted."),
+    ("both means divided by D once more",
+     _other_dx(lambda g, n, root: (
+         g - _m(g) / g.shape[-1] - n * _m(g * n) / g.shape[-1]) / root),
+     "A mean is a sum divided by D, once."),
+    ("dgamma and dbeta summed over the entries",
+     lambda x, gamma, eps, above: (
+         _backward(x, gamma, eps, above)[0],
+         (above * _centred(x) / (_variance(x) + eps).sqrt()).sum(-1),
+         above.sum(-1),
+     ),
+     "Each feature has a gamma and a beta of its own: sum over sentences and words, (D) is left."),
+    ("eps left out of the term of the variance",
+     lambda x, gamma, eps, above: _backward(
+         x, gamma, eps, above,
+         lambda g, n, root: (g - _m(g) - n * _m(g * n) * root**2 / _variance(x)) / root,
+     ),
+     "The normalised x is divided by the root of variance and eps, twice in this term."),
+    ("divided by the root three times",
+     _other_dx(lambda g, n, root: (g - _m(g) - n * _m(g * n)) / root**3),
+     "Divide by the root of variance and eps, once."),
+    ("the means over sentences and words", _other_dx(lambda g, n, root: (
+        g - g.mean((0, 1)) - n * (g * n).mean((0, 1))) / root),
+     "LayerNorm takes its means over the entries of a word, the last axis, and so do both terms."),
     ("divided by the variance", _other_dx(lambda g, n, root: (g - _m(g) - n * _m(g * n)) / root**2),
      "Divide by the root of variance and eps, once."),
     ("not divided", _other_dx(lambda g, n, root: g - _m(g) - n * _m(g * n)),
@@ -1788,6 +2023,7 @@ EXERCISES = [
         cases=two_nets,
         mistakes=FEED_MISTAKES,
         probe=joined_output,
+        invariants=Family(_shapes),
     ),
     Exercise(
         number="10.7",

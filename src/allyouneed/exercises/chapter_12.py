@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from operator import mul
 from typing import Any
@@ -151,6 +152,19 @@ def entropy(logits: Tensor, targets: Tensor, smoothing: float) -> float:
     return each * float((targets != PAD).sum())
 
 
+def _mixed_with(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    real, share = targets != PAD, smoothing / (logits.shape[-1] - 1)
+    p = (1 - smoothing) * logits[real].softmax(-1) + share
+    return -p.gather(1, targets[real][:, None]).log().sum()
+
+
+def _as_annotated(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    right, other = 1 - smoothing, smoothing / max(logits.shape[-1] - 2, 1)
+    many = logits.shape[-1] - 2
+    entropy = -right * math.log(right) - many * other * math.log(other)
+    return (_loss(logits, targets, right, other) - entropy).sum()
+
+
 PAD_WHY = "PAD is never right, so it gets no mass: the share is spread over the other V - 1 tokens."
 LOSS_MISTAKES = mistakes(
     ("mass on PAD", _variant(on_pad), PAD_WHY),
@@ -252,6 +266,26 @@ LOSS_MISTAKES = mistakes(
      ),
      "`kl_div` takes the entropy of q off, so its lowest value is 0. Gradients are the same, but "
      "the task asks for the cross-entropy."),
+    ("the Kullback-Leibler divergence, and the right token left out of the share", _as_annotated,
+     "This is the loss of the Annotated Transformer: `KLDivLoss` takes the entropy of q off, and q "
+     "spreads its share over V - 2 tokens. Asked for is the cross-entropy, and (12.1) spreads over "
+     "V - 1, the right token among them."),
+    ("the Kullback-Leibler divergence, and the mean over the tokens",
+     lambda z, y, e: (smoothed_loss(z, y, e) - entropy(z, y, e)) / (y != PAD).sum(),
+     "`kl_div` takes the entropy of q off, and the task asks for the sum."),
+    ("the mean of each sentence, added up",
+     lambda z, y, e: sum(
+         smoothed_loss(one[None], those[None], e) / (those != PAD).sum().clamp(min=1)
+         for one, those in zip(z, y, strict=True)
+     ),
+     "The sum over all tokens is asked for, with no division."),
+    ("the model's probabilities smoothed", _mixed_with,
+     "What is smoothed is q, what the model should say, and not p, what it says."),
+    *((f"{little:g} beneath the logarithm",
+       _variant(ours, log_softmax=lambda z, little=little: (z.softmax(-1) + little).log()),
+       "That is right where no probability is small. One of e to the power of -1,000 has the "
+       "logarithm -1,000, and here gets that of a number of yours: `log_softmax` needs none.")
+      for little in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-20)),
     ("PAD taken out of the softmax",
      _variant(
          ours,
@@ -343,6 +377,8 @@ def rates_of(
     answer: Callable, every: str, steps: int, warmup_steps: int, highest: float
 ) -> dict[str, bool] | None:
     """Which of the wanted properties the rates of a run have."""
+    if isinstance(first := answer(1, steps, warmup_steps, highest), list | tuple):
+        raise ValueError(f"expected the rate of one step, a number, got {kind(first)}")
     rates = [answer(step, steps, warmup_steps, highest) for step in range(1, steps + 1)]
     if None in rates:
         return None
@@ -609,6 +645,13 @@ DECAY_MISTAKES = mistakes(
     ("the same pull for all weights",
      _decay(lambda theta, rate, decay: theta - rate * decay * theta.sign()),
      "A share of each weight is taken off, so large weights lose more."),
+    ("the gradient in place of the weights in the decay",
+     lambda theta, g, m, v, t, rate, *rest: _decay()(
+         theta - rate * rest[-1] * g, g, m, v, t, rate, *rest),
+     "A share of each weight is taken off: it is multiplied by 1 - rate * decay."),
+    ("the weights multiplied by 1 - rate, and by the decay",
+     _decay(lambda theta, rate, decay: (1 - rate) * decay * theta),
+     "The weights are multiplied by 1 - rate * decay: what is taken off is rate * decay of them."),
     ("the same amount taken off", _decay(lambda theta, rate, decay: theta - rate * decay),
      "A share of each weight is taken off: it is multiplied by 1 - rate * decay."),
 )  # fmt: skip
@@ -796,6 +839,25 @@ MERGE_MISTAKES = mistakes(
     ("divided by the largest number of tokens",
      lambda gradients, tokens: merged(gradients, tokens) * sum(tokens) / max(tokens),
      "The mean is over all tokens: divide by the sum of their numbers."),
+    ("divided by the tokens of the last batch",
+     lambda gradients, tokens: merged(gradients, tokens) * sum(tokens) / tokens[-1],
+     "The mean is over all tokens: divide by the sum of their numbers."),
+    ("divided by the tokens of the first batch",
+     lambda gradients, tokens: merged(gradients, tokens) * sum(tokens) / tokens[0],
+     "The mean is over all tokens: divide by the sum of their numbers."),
+    ("multiplied by all tokens, and divided by the number of batches",
+     lambda gradients, tokens: sum(gradients) * sum(tokens) / len(tokens),
+     "Each gradient is multiplied by its own tokens, and the sum divided by all tokens."),
+    ("the mean of each with the mean of those before",
+     lambda gradients, tokens: reduce(lambda a, b: (a + b) / 2, gradients),
+     "The last batch has half of the say then, and the first hardly any. Weigh each by its "
+     "tokens."),
+    ("the first gradient not weighed",
+     lambda gradients, tokens: (
+         merged(gradients, tokens) - gradients[0] * (tokens[0] - 1) / sum(tokens)
+     ),
+     "The sum begins with the first gradient itself: multiply that by its tokens, too, or begin "
+     "with zero."),
     ("divided by the mean number of tokens twice",
      lambda gradients, tokens: merged(gradients, tokens) / (sum(tokens) / len(tokens)),
      "One division by the number of all tokens is enough."),
@@ -1008,6 +1070,7 @@ def _some_gradients() -> list[Tensor]:
 def _clip_test(
     make: Callable[[], list[Tensor]] = _some_gradients,
     limits: tuple[float, ...] = (1.5, 2.0, 100.0),
+    scales: tuple[float, ...] = (1.0,),
     gradients: Callable[[list, list], bool] = lambda found, wanted: all(
         a.shape == b.shape and bool(torch.allclose(a, b, atol=1e-4))
         for a, b in zip(found, wanted, strict=True)
@@ -1018,9 +1081,9 @@ def _clip_test(
     """A test, right by default."""
 
     def test(clip: Callable) -> bool:
-        for limit in limits:
-            mine = make()
-            found, before = clip(make() if copied else mine, limit)
+        for limit, scale in product(limits, scales):
+            mine = [g * scale for g in make()]
+            found, before = clip([g.clone() for g in mine] if copied else mine, limit)
             wanted, expected = clipped(mine, limit)
             if not (gradients(list(found), wanted) and norm(before, expected)):
                 return False
@@ -1046,6 +1109,11 @@ def _turned(found: list, wanted: list) -> bool:
     return one.shape == two.shape and float(F.cosine_similarity(one, two, dim=0)) > 0.9999
 
 
+def _none_too_long(clip: Callable) -> bool:
+    found, _ = clip(_some_gradients(), 1.0)
+    return length(list(found)) <= 1.0001
+
+
 CLIP_TEST_MISTAKES = mistakes(
     ("everything passes", lambda clip: True, "A test that says yes to everything tests nothing."),
     ("nothing passes", lambda clip: False,
@@ -1059,11 +1127,15 @@ CLIP_TEST_MISTAKES = mistakes(
      "Asked for is a pair: the length before clipping is a part of it."),
     ("the shapes and the length", _clip_test(gradients=_shapes),
      "Gradients of the right shapes may be wrong. Look at the numbers."),
-    ("the new length in place of the gradients", _clip_test(gradients=_long_as),
-     "One parameter may be cut and another left: all have the right length together, and "
-     "another direction. Compare each gradient."),
+    ("the new length in place of the gradients, or gradients that are all alike",
+     _clip_test(gradients=_long_as),
+     "Where all entries are alike, or where their length alone is compared, nobody sees which "
+     "gradient became which. Let them differ, in their signs, too, and compare each."),
     ("the direction in place of the gradients", _clip_test(gradients=_turned),
      "The direction stays where nothing is shortened, or too much. Compare the numbers."),
+    ("no gradient longer than the limit", _none_too_long,
+     "Many of the wrong ones make nothing too long, and are wrong all the same. Compare the "
+     "gradients with what they should be, number by number, and the length, too."),
     ("gradients that are too long alone", _clip_test(limits=(1.5, 2.0)),
      "What is short enough must stay as it is. Try a limit that is not reached."),
     ("a limit of 1 alone", _clip_test(limits=(1.0,)),
@@ -1090,6 +1162,52 @@ CLIP_TEST_MISTAKES = mistakes(
      _clip_test(limits=(length(_some_gradients()) / 2, 100.0)),
      "One of the wrong ones halves whatever is too long. Try another limit."),
 )  # fmt: skip
+
+# Two or three slips at once: the limits, the gradients, and what is compared.
+LIMITS = {
+    "a limit of 1 alone": ({"limits": (1.0,)}, "Try other limits, and one that is not reached."),
+    "no other limit than 1": ({"limits": (1.0,), "scales": (1.0, 0.01)},
+                              "Try another limit, too: some make 1 of any."),
+    "gradients that are too long alone": ({"limits": (1.5, 2.0)},
+                                          "What is short enough must stay as it is."),
+    "gradients that are short enough alone": ({"limits": (100.0,)}, "Nothing is clipped there."),
+}  # fmt: skip
+MADE = {
+    "no negative numbers": ({"make": lambda: [g.abs() for g in _some_gradients()]},
+                            "Try negative numbers: one of the wrong ones loses the signs."),
+    "one parameter alone": ({"make": lambda: _some_gradients()[:1]},
+                            "With one parameter the length of each is that of all."),
+    "one parameter alone, without negative numbers":
+        ({"make": lambda: [g.abs() for g in _some_gradients()[:1]]},
+         "With one parameter the length of each is that of all; and try negative numbers."),
+}  # fmt: skip
+LOOKED_AT = {
+    "the gradients alone": ({"norm": lambda found, wanted: True},
+                            "The length before clipping is asked for as well."),
+    "the first parameter alone compared":
+        ({"gradients": lambda found, wanted: bool(torch.allclose(found[0], wanted[0], atol=1e-4))},
+         "Compare all of them."),
+}  # fmt: skip
+
+
+def _several_slips() -> Iterator[tuple[str, Callable, str]]:
+    known = {row.name for row in CLIP_TEST_MISTAKES}
+    nothing: dict[str, tuple[dict, str]] = {"": ({}, "")}
+    for limit, made, look in product(LIMITS | nothing, MADE | nothing, LOOKED_AT | nothing):
+        if look.startswith("the first") and (limit.endswith("enough alone") or "one" in made):
+            continue  # it does what two of them do
+        some = [each for each in (limit, made, look) if each]
+        name = ", and ".join(some)
+        how, why = {}, []
+        for each in some:
+            change, reason = (LIMITS | MADE | LOOKED_AT)[each]
+            how |= change
+            why.append(reason)
+        if some and name not in known:
+            yield name, _clip_test(**how), " ".join(why)
+
+
+CLIP_TEST_MISTAKES += mistakes(*_several_slips())
 
 # 12.7 a training loop to be mended
 
@@ -1143,7 +1261,7 @@ def one_epoch(model: nn.Module, batches: list, optimizer: Descent) -> float:
 
 
 def loop_cases() -> list[tuple]:
-    long, short = torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0]]), torch.tensor([[9, 4, 3]])
+    long, short = torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0]]), torch.tensor([[9, 4, 6, 4, 3]])
     first = torch.tensor([[2, 8, 7, 4, 3], [2, 6, 3, 0, 0]]), torch.tensor([[2, 5, 3]])
     second = torch.tensor([[2, 5, 6, 3, 0, 0], [2, 6, 3, 0, 0, 0]]), torch.tensor([[2, 11, 10, 3]])
     return [
@@ -1196,7 +1314,9 @@ def _epoch(left: Sequence[str], **how: Any) -> Callable:
             read, labels = how.get("cut", lambda read, labels, tgt: (read, labels))(
                 read, labels, tgt
             )
-            logits = how.get("logits", lambda z: z)(model(src, read).flatten(0, 1))
+            logits = how.get("logits", lambda z: z)(
+                model(how.get("read", lambda src: src)(src), read).flatten(0, 1)
+            )
             labels = labels.flatten()
             smoothing = how.get("smoothing", 0.0)
             ignored = -100 if padding else how.get("ignore", PAD)
@@ -1204,7 +1324,7 @@ def _epoch(left: Sequence[str], **how: Any) -> Callable:
             n = len(labels) if padding else int((labels != PAD).sum())
             if not kept:
                 optimizer.zero_grad()
-            (loss * (n if how.get("summed") else 1)).backward()
+            (loss * how.get("times", n if how.get("summed") else 1)).backward()
             for once in how.get("order", ("step",)):
                 optimizer.step() if once == "step" else optimizer.zero_grad()
             losses.append(loss.item())
@@ -1216,6 +1336,36 @@ def _epoch(left: Sequence[str], **how: Any) -> Callable:
         return sum(x * n for x, n in zip(losses, counts, strict=True)) / sum(counts)
 
     return answer
+
+
+def _weighed_by_source(model, batches, optimizer):
+    counts = [int((src != PAD).sum()) for src, _ in batches]
+    losses = []
+    _epoch((), end=lambda found, _: losses.extend(found))(model, batches, optimizer)
+    return sum(map(mul, losses, counts)) / sum(counts)
+
+
+def _without_eos(model, batches, optimizer):
+    counts = [int((tgt[:, 1:] != PAD).sum()) for _, tgt in batches]
+    losses = []
+    hidden = lambda read, labels, tgt: (read, labels.masked_fill(labels == EOS, PAD))  # noqa: E731
+    _epoch((), cut=hidden, end=lambda found, _: losses.extend(found))(model, batches, optimizer)
+    return sum(map(mul, losses, counts)) / sum(counts)
+
+
+def _by_sentences(model, batches, optimizer):
+    """Each loss divided once more, before `backward`."""
+    model.train()
+    losses, counts = [], []
+    for src, tgt in batches:
+        logits, labels = model(src, tgt[:, :-1]).flatten(0, 1), tgt[:, 1:].flatten()
+        optimizer.zero_grad()
+        loss = F.cross_entropy(logits, labels, ignore_index=PAD) / len(src)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        counts.append(int((labels != PAD).sum()))
+    return sum(map(mul, losses, counts)) / sum(counts)
 
 
 def _weighed(count: Callable[[Tensor], int]) -> Callable:
@@ -1322,6 +1472,12 @@ LOOP_MISTAKES = mistakes(
      "mean over the tokens of its batch."),
     ("a softmax before the loss", _epoch((), logits=lambda z: z.softmax(-1)),
      "`cross_entropy` takes logits: the softmax is in it."),
+    ("uphill", _epoch((), times=-1),
+     "`backward` is for the loss itself: the optimiser goes down by its own minus sign."),
+    ("the source without its last token",
+     _epoch((), read=lambda src: src[:, :-1]),
+     "Only the target is read by one and asked for by the other. The encoder reads all of the "
+     "source."),
     ("smoothed labels", _epoch((), smoothing=0.1), "Nobody asked for smoothing here."),
     ("the last batch's loss", _epoch((), end=lambda losses, counts: losses[-1]),
      "The weights are right. Return the mean over all tokens of the epoch."),
@@ -1342,6 +1498,10 @@ LOOP_MISTAKES = mistakes(
      "The weights are right. `BOS` is not predicted, so it does not count among the tokens."),
     ("divided by the tokens with `BOS`", _divided_with_bos,
      "The weights are right. `BOS` is not predicted, so it does not count among the tokens."),
+    ("weighed by the tokens of the source", _weighed_by_source,
+     "The weights are right. A batch counts with its target tokens: they are what is asked for."),
+    ("`EOS` left out of the loss, too", _without_eos,
+     "`EOS` is to be learned as well. Only labels that are PAD count for nothing."),
     ("weighed by the sentences", _weighed(len),
      "The weights are right. A batch counts with its target tokens, not with its sentences."),
     ("asked for what it reads",
@@ -1360,6 +1520,11 @@ LOOP_MISTAKES = mistakes(
      ),
      "That is a perplexity, and of a mean in which short batches weigh as much as long ones. The "
      "mean loss over all tokens is asked for."),
+    ("the mean loss in bits",
+     lambda model, batches, optimizer: one_epoch(model, batches, optimizer) / math.log(2),
+     "The loss is in nats, as `cross_entropy` gives it."),
+    ("the loss divided by the number of sentences as well", _by_sentences,
+     "`cross_entropy` has taken the mean over the tokens already."),
     ("the exponential of the mean loss",
      lambda model, batches, optimizer: math.exp(one_epoch(model, batches, optimizer)),
      "That is the perplexity. The mean loss is asked for."),
@@ -1463,6 +1628,17 @@ GRADIENT_MISTAKES = mistakes(
     ("the sign turned", lambda *case: -loss_gradient(*case),
      "What the model says minus what it should say: p - q. Where the model says too much, the loss "
      "grows with the logit."),
+    ("a sigmoid in place of the softmax",
+     lambda z, y, e: (z.sigmoid() - _asked(z, y, e)) * (y != PAD)[:, None],
+     "p is the softmax of the logits: the tokens share one probability."),
+    ("the share with the wrong sign",
+     lambda z, y, e: loss_gradient(z, y, e) + 2 * e / (z.shape[1] - 1) * (
+         (y != PAD)[:, None] & (torch.arange(z.shape[1]) != PAD)
+     ),
+     "q is taken off as a whole: 1 - epsilon at the right token, and the share at every token but "
+     "PAD."),
+    ("the rows of the padding left out", lambda z, y, e: loss_gradient(z, y, e)[y != PAD],
+     "They stay, and their gradient is zero: (N, V)."),
     ("no smoothing", _q(lambda one, e, V: one),
      "This is the gradient without smoothing. q has a share for every token but PAD."),
     ("a share for padding", _q(lambda one, e, V: (1 - e) * one + e / V),

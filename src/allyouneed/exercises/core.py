@@ -22,7 +22,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from . import diary
-from .compare import alike, apart, inert, kind, outline, parting, plain, same, show
+from .compare import alike, apart, array, inert, kind, outline, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
 from .likeness import ENOUGH, MANY, distinct, named_turn, telling, unfilled, yes_or_no
 from .misread import misread, rescaled
@@ -111,12 +111,12 @@ class Exercise:
             return [()]
         return list(self.cases() if callable(self.cases) else self.cases)
 
-    def output(self, answer: Any, case: Case) -> Any:
+    def output(self, answer: Any, case: Case, seed: int = 0) -> Any:
         """What an answer gives for one case, in canonical form, or a `Failure`."""
         whole = not callable(self.reference)  # a number by hand may be 4 or 4.0
         if whole and self.canonical is None and inert(answer):
             return plain(answer, whole)  # nothing of the reader's runs: no guard is needed
-        return run(lambda: self.tidy(plain(self.call(answer, case), whole)), self.seconds)
+        return run(lambda: self.tidy(plain(self.call(answer, case), whole)), self.seconds, seed)
 
     def tidy(self, value: Any) -> Any:
         """The value in canonical form; one of another kind is compared as it is."""
@@ -300,7 +300,31 @@ def why_wrong(
         section = f'Look again at "{exercise.section}".'
         part = near[1] or inputs(exercise, cases[first])
         return wrong(title, f"{near[0]}.", part, section, mistake=near[0])
+    if (i := changing(exercise, answer, cases, got, bad)) is not None:
+        what = "called twice with the same input, it gives two results."
+        why = "Is something drawn at random, or left over from the call before?"
+        return wrong(title, what, why, inputs(exercise, cases[i]))
     return where_wrong(exercise, title, cases, got, want, bad)
+
+
+def changing(
+    exercise: Exercise, answer: Any, cases: list[Case], got: list[Any], bad: list[int]
+) -> int | None:
+    """The number of a case in which an answer gives something else when it is called again, where
+    the right one does not."""
+    if exercise.together or not callable(exercise.reference):
+        return None
+    for i in bad[:4]:
+        again, right = (
+            exercise.output(one, cases[i], seed=1) for one in (answer, exercise.reference)
+        )
+        if isinstance(again, Failure) or not exercise.agree(
+            right, exercise.known_output(None, i, cases[i])
+        ):
+            return None
+        if not exercise.agree(again, got[i]):
+            return i
+    return None
 
 
 def where_wrong(
@@ -312,7 +336,7 @@ def where_wrong(
     section = f'The section to read again is "{exercise.section}".'
     none = [i for i in bad if got[i] is None]
     if none and callable(exercise.reference):
-        what = "in some cases your function returned None."
+        what = "in some cases your function returned None. Is a `return` missing there?"
         return wrong(title, what, inputs(exercise, cases[none[0]]), section)
     for rule in exercise.invariants:
         broken = (
@@ -330,9 +354,20 @@ def where_wrong(
     )
     part = part if isinstance(part, str) else f"got {kind(got[first])}, which cannot be compared"
     some = ""
+    if not tell:
+        some = numbers_right(got[first], want[first], exercise)
     if len(cases) > 1:
         some = f"It is right in {len(cases) - len(bad)} of {len(cases)} cases."
     return wrong(title, part + ".", some, inputs(exercise, cases[first]), section)
+
+
+def numbers_right(got: Any, want: Any, exercise: Exercise) -> str:
+    """How many numbers of an answer by hand are right, if some are."""
+    a, b = array(got), array(want)
+    if a is None or b is None or a.shape != b.shape or a.ndim != 1 or {a.dtype, b.dtype} == {bool}:
+        return ""
+    right = int(np.isclose(a.astype(float), b.astype(float), exercise.rtol, exercise.atol).sum())
+    return f"{right} of the {len(b)} numbers are right." if right > 1 else ""
 
 
 def known_mistake(exercise: Exercise, cases: list[Case], got: list[Any]) -> Mistake | None:
@@ -403,7 +438,7 @@ def near_mistake(
     for mistake in exercise.mistakes:
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
         turn = named_turn(got, known, named, exercise.rtol, exercise.atol)
-        if turn and not any(words in turn for words in BY_CHANCE):
+        if turn and not any(words in turn for words in BY_CHANCE) and " cases)" not in turn:
             more = turn.removeprefix("the right answer, but ")
             return f"{mistake.name}, and the result {more}", mistake.why
     return None

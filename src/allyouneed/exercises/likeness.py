@@ -72,6 +72,8 @@ UNDONE: dict[str, Turn] = {
     "not divided by its sum": lambda a: last(a, lambda a: a / a.sum(-1, keepdims=True)),
     "not added up over the first axis": lambda a: a.sum(0) if a.ndim > 1 else None,
     "not added up over the last axis": lambda a: a.sum(-1) if a.ndim > 1 else None,
+    "not added up to one number": lambda a: last(a, np.sum),
+    "not averaged to one number": lambda a: last(a, np.mean),
     "not averaged over the first axis": lambda a: a.mean(0) if a.ndim > 1 else None,
     "not averaged over the last axis": lambda a: a.mean(-1) if a.ndim > 1 else None,
     "with one too many in front": lambda a: last(a, lambda a: a[1:]),
