@@ -1034,10 +1034,22 @@ def module_cases() -> list[tuple]:
         matrices = [_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4)]
         q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
         cases.append((d, n_heads, matrices, q, k, v, mask))
-    *sizes, q, k, v, _ = cases[1]
-    large = (*sizes, 5 * q, 4 * k, v, torch.eye(3, 5).bool())  # large scores, of one key
+    large = (4, 2, [torch.eye(4)] * 2 + cases[5][2][2:], *_far_apart())
     *sizes, q, k, v, _ = cases[2]
     return [*cases, large, (*sizes, q, q, q, torch.ones(4, 4).bool().tril())]
+
+
+def _shares(a: Tensor) -> Tensor:
+    return a / a.sum(-1, keepdim=True)
+
+
+def _far_apart() -> tuple[Tensor, ...]:
+    """q, k, v and a mask, with scores near 100 and -100 in both heads, hidden and not."""
+    q, k, v = (_numbers((1, n, 4), 960 + n, 0.1) for n in (3, 4, 5))
+    q[..., ::2] = 140 * torch.tensor([-1.0, 1, 1])[:, None]
+    k[..., ::2] = torch.tensor([0.99, 0.97, -0.99, -0.96])[:, None]
+    first = torch.tensor([True, True, False, False])
+    return q, k, 10 * v[:, :4], torch.stack([first, first, ~first])
 
 
 def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> Any:
@@ -1325,6 +1337,25 @@ MODULE_MISTAKES = mistakes(
     ("a hidden score of minus ten, and struck out after",
      _but(weigh=lambda self, s, mask: s.masked_fill(~mask, -10.0).softmax(-1) * mask),
      "Scores may be lower than that: hide by minus infinity."),
+    ("a hidden score of minus a hundred, and struck out after",
+     _but(weigh=lambda self, s, mask: s.masked_fill(~mask, -100.0).softmax(-1) * mask),
+     "A score of a key that may be seen can be as low: hide by minus infinity."),
+    *((f"exponentials without care overflow{where}",
+       _but(weigh=lambda self, s, mask, hide=hide, end=end: end(_shares(hide(s, mask)), mask)),
+       "The exponential of 100 is infinite in 32 bits, and infinity by infinity is NaN. A softmax "
+       "takes the highest score off all scores first, which changes no weight." + more)
+      for how, hide in (
+          ("", lambda s, mask: s.masked_fill(~mask, -math.inf).exp()),
+          (", hidden ones, too", lambda s, mask: s.exp() * mask))
+      for where, end, more in (
+          (how, lambda w, mask: w.where(mask, 0.0), ""),
+          (how + ", and NaN where there is nothing to attend to", lambda w, mask: w,
+           " And where all is hidden the sum is 0, and 0/0 is NaN as well."))),
+    ("a small number added below the line",
+     _but(weigh=lambda self, s, mask: (e := s.masked_fill(~mask, -math.inf).exp()) / (
+         e.sum(-1, keepdim=True) + 1e-9)),
+     "It helps where the sum is 0, but the exponential of -100 is smaller than that number, and "
+     "that of 100 is infinite in 32 bits. Take the highest score off all scores first."),
     ("a dropout in training",
      _but(forward=lambda self, *inputs: nn.functional.dropout(
          ManyHeads.forward(self, *inputs), 0.1, self.training)),
@@ -2134,9 +2165,16 @@ NEIGHBOUR_MISTAKES = mistakes(
      "Head 2 has to find the word after."),
     ("both heads look ahead, on a circle with a gap", _on_arc(1, 1),
      "Head 1 has to find the word before."),
-    ("left and right exchanged, on a parabola", lambda length: (
+    ("left and right exchanged, on a curve that does not close", lambda length: (
         _curve(length, -1.0)[0].flip(0), _curve(length, -1.0)[1]),
-     "Head 1 finds the word before, head 2 the word after."),
+     "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
+     "queries, or w_q and w_k returned in each other's place? Then all is the other way round."),
+    ("both heads look back, on a curve that does not close", lambda length: (
+        _curve(length, -1.0)[0][:1].repeat(2, 1, 1), _curve(length, -1.0)[1]),
+     "Head 2 has to find the word after."),
+    ("both heads look ahead, on a curve that does not close", lambda length: (
+        _curve(length, -1.0)[0][1:].repeat(2, 1, 1), _curve(length, -1.0)[1]),
+     "Head 1 has to find the word before."),
     ("a curve that opens the wrong way", lambda length: _curve(length, 1.0),
      "On a parabola the key at the query's own place must be the *highest* point in the query's "
      "direction: the second entries of query and key have opposite signs."),
