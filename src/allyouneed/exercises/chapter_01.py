@@ -82,6 +82,14 @@ HAND_MISTAKES = mistakes(
     ("one merge for each word", ["ea", "sea", "eat"],
      "ea and t meet in eat alone, once: in seat the e and the a are in sea by then. Count the "
      "pairs over all words, and take the most frequent."),
+    ("the example of the task", ["te", "tea", "eat"],
+     "These only show how an answer looks. Count every pair over all four words, each as often as "
+     "its word occurs: one pair stands in all of them."),
+    ("every word counted once, and its pieces with it", ["ea", "at", "sea"],
+     "A pair counts as often as its word occurs. And a and t no longer stand side by side once ea "
+     "is made."),
+    ("a letter that is used up already", ["ea", "at", "▁s"],
+     "After the first merge the a of seat and eat is gone: its t now stands beside the symbol ea."),
 )  # fmt: skip
 
 
@@ -1251,6 +1259,9 @@ SHARE_MISTAKES = mistakes(
      "than one sentence may have no padding."),
     ("B times the share", lambda n, b: b * padding_share(n, b),
      "B stands in the padding and in the positions, and cancels."),
+    ("the last term of the sum left out", lambda n, b: 1 - (n + 1) / 2 / sum(
+        1 - ((m - 1) / n) ** b for m in range(1, n)),
+     "The sum runs over m = 1 to L, and `range(1, L)` ends at L - 1."),
 )  # fmt: skip
 
 # 1.9 a split that does not leak

@@ -53,6 +53,10 @@ def step_by_hand() -> dict[str, list[float]]:
         "entries exchanged": torch.tanh(x @ w + h @ u + b).flip(0),
         "h added": torch.tanh(x @ w + h @ u + b) + h,
         "bias twice": torch.tanh(x @ w + h @ u + 2 * b),
+        "h kept": torch.tanh(x @ w + b) + h,
+        "one tanh": torch.stack([torch.tanh(x @ w + h @ u + b)[0], (x @ w + h @ u + b)[1]]),
+        "minus in one": torch.tanh(x @ w + h @ u + b + torch.tensor([0.0, 1.2])),
+        "minus in the first": torch.tanh(x @ w + h @ u + b + torch.tensor([0.4, 0.0])),
     }
     return {name: state.tolist() for name, state in states.items()}
 
@@ -137,6 +141,16 @@ STEP_MISTAKES = mistakes(
      "Equation (2.1) has one bias, for the word's part and the state's together."),
     ("one decimal", [round(number, 1) for number in BY_HAND["right"]],
      "The way is right. Give three decimals."),
+    ("two decimals", [round(number, 2) for number in BY_HAND["right"]],
+     "The way is right. Give three decimals."),
+    ("the old state added behind the tanh, and not multiplied by U", BY_HAND["h kept"],
+     "The old state counts through h U, inside the tanh, and nowhere else."),
+    ("tanh of the first entry alone", BY_HAND["one tanh"],
+     "The tanh is taken of every entry."),
+    ("the minus sign of h lost in the second entry", BY_HAND["minus in one"],
+     "The second entry of h is -1, and takes its part of 0.6 off the second sum."),
+    ("the minus sign of h lost in the first entry", BY_HAND["minus in the first"],
+     "The second entry of h is -1, and takes its part of 0.2 off the first sum."),
 )  # fmt: skip
 
 # 2.2: the state after the last word, three mistakes
@@ -1191,6 +1205,16 @@ DEPTH_MISTAKES = mistakes(
     ("goes on until more than n words are seen, where windows are dilated",
      layers_with(right_contiguous, lambda n, k: right_dilated(n + 1, k)),
      "n words are enough: compare with < n, not with <= n."),
+    ("each layer adds k words, counted from the first",
+     layers_with(lambda n, k: math.ceil((n - 1) / k), lambda n, k: next(
+         i for i in range(99) if 1 + sum(k * k**j for j in range(i)) >= n)),
+     "A window of k words holds the word itself and k - 1 new ones."),
+    ("how far is seen, in place of the number of layers",
+     layers_with(lambda n, k: 1 + (k - 1) * right_contiguous(n, k),
+                 lambda n, k: k ** right_dilated(n, k)),
+     "Asked for is how many layers it takes, not how many words they see."),
+    ("not rounded", lambda n, k, dilated: math.log(n, k) if dilated else (n - 1) / (k - 1),
+     "There is no part of a layer: if words are left over, one more is needed."),
 )  # fmt: skip
 
 # 2.6: what a layer multiplies
@@ -1316,6 +1340,18 @@ COUNT_MISTAKES = mistakes(
      "Biases are not counted."),
     ("only earlier words looked at", counting(self_attention=lambda n, d, k: n * (n + 1) * d),
      "In this layer every word looks at all n words, those behind it, too."),
+    ("biases counted", counting(
+        recurrent=lambda n, d, k: 2 * n * d * d + n * d,
+        convolutional=lambda n, d, k: k * n * d * d + n * d),
+     "Biases are not counted."),
+    ("two biases of the recurrent layer counted",
+     counting(recurrent=lambda n, d, k: 2 * n * d * d + 2 * n * d), "Biases are not counted."),
+    ("the bias of the convolution counted",
+     counting(convolutional=lambda n, d, k: k * n * d * d + n * d), "Biases are not counted."),
+    ("half of the scores, since they are symmetric",
+     counting(self_attention=lambda n, d, k: n * (n + 1) // 2 * d + n * n * d),
+     "Scores of words with themselves are symmetric, and could be had for half; counted is the "
+     "product as `mix` does it, all n x n pairs."),
 )  # fmt: skip
 
 # 2.7: three norms, to be predicted
@@ -1424,6 +1460,12 @@ def _candidate_carried(x: Tensor, h: float, w: float, u: float, z: float) -> flo
         h = math.tanh(w * word + u * h)
         slope *= z + (1 - z) * u * (1 - h**2)
     return slope
+
+
+def _last_state(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    for word in x.tolist():
+        h = z * h + (1 - z) * math.tanh(w * word + u * h)
+    return h
 
 
 FAR_MISTAKES = mistakes(
@@ -1574,6 +1616,8 @@ FAR_MISTAKES = mistakes(
     ("a sum in place of the product, begun at 1", gated_gradient(
         lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: 1 + sum(f)),
      "One step follows the other: by the chain rule their derivatives are multiplied."),
+    ("the last state itself", lambda x, h, w, u, z: _last_state(x, h, w, u, z),
+     "Asked for is the derivative of the last state with respect to the first."),
 )  # fmt: skip
 
 
@@ -1656,6 +1700,14 @@ KEEP_MISTAKES = mistakes(
     ("weights for a world without noise", weights(3.0, 2.0),
      "Without noise it is kept. With noise w x is taken off in every step, and what is left of "
      "u h - w x must still come back: let u be larger, or w smaller."),
+    ("words as strong as the state", weights(10.0, 2.0),
+     "Without noise it is kept. Every noisy word takes w times the noise off the sum, and what is "
+     "left of u h must still come back: let w be smaller, or u larger."),
+    ("u of a half", weights(1.0, 0.5),
+     "Each step makes the state smaller than u times what it was. There must be a value, above one "
+     "half, that tanh(u h) gives back."),
+    ("the noise as w", lambda noise: (noise, 3.0, 0.0),
+     "w multiplies the first word as well. Where the noise is 0, nothing is read."),
 )  # fmt: skip
 
 
@@ -1753,6 +1805,17 @@ def _arriving(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) 
     total = torch.zeros_like(g)
     for state in reversed(states[1:]):
         total, g = total + g, u @ (g * (1 - state**2))
+    return total
+
+
+def _of_w(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Tensor:
+    """The gradient of W without the slope of tanh."""
+    states = [h]
+    for word in x:
+        states.append(torch.tanh(word @ w + states[-1] @ u + b))
+    total = torch.zeros_like(w)
+    for word, state in zip(x.flip(0), reversed(states[1:]), strict=True):
+        total, g = total + torch.outer(word, g), u @ (g * (1 - state**2))
     return total
 
 
@@ -1866,6 +1929,12 @@ TIME_MISTAKES = mistakes(
          for i, part in enumerate(through_time(x, h, w, u, b, g))
      ),
      "b stands inside tanh, as x W and h U do: its part is multiplied by 1 - h_t^2, too."),
+    ("the gradient at the state in that of W", lambda x, h, w, u, b, g: (
+        _of_w(x, h, w, u, b, g), *through_time(x, h, w, u, b, g)[1:]),
+     "The word stands inside tanh: what meets it is the gradient times the slope, 1 - h_t^2."),
+    ("all three transposed that can be", lambda *case: tuple(
+        part.T if part.ndim > 1 else part for part in through_time(*case)),
+     "Each gradient has the shape of what it belongs to: rows are what goes in."),
 )  # fmt: skip
 
 

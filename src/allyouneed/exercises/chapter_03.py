@@ -390,6 +390,10 @@ ADDITIVE_MISTAKES = mistakes(
     ("a sigmoid in place of the softmax",
      _additive(weigh=lambda scores, hidden, axis: scores.sigmoid().masked_fill(hidden, 0.0)),
      "A sigmoid looks at each score on its own. Weights must sum to one for each query."),
+    ("the softmax runs over the sentences, and NaN where all have padding", _additive(
+        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).softmax(axis),
+        axis=0),
+     "Each query shares its attention among the keys of its own sentence, the last axis."),
 )  # fmt: skip
 
 # 3.4 each measurement guessed from the others
@@ -1533,7 +1537,12 @@ def _where(answer: Callable[[Tensor, int], Tensor], keys: Tensor, place: int) ->
     query = torch.as_tensor(answer(keys.clone(), place), dtype=torch.float32)
     if query.shape != keys.shape[1:]:
         expected = tuple(keys.shape[1:])
-        raise ValueError(f"expected a query of shape {expected}, got {tuple(query.shape)}")
+        raise ValueError(
+            f"expected a query of shape {expected}, as wide as a key, got {tuple(query.shape)}: as "
+            "many numbers as keys are scores, or weights"
+            if query.shape == keys.shape[:1]
+            else f"expected a query of shape {expected}, got {tuple(query.shape)}"
+        )
     weights = (keys @ query).softmax(0)
     return {
         "looks most at": int(weights.argmax()),
@@ -1592,12 +1601,16 @@ PLACE_MISTAKES = mistakes(
      "and solve for the query."),
     ("always the first key", lambda keys, place: query_for(keys, 0),
      "The query must depend on the place: this one always looks at the first key."),
-    ("ten times the key, which is the wanted scores times the keys",
+    ("a multiple of the key, which is the wanted scores times the keys",
      lambda keys, place: keys.T @ _one_hot(len(keys), place, 10.0),
-     "`keys.T @ wanted` is ten times the key itself. The query must *solve* keys @ query = "
+     "`keys.T @ wanted` is a multiple of the key itself. The query must *solve* keys @ query = "
      "wanted: `torch.linalg.pinv(keys) @ wanted`."),
     ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
      "The query must depend on the keys and on the place."),
+    ("the key minus the mean of the others", lambda keys, place: 10 * (
+        keys[place] - (keys.sum(0) - keys[place]) / (len(keys) - 1)),
+     "Better, and not always enough: it lowers the others on average, and not each of them. Ask "
+     "for the scores that you want, and solve for the query."),
 )  # fmt: skip
 
 PLACE_RULES = [

@@ -375,6 +375,14 @@ COSINE_MISTAKES = mistakes(
      lambda p: p / (p.diag()[:, None] + p.diag()).sqrt().clamp(min=1e-12),
      "Below the line stands the product of the two lengths, each the root of an entry of the "
      "diagonal."),
+    ("a hundredth added to every length", lambda p: p / torch.outer(
+        p.diag().sqrt() + 0.01, p.diag().sqrt() + 0.01),
+     "This changes the cosines of short vectors, too: what is added must be much smaller, or be "
+     "added for lengths of 0 alone."),
+    ("divided by the norms of rows and columns of the table", lambda p: torch.nan_to_num(
+        p / torch.outer(p.norm(dim=1), p.norm(dim=0))),
+     "The norm of a row of products is not the length of a vector. That is the root of the "
+     "vector's product with itself."),
 )  # fmt: skip
 
 # 4.3 negative distance
@@ -900,6 +908,9 @@ COUNTED_MISTAKES = mistakes(
     ("divided by the sum over all words of the sentence", lambda x, counts: (
         (e := _products(x).exp() * counts.unsqueeze(1)) @ x / e.sum((1, 2), keepdim=True)),
      "Each word that asks has a whole of its own: divide by the sum of its row."),
+    ("shared out along the words that ask", _with_counts(
+        lambda w, n, x: _shared(w * n, 1) @ x),
+     "Each word that asks shares one among the words it looks at: divide by the sum of its row."),
 )  # fmt: skip
 
 # 4.6 words in another order
@@ -927,6 +938,12 @@ def _overwritten(weights: Tensor, order: Tensor) -> Tensor:
     for table in (weights, weights.T):
         for new, old in enumerate(order.tolist()):
             table[new] = table[old]
+    return weights
+
+
+def _rows_overwritten(weights: Tensor, order: Tensor) -> Tensor:
+    for new, old in enumerate(order.tolist()):
+        weights[new] = weights[old]
     return weights
 
 
@@ -982,6 +999,14 @@ ORDER_MISTAKES = mistakes(
     ("the rows reordered, and the softmax applied",
      lambda weights, order: weights[order].softmax(-1),
      "The weights are weights already. And the columns have moved as well as the rows."),
+    ("rows overwritten before they were read", lambda weights, order: (
+        _rows_overwritten(weights, order)[:, order]),
+     "A row that was replaced is no longer there when a later one needs it: write into a new "
+     "table."),
+    ("everything one place on", lambda weights, order: weights.roll((1, 1), (0, 1)),
+     "`order` says which word comes from where. It was not used."),
+    ("everything one place back", lambda weights, order: weights.roll((-1, -1), (0, 1)),
+     "`order` says which word comes from where. It was not used."),
 )  # fmt: skip
 
 # 4.7 find the mistakes
@@ -1467,6 +1492,29 @@ WIDEN_MISTAKES = mistakes(
     ("the extra entry last in one table and first in the other",
      lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -_squared(k)).roll(1, 1)),
      "Entry meets entry: the 1 of the query must stand where the key has its square."),
+    ("divided by the root of the new width", lambda q, k: (
+        widen(q, k)[0] / (q.shape[-1] + 1) ** 0.5, widen(q, k)[1]),
+     "The division by a root comes in Chapter 6. Here the softmax is that of the dot products."),
+    ("divided by the root of the old width", lambda q, k: (
+        widen(q, k)[0] / q.shape[-1] ** 0.5, widen(q, k)[1]),
+     "The division by a root comes in Chapter 6. Here the softmax is that of the dot products."),
+    ("the first entry of the key squared, and no other",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -k[:, 0] ** 2)),
+     "What is subtracted is k . k, the sum of the squares of all entries."),
+    ("the mean of the keys subtracted first", lambda q, k: widen(q, k - k.mean(0)),
+     "A distance is the same only if queries and keys are moved alike. And what becomes of a key "
+     "must not depend on the others."),
+    ("queries and keys brought to length one", lambda q, k: widen(
+        normalize(q, dim=-1), normalize(k, dim=-1)),
+     "The distance is that of the vectors as they are, with their lengths."),
+    ("queries and keys brought to length one, but not in the key's square", lambda q, k: (
+        _joined(normalize(q, dim=-1), torch.ones(len(q))),
+        _joined(normalize(k, dim=-1), -_squared(k))),
+     "The distance is that of the vectors as they are, with their lengths."),
+    ("rows of ones below, in place of a column beside", lambda q, k: (
+        torch.cat([2 * q, torch.ones(1, q.shape[1])]),
+        torch.cat([k, -k.pow(2).sum(0, keepdim=True)])),
+     "A table keeps its rows: T queries and S keys. What is added is an entry to each, a column."),
 )  # fmt: skip
 
 # 4.10 a chain
@@ -1550,6 +1598,28 @@ CHAIN_MISTAKES = mistakes(
      ),
      "Compare x_i . x_i with x_i . x_(i + 1): the next one must be so much longer that the second "
      "is larger."),
+    ("two entries each, all of one length", lambda n: (
+        10 * (torch.eye(n) + torch.eye(n).roll(1, 1).triu(1))),
+     "x_i . x_i is twice x_i . x_(i + 1): the next one must be so much longer that the second is "
+     "larger."),
+    ("two entries each, that grow by one", lambda n: torch.arange(1.0, n + 1).unsqueeze(1) * (
+        torch.eye(n, n + 1) + torch.eye(n, n + 1).roll(1, 1)),
+     "x_i . x_i is 2 i^2 and x_i . x_(i + 1) is i (i + 1), which is larger for no i above 1: let "
+     "lengths grow by a factor, not by a number."),
+    ("the table of the weights themselves", lambda n: torch.eye(n).roll(1, 1).triu(1)
+     + torch.diag(torch.eye(n)[-1]),
+     "That is the table that should come out. Asked for are vectors whose dot products give it."),
+    ("only what the next one has, and nothing in common with it", lambda n: (
+        3.0 ** torch.arange(n).unsqueeze(1) * torch.eye(n, n + 1).roll(1, 1)),
+     "Each has one entry, in a place of its own: then no two share anything. Let each have two, "
+     "its own and that of the next."),
+    ("a last vector of zeros", lambda n: torch.cat([
+        3 * 3.0 ** torch.arange(n - 1).unsqueeze(1) * (
+            torch.eye(n - 1, n) + 1.5 * torch.eye(n - 1, n).roll(1, 1)), torch.zeros(1, n)]),
+     "The last word must be there, and long, so that the one before attends to it."),
+    ("the right shape, and vectors too short", lambda n: chain(n) / 8,
+     "The order is right, the weights are shared too evenly. The scores of a row must differ by "
+     "more: make the vectors longer."),
 )  # fmt: skip
 
 

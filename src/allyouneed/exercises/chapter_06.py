@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from .compare import kind
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined, pairs
 
 ROOT_BEFORE = "Divide the scores, before they go into the softmax."
@@ -111,6 +113,10 @@ HAND_MISTAKES = mistakes(
      "The weights are right, and the output is made with them: 3/4 of 8 and 1/4 of 4."),
     ("divided by the length of the key", look_by_hand(math.exp(math.sqrt(2))),
      "Every score is divided by the same number, the root of d_k = 4."),
+    ("a sigmoid of each score", [0.75, 0.5, 8.0],
+     "Weights are shared: the softmax divides each exponential by the sum of both."),
+    ("a sigmoid of the first score, the second left as it is", [0.75, 0.0, 6.0],
+     "Weights are shared: the softmax divides each exponential by the sum of both."),
 )  # fmt: skip
 
 
@@ -157,8 +163,8 @@ def small_letters(answers: list) -> list:
 
 def _word(answer: str) -> str | float:
     try:
-        return float(answer)
-    except ValueError:
+        return float(Fraction(answer))
+    except (ValueError, ZeroDivisionError):
         return answer.strip().lower()
 
 
@@ -277,6 +283,37 @@ WIDER_RULES = [
     Invariant(f"number {i + 1}", _near(i), why)
     for i, why in enumerate((ADDS_UP, ROOTED, ONE, TOO_FAR, HARDER, ALIKE, SOFTER, MORE_KEYS))
 ]
+
+
+def _each_place(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """The names of the mistakes in several of the eight places, one behind the other."""
+    answers = got[0]
+    if not isinstance(answers, list) or len(answers) != len(WIDER):
+        return None
+    names, reasons = [], []
+    for i, (one, right) in enumerate(zip(answers, WIDER, strict=True)):
+        if _alike(one, right):
+            continue
+        alone = (m for m in WIDER_MISTAKES if _alike(m.wrong[i], one) and _only(m.wrong, i))
+        if (mistake := next(alone, None)) is None:
+            return None
+        names.append(mistake.name)
+        reasons += [mistake.why] * (mistake.why not in reasons)
+    return ("; ".join(names), " ".join(reasons)) if names else None
+
+
+def _alike(one: object, other: object) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    return abs(float(one) - float(other)) < 0.01
+
+
+def _only(answers: list, place: int) -> bool:
+    return all(
+        _alike(a, b) for i, (a, b) in enumerate(zip(answers, WIDER, strict=True)) if i != place
+    )
 
 
 def _raw(q: Tensor, k: Tensor) -> Tensor:
@@ -399,6 +436,10 @@ SPREAD_MISTAKES = mistakes(
     ("variances in place of standard deviations, all three", [576.0, 36.0, 576.0],
      "The second is a standard deviation, and to bring that of q . k to 1 it is divided by it: "
      "both are roots."),
+    ("d_k under a root in the variance", [144.0, 6.0, 12.0],
+     "The variances of d_k = 16 products add up: 16 times 36."),
+    ("divided by the fourth root of d_k in the second place", [576.0, 12.0, 24.0],
+     "The scores are divided by the root of 16, which is 4."),
 )  # fmt: skip
 
 # 6.4 attention
@@ -765,6 +806,14 @@ MASKED_BUT = [
     ("the division after the softmax", "the mask after the softmax"),
     ("no division", "the division after the softmax"),
 ]
+
+
+def _one_mask(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, before: Tensor) -> Tensor:
+    """Attention with one mask before the softmax and another after it."""
+    scores = (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~before, -torch.inf)
+    return scores.softmax(-1).masked_fill(~mask, 0.0) @ v
+
+
 MENDED_MISTAKES = mistakes(
     ("as it was", *_left(f"{SHARE} {KEYS} {AFTER}", early=False, root=False, hidden=False)),
     ("the division still after the softmax", *_left(AFTER, early=False)),
@@ -887,6 +936,16 @@ MENDED_MISTAKES = mistakes(
     ("one mask for all heads, from any of them", lambda q, k, v, mask: mended(
         q, k, v, mask.any(1, keepdim=True).expand_as(mask)),
      "The mask is (B, H, T, S): each head has its own."),
+    ("the mask added to the scores as numbers, and struck out after",
+     lambda q, k, v, mask: (
+         (_raw(q, k) / q.shape[-1] ** 0.5 + mask.float()).softmax(-1) * mask) @ v,
+     "Adding 1 or 0 hides nothing: what is hidden had its share before it was struck out."),
+    ("the first head's mask before the softmax",
+     lambda q, k, v, mask: _one_mask(q, k, v, mask, mask[:, :1]),
+     "Each head has a mask of its own, before the softmax as after it."),
+    ("the first sentence's mask before the softmax",
+     lambda q, k, v, mask: _one_mask(q, k, v, mask, mask[:1]),
+     "Each sentence has a mask of its own, before the softmax as after it."),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -1336,7 +1395,44 @@ TEMPERATURE_MISTAKES = mistakes(
      lambda scores, entropy: _root_of(lambda t: -float(
          (scores.double() / t).log_softmax(-1).max()) - entropy),
      "The entropy is the sum over *all* weights, - sum of p ln p, not the logarithm of one."),
+    ("the scores multiplied by the temperature, in a search that divides",
+     lambda scores, entropy: 1e9 if entropy_at(scores, 1.0) < entropy else 1e-9,
+     "With a factor the entropy falls as it grows, and the search runs to its end. Divide the "
+     "scores by the temperature, equation (6.9)."),
+    ("the mean in place of the sum in the entropy", lambda scores, entropy: (
+        temperature_for(scores, entropy * len(scores))),
+     "The entropy of equation (6.5) is a sum over the weights, not their mean."),
+    ("the entropy of the scores as they are", lambda scores, entropy: entropy_at(scores, 1.0),
+     "That is an entropy. Asked for is the temperature at which it is as given: search."),
 )  # fmt: skip
+
+
+NEAR = 0.1  # nats
+
+
+def _how_near(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """That a search ends too early, or that its limits are too near."""
+    if not all(isinstance(one, float) and one >= 0 for one in got):
+        return None
+    off = [
+        (float(case[0].abs().max()), one - case[1]) for case, one in zip(cases, got, strict=True)
+    ]
+    far = [(size, by) for size, by in off if abs(by) >= NEAR]
+    if not far:
+        return (
+            "near in every case, and not near enough",
+            "The search ends too early, or its steps are too coarse: halve what lies between some "
+            "fifty times, over the logarithm of the temperature.",
+        )
+    if all(by < 0 if size > 1000 else by > 0 and size < 0.01 for size, by in far):
+        return (
+            "temperatures from too narrow a range",
+            "Scores of some thousands need temperatures of thousands, and those of thousandths "
+            "need thousandths: widen the limits until the entropy lies between.",
+        )
+    return None
 
 
 EXERCISES = [
@@ -1355,7 +1451,7 @@ EXERCISES = [
         section="The softmax saturates",
         reference=WIDER,
         mistakes=WIDER_MISTAKES,
-        invariants=WIDER_RULES,
+        invariants=Family(_each_place, WIDER_RULES),
         canonical=small_letters,
         rtol=5e-3,
     ),
@@ -1416,20 +1512,23 @@ EXERCISES = [
         reference=temperature_for,
         cases=TEMPERATURE_CASES,
         mistakes=TEMPERATURE_MISTAKES,
-        invariants=[
-            Invariant(
-                "a temperature above 0, and finite",
-                lambda output, *case: output >= 0,
-                "Scores are divided by it. Was a small one rounded to 0?",
-            ),
-            Invariant(
-                "an entropy as asked, to a thousandth",
-                lambda output, scores, entropy: abs(output - entropy) < 2e-3,
-                "What is compared is not the temperature but the entropy at it. If the search goes "
-                "the right way, it has ended too early, or its limits are too near: let it run "
-                "longer, over the logarithm of the temperature.",
-            ),
-        ],
+        invariants=Family(
+            _how_near,
+            [
+                Invariant(
+                    "a temperature above 0, and finite",
+                    lambda output, *case: output >= 0,
+                    "Scores are divided by it. Was a small one rounded to 0?",
+                ),
+                Invariant(
+                    "an entropy as asked, to a thousandth",
+                    lambda output, scores, entropy: abs(output - entropy) < 2e-3,
+                    "What is compared is not the temperature but the entropy at it. If the search "
+                    "goes the right way, it has ended too early, or its limits are too near: let "
+                    "it run longer, over the logarithm of the temperature.",
+                ),
+            ],
+        ),
         probe=reached,
         rtol=1e-3,
         atol=1e-3,

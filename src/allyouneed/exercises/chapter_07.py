@@ -94,6 +94,12 @@ HAND_MISTAKES = mistakes(
      "Head 1 meets the first row of the last matrix, (1, 1), and head 2 the second, (0, 2)."),
     ("divided by 2 once more", heads_by_hand(8 - 4 / (1 + 3**0.5), 4 / (1 + 3**0.5)),
      "The scores are given already divided by the root of d_k. Take their exponentials."),
+    ("the two heads averaged for both outputs", [7, 1, 4, 4],
+     "The outputs are the two numbers side by side, times the last matrix: (7, 1) times its "
+     "columns."),
+    ("the weights of all four values, and nothing else", [0.25, 0.75, 0.75, 0.25],
+     "The weights are right: 1/4 and 3/4, and 3/4 and 1/4. Average the values with them, and "
+     "multiply by the last matrix."),
 )  # fmt: skip
 
 
@@ -269,6 +275,27 @@ COUNT_MISTAKES = mistakes(
     ("sizes added, not multiplied, in the first alone",
      [576, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
      "A matrix of 512 rows and 64 columns has 512 x 64 numbers."),
+    ("64 columns and 8 rows for one head", [512, 4096, 16384, 16384 + 4 * D_MODEL],
+     "A head reads all d_model = 512 entries, and makes 64 of them: 512 rows and 64 columns."),
+    ("one bias of a head counted in its matrix",
+     [SQUARE // 8 + 64, SQUARE + D_MODEL, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "A matrix has no bias; it is asked for in the last number alone."),
+    ("rounded to thousands", [32000, 262000, 1048000, 1050000],
+     "Give the numbers in full: 512 times 64 is 32768."),
+    ("the matrices of queries counted three times for the layer",
+     [SQUARE // 8, SQUARE, 3 * SQUARE, 4 * SQUARE],
+     "The layer has four matrices, W^O among them, and then four biases of 512."),
+    *(
+        (f"{n} layers", [SQUARE // 8, SQUARE, n * 4 * SQUARE, n * (4 * SQUARE + 4 * D_MODEL)],
+         "Asked for is one multi-head attention, not all of the model.")
+        for n in (6, 12, 18)
+    ),
+    ("the feed-forward network counted, too",
+     _counts(layer=12 * SQUARE), "A multi-head attention is four matrices; the feed-forward "
+     "network stands behind it."),
+    ("the feed-forward network counted in the third alone",
+     [SQUARE // 8, SQUARE, 12 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "A multi-head attention is four matrices; the feed-forward network stands behind it."),
 )  # fmt: skip
 
 # 7.3 queries, keys and values from one layer, head by head
@@ -616,6 +643,9 @@ PRUNED_MISTAKES = mistakes(
     ("square blocks of the first three, and bands of the last",
      _pruned(columns=lambda w, *heads: _band(_slab(w, *heads), *heads)),
      "A head reads all of x: all rows of w_q, w_k and w_v stay."),
+    ("the queries made larger or smaller for the heads that are left", lambda *case: (
+        pruned(*case)[0] * (len(case[5]) / case[4]) ** 0.5, *pruned(*case)[1:]),
+     "A head's scores do not change when others go: d_k stays."),
 )  # fmt: skip
 
 # 7.5 the output as a sum
@@ -1627,6 +1657,20 @@ IN_HEADS_MISTAKES = mistakes(
     ("the softmax over the queries, and the root of d_model", _in_heads(axis=-2, root="d_model"),
      "Every query shares its attention among the keys: the softmax runs over the last axis. And "
      "the root is that of d_k = D / n_heads."),
+    ("keys reshaped, not transposed", lambda q, k, v, n_heads: merge(
+        (split(q, n_heads) @ _cut(split(k, n_heads), n_heads, -1, k.shape[1])
+         / math.sqrt(q.shape[-1] // n_heads)).softmax(-1) @ split(v, n_heads)),
+     "A reshape cuts the same row of numbers anew: exchange the last two axes, `.mT`. That was no "
+     "mistake."),
+    ("words and entries exchanged on the way back", lambda q, k, v, n_heads: _cut(
+        attend_split(split(q, n_heads), split(k, n_heads), split(v, n_heads)).mT, *q.shape[1:]),
+     "The heads are (B, H, T, K): exchange axes 1 and 2, so that a word's pieces stand side by "
+     "side."),
+    ("words and entries exchanged on the way back, and the root of d_model",
+     lambda q, k, v, n_heads: _cut(attend_split(
+         split(q, n_heads) / n_heads**0.5, split(k, n_heads), split(v, n_heads)).mT, *q.shape[1:]),
+     "The heads are (B, H, T, K): exchange axes 1 and 2. And a head's dot product has d_k = D / "
+     "n_heads terms."),
 )  # fmt: skip
 
 
@@ -2014,6 +2058,17 @@ GRADIENT_MISTAKES = mistakes(
         of_w_o=lambda two, heads, w_o, grad: (
             heads.sum(1).flatten(0, 1).T @ grad.flatten(0, 1)).repeat(heads.shape[1], 1)),
      "Each head has its own band of w_o, and its own gradient there: put them side by side."),
+    ("the gradient multiplied by itself for w_o", _gradients(
+        of_w_o=lambda two, heads, w_o, grad: grad.flatten(0, 1).T @ grad.flatten(0, 1)),
+     "What w_o was multiplied with are the heads, side by side: their transpose meets `grad`."),
+    ("summed over the words before the product", _gradients(
+        of_w_o=lambda two, heads, w_o, grad: torch.outer(
+            merge(heads).sum((0, 1)), grad.sum((0, 1)))),
+     "Each word's heads meet the gradient of the same word; the sum comes after the product."),
+    ("the gradient taken for ones, the heads not split", lambda heads, w_o, grad: (
+        merge(last_gradients(heads, w_o, torch.ones_like(grad))[0]),
+        last_gradients(heads, w_o, torch.ones_like(grad))[1]),
+     "`grad` is what arrives from the loss. And the gradient of heads has the shape of heads."),
 )  # fmt: skip
 
 
