@@ -1310,6 +1310,7 @@ def split_cases() -> list[tuple]:
         (f"Look, {a} {i}.", f"Vois, {a} {i + j}.") for a in WORDS for i in range(4) for j in (0, 1)
     ]
     twice = [(f"See {a}.", f"Vois {a}.") for a in WORDS] * 2
+    names = [(f"{a} {i}", f"{a} {i + 1}") for a in WORDS[:3] for i in range(10)]
     example = [("Hi.", "Salut."), ("hi!", "Bonjour."), ("Bye.", "Bonjour."), ("No.", "Non.")]
     return [
         mixed(several, 6),
@@ -1317,6 +1318,7 @@ def split_cases() -> list[tuple]:
         mixed(marks, 6),
         mixed(chains, 9),
         mixed(twice, 4),
+        mixed(names, 4),  # what is English here is French there, and not the same sentence
         (example, 3),
     ]
 
@@ -1424,6 +1426,15 @@ def _never_over(pairs: list, n_test: int) -> tuple[list, list]:
     )
 
 
+def _as_one_language(pairs: list, n_test: int) -> tuple[list, list]:
+    """The right groups, joined where a sentence of one language is one of the other, too."""
+    group, first = list(range(len(pairs))), {}
+    for i, sentence in ((i, normalise(one)) for i, pair in enumerate(pairs) for one in pair):
+        j = first.setdefault(sentence, i)
+        group = [group[j] if g == group[i] else g for g in group]
+    return _dealt(pairs, group, n_test)
+
+
 def _twice(name: str, split: Split, why: str) -> list[tuple[str, Split, str]]:
     """A mistake with the pairs as they come and from the last to the first: the example is small,
     and such a split of it may be right by chance."""
@@ -1489,6 +1500,11 @@ SPLIT_MISTAKES = mistakes(
      _by(lambda pair: (normalise(pair[0]), normalise(pair[1]))),
      "Pairs that share one sentence, English or French, must stay together, and not only those "
      "that share both."),
+    (
+        "English and French sentences in one list", _as_one_language,
+        "The same letters can be a sentence of both languages. Only English ones are compared with "
+        "English ones, and French with French: else groups grow that need not stay together.",
+    ),
 )  # fmt: skip
 
 SPLIT_RULES = [

@@ -1371,8 +1371,9 @@ TEMPERATURE_MISTAKES = mistakes(
      "Where the scores are softer than asked, they need a temperature above 1."),
     ("only temperatures above 1, or above a tenth", _clamped(1.0, 1e9),
      "Small scores need a low temperature: let the lower limit sink until the entropy is below."),
-    ("only temperatures below 10", _clamped(1e-9, 10.0),
-     "Large scores need a high temperature: let the upper limit rise until the entropy is above."),
+    ("large scores left with an entropy of 0", _clamped(1e-9, 10.0),
+     "Their temperature is far too low. Let the upper limit rise until the entropy is above. Or "
+     "did the search stop at a NaN, from 0 times ln 0, or from an exponential that overflows?"),
     ("only temperatures from e^-5 to e^5", _clamped(math.exp(-5), math.exp(5)),
      "Large scores need a high temperature and small ones a low one: widen the limits."),
     *(
@@ -1428,9 +1429,10 @@ def _how_near(
         )
     if all(by < 0 if size > 1000 else by > 0 and size < 0.01 for size, by in far):
         return (
-            "temperatures from too narrow a range",
-            "Scores of some thousands need temperatures of thousands, and those of thousandths "
-            "need thousandths: widen the limits until the entropy lies between.",
+            "too cold for large scores, or too hot for small ones",
+            "They need temperatures of thousands, and of thousandths. Are the limits wide enough? "
+            "And are the steps fine enough for small ones: is the ratio of the limits halved, and "
+            "not their difference?",
         )
     return None
 
