@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations, product
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from allyouneed.data import normalise
 
 from .compare import array
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined
 from .predictions import signs, wrong_predictions
 from .suspects import Lack, each, rules, verdicts_on
@@ -90,6 +90,14 @@ HAND_MISTAKES = mistakes(
      "is made."),
     ("a letter that is used up already", ["ea", "at", "▁s"],
      "After the first merge the a of seat and eat is gone: its t now stands beside the symbol ea."),
+    *(
+        (f"{second} second, which comes {n}: ea, {second}, {third}", ["ea", second, third],
+         "After ea the pairs are counted anew: s and ea meet 3 + 2 times, and so do ▁ and s; no "
+         "others meet as often.")
+        for second, n in (("eat", "3 times"), ("▁t", "4 times"), ("▁ea", "once"))
+        for third in ("sea", "▁sea", "seat", "▁tea", "▁seat", "tea", "▁s", "se")
+        if (second, third) not in {("eat", "▁s"), ("▁t", "sea"), ("▁t", "tea"), ("▁t", "▁sea")}
+    ),
 )  # fmt: skip
 
 
@@ -1136,6 +1144,20 @@ def padding_share(longest: int, batch: int) -> float:
     return 1 - (longest + 1) / 2 / width
 
 
+def _near_shares(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """That a share was drawn, or taken from a formula for real numbers."""
+    numbers = all(isinstance(one, int | float) for one in got)
+    if not numbers or any(abs(a - b) > 0.05 for a, b in zip(got, want, strict=True)):
+        return None
+    return (
+        "near in every case, and not exact",
+        "Was it drawn at random, or does a length count as a real number? Asked for is the "
+        "quotient itself, with a sum over the whole lengths.",
+    )
+
+
 SHARE_CASES = [(2, 2), (2, 1), (6, 3), (10, 64), (1, 5), (20, 8), (3, 2), (40, 5)]
 
 
@@ -1426,6 +1448,20 @@ def _never_over(pairs: list, n_test: int) -> tuple[list, list]:
     )
 
 
+def _groups_counted(pairs: list, n_test: int) -> tuple[list, list]:
+    group = list(range(len(pairs)))
+    for side in (0, 1):
+        first: dict[str, int] = {}
+        for i, pair in enumerate(pairs):
+            j = first.setdefault(normalise(pair[side]), i)
+            group = [group[j] if g == group[i] else g for g in group]
+    chosen = list(dict.fromkeys(group))[:n_test]
+    return (
+        [pair for g, pair in zip(group, pairs, strict=True) if g not in chosen],
+        [pair for g, pair in zip(group, pairs, strict=True) if g in chosen],
+    )
+
+
 def _as_one_language(pairs: list, n_test: int) -> tuple[list, list]:
     """The right groups, joined where a sentence of one language is one of the other, too."""
     group, first = list(range(len(pairs))), {}
@@ -1505,6 +1541,8 @@ SPLIT_MISTAKES = mistakes(
         "The same letters can be a sentence of both languages. Only English ones are compared with "
         "English ones, and French with French: else groups grow that need not stay together.",
     ),
+    ("groups counted, and not pairs", _groups_counted,
+     "The test should have n_test *pairs*, and at most twice as many: groups hold several."),
 )  # fmt: skip
 
 SPLIT_RULES = [
@@ -1598,6 +1636,7 @@ EXERCISES = [
         reference=padding_share,
         cases=SHARE_CASES,
         mistakes=SHARE_MISTAKES,
+        invariants=Family(_near_shares),
         canonical=float,
     ),
     Exercise(

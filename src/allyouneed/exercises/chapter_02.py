@@ -54,6 +54,10 @@ def step_by_hand() -> dict[str, list[float]]:
         "h added": torch.tanh(x @ w + h @ u + b) + h,
         "bias twice": torch.tanh(x @ w + h @ u + 2 * b),
         "h kept": torch.tanh(x @ w + b) + h,
+        "tanh twice": torch.tanh(torch.tanh(x @ w + h @ u + b)),
+        "all crossed": torch.tanh((x + h) @ (w + u) + b),
+        "halved": torch.tanh(x @ w + h @ u + b) / 2,
+        "h U outside": torch.tanh(x @ w + b) + h @ u,
         "one tanh": torch.stack([torch.tanh(x @ w + h @ u + b)[0], (x @ w + h @ u + b)[1]]),
         "minus in one": torch.tanh(x @ w + h @ u + b + torch.tensor([0.0, 1.2])),
         "minus in the first": torch.tanh(x @ w + h @ u + b + torch.tensor([0.4, 0.0])),
@@ -151,6 +155,12 @@ STEP_MISTAKES = mistakes(
      "The second entry of h is -1, and takes its part of 0.6 off the second sum."),
     ("the minus sign of h lost in the first entry", BY_HAND["minus in the first"],
      "The second entry of h is -1, and takes its part of 0.2 off the first sum."),
+    ("tanh taken twice", BY_HAND["tanh twice"], "The tanh of the sum is the state."),
+    ("word and state added, and W and U, before they are multiplied", BY_HAND["all crossed"],
+     "x meets W and h meets U, and nothing else: two products, then their sum."),
+    ("the new state halved", BY_HAND["halved"], "The two parts are added, and not averaged."),
+    ("the old state's part added behind the tanh", BY_HAND["h U outside"],
+     "The tanh is taken of the whole sum: x W, h U and b."),
 )  # fmt: skip
 
 # 2.2: the state after the last word, three mistakes
@@ -234,6 +244,12 @@ def _before_the_last(begin: Callable[[Tensor], Tensor] = lambda h: h) -> Callabl
         return torch.where((n > 1).unsqueeze(1), earlier, begin(h))
 
     return last_states
+
+
+def _backwards(words: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
+    for word in words.flip(0):
+        h = torch.tanh(word @ w + h @ u + b)
+    return h
 
 
 LAST_MISTAKES = mistakes(
@@ -411,6 +427,16 @@ LAST_MISTAKES = mistakes(
     ("one word too early, and starts from zeros", _before_the_last(torch.zeros_like),
      "A list of states that begins with the first one has the state after n words at place n; and "
      "the first state is given as h."),
+    ("from the last position to the first", lambda x, n, *rest: last_states_with(pick=last_place)(
+        x.flip(1), n + x.shape[1] - n, *rest),
+     "A sentence is read from its first word to its last."),
+    ("from the last word to the first", lambda x, n, h, w, u, b: torch.stack([
+        _backwards(x[i, : n[i]], h[i], w, u, b) for i in range(len(x))]),
+     "A sentence is read from its first word to its last."),
+    ("padding read, and words passed over", lambda x, n, h, w, u, b: torch.stack([
+        _backwards(x[i, n[i] :].flip(0), h[i], w, u, b) for i in range(len(x))]),
+     "The new state is for places with a word, the old one for padding: here the two are "
+     "exchanged."),
 )  # fmt: skip
 
 
@@ -1215,6 +1241,12 @@ DEPTH_MISTAKES = mistakes(
      "Asked for is how many layers it takes, not how many words they see."),
     ("not rounded", lambda n, k, dilated: math.log(n, k) if dilated else (n - 1) / (k - 1),
      "There is no part of a layer: if words are left over, one more is needed."),
+    ("gaps that grow by the factor k - 1", layers_with(right_contiguous, lambda n, k: next(
+        i for i in range(9999) if 1 + (k - 1) * sum((k - 1) ** j for j in range(i)) >= n)),
+     "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ..."),
+    ("a first gap of k", layers_with(right_contiguous, lambda n, k: next(
+        i for i in range(99) if 1 + (k - 1) * sum(k ** (j + 1) for j in range(i)) >= n)),
+     "The first layer has the dilation 1: its words stand side by side."),
 )  # fmt: skip
 
 # 2.6: what a layer multiplies
@@ -1352,6 +1384,11 @@ COUNT_MISTAKES = mistakes(
      counting(self_attention=lambda n, d, k: n * (n + 1) // 2 * d + n * n * d),
      "Scores of words with themselves are symmetric, and could be had for half; counted is the "
      "product as `mix` does it, all n x n pairs."),
+    ("one step fewer than words", counting(recurrent=lambda n, d, k: 2 * (n - 1) * d * d),
+     "Every word is read, the first one, too: n steps."),
+    ("one matrix for word and state side by side, and as wide",
+     counting(recurrent=lambda n, d, k: 4 * n * d * d),
+     "[x; h] has 2 d entries, and the new state d: a matrix of 2 d x d."),
 )  # fmt: skip
 
 # 2.7: three norms, to be predicted
@@ -1618,6 +1655,11 @@ FAR_MISTAKES = mistakes(
      "One step follows the other: by the chain rule their derivatives are multiplied."),
     ("the last state itself", lambda x, h, w, u, z: _last_state(x, h, w, u, z),
      "Asked for is the derivative of the last state with respect to the first."),
+    ("the logarithm of the derivative", lambda *case: math.log(abs(far_gradient(*case))),
+     "The factors are multiplied; the logarithm of their product is not asked for."),
+    ("one over cosh, not squared", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2) ** 0.5),
+     "The derivative of tanh is 1 - tanh^2, which is one over the *square* of cosh."),
 )  # fmt: skip
 
 
@@ -1691,7 +1733,7 @@ KEEP_MISTAKES = mistakes(
     ("words that overrule the state, even small ones", weights(20.0, 2.0),
      "w makes every noise stronger than the state. The state must outvote it: keep w times the "
      "noise well below u."),
-    ("weights in the order u, w, b", weights(3.0, 1.0),
+    ("a u of 1 beside a large w, or weights in the order u, w, b", weights(3.0, 1.0),
      "The order is w, u, b. Or is u too small? It must be above 1, by as much as the noise asks "
      "for."),
     ("u too small for the noise", weights(1.0, 1.5),
@@ -1708,6 +1750,12 @@ KEEP_MISTAKES = mistakes(
      "half, that tanh(u h) gives back."),
     ("the noise as w", lambda noise: (noise, 3.0, 0.0),
      "w multiplies the first word as well. Where the noise is 0, nothing is read."),
+    ("a bias below 0 that decides where there is noise", weights(2.0, 3.0, -1.0),
+     "Without noise it is kept. With noise the bias pulls to its side in every step, and after two "
+     "hundred of them it has won."),
+    ("u hardly more than 1, and a small w", weights(0.3, 1.1),
+     "tanh(u h) must give back a value above one half, and do so still when w times the noise is "
+     "taken off: let u be well above 1."),
 )  # fmt: skip
 
 
@@ -1935,6 +1983,10 @@ TIME_MISTAKES = mistakes(
     ("all three transposed that can be", lambda *case: tuple(
         part.T if part.ndim > 1 else part for part in through_time(*case)),
      "Each gradient has the shape of what it belongs to: rows are what goes in."),
+    ("the first state in the gradient of U at every step", lambda x, h, w, u, b, g: (
+        (four := through_time(x, h, w, u, b, g)) and (
+            four[0], torch.outer(h, four[2]), four[2], four[3])),
+     "At step t it was h_(t-1) that met U, and that changes from step to step."),
 )  # fmt: skip
 
 

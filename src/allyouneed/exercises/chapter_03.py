@@ -394,6 +394,16 @@ ADDITIVE_MISTAKES = mistakes(
         weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).softmax(axis),
         axis=0),
      "Each query shares its attention among the keys of its own sentence, the last axis."),
+    *(
+        (f"{value} in place of minus infinity", _additive(
+            weigh=lambda scores, hidden, axis, value=value: (
+                scores.masked_fill(hidden, value).softmax(axis))),
+         "Such a score is not nothing: its exponential is small, and not 0.")
+        for value in (-1.0, -10.0)
+    ),
+    ("keys brought to length one before they are averaged",
+     _additive(give=lambda weights, k: weights @ torch.nn.functional.normalize(k, dim=-1)),
+     "What is averaged are the keys as they are."),
 )  # fmt: skip
 
 # 3.4 each measurement guessed from the others
@@ -1544,9 +1554,11 @@ def _where(answer: Callable[[Tensor, int], Tensor], keys: Tensor, place: int) ->
             else f"expected a query of shape {expected}, got {tuple(query.shape)}"
         )
     weights = (keys @ query).softmax(0)
+    does_it = weights.argmax() == place and weights.max() >= 0.9
     return {
         "looks most at": int(weights.argmax()),
         "with": "0.9 or more" if weights.max() >= 0.9 else "less than 0.9",
+        "direction": None if does_it else torch.nn.functional.normalize(query, dim=0).tolist(),
     }
 
 
@@ -1840,6 +1852,13 @@ BACK_MISTAKES = mistakes(
         back_through(q, h, g)[1] - (1 - len(q) ** -0.5) * _as_keys_alone(q, h, g)),
      "The slope of q . h_j has no root: that belongs to the Transformer, where the scores are "
      "divided."),
+    ("the mean added", _back(lambda a, h, c, g: a * ((h + c) @ g)),
+     "What one weight gains the others lose: a_j (h_j - c) . g."),
+    ("the context in the place of the query", lambda q, h, g: (
+        (a := (h @ q).softmax(0)) is not None and (
+            back_through(q, h, g)[0],
+            torch.outer(a, g) + torch.outer(a * ((h - a @ h) @ g), a @ h))),
+     "As a key h_j was multiplied with the query: that is what it passes on."),
 )  # fmt: skip
 
 

@@ -134,6 +134,9 @@ HAND_MISTAKES = mistakes(
      "Dog has quality, too: its vector is (2, 1, 0, 0)."),
     ("a quarter for every word", look_by_hand([0.25, 0.25, 0.25]),
      "There are three words, and their weights sum to one. (Four is the number of entries.)"),
+    ("the last word left out of the new vector", [
+        *look_by_hand(VERY)[:3], 0.0, 3 * look_by_hand(VERY)[0], 0.0, look_by_hand(VERY)[0]],
+     "The weights are right. The vector of dog comes in, too, with its weight."),
 )  # fmt: skip
 
 
@@ -1211,6 +1214,7 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = dict(
          lambda x: self_attend(x) + 1e-3 * x.sum((0, 1))),
         ("half of each sentence taken from the one before it",
          lambda x: (x + x.roll(1, 0)) / 2),
+        ("each sentence in the place of the one behind it", lambda x: x.roll(1, 0)),
     )
 )  # fmt: skip
 APART_RULES = rules(
@@ -1232,6 +1236,8 @@ APART_RULES = rules(
         "a little of all sentences added to each": "It is little, but far above rounding.",
         "half of each sentence taken from the one before it": "It shows in a sentence when the one "
         "before it changes.",
+        "each sentence in the place of the one behind it": "It shows in a sentence when the one "
+        "before it changes: compare number by number.",
     },
     "Its sentences do not read each other. Do you compare only sentences that you have not "
     "changed, and leave room for rounding?",
@@ -1515,6 +1521,9 @@ WIDEN_MISTAKES = mistakes(
         torch.cat([2 * q, torch.ones(1, q.shape[1])]),
         torch.cat([k, -k.pow(2).sum(0, keepdim=True)])),
      "A table keeps its rows: T queries and S keys. What is added is an entry to each, a column."),
+    ("the root of two on one side alone",
+     lambda q, k: (_joined(2**0.5 * q, torch.ones(len(q))), _joined(k, -_squared(k))),
+     "The dot product stands twice: the root of two belongs to both sides."),
 )  # fmt: skip
 
 # 4.10 a chain

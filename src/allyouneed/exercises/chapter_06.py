@@ -117,6 +117,8 @@ HAND_MISTAKES = mistakes(
      "Weights are shared: the softmax divides each exponential by the sum of both."),
     ("a sigmoid of the first score, the second left as it is", [0.75, 0.0, 6.0],
      "Weights are shared: the softmax divides each exponential by the sum of both."),
+    ("no division by the root in the weights alone", [0.9, 0.1, 7.0],
+     "The output is right, and its weights are those of scores that were divided first."),
 )  # fmt: skip
 
 
@@ -440,6 +442,8 @@ SPREAD_MISTAKES = mistakes(
      "The variances of d_k = 16 products add up: 16 times 36."),
     ("divided by the fourth root of d_k in the second place", [576.0, 12.0, 24.0],
      "The scores are divided by the root of 16, which is 4."),
+    ("a root too many in the third place", [576.0, 6.0, 6**0.5],
+     "The divisor is the standard deviation of q . k itself, the root of the variance."),
 )  # fmt: skip
 
 # 6.4 attention
@@ -698,6 +702,11 @@ ATTENTION_MISTAKES = mistakes(
     ("the first sentence's weights for all", lambda q, k, v: (
         (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)[:1] @ v),
      "Each sentence has its own weights."),
+    ("the values averaged over the heads",
+     lambda q, k, v: _divided(q, k, v.mean(1, keepdim=True).expand_as(v), q.shape[-1] ** 0.5),
+     "Each head has values of its own."),
+    ("the third root of d_k", lambda q, k, v: _divided(q, k, v, q.shape[-1] ** (1 / 3)),
+     "It is the square root that makes the spread 1."),
 )  # fmt: skip
 
 
@@ -806,6 +815,11 @@ MASKED_BUT = [
     ("the division after the softmax", "the mask after the softmax"),
     ("no division", "the division after the softmax"),
 ]
+
+
+def mended_weights(q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+    scores = _raw(q, k) / q.shape[-1] ** 0.5
+    return scores.masked_fill(~mask, -torch.inf).softmax(-1).masked_fill(~mask, 0.0)
 
 
 def _one_mask(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, before: Tensor) -> Tensor:
@@ -946,6 +960,11 @@ MENDED_MISTAKES = mistakes(
     ("the first sentence's mask before the softmax",
      lambda q, k, v, mask: _one_mask(q, k, v, mask, mask[:1]),
      "Each sentence has a mask of its own, before the softmax as after it."),
+    ("equal shares of what may be seen", lambda q, k, v, mask: mended(0 * q, k, v, mask),
+     "The scores say how much each key gets."),
+    ("the future hidden besides, after the softmax", lambda q, k, v, mask: mended_weights(
+        q, k, mask).tril() @ v,
+     "The mask that is handed over says who may attend to whom, and nothing else does."),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -1220,6 +1239,9 @@ ENTROPY_MISTAKES = mistakes(
     ("the entropy in bits, the logarithm in nats",
      lambda scores: -(p := scores.softmax(-1)) * (p.log() + _h(scores) / math.log(2)),
      "Both are in nats: the entropy of equation (6.5) has the natural logarithm."),
+    ("p (1 - p) in front", lambda scores: (
+        entropy_gradient(scores) * (1 - scores.softmax(0))),
+     "The others' weights are in H already: in front stands the weight alone."),
 )  # fmt: skip
 
 # 6.8 a temperature for an entropy
@@ -1405,6 +1427,12 @@ TEMPERATURE_MISTAKES = mistakes(
      "The entropy of equation (6.5) is a sum over the weights, not their mean."),
     ("the entropy of the scores as they are", lambda scores, entropy: entropy_at(scores, 1.0),
      "That is an entropy. Asked for is the temperature at which it is as given: search."),
+    ("the temperature for scores divided by their spread",
+     lambda scores, entropy: temperature_for(scores / scores.std(), entropy),
+     "The scores were made smaller or larger before the search. Its temperature is for those."),
+    ("nats in place of bits", lambda scores, entropy: temperature_for(
+        scores, entropy / math.log(2)),
+     "The entropy is given in nats, as that of equation (6.5) is: nothing is converted."),
 )  # fmt: skip
 
 

@@ -100,6 +100,8 @@ HAND_MISTAKES = mistakes(
     ("the weights of all four values, and nothing else", [0.25, 0.75, 0.75, 0.25],
      "The weights are right: 1/4 and 3/4, and 3/4 and 1/4. Average the values with them, and "
      "multiply by the last matrix."),
+    ("the second value of head 2 alone", [7, 4, 7, 15],
+     "A value of 0 counts: it has the weight 3/4, and draws the average down to 1."),
 )  # fmt: skip
 
 
@@ -758,6 +760,9 @@ SUM_MISTAKES = mistakes(
     ("the first head left out",
      lambda heads, w_o: _apart(heads, w_o)[:, 1:].sum(1),
      "Heads are counted from 0 here: `range(H)` begins with the first."),
+    ("the first head counted twice", lambda heads, w_o: (
+        output_as_sum(heads, w_o) + heads[:, 0] @ _bands(heads, w_o)[0]),
+     "Each head is added once: does the sum begin with the first, and the loop as well?"),
 )  # fmt: skip
 
 # 7.6 multi-head attention, as a function
@@ -1012,6 +1017,9 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the heads put side by side in reverse",
      _change(merge=lambda heads: merge(heads.flip(1))),
      "Head 1 comes first in the concatenation, and so it meets the first rows of w_o."),
+    ("the first head alone meets W^O", lambda x, w_q, w_k, w_v, w_o, n_heads: multi_head(
+        x, w_q, w_k, w_v, w_o * (torch.arange(len(w_o)) < len(w_o) // n_heads)[:, None], n_heads),
+     "All heads are put side by side before the last product."),
 )  # fmt: skip
 
 # 7.7 the module
@@ -1671,6 +1679,14 @@ IN_HEADS_MISTAKES = mistakes(
          split(q, n_heads) / n_heads**0.5, split(k, n_heads), split(v, n_heads)).mT, *q.shape[1:]),
      "The heads are (B, H, T, K): exchange axes 1 and 2. And a head's dot product has d_k = D / "
      "n_heads terms."),
+    ("the softmax over the whole table", lambda q, k, v, n_heads: merge(
+        (s := split(q, n_heads) @ split(k, n_heads).mT / math.sqrt(q.shape[-1] // n_heads))
+        .flatten(2).softmax(-1).view_as(s) @ split(v, n_heads)),
+     "All queries of a head together sum to one. Each of them should."),
+    ("the softmax over all heads and the whole table", lambda q, k, v, n_heads: merge(
+        (s := split(q, n_heads) @ split(k, n_heads).mT / math.sqrt(q.shape[-1] // n_heads))
+        .flatten(1).softmax(-1).view_as(s) @ split(v, n_heads)),
+     "All queries of a sentence together sum to one. Each of them should, in each head."),
 )  # fmt: skip
 
 
@@ -2245,6 +2261,8 @@ NEIGHBOUR_MISTAKES = mistakes(
         _on_circle(-1, 1)(length)[1],
      ),
      "Head 2 finds the word after. Head 1 has to find the word before."),
+    ("two places away, on a circle with a gap", _on_arc(-2, 2),
+     "The neighbours are one place away."),
 )  # fmt: skip
 
 

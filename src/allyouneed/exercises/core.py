@@ -358,7 +358,8 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
     return exercise.agree(a, b) or (not one_kind and exercise.agree(b, a))
 
 
-BY_CHANCE = "in another order", "cut short"  # of a mistake, which may be another one
+# Of a mistake this may be said of quite another answer: it forgets too much of what came.
+BY_CHANCE = "in another order", "cut short", "not added up", "not averaged", "one too many"
 
 
 def near_mistake(
