@@ -98,6 +98,11 @@ HAND_MISTAKES = mistakes(
         for third in ("sea", "▁sea", "seat", "▁tea", "▁seat", "tea", "▁s", "se")
         if (second, third) not in {("eat", "▁s"), ("▁t", "sea"), ("▁t", "tea"), ("▁t", "▁sea")}
     ),
+    *(
+        (f"tea second, which comes 4 times, {third} third", ["ea", "tea", third],
+         "After ea the pairs are counted anew: s and ea meet 3 + 2 times, t and ea 4 times.")
+        for third in ("▁s", "▁sea", "▁seat", "▁t", "▁ea")
+    ),
 )  # fmt: skip
 
 
@@ -389,6 +394,15 @@ MERGE_MISTAKES = mistakes(
     ("overlapping places merged into one", _into_the_last,
      "In a a a the middle symbol was used up by the first merge: the last a stays beside aa. "
      "After a merge, go on behind both symbols."),
+    ("begins with the second symbol", lambda symbols, pair: merge(symbols[1:], pair),
+     "`i` begins at 0: the first symbol stays, too, and may be merged."),
+    ("what stands behind the first merge is lost", lambda symbols, pair: next((
+        [*symbols[:i], "".join(pair)] for i in range(len(symbols) - 1)
+        if (symbols[i], symbols[i + 1]) == tuple(pair)), symbols),
+     "The loop ends at the first merge. What comes after it belongs to the result."),
+    ("all joined, and cut around the new symbol", lambda symbols, pair: (
+        "".join(symbols).replace("".join(pair), f" {''.join(pair)} ").split()),
+     "Symbols that are not of the pair stay as they are: do not join them."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part
@@ -1284,6 +1298,11 @@ SHARE_MISTAKES = mistakes(
     ("the last term of the sum left out", lambda n, b: 1 - (n + 1) / 2 / sum(
         1 - ((m - 1) / n) ** b for m in range(1, n)),
      "The sum runs over m = 1 to L, and `range(1, L)` ends at L - 1."),
+    ("(B - 1) / B of the share", lambda n, b: padding_share(n, b) * (b - 1) / b,
+     "That the longest has no padding is in the mean length already."),
+    ("the exponent B - 1", lambda n, b: 1 - (n + 1) / 2 / sum(
+        1 - ((m - 1) / n) ** (b - 1) for m in range(1, n + 1)),
+     "The longest is below m if all B lengths are: the exponent is B."),
 )  # fmt: skip
 
 # 1.9 a split that does not leak
@@ -1448,6 +1467,10 @@ def _never_over(pairs: list, n_test: int) -> tuple[list, list]:
     )
 
 
+def _one_too_few(pairs: list, n_test: int) -> tuple[list, list]:
+    return split_pairs(pairs, n_test - 1)
+
+
 def _groups_counted(pairs: list, n_test: int) -> tuple[list, list]:
     group = list(range(len(pairs)))
     for side in (0, 1):
@@ -1543,6 +1566,7 @@ SPLIT_MISTAKES = mistakes(
     ),
     ("groups counted, and not pairs", _groups_counted,
      "The test should have n_test *pairs*, and at most twice as many: groups hold several."),
+    ("a test of one pair too few", _one_too_few, "The test has at least n_test pairs."),
 )  # fmt: skip
 
 SPLIT_RULES = [

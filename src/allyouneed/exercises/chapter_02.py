@@ -56,6 +56,8 @@ def step_by_hand() -> dict[str, list[float]]:
         "h kept": torch.tanh(x @ w + b) + h,
         "tanh twice": torch.tanh(torch.tanh(x @ w + h @ u + b)),
         "all crossed": torch.tanh((x + h) @ (w + u) + b),
+        "word subtracted": torch.tanh(h @ u + b - x @ w),
+        "no signs": torch.tanh(x @ w + h @ u + b).abs(),
         "halved": torch.tanh(x @ w + h @ u + b) / 2,
         "h U outside": torch.tanh(x @ w + b) + h @ u,
         "one tanh": torch.stack([torch.tanh(x @ w + h @ u + b)[0], (x @ w + h @ u + b)[1]]),
@@ -161,6 +163,9 @@ STEP_MISTAKES = mistakes(
     ("the new state halved", BY_HAND["halved"], "The two parts are added, and not averaged."),
     ("the old state's part added behind the tanh", BY_HAND["h U outside"],
      "The tanh is taken of the whole sum: x W, h U and b."),
+    ("the word's part subtracted", BY_HAND["word subtracted"], "Equation (2.1) adds x W."),
+    ("minus signs lost, in the result or in two of the matrices", BY_HAND["no signs"],
+     "The second entry of the new state is below 0: 0.6 - 0.75 - 0.2 inside the tanh."),
 )  # fmt: skip
 
 # 2.2: the state after the last word, three mistakes
@@ -793,6 +798,14 @@ GRU_MISTAKES = mistakes(
     ("a ReLU in place of the candidate's tanh",
      gru_with(lambda x, r, h, u, b: torch.relu(x + (r * h) @ u + b)),
      "The candidate is a tanh, as the new state of the plain net is."),
+    ("the old state twice in the mixture", gru_with_gates(mix=lambda r, z, h, new: h),
+     "z of the old state and 1 - z of the *candidate*: so nothing is ever read."),
+    ("the reset gate twice", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + (r * r * h) @ u + b)),
+     "The candidate sees r * h, with the gate once."),
+    ("the reset gate on the candidate itself", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + h @ u + b) * r),
+     "The reset gate acts on the old state, before it meets U."),
 )  # fmt: skip
 
 # 2.4: a test that tells right functions of 2.2 from wrong ones
@@ -1247,6 +1260,9 @@ DEPTH_MISTAKES = mistakes(
     ("a first gap of k", layers_with(right_contiguous, lambda n, k: next(
         i for i in range(99) if 1 + (k - 1) * sum(k ** (j + 1) for j in range(i)) >= n)),
      "The first layer has the dilation 1: its words stand side by side."),
+    ("whole windows counted", layers_with(lambda n, k: n // k, right_dilated),
+     "Windows of stacked layers overlap, so each layer adds k - 1 words; and what is left over "
+     "takes one more."),
 )  # fmt: skip
 
 # 2.6: what a layer multiplies
@@ -1389,6 +1405,9 @@ COUNT_MISTAKES = mistakes(
     ("one matrix for word and state side by side, and as wide",
      counting(recurrent=lambda n, d, k: 4 * n * d * d),
      "[x; h] has 2 d entries, and the new state d: a matrix of 2 d x d."),
+    ("the recurrent layer with the squares of both",
+     counting(recurrent=lambda n, d, k: 2 * n * n * d * d),
+     "Each of n steps makes two products of a row and a d x d matrix: n d^2, twice."),
 )  # fmt: skip
 
 # 2.7: three norms, to be predicted
@@ -1660,6 +1679,9 @@ FAR_MISTAKES = mistakes(
     ("one over cosh, not squared", gated_gradient(
         lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2) ** 0.5),
      "The derivative of tanh is 1 - tanh^2, which is one over the *square* of cosh."),
+    ("1 - z of the old state", gated_gradient(
+        lambda n, h, w, u, z: (1 - z) + (1 - z) * u * (1 - n**2)),
+     "z keeps the old state, 1 - z lets the candidate in."),
 )  # fmt: skip
 
 
@@ -1756,6 +1778,8 @@ KEEP_MISTAKES = mistakes(
     ("u hardly more than 1, and a small w", weights(0.3, 1.1),
      "tanh(u h) must give back a value above one half, and do so still when w times the noise is "
      "taken off: let u be well above 1."),
+    ("a bias that leaves one side alone", weights(1.0, 2.0, 0.5),
+     "Then h = tanh(u h + b) has one answer above 1/2, and none below -1/2: let b be 0."),
 )  # fmt: skip
 
 
@@ -1987,6 +2011,10 @@ TIME_MISTAKES = mistakes(
         (four := through_time(x, h, w, u, b, g)) and (
             four[0], torch.outer(h, four[2]), four[2], four[3])),
      "At step t it was h_(t-1) that met U, and that changes from step to step."),
+    ("the first word left out", lambda x, h, w, u, b, g: (
+        (four := through_time(x[1:], torch.tanh(x[0] @ w + h @ u + b), w, u, b, g)) and (
+            four if len(x) > 1 else (0 * w, 0 * u, 0 * b, g))),
+     "The way back ends at the first word, t = 0: `range(1, T)` leaves it out."),
 )  # fmt: skip
 
 

@@ -74,6 +74,11 @@ HAND_MISTAKES = mistakes(
     ("scores in place of weights, and each state times its score",
      look_by_hand([0.0, math.log(2), math.log(5)]),
      "These are the scores. The softmax makes weights of them: shares of one."),
+    ("powers of 2 in place of e", [
+        *(two := [1 / (1 + 2 ** math.log(2) + 2 ** math.log(5)) * 2**e
+                  for e in (0.0, math.log(2), math.log(5))]),
+        two[1] * math.log(2), two[2] * math.log(5)],
+     "The softmax takes powers of e: the exponential of ln 2 is 2."),
 )  # fmt: skip
 
 
@@ -620,6 +625,11 @@ LEFT_OUT_MISTAKES = mistakes(
     ("the distance not squared, and divided by twice sigma",
      _left_out(lambda d, width: -d.abs() / (2 * width)),
      "The Gaussian bell falls with the square of the distance, divided by 2 sigma squared."),
+    ("multiplied by the width's square, in place of divided",
+     _left_out(lambda d, width: -d.pow(2) * 2 * width**2),
+     "A wide kernel falls slowly: the squared distance is *divided* by 2 sigma squared."),
+    ("divided by sigma squared over 2", _left_out(lambda d, width: -2 * d.pow(2) / width**2),
+     "The 2 stands below the line, with sigma squared."),
 )  # fmt: skip
 
 # 3.5 masked softmax
@@ -782,6 +792,9 @@ MASKED_MISTAKES = mistakes(
          scores.masked_fill(~mask.unsqueeze(1), float(scores.min())).softmax(-1)),
      "The lowest score still has an exponential, and where all are alike as much as any. Only "
      "minus infinity becomes 0."),
+    ("one less for hidden scores, and struck out after", lambda scores, mask: (
+        scores + mask.unsqueeze(1).float() - 1).softmax(-1) * mask.unsqueeze(1),
+     "One less is not nothing: such a key had its share. Only minus infinity becomes 0."),
 )  # fmt: skip
 
 
@@ -1179,6 +1192,11 @@ GREEDY_MISTAKES = mistakes(
     ("ends at the number 3", lambda step, batch_size, bos, eos, max_length: greedy_decode(
         step, batch_size, bos, 3, max_length),
      "A sentence ends with `eos`, whichever number that is."),
+    ("the first word cut off with BOS, before the end is looked for",
+     lambda step, batch_size, bos, eos, max_length: [
+         _cut(row, eos) for row in _write(
+             step, batch_size, bos, max_length, _likeliest)[:, 2:].tolist()],
+     "BOS is one token: the first word stands behind it."),
 )  # fmt: skip
 
 
@@ -1522,6 +1540,10 @@ SLOPE_MISTAKES = mistakes(
     ("the share of the other states taken off, not divided again",
      _slope(lambda a, h, c: a * (h - (c - a * h))),
      "What is subtracted is the whole context c, with its share of h_j."),
+    ("the weight alone", _slope(lambda a, h, c: a.expand_as(h)),
+     "How far the context moves depends on the state that is weighed: a_j (h_j - c)."),
+    ("all states taken to weigh alike", _slope(lambda a, h, c: (h - c) / len(h)),
+     "In front stands the weight a_j of the state, and not one over their number."),
 )  # fmt: skip
 
 # 3.9 a query that looks at a given place

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from .compare import kind
-from .core import Exercise, Invariant, Mistake, mistakes
-from .pairs import combined, pairs
+from .core import Exercise, Family, Invariant, Mistake, mistakes
+from .pairs import by_place, combined, pairs
 from .suspects import Lack, each, rules, verdicts_on
 
 # 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
@@ -1629,6 +1629,9 @@ CHAIN_MISTAKES = mistakes(
     ("the right shape, and vectors too short", lambda n: chain(n) / 8,
      "The order is right, the weights are shared too evenly. The scores of a row must differ by "
      "more: make the vectors longer."),
+    ("lengths that double", _grown(2.0, 1.0),
+     "With a factor of 2 the scores of a word with itself, 2 a^2, and with the next, a times 2 a, "
+     "are the same: let lengths grow faster."),
 )  # fmt: skip
 
 
@@ -1702,7 +1705,7 @@ EXERCISES = [
         section="By matrix, and over which axis?",
         reference=FAVOURITES,
         mistakes=FAVOURITE_MISTAKES,
-        invariants=FAVOURITE_RULES,
+        invariants=Family(by_place(FAVOURITES, SINGLE_FAVOURITES), FAVOURITE_RULES),
         canonical=small_letters,
     ),
     Exercise(

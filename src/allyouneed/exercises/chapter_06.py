@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 
 from .compare import kind
 from .core import Case, Exercise, Family, Invariant, mistakes
-from .pairs import combined, pairs
+from .pairs import by_place, combined, pairs
 
 ROOT_BEFORE = "Divide the scores, before they go into the softmax."
 SUMS_TO_ONE = "Each query shares its attention among the keys: the softmax runs over the last axis."
@@ -261,6 +261,8 @@ WIDER_MISTAKES = mistakes(
      "Asked for is new divided by old, not what was added: 256 / 64 is 4."),
     ("differences in place of factors, all four", _but((1, 192), (2, 8), (3, 0), (4, -0.0625)),
      "Asked for is new divided by old, not what was added: 256 / 64 is 4."),
+    ("percent in place of factors", _but((1, 400), (2, 200), (3, 100), (4, 50)),
+     "A factor is new divided by old: 256 / 64 is 4."),
 )  # fmt: skip
 
 
@@ -285,37 +287,6 @@ WIDER_RULES = [
     Invariant(f"number {i + 1}", _near(i), why)
     for i, why in enumerate((ADDS_UP, ROOTED, ONE, TOO_FAR, HARDER, ALIKE, SOFTER, MORE_KEYS))
 ]
-
-
-def _each_place(
-    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
-) -> tuple[str, str] | None:
-    """The names of the mistakes in several of the eight places, one behind the other."""
-    answers = got[0]
-    if not isinstance(answers, list) or len(answers) != len(WIDER):
-        return None
-    names, reasons = [], []
-    for i, (one, right) in enumerate(zip(answers, WIDER, strict=True)):
-        if _alike(one, right):
-            continue
-        alone = (m for m in WIDER_MISTAKES if _alike(m.wrong[i], one) and _only(m.wrong, i))
-        if (mistake := next(alone, None)) is None:
-            return None
-        names.append(mistake.name)
-        reasons += [mistake.why] * (mistake.why not in reasons)
-    return ("; ".join(names), " ".join(reasons)) if names else None
-
-
-def _alike(one: object, other: object) -> bool:
-    if isinstance(one, str) or isinstance(other, str):
-        return one == other
-    return abs(float(one) - float(other)) < 0.01
-
-
-def _only(answers: list, place: int) -> bool:
-    return all(
-        _alike(a, b) for i, (a, b) in enumerate(zip(answers, WIDER, strict=True)) if i != place
-    )
 
 
 def _raw(q: Tensor, k: Tensor) -> Tensor:
@@ -444,6 +415,10 @@ SPREAD_MISTAKES = mistakes(
      "The scores are divided by the root of 16, which is 4."),
     ("a root too many in the third place", [576.0, 6.0, 6**0.5],
      "The divisor is the standard deviation of q . k itself, the root of the variance."),
+    ("a variance divided by the root in the second place", [576.0, 9.0, 24.0],
+     "The standard deviation of q . k is 24, and is divided by the root of 16."),
+    ("the two variances added, and d_k left out", [13.0, 13**0.5, 13**0.5],
+     "Variances of factors are multiplied, and q . k has d_k = 16 such products."),
 )  # fmt: skip
 
 # 6.4 attention
@@ -965,6 +940,12 @@ MENDED_MISTAKES = mistakes(
     ("the future hidden besides, after the softmax", lambda q, k, v, mask: mended_weights(
         q, k, mask).tril() @ v,
      "The mask that is handed over says who may attend to whom, and nothing else does."),
+    ("what any head may see", lambda q, k, v, mask: _one_mask(
+        q, k, v, mask, mask.any(1, keepdim=True)),
+     "Each head has a mask of its own, before the softmax as after it."),
+    ("ones for a query that may attend to nothing", lambda q, k, v, mask: (
+        mended_weights(q, k, mask).masked_fill(~mask.any(-1, keepdim=True), 1.0) @ v),
+     "Such a query gets zeros: it has nothing to average."),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -1242,6 +1223,9 @@ ENTROPY_MISTAKES = mistakes(
     ("p (1 - p) in front", lambda scores: (
         entropy_gradient(scores) * (1 - scores.softmax(0))),
      "The others' weights are in H already: in front stands the weight alone."),
+    ("divided by the number of scores, in place of times the weight",
+     lambda scores: entropy_gradient(scores) / scores.softmax(0) / len(scores),
+     "In front stands the weight p_j, which differs from score to score."),
 )  # fmt: skip
 
 # 6.8 a temperature for an entropy
@@ -1433,6 +1417,9 @@ TEMPERATURE_MISTAKES = mistakes(
     ("nats in place of bits", lambda scores, entropy: temperature_for(
         scores, entropy / math.log(2)),
      "The entropy is given in nats, as that of equation (6.5) is: nothing is converted."),
+    ("multiplied by the largest score", lambda scores, entropy: (
+        temperature_for(scores, entropy) * float(scores.abs().max())),
+     "The temperature is for the scores as they were searched with: nothing is to be undone."),
 )  # fmt: skip
 
 
@@ -1481,7 +1468,7 @@ EXERCISES = [
         section="The softmax saturates",
         reference=WIDER,
         mistakes=WIDER_MISTAKES,
-        invariants=Family(_each_place, WIDER_RULES),
+        invariants=Family(by_place(WIDER, WIDER_MISTAKES), WIDER_RULES),
         canonical=small_letters,
         rtol=5e-3,
     ),

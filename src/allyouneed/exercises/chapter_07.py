@@ -298,6 +298,9 @@ COUNT_MISTAKES = mistakes(
     ("the feed-forward network counted in the third alone",
      [SQUARE // 8, SQUARE, 12 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
      "A multi-head attention is four matrices; the feed-forward network stands behind it."),
+    ("three matrices in the third, four in the last",
+     [SQUARE // 8, SQUARE, 3 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "W^O, which mixes the heads, belongs to the layer, with and without biases."),
 )  # fmt: skip
 
 # 7.3 queries, keys and values from one layer, head by head
@@ -864,6 +867,19 @@ MULTI_HEAD_SLIPS = [
 MULTI_HEAD_BUT = [
     ("split by a view", "merged by a view"),
 ]
+
+
+def _one_by_view(place: int) -> Callable[..., Tensor]:
+    """Queries, keys or values cut by a view alone."""
+
+    def attend(x, w_q, w_k, w_v, w_o, n_heads):
+        cuts = [view_split if i == place else split for i in range(3)]
+        parts = (c(x @ w, n_heads) for c, w in zip(cuts, (w_q, w_k, w_v), strict=True))
+        return merge(attend_split(*parts)) @ w_o
+
+    return attend
+
+
 MULTI_HEAD_MISTAKES = mistakes(
     ("divided by the root of d_model",
      _change(divisor=lambda d_k, n_heads: math.sqrt(d_k * n_heads)),
@@ -1020,6 +1036,14 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the first head alone meets W^O", lambda x, w_q, w_k, w_v, w_o, n_heads: multi_head(
         x, w_q, w_k, w_v, w_o * (torch.arange(len(w_o)) < len(w_o) // n_heads)[:, None], n_heads),
      "All heads are put side by side before the last product."),
+    *(
+        (f"the {name} alone split by a view", _one_by_view(i),
+         "A view moves no numbers: cut to (B, T, H, K), then exchange axes, for all three.")
+        for i, name in enumerate(("queries", "keys", "values"))
+    ),
+    ("the values added to what the heads find", lambda x, w_q, w_k, w_v, w_o, n_heads: (
+        multi_head(x, w_q, w_k, w_v, w_o, n_heads) + x @ w_v @ w_o),
+     "A head finds an average of values, and nothing is added to it."),
 )  # fmt: skip
 
 # 7.7 the module
@@ -1298,7 +1322,7 @@ MODULE_MISTAKES = mistakes(
     ("one table of the mask for all sentences and heads",
      _forward(lambda q, k, v, mask: (q, k, v, _first(mask, sentences=True, heads=True))),
      "A mask of four axes may say something else to each sentence and to each head."),
-    ("NaN turned into zeros at the end",
+    ("zeros for all heads of a word where one of them finds nothing",
      _but(forward=lambda self, *inputs: _nan_at_the_end(self, *inputs)),
      "If one head finds nothing, the others still find something. NaN of one head spoils the whole "
      "output of the word in w_o, so put the zeros in before it."),
