@@ -1564,9 +1564,10 @@ SPLIT_MISTAKES = mistakes(
         "The same letters can be a sentence of both languages. Only English ones are compared with "
         "English ones, and French with French: else groups grow that need not stay together.",
     ),
-    ("groups counted, and not pairs", _groups_counted,
-     "The test should have n_test *pairs*, and at most twice as many: groups hold several."),
-    ("a test of one pair too few", _one_too_few, "The test has at least n_test pairs."),
+    ("too many pairs in the test where groups are large", _groups_counted,
+     "The test should have n_test *pairs*, and at most twice as many. Were groups counted?"),
+    ("too few pairs in the test, in some cases", _one_too_few,
+     "The test has at least n_test pairs: groups are added as long as it has fewer."),
 )  # fmt: skip
 
 SPLIT_RULES = [

@@ -1767,15 +1767,15 @@ KEEP_MISTAKES = mistakes(
     ("words as strong as the state", weights(10.0, 2.0),
      "Without noise it is kept. Every noisy word takes w times the noise off the sum, and what is "
      "left of u h must still come back: let w be smaller, or u larger."),
-    ("u of a half", weights(1.0, 0.5),
-     "Each step makes the state smaller than u times what it was. There must be a value, above one "
-     "half, that tanh(u h) gives back."),
-    ("the noise as w", lambda noise: (noise, 3.0, 0.0),
+    ("faded in every case", weights(1.0, 0.5),
+     "With u of 1 or less each step makes the state smaller. There must be a value, above one "
+     "half, that tanh(u h) gives back: let u be well above 1."),
+    ("a w of 0 where there is no noise", lambda noise: (noise, 3.0, 0.0),
      "w multiplies the first word as well. Where the noise is 0, nothing is read."),
     ("a bias below 0 that decides where there is noise", weights(2.0, 3.0, -1.0),
      "Without noise it is kept. With noise the bias pulls to its side in every step, and after two "
      "hundred of them it has won."),
-    ("u hardly more than 1, and a small w", weights(0.3, 1.1),
+    ("u hardly more than 1", weights(0.3, 1.1),
      "tanh(u h) must give back a value above one half, and do so still when w times the noise is "
      "taken off: let u be well above 1."),
     ("a bias that leaves one side alone", weights(1.0, 2.0, 0.5),

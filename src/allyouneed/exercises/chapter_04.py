@@ -1215,6 +1215,10 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = dict(
         ("half of each sentence taken from the one before it",
          lambda x: (x + x.roll(1, 0)) / 2),
         ("each sentence in the place of the one behind it", lambda x: x.roll(1, 0)),
+        ("the last sentence mixed with the first, and no other",
+         lambda x: torch.cat([x[:-1], (x[-1:] + x[:1]) / 2])),
+        ("the first sentence mixed with the last, and no other",
+         lambda x: torch.cat([(x[:1] + x[-1:]) / 2, x[1:]])),
     )
 )  # fmt: skip
 APART_RULES = rules(
@@ -1238,6 +1242,10 @@ APART_RULES = rules(
         "before it changes.",
         "each sentence in the place of the one behind it": "It shows in a sentence when the one "
         "before it changes: compare number by number.",
+        "the last sentence mixed with the first, and no other": "It shows in the last sentence "
+        "when the first changes: look at all of them.",
+        "the first sentence mixed with the last, and no other": "It shows in the first sentence "
+        "when the last changes: look at all of them.",
     },
     "Its sentences do not read each other. Do you compare only sentences that you have not "
     "changed, and leave room for rounding?",
@@ -1607,29 +1615,10 @@ CHAIN_MISTAKES = mistakes(
      ),
      "Compare x_i . x_i with x_i . x_(i + 1): the next one must be so much longer that the second "
      "is larger."),
-    ("two entries each, all of one length", lambda n: (
-        10 * (torch.eye(n) + torch.eye(n).roll(1, 1).triu(1))),
-     "x_i . x_i is twice x_i . x_(i + 1): the next one must be so much longer that the second is "
-     "larger."),
-    ("two entries each, that grow by one", lambda n: torch.arange(1.0, n + 1).unsqueeze(1) * (
-        torch.eye(n, n + 1) + torch.eye(n, n + 1).roll(1, 1)),
-     "x_i . x_i is 2 i^2 and x_i . x_(i + 1) is i (i + 1), which is larger for no i above 1: let "
-     "lengths grow by a factor, not by a number."),
-    ("the table of the weights themselves", lambda n: torch.eye(n).roll(1, 1).triu(1)
-     + torch.diag(torch.eye(n)[-1]),
-     "That is the table that should come out. Asked for are vectors whose dot products give it."),
-    ("only what the next one has, and nothing in common with it", lambda n: (
-        3.0 ** torch.arange(n).unsqueeze(1) * torch.eye(n, n + 1).roll(1, 1)),
-     "Each has one entry, in a place of its own: then no two share anything. Let each have two, "
-     "its own and that of the next."),
-    ("a last vector of zeros", lambda n: torch.cat([
-        3 * 3.0 ** torch.arange(n - 1).unsqueeze(1) * (
-            torch.eye(n - 1, n) + 1.5 * torch.eye(n - 1, n).roll(1, 1)), torch.zeros(1, n)]),
-     "The last word must be there, and long, so that the one before attends to it."),
-    ("the right shape, and vectors too short", lambda n: chain(n) / 8,
+    ("the order right, the weights too even", lambda n: chain(n) / 8,
      "The order is right, the weights are shared too evenly. The scores of a row must differ by "
      "more: make the vectors longer."),
-    ("lengths that double", _grown(2.0, 1.0),
+    ("the word itself no less than the next one", _grown(2.0, 1.0),
      "With a factor of 2 the scores of a word with itself, 2 a^2, and with the next, a times 2 a, "
      "are the same: let lengths grow faster."),
 )  # fmt: skip
