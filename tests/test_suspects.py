@@ -367,7 +367,45 @@ FAMILIES = [  # one of each, which stands in no bank
         "a table of 300 positions counted",
     ),
     ("11.1", lambda *sizes: parameters(*sizes) + 300, None),
+    ("1.8", lambda n, b: find("1.8").reference(n, b) + 0.01, "near in every case, and not exact"),
+    ("1.8", lambda n, b: find("1.8").reference(n, b) + 0.01 * b, None),
+    (
+        "4.4",
+        ["always", "always", "sometimes", "sometimes", "never"],
+        "a vector is most like itself; the longest may be beaten in its own row; two can prefer "
+        "each other",
+    ),
+    (
+        "6.2",
+        [4, 4, 1, 1, "up", "same", "same", "same"],
+        "a root too few in the second; d_k brings the spread back; divided by d_k, alike; the "
+        "number of keys does not matter",
+    ),
+    (
+        "6.8",
+        lambda scores, entropy: 1.02 * find("6.8").reference(scores, entropy),
+        "near in every case, and not near enough",
+    ),
+    (
+        "6.8",
+        lambda scores, entropy: min(max(find("6.8").reference(scores, entropy), 0.04), 300.0),
+        "too cold for large scores, or too hot for small ones",
+    ),
+    ("6.8", lambda scores, entropy: 3 * find("6.8").reference(scores, entropy), None),
 ]
+
+
+NAMELESS = [  # each was once taken for a mistake that it does not make
+    ("6.1", [0.75, 0.25, 5.5]),
+    ("7.1", [6.7267, 1.2733, 6.7267, 9.2733]),
+    ("3.9", lambda keys, place: 50 * (2 * keys[place] - keys.sum(0))),
+]
+
+
+@pytest.mark.parametrize("number, answer", NAMELESS)
+def test_no_name_is_better_than_a_false_one(number, answer):
+    verdict = examine(number, answer)
+    assert (verdict.status, verdict.mistake) == ("wrong", None), verdict.message
 
 
 @pytest.mark.parametrize("number, answer, name", FAMILIES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations, product
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from allyouneed.data import normalise
 
 from .compare import array
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined
 from .predictions import signs, wrong_predictions
 from .suspects import Lack, each, rules, verdicts_on
@@ -82,6 +82,27 @@ HAND_MISTAKES = mistakes(
     ("one merge for each word", ["ea", "sea", "eat"],
      "ea and t meet in eat alone, once: in seat the e and the a are in sea by then. Count the "
      "pairs over all words, and take the most frequent."),
+    ("the example of the task", ["te", "tea", "eat"],
+     "These only show how an answer looks. Count every pair over all four words, each as often as "
+     "its word occurs: one pair stands in all of them."),
+    ("every word counted once, and its pieces with it", ["ea", "at", "sea"],
+     "A pair counts as often as its word occurs. And a and t no longer stand side by side once ea "
+     "is made."),
+    ("a letter that is used up already", ["ea", "at", "▁s"],
+     "After the first merge the a of seat and eat is gone: its t now stands beside the symbol ea."),
+    *(
+        (f"{second} second, which comes {n}: ea, {second}, {third}", ["ea", second, third],
+         "After ea the pairs are counted anew: s and ea meet 3 + 2 times, and so do ▁ and s; no "
+         "others meet as often.")
+        for second, n in (("eat", "3 times"), ("▁t", "4 times"), ("▁ea", "once"))
+        for third in ("sea", "▁sea", "seat", "▁tea", "▁seat", "tea", "▁s", "se")
+        if (second, third) not in {("eat", "▁s"), ("▁t", "sea"), ("▁t", "tea"), ("▁t", "▁sea")}
+    ),
+    *(
+        (f"tea second, which comes 4 times, {third} third", ["ea", "tea", third],
+         "After ea the pairs are counted anew: s and ea meet 3 + 2 times, t and ea 4 times.")
+        for third in ("▁s", "▁sea", "▁seat", "▁t", "▁ea")
+    ),
 )  # fmt: skip
 
 
@@ -373,6 +394,15 @@ MERGE_MISTAKES = mistakes(
     ("overlapping places merged into one", _into_the_last,
      "In a a a the middle symbol was used up by the first merge: the last a stays beside aa. "
      "After a merge, go on behind both symbols."),
+    ("begins with the second symbol", lambda symbols, pair: merge(symbols[1:], pair),
+     "`i` begins at 0: the first symbol stays, too, and may be merged."),
+    ("what stands behind the first merge is lost", lambda symbols, pair: next((
+        [*symbols[:i], "".join(pair)] for i in range(len(symbols) - 1)
+        if (symbols[i], symbols[i + 1]) == tuple(pair)), symbols),
+     "The loop ends at the first merge. What comes after it belongs to the result."),
+    ("all joined, and cut around the new symbol", lambda symbols, pair: (
+        "".join(symbols).replace("".join(pair), f" {''.join(pair)} ").split()),
+     "Symbols that are not of the pair stay as they are: do not join them."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part
@@ -1128,6 +1158,20 @@ def padding_share(longest: int, batch: int) -> float:
     return 1 - (longest + 1) / 2 / width
 
 
+def _near_shares(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """That a share was drawn, or taken from a formula for real numbers."""
+    numbers = all(isinstance(one, int | float) for one in got)
+    if not numbers or any(abs(a - b) > 0.05 for a, b in zip(got, want, strict=True)):
+        return None
+    return (
+        "near in every case, and not exact",
+        "Was it drawn at random, or does a length count as a real number? Asked for is the "
+        "quotient itself, with a sum over the whole lengths.",
+    )
+
+
 SHARE_CASES = [(2, 2), (2, 1), (6, 3), (10, 64), (1, 5), (20, 8), (3, 2), (40, 5)]
 
 
@@ -1251,6 +1295,14 @@ SHARE_MISTAKES = mistakes(
      "than one sentence may have no padding."),
     ("B times the share", lambda n, b: b * padding_share(n, b),
      "B stands in the padding and in the positions, and cancels."),
+    ("the last term of the sum left out", lambda n, b: 1 - (n + 1) / 2 / sum(
+        1 - ((m - 1) / n) ** b for m in range(1, n)),
+     "The sum runs over m = 1 to L, and `range(1, L)` ends at L - 1."),
+    ("(B - 1) / B of the share", lambda n, b: padding_share(n, b) * (b - 1) / b,
+     "That the longest has no padding is in the mean length already."),
+    ("the exponent B - 1", lambda n, b: 1 - (n + 1) / 2 / sum(
+        1 - ((m - 1) / n) ** (b - 1) for m in range(1, n + 1)),
+     "The longest is below m if all B lengths are: the exponent is B."),
 )  # fmt: skip
 
 # 1.9 a split that does not leak
@@ -1299,6 +1351,7 @@ def split_cases() -> list[tuple]:
         (f"Look, {a} {i}.", f"Vois, {a} {i + j}.") for a in WORDS for i in range(4) for j in (0, 1)
     ]
     twice = [(f"See {a}.", f"Vois {a}.") for a in WORDS] * 2
+    names = [(f"{a} {i}", f"{a} {i + 1}") for a in WORDS[:3] for i in range(10)]
     example = [("Hi.", "Salut."), ("hi!", "Bonjour."), ("Bye.", "Bonjour."), ("No.", "Non.")]
     return [
         mixed(several, 6),
@@ -1306,6 +1359,7 @@ def split_cases() -> list[tuple]:
         mixed(marks, 6),
         mixed(chains, 9),
         mixed(twice, 4),
+        mixed(names, 4),  # what is English here is French there, and not the same sentence
         (example, 3),
     ]
 
@@ -1413,6 +1467,33 @@ def _never_over(pairs: list, n_test: int) -> tuple[list, list]:
     )
 
 
+def _one_too_few(pairs: list, n_test: int) -> tuple[list, list]:
+    return split_pairs(pairs, n_test - 1)
+
+
+def _groups_counted(pairs: list, n_test: int) -> tuple[list, list]:
+    group = list(range(len(pairs)))
+    for side in (0, 1):
+        first: dict[str, int] = {}
+        for i, pair in enumerate(pairs):
+            j = first.setdefault(normalise(pair[side]), i)
+            group = [group[j] if g == group[i] else g for g in group]
+    chosen = list(dict.fromkeys(group))[:n_test]
+    return (
+        [pair for g, pair in zip(group, pairs, strict=True) if g not in chosen],
+        [pair for g, pair in zip(group, pairs, strict=True) if g in chosen],
+    )
+
+
+def _as_one_language(pairs: list, n_test: int) -> tuple[list, list]:
+    """The right groups, joined where a sentence of one language is one of the other, too."""
+    group, first = list(range(len(pairs))), {}
+    for i, sentence in ((i, normalise(one)) for i, pair in enumerate(pairs) for one in pair):
+        j = first.setdefault(sentence, i)
+        group = [group[j] if g == group[i] else g for g in group]
+    return _dealt(pairs, group, n_test)
+
+
 def _twice(name: str, split: Split, why: str) -> list[tuple[str, Split, str]]:
     """A mistake with the pairs as they come and from the last to the first: the example is small,
     and such a split of it may be right by chance."""
@@ -1478,6 +1559,15 @@ SPLIT_MISTAKES = mistakes(
      _by(lambda pair: (normalise(pair[0]), normalise(pair[1]))),
      "Pairs that share one sentence, English or French, must stay together, and not only those "
      "that share both."),
+    (
+        "English and French sentences in one list", _as_one_language,
+        "The same letters can be a sentence of both languages. Only English ones are compared with "
+        "English ones, and French with French: else groups grow that need not stay together.",
+    ),
+    ("too many pairs in the test where groups are large", _groups_counted,
+     "The test should have n_test *pairs*, and at most twice as many. Were groups counted?"),
+    ("too few pairs in the test, in some cases", _one_too_few,
+     "The test has at least n_test pairs: groups are added as long as it has fewer."),
 )  # fmt: skip
 
 SPLIT_RULES = [
@@ -1571,6 +1661,7 @@ EXERCISES = [
         reference=padding_share,
         cases=SHARE_CASES,
         mistakes=SHARE_MISTAKES,
+        invariants=Family(_near_shares),
         canonical=float,
     ),
     Exercise(

@@ -53,6 +53,16 @@ def step_by_hand() -> dict[str, list[float]]:
         "entries exchanged": torch.tanh(x @ w + h @ u + b).flip(0),
         "h added": torch.tanh(x @ w + h @ u + b) + h,
         "bias twice": torch.tanh(x @ w + h @ u + 2 * b),
+        "h kept": torch.tanh(x @ w + b) + h,
+        "tanh twice": torch.tanh(torch.tanh(x @ w + h @ u + b)),
+        "all crossed": torch.tanh((x + h) @ (w + u) + b),
+        "word subtracted": torch.tanh(h @ u + b - x @ w),
+        "no signs": torch.tanh(x @ w + h @ u + b).abs(),
+        "halved": torch.tanh(x @ w + h @ u + b) / 2,
+        "h U outside": torch.tanh(x @ w + b) + h @ u,
+        "one tanh": torch.stack([torch.tanh(x @ w + h @ u + b)[0], (x @ w + h @ u + b)[1]]),
+        "minus in one": torch.tanh(x @ w + h @ u + b + torch.tensor([0.0, 1.2])),
+        "minus in the first": torch.tanh(x @ w + h @ u + b + torch.tensor([0.4, 0.0])),
     }
     return {name: state.tolist() for name, state in states.items()}
 
@@ -137,6 +147,25 @@ STEP_MISTAKES = mistakes(
      "Equation (2.1) has one bias, for the word's part and the state's together."),
     ("one decimal", [round(number, 1) for number in BY_HAND["right"]],
      "The way is right. Give three decimals."),
+    ("two decimals", [round(number, 2) for number in BY_HAND["right"]],
+     "The way is right. Give three decimals."),
+    ("the old state added behind the tanh, and not multiplied by U", BY_HAND["h kept"],
+     "The old state counts through h U, inside the tanh, and nowhere else."),
+    ("tanh of the first entry alone", BY_HAND["one tanh"],
+     "The tanh is taken of every entry."),
+    ("the minus sign of h lost in the second entry", BY_HAND["minus in one"],
+     "The second entry of h is -1, and takes its part of 0.6 off the second sum."),
+    ("the minus sign of h lost in the first entry", BY_HAND["minus in the first"],
+     "The second entry of h is -1, and takes its part of 0.2 off the first sum."),
+    ("tanh taken twice", BY_HAND["tanh twice"], "The tanh of the sum is the state."),
+    ("word and state added, and W and U, before they are multiplied", BY_HAND["all crossed"],
+     "x meets W and h meets U, and nothing else: two products, then their sum."),
+    ("the new state halved", BY_HAND["halved"], "The two parts are added, and not averaged."),
+    ("the old state's part added behind the tanh", BY_HAND["h U outside"],
+     "The tanh is taken of the whole sum: x W, h U and b."),
+    ("the word's part subtracted", BY_HAND["word subtracted"], "Equation (2.1) adds x W."),
+    ("minus signs lost, in the result or in two of the matrices", BY_HAND["no signs"],
+     "The second entry of the new state is below 0: 0.6 - 0.75 - 0.2 inside the tanh."),
 )  # fmt: skip
 
 # 2.2: the state after the last word, three mistakes
@@ -220,6 +249,12 @@ def _before_the_last(begin: Callable[[Tensor], Tensor] = lambda h: h) -> Callabl
         return torch.where((n > 1).unsqueeze(1), earlier, begin(h))
 
     return last_states
+
+
+def _backwards(words: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Tensor:
+    for word in words.flip(0):
+        h = torch.tanh(word @ w + h @ u + b)
+    return h
 
 
 LAST_MISTAKES = mistakes(
@@ -397,6 +432,16 @@ LAST_MISTAKES = mistakes(
     ("one word too early, and starts from zeros", _before_the_last(torch.zeros_like),
      "A list of states that begins with the first one has the state after n words at place n; and "
      "the first state is given as h."),
+    ("from the last position to the first", lambda x, n, *rest: last_states_with(pick=last_place)(
+        x.flip(1), n + x.shape[1] - n, *rest),
+     "A sentence is read from its first word to its last."),
+    ("from the last word to the first", lambda x, n, h, w, u, b: torch.stack([
+        _backwards(x[i, : n[i]], h[i], w, u, b) for i in range(len(x))]),
+     "A sentence is read from its first word to its last."),
+    ("padding read, and words passed over", lambda x, n, h, w, u, b: torch.stack([
+        _backwards(x[i, n[i] :].flip(0), h[i], w, u, b) for i in range(len(x))]),
+     "The new state is for places with a word, the old one for padding: here the two are "
+     "exchanged."),
 )  # fmt: skip
 
 
@@ -753,6 +798,14 @@ GRU_MISTAKES = mistakes(
     ("a ReLU in place of the candidate's tanh",
      gru_with(lambda x, r, h, u, b: torch.relu(x + (r * h) @ u + b)),
      "The candidate is a tanh, as the new state of the plain net is."),
+    ("the old state twice in the mixture", gru_with_gates(mix=lambda r, z, h, new: h),
+     "z of the old state and 1 - z of the *candidate*: so nothing is ever read."),
+    ("the reset gate twice", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + (r * r * h) @ u + b)),
+     "The candidate sees r * h, with the gate once."),
+    ("the reset gate on the candidate itself", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + h @ u + b) * r),
+     "The reset gate acts on the old state, before it meets U."),
 )  # fmt: skip
 
 # 2.4: a test that tells right functions of 2.2 from wrong ones
@@ -1191,6 +1244,25 @@ DEPTH_MISTAKES = mistakes(
     ("goes on until more than n words are seen, where windows are dilated",
      layers_with(right_contiguous, lambda n, k: right_dilated(n + 1, k)),
      "n words are enough: compare with < n, not with <= n."),
+    ("each layer adds k words, counted from the first",
+     layers_with(lambda n, k: math.ceil((n - 1) / k), lambda n, k: next(
+         i for i in range(99) if 1 + sum(k * k**j for j in range(i)) >= n)),
+     "A window of k words holds the word itself and k - 1 new ones."),
+    ("how far is seen, in place of the number of layers",
+     layers_with(lambda n, k: 1 + (k - 1) * right_contiguous(n, k),
+                 lambda n, k: k ** right_dilated(n, k)),
+     "Asked for is how many layers it takes, not how many words they see."),
+    ("not rounded", lambda n, k, dilated: math.log(n, k) if dilated else (n - 1) / (k - 1),
+     "There is no part of a layer: if words are left over, one more is needed."),
+    ("gaps that grow by the factor k - 1", layers_with(right_contiguous, lambda n, k: next(
+        i for i in range(9999) if 1 + (k - 1) * sum((k - 1) ** j for j in range(i)) >= n)),
+     "Here the gaps grow by the factor k from layer to layer: 1, k, k**2, ..."),
+    ("a first gap of k", layers_with(right_contiguous, lambda n, k: next(
+        i for i in range(99) if 1 + (k - 1) * sum(k ** (j + 1) for j in range(i)) >= n)),
+     "The first layer has the dilation 1: its words stand side by side."),
+    ("whole windows counted", layers_with(lambda n, k: n // k, right_dilated),
+     "Windows of stacked layers overlap, so each layer adds k - 1 words; and what is left over "
+     "takes one more."),
 )  # fmt: skip
 
 # 2.6: what a layer multiplies
@@ -1316,6 +1388,26 @@ COUNT_MISTAKES = mistakes(
      "Biases are not counted."),
     ("only earlier words looked at", counting(self_attention=lambda n, d, k: n * (n + 1) * d),
      "In this layer every word looks at all n words, those behind it, too."),
+    ("biases counted", counting(
+        recurrent=lambda n, d, k: 2 * n * d * d + n * d,
+        convolutional=lambda n, d, k: k * n * d * d + n * d),
+     "Biases are not counted."),
+    ("two biases of the recurrent layer counted",
+     counting(recurrent=lambda n, d, k: 2 * n * d * d + 2 * n * d), "Biases are not counted."),
+    ("the bias of the convolution counted",
+     counting(convolutional=lambda n, d, k: k * n * d * d + n * d), "Biases are not counted."),
+    ("half of the scores, since they are symmetric",
+     counting(self_attention=lambda n, d, k: n * (n + 1) // 2 * d + n * n * d),
+     "Scores of words with themselves are symmetric, and could be had for half; counted is the "
+     "product as `mix` does it, all n x n pairs."),
+    ("one step fewer than words", counting(recurrent=lambda n, d, k: 2 * (n - 1) * d * d),
+     "Every word is read, the first one, too: n steps."),
+    ("one matrix for word and state side by side, and as wide",
+     counting(recurrent=lambda n, d, k: 4 * n * d * d),
+     "[x; h] has 2 d entries, and the new state d: a matrix of 2 d x d."),
+    ("the recurrent layer with the squares of both",
+     counting(recurrent=lambda n, d, k: 2 * n * n * d * d),
+     "Each of n steps makes two products of a row and a d x d matrix: n d^2, twice."),
 )  # fmt: skip
 
 # 2.7: three norms, to be predicted
@@ -1424,6 +1516,12 @@ def _candidate_carried(x: Tensor, h: float, w: float, u: float, z: float) -> flo
         h = math.tanh(w * word + u * h)
         slope *= z + (1 - z) * u * (1 - h**2)
     return slope
+
+
+def _last_state(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    for word in x.tolist():
+        h = z * h + (1 - z) * math.tanh(w * word + u * h)
+    return h
 
 
 FAR_MISTAKES = mistakes(
@@ -1574,6 +1672,16 @@ FAR_MISTAKES = mistakes(
     ("a sum in place of the product, begun at 1", gated_gradient(
         lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2), join=lambda f: 1 + sum(f)),
      "One step follows the other: by the chain rule their derivatives are multiplied."),
+    ("the last state itself", lambda x, h, w, u, z: _last_state(x, h, w, u, z),
+     "Asked for is the derivative of the last state with respect to the first."),
+    ("the logarithm of the derivative", lambda *case: math.log(abs(far_gradient(*case))),
+     "The factors are multiplied; the logarithm of their product is not asked for."),
+    ("one over cosh, not squared", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - n**2) ** 0.5),
+     "The derivative of tanh is 1 - tanh^2, which is one over the *square* of cosh."),
+    ("1 - z of the old state", gated_gradient(
+        lambda n, h, w, u, z: (1 - z) + (1 - z) * u * (1 - n**2)),
+     "z keeps the old state, 1 - z lets the candidate in."),
 )  # fmt: skip
 
 
@@ -1647,7 +1755,7 @@ KEEP_MISTAKES = mistakes(
     ("words that overrule the state, even small ones", weights(20.0, 2.0),
      "w makes every noise stronger than the state. The state must outvote it: keep w times the "
      "noise well below u."),
-    ("weights in the order u, w, b", weights(3.0, 1.0),
+    ("a u of 1 beside a large w, or weights in the order u, w, b", weights(3.0, 1.0),
      "The order is w, u, b. Or is u too small? It must be above 1, by as much as the noise asks "
      "for."),
     ("u too small for the noise", weights(1.0, 1.5),
@@ -1656,6 +1764,22 @@ KEEP_MISTAKES = mistakes(
     ("weights for a world without noise", weights(3.0, 2.0),
      "Without noise it is kept. With noise w x is taken off in every step, and what is left of "
      "u h - w x must still come back: let u be larger, or w smaller."),
+    ("words as strong as the state", weights(10.0, 2.0),
+     "Without noise it is kept. Every noisy word takes w times the noise off the sum, and what is "
+     "left of u h must still come back: let w be smaller, or u larger."),
+    ("faded in every case", weights(1.0, 0.5),
+     "With u of 1 or less each step makes the state smaller. There must be a value, above one "
+     "half, that tanh(u h) gives back: let u be well above 1."),
+    ("a w of 0 where there is no noise", lambda noise: (noise, 3.0, 0.0),
+     "w multiplies the first word as well. Where the noise is 0, nothing is read."),
+    ("a bias below 0 that decides where there is noise", weights(2.0, 3.0, -1.0),
+     "Without noise it is kept. With noise the bias pulls to its side in every step, and after two "
+     "hundred of them it has won."),
+    ("u hardly more than 1", weights(0.3, 1.1),
+     "tanh(u h) must give back a value above one half, and do so still when w times the noise is "
+     "taken off: let u be well above 1."),
+    ("a bias that leaves one side alone", weights(1.0, 2.0, 0.5),
+     "Then h = tanh(u h + b) has one answer above 1/2, and none below -1/2: let b be 0."),
 )  # fmt: skip
 
 
@@ -1753,6 +1877,17 @@ def _arriving(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) 
     total = torch.zeros_like(g)
     for state in reversed(states[1:]):
         total, g = total + g, u @ (g * (1 - state**2))
+    return total
+
+
+def _of_w(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Tensor:
+    """The gradient of W without the slope of tanh."""
+    states = [h]
+    for word in x:
+        states.append(torch.tanh(word @ w + states[-1] @ u + b))
+    total = torch.zeros_like(w)
+    for word, state in zip(x.flip(0), reversed(states[1:]), strict=True):
+        total, g = total + torch.outer(word, g), u @ (g * (1 - state**2))
     return total
 
 
@@ -1866,6 +2001,20 @@ TIME_MISTAKES = mistakes(
          for i, part in enumerate(through_time(x, h, w, u, b, g))
      ),
      "b stands inside tanh, as x W and h U do: its part is multiplied by 1 - h_t^2, too."),
+    ("the gradient at the state in that of W", lambda x, h, w, u, b, g: (
+        _of_w(x, h, w, u, b, g), *through_time(x, h, w, u, b, g)[1:]),
+     "The word stands inside tanh: what meets it is the gradient times the slope, 1 - h_t^2."),
+    ("all three transposed that can be", lambda *case: tuple(
+        part.T if part.ndim > 1 else part for part in through_time(*case)),
+     "Each gradient has the shape of what it belongs to: rows are what goes in."),
+    ("the first state in the gradient of U at every step", lambda x, h, w, u, b, g: (
+        (four := through_time(x, h, w, u, b, g)) and (
+            four[0], torch.outer(h, four[2]), four[2], four[3])),
+     "At step t it was h_(t-1) that met U, and that changes from step to step."),
+    ("the first word left out", lambda x, h, w, u, b, g: (
+        (four := through_time(x[1:], torch.tanh(x[0] @ w + h @ u + b), w, u, b, g)) and (
+            four if len(x) > 1 else (0 * w, 0 * u, 0 * b, g))),
+     "The way back ends at the first word, t = 0: `range(1, T)` leaves it out."),
 )  # fmt: skip
 
 

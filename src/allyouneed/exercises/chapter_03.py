@@ -74,6 +74,11 @@ HAND_MISTAKES = mistakes(
     ("scores in place of weights, and each state times its score",
      look_by_hand([0.0, math.log(2), math.log(5)]),
      "These are the scores. The softmax makes weights of them: shares of one."),
+    ("powers of 2 in place of e", [
+        *(two := [1 / (1 + 2 ** math.log(2) + 2 ** math.log(5)) * 2**e
+                  for e in (0.0, math.log(2), math.log(5))]),
+        two[1] * math.log(2), two[2] * math.log(5)],
+     "The softmax takes powers of e: the exponential of ln 2 is 2."),
 )  # fmt: skip
 
 
@@ -390,6 +395,20 @@ ADDITIVE_MISTAKES = mistakes(
     ("a sigmoid in place of the softmax",
      _additive(weigh=lambda scores, hidden, axis: scores.sigmoid().masked_fill(hidden, 0.0)),
      "A sigmoid looks at each score on its own. Weights must sum to one for each query."),
+    ("the softmax runs over the sentences, and NaN where all have padding", _additive(
+        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).softmax(axis),
+        axis=0),
+     "Each query shares its attention among the keys of its own sentence, the last axis."),
+    *(
+        (f"{value} in place of minus infinity", _additive(
+            weigh=lambda scores, hidden, axis, value=value: (
+                scores.masked_fill(hidden, value).softmax(axis))),
+         "Such a score is not nothing: its exponential is small, and not 0.")
+        for value in (-1.0, -10.0)
+    ),
+    ("keys brought to length one before they are averaged",
+     _additive(give=lambda weights, k: weights @ torch.nn.functional.normalize(k, dim=-1)),
+     "What is averaged are the keys as they are."),
 )  # fmt: skip
 
 # 3.4 each measurement guessed from the others
@@ -606,6 +625,11 @@ LEFT_OUT_MISTAKES = mistakes(
     ("the distance not squared, and divided by twice sigma",
      _left_out(lambda d, width: -d.abs() / (2 * width)),
      "The Gaussian bell falls with the square of the distance, divided by 2 sigma squared."),
+    ("multiplied by the width's square, in place of divided",
+     _left_out(lambda d, width: -d.pow(2) * 2 * width**2),
+     "A wide kernel falls slowly: the squared distance is *divided* by 2 sigma squared."),
+    ("divided by sigma squared over 2", _left_out(lambda d, width: -2 * d.pow(2) / width**2),
+     "The 2 stands below the line, with sigma squared."),
 )  # fmt: skip
 
 # 3.5 masked softmax
@@ -768,6 +792,9 @@ MASKED_MISTAKES = mistakes(
          scores.masked_fill(~mask.unsqueeze(1), float(scores.min())).softmax(-1)),
      "The lowest score still has an exponential, and where all are alike as much as any. Only "
      "minus infinity becomes 0."),
+    ("one less for hidden scores, and struck out after", lambda scores, mask: (
+        scores + mask.unsqueeze(1).float() - 1).softmax(-1) * mask.unsqueeze(1),
+     "One less is not nothing: such a key had its share. Only minus infinity becomes 0."),
 )  # fmt: skip
 
 
@@ -1165,6 +1192,11 @@ GREEDY_MISTAKES = mistakes(
     ("ends at the number 3", lambda step, batch_size, bos, eos, max_length: greedy_decode(
         step, batch_size, bos, 3, max_length),
      "A sentence ends with `eos`, whichever number that is."),
+    ("the first word cut off with BOS, before the end is looked for",
+     lambda step, batch_size, bos, eos, max_length: [
+         _cut(row, eos) for row in _write(
+             step, batch_size, bos, max_length, _likeliest)[:, 2:].tolist()],
+     "BOS is one token: the first word stands behind it."),
 )  # fmt: skip
 
 
@@ -1508,6 +1540,10 @@ SLOPE_MISTAKES = mistakes(
     ("the share of the other states taken off, not divided again",
      _slope(lambda a, h, c: a * (h - (c - a * h))),
      "What is subtracted is the whole context c, with its share of h_j."),
+    ("the weight alone", _slope(lambda a, h, c: a.expand_as(h)),
+     "How far the context moves depends on the state that is weighed: a_j (h_j - c)."),
+    ("all states taken to weigh alike", _slope(lambda a, h, c: (h - c) / len(h)),
+     "In front stands the weight a_j of the state, and not one over their number."),
 )  # fmt: skip
 
 # 3.9 a query that looks at a given place
@@ -1533,11 +1569,18 @@ def _where(answer: Callable[[Tensor, int], Tensor], keys: Tensor, place: int) ->
     query = torch.as_tensor(answer(keys.clone(), place), dtype=torch.float32)
     if query.shape != keys.shape[1:]:
         expected = tuple(keys.shape[1:])
-        raise ValueError(f"expected a query of shape {expected}, got {tuple(query.shape)}")
+        raise ValueError(
+            f"expected a query of shape {expected}, as wide as a key, got {tuple(query.shape)}: as "
+            "many numbers as keys are scores, or weights"
+            if query.shape == keys.shape[:1]
+            else f"expected a query of shape {expected}, got {tuple(query.shape)}"
+        )
     weights = (keys @ query).softmax(0)
+    does_it = weights.argmax() == place and weights.max() >= 0.9
     return {
         "looks most at": int(weights.argmax()),
         "with": "0.9 or more" if weights.max() >= 0.9 else "less than 0.9",
+        "direction": None if does_it else torch.nn.functional.normalize(query, dim=0).tolist(),
     }
 
 
@@ -1592,12 +1635,16 @@ PLACE_MISTAKES = mistakes(
      "and solve for the query."),
     ("always the first key", lambda keys, place: query_for(keys, 0),
      "The query must depend on the place: this one always looks at the first key."),
-    ("ten times the key, which is the wanted scores times the keys",
+    ("a multiple of the key, which is the wanted scores times the keys",
      lambda keys, place: keys.T @ _one_hot(len(keys), place, 10.0),
-     "`keys.T @ wanted` is ten times the key itself. The query must *solve* keys @ query = "
+     "`keys.T @ wanted` is a multiple of the key itself. The query must *solve* keys @ query = "
      "wanted: `torch.linalg.pinv(keys) @ wanted`."),
     ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
      "The query must depend on the keys and on the place."),
+    ("the key minus the mean of the others", lambda keys, place: 10 * (
+        keys[place] - (keys.sum(0) - keys[place]) / (len(keys) - 1)),
+     "Better, and not always enough: it lowers the others on average, and not each of them. Ask "
+     "for the scores that you want, and solve for the query."),
 )  # fmt: skip
 
 PLACE_RULES = [
@@ -1827,6 +1874,13 @@ BACK_MISTAKES = mistakes(
         back_through(q, h, g)[1] - (1 - len(q) ** -0.5) * _as_keys_alone(q, h, g)),
      "The slope of q . h_j has no root: that belongs to the Transformer, where the scores are "
      "divided."),
+    ("the mean added", _back(lambda a, h, c, g: a * ((h + c) @ g)),
+     "What one weight gains the others lose: a_j (h_j - c) . g."),
+    ("the context in the place of the query", lambda q, h, g: (
+        (a := (h @ q).softmax(0)) is not None and (
+            back_through(q, h, g)[0],
+            torch.outer(a, g) + torch.outer(a * ((h - a @ h) @ g), a @ h))),
+     "As a key h_j was multiplied with the query: that is what it passes on."),
 )  # fmt: skip
 
 

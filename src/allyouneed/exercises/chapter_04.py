@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from .compare import kind
-from .core import Exercise, Invariant, Mistake, mistakes
-from .pairs import combined, pairs
+from .core import Exercise, Family, Invariant, Mistake, mistakes
+from .pairs import by_place, combined, pairs
 from .suspects import Lack, each, rules, verdicts_on
 
 # 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
@@ -134,6 +134,9 @@ HAND_MISTAKES = mistakes(
      "Dog has quality, too: its vector is (2, 1, 0, 0)."),
     ("a quarter for every word", look_by_hand([0.25, 0.25, 0.25]),
      "There are three words, and their weights sum to one. (Four is the number of entries.)"),
+    ("the last word left out of the new vector", [
+        *look_by_hand(VERY)[:3], 0.0, 3 * look_by_hand(VERY)[0], 0.0, look_by_hand(VERY)[0]],
+     "The weights are right. The vector of dog comes in, too, with its weight."),
 )  # fmt: skip
 
 
@@ -375,6 +378,14 @@ COSINE_MISTAKES = mistakes(
      lambda p: p / (p.diag()[:, None] + p.diag()).sqrt().clamp(min=1e-12),
      "Below the line stands the product of the two lengths, each the root of an entry of the "
      "diagonal."),
+    ("a hundredth added to every length", lambda p: p / torch.outer(
+        p.diag().sqrt() + 0.01, p.diag().sqrt() + 0.01),
+     "This changes the cosines of short vectors, too: what is added must be much smaller, or be "
+     "added for lengths of 0 alone."),
+    ("divided by the norms of rows and columns of the table", lambda p: torch.nan_to_num(
+        p / torch.outer(p.norm(dim=1), p.norm(dim=0))),
+     "The norm of a row of products is not the length of a vector. That is the root of the "
+     "vector's product with itself."),
 )  # fmt: skip
 
 # 4.3 negative distance
@@ -900,6 +911,9 @@ COUNTED_MISTAKES = mistakes(
     ("divided by the sum over all words of the sentence", lambda x, counts: (
         (e := _products(x).exp() * counts.unsqueeze(1)) @ x / e.sum((1, 2), keepdim=True)),
      "Each word that asks has a whole of its own: divide by the sum of its row."),
+    ("shared out along the words that ask", _with_counts(
+        lambda w, n, x: _shared(w * n, 1) @ x),
+     "Each word that asks shares one among the words it looks at: divide by the sum of its row."),
 )  # fmt: skip
 
 # 4.6 words in another order
@@ -927,6 +941,12 @@ def _overwritten(weights: Tensor, order: Tensor) -> Tensor:
     for table in (weights, weights.T):
         for new, old in enumerate(order.tolist()):
             table[new] = table[old]
+    return weights
+
+
+def _rows_overwritten(weights: Tensor, order: Tensor) -> Tensor:
+    for new, old in enumerate(order.tolist()):
+        weights[new] = weights[old]
     return weights
 
 
@@ -982,6 +1002,14 @@ ORDER_MISTAKES = mistakes(
     ("the rows reordered, and the softmax applied",
      lambda weights, order: weights[order].softmax(-1),
      "The weights are weights already. And the columns have moved as well as the rows."),
+    ("rows overwritten before they were read", lambda weights, order: (
+        _rows_overwritten(weights, order)[:, order]),
+     "A row that was replaced is no longer there when a later one needs it: write into a new "
+     "table."),
+    ("everything one place on", lambda weights, order: weights.roll((1, 1), (0, 1)),
+     "`order` says which word comes from where. It was not used."),
+    ("everything one place back", lambda weights, order: weights.roll((-1, -1), (0, 1)),
+     "`order` says which word comes from where. It was not used."),
 )  # fmt: skip
 
 # 4.7 find the mistakes
@@ -1186,6 +1214,11 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = dict(
          lambda x: self_attend(x) + 1e-3 * x.sum((0, 1))),
         ("half of each sentence taken from the one before it",
          lambda x: (x + x.roll(1, 0)) / 2),
+        ("each sentence in the place of the one behind it", lambda x: x.roll(1, 0)),
+        ("the last sentence mixed with the first, and no other",
+         lambda x: torch.cat([x[:-1], (x[-1:] + x[:1]) / 2])),
+        ("the first sentence mixed with the last, and no other",
+         lambda x: torch.cat([(x[:1] + x[-1:]) / 2, x[1:]])),
     )
 )  # fmt: skip
 APART_RULES = rules(
@@ -1207,6 +1240,12 @@ APART_RULES = rules(
         "a little of all sentences added to each": "It is little, but far above rounding.",
         "half of each sentence taken from the one before it": "It shows in a sentence when the one "
         "before it changes.",
+        "each sentence in the place of the one behind it": "It shows in a sentence when the one "
+        "before it changes: compare number by number.",
+        "the last sentence mixed with the first, and no other": "It shows in the last sentence "
+        "when the first changes: look at all of them.",
+        "the first sentence mixed with the last, and no other": "It shows in the first sentence "
+        "when the last changes: look at all of them.",
     },
     "Its sentences do not read each other. Do you compare only sentences that you have not "
     "changed, and leave room for rounding?",
@@ -1467,6 +1506,32 @@ WIDEN_MISTAKES = mistakes(
     ("the extra entry last in one table and first in the other",
      lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -_squared(k)).roll(1, 1)),
      "Entry meets entry: the 1 of the query must stand where the key has its square."),
+    ("divided by the root of the new width", lambda q, k: (
+        widen(q, k)[0] / (q.shape[-1] + 1) ** 0.5, widen(q, k)[1]),
+     "The division by a root comes in Chapter 6. Here the softmax is that of the dot products."),
+    ("divided by the root of the old width", lambda q, k: (
+        widen(q, k)[0] / q.shape[-1] ** 0.5, widen(q, k)[1]),
+     "The division by a root comes in Chapter 6. Here the softmax is that of the dot products."),
+    ("the first entry of the key squared, and no other",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -k[:, 0] ** 2)),
+     "What is subtracted is k . k, the sum of the squares of all entries."),
+    ("the mean of the keys subtracted first", lambda q, k: widen(q, k - k.mean(0)),
+     "A distance is the same only if queries and keys are moved alike. And what becomes of a key "
+     "must not depend on the others."),
+    ("queries and keys brought to length one", lambda q, k: widen(
+        normalize(q, dim=-1), normalize(k, dim=-1)),
+     "The distance is that of the vectors as they are, with their lengths."),
+    ("queries and keys brought to length one, but not in the key's square", lambda q, k: (
+        _joined(normalize(q, dim=-1), torch.ones(len(q))),
+        _joined(normalize(k, dim=-1), -_squared(k))),
+     "The distance is that of the vectors as they are, with their lengths."),
+    ("rows of ones below, in place of a column beside", lambda q, k: (
+        torch.cat([2 * q, torch.ones(1, q.shape[1])]),
+        torch.cat([k, -k.pow(2).sum(0, keepdim=True)])),
+     "A table keeps its rows: T queries and S keys. What is added is an entry to each, a column."),
+    ("the root of two on one side alone",
+     lambda q, k: (_joined(2**0.5 * q, torch.ones(len(q))), _joined(k, -_squared(k))),
+     "The dot product stands twice: the root of two belongs to both sides."),
 )  # fmt: skip
 
 # 4.10 a chain
@@ -1550,6 +1615,12 @@ CHAIN_MISTAKES = mistakes(
      ),
      "Compare x_i . x_i with x_i . x_(i + 1): the next one must be so much longer that the second "
      "is larger."),
+    ("the order right, the weights too even", lambda n: chain(n) / 8,
+     "The order is right, the weights are shared too evenly. The scores of a row must differ by "
+     "more: make the vectors longer."),
+    ("the word itself no less than the next one", _grown(2.0, 1.0),
+     "With a factor of 2 the scores of a word with itself, 2 a^2, and with the next, a times 2 a, "
+     "are the same: let lengths grow faster."),
 )  # fmt: skip
 
 
@@ -1623,7 +1694,7 @@ EXERCISES = [
         section="By matrix, and over which axis?",
         reference=FAVOURITES,
         mistakes=FAVOURITE_MISTAKES,
-        invariants=FAVOURITE_RULES,
+        invariants=Family(by_place(FAVOURITES, SINGLE_FAVOURITES), FAVOURITE_RULES),
         canonical=small_letters,
     ),
     Exercise(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from .compare import kind
-from .core import Exercise, Invariant, mistakes
-from .pairs import combined, pairs
+from .core import Case, Exercise, Family, Invariant, mistakes
+from .pairs import by_place, combined, pairs
 
 ROOT_BEFORE = "Divide the scores, before they go into the softmax."
 SUMS_TO_ONE = "Each query shares its attention among the keys: the softmax runs over the last axis."
@@ -111,6 +113,12 @@ HAND_MISTAKES = mistakes(
      "The weights are right, and the output is made with them: 3/4 of 8 and 1/4 of 4."),
     ("divided by the length of the key", look_by_hand(math.exp(math.sqrt(2))),
      "Every score is divided by the same number, the root of d_k = 4."),
+    ("a sigmoid of each score", [0.75, 0.5, 8.0],
+     "Weights are shared: the softmax divides each exponential by the sum of both."),
+    ("a sigmoid of the first score, the second left as it is", [0.75, 0.0, 6.0],
+     "Weights are shared: the softmax divides each exponential by the sum of both."),
+    ("no division by the root in the weights alone", [0.9, 0.1, 7.0],
+     "The output is right, and its weights are those of scores that were divided first."),
 )  # fmt: skip
 
 
@@ -157,8 +165,8 @@ def small_letters(answers: list) -> list:
 
 def _word(answer: str) -> str | float:
     try:
-        return float(answer)
-    except ValueError:
+        return float(Fraction(answer))
+    except (ValueError, ZeroDivisionError):
         return answer.strip().lower()
 
 
@@ -253,6 +261,8 @@ WIDER_MISTAKES = mistakes(
      "Asked for is new divided by old, not what was added: 256 / 64 is 4."),
     ("differences in place of factors, all four", _but((1, 192), (2, 8), (3, 0), (4, -0.0625)),
      "Asked for is new divided by old, not what was added: 256 / 64 is 4."),
+    ("percent in place of factors", _but((1, 400), (2, 200), (3, 100), (4, 50)),
+     "A factor is new divided by old: 256 / 64 is 4."),
 )  # fmt: skip
 
 
@@ -399,6 +409,16 @@ SPREAD_MISTAKES = mistakes(
     ("variances in place of standard deviations, all three", [576.0, 36.0, 576.0],
      "The second is a standard deviation, and to bring that of q . k to 1 it is divided by it: "
      "both are roots."),
+    ("d_k under a root in the variance", [144.0, 6.0, 12.0],
+     "The variances of d_k = 16 products add up: 16 times 36."),
+    ("divided by the fourth root of d_k in the second place", [576.0, 12.0, 24.0],
+     "The scores are divided by the root of 16, which is 4."),
+    ("a root too many in the third place", [576.0, 6.0, 6**0.5],
+     "The divisor is the standard deviation of q . k itself, the root of the variance."),
+    ("a variance divided by the root in the second place", [576.0, 9.0, 24.0],
+     "The standard deviation of q . k is 24, and is divided by the root of 16."),
+    ("the two variances added, and d_k left out", [13.0, 13**0.5, 13**0.5],
+     "Variances of factors are multiplied, and q . k has d_k = 16 such products."),
 )  # fmt: skip
 
 # 6.4 attention
@@ -657,6 +677,11 @@ ATTENTION_MISTAKES = mistakes(
     ("the first sentence's weights for all", lambda q, k, v: (
         (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)[:1] @ v),
      "Each sentence has its own weights."),
+    ("the values averaged over the heads",
+     lambda q, k, v: _divided(q, k, v.mean(1, keepdim=True).expand_as(v), q.shape[-1] ** 0.5),
+     "Each head has values of its own."),
+    ("the third root of d_k", lambda q, k, v: _divided(q, k, v, q.shape[-1] ** (1 / 3)),
+     "It is the square root that makes the spread 1."),
 )  # fmt: skip
 
 
@@ -765,6 +790,19 @@ MASKED_BUT = [
     ("the division after the softmax", "the mask after the softmax"),
     ("no division", "the division after the softmax"),
 ]
+
+
+def mended_weights(q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+    scores = _raw(q, k) / q.shape[-1] ** 0.5
+    return scores.masked_fill(~mask, -torch.inf).softmax(-1).masked_fill(~mask, 0.0)
+
+
+def _one_mask(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, before: Tensor) -> Tensor:
+    """Attention with one mask before the softmax and another after it."""
+    scores = (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~before, -torch.inf)
+    return scores.softmax(-1).masked_fill(~mask, 0.0) @ v
+
+
 MENDED_MISTAKES = mistakes(
     ("as it was", *_left(f"{SHARE} {KEYS} {AFTER}", early=False, root=False, hidden=False)),
     ("the division still after the softmax", *_left(AFTER, early=False)),
@@ -887,6 +925,27 @@ MENDED_MISTAKES = mistakes(
     ("one mask for all heads, from any of them", lambda q, k, v, mask: mended(
         q, k, v, mask.any(1, keepdim=True).expand_as(mask)),
      "The mask is (B, H, T, S): each head has its own."),
+    ("the mask added to the scores as numbers, and struck out after",
+     lambda q, k, v, mask: (
+         (_raw(q, k) / q.shape[-1] ** 0.5 + mask.float()).softmax(-1) * mask) @ v,
+     "Adding 1 or 0 hides nothing: what is hidden had its share before it was struck out."),
+    ("the first head's mask before the softmax",
+     lambda q, k, v, mask: _one_mask(q, k, v, mask, mask[:, :1]),
+     "Each head has a mask of its own, before the softmax as after it."),
+    ("the first sentence's mask before the softmax",
+     lambda q, k, v, mask: _one_mask(q, k, v, mask, mask[:1]),
+     "Each sentence has a mask of its own, before the softmax as after it."),
+    ("equal shares of what may be seen", lambda q, k, v, mask: mended(0 * q, k, v, mask),
+     "The scores say how much each key gets."),
+    ("the future hidden besides, after the softmax", lambda q, k, v, mask: mended_weights(
+        q, k, mask).tril() @ v,
+     "The mask that is handed over says who may attend to whom, and nothing else does."),
+    ("what any head may see", lambda q, k, v, mask: _one_mask(
+        q, k, v, mask, mask.any(1, keepdim=True)),
+     "Each head has a mask of its own, before the softmax as after it."),
+    ("ones for a query that may attend to nothing", lambda q, k, v, mask: (
+        mended_weights(q, k, mask).masked_fill(~mask.any(-1, keepdim=True), 1.0) @ v),
+     "Such a query gets zeros: it has nothing to average."),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -1161,6 +1220,12 @@ ENTROPY_MISTAKES = mistakes(
     ("the entropy in bits, the logarithm in nats",
      lambda scores: -(p := scores.softmax(-1)) * (p.log() + _h(scores) / math.log(2)),
      "Both are in nats: the entropy of equation (6.5) has the natural logarithm."),
+    ("p (1 - p) in front", lambda scores: (
+        entropy_gradient(scores) * (1 - scores.softmax(0))),
+     "The others' weights are in H already: in front stands the weight alone."),
+    ("divided by the number of scores, in place of times the weight",
+     lambda scores: entropy_gradient(scores) / scores.softmax(0) / len(scores),
+     "In front stands the weight p_j, which differs from score to score."),
 )  # fmt: skip
 
 # 6.8 a temperature for an entropy
@@ -1312,8 +1377,9 @@ TEMPERATURE_MISTAKES = mistakes(
      "Where the scores are softer than asked, they need a temperature above 1."),
     ("only temperatures above 1, or above a tenth", _clamped(1.0, 1e9),
      "Small scores need a low temperature: let the lower limit sink until the entropy is below."),
-    ("only temperatures below 10", _clamped(1e-9, 10.0),
-     "Large scores need a high temperature: let the upper limit rise until the entropy is above."),
+    ("large scores left with an entropy of 0", _clamped(1e-9, 10.0),
+     "Their temperature is far too low. Let the upper limit rise until the entropy is above. Or "
+     "did the search stop at a NaN, from 0 times ln 0, or from an exponential that overflows?"),
     ("only temperatures from e^-5 to e^5", _clamped(math.exp(-5), math.exp(5)),
      "Large scores need a high temperature and small ones a low one: widen the limits."),
     *(
@@ -1336,7 +1402,54 @@ TEMPERATURE_MISTAKES = mistakes(
      lambda scores, entropy: _root_of(lambda t: -float(
          (scores.double() / t).log_softmax(-1).max()) - entropy),
      "The entropy is the sum over *all* weights, - sum of p ln p, not the logarithm of one."),
+    ("the scores multiplied by the temperature, in a search that divides",
+     lambda scores, entropy: 1e9 if entropy_at(scores, 1.0) < entropy else 1e-9,
+     "With a factor the entropy falls as it grows, and the search runs to its end. Divide the "
+     "scores by the temperature, equation (6.9)."),
+    ("the mean in place of the sum in the entropy", lambda scores, entropy: (
+        temperature_for(scores, entropy * len(scores))),
+     "The entropy of equation (6.5) is a sum over the weights, not their mean."),
+    ("the entropy of the scores as they are", lambda scores, entropy: entropy_at(scores, 1.0),
+     "That is an entropy. Asked for is the temperature at which it is as given: search."),
+    ("the temperature for scores divided by their spread",
+     lambda scores, entropy: temperature_for(scores / scores.std(), entropy),
+     "The scores were made smaller or larger before the search. Its temperature is for those."),
+    ("nats in place of bits", lambda scores, entropy: temperature_for(
+        scores, entropy / math.log(2)),
+     "The entropy is given in nats, as that of equation (6.5) is: nothing is converted."),
+    ("multiplied by the largest score", lambda scores, entropy: (
+        temperature_for(scores, entropy) * float(scores.abs().max())),
+     "The temperature is for the scores as they were searched with: nothing is to be undone."),
 )  # fmt: skip
+
+
+NEAR = 0.1  # nats
+
+
+def _how_near(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """That a search ends too early, or that its limits are too near."""
+    if not all(isinstance(one, float) and one >= 0 for one in got):
+        return None
+    off = [
+        (float(case[0].abs().max()), one - case[1]) for case, one in zip(cases, got, strict=True)
+    ]
+    far = [(size, by) for size, by in off if abs(by) >= NEAR]
+    if not far:
+        return (
+            "near in every case, and not near enough",
+            "The search ends too early, or its steps are too coarse: halve what lies between some "
+            "fifty times, over the logarithm of the temperature.",
+        )
+    if all(by < 0 if size > 1000 else by > 0 and size < 0.01 for size, by in far):
+        return (
+            "too cold for large scores, or too hot for small ones",
+            "They need temperatures of thousands, and of thousandths. Are the limits wide enough? "
+            "And are the steps fine enough for small ones: is the ratio of the limits halved, and "
+            "not their difference?",
+        )
+    return None
 
 
 EXERCISES = [
@@ -1355,7 +1468,7 @@ EXERCISES = [
         section="The softmax saturates",
         reference=WIDER,
         mistakes=WIDER_MISTAKES,
-        invariants=WIDER_RULES,
+        invariants=Family(by_place(WIDER, WIDER_MISTAKES), WIDER_RULES),
         canonical=small_letters,
         rtol=5e-3,
     ),
@@ -1416,20 +1529,23 @@ EXERCISES = [
         reference=temperature_for,
         cases=TEMPERATURE_CASES,
         mistakes=TEMPERATURE_MISTAKES,
-        invariants=[
-            Invariant(
-                "a temperature above 0, and finite",
-                lambda output, *case: output >= 0,
-                "Scores are divided by it. Was a small one rounded to 0?",
-            ),
-            Invariant(
-                "an entropy as asked, to a thousandth",
-                lambda output, scores, entropy: abs(output - entropy) < 2e-3,
-                "What is compared is not the temperature but the entropy at it. If the search goes "
-                "the right way, it has ended too early, or its limits are too near: let it run "
-                "longer, over the logarithm of the temperature.",
-            ),
-        ],
+        invariants=Family(
+            _how_near,
+            [
+                Invariant(
+                    "a temperature above 0, and finite",
+                    lambda output, *case: output >= 0,
+                    "Scores are divided by it. Was a small one rounded to 0?",
+                ),
+                Invariant(
+                    "an entropy as asked, to a thousandth",
+                    lambda output, scores, entropy: abs(output - entropy) < 2e-3,
+                    "What is compared is not the temperature but the entropy at it. If the search "
+                    "goes the right way, it has ended too early, or its limits are too near: let "
+                    "it run longer, over the logarithm of the temperature.",
+                ),
+            ],
+        ),
         probe=reached,
         rtol=1e-3,
         atol=1e-3,

@@ -94,6 +94,14 @@ HAND_MISTAKES = mistakes(
      "Head 1 meets the first row of the last matrix, (1, 1), and head 2 the second, (0, 2)."),
     ("divided by 2 once more", heads_by_hand(8 - 4 / (1 + 3**0.5), 4 / (1 + 3**0.5)),
      "The scores are given already divided by the root of d_k. Take their exponentials."),
+    ("the two heads averaged for both outputs", [7, 1, 4, 4],
+     "The outputs are the two numbers side by side, times the last matrix: (7, 1) times its "
+     "columns."),
+    ("the weights of all four values, and nothing else", [0.25, 0.75, 0.75, 0.25],
+     "The weights are right: 1/4 and 3/4, and 3/4 and 1/4. Average the values with them, and "
+     "multiply by the last matrix."),
+    ("the second value of head 2 alone", [7, 4, 7, 15],
+     "A value of 0 counts: it has the weight 3/4, and draws the average down to 1."),
 )  # fmt: skip
 
 
@@ -269,6 +277,30 @@ COUNT_MISTAKES = mistakes(
     ("sizes added, not multiplied, in the first alone",
      [576, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
      "A matrix of 512 rows and 64 columns has 512 x 64 numbers."),
+    ("64 columns and 8 rows for one head", [512, 4096, 16384, 16384 + 4 * D_MODEL],
+     "A head reads all d_model = 512 entries, and makes 64 of them: 512 rows and 64 columns."),
+    ("one bias of a head counted in its matrix",
+     [SQUARE // 8 + 64, SQUARE + D_MODEL, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "A matrix has no bias; it is asked for in the last number alone."),
+    ("rounded to thousands", [32000, 262000, 1048000, 1050000],
+     "Give the numbers in full: 512 times 64 is 32768."),
+    ("the matrices of queries counted three times for the layer",
+     [SQUARE // 8, SQUARE, 3 * SQUARE, 4 * SQUARE],
+     "The layer has four matrices, W^O among them, and then four biases of 512."),
+    *(
+        (f"{n} layers", [SQUARE // 8, SQUARE, n * 4 * SQUARE, n * (4 * SQUARE + 4 * D_MODEL)],
+         "Asked for is one multi-head attention, not all of the model.")
+        for n in (6, 12, 18)
+    ),
+    ("the feed-forward network counted, too",
+     _counts(layer=12 * SQUARE), "A multi-head attention is four matrices; the feed-forward "
+     "network stands behind it."),
+    ("the feed-forward network counted in the third alone",
+     [SQUARE // 8, SQUARE, 12 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "A multi-head attention is four matrices; the feed-forward network stands behind it."),
+    ("three matrices in the third, four in the last",
+     [SQUARE // 8, SQUARE, 3 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
+     "W^O, which mixes the heads, belongs to the layer, with and without biases."),
 )  # fmt: skip
 
 # 7.3 queries, keys and values from one layer, head by head
@@ -616,6 +648,9 @@ PRUNED_MISTAKES = mistakes(
     ("square blocks of the first three, and bands of the last",
      _pruned(columns=lambda w, *heads: _band(_slab(w, *heads), *heads)),
      "A head reads all of x: all rows of w_q, w_k and w_v stay."),
+    ("the queries made larger or smaller for the heads that are left", lambda *case: (
+        pruned(*case)[0] * (len(case[5]) / case[4]) ** 0.5, *pruned(*case)[1:]),
+     "A head's scores do not change when others go: d_k stays."),
 )  # fmt: skip
 
 # 7.5 the output as a sum
@@ -728,6 +763,9 @@ SUM_MISTAKES = mistakes(
     ("the first head left out",
      lambda heads, w_o: _apart(heads, w_o)[:, 1:].sum(1),
      "Heads are counted from 0 here: `range(H)` begins with the first."),
+    ("the first head counted twice", lambda heads, w_o: (
+        output_as_sum(heads, w_o) + heads[:, 0] @ _bands(heads, w_o)[0]),
+     "Each head is added once: does the sum begin with the first, and the loop as well?"),
 )  # fmt: skip
 
 # 7.6 multi-head attention, as a function
@@ -829,6 +867,19 @@ MULTI_HEAD_SLIPS = [
 MULTI_HEAD_BUT = [
     ("split by a view", "merged by a view"),
 ]
+
+
+def _one_by_view(place: int) -> Callable[..., Tensor]:
+    """Queries, keys or values cut by a view alone."""
+
+    def attend(x, w_q, w_k, w_v, w_o, n_heads):
+        cuts = [view_split if i == place else split for i in range(3)]
+        parts = (c(x @ w, n_heads) for c, w in zip(cuts, (w_q, w_k, w_v), strict=True))
+        return merge(attend_split(*parts)) @ w_o
+
+    return attend
+
+
 MULTI_HEAD_MISTAKES = mistakes(
     ("divided by the root of d_model",
      _change(divisor=lambda d_k, n_heads: math.sqrt(d_k * n_heads)),
@@ -982,6 +1033,17 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the heads put side by side in reverse",
      _change(merge=lambda heads: merge(heads.flip(1))),
      "Head 1 comes first in the concatenation, and so it meets the first rows of w_o."),
+    ("the first head alone meets W^O", lambda x, w_q, w_k, w_v, w_o, n_heads: multi_head(
+        x, w_q, w_k, w_v, w_o * (torch.arange(len(w_o)) < len(w_o) // n_heads)[:, None], n_heads),
+     "All heads are put side by side before the last product."),
+    *(
+        (f"the {name} alone split by a view", _one_by_view(i),
+         "A view moves no numbers: cut to (B, T, H, K), then exchange axes, for all three.")
+        for i, name in enumerate(("queries", "keys", "values"))
+    ),
+    ("the values added to what the heads find", lambda x, w_q, w_k, w_v, w_o, n_heads: (
+        multi_head(x, w_q, w_k, w_v, w_o, n_heads) + x @ w_v @ w_o),
+     "A head finds an average of values, and nothing is added to it."),
 )  # fmt: skip
 
 # 7.7 the module
@@ -1034,10 +1096,22 @@ def module_cases() -> list[tuple]:
         matrices = [_numbers((d, d), 10 * seed + i, d**-0.5) for i in range(4)]
         q, k, v = (_numbers((b, n, d), 10 * seed + 4 + i) for i, n in enumerate((t, s, s)))
         cases.append((d, n_heads, matrices, q, k, v, mask))
-    *sizes, q, k, v, _ = cases[1]
-    large = (*sizes, 5 * q, 4 * k, v, torch.eye(3, 5).bool())  # large scores, of one key
+    large = (4, 2, [torch.eye(4)] * 2 + cases[5][2][2:], *_far_apart())
     *sizes, q, k, v, _ = cases[2]
     return [*cases, large, (*sizes, q, q, q, torch.ones(4, 4).bool().tril())]
+
+
+def _shares(a: Tensor) -> Tensor:
+    return a / a.sum(-1, keepdim=True)
+
+
+def _far_apart() -> tuple[Tensor, ...]:
+    """q, k, v and a mask, with scores near 100 and -100 in both heads, hidden and not."""
+    q, k, v = (_numbers((1, n, 4), 960 + n, 0.1) for n in (3, 4, 5))
+    q[..., ::2] = 140 * torch.tensor([-1.0, 1, 1])[:, None]
+    k[..., ::2] = torch.tensor([0.99, 0.97, -0.99, -0.96])[:, None]
+    first = torch.tensor([True, True, False, False])
+    return q, k, 10 * v[:, :4], torch.stack([first, first, ~first])
 
 
 def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> Any:
@@ -1248,7 +1322,7 @@ MODULE_MISTAKES = mistakes(
     ("one table of the mask for all sentences and heads",
      _forward(lambda q, k, v, mask: (q, k, v, _first(mask, sentences=True, heads=True))),
      "A mask of four axes may say something else to each sentence and to each head."),
-    ("NaN turned into zeros at the end",
+    ("zeros for all heads of a word where one of them finds nothing",
      _but(forward=lambda self, *inputs: _nan_at_the_end(self, *inputs)),
      "If one head finds nothing, the others still find something. NaN of one head spoils the whole "
      "output of the word in w_o, so put the zeros in before it."),
@@ -1325,6 +1399,25 @@ MODULE_MISTAKES = mistakes(
     ("a hidden score of minus ten, and struck out after",
      _but(weigh=lambda self, s, mask: s.masked_fill(~mask, -10.0).softmax(-1) * mask),
      "Scores may be lower than that: hide by minus infinity."),
+    ("a hidden score of minus a hundred, and struck out after",
+     _but(weigh=lambda self, s, mask: s.masked_fill(~mask, -100.0).softmax(-1) * mask),
+     "A score of a key that may be seen can be as low: hide by minus infinity."),
+    *((f"exponentials without care overflow{where}",
+       _but(weigh=lambda self, s, mask, hide=hide, end=end: end(_shares(hide(s, mask)), mask)),
+       "The exponential of 100 is infinite in 32 bits, and infinity by infinity is NaN. A softmax "
+       "takes the highest score off all scores first, which changes no weight." + more)
+      for how, hide in (
+          ("", lambda s, mask: s.masked_fill(~mask, -math.inf).exp()),
+          (", hidden ones, too", lambda s, mask: s.exp() * mask))
+      for where, end, more in (
+          (how, lambda w, mask: w.where(mask, 0.0), ""),
+          (how + ", and NaN where there is nothing to attend to", lambda w, mask: w,
+           " And where all is hidden the sum is 0, and 0/0 is NaN as well."))),
+    ("a small number added below the line",
+     _but(weigh=lambda self, s, mask: (e := s.masked_fill(~mask, -math.inf).exp()) / (
+         e.sum(-1, keepdim=True) + 1e-9)),
+     "It helps where the sum is 0, but the exponential of -100 is smaller than that number, and "
+     "that of 100 is infinite in 32 bits. Take the highest score off all scores first."),
     ("a dropout in training",
      _but(forward=lambda self, *inputs: nn.functional.dropout(
          ManyHeads.forward(self, *inputs), 0.1, self.training)),
@@ -1596,6 +1689,28 @@ IN_HEADS_MISTAKES = mistakes(
     ("the softmax over the queries, and the root of d_model", _in_heads(axis=-2, root="d_model"),
      "Every query shares its attention among the keys: the softmax runs over the last axis. And "
      "the root is that of d_k = D / n_heads."),
+    ("keys reshaped, not transposed", lambda q, k, v, n_heads: merge(
+        (split(q, n_heads) @ _cut(split(k, n_heads), n_heads, -1, k.shape[1])
+         / math.sqrt(q.shape[-1] // n_heads)).softmax(-1) @ split(v, n_heads)),
+     "A reshape cuts the same row of numbers anew: exchange the last two axes, `.mT`. That was no "
+     "mistake."),
+    ("words and entries exchanged on the way back", lambda q, k, v, n_heads: _cut(
+        attend_split(split(q, n_heads), split(k, n_heads), split(v, n_heads)).mT, *q.shape[1:]),
+     "The heads are (B, H, T, K): exchange axes 1 and 2, so that a word's pieces stand side by "
+     "side."),
+    ("words and entries exchanged on the way back, and the root of d_model",
+     lambda q, k, v, n_heads: _cut(attend_split(
+         split(q, n_heads) / n_heads**0.5, split(k, n_heads), split(v, n_heads)).mT, *q.shape[1:]),
+     "The heads are (B, H, T, K): exchange axes 1 and 2. And a head's dot product has d_k = D / "
+     "n_heads terms."),
+    ("the softmax over the whole table", lambda q, k, v, n_heads: merge(
+        (s := split(q, n_heads) @ split(k, n_heads).mT / math.sqrt(q.shape[-1] // n_heads))
+        .flatten(2).softmax(-1).view_as(s) @ split(v, n_heads)),
+     "All queries of a head together sum to one. Each of them should."),
+    ("the softmax over all heads and the whole table", lambda q, k, v, n_heads: merge(
+        (s := split(q, n_heads) @ split(k, n_heads).mT / math.sqrt(q.shape[-1] // n_heads))
+        .flatten(1).softmax(-1).view_as(s) @ split(v, n_heads)),
+     "All queries of a sentence together sum to one. Each of them should, in each head."),
 )  # fmt: skip
 
 
@@ -1983,6 +2098,17 @@ GRADIENT_MISTAKES = mistakes(
         of_w_o=lambda two, heads, w_o, grad: (
             heads.sum(1).flatten(0, 1).T @ grad.flatten(0, 1)).repeat(heads.shape[1], 1)),
      "Each head has its own band of w_o, and its own gradient there: put them side by side."),
+    ("the gradient multiplied by itself for w_o", _gradients(
+        of_w_o=lambda two, heads, w_o, grad: grad.flatten(0, 1).T @ grad.flatten(0, 1)),
+     "What w_o was multiplied with are the heads, side by side: their transpose meets `grad`."),
+    ("summed over the words before the product", _gradients(
+        of_w_o=lambda two, heads, w_o, grad: torch.outer(
+            merge(heads).sum((0, 1)), grad.sum((0, 1)))),
+     "Each word's heads meet the gradient of the same word; the sum comes after the product."),
+    ("the gradient taken for ones, the heads not split", lambda heads, w_o, grad: (
+        merge(last_gradients(heads, w_o, torch.ones_like(grad))[0]),
+        last_gradients(heads, w_o, torch.ones_like(grad))[1]),
+     "`grad` is what arrives from the loss. And the gradient of heads has the shape of heads."),
 )  # fmt: skip
 
 
@@ -2134,9 +2260,16 @@ NEIGHBOUR_MISTAKES = mistakes(
      "Head 2 has to find the word after."),
     ("both heads look ahead, on a circle with a gap", _on_arc(1, 1),
      "Head 1 has to find the word before."),
-    ("left and right exchanged, on a parabola", lambda length: (
+    ("left and right exchanged, on a curve that does not close", lambda length: (
         _curve(length, -1.0)[0].flip(0), _curve(length, -1.0)[1]),
-     "Head 1 finds the word before, head 2 the word after."),
+     "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
+     "queries, or w_q and w_k returned in each other's place? Then all is the other way round."),
+    ("both heads look back, on a curve that does not close", lambda length: (
+        _curve(length, -1.0)[0][:1].repeat(2, 1, 1), _curve(length, -1.0)[1]),
+     "Head 2 has to find the word after."),
+    ("both heads look ahead, on a curve that does not close", lambda length: (
+        _curve(length, -1.0)[0][1:].repeat(2, 1, 1), _curve(length, -1.0)[1]),
+     "Head 1 has to find the word before."),
     ("a curve that opens the wrong way", lambda length: _curve(length, 1.0),
      "On a parabola the key at the query's own place must be the *highest* point in the query's "
      "direction: the second entries of query and key have opposite signs."),
@@ -2152,6 +2285,8 @@ NEIGHBOUR_MISTAKES = mistakes(
         _on_circle(-1, 1)(length)[1],
      ),
      "Head 2 finds the word after. Head 1 has to find the word before."),
+    ("two places away, on a circle with a gap", _on_arc(-2, 2),
+     "The neighbours are one place away."),
 )  # fmt: skip
 
 

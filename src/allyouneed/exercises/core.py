@@ -393,7 +393,8 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
     return exercise.agree(a, b) or (not one_kind and exercise.agree(b, a))
 
 
-BY_CHANCE = "in another order", "cut short"  # of a mistake, which may be another one
+# Of a mistake this may be said of quite another answer: it forgets too much of what came.
+BY_CHANCE = "in another order", "cut short", "not added up", "not averaged", "one too many"
 
 
 def near_mistake(
@@ -438,7 +439,8 @@ def near_mistake(
     for mistake in exercise.mistakes:
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
         turn = named_turn(got, known, named, exercise.rtol, exercise.atol)
-        if turn and not any(words in turn for words in BY_CHANCE) and " cases)" not in turn:
+        by_chance = BY_CHANCE + (" more", " less") * (not callable(exercise.reference))
+        if turn and not any(words in turn for words in (*by_chance, " cases)")):
             more = turn.removeprefix("the right answer, but ")
             return f"{mistake.name}, and the result {more}", mistake.why
     return None

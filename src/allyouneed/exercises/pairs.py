@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
-from .core import Mistake
+from .core import Case, Mistake, Naming
 
 Slip = tuple[str, dict[str, Any], str]  # its name, what it hands to the way, and why it is wrong
 
@@ -55,6 +55,42 @@ def combined(
         for (one, first, why), (two, second, because) in combinations(slips, 2)
         if not first.keys() & second.keys() and not {(one, two), (two, one)} & {*but}
     ]
+
+
+def by_place(right: Sequence[Any], bank: Sequence[Mistake]) -> Naming:
+    """Names for an answer that has several mistakes, each in a place of its own, of which every one
+    stands alone in a row of the bank."""
+
+    def is_the_same(a: Any, b: Any) -> bool:
+        if isinstance(a, str) or isinstance(b, str):
+            return bool(a == b)
+        return abs(float(a) - float(b)) < 0.01
+
+    def alone(mistake: Mistake) -> list[int]:
+        return [
+            i
+            for i, (a, b) in enumerate(zip(mistake.wrong, right, strict=True))
+            if not is_the_same(a, b)
+        ]
+
+    def named(
+        cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+    ) -> tuple[str, str] | None:
+        answers = got[0]
+        if not isinstance(answers, list) or len(answers) != len(right):
+            return None
+        found = []
+        for i, (one, other) in enumerate(zip(answers, right, strict=True)):
+            if is_the_same(one, other):
+                continue
+            fits = (m for m in bank if alone(m) == [i] and is_the_same(m.wrong[i], one))
+            if (mistake := next(fits, None)) is None:
+                return None
+            found.append(mistake)
+        names, reasons = ([getattr(m, each) for m in found] for each in ("name", "why"))
+        return ("; ".join(names), " ".join(dict.fromkeys(reasons))) if found else None
+
+    return named
 
 
 def near(a: list[float], b: list[float], rtol: float, atol: float) -> bool:
