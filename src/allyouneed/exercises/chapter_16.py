@@ -65,6 +65,8 @@ PERPLEXITY_MISTAKES = mistakes(
      "needs for one byte."),
     ("the bytes of a word rounded down", lambda bits, size, words: 2 ** (bits * (size // words)),
      "`//` drops what is behind the point, but a word has 5.5 bytes, say: `/`."),
+    ("the bits of a word rounded down", lambda bits, size, words: 2 ** (bits * size // words),
+     "`//` drops what is behind the point, but a word has 4.95 bits, say: `/`."),
     ("one over the perplexity", lambda bits, size, words: 2 ** (-bits * size / words),
      "That is the mean probability of a word. Perplexity is one over it."),
     ("one word too many", lambda bits, size, words: 2 ** (bits * size / (words + 1)),
@@ -90,9 +92,9 @@ def prefix_masks(prefix: Tensor, length: int) -> Tensor:
 
 def prefix_cases() -> list[tuple]:
     return [
-        (torch.tensor([2, 0, 5]), 5),
+        (torch.tensor([2, 5, 0]), 5),
         (torch.tensor([3]), 6),
-        (torch.tensor([1, 4]), 4),
+        (torch.tensor([4, 1]), 4),
     ]
 
 
@@ -204,6 +206,21 @@ PREFIX_MISTAKES = mistakes(
     ("the longest prefix for all rows",
      lambda prefix, length: prefix_masks(prefix.max().expand(len(prefix)), length),
      "Each row has a prefix of its own."),
+    ("one mask, that of the longest prefix",
+     lambda prefix, length: prefix_masks(prefix.max()[None], length)[0],
+     "Each row has a prefix and a mask of its own: (B, length, length)."),
+    ("the diagonal moved by the prefix",
+     lambda prefix, length: torch.stack([
+         torch.ones(length, length).tril(int(p)).bool() for p in prefix
+     ]),
+     "With `tril(prefix)` every query sees so many keys *behind itself*. The source is the same "
+     "columns for all queries, the first `prefix`."),
+    ("the diagonal moved by the prefix less one",
+     lambda prefix, length: torch.stack([
+         torch.ones(length, length).tril(int(p) - 1).bool() for p in prefix
+     ]),
+     "That lets every query see some keys behind itself, the targets too. The source is the same "
+     "columns for all queries, the first `prefix`."),
     ("one prefix for all rows",
      lambda prefix, length: prefix_masks(prefix[:1].expand(len(prefix)), length),
      "Each row has a prefix of its own."),
@@ -469,6 +486,23 @@ PACKED_MISTAKES = mistakes(
      "them."),
     ("always the first head", _columns(lambda d_model, d_k, head: d_model),
      "Head i begins i times d_k columns further on."),
+    ("n_heads columns in place of d_k",
+     lambda c_attn, n_heads, head: (
+         lambda keys: keys[:, head * n_heads : (head + 1) * n_heads]
+     )(c_attn.chunk(3, 1)[1]),
+     "A head has d_model / n_heads columns. That is not the number of heads."),
+    ("as if queries, keys and values took turns, column by column",
+     lambda c_attn, n_heads, head: c_attn.reshape(len(c_attn), -1, n_heads, 3)[:, :, head, 1],
+     "A `view` that ends in 3 takes every third column. All queries come first, then all keys: "
+     "the 3 is the outermost of the three."),
+    ("three times as many columns",
+     lambda c_attn, n_heads, head: (
+         lambda d_model, wide: c_attn[:, d_model + head * wide : d_model + (head + 1) * wide]
+     )(len(c_attn), 3 * len(c_attn) // n_heads),
+     "Of the 3 d_model columns a third are keys, and a head has d_model / n_heads of these."),
+    ("the second third of the rows",
+     lambda c_attn, n_heads, head: c_attn[len(c_attn) // 3 : 2 * len(c_attn) // 3],
+     "`c_attn` multiplies from the right: outputs are its columns, and all rows stay."),
     ("a block of three heads' width",
      lambda c_attn, n_heads, head: c_attn.chunk(n_heads, 1)[head],
      "All queries come first, then all keys: head by head lie only the columns of one kind."),
@@ -628,6 +662,17 @@ PSEUDO_MISTAKES = mistakes(
      ).sum(),
      "That asks from the left only, like a GPT. A masked model sees the tokens on the right as "
      "well."),
+    ("the probability of the text",
+     lambda model, tokens, mask_token: pseudo_log_likelihood(model, tokens, mask_token).exp(),
+     "A product of probabilities. Asked for is the sum of their logarithms, which does not vanish "
+     "for long texts."),
+    ("shifted, as for a GPT",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token)[:-1],
+         tokens[1:],
+     ).sum(),
+     "A masked model says at the covered position itself what it takes for the token there. Nothing "
+     "is shifted."),
     ("the perplexity",
      lambda model, tokens, mask_token: (
          -pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
@@ -969,6 +1014,23 @@ ANSWER_MISTAKES = mistakes(
      ),
      "The prompt is given. The answer begins at the place `prompts[b]` and ends before "
      "`lengths[b]`."),
+    ("the labels rolled, and the mask not moved",
+     lambda logits, tokens, prompts, lengths: (
+         lambda losses, answer: (losses * answer).sum() / answer.sum()
+     )(
+         F.cross_entropy(logits.mT, tokens.roll(-1, 1), reduction="none"),
+         (lambda t: (t >= prompts[:, None]) & (t < lengths[:, None]))(
+             torch.arange(tokens.shape[1])
+         ),
+     ),
+     "Place t now speaks of the token at t + 1, so the mask moves as well: the wanted places are "
+     "`prompts[b] - 1` to `lengths[b] - 2`."),
+    ("divided by one less for each answer",
+     lambda logits, tokens, prompts, lengths: (
+         answer_nats(logits, tokens, prompts, lengths)
+         * (lengths - prompts).sum() / (lengths - prompts - 1).sum()
+     ),
+     "An answer has `lengths[b] - prompts[b]` tokens, and each is predicted, the first as well."),
     ("lengths read as those of the answers",
      lambda logits, tokens, prompts, lengths: answer_nats(
          logits, tokens, prompts, prompts + lengths
@@ -1118,6 +1180,18 @@ DIE_SLIPS = [
 
 
 DIE_MISTAKES = mistakes(
+    ("the number of the wrong faces outside of the logarithm",
+     lambda f, c, r: (lambda p: c * math.log(f) - (1 - c) * (
+         p * math.log(p) + (1 - p) * math.log(1 - p) / (f - 1)))(_kept(f, c, r)),
+     "Each wrong face has (1 - p) / (faces - 1), and its logarithm is that of the whole quotient."),
+    ("one wrong face counted for all",
+     lambda f, c, r: (lambda p, q: c * math.log(f) - (1 - c) * (
+         p * math.log(p) + q * math.log(q)))(_kept(f, c, r), (1 - _kept(f, c, r)) / (f - 1)),
+     "There are faces - 1 wrong ones, and each has its part in the sum."),
+    ("what was drawn is known to be drawn, and never right",
+     lambda f, c, r: c * math.log(f) + r * math.log(f - 1),
+     "The model cannot tell a drawn face from one that stayed: it has one doubt for both. And a "
+     "drawn face may be the right one."),
     ("the faces in view alone, as if no token were covered",
      lambda f, c, r: (least_loss(f, c, r) - c * math.log(f)) / (1 - c),
      "The covered tokens are chosen as well: each of them costs log faces."),
