@@ -274,8 +274,8 @@ EVEN_MISTAKES = mistakes(
     ("one over the mean number of keys, in the encoder",
      lambda lengths: (sum(n - 1 for n in lengths) / sum(n * (n - 1) for n in lengths),
                       even_scores(lengths)[1]),
-     "Each query has one over its own number of keys. Take the mean of these, not one over the mean "
-     "of the numbers."),
+     "Each query has one over its own number of keys. Take the mean of these, not one over the "
+     "mean of the numbers."),
     ("a mean over the sentences, those of one token among them",
      lambda lengths: (sum(1 / n for n in lengths) / len(lengths),
                       sum(even_scores([n])[1] for n in lengths if n > 1) / len(lengths)),
@@ -1309,8 +1309,8 @@ RANGE_MISTAKES = mistakes(
      "all weights equal, but one of them is `largest`."),
     ("an error where the rest is 0",
      lambda a, n: (_least(a), _part(a) - (1 - a) * math.log((1 - a) / (n - 1))),
-     "With `largest = 1` nothing is left for the others, and 0 has no logarithm. A weight of 0 adds "
-     "nothing."),
+     "With `largest = 1` nothing is left for the others, and 0 has no logarithm. A weight of 0 "
+     "adds nothing."),
     ("one share of the rest counted for all",
      lambda a, n: (_least(a), _part(a) + _part((1 - a) / (n - 1))),
      "n - 1 keys share the rest, and each of them has its part in the sum."),

@@ -671,8 +671,8 @@ PSEUDO_MISTAKES = mistakes(
          model, _covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token)[:-1],
          tokens[1:],
      ).sum(),
-     "A masked model says at the covered position itself what it takes for the token there. Nothing "
-     "is shifted."),
+     "A masked model says at the covered position itself what it takes for the token there. "
+     "Nothing is shifted."),
     ("the perplexity",
      lambda model, tokens, mask_token: (
          -pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
