@@ -35,7 +35,7 @@ def masked(scores: Tensor, mask: Tensor | None, faults: Faults) -> Tensor:
         return share(scores * mask)
     if "added" in faults:
         return share(scores + mask)
-    low = -1.0 if "not low enough" in faults else -math.inf
+    low = -1.0 if "not low enough" in faults else -1e9 if "finite" in faults else -math.inf
     return share(scores.masked_fill(~mask, low))
 
 
@@ -162,15 +162,23 @@ def decoder_layer(
 ) -> Tensor:  # fmt: skip
     own = None if "no causal mask" in faults else tgt_mask
     other = None if "no memory mask" in faults else src_mask
+    if "source mask for the target" in faults:
+        own = src_mask
+    if "target mask for the source" in faults:
+        other = tgt_mask
 
     def cross(x: Tensor, name: str = "cross") -> Tensor:
         weights = part(p, name)
         if "memory asks" in faults:
-            return heads(weights, memory, x, x, None, faults)[:, : x.shape[1]]
+            mask = other if "masked" in faults else None
+            return heads(weights, memory, x, x, mask, faults)[:, : x.shape[1]]
         if "values of its own" in faults:
             return heads(weights, x, memory, x, other, faults)
+        if "keys of its own" in faults:
+            return heads(weights, x, x, memory, other, faults)
         source = x if "memory ignored" in faults else memory
-        return heads(weights, x, source, source, None if source is x else other, faults)
+        mask = None if source is x and "masked" not in faults else other
+        return heads(weights, x, source, source, mask, faults)
 
     def first(x: Tensor, name: str = "self") -> Tensor:
         return heads(part(p, name), x, x, x, own, faults)

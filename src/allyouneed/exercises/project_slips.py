@@ -114,6 +114,20 @@ DECODER = (
     ("cross-attention without the source mask", "no memory mask",
      "The source's padding is hidden from the decoder, too."),
 )  # fmt: skip
+EQUAL = (  # what raises an error, unless source and target are equally long
+    ("the memory asks", "memory asks+masked",
+     "Queries come from the decoder; keys and values from the memory."),
+    ("values from the decoder", "values of its own", "Keys *and* values come from the memory."),
+    ("keys from the decoder", "keys of its own", "Keys *and* values come from the memory."),
+    ("the memory not looked at", "memory ignored+masked",
+     "In cross-attention keys and values come from the memory, not from x."),
+    ("cross-attention with the target mask", "target mask for the source",
+     "In cross-attention the keys are the source's: the mask is the source's, too."),
+    ("self-attention with the source mask", "source mask for the target",
+     "In self-attention the keys are the decoder's own: the target mask hides those ahead."),
+    ("the two masks exchanged", "source mask for the target+target mask for the source",
+     "The target mask belongs to self-attention, the source mask to cross-attention."),
+)  # fmt: skip
 MACHINE = (
     ("embeddings not scaled", "not scaled",
      "Section 3.4: embeddings are multiplied by the root of d_model. Without it, positions drown "
