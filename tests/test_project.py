@@ -129,6 +129,10 @@ BROKEN = [
      "dropout over the residual as well"),
     ("layers", f"(x + self.dropout({CROSS}))", f"(x + {CROSS})", "dropout in some sub-layers only"),
     ("layers", CROSS, "self.cross(memory, x, x)[:, :x.shape[1]]", "the memory asks"),
+    ("layers", CROSS, "self.cross(memory, x, x, src_mask)", "the memory asks"),
+    ("layers", CROSS, "self.cross(x, x, memory, src_mask)", "keys from the decoder"),
+    ("layers", CROSS, CROSS.replace("src", "tgt"), "cross-attention with the target mask"),
+    ("layers", OWN, OWN.replace("tgt", "src"), "self-attention with the source mask"),
     ("layers", CROSS, CROSS[:-10] + ")", "cross-attention without the source mask"),
     ("layers", OWN, "self.own(x, x, x)", "self-attention without the target mask"),
     ("layers", "self.w_1(x).relu()", "self.w_1(x)", "no ReLU"),
@@ -265,6 +269,9 @@ TOGETHER = [
      ["polarity inverted", "the other triangle"]),
     ([(SCALE, ""), ("softmax(dim=-1) @ v", "softmax(dim=-2) @ v")],
      ["the scale forgotten, and the softmax over the queries"]),
+    ([("fill(~mask, -math.inf", "fill(mask, -1e9"), (ROOT_OF_D, "")],
+     ["the mask inverted", "embeddings not scaled"]),
+    ([("tokens != pad", "tokens == pad"), ("-math.inf", "-1e9")], ["polarity inverted"]),
     ([(ROOT_OF_D, ""), (LOGITS, "return self.out(x)")],
      ["embeddings not scaled, and the logits with a matrix of their own"]),
     ([("    model.train()\n", ""), ("tgt[:, 1:], 0.1)", "tgt[:, 1:], 0.0)")],
@@ -329,12 +336,14 @@ def test_a_file_a_module_and_what_is_neither(tmp_path):
 
 
 OTHER_NAMES = [
+    ("attention", "scaled_dot_product"),
     ("loss", "label_smoothing_loss"), ("loss", "LabelSmoothingLoss"), ("schedule", "noam_schedule"),
     ("masks", "make_src_mask"), ("training", "training_loop"), ("greedy", "greedy_translate"),
     ("beam", "beam_search_decode"),
 ]  # fmt: skip
-OURS = {"loss": "loss", "schedule": "learning_rate", "masks": "padding_mask", "training": "train",
-        "greedy": "greedy", "beam": "beam_search"}  # fmt: skip
+OURS = {"attention": "attention", "loss": "loss", "schedule": "learning_rate",
+        "masks": "padding_mask", "training": "train", "greedy": "greedy",
+        "beam": "beam_search"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("stage", "name"), OTHER_NAMES)

@@ -271,6 +271,10 @@ EVEN_MISTAKES = mistakes(
      lambda lengths: (sum(1 / n for n in lengths if n > 1) / sum(n > 1 for n in lengths),
                       even_scores(lengths)[1]),
      "Each query counts once: a long sentence has more of them than a short one."),
+    ("from the mean length, in the decoder one over the mean number of keys",
+     lambda lengths: (lambda mean: (1 / mean, 2 / (mean + 1)))(sum(lengths) / len(lengths)),
+     "1/n is no straight line, and long sentences ask more queries: go through all of them, and "
+     "take the mean of what each query gives."),
     ("one over the mean number of keys, in the encoder",
      lambda lengths: (sum(n - 1 for n in lengths) / sum(n * (n - 1) for n in lengths),
                       even_scores(lengths)[1]),

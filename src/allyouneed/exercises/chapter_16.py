@@ -65,6 +65,9 @@ PERPLEXITY_MISTAKES = mistakes(
      "needs for one byte."),
     ("the bytes of a word rounded down", lambda bits, size, words: 2 ** (bits * (size // words)),
      "`//` drops what is behind the point, but a word has 5.5 bytes, say: `/`."),
+    ("the logarithm in place of the power",
+     lambda bits, size, words: math.log2(bits * size / words),
+     "Bits are logarithms already: the perplexity is 2 to their power."),
     ("the bits of a word rounded down", lambda bits, size, words: 2 ** (bits * size // words),
      "`//` drops what is behind the point, but a word has 4.95 bits, say: `/`."),
     ("one over the perplexity", lambda bits, size, words: 2 ** (-bits * size / words),
@@ -276,6 +279,11 @@ LOSS_MISTAKES = mistakes(
      ),
      "Behind the last real token stands padding, or, after `roll`, the first token: nobody asks "
      "for it. Row b counts lengths[b] - 1 tokens."),
+    ("one token taken off for all rows together",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[_real(tokens, lengths)].sum() / (lengths.sum() - 1)
+     ),
+     "The first token of *every* row is not predicted: row b counts lengths[b] - 1."),
     ("one mean for each row",
      lambda logits, tokens, lengths: (
          (_each(logits, tokens) * _real(tokens, lengths)).sum(1) / (lengths - 1)
@@ -491,6 +499,11 @@ PACKED_MISTAKES = mistakes(
          lambda keys: keys[:, head * n_heads : (head + 1) * n_heads]
      )(c_attn.chunk(3, 1)[1]),
      "A head has d_model / n_heads columns. That is not the number of heads."),
+    ("n_heads columns in place of d_k, from the right one on",
+     lambda c_attn, n_heads, head: (
+         lambda first: c_attn[:, first : first + n_heads]
+     )(len(c_attn) + head * (len(c_attn) // n_heads)),
+     "A head has d_model / n_heads columns. That is not the number of heads."),
     ("as if queries, keys and values took turns, column by column",
      lambda c_attn, n_heads, head: c_attn.reshape(len(c_attn), -1, n_heads, 3)[:, :, head, 1],
      "A `view` that ends in 3 takes every third column. All queries come first, then all keys: "
@@ -666,6 +679,27 @@ PSEUDO_MISTAKES = mistakes(
      lambda model, tokens, mask_token: pseudo_log_likelihood(model, tokens, mask_token).exp(),
      "A product of probabilities. Asked for is the sum of their logarithms, which does not vanish "
      "for long texts."),
+    ("the covered token taken out",
+     lambda model, tokens, mask_token: sum(
+         model(tokens[torch.arange(len(tokens)) != t][None])[0, min(t, len(tokens) - 2)]
+         .log_softmax(-1)[tokens[t]]
+         for t in range(len(tokens))
+     ),
+     "The position stays, with `mask_token` in it: the model is asked there."),
+    ("the right side cut off",
+     lambda model, tokens, mask_token: sum(
+         model(torch.cat([tokens[:t], tokens.new_tensor([mask_token])])[None])[0, t]
+         .log_softmax(-1)[tokens[t]]
+         for t in range(len(tokens))
+     ),
+     "All other tokens are in view, those on the right as well: that is what a masked model is "
+     "for."),
+    ("all tokens of the vocabulary added up",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token))
+         .log_softmax(-1).diagonal().sum()
+     ),
+     "Of the log-probabilities at the covered position, only that of the covered token counts."),
     ("shifted, as for a GPT",
      lambda model, tokens, mask_token: _at(
          model, _covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token)[:-1],
@@ -1025,6 +1059,23 @@ ANSWER_MISTAKES = mistakes(
      ),
      "Place t now speaks of the token at t + 1, so the mask moves as well: the wanted places are "
      "`prompts[b] - 1` to `lengths[b] - 2`."),
+    ("the mask moved twice",
+     lambda logits, tokens, prompts, lengths: (
+         lambda losses, answer: (losses * answer).sum() / answer.sum()
+     )(
+         _each(logits, tokens),
+         (lambda t: (t >= prompts[:, None] - 1) & (t < lengths[:, None] - 1))(
+             torch.arange(1, tokens.shape[1])
+         ),
+     ),
+     "Either the mask begins one place earlier, or it is cut with the labels, `[:, 1:]`. Both "
+     "together count the last token of the prompt, and leave out that of the answer."),
+    ("divided by all tokens but the first of each row",
+     lambda logits, tokens, prompts, lengths: (
+         answer_nats(logits, tokens, prompts, lengths)
+         * (lengths - prompts).sum() / (lengths - 1).sum()
+     ),
+     "The tokens of the prompts are not in the sum: divide by the number of the answers' tokens."),
     ("divided by one less for each answer",
      lambda logits, tokens, prompts, lengths: (
          answer_nats(logits, tokens, prompts, lengths)
@@ -1184,6 +1235,13 @@ DIE_MISTAKES = mistakes(
      lambda f, c, r: (lambda p: c * math.log(f) - (1 - c) * (
          p * math.log(p) + (1 - p) * math.log(1 - p) / (f - 1)))(_kept(f, c, r)),
      "Each wrong face has (1 - p) / (faces - 1), and its logarithm is that of the whole quotient."),
+    ("the mask token not told from a face",
+     lambda f, c, r: _doubt(1 - c - r + (c + r) / f, f),
+     "The model sees the mask token, and knows that nothing is known there. Where it sees a face, "
+     "it knows more."),
+    ("the share of the drawn not in proportion to those in view",
+     lambda f, c, r: c * math.log(f) + (1 - c) * _doubt(1 - r + r / f, f),
+     "Given that a face is in view: it was drawn in the share random / (1 - covered)."),
     ("one wrong face counted for all",
      lambda f, c, r: (lambda p, q: c * math.log(f) - (1 - c) * (
          p * math.log(p) + q * math.log(q)))(_kept(f, c, r), (1 - _kept(f, c, r)) / (f - 1)),
@@ -1362,7 +1420,7 @@ EDIT_SLIPS = [
     ("A of length one", {"divide": "root"}, "A x shall be 1, not the length of A."),
     ("divided by the length of x", {"divide": "xx"}, "A x shall be 1: divide by A times x."),
     ("B is the new answer", {"target": "y"}, "W x is there already: B is y - W x."),
-    ("the difference the wrong way round", {"target": "back"}, "B is y - W x."),
+    ("the sign of the change turned", {"target": "back"}, "B is y - W x, with A x = 1."),
 ]  # fmt: skip
 EDIT_KNOWN = [
     ("the others change as well", "not divided"),
@@ -1384,8 +1442,8 @@ EDIT_MISTAKES = mistakes(
      "Two things: W x is there already, so B is y - W x; and A has to be orthogonal to the "
      "others."),
     ("the old answer added", _edit(target="sum"), "The old answer is to go: B is y - W x."),
-    ("the difference the wrong way round", _edit(target="back"),
-     "B is what is missing from W x to y: y - W x."),
+    ("the sign of the change turned", _edit(target="back"),
+     "What is missing from W x to y is y - W x. With A x = 1 that is B."),
     ("the others taken away one after the other", _edit(away="one by one"),
      "The others are not orthogonal to each other: when the second is taken away, some of the "
      "first comes back. Project on their span at once, or make them orthogonal first."),

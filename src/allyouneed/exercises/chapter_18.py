@@ -241,6 +241,8 @@ WRITE_MISTAKES = mistakes(
     ("one bracket at most opens at a word",
      lambda s: _with_stack([*{x[1]: x for x in s}.values()], _inside, words=max(x[2] for x in s)),
      "Several brackets may begin at the same word; a dictionary by starts keeps one of them."),
+    ("from right to left", lambda s: _written(s)[::-1],
+     "The symbols stand in the order of the words: what opens comes before what closes."),
     ("<eos> behind the tree", lambda s: [*_written(s), "<eos>"],
      "The end is written by a decoder. The tree itself has brackets and words."),
     ("the end taken for the last word of a bracket",
@@ -437,6 +439,8 @@ TREES = [
     ("(S XX (NP XX )NP )S", 2, True),
     ("(S XX )S", 1, True),
     ("(S XX XX )S", 2, True),
+    ("(S (NP XX )NP (VP XX )VP )S", 2, True),
+    ("(NP (S XX )S )VP", 1, False),
 ]
 
 
@@ -1052,6 +1056,10 @@ BOTTOM_UP_MISTAKES = mistakes(
      "The number says how many parts the bracket has, not how deep it stands."),
     ("an opening bracket in front of the label", _upwards(form="({label}/{n}".format),
      'The symbol has no bracket any more: "NP/2".'),
+    ("a dash in place of the slash", lambda s: _walk(s, _parts_of, "{label}-{n}".format),
+     'Label and number are written with a slash: "NP/2".'),
+    ("the outermost bracket left out", lambda s: bottom_up(s)[:-1],
+     "The bracket around all has a symbol as well, the last one."),
     ("a colon in place of the slash", lambda s: _walk(s, _parts_of, "{label}:{n}".format),
      'Label and number are written with a slash: "NP/2".'),
     ("all words so far counted", _words_so_far,

@@ -364,6 +364,8 @@ MODERN_SLIPS = [
 
 
 MODERN_MISTAKES = mistakes(
+    ("four matrices in the feed-forward net", _m(net=4),
+     "A gated net has three: the gate, what it lets through, and the way back."),
     ("the backward pass as well, and no products of attention",
      lambda *sizes: 3 * _m(look=0)(*sizes),
      "Six operations for each parameter and token are a step of training, without scores and "
@@ -874,6 +876,11 @@ def _unsquared(gradients: Tensor, b: int) -> float:
 
 
 NOISE_MISTAKES = mistakes(
+    ("the root of |g|^2", _noise(lambda trace, squared, small, large, N, b: trace / squared**0.5),
+     "Equation (19.11) divides by the *squared* length, which is what (19.13) estimates."),
+    ("tokens in place of one over them",
+     _noise(lambda trace, squared, small, large, N, b: (small - large) / (b - N * b) / squared),
+     "Below the trace stands the difference of *one over* the tokens: 1 / b - 1 / (n b)."),
     ("n / b in place of 1 / (n b)",
      _noise(lambda trace, squared, small, large, N, b: (small - large) / (1 / b - N / b) / squared),
      "All n shares together have n b tokens, and one over them is 1 / (n b)."),
@@ -1722,8 +1729,8 @@ EXERCISES = [
             Invariant(
                 "where |g|^2 is estimated below zero, so is the noise scale",
                 lambda output, gradients, b: noise_scale(gradients, b) > 0 or -1e6 < output < 0,
-                "Nothing is kept above zero: estimates are right on average only if all of them "
-                "stay as they are.",
+                "Estimates are right on average only if all of them stay as they are: no sign is "
+                "lost, and nothing is kept above zero.",
             )
         ],
         canonical=float,

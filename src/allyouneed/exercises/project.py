@@ -794,7 +794,7 @@ def beam_exercise(project: Project, had: Faults) -> Exercise:
         if not isinstance(rows, list) or len(rows) != len(src):
             return rows
         speak = spoken(project, model)
-        others = ({"kept"}, {"enough"}, {"ranked"}, {"late"}, {"wide"})
+        others = ({"kept"}, {"enough"}, {"ranked"}, {"late"}, {"wide"}, {"leaving"})
         ways = [had, frozenset(), *map(frozenset, others)]
         found = [ours(way, model, src, alpha, n) for way in ways]
         for i, row in enumerate(rows):
@@ -932,7 +932,7 @@ def judged(
     if name in ("machine", "training"):  # with masks, positions, loss and schedule of their own
         bases.insert(0, had | {"own"})
     if name == "beam":
-        bases += [{"kept"}, {"enough"}, {"ranked"}, {"late"}, {"wide"}]  # other ways that are right
+        bases += [{"kept"}, {"enough"}, {"ranked"}, {"late"}, {"wide"}, {"leaving"}]  # right ways
     elif stage.upon:  # who hides by a large number has numbers where minus infinity gives NaN
         bases += [base | {"finite"} for base in bases if base]
     bases = list(dict.fromkeys(frozenset(base) for base in bases))
@@ -966,10 +966,11 @@ def judged(
             project.own |= own_function(project, name)
             return "wrong", found.message, [found.mistake]
     project.own |= own_function(project, name)
-    if name == "decoder" and "It raised" in verdict.message:
-        found = core.judge(decoder_exercise(project, had, equal=True), thing, stage.title)
-        if found.mistake in {row[0] for row in EQUAL}:
-            return "wrong", found.message, [found.mistake]
+    for base in (had, had | {"finite"}) if name == "decoder" else ():
+        if "It raised" in verdict.message:
+            found = core.judge(decoder_exercise(project, base, equal=True), thing, stage.title)
+            if found.mistake in {row[0] for row in EQUAL}:
+                return "wrong", found.message, [found.mistake]
     return "wrong", verdict.message, []
 
 

@@ -386,6 +386,16 @@ RATE_MISTAKES = mistakes(
          d_model**-0.5 * min(warmup_steps**-0.5, step * warmup_steps**-1.5)
      ),
      "After the warm-up the rate falls with the root of the step."),
+    ("-1.5 for the step behind the warm-up",
+     lambda step, d_model, warmup_steps: d_model**-0.5 * (
+         step * warmup_steps**-1.5 if step < warmup_steps else step**-1.5
+     ),
+     "The step has the exponent -0.5: the two lines meet at the end of the warm-up."),
+    ("-1.5 for the step as well",
+     lambda step, d_model, warmup_steps: (
+         d_model**-0.5 * min(step**-1.5, step * warmup_steps**-1.5)
+     ),
+     "The step has the exponent -0.5, and only warmup_steps has -1.5."),
     ("1 / step in place of its root",
      lambda step, d_model, warmup_steps: (d_model**-0.5 * min(1 / step, step * warmup_steps**-1.5)),
      "The exponent of the step is -0.5, not -1."),

@@ -269,4 +269,6 @@ BEAM = (
     ("the first that ends", "first that ends",
      "One that ends later may have the better score: go on until none can overtake."),
     ("the worst of the beam", "the worst", "Return the hypothesis with the highest score."),
+    ("those that have not ended first", "open first",
+     "What has been cut off at `max_length` is no translation, as long as another one has ended."),
 )  # fmt: skip
