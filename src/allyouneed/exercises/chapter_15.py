@@ -102,6 +102,12 @@ DISAGREEMENT_MISTAKES = mistakes(
      lambda w: (lambda e: e(w.mean(1)) - e(w).mean(1))(lambda x: -(x * (x + 1e-3).log()).sum(-1)),
      "That keeps the zeros out and changes all other weights a little. `torch.special.entr` knows "
      "that 0 log 0 is 0."),
+    ("bits less nats",
+     lambda w: entropy(w.mean(1)) / math.log(2) - entropy(w).mean(1),
+     "Both entropies are in nats, with the natural logarithm."),
+    ("nats less bits",
+     lambda w: entropy(w.mean(1)) - entropy(w).mean(1) / math.log(2),
+     "Both entropies are in nats, with the natural logarithm."),
     ("the difference of the numbers of words",
      lambda w: entropy(w.mean(1)).exp() - entropy(w).mean(1).exp(),
      "Asked for is the difference of the entropies themselves, in nats."),
@@ -793,6 +799,13 @@ RANK_MISTAKES = mistakes(
     ("the sum of the ranks that are shared",
      lambda a, b: _correlated(*(_middle(x) * (x[:, None] == x).sum(1) for x in (a, b))),
      "Numbers that are equal share the *mean* of their ranks."),
+    ("the whole matrix of correlations",
+     lambda a, b: torch.corrcoef(torch.stack([ranks(a), ranks(b)]).double()),
+     "`corrcoef` gives each with each. Asked for is the one number [0, 1]."),
+    ("6 forgotten",
+     lambda a, b: 1 - (1 - _short(ranks, a, b)) / 6,
+     "The short form has a factor 6, and holds without ties only. With them take the correlation "
+     "of the ranks itself."),
     ("ties broken by place", _ranked(_broken),
      "As in the chapter: of equal numbers the first gets the lower rank, which is an order that "
      "nobody has given. Let them share the mean of their ranks."),
@@ -1156,6 +1169,9 @@ def _product(factor: Callable[[list[Tensor], int, Tensor], Tensor]) -> Callable[
 
 
 MORE_MIXED_MISTAKES = mistakes(
+    ("each map transposed",
+     lambda maps, removed: mixed_without([layer.mT for layer in maps], removed),
+     "Row t of a map says where t looks. It is used as it is."),
     ("half of the map, and all of the residual",
      _product(lambda left, heads, one: sum(left, 0 * one) / heads / 2 + one),
      "The stream and what the layer brings count one half each: (A + I) / 2."),

@@ -209,6 +209,12 @@ PREFIX_MISTAKES = mistakes(
     ("the longest prefix for all rows",
      lambda prefix, length: prefix_masks(prefix.max().expand(len(prefix)), length),
      "Each row has a prefix of its own."),
+    ("where the source is, without queries",
+     lambda prefix, length: _source(prefix, length),
+     "A mask has a row for each query: (B, length, length), and a query also sees its own past."),
+    ("nothing hidden where there is a source",
+     lambda prefix, length: (prefix > 0)[:, None, None] | _causal(length),
+     "The source is open to all, the target behind it is not: only the columns up to prefix - 1."),
     ("one mask, that of the longest prefix",
      lambda prefix, length: prefix_masks(prefix.max()[None], length)[0],
      "Each row has a prefix and a mask of its own: (B, length, length)."),
@@ -279,6 +285,9 @@ LOSS_MISTAKES = mistakes(
      ),
      "Behind the last real token stands padding, or, after `roll`, the first token: nobody asks "
      "for it. Row b counts lengths[b] - 1 tokens."),
+    ("padding in the sum, and not in the count",
+     lambda logits, tokens, lengths: _each(logits, tokens).sum() / (lengths - 1).sum(),
+     "The number is right. The sum has padding in it, which nobody wants to predict."),
     ("one token taken off for all rows together",
      lambda logits, tokens, lengths: (
          _each(logits, tokens)[_real(tokens, lengths)].sum() / (lengths.sum() - 1)
@@ -499,6 +508,16 @@ PACKED_MISTAKES = mistakes(
          lambda keys: keys[:, head * n_heads : (head + 1) * n_heads]
      )(c_attn.chunk(3, 1)[1]),
      "A head has d_model / n_heads columns. That is not the number of heads."),
+    ("the last column left out",
+     lambda c_attn, n_heads, head: key_matrix(c_attn, n_heads, head)[:, :-1],
+     "A slice ends before its second number already: nothing is taken off."),
+    ("one column too far",
+     lambda c_attn, n_heads, head: key_matrix(c_attn.roll(-1, 1), n_heads, head),
+     "Columns are counted from 0: keys begin at column d_model."),
+    ("reshaped to queries, keys and values of heads",
+     lambda c_attn, n_heads, head: c_attn.reshape(3, n_heads, -1, len(c_attn))[1, head].T,
+     "That is right for a `nn.Linear`, whose outputs are rows. Here they are columns: a reshape "
+     "that begins with 3 mixes them with the inputs."),
     ("n_heads columns in place of d_k, from the right one on",
      lambda c_attn, n_heads, head: (
          lambda first: c_attn[:, first : first + n_heads]
@@ -679,6 +698,21 @@ PSEUDO_MISTAKES = mistakes(
      lambda model, tokens, mask_token: pseudo_log_likelihood(model, tokens, mask_token).exp(),
      "A product of probabilities. Asked for is the sum of their logarithms, which does not vanish "
      "for long texts."),
+    ("one row for each position, not added up",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token), tokens
+     ),
+     "The log-probabilities of all positions are added up to one number."),
+    ("the first row of the batch for all positions",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token))
+         .log_softmax(-1)[0, torch.arange(len(tokens)), tokens].sum()
+     ),
+     "Position t is covered in row t of the batch, and its answer stands there: `[t, t, token]`."),
+    ("softmax over the batch",
+     _pseudo(made=lambda logits: logits.log_softmax(0)),
+     "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+     "axis."),
     ("the covered token taken out",
      lambda model, tokens, mask_token: sum(
          model(tokens[torch.arange(len(tokens)) != t][None])[0, min(t, len(tokens) - 2)]
@@ -1235,6 +1269,10 @@ DIE_MISTAKES = mistakes(
      lambda f, c, r: (lambda p: c * math.log(f) - (1 - c) * (
          p * math.log(p) + (1 - p) * math.log(1 - p) / (f - 1)))(_kept(f, c, r)),
      "Each wrong face has (1 - p) / (faces - 1), and its logarithm is that of the whole quotient."),
+    ("what is covered costs nothing, what stands in view everything",
+     lambda f, c, r: (1 - c) * math.log(f),
+     "It is the other way round: where the mask token stands nothing is known, and a face in view "
+     "tells much."),
     ("the mask token not told from a face",
      lambda f, c, r: _doubt(1 - c - r + (c + r) / f, f),
      "The model sees the mask token, and knows that nothing is known there. Where it sees a face, "

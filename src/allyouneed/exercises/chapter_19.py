@@ -124,6 +124,10 @@ COMBINE_MISTAKES = [
          _weighted(lambda n, tokens: 1 / sum(1 for m in tokens if m)),
          "Leaving out the empty shares is not enough: each of the others is to be weighted by its "
          "number of tokens."),
+        ("the mean of those that are not NaN",
+         lambda gradients, tokens: torch.stack(gradients).nanmean(0),
+         "Each gradient is to be weighted by its number of tokens. And a share without tokens does "
+         "not count, whatever its gradient is."),
         ("the mean of the means, with zero for NaN",
          lambda gradients, tokens: torch.stack(gradients).nan_to_num().mean(0),
          "Each gradient is to be weighted by its number of tokens, and a share without any has "
@@ -364,6 +368,12 @@ MODERN_SLIPS = [
 
 
 MODERN_MISTAKES = mistakes(
+    ("one matrix in the feed-forward net", _m(net=1),
+     "A gated net has three: the gate, what it lets through, and the way back."),
+    ("four operations for each entry", lambda *sizes: 2 * _modern(*sizes),
+     "A multiplication and an addition are two operations, and the task counts them once."),
+    ("three products of attention", _m(look=6),
+     "Attention has two products: queries with keys, and weights with values."),
     ("four matrices in the feed-forward net", _m(net=4),
      "A gated net has three: the gate, what it lets through, and the way back."),
     ("the backward pass as well, and no products of attention",
@@ -876,6 +886,15 @@ def _unsquared(gradients: Tensor, b: int) -> float:
 
 
 NOISE_MISTAKES = mistakes(
+    ("the difference of the lengths, not divided",
+     _noise(lambda trace, squared, small, large, N, b: (small - large) / squared),
+     "Between a share and the whole lie 1 / b - 1 / (n b) of the trace: divide by it."),
+    ("a plus below the trace",
+     _noise(lambda trace, squared, small, large, N, b: (
+         (small - large) / (1 / b + 1 / (N * b)) / squared
+     )),
+     "Both lengths have |g|^2 in them and a part of the trace. Their difference has the difference "
+     "of the parts: 1 / b - 1 / (n b)."),
     ("the root of |g|^2", _noise(lambda trace, squared, small, large, N, b: trace / squared**0.5),
      "Equation (19.11) divides by the *squared* length, which is what (19.13) estimates."),
     ("tokens in place of one over them",
@@ -1299,6 +1318,10 @@ WHOLE_MISTAKES = mistakes(
          lambda g: g * (max_norm / g.norm()).clamp(min=1)
      )(sum(sums) / sum(tokens)),
      "The factor is the *smaller* of 1 and `max_norm` over the length, never above 1."),
+    ("shortened to `max_norm` over the number of processes",
+     lambda sums, tokens, max_norm: whole_gradient(sums, tokens, max_norm / len(tokens)),
+     "`max_norm` is for the gradient that the optimizer gets, however many processes have computed "
+     "it."),
     ("left out where it is too long",
      lambda sums, tokens, max_norm: (
          lambda g: g * (g.norm() <= max_norm)
@@ -1486,6 +1509,9 @@ INTERVAL_MISTAKES = mistakes(
     ("the seconds of writing added", _interval(lambda w, f: _young(w, f) + w, _share),
      "The interval is counted from one checkpoint to the next, the writing included: nothing is "
      "added."),
+    ("half an interval lost in every second",
+     _interval(_young, lambda w, f, tau: w / tau + tau / 2),
+     "Half an interval is lost at each *failure*, once in F seconds: t / (2 F)."),
     ("seconds in place of a share", _interval(_young, lambda w, f, tau: w + tau / 2),
      "Writing costs w of every t seconds, and failures t / 2 of every F: divide each by its time."),
     ("half of the time between failures", _interval(lambda w, f: f / 2, _share),
