@@ -16,6 +16,9 @@ from torch.nn import functional as F
 from .chapter_09 import sinusoids
 from .project_reading import FF, D, H, K, N, V, Weights, signs, without_padding
 from .project_runs import PAD, Faults
+from .project_slips import LAYER
+
+OF_LAYERS = {slip for _, slip, _ in LAYER}
 
 # The reference, with slips
 
@@ -229,15 +232,21 @@ def spelled_out(
         x_mask = seen
     if "padding for the future" in faults:
         ahead = padding(tgt, PAD)
+    if "both masks" in faults:
+        ahead = ahead & padding(tgt, PAD)
     if "target padding as source's" in faults and src.shape == tgt.shape:
         seen = padding(tgt, PAD)
     x = embed(src, "source")
     for i in range(0 if "encoder passed by" in faults else layers):
-        x = encoder_layer(part(p, f"encoder.{i}"), x, x_mask, faults - {"no source mask"})
+        mine = (
+            faults - {"no source mask"} - (OF_LAYERS if "not in the encoder" in faults else set())
+        )
+        x = encoder_layer(part(p, f"encoder.{i}"), x, x_mask, mine)
     memory = norm(p, "encoder.norm", x) if "last norms" in faults else x
     x = embed(tgt, "target")
     for i in range(layers):
-        x = decoder_layer(part(p, f"decoder.{i}"), x, memory, seen, ahead, faults)
+        mine = faults - (OF_LAYERS if "not in the decoder" in faults else set())
+        x = decoder_layer(part(p, f"decoder.{i}"), x, memory, seen, ahead, mine)
     if "last norms" in faults:
         x = norm(p, "decoder.norm", x)
     logits = x @ p["E"].T

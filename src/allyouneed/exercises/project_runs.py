@@ -56,6 +56,7 @@ def train(
     if "mode" not in faults:
         model.train()
     betas = (0.9, 0.999) if "betas" in faults else (0.9, 0.98)
+    betas = betas[::-1] if "betas exchanged" in faults else betas
     kind = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
     kind = next((kind[f] for f in faults if f in kind), torch.optim.Adam)
     how = {} if "sgd" in faults else {"betas": betas, "eps": 1e-9}
@@ -70,7 +71,7 @@ def train(
             lr = rate(1, d_model, warmup_steps)
         if "anew" in faults:
             optimizer = kind(model.parameters(), lr=1.0, **how)
-        optimizer.param_groups[0]["lr"] = lr
+        optimizer.param_groups[0]["lr"] = lr * (0.001 if "thousandth" in faults else 1)
         inputs, labels = tgt[:, :-1], tgt[:, 1:]
         if "no shift" in faults:
             inputs, labels = tgt, tgt
@@ -258,6 +259,7 @@ def finished(
         ranked = closing == "ranked"
         return worth(total, len(written) - 1, alpha, faults) if ranked else total
 
+    room -= "one too few" in faults
     open_ = [([BOS], 0.0)]
     ended: list[tuple[list[int], float]] = []
     for _ in range(room):
