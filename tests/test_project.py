@@ -89,6 +89,7 @@ LOGITS = "return x @ self.embedding.weight.T"
 DECODE = "x = layer(x, memory, src_mask, tgt_mask)"
 CROSS = "self.cross(x, memory, memory, src_mask)"
 OWN = "self.own(x, x, x, tgt_mask)"
+AHEAD = "causal_mask(tgt.shape[1]).to(tgt.device)"
 TABLE = "positions(*x.shape[1:])"
 LOSS = "loss(model(src, tgt[:, :-1]), tgt[:, 1:], 0.1)"
 RATE = "= learning_rate(step, d_model"
@@ -123,25 +124,34 @@ BROKEN = [
     ("layers", ENCODE, ENCODE.replace("self.dropout(", "("), "no dropout"),
     ("layers", "self.dropout = nn.Dropout(dropout)", "self.dropout = nn.Dropout(0.1)",
      "dropout by a share of its own"),
+    ("layers", "self.dropout = nn.Dropout(dropout)",
+     "self.dropout = lambda x: nn.functional.dropout(x, dropout)", "dropout in eval mode as well"),
     ("layers", ENCODE, ENCODE.replace("self.dropout(self.feed", "(self.feed"),
      "dropout in some sub-layers only"),
     ("layers", ENCODE, ENCODE.replace("(x + self.dropout(", "(self.dropout(x + "),
      "dropout over the residual as well"),
     ("layers", f"(x + self.dropout({CROSS}))", f"(x + {CROSS})", "dropout in some sub-layers only"),
     ("layers", CROSS, "self.cross(memory, x, x)[:, :x.shape[1]]", "the memory asks"),
+    ("layers", CROSS, "self.cross(memory, x, x, src_mask)", "the memory asks"),
+    ("layers", CROSS, "self.cross(x, x, memory, src_mask)", "keys from the decoder"),
+    ("layers", CROSS, CROSS.replace("src", "tgt"), "cross-attention with the target mask"),
+    ("layers", OWN, OWN.replace("tgt", "src"), "self-attention with the source mask"),
     ("layers", CROSS, CROSS[:-10] + ")", "cross-attention without the source mask"),
     ("layers", OWN, "self.own(x, x, x)", "self-attention without the target mask"),
     ("layers", "self.w_1(x).relu()", "self.w_1(x)", "no ReLU"),
     ("machine", ROOT_OF_D, "", "embeddings not scaled"),
     ("machine", TABLE, "positions(*x.shape[::2])[:, None]", "positions over the batch axis"),
     ("machine", LOGITS, "return self.out(x)", "the logits with a matrix of their own"),
+    ("machine", "return self.dropout(x + positions",
+     "return nn.Dropout(0.2).train(self.training)(x + positions",
+     "dropout on the embeddings by a share of its own"),
     ("machine", "return self.dropout(x + positions", "return (x + positions",
      "no dropout on the embeddings"),
     ("machine", ROOT_OF_D, " * self.embedding.embedding_dim",
      "embeddings multiplied by d_model, without the root"),
     ("machine", LOGITS, f"return ({LOGITS[7:]}).softmax(-1)", "softmax at the end"),
     ("machine", DECODE, "x = layer(x, memory, src_mask)", "the future not hidden"),
-    ("machine", "causal_mask(tgt.shape[1]).to(tgt.device)", "padding_mask(tgt)",
+    ("machine", AHEAD, "padding_mask(tgt)",
      "the future not hidden, the target's padding alone"),
     ("machine", DECODE, "x = layer(x, memory, None, tgt_mask)",
      "the source's padding not hidden in the decoder"),
@@ -170,6 +180,8 @@ BROKEN = [
     ("training", "    model.train()\n", "", "not in training mode"),
     ("training", "tgt[:, 1:], 0.1)", "tgt[:, 1:], 0.0)", "no label smoothing"),
     ("training", ", betas=(0.9, 0.98)", "", "Adam with PyTorch's betas"),
+    ("training", "betas=(0.9, 0.98)", "betas=(0.98, 0.9)", "the betas exchanged"),
+    ("training", RATE, "= 1e-3 * learning_rate(step, d_model", "a thousandth of the rate"),
     ("training", "optim.Adam(", "optim.AdamW(", "weight decay"),
     ("greedy", NO_EVAL, NO_EVAL.split("\n")[0], "no eval mode in decoding"),
     ("greedy", "        token[ended] = PAD\n", "", "goes on behind EOS, which is taken out"),
@@ -193,6 +205,7 @@ BROKEN = [
     ("beam", ".log_softmax(dim=-1)\n        top", "\n        top",
      "logits for log-probabilities"),
     ("beam", "best = max(ended", "best = min(ended", "the worst of the beam"),
+    ("beam", "range(1, max_length + 1)", "range(1, max_length)", "one token too few"),
 ]  # fmt: skip
 
 
@@ -240,6 +253,16 @@ def test_searches_over_a_machine_of_their_own(old, new, name):
     )
 
 
+def test_what_fails_for_us_is_said_of_the_reader():
+    """A padding mask or a loss that the others cannot use, in a file whose machine uses it."""
+    for old, new in (
+        ("(tokens != pad)[:, None, None, :]", "(tokens != pad)[:, None, :, None]"),
+        ("real = targets != pad", "real = targets[:, 0] != pad"),
+    ):
+        verdict = examine("project", changed((old, new)))
+        assert verdict.status == "wrong" and "raised" in verdict.message
+
+
 def test_a_search_over_a_machine_that_cannot_be_read_is_told_so():
     text = inspect.getsource(importlib.import_module("right_answers.project_einsum"))
     text = text.replace('self.register_buffer("table", table[None])',
@@ -265,6 +288,16 @@ TOGETHER = [
      ["polarity inverted", "the other triangle"]),
     ([(SCALE, ""), ("softmax(dim=-1) @ v", "softmax(dim=-2) @ v")],
      ["the scale forgotten, and the softmax over the queries"]),
+    ([("fill(~mask, -math.inf", "fill(mask, -1e9"), (ROOT_OF_D, "")],
+     ["the mask inverted", "embeddings not scaled"]),
+    ([("tokens != pad", "tokens == pad"), ("-math.inf", "-1e9")], ["polarity inverted"]),
+    ([("self.dropout = nn.Dropout(dropout)", "self.dropout = nn.Dropout(0.1)")],
+     ["dropout by a share of its own; dropout by a share of its own"]),
+    ([("norms[2](x + self.dropout(self.feed_forward(x)))",
+       "norms[2](self.dropout(self.feed_forward(x)))")],
+     ["the last residual missing"]),
+    ([(".tril()", ".triu()"), ("-math.inf", "-1e9"), (AHEAD, f"{AHEAD} & padding_mask(tgt)")],
+     ["the other triangle"]),
     ([(ROOT_OF_D, ""), (LOGITS, "return self.out(x)")],
      ["embeddings not scaled, and the logits with a matrix of their own"]),
     ([("    model.train()\n", ""), ("tgt[:, 1:], 0.1)", "tgt[:, 1:], 0.0)")],
@@ -329,12 +362,14 @@ def test_a_file_a_module_and_what_is_neither(tmp_path):
 
 
 OTHER_NAMES = [
+    ("attention", "scaled_dot_product"),
     ("loss", "label_smoothing_loss"), ("loss", "LabelSmoothingLoss"), ("schedule", "noam_schedule"),
     ("masks", "make_src_mask"), ("training", "training_loop"), ("greedy", "greedy_translate"),
     ("beam", "beam_search_decode"),
 ]  # fmt: skip
-OURS = {"loss": "loss", "schedule": "learning_rate", "masks": "padding_mask", "training": "train",
-        "greedy": "greedy", "beam": "beam_search"}  # fmt: skip
+OURS = {"attention": "attention", "loss": "loss", "schedule": "learning_rate",
+        "masks": "padding_mask", "training": "train", "greedy": "greedy",
+        "beam": "beam_search"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("stage", "name"), OTHER_NAMES)

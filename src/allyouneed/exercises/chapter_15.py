@@ -102,6 +102,12 @@ DISAGREEMENT_MISTAKES = mistakes(
      lambda w: (lambda e: e(w.mean(1)) - e(w).mean(1))(lambda x: -(x * (x + 1e-3).log()).sum(-1)),
      "That keeps the zeros out and changes all other weights a little. `torch.special.entr` knows "
      "that 0 log 0 is 0."),
+    ("bits less nats",
+     lambda w: entropy(w.mean(1)) / math.log(2) - entropy(w).mean(1),
+     "Both entropies are in nats, with the natural logarithm."),
+    ("nats less bits",
+     lambda w: entropy(w.mean(1)) - entropy(w).mean(1) / math.log(2),
+     "Both entropies are in nats, with the natural logarithm."),
     ("the difference of the numbers of words",
      lambda w: entropy(w.mean(1)).exp() - entropy(w).mean(1).exp(),
      "Asked for is the difference of the entropies themselves, in nats."),
@@ -271,6 +277,20 @@ EVEN_MISTAKES = mistakes(
      lambda lengths: (sum(1 / n for n in lengths if n > 1) / sum(n > 1 for n in lengths),
                       even_scores(lengths)[1]),
      "Each query counts once: a long sentence has more of them than a short one."),
+    ("from the mean length, in the decoder one over the mean number of keys",
+     lambda lengths: (lambda mean: (1 / mean, 2 / (mean + 1)))(sum(lengths) / len(lengths)),
+     "1/n is no straight line, and long sentences ask more queries: go through all of them, and "
+     "take the mean of what each query gives."),
+    ("one over the mean number of keys, in the encoder",
+     lambda lengths: (sum(n - 1 for n in lengths) / sum(n * (n - 1) for n in lengths),
+                      even_scores(lengths)[1]),
+     "Each query has one over its own number of keys. Take the mean of these, not one over the "
+     "mean of the numbers."),
+    ("a mean over the sentences, those of one token among them",
+     lambda lengths: (sum(1 / n for n in lengths) / len(lengths),
+                      sum(even_scores([n])[1] for n in lengths if n > 1) / len(lengths)),
+     "In (15.1) every query that has a token before it counts the same, so a long sentence counts "
+     "more, and one of one token not at all."),
     ("the lengths less one", lambda lengths: even_scores([n - 1 for n in lengths if n > 2] or [2]),
      "A query of the encoder sees all tokens of its sentence, the last as well."),
 )  # fmt: skip
@@ -779,6 +799,13 @@ RANK_MISTAKES = mistakes(
     ("the sum of the ranks that are shared",
      lambda a, b: _correlated(*(_middle(x) * (x[:, None] == x).sum(1) for x in (a, b))),
      "Numbers that are equal share the *mean* of their ranks."),
+    ("the whole matrix of correlations",
+     lambda a, b: torch.corrcoef(torch.stack([ranks(a), ranks(b)]).double()),
+     "`corrcoef` gives each with each. Asked for is the one number [0, 1]."),
+    ("6 forgotten",
+     lambda a, b: 1 - (1 - _short(ranks, a, b)) / 6,
+     "The short form has a factor 6, and holds without ties only. With them take the correlation "
+     "of the ranks itself."),
     ("ties broken by place", _ranked(_broken),
      "As in the chapter: of equal numbers the first gets the lower rank, which is an order that "
      "nobody has given. Let them share the mean of their ranks."),
@@ -1128,7 +1155,30 @@ def _in_its_place(stand_in: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]
     return answer
 
 
+def _product(factor: Callable[[list[Tensor], int, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """Another factor for a layer, made of the heads that are left, their number before, and I."""
+
+    def answer(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+        mixed = itself = torch.eye(maps[0].shape[-1])
+        for i, layer in enumerate(maps):
+            left = [head for h, head in enumerate(layer) if (i, h) not in removed]
+            mixed = factor(left, len(layer), itself) @ mixed
+        return mixed
+
+    return answer
+
+
 MORE_MIXED_MISTAKES = mistakes(
+    ("each map transposed",
+     lambda maps, removed: mixed_without([layer.mT for layer in maps], removed),
+     "Row t of a map says where t looks. It is used as it is."),
+    ("half of the map, and all of the residual",
+     _product(lambda left, heads, one: sum(left, 0 * one) / heads / 2 + one),
+     "The stream and what the layer brings count one half each: (A + I) / 2."),
+    ("nothing at all behind a layer without heads",
+     _product(lambda left, heads, one: (sum(left) / heads + one) / 2 if left else 0 * one),
+     "A layer whose heads are all gone brings zeros. What was in the stream before it is still "
+     "there, by its half."),
     ("the residual counted as one more head",
      lambda maps, removed: reduce(
          lambda below, layer: layer @ below,
@@ -1277,6 +1327,10 @@ RANGE_MISTAKES = mistakes(
      lambda a, n: (_part(a) + _part(1 - a), math.log(n)),
      "The rest may be more than the largest weight, and then it needs more keys; and log n needs "
      "all weights equal, but one of them is `largest`."),
+    ("an error where the rest is 0",
+     lambda a, n: (_least(a), _part(a) - (1 - a) * math.log((1 - a) / (n - 1))),
+     "With `largest = 1` nothing is left for the others, and 0 has no logarithm. A weight of 0 "
+     "adds nothing."),
     ("one share of the rest counted for all",
      lambda a, n: (_least(a), _part(a) + _part((1 - a) / (n - 1))),
      "n - 1 keys share the rest, and each of them has its part in the sum."),
@@ -1473,8 +1527,9 @@ ROLLOUT_TEST_MISTAKES = mistakes(
      "One of them goes wrong where all heads of a layer are gone. Try that, too."),
     ("whole layers alone", _rollouts_compared([(_maps(), [(1, 0), (1, 1)])]),
      "Where a whole layer is gone, nobody sees what becomes of the heads that stay."),
-    ("the first head of the first layer alone", _rollouts_compared([(_maps(2, 3), [(0, 0)])]),
-     "The pair (0, 0) is the same if layer and head are exchanged. Take out others."),
+    ("pairs that stay the same if layer and head are exchanged",
+     _rollouts_compared([(_maps(2, 3), [(0, 0)])]),
+     "So does (0, 0) alone, and (0, 1) together with (1, 0). Take out others."),
     ("one token, or the identity for all maps",
      _rollouts_compared([(_maps(3, 2, 1), [(0, 1), (2, 0)])]),
      "With one token every map is the number 1, and where all maps are the identity each word "

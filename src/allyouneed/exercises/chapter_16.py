@@ -65,6 +65,11 @@ PERPLEXITY_MISTAKES = mistakes(
      "needs for one byte."),
     ("the bytes of a word rounded down", lambda bits, size, words: 2 ** (bits * (size // words)),
      "`//` drops what is behind the point, but a word has 5.5 bytes, say: `/`."),
+    ("the logarithm in place of the power",
+     lambda bits, size, words: math.log2(bits * size / words),
+     "Bits are logarithms already: the perplexity is 2 to their power."),
+    ("the bits of a word rounded down", lambda bits, size, words: 2 ** (bits * size // words),
+     "`//` drops what is behind the point, but a word has 4.95 bits, say: `/`."),
     ("one over the perplexity", lambda bits, size, words: 2 ** (-bits * size / words),
      "That is the mean probability of a word. Perplexity is one over it."),
     ("one word too many", lambda bits, size, words: 2 ** (bits * size / (words + 1)),
@@ -90,9 +95,9 @@ def prefix_masks(prefix: Tensor, length: int) -> Tensor:
 
 def prefix_cases() -> list[tuple]:
     return [
-        (torch.tensor([2, 0, 5]), 5),
+        (torch.tensor([2, 5, 0]), 5),
         (torch.tensor([3]), 6),
-        (torch.tensor([1, 4]), 4),
+        (torch.tensor([4, 1]), 4),
     ]
 
 
@@ -204,6 +209,27 @@ PREFIX_MISTAKES = mistakes(
     ("the longest prefix for all rows",
      lambda prefix, length: prefix_masks(prefix.max().expand(len(prefix)), length),
      "Each row has a prefix of its own."),
+    ("where the source is, without queries",
+     lambda prefix, length: _source(prefix, length),
+     "A mask has a row for each query: (B, length, length), and a query also sees its own past."),
+    ("nothing hidden where there is a source",
+     lambda prefix, length: (prefix > 0)[:, None, None] | _causal(length),
+     "The source is open to all, the target behind it is not: only the columns up to prefix - 1."),
+    ("one mask, that of the longest prefix",
+     lambda prefix, length: prefix_masks(prefix.max()[None], length)[0],
+     "Each row has a prefix and a mask of its own: (B, length, length)."),
+    ("the diagonal moved by the prefix",
+     lambda prefix, length: torch.stack([
+         torch.ones(length, length).tril(int(p)).bool() for p in prefix
+     ]),
+     "With `tril(prefix)` every query sees so many keys *behind itself*. The source is the same "
+     "columns for all queries, the first `prefix`."),
+    ("the diagonal moved by the prefix less one",
+     lambda prefix, length: torch.stack([
+         torch.ones(length, length).tril(int(p) - 1).bool() for p in prefix
+     ]),
+     "That lets every query see some keys behind itself, the targets too. The source is the same "
+     "columns for all queries, the first `prefix`."),
     ("one prefix for all rows",
      lambda prefix, length: prefix_masks(prefix[:1].expand(len(prefix)), length),
      "Each row has a prefix of its own."),
@@ -259,6 +285,14 @@ LOSS_MISTAKES = mistakes(
      ),
      "Behind the last real token stands padding, or, after `roll`, the first token: nobody asks "
      "for it. Row b counts lengths[b] - 1 tokens."),
+    ("padding in the sum, and not in the count",
+     lambda logits, tokens, lengths: _each(logits, tokens).sum() / (lengths - 1).sum(),
+     "The number is right. The sum has padding in it, which nobody wants to predict."),
+    ("one token taken off for all rows together",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[_real(tokens, lengths)].sum() / (lengths.sum() - 1)
+     ),
+     "The first token of *every* row is not predicted: row b counts lengths[b] - 1."),
     ("one mean for each row",
      lambda logits, tokens, lengths: (
          (_each(logits, tokens) * _real(tokens, lengths)).sum(1) / (lengths - 1)
@@ -469,6 +503,38 @@ PACKED_MISTAKES = mistakes(
      "them."),
     ("always the first head", _columns(lambda d_model, d_k, head: d_model),
      "Head i begins i times d_k columns further on."),
+    ("n_heads columns in place of d_k",
+     lambda c_attn, n_heads, head: (
+         lambda keys: keys[:, head * n_heads : (head + 1) * n_heads]
+     )(c_attn.chunk(3, 1)[1]),
+     "A head has d_model / n_heads columns. That is not the number of heads."),
+    ("the last column left out",
+     lambda c_attn, n_heads, head: key_matrix(c_attn, n_heads, head)[:, :-1],
+     "A slice ends before its second number already: nothing is taken off."),
+    ("one column too far",
+     lambda c_attn, n_heads, head: key_matrix(c_attn.roll(-1, 1), n_heads, head),
+     "Columns are counted from 0: keys begin at column d_model."),
+    ("reshaped to queries, keys and values of heads",
+     lambda c_attn, n_heads, head: c_attn.reshape(3, n_heads, -1, len(c_attn))[1, head].T,
+     "That is right for a `nn.Linear`, whose outputs are rows. Here they are columns: a reshape "
+     "that begins with 3 mixes them with the inputs."),
+    ("n_heads columns in place of d_k, from the right one on",
+     lambda c_attn, n_heads, head: (
+         lambda first: c_attn[:, first : first + n_heads]
+     )(len(c_attn) + head * (len(c_attn) // n_heads)),
+     "A head has d_model / n_heads columns. That is not the number of heads."),
+    ("as if queries, keys and values took turns, column by column",
+     lambda c_attn, n_heads, head: c_attn.reshape(len(c_attn), -1, n_heads, 3)[:, :, head, 1],
+     "A `view` that ends in 3 takes every third column. All queries come first, then all keys: "
+     "the 3 is the outermost of the three."),
+    ("three times as many columns",
+     lambda c_attn, n_heads, head: (
+         lambda d_model, wide: c_attn[:, d_model + head * wide : d_model + (head + 1) * wide]
+     )(len(c_attn), 3 * len(c_attn) // n_heads),
+     "Of the 3 d_model columns a third are keys, and a head has d_model / n_heads of these."),
+    ("the second third of the rows",
+     lambda c_attn, n_heads, head: c_attn[len(c_attn) // 3 : 2 * len(c_attn) // 3],
+     "`c_attn` multiplies from the right: outputs are its columns, and all rows stay."),
     ("a block of three heads' width",
      lambda c_attn, n_heads, head: c_attn.chunk(n_heads, 1)[head],
      "All queries come first, then all keys: head by head lie only the columns of one kind."),
@@ -628,6 +694,53 @@ PSEUDO_MISTAKES = mistakes(
      ).sum(),
      "That asks from the left only, like a GPT. A masked model sees the tokens on the right as "
      "well."),
+    ("the probability of the text",
+     lambda model, tokens, mask_token: pseudo_log_likelihood(model, tokens, mask_token).exp(),
+     "A product of probabilities. Asked for is the sum of their logarithms, which does not vanish "
+     "for long texts."),
+    ("one row for each position, not added up",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token), tokens
+     ),
+     "The log-probabilities of all positions are added up to one number."),
+    ("the first row of the batch for all positions",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token))
+         .log_softmax(-1)[0, torch.arange(len(tokens)), tokens].sum()
+     ),
+     "Position t is covered in row t of the batch, and its answer stands there: `[t, t, token]`."),
+    ("softmax over the batch",
+     _pseudo(made=lambda logits: logits.log_softmax(0)),
+     "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+     "axis."),
+    ("the covered token taken out",
+     lambda model, tokens, mask_token: sum(
+         model(tokens[torch.arange(len(tokens)) != t][None])[0, min(t, len(tokens) - 2)]
+         .log_softmax(-1)[tokens[t]]
+         for t in range(len(tokens))
+     ),
+     "The position stays, with `mask_token` in it: the model is asked there."),
+    ("the right side cut off",
+     lambda model, tokens, mask_token: sum(
+         model(torch.cat([tokens[:t], tokens.new_tensor([mask_token])])[None])[0, t]
+         .log_softmax(-1)[tokens[t]]
+         for t in range(len(tokens))
+     ),
+     "All other tokens are in view, those on the right as well: that is what a masked model is "
+     "for."),
+    ("all tokens of the vocabulary added up",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token))
+         .log_softmax(-1).diagonal().sum()
+     ),
+     "Of the log-probabilities at the covered position, only that of the covered token counts."),
+    ("shifted, as for a GPT",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token)[:-1],
+         tokens[1:],
+     ).sum(),
+     "A masked model says at the covered position itself what it takes for the token there. "
+     "Nothing is shifted."),
     ("the perplexity",
      lambda model, tokens, mask_token: (
          -pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
@@ -969,6 +1082,40 @@ ANSWER_MISTAKES = mistakes(
      ),
      "The prompt is given. The answer begins at the place `prompts[b]` and ends before "
      "`lengths[b]`."),
+    ("the labels rolled, and the mask not moved",
+     lambda logits, tokens, prompts, lengths: (
+         lambda losses, answer: (losses * answer).sum() / answer.sum()
+     )(
+         F.cross_entropy(logits.mT, tokens.roll(-1, 1), reduction="none"),
+         (lambda t: (t >= prompts[:, None]) & (t < lengths[:, None]))(
+             torch.arange(tokens.shape[1])
+         ),
+     ),
+     "Place t now speaks of the token at t + 1, so the mask moves as well: the wanted places are "
+     "`prompts[b] - 1` to `lengths[b] - 2`."),
+    ("the mask moved twice",
+     lambda logits, tokens, prompts, lengths: (
+         lambda losses, answer: (losses * answer).sum() / answer.sum()
+     )(
+         _each(logits, tokens),
+         (lambda t: (t >= prompts[:, None] - 1) & (t < lengths[:, None] - 1))(
+             torch.arange(1, tokens.shape[1])
+         ),
+     ),
+     "Either the mask begins one place earlier, or it is cut with the labels, `[:, 1:]`. Both "
+     "together count the last token of the prompt, and leave out that of the answer."),
+    ("divided by all tokens but the first of each row",
+     lambda logits, tokens, prompts, lengths: (
+         answer_nats(logits, tokens, prompts, lengths)
+         * (lengths - prompts).sum() / (lengths - 1).sum()
+     ),
+     "The tokens of the prompts are not in the sum: divide by the number of the answers' tokens."),
+    ("divided by one less for each answer",
+     lambda logits, tokens, prompts, lengths: (
+         answer_nats(logits, tokens, prompts, lengths)
+         * (lengths - prompts).sum() / (lengths - prompts - 1).sum()
+     ),
+     "An answer has `lengths[b] - prompts[b]` tokens, and each is predicted, the first as well."),
     ("lengths read as those of the answers",
      lambda logits, tokens, prompts, lengths: answer_nats(
          logits, tokens, prompts, prompts + lengths
@@ -1118,6 +1265,29 @@ DIE_SLIPS = [
 
 
 DIE_MISTAKES = mistakes(
+    ("the number of the wrong faces outside of the logarithm",
+     lambda f, c, r: (lambda p: c * math.log(f) - (1 - c) * (
+         p * math.log(p) + (1 - p) * math.log(1 - p) / (f - 1)))(_kept(f, c, r)),
+     "Each wrong face has (1 - p) / (faces - 1), and its logarithm is that of the whole quotient."),
+    ("what is covered costs nothing, what stands in view everything",
+     lambda f, c, r: (1 - c) * math.log(f),
+     "It is the other way round: where the mask token stands nothing is known, and a face in view "
+     "tells much."),
+    ("the mask token not told from a face",
+     lambda f, c, r: _doubt(1 - c - r + (c + r) / f, f),
+     "The model sees the mask token, and knows that nothing is known there. Where it sees a face, "
+     "it knows more."),
+    ("the share of the drawn not in proportion to those in view",
+     lambda f, c, r: c * math.log(f) + (1 - c) * _doubt(1 - r + r / f, f),
+     "Given that a face is in view: it was drawn in the share random / (1 - covered)."),
+    ("one wrong face counted for all",
+     lambda f, c, r: (lambda p, q: c * math.log(f) - (1 - c) * (
+         p * math.log(p) + q * math.log(q)))(_kept(f, c, r), (1 - _kept(f, c, r)) / (f - 1)),
+     "There are faces - 1 wrong ones, and each has its part in the sum."),
+    ("what was drawn is known to be drawn, and never right",
+     lambda f, c, r: c * math.log(f) + r * math.log(f - 1),
+     "The model cannot tell a drawn face from one that stayed: it has one doubt for both. And a "
+     "drawn face may be the right one."),
     ("the faces in view alone, as if no token were covered",
      lambda f, c, r: (least_loss(f, c, r) - c * math.log(f)) / (1 - c),
      "The covered tokens are chosen as well: each of them costs log faces."),
@@ -1288,7 +1458,7 @@ EDIT_SLIPS = [
     ("A of length one", {"divide": "root"}, "A x shall be 1, not the length of A."),
     ("divided by the length of x", {"divide": "xx"}, "A x shall be 1: divide by A times x."),
     ("B is the new answer", {"target": "y"}, "W x is there already: B is y - W x."),
-    ("the difference the wrong way round", {"target": "back"}, "B is y - W x."),
+    ("the sign of the change turned", {"target": "back"}, "B is y - W x, with A x = 1."),
 ]  # fmt: skip
 EDIT_KNOWN = [
     ("the others change as well", "not divided"),
@@ -1310,8 +1480,8 @@ EDIT_MISTAKES = mistakes(
      "Two things: W x is there already, so B is y - W x; and A has to be orthogonal to the "
      "others."),
     ("the old answer added", _edit(target="sum"), "The old answer is to go: B is y - W x."),
-    ("the difference the wrong way round", _edit(target="back"),
-     "B is what is missing from W x to y: y - W x."),
+    ("the sign of the change turned", _edit(target="back"),
+     "What is missing from W x to y is y - W x. With A x = 1 that is B."),
     ("the others taken away one after the other", _edit(away="one by one"),
      "The others are not orthogonal to each other: when the second is taken away, some of the "
      "first comes back. Project on their span at once, or make them orthogonal first."),

@@ -238,6 +238,18 @@ WRITE_MISTAKES = mistakes(
     ("one bracket at most closes behind a word", lambda s: _with_stack(s, _inside, once=True),
      "Several brackets may end behind the same word: close as long as the one opened last ends "
      "there, with `while`, not `if`."),
+    ("one bracket at most opens at a word",
+     lambda s: _with_stack([*{x[1]: x for x in s}.values()], _inside, words=max(x[2] for x in s)),
+     "Several brackets may begin at the same word; a dictionary by starts keeps one of them."),
+    ("brackets around one word left out",
+     lambda s: _written([x for x in s if x[2] - x[1] > 1] or s),
+     "A bracket around a single word is a bracket, too."),
+    ("one text without spaces", lambda s: "".join(_written(s)),
+     "The result is a list of symbols."),
+    ("from right to left", lambda s: _written(s)[::-1],
+     "The symbols stand in the order of the words: what opens comes before what closes."),
+    ("<eos> behind the tree", lambda s: [*_written(s), "<eos>"],
+     "The end is written by a decoder. The tree itself has brackets and words."),
     ("the end taken for the last word of a bracket",
      lambda s: _with_stack(s, _inside, late=1),
      "`end` is the number of the first word *after* the bracket."),
@@ -432,6 +444,8 @@ TREES = [
     ("(S XX (NP XX )NP )S", 2, True),
     ("(S XX )S", 1, True),
     ("(S XX XX )S", 2, True),
+    ("(S (NP XX )NP (VP XX )VP )S", 2, True),
+    ("(NP (S XX )S )VP", 1, False),
 ]
 
 
@@ -527,6 +541,23 @@ def _framed(s: list[str], n: int) -> bool:
     return framed and s.count("XX") == n
 
 
+def _words_in_front(s: list[str], n: int) -> bool:
+    front = next((i for i, x in enumerate(s) if x != "XX"), len(s))
+    return well_formed(s[front:], n - front)
+
+
+def _with_words(s: list[str], n: int) -> bool:
+    """Every bracket has to hold a word directly."""
+    own = []
+    for symbol in s if well_formed(s, n) else [")"]:
+        if symbol[0] == ")" and not (own and own.pop()):
+            return False
+        if symbol[0] == "(":
+            own.append(0)
+        own[-1:] = [own[-1] + (symbol == "XX")] if own else []
+    return True
+
+
 def _no_two_close(s: list[str], n: int) -> bool:
     return well_formed(s, n) and not any(
         a[0] == b[0] == ")" for a, b in zip(s, s[1:], strict=False)
@@ -568,6 +599,16 @@ TREE_MISTAKES = mistakes(
      "is in one outermost bracket."),
     ("only nesting looked at", _stack_alone,
      "Nested brackets are not enough: none may be empty, and all is in one outermost bracket."),
+    ("words in front of the tree let through", _words_in_front,
+     "A word may come only when a bracket is open."),
+    ("a bracket without a word of its own refused", _with_words,
+     "A bracket may hold smaller brackets alone. Empty is one that closes right after it opened."),
+    ("only the depth looked at, and no symbols taken for a tree",
+     lambda s, n: not s and n == 0 or _deep_enough(s, n),
+     "No symbols are no tree. And every bracket closes with its own label, none is empty, and all "
+     "is in one outermost bracket."),
+    ("only the words counted", lambda s, n: s.count("XX") == n,
+     "Brackets are to be nested, each with its own label, none empty, and all in one."),
     ("a word alone taken for a tree", lambda s, n: s == ["XX"] and n == 1 or well_formed(s, n),
      "There is an outermost bracket, also around a single word."),
     ("empty brackets let through", lambda s, n: well_formed(s, n, empty=True),
@@ -1020,6 +1061,19 @@ BOTTOM_UP_MISTAKES = mistakes(
      "closed."),
     ("the depth in place of the number of parts", _depths,
      "The number says how many parts the bracket has, not how deep it stands."),
+    ("an opening bracket in front of the label", _upwards(form="({label}/{n}".format),
+     'The symbol has no bracket any more: "NP/2".'),
+    ("closing brackets as they are", lambda s: [x for x in s if x[0] != "("],
+     'A bracket is written with its label and the number of its parts: "NP/2".'),
+    ("all words of the tree counted",
+     lambda s: [f"{x[1:]}/{s.count('XX')}" if x[0] == ")" else x for x in s if x[0] != "("],
+     "Each bracket counts the parts that stand in it directly, words and smaller brackets."),
+    ("a space before the slash", lambda s: _walk(s, _parts_of, "{label} /{n}".format),
+     'A bracket is written as one symbol, without spaces: "NP/2".'),
+    ("a dash in place of the slash", lambda s: _walk(s, _parts_of, "{label}-{n}".format),
+     'Label and number are written with a slash: "NP/2".'),
+    ("the outermost bracket left out", lambda s: bottom_up(s)[:-1],
+     "The bracket around all has a symbol as well, the last one."),
     ("a colon in place of the slash", lambda s: _walk(s, _parts_of, "{label}:{n}".format),
      'Label and number are written with a slash: "NP/2".'),
     ("all words so far counted", _words_so_far,
@@ -1314,6 +1368,9 @@ NEXT_MISTAKES = mistakes(
     ("an error where nothing is written", lambda w, n, o: next_symbols(w, n, o) if w[-1] else set(),
      "At the beginning nothing is written: look whether there is a last symbol before you read "
      "it."),
+    ("the end where nothing is written yet",
+     lambda w, n, o: next_symbols(w, n, o) | (set() if w else {"<eos>"}),
+     "No symbols are no tree: first the outermost bracket opens."),
     ("the end in place of the closing brackets",
      lambda w, n, o: {"<eos>"} if w and w.count("XX") == n else next_symbols(w, n, o),
      "When the last word is written the open brackets close, one after the other; the end comes "

@@ -124,6 +124,10 @@ COMBINE_MISTAKES = [
          _weighted(lambda n, tokens: 1 / sum(1 for m in tokens if m)),
          "Leaving out the empty shares is not enough: each of the others is to be weighted by its "
          "number of tokens."),
+        ("the mean of those that are not NaN",
+         lambda gradients, tokens: torch.stack(gradients).nanmean(0),
+         "Each gradient is to be weighted by its number of tokens. And a share without tokens does "
+         "not count, whatever its gradient is."),
         ("the mean of the means, with zero for NaN",
          lambda gradients, tokens: torch.stack(gradients).nan_to_num().mean(0),
          "Each gradient is to be weighted by its number of tokens, and a share without any has "
@@ -191,6 +195,12 @@ SENT_KNOWN = [
 
 
 BYTES_MISTAKES = mistakes(
+    ("one round in plain data parallelism", _sent(rounds=(1, 3)),
+     "Without sharding the gradients are all-reduced: a reduce-scatter and an all-gather, two "
+     "rounds."),
+    ("a division that drops what is behind the point",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) // n * 4 * parameters,
+     "`//` makes a whole number of rounds times (n - 1) / n: divide by `/`."),
     ("one round and a half in stage 3", _sent(rounds=(2, 1.5)),
      "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two."),
     ("numbers of two bytes, and sharding costs nothing more", _sent(rounds=(2, 2), size=2),
@@ -358,6 +368,18 @@ MODERN_SLIPS = [
 
 
 MODERN_MISTAKES = mistakes(
+    ("one matrix in the feed-forward net", _m(net=1),
+     "A gated net has three: the gate, what it lets through, and the way back."),
+    ("four operations for each entry", lambda *sizes: 2 * _modern(*sizes),
+     "A multiplication and an addition are two operations, and the task counts them once."),
+    ("three products of attention", _m(look=6),
+     "Attention has two products: queries with keys, and weights with values."),
+    ("four matrices in the feed-forward net", _m(net=4),
+     "A gated net has three: the gate, what it lets through, and the way back."),
+    ("the backward pass as well, and no products of attention",
+     lambda *sizes: 3 * _m(look=0)(*sizes),
+     "Six operations for each parameter and token are a step of training, without scores and "
+     "weighted sums. The task asks for one forward pass, with them."),
     ("for each token", lambda *sizes: _modern(*sizes) / sizes[-1],
      "Asked for are the operations of the whole text of T tokens."),
     ("one entry for each group of keys and values",
@@ -562,6 +584,19 @@ def _of_bytes(full: tuple[int, ...], shared: tuple[int, ...]) -> Callable[..., i
 
 
 FEWEST_MISTAKES = mistakes(
+    ("the activations forgotten, and no GPU where nothing else is shared",
+     lambda parameters, activations, memory, stage: (
+         lambda full: -(-(16 - full) * parameters // (memory - full * parameters))
+         if memory > full * parameters else 0
+     )((16, 8, 4, 0)[stage]),
+     "The activations of the whole batch are spread over the GPUs: they are among the shared "
+     "bytes."),
+    ("rounded to the nearest, even to no GPU at all",
+     lambda parameters, activations, memory, stage: (
+         lambda full: round(((16 - full) * parameters + activations) / (memory - full * parameters))
+         if memory > full * parameters else 0
+     )((16, 8, 4, 0)[stage]),
+     "With fewer than the quotient the last bytes have no place: round up."),
     ("None where no number will do", _gpus(none=None),
      "Where no number will do the task asks for 0."),
     ("twenty bytes for each parameter", _of_bytes((20, 12, 8, 4), (0, 8, 12, 16)),
@@ -749,7 +784,11 @@ FEWEST_MISTAKES = mistakes(
      "Each GPU has its part of the sentences, and so an n-th of the activations, in stage 0 too."),
     ("the activations in every GPU in full, and no GPU where one will do",
      lambda parameters, activations, memory, stage: (
-         0 if stage == 0 else FEWEST_MISTAKES[0].wrong(parameters, activations, memory, stage)
+         0
+         if stage == 0
+         else _fewest(
+             parameters, activations, memory, (16, 8, 4, 0)[stage], shared_activations=False
+         )
      ),
      "Each GPU has an n-th of the batch, and so an n-th of its activations."),
     ("one where what is held in full fills the memory",
@@ -847,6 +886,23 @@ def _unsquared(gradients: Tensor, b: int) -> float:
 
 
 NOISE_MISTAKES = mistakes(
+    ("the difference of the lengths, not divided",
+     _noise(lambda trace, squared, small, large, N, b: (small - large) / squared),
+     "Between a share and the whole lie 1 / b - 1 / (n b) of the trace: divide by it."),
+    ("a plus below the trace",
+     _noise(lambda trace, squared, small, large, N, b: (
+         (small - large) / (1 / b + 1 / (N * b)) / squared
+     )),
+     "Both lengths have |g|^2 in them and a part of the trace. Their difference has the difference "
+     "of the parts: 1 / b - 1 / (n b)."),
+    ("the root of |g|^2", _noise(lambda trace, squared, small, large, N, b: trace / squared**0.5),
+     "Equation (19.11) divides by the *squared* length, which is what (19.13) estimates."),
+    ("tokens in place of one over them",
+     _noise(lambda trace, squared, small, large, N, b: (small - large) / (b - N * b) / squared),
+     "Below the trace stands the difference of *one over* the tokens: 1 / b - 1 / (n b)."),
+    ("n / b in place of 1 / (n b)",
+     _noise(lambda trace, squared, small, large, N, b: (small - large) / (1 / b - N / b) / squared),
+     "All n shares together have n b tokens, and one over them is 1 / (n b)."),
     ("the variance within each share, over its entries",
      lambda g, b: float(b * g.var(1).sum() / (g.mean(0).pow(2).sum() - g.var(1).sum() / len(g))),
      "The noise is how far the shares differ from each other, entry by entry: the variance over "
@@ -1254,6 +1310,23 @@ WHOLE_MISTAKES = mistakes(
      lambda sums, tokens, max_norm: whole_gradient(sums, tokens, max_norm * len(tokens)),
      "`max_norm` is for the gradient that the optimizer gets, however many processes have computed "
      "it."),
+    ("always as long as `max_norm`, and zero divided by zero",
+     lambda sums, tokens, max_norm: (lambda g: g / g.norm() * max_norm)(sum(sums) / sum(tokens)),
+     "Only a gradient that is longer is made shorter. One of length 0 stays as it is: 0/0 is NaN."),
+    ("made longer in place of shorter, and zero times infinity",
+     lambda sums, tokens, max_norm: (
+         lambda g: g * (max_norm / g.norm()).clamp(min=1)
+     )(sum(sums) / sum(tokens)),
+     "The factor is the *smaller* of 1 and `max_norm` over the length, never above 1."),
+    ("shortened to `max_norm` over the number of processes",
+     lambda sums, tokens, max_norm: whole_gradient(sums, tokens, max_norm / len(tokens)),
+     "`max_norm` is for the gradient that the optimizer gets, however many processes have computed "
+     "it."),
+    ("left out where it is too long",
+     lambda sums, tokens, max_norm: (
+         lambda g: g * (g.norm() <= max_norm)
+     )(sum(sums) / sum(tokens)),
+     "A gradient that is too long is made shorter, and keeps its direction."),
     ("zero divided by zero",
      lambda sums, tokens, max_norm: (
          lambda g: g / g.norm() * min(max_norm, float(g.norm()))
@@ -1430,6 +1503,19 @@ INTERVAL_KNOWN = [
 
 
 INTERVAL_MISTAKES = mistakes(
+    ("without the seconds of writing", _interval(lambda w, f: _young(w, f) - w, _share),
+     "The interval is counted from one checkpoint to the next, the writing included: nothing is "
+     "taken off."),
+    ("the seconds of writing added", _interval(lambda w, f: _young(w, f) + w, _share),
+     "The interval is counted from one checkpoint to the next, the writing included: nothing is "
+     "added."),
+    ("half an interval lost in every second",
+     _interval(_young, lambda w, f, tau: w / tau + tau / 2),
+     "Half an interval is lost at each *failure*, once in F seconds: t / (2 F)."),
+    ("seconds in place of a share", _interval(_young, lambda w, f, tau: w + tau / 2),
+     "Writing costs w of every t seconds, and failures t / 2 of every F: divide each by its time."),
+    ("half of the time between failures", _interval(lambda w, f: f / 2, _share),
+     "Write down the share that is lost, w/t + t/(2F), and ask where its derivative is zero."),
     ("the 2 twice in the interval", _interval(lambda w, f: 2 * math.sqrt(w * f), _share),
      "Differentiate w/t + t/(2F): where it is zero, t squared is 2 w F, not 4 w F."),
     ("the 2 on the other side in the interval",
@@ -1665,6 +1751,14 @@ EXERCISES = [
         reference=noise_scale,
         cases=noise_cases,
         mistakes=NOISE_MISTAKES,
+        invariants=[
+            Invariant(
+                "where |g|^2 is estimated below zero, so is the noise scale",
+                lambda output, gradients, b: noise_scale(gradients, b) > 0 or -1e6 < output < 0,
+                "Estimates are right on average only if all of them stay as they are: no sign is "
+                "lost, and nothing is kept above zero.",
+            )
+        ],
         canonical=float,
         rtol=1e-3,
     ),

@@ -386,6 +386,26 @@ RATE_MISTAKES = mistakes(
          d_model**-0.5 * min(warmup_steps**-0.5, step * warmup_steps**-1.5)
      ),
      "After the warm-up the rate falls with the root of the step."),
+    ("-1.5 for the step behind the warm-up",
+     lambda step, d_model, warmup_steps: d_model**-0.5 * (
+         step * warmup_steps**-1.5 if step < warmup_steps else step**-1.5
+     ),
+     "The step has the exponent -0.5: the two lines meet at the end of the warm-up."),
+    ("-1.5 for the step as well",
+     lambda step, d_model, warmup_steps: (
+         d_model**-0.5 * min(step**-1.5, step * warmup_steps**-1.5)
+     ),
+     "The step has the exponent -0.5, and only warmup_steps has -1.5."),
+    ("d_model forgotten behind the warm-up",
+     lambda step, d_model, warmup_steps: (
+         d_model**-0.5 * step * warmup_steps**-1.5 if step < warmup_steps else step**-0.5
+     ),
+     "The whole is multiplied by d_model^-0.5, on both sides of the end of the warm-up."),
+    ("the warm-up counted from 0, up to its end",
+     lambda step, d_model, warmup_steps: d_model**-0.5 * (
+         (step - 1) * warmup_steps**-1.5 if step < warmup_steps else step**-0.5
+     ),
+     "The first update would have the rate zero. Steps count from 1 already."),
     ("1 / step in place of its root",
      lambda step, d_model, warmup_steps: (d_model**-0.5 * min(1 / step, step * warmup_steps**-1.5)),
      "The exponent of the step is -0.5, not -1."),

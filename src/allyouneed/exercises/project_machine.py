@@ -16,6 +16,9 @@ from torch.nn import functional as F
 from .chapter_09 import sinusoids
 from .project_reading import FF, D, H, K, N, V, Weights, signs, without_padding
 from .project_runs import PAD, Faults
+from .project_slips import LAYER
+
+OF_LAYERS = {slip for _, slip, _ in LAYER}
 
 # The reference, with slips
 
@@ -35,7 +38,7 @@ def masked(scores: Tensor, mask: Tensor | None, faults: Faults) -> Tensor:
         return share(scores * mask)
     if "added" in faults:
         return share(scores + mask)
-    low = -1.0 if "not low enough" in faults else -math.inf
+    low = -1.0 if "not low enough" in faults else -1e9 if "finite" in faults else -math.inf
     return share(scores.masked_fill(~mask, low))
 
 
@@ -162,15 +165,23 @@ def decoder_layer(
 ) -> Tensor:  # fmt: skip
     own = None if "no causal mask" in faults else tgt_mask
     other = None if "no memory mask" in faults else src_mask
+    if "source mask for the target" in faults:
+        own = src_mask
+    if "target mask for the source" in faults:
+        other = tgt_mask
 
     def cross(x: Tensor, name: str = "cross") -> Tensor:
         weights = part(p, name)
         if "memory asks" in faults:
-            return heads(weights, memory, x, x, None, faults)[:, : x.shape[1]]
+            mask = other if "masked" in faults else None
+            return heads(weights, memory, x, x, mask, faults)[:, : x.shape[1]]
         if "values of its own" in faults:
             return heads(weights, x, memory, x, other, faults)
+        if "keys of its own" in faults:
+            return heads(weights, x, x, memory, other, faults)
         source = x if "memory ignored" in faults else memory
-        return heads(weights, x, source, source, None if source is x else other, faults)
+        mask = None if source is x and "masked" not in faults else other
+        return heads(weights, x, source, source, mask, faults)
 
     def first(x: Tensor, name: str = "self") -> Tensor:
         return heads(part(p, name), x, x, x, own, faults)
@@ -221,15 +232,21 @@ def spelled_out(
         x_mask = seen
     if "padding for the future" in faults:
         ahead = padding(tgt, PAD)
+    if "both masks" in faults:
+        ahead = ahead & padding(tgt, PAD)
     if "target padding as source's" in faults and src.shape == tgt.shape:
         seen = padding(tgt, PAD)
     x = embed(src, "source")
     for i in range(0 if "encoder passed by" in faults else layers):
-        x = encoder_layer(part(p, f"encoder.{i}"), x, x_mask, faults - {"no source mask"})
+        mine = (
+            faults - {"no source mask"} - (OF_LAYERS if "not in the encoder" in faults else set())
+        )
+        x = encoder_layer(part(p, f"encoder.{i}"), x, x_mask, mine)
     memory = norm(p, "encoder.norm", x) if "last norms" in faults else x
     x = embed(tgt, "target")
     for i in range(layers):
-        x = decoder_layer(part(p, f"decoder.{i}"), x, memory, seen, ahead, faults)
+        mine = faults - (OF_LAYERS if "not in the decoder" in faults else set())
+        x = decoder_layer(part(p, f"decoder.{i}"), x, memory, seen, ahead, mine)
     if "last norms" in faults:
         x = norm(p, "decoder.norm", x)
     logits = x @ p["E"].T

@@ -56,6 +56,7 @@ def train(
     if "mode" not in faults:
         model.train()
     betas = (0.9, 0.999) if "betas" in faults else (0.9, 0.98)
+    betas = betas[::-1] if "betas exchanged" in faults else betas
     kind = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
     kind = next((kind[f] for f in faults if f in kind), torch.optim.Adam)
     how = {} if "sgd" in faults else {"betas": betas, "eps": 1e-9}
@@ -70,7 +71,7 @@ def train(
             lr = rate(1, d_model, warmup_steps)
         if "anew" in faults:
             optimizer = kind(model.parameters(), lr=1.0, **how)
-        optimizer.param_groups[0]["lr"] = lr
+        optimizer.param_groups[0]["lr"] = lr * (0.001 if "thousandth" in faults else 1)
         inputs, labels = tgt[:, :-1], tgt[:, 1:]
         if "no shift" in faults:
             inputs, labels = tgt, tgt
@@ -222,13 +223,14 @@ def beam_search(
     model: Remembered, src: Tensor, beam: int, alpha: float, max_length: int,
     faults: Faults = frozenset(),
 ) -> Rows:  # fmt: skip
-    """The best by log P / penalty, by one of six ways of closing the search, all of them right.
+    """The best by log P / penalty, by one of seven ways of closing the search, all of them right.
 
     `beam` open ones go on, whatever has ended, until none can overtake; or ("wide") the same, with
     all that end among the best 2 `beam`; or ("enough") until `beam` have ended; or ("late") until
     twice as many have, of which each may be one of the best 2 `beam`; or ("kept") those that have
     ended keep their places in the beam, which may be ranked by the score that counts in the end
-    ("ranked").
+    ("ranked"); or ("leaving") those that have ended leave their places empty for one step, and the
+    search goes on as long as one is open.
     """
     pick = min if "the worst" in faults else max
     if "first sentence" in faults:
@@ -246,7 +248,7 @@ def finished(
     model: Remembered, src: Tensor, beam: int, alpha: float, room: int, faults: Faults = frozenset()
 ) -> list[tuple[list[int], float]]:
     """The hypotheses that a search has to choose from, each with its log P."""
-    ways = ("kept", "enough", "ranked", "late", "wide")
+    ways = ("kept", "enough", "ranked", "late", "wide", "leaving")
     closing = next((way for way in ways if way in faults), "open")
     beam = 1 if "greedy" in faults else beam
     raw = next((f for f in ("logits for log-probabilities", "probabilities") if f in faults), "")
@@ -257,6 +259,7 @@ def finished(
         ranked = closing == "ranked"
         return worth(total, len(written) - 1, alpha, faults) if ranked else total
 
+    room -= "one too few" in faults
     open_ = [([BOS], 0.0)]
     ended: list[tuple[list[int], float]] = []
     for _ in range(room):
@@ -279,7 +282,7 @@ def finished(
             if not open_:
                 break
             continue
-        best = grown[: 2 * beam]
+        best = grown[: beam if closing == "leaving" else 2 * beam]
         kept = len(best) if closing in ("late", "wide") else beam
         ended += [each for each in best[:kept] if each[0][-1] == EOS]
         open_ = [each for each in best if each[0][-1] != EOS][:beam]
@@ -288,6 +291,8 @@ def finished(
         if len(ended) >= {"enough": beam, "late": 2 * beam}.get(closing, len(ended) + 1):
             break
         top = max((worth(p, len(ids) - 1, alpha, faults) for ids, p in ended), default=-math.inf)
+        if closing == "leaving" and not open_:
+            break
         if closing in ("open", "wide") and (not open_ or top >= open_[0][1] / penalty(room, alpha)):
             break
-    return ended or open_
+    return (open_ or ended) if "open first" in faults else (ended or open_)

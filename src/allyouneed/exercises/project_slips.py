@@ -84,6 +84,9 @@ DROPOUT = (
     ("dropout in some sub-layers only", "some dropout",
      "LayerNorm(x + Dropout(Sublayer(x))): it is the *output* of the sub-layer that is dropped, "
      "and that of each one."),
+    ("dropout in eval mode as well", "always dropped",
+     "Nothing is dropped when the layer is used: `nn.Dropout`, or `F.dropout` with "
+     "`training=self.training`."),
     ("dropout by a share of its own", "own share",
      "The share that is dropped is the argument `dropout`, whatever it is."),
     ("dropout over the residual as well", "residual dropped",
@@ -113,6 +116,22 @@ DECODER = (
      "The target mask belongs to self-attention: without it the future leaks."),
     ("cross-attention without the source mask", "no memory mask",
      "The source's padding is hidden from the decoder, too."),
+)  # fmt: skip
+EQUAL = (  # what raises an error, unless source and target are equally long
+    ("the memory asks", "memory asks+masked",
+     "Queries come from the decoder; keys and values from the memory."),
+    ("values from the decoder", "values of its own", "Keys *and* values come from the memory."),
+    ("keys from the decoder", "keys of its own", "Keys *and* values come from the memory."),
+    ("the memory not looked at", "memory ignored+masked",
+     "In cross-attention keys and values come from the memory, not from x."),
+    ("cross-attention with the target mask", "target mask for the source",
+     "In cross-attention the keys are the source's: the mask is the source's, too."),
+    ("self-attention with the source mask", "source mask for the target",
+     "In self-attention the keys are the decoder's own: the target mask hides those ahead."),
+    ("the memory asks, under the target mask", "memory asks+masked+target mask for the source",
+     "Queries come from the decoder; keys and values from the memory, whose mask is the source's."),
+    ("the two masks exchanged", "source mask for the target+target mask for the source",
+     "The target mask belongs to self-attention, the source mask to cross-attention."),
 )  # fmt: skip
 MACHINE = (
     ("embeddings not scaled", "not scaled",
@@ -157,6 +176,8 @@ MACHINE = (
      "The memory is what the last layer of the encoder gives, not the embedded source."),
     ("no dropout on the embeddings", "embeddings not dropped",
      "Section 5.4: dropout acts on the sums of embeddings and positions as well, on both sides."),
+    ("dropout on the embeddings by a share of its own", "embeddings by a share of their own",
+     "The share that is dropped is the argument `dropout`, whatever it is."),
     ("no dropout", "no dropout",
      "In training mode dropout acts on embeddings with positions, and on each sub-layer's output."),
     *LAYER,
@@ -195,6 +216,10 @@ TRAINING = (
     ("not in training mode", "mode", "Call `model.train()`: else there is no dropout."),
     ("no label smoothing", "no smoothing", "Section 5.4: smoothing is 0.1."),
     ("Adam with PyTorch's betas", "betas", "Section 5.3: beta_2 is 0.98."),
+    ("a thousandth of the rate", "thousandth",
+     "A scheduler multiplies the rate that the optimiser was made with, 0.001 if none was given. "
+     "Make it with `lr=1`."),
+    ("the betas exchanged", "betas exchanged", "Section 5.3: beta_1 is 0.9 and beta_2 0.98."),
     ("weight decay", "adamw", "The paper's optimiser is Adam. AdamW decays the weights besides."),
     ("SGD for Adam", "sgd", "The paper's optimiser is Adam."),
     ("no step", "no step", "`optimizer.step()` is missing: nothing learns."),
@@ -255,4 +280,8 @@ BEAM = (
     ("the first that ends", "first that ends",
      "One that ends later may have the better score: go on until none can overtake."),
     ("the worst of the beam", "the worst", "Return the hypothesis with the highest score."),
+    ("one token too few", "one too few",
+     "`max_length` tokens may be written, EOS included; BOS is not one of them."),
+    ("those that have not ended first", "open first",
+     "What has been cut off at `max_length` is no translation, as long as another one has ended."),
 )  # fmt: skip
