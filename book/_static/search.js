@@ -2,22 +2,23 @@
 // that a reader is likeliest to mean. `BookSearch.rank` does it; the rest shows what it finds.
 //
 // An entry counts more for a word in its title than for one in its text, and rare words count more
-// (BM25, with titles as a field of their own). A word of the glossary points to the chapter that
-// makes it, as what stands in book/search.toml does. Chapters come before the package's page, unless
-// the query is written as a name in code is: `beam_search`, `MultiHeadAttention`.
+// (BM25, with titles as a field of their own). What book/search.toml keeps for a page is such a field,
+// too, and lifts the page the more, the more a query is like one of its phrases. A word of the glossary
+// points to the chapter that makes it. Chapters come before the package's page, unless the query is
+// written as a name in code is: `beam_search`, `MultiHeadAttention`.
 "use strict";
 
 const BookSearch = (() => {
   const WEIGHT = {
     chapter: 1, project: 0.5, exercise: 0.3, term: 0.12, name: 0.3, symbol: 0.5, glossary: 0.4, page: 0.5, api: 0.15,
   };
-  const [HEAD, PAGE, CODE, ASKED] = [4, 1.5, 0.2, 4]; // beside a word in the text
+  const [HEAD, PAGE, CODE, ASKED, KEPT] = [4, 1.5, 0.2, 4, 0.9]; // beside a word in the text
   const CHAPTER = /([^/]+)\.html/;
   const NAME = /[\p{L}\p{N}]([_(]|\.\p{L})|\p{Ll}\p{Lu}/u; // a query that is written as a name in code is
   const THEIRS = /(?<![\p{L}\p{N}_.])(?:(?:torch|nn|F|functional|optim|Tensor)\.)+(?=[A-Za-z])/u; // PyTorch's: nn.Linear
   const SIDE = /^(exercises|the code so far|further reading)$/i; // they name much, and explain little
   const SAME = { // what people type, and the book's word for it
-    rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
+    "\\[(mask|cls|sep)\\]": "$1 token", rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
     mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
     nmt: "translation", sqrt: "root", layernorm: "layer normalisation",
     batchnorm: "batch normalisation", "positional embedding": "positional encoding",
@@ -31,13 +32,28 @@ const BookSearch = (() => {
   const stems = new Map();
   // Words of a question, which say nothing of what it is about.
   const ASKING = new Set(
-    ("why what how when which do does did we you i need needed work works difference between vs versus " +
-      "et al know knows mean means use used using get explain explained understand transformer transformers").split(" ").map(stem),
+    ("why what how when which who whose where whats whys hows do does did dont doesnt didnt is isnt arent wont cannot cant " +
+      "can could should would may might must am were been has have had we you i me my your our us im ive from so than any " +
+      "some need needed work works difference between vs versus et al know knows mean means stands signify use used using " +
+      "get gets got give gives make makes happens thing things something please help question about like want actually " +
+      "exactly really only just simply explain explained understand transformer transformers").split(" ").map(stem),
   );
+  // Words of which a reader says one, and the book perhaps another.
+  const ALIKE = [
+    "fast quick speed slow", "bug error fault mistake wrong problem trouble", "big large huge high", "small low tiny",
+    "begin start first", "calculate compute", "choose pick select", "picture figure plot draw visualize graph diagram heatmap",
+    "word token", "phrase sentence text", "forget lose lost remember", "learn train converge", "cost price expensive money dollars",
+    "output result prediction", "remove delete drop leave", "decrease reduce lower fall decline", "increase grow rise",
+    "identical same equal", "size width dimension", "score logit", "explain interpret", "original paper", "different differ",
+    "combine join merge concatenate", "split cut divide", "evaluate measure judge metric", "improve better gain",
+    "amount number count", "stop end finish", "repeat again loop", "time long hours", "implement write code",
+    "step update iteration", "network net model", "gpu card cuda", "share common joint", "force push",
+  ].map((list) => list.split(" ").map(stem));
   const THING = /^transform/; // of these words one that is looked for, too: nn.Transformer
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
   const also = []; // of book/search.toml
+  const kept = new Map(); // and in how many of a page's phrases a stem occurs
   const written = new Map(); // how often a word stands in the book, as it is written
 
   // "Normalization" and "normalisation" are one word, so are "token" and "tokens".
@@ -101,10 +117,12 @@ const BookSearch = (() => {
 
   function receive(pages) {
     for (const [address, chapter, title, list, asked] of pages) {
-      also.push(...asked);
+      const phrases = Object.values(asked).flat();
+      also.push(...phrases);
+      kept.set(address, tally(phrases.flatMap((one) => [...new Set(meant(one))])));
       list.forEach(([anchor, head, kind, text, code, leads], i) => {
         const entry = { address, anchor: i ? anchor : "", chapter, page: title, head, kind, text, leads };
-        entry.asked = i ? [] : asked.map((one) => ` ${meant(one).join(" ")} `);
+        entry.asked = (asked[entry.anchor] ?? []).map((one) => ` ${meant(one).join(" ")} `);
         entry.in = {
           head: tally(words(head)), text: tally(words(text)), code: tally(words(code)),
           page: tally(words(title)),
@@ -113,7 +131,7 @@ const BookSearch = (() => {
         entry.flat = { head: plain(head), text: plain(text), title: plain(bare(head)) };
         entries.push(entry);
         lengths += entry.size;
-        for (const word of split(`${head} ${text} ${i ? "" : asked}`)) written.set(word, (written.get(word) ?? 0) + 1);
+        for (const word of split(`${head} ${text} ${asked[entry.anchor] ?? ""}`)) written.set(word, (written.get(word) ?? 0) + 1);
         const all = new Set(["head", "text", "code"].flatMap((field) => [...entry.in[field].keys()])
           .concat(entry.asked.flatMap((one) => one.trim().split(" "))));
         for (const one of all) counts.set(one, (counts.get(one) ?? 0) + 1);
@@ -121,11 +139,31 @@ const BookSearch = (() => {
     }
   }
 
-  // The word, or those that begin with it: "norm" finds "normalisation", for less.
-  function matches(word, last) {
-    if (counts.has(word) || word.length < 3 || !last) return new Map([[word, 1]]);
-    const longer = [...counts.keys()].filter((one) => one.startsWith(word));
-    return new Map(longer.map((one) => [one, 0.7]));
+  // The word, those like it, for less, and if the book has none, those that begin with it: "norm" finds "normalisation".
+  function matches(word) {
+    const alike = ALIKE.filter((list) => list.includes(word)).flat().map((one) => [one, 0.3]);
+    const longer = counts.has(word) || alike.length || word.length < 3 ? [] : [...counts.keys()].filter((one) => one.startsWith(word));
+    return new Map(longer.length ? longer.map((one) => [one, 0.7]) : [...alike, [word, 1]]);
+  }
+
+  const rare = (one) => Math.log(1 + (entries.length + 0.5) / ((counts.get(one) ?? 0) + 0.5));
+
+  // A word that is kept for a page counts less where many pages have it.
+  function keeps(page, word) {
+    const n = kept.get(page).get(word) ?? 0;
+    const pages = [...kept.values()].filter((one) => one.has(word)).length;
+    return n && n / (n + 2) * Math.log(1 + kept.size / pages);
+  }
+
+  // How like a query is to what is kept for an entry: the cosine with the phrase that is nearest to it.
+  function likeness(entry, asked, terms) {
+    const length = (list) => Math.hypot(...list.map(rare));
+    return Math.max(0, ...entry.asked.map((one) => {
+      const all = one.trim().split(" "), some = all.filter((word) => !ASKING.has(word));
+      const told = some.length ? some : all;
+      const shared = told.map((word) => Math.max(...terms.map((forms) => forms.get(word) ?? 0)) * rare(word) ** 2);
+      return shared.reduce((sum, one) => sum + one, 0) / length(told) / length(asked);
+    }));
   }
 
   // Of what is kept for a page and has this word, the share that is asked for: of "query vector" a half.
@@ -143,12 +181,12 @@ const BookSearch = (() => {
     for (const forms of terms) {
       let best = 0;
       for (const [form, worth] of forms) {
-        const rare = Math.log(1 + (entries.length + 0.5) / ((counts.get(form) ?? 0) + 0.5));
         const n = entry.in.text.get(form) ?? 0;
         const field = (n * 2.2) / (n + 1.2 * (0.4 + 0.6 * long)) +
           HEAD * (entry.in.head.has(form) ? entry.in.head.size ** -0.5 : 0) + PAGE * (entry.in.page.has(form) ? 1 : 0) +
-          (foreign ? 8 : 1) * CODE * (entry.in.code.has(form) ? 1 : 0) + ASKED * asks(entry, form, terms);
-        best = Math.max(best, worth * rare * field);
+          (foreign ? 8 : 1) * CODE * (entry.in.code.has(form) ? 1 : 0) + ASKED * asks(entry, form, terms) +
+          KEPT * keeps(entry.address, form);
+        best = Math.max(best, worth * rare(form) * field);
       }
       sum += best;
       if (best) seen++;
@@ -169,7 +207,7 @@ const BookSearch = (() => {
 
   // The stems of a query, in the book's words, with "of" and "the".
   function said(query) {
-    let asked = query.toLowerCase().replace(/\bhow (many|much)\b/g, "how");
+    let asked = query.toLowerCase().replace(/['’]/g, "").replace(/\bhow (many|much)\b/g, "how");
     for (const [from, to] of Object.entries(SAME)) {
       asked = asked.replace(new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to);
     }
@@ -183,13 +221,12 @@ const BookSearch = (() => {
   function rank(query) {
     const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, typed = bare(query);
     let asked = meant(query.replace(THEIRS, ""));
-    const kept = ` ${asked.join(" ")} `;
-    const whole = entries.some((entry) => entry.asked.includes(kept));
+    const whole = entries.some((entry) => entry.asked.includes(` ${asked.join(" ")} `));
     const empty = (word) => !whole && ASKING.has(word) && !((code || theirs) && THING.test(word));
     const about = asked.filter((word) => !empty(word));
     if (about.length) asked = about;
     if (!asked.length) return [];
-    const terms = asked.map((word) => matches(word, true));
+    const terms = asked.map(matches);
     // As it would stand in a text: "query in attention" is no "query attention".
     const inside = said(query).map((word) => [stem(word), stopwords.includes(word)]);
     while (inside.length > 1 && (inside[0][1] || empty(inside[0][0]))) inside.shift();
@@ -202,9 +239,8 @@ const BookSearch = (() => {
     const glossary = new Map();
     for (const entry of entries) {
       const chapter = entry.address.match(CHAPTER)[1];
-      if (exact.some((one) => entry.asked.includes(one))) glossary.set(chapter, 4);
-      else if (entry.asked.length && asked.every((word) => entry.asked.includes(` ${word} `))) glossary.set(chapter, 3);
-      else if (entry.asked.some((one) => kept.includes(one) && one.trim().includes(" "))) glossary.set(chapter, 2);
+      const lift = exact.some((one) => entry.asked.includes(one)) ? 8 : 1 + 3 * likeness(entry, asked, terms) ** 2;
+      if (lift > (glossary.get(chapter) ?? 1)) glossary.set(chapter, lift);
       if (entry.kind !== "term" || !entry.leads) continue;
       const same = entry.flat.head === phrase || (!ours && joined(entry.head) === joined(name));
       const part = phrase.includes(entry.flat.head) && (entry.flat.head.trim().includes(" ") ? 1.6 : 1.2);
