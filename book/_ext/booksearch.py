@@ -130,7 +130,7 @@ def typed() -> dict[str, dict[str, list[str]]]:
     kept = tomllib.loads(TYPED.read_text(encoding="utf-8"))
     return {
         page: {
-            "" if place == "page" else place: re.split(r",\s+", text)
+            "" if place == "page" else place: SPACE.sub(" ", text).split(", ")
             for place, text in places.items()
         }
         for page, places in kept.items()

@@ -12,18 +12,18 @@ const BookSearch = (() => {
   const WEIGHT = {
     chapter: 1, project: 0.5, exercise: 0.3, term: 0.12, name: 0.3, symbol: 0.5, glossary: 0.4, page: 0.5, api: 0.15,
   };
-  const [HEAD, PAGE, CODE, ASKED, KEPT] = [4, 1.5, 0.2, 4, 0.9]; // beside a word in the text
+  const [HEAD, PAGE, CODE, ASKED, KEPT] = [4, 1.5, 0.2, 4, 0.6]; // beside a word in the text
   const CHAPTER = /([^/]+)\.html/;
   const NAME = /[\p{L}\p{N}]([_(]|\.\p{L})|\p{Ll}\p{Lu}/u; // a query that is written as a name in code is
   const THEIRS = /(?<![\p{L}\p{N}_.])(?:(?:torch|nn|F|functional|optim|Tensor)\.)+(?=[A-Za-z])/u; // PyTorch's: nn.Linear
   const SIDE = /^(exercises|the code so far|further reading)$/i; // they name much, and explain little
   const SAME = { // what people type, and the book's word for it
-    "\\[(mask|cls|sep)\\]": "$1 token", rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
+    "\\[(mask|cls|sep)\\]": "$1 token", rope: "rotary", kv: "key value", bpe: "byte pair", ln: "layer norm", hf: "hugging face", ffn: "feed forward",
     mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
     nmt: "translation", sqrt: "root", layernorm: "layer normalisation",
     batchnorm: "batch normalisation", "positional embedding": "positional encoding",
     "position embedding": "positional encoding", "sliding window": "windowed attention",
-    nucleus: "top p", "weight tying": "shared embeddings", "tied weights": "shared embeddings",
+    nucleus: "top p", "weight tying": "shared embeddings", "tied weights": "shared embeddings", "tied embeddings": "shared embeddings",
     "rotary embeddings": "rotary", tokeniser: "tokenizer",
     tokenization: "token", "skip connection": "residual connection", warmup: "warm up",
     moe: "mixture of experts", lr: "learning rate", "pre-ln": "pre norm", "post-ln": "post norm", prenorm: "pre norm", postnorm: "post norm",
@@ -38,17 +38,6 @@ const BookSearch = (() => {
       "get gets got give gives make makes happens thing things something please help question about like want actually " +
       "exactly really only just simply explain explained understand transformer transformers").split(" ").map(stem),
   );
-  // Words of which a reader says one, and the book perhaps another.
-  const ALIKE = [
-    "fast quick speed slow", "bug error fault mistake wrong problem trouble", "big large huge high", "small low tiny",
-    "begin start first", "calculate compute", "choose pick select", "picture figure plot draw visualize graph diagram heatmap",
-    "word token", "phrase sentence text", "forget lose lost remember", "learn train converge", "cost price expensive money dollars",
-    "output result prediction", "remove delete drop leave", "decrease reduce lower fall decline", "increase grow rise",
-    "identical same equal", "size width dimension", "score logit", "explain interpret", "original paper", "different differ",
-    "combine join merge concatenate", "split cut divide", "evaluate measure judge metric", "improve better gain",
-    "amount number count", "stop end finish", "repeat again loop", "time long hours", "implement write code",
-    "step update iteration", "network net model", "gpu card cuda", "share common joint", "force push",
-  ].map((list) => list.split(" ").map(stem));
   const THING = /^transform/; // of these words one that is looked for, too: nn.Transformer
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
@@ -139,11 +128,11 @@ const BookSearch = (() => {
     }
   }
 
-  // The word, those like it, for less, and if the book has none, those that begin with it: "norm" finds "normalisation".
+  // The word, or those that begin with it: "norm" finds "normalisation", for less.
   function matches(word) {
-    const alike = ALIKE.filter((list) => list.includes(word)).flat().map((one) => [one, 0.3]);
-    const longer = counts.has(word) || alike.length || word.length < 3 ? [] : [...counts.keys()].filter((one) => one.startsWith(word));
-    return new Map(longer.length ? longer.map((one) => [one, 0.7]) : [...alike, [word, 1]]);
+    if (counts.has(word) || word.length < 3) return new Map([[word, 1]]);
+    const longer = [...counts.keys()].filter((one) => one.startsWith(word));
+    return new Map(longer.map((one) => [one, 0.7]));
   }
 
   const rare = (one) => Math.log(1 + (entries.length + 0.5) / ((counts.get(one) ?? 0) + 0.5));
@@ -193,7 +182,7 @@ const BookSearch = (() => {
     }
     if (!seen) return 0;
     const chapter = entry.address.match(CHAPTER)[1];
-    sum *= (seen / terms.length) ** (glossary.get(chapter) > 2 ? 1 : 3);
+    sum *= (seen / terms.length) ** (glossary.get(chapter) > 2 ? 1 : 2);
     if (!entry.anchor && entry.flat.head.includes(phrase)) sum *= 1.6; // the title of a chapter
     if (entry.flat.title === phrase) sum *= 2.2;
     else if (entry.flat.head.includes(phrase)) sum *= 1.4;
@@ -239,7 +228,7 @@ const BookSearch = (() => {
     const glossary = new Map();
     for (const entry of entries) {
       const chapter = entry.address.match(CHAPTER)[1];
-      const lift = exact.some((one) => entry.asked.includes(one)) ? 8 : 1 + 3 * likeness(entry, asked, terms) ** 2;
+      const lift = exact.some((one) => entry.asked.includes(one)) ? 10 : 1 + 3 * likeness(entry, asked, terms) ** 1.5;
       if (lift > (glossary.get(chapter) ?? 1)) glossary.set(chapter, lift);
       if (entry.kind !== "term" || !entry.leads) continue;
       const same = entry.flat.head === phrase || (!ours && joined(entry.head) === joined(name));
