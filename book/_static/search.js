@@ -146,12 +146,12 @@ const BookSearch = (() => {
 
   // How like a query is to what is kept for an entry: the cosine with the phrase that is nearest to it.
   function likeness(entry, asked, terms) {
-    const length = (list) => Math.hypot(...list.map(rare));
+    const weight = (list) => list.reduce((sum, word) => sum + rare(word), 0);
     return Math.max(0, ...entry.asked.map((one) => {
       const all = one.trim().split(" "), some = all.filter((word) => !ASKING.has(word));
       const told = some.length ? some : all;
-      const shared = told.map((word) => Math.max(...terms.map((forms) => forms.get(word) ?? 0)) * rare(word) ** 2);
-      return shared.reduce((sum, one) => sum + one, 0) / length(told) / length(asked);
+      const shared = told.filter((word) => terms.some((forms) => forms.has(word)));
+      return weight(shared) / Math.sqrt(weight(told) * weight(asked));
     }));
   }
 
