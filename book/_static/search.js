@@ -18,16 +18,19 @@ const BookSearch = (() => {
   const THEIRS = /(?<![\p{L}\p{N}_.])(?:(?:torch|nn|F|functional|optim|Tensor)\.)+(?=[A-Za-z])/u; // PyTorch's: nn.Linear
   const SIDE = /^(exercises|the code so far|further reading)$/i; // they name much, and explain little
   const SAME = { // what people type, and the book's word for it
-    "\\[(mask|cls|sep)\\]": "$1 token", rope: "rotary", kv: "key value", bpe: "byte pair", ln: "layer norm", hf: "hugging face", ffn: "feed forward",
+    "\\[(mask|cls|sep)\\]": "$1 token", eq: "equation", rope: "rotary", kv: "key value", bpe: "byte pair",
+    ln: "layer norm", hf: "hugging face", ffn: "feed forward",
     mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
     nmt: "translation", sqrt: "root", layernorm: "layer normalisation",
     batchnorm: "batch normalisation", "positional embedding": "positional encoding",
     "position embedding": "positional encoding", "sliding window": "windowed attention",
-    nucleus: "top p", "weight tying": "shared embeddings", "tied weights": "shared embeddings", "tied embeddings": "shared embeddings",
+    nucleus: "top p", "weight tying": "shared embeddings", "tied weights": "shared embeddings",
+    "tied embeddings": "shared embeddings",
     "rotary embeddings": "rotary", tokeniser: "tokenizer",
     tokenization: "token", "skip connection": "residual connection", warmup: "warm up",
     moe: "mixture of experts", lr: "learning rate", "pre-ln": "pre norm", "post-ln": "post norm", prenorm: "pre norm", postnorm: "post norm",
   };
+  const SHORT = { oov: "out of vocabulary" }; // first letters of what is no term of the glossary
   const stemmer = new Stemmer();
   const stems = new Map();
   // Words of a question, which say nothing of what it is about.
@@ -41,8 +44,7 @@ const BookSearch = (() => {
   const THING = /^transform/; // of these words one that is looked for, too: nn.Transformer
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
-  const also = []; // of book/search.toml
-  const kept = new Map(); // and in how many of a page's phrases a stem occurs
+  const kept = new Map(); // in how many of the phrases that book/search.toml keeps for a page a stem occurs
   const written = new Map(); // how often a word stands in the book, as it is written
 
   // "Normalization" and "normalisation" are one word, so are "token" and "tokens".
@@ -94,7 +96,7 @@ const BookSearch = (() => {
       const word = typed.toLowerCase();
       if (written.has(word) || counts.has(stem(word)) || word in SAME) return typed;
       const terms = entries.filter(({ kind }) => kind === "term").map(({ head }) => head.toLowerCase());
-      const term = [...terms, ...also].find((one) => initials(one) === word);
+      const term = SHORT[word] ?? terms.find((one) => initials(one) === word);
       if (term) return term;
       const all = [...written.keys()];
       if (word.length < 4 || all.some((one) => one.startsWith(word))) return typed;
@@ -106,9 +108,7 @@ const BookSearch = (() => {
 
   function receive(pages) {
     for (const [address, chapter, title, list, asked] of pages) {
-      const phrases = Object.values(asked).flat();
-      also.push(...phrases);
-      kept.set(address, tally(phrases.flatMap((one) => [...new Set(meant(one))])));
+      kept.set(address, tally(Object.values(asked).flat().flatMap((one) => [...new Set(meant(one))])));
       list.forEach(([anchor, head, kind, text, code, leads], i) => {
         const entry = { address, anchor: i ? anchor : "", chapter, page: title, head, kind, text, leads };
         entry.asked = (asked[entry.anchor] ?? []).map((one) => ` ${meant(one).join(" ")} `);
