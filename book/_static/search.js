@@ -30,6 +30,7 @@ const BookSearch = (() => {
     tokenization: "token", "skip connection": "residual connection", warmup: "warm up",
     moe: "mixture of experts", lr: "learning rate", "pre-ln": "pre norm", "post-ln": "post norm", prenorm: "pre norm", postnorm: "post norm",
   };
+  const SPOKEN = Object.entries(SAME).map(([from, to]) => [new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to]);
   const SHORT = { oov: "out of vocabulary" }; // first letters of what is no term of the glossary
   const stemmer = new Stemmer();
   const stems = new Map();
@@ -44,7 +45,8 @@ const BookSearch = (() => {
   const THING = /^transform/; // of these words one that is looked for, too: nn.Transformer
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
-  const kept = new Map(); // in how many of the phrases that book/search.toml keeps for a page a stem occurs
+  const known = new Set(); // the phrases of book/search.toml
+  const kept = new Map(); // in how many of a page's phrases a stem occurs
   const written = new Map(); // how often a word stands in the book, as it is written
 
   // "Normalization" and "normalisation" are one word, so are "token" and "tokens".
@@ -108,10 +110,9 @@ const BookSearch = (() => {
 
   function receive(pages) {
     for (const [address, chapter, title, list, asked] of pages) {
-      kept.set(address, tally(Object.values(asked).flat().flatMap((one) => [...new Set(meant(one))])));
       list.forEach(([anchor, head, kind, text, code, leads], i) => {
         const entry = { address, anchor: i ? anchor : "", chapter, page: title, head, kind, text, leads };
-        entry.asked = (asked[entry.anchor] ?? []).map((one) => ` ${meant(one).join(" ")} `);
+        entry.asked = (asked[entry.anchor] ?? []).map(meant);
         entry.in = {
           head: tally(words(head)), text: tally(words(text)), code: tally(words(code)),
           page: tally(words(title)),
@@ -122,9 +123,12 @@ const BookSearch = (() => {
         lengths += entry.size;
         for (const word of split(`${head} ${text} ${asked[entry.anchor] ?? ""}`)) written.set(word, (written.get(word) ?? 0) + 1);
         const all = new Set(["head", "text", "code"].flatMap((field) => [...entry.in[field].keys()])
-          .concat(entry.asked.flatMap((one) => one.trim().split(" "))));
+          .concat(entry.asked.flat()));
         for (const one of all) counts.set(one, (counts.get(one) ?? 0) + 1);
       });
+      const phrases = entries.slice(-list.length).flatMap((entry) => entry.asked);
+      kept.set(address, tally(phrases.flatMap((all) => [...new Set(all)])));
+      for (const all of phrases) known.add(all.join(" "));
     }
   }
 
@@ -139,17 +143,15 @@ const BookSearch = (() => {
 
   // A word that is kept for a page counts less where many pages have it.
   function keeps(page, word) {
-    const n = kept.get(page).get(word) ?? 0;
-    const pages = [...kept.values()].filter((one) => one.has(word)).length;
-    return n && n / (n + 2) * Math.log(1 + kept.size / pages);
+    const n = kept.get(page).get(word);
+    return n ? n / (n + 2) * Math.log(1 + kept.size / [...kept.values()].filter((one) => one.has(word)).length) : 0;
   }
 
   // How like a query is to what is kept for an entry: the cosine with the phrase that is nearest to it.
   function likeness(entry, asked, terms) {
     const weight = (list) => list.reduce((sum, word) => sum + rare(word), 0);
-    return Math.max(0, ...entry.asked.map((one) => {
-      const all = one.trim().split(" "), some = all.filter((word) => !ASKING.has(word));
-      const told = some.length ? some : all;
+    return Math.max(0, ...entry.asked.map((all) => {
+      const some = all.filter((word) => !ASKING.has(word)), told = some.length ? some : all;
       const shared = told.filter((word) => terms.some((forms) => forms.has(word)));
       return weight(shared) / Math.sqrt(weight(told) * weight(asked));
     }));
@@ -157,14 +159,12 @@ const BookSearch = (() => {
 
   // Of what is kept for a page and has this word, the share that is asked for: of "query vector" a half.
   function asks(entry, word, terms) {
-    const shares = entry.asked.filter((one) => one.includes(` ${word} `)).map((one) => {
-      const all = one.trim().split(" ");
-      return all.filter((part) => terms.some((forms) => forms.has(part))).length / all.length;
-    });
+    const shares = entry.asked.filter((all) => all.includes(word))
+      .map((all) => all.filter((part) => terms.some((forms) => forms.has(part))).length / all.length);
     return Math.max(0, ...shares);
   }
 
-  function score(entry, terms, phrase, glossary, share, typed, foreign) {
+  function score(entry, terms, phrase, glossary, share, named, foreign) {
     let sum = 0, seen = 0;
     const long = entry.size / (lengths / entries.length);
     for (const forms of terms) {
@@ -187,7 +187,7 @@ const BookSearch = (() => {
     if (entry.flat.title === phrase) sum *= 2.2;
     else if (entry.flat.head.includes(phrase)) sum *= 1.4;
     else if (entry.flat.text.includes(phrase)) sum *= 1.25;
-    if (!entry.anchor && bare(entry.head) === typed) sum *= 3; // a page by its name, not only its stem
+    if (!entry.anchor && bare(entry.head) === named) sum *= 3; // a page by its name, not only its stem
     if (glossary.has(chapter)) sum *= glossary.get(chapter);
     if (SIDE.test(entry.head)) sum *= 0.35;
     if (chapter === "00_overview") sum *= 0.75; // each of its parts has its chapter
@@ -196,11 +196,8 @@ const BookSearch = (() => {
 
   // The stems of a query, in the book's words, with "of" and "the".
   function said(query) {
-    let asked = query.toLowerCase().replace(/['’]/g, "").replace(/\bhow (many|much)\b/g, "how");
-    for (const [from, to] of Object.entries(SAME)) {
-      asked = asked.replace(new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to);
-    }
-    return split(asked);
+    const asked = query.toLowerCase().replace(/['’]/g, "").replace(/\bhow (many|much)\b/g, "how");
+    return split(SPOKEN.reduce((text, [from, to]) => text.replace(from, to), asked));
   }
 
   const meant = (query) => said(query).filter((word, _, all) => all.length < 2 || !stopwords.includes(word)).map(stem);
@@ -208,9 +205,9 @@ const BookSearch = (() => {
 
   // The entries for a query, the likeliest first: [{entry, score}]
   function rank(query) {
-    const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, typed = bare(query);
+    const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, named = bare(query);
     let asked = meant(query.replace(THEIRS, ""));
-    const whole = entries.some((entry) => entry.asked.includes(` ${asked.join(" ")} `));
+    const whole = known.has(asked.join(" "));
     const empty = (word) => !whole && ASKING.has(word) && !((code || theirs) && THING.test(word));
     const about = asked.filter((word) => !empty(word));
     if (about.length) asked = about;
@@ -222,18 +219,19 @@ const BookSearch = (() => {
     while (inside.length > 1 && (inside.at(-1)[1] || empty(inside.at(-1)[0]))) inside.pop();
     const phrase = ` ${inside.map(([word]) => word).join(" ")} `;
     const behind = ({ anchor, kind }) => !code && anchor && (kind === "name" || kind === "api");
-    const exact = [asked, meant(query)].map((words) => ` ${words.join(" ")} `);
+    const exact = [asked, meant(query)].map((words) => words.join(" "));
     const name = query.split(".").at(-1);
     const ours = !theirs && entries.some(({ kind, head }) => kind === "name" && head === name);
     const glossary = new Map();
     for (const entry of entries) {
       const chapter = entry.address.match(CHAPTER)[1];
-      const lift = exact.some((one) => entry.asked.includes(one)) ? 10 : 1 + 3 * likeness(entry, asked, terms) ** 1.5;
+      const same = entry.asked.some((all) => exact.includes(all.join(" ")));
+      const lift = same ? 10 : 1 + 3 * likeness(entry, asked, terms) ** 1.5;
       if (lift > (glossary.get(chapter) ?? 1)) glossary.set(chapter, lift);
       if (entry.kind !== "term" || !entry.leads) continue;
-      const same = entry.flat.head === phrase || (!ours && joined(entry.head) === joined(name));
+      const term = entry.flat.head === phrase || (!ours && joined(entry.head) === joined(name));
       const part = phrase.includes(entry.flat.head) && (entry.flat.head.trim().includes(" ") ? 1.6 : 1.2);
-      const worth = same ? 2 : entry.flat.head.startsWith(phrase) ? 1.4 : part || 1;
+      const worth = term ? 2 : entry.flat.head.startsWith(phrase) ? 1.4 : part || 1;
       if (worth > (glossary.get(entry.leads) ?? 1)) glossary.set(entry.leads, worth);
     }
     // how much of what the book says of it a page says
@@ -248,7 +246,7 @@ const BookSearch = (() => {
     }
     for (const [page, n] of share) share.set(page, n / Math.max(1, all));
     const found = entries.map((entry) => {
-      const full = score(entry, terms, phrase, glossary, share, typed, theirs);
+      const full = score(entry, terms, phrase, glossary, share, named, theirs);
       return { entry, score: behind(entry) ? 0.2 * full : full };
     });
     return found.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
