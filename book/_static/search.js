@@ -221,12 +221,13 @@ const BookSearch = (() => {
     const behind = ({ anchor, kind }) => !code && anchor && (kind === "name" || kind === "api");
     const exact = [asked, meant(query)].map((words) => words.join(" "));
     const name = query.split(".").at(-1);
-    const ours = !theirs && entries.some(({ kind, head }) => kind === "name" && head === name);
+    const own = ({ kind, head }) => !theirs && kind === "name" && head === name;
+    const ours = entries.some(own);
     const glossary = new Map();
     for (const entry of entries) {
       const chapter = entry.address.match(CHAPTER)[1];
       const same = entry.asked.some((all) => exact.includes(all.join(" ")));
-      const lift = same ? 10 : 1 + 3 * likeness(entry, asked, terms) ** 1.5;
+      const lift = same ? 10 : code && ours ? 1 : 1 + 3 * likeness(entry, asked, terms) ** 1.5;
       if (lift > (glossary.get(chapter) ?? 1)) glossary.set(chapter, lift);
       if (entry.kind !== "term" || !entry.leads) continue;
       const term = entry.flat.head === phrase || (!ours && joined(entry.head) === joined(name));
@@ -247,7 +248,7 @@ const BookSearch = (() => {
     for (const [page, n] of share) share.set(page, n / Math.max(1, all));
     const found = entries.map((entry) => {
       const full = score(entry, terms, phrase, glossary, share, named, theirs);
-      return { entry, score: behind(entry) ? 0.2 * full : full };
+      return { entry, score: full * (behind(entry) ? 0.2 : code && own(entry) ? 2 : 1) };
     });
     return found.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
   }
