@@ -1,6 +1,6 @@
 """What the search looks through: one entry for each section, word of the glossary, name of the
 notation, exercise and exported name, with its text. book/_static/search.js ranks them.
-What readers type where the book has other words stands in book/search.toml, by pages.
+What readers type where the book has other words stands in book/search.toml, by pages and sections.
 
 Sphinx's own index knows words of pages only, and has to fetch each page to show an extract. This
 one is a script, so that a page that is opened as a file can read it, too.
@@ -8,7 +8,9 @@ one is a script, so that a page that is opened as a file can read it, too.
 
 from __future__ import annotations
 
+import builtins
 import json
+import keyword
 import re
 import tomllib
 from pathlib import Path
@@ -20,6 +22,7 @@ from sphinx.errors import ExtensionError
 INDEX = "search-index.js"
 TYPED = Path(__file__).parents[1] / "search.toml"
 NAME = re.compile(r"[^\W\d]\w{2,}")
+PYTHONS = {*keyword.kwlist, *dir(builtins), "self"}  # names that stand in all code
 SPACE = re.compile(r"\s+")
 PART = r"{((?:[^{}]|{[^{}]*})*)}"
 FRACTION = re.compile(rf"\\d?frac{PART}{PART}")
@@ -114,7 +117,7 @@ def entries(docname: str, doctree: nodes.document) -> list[list]:
     reader.read(doctree, None)
     for entry in reader.found:
         entry[3] = SPACE.sub(" ", " ".join(entry[3])).strip()
-        entry[4] = " ".join(dict.fromkeys(entry[4]))
+        entry[4] = " ".join(sorted({*entry[4]} - PYTHONS))
     return reader.found
 
 
@@ -122,10 +125,16 @@ def on_doctree_read(app, doctree) -> None:
     app.env.metadata[app.env.docname]["search"] = entries(app.env.docname, doctree)
 
 
-def typed() -> dict[str, list[str]]:
-    """What is typed by those who look for a chapter or another page."""
+def typed() -> dict[str, dict[str, list[str]]]:
+    """What is typed by those who look for a page (its anchor is "") or for a section of it."""
     kept = tomllib.loads(TYPED.read_text(encoding="utf-8"))
-    return {page: re.split(r",\s+", text) for page, text in kept.items()}
+    return {
+        page: {
+            "" if place == "page" else place: SPACE.sub(" ", text).split(", ")
+            for place, text in places.items()
+        }
+        for page, places in kept.items()
+    }
 
 
 def on_build_finished(app, exception) -> None:
@@ -136,7 +145,9 @@ def on_build_finished(app, exception) -> None:
         number = app.env.toc_secnumbers.get(name, {}).get("", ())
         chapter = number[0] if name.startswith("notebooks/") and number else 0
         title, found = app.env.titles[name].astext(), app.env.metadata[name]["search"]
-        also = words.pop(Path(name).name, [])
+        also = words.pop(Path(name).name, {})
+        if lost := {*also} - {"", *(anchor for anchor, *_ in found)}:
+            raise ExtensionError(f"{TYPED.name}: {name} has no section {', '.join(lost)}")
         pages.append([app.builder.get_target_uri(name), chapter, title, found, also])
     if words:
         raise ExtensionError(f"{TYPED.name}: no page is named {', '.join(words)}")
@@ -151,7 +162,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 4,
+        "env_version": 5,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

@@ -2,42 +2,51 @@
 // that a reader is likeliest to mean. `BookSearch.rank` does it; the rest shows what it finds.
 //
 // An entry counts more for a word in its title than for one in its text, and rare words count more
-// (BM25, with titles as a field of their own). A word of the glossary points to the chapter that
-// makes it, as what stands in book/search.toml does. Chapters come before the package's page, unless
-// the query is written as a name in code is: `beam_search`, `MultiHeadAttention`.
+// (BM25, with titles as a field of their own). What book/search.toml keeps for a page is such a field,
+// too, and lifts the page the more, the more a query is like one of its phrases. A word of the glossary
+// points to the chapter that makes it. Chapters come before the package's page, unless the query is
+// written as a name in code is: `beam_search`, `MultiHeadAttention`.
 "use strict";
 
 const BookSearch = (() => {
   const WEIGHT = {
     chapter: 1, project: 0.5, exercise: 0.3, term: 0.12, name: 0.3, symbol: 0.5, glossary: 0.4, page: 0.5, api: 0.15,
   };
-  const [HEAD, PAGE, CODE, ASKED] = [4, 1.5, 0.2, 4]; // beside a word in the text
+  const [HEAD, PAGE, CODE, ASKED, KEPT] = [4, 1.5, 0.2, 4, 0.6]; // beside a word in the text
   const CHAPTER = /([^/]+)\.html/;
   const NAME = /[\p{L}\p{N}]([_(]|\.\p{L})|\p{Ll}\p{Lu}/u; // a query that is written as a name in code is
   const THEIRS = /(?<![\p{L}\p{N}_.])(?:(?:torch|nn|F|functional|optim|Tensor)\.)+(?=[A-Za-z])/u; // PyTorch's: nn.Linear
   const SIDE = /^(exercises|the code so far|further reading)$/i; // they name much, and explain little
   const SAME = { // what people type, and the book's word for it
-    rope: "rotary", kv: "key value", bpe: "byte pair", ffn: "feed forward",
+    "\\[(mask|cls|sep)\\]": "$1 token", eq: "equation", rope: "rotary", kv: "key value", bpe: "byte pair",
+    ln: "layer norm", hf: "hugging face", ffn: "feed forward",
     mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
     nmt: "translation", sqrt: "root", layernorm: "layer normalisation",
     batchnorm: "batch normalisation", "positional embedding": "positional encoding",
     "position embedding": "positional encoding", "sliding window": "windowed attention",
     nucleus: "top p", "weight tying": "shared embeddings", "tied weights": "shared embeddings",
+    "tied embeddings": "shared embeddings",
     "rotary embeddings": "rotary", tokeniser: "tokenizer",
     tokenization: "token", "skip connection": "residual connection", warmup: "warm up",
     moe: "mixture of experts", lr: "learning rate", "pre-ln": "pre norm", "post-ln": "post norm", prenorm: "pre norm", postnorm: "post norm",
   };
+  const SPOKEN = Object.entries(SAME).map(([from, to]) => [new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to]);
+  const SHORT = { oov: "out of vocabulary" }; // first letters of what is no term of the glossary
   const stemmer = new Stemmer();
   const stems = new Map();
   // Words of a question, which say nothing of what it is about.
   const ASKING = new Set(
-    ("why what how when which do does did we you i need needed work works difference between vs versus " +
-      "et al know knows mean means use used using get explain explained understand transformer transformers").split(" ").map(stem),
+    ("why what how when which who whose where whats whys hows do does did dont doesnt didnt is isnt arent wont cannot cant " +
+      "can could should would may might must am were been has have had we you i me my your our us im ive from so than any " +
+      "some need needed work works difference between vs versus et al know knows mean means stands signify use used using " +
+      "get gets got give gives make makes happens thing things something please help question about like want actually " +
+      "exactly really only just simply explain explained understand transformer transformers").split(" ").map(stem),
   );
   const THING = /^transform/; // of these words one that is looked for, too: nn.Transformer
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
-  const also = []; // of book/search.toml
+  const known = new Set(); // the phrases of book/search.toml
+  const kept = new Map(); // in how many of a page's phrases a stem occurs
   const written = new Map(); // how often a word stands in the book, as it is written
 
   // "Normalization" and "normalisation" are one word, so are "token" and "tokens".
@@ -89,7 +98,7 @@ const BookSearch = (() => {
       const word = typed.toLowerCase();
       if (written.has(word) || counts.has(stem(word)) || word in SAME) return typed;
       const terms = entries.filter(({ kind }) => kind === "term").map(({ head }) => head.toLowerCase());
-      const term = [...terms, ...also].find((one) => initials(one) === word);
+      const term = SHORT[word] ?? terms.find((one) => initials(one) === word);
       if (term) return term;
       const all = [...written.keys()];
       if (word.length < 4 || all.some((one) => one.startsWith(word))) return typed;
@@ -101,10 +110,9 @@ const BookSearch = (() => {
 
   function receive(pages) {
     for (const [address, chapter, title, list, asked] of pages) {
-      also.push(...asked);
       list.forEach(([anchor, head, kind, text, code, leads], i) => {
         const entry = { address, anchor: i ? anchor : "", chapter, page: title, head, kind, text, leads };
-        entry.asked = i ? [] : asked.map((one) => ` ${meant(one).join(" ")} `);
+        entry.asked = (asked[entry.anchor] ?? []).map(meant);
         entry.in = {
           head: tally(words(head)), text: tally(words(text)), code: tally(words(code)),
           page: tally(words(title)),
@@ -113,54 +121,73 @@ const BookSearch = (() => {
         entry.flat = { head: plain(head), text: plain(text), title: plain(bare(head)) };
         entries.push(entry);
         lengths += entry.size;
-        for (const word of split(`${head} ${text} ${i ? "" : asked}`)) written.set(word, (written.get(word) ?? 0) + 1);
+        for (const word of split(`${head} ${text} ${asked[entry.anchor] ?? ""}`)) written.set(word, (written.get(word) ?? 0) + 1);
         const all = new Set(["head", "text", "code"].flatMap((field) => [...entry.in[field].keys()])
-          .concat(entry.asked.flatMap((one) => one.trim().split(" "))));
+          .concat(entry.asked.flat()));
         for (const one of all) counts.set(one, (counts.get(one) ?? 0) + 1);
       });
+      const phrases = entries.slice(-list.length).flatMap((entry) => entry.asked);
+      kept.set(address, tally(phrases.flatMap((all) => [...new Set(all)])));
+      for (const all of phrases) known.add(all.join(" "));
     }
   }
 
   // The word, or those that begin with it: "norm" finds "normalisation", for less.
-  function matches(word, last) {
-    if (counts.has(word) || word.length < 3 || !last) return new Map([[word, 1]]);
+  function matches(word) {
+    if (counts.has(word) || word.length < 3) return new Map([[word, 1]]);
     const longer = [...counts.keys()].filter((one) => one.startsWith(word));
     return new Map(longer.map((one) => [one, 0.7]));
   }
 
+  const rare = (one) => Math.log(1 + (entries.length + 0.5) / ((counts.get(one) ?? 0) + 0.5));
+
+  // A word that is kept for a page counts less where many pages have it.
+  function keeps(page, word) {
+    const n = kept.get(page).get(word);
+    return n ? n / (n + 2) * Math.log(1 + kept.size / [...kept.values()].filter((one) => one.has(word)).length) : 0;
+  }
+
+  // How like a query is to what is kept for an entry: the cosine with the phrase that is nearest to it.
+  function likeness(entry, asked, terms) {
+    const weight = (list) => list.reduce((sum, word) => sum + rare(word), 0);
+    return Math.max(0, ...entry.asked.map((all) => {
+      const some = all.filter((word) => !ASKING.has(word)), told = some.length ? some : all;
+      const shared = told.filter((word) => terms.some((forms) => forms.has(word)));
+      return weight(shared) / Math.sqrt(weight(told) * weight(asked));
+    }));
+  }
+
   // Of what is kept for a page and has this word, the share that is asked for: of "query vector" a half.
   function asks(entry, word, terms) {
-    const shares = entry.asked.filter((one) => one.includes(` ${word} `)).map((one) => {
-      const all = one.trim().split(" ");
-      return all.filter((part) => terms.some((forms) => forms.has(part))).length / all.length;
-    });
+    const shares = entry.asked.filter((all) => all.includes(word))
+      .map((all) => all.filter((part) => terms.some((forms) => forms.has(part))).length / all.length);
     return Math.max(0, ...shares);
   }
 
-  function score(entry, terms, phrase, glossary, share, typed, foreign) {
+  function score(entry, terms, phrase, glossary, share, named, foreign) {
     let sum = 0, seen = 0;
     const long = entry.size / (lengths / entries.length);
     for (const forms of terms) {
       let best = 0;
       for (const [form, worth] of forms) {
-        const rare = Math.log(1 + (entries.length + 0.5) / ((counts.get(form) ?? 0) + 0.5));
         const n = entry.in.text.get(form) ?? 0;
         const field = (n * 2.2) / (n + 1.2 * (0.4 + 0.6 * long)) +
           HEAD * (entry.in.head.has(form) ? entry.in.head.size ** -0.5 : 0) + PAGE * (entry.in.page.has(form) ? 1 : 0) +
-          (foreign ? 8 : 1) * CODE * (entry.in.code.has(form) ? 1 : 0) + ASKED * asks(entry, form, terms);
-        best = Math.max(best, worth * rare * field);
+          (foreign ? 8 : 1) * CODE * (entry.in.code.has(form) ? 1 : 0) + ASKED * asks(entry, form, terms) +
+          KEPT * keeps(entry.address, form);
+        best = Math.max(best, worth * rare(form) * field);
       }
       sum += best;
       if (best) seen++;
     }
     if (!seen) return 0;
     const chapter = entry.address.match(CHAPTER)[1];
-    sum *= (seen / terms.length) ** (glossary.get(chapter) > 2 ? 1 : 3);
+    sum *= (seen / terms.length) ** (glossary.get(chapter) > 2 ? 1 : 2);
     if (!entry.anchor && entry.flat.head.includes(phrase)) sum *= 1.6; // the title of a chapter
     if (entry.flat.title === phrase) sum *= 2.2;
     else if (entry.flat.head.includes(phrase)) sum *= 1.4;
     else if (entry.flat.text.includes(phrase)) sum *= 1.25;
-    if (!entry.anchor && bare(entry.head) === typed) sum *= 3; // a page by its name, not only its stem
+    if (!entry.anchor && bare(entry.head) === named) sum *= 3; // a page by its name, not only its stem
     if (glossary.has(chapter)) sum *= glossary.get(chapter);
     if (SIDE.test(entry.head)) sum *= 0.35;
     if (chapter === "00_overview") sum *= 0.75; // each of its parts has its chapter
@@ -169,11 +196,8 @@ const BookSearch = (() => {
 
   // The stems of a query, in the book's words, with "of" and "the".
   function said(query) {
-    let asked = query.toLowerCase().replace(/\bhow (many|much)\b/g, "how");
-    for (const [from, to] of Object.entries(SAME)) {
-      asked = asked.replace(new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to);
-    }
-    return split(asked);
+    const asked = query.toLowerCase().replace(/['’]/g, "").replace(/\bhow (many|much)\b/g, "how");
+    return split(SPOKEN.reduce((text, [from, to]) => text.replace(from, to), asked));
   }
 
   const meant = (query) => said(query).filter((word, _, all) => all.length < 2 || !stopwords.includes(word)).map(stem);
@@ -181,34 +205,34 @@ const BookSearch = (() => {
 
   // The entries for a query, the likeliest first: [{entry, score}]
   function rank(query) {
-    const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, typed = bare(query);
+    const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, named = bare(query);
     let asked = meant(query.replace(THEIRS, ""));
-    const kept = ` ${asked.join(" ")} `;
-    const whole = entries.some((entry) => entry.asked.includes(kept));
+    const whole = known.has(asked.join(" "));
     const empty = (word) => !whole && ASKING.has(word) && !((code || theirs) && THING.test(word));
     const about = asked.filter((word) => !empty(word));
     if (about.length) asked = about;
     if (!asked.length) return [];
-    const terms = asked.map((word) => matches(word, true));
+    const terms = asked.map(matches);
     // As it would stand in a text: "query in attention" is no "query attention".
     const inside = said(query).map((word) => [stem(word), stopwords.includes(word)]);
     while (inside.length > 1 && (inside[0][1] || empty(inside[0][0]))) inside.shift();
     while (inside.length > 1 && (inside.at(-1)[1] || empty(inside.at(-1)[0]))) inside.pop();
     const phrase = ` ${inside.map(([word]) => word).join(" ")} `;
     const behind = ({ anchor, kind }) => !code && anchor && (kind === "name" || kind === "api");
-    const exact = [asked, meant(query)].map((words) => ` ${words.join(" ")} `);
+    const exact = [asked, meant(query)].map((words) => words.join(" "));
     const name = query.split(".").at(-1);
-    const ours = !theirs && entries.some(({ kind, head }) => kind === "name" && head === name);
+    const own = ({ kind, head }) => !theirs && kind === "name" && head === name;
+    const ours = entries.some(own);
     const glossary = new Map();
     for (const entry of entries) {
       const chapter = entry.address.match(CHAPTER)[1];
-      if (exact.some((one) => entry.asked.includes(one))) glossary.set(chapter, 4);
-      else if (entry.asked.length && asked.every((word) => entry.asked.includes(` ${word} `))) glossary.set(chapter, 3);
-      else if (entry.asked.some((one) => kept.includes(one) && one.trim().includes(" "))) glossary.set(chapter, 2);
+      const same = entry.asked.some((all) => exact.includes(all.join(" ")));
+      const lift = same ? 10 : code && ours ? 1 : 1 + 3 * likeness(entry, asked, terms) ** 1.5;
+      if (lift > (glossary.get(chapter) ?? 1)) glossary.set(chapter, lift);
       if (entry.kind !== "term" || !entry.leads) continue;
-      const same = entry.flat.head === phrase || (!ours && joined(entry.head) === joined(name));
+      const term = entry.flat.head === phrase || (!ours && joined(entry.head) === joined(name));
       const part = phrase.includes(entry.flat.head) && (entry.flat.head.trim().includes(" ") ? 1.6 : 1.2);
-      const worth = same ? 2 : entry.flat.head.startsWith(phrase) ? 1.4 : part || 1;
+      const worth = term ? 2 : entry.flat.head.startsWith(phrase) ? 1.4 : part || 1;
       if (worth > (glossary.get(entry.leads) ?? 1)) glossary.set(entry.leads, worth);
     }
     // how much of what the book says of it a page says
@@ -223,8 +247,8 @@ const BookSearch = (() => {
     }
     for (const [page, n] of share) share.set(page, n / Math.max(1, all));
     const found = entries.map((entry) => {
-      const full = score(entry, terms, phrase, glossary, share, typed, theirs);
-      return { entry, score: behind(entry) ? 0.2 * full : full };
+      const full = score(entry, terms, phrase, glossary, share, named, theirs);
+      return { entry, score: full * (behind(entry) ? 0.2 : code && own(entry) ? 2 : 1) };
     });
     return found.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
   }
