@@ -663,6 +663,8 @@ def check_parsing(vocab_size: int, vocabulary: Sized, sentences: Sequence, batch
             raise TypeError(f"sentences: expected lists of words, got a string in place {i}")
         if not len(words):
             raise ValueError(f"sentences: expected words in each, got none in place {i}")
+        if other := [word for word in words if not (isinstance(word, str) and word)]:
+            raise ValueError(f"sentences: expected words in each, got {other[0]!r} in place {i}")
 
 
 def check_trees(true: Sequence, given: Sequence) -> None:
