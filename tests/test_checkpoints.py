@@ -275,6 +275,15 @@ def test_signals_wait(number, request):
     assert signal.getsignal(number) is usual
 
 
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_before_the_first_checkpoint_leaves_nothing(tmp_path, number, request):
+    before = signal.signal(number, lambda number, frame: None)
+    request.addfinalizer(lambda: signal.signal(number, before))
+    with pytest.raises(KeyboardInterrupt), claim(tmp_path / "run"):
+        signal.raise_signal(number)
+    assert os.listdir(tmp_path) == []
+
+
 def test_nothing_is_unpickled():
     text = open(checkpoints.__file__, encoding="utf-8").read()
     assert "torch.load(" not in text and "pickle.load" not in text

@@ -559,6 +559,12 @@ def test_a_reader_who_has_had_enough(data, tmp_path):
     assert "Traceback" not in error and checkpoint_files(tmp_path / "run" / "checkpoints")
 
 
+def test_a_line_that_is_no_text_is_named(tmp_path, capsys):
+    (tmp_path / "x.tsv").write_bytes(b"\xef\xbb\xbfa\tb\r\nc\td\xe9\n")
+    words = ["train", "--data", tmp_path / "x.tsv", "--out", tmp_path / "run", *RUN]
+    assert "x.tsv, line 2: expected text in UTF-8" in refused(capsys, *words)
+
+
 @pytest.mark.parametrize(
     "text, named",
     [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import sacrebleu
 
-from allyouneed.evaluation import bleu, papers_bleu, scores, tokenised
+from allyouneed.evaluation import bleu, check_sentences, papers_bleu, scores, tokenised
 
 RIGHT = ["Ein Mann reitet auf einem Pferd.", "Zwei Hunde spielen im Schnee.", "Größe: 3,5 m!"]
 OTHER = ["ein Mann reitet ein Pferd.", "Zwei Hunde spielen in dem Schnee.", ""]
@@ -44,6 +46,8 @@ def test_bad_numbers(translations, references):
 
 
 def test_a_string_is_not_several():
+    with pytest.raises(TypeError, match="references: expected strings, got list for one"):
+        inspect.unwrap(check_sentences)(["a dog"], [["a dog"]])
     with pytest.raises(TypeError, match="got one string"):
         bleu("abc", ["a", "b", "c"])
 

@@ -52,9 +52,9 @@ def test_the_solution_is_not_the_readers(monkeypatch, tmp_path):
     assert not diary.ANSWERS
 
 
-@pytest.mark.parametrize("choice", [(3, 4, 9), (3.0, 0.0, 2.0, 0.1)])
+@pytest.mark.parametrize("choice", [(3, 4, 9), (3.0, 0.0, 2.0, 0.1), (1, 2), [], "abc"])
 def test_a_first_value_out_of_its_range(choice):
-    with pytest.raises(ValueError, match="n: expected least <= first <= most, got"):
+    with pytest.raises(ValueError, match="n: expected .* with least <= first <= most, or .*, got"):
         live.explore(lambda n: plt.figure(), n=choice)
 
 

@@ -294,6 +294,8 @@ def test_newstest(wmt):
     assert len(newstest("wmt14-en-de", "test")) == 8
     with pytest.raises(ValueError, match="split: expected valid or test"):
         newstest("wmt14-en-de", "train")
+    with pytest.raises(ValueError, match="name: expected one of wmt14-en-de, wmt14-en-fr, got"):
+        newstest("wmt14-de-en", "valid")
 
 
 # Batches

@@ -362,3 +362,15 @@ def test_the_benchmark_compares_what_is_equal(monkeypatch):
     found["wrong"] = (bench.WINDOW, found["SDPA, is_causal"][1])
     with pytest.raises(AssertionError, match="wrong: expected attention with its mask"):
         bench.require_equal(found, 16, [x.detach() for x in qkv])
+
+
+def test_holes_wider_than_the_text_cost_nothing():
+    q = torch.randn(2, 5, 4)
+    assert torch.allclose(dilated_attention(q, q, q, 3, 10**12), q)  # each sees itself alone
+
+
+def test_one_answer_for_all_is_a_mask():
+    q = torch.randn(2, 5, 4)
+    yes, no = torch.tensor(True), torch.tensor(False)
+    assert torch.allclose(flash_attention(q, q, q, yes), attention(q, q, q), atol=1e-6)
+    assert not flash_attention(q, q, q, no).any()

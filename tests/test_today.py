@@ -407,6 +407,11 @@ def test_what_is_not_built_is_refused(changes, says):
         llama_sizes({**PUBLISHED, **changes})
 
 
+def test_a_size_that_is_missing_is_named():
+    with pytest.raises(ValueError, match="hidden_size: expected it in the config, got none"):
+        llama_sizes({name: x for name, x in PUBLISHED.items() if name != "hidden_size"})
+
+
 def test_other_weights_are_refused():
     state = published_state(model_of())
     for wrong in (

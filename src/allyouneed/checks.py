@@ -116,8 +116,9 @@ def check_config(config: object, kind: type) -> None:
 
 def check_several(sentences: Iterable) -> None:
     """Several sentences, not one."""
-    if isinstance(sentences, str):
-        raise TypeError("sentences: expected several sentences, got one string")
+    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+        told = "one string" if isinstance(sentences, str) else type(sentences).__name__
+        raise TypeError(f"sentences: expected several sentences, got {told}")
 
 
 def check_specials(found: list[int | None], expected: list[str]) -> None:
@@ -160,18 +161,21 @@ def check_some(**lists: Sized) -> None:
     for name, one in lists.items():
         if not len(one):
             raise ValueError(f"{name}: expected at least one list of ids, got none")
+        if other := [x for x in one if isinstance(x, str | int)]:
+            raise TypeError(f"{name}: expected lists of ids, got {other[0]!r} for one")
 
 
 def check_pairs(pairs: Sequence) -> None:
     """At least one pair, of ids and not of sentences."""
     if not len(pairs):
         raise ValueError("pairs: expected at least one pair of id lists, got none")
-    if isinstance(pairs[0][0], str):
+    if any(isinstance(side, str) for pair in pairs for side in pair):
         raise TypeError("pairs: expected lists of ids, got sentences; encode them first")
 
 
 def check_room(max_tokens: int, longest: int) -> None:
     """The longest sentence fits into a batch."""
+    check_integers(max_tokens=max_tokens)
     if max_tokens < longest:
         raise ValueError(
             f"max_tokens: expected at least {longest}, the longest sentence with its BOS and EOS, "
@@ -184,6 +188,14 @@ def check_heads(d_model: int, n_heads: int) -> None:
     check_integers(d_model=d_model, n_heads=n_heads)
     if d_model < 1 or n_heads < 1 or d_model % n_heads:
         raise ValueError(f"n_heads: expected a divisor of d_model = {d_model}, got {n_heads}")
+
+
+def check_split(x: Tensor, n_heads: int) -> None:
+    """x is (B, T, D), and D can be cut into n_heads equal pieces."""
+    check_tensor(x=x)
+    if x.dim() != 3:
+        raise ValueError(f"x: expected shape (B, T, D), got {tuple(x.shape)}")
+    check_heads(x.shape[-1], n_heads)
 
 
 def check_tensor(**tensors: object) -> None:
@@ -202,8 +214,10 @@ def check_floating(**vectors: object) -> None:
 
 
 def check_one_dtype(q: Tensor, **others: Tensor) -> None:
-    """All are of the queries' dtype; under autocast, PyTorch sees to that itself."""
+    """All are on the queries' device and of their dtype, to which autocast sees itself."""
     for name, x in others.items():
+        if x.device != q.device:
+            raise ValueError(f"{name}: expected the queries' device, {q.device}, got {x.device}")
         if x.dtype != q.dtype and not torch.is_autocast_enabled(q.device.type):
             raise TypeError(f"{name}: expected the queries' dtype, {q.dtype}, got {x.dtype}")
 
@@ -220,6 +234,13 @@ def check_vectors(q: Tensor, k: Tensor) -> None:
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(
             f"k: expected keys as wide as the queries, {q.shape[-1]}, got {k.shape[-1]}"
+        )
+    axes, others = q.shape[:-2], k.shape[:-2]
+    sizes = zip(reversed(axes), reversed(others), strict=False)
+    if any(a != b and 1 not in (a, b) for a, b in sizes):
+        raise ValueError(
+            f"k: expected leading axes that broadcast with the queries' {tuple(axes)}, "
+            f"got {tuple(others)}"
         )
 
 
@@ -265,9 +286,34 @@ def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
+def check_self_attention(q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None) -> None:
+    """q, k and v have one length above 0; the padding, True = a token, is (..., 1, length)."""
+    check_floating(q=q, k=k, v=v)
+    if q.dim() < 2 or not q.shape[-2]:
+        raise ValueError(f"q: expected at least one word, (..., T, K), got {tuple(q.shape)}")
+    for name, x in (("k", k), ("v", v)):
+        if x.shape[:-1] != q.shape[:-1]:
+            expected = (*q.shape[:-1], *x.shape[-1:])
+            raise ValueError(f"{name}: expected the queries' axes {expected}, got {tuple(x.shape)}")
+    if padding is None:
+        return
+    check_tensor(padding=padding)
+    if padding.dtype != torch.bool:
+        raise TypeError(f"padding: expected a boolean tensor, True = a token, got {padding.dtype}")
+    if padding.shape[-2:] != (1, q.shape[-2]):
+        raise ValueError(
+            f"padding: expected (..., 1, T = {q.shape[-2]}), got {tuple(padding.shape)}"
+        )
+    check_mask(padding, (*q.shape[:-2], 1, q.shape[-2]))
+
+
 def check_source_mask(mask: Tensor, scores: Tensor) -> None:
     """The mask of the source, (B, S), has an entry for each key of the scores, (B, T, S)."""
-    check_tensor(mask=mask, scores=scores)
+    check_tensor(mask=mask)
+    check_boolean(mask)
+    check_floating(scores=scores)
+    if scores.dim() != 3:
+        raise ValueError(f"scores: expected shape (B, T, S), got {tuple(scores.shape)}")
     expected = (scores.shape[0], scores.shape[2])
     if mask.shape != expected:
         raise ValueError(f"mask: expected shape (B, S) = {expected}, got {tuple(mask.shape)}")
@@ -323,14 +369,14 @@ def check_states(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name
 def check_width(x: Tensor, d_model: int) -> None:
     """x is (..., d_model), with floating-point entries."""
     check_floating(x=x)
-    if x.shape[-1] != d_model:
+    if x.shape[-1:] != (d_model,):
         raise ValueError(f"x: expected vectors of width d_model = {d_model}, got {tuple(x.shape)}")
 
 
 def check_rotation(x: Tensor, angles: Tensor) -> None:
     """x is (..., T, K), and there is an angle for each place and pair, (T, K / 2)."""
     check_floating(x=x, angles=angles)
-    if x.shape[-2:] != (len(angles), 2 * angles.shape[1]):
+    if angles.dim() != 2 or x.shape[-2:] != (len(angles), 2 * angles.shape[1]):
         raise ValueError(
             "x: expected shape (..., T, K) with one angle for each place and pair, "
             f"(T, K / 2) = {tuple(angles.shape)}, got {tuple(x.shape)}"
@@ -339,6 +385,7 @@ def check_rotation(x: Tensor, angles: Tensor) -> None:
 
 def check_sublayer(y: Tensor, x: Tensor) -> None:
     """y, what a sub-layer made of x, has the shape of x."""
+    check_tensor(sublayer=y)
     if y.shape != x.shape:
         raise ValueError(
             f"sublayer: expected an output of shape {tuple(x.shape)}, got {tuple(y.shape)}"
@@ -366,8 +413,10 @@ def check_decoding(tgt: Tensor, memory: Tensor, src_mask: Tensor | None) -> None
     asked, given = memory.shape[0], tgt.shape[0]  # `len` would make an exported graph keep it
     if given != asked:
         raise ValueError(f"tgt: expected {asked} sentences as in src, got {given}")
-    if src_mask is not None and src_mask.dim() != 4:
-        raise ValueError(f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}")
+    if src_mask is not None:
+        check_tensor(src_mask=src_mask)
+        if src_mask.dim() != 4:
+            raise ValueError(f"src_mask: expected shape (B, 1, 1, S), got {tuple(src_mask.shape)}")
 
 
 def check_product(x: Tensor, weight: Tensor) -> None:
@@ -381,6 +430,7 @@ def check_product(x: Tensor, weight: Tensor) -> None:
 
 def check_targets(predictions: Tensor, targets: Tensor, vocab_size: int) -> None:
     """The predictions are (..., states or logits), the targets (...) ids of the vocabulary."""
+    check_floating(predictions=predictions)
     check_range("targets", targets, vocab_size)
     if predictions.shape[:-1] != targets.shape:
         raise ValueError(
@@ -414,7 +464,7 @@ def check_run(steps: int, accumulate: int, max_norm: float) -> None:
 
 def check_objective(objective: Any, model: Any, smoothing: float, dtype: torch.dtype) -> None:
     """An objective that is given is of this model, this smoothing and this dtype."""
-    if objective.model is not model:
+    if getattr(objective, "model", None) is not model:
         raise ValueError("objective: expected that of this model, got that of another")
     if objective.smoothing != smoothing:
         raise ValueError(f"objective: expected smoothing {smoothing}, got {objective.smoothing}")
@@ -424,6 +474,10 @@ def check_objective(objective: Any, model: Any, smoothing: float, dtype: torch.d
 
 def check_optimizer(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> None:
     """The optimiser moves weights of this model."""
+    if not hasattr(optimizer, "param_groups"):
+        raise TypeError(
+            f"optimizer: expected an optimizer of PyTorch, got {type(optimizer).__name__}"
+        )
     moved = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if moved.isdisjoint(map(id, model.parameters())):
         raise ValueError("optimizer: expected one of this model's weights, got one of others")
@@ -431,12 +485,13 @@ def check_optimizer(optimizer: torch.optim.Optimizer, model: torch.nn.Module) ->
 
 def check_rate(rate: Any, step: int) -> None:
     """What a schedule gives is a learning rate."""
-    if not 0 <= rate < math.inf:
+    if not isinstance(rate, Real | Tensor) or not 0 <= rate < math.inf:
         raise ValueError(f"schedule: expected a rate of at least 0, got {rate} at step {step}")
 
 
 def check_warmup(steps: int, warmup_steps: int) -> None:
     """There are steps behind the warm-up."""
+    check_numbers(steps=steps)
     if steps <= warmup_steps:
         raise ValueError(f"steps: expected more than warmup_steps = {warmup_steps}, got {steps}")
 
@@ -502,9 +557,14 @@ def check_same_states(states: Sequence[dict[str, Tensor]]) -> None:
     """At least one checkpoint, and all with the same names and shapes."""
     if not states:
         raise ValueError("states: expected at least one, got none")
-    shapes = [{name: tensor.shape for name, tensor in state.items()} for state in states]
-    if any(one != shapes[0] for one in shapes):
-        raise ValueError("states: expected the same names and shapes in all of them")
+    for state in states:
+        if not isinstance(state, dict):
+            raise TypeError(f"states: expected dicts of tensors, got {type(state).__name__}")
+    first, *others = ({name: tuple(x.shape) for name, x in state.items()} for state in states)
+    for one in others:
+        for name in sorted(one.keys() | first.keys()):
+            if (found := one.get(name)) != (known := first.get(name)):
+                raise ValueError(f"states: expected shape {known} of {name} in each, got {found}")
 
 
 def check_ids(tokens: Tensor) -> None:
@@ -569,13 +629,14 @@ def check_text_ids(
 
 def check_causal(config: Any) -> None:
     """A model that is to write has a next token."""
-    if not config.causal:
+    if not getattr(config, "causal", False):
         raise ValueError("model: expected a causal one; a bidirectional one has no next token")
 
 
 def check_masking(tokens: Tensor, maskable: Tensor, share: object) -> None:
     """Some of the tokens may be masked, and a share of these is to be."""
-    check_tensor(tokens=tokens, maskable=maskable)
+    check_ids(tokens)
+    check_tensor(maskable=maskable)
     check_shares(share=share)
     if maskable.dtype != torch.bool:
         raise TypeError(f"maskable: expected a boolean tensor, got {maskable.dtype}")
@@ -602,6 +663,8 @@ def check_parsing(vocab_size: int, vocabulary: Sized, sentences: Sequence, batch
             raise TypeError(f"sentences: expected lists of words, got a string in place {i}")
         if not len(words):
             raise ValueError(f"sentences: expected words in each, got none in place {i}")
+        if other := [word for word in words if not (isinstance(word, str) and word)]:
+            raise ValueError(f"sentences: expected words in each, got {other[0]!r} in place {i}")
 
 
 def check_trees(true: Sequence, given: Sequence) -> None:
@@ -628,11 +691,13 @@ def check_ring(vectors: Sequence[Tensor]) -> None:
 
 def check_stage(n: int, stage: int) -> None:
     """At least one process, and a stage of ZeRO."""
+    check_integers(n=n, stage=stage)
     if n < 1 or stage not in (0, 1, 2, 3):
         raise ValueError(f"n and stage: expected n >= 1 and a stage from 0 to 3, got {n}, {stage}")
 
 
 def check_machines(n: int, per_machine: int) -> None:
     """n devices are one machine or a part of it, or several that are full."""
+    check_integers(n=n)
     if n < 1 or n % min(n, per_machine):
         raise ValueError(f"n: expected whole machines of {per_machine} devices, got {n}")

@@ -64,7 +64,8 @@ def papers_bleu(translations: Sequence[str], references: Sequence[str], language
 
 
 def check_sentences(translations: Sequence[str], references: Sequence[str]) -> None:
-    """Raise TypeError or ValueError unless each reference has its translation, at least one."""
+    """Raise TypeError or ValueError unless each reference has its translation, at least one, and
+    all are strings."""
     if isinstance(translations, str) or isinstance(references, str):
         raise TypeError("translations and references: expected several sentences, got one string")
     if len(translations) != len(references) or not translations:
@@ -72,6 +73,9 @@ def check_sentences(translations: Sequence[str], references: Sequence[str]) -> N
             f"translations: expected one for each of the references, at least one, "
             f"got {len(translations)} for {len(references)}"
         )
+    for name, side in (("translations", translations), ("references", references)):
+        if other := [one for one in side if not isinstance(one, str)]:
+            raise TypeError(f"{name}: expected strings, got {type(other[0]).__name__} for one")
 
 
 def scores(translations: Sequence[str], references: Sequence[str]) -> list[Score]:

@@ -80,11 +80,17 @@ def explore(draw: Callable[..., Any], **choices: Sequence) -> None:
     `draw` takes each choice by its name and draws with matplotlib. A choice is
     (first, least, most) or (first, least, most, step) for a slider, of whole numbers if all are, or
     a list for a menu. What `draw` raises for the first values is raised; later it is printed, and
-    the picture stays. Raises ValueError for a first value out of its range.
+    the picture stays. Raises ValueError for a first value out of its range, and
+    for what is no choice.
     """
     for name, choice in choices.items():
-        if not isinstance(choice, list) and not choice[1] <= choice[0] <= choice[2]:
-            raise ValueError(f"{name}: expected least <= first <= most, got {choice}")
+        slider = isinstance(choice, tuple) and len(choice) in (3, 4)
+        menu = isinstance(choice, list) and choice
+        if not (slider and choice[1] <= choice[0] <= choice[2] or menu):
+            raise ValueError(
+                f"{name}: expected (first, least, most) with least <= first <= most, or a list of "
+                f"choices, got {choice!r}"
+            )
     values = {name: choice[0] for name, choice in choices.items()}
     redraw = shown(lambda: drawn(draw, values))
     if not importlib.util.find_spec("ipywidgets"):

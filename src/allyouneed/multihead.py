@@ -11,7 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed.attention import attention
-from allyouneed.checks import check_heads, check_multihead, check_probability
+from allyouneed.checks import (
+    check_heads,
+    check_multihead,
+    check_probability,
+    check_split,
+)
 
 __all__ = [
     "split_heads",
@@ -29,7 +34,7 @@ def split_heads(x: Float[Tensor, "B T D"], n_heads: int) -> Float[Tensor, "B H T
 
     Raises ValueError unless n_heads divides D.
     """
-    check_heads(x.shape[-1], n_heads)
+    check_split(x, n_heads)
     return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
 

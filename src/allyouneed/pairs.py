@@ -55,11 +55,12 @@ def read_pairs(data: str, split: str) -> Pairs:
 
 
 def pairs_in_file(data: str) -> Pairs:
-    """All pairs of a file. Raises ValueError that names the first line that holds none."""
+    """All pairs of a file. Raises ValueError that names the first line that is no text or pair."""
     try:
         lines = Path(data).read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{data}: expected text in UTF-8, got {error}") from None
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{data}, line {line}: expected text in UTF-8, got {error}") from None
     pairs = []
     for number, line in enumerate(lines, 1):
         source, _, rest = line.partition("\t")

@@ -133,12 +133,12 @@ class Stop:
 
 
 @contextmanager
-def catch_signals() -> Iterator[Stop]:
+def catch_signals(at_once: bool = False) -> Iterator[Stop]:
     """Ctrl-C, SIGTERM and SIGHUP set `asked`, for a loop to see, instead of breaking into it.
 
-    While the loop has set `at_once`, they break into it all the same.
+    With `at_once`, or while the loop has set it, they break into it all the same.
     """
-    stop = Stop()
+    stop = Stop(at_once=at_once)
 
     def ask(number: int, frame: FrameType | None) -> None:
         stop.asked = True

@@ -64,6 +64,14 @@ LLAMA_NAMES = {
     ".post_attention_layernorm.": ".residuals.1.norm.",
     "norm.weight": "norm.gamma",
 }
+LLAMA_SIZES = {
+    "vocab_size": "vocab_size",
+    "d_model": "hidden_size",
+    "d_ff": "intermediate_size",
+    "n_heads": "num_attention_heads",
+    "n_layers": "num_hidden_layers",
+    "eps": "rms_norm_eps",
+}
 PLAIN = {  # what must be so, or must not be there, for the sizes of a Llama to say all
     "hidden_act": "silu",
     "attention_bias": False,
@@ -135,8 +143,8 @@ def convert_bert(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def llama_sizes(config: dict[str, Any]) -> dict[str, Any]:
     """The fields of a `LlamaConfig` from a published config.json: a Llama, Mistral, Qwen2 or Qwen3.
 
-    Raises ValueError for another family, and for what this book has not built, such as stretched
-    rotary angles.
+    Raises ValueError for another family, for a size that is not there, and for what this book has
+    not built, such as stretched rotary angles.
     """
     family = config.get("model_type")
     if family not in ("llama", "mistral", "qwen2", "qwen3"):
@@ -147,17 +155,13 @@ def llama_sizes(config: dict[str, Any]) -> dict[str, Any]:
     rotary = config.get("rope_parameters") or {}
     if rotary.get("rope_type", "default") != "default":
         raise ValueError(f"rope_type: expected 'default', got {rotary['rope_type']!r}")
-    heads, wide = config["num_attention_heads"], config["hidden_size"]
-    return dict(
-        vocab_size=config["vocab_size"],
-        d_model=wide,
-        d_ff=config["intermediate_size"],
-        n_heads=heads,
-        n_groups=config.get("num_key_value_heads") or heads,
-        n_layers=config["num_hidden_layers"],
-        d_k=config.get("head_dim") or wide // heads,
+    if lost := [name for name in LLAMA_SIZES.values() if name not in config]:
+        raise ValueError(f"{lost[0]}: expected it in the config, got none")
+    sizes = {ours: config[theirs] for ours, theirs in LLAMA_SIZES.items()}
+    return sizes | dict(
+        n_groups=config.get("num_key_value_heads") or sizes["n_heads"],
+        d_k=config.get("head_dim") or sizes["d_model"] // sizes["n_heads"],
         theta=float(rotary.get("rope_theta", config.get("rope_theta", 10000.0))),
-        eps=config["rms_norm_eps"],
         tied=config.get("tie_word_embeddings", False),
         qkv_bias=family == "qwen2",
         qk_norm=family == "qwen3",

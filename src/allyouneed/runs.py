@@ -101,9 +101,9 @@ def train_run(
 def claim(folder: Path) -> Iterator[None]:
     """Make the folder of a run, and keep other runs out of it meanwhile.
 
-    What a killed run left half written goes; if a run ends before it has written anything, so does
-    the folder. Raises ValueError if another run is at work there, or if the folder holds something
-    else.
+    What a killed run left half written goes; if a run ends before it has written anything, or is
+    told to by a signal, so does the folder. Raises ValueError if another run is at work there, or
+    if the folder holds something else.
     """
     ours = (folder / ".lock").exists() or any(folder.glob("checkpoints/*.safetensors"))
     if folder.is_dir() and not ours and any(folder.iterdir()):
@@ -116,7 +116,8 @@ def claim(folder: Path) -> Iterator[None]:
     for part in [*own, *folder.glob("checkpoints/*.part")]:
         part.unlink(missing_ok=True)
     try:
-        yield
+        with catch_signals(at_once=True):  # a SIGTERM alone would leave what `finally` takes away
+            yield
     finally:
         lock.release()
         if {file.name for file in folder.rglob("*")} <= {".lock", "checkpoints"}:

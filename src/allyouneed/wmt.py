@@ -38,6 +38,7 @@ from pathlib import Path
 
 import numpy as np
 
+from allyouneed.checks import check_choice
 from allyouneed.data import Pairs, clean
 from allyouneed.files import lock_folder, write_file, write_json
 from allyouneed.shards import LONGEST, SHARDS_FORMAT, Shards, read_manifest
@@ -77,8 +78,7 @@ def prepare_shards(
     Raises ValueError for another set or a folder that holds something else, DataError if the set
     cannot be read.
     """
-    if name not in CORPORA:
-        raise ValueError(f"name: expected one of {', '.join(CORPORA)}, got {name!r}")
+    check_choice(CORPORA, name=name)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     lock = lock_folder(folder)
@@ -284,8 +284,9 @@ def read_rows(corpus: Corpus, split: str, skip: int = 0) -> Iterator[tuple[str, 
 def newstest(name: str, split: str) -> Pairs:
     """newstest2013 ("valid") or newstest2014 ("test"), from ALLYOUNEED_DATA or by sacreBLEU.
 
-    Raises ValueError for another split, DataError if there is no network.
+    Raises ValueError for another set or split, DataError if there is no network.
     """
+    check_choice(CORPORA, name=name)
     if split not in ("valid", "test"):
         raise ValueError(f"split: expected valid or test of {name}, got {split!r}")
     corpus = CORPORA[name]
