@@ -203,8 +203,12 @@ const BookSearch = (() => {
   const meant = (query) => said(query).filter((word, _, all) => all.length < 2 || !stopwords.includes(word)).map(stem);
   const joined = (name) => name.toLowerCase().replace(/[^a-z0-9]/g, ""); // Multi-head attention, MultiheadAttention
 
+  // Beside a name in code these say nothing: "nn.MultiheadAttention equivalent", "MultiHeadAttention class".
+  const ASIDE = /\s(class|function|source|code|equivalent|implementation|examples?|usage|docs|documentation|speedup)(?!\S)/gi;
+
   // The entries for a query, the likeliest first: [{entry, score}]
   function rank(query) {
+    if (NAME.test(query) || THEIRS.test(query)) query = query.replace(ASIDE, "");
     const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, named = bare(query);
     let asked = meant(query.replace(THEIRS, ""));
     const whole = known.has(asked.join(" "));
