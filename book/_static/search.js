@@ -208,7 +208,7 @@ const BookSearch = (() => {
 
   // The entries for a query, the likeliest first: [{entry, score}]
   function rank(query) {
-    if (NAME.test(query) || THEIRS.test(query)) query = query.replace(ASIDE, "");
+    if ((NAME.test(query) || THEIRS.test(query)) && !known.has(meant(query).join(" "))) query = query.replace(ASIDE, "");
     const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, named = bare(query);
     let asked = meant(query.replace(THEIRS, ""));
     const whole = known.has(asked.join(" "));
