@@ -29,7 +29,7 @@ sys.path[:0] = [str(ROOT / "experiments")]
 from record import record  # noqa: E402
 
 MOST = 300  # seconds that a notebook may take
-SLOWER = 1.7  # Colab's core beside that of the record; the slowest that ran our tests took 1.6
+SLOWER = 1.7  # Colab's core beside that of the record; the slowest that ran them took as long
 SHARE = 0.1  # of the T4's peak in half precision, as chapter 14 has it: the products are narrow
 SINGLE = 4e12  # operations a second in float32: half of the data sheet's
 PAIR = 5e-5  # seconds to learn a vocabulary from a pair of sentences and to cut it

@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 LOG = VENV / "install.log"
+# Byte code is written for the files that are imported, and then: for all of them it takes a minute.
+PIP = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
 NAMES = {"book": "the book needs", "all": "the tests need"}
 SIZES = {"book": "about 250 MB, a minute", "all": "about 2 GB, some minutes"}
 NEEDS = {
@@ -67,8 +69,7 @@ def install(what):
     print(f"Installing what {NAMES[what]} ({SIZES[what]}) ...", flush=True)
     with LOG.open("wb") as log:
         for needs in NEEDS[what]:
-            command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", *needs]
-            done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+            done = subprocess.run([*PIP, *needs], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
             if done.returncode:
                 log.flush()
                 words = LOG.read_text(encoding="utf-8", errors="replace")
