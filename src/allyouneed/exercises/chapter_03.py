@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import zip_longest
 
 import torch
 from torch import Tensor
@@ -409,6 +410,14 @@ ADDITIVE_MISTAKES = mistakes(
     ("keys brought to length one before they are averaged",
      _additive(give=lambda weights, k: weights @ torch.nn.functional.normalize(k, dim=-1)),
      "What is averaged are the keys as they are."),
+    ("tanh stands outside, and the softmax runs over the queries still", _additive(
+        _outside, axis=1),
+     "The padding is hidden before the softmax. tanh is taken of the hidden layer, before v; and "
+     "each query shares its attention among the keys, the last axis."),
+    ("the logarithms of the weights", _additive(
+        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).log_softmax(
+            axis).masked_fill(hidden, 0.0)),
+     "`log_softmax` gives logarithms. The keys are averaged with the weights themselves."),
 )  # fmt: skip
 
 # 3.4 each measurement guessed from the others
@@ -465,6 +474,12 @@ def _shifted_heights(places: Tensor, heights: Tensor, widths: list[float]) -> Te
     scores = -(places[:, None] - places)[others].view(S, S - 1).pow(2)
     guesses = [(scores / (2 * width**2)).softmax(-1) @ heights[:-1] for width in widths]
     return torch.stack([_mean_square(guess - heights) for guess in guesses])
+
+
+def _guesses_without_their_own(places: Tensor, heights: Tensor, widths: list) -> list[Tensor]:
+    apart = places.unsqueeze(1) - places
+    scores = (-(apart**2) / (2 * width**2) for width in widths)
+    return [one.fill_diagonal_(-math.inf).softmax(-1) @ heights for one in scores]
 
 
 LEFT_OUT_MISTAKES = mistakes(
@@ -630,6 +645,10 @@ LEFT_OUT_MISTAKES = mistakes(
      "A wide kernel falls slowly: the squared distance is *divided* by 2 sigma squared."),
     ("divided by sigma squared over 2", _left_out(lambda d, width: -2 * d.pow(2) / width**2),
      "The 2 stands below the line, with sigma squared."),
+    ("the guesses compared with the places", lambda places, heights, widths: torch.stack([
+        (torch.as_tensor(guess) - places).pow(2).mean()
+        for guess in _guesses_without_their_own(places, heights, widths)]),
+     "What is guessed are the heights: compare with them."),
 )  # fmt: skip
 
 # 3.5 masked softmax
@@ -821,8 +840,10 @@ MASKED_MISTAKES += mistakes(
     ("the weights of the first query for all",
      lambda s, m: masked_softmax(s[:, :1].expand_as(s), m),
      "Each query has its own scores, and its own weights."),
-    ("sentences with any padding struck out", lambda s, m: s.softmax(-1) * m.all(1)[:, None, None],
-     "Padding is hidden key by key: `mask.unsqueeze(1)`."),
+    ("zeros for all of a sentence that has any padding",
+     lambda s, m: s.softmax(-1) * m.all(1)[:, None, None],
+     "Padding is hidden key by key, by a score of minus infinity. (Plus infinity makes all weights "
+     "NaN, which are zeros only afterwards.)"),
     ("padding hidden only where a sentence has no token",
      lambda s, m: s.softmax(-1) * m.any(1)[:, None, None],
      "Padding is hidden key by key: `mask.unsqueeze(1)`."),
@@ -1197,6 +1218,11 @@ GREEDY_MISTAKES = mistakes(
          _cut(row, eos) for row in _write(
              step, batch_size, bos, max_length, _likeliest)[:, 2:].tolist()],
      "BOS is one token: the first word stands behind it."),
+    ("one list for all sentences", lambda step, batch_size, bos, eos, max_length: [
+        [word for column in zip_longest(*greedy_decode(step, batch_size, bos, eos, max_length))
+         for word in column if word is not None]] * batch_size,
+     "`[[]] * n` is one list n times, and so is a list that is never begun anew: make one for each "
+     "sentence."),
 )  # fmt: skip
 
 
@@ -1383,7 +1409,8 @@ TEST_MISTAKES = mistakes(
      "A test must be able to fail. All of the wrong ones give contexts of the right shape, and "
      "raise nothing: compare the numbers that come out."),
     ("nothing passes", lambda attention: False,
-     "The right ones must pass, in whatever style they are written. Compare with allclose."),
+     "The right ones must pass, in whatever style they are written. Compare with allclose, and let "
+     "each sentence have a token: else there may be NaN, which equals nothing."),
     ("right and wrong exchanged", lambda attention: not is_right(attention),
      "True means that the function is right."),
     ("equal values, so that only the sum of the weights shows", _test(same=_sum_to_one),
@@ -1881,6 +1908,10 @@ BACK_MISTAKES = mistakes(
             back_through(q, h, g)[0],
             torch.outer(a, g) + torch.outer(a * ((h - a @ h) @ g), a @ h))),
      "As a key h_j was multiplied with the query: that is what it passes on."),
+    ("q in place of g where the states are values", lambda q, h, g: (
+        back_through(q, h, g)[0],
+        back_through(q, h, g)[1] + torch.outer((h @ q).softmax(0), q - g)),
+     "c is the average of the h_j: what comes back to c, g, goes on to h_j, times its weight."),
 )  # fmt: skip
 
 

@@ -590,6 +590,8 @@ RELU_MISTAKES = mistakes(
      "Each query is on its own: only the row of the one that finds nothing is zeros."),
     ("a small share for what is below zero", lambda scores: _shares(F.elu(scores)),
      "What is below zero becomes zero, all of it."),
+    ("a leaky ReLU of slope 0.1", lambda scores: _shares(F.leaky_relu(scores, 0.1)),
+     "What is below zero becomes zero, all of it."),
 )  # fmt: skip
 
 
@@ -1352,6 +1354,10 @@ VARIANCE_MISTAKES = mistakes(
     ("the matrices left out", lambda w_q, w_k, c: c.pow(2).sum(),
      "That is the variance of x . x', the product of the words. Queries and keys are words times "
      "their matrices."),
+    ("the two covariance matrices added", lambda w_q, w_k, c: (
+        w_q.T @ c @ w_q + w_k.T @ c @ w_k).sum(),
+     "q . k is a sum of products: entry (i, j) of the one covariance meets that of the other, and "
+     "they are multiplied."),
 )  # fmt: skip
 
 # 5.9 those with my colour

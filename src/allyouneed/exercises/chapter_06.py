@@ -812,8 +812,8 @@ MENDED_MISTAKES = mistakes(
     ("only the divisor mended", *_left(f"{AFTER} {SHARE}", early=False, hidden=False)),
     ("only the place of the division mended", *_left(f"{KEYS} {SHARE}", root=False, hidden=False)),
     ("NaN for a query that may attend to nothing", _fill(-torch.inf),
-     "All its scores are minus infinity, and the softmax gives 0/0. It should get zeros, as it did "
-     "before."),
+     "There is nothing to share: a softmax of minus infinities alone is 0/0, and so are weights "
+     "that are divided by a sum of 0. It should get zeros, as it did before."),
     ("an even share for a query that may attend to nothing", _fill(-1e9),
      "With a large negative number in place of minus infinity, its scores are all alike. It should "
      "get zeros, as it did before."),
@@ -1092,6 +1092,13 @@ GRADIENT_MISTAKES = mistakes(
     ("brought to length one",
      lambda scores, v, g: torch.nn.functional.normalize(scores_gradient(scores, v, g), dim=0),
      "The length of a gradient counts: it is handed over as it is."),
+    ("scores in place of weights in front", lambda scores, v, g: (
+        scores * (v @ g - scores.softmax(0) @ v @ g)),
+     "In front stands the weight of the key, the softmax of the scores."),
+    ("the plain mean taken off after the weights", lambda scores, v, g: (
+        (one := scores.softmax(0) * (v @ g)) - one.mean()),
+     "What is taken off is the weighted mean of v . g, and before the weight multiplies: "
+     "p_j (v_j . g - sum)."),
 )  # fmt: skip
 
 # 6.7 how the entropy answers
@@ -1441,6 +1448,14 @@ def _how_near(
             "near in every case, and not near enough",
             "The search ends too early, or its steps are too coarse: halve what lies between some "
             "fifty times, over the logarithm of the temperature.",
+        )
+    small = max((size for size, by in off if abs(by) < NEAR), default=math.inf)
+    if all(size > max(small, 10) for size, by in far):
+        return (
+            "right for small scores, and lost for large ones",
+            "Is there NaN where weights round to 0, or an exponential infinite? 0 times the "
+            "logarithm of 0 is NaN, every comparison with NaN is False, and the search goes one "
+            "way alone. Or are the limits too near: do they reach thousands?",
         )
     if all(by < 0 if size > 1000 else by > 0 and size < 0.01 for size, by in far):
         return (

@@ -275,6 +275,10 @@ PACKED_MISTAKES = mistakes(
          & ((tokens == eos)[:, None, :, None] == (tokens == eos)[:, None, None, :])
      ),
      "The EOS belongs to the sentence that it ends: both see each other."),
+    ("the sentences of the first row for all", lambda tokens, eos, pad: (
+        packed_mask(tokens[:1], eos, pad).expand(len(tokens), -1, -1, -1)
+        & (tokens != pad)[:, None, :, None] & (tokens != pad)[:, None, None, :]),
+     "Each row is packed in its own way."),
 )  # fmt: skip
 
 # 8.3 a mask over a buffer
@@ -890,11 +894,12 @@ MASKS_TEST_MISTAKES = mistakes(
      "What is hidden gets nothing: good. But what do the others get?"),
     ("the sums of the rows alone", _masks_compared(look=lambda w, tokens: w.sum(-1)),
      "A row can sum to one and look at the wrong places."),
-    ("the hidden places, and the sums of the rows",
+    ("one head, or no more than the hidden places and the sums of the rows",
      _masks_compared(look=lambda w, tokens: torch.cat(
          [_future(w, tokens) + _padding(w, tokens), w.sum(-1, keepdim=True)], -1
      )),
-     "The places that may be seen can share the one in a wrong way."),
+     "Each head has scores of its own; and the places that may be seen can share the one in a "
+     "wrong way. Take several heads, and compare all numbers."),
     ("the last row alone", _masks_compared(look=lambda w, tokens: w[:, :, -1]),
      "The last row sees all of its past: there the causal mask hides nothing. Compare all rows."),
     ("the rows of paddings left out", _masks_compared(look=_words),

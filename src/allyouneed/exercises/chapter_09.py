@@ -1342,8 +1342,10 @@ def _compared_mistakes() -> list[tuple[str, list[str], str]]:
     return rows
 
 
-def _lower(output: Any) -> Any:
-    return [one.strip().lower() for one in output]
+def _compared(output: Any) -> Any:
+    """Words, which may also be signs."""
+    words = {"=": "equal", "<": "smaller", ">": "greater"}
+    return [words.get(one.strip(), one.strip().lower()) for one in output]
 
 
 # 9.8 design: a head that finds the previous word; the first quarter of the entries is free of words
@@ -1566,7 +1568,7 @@ EXERCISES = [
         section="Only the distance counts",
         reference=[right for right, _ in COMPARED.values()],
         mistakes=mistakes(*_compared_mistakes()),
-        canonical=_lower,
+        canonical=_compared,
     ),
     Exercise(
         number="9.8",

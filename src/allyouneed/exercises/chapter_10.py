@@ -572,6 +572,21 @@ BATCH_BUT = [
 ]
 
 
+def _masked_with(
+    x: Tensor,
+    mask: Tensor,
+    eps: float,
+    mean: Callable[[Tensor, Tensor], Tensor] = lambda y, n: y.sum((0, 1)) / n,
+    count: Callable[[Tensor, Tensor], Any] = lambda mask, x: mask.sum(),
+    spread: Callable[[Tensor], Tensor] = lambda variance: variance,
+) -> Tensor:
+    """The function, right by default; each argument makes one mistake."""
+    word, n = mask.unsqueeze(-1), count(mask, x)
+    apart = x - mean(x.masked_fill(~word, 0.0), n)
+    variance = apart.pow(2).masked_fill(~word, 0.0).sum((0, 1)) / n
+    return (apart / (spread(variance) + eps).sqrt()).masked_fill(~word, 0.0)
+
+
 BATCH_MISTAKES = mistakes(
     ("the padding counted", _padding_counted,
      "Mean and variance were taken over all places. Only the words, where the mask is True, may "
@@ -694,6 +709,15 @@ BATCH_MISTAKES = mistakes(
      ),
      "Two mistakes: zeros are numbers like any other and must be left out of the sums and of the "
      "count, and the padding should be zero in the result."),
+    ("the mean over all places, of zeros too", lambda x, mask, eps: _masked_with(
+        x, mask, eps, mean=lambda y, n: y.mean((0, 1))),
+     "The sum over the words is divided by the number of words, and not by that of all places."),
+    ("the numbers counted, not the words", lambda x, mask, eps: _masked_with(
+        x, mask, eps, count=lambda mask, x: mask.sum() * x.shape[-1]),
+     "Each feature has a mean of its own: its sum is divided by the number of words."),
+    ("one variance for all features", lambda x, mask, eps: _masked_with(
+        x, mask, eps, spread=lambda var: var.mean()),
+     "Each feature has a variance of its own."),
 )  # fmt: skip
 
 

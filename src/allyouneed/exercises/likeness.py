@@ -127,6 +127,10 @@ def turns(
             if got.ndim == want.ndim >= -i and got.shape[i] < want.shape[i]:
                 some = want.take(range(got.shape[i]), i)
                 yield from [f"cut short along {axis}"] * near(got, some)
+        for i in range(1, want.ndim - 2):
+            if got.ndim == want.ndim and got.shape[i] < want.shape[i]:
+                some = want.take(range(got.shape[i]), i)
+                yield from [f"cut short along axis {i}"] * near(got, some)
         if got.shape != want.shape and got.size == want.size > 1:
             yield from ["with its numbers in another shape"] * near(got.ravel(), want.ravel())
     for i in range(-want.ndim, 0):
