@@ -411,12 +411,12 @@ ADDITIVE_MISTAKES = mistakes(
      _additive(give=lambda weights, k: weights @ torch.nn.functional.normalize(k, dim=-1)),
      "What is averaged are the keys as they are."),
     ("tanh stands outside, and the softmax runs over the queries still", _additive(
-        _outside, axis=1),
+        _outside, axis=1,
+        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).softmax(axis)),
      "The padding is hidden before the softmax. tanh is taken of the hidden layer, before v; and "
      "each query shares its attention among the keys, the last axis."),
     ("the logarithms of the weights", _additive(
-        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).log_softmax(
-            axis).masked_fill(hidden, 0.0)),
+        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).log_softmax(axis)),
      "`log_softmax` gives logarithms. The keys are averaged with the weights themselves."),
 )  # fmt: skip
 

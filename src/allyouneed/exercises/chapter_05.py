@@ -1093,10 +1093,12 @@ def use_head(answer: Any, w_q: Tensor, w_k: Tensor, w_v: Tensor, x: Tensor) -> d
     """Whether there is a bias, what the module gives, and what its layers give."""
     torch.manual_seed(0)  # layers that were not loaded are random: the same for every answer
     head = answer(w_q, w_k, w_v)
-    layers = {"queries": head.w_q, "keys": head.w_k, "values": head.w_v}
-    for name, layer in zip(("w_q", "w_k", "w_v"), layers.values(), strict=True):
+    made_of = {"queries": "w_q", "keys": "w_k", "values": "w_v"}
+    layers = {role: getattr(head, name, None) for role, name in made_of.items()}
+    for name, layer in zip(made_of.values(), layers.values(), strict=True):
         if not isinstance(layer, nn.Linear):
-            raise TypeError(f"{name}: expected an nn.Linear, got {type(layer).__name__}")
+            came = "none" if layer is None else type(layer).__name__
+            raise TypeError(f"{name}: expected an attribute that is an nn.Linear, got {came}")
     biases = [layer.bias for layer in layers.values() if layer.bias is not None]
     with torch.no_grad():
         for bias in biases:  # no matter how they were set: they would be learned

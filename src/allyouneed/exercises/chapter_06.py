@@ -1449,20 +1449,28 @@ def _how_near(
             "The search ends too early, or its steps are too coarse: halve what lies between some "
             "fifty times, over the logarithm of the temperature.",
         )
-    small = max((size for size, by in off if abs(by) < NEAR), default=math.inf)
-    if all(size > max(small, 10) for size, by in far):
+    ends = {
+        "cold": all(one < NEAR for one, (_, by) in zip(got, off, strict=True) if abs(by) >= NEAR),
+        "hot": all(
+            one > math.log(len(case[0])) - NEAR
+            for one, case, (_, by) in zip(got, cases, off, strict=True)
+            if abs(by) >= NEAR
+        ),
+    }
+    stuck = next((end for end, there in ends.items() if there), None)
+    if stuck and len(far) < len(off) and min(size for size, _ in far) < 0.01:
         return (
-            "right for small scores, and lost for large ones",
-            "Is there NaN where weights round to 0, or an exponential infinite? 0 times the "
-            "logarithm of 0 is NaN, every comparison with NaN is False, and the search goes one "
-            "way alone. Or are the limits too near: do they reach thousands?",
+            f"a search that gets stuck at the {stuck} end",
+            "Not in every case: is there NaN? Where a weight rounds to 0, 0 times its logarithm is "
+            "NaN; the exponential of a large number is infinite; and every comparison with NaN is "
+            "False, so that the search goes one way alone.",
         )
     if all(by < 0 if size > 1000 else by > 0 and size < 0.01 for size, by in far):
         return (
             "too cold for large scores, or too hot for small ones",
             "They need temperatures of thousands, and of thousandths. Are the limits wide enough? "
             "And are the steps fine enough for small ones: is the ratio of the limits halved, and "
-            "not their difference?",
+            "not their difference? Is nothing NaN, as 0 times the logarithm of 0 is?",
         )
     return None
 

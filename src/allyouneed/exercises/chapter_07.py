@@ -1079,7 +1079,10 @@ class ManyHeads(nn.Module):
         )
         scores = q @ k.transpose(2, 3) / self.scale(q.shape[-1], q.shape[-1] * q.shape[1])
         mask = torch.ones(scores.shape[2:]).bool() if mask is None else mask
-        return self.w_o(self.merge(self.weigh(scores, mask) @ v))
+        return self.last(self.merge(self.weigh(scores, mask) @ v))
+
+    def last(self, x: Tensor) -> Tensor:
+        return self.w_o(x)
 
     def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
         return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(~mask, 0.0)
@@ -1282,14 +1285,13 @@ def _biased(*names: str) -> type:
 
 
 class _LastByValues(ManyHeads):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-        last = torch.linalg.inv(self.w_o.weight).T @ self.w_v.weight.T
-        return super().forward(q, k, v, mask) @ last
+    def last(self, x: Tensor) -> Tensor:
+        return self.w_v(x)
 
 
-class _Far(ManyHeads):
+class _Low(ManyHeads):
     def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
-        return scores.masked_fill(~mask, -100.0).softmax(-1) * mask.any(-1, keepdim=True)
+        return scores.masked_fill(~mask, -100.0).softmax(-1)
 
 
 MODULE_MISTAKES = mistakes(
@@ -1475,8 +1477,9 @@ MODULE_MISTAKES = mistakes(
      "Its rows are queries and its columns keys, as in the scores."),
     ("the last layer is w_v once more", _LastByValues,
      "What the heads give, side by side, goes through w_o."),
-    ("-100 in place of minus infinity", _Far,
-     "Scores may be as low as -100 themselves: then what is hidden takes its share."),
+    ("-100 in place of minus infinity", _Low,
+     "Scores may be as low as -100 themselves: then what is hidden takes its share. And a query "
+     "that may attend to nothing finds zeros, not equal shares."),
     ("a causal mask where none is given", _forward(lambda q, k, v, mask: (q, k, v, (
         torch.ones(q.shape[1], k.shape[1]).bool().tril() if mask is None else mask))),
      "Without a mask every query may attend to every key."),

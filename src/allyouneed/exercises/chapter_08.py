@@ -276,7 +276,7 @@ PACKED_MISTAKES = mistakes(
      ),
      "The EOS belongs to the sentence that it ends: both see each other."),
     ("the sentences of the first row for all", lambda tokens, eos, pad: (
-        packed_mask(tokens[:1], eos, pad).expand(len(tokens), -1, -1, -1)
+        packed_mask(torch.where(tokens[:1] == pad, pad - 1, tokens[:1]), eos, pad)
         & (tokens != pad)[:, None, :, None] & (tokens != pad)[:, None, None, :]),
      "Each row is packed in its own way."),
 )  # fmt: skip

@@ -973,6 +973,10 @@ ADD_MISTAKES = mistakes(
          (x + sublayer(x) * keep) / (1 - p), gamma, beta, eps
      ),
      "Only what was dropped from is divided by 1 - p. The stream x is added as it is."),
+    ("the standard deviation for the variance, under the root", lambda x, f, keep, p, g, b, eps: (
+        (y := x + f(x) * keep / (1 - p)) is not None and g * _centred(y)
+        / (y.std(-1, correction=0, keepdim=True) + eps).sqrt() + b),
+     "Under the root stands the variance, plus eps."),
 )  # fmt: skip
 
 
@@ -1978,6 +1982,9 @@ BACKWARD_MISTAKES = mistakes(
     ("the sign turned",
      lambda *case: tuple(-one for one in _backward(*case)),
      "All three have the opposite sign: a gradient says which way the loss grows."),
+    ("the sum of g n in place of its mean", _other_dx(
+        lambda g, n, root: (g - _m(g) - n * (g * n).sum(-1, keepdim=True)) / root),
+     "Both are means over the entries of a word."),
 )  # fmt: skip
 
 
