@@ -217,8 +217,11 @@ def last_cases() -> list[tuple[Tensor, ...]]:
     g = torch.Generator().manual_seed(22)
     one = [[[1.0], [0.0], [5.0]]], [2], [[0.0]], [[1.0]], [[2.0]], [0.0]
     cases = [tuple(map(torch.tensor, one))]
-    for lengths, d, s in (([4, 2, 3], 3, 5), ([2, 5], 4, 2), ([1], 2, 3), ([3, 1], 1, 1)):
-        shapes = (len(lengths), max(lengths) + 1, d), (len(lengths), s), (d, s), (s, s), (s,)
+    for lengths, t, d, s in (
+        ([4, 2, 3], 5, 3, 5), ([2, 5], 5, 4, 2), ([1], 2, 2, 3), ([3, 1], 4, 1, 1),
+        ([1, 3], 3, 2, 2),
+    ):  # fmt: skip
+        shapes = (len(lengths), t, d), (len(lengths), s), (d, s), (s, s), (s,)
         x, h, w, u, b = (0.6 * torch.randn(shape, generator=g) for shape in shapes)
         cases.append((3 * x, torch.tensor(lengths), h, w, u, b))
     return cases
@@ -583,6 +586,14 @@ def gru_with_gates(
     return step
 
 
+def _no_sigmoid_on_update(x, h, w, u, b):
+    (w_r, w_z, w_n), (u_r, u_z, u_n) = w.chunk(3, 1), u.chunk(3, 1)
+    b_r, b_z, b_n = b.chunk(3)
+    z = x @ w_z + h @ u_z + b_z
+    kept = torch.sigmoid(x @ w_r + h @ u_r + b_r) * h
+    return z * h + (1 - z) * torch.tanh(x @ w_n + kept @ u_n + b_n)
+
+
 def _update_from_reset(x, h, w, u, b):
     (w_r, w_z, w_n), (u_r, u_z, u_n) = w.chunk(3, 1), u.chunk(3, 1)
     b_r, b_z, b_n = b.chunk(3)
@@ -659,6 +670,8 @@ GRU_MORE = mistakes(
     ("the old state added to the mixture",
      gru_with_gates(mix=lambda r, z, h, new: h + z * h + (1 - z) * new),
      "Equation (2.7) has two parts: z times the old state, and 1 - z of the candidate."),
+    ("the update gate without its sigmoid", _no_sigmoid_on_update,
+     "A gate is a share between 0 and 1: the sum goes through a sigmoid."),
     ("the update gate sees the reset state", _update_from_reset,
      "Both gates (2.5) are made from the word and from the old state as it is."),
     ("tanh of the mixture", lambda *case: torch.tanh(gru_step(*case)),

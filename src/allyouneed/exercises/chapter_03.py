@@ -649,6 +649,10 @@ LEFT_OUT_MISTAKES = mistakes(
         (torch.as_tensor(guess) - places).pow(2).mean()
         for guess in _guesses_without_their_own(places, heights, widths)]),
      "What is guessed are the heights: compare with them."),
+    ("the guesses compared with the mean of all heights", lambda places, heights, widths: (
+        torch.stack([(guess - heights.mean()).pow(2).mean()
+                     for guess in _guesses_without_their_own(places, heights, widths)])),
+     "Each guess is compared with the height that was measured at its place."),
 )  # fmt: skip
 
 # 3.5 masked softmax

@@ -884,6 +884,12 @@ ONE_HEAD_MISTAKES = mistakes(
     ("the first sentence for all",
      lambda x, *matrices: one_head(x[:1], *matrices).expand(len(x), -1, -1),
      "Each sentence of a batch has its own queries, keys and values."),
+    ("the logarithms of the weights", lambda x, w_q, w_k, w_v: (
+        (x @ w_q @ (x @ w_k).mT).log_softmax(-1) @ (x @ w_v)),
+     "`log_softmax` gives logarithms. The values are averaged with the weights themselves."),
+    ("scores divided by the root of the values' width", lambda x, w_q, w_k, w_v: (
+        (x @ w_q @ (x @ w_k).mT / w_v.shape[1] ** 0.5).softmax(-1) @ (x @ w_v)),
+     "Equation (5.4) divides by nothing; and values have no part in the scores."),
 )  # fmt: skip
 
 

@@ -946,6 +946,8 @@ MENDED_MISTAKES = mistakes(
     ("ones for a query that may attend to nothing", lambda q, k, v, mask: (
         mended_weights(q, k, mask).masked_fill(~mask.any(-1, keepdim=True), 1.0) @ v),
      "Such a query gets zeros: it has nothing to average."),
+    ("-1 in place of minus infinity", _fill(-1.0),
+     "A hidden key with the score -1 still gets its share. What is hidden needs minus infinity."),
 )  # fmt: skip
 
 # 6.6 back through attention

@@ -1346,6 +1346,11 @@ class _OneProjection(MaskedMultiHeadAttention):
         return self.w_q(q), self.w_q(k), self.w_q(v)
 
 
+class _QueriesAsTheyAre(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return q, self.w_k(k), self.w_v(v)
+
+
 class _KeysByQueries(MaskedMultiHeadAttention):
     def project(self, q, k, v):
         return self.w_q(q), self.w_q(k), self.w_v(v)
@@ -1569,6 +1574,8 @@ MODULE_MISTAKES = mistakes(
      "Each of the three has a matrix of its own: the keys' is w_k."),
     ("the sum of the heads", _SumOfHeads,
      "The heads are put side by side, not added up: that would undo what they are for."),
+    ("queries that are not projected", _QueriesAsTheyAre,
+     "Queries are w_q(q), as keys are w_k(k)."),
 )  # fmt: skip
 
 

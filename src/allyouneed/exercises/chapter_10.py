@@ -977,6 +977,10 @@ ADD_MISTAKES = mistakes(
         (y := x + f(x) * keep / (1 - p)) is not None and g * _centred(y)
         / (y.std(-1, correction=0, keepdim=True) + eps).sqrt() + b),
      "Under the root stands the variance, plus eps."),
+    ("gamma on the entries alone, before the mean is taken off", lambda x, f, keep, p, g, b, eps: (
+        (y := x + f(x) * keep / (1 - p)) is not None and (g * y - y.mean(-1, keepdim=True))
+        / (y.var(-1, correction=0, keepdim=True) + eps).sqrt() + b),
+     "Gamma multiplies the normalised entry: brackets around the difference."),
 )  # fmt: skip
 
 
