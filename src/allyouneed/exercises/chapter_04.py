@@ -386,8 +386,6 @@ COSINE_MISTAKES = mistakes(
         p / torch.outer(p.norm(dim=1), p.norm(dim=0))),
      "The norm of a row of products is not the length of a vector. That is the root of the "
      "vector's product with itself."),
-    ("the angles", lambda p: cosines_of(p).clamp(-1, 1).arccos(),
-     "The cosine of the angle is asked for, not the angle itself."),
 )  # fmt: skip
 
 # 4.3 negative distance
