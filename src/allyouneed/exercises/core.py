@@ -465,10 +465,8 @@ def other_form(got: Any, want: Any) -> str | None:
         return None
     if len(got) != len(want):
         return f"{len(got)} given, and {len(want)} asked for"
-    words = {
-        str: "words", bool: "True and False", int: "numbers", float: "numbers",
-    }  # fmt: skip
-    one, other = ({words.get(type(each)) for each in items} for items in (got, want))
+    kinds = {str: "strings", bool: "True and False", int: "numbers", float: "numbers"}
+    one, other = ({kinds.get(type(each)) for each in items} for items in (got, want))
     if len(one) != 1 or len(other) != 1 or one == other or None in one | other:
         return None
     return f"{one.pop()} in place of {other.pop()}"
