@@ -80,6 +80,15 @@ HAND_MISTAKES = mistakes(
                   for e in (0.0, math.log(2), math.log(5))]),
         two[1] * math.log(2), two[2] * math.log(5)],
      "The softmax takes powers of e: the exponential of ln 2 is 2."),
+    ("the first entry of the context not weighted",
+     [1 / 8, 1 / 4, 5 / 8, math.log(2), 5 / 8 * math.log(5)],
+     "The weights are right. The first entry comes from h_2, which has the weight 1/4."),
+    ("the second entry of the context not weighted",
+     [1 / 8, 1 / 4, 5 / 8, 1 / 4 * math.log(2), math.log(5)],
+     "The weights are right. The second entry comes from h_3, which has the weight 5/8."),
+    ("the weights exchanged in the context",
+     [1 / 8, 1 / 4, 5 / 8, 5 / 8 * math.log(2), 1 / 4 * math.log(5)],
+     "The weights are right. h_2, with ln 2, has the weight 1/4, and h_3, with ln 5, has 5/8."),
 )  # fmt: skip
 
 

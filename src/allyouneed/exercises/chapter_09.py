@@ -110,6 +110,9 @@ HAND_MISTAKES = mistakes(
      "An angle of 10 lies between 3 pi and 7/2 pi. Which sign has the cosine there?"),
     ("sines only, four of them", [math.sin(angle) for angle in HANDS],
      "Each hand gives two entries: its cosine stands beside its sine."),
+    ("a sine for every entry, and an angle of its own",
+     [math.sin(10 / 10 ** (i / 2)) for i in range(8)],
+     "Sine and cosine stand side by side, and share one angle."),
 )  # fmt: skip
 
 # the table, for 9.2 and what follows
