@@ -762,10 +762,11 @@ MASKED_MISTAKES = mistakes(
      ),
      "It hides only while the real scores are larger. Next to scores of -200 the padding, at -20 "
      "or -100, takes all the weight, and after it is struck out nothing is left."),
-    ("the softmax over all keys, divided again by what is left",
+    ("the padding's scores still count, and then its weights are struck out",
      lambda scores, mask: _renormalised(scores, mask, least=1e-9),
      "With a pencil this is right. In floating point a high score on the padding takes all the "
-     "weight, and what is left is zero. Hide the scores before the softmax."),
+     "weight, and what is left is zero. (So it does with 100 taken off the padding's scores: they "
+     "may be 600 higher.) Hide them by minus infinity, before the softmax."),
     ("the softmax over all keys, divided again by what is left, and 0/0",
      lambda scores, mask: _renormalised(scores, mask, least=0.0),
      "With a pencil this is right where there is a word. In floating point a high score on the "
