@@ -1346,6 +1346,12 @@ class _OneProjection(MaskedMultiHeadAttention):
         return self.w_q(q), self.w_q(k), self.w_q(v)
 
 
+class _PolarityStruckOut(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        low = torch.finfo(scores.dtype).min
+        return scores.masked_fill(mask, low).softmax(-1).masked_fill(~mask, 0.0)
+
+
 class _QueriesAsTheyAre(MaskedMultiHeadAttention):
     def project(self, q, k, v):
         return q, self.w_k(k), self.w_v(v)
@@ -1576,6 +1582,8 @@ MODULE_MISTAKES = mistakes(
      "The heads are put side by side, not added up: that would undo what they are for."),
     ("queries that are not projected", _QueriesAsTheyAre,
      "Queries are w_q(q), as keys are w_k(k)."),
+    ("polarity inverted, and the mask once more after the softmax", _PolarityStruckOut,
+     "True means may attend: what is False is hidden before the softmax, and struck out after it."),
 )  # fmt: skip
 
 
@@ -2095,6 +2103,10 @@ COPY_MISTAKES = mistakes(
         lambda j, n: [n + j - 1], lambda j, n: [2 * n + j - 1]
      ),
      "That is the place to the left, not the place where the word stands that comes next."),
+    ("the copy one word too early, the last one twice", _copying(
+        lambda j, n: [min(j + 1, n - 1)], lambda j, n: [n - 1 - j]
+     ),
+     "At place n, the separator's, word 0 is to be written, not word 1."),
 )  # fmt: skip
 
 

@@ -113,6 +113,11 @@ HAND_MISTAKES = mistakes(
     ("a sine for every entry, and an angle of its own",
      [math.sin(10 / 10 ** (i / 2)) for i in range(8)],
      "Sine and cosine stand side by side, and share one angle."),
+    ("the row of position 0", [0, 1, 0, 1, 0, 1, 0, 1],
+     "At position 0 all angles are 0. Here they are 10, 1, 0.1 and 0.01."),
+    ("whole turns in place of angles",
+     [f(2 * math.pi * angle) for angle in HANDS for f in (math.sin, math.cos)],
+     "10, 1, 0.1 and 0.01 are the angles themselves, in radians: no 2 pi comes in."),
 )  # fmt: skip
 
 # the table, for 9.2 and what follows
