@@ -258,6 +258,17 @@ class OneMore(chapter_07.ManyHeads):
         return self.last(super().forward(*inputs))
 
 
+def embeds_one(embed):
+    ids, words, places = torch.tensor([[1, 2, 0], [0, 3, 3]]), torch.randn(4, 6), torch.randn(5, 6)
+    return torch.allclose(embed(ids, words, places), 6**0.5 * words[ids] + places[:3], atol=1e-4)
+
+
+def weighs_to_the_bit(weigh):
+    """On a single input, which finds some of the wrong ones."""
+    scores, ids = torch.randn(2, 2, 4, 4), torch.tensor([[0, 5, 6, 7], [5, 6, 0, 0]])
+    return torch.equal(weigh(scores, ids, 0), chapter_08.decoder_weights(scores, ids, 0))
+
+
 ODD = [  # answers that are odd, and what is said of them: a name, or words
     ("6.8", lambda scores, entropy: math.nan, "broken rule: a temperature above 0, and finite"),
     ("6.8", lambda scores, entropy: math.inf, "broken rule: a temperature above 0, and finite"),
@@ -283,8 +294,34 @@ ODD = [  # answers that are odd, and what is said of them: a name, or words
     ("20.9", lambda K, n, match: 3, "what it returned cannot be read"),
     ("20.9", lambda K, n, match: held(K, 3 + math.log10(n)), "too little (in 4 of 5 cases)"),
     ("8.8", ["no", "no", "yes", "yes", "yes", "no"], "two layers without a mask"),
-    ("8.8", ["a", "b", "c", "d", "e", "f"], "got a string, expected True or False"),
+    ("8.8", ["a", "b", "c", "d", "e", "f"], "strings in place of True and False"),
+    ("7.8", ["two", "some"], "2 given, and 3 asked for"),
+    ("7.2", ["1", "2", "3", "4"], "strings in place of numbers"),
+    ("7.1", [7, 1, 7.5, 9.5], "At [2]: got 7.5."),  # and not that whole numbers are expected
+    ("4.9", lambda q, k: (q, k.T), "Expected two tables of one width, (T, L) and (S, L), got"),
+    (
+        "5.7",
+        lambda w_q, w_k, w_v: len,
+        "`w_q`: expected an attribute that is an nn.Linear, got none",
+    ),
+    ("9.4", lambda embed: not embeds_one(embed), "yes and no exchanged"),
+    ("8.5", lambda weigh: weighs_to_the_bit(weigh), '"right, by the exponentials" refused, and'),
 ]
+
+
+def searched_with_nan(scores, entropy):
+    """Halves the ratio of its limits; 0 times the logarithm of 0 is NaN in it."""
+    low, high = 1e-12, 1e12
+    for _ in range(200):
+        middle = (low * high) ** 0.5
+        p = ((scores.double() - scores.max()) / middle).softmax(0)
+        low, high = (middle, high) if -(p * p.log()).sum() < entropy else (low, middle)
+    return middle
+
+
+def one_word_too_few(x, lengths, *weights):
+    """The last word of a row is never read: of no matter where rows are longer than sentences."""
+    return find("2.2").reference(x, lengths.clamp(max=max(x.shape[1] - 1, 1)), *weights)
 
 
 def held(K, score):
@@ -392,6 +429,15 @@ FAMILIES = [  # one of each, which stands in no bank
         "too cold for large scores, or too hot for small ones",
     ),
     ("6.8", lambda scores, entropy: 3 * find("6.8").reference(scores, entropy), None),
+    ("6.8", searched_with_nan, "a search that gets stuck at the cold end"),
+    (
+        "7.12",
+        chapter_07._on_arc(2, -2),
+        "head 1 finds the word two behind, and head 2 finds the word two before",
+    ),
+    ("7.12", chapter_07._on_arc(-1, -2), "head 2 finds the word two before"),
+    ("7.12", chapter_07._on_arc(-1, 3), None),
+    ("2.2", one_word_too_few, None),
 ]
 
 

@@ -30,6 +30,15 @@ def merge_by_pattern(symbols, pair):
     return tuple(re.sub(pattern, "".join(pair), " ".join(symbols)).split())
 
 
+def merge_by_yielding(symbols, pair):
+    places = iter(range(len(symbols)))
+    for i in places:
+        two = symbols[i : i + 2]
+        if len(two) == 2 and two == [*pair]:
+            next(places)
+        yield "".join(pair) if two == [*pair] else symbols[i]
+
+
 def merge_in_place(symbols, pair):
     i = 0
     while i < len(symbols) - 1:
@@ -195,7 +204,7 @@ RIGHT = {
         "ea, sea, _sea",
     ],
     "1.2": [["=", ">", "<"], ("equal", "larger", "smaller"), "= > <"],
-    "1.3": [merge_by_appending, merge_by_pattern, merge_in_place],
+    "1.3": [merge_by_appending, merge_by_pattern, merge_in_place, merge_by_yielding],
     "1.4": [
         (
             [("h", "e"), ("▁", "h"), ("▁h", "e"), ("n", "o"), ("no", "t"), ("a", "n")],

@@ -240,6 +240,7 @@ RIGHT = {
     "9.7": [
         ["equal", "equal", "greater", "smaller"],
         ("Equal", "equal", "GREATER", "smaller"),
+        "==><",
     ],
     "9.8": [previous_projected, previous_keys_ahead, previous_solved],
 }

@@ -335,6 +335,20 @@ def _into_the_last(symbols: list[str], pair: Pair) -> list[str]:
     return merged
 
 
+def _merged_where(fits: Callable[[list[str], tuple], bool], keep: bool = True) -> Callable:
+    """Merges from the left what `fits` says of two symbols and a pair; else keeps the symbol."""
+
+    def merge(symbols: list[str], pair: tuple) -> list[str]:
+        merged, i = [], 0
+        while i < len(symbols):
+            two = fits(symbols[i : i + 2], pair)
+            merged += ["".join(pair)] * two or symbols[i : i + 1] * keep
+            i += 1 + two
+        return merged
+
+    return merge
+
+
 MERGE_MISTAKES = mistakes(
     ("overlapping places merged twice", _overlapping,
      "In a a a the middle symbol was used up by the first merge and cannot be used again: after a "
@@ -403,6 +417,15 @@ MERGE_MISTAKES = mistakes(
     ("all joined, and cut around the new symbol", lambda symbols, pair: (
         "".join(symbols).replace("".join(pair), f" {''.join(pair)} ").split()),
      "Symbols that are not of the pair stay as they are: do not join them."),
+    ("the pair taken in either order", _merged_where(
+        lambda two, pair: sorted(two) == sorted(pair)),
+     "(a, t) is not (t, a): the first symbol of the pair has to stand on the left."),
+    ("the first symbol of the pair alone compared", _merged_where(
+        lambda two, pair: two[:1] == [*pair[:1]]),
+     "The symbol behind it has to be the second of the pair, else nothing is merged there."),
+    ("the merged symbols alone", _merged_where(
+        lambda two, pair: two == [*pair], keep=False),
+     "What is not of the pair stays where it is."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part

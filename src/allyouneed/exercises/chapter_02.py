@@ -217,8 +217,11 @@ def last_cases() -> list[tuple[Tensor, ...]]:
     g = torch.Generator().manual_seed(22)
     one = [[[1.0], [0.0], [5.0]]], [2], [[0.0]], [[1.0]], [[2.0]], [0.0]
     cases = [tuple(map(torch.tensor, one))]
-    for lengths, d, s in (([4, 2, 3], 3, 5), ([2, 5], 4, 2), ([1], 2, 3), ([3, 1], 1, 1)):
-        shapes = (len(lengths), max(lengths) + 1, d), (len(lengths), s), (d, s), (s, s), (s,)
+    for lengths, t, d, s in (
+        ([4, 2, 3], 5, 3, 5), ([2, 5], 5, 4, 2), ([1], 2, 2, 3), ([3, 1], 4, 1, 1),
+        ([1, 3], 3, 2, 2),
+    ):  # fmt: skip
+        shapes = (len(lengths), t, d), (len(lengths), s), (d, s), (s, s), (s,)
         x, h, w, u, b = (0.6 * torch.randn(shape, generator=g) for shape in shapes)
         cases.append((3 * x, torch.tensor(lengths), h, w, u, b))
     return cases
@@ -583,6 +586,14 @@ def gru_with_gates(
     return step
 
 
+def _no_sigmoid_on_update(x, h, w, u, b):
+    (w_r, w_z, w_n), (u_r, u_z, u_n) = w.chunk(3, 1), u.chunk(3, 1)
+    b_r, b_z, b_n = b.chunk(3)
+    z = x @ w_z + h @ u_z + b_z
+    kept = torch.sigmoid(x @ w_r + h @ u_r + b_r) * h
+    return z * h + (1 - z) * torch.tanh(x @ w_n + kept @ u_n + b_n)
+
+
 def _update_from_reset(x, h, w, u, b):
     (w_r, w_z, w_n), (u_r, u_z, u_n) = w.chunk(3, 1), u.chunk(3, 1)
     b_r, b_z, b_n = b.chunk(3)
@@ -659,6 +670,8 @@ GRU_MORE = mistakes(
     ("the old state added to the mixture",
      gru_with_gates(mix=lambda r, z, h, new: h + z * h + (1 - z) * new),
      "Equation (2.7) has two parts: z times the old state, and 1 - z of the candidate."),
+    ("the update gate without its sigmoid", _no_sigmoid_on_update,
+     "A gate is a share between 0 and 1: the sum goes through a sigmoid."),
     ("the update gate sees the reset state", _update_from_reset,
      "Both gates (2.5) are made from the word and from the old state as it is."),
     ("tanh of the mixture", lambda *case: torch.tanh(gru_step(*case)),
@@ -709,6 +722,9 @@ GRU_MORE = mistakes(
     ("tanh of the candidate twice",
      gru_with_gates(mix=lambda r, z, h, new: z * h + (1 - z) * torch.tanh(new)),
      "The candidate is the tanh of its sum, once."),
+    ("the reset gate acts on x W as well",
+     gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(r * x + (r * h) @ u + b)),
+     "Only the old state is reset. The word enters in full."),
 )  # fmt: skip
 
 
@@ -1173,6 +1189,9 @@ DEPTH_PAIRS = mistakes(
     ("one layer too many with dilations", layers_with(
         right_contiguous, lambda n, k: right_dilated(n, k) + (n > 1)),
      "After L layers k^L words are seen: the smallest L for which that reaches n."),
+    ("the logarithm rounded down, and one added",
+     layers_with(right_contiguous, lambda n, k: int(math.log(n, k)) + 1),
+     "Where n is a power of k, nothing is left over, and one more layer is one too many."),
 )  # fmt: skip
 
 
@@ -1334,6 +1353,14 @@ COUNT_PAIRS = mistakes(
         ("one position of the convolution", {"convolutional": lambda n, d, k: k * d * d},
          "The layer makes n words."),
     ], but=[("self-attention with one product", "the recurrent layer with one product")]),
+    ("the window counted in the recurrent layer",
+     counting(recurrent=lambda n, d, k: 2 * n * k * d * d),
+     "A recurrent layer has no window: each step reads one word and one state."),
+    ("the numbers that a layer learns", counting(
+        self_attention=lambda n, d, k: 0, recurrent=lambda n, d, k: 2 * d * d,
+        convolutional=lambda n, d, k: k * d * d),
+     "Those are the parameters. They are used at each of the n words; and self-attention "
+     "multiplies words with each other, though it learns nothing here."),
 )  # fmt: skip
 
 
@@ -1524,6 +1551,15 @@ def _last_state(x: Tensor, h: float, w: float, u: float, z: float) -> float:
     return h
 
 
+def _at_the_sum(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    gradient = 1.0
+    for word in x.tolist():
+        inside = w * word + u * h
+        gradient *= z + (1 - z) * u * (1 - inside**2)
+        h = z * h + (1 - z) * math.tanh(inside)
+    return gradient
+
+
 FAR_MISTAKES = mistakes(
     ("the road through the gate left out", gated_gradient(
         lambda n, h, w, u, z: (1 - z) * u * (1 - n**2)),
@@ -1682,6 +1718,10 @@ FAR_MISTAKES = mistakes(
     ("1 - z of the old state", gated_gradient(
         lambda n, h, w, u, z: (1 - z) + (1 - z) * u * (1 - n**2)),
      "z keeps the old state, 1 - z lets the candidate in."),
+    ("1 less the square of what stands inside tanh", _at_the_sum,
+     "The derivative of tanh is 1 less the square of tanh itself, n_t."),
+    ("a product that begins with h", lambda x, h, w, u, z: h * far_gradient(x, h, w, u, z),
+     "dh_0 / dh_0 is 1: the product of the slopes begins there."),
 )  # fmt: skip
 
 
@@ -1721,15 +1761,14 @@ def weights(w: float, u: float, b: float = 0.0) -> Callable[[float], tuple[float
 
 
 KEEP_MISTAKES = mistakes(
-    ("u of 1, or hardly more", weights(1.0, 1.0),
-     "With u = 1 the state is kept only while tanh is a straight line. It is not: tanh(h) is "
-     "nearer to 0 than h, and two hundred steps of it leave nothing. There must be a value, above "
-     "one half, that tanh(u h) gives back."),
+    ("u not well above 1", weights(1.0, 1.0),
+     "There must be a value, above one half, that tanh(u h) gives back. With u up to 1 there is "
+     "none but 0: tanh(h) is nearer to 0 than h, and two hundred steps of it leave nothing."),
     ("u of 0", weights(1.0, 0.0),
      "Without u nothing of the old state is left: the net shows the last word."),
-    ("u below 1", weights(0.1, 0.9),
-     "Each step makes the state smaller than u times what it was. There must be a value, above one "
-     "half, that tanh(u h) gives back."),
+    ("u too small, whatever comes", weights(0.1, 0.9),
+     "There must be a value, above one half, that tanh(u h) gives back. With u up to 1 there is "
+     "none but 0, and with u little above 1 it is near to 0."),
     ("a negative u", weights(1.0, -3.0),
      "The state changes sides at every step: after an even number it is right, after an odd one "
      "wrong."),
@@ -1768,14 +1807,13 @@ KEEP_MISTAKES = mistakes(
      "Without noise it is kept. Every noisy word takes w times the noise off the sum, and what is "
      "left of u h must still come back: let w be smaller, or u larger."),
     ("faded in every case", weights(1.0, 0.5),
-     "With u of 1 or less each step makes the state smaller. There must be a value, above one "
-     "half, that tanh(u h) gives back: let u be well above 1."),
+     "There must be a value, above one half, that tanh(u h) gives back: let u be well above 1."),
     ("a w of 0 where there is no noise", lambda noise: (noise, 3.0, 0.0),
      "w multiplies the first word as well. Where the noise is 0, nothing is read."),
     ("a bias below 0 that decides where there is noise", weights(2.0, 3.0, -1.0),
      "Without noise it is kept. With noise the bias pulls to its side in every step, and after two "
      "hundred of them it has won."),
-    ("u hardly more than 1", weights(0.3, 1.1),
+    ("u near to 1", weights(0.3, 1.1),
      "tanh(u h) must give back a value above one half, and do so still when w times the noise is "
      "taken off: let u be well above 1."),
     ("a bias that leaves one side alone", weights(1.0, 2.0, 0.5),
@@ -2015,6 +2053,10 @@ TIME_MISTAKES = mistakes(
         (four := through_time(x[1:], torch.tanh(x[0] @ w + h @ u + b), w, u, b, g)) and (
             four if len(x) > 1 else (0 * w, 0 * u, 0 * b, g))),
      "The way back ends at the first word, t = 0: `range(1, T)` leaves it out."),
+    ("the given gradient added at every step", lambda x, h, w, u, b, g: tuple(
+        sum(parts) for parts in zip(*(
+            through_time(x[: n + 1], h, w, u, b, g) for n in range(len(x))), strict=True)),
+     "The loss depends on the last state alone: g comes in once, at the end."),
 )  # fmt: skip
 
 

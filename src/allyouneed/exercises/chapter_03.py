@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import zip_longest
 
 import torch
 from torch import Tensor
@@ -79,6 +80,15 @@ HAND_MISTAKES = mistakes(
                   for e in (0.0, math.log(2), math.log(5))]),
         two[1] * math.log(2), two[2] * math.log(5)],
      "The softmax takes powers of e: the exponential of ln 2 is 2."),
+    ("the first entry of the context not weighted",
+     [1 / 8, 1 / 4, 5 / 8, math.log(2), 5 / 8 * math.log(5)],
+     "The weights are right. The first entry comes from h_2, which has the weight 1/4."),
+    ("the second entry of the context not weighted",
+     [1 / 8, 1 / 4, 5 / 8, 1 / 4 * math.log(2), math.log(5)],
+     "The weights are right. The second entry comes from h_3, which has the weight 5/8."),
+    ("the weights exchanged in the context",
+     [1 / 8, 1 / 4, 5 / 8, 5 / 8 * math.log(2), 1 / 4 * math.log(5)],
+     "The weights are right. h_2, with ln 2, has the weight 1/4, and h_3, with ln 5, has 5/8."),
 )  # fmt: skip
 
 
@@ -409,6 +419,14 @@ ADDITIVE_MISTAKES = mistakes(
     ("keys brought to length one before they are averaged",
      _additive(give=lambda weights, k: weights @ torch.nn.functional.normalize(k, dim=-1)),
      "What is averaged are the keys as they are."),
+    ("tanh stands outside, and the softmax runs over the queries still", _additive(
+        _outside, axis=1,
+        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).softmax(axis)),
+     "The padding is hidden before the softmax. tanh is taken of the hidden layer, before v; and "
+     "each query shares its attention among the keys, the last axis."),
+    ("the logarithms of the weights", _additive(
+        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).log_softmax(axis)),
+     "`log_softmax` gives logarithms. The keys are averaged with the weights themselves."),
 )  # fmt: skip
 
 # 3.4 each measurement guessed from the others
@@ -465,6 +483,12 @@ def _shifted_heights(places: Tensor, heights: Tensor, widths: list[float]) -> Te
     scores = -(places[:, None] - places)[others].view(S, S - 1).pow(2)
     guesses = [(scores / (2 * width**2)).softmax(-1) @ heights[:-1] for width in widths]
     return torch.stack([_mean_square(guess - heights) for guess in guesses])
+
+
+def _guesses_without_their_own(places: Tensor, heights: Tensor, widths: list) -> list[Tensor]:
+    apart = places.unsqueeze(1) - places
+    scores = (-(apart**2) / (2 * width**2) for width in widths)
+    return [one.fill_diagonal_(-math.inf).softmax(-1) @ heights for one in scores]
 
 
 LEFT_OUT_MISTAKES = mistakes(
@@ -630,6 +654,14 @@ LEFT_OUT_MISTAKES = mistakes(
      "A wide kernel falls slowly: the squared distance is *divided* by 2 sigma squared."),
     ("divided by sigma squared over 2", _left_out(lambda d, width: -2 * d.pow(2) / width**2),
      "The 2 stands below the line, with sigma squared."),
+    ("the guesses compared with the places", lambda places, heights, widths: torch.stack([
+        (torch.as_tensor(guess) - places).pow(2).mean()
+        for guess in _guesses_without_their_own(places, heights, widths)]),
+     "What is guessed are the heights: compare with them."),
+    ("the guesses compared with the mean of all heights", lambda places, heights, widths: (
+        torch.stack([(guess - heights.mean()).pow(2).mean()
+                     for guess in _guesses_without_their_own(places, heights, widths)])),
+     "Each guess is compared with the height that was measured at its place."),
 )  # fmt: skip
 
 # 3.5 masked softmax
@@ -730,10 +762,11 @@ MASKED_MISTAKES = mistakes(
      ),
      "It hides only while the real scores are larger. Next to scores of -200 the padding, at -20 "
      "or -100, takes all the weight, and after it is struck out nothing is left."),
-    ("the softmax over all keys, divided again by what is left",
+    ("the padding's scores still count, and then its weights are struck out",
      lambda scores, mask: _renormalised(scores, mask, least=1e-9),
      "With a pencil this is right. In floating point a high score on the padding takes all the "
-     "weight, and what is left is zero. Hide the scores before the softmax."),
+     "weight, and what is left is zero. (So it does with 100 taken off the padding's scores: they "
+     "may be 600 higher.) Hide them by minus infinity, before the softmax."),
     ("the softmax over all keys, divided again by what is left, and 0/0",
      lambda scores, mask: _renormalised(scores, mask, least=0.0),
      "With a pencil this is right where there is a word. In floating point a high score on the "
@@ -821,8 +854,10 @@ MASKED_MISTAKES += mistakes(
     ("the weights of the first query for all",
      lambda s, m: masked_softmax(s[:, :1].expand_as(s), m),
      "Each query has its own scores, and its own weights."),
-    ("sentences with any padding struck out", lambda s, m: s.softmax(-1) * m.all(1)[:, None, None],
-     "Padding is hidden key by key: `mask.unsqueeze(1)`."),
+    ("zeros for all of a sentence that has any padding",
+     lambda s, m: s.softmax(-1) * m.all(1)[:, None, None],
+     "Padding is hidden key by key, by a score of minus infinity. (Plus infinity makes all weights "
+     "NaN, which are zeros only afterwards.)"),
     ("padding hidden only where a sentence has no token",
      lambda s, m: s.softmax(-1) * m.any(1)[:, None, None],
      "Padding is hidden key by key: `mask.unsqueeze(1)`."),
@@ -1197,6 +1232,11 @@ GREEDY_MISTAKES = mistakes(
          _cut(row, eos) for row in _write(
              step, batch_size, bos, max_length, _likeliest)[:, 2:].tolist()],
      "BOS is one token: the first word stands behind it."),
+    ("one list for all sentences", lambda step, batch_size, bos, eos, max_length: [
+        [word for column in zip_longest(*greedy_decode(step, batch_size, bos, eos, max_length))
+         for word in column if word is not None]] * batch_size,
+     "`[[]] * n` is one list n times, and so is a list that is never begun anew: make one for each "
+     "sentence."),
 )  # fmt: skip
 
 
@@ -1383,7 +1423,8 @@ TEST_MISTAKES = mistakes(
      "A test must be able to fail. All of the wrong ones give contexts of the right shape, and "
      "raise nothing: compare the numbers that come out."),
     ("nothing passes", lambda attention: False,
-     "The right ones must pass, in whatever style they are written. Compare with allclose."),
+     "The right ones must pass, in whatever style they are written. Compare with allclose, and let "
+     "each sentence have a token: else there may be NaN, which equals nothing."),
     ("right and wrong exchanged", lambda attention: not is_right(attention),
      "True means that the function is right."),
     ("equal values, so that only the sum of the weights shows", _test(same=_sum_to_one),
@@ -1881,6 +1922,10 @@ BACK_MISTAKES = mistakes(
             back_through(q, h, g)[0],
             torch.outer(a, g) + torch.outer(a * ((h - a @ h) @ g), a @ h))),
      "As a key h_j was multiplied with the query: that is what it passes on."),
+    ("q in place of g where the states are values", lambda q, h, g: (
+        back_through(q, h, g)[0],
+        back_through(q, h, g)[1] + torch.outer((h @ q).softmax(0), q - g)),
+     "c is the average of the h_j: what comes back to c, g, goes on to h_j, times its weight."),
 )  # fmt: skip
 
 

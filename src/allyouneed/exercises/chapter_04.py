@@ -1407,6 +1407,9 @@ def weights_of_widened(answer: Callable, q: Tensor, k: Tensor) -> Tensor:
     if any(len(pair) != 2 for pair in pairs):
         raise ValueError(f"expected two tables, got {kind(pairs[0])}")
     new_q, new_k = _table(pairs[0][0]), _table(pairs[1][1])
+    if new_q.shape[1:] != new_k.shape[1:]:
+        shapes = f"{tuple(new_q.shape)} and {tuple(new_k.shape)}"
+        raise ValueError(f"expected two tables of one width, (T, L) and (S, L), got {shapes}")
     return (new_q @ new_k.T).softmax(-1)
 
 
@@ -1549,7 +1552,7 @@ def whom(answer: Callable, n: int) -> list[str] | str:
         side = x.ndim == 2 and x.shape[1] == n
         return f"not of shape ({n}, D), but {('otherwise', f'(D, {n})')[side]}"
     if not x.isfinite().all():
-        return "not all numbers are finite"
+        raise ValueError("expected finite numbers, got infinity or NaN among them")
     names = []
     for word, row in enumerate((x @ x.T).softmax(-1)):
         weight, other = float(row.max()), int(row.argmax())

@@ -590,6 +590,8 @@ RELU_MISTAKES = mistakes(
      "Each query is on its own: only the row of the one that finds nothing is zeros."),
     ("a small share for what is below zero", lambda scores: _shares(F.elu(scores)),
      "What is below zero becomes zero, all of it."),
+    ("a leaky ReLU of slope 0.1", lambda scores: _shares(F.leaky_relu(scores, 0.1)),
+     "What is below zero becomes zero, all of it."),
 )  # fmt: skip
 
 
@@ -882,6 +884,12 @@ ONE_HEAD_MISTAKES = mistakes(
     ("the first sentence for all",
      lambda x, *matrices: one_head(x[:1], *matrices).expand(len(x), -1, -1),
      "Each sentence of a batch has its own queries, keys and values."),
+    ("the logarithms of the weights", lambda x, w_q, w_k, w_v: (
+        (x @ w_q @ (x @ w_k).mT).log_softmax(-1) @ (x @ w_v)),
+     "`log_softmax` gives logarithms. The values are averaged with the weights themselves."),
+    ("scores divided by the root of the values' width", lambda x, w_q, w_k, w_v: (
+        (x @ w_q @ (x @ w_k).mT / w_v.shape[1] ** 0.5).softmax(-1) @ (x @ w_v)),
+     "Equation (5.4) divides by nothing; and values have no part in the scores."),
 )  # fmt: skip
 
 
@@ -1091,10 +1099,12 @@ def use_head(answer: Any, w_q: Tensor, w_k: Tensor, w_v: Tensor, x: Tensor) -> d
     """Whether there is a bias, what the module gives, and what its layers give."""
     torch.manual_seed(0)  # layers that were not loaded are random: the same for every answer
     head = answer(w_q, w_k, w_v)
-    layers = {"queries": head.w_q, "keys": head.w_k, "values": head.w_v}
-    for name, layer in zip(("w_q", "w_k", "w_v"), layers.values(), strict=True):
+    made_of = {"queries": "w_q", "keys": "w_k", "values": "w_v"}
+    layers = {role: getattr(head, name, None) for role, name in made_of.items()}
+    for name, layer in zip(made_of.values(), layers.values(), strict=True):
         if not isinstance(layer, nn.Linear):
-            raise TypeError(f"{name}: expected an nn.Linear, got {type(layer).__name__}")
+            came = "none" if layer is None else type(layer).__name__
+            raise TypeError(f"{name}: expected an attribute that is an nn.Linear, got {came}")
     biases = [layer.bias for layer in layers.values() if layer.bias is not None]
     with torch.no_grad():
         for bias in biases:  # no matter how they were set: they would be learned
@@ -1352,6 +1362,10 @@ VARIANCE_MISTAKES = mistakes(
     ("the matrices left out", lambda w_q, w_k, c: c.pow(2).sum(),
      "That is the variance of x . x', the product of the words. Queries and keys are words times "
      "their matrices."),
+    ("the two covariance matrices added", lambda w_q, w_k, c: (
+        w_q.T @ c @ w_q + w_k.T @ c @ w_k).sum(),
+     "q . k is a sum of products: entry (i, j) of the one covariance meets that of the other, and "
+     "they are multiplied."),
 )  # fmt: skip
 
 # 5.9 those with my colour

@@ -812,8 +812,8 @@ MENDED_MISTAKES = mistakes(
     ("only the divisor mended", *_left(f"{AFTER} {SHARE}", early=False, hidden=False)),
     ("only the place of the division mended", *_left(f"{KEYS} {SHARE}", root=False, hidden=False)),
     ("NaN for a query that may attend to nothing", _fill(-torch.inf),
-     "All its scores are minus infinity, and the softmax gives 0/0. It should get zeros, as it did "
-     "before."),
+     "There is nothing to share: a softmax of minus infinities alone is 0/0, and so are weights "
+     "that are divided by a sum of 0. It should get zeros, as it did before."),
     ("an even share for a query that may attend to nothing", _fill(-1e9),
      "With a large negative number in place of minus infinity, its scores are all alike. It should "
      "get zeros, as it did before."),
@@ -946,6 +946,8 @@ MENDED_MISTAKES = mistakes(
     ("ones for a query that may attend to nothing", lambda q, k, v, mask: (
         mended_weights(q, k, mask).masked_fill(~mask.any(-1, keepdim=True), 1.0) @ v),
      "Such a query gets zeros: it has nothing to average."),
+    ("-1 in place of minus infinity", _fill(-1.0),
+     "A hidden key with the score -1 still gets its share. What is hidden needs minus infinity."),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -1092,6 +1094,13 @@ GRADIENT_MISTAKES = mistakes(
     ("brought to length one",
      lambda scores, v, g: torch.nn.functional.normalize(scores_gradient(scores, v, g), dim=0),
      "The length of a gradient counts: it is handed over as it is."),
+    ("scores in place of weights in front", lambda scores, v, g: (
+        scores * (v @ g - scores.softmax(0) @ v @ g)),
+     "In front stands the weight of the key, the softmax of the scores."),
+    ("the plain mean taken off after the weights", lambda scores, v, g: (
+        (one := scores.softmax(0) * (v @ g)) - one.mean()),
+     "What is taken off is the weighted mean of v . g, and before the weight multiplies: "
+     "p_j (v_j . g - sum)."),
 )  # fmt: skip
 
 # 6.7 how the entropy answers
@@ -1442,12 +1451,28 @@ def _how_near(
             "The search ends too early, or its steps are too coarse: halve what lies between some "
             "fifty times, over the logarithm of the temperature.",
         )
+    ends = {
+        "cold": all(one < NEAR for one, (_, by) in zip(got, off, strict=True) if abs(by) >= NEAR),
+        "hot": all(
+            one > math.log(len(case[0])) - NEAR
+            for one, case, (_, by) in zip(got, cases, off, strict=True)
+            if abs(by) >= NEAR
+        ),
+    }
+    stuck = next((end for end, there in ends.items() if there), None)
+    if stuck and len(far) < len(off) and min(size for size, _ in far) < 0.01:
+        return (
+            f"a search that gets stuck at the {stuck} end",
+            "Not in every case: is there NaN? Where a weight rounds to 0, 0 times its logarithm is "
+            "NaN; the exponential of a large number is infinite; and every comparison with NaN is "
+            "False, so that the search goes one way alone.",
+        )
     if all(by < 0 if size > 1000 else by > 0 and size < 0.01 for size, by in far):
         return (
             "too cold for large scores, or too hot for small ones",
             "They need temperatures of thousands, and of thousandths. Are the limits wide enough? "
             "And are the steps fine enough for small ones: is the ratio of the limits halved, and "
-            "not their difference?",
+            "not their difference? Is nothing NaN, as 0 times the logarithm of 0 is?",
         )
     return None
 

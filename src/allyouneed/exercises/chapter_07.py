@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .compare import same
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined, pairs
 from .suspects import Lack, each, rules, verdicts_on
 
@@ -102,6 +102,10 @@ HAND_MISTAKES = mistakes(
      "multiply by the last matrix."),
     ("the second value of head 2 alone", [7, 4, 7, 15],
      "A value of 0 counts: it has the weight 3/4, and draws the average down to 1."),
+    ("the outputs halved", [7, 1, 3.5, 4.5],
+     "The heads are put side by side and multiplied by the last matrix: no mean is taken."),
+    ("the values of head 1 in head 2, too", [7, 5, 7, 17],
+     "Each head has values of its own: those of head 2 are 0 and 4."),
 )  # fmt: skip
 
 
@@ -460,6 +464,14 @@ UNFUSED_MISTAKES = mistakes(
      "The heads are the outer cut, and each has query, key and value, in this order."),
     ("the heads put side by side again", _of_each(merge),
      "The cut into heads is right. Keep their axis: (B, H, T, K), and do not join them again."),
+    ("the view alone, with query, key and value in front", lambda x, n_heads: tuple(
+        x.reshape(3, x.shape[0], n_heads, x.shape[1], -1)),
+     "The shapes are right, but a view moves no numbers: cut the last axis alone, to "
+     "(B, T, n_heads, 3, d_k), and then exchange axes."),
+    ("heads that begin d_k apart", lambda x, n_heads: tuple(
+        torch.stack([x[..., (h + i) * d : (h + i + 1) * d] for h in range(n_heads)], 1)
+        for d in [x.shape[-1] // (3 * n_heads)] for i in range(3)),
+     "A head has 3 d_k entries: the next one begins 3 d_k further on, not d_k."),
 )  # fmt: skip
 
 # 7.4 a layer without some of its heads
@@ -1069,7 +1081,10 @@ class ManyHeads(nn.Module):
         )
         scores = q @ k.transpose(2, 3) / self.scale(q.shape[-1], q.shape[-1] * q.shape[1])
         mask = torch.ones(scores.shape[2:]).bool() if mask is None else mask
-        return self.w_o(self.merge(self.weigh(scores, mask) @ v))
+        return self.last(self.merge(self.weigh(scores, mask) @ v))
+
+    def last(self, x: Tensor) -> Tensor:
+        return self.w_o(x)
 
     def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
         return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(~mask, 0.0)
@@ -1259,6 +1274,28 @@ MODULE_SLIPS = [
 MODULE_BUT = [
     ("split by a view", "merged by a view"),
 ]
+
+
+def _biased(*names: str) -> type:
+    class Biased(ManyHeads):
+        def __init__(self, d_model: int, n_heads: int):
+            super().__init__(d_model, n_heads)
+            for name in names:
+                setattr(self, name, nn.Linear(d_model, d_model))
+
+    return Biased
+
+
+class _LastByValues(ManyHeads):
+    def last(self, x: Tensor) -> Tensor:
+        return self.w_v(x)
+
+
+class _Low(ManyHeads):
+    def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
+        return scores.masked_fill(~mask, -100.0).softmax(-1)
+
+
 MODULE_MISTAKES = mistakes(
     ("the weights are handed back, too", _WithWeights,
      "Outputs alone are asked for, (B, T, D), so that the layer can be put into a larger one."),
@@ -1440,6 +1477,24 @@ MODULE_MISTAKES = mistakes(
      _forward(lambda q, k, v, mask: (q, k, v, (
          mask.mT if mask is not None and mask.shape[-1] == mask.shape[-2] else mask))),
      "Its rows are queries and its columns keys, as in the scores."),
+    ("the last layer is w_v once more", _LastByValues,
+     "What the heads give, side by side, goes through w_o."),
+    ("-100 in place of minus infinity", _Low,
+     "Scores may be as low as -100 themselves: then what is hidden takes its share. And a query "
+     "that may attend to nothing finds zeros, not equal shares."),
+    ("a causal mask where none is given", _forward(lambda q, k, v, mask: (q, k, v, (
+        torch.ones(q.shape[1], k.shape[1]).bool().tril() if mask is None else mask))),
+     "Without a mask every query may attend to every key."),
+    *(
+        (f"a bias in {words}", _biased(*names),
+         "Each of the four is `nn.Linear(d_model, d_model, bias=False)`.")
+        for words, names in (
+            ("w_q alone", ("w_q",)),
+            ("w_v alone", ("w_v",)),
+            ("w_o alone", ("w_o",)),
+            ("the first three", ("w_q", "w_k", "w_v")),
+        )
+    ),
 )  # fmt: skip
 
 
@@ -2161,6 +2216,9 @@ def _parts(matrices: Any, name: str, length: int) -> Tensor:
     return parts.detach()
 
 
+HEADS_FOUND = "head 1, from the second word on", "head 2, up to the last but one"
+
+
 def neighbours_found(answer: Callable, length: int) -> Any:
     """Where each word looks most, in both heads, and which words give it 0.9 or less."""
     w_q, w_k = answer(length)
@@ -2169,8 +2227,8 @@ def neighbours_found(answer: Callable, length: int) -> Any:
     if weights.isnan().any():
         raise ValueError("the weights are NaN: are all entries finite?")
     return {
-        "head 1, from the second word on": left.argmax(-1).tolist(),
-        "head 2, up to the last but one": right.argmax(-1).tolist(),
+        HEADS_FOUND[0]: left.argmax(-1).tolist(),
+        HEADS_FOUND[1]: right.argmax(-1).tolist(),
         "words that are not sure": [
             t for t, row in enumerate((*left, *right)) if float(row.max()) <= 0.9
         ],
@@ -2298,6 +2356,46 @@ def _finds(head: int, wrong: Callable[[int, int], bool]) -> Callable[..., bool]:
         return length < 6 or not all(wrong(t + 1 - head, f) for t, f in enumerate(found))
 
     return holds
+
+
+WHOM = {-1: "the word before", 1: "the word after", 0: "itself", -2: "the word two before",
+        2: "the word two behind"}  # fmt: skip
+
+
+def _whom_the_heads_find(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Which word each head finds, where it is one and the same way away for all words."""
+    found = []
+    for head, key in enumerate(HEADS_FOUND):
+        far = [d for d in WHOM if all(_so_far(one, key, n, head, d) for one, (n,) in
+                                      zip(got, cases, strict=True))]  # fmt: skip
+        if len(far) != 1:
+            return None
+        found += far
+    if found == [-1, 1]:
+        return None
+    if found == [1, -1]:
+        return (
+            "left and right exchanged",
+            "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
+            "queries, or w_q and w_k returned in each other's place? Then all is the other way "
+            "round.",
+        )
+    wrong = [head for head, right in enumerate((-1, 1)) if found[head] != right]
+    name = ", and ".join(f"head {head + 1} finds {WHOM[found[head]]}" for head in wrong)
+    return name, "Head 1 has to find the word before, head 2 the word after."
+
+
+def _so_far(one: Any, key: str, length: int, head: int, d: int) -> bool:
+    """Whether in this case a head finds words `d` places away: round the end, or at the end."""
+    if not isinstance(one, dict):
+        return False
+    if length <= 2:
+        return True
+    places = range(1 - head, length - head)
+    far = [(t, f) for t, f in zip(places, one[key], strict=True) if 0 <= t + d < length]
+    return all(f == t + d for t, f in far)
 
 
 NEIGHBOUR_RULES = [
@@ -2448,7 +2546,7 @@ EXERCISES = [
         reference=two_neighbours,
         cases=[(4,), (2,), (12,)],
         mistakes=NEIGHBOUR_MISTAKES,
-        invariants=NEIGHBOUR_RULES,
+        invariants=Family(_whom_the_heads_find, NEIGHBOUR_RULES),
         probe=neighbours_found,
     ),
 ]

@@ -275,6 +275,10 @@ PACKED_MISTAKES = mistakes(
          & ((tokens == eos)[:, None, :, None] == (tokens == eos)[:, None, None, :])
      ),
      "The EOS belongs to the sentence that it ends: both see each other."),
+    ("the sentences of the first row for all", lambda tokens, eos, pad: (
+        packed_mask(torch.where(tokens[:1] == pad, pad - 1, tokens[:1]), eos, pad)
+        & (tokens != pad)[:, None, :, None] & (tokens != pad)[:, None, None, :]),
+     "Each row is packed in its own way."),
 )  # fmt: skip
 
 # 8.3 a mask over a buffer
@@ -890,11 +894,12 @@ MASKS_TEST_MISTAKES = mistakes(
      "What is hidden gets nothing: good. But what do the others get?"),
     ("the sums of the rows alone", _masks_compared(look=lambda w, tokens: w.sum(-1)),
      "A row can sum to one and look at the wrong places."),
-    ("the hidden places, and the sums of the rows",
+    ("one head, or no more than the hidden places and the sums of the rows",
      _masks_compared(look=lambda w, tokens: torch.cat(
          [_future(w, tokens) + _padding(w, tokens), w.sum(-1, keepdim=True)], -1
      )),
-     "The places that may be seen can share the one in a wrong way."),
+     "Each head has scores of its own; and the places that may be seen can share the one in a "
+     "wrong way. Take several heads, and compare all numbers."),
     ("the last row alone", _masks_compared(look=lambda w, tokens: w[:, :, -1]),
      "The last row sees all of its past: there the causal mask hides nothing. Compare all rows."),
     ("the rows of paddings left out", _masks_compared(look=_words),
@@ -1341,6 +1346,17 @@ class _OneProjection(MaskedMultiHeadAttention):
         return self.w_q(q), self.w_q(k), self.w_q(v)
 
 
+class _PolarityStruckOut(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        low = torch.finfo(scores.dtype).min
+        return scores.masked_fill(mask, low).softmax(-1).masked_fill(~mask, 0.0)
+
+
+class _QueriesAsTheyAre(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return q, self.w_k(k), self.w_v(v)
+
+
 class _KeysByQueries(MaskedMultiHeadAttention):
     def project(self, q, k, v):
         return self.w_q(q), self.w_q(k), self.w_v(v)
@@ -1564,6 +1580,10 @@ MODULE_MISTAKES = mistakes(
      "Each of the three has a matrix of its own: the keys' is w_k."),
     ("the sum of the heads", _SumOfHeads,
      "The heads are put side by side, not added up: that would undo what they are for."),
+    ("queries that are not projected", _QueriesAsTheyAre,
+     "Queries are w_q(q), as keys are w_k(k)."),
+    ("polarity inverted, and the mask once more after the softmax", _PolarityStruckOut,
+     "True means may attend: what is False is hidden before the softmax, and struck out after it."),
 )  # fmt: skip
 
 
@@ -2083,6 +2103,10 @@ COPY_MISTAKES = mistakes(
         lambda j, n: [n + j - 1], lambda j, n: [2 * n + j - 1]
      ),
      "That is the place to the left, not the place where the word stands that comes next."),
+    ("the copy one word too early, the last one twice", _copying(
+        lambda j, n: [min(j + 1, n - 1)], lambda j, n: [n - 1 - j]
+     ),
+     "At place n, the separator's, word 0 is to be written, not word 1."),
 )  # fmt: skip
 
 

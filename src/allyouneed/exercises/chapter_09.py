@@ -110,6 +110,14 @@ HAND_MISTAKES = mistakes(
      "An angle of 10 lies between 3 pi and 7/2 pi. Which sign has the cosine there?"),
     ("sines only, four of them", [math.sin(angle) for angle in HANDS],
      "Each hand gives two entries: its cosine stands beside its sine."),
+    ("a sine for every entry, and an angle of its own",
+     [math.sin(10 / 10 ** (i / 2)) for i in range(8)],
+     "Sine and cosine stand side by side, and share one angle."),
+    ("the row of position 0", [0, 1, 0, 1, 0, 1, 0, 1],
+     "At position 0 all angles are 0. Here they are 10, 1, 0.1 and 0.01."),
+    ("whole turns in place of angles",
+     [f(2 * math.pi * angle) for angle in HANDS for f in (math.sin, math.cos)],
+     "10, 1, 0.1 and 0.01 are the angles themselves, in radians: no 2 pi comes in."),
 )  # fmt: skip
 
 # the table, for 9.2 and what follows
@@ -1342,8 +1350,10 @@ def _compared_mistakes() -> list[tuple[str, list[str], str]]:
     return rows
 
 
-def _lower(output: Any) -> Any:
-    return [one.strip().lower() for one in output]
+def _compared(output: Any) -> Any:
+    """Words, which may also be signs."""
+    words = {"=": "equal", "<": "smaller", ">": "greater"}
+    return [words.get(one.strip(), one.strip().lower()) for one in output]
 
 
 # 9.8 design: a head that finds the previous word; the first quarter of the entries is free of words
@@ -1566,7 +1576,7 @@ EXERCISES = [
         section="Only the distance counts",
         reference=[right for right, _ in COMPARED.values()],
         mistakes=mistakes(*_compared_mistakes()),
-        canonical=_lower,
+        canonical=_compared,
     ),
     Exercise(
         number="9.8",

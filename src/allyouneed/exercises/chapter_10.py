@@ -572,6 +572,21 @@ BATCH_BUT = [
 ]
 
 
+def _masked_with(
+    x: Tensor,
+    mask: Tensor,
+    eps: float,
+    mean: Callable[[Tensor, Tensor], Tensor] = lambda y, n: y.sum((0, 1)) / n,
+    count: Callable[[Tensor, Tensor], Any] = lambda mask, x: mask.sum(),
+    spread: Callable[[Tensor], Tensor] = lambda variance: variance,
+) -> Tensor:
+    """The function, right by default; each argument makes one mistake."""
+    word, n = mask.unsqueeze(-1), count(mask, x)
+    apart = x - mean(x.masked_fill(~word, 0.0), n)
+    variance = apart.pow(2).masked_fill(~word, 0.0).sum((0, 1)) / n
+    return (apart / (spread(variance) + eps).sqrt()).masked_fill(~word, 0.0)
+
+
 BATCH_MISTAKES = mistakes(
     ("the padding counted", _padding_counted,
      "Mean and variance were taken over all places. Only the words, where the mask is True, may "
@@ -694,6 +709,15 @@ BATCH_MISTAKES = mistakes(
      ),
      "Two mistakes: zeros are numbers like any other and must be left out of the sums and of the "
      "count, and the padding should be zero in the result."),
+    ("the mean over all places, of zeros too", lambda x, mask, eps: _masked_with(
+        x, mask, eps, mean=lambda y, n: y.mean((0, 1))),
+     "The sum over the words is divided by the number of words, and not by that of all places."),
+    ("the numbers counted, not the words", lambda x, mask, eps: _masked_with(
+        x, mask, eps, count=lambda mask, x: mask.sum() * x.shape[-1]),
+     "Each feature has a mean of its own: its sum is divided by the number of words."),
+    ("one variance for all features", lambda x, mask, eps: _masked_with(
+        x, mask, eps, spread=lambda var: var.mean()),
+     "Each feature has a variance of its own."),
 )  # fmt: skip
 
 
@@ -949,6 +973,14 @@ ADD_MISTAKES = mistakes(
          (x + sublayer(x) * keep) / (1 - p), gamma, beta, eps
      ),
      "Only what was dropped from is divided by 1 - p. The stream x is added as it is."),
+    ("the standard deviation for the variance, under the root", lambda x, f, keep, p, g, b, eps: (
+        (y := x + f(x) * keep / (1 - p)) is not None and g * _centred(y)
+        / (y.std(-1, correction=0, keepdim=True) + eps).sqrt() + b),
+     "Under the root stands the variance, plus eps."),
+    ("gamma on the entries alone, before the mean is taken off", lambda x, f, keep, p, g, b, eps: (
+        (y := x + f(x) * keep / (1 - p)) is not None and (g * y - y.mean(-1, keepdim=True))
+        / (y.var(-1, correction=0, keepdim=True) + eps).sqrt() + b),
+     "Gamma multiplies the normalised entry: brackets around the difference."),
 )  # fmt: skip
 
 
@@ -1954,6 +1986,9 @@ BACKWARD_MISTAKES = mistakes(
     ("the sign turned",
      lambda *case: tuple(-one for one in _backward(*case)),
      "All three have the opposite sign: a gradient says which way the loss grows."),
+    ("the sum of g n in place of its mean", _other_dx(
+        lambda g, n, root: (g - _m(g) - n * (g * n).sum(-1, keepdim=True)) / root),
+     "Both are means over the entries of a word."),
 )  # fmt: skip
 
 

@@ -149,7 +149,7 @@ def parting(
     rows = (list, tuple)
     ragged = isinstance(got, rows) and isinstance(want, rows) and array(got) is None
     if numbers is not None and not ragged:  # of what is ragged, each part is looked at
-        return _parting_numbers(got, numbers, want, rtol, atol, place, values)
+        return _parting_numbers(got, numbers, want, rtol, atol, place, values, tell)
     if isinstance(want, str):
         same = isinstance(got, str) and (got == want or not place and got.strip() == want.strip())
         return None if same else values(got, want, place)
@@ -183,7 +183,7 @@ def parting(
 
 def _parting_numbers(
     got: Any, want: np.ndarray, shown: Any, rtol: float, atol: float, place: str,
-    values: Callable[[Any, Any, str], str],
+    values: Callable[[Any, Any, str], str], tell: bool,
 ) -> str | None:  # fmt: skip
     found = array(got)
     if found is None:
@@ -198,7 +198,7 @@ def _parting_numbers(
         names = {True: "True and False", False: "numbers"}
         kinds = names[found.dtype.kind == "b"], names[want.dtype.kind == "b"]
         return f"{at(place)}got {kinds[0]}, expected {kinds[1]}"
-    if want.ndim and want.dtype.kind in "iu" and found.dtype.kind == "f":
+    if tell and want.ndim and want.dtype.kind in "iu" and found.dtype.kind == "f":
         return f"{at(place)}got floating-point numbers, expected whole numbers"
     if want.dtype.kind in "biu" and found.dtype.kind in "biu":  # counted, so never nearly right
         near = found == want

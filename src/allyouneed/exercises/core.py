@@ -413,6 +413,8 @@ def near_mistake(
         return some, ""
     if parts := part_by_part(exercise, cases, got, want):
         return parts
+    if not callable(exercise.reference) and (form := other_form(got[0], want[0])):
+        return form, ""
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if all(unfilled(got[i], want[i]) for i in bad):
         return "the right rows, but not filled up to one length", ""
@@ -455,6 +457,21 @@ def lacking(got: Any, want: Any) -> str | None:
     more = [f'"{name}"' for name in want if got[name] and not want[name]]
     said = [f"asked for, and not so: {', '.join(less)}"] * bool(less)
     return "; ".join(said + [f"so, and not asked for: {', '.join(more)}"] * bool(more))
+
+
+def other_form(got: Any, want: Any) -> str | None:
+    """That an answer by hand has too few or too many items, or items of another kind."""
+    if not (isinstance(got, list | tuple) and isinstance(want, list | tuple)):
+        return None
+    if {*map(type, want)} == {str} and sorted({*want}) == [*want]:
+        return None  # names in any order: how many there are is for the reader to find
+    if len(got) != len(want):
+        return f"{len(got)} given, and {len(want)} asked for"
+    kinds = {str: "strings", bool: "True and False", int: "numbers", float: "numbers"}
+    one, other = ({kinds.get(type(each)) for each in items} for items in (got, want))
+    if len(one) != 1 or len(other) != 1 or one == other or None in one | other:
+        return None
+    return f"{one.pop()} in place of {other.pop()}"
 
 
 def part_of_the_other(exercise: Exercise, got: list[Any], want: list[Any]) -> str | None:
@@ -525,8 +542,9 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
         what = f"it asked for more than {MEMORY / GIB:g} GB of memory."
     elif failure.kind == "RecursionError":
         what = "it called itself too deeply. Does the recursion have an end?"
-    elif not failure.line and failure.text.startswith("expected "):  # by us, of what came
-        what = f"{shorten(failure.text)}."
+    elif not failure.line and (ours_said := re.match(r"((\w+): )?expected ", failure.text)):
+        about = f"`{ours_said[2]}`: " if ours_said[1] else ""  # by us, of what came
+        what = f"{about}{shorten(failure.text.removeprefix(ours_said[1] or ''))}."
     elif ours and re.search("positional argument|keyword argument", failure.text):
         what = f"it cannot be called as the task says: {shorten(failure.text)}."
     elif ours and "NoneType" in failure.text:

@@ -127,6 +127,10 @@ def turns(
             if got.ndim == want.ndim >= -i and got.shape[i] < want.shape[i]:
                 some = want.take(range(got.shape[i]), i)
                 yield from [f"cut short along {axis}"] * near(got, some)
+        for i in range(1, want.ndim - 2):
+            if got.ndim == want.ndim and got.shape[i] < want.shape[i]:
+                some = want.take(range(got.shape[i]), i)
+                yield from [f"cut short along axis {i}"] * near(got, some)
         if got.shape != want.shape and got.size == want.size > 1:
             yield from ["with its numbers in another shape"] * near(got.ravel(), want.ravel())
     for i in range(-want.ndim, 0):
@@ -234,15 +238,16 @@ def named_turn(
 ) -> str | None:
     """The name of the one turn that makes what came of what was expected, or of some of its parts,
     in all cases where the two differ; None where there is none, or where it may be by chance."""
-    if name := named_turn_of_whole(got, want, arguments, rtol, atol):
-        return name
     number = len(want[0]) if isinstance(want[0], list | tuple) else 0
     each = (*got, *want)
+    name = named_turn_of_whole(got, want, arguments, rtol, atol)
+    if name and not (number and re.search(r"axis \d", name)):  # axes are counted in a part
+        return name
     if number < 2 or not all(isinstance(a, list | tuple) and len(a) == number for a in each):
-        return None
+        return name
     parts = [[[a[i] for a in side] for side in (got, want)] for i in range(number)]
     if any(array(a) is None for part in parts for side in part for a in side):
-        return None
+        return name
     names = {
         i: named_turn_of_whole(*part, arguments, rtol, atol)
         for i, part in enumerate(parts, 1)
@@ -257,7 +262,7 @@ def named_turn(
         if names and all(moved):
             return "the right answer, but with its parts in another order"
     if not names or None in names.values() or len({*names.values()}) > 1:
-        return None
+        return name
     words = " and ".join(f"part {i}" for i in names)
     return str(names[min(names)]).replace("the right answer, but", f"the right answer, but {words}")
 

@@ -163,7 +163,12 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
         if not missed and not passed:  # something is said that is no yes and no no
             return None
         if missed and passed:
-            if len(missed) < len(right) or len(passed) > FEW:
+            if len(missed) == len(right) and 2 * len(passed) > len(wrong):
+                return "yes and no exchanged", "True is for what is right, False for what is wrong."
+            if len(missed) < len(right):
+                name = f"{listed(missed[:1])} refused, and {listed(passed[:1])} not found"
+                return name, f"{refused} {wrong[passed[0]]}"
+            if len(passed) > FEW:
                 return None
             name = f"{listed(passed)} taken for right, and what is right refused"
             return name, f"{wrong[passed[0]]} What do you compare with?"
