@@ -434,6 +434,8 @@ def near_mistake(
     if not (sure and len(bad) >= min(ENOUGH, len(cases))):
         return None  # a few numbers may be alike by chance
     for mistake in exercise.mistakes:
+        if ", and " in mistake.name:  # of two slips one would show in the other cases, too
+            continue
         if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in bad):
             return f"{mistake.name} (in {len(bad)} of {len(cases)} cases)", mistake.why
     for mistake in exercise.mistakes:
