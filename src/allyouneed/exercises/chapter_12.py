@@ -394,7 +394,8 @@ def rates_of(
         "never rises after it": bool((change[w - 1 :] <= near).all()),
         "at least half of the highest half-way down": bool(r[w - 1 : middle].min() >= 0.5 - near),
         "at most a hundredth at the last step": bool(r[-1] <= 0.01 + near),
-        "no leap": bool(change.abs().max() <= 2 / w + near) and bool(r[0] <= 2 / w + near),
+        "no leap": bool(change.abs().max() <= 2 / w + near),
+        "the first rate at most 2 / warmup_steps of the highest": bool(r[0] <= 2 / w + near),
     }
 
 
@@ -450,6 +451,12 @@ SCHEDULE_MISTAKES = mistakes(
     ("highest in the middle of the run",
      lambda step, steps, w, highest: highest * (1 - abs(2 * step / steps - 1)),
      "The highest rate should come at step `warmup_steps`, not in the middle."),
+    ("the share of the fall counted from the first step",
+     lambda step, steps, w, highest: highest * (
+         step / w if step < w else (1 + math.cos(math.pi * step / steps)) / 2
+     ),
+     "At step `warmup_steps` nothing of the fall is done: its share is (step - warmup_steps) / "
+     "(steps - warmup_steps)."),
     ("the fall begins at the first step",
      lambda step, steps, w, highest: highest * min(1, step / w) * (1 - step / steps),
      "At the end of the warm-up a part of the fall is done already, so the highest rate is never "
@@ -560,6 +567,19 @@ def _g_itself(theta, g, m, v, t, rate, beta_1, beta_2, eps):
 
 def _rate_left_out(theta, g, m, v, t, rate, beta_1, beta_2, eps):
     return adam_update(theta, g, m, v, t, 1.0, beta_1, beta_2, eps)
+
+
+def _exchanged_in_the_averages(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+    m, v = beta_2 * m + (1 - beta_2) * g, beta_1 * v + (1 - beta_1) * g**2
+    step = m / (1 - beta_1**t) / ((v / (1 - beta_2**t)).sqrt() + eps)
+    return theta - rate * step, m, v
+
+
+def _surprise(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+    m = beta_1 * m + (1 - beta_1) * g
+    v = beta_2 * v + (1 - beta_2) * (g - m) ** 2
+    step = m / (1 - beta_1**t) / ((v / (1 - beta_2**t)).sqrt() + eps)
+    return theta - rate * step, m, v
 
 
 def _exchanged(theta, g, m, v, t, rate, beta_1, beta_2, eps):
@@ -690,6 +710,10 @@ ADAM_MISTAKES = mistakes(
      "v is the average of the squares of the gradients, not of their sizes."),
     ("v an average of the gradients", _adam(new_v=lambda v, g, b: b * v + (1 - b) * g),
      "v is the average of the squares of the gradients."),
+    ("betas exchanged in the averages alone", _exchanged_in_the_averages,
+     "beta_1 belongs to m and beta_2 to v, in the averages as in the corrections."),
+    ("v made of the distance between g and m", _surprise,
+     "So AdaBelief has it. Adam averages the squares of the gradients themselves."),
     ("v made of the squares of m", _v_from_m,
      "v takes the square of the gradient, not of the average m."),
     ("no division by the root of v", _adam(step=lambda m, v, eps: m),
@@ -1386,6 +1410,12 @@ def _divided_with_bos(model, batches, optimizer):
     return one_epoch(model, batches, optimizer) * tokens / (tokens + sentences)
 
 
+def _step_at_the_end(model, batches, optimizer):
+    loss = _epoch((), order=())(model, batches, optimizer)
+    optimizer.step()
+    return loss
+
+
 def _one_update(model, batches, optimizer):
     """All batches of the epoch in one update."""
     model.train()
@@ -1483,6 +1513,11 @@ LOOP_MISTAKES = mistakes(
      "The weights are right. Return the mean over all tokens of the epoch."),
     ("the sum of the batches' losses", _epoch((), end=lambda losses, counts: sum(losses)),
      "The weights are right. Return the mean over all tokens of the epoch."),
+    ("one step, behind the last batch", _step_at_the_end,
+     "Each batch is an update of its own: `optimizer.step()` stands in the loop."),
+    ("the sum over all tokens, divided by the number of batches",
+     _epoch((), end=lambda losses, counts: sum(map(mul, losses, counts)) / len(losses)),
+     "The weights are right. Divide by the number of tokens."),
     ("the sum over all tokens",
      _epoch((), end=lambda losses, counts: sum(
          x * n for x, n in zip(losses, counts, strict=True)
@@ -1637,6 +1672,13 @@ GRADIENT_MISTAKES = mistakes(
      ),
      "q is taken off as a whole: 1 - epsilon at the right token, and the share at every token but "
      "PAD."),
+    ("PAD's column set to zero, and not the rows of the padding",
+     lambda z, y, e: (z.softmax(-1) - _asked(z, y, e)) * (torch.arange(z.shape[1]) != PAD),
+     "PAD is a token that the model may say, and p pushes it down. What has no gradient are the "
+     "rows whose target is PAD."),
+    ("PAD's column set to zero, too",
+     lambda z, y, e: loss_gradient(z, y, e) * (torch.arange(z.shape[1]) != PAD),
+     "PAD is a token that the model may say: its logit gets p - 0."),
     ("the rows of the padding left out", lambda z, y, e: loss_gradient(z, y, e)[y != PAD],
      "They stay, and their gradient is zero: (N, V)."),
     ("no smoothing", _q(lambda one, e, V: one),
