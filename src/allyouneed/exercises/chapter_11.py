@@ -2243,7 +2243,8 @@ def _mistaken(
         f'"{said}" said where it is ' + " or ".join(f'"{one}"' for one in is_)
         for said, is_ in wrong.items()
     ]
-    return ", and ".join(names), " ".join(ASK[one] for one in KINDS if one in sum(wrong.values(), []))
+    missed = [one for one in KINDS if any(one in some for some in wrong.values())]
+    return ", and ".join(names), " ".join(ASK[one] for one in missed)
 
 
 # 11.9 prediction: what gets no gradient from a source of one token

@@ -26,7 +26,7 @@ def softmax(a: np.ndarray) -> np.ndarray:
 
 
 def last(a: np.ndarray, turn: Turn) -> Any:
-    return turn(a) if a.ndim else None
+    return turn(a) if a.ndim and a.size else None
 
 
 # What is made of what was expected ...
@@ -276,7 +276,7 @@ def named_turn_of_whole(
     differ, elsewhere, names, places = [], [], None, 0
     with np.errstate(all="ignore"):
         for x, y, named in zip(got, want, arguments, strict=True):
-            a, b = array(x), array(y)
+            a, b = (np.zeros(0) if isinstance(v, list) and not v else array(v) for v in (x, y))
             if a is None or b is None:
                 return None
             found = [*turns(a, b, named, rtol, atol)]
