@@ -197,6 +197,9 @@ PREFIX_MISTAKES = mistakes(
      "Up to its own position: the one behind the query is what it shall predict."),
     ("True = hidden", lambda prefix, length: ~prefix_masks(prefix, length),
      "In this book True means may attend."),
+    ("everything allowed",
+     lambda prefix, length: torch.ones(len(prefix), length, length, dtype=torch.bool),
+     "Behind the source a position may see itself and what stands before it, and not what comes."),
     ("anti-causal", lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).T,
      "Rows are queries and columns keys: a query may look at keys to its left, on and below the "
      "diagonal."),
@@ -1280,6 +1283,10 @@ DIE_MISTAKES = mistakes(
     ("the share of the drawn not in proportion to those in view",
      lambda f, c, r: c * math.log(f) + (1 - c) * _doubt(1 - r + r / f, f),
      "Given that a face is in view: it was drawn in the share random / (1 - covered)."),
+    ("one wrong face too many",
+     lambda f, c, r: (lambda p, q: c * math.log(f) - (1 - c) * (
+         p * math.log(p) + f * q * math.log(q)))(_kept(f, c, r), (1 - _kept(f, c, r)) / (f - 1)),
+     "One face is the right one, so there are faces - 1 wrong ones."),
     ("one wrong face counted for all",
      lambda f, c, r: (lambda p, q: c * math.log(f) - (1 - c) * (
          p * math.log(p) + q * math.log(q)))(_kept(f, c, r), (1 - _kept(f, c, r)) / (f - 1)),
