@@ -78,6 +78,11 @@ COUNT_SLIPS = [
 ]  # fmt: skip
 
 
+def _corner(length: int, window: int) -> int:
+    """The causal pairs: a corner of 1 + 2 + ... + window, and full rows."""
+    return window * (window + 1) // 2 + (length - window) * window
+
+
 COUNT_MISTAKES = mistakes(
     ("a window wider than the input in the two-sided case",
      lambda n, w, causal: count_pairs(n, w, True) if causal else n + 2 * _one_side(n, w),
@@ -111,6 +116,16 @@ COUNT_MISTAKES = mistakes(
     ("length and window exchanged, and a window wider than the input",
      lambda n, w, causal: w + _one_side(w, n) * (1 if causal else 2),
      "The first argument is the length of the input, the second the window."),
+    ("one position too few, with the window cut to the input",
+     lambda n, w, causal: (
+         _corner(n, min(w - 1, n)) if causal else 2 * _corner(n, min(w - 1, n)) - n
+     ),
+     "The distance goes up to window - 1: a window of 1 is the position itself."),
+    ("one full row too many",
+     lambda n, w, causal: (
+         _corner(n, min(w, n)) + min(w, n) if causal else 2 * (_corner(n, min(w, n)) + min(w, n)) - n
+     ),
+     "The first w rows are the corner, 1 + 2 + ... + w. Of rows with w keys length - w are left."),
     ("one position too few, and nothing for a window of 1", _pairs(further=-1),
      "The distance goes up to window - 1: a window of 1 is the position itself."),
     ("the ends forgotten", lambda n, w, causal: n * _keys(w, causal),
@@ -924,6 +939,7 @@ def _document(documents: Tensor, window: int, rule: str) -> Tensor:
         "no window": lambda: same & (away >= 0),
         "two-sided": lambda: same & (away.abs() < window),
         "future": lambda: same & (away <= 0) & (away > -window),
+        "around": lambda: same & (away.abs() <= window // 2),
         "or": lambda: same | near,
         "too far": lambda: same & (away >= 0) & (away <= window),
         "too near": lambda: same & (away >= 0) & (away < window - 1),
@@ -1030,6 +1046,11 @@ DOCUMENT_MISTAKES = [
         "no window", "no window", "Within a document, too, only `window` keys are seen."
     ),
     _document_mistake("the future is seen", "two-sided", "The windows are causal: 0 <= t - s."),
+    _document_mistake(
+        "the window laid around the query",
+        "around",
+        "The windows are causal: the query is the last of the `window` keys that it sees.",
+    ),
     _document_mistake(
         "only the future is seen", "future", "Rows are queries. A query sees keys *before* it."
     ),
