@@ -546,6 +546,19 @@ def _words_in_front(s: list[str], n: int) -> bool:
     return well_formed(s[front:], n - front)
 
 
+def _with_several_parts(symbols: list[str], n_words: int) -> bool:
+    parts: list[int] = []
+    for symbol in symbols:
+        if symbol[0] == ")":
+            if parts and parts.pop() < 2:
+                return False
+        elif parts:
+            parts[-1] += 1
+        if symbol[0] == "(":
+            parts.append(0)
+    return well_formed(symbols, n_words)
+
+
 def _with_words(s: list[str], n: int) -> bool:
     """Every bracket has to hold a word directly."""
     own = []
@@ -601,6 +614,8 @@ TREE_MISTAKES = mistakes(
      "Nested brackets are not enough: none may be empty, and all is in one outermost bracket."),
     ("words in front of the tree let through", _words_in_front,
      "A word may come only when a bracket is open."),
+    ("a bracket of one part refused", _with_several_parts,
+     "A bracket may hold one word, or one smaller bracket: only an empty one is none."),
     ("a bracket without a word of its own refused", _with_words,
      "A bracket may hold smaller brackets alone. Empty is one that closes right after it opened."),
     ("only the depth looked at, and no symbols taken for a tree",
@@ -1227,6 +1242,17 @@ def next_symbols(written: list[str], n_words: int, openings: set[str]) -> set[st
     return _next()(written, n_words, openings)
 
 
+def _open(written: list[str]) -> list[str]:
+    """The labels of the brackets that are open, the last one last."""
+    labels: list[str] = []
+    for symbol in written:
+        if symbol[0] == "(":
+            labels.append(symbol[1:])
+        elif symbol[0] == ")":
+            labels.pop()
+    return labels
+
+
 def _next(
     first: bool = False,  # the bracket opened first closes
     late: bool = False,  # brackets open when no word is left
@@ -1442,6 +1468,19 @@ NEXT_MISTAKES = mistakes(
      "With `n_words` words written, no other may come: `words < n_words`."),
     ("one word too few", lambda w, n, o: next_symbols(w, n - 1, o),
      "As long as fewer than `n_words` words are written, another may come: `words < n_words`."),
+    ("one word too many let through",
+     lambda w, n, o: next_symbols(w, n, o) | (
+         {"XX", *o} if _open(w) and w.count("XX") == n else set()
+     ),
+     "Where `n_words` words are written, no other may come, and no bracket that would need one: "
+     "`words < n_words`."),
+    ("where the bracket opened last may close, all may",
+     lambda w, n, o: (
+         lambda right: right | {
+             ")" + label for label in _open(w) if any(x[0] == ")" for x in right)
+         }
+     )(next_symbols(w, n, o)),
+     "Only the bracket that was opened last may close next."),
     ("no bracket closes behind one that has closed",
      lambda w, n, o: {
          x for x in next_symbols(w, n, o) if x[0] != ")" or not w or w[-1][0] != ")"

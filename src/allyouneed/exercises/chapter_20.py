@@ -206,9 +206,12 @@ WIDTH_MISTAKES = mistakes(
          (2 * d_model + 1) * d_ff // (3 * d_model * multiple) * multiple
      ),
      "There is a bias behind each of the two matrices: d_ff entries, and d_model."),
-    ("one more than as many", lambda d_model, d_ff, multiple: (
+    ("fewer, and not as many", lambda d_model, d_ff, multiple: (
          (2 * d_model * d_ff + d_ff + d_model - 1) // (3 * d_model * multiple) * multiple),
      "At most as many: exactly as many will do."),
+    ("the width rounded down, and then to the nearest multiple", lambda d_model, d_ff, multiple: (
+         round((2 * d_model * d_ff + d_ff + d_model) // (3 * d_model) / multiple) * multiple),
+     "At most as many: round down to a multiple, too."),
     ("at least one multiple", lambda d_model, d_ff, multiple: (
          max(multiple, gated_width(d_model, d_ff, multiple))),
      "Where not even one multiple fits the width is 0: with one, the net would be larger than the "
