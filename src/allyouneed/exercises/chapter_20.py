@@ -1240,6 +1240,9 @@ NEWEST_MISTAKES = mistakes(
     ("the kept keys turned again",
      _newest(kept=True),
      "They were turned when they were kept. Turned twice, they stand at twice their places."),
+    ("turned backwards",
+     _newest(turned=lambda x, angles: _turned(x, -angles)),
+     "The kept keys were turned the other way: (a cos - b sin, a sin + b cos) for a pair (a, b)."),
     ("neighbours turned",
      _newest(turned=_neighbours),
      "The kept keys were turned in halves. Both must be turned in the same pairing."),
@@ -1504,6 +1507,8 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
         shapes = [tuple(one.shape) for one in pair]
         raise ValueError(f"expected a key and a value of shape ({K},), got shapes {shapes[:4]}")
     key, value = (one.reshape(K) for one in pair)
+    if not (key.isfinite().all() and value.isfinite().all()):
+        raise ValueError("expected finite numbers, got an infinite one or NaN")
     keys = torch.zeros(n, K).double()
     keys[n // 2, 0] = 1.0
     idle, asks = torch.zeros(2, K).double()
