@@ -496,6 +496,7 @@ SUMS = (
     "a share of the same size for PAD, too", "smoothing and 1 - smoothing exchanged",
     "the paper's 0.1 in place of smoothing", "the wrong sign", "softmax twice", "no logarithm",
     "the logits as they are", "the logarithm to base 2", "PAD taken out of the softmax",
+    "softmax along the wrong axis",
 )  # fmt: skip
 
 

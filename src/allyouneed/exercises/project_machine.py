@@ -87,8 +87,6 @@ def heads(
     w_k = p["q"] if "one matrix" in faults else p["k"]
     w_v = p["k"] if "one matrix for both" in faults else p["v"]
     wide, h, d = p["q"].shape
-    if "values as they are" in faults:
-        w_v = torch.eye(wide).unflatten(1, (h, d))
 
     def split(x: Tensor, w: Tensor) -> Tensor:
         x = x @ w.flatten(1)

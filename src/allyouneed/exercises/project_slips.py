@@ -61,7 +61,6 @@ HEADS = (
      "Project the argument v, even if it often is k."),
     ("one matrix for queries and keys", "one matrix", "W^Q and W^K are two matrices."),
     ("one matrix for keys and values", "one matrix for both", "W^K and W^V are two matrices."),
-    ("the values not projected", "values as they are", "W^V makes the values of what comes in."),
     ("the mask not handed on", "mask lost", "Hand the mask to attention."),
 )  # fmt: skip
 LAYER = (
