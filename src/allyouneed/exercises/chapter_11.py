@@ -187,6 +187,11 @@ COUNT_MISTAKES = mistakes(
     ("final norms", _counted(more=lambda v, d: 4 * d),
      "In post-norm the last layer has just normalised, and no norm comes after it. "
      "(`nn.Transformer` has one all the same.)"),
+    ("biases in the projections to queries, keys and values",
+     _counted(attention=lambda d, h, k, v: 2 * d * h * (k + v) + 2 * h * k + h * v),
+     "The projections of attention have no biases here, as in the paper's formulas."),
+    ("four norms in the decoder layer", _counted(norms=(2, 4)),
+     "A decoder layer has three sub-layers, and one LayerNorm for each."),
     ("a bias in the logits", _counted(more=lambda v, d: v),
      "The logits are the states times the shared matrix, and nothing is added."),
     ("one norm in each layer", _counted(norms=(1, 1)),
@@ -1470,6 +1475,10 @@ def _eos_hidden(*hidden: int) -> Callable:
     return answer
 
 
+def _masks_of_the_first(src: Tensor, tgt: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor]:
+    return three_masks(src[:1].expand_as(src), tgt, pad)
+
+
 def _along_queries(src: Tensor, tgt: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor]:
     s, t = ((tokens != pad)[:, None, :, None] for tokens in (src, tgt))
     return s, t & _square(tgt.shape[1]), s
@@ -1484,6 +1493,8 @@ MASK_MISTAKES = mistakes(
         ("in encoder and cross-attention", (0, 2)), ("everywhere", (0, 1, 2)))),
     ("numbers to be added, 0 and minus infinity", lambda *case: _added(*three_masks(*case)),
      "These are masks M of equation (8.2). Asked for are the boolean ones."),
+    ("the first source's padding for all", _masks_of_the_first,
+     "Each row has padding of its own: keep the axis of the sentences."),
     ("the decoder's mask first",
      lambda *case: (lambda s, t, cross: (t, s, cross))(*three_masks(*case)),
      "The encoder's comes first, then the decoder's, then that of cross-attention."),

@@ -108,6 +108,12 @@ def _no_number(loss: Any) -> Any:
     return loss.nan_to_num(math.inf, math.inf, math.inf) if isinstance(loss, Tensor) else loss
 
 
+def _mean_logit(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    real = targets != PAD
+    right = F.cross_entropy(logits[real], targets[real], reduction="sum")
+    return (1 - smoothing) * right - smoothing * logits[real][:, 1:].mean(1).sum()
+
+
 def _loss(
     logits: Tensor,
     targets: Tensor,
@@ -241,6 +247,8 @@ LOSS_MISTAKES = mistakes(
     ("the paper's 0.1 in place of smoothing",
      lambda logits, targets, smoothing: smoothed_loss(logits, targets, 0.1),
      "How much is spread is given: use the argument."),
+    ("the mean of the logits for the share, not of their logarithms", _mean_logit,
+     "Both parts are logarithms of probabilities: a log-softmax of the logits comes first."),
     ("the wrong sign", _variant(ours, lambda losses: -losses.sum()),
      "Logarithms of probabilities are negative. The loss is minus their mean under q."),
     ("softmax twice", _variant(ours, log_softmax=lambda z: z.softmax(-1).log_softmax(-1)),
@@ -560,6 +568,12 @@ def _v_from_m(theta, g, m, v, t, rate, beta_1, beta_2, eps):
     return theta - rate * step, m, v
 
 
+def _g_corrected(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+    _, m, v = adam_update(theta, g, m, v, t, rate, beta_1, beta_2, eps)
+    step = g / (1 - beta_1**t) / ((v / (1 - beta_2**t)).sqrt() + eps)
+    return theta - rate * step, m, v
+
+
 def _g_itself(theta, g, m, v, t, rate, beta_1, beta_2, eps):
     _, m, v = adam_update(theta, g, m, v, t, rate, beta_1, beta_2, eps)
     return theta - rate * g / ((v / (1 - beta_2**t)).sqrt() + eps), m, v
@@ -744,6 +758,14 @@ ADAM_MISTAKES = mistakes(
      "First the averages take the new gradient in, then the step is made with them."),
     ("the step made with the old m", _old_m,
      "First m takes the new gradient in, then the step is made with it."),
+    ("the gradient in place of m, and corrected as m is",
+     _g_corrected,
+     "Above the fraction bar stands the corrected average of the gradients, m."),
+    ("1 - beta to the power of t",
+     _adam(m_hat=lambda m, b, t: m / (1 - b) ** t, v_hat=lambda v, b, t: v / (1 - b) ** t),
+     "beta itself is raised to the power of t: 1 - beta**t."),
+    ("1 - beta to the power of t, for v alone", _adam(v_hat=lambda v, b, t: v / (1 - b) ** t),
+     "beta itself is raised to the power of t: 1 - beta**t."),
     ("the gradient in place of m", _g_itself,
      "Above the fraction bar stands the corrected average of the gradients. With the gradient "
      "itself this is RMSProp."),
@@ -1410,6 +1432,10 @@ def _divided_with_bos(model, batches, optimizer):
     return one_epoch(model, batches, optimizer) * tokens / (tokens + sentences)
 
 
+def _divided_by_batches(model, batches, optimizer):
+    return _epoch((), times=1 / len(batches))(model, batches, optimizer)
+
+
 def _step_at_the_end(model, batches, optimizer):
     loss = _epoch((), order=())(model, batches, optimizer)
     optimizer.step()
@@ -1513,6 +1539,8 @@ LOOP_MISTAKES = mistakes(
      "The weights are right. Return the mean over all tokens of the epoch."),
     ("the sum of the batches' losses", _epoch((), end=lambda losses, counts: sum(losses)),
      "The weights are right. Return the mean over all tokens of the epoch."),
+    ("each gradient divided by the number of batches", _divided_by_batches,
+     "That is for several batches in one update. Here each batch is an update of its own."),
     ("one step, behind the last batch", _step_at_the_end,
      "Each batch is an update of its own: `optimizer.step()` stands in the loop."),
     ("the sum over all tokens, divided by the number of batches",

@@ -1976,6 +1976,8 @@ HIGHEST_MISTAKES = mistakes(
      _highest(gain=lambda k, top: k * math.log10(top), best=min),
      "log P is the natural logarithm, and the most is asked for."),
     ("the lowest score", _highest(best=min), "Asked for is the most that it can come to."),
+    ("the probability of all further tokens is added", _highest(gain=lambda k, top: top**k),
+     "Logarithms are added: k tokens of probability `top` add k ln(top), below zero."),
     ("the probability itself is added", _highest(gain=lambda k, top: k * top),
      "Logarithms are added: a token of probability `top` adds ln(top), below zero."),
     ("`max_length` further tokens",

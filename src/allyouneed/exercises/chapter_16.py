@@ -361,6 +361,11 @@ LOSS_MISTAKES = mistakes(
      lambda logits, tokens, lengths: _each(logits, tokens)[_real(tokens, lengths + 1)].mean(),
      "Row b has lengths[b] tokens, and all but the first are predicted: lengths[b] - 1, at the "
      "positions 1 to lengths[b] - 1."),
+    ("the last token of each row alone",
+     lambda logits, tokens, lengths: _each(logits, tokens)[
+         _real(tokens, lengths) & ~_real(tokens, lengths - 1)
+     ].mean(),
+     "Every real token but the first is predicted, each from the position before it."),
     ("the last token of each row left out",
      lambda logits, tokens, lengths: (
          (_each(logits, tokens) * _real(tokens, lengths - 1)).sum()
@@ -1079,6 +1084,11 @@ ANSWER_MISTAKES = mistakes(
      ),
      "An answer begins at the place `prompts[b]`. And every token of every answer counts alike: "
      "one mean over all of them, not one for each row."),
+    ("everything but the answers",
+     lambda logits, tokens, prompts, lengths: _each(logits, tokens)[
+         ~(_real(tokens, lengths) & ~_real(tokens, prompts))
+     ].mean(),
+     "The mask is turned round: what counts are the answers."),
     ("the prompt in place of the answer",
      lambda logits, tokens, prompts, lengths: answer_nats(
          logits, tokens, torch.ones_like(prompts), prompts

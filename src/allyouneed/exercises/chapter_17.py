@@ -121,6 +121,13 @@ COUNT_MISTAKES = mistakes(
          _corner(n, min(w - 1, n)) if causal else 2 * _corner(n, min(w - 1, n)) - n
      ),
      "The distance goes up to window - 1: a window of 1 is the position itself."),
+    ("half of the two-sided number",
+     lambda n, w, causal: count_pairs(n, w, False) // (2 if causal else 1),
+     "The main diagonal lies in both halves: the causal number is half of it and half of `length` "
+     "more."),
+    ("the window cut to one less than the input",
+     lambda n, w, causal: count_pairs(n, min(w, n - 1), causal),
+     "A window as wide as the input, or wider, lets the last query see the first position."),
     ("one full row too many",
      lambda n, w, causal: (lambda pairs: pairs if causal else 2 * pairs - n)(
          _corner(n, min(w, n)) + min(w, n)

@@ -942,6 +942,14 @@ def bottom_up(symbols: list[str]) -> list[str]:
     return found
 
 
+def _labels_by_opening(symbols: list[str]) -> list[str]:
+    labels = iter([symbol[1:] for symbol in symbols if symbol[0] == "("])
+    return [
+        symbol if symbol == "XX" else f"{next(labels)}/{symbol.rpartition('/')[2]}"
+        for symbol in bottom_up(symbols)
+    ]
+
+
 def _walk(symbols: list[str], count, form="{label}/{n}".format, after=True) -> list[str]:
     """As asked for, with another count of what is in a bracket, or another way to write it.
 
@@ -1074,6 +1082,8 @@ BOTTOM_UP_MISTAKES = mistakes(
     ("one count, not set to 0 by a bracket that opens", _never_at_0,
      "A bracket that opens begins a count of its own, at 0; the one around it goes on when it has "
      "closed."),
+    ("the labels in the order in which brackets open", _labels_by_opening,
+     "A bracket that opened later closes first: take the label of the one that closes."),
     ("the depth in place of the number of parts", _depths,
      "The number says how many parts the bracket has, not how deep it stands."),
     ("an opening bracket in front of the label", _upwards(form="({label}/{n}".format),
@@ -1450,6 +1460,18 @@ NEXT_MISTAKES = mistakes(
     ("no bracket opens behind one that has closed",
      lambda w, n, o: next_symbols(w, n, o) - (set(o) if w and w[-1][0] == ")" else set()),
      "A bracket may have several smaller ones in it, one behind the other."),
+    ("no word right behind a bracket that opens",
+     lambda w, n, o: next_symbols(w, n, o) - ({"XX"} if w and w[-1][0] == "(" else set()),
+     "A bracket may hold a word at once: with words left, XX may follow."),
+    ("a bracket may not hold one of its own label",
+     lambda w, n, o: next_symbols(w, n, o) - {"(" + label for label in _open(w)[-1:]},
+     "Labels do not matter for what may open: an NP often holds an NP."),
+    ("the end beside the last bracket that closes",
+     lambda w, n, o: next_symbols(w, n, o) | (
+         {"<eos>"} if len(_open(w)) == 1 and any(x[0] == ")" for x in next_symbols(w, n, o))
+         else set()
+     ),
+     "The outermost bracket closes first, and the end comes behind it."),
     ("every open bracket may close",
      lambda w, n, o: next_symbols(w, n, o) | (
          {")" + x[1:] for x in w if x[0] == "("}

@@ -954,6 +954,9 @@ NOISE_MISTAKES = mistakes(
      ),
      "The whole batch has the length of the *mean gradient*: add the vectors before you take the "
      "length."),
+    ("the noise of one share taken off the length of the gradient",
+     _noise(lambda trace, squared, small, large, N, b: trace / (large - trace / b)),
+     "The mean of n shares has the noise of n b tokens: tr Sigma / (n b) is taken off."),
     ("the noise added to the length of the gradient",
      _noise(lambda trace, squared, small, large, N, b: trace / (large + trace / (N * b))),
      "The mean of n shares still holds noise: its squared length is too long by tr Sigma / (n b). "

@@ -631,6 +631,11 @@ GROUPED_MISTAKES = mistakes(
     ("no softmax",
      lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5) @ _spread(v, q),
      "The scores become weights by a softmax over the keys."),
+    ("a sigmoid in place of the softmax",
+     lambda q, k, v: (
+         (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).sigmoid() @ _spread(v, q)
+     ),
+     "A query's weights sum to one: they are a softmax of its scores."),
     ("a causal mask",
      lambda q, k, v: (
          (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5)
@@ -1442,6 +1447,11 @@ RMS_BACKWARD_MISTAKES = mistakes(
      "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
     ("1 / r^2 in the second term", _rms_backward(power=2),
      "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
+    ("x * x in place of r^2 in the second term",
+     lambda x, gamma, dy, eps: (
+         dy * gamma - x * (dy * gamma * x).sum(-1, keepdim=True) / x.pow(2).sum(-1, keepdim=True)
+     ) / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(),
+     "The derivative of 1 / r has r^3 below the bar, with eps in it: x * x alone is not r^2."),
     ("eps forgotten", _rms_backward(eps_in=False),
      "r is the root of the mean square *plus eps*; where x is small eps is most of it."),
     ("summed over all places", _rms_backward(axis=None),
