@@ -1704,9 +1704,6 @@ GRADIENT_MISTAKES = mistakes(
      lambda z, y, e: (z.softmax(-1) - _asked(z, y, e)) * (torch.arange(z.shape[1]) != PAD),
      "PAD is a token that the model may say, and p pushes it down. What has no gradient are the "
      "rows whose target is PAD."),
-    ("PAD's column set to zero, too",
-     lambda z, y, e: loss_gradient(z, y, e) * (torch.arange(z.shape[1]) != PAD),
-     "PAD is a token that the model may say: its logit gets p - 0."),
     ("the rows of the padding left out", lambda z, y, e: loss_gradient(z, y, e)[y != PAD],
      "They stay, and their gradient is zero: (N, V)."),
     ("no smoothing", _q(lambda one, e, V: one),
