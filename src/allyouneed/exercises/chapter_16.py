@@ -1554,6 +1554,14 @@ def _all_but_first_row(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths:
     return answer_nats(logits[1:], tokens[1:], prompts[1:], lengths[1:])
 
 
+def _less_the_others(
+    logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor
+) -> Tensor:  # fmt: skip
+    """Right; what is no answer leaves a rounding behind."""
+    losses = _each(logits, tokens)
+    return losses.sum() - losses[~(_real(tokens, lengths) & ~_real(tokens, prompts))].sum()
+
+
 def _last_of_each(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
     return answer_nats(logits, tokens, lengths - 1, lengths)
 
@@ -1575,6 +1583,7 @@ LOSSES = {
         ("the mean in bits", lambda *case: answer_nats(*case) / math.log(2)),
         ("a mean of the rows' means", _answer_nats(over="rows")),
         ("softmax twice", _answer_nats(double=True)),
+        ("the sum over everything, less that over what is no answer", _less_the_others),
         ("not shifted", _answer_nats(shifted=False)),
         ("shifted the other way", _answer_nats(shifted=False, back=True)),
         ("the first token of each answer left out", _answer_nats(first=1)),
@@ -1606,6 +1615,7 @@ LOSSES = {
 RIGHT_LOSSES = [
     "the mean over the answers", "the sum over the answers", "the mean in bits",
     "a mean of the rows' means", "softmax twice",
+    "the sum over everything, less that over what is no answer",
 ]  # fmt: skip
 MISSED_LOSSES = {
     "the faulty loss of 16.7": "It looks at the places of the tokens themselves.",
