@@ -763,8 +763,9 @@ def _place_by_place(true: list, given: list) -> float | int:
 
 
 def _by_means(true: list, given: list) -> float | int:
+    """Right, but for the last digits."""
     p, r = _parts(true, given)
-    return _ratio(2 * p * r, p + r)
+    return round(_ratio(2 * p * r, p + r), 12)
 
 
 ODD = slice(0, 3, 2)  # label and end
