@@ -402,6 +402,16 @@ FLOPS_MISTAKES = mistakes(
     ("every weight for every token", _all_by_all,
      "Source tokens go through the encoder, target tokens through the decoder. Count each matrix "
      "for the tokens that meet it."),
+    ("one decoder layer, whatever the depth",
+     lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, 0, src, 0) + training_flops(1, d, f, v, 0, tgt)
+     ),
+     "The decoder has `n_layers` layers, as the encoder has."),
+    ("one encoder layer, whatever the depth",
+     lambda n, d, f, v, src, tgt: (
+         training_flops(1, d, f, 0, src, 0) + training_flops(n, d, f, v, 0, tgt)
+     ),
+     "The encoder has `n_layers` layers, as the decoder has."),
     ("the logits once for each layer",
      lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src, tgt) + 6 * (n - 1) * v * d * tgt,
      "The logits are made once, at the end of the stack."),

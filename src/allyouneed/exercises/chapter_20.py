@@ -1292,11 +1292,13 @@ def _rms_backward(
     eps_in: bool = True,
     axis: int | None = -1,
     centred: bool = False,
+    summed: bool = False,
 ) -> Callable[..., Tensor]:
     """The gradient, right by default; each argument makes one mistake."""
 
     def backward(x: Tensor, gamma: Tensor, dy: Tensor, eps: float) -> Tensor:
-        r = (x.pow(2).mean(-1, keepdim=True) + (eps if eps_in else 0.0)).sqrt()
+        squares = x.pow(2).sum(-1, keepdim=True) / (1 if summed else x.shape[-1])
+        r = (squares + (eps if eps_in else 0.0)).sqrt()
         g = dy * gamma if first == "gamma" else dy
         h = dy * gamma if second == "gamma" else dy * gamma**2 if second == "twice" else dy
         inner = (h * x).sum() if axis is None else (h * x).sum(axis, keepdim=True)
@@ -1447,6 +1449,10 @@ RMS_BACKWARD_MISTAKES = mistakes(
      "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
     ("1 / r^2 in the second term", _rms_backward(power=2),
      "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
+    ("a sum in place of the mean under the root", _rms_backward(summed=True),
+     "r is the root of the *mean* of the squares, plus eps."),
+    ("summed over the first axis", _rms_backward(axis=0),
+     "Each vector has a root of its own: sum over the last axis only, and keep it."),
     ("x * x in place of r^2 in the second term",
      lambda x, gamma, dy, eps: (
          dy * gamma - x * (dy * gamma * x).sum(-1, keepdim=True) / x.pow(2).sum(-1, keepdim=True)
