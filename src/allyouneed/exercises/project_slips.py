@@ -161,7 +161,8 @@ MACHINE = (
      "The decoder reads its own answer: hand it the causal mask."),
     ("the future not hidden, the target's padding alone", "padding for the future",
      "The decoder reads its own answer: hand it the causal mask. (Padding stands on the right, so "
-     "that the causal mask hides it from every true token.)"),
+     "that the causal mask hides it from every true token. Two masks are joined by `&`: with `|`, "
+     "what one of them shows is seen.)"),
     ("one more norm at the end of each stack", "last norms",
      "`torch.nn.Transformer` has it, and pre-norm needs it. The paper's post-norm stacks end with "
      "the norm of their last layer."),
