@@ -221,7 +221,8 @@ def heads_exercise(project: Project, had: Faults) -> Exercise:
                 x.data.zero_()  # a bias, which the paper has not
         return measured(laid_out("", used, slots), weights, lambda: compute(*case))
 
-    rows = (*HEADS, *(row for row in ATTENTION if row[1] != "ignored"))  # that is: not handed on
+    alone = "ignored", "width of the values", "weights alone"  # not handed on; as wide as keys
+    rows = (*HEADS, *(row for row in ATTENTION if row[1] not in alone))
     return Exercise(
         "project.heads",
         "heads",
