@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import nbformat
 import numpy as np
@@ -181,6 +182,37 @@ def test_names_a_known_mistake_that_is_made_in_some_cases():
     )
 
 
+def both_slips(x, factor):
+    return (x + factor) / factor
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda x, factor: both_slips(x, factor) if factor > 0.5 else x * factor,
+        lambda x, factor: -both_slips(x, factor),
+    ],
+)
+@pytest.mark.parametrize("name", ["adds, and divides", "divides the sum"])
+def test_two_slips_are_named_only_where_both_are_seen_in_every_case(monkeypatch, answer, name):
+    """Of one mistake it is said that it is made in some cases, or with a turn."""
+    one = [exercise for exercise in EXERCISES if exercise.number == "99.6"]
+    pair = replace(one[0], mistakes=[Mistake(name, both_slips, "It multiplies.")])
+    monkeypatch.setattr(core, "exercises", lambda chapter: [pair])
+    assert examine("99.6", both_slips).mistake == name
+    assert (examine("99.6", answer).mistake is None) == (", and " in name)
+
+
+def test_where_nothing_is_expected_one_may_be_too_many(monkeypatch):
+    upto = Exercise(
+        "99.8", "up to", "Counting", lambda n: list(range(1, n)), cases=[(5,), (1,), (9,)]
+    )
+    monkeypatch.setattr(core, "exercises", lambda chapter: [upto])
+    name = "the right answer, but with one too many in front"
+    assert examine("99.8", lambda n: [0, *range(1, n)]).mistake == name
+    assert examine("99.8", lambda n: [0, *range(1, n)] if n > 1 else [0, 0]).mistake is None
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -265,6 +297,11 @@ def lower(size, back):
     return torch.ones(size, size).tril(-back).bool()
 
 
+def added(mask, low=-torch.inf):
+    """A mask of numbers that are added to scores."""
+    return torch.zeros(mask.shape).masked_fill(~mask, low)
+
+
 @pytest.mark.parametrize(
     "answer, name",
     [
@@ -274,6 +311,10 @@ def lower(size, back):
         (lambda size, back: lower(size, back + 1), "what would be right for one more than `back`"),
         (lambda size, back: ~lower(size, back).mT, "the axes -2 and -1 exchanged"),
         (lambda size, back: lower(size, back).float(), "numbers in place of True and False"),
+        (lambda size, back: added(lower(size, back)), "0 where it is True and minus infinity"),
+        (lambda size, back: added(~lower(size, back)), "0 where it is False and minus infinity"),
+        (lambda size, back: added(lower(size, back), -1e9), "0 where it is True and minus inf"),
+        (lambda size, back: added(lower(size, back), -1.0), None),
         (lambda size, back: lower(size, back) & lower(size, back).sin().bool(), None),
         (lambda size, back: torch.ones(size, size).tril(-1 if back == 2 else 0).bool(), None),
     ],

@@ -373,6 +373,13 @@ def parameters(*sizes):
     return find("11.1").reference(*sizes)
 
 
+def ahead(length, stride, n_summary):
+    """The pattern of 17.2, above the diagonal."""
+    place = torch.arange(length)
+    block = place[:, None] // stride == place // stride
+    return (block | (place % stride >= stride - n_summary)).triu(1)
+
+
 def nearest_below(count):
     def places_of(rows):
         return (rows @ chapter_09.sinusoids(count(rows), rows.shape[1]).T).argmax(1)
@@ -404,6 +411,12 @@ FAMILIES = [  # one of each, which stands in no bank
         "a table of 300 positions counted",
     ),
     ("11.1", lambda *sizes: parameters(*sizes) + 300, None),
+    (
+        "11.8",
+        lambda model, vocab_size: "sees the future",
+        '"sees the future" said where it is "right" or "sees the padding" or "ignores the source" '
+        'or "no positions" or "dropout is on"',
+    ),
     ("1.8", lambda n, b: find("1.8").reference(n, b) + 0.01, "near in every case, and not exact"),
     ("1.8", lambda n, b: find("1.8").reference(n, b) + 0.01 * b, None),
     (
@@ -445,6 +458,7 @@ NAMELESS = [  # each was once taken for a mistake that it does not make
     ("6.1", [0.75, 0.25, 5.5]),
     ("7.1", [6.7267, 1.2733, 6.7267, 9.2733]),
     ("3.9", lambda keys, place: 50 * (2 * keys[place] - keys.sum(0))),
+    ("17.2", ahead),
 ]
 
 

@@ -187,6 +187,11 @@ COUNT_MISTAKES = mistakes(
     ("final norms", _counted(more=lambda v, d: 4 * d),
      "In post-norm the last layer has just normalised, and no norm comes after it. "
      "(`nn.Transformer` has one all the same.)"),
+    ("biases in the projections to queries, keys and values",
+     _counted(attention=lambda d, h, k, v: 2 * d * h * (k + v) + 2 * h * k + h * v),
+     "The projections of attention have no biases here, as in the paper's formulas."),
+    ("four norms in the decoder layer", _counted(norms=(2, 4)),
+     "A decoder layer has three sub-layers, and one LayerNorm for each."),
     ("a bias in the logits", _counted(more=lambda v, d: v),
      "The logits are the states times the shared matrix, and nothing is added."),
     ("one norm in each layer", _counted(norms=(1, 1)),
@@ -877,6 +882,10 @@ ENCODER_MISTAKES = mistakes(
      _layer(_no_second_residual_post), "Both sub-layers stand in a residual connection."),
     ("in post-norm, no residual connection round the attention",
      _layer(_no_first_residual_post), "Both sub-layers stand in a residual connection."),
+    ("in pre-norm, no residual connection round the attention",
+     _layer(pre=_no_first_residual_pre), "Both sub-layers stand in a residual connection."),
+    ("in pre-norm, no residual connection round the feed-forward net",
+     _layer(pre=_no_second_residual_pre), "Both sub-layers stand in a residual connection."),
     ("in pre-norm, keys of the un-normed x", _layer(None, _pre_key_raw),
      "In pre-norm the sub-layer reads the normed stream: queries, keys and values alike."),
     ("in post-norm, the second norm before the addition", _layer(_post_net_output_normed, None),
@@ -1144,6 +1153,13 @@ def _asks_with_the_input(x, memory, src_mask, tgt_mask, a, c, f, norms):
     return y + f(norms[2](y))
 
 
+def _asks_with_the_first_norm(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    h = norms[0](x)
+    x = x + a(h, h, h, tgt_mask)
+    x = x + c(h, memory, memory, src_mask)
+    return x + f(norms[2](x))
+
+
 def _layer_with(change: Callable = lambda given: {}, **steps: Callable) -> Callable:
     """A decoder layer, right by default: its steps, and the arguments that they get."""
     names = "x memory src_mask tgt_mask self_attention cross_attention feed_forward norms".split()
@@ -1301,6 +1317,8 @@ DECODER_MISTAKES = mistakes(
      KEYS_AND_VALUES),
     ("values from the memory, keys from the target", _cross(lambda h, m: (h, h, m)),
      KEYS_AND_VALUES),
+    ("cross-attention asks with what self-attention has read", _asks_with_the_first_norm,
+     "Its query is `norms[1]` of what the first sub-layer left. `norms[0](x)` is older."),
     ("cross-attention asks with the layer's input", _asks_with_the_input,
      "The query of cross-attention is what the first sub-layer left, which knows the words "
      "before."),
@@ -1457,13 +1475,26 @@ def _eos_hidden(*hidden: int) -> Callable:
     return answer
 
 
+def _masks_of_the_first(src: Tensor, tgt: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor]:
+    return three_masks(src[:1].expand_as(src), tgt, pad)
+
+
+def _along_queries(src: Tensor, tgt: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor]:
+    s, t = ((tokens != pad)[:, None, :, None] for tokens in (src, tgt))
+    return s, t & _square(tgt.shape[1]), s
+
+
 MASK_MISTAKES = mistakes(
+    ("the padding hidden along the queries' axis", _along_queries,
+     "Rows are queries, columns are keys: padding is hidden in the last axis."),
     *((f"EOS hidden {where}", _eos_hidden(*hidden), "EOS is a token like any other: padding alone "
        "is hidden, and the future.") for where, hidden in (
         ("in the encoder", (0,)), ("in the decoder", (1,)), ("in cross-attention", (2,)),
         ("in encoder and cross-attention", (0, 2)), ("everywhere", (0, 1, 2)))),
     ("numbers to be added, 0 and minus infinity", lambda *case: _added(*three_masks(*case)),
      "These are masks M of equation (8.2). Asked for are the boolean ones."),
+    ("the first source's padding for all", _masks_of_the_first,
+     "Each row has padding of its own: keep the axis of the sentences."),
     ("the decoder's mask first",
      lambda *case: (lambda s, t, cross: (t, s, cross))(*three_masks(*case)),
      "The encoder's comes first, then the decoder's, then that of cross-attention."),
@@ -1894,6 +1925,15 @@ def _argmax_over(axis: int, best: Callable = torch.argmax) -> Callable:
     return answer
 
 
+def _drawn(model, src, length):
+    model.eval()
+    source, tgt = model.encode(src), torch.full((len(src), 1), BOS)
+    for _ in range(length):
+        p = model.logits(model.decode(tgt, *source))[:, -1].softmax(-1)
+        tgt = torch.cat([tgt, p.multinomial(1)], 1)
+    return tgt[:, 1:]
+
+
 WRITING_SLIPS = [
     ("dropout left on", {"evaluate": False}, "Call `model.eval()` first."),
     ("begun with EOS", {"first": EOS}, "Every target begins with BOS."),
@@ -1922,6 +1962,8 @@ WRITING_MISTAKES = mistakes(
      "The decoder begins with BOS, whatever the source is."),
     ("the largest logit looked for along the places", _argmax_over(1),
      "The maximum runs over the vocabulary, the last axis: argmax(-1)."),
+    ("a token drawn, and not the likeliest", _drawn,
+     "Greedy takes the largest of the logits, and draws nothing."),
     ("the least likely token", _argmax_over(-1, torch.argmin),
      "Greedy takes the largest of the logits."),
     ("dropout left on", _writes(evaluate=False),
@@ -2149,7 +2191,7 @@ FAULT_MISTAKES = mistakes(
      "Change the last target token: the logits at the places before it must not move."),
     ("the padding is never asked for", _without("longer"),
      "Put padding behind the source: nothing may move."),
-    ("the source is never asked for", _without("other"),
+    ("the source not asked for before the order", _without("other"),
      "A machine that ignores its source does not notice its order either. Ask first whether other "
      "source tokens change anything."),
     ("the order is never asked for", _without("turned"),
@@ -2200,11 +2242,20 @@ def _mistaken(
     cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
 ) -> tuple[str, str] | None:
     """Which fault is taken for which."""
-    wrong = {(is_, said): None for said, is_ in zip(got, want, strict=True) if said != is_}
-    if not all(said in ASK for _, said in wrong) or len(wrong) > 3:
+    wrong: dict[str, list[str]] = {}
+    for said, is_ in zip(got, want, strict=True):
+        if said not in ASK:
+            return None
+        if said != is_ and is_ not in wrong.setdefault(said, []):
+            wrong[said].append(is_)
+    if sum(map(len, wrong.values())) > 3 and len(wrong) > 2:
         return None
-    names = [f'"{said}" said where it is "{is_}"' for is_, said in wrong]
-    return ", and ".join(names), " ".join(dict.fromkeys(ASK[is_] for is_, _ in wrong))
+    names = [
+        f'"{said}" said where it is ' + " or ".join(f'"{one}"' for one in is_)
+        for said, is_ in wrong.items()
+    ]
+    missed = [one for one in KINDS if any(one in some for some in wrong.values())]
+    return ", and ".join(names), " ".join(ASK[one] for one in missed)
 
 
 # 11.9 prediction: what gets no gradient from a source of one token

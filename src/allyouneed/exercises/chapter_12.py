@@ -108,6 +108,12 @@ def _no_number(loss: Any) -> Any:
     return loss.nan_to_num(math.inf, math.inf, math.inf) if isinstance(loss, Tensor) else loss
 
 
+def _mean_logit(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    real = targets != PAD
+    right = F.cross_entropy(logits[real], targets[real], reduction="sum")
+    return (1 - smoothing) * right - smoothing * logits[real][:, 1:].mean(1).sum()
+
+
 def _loss(
     logits: Tensor,
     targets: Tensor,
@@ -241,6 +247,8 @@ LOSS_MISTAKES = mistakes(
     ("the paper's 0.1 in place of smoothing",
      lambda logits, targets, smoothing: smoothed_loss(logits, targets, 0.1),
      "How much is spread is given: use the argument."),
+    ("the mean of the logits for the share, not of their logarithms", _mean_logit,
+     "Both parts are logarithms of probabilities: a log-softmax of the logits comes first."),
     ("the wrong sign", _variant(ours, lambda losses: -losses.sum()),
      "Logarithms of probabilities are negative. The loss is minus their mean under q."),
     ("softmax twice", _variant(ours, log_softmax=lambda z: z.softmax(-1).log_softmax(-1)),
@@ -394,7 +402,8 @@ def rates_of(
         "never rises after it": bool((change[w - 1 :] <= near).all()),
         "at least half of the highest half-way down": bool(r[w - 1 : middle].min() >= 0.5 - near),
         "at most a hundredth at the last step": bool(r[-1] <= 0.01 + near),
-        "no leap": bool(change.abs().max() <= 2 / w + near) and bool(r[0] <= 2 / w + near),
+        "no leap": bool(change.abs().max() <= 2 / w + near),
+        "the first rate at most 2 / warmup_steps of the highest": bool(r[0] <= 2 / w + near),
     }
 
 
@@ -450,6 +459,12 @@ SCHEDULE_MISTAKES = mistakes(
     ("highest in the middle of the run",
      lambda step, steps, w, highest: highest * (1 - abs(2 * step / steps - 1)),
      "The highest rate should come at step `warmup_steps`, not in the middle."),
+    ("the share of the fall counted from the first step",
+     lambda step, steps, w, highest: highest * (
+         step / w if step < w else (1 + math.cos(math.pi * step / steps)) / 2
+     ),
+     "At step `warmup_steps` nothing of the fall is done: its share is (step - warmup_steps) / "
+     "(steps - warmup_steps)."),
     ("the fall begins at the first step",
      lambda step, steps, w, highest: highest * min(1, step / w) * (1 - step / steps),
      "At the end of the warm-up a part of the fall is done already, so the highest rate is never "
@@ -553,6 +568,12 @@ def _v_from_m(theta, g, m, v, t, rate, beta_1, beta_2, eps):
     return theta - rate * step, m, v
 
 
+def _g_corrected(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+    _, m, v = adam_update(theta, g, m, v, t, rate, beta_1, beta_2, eps)
+    step = g / (1 - beta_1**t) / ((v / (1 - beta_2**t)).sqrt() + eps)
+    return theta - rate * step, m, v
+
+
 def _g_itself(theta, g, m, v, t, rate, beta_1, beta_2, eps):
     _, m, v = adam_update(theta, g, m, v, t, rate, beta_1, beta_2, eps)
     return theta - rate * g / ((v / (1 - beta_2**t)).sqrt() + eps), m, v
@@ -560,6 +581,19 @@ def _g_itself(theta, g, m, v, t, rate, beta_1, beta_2, eps):
 
 def _rate_left_out(theta, g, m, v, t, rate, beta_1, beta_2, eps):
     return adam_update(theta, g, m, v, t, 1.0, beta_1, beta_2, eps)
+
+
+def _exchanged_in_the_averages(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+    m, v = beta_2 * m + (1 - beta_2) * g, beta_1 * v + (1 - beta_1) * g**2
+    step = m / (1 - beta_1**t) / ((v / (1 - beta_2**t)).sqrt() + eps)
+    return theta - rate * step, m, v
+
+
+def _surprise(theta, g, m, v, t, rate, beta_1, beta_2, eps):
+    m = beta_1 * m + (1 - beta_1) * g
+    v = beta_2 * v + (1 - beta_2) * (g - m) ** 2
+    step = m / (1 - beta_1**t) / ((v / (1 - beta_2**t)).sqrt() + eps)
+    return theta - rate * step, m, v
 
 
 def _exchanged(theta, g, m, v, t, rate, beta_1, beta_2, eps):
@@ -690,6 +724,10 @@ ADAM_MISTAKES = mistakes(
      "v is the average of the squares of the gradients, not of their sizes."),
     ("v an average of the gradients", _adam(new_v=lambda v, g, b: b * v + (1 - b) * g),
      "v is the average of the squares of the gradients."),
+    ("betas exchanged in the averages alone", _exchanged_in_the_averages,
+     "beta_1 belongs to m and beta_2 to v, in the averages as in the corrections."),
+    ("v made of the distance between g and m", _surprise,
+     "So AdaBelief has it. Adam averages the squares of the gradients themselves."),
     ("v made of the squares of m", _v_from_m,
      "v takes the square of the gradient, not of the average m."),
     ("no division by the root of v", _adam(step=lambda m, v, eps: m),
@@ -720,6 +758,14 @@ ADAM_MISTAKES = mistakes(
      "First the averages take the new gradient in, then the step is made with them."),
     ("the step made with the old m", _old_m,
      "First m takes the new gradient in, then the step is made with it."),
+    ("the gradient in place of m, and corrected as m is",
+     _g_corrected,
+     "Above the fraction bar stands the corrected average of the gradients, m."),
+    ("1 - beta to the power of t",
+     _adam(m_hat=lambda m, b, t: m / (1 - b) ** t, v_hat=lambda v, b, t: v / (1 - b) ** t),
+     "beta itself is raised to the power of t: 1 - beta**t."),
+    ("1 - beta to the power of t, for v alone", _adam(v_hat=lambda v, b, t: v / (1 - b) ** t),
+     "beta itself is raised to the power of t: 1 - beta**t."),
     ("the gradient in place of m", _g_itself,
      "Above the fraction bar stands the corrected average of the gradients. With the gradient "
      "itself this is RMSProp."),
@@ -1386,6 +1432,16 @@ def _divided_with_bos(model, batches, optimizer):
     return one_epoch(model, batches, optimizer) * tokens / (tokens + sentences)
 
 
+def _divided_by_batches(model, batches, optimizer):
+    return _epoch((), times=1 / len(batches))(model, batches, optimizer)
+
+
+def _step_at_the_end(model, batches, optimizer):
+    loss = _epoch((), order=())(model, batches, optimizer)
+    optimizer.step()
+    return loss
+
+
 def _one_update(model, batches, optimizer):
     """All batches of the epoch in one update."""
     model.train()
@@ -1483,6 +1539,13 @@ LOOP_MISTAKES = mistakes(
      "The weights are right. Return the mean over all tokens of the epoch."),
     ("the sum of the batches' losses", _epoch((), end=lambda losses, counts: sum(losses)),
      "The weights are right. Return the mean over all tokens of the epoch."),
+    ("each gradient divided by the number of batches", _divided_by_batches,
+     "That is for several batches in one update. Here each batch is an update of its own."),
+    ("one step, behind the last batch", _step_at_the_end,
+     "Each batch is an update of its own: `optimizer.step()` stands in the loop."),
+    ("the sum over all tokens, divided by the number of batches",
+     _epoch((), end=lambda losses, counts: sum(map(mul, losses, counts)) / len(losses)),
+     "The weights are right. Divide by the number of tokens."),
     ("the sum over all tokens",
      _epoch((), end=lambda losses, counts: sum(
          x * n for x, n in zip(losses, counts, strict=True)
@@ -1637,6 +1700,10 @@ GRADIENT_MISTAKES = mistakes(
      ),
      "q is taken off as a whole: 1 - epsilon at the right token, and the share at every token but "
      "PAD."),
+    ("PAD's column set to zero, and not the rows of the padding",
+     lambda z, y, e: (z.softmax(-1) - _asked(z, y, e)) * (torch.arange(z.shape[1]) != PAD),
+     "PAD is a token that the model may say, and p pushes it down. What has no gradient are the "
+     "rows whose target is PAD."),
     ("the rows of the padding left out", lambda z, y, e: loss_gradient(z, y, e)[y != PAD],
      "They stay, and their gradient is zero: (N, V)."),
     ("no smoothing", _q(lambda one, e, V: one),

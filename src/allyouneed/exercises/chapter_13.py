@@ -1475,6 +1475,7 @@ def _search(
     only_open: bool = False,
     window: int | None = None,
     ends: int | None = None,
+    downwards: bool = True,
 ) -> Callable:
     """Beam search in lists, right by default; each argument makes one mistake."""
 
@@ -1488,7 +1489,7 @@ def _search(
                 new.append(after)
                 for word, q in enumerate(more):
                     candidates.append((q if alone else log_p + q, parent, [*ids, word]))
-            candidates.sort(key=lambda c: c[0], reverse=True)
+            candidates.sort(key=lambda c: c[0], reverse=downwards)
             ended = [c for c in candidates[: ends or looked * beam] if c[2][-1] == eos]
             finished += [(score(c[0], length, alpha), c[2], c[0]) for c in ended]
             near = candidates[: among * beam] if among else candidates
@@ -1499,6 +1500,7 @@ def _search(
                 "parent": [new[c[1]] for c in on],
                 "place": [new[i % len(new)] for i in range(len(on))],
                 "first": [new[0]] * len(on),
+                "last": [new[-1]] * len(on),
                 "none": [None] * len(on),
             }[states]
             still_open = [(c[0], c[2], state) for c, state in zip(on, owners, strict=True)]
@@ -1809,6 +1811,10 @@ SEARCH_MISTAKES = mistakes(
      "Only an `eos` among the best N candidates ends a translation, as before."),
     ("everybody takes the first one's state", _search("first"),
      "Each hypothesis goes on from its own parent, with that parent's state."),
+    ("the state of the last hypothesis for all", _search(states="last"),
+     "Each hypothesis that goes on takes the state of its own parent."),
+    ("the worst candidates kept", _search(downwards=False),
+     "Logarithms of probabilities are below zero: the best is the largest, so sort downwards."),
     ("no state is handed on", _search("none"),
      "`step` gets the state that its parent's call returned, or it forgets what was written."),
     ("`eos` kept in the result", _search(keep_eos=True),
@@ -1970,6 +1976,8 @@ HIGHEST_MISTAKES = mistakes(
      _highest(gain=lambda k, top: k * math.log10(top), best=min),
      "log P is the natural logarithm, and the most is asked for."),
     ("the lowest score", _highest(best=min), "Asked for is the most that it can come to."),
+    ("the probability of all further tokens is added", _highest(gain=lambda k, top: top**k),
+     "Logarithms are added: k tokens of probability `top` add k ln(top), below zero."),
     ("the probability itself is added", _highest(gain=lambda k, top: k * top),
      "Logarithms are added: a token of probability `top` adds ln(top), below zero."),
     ("`max_length` further tokens",

@@ -402,6 +402,16 @@ FLOPS_MISTAKES = mistakes(
     ("every weight for every token", _all_by_all,
      "Source tokens go through the encoder, target tokens through the decoder. Count each matrix "
      "for the tokens that meet it."),
+    ("one decoder layer, whatever the depth",
+     lambda n, d, f, v, src, tgt: (
+         training_flops(n, d, f, 0, src, 0) + training_flops(1, d, f, v, 0, tgt)
+     ),
+     "The decoder has `n_layers` layers, as the encoder has."),
+    ("one encoder layer, whatever the depth",
+     lambda n, d, f, v, src, tgt: (
+         training_flops(1, d, f, 0, src, 0) + training_flops(n, d, f, v, 0, tgt)
+     ),
+     "The encoder has `n_layers` layers, as the decoder has."),
     ("the logits once for each layer",
      lambda n, d, f, v, src, tgt: training_flops(n, d, f, v, src, tgt) + 6 * (n - 1) * v * d * tgt,
      "The logits are made once, at the end of the stack."),
@@ -713,6 +723,25 @@ def _by_score(a: Sequence[float], b: Sequence[float]) -> list[tuple]:
     return [(some, [x for x in scores if x not in some] or [0.0]) for some in chosen]
 
 
+def _different(a: Sequence[float], b: Sequence[float]) -> list[tuple]:
+    """Each row of scores that may be chosen, once."""
+    return list({one: (one, two) for one, two in map(_tupled, _deals(a, b))}.values())
+
+
+def _tupled(deal: tuple) -> tuple:
+    one, two = deal
+    return tuple(one), tuple(two)
+
+
+def _as_found(a: Sequence[float], b: Sequence[float]) -> float:
+    return _dealt(_apart if _apart(a, b) > 0 else lambda x, y: _apart(y, x))(a, b)
+
+
+def _whole_number_of_deals(share: float, a: Sequence[float], b: Sequence[float]) -> bool:
+    count = share * math.comb(len(a) + len(b), len(a))
+    return abs(count - round(count)) < 1e-6
+
+
 def _hundred_deals(a: Sequence[float], b: Sequence[float]) -> float:
     draw, scores = random.Random(0), [*a, *b]
     dealt = [draw.sample(scores, len(scores)) for _ in range(100)]
@@ -733,12 +762,14 @@ DEALT_MISTAKES = mistakes(
      _dealt(lambda one, two: _apart(one, two)),
      "The distance counts, on either side: without a difference between the recipes the luck could "
      "as well have gone to the other one."),
-    ("only deals in which the one that was ahead is ahead again",
-     lambda a, b: (
-         _dealt(_apart)(a, b) if _apart(a, b) > 0 else _dealt(lambda x, y: _apart(y, x))(a, b)
-     ),
+    ("only deals in which the one that was ahead is ahead again", _as_found,
      "Nobody said beforehand which recipe should win. A deal with the same distance the other way "
      "round counts, too."),
+    ("the direction that was found, twice",
+     lambda a, b: min(1.0, 2 * _as_found(a, b)),
+     "With groups of two sizes, the two directions need not have the same share: count both."),
+    ("equal choices of scores counted once", _dealt(deals=_different),
+     "Two seeds may have the same score and are still two: choose places, not scores."),
     ("only what is further apart", _dealt(beyond=lambda x, found: x > found + 1e-9),
      "At least as far: the deal that was found counts itself, and so do others with its distance."),
     ("compared without tolerance", _dealt(beyond=lambda x, found: x >= found),
@@ -1202,8 +1233,9 @@ BLEU_TEST_MISTAKES = mistakes(
      "The right ones must pass. They agree to a hundredth of a point."),
     ("right and wrong exchanged", lambda score: not is_bleu(score),
      "True means that the score is right."),
-    ("only that it lies between 1 and 100", lambda score: 1 < score(BRIEF, TOLD) <= 100,
-     "That finds the one from 0 to 1, and no other. Compare with a number that you know."),
+    ("the one from 0 to 1 found, and no other", lambda score: 1 < score(BRIEF, TOLD) <= 100,
+     "What is perfect gets 100 from nearly every score, and what is not, something below. Make "
+     "mistakes in the translation, and compare with a number that you know."),
     ("a perfect translation alone", _bleu_test(TOLD),
      "What is perfect gets 100 from nearly every score. Make mistakes in the translation."),
     ("one sentence alone", _bleu_test(BRIEF[:1], LONG[:1]),
@@ -1622,6 +1654,20 @@ EXERCISES = [
         reference=dealt_share,
         cases=DEALT_CASES,
         mistakes=DEALT_MISTAKES,
+        invariants=[
+            Invariant(
+                "the deal that was found counts",
+                lambda share, a, b: share > 0,
+                "It lies as far apart as it was found, so the share is above 0. Is it left out, or "
+                "lost to a rounding?",
+            ),
+            Invariant(
+                "each deal is counted once",
+                _whole_number_of_deals,
+                "The share is a number of deals over the number of all, comb(n, len(a)). Are some "
+                "drawn, or counted twice?",
+            ),
+        ],
         canonical=float,
     ),
     Exercise(

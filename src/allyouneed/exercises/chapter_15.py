@@ -391,6 +391,9 @@ GENTLE_MISTAKES = mistakes(
     ("the bias from all heads",
      lambda w, n, i, x: (gentle(w, n, i, x)[0], w @ x.mean(0)),
      "The other heads go on as before. Only what this one adds is replaced by its mean."),
+    ("one mean of everything that was given",
+     lambda w, n, i, x: gentle(w, n, i, x.mean().expand_as(x)),
+     "Each column has a mean of its own, over the N places."),
     ("the bias of the other heads",
      lambda w, n, i, x: (gentle(w, n, i, x)[0], _gentle(others=True)(w, n, i, x)[1]),
      "The other heads go on as before. It is this head's mean that goes into the bias."),
@@ -793,6 +796,9 @@ RANK_MISTAKES = mistakes(
      _ranked(lambda x: x.argsort(descending=True, stable=True).double()),
      "`argsort` tells which value comes first, not in which place a value comes. And equal numbers "
      "share the mean of their ranks."),
+    ("the shared ranks rounded up",
+     lambda a, b: _correlated(_middle(a).ceil(), _middle(b).ceil()),
+     "The mean of two ranks may be a half: (0 + 1) / 2 = 0.5."),
     ("the shared ranks rounded down",
      lambda a, b: _correlated(_middle(a).floor(), _middle(b).floor()),
      "The mean of two ranks may be a half: (0 + 1) / 2 = 0.5."),
@@ -1168,7 +1174,28 @@ def _product(factor: Callable[[list[Tensor], int, Tensor], Tensor]) -> Callable[
     return answer
 
 
+def _head_by_head(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    """The mean of the rollouts of single heads."""
+    itself = torch.eye(maps[0].shape[-1])
+    rolled = []
+    for h in range(len(maps[0])):
+        mixed = itself
+        for i, layer in enumerate(maps):
+            head = 0 * itself if (i, h) in removed else layer[h]
+            mixed = (head + itself) / 2 @ mixed
+        rolled.append(mixed)
+    return sum(rolled) / len(rolled)
+
+
 MORE_MIXED_MISTAKES = mistakes(
+    ("the largest of the heads in place of their mean",
+     _product(lambda left, heads, one: (
+         torch.stack([*left, *[0 * one] * (heads - len(left))]).amax(0) + one
+     ) / 2),
+     "The map of a layer is the mean over its heads: the sum divided by how many it has."),
+    ("each head rolled out by itself, and the results averaged", _head_by_head,
+     "Behind each layer the stream holds what all heads brought. So average the heads of a layer "
+     "first, and multiply the layers after that."),
     ("each map transposed",
      lambda maps, removed: mixed_without([layer.mT for layer in maps], removed),
      "Row t of a map says where t looks. It is used as it is."),

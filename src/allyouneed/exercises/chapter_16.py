@@ -197,6 +197,9 @@ PREFIX_MISTAKES = mistakes(
      "Up to its own position: the one behind the query is what it shall predict."),
     ("True = hidden", lambda prefix, length: ~prefix_masks(prefix, length),
      "In this book True means may attend."),
+    ("everything allowed",
+     lambda prefix, length: torch.ones(len(prefix), length, length, dtype=torch.bool),
+     "Behind the source a position may see itself and what stands before it, and not what comes."),
     ("anti-causal", lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).T,
      "Rows are queries and columns keys: a query may look at keys to its left, on and below the "
      "diagonal."),
@@ -358,6 +361,11 @@ LOSS_MISTAKES = mistakes(
      lambda logits, tokens, lengths: _each(logits, tokens)[_real(tokens, lengths + 1)].mean(),
      "Row b has lengths[b] tokens, and all but the first are predicted: lengths[b] - 1, at the "
      "positions 1 to lengths[b] - 1."),
+    ("the last token of each row alone",
+     lambda logits, tokens, lengths: _each(logits, tokens)[
+         _real(tokens, lengths) & ~_real(tokens, lengths - 1)
+     ].mean(),
+     "Every real token but the first is predicted, each from the position before it."),
     ("the last token of each row left out",
      lambda logits, tokens, lengths: (
          (_each(logits, tokens) * _real(tokens, lengths - 1)).sum()
@@ -1076,6 +1084,11 @@ ANSWER_MISTAKES = mistakes(
      ),
      "An answer begins at the place `prompts[b]`. And every token of every answer counts alike: "
      "one mean over all of them, not one for each row."),
+    ("everything but the answers",
+     lambda logits, tokens, prompts, lengths: _each(logits, tokens)[
+         ~(_real(tokens, lengths) & ~_real(tokens, prompts))
+     ].mean(),
+     "The mask is turned round: what counts are the answers."),
     ("the prompt in place of the answer",
      lambda logits, tokens, prompts, lengths: answer_nats(
          logits, tokens, torch.ones_like(prompts), prompts
@@ -1280,6 +1293,10 @@ DIE_MISTAKES = mistakes(
     ("the share of the drawn not in proportion to those in view",
      lambda f, c, r: c * math.log(f) + (1 - c) * _doubt(1 - r + r / f, f),
      "Given that a face is in view: it was drawn in the share random / (1 - covered)."),
+    ("one wrong face too many",
+     lambda f, c, r: (lambda p, q: c * math.log(f) - (1 - c) * (
+         p * math.log(p) + f * q * math.log(q)))(_kept(f, c, r), (1 - _kept(f, c, r)) / (f - 1)),
+     "One face is the right one, so there are faces - 1 wrong ones."),
     ("one wrong face counted for all",
      lambda f, c, r: (lambda p, q: c * math.log(f) - (1 - c) * (
          p * math.log(p) + q * math.log(q)))(_kept(f, c, r), (1 - _kept(f, c, r)) / (f - 1)),
@@ -1537,6 +1554,14 @@ def _all_but_first_row(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths:
     return answer_nats(logits[1:], tokens[1:], prompts[1:], lengths[1:])
 
 
+def _less_the_others(
+    logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor
+) -> Tensor:  # fmt: skip
+    """Right; what is no answer leaves a rounding behind."""
+    losses = _each(logits, tokens)
+    return losses.sum() - losses[~(_real(tokens, lengths) & ~_real(tokens, prompts))].sum()
+
+
 def _last_of_each(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
     return answer_nats(logits, tokens, lengths - 1, lengths)
 
@@ -1558,6 +1583,7 @@ LOSSES = {
         ("the mean in bits", lambda *case: answer_nats(*case) / math.log(2)),
         ("a mean of the rows' means", _answer_nats(over="rows")),
         ("softmax twice", _answer_nats(double=True)),
+        ("the sum over everything, less that over what is no answer", _less_the_others),
         ("not shifted", _answer_nats(shifted=False)),
         ("shifted the other way", _answer_nats(shifted=False, back=True)),
         ("the first token of each answer left out", _answer_nats(first=1)),
@@ -1589,6 +1615,7 @@ LOSSES = {
 RIGHT_LOSSES = [
     "the mean over the answers", "the sum over the answers", "the mean in bits",
     "a mean of the rows' means", "softmax twice",
+    "the sum over everything, less that over what is no answer",
 ]  # fmt: skip
 MISSED_LOSSES = {
     "the faulty loss of 16.7": "It looks at the places of the tokens themselves.",

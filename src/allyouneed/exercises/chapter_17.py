@@ -78,6 +78,11 @@ COUNT_SLIPS = [
 ]  # fmt: skip
 
 
+def _corner(length: int, window: int) -> int:
+    """The causal pairs: a corner of 1 + 2 + ... + window, and full rows."""
+    return window * (window + 1) // 2 + (length - window) * window
+
+
 COUNT_MISTAKES = mistakes(
     ("a window wider than the input in the two-sided case",
      lambda n, w, causal: count_pairs(n, w, True) if causal else n + 2 * _one_side(n, w),
@@ -111,6 +116,23 @@ COUNT_MISTAKES = mistakes(
     ("length and window exchanged, and a window wider than the input",
      lambda n, w, causal: w + _one_side(w, n) * (1 if causal else 2),
      "The first argument is the length of the input, the second the window."),
+    ("one position too few, with the window cut to the input",
+     lambda n, w, causal: (
+         _corner(n, min(w - 1, n)) if causal else 2 * _corner(n, min(w - 1, n)) - n
+     ),
+     "The distance goes up to window - 1: a window of 1 is the position itself."),
+    ("half of the two-sided number",
+     lambda n, w, causal: count_pairs(n, w, False) // (2 if causal else 1),
+     "The main diagonal lies in both halves: the causal number is half of it and half of `length` "
+     "more."),
+    ("the window cut to one less than the input",
+     lambda n, w, causal: count_pairs(n, min(w, n - 1), causal),
+     "A window as wide as the input, or wider, lets the last query see the first position."),
+    ("one full row too many",
+     lambda n, w, causal: (lambda pairs: pairs if causal else 2 * pairs - n)(
+         _corner(n, min(w, n)) + min(w, n)
+     ),
+     "The first w rows are the corner, 1 + 2 + ... + w. Of rows with w keys length - w are left."),
     ("one position too few, and nothing for a window of 1", _pairs(further=-1),
      "The distance goes up to window - 1: a window of 1 is the position itself."),
     ("the ends forgotten", lambda n, w, causal: n * _keys(w, causal),
@@ -450,6 +472,18 @@ def first_heard(masks: list[Tensor]) -> Tensor:
     return _first(_product)(masks)
 
 
+def _while_written(masks: list[Tensor]) -> Tensor:
+    """Rows that are changed in turn, and read by those that follow."""
+    known = torch.eye(len(masks[0]), dtype=torch.bool)
+    first = torch.where(known, 0, -1)
+    for layer, mask in enumerate(masks, 1):
+        for t, row in enumerate(mask):
+            for s in row.nonzero().flatten().tolist():
+                known[t] |= known[s]
+        first[known & (first < 0)] = layer
+    return first
+
+
 def heard_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(173)
     first = [torch.tensor([[0, 1], [0, 0]]).bool()]
@@ -605,6 +639,14 @@ HEARD_MISTAKES = mistakes(
     ("two steps in each layer",
      lambda masks: first_heard([m | (m.float() @ m.float() > 0) for m in masks]),
      "In one layer a position hears of its own keys only, as they were before that layer."),
+    ("0 for what is never heard, and a position has itself after one layer",
+     _cut(lambda first, n: first.clamp(min=0) + torch.eye(len(first)).long()),
+     "What cannot be heard is -1, and itself a position has after 0 layers."),
+    ("the last layer in place of the first, a position's own input too",
+     lambda masks: torch.where(first_heard(masks) < 0, -1, len(masks)),
+     "Write the number of the layer only where none is written yet."),
+    ("the layer read while it is being written", _while_written,
+     "All positions of a layer hear what the others had *before* it: write into a copy."),
     ("infinity for what is never heard",
      _cut(lambda first, n: first.float().masked_fill(first < 0, math.inf)),
      "What cannot be heard is -1."),
@@ -629,6 +671,13 @@ def merge(one: Half, two: Half) -> Tensor:
     total = fades[0] * one[1] + fades[1] * two[1]
     out = fades[0][:, None] * one[2] + fades[1][:, None] * two[2]
     return out / total[:, None]
+
+
+def _faded_by_the_other(one: Half, two: Half) -> Tensor:
+    top = torch.stack([one[0], two[0]]).amax(0)
+    first, second = (one[0] - top).exp(), (two[0] - top).exp()
+    out = second[:, None] * one[2] + first[:, None] * two[2]
+    return out / (first * one[1] + second * two[1])[:, None]
 
 
 def _half(scores: Tensor, values: Tensor) -> Half:
@@ -780,6 +829,11 @@ MERGE_MISTAKES = [
         "The weights of both halves together must sum to 1: divide by both sums, scaled.",
     ),
     Mistake(
+        "each half with the other's factor",
+        _faded_by_the_other,
+        "Each half is scaled by its own maximum: e to the power of (its maximum - the new one).",
+    ),
+    Mistake(
         "powers of 2",
         lambda one, two: merge(*((half[0] * math.log(2), *half[1:]) for half in (one, two))),
         "The sums hold powers of e, and so do the factors: e to the power of (old maximum - new "
@@ -924,6 +978,7 @@ def _document(documents: Tensor, window: int, rule: str) -> Tensor:
         "no window": lambda: same & (away >= 0),
         "two-sided": lambda: same & (away.abs() < window),
         "future": lambda: same & (away <= 0) & (away > -window),
+        "around": lambda: same & (away.abs() <= window // 2),
         "or": lambda: same | near,
         "too far": lambda: same & (away >= 0) & (away <= window),
         "too near": lambda: same & (away >= 0) & (away < window - 1),
@@ -1030,6 +1085,11 @@ DOCUMENT_MISTAKES = [
         "no window", "no window", "Within a document, too, only `window` keys are seen."
     ),
     _document_mistake("the future is seen", "two-sided", "The windows are causal: 0 <= t - s."),
+    _document_mistake(
+        "the window laid around the query",
+        "around",
+        "The windows are causal: the query is the last of the `window` keys that it sees.",
+    ),
     _document_mistake(
         "only the future is seen", "future", "Rows are queries. A query sees keys *before* it."
     ),
@@ -1742,6 +1802,13 @@ FORGET_MISTAKES = mistakes(
          _forget(out="added")(o, L, score, value)[0], L + math.log1p(math.exp(score - L))
      ),
      "This key leaves: signs are minus."),
+    ("the sum that is left in place of its logarithm",
+     lambda o, L, score, value: (
+         _forget()(o, L, score, value)[0],
+         math.exp(min(700, L)) - math.exp(min(700, score)),
+     ),
+     "Asked for is its logarithm, L + log(1 - p). The sum itself becomes infinite where scores are "
+     "large."),
     ("the share that is left in place of the logarithm",
      lambda o, L, score, value: (
          _forget()(o, L, score, value)[0], 1 - math.exp(score - L)

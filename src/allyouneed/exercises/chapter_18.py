@@ -546,6 +546,19 @@ def _words_in_front(s: list[str], n: int) -> bool:
     return well_formed(s[front:], n - front)
 
 
+def _with_several_parts(symbols: list[str], n_words: int) -> bool:
+    parts: list[int] = []
+    for symbol in symbols:
+        if symbol[0] == ")":
+            if parts and parts.pop() < 2:
+                return False
+        elif parts:
+            parts[-1] += 1
+        if symbol[0] == "(":
+            parts.append(0)
+    return well_formed(symbols, n_words)
+
+
 def _with_words(s: list[str], n: int) -> bool:
     """Every bracket has to hold a word directly."""
     own = []
@@ -601,6 +614,8 @@ TREE_MISTAKES = mistakes(
      "Nested brackets are not enough: none may be empty, and all is in one outermost bracket."),
     ("words in front of the tree let through", _words_in_front,
      "A word may come only when a bracket is open."),
+    ("a bracket of one part refused", _with_several_parts,
+     "A bracket may hold one word, or one smaller bracket: only an empty one is none."),
     ("a bracket without a word of its own refused", _with_words,
      "A bracket may hold smaller brackets alone. Empty is one that closes right after it opened."),
     ("only the depth looked at, and no symbols taken for a tree",
@@ -748,8 +763,9 @@ def _place_by_place(true: list, given: list) -> float | int:
 
 
 def _by_means(true: list, given: list) -> float | int:
+    """Right, but for the last digits."""
     p, r = _parts(true, given)
-    return _ratio(2 * p * r, p + r)
+    return round(_ratio(2 * p * r, p + r), 12)
 
 
 ODD = slice(0, 3, 2)  # label and end
@@ -927,6 +943,14 @@ def bottom_up(symbols: list[str]) -> list[str]:
     return found
 
 
+def _labels_by_opening(symbols: list[str]) -> list[str]:
+    labels = iter([symbol[1:] for symbol in symbols if symbol[0] == "("])
+    return [
+        symbol if symbol == "XX" else f"{next(labels)}/{symbol.rpartition('/')[2]}"
+        for symbol in bottom_up(symbols)
+    ]
+
+
 def _walk(symbols: list[str], count, form="{label}/{n}".format, after=True) -> list[str]:
     """As asked for, with another count of what is in a bracket, or another way to write it.
 
@@ -1059,6 +1083,8 @@ BOTTOM_UP_MISTAKES = mistakes(
     ("one count, not set to 0 by a bracket that opens", _never_at_0,
      "A bracket that opens begins a count of its own, at 0; the one around it goes on when it has "
      "closed."),
+    ("the labels in the order in which brackets open", _labels_by_opening,
+     "A bracket that opened later closes first: take the label of the one that closes."),
     ("the depth in place of the number of parts", _depths,
      "The number says how many parts the bracket has, not how deep it stands."),
     ("an opening bracket in front of the label", _upwards(form="({label}/{n}".format),
@@ -1225,6 +1251,17 @@ CHANGE_MISTAKES = mistakes(
 
 def next_symbols(written: list[str], n_words: int, openings: set[str]) -> set[str]:
     return _next()(written, n_words, openings)
+
+
+def _open(written: list[str]) -> list[str]:
+    """The labels of the brackets that are open, the last one last."""
+    labels: list[str] = []
+    for symbol in written:
+        if symbol[0] == "(":
+            labels.append(symbol[1:])
+        elif symbol[0] == ")":
+            labels.pop()
+    return labels
 
 
 def _next(
@@ -1424,6 +1461,18 @@ NEXT_MISTAKES = mistakes(
     ("no bracket opens behind one that has closed",
      lambda w, n, o: next_symbols(w, n, o) - (set(o) if w and w[-1][0] == ")" else set()),
      "A bracket may have several smaller ones in it, one behind the other."),
+    ("no word right behind a bracket that opens",
+     lambda w, n, o: next_symbols(w, n, o) - ({"XX"} if w and w[-1][0] == "(" else set()),
+     "A bracket may hold a word at once: with words left, XX may follow."),
+    ("a bracket may not hold one of its own label",
+     lambda w, n, o: next_symbols(w, n, o) - {"(" + label for label in _open(w)[-1:]},
+     "Labels do not matter for what may open: an NP often holds an NP."),
+    ("the end beside the last bracket that closes",
+     lambda w, n, o: next_symbols(w, n, o) | (
+         {"<eos>"} if len(_open(w)) == 1 and any(x[0] == ")" for x in next_symbols(w, n, o))
+         else set()
+     ),
+     "The outermost bracket closes first, and the end comes behind it."),
     ("every open bracket may close",
      lambda w, n, o: next_symbols(w, n, o) | (
          {")" + x[1:] for x in w if x[0] == "("}
@@ -1442,6 +1491,19 @@ NEXT_MISTAKES = mistakes(
      "With `n_words` words written, no other may come: `words < n_words`."),
     ("one word too few", lambda w, n, o: next_symbols(w, n - 1, o),
      "As long as fewer than `n_words` words are written, another may come: `words < n_words`."),
+    ("one word too many let through",
+     lambda w, n, o: next_symbols(w, n, o) | (
+         {"XX", *o} if _open(w) and w.count("XX") == n else set()
+     ),
+     "Where `n_words` words are written, no other may come, and no bracket that would need one: "
+     "`words < n_words`."),
+    ("where the bracket opened last may close, all may",
+     lambda w, n, o: (
+         lambda right: right | {
+             ")" + label for label in _open(w) if any(x[0] == ")" for x in right)
+         }
+     )(next_symbols(w, n, o)),
+     "Only the bracket that was opened last may close next."),
     ("no bracket closes behind one that has closed",
      lambda w, n, o: {
          x for x in next_symbols(w, n, o) if x[0] != ")" or not w or w[-1][0] != ")"

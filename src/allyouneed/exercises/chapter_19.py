@@ -183,13 +183,13 @@ SENT_SLIPS = [
     ("one n-th in place of all but one n-th", {"part": lambda n: 1 / n},
      "A process sends n - 1 pieces in each round."),
     ("numbers in place of bytes", {"size": 1}, "A float32 number has 4 bytes."),
-    ("numbers of eight bytes", {"size": 8}, "A float32 number has 4 bytes."),
+    ("twice as many bytes", {"size": 8}, "A float32 number has 4 bytes."),
     ("bits in place of bytes", {"size": 32}, "A float32 number has 4 bytes."),
 ]  # fmt: skip
 
 
 SENT_KNOWN = [
-    ("only half of the ring", "numbers of eight bytes"),
+    ("only half of the ring", "twice as many bytes"),
     ("sharding costs twice as much", "numbers in place of bytes"),
 ]
 
@@ -235,9 +235,9 @@ BYTES_MISTAKES = mistakes(
     ("half of what is sent", lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) / 2,
      "Either the numbers have 2 bytes each, where float32 has 4, or half of the rounds is missing: "
      "all-reduce has two, reduce-scatter and all-gather, and stage 3 has three."),
-    ("numbers of eight bytes",
+    ("twice as many bytes",
      lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 2,
-     "The gradients are float32: 4 bytes each. Eight would be float64."),
+     "The gradients are float32, 4 bytes each. And what is received is sent by another process."),
     ("bits in place of bytes",
      lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 8,
      "The question is for bytes: a float32 number has 4 of them, 32 bits."),
@@ -954,6 +954,13 @@ NOISE_MISTAKES = mistakes(
      ),
      "The whole batch has the length of the *mean gradient*: add the vectors before you take the "
      "length."),
+    ("the noise of one share taken off the length of the gradient",
+     _noise(lambda trace, squared, small, large, N, b: trace / (large - trace / b)),
+     "The mean of n shares has the noise of n b tokens: tr Sigma / (n b) is taken off."),
+    ("the noise added to the length of the gradient",
+     _noise(lambda trace, squared, small, large, N, b: trace / (large + trace / (N * b))),
+     "The mean of n shares still holds noise: its squared length is too long by tr Sigma / (n b). "
+     "Equation (19.13) takes that out."),
     ("the noise left in the length of the gradient",
      _noise(lambda trace, squared, small, large, N, b: trace / large),
      "The mean of n shares still holds noise: its squared length is too long by tr Sigma / (n b). "

@@ -206,9 +206,12 @@ WIDTH_MISTAKES = mistakes(
          (2 * d_model + 1) * d_ff // (3 * d_model * multiple) * multiple
      ),
      "There is a bias behind each of the two matrices: d_ff entries, and d_model."),
-    ("one more than as many", lambda d_model, d_ff, multiple: (
+    ("fewer, and not as many", lambda d_model, d_ff, multiple: (
          (2 * d_model * d_ff + d_ff + d_model - 1) // (3 * d_model * multiple) * multiple),
      "At most as many: exactly as many will do."),
+    ("the width rounded down, and then to the nearest multiple", lambda d_model, d_ff, multiple: (
+         round((2 * d_model * d_ff + d_ff + d_model) // (3 * d_model) / multiple) * multiple),
+     "At most as many: round down to a multiple, too."),
     ("at least one multiple", lambda d_model, d_ff, multiple: (
          max(multiple, gated_width(d_model, d_ff, multiple))),
      "Where not even one multiple fits the width is 0: with one, the net would be larger than the "
@@ -628,6 +631,11 @@ GROUPED_MISTAKES = mistakes(
     ("no softmax",
      lambda q, k, v: (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5) @ _spread(v, q),
      "The scores become weights by a softmax over the keys."),
+    ("a sigmoid in place of the softmax",
+     lambda q, k, v: (
+         (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5).sigmoid() @ _spread(v, q)
+     ),
+     "A query's weights sum to one: they are a softmax of its scores."),
     ("a causal mask",
      lambda q, k, v: (
          (q @ _spread(k, q).transpose(-1, -2) / q.shape[-1] ** 0.5)
@@ -1237,6 +1245,9 @@ NEWEST_MISTAKES = mistakes(
     ("the kept keys turned again",
      _newest(kept=True),
      "They were turned when they were kept. Turned twice, they stand at twice their places."),
+    ("turned backwards",
+     _newest(turned=lambda x, angles: _turned(x, -angles)),
+     "The kept keys were turned the other way: (a cos - b sin, a sin + b cos) for a pair (a, b)."),
     ("neighbours turned",
      _newest(turned=_neighbours),
      "The kept keys were turned in halves. Both must be turned in the same pairing."),
@@ -1281,11 +1292,13 @@ def _rms_backward(
     eps_in: bool = True,
     axis: int | None = -1,
     centred: bool = False,
+    summed: bool = False,
 ) -> Callable[..., Tensor]:
     """The gradient, right by default; each argument makes one mistake."""
 
     def backward(x: Tensor, gamma: Tensor, dy: Tensor, eps: float) -> Tensor:
-        r = (x.pow(2).mean(-1, keepdim=True) + (eps if eps_in else 0.0)).sqrt()
+        squares = x.pow(2).sum(-1, keepdim=True) / (1 if summed else x.shape[-1])
+        r = (squares + (eps if eps_in else 0.0)).sqrt()
         g = dy * gamma if first == "gamma" else dy
         h = dy * gamma if second == "gamma" else dy * gamma**2 if second == "twice" else dy
         inner = (h * x).sum() if axis is None else (h * x).sum(axis, keepdim=True)
@@ -1436,6 +1449,15 @@ RMS_BACKWARD_MISTAKES = mistakes(
      "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
     ("1 / r^2 in the second term", _rms_backward(power=2),
      "The derivative of 1/r is -1/r^2, times that of r, which is x / (D r): together r^3."),
+    ("a sum in place of the mean under the root", _rms_backward(summed=True),
+     "r is the root of the *mean* of the squares, plus eps."),
+    ("summed over the first axis", _rms_backward(axis=0),
+     "Each vector has a root of its own: sum over the last axis only, and keep it."),
+    ("x * x in place of r^2 in the second term",
+     lambda x, gamma, dy, eps: (
+         dy * gamma - x * (dy * gamma * x).sum(-1, keepdim=True) / x.pow(2).sum(-1, keepdim=True)
+     ) / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(),
+     "The derivative of 1 / r has r^3 below the bar, with eps in it: x * x alone is not r^2."),
     ("eps forgotten", _rms_backward(eps_in=False),
      "r is the root of the mean square *plus eps*; where x is small eps is most of it."),
     ("summed over all places", _rms_backward(axis=None),
@@ -1501,6 +1523,8 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
         shapes = [tuple(one.shape) for one in pair]
         raise ValueError(f"expected a key and a value of shape ({K},), got shapes {shapes[:4]}")
     key, value = (one.reshape(K) for one in pair)
+    if not (key.isfinite().all() and value.isfinite().all()):
+        raise ValueError("expected finite numbers, got an infinite one or NaN")
     keys = torch.zeros(n, K).double()
     keys[n // 2, 0] = 1.0
     idle, asks = torch.zeros(2, K).double()

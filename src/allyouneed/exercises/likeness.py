@@ -26,7 +26,7 @@ def softmax(a: np.ndarray) -> np.ndarray:
 
 
 def last(a: np.ndarray, turn: Turn) -> Any:
-    return turn(a) if a.ndim else None
+    return turn(a) if a.ndim and a.size else None
 
 
 # What is made of what was expected ...
@@ -104,6 +104,13 @@ def turns(
         yield from (name for name in MOVES if near(a, TURNS[name](b)))
     if booleans == 1 and near(got * 1.0, want * 1.0):
         yield "with numbers in place of True and False, or the other way round"
+    if want.dtype.kind == "b" and booleans == 1 and got.shape == want.shape:
+        low = got < -1e3  # minus infinity, or a number that stands for it
+        added = ("where it is True and minus infinity where it is False", want), (
+            "where it is False and minus infinity where it is True", ~want)  # fmt: skip
+        for words, seen in added:
+            if ((got == 0) == seen).all() and (low != seen).all():
+                yield f"as numbers to be added to scores, 0 {words}"
     if not booleans:
         if got.shape != want.shape and near(got.squeeze(), want.squeeze()):
             yield "with axes of length 1 too many or too few"
@@ -281,7 +288,7 @@ def named_turn_of_whole(
     differ, elsewhere, names, places = [], [], None, 0
     with np.errstate(all="ignore"):
         for x, y, named in zip(got, want, arguments, strict=True):
-            a, b = array(x), array(y)
+            a, b = (np.zeros(0) if isinstance(v, list) and not v else array(v) for v in (x, y))
             if a is None or b is None:
                 return None
             found = [*turns(a, b, named, rtol, atol)]

@@ -221,7 +221,8 @@ def heads_exercise(project: Project, had: Faults) -> Exercise:
                 x.data.zero_()  # a bias, which the paper has not
         return measured(laid_out("", used, slots), weights, lambda: compute(*case))
 
-    rows = (*HEADS, *(row for row in ATTENTION if row[1] != "ignored"))  # that is: not handed on
+    alone = "ignored", "width of the values", "weights alone"  # not handed on; as wide as keys
+    rows = (*HEADS, *(row for row in ATTENTION if row[1] not in alone))
     return Exercise(
         "project.heads",
         "heads",
@@ -261,8 +262,8 @@ def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor) -> str:
         return "nothing"
     if torch.allclose(one, torch.zeros_like(one), atol=1e-5):
         return "the residual"
-    left = F.layer_norm(x, x.shape[-1:]), x
-    near = any(torch.allclose(one, y, rtol=1e-3, atol=1e-3) for y in left)
+    left = (F.layer_norm(y, y.shape[-1:]) for y in (one, x))  # a norm of another scale is its own
+    near = torch.allclose(*left, rtol=1e-3, atol=1e-3)
     return "each sub-layer" if near else "some sub-layers"
 
 
@@ -496,6 +497,7 @@ SUMS = (
     "a share of the same size for PAD, too", "smoothing and 1 - smoothing exchanged",
     "the paper's 0.1 in place of smoothing", "the wrong sign", "softmax twice", "no logarithm",
     "the logits as they are", "the logarithm to base 2", "PAD taken out of the softmax",
+    "softmax along the wrong axis",
 )  # fmt: skip
 
 

@@ -38,7 +38,8 @@ def masked(scores: Tensor, mask: Tensor | None, faults: Faults) -> Tensor:
         return share(scores * mask)
     if "added" in faults:
         return share(scores + mask)
-    low = -1.0 if "not low enough" in faults else -1e9 if "finite" in faults else -math.inf
+    lows = {"not low enough": -1.0, "nearly low enough": -10.0, "finite": -1e9}
+    low = next((lows[f] for f in faults if f in lows), -math.inf)
     return share(scores.masked_fill(~mask, low))
 
 
@@ -57,10 +58,13 @@ def attention(
         "multiplied by the root": q.shape[-1] ** -0.5,
         "root of d_model": (wide or q.shape[-1]) ** 0.5,
         "keys": k.shape[-2] ** 0.5,
+        "width of the values": v.shape[-1] ** 0.5,
     }
     root = next((roots[f] for f in faults if f in roots), q.shape[-1] ** 0.5)
     late = root if "scale after" in faults else 1.0
     weights = masked(q @ k.mT / (1.0 if "scale after" in faults else root), mask, faults) / late
+    if "weights alone" in faults:
+        return weights
     return weights @ (k if "keys for values" in faults else v)
 
 

@@ -399,7 +399,7 @@ def places_of_norms(blocks: list[tuple[str, list[str], int]], number: int) -> li
         places = [*places[:half], "encoder.norm", *places[half:], "decoder.norm"]
     elif number not in (len(places), len(blocks)):
         raise Unclear(
-            f"It has {number} layer norms that begin with ones; {len(places)} were expected."
+            f"It uses {number} layer norms that begin with ones; {len(places)} were expected."
         )
     elif number == len(blocks) != len(places):
         places = [f"{block}norm.0" for block, _, _ in blocks]

@@ -15,6 +15,8 @@ ATTENTION = (
     ("multiplied by the root", "multiplied by the root", "Scores are divided by the root of d_k."),
     ("the root of the number of keys", "keys",
      "The scale is the root of the width of the queries and keys, not of their number."),
+    ("the root of the width of the values", "width of the values",
+     "Scores are products of queries and keys: the scale is the root of *their* width."),
     ("scaled after the softmax", "scale after",
      "The scale belongs into the softmax. Behind it, the weights no longer sum to one."),
     ("the softmax over the queries", "axis",
@@ -32,9 +34,11 @@ ATTENTION = (
     ("the mask added as ones", "added",
      "Adding True adds 1. Fill the scores with minus infinity where the mask is False."),
     ("hidden scores at -1", "not low enough", "Only minus infinity becomes a weight of 0."),
+    ("hidden scores at -10", "nearly low enough", "Only minus infinity becomes a weight of 0."),
     ("the mask ignored", "ignored", "Where the mask is False, no attention may go."),
     ("no softmax", "no softmax", "Weights are shares of one: the softmax is missing."),
     ("a sigmoid in place of the softmax", "sigmoid", "Weights are shares of one: use the softmax."),
+    ("the weights alone", "weights alone", "The weights are there to average the values."),
     ("the keys averaged instead of the values", "keys for values",
      "The weights come from queries and keys; what they average are the values."),
 )  # fmt: skip
@@ -157,7 +161,8 @@ MACHINE = (
      "The decoder reads its own answer: hand it the causal mask."),
     ("the future not hidden, the target's padding alone", "padding for the future",
      "The decoder reads its own answer: hand it the causal mask. (Padding stands on the right, so "
-     "that the causal mask hides it from every true token.)"),
+     "that the causal mask hides it from every true token. Two masks are joined by `&`: with `|`, "
+     "what one of them shows is seen.)"),
     ("one more norm at the end of each stack", "last norms",
      "`torch.nn.Transformer` has it, and pre-norm needs it. The paper's post-norm stacks end with "
      "the norm of their last layer."),
