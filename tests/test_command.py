@@ -896,7 +896,7 @@ def test_evaluate(whole, data, capsys, tmp_path):
         capsys, "evaluate", "--data", data, "--split", "test", "--model", whole
     )
     words = ["--data", "tatoeba-en-fr", "--split", "foo", "--model", whole]
-    assert "--split: expected one of 'train', " in refused(capsys, "evaluate", *words)
+    assert "--split: expected one of train, " in refused(capsys, "evaluate", *words)
     (tmp_path / "two.tsv").write_text("a\tb\nc\td\n", "utf-8")
     empty = ["--data", tmp_path / "two.tsv", "--split", "valid"]
     assert "--split: expected" in refused(capsys, "evaluate", *empty, "--model", whole)

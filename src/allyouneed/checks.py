@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Iterable, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any
@@ -101,6 +102,13 @@ def check_booleans(**switches: object) -> None:
             raise TypeError(f"{name}: expected True or False, got {switch!r}")
 
 
+def check_function(**functions: object) -> None:
+    """Each can be called: the name of a function cannot."""
+    for name, one in functions.items():
+        if not callable(one):
+            raise TypeError(f"{name}: expected a function, got {one!r}")
+
+
 def check_text(**texts: object) -> None:
     """Each is one string."""
     for name, text in texts.items():
@@ -150,10 +158,15 @@ def check_learnt(size: int, vocab_size: int, n_specials: int) -> None:
         )
 
 
-def check_known(ids: list[int], size: int) -> None:
-    """All ids are in a vocabulary of that size."""
-    if outside := [i for i in ids if not 0 <= i < size]:
-        raise ValueError(f"ids: expected numbers from 0 to {size - 1}, got {outside[0]}")
+def check_known(ids: list, size: int) -> None:
+    """All ids are integers, in a vocabulary of that size."""
+    for each in ids:
+        try:
+            place = operator.index(each)
+        except TypeError:
+            raise TypeError(f"ids: expected an integer for each, got {each!r}") from None
+        if not 0 <= place < size:
+            raise ValueError(f"ids: expected numbers from 0 to {size - 1}, got {place}")
 
 
 def check_some(**lists: Sized) -> None:
@@ -309,7 +322,6 @@ def check_self_attention(q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None
 
 def check_source_mask(mask: Tensor, scores: Tensor) -> None:
     """The mask of the source, (B, S), has an entry for each key of the scores, (B, T, S)."""
-    check_tensor(mask=mask)
     check_boolean(mask)
     check_floating(scores=scores)
     if scores.dim() != 3:
@@ -428,6 +440,15 @@ def check_product(x: Tensor, weight: Tensor) -> None:
         )
 
 
+def check_logits(logits: Tensor, targets: Tensor) -> None:
+    """The logits are (..., V), and finite where that can be seen; the targets (...) ids below V."""
+    check_floating(logits=logits)
+    check_targets(logits, targets, logits.shape[-1])
+    if can_be_seen(logits) and not logits.isfinite().all():
+        odd = logits[~logits.isfinite()][0].item()
+        raise ValueError(f"logits: expected finite numbers, got {odd}")
+
+
 def check_targets(predictions: Tensor, targets: Tensor, vocab_size: int) -> None:
     """The predictions are (..., states or logits), the targets (...) ids of the vocabulary."""
     check_floating(predictions=predictions)
@@ -489,11 +510,15 @@ def check_rate(rate: Any, step: int) -> None:
         raise ValueError(f"schedule: expected a rate of at least 0, got {rate} at step {step}")
 
 
-def check_warmup(steps: int, warmup_steps: int) -> None:
-    """There are steps behind the warm-up."""
+def check_cosine(
+    step: int, steps: int, peak: float, warmup_steps: int, floor: float
+) -> None:
+    """A step of a schedule with steps behind its warm-up, and rates that are not below 0."""
+    check_sizes(step=step, warmup_steps=warmup_steps)
     check_numbers(steps=steps)
-    if steps <= warmup_steps:
+    if not steps > warmup_steps:
         raise ValueError(f"steps: expected more than warmup_steps = {warmup_steps}, got {steps}")
+    check_not_negative(peak=peak, floor=floor)
 
 
 def check_limits(lengths: Tensor, max_length: int | None, room: int) -> None:
@@ -507,9 +532,14 @@ def check_limits(lengths: Tensor, max_length: int | None, room: int) -> None:
 
 
 def check_beam(beam: int, length_penalty: object) -> None:
-    """At least one hypothesis is kept, and a longer one is not at a disadvantage."""
+    """At least one hypothesis is kept, and a longer one is not at a disadvantage.
+
+    A penalty of more than 10 is a slip, and that of a long sentence would be infinite.
+    """
     check_sizes(beam=beam)
     check_not_negative(length_penalty=length_penalty)
+    if length_penalty > 10:
+        raise ValueError(f"length_penalty: expected at most 10, got {length_penalty}")
 
 
 def check_vocabulary(vocab_size: int, **given: Sized) -> None:
@@ -576,19 +606,29 @@ def check_ids(tokens: Tensor) -> None:
         raise ValueError(f"tokens: expected shape (B, S), got {tuple(tokens.shape)}")
 
 
-def check_range(name: str, ids: object, vocab_size: int) -> None:
-    """Integers from 0 to vocab_size - 1.
+def check_padding(tokens: Tensor, pad: int) -> None:
+    """The tokens are integers of shape (B, S), and so is the one that pads."""
+    check_ids(tokens)
+    check_integers(pad=pad)
 
-    Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time,
-    and where a graph is recorded or `torch.func` is at work, they cannot be looked at.
+
+def can_be_seen(x: Tensor) -> bool:
+    """Whether the entries of a tensor may be looked at.
+
+    They are on the CPU only: elsewhere looking costs time, and where a graph is recorded or
+    `torch.func` is at work, it cannot be done.
     """
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return x.device.type == "cpu" and not (wrapped or torch.compiler.is_compiling())
+
+
+def check_range(name: str, ids: object, vocab_size: int) -> None:
+    """Integers from 0 to vocab_size - 1, as far as they can be seen."""
     if not isinstance(ids, Tensor):
         raise TypeError(f"{name}: expected a tensor of ids, got {type(ids).__name__}")
     if ids.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"{name}: expected integer ids, got {ids.dtype}")
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(ids)
-    unseen = wrapped or torch.compiler.is_compiling()
-    if ids.device.type == "cpu" and ids.numel() and not unseen:
+    if can_be_seen(ids) and ids.numel():
         low, high = (int(limit) for limit in ids.aminmax())
         if low < 0 or high >= vocab_size:
             raise ValueError(
@@ -633,10 +673,14 @@ def check_causal(config: Any) -> None:
         raise ValueError("model: expected a causal one; a bidirectional one has no next token")
 
 
-def check_masking(tokens: Tensor, maskable: Tensor, share: object) -> None:
+def check_masking(
+    tokens: Tensor, maskable: Tensor, mask_token: int, vocab_size: int, share: object
+) -> None:
     """Some of the tokens may be masked, and a share of these is to be."""
     check_ids(tokens)
     check_tensor(maskable=maskable)
+    check_counts(mask_token=mask_token)
+    check_sizes(vocab_size=vocab_size)
     check_shares(share=share)
     if maskable.dtype != torch.bool:
         raise TypeError(f"maskable: expected a boolean tensor, got {maskable.dtype}")
@@ -646,6 +690,26 @@ def check_masking(tokens: Tensor, maskable: Tensor, share: object) -> None:
         )
 
 
+def check_angles(places: Tensor, d_k: int, theta: float) -> None:
+    """The places of one text, (T), pairs of entries to turn, and a base."""
+    check_tensor(places=places)
+    if places.dim() != 1:
+        raise ValueError(f"places: expected shape (T,), got {tuple(places.shape)}")
+    check_even(d_k=d_k)
+    check_positive(theta=theta)
+
+
+def check_sight(queries: Tensor, keys: Tensor, window: int | None, sinks: int) -> None:
+    """The places of queries, (T), and keys, (S), a window of at least 1, if any, and its sinks."""
+    check_tensor(queries=queries, keys=keys)
+    for name, places in (("queries", queries), ("keys", keys)):
+        if places.dim() != 1:
+            raise ValueError(f"{name}: expected their places, one axis, got {tuple(places.shape)}")
+    if window is not None:
+        check_sizes(window=window)
+    check_counts(sinks=sinks)
+
+
 def check_groups(n_heads: int, n_groups: int) -> None:
     """n_heads can be cut into n_groups equal groups."""
     check_sizes(n_heads=n_heads, n_groups=n_groups)
@@ -653,8 +717,10 @@ def check_groups(n_heads: int, n_groups: int) -> None:
         raise ValueError(f"n_groups: expected a divisor of n_heads = {n_heads}, got {n_groups}")
 
 
-def check_parsing(vocab_size: int, vocabulary: Sized, sentences: Sequence, batch: int) -> None:
-    """The model's own vocabulary, and sentences of words, none of them empty."""
+def check_parsing(
+    vocab_size: int, vocabulary: Sized, sentences: Sequence, batch: int, longest: int
+) -> None:
+    """The model's own vocabulary, and sentences of 1 to `longest` words, none of them empty."""
     check_vocabulary(vocab_size, vocabulary=vocabulary)
     check_several(sentences)
     check_sizes(batch=batch)
@@ -663,6 +729,11 @@ def check_parsing(vocab_size: int, vocabulary: Sized, sentences: Sequence, batch
             raise TypeError(f"sentences: expected lists of words, got a string in place {i}")
         if not len(words):
             raise ValueError(f"sentences: expected words in each, got none in place {i}")
+        if len(words) > longest:
+            raise ValueError(
+                f"sentences: expected at most {longest} words, for whose tree the model has "
+                f"positions, got {len(words)} in place {i}"
+            )
         if other := [word for word in words if not (isinstance(word, str) and word)]:
             raise ValueError(f"sentences: expected words in each, got {other[0]!r} in place {i}")
 
@@ -694,6 +765,19 @@ def check_stage(n: int, stage: int) -> None:
     check_integers(n=n, stage=stage)
     if n < 1 or stage not in (0, 1, 2, 3):
         raise ValueError(f"n and stage: expected n >= 1 and a stage from 0 to 3, got {n}, {stage}")
+
+
+def check_projection(
+    n: int, steps: float, tokens: float, length: float, utilisation: float, loading: float
+) -> None:
+    """At least one device, text to train on, and hosts that send it as fast as one likes."""
+    check_sizes(n=n)
+    check_not_negative(steps=steps)
+    check_positive(tokens=tokens, length=length)
+    check_shares(utilisation=utilisation)
+    check_numbers(loading=loading)
+    if not loading > 0:
+        raise ValueError(f"loading: expected tokens a second above 0, got {loading}")
 
 
 def check_machines(n: int, per_machine: int) -> None:

@@ -224,6 +224,7 @@ class Cache:
     """
 
     def __init__(self, model: Transformer, src: Int[Tensor, "B S"], beams: int = 1):
+        check_sizes(beams=beams)
         source = model.encode(src)
         memory, self.src_mask = (x.repeat_interleave(beams, 0) for x in source)
         self.layers = [CachedLayer(layer, memory) for layer in model.decoder.layers]
@@ -401,7 +402,7 @@ def translate(
     sentence that is longer than the model has positions.
     """
     check_several(sentences)
-    check_sizes(batch=batch)
+    check_sizes(batch=batch, beam=beam)
     check_vocabulary(model.config.vocab_size, tokenizer=tokenizer)
     ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
     check_lengths(ids, len(model.positions.table))

@@ -315,10 +315,10 @@ def mask_tokens(
     Each token that is `maskable` is chosen with probability `share`. Of the chosen,
     80 in 100 become the mask token, 10 a token drawn from the whole vocabulary, and
     10 stay as they are. Returns the spoilt tokens, and which were chosen: the loss
-    counts these, and no others. Raises ValueError for a share that is not in (0, 1]
-    or for shapes that differ.
+    counts these, and no others. Raises TypeError or ValueError for a share that is
+    not in (0, 1], for shapes that differ and for a token or a size that cannot be.
     """
-    check_masking(tokens, maskable, share)
+    check_masking(tokens, maskable, mask_token, vocab_size, share)
     where = {"device": tokens.device, "generator": generator}
     chosen = (torch.rand(tokens.shape, **where) < share) & maskable
     what = torch.rand(tokens.shape, **where)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from allyouneed.attention import attention
 from allyouneed.checks import (
+    check_booleans,
     check_heads,
     check_multihead,
     check_probability,
@@ -82,7 +83,7 @@ class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W^O: Vaswani et al. (2017), section 3.2.2.
 
     `dropout` is for the weights, in training. Raises ValueError unless n_heads divides
-    d_model and dropout is a probability.
+    d_model and dropout is a probability, TypeError for a bias that is not a bool.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         check_heads(d_model, n_heads)
         check_probability(dropout=dropout)
+        check_booleans(bias=bias)
         self.d_model, self.n_heads, self.dropout = d_model, n_heads, dropout
         self.w_q = nn.Linear(d_model, d_model, bias)
         self.w_k = nn.Linear(d_model, d_model, bias)

@@ -363,6 +363,12 @@ def most_brackets(n_words: int) -> int:
     return 2 * n_words + 4
 
 
+def most_words(room: int) -> int:
+    """Over how many words every parsed tree has room: each word, both ends of each
+    bracket and EOS take a position."""
+    return (room - 9) // 5  # n + 2 * most_brackets(n) + 1 is 5 * n + 9
+
+
 def choices(
     written: Sequence[str], ids: Sequence[int], vocabulary: Vocabulary
 ) -> tuple[list[int], int | None]:
@@ -428,10 +434,11 @@ def parse(
     """A tree for each sentence, a list of words; the tag of every word is XX.
 
     `batch`: how many sentences are parsed at a time. Raises TypeError or ValueError
-    for another model's vocabulary, for sentences that are no lists of words or have
-    none, and for a batch below 1.
+    for another model's vocabulary, for sentences that are no lists of words, have none
+    or more than the model has positions for, and for a batch below 1.
     """
-    check_parsing(model.config.vocab_size, vocabulary, sentences, batch)
+    longest = most_words(len(model.positions.table))
+    check_parsing(model.config.vocab_size, vocabulary, sentences, batch, longest)
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
     trees: dict[int, Tree] = {}
     for start in range(0, len(order), batch):

@@ -35,6 +35,7 @@ class RNN(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int):
         super().__init__()
+        check_sizes(d_in=d_in, d_hidden=d_hidden)
         self.w = nn.Linear(d_in, d_hidden)
         self.u = nn.Linear(d_hidden, d_hidden, bias=False)
 
@@ -61,6 +62,7 @@ class LSTM(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int):
         super().__init__()
+        check_sizes(d_in=d_in, d_hidden=d_hidden)
         self.w = nn.Linear(d_in, 4 * d_hidden)  # rows: input, forget, candidate, output
         self.u = nn.Linear(d_hidden, 4 * d_hidden, bias=False)
 
@@ -96,6 +98,7 @@ class GRU(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int):
         super().__init__()
+        check_sizes(d_in=d_in, d_hidden=d_hidden)
         self.w = nn.Linear(d_in, 3 * d_hidden)  # rows: reset, update, candidate
         # its bias for the candidate is reset, too
         self.u = nn.Linear(d_hidden, 3 * d_hidden)

@@ -17,6 +17,8 @@ from torch.nn import functional as F
 from allyouneed.attention import attention
 from allyouneed.checks import (
     check_attention,
+    check_booleans,
+    check_function,
     check_mask,
     check_multihead,
     check_self_attention,
@@ -52,6 +54,7 @@ def dilated_mask(
     (2019). Raises ValueError if length, window or dilation is not at least 1.
     """
     check_sizes(length=length, window=window, dilation=dilation)
+    check_booleans(causal=causal)
     place = torch.arange(length, device=device)
     s, t, farthest = place, place[:, None], window * dilation
     mask = s > t - farthest  # tables of single bytes: of numbers they would be larger
@@ -229,6 +232,7 @@ def global_mask(
     Raises ValueError if length, window or n_global is not at least 1.
     """
     check_sizes(length=length, window=window, n_global=n_global)
+    check_booleans(causal=causal)
     first = torch.arange(length, device=device) < n_global
     mask = windowed_mask(length, window, False, device) | first | first[:, None]
     return mask.tril() if causal else mask
@@ -289,6 +293,7 @@ class SparseAttention(MultiHeadAttention):
         bias: bool = False,
     ):
         super().__init__(d_model, n_heads, bias=bias)
+        check_function(pattern=pattern)
         self.pattern = pattern
 
     def forward(
@@ -376,7 +381,8 @@ def flash_attention(
     """`attention` in memory that grows with T + S, not with T * S: see `Flash`.
 
     `mask`: boolean, True = may attend, broadcastable to (..., T, S).
-    Raises TypeError or ValueError for inputs that do not fit, or a tile below 1.
+    Raises TypeError or ValueError for inputs that do not fit, or a tile below 1. Not
+    for `torch.func`: take `attention` there.
     """
     check_sizes(tile=tile)
     check_attention(q, k, v)

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed.checks import (
+    check_booleans,
+    check_function,
     check_positive,
     check_probability,
     check_sizes,
@@ -72,6 +74,7 @@ class Residual(nn.Module):
     def __init__(self, d_model: int, dropout: float = 0.0, norm_first: bool = False):
         super().__init__()
         check_probability(dropout=dropout)
+        check_booleans(norm_first=norm_first)
         self.norm = LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
@@ -103,6 +106,7 @@ class FeedForward(nn.Module):
     ):
         super().__init__()
         check_sizes(d_model=d_model, d_ff=d_ff)
+        check_function(activation=activation)
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
         self.activation = activation

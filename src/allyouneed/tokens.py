@@ -120,8 +120,9 @@ class Tokenizer(_Vocabulary):
 
     def decode(self, ids: Iterable[int] | Int[Tensor, " T"]) -> str:
         """The sentence of the ids up to the first EOS; special tokens give no text.
-        Raises ValueError for an id outside of the vocabulary."""
-        ids = [int(i) for i in ids]
+        Raises TypeError for an id that is no integer, ValueError for one outside of the
+        vocabulary."""
+        ids = ids.tolist() if isinstance(ids, Tensor) else list(ids)
         check_known(ids, self.size)
         return self.bpe.decode(ids[: ids.index(EOS)] if EOS in ids else ids)
 

@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from allyouneed.checks import (
     check_choice,
     check_epoch,
+    check_logits,
     check_objective,
     check_optimizer,
     check_probability,
@@ -29,7 +30,6 @@ from allyouneed.checks import (
     check_same_states,
     check_sizes,
     check_target_tokens,
-    check_targets,
     check_tokens,
 )
 from allyouneed.kernels import (
@@ -69,9 +69,10 @@ def label_smoothed_loss(
     Cross-entropy between softmax(logits) and a distribution with 1 - smoothing on the
     target and smoothing spread evenly over the V - 1 tokens that are not PAD. Targets
     that are PAD count for nothing. Raises ValueError for shapes that do not fit, a
-    target that is no token, or a smoothing that is not in [0, 1).
+    target that is no token, logits that are not finite (on the CPU), or a smoothing
+    that is not in [0, 1).
     """
-    check_targets(logits, targets, logits.shape[-1])
+    check_logits(logits, targets)
     check_probability(smoothing=smoothing)
     real = targets != PAD
     log_p = logits[real].float().log_softmax(dim=-1)  # (tokens, V)
