@@ -989,9 +989,8 @@ def test_notebooks_are_found_by_number_name_or_file(tmp_path, capsys):
     for name in ("99", "proyect", str(tmp_path)):
         with pytest.raises(SystemExit):
             pretend.main([name])
-        assert f"expected the number of a chapter, the name of a notebook or a file, got '{name}'" in (
-            capsys.readouterr().err
-        )
+        said = capsys.readouterr().err
+        assert "expected the number of a chapter, the name of a notebook or a file, got" in said
 
 
 def test_a_notebook_that_does_not_take_the_readers_device(tmp_path):

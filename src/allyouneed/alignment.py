@@ -16,6 +16,7 @@ from allyouneed.checks import (
     check_positive,
     check_sizes,
     check_source_mask,
+    check_tokens,
     check_vectors,
 )
 from allyouneed.modes import eval_mode
@@ -192,6 +193,7 @@ class Translator(nn.Module):
 
     def encode(self, src: Int[Tensor, "B S"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return all that the decoder needs: first state, memory, summary and mask."""
+        check_tokens("src", src, self.embedding.num_embeddings)
         mask = src != PAD
         memory, summary = self.encoder(self.dropout(self.embedding(src)), mask)
         return torch.tanh(self.bridge(summary)).unsqueeze(0), memory, summary, mask
@@ -201,6 +203,7 @@ class Translator(nn.Module):
     ) -> tuple[Float[Tensor, "B T V"], Tensor, Tensor | None]:
         """Return the logits of the next words, the last state, and the weights.
         `source` is the rest of what `encode` returns: memory, summary and mask."""
+        check_tokens("tgt", tgt, self.embedding.num_embeddings)
         y = self.dropout(self.embedding(tgt))
         y, state, weights = self.decoder(y, state, *source)
         return self.dropout(y) @ self.embedding.weight.T, state, weights

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import operator
+import sys
 from collections.abc import Iterable, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any
@@ -103,10 +104,27 @@ def check_booleans(**switches: object) -> None:
 
 
 def check_function(**functions: object) -> None:
-    """Each can be called: the name of a function cannot."""
+    """Each can be called: the name of a function cannot, nor can what it has returned."""
     for name, one in functions.items():
         if not callable(one):
-            raise TypeError(f"{name}: expected a function, got {one!r}")
+            told = repr(one) if isinstance(one, str) else type(one).__name__
+            raise TypeError(f"{name}: expected a function, got {told}")
+
+
+def check_module(**modules: object) -> None:
+    """Each is a module, and not its parameters."""
+    for name, one in modules.items():
+        if not isinstance(one, torch.nn.Module):
+            raise TypeError(f"{name}: expected a module of PyTorch, got {type(one).__name__}")
+
+
+def check_generator(generator: object) -> None:
+    """None, or a generator: a seed is none."""
+    if not (generator is None or isinstance(generator, torch.Generator)):
+        raise TypeError(
+            "generator: expected torch.Generator().manual_seed(...) or the like, "
+            f"got {generator!r}"
+        )
 
 
 def check_text(**texts: object) -> None:
@@ -122,11 +140,19 @@ def check_config(config: object, kind: type) -> None:
         raise TypeError(f"config: expected a {kind.__name__}, got {type(config).__name__}")
 
 
-def check_several(sentences: Iterable) -> None:
-    """Several sentences, not one."""
-    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
-        told = "one string" if isinstance(sentences, str) else type(sentences).__name__
-        raise TypeError(f"sentences: expected several sentences, got {told}")
+def check_several(**lists: Iterable) -> None:
+    """Several sentences, or what else a name says, not one."""
+    for name, several in lists.items():
+        if isinstance(several, str) or not isinstance(several, Iterable):
+            told = "one string" if isinstance(several, str) else type(several).__name__
+            raise TypeError(f"{name}: expected several {name}, got {told}")
+
+
+def check_list(**lists: object) -> None:
+    """Each is a list or the like, which has a length and can be gone through twice."""
+    for name, one in lists.items():
+        if isinstance(one, str) or not isinstance(one, Sized):
+            raise TypeError(f"{name}: expected a list, got {type(one).__name__}")
 
 
 def check_specials(found: list[int | None], expected: list[str]) -> None:
@@ -170,20 +196,26 @@ def check_known(ids: list, size: int) -> None:
 
 
 def check_some(**lists: Sized) -> None:
-    """Each holds at least one list of ids."""
+    """Each holds at least one list of ids; whether these are integers, its first one tells."""
+    check_list(**lists)
     for name, one in lists.items():
         if not len(one):
             raise ValueError(f"{name}: expected at least one list of ids, got none")
         if other := [x for x in one if isinstance(x, str | int)]:
             raise TypeError(f"{name}: expected lists of ids, got {other[0]!r} for one")
+        for ids in one:
+            check_known(ids[:1], sys.maxsize)
 
 
 def check_pairs(pairs: Sequence) -> None:
-    """At least one pair, of ids and not of sentences."""
+    """At least one pair, of lists of ids and not of sentences."""
+    check_list(pairs=pairs)
     if not len(pairs):
         raise ValueError("pairs: expected at least one pair of id lists, got none")
     if any(isinstance(side, str) for pair in pairs for side in pair):
         raise TypeError("pairs: expected lists of ids, got sentences; encode them first")
+    if other := [pair for pair in pairs if len(pair) != 2 or any(isinstance(x, int) for x in pair)]:
+        raise ValueError(f"pairs: expected two lists of ids in each, got {other[0]!r}")
 
 
 def check_room(max_tokens: int, longest: int) -> None:
@@ -201,6 +233,13 @@ def check_heads(d_model: int, n_heads: int) -> None:
     check_integers(d_model=d_model, n_heads=n_heads)
     if d_model < 1 or n_heads < 1 or d_model % n_heads:
         raise ValueError(f"n_heads: expected a divisor of d_model = {d_model}, got {n_heads}")
+
+
+def check_merge(x: Tensor) -> None:
+    """x is (B, H, T, K)."""
+    check_tensor(x=x)
+    if x.dim() != 4:
+        raise ValueError(f"x: expected shape (B, H, T, K), got {tuple(x.shape)}")
 
 
 def check_split(x: Tensor, n_heads: int) -> None:
@@ -371,8 +410,11 @@ def check_states(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name
             f"x: expected floats of shape (B, T, {d_in}) with T >= 1, "
             f"got {x.dtype} of shape {tuple(x.shape)}"
         )
+    if state is None:
+        return
+    check_tensor(**{name: state})
     expected = (x.shape[0], d_hidden)
-    if state is not None and state.shape != expected:
+    if state.shape != expected:
         raise ValueError(
             f"{name}: expected shape (B, hidden) = {expected}, got {tuple(state.shape)}"
         )
@@ -397,7 +439,7 @@ def check_rotation(x: Tensor, angles: Tensor) -> None:
 
 def check_sublayer(y: Tensor, x: Tensor) -> None:
     """y, what a sub-layer made of x, has the shape of x."""
-    check_tensor(sublayer=y)
+    check_tensor(x=x, sublayer=y)
     if y.shape != x.shape:
         raise ValueError(
             f"sublayer: expected an output of shape {tuple(x.shape)}, got {tuple(y.shape)}"
@@ -471,9 +513,31 @@ def check_epoch(used: int, epoch: int) -> None:
         raise ValueError(f"batches: expected at least one batch in epoch {epoch}, got none")
 
 
-def check_run(steps: int, accumulate: int, max_norm: float) -> None:
-    """A training has at least no update, each of at least one batch, and a length above 0."""
-    check_integers(accumulate=accumulate, steps=steps)
+def check_batches(batches: object) -> None:
+    """Several batches: one of them, or the function that gives them, is none of that."""
+    if not isinstance(batches, Iterable):
+        raise TypeError(f"batches: expected several batches, got {type(batches).__name__}")
+
+
+def check_batch(batch: Any, vocab_size: int) -> None:
+    """A batch has the ids of source and target, all in the vocabulary."""
+    if not (hasattr(batch, "src") and hasattr(batch, "tgt")):
+        raise TypeError(
+            f"batches: expected a Batch for each, with src and tgt, got {type(batch).__name__}"
+        )
+    check_tokens("src", batch.src, vocab_size)
+    check_tokens("tgt", batch.tgt, vocab_size)
+
+
+def check_run(
+    batches: object, steps: int, schedule: object, accumulate: int, max_norm: float, seed: int
+) -> None:
+    """A training has functions that give batches and rates, at least no update, each of at least
+    one batch, and a length above 0."""
+    check_function(batches=batches)
+    if schedule is not None:
+        check_function(schedule=schedule)
+    check_integers(accumulate=accumulate, steps=steps, seed=seed)
     check_numbers(max_norm=max_norm)
     if accumulate < 1 or steps < 0:
         raise ValueError(
@@ -545,6 +609,10 @@ def check_beam(beam: int, length_penalty: object) -> None:
 def check_vocabulary(vocab_size: int, **given: Sized) -> None:
     """Each tokenizer or vocabulary has the ids that the model knows."""
     for name, one in given.items():
+        if not isinstance(one, Sized):
+            raise TypeError(
+                f"{name}: expected one with {vocab_size} tokens, got {type(one).__name__}"
+            )
         if len(one) != vocab_size:
             raise ValueError(
                 f"{name}: expected {vocab_size} tokens as the model has, got {len(one)}"
@@ -561,8 +629,15 @@ def check_lengths(ids: Sequence[Sequence[int]], room: int) -> None:
             )
 
 
-def check_filter(temperature: object, top_k: object, top_p: object) -> None:
-    """What is drawn from: a temperature, and if given, how many tokens and how likely together."""
+def check_filter(
+    temperature: object, top_k: object, top_p: object, logits: Tensor | None = None
+) -> None:
+    """What is drawn from: a temperature, and if given, how many tokens and how likely together;
+    and logits, (B, V), once they are there."""
+    if logits is not None:
+        check_floating(logits=logits)
+        if logits.dim() != 2:
+            raise ValueError(f"logits: expected shape (B, V), got {tuple(logits.shape)}")
     check_not_negative(temperature=temperature)
     if top_k is not None:
         check_numbers(top_k=top_k)
@@ -585,6 +660,7 @@ def check_completion(
 
 def check_same_states(states: Sequence[dict[str, Tensor]]) -> None:
     """At least one checkpoint, and all with the same names and shapes."""
+    check_list(states=states)
     if not states:
         raise ValueError("states: expected at least one, got none")
     for state in states:
@@ -668,8 +744,12 @@ def check_text_ids(
 
 
 def check_causal(config: Any) -> None:
-    """A model that is to write has a next token."""
-    if not getattr(config, "causal", False):
+    """A `LanguageModel` that is to write has a next token."""
+    if not hasattr(config, "causal"):
+        raise TypeError(
+            f"model: expected a LanguageModel, got one with a {type(config).__name__}"
+        )
+    if not config.causal:
         raise ValueError("model: expected a causal one; a bidirectional one has no next token")
 
 
@@ -722,7 +802,8 @@ def check_parsing(
 ) -> None:
     """The model's own vocabulary, and sentences of 1 to `longest` words, none of them empty."""
     check_vocabulary(vocab_size, vocabulary=vocabulary)
-    check_several(sentences)
+    check_several(sentences=sentences)
+    check_list(sentences=sentences)
     check_sizes(batch=batch)
     for i, words in enumerate(sentences):
         if isinstance(words, str):
@@ -738,8 +819,20 @@ def check_parsing(
             raise ValueError(f"sentences: expected words in each, got {other[0]!r} in place {i}")
 
 
+def check_tree(tree: object) -> None:
+    """A tree, and not its text."""
+    if not hasattr(tree, "inside"):
+        told = type(tree).__name__
+        if isinstance(tree, str):
+            told = "a string: read it with `read_tree`"
+        raise TypeError(f"tree: expected a Tree, got {told}")
+
+
 def check_trees(true: Sequence, given: Sequence) -> None:
     """There is a tree, or None, for each true one, and over as many words."""
+    check_list(true=true, given=given)
+    for tree in [*true, *(tree for tree in given if tree is not None)]:
+        check_tree(tree)
     if len(true) != len(given):
         raise ValueError(f"given: expected {len(true)} trees as in true, got {len(given)}")
     for i, (a, b) in enumerate(zip(true, given, strict=True)):
@@ -747,6 +840,13 @@ def check_trees(true: Sequence, given: Sequence) -> None:
             raise ValueError(
                 f"given: expected {len(a.leaves)} words in tree {i}, got {len(b.leaves)}"
             )
+
+
+def check_graph(tensor: Tensor) -> None:
+    """The tensor knows the operations that it comes from."""
+    check_tensor(tensor=tensor)
+    if tensor.grad_fn is None:
+        raise ValueError("tensor: expected one with a graph (requires_grad), got one without")
 
 
 def check_ring(vectors: Sequence[Tensor]) -> None:
@@ -768,9 +868,12 @@ def check_stage(n: int, stage: int) -> None:
 
 
 def check_projection(
-    n: int, steps: float, tokens: float, length: float, utilisation: float, loading: float
-) -> None:
+    device: Any, n: int, steps: float, tokens: float, length: float, utilisation: float,
+    loading: float,
+) -> None:  # fmt: skip
     """At least one device, text to train on, and hosts that send it as fast as one likes."""
+    if not hasattr(device, "flops"):
+        raise TypeError(f"device: expected a Device, got {type(device).__name__}")
     check_sizes(n=n)
     check_not_negative(steps=steps)
     check_positive(tokens=tokens, length=length)

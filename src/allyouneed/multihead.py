@@ -14,6 +14,7 @@ from allyouneed.attention import attention
 from allyouneed.checks import (
     check_booleans,
     check_heads,
+    check_merge,
     check_multihead,
     check_probability,
     check_split,
@@ -41,7 +42,8 @@ def split_heads(x: Float[Tensor, "B T D"], n_heads: int) -> Float[Tensor, "B H T
 
 def merge_heads(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
     """Concat(head_1, ..., head_h): put the heads' vectors for each
-    position side by side."""
+    position side by side. Raises ValueError unless x has 4 axes."""
+    check_merge(x)
     return x.transpose(1, 2).flatten(2)
 
 

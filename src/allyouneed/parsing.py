@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.cache import FastCache
-from allyouneed.checks import check_parsing, check_trees
+from allyouneed.checks import check_parsing, check_text, check_tree, check_trees
 from allyouneed.decoding import unfinished
 from allyouneed.modes import eval_mode
 from allyouneed.tokens import BOS, EOS, SPECIALS, UNK, pad
@@ -75,8 +75,9 @@ class Tree:
 def read_tree(text: str) -> Tree:
     """The tree of a text such as "(S (NP (NNP Jane)) (VP (VBZ sleeps)))".
 
-    Raises ValueError if the text is not one tree.
+    Raises TypeError unless it is a string, ValueError unless it is one tree.
     """
+    check_text(text=text)
     # the open brackets: label, and what is inside
     found: list[tuple[str, list]] = [("", [])]
     for mark in re.findall(r"\(\s*[^\s()]*|\)|[^\s()]+", text):
@@ -107,6 +108,7 @@ def normalise_tree(tree: Tree) -> Tree | None:
     without a label, which the Penn Treebank has around every tree, goes, or is called
     TOP if several trees are in it.
     """
+    check_tree(tree)
     if tree.label == "-NONE-":
         return None
     if isinstance(tree.inside, str):
@@ -122,6 +124,7 @@ def normalise_tree(tree: Tree) -> Tree | None:
 def linearise(tree: Tree) -> list[str]:
     """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. After
     Vinyals et al. (2015)."""
+    check_tree(tree)
     if isinstance(tree.inside, str):
         return [WORD]
     inside = [symbol for small in tree.inside for symbol in linearise(small)]

@@ -119,8 +119,10 @@ def write_model(
     a dtype that cannot hold weights, FloatingPointError for weights that are no finite numbers in
     it.
     """
-    if not dtype.is_floating_point:
-        raise TypeError(f"dtype: expected a floating-point dtype, got {dtype}")
+    if not hasattr(model, "config"):
+        raise TypeError(f"model: expected one with a config, got {type(model).__name__}")
+    if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"dtype: expected a floating-point dtype, got {dtype!r}")
     if tokenizer is not None:
         check_vocabulary(model.config.vocab_size, tokenizer=tokenizer)
     metadata = {

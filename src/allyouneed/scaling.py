@@ -280,7 +280,7 @@ def project(
     nothing fails. Raises ValueError unless the utilisation is above 0 and at most 1, and
     for numbers that cannot be.
     """
-    check_projection(n, steps, tokens, length, utilisation, loading)
+    check_projection(device, n, steps, tokens, length, utilisation, loading)
     how = tokens, length, utilisation, sharded, parts, loading
     *found, step = update_seconds(config, device, n, *how)
     alone = update_seconds(config, device, 1, *how)[-1]

@@ -85,8 +85,10 @@ class Residual(nn.Module):
         """Run `sublayer`, a function of one tensor:
         `lambda x: self.attention(x, x, x, mask)`.
 
-        Raises ValueError if what it returns has another shape than x.
+        Raises TypeError for what is no function, ValueError if what it returns has
+        another shape than x.
         """
+        check_function(sublayer=sublayer)
         y = sublayer(self.norm(x) if self.norm_first else x)
         check_sublayer(y, x)
         y = x + self.dropout(y)

@@ -24,8 +24,10 @@ from allyouneed.checks import (
     check_cosine,
     check_counts,
     check_even,
+    check_generator,
     check_groups,
     check_mask,
+    check_module,
     check_not_negative,
     check_positive,
     check_rotation,
@@ -399,6 +401,7 @@ def adamw(model: nn.Module, decay: float = 0.1) -> torch.optim.AdamW:
     The learning rate is to be set at every step: `cosine_rate`. Raises ValueError for a
     decay below 0.
     """
+    check_module(model=model)
     check_not_negative(decay=decay)
     kinds: dict[bool, list[nn.Parameter]] = {True: [], False: []}
     for p in model.parameters():
@@ -441,7 +444,9 @@ def complete(
     `filter_logits` leaves. Raises ValueError for no tokens, a count below 0 or settings
     out of range.
     """
+    check_config(model.config, LlamaConfig)
     check_completion(tokens, count, temperature, top_k, top_p)
+    check_generator(generator)
     with eval_mode(model):
         cache, new = model.new_cache(), tokens
         for _ in range(count):
