@@ -879,7 +879,8 @@ def main(words: list[str] | None = None) -> int:
             failed = 1
             print(f"{file.name}: failed in {error}")
         else:
-            print(f"{file.name}: passed, {gpu.launches.total()} launches, {gpu.waits.total()} waits")
+            launches, waits = gpu.launches.total(), gpu.waits.total()
+            print(f"{file.name}: passed, {launches} launches, {waits} waits")
     return failed
 
 

@@ -122,8 +122,7 @@ def check_generator(generator: object) -> None:
     """None, or a generator: a seed is none."""
     if not (generator is None or isinstance(generator, torch.Generator)):
         raise TypeError(
-            "generator: expected torch.Generator().manual_seed(...) or the like, "
-            f"got {generator!r}"
+            f"generator: expected torch.Generator().manual_seed(...) or the like, got {generator!r}"
         )
 
 
@@ -574,9 +573,7 @@ def check_rate(rate: Any, step: int) -> None:
         raise ValueError(f"schedule: expected a rate of at least 0, got {rate} at step {step}")
 
 
-def check_cosine(
-    step: int, steps: int, peak: float, warmup_steps: int, floor: float
-) -> None:
+def check_cosine(step: int, steps: int, peak: float, warmup_steps: int, floor: float) -> None:
     """A step of a schedule with steps behind its warm-up, and rates that are not below 0."""
     check_sizes(step=step, warmup_steps=warmup_steps)
     check_numbers(steps=steps)
@@ -746,9 +743,7 @@ def check_text_ids(
 def check_causal(config: Any) -> None:
     """A `LanguageModel` that is to write has a next token."""
     if not hasattr(config, "causal"):
-        raise TypeError(
-            f"model: expected a LanguageModel, got one with a {type(config).__name__}"
-        )
+        raise TypeError(f"model: expected a LanguageModel, got one with a {type(config).__name__}")
     if not config.causal:
         raise ValueError("model: expected a causal one; a bidirectional one has no next token")
 
