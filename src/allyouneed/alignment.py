@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from allyouneed.checks import (
     check_positive,
+    check_score,
     check_sizes,
     check_source_mask,
     check_tokens,
@@ -184,6 +185,7 @@ class Translator(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
+        check_score(score)
         self.embedding = nn.Embedding(vocab_size, d_model, padding_idx=PAD)
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
         self.encoder = GRUEncoder(d_model)

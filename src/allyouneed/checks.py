@@ -32,7 +32,7 @@ def check_numbers(**numbers: object) -> None:
             raise TypeError(f"{name}: expected an integer or a float, got {number!r}")
 
 
-def check_sizes(**sizes: int) -> None:
+def check_sizes(**sizes: object) -> None:
     """Each size is an integer of at least 1."""
     check_integers(**sizes)
     for name, size in sizes.items():
@@ -48,7 +48,7 @@ def check_counts(**counts: object) -> None:
             raise ValueError(f"{name}: expected at least 0, got {count}")
 
 
-def check_even(**sizes: int) -> None:
+def check_even(**sizes: object) -> None:
     """Each size is an even integer of at least 2."""
     check_integers(**sizes)
     for name, size in sizes.items():
@@ -56,7 +56,7 @@ def check_even(**sizes: int) -> None:
             raise ValueError(f"{name}: expected an even number of at least 2, got {size}")
 
 
-def check_positive(**numbers: float) -> None:
+def check_positive(**numbers: object) -> None:
     """Each number is finite and above 0."""
     check_numbers(**numbers)
     for name, number in numbers.items():
@@ -72,7 +72,7 @@ def check_not_negative(**numbers: object) -> None:
             raise ValueError(f"{name}: expected a finite number of at least 0, got {number}")
 
 
-def check_probability(**probabilities: float) -> None:
+def check_probability(**probabilities: object) -> None:
     """Each number is at least 0 and below 1."""
     check_numbers(**probabilities)
     for name, p in probabilities.items():
@@ -104,11 +104,19 @@ def check_booleans(**switches: object) -> None:
 
 
 def check_function(**functions: object) -> None:
-    """Each can be called: the name of a function cannot, nor can what it has returned."""
+    """Each is a function, or a module to be called; its name is none, nor a class of modules."""
     for name, one in functions.items():
+        if isinstance(one, type):
+            raise TypeError(f"{name}: expected a function, got the class {one.__name__}")
         if not callable(one):
             told = repr(one) if isinstance(one, str) else type(one).__name__
             raise TypeError(f"{name}: expected a function, got {told}")
+
+
+def check_score(score: object) -> None:
+    """A score is a function of queries and keys, or None."""
+    if score is not None:
+        check_function(score=score)
 
 
 def check_module(**modules: object) -> None:
@@ -313,7 +321,16 @@ def check_attention(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> No
         )
 
 
-def check_boolean(mask: Tensor) -> None:
+def check_squares(*masks: Tensor) -> None:
+    """At least one mask, and all are squares of one size."""
+    for mask in masks:
+        check_tensor(masks=mask)
+    if not masks or any(mask.shape != (len(masks[0]),) * 2 for mask in masks):
+        shapes = [tuple(mask.shape) for mask in masks]
+        raise ValueError(f"masks: expected squares of one size, at least one, got {shapes}")
+
+
+def check_boolean(mask: object) -> None:
     """The mask is boolean, whichever of its two values may attend."""
     check_tensor(mask=mask)
     if mask.dtype != torch.bool:
@@ -573,7 +590,9 @@ def check_rate(rate: Any, step: int) -> None:
         raise ValueError(f"schedule: expected a rate of at least 0, got {rate} at step {step}")
 
 
-def check_cosine(step: int, steps: int, peak: float, warmup_steps: int, floor: float) -> None:
+def check_cosine(
+    step: object, steps: object, peak: object, warmup_steps: object, floor: object
+) -> None:
     """A step of a schedule with steps behind its warm-up, and rates that are not below 0."""
     check_sizes(step=step, warmup_steps=warmup_steps)
     check_numbers(steps=steps)
@@ -765,7 +784,7 @@ def check_masking(
         )
 
 
-def check_angles(places: Tensor, d_k: int, theta: float) -> None:
+def check_angles(places: Tensor, d_k: int, theta: object) -> None:
     """The places of one text, (T), pairs of entries to turn, and a base."""
     check_tensor(places=places)
     if places.dim() != 1:
@@ -814,20 +833,19 @@ def check_parsing(
             raise ValueError(f"sentences: expected words in each, got {other[0]!r} in place {i}")
 
 
-def check_tree(tree: object) -> None:
-    """A tree, and not its text."""
-    if not hasattr(tree, "inside"):
-        told = type(tree).__name__
+def check_tree(*trees: object) -> None:
+    """Each is a tree, and not its text."""
+    for tree in trees:
         if isinstance(tree, str):
-            told = "a string: read it with `read_tree`"
-        raise TypeError(f"tree: expected a Tree, got {told}")
+            raise TypeError("tree: expected a Tree, got a string: read it with `read_tree`")
+        if not hasattr(tree, "inside"):
+            raise TypeError(f"tree: expected a Tree, got {type(tree).__name__}")
 
 
 def check_trees(true: Sequence, given: Sequence) -> None:
     """There is a tree, or None, for each true one, and over as many words."""
     check_list(true=true, given=given)
-    for tree in [*true, *(tree for tree in given if tree is not None)]:
-        check_tree(tree)
+    check_tree(*true, *(tree for tree in given if tree is not None))
     if len(true) != len(given):
         raise ValueError(f"given: expected {len(true)} trees as in true, got {len(given)}")
     for i, (a, b) in enumerate(zip(true, given, strict=True)):
@@ -863,8 +881,8 @@ def check_stage(n: int, stage: int) -> None:
 
 
 def check_projection(
-    device: Any, n: int, steps: float, tokens: float, length: float, utilisation: float,
-    loading: float,
+    device: Any, n: int, steps: object, tokens: object, length: object, utilisation: object,
+    loading: object,
 ) -> None:  # fmt: skip
     """At least one device, text to train on, and hosts that send it as fast as one likes."""
     if not hasattr(device, "flops"):

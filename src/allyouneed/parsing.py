@@ -14,7 +14,13 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.cache import FastCache
-from allyouneed.checks import check_parsing, check_text, check_tree, check_trees
+from allyouneed.checks import (
+    check_parsing,
+    check_several,
+    check_text,
+    check_tree,
+    check_trees,
+)
 from allyouneed.decoding import unfinished
 from allyouneed.modes import eval_mode
 from allyouneed.tokens import BOS, EOS, SPECIALS, UNK, pad
@@ -310,6 +316,7 @@ class Vocabulary:
         Of the shapes of words, those that at least two different words share.
         """
         trees = list(trees)
+        check_tree(*trees)
         counts = Counter(word for tree in trees for word in tree.words)
         symbols = sorted({symbol for tree in trees for symbol in linearise(tree)})
         words = [word for word, count in counts.items() if count >= min_count]
@@ -325,6 +332,7 @@ class Vocabulary:
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """The ids of a sentence: of each word, else of its shape, else UNK."""
+        check_several(words=words)
         ids, kinds = self.word_ids, self.kind_ids
         return [
             ids[word] if word in ids else kinds.get(word_shape(word), UNK)
@@ -333,6 +341,7 @@ class Vocabulary:
 
     def encode_tree(self, tree: Tree) -> list[int]:
         """The ids of a tree's symbols, UNK for a label that is not known."""
+        check_tree(tree)
         words = iter(self.encode_words(tree.words))
         return [
             next(words)

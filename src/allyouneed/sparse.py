@@ -23,6 +23,7 @@ from allyouneed.checks import (
     check_multihead,
     check_self_attention,
     check_sizes,
+    check_squares,
 )
 from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
 
@@ -180,11 +181,7 @@ def reach(*masks: Bool[Tensor, "T T"]) -> Bool[Tensor, "T T"]:
     each position reaches itself. Raises ValueError unless there is a mask and
     all are squares of one size.
     """
-    if not masks or any(mask.shape != (len(masks[0]),) * 2 for mask in masks):
-        shapes = [tuple(mask.shape) for mask in masks]
-        raise ValueError(
-            f"masks: expected squares of one size, at least one, got {shapes}"
-        )
+    check_squares(*masks)
     reached = torch.eye(len(masks[0]), device=masks[0].device)
     for mask in masks:
         reached = ((mask.float() @ reached + reached) > 0).float()
