@@ -645,6 +645,46 @@ READERS = {
         "ValueError: activation: expected one of relu, gelu, gelu_tanh, got <built-in method relu "
         "of type object>",
     "SparseAttention(4, 2, 'windowed')": "TypeError: pattern: expected a function, got 'windowed'",
+    "Residual(4)(Q, Q)": "TypeError: sublayer: expected a function, got Tensor",
+    "merge_heads(Q)": "ValueError: x: expected shape (B, H, T, K), got (1, 3, 4)",
+    "masked_softmax(Q.long())":
+        "TypeError: scores: expected floating-point vectors, got torch.int64",
+    "adam(model.parameters())": "TypeError: model: expected a module of PyTorch, got generator",
+    "next(train(model, [], 1))": "TypeError: batches: expected a function, got list",
+    "next(train(model, lambda epoch: [(IDS, IDS)], 1))":
+        "TypeError: batches: expected a Batch for each, with src and tgt, got tuple",
+    "validation_loss(model, lambda epoch: [])":
+        "TypeError: batches: expected several batches, got function",
+    "sample(model, IDS, generator=1)":
+        "TypeError: generator: expected torch.Generator().manual_seed(...) or the like, got 1",
+    "translate(model, None, ['Jane'])":
+        "TypeError: tokenizer: expected one with 7 tokens, got NoneType",
+    "pad([[4, 5], [1.5]])": "TypeError: ids: expected an integer for each, got 1.5",
+    "list(token_batches([[4, 5]], 9))":
+        "ValueError: pairs: expected two lists of ids in each, got [4, 5]",
+    "Translator(9, 8, 'dot')": "TypeError: score: expected a function, got 'dot'",
+    "Translator(9, 8, None)(IDS + 9, IDS)": "ValueError: src: expected ids from 0 to 8, got 15",
+    "longest_chain(Q)":
+        "ValueError: tensor: expected one with a graph (requires_grad), got one without",
+    "generate(model, IDS, 1)":
+        "TypeError: model: expected a LanguageModel, got one with a TransformerConfig",
+    "complete(gpt, IDS, 1)": "TypeError: config: expected a LlamaConfig, got LanguageModelConfig",
+    "from_gpt2(gpt, 2)":
+        "TypeError: state: expected a dict, such as state_dict() gives, got LanguageModel",
+    "from_llama({}, gpt.config)":
+        "TypeError: config: expected a dict, as config.json, got LanguageModelConfig",
+    "encode_text(tokenizer, None)": "TypeError: text: expected a string, got NoneType",
+    "decode_text(tokenizer, [99])": "ValueError: ids: expected numbers from 0 to 19, got 99",
+    "linearise('(S (NN dog))')":
+        "TypeError: tree: expected a Tree, got a string: read it with `read_tree`",
+    "vocabulary.encode_words('Jane')": "TypeError: words: expected several words, got one string",
+    "reach([[True]])": "TypeError: masks: expected a tensor, got list",
+    "project(BASE, 'H100', 8, 1)": "TypeError: device: expected a Device, got str",
+    "save_model('nowhere', model.state_dict())":
+        "TypeError: model: expected one with a config, got OrderedDict",
+    "save_model('nowhere', model, dtype='bf16')":
+        "TypeError: dtype: expected a floating-point dtype, got 'bf16'",
+    "bleu(iter(['a']), ['a'])": "TypeError: translations: expected a list, got list_iterator",
     "windowed_mask(3, 1, 'cpu')": "TypeError: causal: expected True or False, got 'cpu'",
     "global_mask(3, 1, 1, 'no')": "TypeError: causal: expected True or False, got 'no'",
 }  # fmt: skip
@@ -653,20 +693,25 @@ import math
 import re
 import sys
 import torch
-from allyouneed.attention import attention
-from allyouneed.decoding import Cache, beam_search, filter_logits, translate
-from allyouneed.families import GPT2, LanguageModel, LanguageModelConfig, generate, mask_tokens
+from allyouneed.alignment import Translator
+from allyouneed.attention import attention, masked_softmax
+from allyouneed.decoding import Cache, beam_search, filter_logits, sample, translate
+from allyouneed.evaluation import bleu
+from allyouneed.families import (
+    LanguageModel, LanguageModelConfig, decode_text, encode_text, from_gpt2, generate, mask_tokens,
+)
 from allyouneed.kernels import linear_cross_entropy
 from allyouneed.masks import flip_polarity, padding_mask
-from allyouneed.multihead import MultiHeadAttention
-from allyouneed.parsing import Vocabulary, parse
-from allyouneed.recurrent import GRU, LSTM, RNN
+from allyouneed.multihead import MultiHeadAttention, merge_heads
+from allyouneed.parsing import Vocabulary, linearise, parse
+from allyouneed.recurrent import GRU, LSTM, RNN, longest_chain
+from allyouneed.saving import save_model
 from allyouneed.scaling import H100, project, ring_all_reduce, sent_bytes, steps_needed
-from allyouneed.sparse import SparseAttention, global_mask, windowed_mask
+from allyouneed.sparse import SparseAttention, global_mask, reach, windowed_mask
 from allyouneed.sublayers import FeedForward, Residual
-from allyouneed.today import cosine_rate, in_sight, rotary_angles
-from allyouneed.tokens import Tokenizer
-from allyouneed.training import adam, label_smoothed_loss, train
+from allyouneed.today import complete, cosine_rate, from_llama, in_sight, rotary_angles
+from allyouneed.tokens import Tokenizer, pad, token_batches
+from allyouneed.training import adam, label_smoothed_loss, train, validation_loss
 from allyouneed.transformer import BASE, Transformer, TransformerConfig
 
 Q, K, IDS = torch.zeros(1, 3, 4), torch.zeros(1, 5, 4), torch.tensor([[4, 5, 6]])

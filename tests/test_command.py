@@ -816,6 +816,19 @@ def test_translate_lines(whole, capsys, monkeypatch):
     assert f"sentence: {file} is a file; to translate its lines" in error
 
 
+def test_lines_in_another_encoding_are_told(whole):
+    """They are translated all the same, as far as they can be read."""
+    words = [sys.executable, "-m", "allyouneed", "translate", "--model", whole, "--beam", "1"]
+    lines = "ein Mann\nMann läuft\n"
+    for encoding, told in (
+        ("utf-8", ""),
+        ("latin-1", "A line is not text in UTF-8: 'Mann l\ufffduft'"),
+    ):
+        done = subprocess.run(words, input=lines.encode(encoding), capture_output=True)
+        assert done.returncode == 0 and done.stdout.count(b"\n") == 2
+        assert done.stderr.decode().startswith(told) and bool(done.stderr) == bool(told)
+
+
 def test_spaces_of_other_kinds_are_spaces(capsys, monkeypatch):
     """Training text has single spaces only."""
     lines = ["I am here.", "I am\u00a0here.", " I\tam here. ", "I am \u3000 here.", "\u00a0"]
