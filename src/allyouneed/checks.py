@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import operator
-import sys
 from collections.abc import Iterable, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any
@@ -191,15 +190,20 @@ def check_learnt(size: int, vocab_size: int, n_specials: int) -> None:
         )
 
 
-def check_known(ids: list, size: int) -> None:
-    """All ids are integers, in a vocabulary of that size."""
+def check_whole(ids: Iterable) -> None:
+    """All ids are integers, of Python, of NumPy or of a tensor."""
     for each in ids:
         try:
-            place = operator.index(each)
+            operator.index(each)
         except TypeError:
             raise TypeError(f"ids: expected an integer for each, got {each!r}") from None
-        if not 0 <= place < size:
-            raise ValueError(f"ids: expected numbers from 0 to {size - 1}, got {place}")
+
+
+def check_known(ids: Sequence, size: int) -> None:
+    """All ids are integers, in a vocabulary of that size."""
+    check_whole(ids)
+    if outside := [i for i in ids if not 0 <= i < size]:
+        raise ValueError(f"ids: expected numbers from 0 to {size - 1}, got {int(outside[0])}")
 
 
 def check_some(**lists: Sized) -> None:
@@ -211,7 +215,7 @@ def check_some(**lists: Sized) -> None:
         if other := [x for x in one if isinstance(x, str | int)]:
             raise TypeError(f"{name}: expected lists of ids, got {other[0]!r} for one")
         for ids in one:
-            check_known(ids[:1], sys.maxsize)
+            check_whole(ids[:1])
 
 
 def check_pairs(pairs: Sequence) -> None:

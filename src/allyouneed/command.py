@@ -244,7 +244,7 @@ def evaluate_command(args: argparse.Namespace) -> int:
     return 0
 
 
-WIDTH, PENALTY = Number(int, least=1, below=1001), Number(float, least=0, below=100)
+WIDTH, PENALTY = Number(int, least=1, below=1001), Number(float, least=0, most=10)
 HEAT, PROBABILITY = Number(float, least=0, below=1000), Number(float, above=0, most=1)
 EXAMPLES = """examples:
   python -m allyouneed train --data tatoeba-en-fr --out runs/first
