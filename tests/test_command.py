@@ -572,6 +572,10 @@ def test_a_line_that_is_no_text_is_named(tmp_path, capsys):
         ("\n \n", "expected at least one pair"),
         ("ein Mann\n", "line 1: expected a sentence, a tab and its translation, got 'ein Mann'"),
         ("a\tb\n\tb\n", "line 2: expected"),
+        (
+            f"a\tb\na {'b' * 10_001}\tc\n",
+            "line 2: expected words of at most 10,000 letters, got one",
+        ),
     ],
 )
 def test_pairs_that_are_none(tmp_path, capsys, text, named):
