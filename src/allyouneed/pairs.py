@@ -22,7 +22,6 @@ from allyouneed.subwords import BPEDropout
 from allyouneed.tokens import Batch, Tokenizer, token_batches
 from allyouneed.wmt import CORPORA, newstest
 
-
 WORD = 10_000  # letters; what cuts words into tokens takes the square of it, and hears no Ctrl-C
 
 
