@@ -199,7 +199,7 @@ def check_whole(ids: Iterable) -> None:
             raise TypeError(f"ids: expected an integer for each, got {each!r}") from None
 
 
-def check_known(ids: Sequence, size: int) -> None:
+def check_known(ids: Sequence | Tensor, size: int) -> None:
     """All ids are integers, in a vocabulary of that size."""
     check_whole(ids)
     if outside := [i for i in ids if not 0 <= i < size]:

@@ -277,8 +277,7 @@ def project(
     `utilisation` is the share of the peak that products reach where memory is no
     limit. A device takes its share in `parts` batches; its host makes `loading`
     target tokens a second. An idealisation: all devices are always equally busy, and
-    nothing fails. Raises ValueError unless the utilisation is above 0 and at most 1, and
-    for numbers that cannot be.
+    nothing fails. Raises TypeError or ValueError for numbers that cannot be.
     """
     check_projection(device, n, steps, tokens, length, utilisation, loading)
     how = tokens, length, utilisation, sharded, parts, loading
