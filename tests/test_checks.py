@@ -62,7 +62,7 @@ FITS = {
     "batch": lambda: checks.check_batch(SimpleNamespace(src=IDS, tgt=IDS), 3),
     "tree": lambda: checks.check_tree(WORD),
     "graph": lambda: checks.check_graph(MODEL(X).sum()),
-    "function": lambda: checks.check_function(activation=torch.relu, pattern=MODEL),
+    "function": lambda: checks.check_function(activation=torch.relu, pattern=MODEL, batches=list),
     "text": lambda: checks.check_text(sentence=""),
     "sentences": lambda: checks.check_several(sentences=["one"]),
     "specials": lambda: checks.check_specials([0, 1], ["<pad>", "<unk>"]),

@@ -105,7 +105,7 @@ def check_booleans(**switches: object) -> None:
 def check_function(**functions: object) -> None:
     """Each is a function, or a module to be called; its name is none, nor a class of modules."""
     for name, one in functions.items():
-        if isinstance(one, type):
+        if isinstance(one, type) and issubclass(one, torch.nn.Module):
             raise TypeError(f"{name}: expected a function, got the class {one.__name__}")
         if not callable(one):
             told = repr(one) if isinstance(one, str) else type(one).__name__
