@@ -12,7 +12,7 @@ What was made in one stream is used in another one only after a wait for the fir
 Not so as on a GPU: autocast follows the CPU's list, `torch.compile` does nothing, and attention
 with dropout is many launches.
 
-python tests/pretend.py 6 9        runs the cells of chapters 6 and 9 on it
+python tests/pretend.py 6 project  runs the cells of chapter 6 and of the project on it
 """
 
 from __future__ import annotations
@@ -848,24 +848,39 @@ def run_notebook(file: Path, device: torch.device | str = "cuda") -> Pretended:
     return gpu
 
 
+def notebook(name: str) -> Path:
+    """The notebook of a chapter's number, of a name as "project" or "12_training", or a file."""
+    folder = ROOT / "notebooks"
+    found = folder.glob(f"{int(name):02}_*.ipynb") if name.isdecimal() else []
+    for file in (*found, folder / f"{name}.ipynb", Path(name)):
+        if file.is_file():
+            return file
+    raise argparse.ArgumentTypeError(
+        f"expected the number of a chapter, the name of a notebook or a file, got {name!r}"
+    )
+
+
 def main(words: list[str] | None = None) -> int:
-    """Run notebooks, chapters by their number, and say how each went; 1 if one fails."""
+    """Run notebooks and say how each went; 1 if one fails."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("notebooks", nargs="+", help="chapters by their number, or files")
+    options.add_argument(
+        "notebooks", nargs="+", type=notebook,
+        help="chapters by their number, others by their name (project), or files",
+    )  # fmt: skip
     options.add_argument("--device", type=torch.device, help="the reader's, as a torch.device")
     wanted = options.parse_args(words)
     os.environ.setdefault("MPLBACKEND", "agg")
     failed = 0
     importlib.import_module("torch._dynamo")  # it looks at `Tensor` as it is
-    for name in wanted.notebooks:
-        chapter = name.isdigit() and next((ROOT / "notebooks").glob(f"{int(name):02}_*.ipynb"))
+    for file in wanted.notebooks:
         try:
-            gpu = run_notebook(chapter or Path(name), wanted.device or "cuda")
+            gpu = run_notebook(file, wanted.device or "cuda")
         except RuntimeError as error:
             failed = 1
-            print(f"{name}: failed in {error}")
+            print(f"{file.name}: failed in {error}")
         else:
-            print(f"{name}: passed, {gpu.launches.total()} launches, {gpu.waits.total()} waits")
+            launches, waits = gpu.launches.total(), gpu.waits.total()
+            print(f"{file.name}: passed, {launches} launches, {waits} waits")
     return failed
 
 

@@ -177,7 +177,7 @@ def test_greedy_leaves_every_part_in_its_mode():
     modes = [part.training for part in model.modules()]
     _, alpha = translate_greedily(model, batch(2, 3), max_length=2)
     assert modes == [part.training for part in model.modules()] and not alpha.is_inference()
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match="src: expected ids from 0 to"):
         translate_greedily(model, batch(2) + 1000)
     assert modes == [part.training for part in model.modules()]
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,16 +20,18 @@ from allyouneed.transformer import TransformerConfig
 TYPES = (
     "boolean", "floating-point", "integer", "a tensor", "a string", "one string", "got sentences",
     "True or False", "dtype", "lists of words", "a LanguageModelConfig", "several sentences",
-    "got 'ab'", "an optimizer", "dicts",
+    "got 'ab'", "an optimizer", "dicts", "a function", "a list, got", "a module", "a Tree",
+    "torch.Generator", "several batches", "a Batch", "a LanguageModel", "one with 20", "a Device",
 )  # fmt: skip
 Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
 X, TABLE, IDS = torch.zeros(2, 3, 4), torch.zeros(3, 4), torch.tensor([[1, 2, 0]])
-YES = torch.ones(3, 5, dtype=torch.bool)
+META, YES = IDS.expand(2, 3).to("meta"), torch.ones(3, 5, dtype=torch.bool)
 MODEL = torch.nn.Linear(4, 4)
 CAUSAL = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=0, causal=True)
 SEGMENTED = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=2, causal=False)
 OWN = SimpleNamespace(model=MODEL, smoothing=0.1, dtype=torch.float32)
-WORD = SimpleNamespace(leaves=[None])  # a tree over one word
+WORD = SimpleNamespace(leaves=[None], inside="Jane")  # a tree over one word
+GPU = SimpleNamespace(flops=1)
 SIZES = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.0, "norm_first": False}
 
 FITS = {
@@ -47,11 +50,25 @@ FITS = {
     "positive": lambda: checks.check_positive(eps=1e-9),
     "probability": lambda: checks.check_probability(dropout=0.0),
     "booleans": lambda: checks.check_booleans(causal=True, tied=False),
+    "module": lambda: checks.check_module(model=MODEL),
+    "generator": lambda: checks.check_generator(torch.Generator()),
+    "no generator": lambda: checks.check_generator(None),
+    "list": lambda: checks.check_list(pairs=(), states=X),
+    "score": lambda: checks.check_score(MODEL),
+    "no score": lambda: checks.check_score(None),
+    "squares": lambda: checks.check_squares(X[0, :, :3], X[1, :, :3]),
+    "merge": lambda: checks.check_merge(X[None]),
+    "batches": lambda: checks.check_batches([]),
+    "batch": lambda: checks.check_batch(SimpleNamespace(src=IDS, tgt=IDS), 3),
+    "tree": lambda: checks.check_tree(WORD),
+    "graph": lambda: checks.check_graph(MODEL(X).sum()),
+    "function": lambda: checks.check_function(activation=torch.relu, pattern=MODEL, batches=list),
     "text": lambda: checks.check_text(sentence=""),
-    "sentences": lambda: checks.check_several(["one"]),
+    "sentences": lambda: checks.check_several(sentences=["one"]),
     "specials": lambda: checks.check_specials([0, 1], ["<pad>", "<unk>"]),
     "learnt": lambda: checks.check_learnt(5, 5, 4),
-    "known": lambda: checks.check_known([0, 4], 5),
+    "whole": lambda: checks.check_whole([-1, np.int32(2), torch.tensor(3)]),
+    "known": lambda: checks.check_known([0, np.int64(4), torch.tensor(4)], 5),
     "some": lambda: checks.check_some(sequences=[[]]),
     "pairs": lambda: checks.check_pairs([([1], [2])]),
     "room": lambda: checks.check_room(7, 7),
@@ -74,31 +91,37 @@ FITS = {
     "decoding": lambda: checks.check_decoding(IDS, X[:1], YES[None, None]),
     "product": lambda: checks.check_product(TABLE, X[0]),
     "targets": lambda: checks.check_targets(X, IDS.expand(2, 3), 3),
+    "logits": lambda: checks.check_logits(X, IDS.expand(2, 3)),
+    "logits that are not seen": lambda: checks.check_logits((X + math.inf).to("meta"), META),
     "target tokens": lambda: checks.check_target_tokens(1),
     "epoch": lambda: checks.check_epoch(1, 0),
     "objective": lambda: checks.check_objective(OWN, MODEL, 0.1, torch.float32),
     "optimizer": lambda: checks.check_optimizer(sgd(MODEL.bias, X), MODEL),
     "rate": lambda: checks.check_rate(0, 1),
-    "warmup": lambda: checks.check_warmup(2, 1),
+    "cosine": lambda: checks.check_cosine(1, 2, 0, 1, 0.1),
     "limits": lambda: checks.check_limits(torch.tensor([1, 2]), 5, 5),
-    "beam": lambda: checks.check_beam(1, 0),
+    "beam": lambda: checks.check_beam(1, 10),
     "vocabulary": lambda: checks.check_vocabulary(3, tokenizer="abc"),
     "lengths": lambda: checks.check_lengths([[1, 2]], 2),
     "filter": lambda: checks.check_filter(0.0, 2.0, 1),
     "range": lambda: checks.check_range("targets", IDS[0], 3),
     "text ids": lambda: checks.check_text_ids(SEGMENTED, IDS, YES[:, :3], IDS * 0),
     "causal": lambda: checks.check_causal(CAUSAL),
-    "masking": lambda: checks.check_masking(IDS, IDS > 0, 0.1),
+    "masking": lambda: checks.check_masking(IDS, IDS > 0, 9, 9, 0.1),
     "groups": lambda: checks.check_groups(4, 2),
-    "parsing": lambda: checks.check_parsing(2, "ab", [["Jane"]], 1),
+    "angles": lambda: checks.check_angles(X[0, 0], 2, 1),
+    "sight": lambda: checks.check_sight(IDS[0], IDS[0, :2], None, 0),
+    "parsing": lambda: checks.check_parsing(2, "ab", [["Jane"]], 1, 1),
     "trees": lambda: checks.check_trees([WORD, WORD], [WORD, None]),
     "ring": lambda: checks.check_ring([X[0, 0], X[0, 1]]),
     "stage": lambda: checks.check_stage(1, 3),
+    "projection": lambda: checks.check_projection(GPU, 1, 0, 1, 1, 1, math.inf),
     "machines": lambda: checks.check_machines(16, 8),
-    "run": lambda: checks.check_run(0, 1, math.inf),
+    "run": lambda: checks.check_run(len, 0, None, 1, math.inf, -1),
     "completion": lambda: checks.check_completion(IDS, 0, 0.0, 1, 1.0),
     "same states": lambda: checks.check_same_states([{"w": X}, {"w": X + 1}]),
     "ids": lambda: checks.check_ids(IDS),
+    "padding": lambda: checks.check_padding(IDS, 0),
     "tokens": lambda: checks.check_tokens("src", IDS, 3),
 }  # fmt: skip
 
@@ -136,8 +159,9 @@ REFUSED = [
     (lambda: inspect.unwrap(checks.check_heads)(8, 2.0), "n_heads: expected an integer, got 2.0"),
     (lambda: inspect.unwrap(checks.check_decoding)(IDS, (X, YES), None),
      "memory: expected a tensor, the first of the two that `encode` gives, got tuple"),
-    (lambda: inspect.unwrap(checks.check_run)(2.0, 1, 1.0), "steps: expected an integer, got 2.0"),
-    (lambda: inspect.unwrap(checks.check_run)(2, 1, True),
+    (lambda: inspect.unwrap(checks.check_run)(len, 2.0, None, 1, 1.0, 0),
+     "steps: expected an integer, got 2.0"),
+    (lambda: inspect.unwrap(checks.check_run)(len, 2, None, 1, True, 0),
      "max_norm: expected an integer or a float, got True"),
     (lambda: inspect.unwrap(checks.check_completion)(IDS, 1.0, 1.0, None, None),
      "count: expected an integer, got 1.0"),
@@ -153,10 +177,38 @@ REFUSED = [
     (lambda: checks.check_booleans(causal=True, tied="no"),
      "tied: expected True or False, got 'no'"),
     (lambda: checks.check_booleans(causal=1), "causal: expected True or False, got 1"),
+    (lambda: checks.check_function(batches=[MODEL]), "batches: expected a function, got list"),
+    (lambda: checks.check_function(activation=torch.nn.GELU),
+     "activation: expected a function, got the class GELU"),
+    (lambda: checks.check_score("dot"), "score: expected a function, got 'dot'"),
+    (lambda: inspect.unwrap(checks.check_squares)([[True]]), "masks: expected a tensor, got list"),
+    (lambda: checks.check_squares(X[0, :, :3], X[0]),
+     "masks: expected squares of one size, at least one, got [(3, 3), (3, 4)]"),
+    (lambda: checks.check_squares(),
+     "masks: expected squares of one size, at least one, got []"),
+    (lambda: checks.check_module(model=MODEL.parameters()),
+     "model: expected a module of PyTorch, got generator"),
+    (lambda: checks.check_generator(42),
+     "generator: expected torch.Generator().manual_seed(...) or the like, got 42"),
+    (lambda: checks.check_list(states=iter([])), "states: expected a list, got list_iterator"),
+    (lambda: checks.check_merge(X), "x: expected shape (B, H, T, K), got (2, 3, 4)"),
+    (lambda: checks.check_batches(len),
+     "batches: expected several batches, got builtin_function_or_method"),
+    (lambda: checks.check_batch((IDS, IDS), 3),
+     "batches: expected a Batch for each, with src and tgt, got tuple"),
+    (lambda: checks.check_batch(SimpleNamespace(src=IDS, tgt=IDS), 2),
+     "src: expected ids from 0 to 1, got 2"),
+    (lambda: checks.check_tree("(NN dog)"),
+     "tree: expected a Tree, got a string: read it with `read_tree`"),
+    (lambda: checks.check_tree(WORD, 3), "tree: expected a Tree, got int"),
+    (lambda: checks.check_graph(X),
+     "tensor: expected one with a graph (requires_grad), got one without"),
+    (lambda: checks.check_function(activation="relu"),
+     "activation: expected a function, got 'relu'"),
     (lambda: checks.check_text(sentence=["a"]), "sentence: expected a string, got list"),
-    (lambda: checks.check_several("one"),
+    (lambda: checks.check_several(sentences="one"),
      "sentences: expected several sentences, got one string"),
-    (lambda: inspect.unwrap(checks.check_several)(None),
+    (lambda: inspect.unwrap(checks.check_several)(sentences=None),
      "sentences: expected several sentences, got NoneType"),
     (lambda: checks.check_specials([0, None], ["<pad>", "<unk>"]),
      "bpe: expected ['<pad>', '<unk>'] to have the ids 0 to 1, got [0, None]"),
@@ -165,17 +217,30 @@ REFUSED = [
      "vocab_size: expected at least 9, room for the special tokens and every character of the "
      "text, got 8"),
     (lambda: checks.check_known([0, 5, 6], 5), "ids: expected numbers from 0 to 4, got 5"),
+    (lambda: checks.check_known([4, 1.0], 5), "ids: expected an integer for each, got 1.0"),
+    (lambda: checks.check_whole([4, "5"]), "ids: expected an integer for each, got '5'"),
+    (lambda: checks.check_known([torch.tensor(1.0)], 5),
+     "ids: expected an integer for each, got tensor(1.)"),
     (lambda: checks.check_some(sequences=[]),
      "sequences: expected at least one list of ids, got none"),
     (lambda: checks.check_some(sequences=[[1], "ab"]),
      "sequences: expected lists of ids, got 'ab' for one"),
     (lambda: checks.check_pairs([]), "pairs: expected at least one pair of id lists, got none"),
+    (lambda: checks.check_some(sequences=[[4], [1.5]]),
+     "ids: expected an integer for each, got 1.5"),
+    (lambda: inspect.unwrap(checks.check_pairs)(iter([])),
+     "pairs: expected a list, got list_iterator"),
+    (lambda: checks.check_pairs([[4, 5]]), "pairs: expected two lists of ids in each, got [4, 5]"),
+    (lambda: checks.check_pairs([([4], [5], [6])]),
+     "pairs: expected two lists of ids in each, got ([4], [5], [6])"),
     (lambda: checks.check_pairs([([1], [2]), ([1], "b")]),
      "pairs: expected lists of ids, got sentences; encode them first"),
     (lambda: inspect.unwrap(checks.check_room)(math.inf, 7),
      "max_tokens: expected an integer, got inf"),
     (lambda: checks.check_room(6, 7),
      "max_tokens: expected at least 7, the longest sentence with its BOS and EOS, got 6"),
+    (lambda: inspect.unwrap(checks.check_states)(X, "h", 4, 4, "h"),
+     "h: expected a tensor, got str"),
     (lambda: checks.check_states(X, None, 5, 2, "h"),
      "x: expected floats of shape (B, T, 5) with T >= 1, got torch.float32 of shape (2, 3, 4)"),
     (lambda: checks.check_states(X, X[0], 4, 4, "c"),
@@ -286,6 +351,7 @@ REFUSED = [
      "got (2, 3, 4)"),
     (lambda: checks.check_sublayer(X[:, :1], X),
      "sublayer: expected an output of shape (2, 3, 4), got (2, 1, 4)"),
+    (lambda: inspect.unwrap(checks.check_sublayer)(X, [1.0]), "x: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_sublayer)(None, X),
      "sublayer: expected a tensor, got NoneType"),
     (lambda: checks.check_machine(SimpleNamespace(**SIZES, vocab_size=True)),
@@ -306,6 +372,14 @@ REFUSED = [
      "predictions: expected floating-point vectors, got torch.int64"),
     (lambda: checks.check_targets(X, X[..., 0], 3),
      "targets: expected integer ids, got torch.float32"),
+    (lambda: inspect.unwrap(checks.check_logits)([[1.0]], IDS),
+     "logits: expected a tensor, got list"),
+    (lambda: checks.check_logits(X + math.nan, IDS.expand(2, 3)),
+     "logits: expected finite numbers, got nan"),
+    (lambda: checks.check_logits(X.log(), IDS.expand(2, 3)),
+     "logits: expected finite numbers, got -inf"),
+    (lambda: checks.check_logits(X, IDS.expand(2, 3) + 2),
+     "targets: expected ids from 0 to 3, got 4"),
     (lambda: checks.check_target_tokens(0), "batches: expected target tokens after BOS, got none"),
     (lambda: checks.check_epoch(0, 2), "batches: expected at least one batch in epoch 2, got none"),
     (lambda: checks.check_objective(OWN, None, 0.1, torch.float32),
@@ -324,9 +398,23 @@ REFUSED = [
      "schedule: expected a rate of at least 0, got nan at step 3"),
     (lambda: checks.check_rate(None, 1),
      "schedule: expected a rate of at least 0, got None at step 1"),
-    (lambda: inspect.unwrap(checks.check_warmup)("9", 4),
+    (lambda: inspect.unwrap(checks.check_cosine)(1, "9", 1.0, 4, 0.1),
      "steps: expected an integer or a float, got '9'"),
-    (lambda: checks.check_warmup(4, 4), "steps: expected more than warmup_steps = 4, got 4"),
+    (lambda: inspect.unwrap(checks.check_cosine)(1.0, 9, 1.0, 4, 0.1),
+     "step: expected an integer, got 1.0"),
+    (lambda: checks.check_cosine(1, 4, 1.0, 4, 0.1),
+     "steps: expected more than warmup_steps = 4, got 4"),
+    (lambda: inspect.unwrap(checks.check_cosine)(1, math.nan, 1.0, 4, 0.1),
+     "steps: expected more than warmup_steps = 4, got nan"),
+    (lambda: checks.check_cosine(1, 9, math.nan, 4, 0.1),
+     "peak: expected a finite number of at least 0, got nan"),
+    (lambda: checks.check_cosine(1, 9, 1.0, 4, -0.1),
+     "floor: expected a finite number of at least 0, got -0.1"),
+    (lambda: checks.check_run([MODEL], 1, None, 1, 1.0, 0),
+     "batches: expected a function, got list"),
+    (lambda: checks.check_run(len, 1, 0.1, 1, 1.0, 0), "schedule: expected a function, got float"),
+    (lambda: inspect.unwrap(checks.check_run)(len, 1, None, 1, 1.0, "a"),
+     "seed: expected an integer, got 'a'"),
     (lambda: checks.check_limits(torch.tensor([1, 0]), None, 5),
      "src: expected a token in every sentence, got one of padding alone"),
     (lambda: checks.check_limits(torch.tensor([1]), 6, 5),
@@ -334,12 +422,19 @@ REFUSED = [
     (lambda: checks.check_beam(0, 0.6), "beam: expected at least 1, got 0"),
     (lambda: checks.check_beam(4, -0.1),
      "length_penalty: expected a finite number of at least 0, got -0.1"),
+    (lambda: checks.check_beam(4, 1000), "length_penalty: expected at most 10, got 1000"),
+    (lambda: inspect.unwrap(checks.check_vocabulary)(20, tokenizer=None),
+     "tokenizer: expected one with 20 tokens, got NoneType"),
     (lambda: checks.check_vocabulary(20, vocabulary=[1]),
      "vocabulary: expected 20 tokens as the model has, got 1"),
     (lambda: checks.check_lengths([[1], [1, 2, 3]], 2),
      "sentences: expected at most 1 tokens, the model's positions less EOS, got 2 in sentence 1"),
     (lambda: checks.check_filter(1.0, 1.5, None),
      "top_k: expected a whole number of at least 1, got 1.5"),
+    (lambda: checks.check_filter(1.0, None, None, X),
+     "logits: expected shape (B, V), got (2, 3, 4)"),
+    (lambda: checks.check_filter(1.0, None, None, IDS),
+     "logits: expected floating-point vectors, got torch.int64"),
     (lambda: checks.check_filter(1.0, True, None),
      "top_k: expected an integer or a float, got True"),
     (lambda: checks.check_range("targets", IDS, 2), "targets: expected ids from 0 to 1, got 2"),
@@ -356,24 +451,44 @@ REFUSED = [
     (lambda: checks.check_causal(SEGMENTED),
      "model: expected a causal one; a bidirectional one has no next token"),
     (lambda: checks.check_causal(SimpleNamespace()),
-     "model: expected a causal one; a bidirectional one has no next token"),
-    (lambda: checks.check_masking(IDS.float(), IDS > 0, 0.1),
+     "model: expected a LanguageModel, got one with a SimpleNamespace"),
+    (lambda: checks.check_masking(IDS.float(), IDS > 0, 9, 9, 0.1),
      "tokens: expected integer ids, got torch.float32"),
-    (lambda: checks.check_masking(IDS, IDS, 0.1),
+    (lambda: checks.check_masking(IDS, IDS, 9, 9, 0.1),
      "maskable: expected a boolean tensor, got torch.int64"),
-    (lambda: checks.check_masking(IDS, IDS[:, :2] > 0, 0.1),
+    (lambda: checks.check_masking(IDS, IDS[:, :2] > 0, 9, 9, 0.1),
      "maskable: expected shape (1, 3), got (1, 2)"),
+    (lambda: checks.check_masking(IDS, IDS > 0, -1, 9, 0.1),
+     "mask_token: expected at least 0, got -1"),
+    (lambda: checks.check_masking(IDS, IDS > 0, 0, 0, 0.1),
+     "vocab_size: expected at least 1, got 0"),
     (lambda: checks.check_groups(4, 3), "n_groups: expected a divisor of n_heads = 4, got 3"),
-    (lambda: checks.check_parsing(2, "ab", ["Jane"], 1),
+    (lambda: inspect.unwrap(checks.check_angles)([0, 1], 4, 10.0),
+     "places: expected a tensor, got list"),
+    (lambda: checks.check_angles(IDS, 4, 10.0), "places: expected shape (T,), got (1, 3)"),
+    (lambda: checks.check_angles(IDS[0], 3, 10.0),
+     "d_k: expected an even number of at least 2, got 3"),
+    (lambda: checks.check_angles(IDS[0], 4, 0.0),
+     "theta: expected a finite number above 0, got 0.0"),
+    (lambda: inspect.unwrap(checks.check_sight)(3, IDS[0], None, 0),
+     "queries: expected a tensor, got int"),
+    (lambda: checks.check_sight(IDS[0], IDS, None, 0),
+     "keys: expected their places, one axis, got (1, 3)"),
+    (lambda: checks.check_sight(IDS[0], IDS[0], 0, 0), "window: expected at least 1, got 0"),
+    (lambda: checks.check_sight(IDS[0], IDS[0], 1, -1), "sinks: expected at least 0, got -1"),
+    (lambda: checks.check_parsing(2, "ab", ["Jane"], 1, 9),
      "sentences: expected lists of words, got a string in place 0"),
-    (lambda: checks.check_parsing(2, "ab", [["Jane"], []], 1),
+    (lambda: checks.check_parsing(2, "ab", [["Jane"], []], 1, 9),
      "sentences: expected words in each, got none in place 1"),
-    (lambda: checks.check_parsing(2, "ab", [["Jane", ""]], 1),
+    (lambda: checks.check_parsing(2, "ab", [["Jane", ""]], 1, 9),
      "sentences: expected words in each, got '' in place 0"),
-    (lambda: checks.check_parsing(2, "ab", [["Jane", 3]], 1),
+    (lambda: checks.check_parsing(2, "ab", [["Jane", 3]], 1, 9),
      "sentences: expected words in each, got 3 in place 0"),
+    (lambda: checks.check_parsing(2, "ab", [["Jane"] * 3], 1, 2),
+     "sentences: expected at most 2 words, for whose tree the model has positions, got 3 in "
+     "place 0"),
     (lambda: checks.check_trees([WORD], []), "given: expected 1 trees as in true, got 0"),
-    (lambda: checks.check_trees([WORD], [SimpleNamespace(leaves=[])]),
+    (lambda: checks.check_trees([WORD], [SimpleNamespace(leaves=[], inside=())]),
      "given: expected 1 words in tree 0, got 0"),
     (lambda: checks.check_ring([X[0, 0], X[0]]),
      "vectors: expected one of shape (P,) for each process, got shapes [(4,), (3, 4)]"),
@@ -381,10 +496,24 @@ REFUSED = [
      "n and stage: expected n >= 1 and a stage from 0 to 3, got 0, 1"),
     (lambda: inspect.unwrap(checks.check_stage)("2", 1), "n: expected an integer, got '2'"),
     (lambda: inspect.unwrap(checks.check_machines)(1.5, 8), "n: expected an integer, got 1.5"),
+    (lambda: checks.check_projection("H100", 1, 1, 1, 1, 1, 1),
+     "device: expected a Device, got str"),
+    (lambda: checks.check_projection(GPU, 0, 1, 1, 1, 1, 1), "n: expected at least 1, got 0"),
+    (lambda: checks.check_projection(GPU, 1, -1, 1, 1, 1, 1),
+     "steps: expected a finite number of at least 0, got -1"),
+    (lambda: checks.check_projection(GPU, 1, 1, 0, 1, 1, 1),
+     "tokens: expected a finite number above 0, got 0"),
+    (lambda: checks.check_projection(GPU, 1, 1, 1, 0, 1, 1),
+     "length: expected a finite number above 0, got 0"),
+    (lambda: checks.check_projection(GPU, 1, 1, 1, 1, 1.5, 1),
+     "utilisation: expected a share above 0 and at most 1, got 1.5"),
+    (lambda: checks.check_projection(GPU, 1, 1, 1, 1, 1, math.nan),
+     "loading: expected tokens a second above 0, got nan"),
     (lambda: checks.check_machines(12, 8), "n: expected whole machines of 8 devices, got 12"),
-    (lambda: checks.check_run(1, 0, 1.0),
+    (lambda: checks.check_run(len, 1, len, 0, 1.0, 0),
      "accumulate and steps: expected at least 1 and 0, got 0 and 1"),
-    (lambda: checks.check_run(1, 1, 0.0), "max_norm: expected a length above 0, got 0.0"),
+    (lambda: checks.check_run(len, 1, len, 1, 0.0, 0),
+     "max_norm: expected a length above 0, got 0.0"),
     (lambda: checks.check_completion(IDS[:, :0], 1, 1.0, None, None),
      "tokens: expected shape (B, T), T at least 1, got (1, 0)"),
     (lambda: checks.check_completion(IDS[0], 1, 1.0, None, None),
@@ -399,6 +528,8 @@ REFUSED = [
      "top_k: expected a whole number of at least 1, got 0"),
     (lambda: checks.check_completion(IDS, 1, 1.0, None, 0.0),
      "top_p: expected a share above 0 and at most 1, got 0.0"),
+    (lambda: inspect.unwrap(checks.check_same_states)(iter([{}])),
+     "states: expected a list, got list_iterator"),
     (lambda: checks.check_same_states([]), "states: expected at least one, got none"),
     (lambda: checks.check_same_states([{"w": X}, {"w": Q[0]}]),
      "states: expected shape (2, 3, 4) of w in each, got (3, 4)"),
@@ -407,6 +538,8 @@ REFUSED = [
     (lambda: inspect.unwrap(checks.check_same_states)([MODEL, MODEL]),
      "states: expected dicts of tensors, got Linear"),
     (lambda: checks.check_ids(IDS.bool()), "tokens: expected integer ids, got torch.bool"),
+    (lambda: checks.check_padding(IDS + 0.5, 0), "tokens: expected integer ids, got torch.float32"),
+    (lambda: inspect.unwrap(checks.check_padding)(IDS, 0.5), "pad: expected an integer, got 0.5"),
     (lambda: checks.check_ids(IDS[0]), "tokens: expected shape (B, S), got (3,)"),
     # as readers see it: without jaxtyping's checks, which tests switch on
     (lambda: inspect.unwrap(checks.check_tokens)("src", [[1]], 3),
@@ -469,32 +602,131 @@ READERS = {
         "ValueError: batch: expected at least 1, got 0",
     "parse(other, vocabulary, [['Jane']])":
         "ValueError: vocabulary: expected 20 tokens as the model has, got 7",
+    "parse(model, vocabulary, [['Jane'], ['Jane'] * 2600])":
+        "ValueError: sentences: expected at most 998 words, for whose tree the model has "
+        "positions, got 2600 in place 1",
+    "label_smoothed_loss(torch.zeros(2, 5).log(), torch.tensor([1, 3]))":
+        "ValueError: logits: expected finite numbers, got -inf",
+    "label_smoothed_loss([[0.0, 1.0]], torch.tensor([1]))":
+        "TypeError: logits: expected a tensor, got list",
+    "mask_tokens(IDS, IDS > 0, 1.5, 9)":
+        "TypeError: mask_token: expected an integer, got 1.5",
+    "mask_tokens(IDS, IDS > 0, 1, 9.0)":
+        "TypeError: vocab_size: expected an integer, got 9.0",
+    "project(BASE, H100, 0, 1)": "ValueError: n: expected at least 1, got 0",
+    "project(BASE, H100, 8, 1, length=0)":
+        "ValueError: length: expected a finite number above 0, got 0",
+    "sent_bytes(8, 0)":
+        "ValueError: n and stage: expected n >= 1 and a stage from 0 to 3, got 0, 0",
+    "steps_needed(0, 1, 1)": "ValueError: tokens: expected a finite number above 0, got 0",
+    "rotary_angles(torch.arange(3), 4, theta=0)":
+        "ValueError: theta: expected a finite number above 0, got 0",
+    "in_sight(torch.arange(3), torch.arange(3), window=0)":
+        "ValueError: window: expected at least 1, got 0",
+    "cosine_rate(1, math.nan, 1.0, 1)":
+        "ValueError: steps: expected more than warmup_steps = 1, got nan",
+    "cosine_rate(1, 9, math.nan, 1)":
+        "ValueError: peak: expected a finite number of at least 0, got nan",
+    "padding_mask(IDS, 0.5)": "TypeError: pad: expected an integer, got 0.5",
+    "padding_mask(IDS / 2, 0)": "TypeError: tokens: expected integer ids, got torch.float32",
+    "translate(model, '1234567', [], beam=True)": "TypeError: beam: expected an integer, got True",
+    "translate(model, '1234567', [], beam=1.0)": "TypeError: beam: expected an integer, got 1.0",
+    "beam_search(model, IDS, length_penalty=1000)":
+        "ValueError: length_penalty: expected at most 10, got 1000",
+    "Cache(model, IDS, beams=0)": "ValueError: beams: expected at least 1, got 0",
+    "tokenizer.decode([4, 1.7])": "TypeError: ids: expected an integer for each, got 1.7",
+    "tokenizer.decode(torch.tensor([0.5]))":
+        "TypeError: ids: expected an integer for each, got 0.5",
+    "RNN(0, 3)": "ValueError: d_in: expected at least 1, got 0",
+    "LSTM(3, 0)": "ValueError: d_hidden: expected at least 1, got 0",
+    "GRU(3, 2.0)": "TypeError: d_hidden: expected an integer, got 2.0",
+    "MultiHeadAttention(4, 2, bias='no')": "TypeError: bias: expected True or False, got 'no'",
+    "Residual(4, norm_first='no')": "TypeError: norm_first: expected True or False, got 'no'",
+    "FeedForward(4, 8, 'relu')": "TypeError: activation: expected a function, got 'relu'",
+    "LanguageModelConfig(activation=torch.relu)":
+        "ValueError: activation: expected one of relu, gelu, gelu_tanh, got <built-in method relu "
+        "of type object>",
+    "SparseAttention(4, 2, 'windowed')": "TypeError: pattern: expected a function, got 'windowed'",
+    "Residual(4)(Q, Q)": "TypeError: sublayer: expected a function, got Tensor",
+    "merge_heads(Q)": "ValueError: x: expected shape (B, H, T, K), got (1, 3, 4)",
+    "masked_softmax(Q.long())":
+        "TypeError: scores: expected floating-point vectors, got torch.int64",
+    "adam(model.parameters())": "TypeError: model: expected a module of PyTorch, got generator",
+    "next(train(model, [], 1))": "TypeError: batches: expected a function, got list",
+    "next(train(model, lambda epoch: [(IDS, IDS)], 1))":
+        "TypeError: batches: expected a Batch for each, with src and tgt, got tuple",
+    "validation_loss(model, lambda epoch: [])":
+        "TypeError: batches: expected several batches, got function",
+    "sample(model, IDS, generator=1)":
+        "TypeError: generator: expected torch.Generator().manual_seed(...) or the like, got 1",
+    "translate(model, None, ['Jane'])":
+        "TypeError: tokenizer: expected one with 7 tokens, got NoneType",
+    "pad([[4, 5], [1.5]])": "TypeError: ids: expected an integer for each, got 1.5",
+    "list(token_batches([[4, 5]], 9))":
+        "ValueError: pairs: expected two lists of ids in each, got [4, 5]",
+    "Translator(9, 8, 'dot')": "TypeError: score: expected a function, got 'dot'",
+    "Translator(9, 8, None)(IDS + 9, IDS)": "ValueError: src: expected ids from 0 to 8, got 15",
+    "longest_chain(Q)":
+        "ValueError: tensor: expected one with a graph (requires_grad), got one without",
+    "generate(model, IDS, 1)":
+        "TypeError: model: expected a LanguageModel, got one with a TransformerConfig",
+    "complete(gpt, IDS, 1)": "TypeError: config: expected a LlamaConfig, got LanguageModelConfig",
+    "from_gpt2(gpt, 2)":
+        "TypeError: state: expected a dict, such as state_dict() gives, got LanguageModel",
+    "from_llama({}, gpt.config)":
+        "TypeError: config: expected a dict, as config.json, got LanguageModelConfig",
+    "encode_text(tokenizer, None)": "TypeError: text: expected a string, got NoneType",
+    "decode_text(tokenizer, [99])": "ValueError: ids: expected numbers from 0 to 19, got 99",
+    "linearise('(S (NN dog))')":
+        "TypeError: tree: expected a Tree, got a string: read it with `read_tree`",
+    "vocabulary.encode_words('Jane')": "TypeError: words: expected several words, got one string",
+    "reach([[True]])": "TypeError: masks: expected a tensor, got list",
+    "project(BASE, 'H100', 8, 1)": "TypeError: device: expected a Device, got str",
+    "save_model('nowhere', model.state_dict())":
+        "TypeError: model: expected one with a config, got OrderedDict",
+    "save_model('nowhere', model, dtype='bf16')":
+        "TypeError: dtype: expected a floating-point dtype, got 'bf16'",
+    "bleu(iter(['a']), ['a'])": "TypeError: translations: expected a list, got list_iterator",
+    "windowed_mask(3, 1, 'cpu')": "TypeError: causal: expected True or False, got 'cpu'",
+    "global_mask(3, 1, 1, 'no')": "TypeError: causal: expected True or False, got 'no'",
 }  # fmt: skip
 AS_READERS = """
+import math
+import re
 import sys
 import torch
-from allyouneed.attention import attention
-from allyouneed.decoding import filter_logits
-from allyouneed.families import GPT2, LanguageModel, LanguageModelConfig, generate, mask_tokens
+from allyouneed.alignment import Translator
+from allyouneed.attention import attention, masked_softmax
+from allyouneed.decoding import Cache, beam_search, filter_logits, sample, translate
+from allyouneed.evaluation import bleu
+from allyouneed.families import (
+    LanguageModel, LanguageModelConfig, decode_text, encode_text, from_gpt2, generate, mask_tokens,
+)
 from allyouneed.kernels import linear_cross_entropy
 from allyouneed.masks import flip_polarity, padding_mask
-from allyouneed.multihead import MultiHeadAttention
-from allyouneed.parsing import Vocabulary, parse
-from allyouneed.scaling import ring_all_reduce
-from allyouneed.today import rotary_angles
-from allyouneed.training import adam, label_smoothed_loss, train
-from allyouneed.transformer import Transformer, TransformerConfig
+from allyouneed.multihead import MultiHeadAttention, merge_heads
+from allyouneed.parsing import Vocabulary, linearise, parse
+from allyouneed.recurrent import GRU, LSTM, RNN, longest_chain
+from allyouneed.saving import save_model
+from allyouneed.scaling import H100, project, ring_all_reduce, sent_bytes, steps_needed
+from allyouneed.sparse import SparseAttention, global_mask, reach, windowed_mask
+from allyouneed.sublayers import FeedForward, Residual
+from allyouneed.today import complete, cosine_rate, from_llama, in_sight, rotary_angles
+from allyouneed.tokens import Tokenizer, pad, token_batches
+from allyouneed.training import adam, label_smoothed_loss, train, validation_loss
+from allyouneed.transformer import BASE, Transformer, TransformerConfig
 
 Q, K, IDS = torch.zeros(1, 3, 4), torch.zeros(1, 5, 4), torch.tensor([[4, 5, 6]])
 gpt = LanguageModel(LanguageModelConfig(9, 8, 8, 2, 1, max_length=4))
 vocabulary = Vocabulary(["(S", ")S"], ["Jane"], [])
 model, other = (Transformer(TransformerConfig(size, 8, 8, 2, 1)) for size in (7, 20))
+tokenizer = Tokenizer.train(["Jane sleeps"], 20)
 for call in sys.argv[1:]:
     try:
         eval(call)
         print("nothing")
     except Exception as error:
-        print(f"{type(error).__name__}: {error}")
+        print(re.sub(" at 0x[0-9a-f]+", "", f"{type(error).__name__}: {error}"))
 """
 
 

@@ -572,6 +572,10 @@ def test_a_line_that_is_no_text_is_named(tmp_path, capsys):
         ("\n \n", "expected at least one pair"),
         ("ein Mann\n", "line 1: expected a sentence, a tab and its translation, got 'ein Mann'"),
         ("a\tb\n\tb\n", "line 2: expected"),
+        (
+            f"a\tb\na {'b' * 10_001}\tc\n",
+            "line 2: expected words of at most 10,000 letters, got one",
+        ),
     ],
 )
 def test_pairs_that_are_none(tmp_path, capsys, text, named):
@@ -816,6 +820,19 @@ def test_translate_lines(whole, capsys, monkeypatch):
     assert f"sentence: {file} is a file; to translate its lines" in error
 
 
+def test_lines_in_another_encoding_are_told(whole):
+    """They are translated all the same, as far as they can be read."""
+    words = [sys.executable, "-m", "allyouneed", "translate", "--model", whole, "--beam", "1"]
+    lines = "ein Mann\nMann läuft\n"
+    for encoding, told in (
+        ("utf-8", ""),
+        ("latin-1", "A line is not text in UTF-8: 'Mann l\ufffduft'"),
+    ):
+        done = subprocess.run(words, input=lines.encode(encoding), capture_output=True)
+        assert done.returncode == 0 and done.stdout.count(b"\n") == 2
+        assert done.stderr.decode().startswith(told) and bool(done.stderr) == bool(told)
+
+
 def test_spaces_of_other_kinds_are_spaces(capsys, monkeypatch):
     """Training text has single spaces only."""
     lines = ["I am here.", "I am\u00a0here.", " I\tam here. ", "I am \u3000 here.", "\u00a0"]
@@ -896,7 +913,7 @@ def test_evaluate(whole, data, capsys, tmp_path):
         capsys, "evaluate", "--data", data, "--split", "test", "--model", whole
     )
     words = ["--data", "tatoeba-en-fr", "--split", "foo", "--model", whole]
-    assert "--split: expected one of 'train', " in refused(capsys, "evaluate", *words)
+    assert "--split: expected one of train, " in refused(capsys, "evaluate", *words)
     (tmp_path / "two.tsv").write_text("a\tb\nc\td\n", "utf-8")
     empty = ["--data", tmp_path / "two.tsv", "--split", "valid"]
     assert "--split: expected" in refused(capsys, "evaluate", *empty, "--model", whole)

@@ -21,6 +21,7 @@ from allyouneed.parsing import (
     linearise,
     may_follow,
     most_brackets,
+    most_words,
     normalise_tree,
     parse,
     read_tree,
@@ -332,6 +333,16 @@ def test_a_word_may_look_like_a_symbol():
 
 
 # the decoder
+
+
+def test_every_tree_has_room():
+    """Of the longest sentence that is taken, and of no longer one: words, brackets, EOS."""
+
+    def symbols(n_words: int) -> int:
+        return n_words + 2 * most_brackets(n_words) + 1
+
+    for room in range(14, 60):
+        assert symbols(most_words(room)) <= room < symbols(most_words(room) + 1)
 
 
 @pytest.mark.parametrize("copying", [False, True])

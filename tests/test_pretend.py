@@ -980,6 +980,19 @@ def test_notebooks_from_the_command_line(tmp_path):
     assert 'File "cell 2", line 2' in done.stdout and "x.numpy()" in done.stdout
 
 
+def test_notebooks_are_found_by_number_name_or_file(tmp_path, capsys):
+    folder = ROOT / "notebooks"
+    for name in ("12", "12_training", f"{folder / '12_training.ipynb'}"):
+        assert pretend.notebook(name) == folder / "12_training.ipynb"
+    assert pretend.notebook("0") == folder / "00_overview.ipynb"
+    assert pretend.notebook("project") == folder / "project.ipynb"
+    for name in ("99", "proyect", str(tmp_path)):
+        with pytest.raises(SystemExit):
+            pretend.main([name])
+        said = capsys.readouterr().err
+        assert "expected the number of a chapter, the name of a notebook or a file, got" in said
+
+
 def test_a_notebook_that_does_not_take_the_readers_device(tmp_path):
     """What works with the name that `start` gives may fail with a device."""
     cells = ["import allyouneed, torch\ndevice = allyouneed.start()", "torch.autocast(device)"]

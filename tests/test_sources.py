@@ -359,3 +359,12 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert sources.cache_folder() == tmp_path / "xdg" / "allyouneed"
     monkeypatch.setenv("ALLYOUNEED_CACHE", str(tmp_path / "mine"))
     assert sources.cache_folder() == tmp_path / "mine"
+
+
+def test_a_user_without_a_home(monkeypatch):
+    """As in a container that is run under a number that no user has."""
+    for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "ALLYOUNEED_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it gives then
+    with pytest.raises(DataError, match="no home folder .*; set ALLYOUNEED_CACHE to a folder"):
+        sources.cache_folder()

@@ -452,7 +452,7 @@ def test_without_network(monkeypatch, tmp_path):
         monkeypatch.setenv("ALLYOUNEED_DATA", str(folder))
         with pytest.raises(DataError, match=f"expected sha256 {start}"):
             load_published("smollm2") if "model" in name else load_config("smollm2")
-    with pytest.raises(ValueError, match="name: expected 'smollm2'"):
+    with pytest.raises(ValueError, match="name: expected one of smollm2, got"):
         load_config("gpt2")
 
 

@@ -14,8 +14,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from allyouneed.checks import (
     check_positive,
+    check_score,
     check_sizes,
     check_source_mask,
+    check_tokens,
     check_vectors,
 )
 from allyouneed.modes import eval_mode
@@ -183,6 +185,7 @@ class Translator(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
+        check_score(score)
         self.embedding = nn.Embedding(vocab_size, d_model, padding_idx=PAD)
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
         self.encoder = GRUEncoder(d_model)
@@ -192,6 +195,7 @@ class Translator(nn.Module):
 
     def encode(self, src: Int[Tensor, "B S"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return all that the decoder needs: first state, memory, summary and mask."""
+        check_tokens("src", src, self.embedding.num_embeddings)
         mask = src != PAD
         memory, summary = self.encoder(self.dropout(self.embedding(src)), mask)
         return torch.tanh(self.bridge(summary)).unsqueeze(0), memory, summary, mask
@@ -201,6 +205,7 @@ class Translator(nn.Module):
     ) -> tuple[Float[Tensor, "B T V"], Tensor, Tensor | None]:
         """Return the logits of the next words, the last state, and the weights.
         `source` is the rest of what `encode` returns: memory, summary and mask."""
+        check_tokens("tgt", tgt, self.embedding.num_embeddings)
         y = self.dropout(self.embedding(tgt))
         y, state, weights = self.decoder(y, state, *source)
         return self.dropout(y) @ self.embedding.weight.T, state, weights

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from allyouneed.checks import check_attention, check_mask
+from allyouneed.checks import check_attention, check_floating, check_mask
 
 __all__ = ["masked_softmax", "attention"]
 
@@ -24,9 +24,10 @@ def masked_softmax(
 
     `mask`: boolean, True = may attend, broadcastable to (..., T, S); None hides
     nothing. A hidden key gets exactly 0. A query that may attend to nothing
-    gets a row of zeros. Raises TypeError if the mask is not boolean, ValueError
-    if it does not broadcast.
+    gets a row of zeros. Raises TypeError if the scores are not floating-point or
+    the mask is not boolean, ValueError if it does not broadcast.
     """
+    check_floating(scores=scores)
     if mask is None:
         return scores.softmax(dim=-1)
     check_mask(mask, scores.shape)

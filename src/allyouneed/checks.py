@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Iterable, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any
@@ -30,7 +31,7 @@ def check_numbers(**numbers: object) -> None:
             raise TypeError(f"{name}: expected an integer or a float, got {number!r}")
 
 
-def check_sizes(**sizes: int) -> None:
+def check_sizes(**sizes: object) -> None:
     """Each size is an integer of at least 1."""
     check_integers(**sizes)
     for name, size in sizes.items():
@@ -46,7 +47,7 @@ def check_counts(**counts: object) -> None:
             raise ValueError(f"{name}: expected at least 0, got {count}")
 
 
-def check_even(**sizes: int) -> None:
+def check_even(**sizes: object) -> None:
     """Each size is an even integer of at least 2."""
     check_integers(**sizes)
     for name, size in sizes.items():
@@ -54,7 +55,7 @@ def check_even(**sizes: int) -> None:
             raise ValueError(f"{name}: expected an even number of at least 2, got {size}")
 
 
-def check_positive(**numbers: float) -> None:
+def check_positive(**numbers: object) -> None:
     """Each number is finite and above 0."""
     check_numbers(**numbers)
     for name, number in numbers.items():
@@ -70,7 +71,7 @@ def check_not_negative(**numbers: object) -> None:
             raise ValueError(f"{name}: expected a finite number of at least 0, got {number}")
 
 
-def check_probability(**probabilities: float) -> None:
+def check_probability(**probabilities: object) -> None:
     """Each number is at least 0 and below 1."""
     check_numbers(**probabilities)
     for name, p in probabilities.items():
@@ -101,6 +102,37 @@ def check_booleans(**switches: object) -> None:
             raise TypeError(f"{name}: expected True or False, got {switch!r}")
 
 
+def check_function(**functions: object) -> None:
+    """Each is a function, or a module to be called; its name is none, nor a class of modules."""
+    for name, one in functions.items():
+        if isinstance(one, type) and issubclass(one, torch.nn.Module):
+            raise TypeError(f"{name}: expected a function, got the class {one.__name__}")
+        if not callable(one):
+            told = repr(one) if isinstance(one, str) else type(one).__name__
+            raise TypeError(f"{name}: expected a function, got {told}")
+
+
+def check_score(score: object) -> None:
+    """A score is a function of queries and keys, or None."""
+    if score is not None:
+        check_function(score=score)
+
+
+def check_module(**modules: object) -> None:
+    """Each is a module, and not its parameters."""
+    for name, one in modules.items():
+        if not isinstance(one, torch.nn.Module):
+            raise TypeError(f"{name}: expected a module of PyTorch, got {type(one).__name__}")
+
+
+def check_generator(generator: object) -> None:
+    """None, or a generator: a seed is none."""
+    if not (generator is None or isinstance(generator, torch.Generator)):
+        raise TypeError(
+            f"generator: expected torch.Generator().manual_seed(...) or the like, got {generator!r}"
+        )
+
+
 def check_text(**texts: object) -> None:
     """Each is one string."""
     for name, text in texts.items():
@@ -114,11 +146,19 @@ def check_config(config: object, kind: type) -> None:
         raise TypeError(f"config: expected a {kind.__name__}, got {type(config).__name__}")
 
 
-def check_several(sentences: Iterable) -> None:
-    """Several sentences, not one."""
-    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
-        told = "one string" if isinstance(sentences, str) else type(sentences).__name__
-        raise TypeError(f"sentences: expected several sentences, got {told}")
+def check_several(**lists: Iterable) -> None:
+    """Several sentences, or what else a name says, not one."""
+    for name, several in lists.items():
+        if isinstance(several, str) or not isinstance(several, Iterable):
+            told = "one string" if isinstance(several, str) else type(several).__name__
+            raise TypeError(f"{name}: expected several {name}, got {told}")
+
+
+def check_list(**lists: object) -> None:
+    """Each is a list or the like, which has a length and can be gone through twice."""
+    for name, one in lists.items():
+        if isinstance(one, str) or not isinstance(one, Sized):
+            raise TypeError(f"{name}: expected a list, got {type(one).__name__}")
 
 
 def check_specials(found: list[int | None], expected: list[str]) -> None:
@@ -150,27 +190,43 @@ def check_learnt(size: int, vocab_size: int, n_specials: int) -> None:
         )
 
 
-def check_known(ids: list[int], size: int) -> None:
-    """All ids are in a vocabulary of that size."""
+def check_whole(ids: Iterable) -> None:
+    """All ids are integers, of Python, of NumPy or of a tensor."""
+    for each in ids:
+        try:
+            operator.index(each)
+        except TypeError:
+            raise TypeError(f"ids: expected an integer for each, got {each!r}") from None
+
+
+def check_known(ids: Sequence | Tensor, size: int) -> None:
+    """All ids are integers, in a vocabulary of that size."""
+    check_whole(ids)
     if outside := [i for i in ids if not 0 <= i < size]:
-        raise ValueError(f"ids: expected numbers from 0 to {size - 1}, got {outside[0]}")
+        raise ValueError(f"ids: expected numbers from 0 to {size - 1}, got {int(outside[0])}")
 
 
 def check_some(**lists: Sized) -> None:
-    """Each holds at least one list of ids."""
+    """Each holds at least one list of ids; whether these are integers, its first one tells."""
+    check_list(**lists)
     for name, one in lists.items():
         if not len(one):
             raise ValueError(f"{name}: expected at least one list of ids, got none")
         if other := [x for x in one if isinstance(x, str | int)]:
             raise TypeError(f"{name}: expected lists of ids, got {other[0]!r} for one")
+        for ids in one:
+            check_whole(ids[:1])
 
 
 def check_pairs(pairs: Sequence) -> None:
-    """At least one pair, of ids and not of sentences."""
+    """At least one pair, of lists of ids and not of sentences."""
+    check_list(pairs=pairs)
     if not len(pairs):
         raise ValueError("pairs: expected at least one pair of id lists, got none")
     if any(isinstance(side, str) for pair in pairs for side in pair):
         raise TypeError("pairs: expected lists of ids, got sentences; encode them first")
+    if other := [pair for pair in pairs if len(pair) != 2 or any(isinstance(x, int) for x in pair)]:
+        raise ValueError(f"pairs: expected two lists of ids in each, got {other[0]!r}")
 
 
 def check_room(max_tokens: int, longest: int) -> None:
@@ -188,6 +244,13 @@ def check_heads(d_model: int, n_heads: int) -> None:
     check_integers(d_model=d_model, n_heads=n_heads)
     if d_model < 1 or n_heads < 1 or d_model % n_heads:
         raise ValueError(f"n_heads: expected a divisor of d_model = {d_model}, got {n_heads}")
+
+
+def check_merge(x: Tensor) -> None:
+    """x is (B, H, T, K)."""
+    check_tensor(x=x)
+    if x.dim() != 4:
+        raise ValueError(f"x: expected shape (B, H, T, K), got {tuple(x.shape)}")
 
 
 def check_split(x: Tensor, n_heads: int) -> None:
@@ -262,7 +325,16 @@ def check_attention(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> No
         )
 
 
-def check_boolean(mask: Tensor) -> None:
+def check_squares(*masks: Tensor) -> None:
+    """At least one mask, and all are squares of one size."""
+    for mask in masks:
+        check_tensor(masks=mask)
+    if not masks or any(mask.shape != (len(masks[0]),) * 2 for mask in masks):
+        shapes = [tuple(mask.shape) for mask in masks]
+        raise ValueError(f"masks: expected squares of one size, at least one, got {shapes}")
+
+
+def check_boolean(mask: object) -> None:
     """The mask is boolean, whichever of its two values may attend."""
     check_tensor(mask=mask)
     if mask.dtype != torch.bool:
@@ -309,7 +381,6 @@ def check_self_attention(q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None
 
 def check_source_mask(mask: Tensor, scores: Tensor) -> None:
     """The mask of the source, (B, S), has an entry for each key of the scores, (B, T, S)."""
-    check_tensor(mask=mask)
     check_boolean(mask)
     check_floating(scores=scores)
     if scores.dim() != 3:
@@ -359,8 +430,11 @@ def check_states(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name
             f"x: expected floats of shape (B, T, {d_in}) with T >= 1, "
             f"got {x.dtype} of shape {tuple(x.shape)}"
         )
+    if state is None:
+        return
+    check_tensor(**{name: state})
     expected = (x.shape[0], d_hidden)
-    if state is not None and state.shape != expected:
+    if state.shape != expected:
         raise ValueError(
             f"{name}: expected shape (B, hidden) = {expected}, got {tuple(state.shape)}"
         )
@@ -385,7 +459,7 @@ def check_rotation(x: Tensor, angles: Tensor) -> None:
 
 def check_sublayer(y: Tensor, x: Tensor) -> None:
     """y, what a sub-layer made of x, has the shape of x."""
-    check_tensor(sublayer=y)
+    check_tensor(x=x, sublayer=y)
     if y.shape != x.shape:
         raise ValueError(
             f"sublayer: expected an output of shape {tuple(x.shape)}, got {tuple(y.shape)}"
@@ -428,6 +502,15 @@ def check_product(x: Tensor, weight: Tensor) -> None:
         )
 
 
+def check_logits(logits: Tensor, targets: Tensor) -> None:
+    """The logits are (..., V), and finite where that can be seen; the targets (...) ids below V."""
+    check_floating(logits=logits)
+    check_targets(logits, targets, logits.shape[-1])
+    if can_be_seen(logits) and not logits.isfinite().all():
+        odd = logits[~logits.isfinite()][0].item()
+        raise ValueError(f"logits: expected finite numbers, got {odd}")
+
+
 def check_targets(predictions: Tensor, targets: Tensor, vocab_size: int) -> None:
     """The predictions are (..., states or logits), the targets (...) ids of the vocabulary."""
     check_floating(predictions=predictions)
@@ -450,9 +533,31 @@ def check_epoch(used: int, epoch: int) -> None:
         raise ValueError(f"batches: expected at least one batch in epoch {epoch}, got none")
 
 
-def check_run(steps: int, accumulate: int, max_norm: float) -> None:
-    """A training has at least no update, each of at least one batch, and a length above 0."""
-    check_integers(accumulate=accumulate, steps=steps)
+def check_batches(batches: object) -> None:
+    """Several batches: one of them, or the function that gives them, is none of that."""
+    if not isinstance(batches, Iterable):
+        raise TypeError(f"batches: expected several batches, got {type(batches).__name__}")
+
+
+def check_batch(batch: Any, vocab_size: int) -> None:
+    """A batch has the ids of source and target, all in the vocabulary."""
+    if not (hasattr(batch, "src") and hasattr(batch, "tgt")):
+        raise TypeError(
+            f"batches: expected a Batch for each, with src and tgt, got {type(batch).__name__}"
+        )
+    check_tokens("src", batch.src, vocab_size)
+    check_tokens("tgt", batch.tgt, vocab_size)
+
+
+def check_run(
+    batches: object, steps: int, schedule: object, accumulate: int, max_norm: float, seed: int
+) -> None:
+    """A training has functions that give batches and rates, at least no update, each of at least
+    one batch, and a length above 0."""
+    check_function(batches=batches)
+    if schedule is not None:
+        check_function(schedule=schedule)
+    check_integers(accumulate=accumulate, steps=steps, seed=seed)
     check_numbers(max_norm=max_norm)
     if accumulate < 1 or steps < 0:
         raise ValueError(
@@ -489,11 +594,15 @@ def check_rate(rate: Any, step: int) -> None:
         raise ValueError(f"schedule: expected a rate of at least 0, got {rate} at step {step}")
 
 
-def check_warmup(steps: int, warmup_steps: int) -> None:
-    """There are steps behind the warm-up."""
+def check_cosine(
+    step: object, steps: object, peak: object, warmup_steps: object, floor: object
+) -> None:
+    """A step of a schedule with steps behind its warm-up, and rates that are not below 0."""
+    check_sizes(step=step, warmup_steps=warmup_steps)
     check_numbers(steps=steps)
-    if steps <= warmup_steps:
+    if not steps > warmup_steps:
         raise ValueError(f"steps: expected more than warmup_steps = {warmup_steps}, got {steps}")
+    check_not_negative(peak=peak, floor=floor)
 
 
 def check_limits(lengths: Tensor, max_length: int | None, room: int) -> None:
@@ -507,14 +616,23 @@ def check_limits(lengths: Tensor, max_length: int | None, room: int) -> None:
 
 
 def check_beam(beam: int, length_penalty: object) -> None:
-    """At least one hypothesis is kept, and a longer one is not at a disadvantage."""
+    """At least one hypothesis is kept, and a longer one is not at a disadvantage.
+
+    A penalty of more than 10 is a slip, and that of a long sentence would be infinite.
+    """
     check_sizes(beam=beam)
     check_not_negative(length_penalty=length_penalty)
+    if length_penalty > 10:
+        raise ValueError(f"length_penalty: expected at most 10, got {length_penalty}")
 
 
 def check_vocabulary(vocab_size: int, **given: Sized) -> None:
     """Each tokenizer or vocabulary has the ids that the model knows."""
     for name, one in given.items():
+        if not isinstance(one, Sized):
+            raise TypeError(
+                f"{name}: expected one with {vocab_size} tokens, got {type(one).__name__}"
+            )
         if len(one) != vocab_size:
             raise ValueError(
                 f"{name}: expected {vocab_size} tokens as the model has, got {len(one)}"
@@ -531,8 +649,15 @@ def check_lengths(ids: Sequence[Sequence[int]], room: int) -> None:
             )
 
 
-def check_filter(temperature: object, top_k: object, top_p: object) -> None:
-    """What is drawn from: a temperature, and if given, how many tokens and how likely together."""
+def check_filter(
+    temperature: object, top_k: object, top_p: object, logits: Tensor | None = None
+) -> None:
+    """What is drawn from: a temperature, and if given, how many tokens and how likely together;
+    and logits, (B, V), once they are there."""
+    if logits is not None:
+        check_floating(logits=logits)
+        if logits.dim() != 2:
+            raise ValueError(f"logits: expected shape (B, V), got {tuple(logits.shape)}")
     check_not_negative(temperature=temperature)
     if top_k is not None:
         check_numbers(top_k=top_k)
@@ -555,6 +680,7 @@ def check_completion(
 
 def check_same_states(states: Sequence[dict[str, Tensor]]) -> None:
     """At least one checkpoint, and all with the same names and shapes."""
+    check_list(states=states)
     if not states:
         raise ValueError("states: expected at least one, got none")
     for state in states:
@@ -576,19 +702,29 @@ def check_ids(tokens: Tensor) -> None:
         raise ValueError(f"tokens: expected shape (B, S), got {tuple(tokens.shape)}")
 
 
-def check_range(name: str, ids: object, vocab_size: int) -> None:
-    """Integers from 0 to vocab_size - 1.
+def check_padding(tokens: Tensor, pad: int) -> None:
+    """The tokens are integers of shape (B, S), and so is the one that pads."""
+    check_ids(tokens)
+    check_integers(pad=pad)
 
-    Whether ids lie in the vocabulary is looked up on the CPU only: elsewhere looking costs time,
-    and where a graph is recorded or `torch.func` is at work, they cannot be looked at.
+
+def can_be_seen(x: Tensor) -> bool:
+    """Whether the entries of a tensor may be looked at.
+
+    They are on the CPU only: elsewhere looking costs time, and where a graph is recorded or
+    `torch.func` is at work, it cannot be done.
     """
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return x.device.type == "cpu" and not (wrapped or torch.compiler.is_compiling())
+
+
+def check_range(name: str, ids: object, vocab_size: int) -> None:
+    """Integers from 0 to vocab_size - 1, as far as they can be seen."""
     if not isinstance(ids, Tensor):
         raise TypeError(f"{name}: expected a tensor of ids, got {type(ids).__name__}")
     if ids.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"{name}: expected integer ids, got {ids.dtype}")
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(ids)
-    unseen = wrapped or torch.compiler.is_compiling()
-    if ids.device.type == "cpu" and ids.numel() and not unseen:
+    if can_be_seen(ids) and ids.numel():
         low, high = (int(limit) for limit in ids.aminmax())
         if low < 0 or high >= vocab_size:
             raise ValueError(
@@ -628,15 +764,21 @@ def check_text_ids(
 
 
 def check_causal(config: Any) -> None:
-    """A model that is to write has a next token."""
-    if not getattr(config, "causal", False):
+    """A `LanguageModel` that is to write has a next token."""
+    if not hasattr(config, "causal"):
+        raise TypeError(f"model: expected a LanguageModel, got one with a {type(config).__name__}")
+    if not config.causal:
         raise ValueError("model: expected a causal one; a bidirectional one has no next token")
 
 
-def check_masking(tokens: Tensor, maskable: Tensor, share: object) -> None:
+def check_masking(
+    tokens: Tensor, maskable: Tensor, mask_token: int, vocab_size: int, share: object
+) -> None:
     """Some of the tokens may be masked, and a share of these is to be."""
     check_ids(tokens)
     check_tensor(maskable=maskable)
+    check_counts(mask_token=mask_token)
+    check_sizes(vocab_size=vocab_size)
     check_shares(share=share)
     if maskable.dtype != torch.bool:
         raise TypeError(f"maskable: expected a boolean tensor, got {maskable.dtype}")
@@ -646,6 +788,26 @@ def check_masking(tokens: Tensor, maskable: Tensor, share: object) -> None:
         )
 
 
+def check_angles(places: Tensor, d_k: int, theta: object) -> None:
+    """The places of one text, (T), pairs of entries to turn, and a base."""
+    check_tensor(places=places)
+    if places.dim() != 1:
+        raise ValueError(f"places: expected shape (T,), got {tuple(places.shape)}")
+    check_even(d_k=d_k)
+    check_positive(theta=theta)
+
+
+def check_sight(queries: Tensor, keys: Tensor, window: int | None, sinks: int) -> None:
+    """The places of queries, (T), and keys, (S), a window of at least 1, if any, and its sinks."""
+    check_tensor(queries=queries, keys=keys)
+    for name, places in (("queries", queries), ("keys", keys)):
+        if places.dim() != 1:
+            raise ValueError(f"{name}: expected their places, one axis, got {tuple(places.shape)}")
+    if window is not None:
+        check_sizes(window=window)
+    check_counts(sinks=sinks)
+
+
 def check_groups(n_heads: int, n_groups: int) -> None:
     """n_heads can be cut into n_groups equal groups."""
     check_sizes(n_heads=n_heads, n_groups=n_groups)
@@ -653,22 +815,41 @@ def check_groups(n_heads: int, n_groups: int) -> None:
         raise ValueError(f"n_groups: expected a divisor of n_heads = {n_heads}, got {n_groups}")
 
 
-def check_parsing(vocab_size: int, vocabulary: Sized, sentences: Sequence, batch: int) -> None:
-    """The model's own vocabulary, and sentences of words, none of them empty."""
+def check_parsing(
+    vocab_size: int, vocabulary: Sized, sentences: Sequence, batch: int, longest: int
+) -> None:
+    """The model's own vocabulary, and sentences of 1 to `longest` words, none of them empty."""
     check_vocabulary(vocab_size, vocabulary=vocabulary)
-    check_several(sentences)
+    check_several(sentences=sentences)
+    check_list(sentences=sentences)
     check_sizes(batch=batch)
     for i, words in enumerate(sentences):
         if isinstance(words, str):
             raise TypeError(f"sentences: expected lists of words, got a string in place {i}")
         if not len(words):
             raise ValueError(f"sentences: expected words in each, got none in place {i}")
+        if len(words) > longest:
+            raise ValueError(
+                f"sentences: expected at most {longest} words, for whose tree the model has "
+                f"positions, got {len(words)} in place {i}"
+            )
         if other := [word for word in words if not (isinstance(word, str) and word)]:
             raise ValueError(f"sentences: expected words in each, got {other[0]!r} in place {i}")
 
 
+def check_tree(*trees: object) -> None:
+    """Each is a tree, and not its text."""
+    for tree in trees:
+        if isinstance(tree, str):
+            raise TypeError("tree: expected a Tree, got a string: read it with `read_tree`")
+        if not hasattr(tree, "inside"):
+            raise TypeError(f"tree: expected a Tree, got {type(tree).__name__}")
+
+
 def check_trees(true: Sequence, given: Sequence) -> None:
     """There is a tree, or None, for each true one, and over as many words."""
+    check_list(true=true, given=given)
+    check_tree(*true, *(tree for tree in given if tree is not None))
     if len(true) != len(given):
         raise ValueError(f"given: expected {len(true)} trees as in true, got {len(given)}")
     for i, (a, b) in enumerate(zip(true, given, strict=True)):
@@ -676,6 +857,13 @@ def check_trees(true: Sequence, given: Sequence) -> None:
             raise ValueError(
                 f"given: expected {len(a.leaves)} words in tree {i}, got {len(b.leaves)}"
             )
+
+
+def check_graph(tensor: Tensor) -> None:
+    """The tensor knows the operations that it comes from."""
+    check_tensor(tensor=tensor)
+    if tensor.grad_fn is None:
+        raise ValueError("tensor: expected one with a graph (requires_grad), got one without")
 
 
 def check_ring(vectors: Sequence[Tensor]) -> None:
@@ -694,6 +882,22 @@ def check_stage(n: int, stage: int) -> None:
     check_integers(n=n, stage=stage)
     if n < 1 or stage not in (0, 1, 2, 3):
         raise ValueError(f"n and stage: expected n >= 1 and a stage from 0 to 3, got {n}, {stage}")
+
+
+def check_projection(
+    device: Any, n: int, steps: object, tokens: object, length: object, utilisation: object,
+    loading: object,
+) -> None:  # fmt: skip
+    """At least one device, text to train on, and hosts that send it as fast as one likes."""
+    if not hasattr(device, "flops"):
+        raise TypeError(f"device: expected a Device, got {type(device).__name__}")
+    check_sizes(n=n)
+    check_not_negative(steps=steps)
+    check_positive(tokens=tokens, length=length)
+    check_shares(utilisation=utilisation)
+    check_numbers(loading=loading)
+    if not loading > 0:
+        raise ValueError(f"loading: expected tokens a second above 0, got {loading}")
 
 
 def check_machines(n: int, per_machine: int) -> None:

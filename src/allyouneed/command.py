@@ -95,6 +95,8 @@ def translate_command(args: argparse.Namespace) -> int:
     all_fit, lines = True, iter(lines)
     while some := list(itertools.islice(lines, at_once)):
         some = [clean(line.strip("\ufeff")) for line in some]
+        if odd := [line for line in some if "\ufffd" in line]:  # in the place of what is no text
+            print(f"A line is not text in UTF-8: {odd[0][:40]!r} ...", file=sys.stderr)
         lengths = [len(tokenizer.encode(line)) for line in some]
         fits = [length < len(model.positions.table) for length in lengths]
         texts = [line if fit else "" for line, fit in zip(some, fits, strict=True)]
@@ -242,7 +244,7 @@ def evaluate_command(args: argparse.Namespace) -> int:
     return 0
 
 
-WIDTH, PENALTY = Number(int, least=1, below=1001), Number(float, least=0, below=100)
+WIDTH, PENALTY = Number(int, least=1, below=1001), Number(float, least=0, most=10)
 HEAT, PROBABILITY = Number(float, least=0, below=1000), Number(float, above=0, most=1)
 EXAMPLES = """examples:
   python -m allyouneed train --data tatoeba-en-fr --out runs/first

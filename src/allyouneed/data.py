@@ -60,9 +60,9 @@ import io
 import re
 import unicodedata
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 
+from allyouneed.checks import check_choice
 from allyouneed.files import write_file
 from allyouneed.sources import (
     DataError,
@@ -113,9 +113,8 @@ def load_pairs(name: str = "tatoeba-en-fr", split: str = "train") -> Pairs:
         ValueError: for a name or a split that does not exist.
         DataError: if the data cannot be fetched, stored or trusted.
     """
-    if name not in list(SPLITS):
-        raise ValueError(f"name: expected one of {', '.join(map(repr, SPLITS))}, got {name!r}")
-    _check_split(split, SPLITS[name])
+    check_choice(SPLITS, name=name)
+    check_choice(SPLITS[name], split=split)
     if split.startswith("test-"):
         pairs = _captions(split.replace("-", "_"))
         check_sha256(f"the {split} split of {name}", SPLITS[name][split][1], _lines(pairs))
@@ -137,7 +136,7 @@ def load_wikitext2(split: str = "train") -> list[str]:
         ValueError: for a split that does not exist.
         DataError: if the data cannot be fetched, stored or trusted.
     """
-    _check_split(split)
+    check_choice(("train", "valid", "test"), split=split)
     text = read_source(f"wikitext-2/{split}.txt").decode()
     lines = [line.strip() for line in text.split("\n")[:-1]]
     title = re.compile(r"= [^=](.*[^=])? =")
@@ -160,7 +159,7 @@ def load_treebank(split: str = "train") -> list[str]:
         ValueError: for a split that does not exist.
         DataError: if the data cannot be fetched, stored or trusted.
     """
-    _check_split(split)
+    check_choice(("train", "valid", "test"), split=split)
     trees: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     with zipfile.ZipFile(io.BytesIO(read_source("nltk_treebank/treebank.zip"))) as archive:
         for name in sorted(archive.namelist()):
@@ -190,8 +189,7 @@ def load_published(name: str) -> tuple[bytes, bytes]:
         ValueError: for another name.
         DataError: if the files cannot be fetched, stored or trusted.
     """
-    if name not in ("gpt2", "bert", "smollm2"):
-        raise ValueError(f"name: expected one of 'gpt2', 'bert', 'smollm2', got {name!r}")
+    check_choice(("gpt2", "bert", "smollm2"), name=name)
     return read_source(f"{name}/model.safetensors"), read_source(f"{name}/tokenizer.json")
 
 
@@ -205,8 +203,7 @@ def load_config(name: str) -> bytes:
         ValueError: for another name.
         DataError: if the file cannot be fetched, stored or trusted.
     """
-    if name != "smollm2":
-        raise ValueError(f"name: expected 'smollm2', got {name!r}")
+    check_choice(("smollm2",), name=name)
     return read_source(f"{name}/config.json")
 
 
@@ -220,11 +217,6 @@ def _trees(text: str) -> list[str]:
             tree = " ".join(text[start : bracket.end()].replace("((", "( (").split())
             trees.append(tree.replace(" )", ")"))
     return trees
-
-
-def _check_split(split: str, splits: Iterable[str] = ("train", "valid", "test")) -> None:
-    if split not in list(splits):
-        raise ValueError(f"split: expected one of {', '.join(map(repr, splits))}, got {split!r}")
 
 
 def normalise(sentence: str) -> str:

@@ -17,6 +17,7 @@ from allyouneed.cache import FastCache
 from allyouneed.checks import (
     check_beam,
     check_filter,
+    check_generator,
     check_lengths,
     check_limits,
     check_several,
@@ -139,7 +140,7 @@ def filter_logits(
     least this probability (Holtzman et al. 2020). Raises TypeError or ValueError for
     what cannot be followed.
     """
-    check_filter(temperature, top_k, top_p)
+    check_filter(temperature, top_k, top_p, logits)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     tiny = torch.finfo(logits.dtype).tiny  # a temperature below it would be 0
     logits = (logits - logits.amax(-1, keepdim=True)) / max(temperature, tiny)
@@ -224,6 +225,7 @@ class Cache:
     """
 
     def __init__(self, model: Transformer, src: Int[Tensor, "B S"], beams: int = 1):
+        check_sizes(beams=beams)
         source = model.encode(src)
         memory, self.src_mask = (x.repeat_interleave(beams, 0) for x in source)
         self.layers = [CachedLayer(layer, memory) for layer in model.decoder.layers]
@@ -339,6 +341,7 @@ def sample(
     ValueError for arguments that do not fit.
     """
     check_filter(temperature, top_k, top_p)
+    check_generator(generator)
 
     def choose(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
         return draw_tokens(logits, temperature, top_k, top_p, generator)
@@ -400,8 +403,8 @@ def translate(
     string or for what is not a string, ValueError for another model's tokenizer or a
     sentence that is longer than the model has positions.
     """
-    check_several(sentences)
-    check_sizes(batch=batch)
+    check_several(sentences=sentences)
+    check_sizes(batch=batch, beam=beam)
     check_vocabulary(model.config.vocab_size, tokenizer=tokenizer)
     ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
     check_lengths(ids, len(model.positions.table))

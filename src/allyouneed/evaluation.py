@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 from sacrebleu.metrics import BLEU, CHRF
 
+from allyouneed.checks import check_list
+
 
 @dataclass(frozen=True)
 class Score:
@@ -68,6 +70,7 @@ def check_sentences(translations: Sequence[str], references: Sequence[str]) -> N
     all are strings."""
     if isinstance(translations, str) or isinstance(references, str):
         raise TypeError("translations and references: expected several sentences, got one string")
+    check_list(translations=translations, references=references)
     if len(translations) != len(references) or not translations:
         raise ValueError(
             f"translations: expected one for each of the references, at least one, "

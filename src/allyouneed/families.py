@@ -26,10 +26,13 @@ from allyouneed.checks import (
     check_completion,
     check_config,
     check_counts,
+    check_generator,
+    check_known,
     check_masking,
     check_positive,
     check_probability,
     check_sizes,
+    check_text,
     check_text_ids,
 )
 from allyouneed.decoding import draw_tokens
@@ -291,6 +294,7 @@ def generate(
     """
     check_causal(model.config)
     check_completion(tokens, count, temperature, top_k, top_p)
+    check_generator(generator)
     with eval_mode(model):
         for _ in range(count):
             logits = model.logits(
@@ -315,10 +319,11 @@ def mask_tokens(
     Each token that is `maskable` is chosen with probability `share`. Of the chosen,
     80 in 100 become the mask token, 10 a token drawn from the whole vocabulary, and
     10 stay as they are. Returns the spoilt tokens, and which were chosen: the loss
-    counts these, and no others. Raises ValueError for a share that is not in (0, 1]
-    or for shapes that differ.
+    counts these, and no others. Raises TypeError or ValueError for a share that is
+    not in (0, 1], for shapes that differ and for a token or a size that cannot be.
     """
-    check_masking(tokens, maskable, share)
+    check_masking(tokens, maskable, mask_token, vocab_size, share)
+    check_generator(generator)
     where = {"device": tokens.device, "generator": generator}
     chosen = (torch.rand(tokens.shape, **where) < share) & maskable
     what = torch.rand(tokens.shape, **where)
@@ -329,7 +334,8 @@ def mask_tokens(
 
 def encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
     """The ids of a text whose words are parted by spaces: EOS ends
-    each line, <unk> is UNK."""
+    each line, <unk> is UNK. Raises TypeError unless it is one string."""
+    check_text(text=text)
     ids = []
     for line in text.split("\n"):
         for unknown, words in groupby(line.split(), key=lambda word: word == "<unk>"):
@@ -341,7 +347,8 @@ def encode_text(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def decode_text(tokenizer: Tokenizer, ids: list[int] | Int[Tensor, " T"]) -> str:
     """The text of ids, as `encode_text` read it; other special
-    tokens are shown as well."""
+    tokens are shown as well. Raises as `Tokenizer.decode` does."""
+    check_known(ids, len(tokenizer))
     text = ""
     for token in (tokenizer.bpe.id_to_token(int(i)) for i in ids):
         special = token.startswith("<") and token.endswith(">")

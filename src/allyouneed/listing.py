@@ -66,7 +66,9 @@ class Listing:
             pieces.append(text)
             count += out
             modules.append(thing.__module__.replace(".", "/") + ".py")
-        without = " and ".join(f"{lines} lines of {kind}" for kind, lines in sorted(count.items()))
+        without = " and ".join(
+            f"{lines} line{'s' * (lines > 1)} of {kind}" for kind, lines in sorted(count.items())
+        )
         head = (
             "# " + ", ".join(dict.fromkeys(modules)) + (f", without {without}" if without else "")
         )

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from allyouneed.checks import check_boolean, check_ids, check_sizes
+from allyouneed.checks import check_boolean, check_padding, check_sizes
 
 __all__ = ["padding_mask", "causal_mask", "flip_polarity", "additive_mask"]
 
@@ -21,10 +21,10 @@ def padding_mask(tokens: Int[Tensor, "B S"], pad: int) -> Bool[Tensor, "B 1 1 S"
 
     What is hidden are keys, so `tokens` are those that the keys and values come
     from: the source in the encoder and in cross-attention, the target in the
-    decoder's self-attention. Raises TypeError unless the tokens are integers,
+    decoder's self-attention. Raises TypeError unless the tokens and pad are integers,
     ValueError unless they have shape (B, S).
     """
-    check_ids(tokens)
+    check_padding(tokens, pad)
     return (tokens != pad)[:, None, None, :]
 
 

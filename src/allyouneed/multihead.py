@@ -12,7 +12,9 @@ from torch.nn import functional as F
 
 from allyouneed.attention import attention
 from allyouneed.checks import (
+    check_booleans,
     check_heads,
+    check_merge,
     check_multihead,
     check_probability,
     check_split,
@@ -40,7 +42,8 @@ def split_heads(x: Float[Tensor, "B T D"], n_heads: int) -> Float[Tensor, "B H T
 
 def merge_heads(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
     """Concat(head_1, ..., head_h): put the heads' vectors for each
-    position side by side."""
+    position side by side. Raises ValueError unless x has 4 axes."""
+    check_merge(x)
     return x.transpose(1, 2).flatten(2)
 
 
@@ -82,7 +85,7 @@ class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W^O: Vaswani et al. (2017), section 3.2.2.
 
     `dropout` is for the weights, in training. Raises ValueError unless n_heads divides
-    d_model and dropout is a probability.
+    d_model and dropout is a probability, TypeError for a bias that is not a bool.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         check_heads(d_model, n_heads)
         check_probability(dropout=dropout)
+        check_booleans(bias=bias)
         self.d_model, self.n_heads, self.dropout = d_model, n_heads, dropout
         self.w_q = nn.Linear(d_model, d_model, bias)
         self.w_k = nn.Linear(d_model, d_model, bias)

@@ -22,6 +22,8 @@ from allyouneed.subwords import BPEDropout
 from allyouneed.tokens import Batch, Tokenizer, token_batches
 from allyouneed.wmt import CORPORA, newstest
 
+WORD = 10_000  # letters; what cuts words into tokens takes the square of it, and hears no Ctrl-C
+
 
 def read_pairs(data: str, split: str) -> Pairs:
     """The pairs of a set, or of a file with a sentence, a tab and its translation in each line.
@@ -55,7 +57,8 @@ def read_pairs(data: str, split: str) -> Pairs:
 
 
 def pairs_in_file(data: str) -> Pairs:
-    """All pairs of a file. Raises ValueError that names the first line that is no text or pair."""
+    """All pairs of a file. Raises ValueError that names the first line that is no text or pair, or
+    has a word without end."""
     try:
         lines = Path(data).read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -65,6 +68,11 @@ def pairs_in_file(data: str) -> Pairs:
     for number, line in enumerate(lines, 1):
         source, _, rest = line.partition("\t")
         pair = tuple(clean(sentence) for sentence in (source, rest.partition("\t")[0]))
+        if (long := max(map(len, f"{pair[0]} {pair[1]}".split()), default=0)) > WORD:
+            raise ValueError(
+                f"{data}, line {number}: expected words of at most {WORD:,} letters, "
+                f"got one of {long:,}"
+            )
         if all(pair):
             pairs.append(pair)
         elif line.strip():

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.cache import FastCache
-from allyouneed.checks import check_parsing, check_trees
+from allyouneed.checks import (
+    check_parsing,
+    check_several,
+    check_text,
+    check_tree,
+    check_trees,
+)
 from allyouneed.decoding import unfinished
 from allyouneed.modes import eval_mode
 from allyouneed.tokens import BOS, EOS, SPECIALS, UNK, pad
@@ -75,8 +81,9 @@ class Tree:
 def read_tree(text: str) -> Tree:
     """The tree of a text such as "(S (NP (NNP Jane)) (VP (VBZ sleeps)))".
 
-    Raises ValueError if the text is not one tree.
+    Raises TypeError unless it is a string, ValueError unless it is one tree.
     """
+    check_text(text=text)
     # the open brackets: label, and what is inside
     found: list[tuple[str, list]] = [("", [])]
     for mark in re.findall(r"\(\s*[^\s()]*|\)|[^\s()]+", text):
@@ -107,6 +114,7 @@ def normalise_tree(tree: Tree) -> Tree | None:
     without a label, which the Penn Treebank has around every tree, goes, or is called
     TOP if several trees are in it.
     """
+    check_tree(tree)
     if tree.label == "-NONE-":
         return None
     if isinstance(tree.inside, str):
@@ -122,6 +130,7 @@ def normalise_tree(tree: Tree) -> Tree | None:
 def linearise(tree: Tree) -> list[str]:
     """The tree as a sequence: (S (NP XX )NP (VP XX )VP )S. After
     Vinyals et al. (2015)."""
+    check_tree(tree)
     if isinstance(tree.inside, str):
         return [WORD]
     inside = [symbol for small in tree.inside for symbol in linearise(small)]
@@ -307,6 +316,7 @@ class Vocabulary:
         Of the shapes of words, those that at least two different words share.
         """
         trees = list(trees)
+        check_tree(*trees)
         counts = Counter(word for tree in trees for word in tree.words)
         symbols = sorted({symbol for tree in trees for symbol in linearise(tree)})
         words = [word for word, count in counts.items() if count >= min_count]
@@ -322,6 +332,7 @@ class Vocabulary:
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """The ids of a sentence: of each word, else of its shape, else UNK."""
+        check_several(words=words)
         ids, kinds = self.word_ids, self.kind_ids
         return [
             ids[word] if word in ids else kinds.get(word_shape(word), UNK)
@@ -330,6 +341,7 @@ class Vocabulary:
 
     def encode_tree(self, tree: Tree) -> list[int]:
         """The ids of a tree's symbols, UNK for a label that is not known."""
+        check_tree(tree)
         words = iter(self.encode_words(tree.words))
         return [
             next(words)
@@ -361,6 +373,12 @@ def repair(symbols: Sequence[str], n_words: int) -> list[str]:
 def most_brackets(n_words: int) -> int:
     """How many brackets a parsed tree may have, so that every tree comes to an end."""
     return 2 * n_words + 4
+
+
+def most_words(room: int) -> int:
+    """Over how many words every parsed tree has room: each word, both ends of each
+    bracket and EOS take a position."""
+    return (room - 9) // 5  # n + 2 * most_brackets(n) + 1 is 5 * n + 9
 
 
 def choices(
@@ -428,10 +446,11 @@ def parse(
     """A tree for each sentence, a list of words; the tag of every word is XX.
 
     `batch`: how many sentences are parsed at a time. Raises TypeError or ValueError
-    for another model's vocabulary, for sentences that are no lists of words or have
-    none, and for a batch below 1.
+    for another model's vocabulary, for sentences that are no lists of words, have none
+    or more than the model has positions for, and for a batch below 1.
     """
-    check_parsing(model.config.vocab_size, vocabulary, sentences, batch)
+    longest = most_words(len(model.positions.table))
+    check_parsing(model.config.vocab_size, vocabulary, sentences, batch, longest)
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
     trees: dict[int, Tree] = {}
     for start in range(0, len(order), batch):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import safetensors.torch
@@ -90,8 +91,17 @@ def rename_weight(name: str, names: dict[str, str]) -> str:
     return name
 
 
+def check_state(state: object) -> None:
+    """Raise TypeError unless there are weights by their names, and not the model that has them."""
+    if not isinstance(state, Mapping):
+        raise TypeError(
+            f"state: expected a dict, such as state_dict() gives, got {type(state).__name__}"
+        )
+
+
 def check_tied(state: dict[str, Tensor], output: str, embedding: str) -> None:
     """Raise ValueError if there is a matrix for the logits that is not the embedding matrix."""
+    check_state(state)
     if output in state and not torch.equal(state[output], state[embedding]):
         raise ValueError(f"state: expected {output} to be equal to {embedding}, got another")
 
@@ -146,6 +156,8 @@ def llama_sizes(config: dict[str, Any]) -> dict[str, Any]:
     Raises ValueError for another family, for a size that is not there, and for what this book has
     not built, such as stretched rotary angles.
     """
+    if not isinstance(config, Mapping):
+        raise TypeError(f"config: expected a dict, as config.json, got {type(config).__name__}")
     family = config.get("model_type")
     if family not in ("llama", "mistral", "qwen2", "qwen3"):
         raise ValueError(f"model_type: expected llama, mistral, qwen2 or qwen3, got {family!r}")
@@ -172,6 +184,7 @@ def llama_sizes(config: dict[str, Any]) -> dict[str, Any]:
 def convert_llama(state: dict[str, Tensor], tied: bool) -> dict[str, Tensor]:
     """The weights of a Llama, named as in `transformers`, as ours; `tied`: the embedding matrix
     also gives the logits, and is left out where it stands a second time."""
+    check_state(state)
     ours = {}
     for name, x in state.items():
         if name == "lm_head.weight" and tied:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from allyouneed.checks import check_sizes, check_states
+from allyouneed.checks import check_generator, check_graph, check_sizes, check_states
 
 __all__ = ["RNN", "LSTM", "GRU", "recall_batch", "gradient_norms", "longest_chain"]
 
@@ -35,6 +35,7 @@ class RNN(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int):
         super().__init__()
+        check_sizes(d_in=d_in, d_hidden=d_hidden)
         self.w = nn.Linear(d_in, d_hidden)
         self.u = nn.Linear(d_hidden, d_hidden, bias=False)
 
@@ -61,6 +62,7 @@ class LSTM(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int):
         super().__init__()
+        check_sizes(d_in=d_in, d_hidden=d_hidden)
         self.w = nn.Linear(d_in, 4 * d_hidden)  # rows: input, forget, candidate, output
         self.u = nn.Linear(d_hidden, 4 * d_hidden, bias=False)
 
@@ -96,6 +98,7 @@ class GRU(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int):
         super().__init__()
+        check_sizes(d_in=d_in, d_hidden=d_hidden)
         self.w = nn.Linear(d_in, 3 * d_hidden)  # rows: reset, update, candidate
         # its bias for the candidate is reset, too
         self.u = nn.Linear(d_hidden, 3 * d_hidden)
@@ -127,6 +130,7 @@ def recall_batch(
     (B,). Raises ValueError if distance < 1: the question comes after the capital.
     """
     check_sizes(distance=distance)
+    check_generator(generator)
     symbols = torch.randint(8, 16, (batch, distance + 1), generator=generator)
     capitals = torch.randint(0, 8, (batch,), generator=generator)
     symbols[:, 0], symbols[:, -1] = capitals, 16
@@ -154,8 +158,9 @@ def longest_chain(
     that leads to the tensor.
 
     Kinds are beginnings of the names in PyTorch's graph of the backward pass;
-    the usual ones multiply matrices.
+    the usual ones multiply matrices. Raises ValueError for a tensor without a graph.
     """
+    check_graph(tensor)
     length, waiting = {}, [tensor.grad_fn]
     while waiting:
         node = waiting[-1]

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from allyouneed import weights
+from allyouneed.checks import check_choice, check_vocabulary
 from allyouneed.files import new_file
 from allyouneed.tokens import Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
@@ -118,13 +119,12 @@ def write_model(
     a dtype that cannot hold weights, FloatingPointError for weights that are no finite numbers in
     it.
     """
-    if not dtype.is_floating_point:
-        raise TypeError(f"dtype: expected a floating-point dtype, got {dtype}")
-    if tokenizer is not None and len(tokenizer) != model.config.vocab_size:
-        raise ValueError(
-            f"tokenizer: expected {model.config.vocab_size} tokens as the model has, "
-            f"got {len(tokenizer)}"
-        )
+    if not hasattr(model, "config"):
+        raise TypeError(f"model: expected one with a config, got {type(model).__name__}")
+    if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"dtype: expected a floating-point dtype, got {dtype!r}")
+    if tokenizer is not None:
+        check_vocabulary(model.config.vocab_size, tokenizer=tokenizer)
     metadata = {
         "format": form,
         "config": json.dumps(asdict(model.config)),
@@ -208,7 +208,5 @@ def pretrained(name: str, device: str | torch.device = "cpu") -> tuple[Transform
     "tatoeba-en-fr" (everyday sentences, English to French).
     Raises ValueError for another name.
     """
-    names = sorted(p.stem for p in weights.FOLDER.glob("*-*-*.safetensors"))
-    if name not in names:
-        raise ValueError(f"name: expected one of {', '.join(map(repr, names))}, got {name!r}")
+    check_choice(sorted(p.stem for p in weights.FOLDER.glob("*-*-*.safetensors")), name=name)
     return load_model(weights.path(f"{name}.safetensors"), device)

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from allyouneed.checks import (
     check_machines,
+    check_positive,
+    check_projection,
     check_ring,
-    check_shares,
     check_sizes,
     check_stage,
 )
@@ -103,7 +104,8 @@ def state_bytes(parameters: Number, n: int = 1, stage: int = 0) -> dict[str, Num
 
 def sent_bytes(size: Number, n: int, stage: int = 0) -> Number:
     """Bytes that each of n processes sends in an update, for a
-    gradient of `size` bytes."""
+    gradient of `size` bytes. Raises ValueError as `state_bytes` does."""
+    check_stage(n, stage)
     return (3 if stage == 3 else 2) * (n - 1) / n * size
 
 
@@ -275,9 +277,9 @@ def project(
     `utilisation` is the share of the peak that products reach where memory is no
     limit. A device takes its share in `parts` batches; its host makes `loading`
     target tokens a second. An idealisation: all devices are always equally busy, and
-    nothing fails. Raises ValueError unless the utilisation is above 0 and at most 1.
+    nothing fails. Raises TypeError or ValueError for numbers that cannot be.
     """
-    check_shares(utilisation=utilisation)
+    check_projection(device, n, steps, tokens, length, utilisation, loading)
     how = tokens, length, utilisation, sharded, parts, loading
     *found, step = update_seconds(config, device, n, *how)
     alone = update_seconds(config, device, 1, *how)[-1]
@@ -299,6 +301,7 @@ def steps_needed(tokens: Number, least: Number, noise: Number) -> Number:
     et al. (2018), section 2.
 
     `least` are the steps that a batch without noise needs; `noise` is
-    the noise scale, in tokens.
+    the noise scale, in tokens. Raises ValueError unless tokens are above 0.
     """
+    check_positive(tokens=tokens)
     return least * (1 + noise / tokens)

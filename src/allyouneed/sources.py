@@ -107,9 +107,17 @@ class DataError(RuntimeError):
 
 
 def cache_folder() -> Path:
-    """The folder in which files are kept, whether it is there or not."""
+    """The folder in which files are kept, whether it is there or not.
+
+    Raises DataError where nothing says which: no setting, no HOME, a user without a name.
+    """
     default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "allyouneed"
-    return Path(os.environ.get("ALLYOUNEED_CACHE") or default).expanduser().absolute()
+    try:
+        return Path(os.environ.get("ALLYOUNEED_CACHE") or default).expanduser().absolute()
+    except RuntimeError as error:
+        raise DataError(
+            "There is no home folder to keep the data in; set ALLYOUNEED_CACHE to a folder."
+        ) from error
 
 
 @contextmanager

@@ -17,10 +17,13 @@ from torch.nn import functional as F
 from allyouneed.attention import attention
 from allyouneed.checks import (
     check_attention,
+    check_booleans,
+    check_function,
     check_mask,
     check_multihead,
     check_self_attention,
     check_sizes,
+    check_squares,
 )
 from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
 
@@ -52,6 +55,7 @@ def dilated_mask(
     (2019). Raises ValueError if length, window or dilation is not at least 1.
     """
     check_sizes(length=length, window=window, dilation=dilation)
+    check_booleans(causal=causal)
     place = torch.arange(length, device=device)
     s, t, farthest = place, place[:, None], window * dilation
     mask = s > t - farthest  # tables of single bytes: of numbers they would be larger
@@ -177,11 +181,7 @@ def reach(*masks: Bool[Tensor, "T T"]) -> Bool[Tensor, "T T"]:
     each position reaches itself. Raises ValueError unless there is a mask and
     all are squares of one size.
     """
-    if not masks or any(mask.shape != (len(masks[0]),) * 2 for mask in masks):
-        shapes = [tuple(mask.shape) for mask in masks]
-        raise ValueError(
-            f"masks: expected squares of one size, at least one, got {shapes}"
-        )
+    check_squares(*masks)
     reached = torch.eye(len(masks[0]), device=masks[0].device)
     for mask in masks:
         reached = ((mask.float() @ reached + reached) > 0).float()
@@ -229,6 +229,7 @@ def global_mask(
     Raises ValueError if length, window or n_global is not at least 1.
     """
     check_sizes(length=length, window=window, n_global=n_global)
+    check_booleans(causal=causal)
     first = torch.arange(length, device=device) < n_global
     mask = windowed_mask(length, window, False, device) | first | first[:, None]
     return mask.tril() if causal else mask
@@ -289,6 +290,7 @@ class SparseAttention(MultiHeadAttention):
         bias: bool = False,
     ):
         super().__init__(d_model, n_heads, bias=bias)
+        check_function(pattern=pattern)
         self.pattern = pattern
 
     def forward(
@@ -376,7 +378,8 @@ def flash_attention(
     """`attention` in memory that grows with T + S, not with T * S: see `Flash`.
 
     `mask`: boolean, True = may attend, broadcastable to (..., T, S).
-    Raises TypeError or ValueError for inputs that do not fit, or a tile below 1.
+    Raises TypeError or ValueError for inputs that do not fit, or a tile below 1. Not
+    for `torch.func`: take `attention` there.
     """
     check_sizes(tile=tile)
     check_attention(q, k, v)

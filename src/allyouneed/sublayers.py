@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed.checks import (
+    check_booleans,
+    check_function,
     check_positive,
     check_probability,
     check_sizes,
@@ -72,6 +74,7 @@ class Residual(nn.Module):
     def __init__(self, d_model: int, dropout: float = 0.0, norm_first: bool = False):
         super().__init__()
         check_probability(dropout=dropout)
+        check_booleans(norm_first=norm_first)
         self.norm = LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
@@ -82,8 +85,10 @@ class Residual(nn.Module):
         """Run `sublayer`, a function of one tensor:
         `lambda x: self.attention(x, x, x, mask)`.
 
-        Raises ValueError if what it returns has another shape than x.
+        Raises TypeError for what is no function, ValueError if what it returns has
+        another shape than x.
         """
+        check_function(sublayer=sublayer)
         y = sublayer(self.norm(x) if self.norm_first else x)
         check_sublayer(y, x)
         y = x + self.dropout(y)
@@ -103,6 +108,7 @@ class FeedForward(nn.Module):
     ):
         super().__init__()
         check_sizes(d_model=d_model, d_ff=d_ff)
+        check_function(activation=activation)
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
         self.activation = activation

@@ -17,20 +17,23 @@ from torch.nn import functional as F
 
 from allyouneed.attention import attention
 from allyouneed.checks import (
+    check_angles,
     check_booleans,
     check_completion,
     check_config,
+    check_cosine,
     check_counts,
     check_even,
+    check_generator,
     check_groups,
     check_mask,
+    check_module,
     check_not_negative,
     check_positive,
     check_rotation,
+    check_sight,
     check_sizes,
-    check_tensor,
     check_tokens,
-    check_warmup,
     check_width,
 )
 from allyouneed.decoding import draw_tokens
@@ -85,10 +88,10 @@ def rotary_angles(
     """place / theta^(2i / d_k) for i from 0 to d_k / 2 - 1, in radians.
 
     Su et al. (2021), section 3.2.2, where theta is 10000. Computed in float64,
-    returned in float32. Raises ValueError if d_k is not even and at least 2.
+    returned in float32. Raises ValueError if d_k is not even and at least 2 or theta
+    not above 0.
     """
-    check_tensor(places=places)
-    check_even(d_k=d_k)
+    check_angles(places, d_k, theta)
     even = torch.arange(0, d_k, 2, dtype=torch.float64, device=places.device)
     return (places[:, None] / theta ** (even / d_k)).float()
 
@@ -143,7 +146,9 @@ def in_sight(
 
     Not those behind it in the text; with a window the last `window` up to itself
     (Beltagy et al. 2020; Jiang et al. 2023) and the first `sinks` (Xiao et al. 2023).
+    Raises TypeError or ValueError for places, a window or sinks that cannot be.
     """
+    check_sight(queries, keys, window, sinks)
     back = queries[:, None] - keys
     if window is None:
         return back >= 0
@@ -396,6 +401,7 @@ def adamw(model: nn.Module, decay: float = 0.1) -> torch.optim.AdamW:
     The learning rate is to be set at every step: `cosine_rate`. Raises ValueError for a
     decay below 0.
     """
+    check_module(model=model)
     check_not_negative(decay=decay)
     kinds: dict[bool, list[nn.Parameter]] = {True: [], False: []}
     for p in model.parameters():
@@ -413,10 +419,10 @@ def cosine_rate(
     """Up to `peak` in a straight line, then down half a cosine to `floor` of it.
 
     Loshchilov and Hutter (2017), equation (5), without restarts. Steps count from 1.
-    Raises ValueError for a step or warm-up below 1, or no steps behind the warm-up.
+    Raises ValueError for a step or warm-up below 1, no steps behind the warm-up, or a
+    peak or floor below 0.
     """
-    check_sizes(step=step, warmup_steps=warmup_steps)
-    check_warmup(steps, warmup_steps)
+    check_cosine(step, steps, peak, warmup_steps, floor)
     if step < warmup_steps:
         return peak * step / warmup_steps
     done = min((step - warmup_steps) / (steps - warmup_steps), 1.0)
@@ -438,7 +444,9 @@ def complete(
     `filter_logits` leaves. Raises ValueError for no tokens, a count below 0 or settings
     out of range.
     """
+    check_config(model.config, LlamaConfig)
     check_completion(tokens, count, temperature, top_k, top_p)
+    check_generator(generator)
     with eval_mode(model):
         cache, new = model.new_cache(), tokens
         for _ in range(count):

@@ -23,6 +23,7 @@ from allyouneed.checks import (
     check_pairs,
     check_room,
     check_several,
+    check_sizes,
     check_some,
     check_specials,
     check_text,
@@ -98,9 +99,10 @@ class Tokenizer(_Vocabulary):
     @classmethod
     def train(cls, sentences: Iterable[str], vocab_size: int) -> Tokenizer:
         """Learn merges from sentences until there are vocab_size tokens, or no pair is
-        left. Raises TypeError for one string, ValueError for no text or a vocab_size
-        too small for its characters."""
-        check_several(sentences)
+        left. Raises TypeError for one string or a vocab_size that is no integer,
+        ValueError for no text or one too small for its characters."""
+        check_several(sentences=sentences)
+        check_sizes(vocab_size=vocab_size)
         bpe = _untrained()
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size, special_tokens=SPECIALS, show_progress=False
@@ -116,12 +118,14 @@ class Tokenizer(_Vocabulary):
 
     def tokens(self, sentence: str) -> list[str]:
         """The tokens that `encode` gives ids for, readable."""
+        check_text(sentence=sentence)
         return self.bpe.encode(sentence).tokens
 
     def decode(self, ids: Iterable[int] | Int[Tensor, " T"]) -> str:
         """The sentence of the ids up to the first EOS; special tokens give no text.
-        Raises ValueError for an id outside of the vocabulary."""
-        ids = [int(i) for i in ids]
+        Raises TypeError for an id that is no integer, ValueError for one outside of the
+        vocabulary."""
+        ids = ids.tolist() if isinstance(ids, Tensor) else list(ids)
         check_known(ids, self.size)
         return self.bpe.decode(ids[: ids.index(EOS)] if EOS in ids else ids)
 

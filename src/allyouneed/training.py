@@ -19,8 +19,12 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from allyouneed.checks import (
+    check_batch,
+    check_batches,
     check_choice,
     check_epoch,
+    check_logits,
+    check_module,
     check_objective,
     check_optimizer,
     check_probability,
@@ -29,8 +33,6 @@ from allyouneed.checks import (
     check_same_states,
     check_sizes,
     check_target_tokens,
-    check_targets,
-    check_tokens,
 )
 from allyouneed.kernels import (
     ahead,
@@ -69,9 +71,10 @@ def label_smoothed_loss(
     Cross-entropy between softmax(logits) and a distribution with 1 - smoothing on the
     target and smoothing spread evenly over the V - 1 tokens that are not PAD. Targets
     that are PAD count for nothing. Raises ValueError for shapes that do not fit, a
-    target that is no token, or a smoothing that is not in [0, 1).
+    target that is no token, logits that are not finite (on the CPU), or a smoothing
+    that is not in [0, 1).
     """
-    check_targets(logits, targets, logits.shape[-1])
+    check_logits(logits, targets)
     check_probability(smoothing=smoothing)
     real = targets != PAD
     log_p = logits[real].float().log_softmax(dim=-1)  # (tokens, V)
@@ -87,6 +90,7 @@ def adam(model: nn.Module) -> torch.optim.Adam:
     Its learning rate is set anew at every step by `train`. The update
     of all parameters is fused.
     """
+    check_module(model=model)
     return torch.optim.Adam(
         model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
     )
@@ -397,6 +401,7 @@ def validation_loss(
     `dtype_of`. The model's mode is as it was before. Raises ValueError for no
     target tokens.
     """
+    check_batches(batches)
     device = next(model.parameters()).device
     objective = Objective(model, 0.0, dtype_of(precision, device))
     total, tokens = 0.0, 0
@@ -444,8 +449,7 @@ def sent_groups(
     for epoch, batch, group in grouped:
         # while they are on the CPU: a GPU does not survive a wrong id
         for each in group:
-            check_tokens("src", each.src, model.config.vocab_size)
-            check_tokens("tgt", each.tgt, model.config.vocab_size)
+            check_batch(each, model.config.vocab_size)
         yield epoch, batch, *send_batches(group, device, rank, world)
 
 
@@ -494,7 +498,7 @@ def train(
     the last. No such update changes the weights, and none after it does. With float16
     it is skipped, and the error comes when the loss scale has fallen below 1.
     """
-    check_run(steps, accumulate, max_norm)
+    check_run(batches, steps, schedule, accumulate, max_norm, seed)
     device = next(model.parameters()).device
     dtype = dtype_of(precision, device)
     rank, world = 0, 1
