@@ -157,6 +157,16 @@ const BookSearch = (() => {
     }));
   }
 
+  // Words of a query that ask nothing there: "only" of the term "decoder-only", and "need" of "what do I
+  // need to know", which is kept, and has no other words.
+  function firmly(asked) {
+    const all = ` ${asked.join(" ")} `;
+    const terms = entries.filter(({ kind }) => kind === "term").map(({ flat }) => flat.head.trim().split(" "));
+    const asking = [...known].map((one) => one.split(" ")).filter((one) => one.length > 2 && one.every((word) => ASKING.has(word)));
+    const inside = [...terms, ...asking].filter((one) => one.length > 1 && all.includes(` ${one.join(" ")} `));
+    return new Set(inside.flat());
+  }
+
   // Of what is kept for a page and has this word, the share that is asked for: of "query vector" a half.
   function asks(entry, word, terms) {
     const shares = entry.asked.filter((all) => all.includes(word))
@@ -194,9 +204,11 @@ const BookSearch = (() => {
     return sum * WEIGHT[entry.kind] * (1 + 1.5 * (share.get(entry.address) ?? 0));
   }
 
+  const WITHOUT = /\bif (i|we|you) (forgot|forget|omit|skip|leave out|left out)( to)?\b/g; // what follows is meant
+
   // The stems of a query, in the book's words, with "of" and "the".
   function said(query) {
-    const asked = query.toLowerCase().replace(/['’]/g, "").replace(/\bhow (many|much)\b/g, "how");
+    const asked = query.toLowerCase().replace(/['’]/g, "").replace(/\bhow (many|much)\b/g, "how").replace(WITHOUT, "");
     return split(SPOKEN.reduce((text, [from, to]) => text.replace(from, to), asked));
   }
 
@@ -212,7 +224,8 @@ const BookSearch = (() => {
     const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, named = bare(query);
     let asked = meant(query.replace(THEIRS, ""));
     const whole = known.has(asked.join(" "));
-    const empty = (word) => !whole && ASKING.has(word) && !((code || theirs) && THING.test(word));
+    const firm = firmly(asked);
+    const empty = (word) => !whole && ASKING.has(word) && !firm.has(word) && !((code || theirs) && THING.test(word));
     const about = asked.filter((word) => !empty(word));
     if (about.length) asked = about;
     if (!asked.length) return [];
