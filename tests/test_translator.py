@@ -565,6 +565,14 @@ def test_what_is_in_order_is_not_remarked_upon(tab):
         assert not tab.is_visible("#t-remarks"), text
 
 
+def test_signs_that_a_phone_writes_are_the_plain_ones(tab):
+    model, tokenizer = pretrained("tatoeba-en-fr")
+    tab.check("input[value=tatoeba-en-fr]")
+    plain = 'Tom\'s friend said "hello" to me...'
+    assert run(tab, "Tom’s friend said “hello” to me…") == translate(model, tokenizer, [plain])[0]
+    assert not tab.is_visible("#t-remarks")
+
+
 def test_what_cannot_be_french_is_remarked_upon(tab):
     tab.check("input[value=tatoeba-en-fr]")
     assert run(tab, "Attention is all you need.").startswith("La Attention ")
@@ -903,6 +911,7 @@ def test_what_cannot_be_translated(tab):
             timeout=60_000,
         )
         assert tab.inner_text("#t-output") == ""
+        assert not re.search("make one up|will guess", tab.inner_text("#t-remarks"))
     assert run(tab, "A dog.")
 
 

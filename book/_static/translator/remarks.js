@@ -8,8 +8,10 @@ globalThis.Translator ??= {};
   const MOST = 500; // characters
 
   // As the data was cleaned that the models know: soft hyphens and zero-width spaces go, line
-  // breaks and runs of spaces become one space.
-  const tidy = (text) => text.replace(/[\u00ad\u200b]/g, "").replace(/\s+/g, " ").trim();
+  // breaks and runs of spaces become one space. And the signs that phones put in the place of
+  // plain ones become those again: of the data's English, hardly a sentence has them.
+  const tidy = (text) => text.replace(/[\u00ad\u200b]/g, "").replace(/[‘’]/g, "'")
+    .replace(/[“”„]/g, '"').replaceAll("…", "...").replace(/\s+/g, " ").trim();
 
   // What the reader should know about a text before trusting what the model called `name` makes of
   // it: sentences, none if all is well.
@@ -26,6 +28,7 @@ globalThis.Translator ??= {};
       const more = unknown.length > 6 ? ` and ${unknown.length - 6} more` : "";
       found.push(`Unknown to the model: ${named.join(", ")}${more}. <unk> stands in their place.`);
     }
+    if (refusal(text, tokenizer)) return found; // it will not be translated
     const letters = text.match(/\p{L}/gu) ?? [], latin = text.match(/\p{Script=Latin}/gu) ?? [];
     const capitals = text.match(/\p{Lu}/gu) ?? [];
     if (!letters.length) {
