@@ -375,9 +375,10 @@ def test_columns_of_outputs_are_not_broken():
                  "       none: 4.7 4.8\nsinusoids: 4.3 4.2"]:  # fmt: skip
         assert booknotebooks.in_columns(text), text
     printed = nodes.literal_block("", "a   1\nbcd 22")
-    doctree = nodes.container("", nodes.container("", printed, classes=["cell_output"]))
+    listed = nodes.literal_block("", "def f():\n    return 1  # one", language="python")
+    doctree = nodes.container("", nodes.container("", printed, listed, classes=["cell_output"]))
     booknotebooks.long_lines(doctree)
-    assert printed["classes"] == ["columns"]
+    assert printed["classes"] == ["columns"] and not listed["classes"]  # code is no table
 
 
 def test_minutes_are_those_of_what_is_read():

@@ -309,6 +309,33 @@ def test_a_chapter_opened_on_a_phone(address, browser):
     visit.tab.context.close()
 
 
+FOCUS = """() => {
+  const one = document.activeElement, box = one.getBoundingClientRect();
+  if (one === document.body) return null;
+  const ring = ({ outlineStyle, outlineWidth, boxShadow }) =>
+    (outlineStyle !== "none" && outlineWidth !== "0px") || boxShadow !== "none";
+  const around = [one, one.parentElement, one.closest("label")].filter(Boolean);
+  const shown = around.some(element => ring(getComputedStyle(element)));
+  return [one.outerHTML.slice(0, 90), box.right > 0 && box.left < innerWidth && shown];
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_keyboard_goes_nowhere_unseen(address, browser, width):
+    """Not into the drawer that is closed, and where the focus is, there is a ring."""
+    tab = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+    tab.goto(address + "book/translator.html")
+    unseen, count = [], 0
+    for _ in range(150):
+        tab.keyboard.press("Tab")
+        if (found := tab.evaluate(FOCUS)) is None:
+            break
+        count += 1
+        unseen += [] if found[1] else [found[0]]
+    tab.context.close()
+    assert count > 30 and not unseen
+
+
 def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
     """What is near is set at once, the rest when the reader begins. The theme measures no box."""
     tab = browser.new_context(**PHONE).new_page()
