@@ -219,7 +219,8 @@ def test_a_name_in_code_leads_to_the_package_and_a_word_to_its_chapter(address, 
         "flash_attention": "api", "translator": "translator", "the glossary": "glossary",
         "notation": "notation", "package": "api", "project": "project",
         "nn.MultiheadAttention": "07_multihead", "F.scaled_dot_product_attention": "06_attention",
-        "nn.TransformerEncoderLayer": "10_sublayers", "d_ff": "notation", "bos/eos": "notation",
+        "nn.TransformerEncoderLayer": "10_sublayers", "torch.nn.Transformer": "11_transformer",
+        "compare with nn.Transformer": "11_transformer", "d_ff": "notation", "bos/eos": "notation",
         "decoder": "11_transformer", "tokenizer": "01_tokens",
     }  # fmt: skip
     tab = Visit(browser, address).open("search.html?q=softmax")

@@ -231,10 +231,12 @@ const BookSearch = (() => {
 
   // Beside a name in code these say nothing: "nn.MultiheadAttention equivalent", "MultiHeadAttention class".
   const ASIDE = /\s(class|function|source|code|equivalent|implementation|examples?|usage|docs|documentation|speedup)(?!\S)/gi;
+  const BEFORE = /^\s*compar(e|ed|ison)\s+(with|to|of)\s+(?=(torch|nn|F)\.)/i; // "compare with nn.Transformer"
 
   // The entries for a query, the likeliest first: [{entry, score}]
   function rank(query) {
-    if ((NAME.test(query) || THEIRS.test(query)) && !known.has(meant(query).join(" "))) query = query.replace(ASIDE, "");
+    query = query.replace(/\b(torch\.)?nn\.functional\./g, "F.").replace(/\btorch\.(?=(nn|optim)\.)/g, ""); // as people import them
+    if ((NAME.test(query) || THEIRS.test(query)) && !known.has(meant(query).join(" "))) query = query.replace(ASIDE, "").replace(BEFORE, "");
     const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, named = bare(query);
     let asked = meant(query.replace(THEIRS, ""));
     const whole = known.has(asked.join(" "));
