@@ -571,6 +571,9 @@ def test_signs_that_a_phone_writes_are_the_plain_ones(tab):
     plain = 'Tom\'s friend said "hello" to me...'
     assert run(tab, "Tom’s friend said “hello” to me…") == translate(model, tokenizer, [plain])[0]
     assert "Unknown" not in tab.inner_text("#t-remarks")
+    seen = run(tab, "A dog runs.")
+    assert run(tab, "\u202eA dog\u200e runs.\u2060\u202c") == seen  # nor marks that nobody sees
+    assert "Unknown" not in tab.inner_text("#t-remarks")
 
 
 def test_what_cannot_be_french_is_remarked_upon(tab):
