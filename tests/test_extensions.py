@@ -330,6 +330,18 @@ def test_an_empty_corner_heads_no_column_and_a_formula_has_room(write_page):
     assert 0.5 < float(room[1]) < 2 and room[2] == formula
 
 
+def test_a_sign_stays_with_its_formula(write_page):
+    def body(tex: str, then: str) -> str:
+        math = f'<p><span class="math notranslate nohighlight">\\({tex}\\)</span>{then}</p>'
+        return write_page(context_of_a_page(PAGE + math))["body"]
+
+    assert re.search(
+        r'<p><span class="with-sign"><span [^>]*>\\\(x\\\)</span>\),</span> and',
+        body("x", "), and"),
+    )
+    assert "with-sign" not in body("x", " and") + body("x + y = z" * 9, ", and")
+
+
 def test_long_names_are_broken_where_their_words_end():
     """Not a short one, not at the edges of one, and no number."""
     words = ["batch.key_padding_mask", "__getitem__.__len__", "d_model", "<b>", "1.25,2.5e-05,0.5"]
@@ -375,9 +387,10 @@ def test_columns_of_outputs_are_not_broken():
                  "       none: 4.7 4.8\nsinusoids: 4.3 4.2"]:  # fmt: skip
         assert booknotebooks.in_columns(text), text
     printed = nodes.literal_block("", "a   1\nbcd 22")
-    doctree = nodes.container("", nodes.container("", printed, classes=["cell_output"]))
+    listed = nodes.literal_block("", "def f():\n    return 1  # one", language="python")
+    doctree = nodes.container("", nodes.container("", printed, listed, classes=["cell_output"]))
     booknotebooks.long_lines(doctree)
-    assert printed["classes"] == ["columns"]
+    assert printed["classes"] == ["columns"] and not listed["classes"]  # code is no table
 
 
 def test_minutes_are_those_of_what_is_read():

@@ -31,6 +31,8 @@ from chromium import (
 )
 from pages import HTML, PHONE, ROOT, build
 
+from allyouneed import results
+
 sys.path.insert(0, str(ROOT / "tools"))
 import card  # noqa: E402
 import pdf  # noqa: E402
@@ -307,6 +309,33 @@ def test_a_chapter_opened_on_a_phone(address, browser):
     visit.tab.context.close()
 
 
+FOCUS = """() => {
+  const one = document.activeElement, box = one.getBoundingClientRect();
+  if (one === document.body) return null;
+  const ring = ({ outlineStyle, outlineWidth, boxShadow }) =>
+    (outlineStyle !== "none" && outlineWidth !== "0px") || boxShadow !== "none";
+  const around = [one, one.parentElement, one.closest("label")].filter(Boolean);
+  const shown = around.some(element => ring(getComputedStyle(element)));
+  return [one.outerHTML.slice(0, 90), box.right > 0 && box.left < innerWidth && shown];
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_keyboard_goes_nowhere_unseen(address, browser, width):
+    """Not into the drawer that is closed, and where the focus is, there is a ring."""
+    tab = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+    tab.goto(address + "book/translator.html")
+    unseen, count = [], 0
+    for _ in range(150):
+        tab.keyboard.press("Tab")
+        if (found := tab.evaluate(FOCUS)) is None:
+            break
+        count += 1
+        unseen += [] if found[1] else [found[0]]
+    tab.context.close()
+    assert count > 30 and not unseen
+
+
 def test_what_is_out_of_sight_waits_for_the_reader(address, browser):
     """What is near is set at once, the rest when the reader begins. The theme measures no box."""
     tab = browser.new_context(**PHONE).new_page()
@@ -492,6 +521,23 @@ def test_the_first_page_fits_on_one_screen(address, browser, width, height):
     wide, room = tab.evaluate(typed)
     assert wide <= room
     tab.context.close()
+
+
+def test_what_the_first_page_says_of_the_translator_is_what_its_runs_recorded(site):
+    page = (HTML / "book/intro.html").read_text(encoding="utf-8")
+    table = re.search(r"<td><p>the book’s translator</p></td>.*?</tr>", page, re.S)[0]
+    cells = [unescape(re.sub(r"<[^>]+>", "", one)).strip() for one in table.split("</td>")]
+    everyday, captions = (
+        next(run for run in results.load(name)["data"]["runs"] if "chosen" in run["test"])
+        for name in ("tatoeba", "multi30k")
+    )
+    assert int(re.match(r"[\d,]+", cells[1])[0].replace(",", "")) == everyday["pairs"]["pairs"]
+    assert abs(float(cells[2].split()[0]) * 1e6 - everyday["parameters"]) <= 5e4
+    assert abs(float(cells[3].split()[0]) * 3600 - everyday["seconds"]) <= 180
+    assert everyday["starts"][0]["machine"]["threads"] == 1 and "one core" in cells[3]
+    assert abs(float(cells[4]) - everyday["test"]["chosen"]["scores"]["BLEU"]) <= 0.05
+    lower = float(re.search(r"ours has ([\d.]+), both lower-cased", page)[1])
+    assert abs(lower - captions["test"]["chosen"]["scores"]["BLEU, lower-cased"]) <= 0.05
 
 
 def test_the_cover_without_scripts(address, browser):

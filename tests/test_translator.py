@@ -565,6 +565,17 @@ def test_what_is_in_order_is_not_remarked_upon(tab):
         assert not tab.is_visible("#t-remarks"), text
 
 
+def test_signs_that_a_phone_writes_are_the_plain_ones(tab):
+    model, tokenizer = pretrained("tatoeba-en-fr")
+    tab.check("input[value=tatoeba-en-fr]")
+    plain = 'Tom\'s friend said "hello" to me...'
+    assert run(tab, "Tom’s friend said “hello” to me…") == translate(model, tokenizer, [plain])[0]
+    assert "Unknown" not in tab.inner_text("#t-remarks")
+    seen = run(tab, "A dog runs.")
+    assert run(tab, "\u202eA dog\u200e runs.\u2060\u202c") == seen  # nor marks that nobody sees
+    assert "Unknown" not in tab.inner_text("#t-remarks")
+
+
 def test_what_cannot_be_french_is_remarked_upon(tab):
     tab.check("input[value=tatoeba-en-fr]")
     assert run(tab, "Attention is all you need.").startswith("La Attention ")
@@ -594,6 +605,30 @@ def test_what_cannot_be_french(engine):
     ]
     assert engine.evaluate(astray, wrong + right) == wrong
     assert engine.evaluate("Translator.astray('Sie sagte la Attention.', 'de')") == []
+
+
+MADE_UP = """([name, pairs]) => pairs.map(([source, written]) =>
+  Translator.madeUp(source, written, name).join())"""
+
+
+def test_a_word_that_no_translation_in_training_has_is_named(engine):
+    """What was read never is; of what was not, and stands not in the source, nine in ten."""
+    name = "tatoeba-en-fr"
+    pairs = load_pairs(name)
+    assert not any(engine.evaluate(MADE_UP, [name, pairs[::40]]))
+    letters = translator_words.LETTERS
+    read = {word for _, french in pairs for word in letters.findall(french.lower())}
+    new = {
+        word for _, french in load_pairs(name, "test") for word in letters.findall(french.lower())
+    }
+    new -= read
+    told = engine.evaluate(MADE_UP, [name, [["", word] for word in sorted(new)]])
+    assert len(new) > 200 and sum(map(bool, told)) > 0.85 * len(new)
+    said, given, both = engine.evaluate(
+        MADE_UP, [name, [["", "L'opro ?"], ["Opro!", "L'opro."], ["", "Opro, xzzyq."]]]
+    )
+    assert said.startswith("“opro” is in none of the French sentences") and not given
+    assert both.startswith("“opro”, “xzzyq” are in none")
 
 
 @each_model
@@ -903,6 +938,7 @@ def test_what_cannot_be_translated(tab):
             timeout=60_000,
         )
         assert tab.inner_text("#t-output") == ""
+        assert not re.search("make one up|will guess", tab.inner_text("#t-remarks"))
     assert run(tab, "A dog.")
 
 

@@ -7,10 +7,14 @@ over its words of log2(all words / times this word occurs). The limit is what 98
 held-out sentences of the model's own kind stay below. Counts are kept to a power of two.
 
 `first` are the words, as written, with which at least LEAST sentences begin.
+
+`written` says which words the translations have: a bit for each word, at the place that its letters
+give. So a word that the model makes up is told, unless it falls upon the place of another's.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -23,7 +27,9 @@ FILE = Path(__file__).parents[1] / "book" / "_static" / "translator" / "words.js
 NAMES = ["tatoeba-en-fr", "multi30k-en-de"]
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 FIRST = re.compile(r"[\W\d_]*([^\W\d_]+)")
+LETTERS = re.compile(r"[^\W\d_]+")
 LEAST, SHARE = 4, 0.98
+PLACES = 262_139  # bits for the written words, a prime; a tenth of them are set
 
 
 def words(sentence: str) -> list[str]:
@@ -46,6 +52,22 @@ def strangeness(sentence: str, total: int, level: dict[str, int]) -> float:
     return sum(bits) / max(1, len(bits))
 
 
+def place(word: str) -> int:
+    """The bit of a word: its FNV-1a hash, taken over characters."""
+    found = 2166136261
+    for letter in word:
+        found = (found ^ ord(letter)) * 16777619 % 2**32
+    return found % PLACES
+
+
+def bits(words: set[str]) -> str:
+    """The places of all words, eight to a byte, in base64."""
+    row = bytearray(-(-PLACES // 8))
+    for word in words:
+        row[place(word) // 8] |= 1 << place(word) % 8
+    return base64.b64encode(row).decode()
+
+
 def table(name: str) -> dict:
     counts = Counter(word for source, _ in load_pairs(name) for word in words(source))
     total, groups = counts.total(), grouped(counts)
@@ -58,6 +80,9 @@ def table(name: str) -> dict:
         "limit": round(limit, 2),
         "words": [" ".join(group) for group in groups],
         "first": " ".join(sorted(word for word, count in begun.items() if count >= LEAST)),
+        "written": bits(
+            {w for _, target in load_pairs(name) for w in LETTERS.findall(target.lower())}
+        ),
     }
 
 

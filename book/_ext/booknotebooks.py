@@ -155,7 +155,7 @@ SET = re.compile(r"\S {2,}\S|^ {4,}\S|^ +[-\[\d]")  # a gap, or a number that is
 
 def long_lines(doctree) -> None:
     """Mark outputs with lines that no page has room for: those are broken, not cut. And those set
-    in columns: of the others a phone breaks long lines, too (see book.css)."""
+    in columns: of the others, code among them, a phone breaks long lines, too (see book.css)."""
     for output in doctree.findall(nodes.container):
         if "cell_output" in output["classes"]:
             blocks = list(output.findall(nodes.literal_block))
@@ -165,7 +165,7 @@ def long_lines(doctree) -> None:
                 table = longest <= WIDE and all(in_columns(block.astext()) for block in blocks)
                 output["classes"].append("wide-table" if table else "long-lines")
             for block in blocks:
-                if in_columns(block.astext()):
+                if block.get("language") != "python" and in_columns(block.astext()):
                     block["classes"].append("columns")
 
 
@@ -239,7 +239,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 3,
+        "env_version": 4,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

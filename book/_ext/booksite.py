@@ -43,6 +43,7 @@ GLYPHS = re.compile(r"scale\((0?\.\d+) -\1\)")  # matplotlib's, of a text: its s
 WRITTEN = re.compile(r'<text [^>]*font-size="([\d.]+)"')
 TAG = re.compile(r"<[^>]*>")
 NARROW = 32  # columns of code that any phone has room for
+SHORT = 10  # em: a formula that any phone has room for
 LABEL = 10  # pixels of the smallest label, on any screen
 FOLD = Patch(
     "FOLD", "a fold is named by its words", re.compile(' aria-label="Toggle hidden content"')
@@ -72,7 +73,9 @@ SEARCHES = {
     "_static/language_data": "_static/search.js",
     "searchindex": "_static/search-index.js",
 }
-INLINE = re.compile(r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</span>', re.S)
+INLINE = re.compile(
+    r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</span>([,.;:?!)’”]*)', re.S
+)
 DISPLAY = re.compile(
     r'<div class="math notranslate nohighlight"([^>]*)>\s*\\\[(.*?)\\\]</div>', re.S
 )
@@ -188,7 +191,8 @@ def chapter_links(app, pagename: str, meta: dict) -> str:
 def room_for(formula: re.Match) -> str:
     """An inline formula with an estimate of its width, in em: until it is set, its TeX, which is
     much longer, takes no more room, and few lines break anew when it is. And as plain text, for
-    those who have no scripts."""
+    those who have no scripts. With the sign that ends it, for no line begins with a comma: a
+    browser breaks between the two."""
     tex = unescape(formula[1])
     says = escape(plain(tex), quote=True)
     tex = re.sub(r"\\(?:text|mathrm|mathbf|operatorname|mathbb|sqrt|hat|bar|frac)\b", "", tex)
@@ -197,7 +201,8 @@ def room_for(formula: re.Match) -> str:
     wide = len(re.findall(r"[=+<>]|\\(?:cdot|times|in|to|approx|le|ge|ne)\b", tex))
     width = 0.58 * (signs - 0.35 * lowered) + 0.6 * wide + 0.75 * formula[1].count(r"\sqrt")
     more = f'<span style="--room:{width:.1f}em" data-plain="{says}" '
-    return formula[0].replace("<span ", more, 1)
+    html = formula[0].replace("<span ", more, 1)
+    return f'<span class="with-sign">{html}</span>' if formula[2] and width < SHORT else html
 
 
 def said(formula: re.Match) -> str:

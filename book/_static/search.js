@@ -19,7 +19,7 @@ const BookSearch = (() => {
   const SIDE = /^(exercises|the code so far|further reading)$/i; // they name much, and explain little
   const SAME = { // what people type, and the book's word for it
     "\\[(mask|cls|sep)\\]": "$1 token", eq: "equation", rope: "rotary", kv: "key value", bpe: "byte pair",
-    ln: "layer norm", hf: "hugging face", ffn: "feed forward",
+    bptt: "backpropagation through time", ln: "layer norm", hf: "hugging face", ffn: "feed forward",
     mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
     nmt: "translation", sqrt: "root", layernorm: "layer normalisation",
     batchnorm: "batch normalisation", "positional embedding": "positional encoding",
@@ -91,20 +91,34 @@ const BookSearch = (() => {
 
   const initials = (term) => split(term).map((word) => word[0]).join("");
 
+  // Two words that the book has side by side, where they are typed as one: "beamsearch", "reducescatter".
+  function apart(word) {
+    const cuts = Array.from(word).slice(3, -2).map((_, i) => [word.slice(0, i + 3), word.slice(i + 3)]);
+    const known = cuts.filter((pair) => pair.every((one) => written.has(one)));
+    const beside = (pair) => entries.filter(({ flat }) => flat.text.includes(` ${pair.map(stem).join(" ")} `)).length;
+    const often = known.map((pair) => [pair.join(" "), beside(pair)]).filter(([, n]) => n);
+    return often.sort((a, b) => b[1] - a[1])[0]?.[0];
+  }
+
   // A query with each word that the book has not, nor one that begins so, as the book has it: as the
-  // term of the glossary of which it has the first letters, or as a word that differs by a slip.
+  // term of the glossary of which it has the first letters, as two words, or as one that differs by a slip.
   function spelled(query) {
     return query.replace(/[\p{L}\p{N}]{3,}/gu, (typed) => {
       const word = typed.toLowerCase();
-      if (written.has(word) || counts.has(stem(word)) || word in SAME) return typed;
+      if (written.has(word) || word in SAME) return typed;
+      const two = word === typed && apart(word); // "crossattention", though a name in code is CrossAttention
+      if (two) return two;
+      if (counts.has(stem(word))) return typed;
       const terms = entries.filter(({ kind }) => kind === "term").map(({ head }) => head.toLowerCase());
       const term = SHORT[word] ?? terms.find((one) => initials(one) === word);
       if (term) return term;
       const all = [...written.keys()];
       if (word.length < 4 || all.some((one) => one.startsWith(word))) return typed;
       const close = all.filter((one) => Math.abs(one.length - word.length) < 2 && near(word, one));
-      const likely = (one) => [letters(one) === letters(word), written.get(one)]; // "nrom": norm before from
-      return close.map((one) => [one, ...likely(one)]).sort((a, b) => b[1] - a[1] || b[2] - a[2])[0]?.[0] ?? typed;
+      // "nrom": norm before from; and a slip at a word's first letter is rare: "prunning", pruning before running
+      const likely = (one) => [letters(one) === letters(word), one[0] === word[0], written.get(one)];
+      const better = (a, b) => b[1] - a[1] || b[2] - a[2] || b[3] - a[3];
+      return close.map((one) => [one, ...likely(one)]).sort(better)[0]?.[0] ?? typed;
     });
   }
 
@@ -157,6 +171,16 @@ const BookSearch = (() => {
     }));
   }
 
+  // Words of a query that ask nothing there: "only" of the term "decoder-only", and "need" of "what do I
+  // need to know", which is kept, and has no other words.
+  function firmly(asked) {
+    const all = ` ${asked.join(" ")} `;
+    const terms = entries.filter(({ kind }) => kind === "term").map(({ flat }) => flat.head.trim().split(" "));
+    const asking = [...known].map((one) => one.split(" ")).filter((one) => one.length > 2 && one.every((word) => ASKING.has(word)));
+    const inside = [...terms, ...asking].filter((one) => one.length > 1 && all.includes(` ${one.join(" ")} `));
+    return new Set(inside.flat());
+  }
+
   // Of what is kept for a page and has this word, the share that is asked for: of "query vector" a half.
   function asks(entry, word, terms) {
     const shares = entry.asked.filter((all) => all.includes(word))
@@ -194,9 +218,11 @@ const BookSearch = (() => {
     return sum * WEIGHT[entry.kind] * (1 + 1.5 * (share.get(entry.address) ?? 0));
   }
 
+  const WITHOUT = /\bif (i|we|you) (forgot|forget|omit|skip|leave out|left out)( to)?\b/g; // what follows is meant
+
   // The stems of a query, in the book's words, with "of" and "the".
   function said(query) {
-    const asked = query.toLowerCase().replace(/['’]/g, "").replace(/\bhow (many|much)\b/g, "how");
+    const asked = query.toLowerCase().replace(/['’]/g, "").replace(/\bhow (many|much)\b/g, "how").replace(WITHOUT, "");
     return split(SPOKEN.reduce((text, [from, to]) => text.replace(from, to), asked));
   }
 
@@ -205,14 +231,17 @@ const BookSearch = (() => {
 
   // Beside a name in code these say nothing: "nn.MultiheadAttention equivalent", "MultiHeadAttention class".
   const ASIDE = /\s(class|function|source|code|equivalent|implementation|examples?|usage|docs|documentation|speedup)(?!\S)/gi;
+  const BEFORE = /^\s*compar(e|ed|ison)\s+(with|to|of)\s+(?=(torch|nn|F)\.)/i; // "compare with nn.Transformer"
 
   // The entries for a query, the likeliest first: [{entry, score}]
   function rank(query) {
-    if ((NAME.test(query) || THEIRS.test(query)) && !known.has(meant(query).join(" "))) query = query.replace(ASIDE, "");
+    query = query.replace(/\b(torch\.)?nn\.functional\./g, "F.").replace(/\btorch\.(?=(nn|optim)\.)/g, ""); // as people import them
+    if ((NAME.test(query) || THEIRS.test(query)) && !known.has(meant(query).join(" "))) query = query.replace(ASIDE, "").replace(BEFORE, "");
     const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, named = bare(query);
     let asked = meant(query.replace(THEIRS, ""));
     const whole = known.has(asked.join(" "));
-    const empty = (word) => !whole && ASKING.has(word) && !((code || theirs) && THING.test(word));
+    const firm = firmly(asked);
+    const empty = (word) => !whole && ASKING.has(word) && !firm.has(word) && !((code || theirs) && THING.test(word));
     const about = asked.filter((word) => !empty(word));
     if (about.length) asked = about;
     if (!asked.length) return [];

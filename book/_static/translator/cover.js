@@ -109,7 +109,8 @@
         if (mine !== newest) return;
       }
       const said = Translator.remarks(typed, NAME, tokenizer);
-      notes.textContent = [...said, ...Translator.astray(text.textContent, "fr")].join(" ");
+      const { astray, madeUp } = Translator, french = text.textContent;
+      notes.textContent = [...said, ...astray(french, "fr"), ...madeUp(sentence, french, NAME)].join(" ");
       const shown = new URLSearchParams({ model: NAME, beam: BEAM, text: sentence });
       if (!more.href && !kept) figure.scrollIntoView({ block: "nearest" });
       more.href = `translator.html?${shown}`;

@@ -6,7 +6,7 @@
 "use strict";
 
 {
-  const { EOS, MOST, Ribbons, UNK, astray, kept, linked, refusal, remarks, tidy } = Translator;
+  const { EOS, MOST, Ribbons, UNK, astray, kept, linked, madeUp, refusal, remarks, tidy } = Translator;
   const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
   const LANGUAGES = { de: "German", fr: "French" };
   const KINDS = { encoder: "Encoder", decoder: "Decoder", cross: "Cross-attention" };
@@ -203,7 +203,8 @@
     const view = viewOf(tokenizer, src, result, off);
     if (!off && !state.stop) state.whole = { key, view };
     show(view, key);
-    showRemarks([...said, ...astray(view.text, language())]);
+    const invented = state.stop ? [] : madeUp(state.text, view.text, chosen()); // no word is cut off
+    showRemarks([...said, ...astray(view.text, language()), ...invented]);
     const count = result.steps.length, rate = Math.round(count / seconds);
     if (first) choose(Math.min(first.length, count) - 1, 0);
     const how = state.stop ? "Stopped" : !first ? "Translated"

@@ -7,9 +7,11 @@ globalThis.Translator ??= {};
   const LONG = 30; // tokens: of a hundred sentences in training, fewer than one was longer
   const MOST = 500; // characters
 
-  // As the data was cleaned that the models know: soft hyphens and zero-width spaces go, line
-  // breaks and runs of spaces become one space.
-  const tidy = (text) => text.replace(/[\u00ad\u200b]/g, "").replace(/\s+/g, " ").trim();
+  // As the data was cleaned that the models know: soft hyphens, zero-width spaces and other marks that
+  // nobody sees go, line breaks and runs of spaces become one space. And the signs that phones put in
+  // the place of plain ones become those again: of the data's English, hardly a sentence has them.
+  const tidy = (text) => text.replace(/[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069]/g, "").replace(/[‘’]/g, "'")
+    .replace(/[“”„]/g, '"').replaceAll("…", "...").replace(/\s+/g, " ").trim();
 
   // What the reader should know about a text before trusting what the model called `name` makes of
   // it: sentences, none if all is well.
@@ -26,6 +28,7 @@ globalThis.Translator ??= {};
       const more = unknown.length > 6 ? ` and ${unknown.length - 6} more` : "";
       found.push(`Unknown to the model: ${named.join(", ")}${more}. <unk> stands in their place.`);
     }
+    if (refusal(text, tokenizer)) return found; // it will not be translated
     const letters = text.match(/\p{L}/gu) ?? [], latin = text.match(/\p{Script=Latin}/gu) ?? [];
     const capitals = text.match(/\p{Lu}/gu) ?? [];
     if (!letters.length) {
@@ -79,6 +82,32 @@ globalThis.Translator ??= {};
       `“${word.slice(0, -1)}'”. The model has lost its way here; try other words.`] : [];
   }
 
+  // What the reader should know about words written that no translation in training has, but for those
+  // that stand in the source: names. One in ten of them falls upon the place of a word that was read,
+  // and goes unremarked; see tools/translator_words.py.
+  const PLACES = 262139;
+  const read = new Map(); // name: bytes
+  function wasRead(word, name) {
+    if (!read.has(name)) {
+      read.set(name, Uint8Array.from(atob(Translator.words[name].written), (one) => one.charCodeAt(0)));
+    }
+    let place = 2166136261;
+    for (const letter of word) place = Math.imul(place ^ letter.codePointAt(0), 16777619);
+    place = (place >>> 0) % PLACES;
+    return read.get(name)[place >> 3] >> (place & 7) & 1;
+  }
+  const lettersOf = (text) => new Set(text.normalize("NFC").toLowerCase().match(/\p{L}+/gu));
+  const LANGUAGES = { de: "German", fr: "French" };
+  function madeUp(source, written, name) {
+    const given = lettersOf(source);
+    const strangers = [...lettersOf(written)].filter((word) => !given.has(word) && !wasRead(word, name));
+    if (!strangers.length) return [];
+    const [are, them] = strangers.length > 1 ? ["are", "them"] : ["is", "it"];
+    const named = strangers.slice(0, 3).map((word) => `“${word}”`).join(", ");
+    return [`${named} ${are} in none of the ${LANGUAGES[name.slice(-2)]} sentences that the model has ` +
+      `read. It may have made ${them} up.`];
+  }
+
   // Whether a text's words are rare in what a model has read: the mean of
   // log2(all words / times this word occurs), against a limit that tools/translator_words.py sets.
   const levels = new Map(); // name: Map of word: log2 of its count, rounded down
@@ -112,5 +141,5 @@ globalThis.Translator ??= {};
     return "The model knows none of these characters, so there is nothing to translate.";
   }
 
-  Object.assign(Translator, { MOST, tidy, remarks, astray, refusal });
+  Object.assign(Translator, { MOST, tidy, remarks, astray, madeUp, refusal });
 }
