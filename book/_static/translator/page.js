@@ -6,9 +6,8 @@
 "use strict";
 
 {
-  const { EOS, MOST, Ribbons, UNK, astray, kept, linked, madeUp, refusal, remarks, tidy } = Translator;
+  const { EOS, LANGUAGES, MOST, Ribbons, UNK, astray, kept, linked, madeUp, refusal, remarks, tidy } = Translator;
   const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
-  const LANGUAGES = { de: "German", fr: "French" };
   const KINDS = { encoder: "Encoder", decoder: "Decoder", cross: "Cross-attention" };
   const at = (id) => document.getElementById(`t-${id}`);
   const form = document.getElementById("translator");

@@ -141,5 +141,5 @@ globalThis.Translator ??= {};
     return "The model knows none of these characters, so there is nothing to translate.";
   }
 
-  Object.assign(Translator, { MOST, tidy, remarks, astray, madeUp, refusal });
+  Object.assign(Translator, { LANGUAGES, MOST, tidy, remarks, astray, madeUp, refusal });
 }
