@@ -1,4 +1,5 @@
-"""The comparison of outputs forgives the last digit of a rounded number, and nothing else."""
+"""The comparison of outputs forgives the last digit of a rounded number, and nothing else; an
+imagined processor changes nothing but last digits."""
 
 from __future__ import annotations
 
@@ -7,11 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
 
 from allyouneed import pictures
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 from outputs import WIDGET, forgive, same_data, same_html, same_text  # noqa: E402
+from roundings import Roundings  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -122,3 +127,48 @@ def test_what_is_the_same_is_written_as_expected():
     forgive(shown, expected)
     assert shown[:2] == expected[:2] and "image/svg+xml" not in shown[1]["data"]
     assert shown[2]["text"] == "3 of 4\n"
+
+
+def test_an_imagined_processor_ends_its_numbers_otherwise():
+    """In the last two places, in every operation whose sums or curves processors take their way."""
+    torch.manual_seed(0)
+    a, b, tables = torch.randn(40, 40), torch.randn(40, 40), torch.randn(3, 2, 5, 4)
+    linear, norm, net = nn.Linear(40, 8), nn.LayerNorm(40), nn.LSTM(40, 8, batch_first=True)
+
+    def gradient():
+        loss = F.cross_entropy(linear(norm(a)), torch.arange(40) % 8)
+        return torch.autograd.grad(loss, linear.weight)[0]
+
+    operations = {
+        "product": lambda: a @ b,
+        "batched": lambda: tables @ tables.mT,
+        "sum": lambda: a.sum(dim=1),
+        "softmax": lambda: a.softmax(dim=1),
+        "exponential": lambda: a.exp(),
+        "linear": lambda: linear(a),
+        "norm": lambda: norm(a),
+        "net": lambda: net(a)[0],
+        "attention": lambda: F.scaled_dot_product_attention(tables, tables, tables),
+        "gradient": gradient,
+    }
+    for name, operation in operations.items():
+        own = operation()
+        with Roundings(1):
+            first, again = operation(), operation()
+        with Roundings(2):
+            second = operation()
+        torch.testing.assert_close(first, own, rtol=1e-4, atol=1e-6)
+        assert torch.equal(first, again), name
+        assert min((first != own).float().mean(), (first != second).float().mean()) > 0.5, name
+    places = (a @ b).view(torch.int32)
+    with Roundings(1):
+        assert set((places - (a @ b).view(torch.int32)).unique().tolist()) == {-2, -1, 0, 1, 2}
+
+
+def test_what_is_exact_is_exact_on_an_imagined_processor():
+    numbers = torch.tensor([[0.0, 1.0, -2.5], [3.0, 12.0, 0.25]])
+    with Roundings(1):
+        assert torch.equal(numbers @ torch.eye(3), numbers)
+        assert numbers.sum(dim=1).tolist() == [-1.5, 15.25]
+        assert torch.tensor([-torch.inf, 0.0, 0.0]).softmax(0).tolist() == [0.0, 0.5, 0.5]
+        assert torch.tensor([torch.inf, torch.nan]).sum().isnan()

@@ -6,8 +6,8 @@ python tools/processors.py avx2 oldest     these
 A run of all tests does every second notebook in one of them (`pytest --halves`, see conftest.py).
 
 A setting leaves out instructions that this processor has, takes sums in another order, multiplies
-in another precision, or works with another number of threads. What holds in all of them will hold
-on machines that we do not have.
+in another precision, works with another number of threads, or ends its numbers in other last places
+(roundings.py). What holds in all of them will hold on machines that we do not have.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from matrix import ELSEWHERE
 ROOT = Path(__file__).parents[1]
 # A thread that waits for its like gives up the core: it may be the one that the other needs.
 TWO_THREADS = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
+BEGIN = str(ROOT / "tools" / "roundings.py")
 SETTINGS = {
     "own": {},
     "no-amx": {
@@ -53,6 +54,8 @@ SETTINGS = {
         **TWO_THREADS,
     },
     "bf16-products": {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16", "DNNL_DEFAULT_FPMATH_MODE": "BF16"},
+    # none that exists: its numbers end in last places of their own
+    **{f"imagined-{seed}": {"ROUNDINGS": str(seed), "PYTHONSTARTUP": BEGIN} for seed in (1, 2, 3)},
 }
 
 

@@ -1,10 +1,11 @@
-"""Round as an imagined processor does: each sum and each exponential ends in other last places.
+"""Round as an imagined processor does: sums and exponentials end in other last places.
 
-A program to begin with (PYTHONSTARTUP, see processors.py). Processors take a sum in different
-orders, and exponentials by different polynomials: their results differ in the last places of a
-float. Here a number from such an operation moves by so many units in the last place (ULP) as its
-digits and a seed decide. What was equal stays equal; a number of few digits is exact on all
-processors, and stays as it is.
+PYTHONSTARTUP=tools/roundings.py ROUNDINGS=1 begins a notebook's kernel so; ROUNDINGS=2 another one.
+
+Processors take sums in different orders and exponentials by different polynomials, and what they
+get differs in the last places of a float. Here each number that comes from such an operation moves
+by at most two units in its last place, as its digits and the seed decide. What was equal stays
+equal, and what has few digits (0, 1, 0.25, 12) is exact on every processor and stays as it is.
 """
 
 from __future__ import annotations
@@ -15,34 +16,34 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-ROUNDED = {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "sum", "mean", "var", "var_mean"}
-ROUNDED |= {"exp", "log", "tanh", "sigmoid", "gelu", "logsumexp", "linalg_vector_norm", "cumsum"}
-ROUNDED |= {"_softmax", "_log_softmax", "native_layer_norm", "mkldnn_rnn_layer", "convolution"}
-ROUNDED |= {"_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm_backward"}
-ROUNDED |= {"_scaled_dot_product_flash_attention_for_cpu", "embedding_dense_backward", "sin", "cos"}
-ROUNDED |= {"mkldnn_linear", "_addmm_activation", "erf", "pow", "log1p", "std", "einsum"}
-FEW = 255  # the last bits of a number of few digits are zero
+ROUNDED = {"mm", "addmm", "_addmm_activation", "bmm", "baddbmm", "mv", "addmv", "dot"}
+ROUNDED |= {"convolution", "mkldnn_rnn_layer", "_scaled_dot_product_flash_attention_for_cpu"}
+ROUNDED |= {"sum", "mean", "var", "var_mean", "std", "cumsum", "linalg_vector_norm", "logsumexp"}
+ROUNDED |= {"exp", "log", "log1p", "tanh", "sigmoid", "erf", "gelu", "pow", "sin", "cos"}
+ROUNDED |= {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"}
+ROUNDED |= {"native_layer_norm", "native_layer_norm_backward", "embedding_dense_backward"}
+LAST_BITS = 255  # of the 24 of a float; a number of few digits has none of them
 
 
 class Roundings(TorchDispatchMode):
+    """Inside of it, float32 numbers on the CPU end as a seed decides. Float64 is left alone."""
+
     def __init__(self, seed: int):
         super().__init__()
-        self.factor = 2654435761 + 2 * seed
+        self.factor = 2654435761 + 2 * seed  # odd: it mixes what it multiplies
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         found = func(*args, **(kwargs or {}))
-        if func._schema.name.removeprefix("aten::") in ROUNDED:
-            for one in found if isinstance(found, tuple | list) else (found,):
+        if func._schema.name.removeprefix("aten::") in ROUNDED and "out" not in func._overloadname:
+            for one in found if isinstance(found, tuple | list) else [found]:
                 if type(one) is Tensor and one.dtype == torch.float32 and one.device.type == "cpu":
                     self.move(one)
         return found
 
     def move(self, numbers: Tensor) -> None:
-        """Move float32 numbers, in place, by -2 to 2 units in their last place."""
         bits = numbers.view(torch.int32)
         steps = ((bits * self.factor) >> 20) % 5 - 2
-        steps.mul_((bits & FEW) != 0).mul_(numbers.isfinite())
-        bits += steps
+        bits += steps * ((bits & LAST_BITS) != 0) * numbers.isfinite()
 
 
 if seed := os.environ.get("ROUNDINGS"):
