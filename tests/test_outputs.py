@@ -172,3 +172,7 @@ def test_what_is_exact_is_exact_on_an_imagined_processor():
         assert numbers.sum(dim=1).tolist() == [-1.5, 15.25]
         assert torch.tensor([-torch.inf, 0.0, 0.0]).softmax(0).tolist() == [0.0, 0.5, 0.5]
         assert torch.tensor([torch.inf, torch.nan]).sum().isnan()
+        assert (torch.linspace(-104, -80, 1000).exp() >= 0).all()  # down to the smallest there are
+        words, one_hot = torch.randn(3, 8), torch.eye(3)[[2, 0, 0, 1]]
+        assert torch.equal(one_hot @ words, words[[2, 0, 0, 1]])
+        assert torch.equal(words.mT @ one_hot.mT, words[[2, 0, 0, 1]].mT)

@@ -22,11 +22,21 @@ ROUNDED |= {"sum", "mean", "var", "var_mean", "std", "cumsum", "linalg_vector_no
 ROUNDED |= {"exp", "log", "log1p", "tanh", "sigmoid", "erf", "gelu", "pow", "sin", "cos"}
 ROUNDED |= {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"}
 ROUNDED |= {"native_layer_norm", "native_layer_norm_backward", "embedding_dense_backward"}
+PRODUCTS = {"mm", "addmm", "_addmm_activation", "bmm", "baddbmm"}
 LAST_BITS = 255  # of the 24 of a float; a number of few digits has none of them
+SMALLEST = torch.finfo(torch.float32).tiny  # what is smaller some processors take for zero
+
+
+def picks(func_args: tuple) -> bool:
+    """Whether a product of two matrices picks from one by a single 1 in each sum: no sum at all."""
+    a, b = [one for one in func_args if isinstance(one, Tensor)][-2:]
+    return any(((x != 0).sum(axis) <= 1).all() for x, axis in ((a, -1), (b, -2)))
 
 
 class Roundings(TorchDispatchMode):
     """Inside of it, float32 numbers on the CPU end as a seed decides. Float64 is left alone."""
+
+    supports_higher_order_operators = True
 
     def __init__(self, seed: int):
         super().__init__()
@@ -34,16 +44,19 @@ class Roundings(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         found = func(*args, **(kwargs or {}))
-        if func._schema.name.removeprefix("aten::") in ROUNDED and "out" not in func._overloadname:
+        name = func.name().removeprefix("aten::").partition(".")
+        if name[0] in ROUNDED and "out" not in name[2]:
             for one in found if isinstance(found, tuple | list) else [found]:
                 if type(one) is Tensor and one.dtype == torch.float32 and one.device.type == "cpu":
-                    self.move(one)
+                    if not (name[0] in PRODUCTS and picks(args)):
+                        self.move(one)
         return found
 
     def move(self, numbers: Tensor) -> None:
         bits = numbers.view(torch.int32)
         steps = ((bits * self.factor) >> 20) % 5 - 2
-        bits += steps * ((bits & LAST_BITS) != 0) * numbers.isfinite()
+        size = numbers.abs()
+        bits += steps * ((bits & LAST_BITS) != 0) * (size > SMALLEST) * size.isfinite()
 
 
 if seed := os.environ.get("ROUNDINGS"):
