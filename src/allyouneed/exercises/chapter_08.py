@@ -1088,7 +1088,7 @@ def module_cases() -> list[tuple]:
         case(4, 2, 4, 3, empty),
         case(6, 3, 4, 5, heads),
         case(8, 4, 5, 5, padding & _square(5).tril(), same=True),
-        case(4, 1, 4, 4, causal, large=40.0),
+        case(4, 1, 4, 4, causal, large=90.0),
         case(6, 3, 4, 5, in_one_head),
     ]
 
@@ -1229,6 +1229,21 @@ class _NaN(MaskedMultiHeadAttention):
 class _LateNaN(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         return torch.nan_to_num((scores + torch.where(mask, 0.0, -math.inf)).softmax(-1))
+
+
+class _Low(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -100.0).softmax(-1)
+
+
+class _LowStruck(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -100.0).softmax(-1) * mask
+
+
+class _LowNoEmpty(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -100.0).softmax(-1) * mask.any(-1, keepdim=True)
 
 
 class _Finite(MaskedMultiHeadAttention):
@@ -1570,6 +1585,15 @@ MODULE_MISTAKES = mistakes(
     ("exponentials of all scores, the highest not subtracted", _NoHighest,
      "The exponential of a large score is infinite, and of a very low one zero. Use softmax, which "
      "subtracts the highest score first."),
+    ("-100 in place of minus infinity", _Low,
+     "Scores may be as low as -300 themselves: then what is hidden takes its share. And a query "
+     "that sees nothing finds equal shares, not zeros. Take minus infinity."),
+    ("-100 in place of minus infinity, and the mask once more after the softmax", _LowStruck,
+     "Scores may be as low as -300 themselves: then what is hidden takes nearly all, and what is "
+     "left sums to less than one. Take minus infinity."),
+    ("-100 in place of minus infinity, and zeros for who sees nothing", _LowNoEmpty,
+     "Scores may be as low as -300 themselves: then what is hidden takes its share. Take minus "
+     "infinity."),
     ("a causal mask in place of the given one", _CausalInstead,
      "Which keys may be seen is for the given mask to say."),
     ("the first head's mask for all heads", _FirstHeadsMask,

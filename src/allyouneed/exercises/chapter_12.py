@@ -1069,6 +1069,11 @@ def _some_left_out(gradients: list[Tensor], max_norm: float) -> tuple[list[Tenso
     return [gradients[0] * factor, *gradients[1:]], norm
 
 
+def _dotted(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], float]:
+    norm = math.sqrt(sum(float(g.dot(g)) for g in gradients))  # an error where g is a matrix
+    return [g * min(1.0, max_norm / norm) for g in gradients], norm
+
+
 RIGHT_CLIPS: dict[str, Callable] = {
     "as the equation has it": clipped,
     "in place": _in_place,
@@ -1085,6 +1090,7 @@ CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
         clipped(gradients, max_norm)[0][::-1], length(gradients)
     ),
     "halved where too long": _scaled(length, lambda norm, c: 1.0 if norm <= c else 0.5),
+    "g.dot(g) for the sum of the squares": _dotted,
 }  # fmt: skip
 
 
@@ -1102,6 +1108,9 @@ CLIPS_WHY = {row.name: row.why for row in WRONG_CLIPS} | {
     "halved where too long":
         "What is too long is halved, whatever the limit. It shows with any limit but half the "
         "length.",
+    "g.dot(g) for the sum of the squares":
+        "g.dot(g) is the sum of the squares where g is a vector, and an error where it is a "
+        "matrix. Gradients have any shapes: try one with two axes.",
 }  # fmt: skip
 
 
@@ -1204,6 +1213,9 @@ CLIP_TEST_MISTAKES = mistakes(
      "with it. Hand over a copy."),
     ("no negative numbers", _clip_test(lambda: [g.abs() for g in _some_gradients()]),
      "One of the wrong ones loses the signs. Try negative numbers, too."),
+    ("vectors only", _clip_test(lambda: [g.flatten() for g in _some_gradients()]),
+     "Gradients have any shapes, and one of the wrong ones takes g.dot(g) for the sum of the "
+     "squares, which it is for a vector only. Try a matrix as well."),
     ("a limit of half the length",
      _clip_test(limits=(length(_some_gradients()) / 2, 100.0)),
      "One of the wrong ones halves whatever is too long. Try another limit."),
@@ -1223,6 +1235,8 @@ MADE = {
                             "Try negative numbers: one of the wrong ones loses the signs."),
     "one parameter alone": ({"make": lambda: _some_gradients()[:1]},
                             "With one parameter the length of each is that of all."),
+    "vectors only": ({"make": lambda: [g.flatten() for g in _some_gradients()]},
+                     "Try a matrix: for one of the wrong ones g.dot(g) sums the squares."),
     "one parameter alone, without negative numbers":
         ({"make": lambda: [g.abs() for g in _some_gradients()[:1]]},
          "With one parameter the length of each is that of all; and try negative numbers."),

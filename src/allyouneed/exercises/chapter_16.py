@@ -1409,14 +1409,14 @@ def edited(answer: Callable, W: Tensor, x: Tensor, y: Tensor, others: Tensor) ->
     if B.shape != (len(W), 1) or A.shape != (1, W.shape[1]):
         words = ""
         if B.shape == (1, W.shape[1]) and A.shape == (len(W), 1):
-            words = "A came first: "
+            words = ": A came first"
         elif B.ndim == A.ndim == 1:
-            words = "vectors came in place of matrices: "
+            words = ": vectors in place of matrices"
         elif B.shape == (1, len(W)) and A.shape == (W.shape[1], 1):
-            words = "both are transposed: "
+            words = ": both are transposed"
         raise ValueError(
-            f"{words}expected B of shape {(len(W), 1)} and A of shape {(1, W.shape[1])}, "
-            f"got {tuple(B.shape)} and {tuple(A.shape)}"
+            f"expected B of shape {(len(W), 1)} and A of shape {(1, W.shape[1])}, "
+            f"got {tuple(B.shape)} and {tuple(A.shape)}{words}"
         )
     return torch.cat([x[None], others]).double() @ (W.double() + B @ A).T
 
@@ -1427,7 +1427,7 @@ def edit_cases() -> list[tuple]:
         torch.zeros(1, 2), torch.ones(2), torch.tensor([3.0]), torch.tensor([[1.0, 0.0]])
     )  # fmt: skip
     cases = [given]
-    for d_out, d_in, n in ((3, 5, 2), (4, 6, 3), (2, 4, 0), (1, 7, 4), (5, 3, 1)):
+    for d_out, d_in, n in ((3, 5, 2), (4, 6, 3), (2, 4, 0), (1, 7, 4), (5, 3, 1), (3, 3, 1)):
         sizes = ((d_out, d_in), (d_in,), (d_out,), (n, d_in))
         W, x, y, others = (torch.randn(*size, generator=draw) for size in sizes)
         cases.append((W, x, y, others + 0.5 * x))
