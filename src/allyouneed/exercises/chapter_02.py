@@ -445,6 +445,9 @@ LAST_MISTAKES = mistakes(
         _backwards(x[i, n[i] :].flip(0), h[i], w, u, b) for i in range(len(x))]),
      "The new state is for places with a word, the old one for padding: here the two are "
      "exchanged."),
+    ("one word too late, where there is one",
+     lambda x, lengths, *rest: last_states(x, (lengths + 1).clamp(max=lengths.max()), *rest),
+     "Positions count from 0: the last of n words stands at n - 1."),
 )  # fmt: skip
 
 

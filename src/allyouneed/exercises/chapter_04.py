@@ -1010,6 +1010,8 @@ ORDER_MISTAKES = mistakes(
      "`order` says which word comes from where. It was not used."),
     ("everything one place back", lambda weights, order: weights.roll((-1, -1), (0, 1)),
      "`order` says which word comes from where. It was not used."),
+    ("the new order taken twice", lambda weights, order: reordered(weights, order[order]),
+     "Rows and columns each take the order once."),
 )  # fmt: skip
 
 # 4.7 find the mistakes

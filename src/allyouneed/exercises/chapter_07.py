@@ -1291,6 +1291,12 @@ class _LastByValues(ManyHeads):
         return self.w_v(x)
 
 
+class _RootOfKeys(ManyHeads):
+    def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
+        d_k = self.w_q.weight.shape[0] // self.n_heads
+        return super().weigh(scores * (d_k / scores.shape[-1]) ** 0.5, mask)
+
+
 class _Low(ManyHeads):
     def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
         return scores.masked_fill(~mask, -100.0).softmax(-1)
@@ -1495,6 +1501,9 @@ MODULE_MISTAKES = mistakes(
             ("the first three", ("w_q", "w_k", "w_v")),
         )
     ),
+    ("divided by the root of the number of keys", _RootOfKeys,
+     "It is the width of a head's queries and keys, d_k, that makes dot products large, not how "
+     "many keys there are."),
 )  # fmt: skip
 
 

@@ -1372,6 +1372,11 @@ FEED_MISTAKES = mistakes(
      "This gives the mean of the two nets. Asked for is the sum."),
     ("the difference", _joined(w_2=lambda a, b: torch.cat([a, -b]), b_2=lambda a, b: a - b),
      "Asked for is the sum of what the two give."),
+    ("the sum of the two b_2, twice",
+     lambda first, second: (
+         *two_in_one(first, second)[:3], 2 * (first[3] + second[3])
+     ),
+     "The two b_2 are added, once."),
 )  # fmt: skip
 
 
@@ -1821,6 +1826,12 @@ BACK_SLIPS = [
 BACK_NEW = [slip for slip in BACK_SLIPS if "with gamma in" in slip[0]]
 
 
+def _with_x(x: Tensor, gamma: Tensor, eps: float, above: Tensor) -> tuple[Tensor, ...]:
+    g, root = above * gamma, (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+    dx = (g - _m(g) - x * _m(g * x)) / root
+    return (dx, *layer_norm_backward(x, gamma, eps, above)[1:])
+
+
 BACKWARD_MISTAKES = mistakes(
     *((name, _back(**change), why) for name, change, why in BACK_NEW),
     ("not divided, and the variance taken for a constant",
@@ -1989,6 +2000,9 @@ BACKWARD_MISTAKES = mistakes(
     ("the sum of g n in place of its mean", _other_dx(
         lambda g, n, root: (g - _m(g) - n * (g * n).sum(-1, keepdim=True)) / root),
      "Both are means over the entries of a word."),
+    ("x itself in the term of the variance", _with_x,
+     "In the term of the variance both are the normalised x: the mean taken off, and divided by "
+     "the root."),
 )  # fmt: skip
 
 

@@ -688,6 +688,11 @@ DECAY_MISTAKES = mistakes(
      "The weights are multiplied by 1 - rate * decay: what is taken off is rate * decay of them."),
     ("the same amount taken off", _decay(lambda theta, rate, decay: theta - rate * decay),
      "A share of each weight is taken off: it is multiplied by 1 - rate * decay."),
+    ("the step made longer by the decay",
+     lambda theta, g, m, v, t, rate, beta_1, beta_2, eps, decay: adam_update(
+         theta, g, m, v, t, rate * (1 + decay), beta_1, beta_2, eps
+     ),
+     "The decay is for the weights: they are multiplied by 1 - rate * decay, whatever the step."),
 )  # fmt: skip
 
 ADAM_MISTAKES = mistakes(
@@ -789,6 +794,9 @@ ADAM_MISTAKES = mistakes(
     ("1 - beta_2 squared with the gradient",
      _adam(new_v=lambda v, g, b: b * v + ((1 - b) * g) ** 2),
      "Only the gradient is squared: (1 - beta_2) times its square."),
+    ("the sign of m alone", _adam(step=lambda m, v, eps: m.sign()),
+     "That is another optimiser. Adam divides m by the root of v, so that sure weights go far and "
+     "doubtful ones do not."),
 )  # fmt: skip
 
 # Two slips at once, in Adam itself, or the decay in another place and a mistake of Adam's.
@@ -953,6 +961,16 @@ MERGE_MISTAKES = mistakes(
     ("divided by the number of batches once more",
      lambda gradients, tokens: merged(gradients, tokens) / len(tokens),
      "Divided by all tokens, it is the mean already."),
+    ("the shares rounded down, by `//`",
+     lambda gradients, tokens: sum(
+         g * (n // sum(tokens)) for g, n in zip(gradients, tokens, strict=True)
+     ),
+     "A share is less than 1, and `//` makes 0 of it: `/`."),
+    ("the last batch left out",
+     lambda gradients, tokens: merged(
+         gradients[: max(1, len(gradients) - 1)], tokens[: max(1, len(tokens) - 1)]
+     ),
+     "Every batch counts, the last one, too."),
 )  # fmt: skip
 
 # 12.6 a test that tells right clipping from wrong
@@ -1605,6 +1623,11 @@ LOOP_MISTAKES = mistakes(
     ("the exponential of the mean loss",
      lambda model, batches, optimizer: math.exp(one_epoch(model, batches, optimizer)),
      "That is the perplexity. The mean loss is asked for."),
+    ("the whole target read, and each token asked for where it was read",
+     _epoch((), cut=lambda read, labels, tgt: (
+         tgt, torch.cat([torch.full_like(tgt[:, :1], PAD), tgt[:, 1:]], 1))),
+     "At each place the model has read the very token that it is asked for. It reads `tgt[:, :-1]` "
+     "and is asked for `tgt[:, 1:]`."),
 )  # fmt: skip
 
 # 12.8 the gradient of the label-smoothed loss
@@ -1832,6 +1855,11 @@ GRADIENT_MISTAKES = mistakes(
      lambda z, y, e: (lambda p, g: p * (g - (p * g).sum(-1, keepdim=True)))(
          z.softmax(-1), loss_gradient(z, y, e)),
      "p - q is the slope in the logits already: the softmax is behind it."),
+    ("the probabilities left at padding",
+     lambda logits, targets, smoothing: (
+         logits.softmax(-1) - _asked(logits, targets, smoothing) * (targets != PAD)[:, None]
+     ),
+     "Where the target is PAD there is no loss, and no gradient: the whole row is zero."),
 )  # fmt: skip
 
 
