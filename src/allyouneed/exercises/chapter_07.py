@@ -1056,6 +1056,10 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the values added to what the heads find", lambda x, w_q, w_k, w_v, w_o, n_heads: (
         multi_head(x, w_q, w_k, w_v, w_o, n_heads) + x @ w_v @ w_o),
      "A head finds an average of values, and nothing is added to it."),
+    ("the heads' entries put back in turns",
+     lambda *case: _multi_head(*case, merge=lambda heads: heads.permute(0, 2, 3, 1).flatten(2)),
+     "All entries of head 1 stand side by side, then those of head 2: exchange heads and words "
+     "alone, then flatten."),
 )  # fmt: skip
 
 # 7.7 the module

@@ -2115,6 +2115,12 @@ HIGHEST_MISTAKES = mistakes(
     ("5 + |Y| / 6 in the penalty",
      _highest(score=lambda total, k, alpha: total / (5 + k / 6) ** alpha),
      "The whole sum is divided by 6: ((5 + |Y|) / 6) to the power of alpha."),
+    ("alpha on the length alone",
+     _highest(score=lambda total, k, alpha: total / ((5 + k**alpha) / 6**alpha)),
+     "The whole of (5 + |Y|) / 6 is taken to the power of alpha."),
+    ("alpha on the length alone, and the 6 as it is",
+     _highest(score=lambda total, k, alpha: total / ((5 + k**alpha) / 6)),
+     "The whole of (5 + |Y|) / 6 is taken to the power of alpha."),
 )  # fmt: skip
 
 

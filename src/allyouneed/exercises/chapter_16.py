@@ -1424,6 +1424,9 @@ DIE_MISTAKES = mistakes(
      lambda f, c, r: c * math.log(f) - (1 - c) * math.log(1 - r / (1 - c)),
      "The loss is the mean over all faces that may be right, each with its probability."),
     *combined(_die, DIE_SLIPS),
+    ("the drawn tokens known, and those that stayed for nothing",
+     lambda f, c, r: (c + r * (f - 1) / f) * math.log(f),
+     "The model cannot tell a drawn face from one that stayed: it doubts all that are in view."),
 )  # fmt: skip
 
 

@@ -52,7 +52,6 @@ TENSORS: dict[str, Change] = {
     "zeros in place of `{}`": torch.zeros_like,
     "a softmax of `{}`": lambda a: a.softmax(-1),
     "`{}` with its first row in place of all": lambda a: a[:1].expand_as(a),
-    "the largest of `{}` in place of all": lambda a: a.amax(0, True).expand_as(a),
     "the smallest of `{}` in place of all": lambda a: a.amin(0, True).expand_as(a),
 }
 COUNTS: dict[str, Change] = {  # of a tensor of whole numbers
