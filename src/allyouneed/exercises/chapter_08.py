@@ -1965,12 +1965,6 @@ PADDING_NUMBER_MISTAKES = mistakes(
     *combined(_paddings_with, PADDING_SLIPS, but=[
         ("the share of the words alone", "words taken to have the score 0"),
     ]),
-    ("every word counted as one",
-     _paddings(lambda a, p: math.ceil(p / (1 - p) * len(a) - 1e-9)),
-     "A word weighs the exponential of its score, which is 1 for a score of 0 alone."),
-    ("the scores summed, without exponentials",
-     _paddings(lambda a, p: math.ceil(p / (1 - p) * a.sum() - 1e-9)),
-     "In the softmax a word weighs the exponential of its score."),
     ("the exponentials of weights",
      _paddings(lambda a, p: math.ceil(p / (1 - p) * a.softmax(0).exp().sum() - 1e-9)),
      "What is summed are the exponentials of the scores themselves: no softmax comes before."),
