@@ -156,6 +156,8 @@ def test_says_what_is_wrong(answer, words):
         (lambda x, factor: 3 * x * factor, "3 times as large"),
         (lambda x, factor: x * factor * len(x), "multiplied by the length of axis 0 of `x`"),
         (lambda x, factor: x * factor / x.shape[-1], "divided by the length of axis 1 of `x`"),
+        (lambda x, factor: x * factor / np.log(2), "large, as with logarithms to the base 2"),
+        (lambda x, factor: torch.stack([x * factor] * 3), "but several times over"),
         (lambda x, factor: x * factor + 1, "1 more everywhere"),
         (lambda x, factor: x * factor + x, "with `x` added"),
         (lambda x, factor: x * factor - x, "with `x` subtracted"),
@@ -243,6 +245,34 @@ def test_names_nothing_that_is_not_so_in_every_case(answer):
 )
 def test_names_what_else_the_answer_would_be_right_for(answer, name):
     assert examine("99.6", answer).mistake == name
+
+
+def shares(x, lengths):
+    """A softmax of the first few of each row."""
+    behind = torch.arange(x.shape[1]) >= lengths[:, None]
+    return x.masked_fill(behind, -torch.inf).softmax(-1)
+
+
+@pytest.mark.parametrize(
+    "answer, name",
+    [
+        (lambda x, n: shares(x / x.shape[1] ** 0.5, n), "`x` divided by the root of the length of"),
+        (lambda x, n: shares(x * len(n) ** 0.5, n), "`x` multiplied by the root of the length of"),
+        (lambda x, n: shares(x, n + 1), "one more than `lengths`"),
+        (lambda x, n: shares(x, n.max().expand_as(n)), "the largest of `lengths` alone"),
+        (lambda x, n: shares(x, n.min().expand_as(n)), "the smallest of `lengths` in place of all"),
+        (lambda x, n: shares(x / (1 + len(n)) ** 0.5, n), None),
+    ],
+)
+def test_names_the_root_or_the_count_that_was_taken(monkeypatch, answer, name):
+    draw = torch.Generator().manual_seed(0)
+    cases = [
+        (torch.randn(len(some), size, generator=draw), torch.tensor(some))
+        for size, some in ((5, [1, 3, 2]), (7, [4, 2]), (6, [2, 5, 3, 1, 4]))
+    ]
+    masked = Exercise("99.8", "shares", "Scaling", shares, cases=cases)
+    monkeypatch.setattr(core, "exercises", lambda chapter: [masked])
+    assert (name or "None") in str(examine("99.8", answer).mistake)
 
 
 def test_names_a_mistake_in_each_part(monkeypatch):
@@ -382,8 +412,9 @@ def test_nothing_passes_where_the_reference_fails(capsys):
 
 
 def test_whatever_is_drawn_at_random_is_told():
-    drawn = examine("99.1", lambda x, factor: x * factor + torch.rand_like(x)).message
-    assert "Called twice with the same input" in drawn
+    drawn = examine("99.1", lambda x, factor: x * factor + torch.rand_like(x))
+    assert "Called twice with the same input" in drawn.message
+    assert drawn.mistake == "called twice with the same input, it gives two results"
     calls = []
 
     def counted(x, factor):

@@ -152,12 +152,12 @@ def clip_test_properties(clip):
     """The direction, the new length and the old one."""
     rng = np.random.default_rng(1)
     for limit in (0.5, 2.0, 99.0):
-        some = [torch.tensor(rng.normal(size=n)) for n in (4, 2, 3)]
-        whole = torch.cat(some)
+        some = [torch.tensor(rng.normal(size=n)) for n in (4, (1, 2), 3)]
+        whole = torch.cat([g.flatten() for g in some])
         clipped, before = clip([g.clone() for g in some], limit)
-        if [len(g) for g in clipped] != [4, 2, 3]:
+        if [g.shape for g in clipped] != [g.shape for g in some]:
             return False
-        new = torch.cat(list(clipped))
+        new = torch.cat([g.flatten() for g in clipped])
         straight = torch.dot(new, whole) > 0.99999 * new.norm() * whole.norm()
         long = abs(new.norm() - min(limit, whole.norm())) < 1e-3
         if not (straight and long and abs(before - whole.norm()) < 1e-3):

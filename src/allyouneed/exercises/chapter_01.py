@@ -349,6 +349,25 @@ def _merged_where(fits: Callable[[list[str], tuple], bool], keep: bool = True) -
     return merge
 
 
+def _skips(symbols: list[str], pair: tuple[str, str]) -> list[str]:
+    left, i = list(symbols), 0
+    while i < len(left) - 1:
+        if (left[i], left[i + 1]) == tuple(pair):
+            left[i : i + 2] = ["".join(pair)]
+            i += 1
+        i += 1
+    return left
+
+
+def _merges_on(symbols: list[str], pair: tuple[str, str]) -> list[str]:
+    found: list[str] = []
+    for symbol in symbols:
+        found.append(symbol)
+        while len(found) > 1 and found[-2].endswith(pair[0]) and found[-1].startswith(pair[1]):
+            found[-2:] = ["".join(found[-2:])]
+    return found
+
+
 MERGE_MISTAKES = mistakes(
     ("overlapping places merged twice", _overlapping,
      "In a a a the middle symbol was used up by the first merge and cannot be used again: after a "
@@ -426,6 +445,11 @@ MERGE_MISTAKES = mistakes(
     ("the merged symbols alone", _merged_where(
         lambda two, pair: two == [*pair], keep=False),
      "What is not of the pair stays where it is."),
+    ("what was merged merges once more", _merges_on,
+     "A symbol that was used up by a merge cannot be used again, and the new symbol is none of the "
+     "pair's: go on behind it."),
+    ("one symbol too many passed after a merge", _skips,
+     "Where the list itself is changed, the new symbol stands at i, and the next one at i + 1."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part

@@ -445,6 +445,9 @@ LAST_MISTAKES = mistakes(
         _backwards(x[i, n[i] :].flip(0), h[i], w, u, b) for i in range(len(x))]),
      "The new state is for places with a word, the old one for padding: here the two are "
      "exchanged."),
+    ("one word too late, where there is one",
+     lambda x, lengths, *rest: last_states(x, (lengths + 1).clamp(max=lengths.max()), *rest),
+     "Positions count from 0: the last of n words stands at n - 1."),
 )  # fmt: skip
 
 
@@ -1560,6 +1563,15 @@ def _at_the_sum(x: Tensor, h: float, w: float, u: float, z: float) -> float:
     return gradient
 
 
+def _whole_state_dropped(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+    factor = 1.0
+    for word in x.tolist():
+        n = math.tanh(w * word + u * h)
+        factor *= z + (1 - z) * u * (1 - n**2)
+        h = h + (1 - z) * n
+    return factor
+
+
 FAR_MISTAKES = mistakes(
     ("the road through the gate left out", gated_gradient(
         lambda n, h, w, u, z: (1 - z) * u * (1 - n**2)),
@@ -1722,6 +1734,8 @@ FAR_MISTAKES = mistakes(
      "The derivative of tanh is 1 less the square of tanh itself, n_t."),
     ("a product that begins with h", lambda x, h, w, u, z: h * far_gradient(x, h, w, u, z),
      "dh_0 / dh_0 is 1: the product of the slopes begins there."),
+    ("the old state carried on without its z", _whole_state_dropped,
+     "h_t = z h_(t-1) + (1 - z) n_t: the state that goes on keeps z of the old one."),
 )  # fmt: skip
 
 

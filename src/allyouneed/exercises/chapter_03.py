@@ -686,7 +686,8 @@ def masked_cases() -> list[tuple]:
     extreme = [(torch.tensor([[row]]), last_hidden) for row in far]
     far_apart = torch.tensor([[[-300.0, -301.0, -310.0], [300.0, 299.0, 5.0]]])
     extreme.append((far_apart, last_hidden))
-    return [(scores, some), (more, none_in_one), (example, last_hidden), *extreme]
+    square = torch.randn(2, 4, 4, generator=draw), some  # as many queries as keys
+    return [(scores, some), (more, none_in_one), (example, last_hidden), *extreme, square]
 
 
 def _shares(parts: Tensor, least: float) -> Tensor:
@@ -1237,6 +1238,14 @@ GREEDY_MISTAKES = mistakes(
          for word in column if word is not None]] * batch_size,
      "`[[]] * n` is one list n times, and so is a list that is never begun anew: make one for each "
      "sentence."),
+    ("all rows of one length, filled with EOS",
+     lambda step, batch_size, bos, eos, max_length: [
+         row + [eos] * (n - len(row))
+         for rows in [greedy_decode(step, batch_size, bos, eos, max_length)]
+         for n in [min(max_length, 1 + max(map(len, rows)))]
+         for row in rows
+     ],
+     "Cut each row at its EOS: the lists may have different lengths."),
 )  # fmt: skip
 
 
@@ -1602,7 +1611,8 @@ def place_cases() -> list[tuple]:
     near = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 0.2, 0.0, 0.0], [1.0, 0.0, 0.3, 0.0]])
     cases = [(torch.tensor([[1.0, 0.0], [2.0, 1.0]]), 0)]
     cases += [(long, 0), (near, 0), (near, 2), (long, 1)]
-    return [*cases, *((torch.randn(4, 6, generator=draw), place) for place in (1, 3))]
+    cases += [(torch.randn(4, 6, generator=draw), place) for place in (1, 3)]
+    return [*cases, (2 * torch.eye(14), 5)]  # among many keys a lead has to be longer
 
 
 def _where(answer: Callable[[Tensor, int], Tensor], keys: Tensor, place: int) -> dict[str, object]:
@@ -1760,6 +1770,11 @@ def _exchanged(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
 
 def _as_keys_alone(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
     return _back(as_value=False)(q, h, g)[1]
+
+
+def _errors(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
+    a = (h @ q).softmax(0)
+    return _right_errors(a, h, a @ h, g)
 
 
 BACK_MISTAKES = mistakes(
@@ -1926,6 +1941,12 @@ BACK_MISTAKES = mistakes(
         back_through(q, h, g)[0],
         back_through(q, h, g)[1] + torch.outer((h @ q).softmax(0), q - g)),
      "c is the average of the h_j: what comes back to c, g, goes on to h_j, times its weight."),
+    ("the scores' gradient not multiplied by the query",
+     lambda q, h, g: (
+         (both := back_through(q, h, g))[0],
+         both[1] - torch.outer(_errors(q, h, g), q) + _errors(q, h, g)[:, None],
+     ),
+     "The score is q . h_j: to h_j its gradient goes times q."),
 )  # fmt: skip
 
 

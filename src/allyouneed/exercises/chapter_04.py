@@ -534,6 +534,11 @@ DISTANCE_MISTAKES = mistakes(
     ("the difference of the squared lengths", lambda q, k: -(
         _squares(q, k)[0] - _squares(q, k)[1]).abs(),
      "Take the difference of the vectors first, then the square of its length."),
+    ("the squares summed over the words as well",
+     lambda q, k: (
+         2 * q @ k.mT - (q**2).sum((1, 2), keepdim=True) - (k**2).sum((1, 2), keepdim=True)
+     ),
+     "Each vector has its own square: it is summed over the entries alone."),
 )  # fmt: skip
 
 # 4.4 predict, then try: whom a word attends to most
@@ -1010,6 +1015,8 @@ ORDER_MISTAKES = mistakes(
      "`order` says which word comes from where. It was not used."),
     ("everything one place back", lambda weights, order: weights.roll((-1, -1), (0, 1)),
      "`order` says which word comes from where. It was not used."),
+    ("the new order taken twice", lambda weights, order: reordered(weights, order[order]),
+     "Rows and columns each take the order once."),
 )  # fmt: skip
 
 # 4.7 find the mistakes

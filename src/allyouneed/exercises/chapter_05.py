@@ -592,6 +592,12 @@ RELU_MISTAKES = mistakes(
      "What is below zero becomes zero, all of it."),
     ("a leaky ReLU of slope 0.1", lambda scores: _shares(F.leaky_relu(scores, 0.1)),
      "What is below zero becomes zero, all of it."),
+    ("the lowest score taken off in place of the ReLU",
+     lambda scores: (
+         (up := scores - scores.amin(-1, keepdim=True)) / up.sum(-1, keepdim=True)
+     ),
+     "Then a score below zero gets a share, too. The ReLU makes it zero, and leaves the others as "
+     "they are."),
 )  # fmt: skip
 
 
@@ -890,6 +896,9 @@ ONE_HEAD_MISTAKES = mistakes(
     ("scores divided by the root of the values' width", lambda x, w_q, w_k, w_v: (
         (x @ w_q @ (x @ w_k).mT / w_v.shape[1] ** 0.5).softmax(-1) @ (x @ w_v)),
      "Equation (5.4) divides by nothing; and values have no part in the scores."),
+    ("a softmax of the queries, and none of the scores",
+     lambda x, w_q, w_k, w_v: (x @ w_q).softmax(-1) @ ((x @ w_k).mT @ (x @ w_v)),
+     "What is shared out are the scores of each query, over the keys."),
 )  # fmt: skip
 
 
@@ -1366,6 +1375,10 @@ VARIANCE_MISTAKES = mistakes(
         w_q.T @ c @ w_q + w_k.T @ c @ w_k).sum(),
      "q . k is a sum of products: entry (i, j) of the one covariance meets that of the other, and "
      "they are multiplied."),
+    ("queries with keys, and the covariance of the words left out",
+     lambda w_q, w_k, c: ((w_q.T @ w_k) ** 2).sum(),
+     "The covariance of the queries is W^T C W with their own matrix on both sides, and so is that "
+     "of the keys: multiply the two entry by entry, then sum."),
 )  # fmt: skip
 
 # 5.9 those with my colour

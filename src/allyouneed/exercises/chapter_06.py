@@ -682,6 +682,9 @@ ATTENTION_MISTAKES = mistakes(
      "Each head has values of its own."),
     ("the third root of d_k", lambda q, k, v: _divided(q, k, v, q.shape[-1] ** (1 / 3)),
      "It is the square root that makes the spread 1."),
+    ("divided by `//`, which rounds down",
+     lambda q, k, v: (q @ k.mT // q.shape[-1] ** 0.5).softmax(-1) @ v,
+     "`//` keeps whole numbers alone. Scores are divided by `/`."),
 )  # fmt: skip
 
 
@@ -948,6 +951,13 @@ MENDED_MISTAKES = mistakes(
      "Such a query gets zeros: it has nothing to average."),
     ("-1 in place of minus infinity", _fill(-1.0),
      "A hidden key with the score -1 still gets its share. What is hidden needs minus infinity."),
+    *((f"{low:g} in place of minus infinity, and zeros for who sees nothing",
+       lambda q, k, v, mask, low=low: (
+           (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~mask, low).softmax(-1)
+           * mask.any(-1, keepdim=True) @ v),
+       "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
+       "the look: only minus infinity is below them all.")
+      for low in (-1.0, -10.0)),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -1101,6 +1111,10 @@ GRADIENT_MISTAKES = mistakes(
         (one := scores.softmax(0) * (v @ g)) - one.mean()),
      "What is taken off is the weighted mean of v . g, and before the weight multiplies: "
      "p_j (v_j . g - sum)."),
+    ("the key's own part taken off twice",
+     lambda scores, v, g: scores_gradient(scores, v, g) - _p(scores) ** 2 * (v @ g),
+     "The weighted mean runs over all keys, and its own part is in it: p (1 - p) is diagonal and "
+     "mean at once."),
 )  # fmt: skip
 
 # 6.7 how the entropy answers

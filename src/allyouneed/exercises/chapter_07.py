@@ -1056,6 +1056,10 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the values added to what the heads find", lambda x, w_q, w_k, w_v, w_o, n_heads: (
         multi_head(x, w_q, w_k, w_v, w_o, n_heads) + x @ w_v @ w_o),
      "A head finds an average of values, and nothing is added to it."),
+    ("the heads' entries put back in turns",
+     lambda *case: _multi_head(*case, merge=lambda heads: heads.permute(0, 2, 3, 1).flatten(2)),
+     "All entries of head 1 stand side by side, then those of head 2: exchange heads and words "
+     "alone, then flatten."),
 )  # fmt: skip
 
 # 7.7 the module
@@ -1291,6 +1295,12 @@ class _LastByValues(ManyHeads):
         return self.w_v(x)
 
 
+class _RootOfKeys(ManyHeads):
+    def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
+        d_k = self.w_q.weight.shape[0] // self.n_heads
+        return super().weigh(scores * (d_k / scores.shape[-1]) ** 0.5, mask)
+
+
 class _Low(ManyHeads):
     def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
         return scores.masked_fill(~mask, -100.0).softmax(-1)
@@ -1495,6 +1505,9 @@ MODULE_MISTAKES = mistakes(
             ("the first three", ("w_q", "w_k", "w_v")),
         )
     ),
+    ("divided by the root of the number of keys", _RootOfKeys,
+     "It is the width of a head's queries and keys, d_k, that makes dot products large, not how "
+     "many keys there are."),
 )  # fmt: skip
 
 

@@ -540,11 +540,11 @@ WEIGHTS_MISTAKES = mistakes(
      lambda scores, mask: _hidden(scores, mask, -1e4).softmax(-1) * mask,
      "It hides only while the real scores are larger. Next to scores of -20000, what is hidden "
      "takes the whole look with -10000, and then it is struck out."),
-    *((f"{low:g} in place of minus infinity, and struck out afterwards",
+    *((f"{words} in place of minus infinity, and struck out afterwards",
        lambda scores, mask, low=low: _hidden(scores, mask, low).softmax(-1) * mask,
        "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
        "the look, and then it is struck out.")
-      for low in (-1.0, -10.0, -100.0)),
+      for words, low in (("-1", -1.0), ("-10", -10.0), ("a finite score", -100.0))),
     *((f"{words} in place of minus infinity",
        lambda scores, mask, low=low: _hidden(scores, mask, low).softmax(-1),
        "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
@@ -1088,7 +1088,7 @@ def module_cases() -> list[tuple]:
         case(4, 2, 4, 3, empty),
         case(6, 3, 4, 5, heads),
         case(8, 4, 5, 5, padding & _square(5).tril(), same=True),
-        case(4, 1, 4, 4, causal, large=40.0),
+        case(4, 1, 4, 4, causal, large=90.0),
         case(6, 3, 4, 5, in_one_head),
     ]
 
@@ -1229,6 +1229,37 @@ class _NaN(MaskedMultiHeadAttention):
 class _LateNaN(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         return torch.nan_to_num((scores + torch.where(mask, 0.0, -math.inf)).softmax(-1))
+
+
+class _Low(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -100.0).softmax(-1)
+
+
+class _LowStruck(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -100.0).softmax(-1) * mask
+
+
+class _LowNoEmpty(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -100.0).softmax(-1) * mask.any(-1, keepdim=True)
+
+
+class _ByHeads(MaskedMultiHeadAttention):
+    def scale(self, q):
+        return self.n_heads
+
+
+class _KeysByValues(MaskedMultiHeadAttention):
+    def project(self, q, k, v):
+        return self.w_q(q), self.w_v(k), self.w_v(v)
+
+
+class _Hard(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        hidden = scores.masked_fill(~mask, -math.inf)
+        return nn.functional.one_hot(hidden.argmax(-1), hidden.shape[-1]) * 1.0 * mask
 
 
 class _Finite(MaskedMultiHeadAttention):
@@ -1570,6 +1601,16 @@ MODULE_MISTAKES = mistakes(
     ("exponentials of all scores, the highest not subtracted", _NoHighest,
      "The exponential of a large score is infinite, and of a very low one zero. Use softmax, which "
      "subtracts the highest score first."),
+    ("-100, or the like, in place of minus infinity", _Low,
+     "Scores may be as low as -300 themselves: then what is hidden takes its share. And a query "
+     "that sees nothing finds equal shares, not zeros. Take minus infinity."),
+    ("-100, or the like, in place of minus infinity, and the mask once more after the softmax",
+     _LowStruck,
+     "Scores may be as low as -300 themselves: then what is hidden takes nearly all, and what is "
+     "left sums to less than one. Take minus infinity."),
+    ("-100, or the like, in place of minus infinity, and zeros for who sees nothing", _LowNoEmpty,
+     "Scores may be as low as -300 themselves: then what is hidden takes its share. Take minus "
+     "infinity."),
     ("a causal mask in place of the given one", _CausalInstead,
      "Which keys may be seen is for the given mask to say."),
     ("the first head's mask for all heads", _FirstHeadsMask,
@@ -1584,6 +1625,13 @@ MODULE_MISTAKES = mistakes(
      "Queries are w_q(q), as keys are w_k(k)."),
     ("polarity inverted, and the mask once more after the softmax", _PolarityStruckOut,
      "True means may attend: what is False is hidden before the softmax, and struck out after it."),
+    ("divided by the number of heads", _ByHeads,
+     "Divide by the root of d_k, the width of one head's queries and keys."),
+    ("keys projected with w_v", _KeysByValues,
+     "Each of the three has a matrix of its own: the keys' is w_k."),
+    ("the best key alone", _Hard,
+     "A hard choice: the best key gets all. A softmax gives every key that may be seen its share, "
+     "and has a gradient."),
 )  # fmt: skip
 
 
@@ -1763,6 +1811,8 @@ DECODER_MISTAKES = mistakes(
        "nothing to look at should get zeros. Only minus infinity is below all scores.")
       for low in (10.0, 100.0, 1000.0)),
     *combined(_decoder, DECODER_SLIPS, but=DECODER_BUT),
+    ("ids below the padding's hidden as well", _decoder(along="above"),
+     "Only the id `pad` itself is padding, and it may be any: compare with `!=`."),
 )  # fmt: skip
 
 
@@ -1915,6 +1965,12 @@ PADDING_NUMBER_MISTAKES = mistakes(
     *combined(_paddings_with, PADDING_SLIPS, but=[
         ("the share of the words alone", "words taken to have the score 0"),
     ]),
+    ("the exponentials of weights",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * a.softmax(0).exp().sum() - 1e-9)),
+     "What is summed are the exponentials of the scores themselves: no softmax comes before."),
+    ("the logarithm of the number",
+     _paddings(lambda a, p: math.ceil(float((p / (1 - p) * a.exp().sum()).log()) - 1e-9)),
+     "That is its logarithm. Asked for is the number of paddings."),
 )  # fmt: skip
 
 

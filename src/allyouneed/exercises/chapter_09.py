@@ -509,6 +509,14 @@ PLACED_BUT = [
 ]
 
 
+def _with_angles(turned: Callable[[int, int], Tensor]) -> Callable[[Tensor], Tensor]:
+    def wrong(x: Tensor) -> Tensor:
+        theta, table = turned(*x.shape[1:]), sinusoids(*x.shape[1:])
+        return placed(x) - table + interleave(theta.sin(), theta.cos())
+
+    return wrong
+
+
 PLACED_MISTAKES = mistakes(
     *changed(PLACED_FAULTS, _placed),
     *((name, _placed(**change), why) for name, change, why in PLACED_SLIPS),
@@ -533,6 +541,11 @@ PLACED_MISTAKES = mistakes(
     ("the positions alone", lambda x: sinusoids(*x.shape[1:]).expand_as(x),
      "They are to be added to the words."),
     ("the words alone", lambda x: math.sqrt(x.shape[-1]) * x, "The positions are missing."),
+    ("the last hand 10000 times slower",
+     _with_angles(lambda t, d: angles(t, d, lambda i, d: i / max(d / 2 - 1, 1))),
+     "The exponent is 2i / D. It does not reach 1."),
+    ("angles taken in degrees", _with_angles(lambda t, d: math.pi / 180 * angles(t, d)),
+     "The angles are in radians: nothing is to be converted."),
 )  # fmt: skip
 
 # 9.4 a test for what reaches the first layer, and the functions that it is put to
@@ -1151,6 +1164,8 @@ ROTATE_SLIPS = [
     ("base 1000", {"base": 1000.0}, "The base of the powers is 10000, with four zeros."),
     ("positions counted from 1", {"start": 1}, "Positions count from 0."),
     ("turned by the number of the sentence", {"axis": 0}, "The positions are along axis 1."),
+    ("the last pair 10000 times slower", {"exponent": lambda i, d: i / max(d / 2 - 1, 1)},
+     "The exponent is 2i / D. It does not reach 1."),
     ("angles taken in degrees", {"unit": math.pi / 180}, "torch.sin takes radians."),
 ]  # fmt: skip
 ROTATE_BUT = [
@@ -1303,6 +1318,13 @@ ROTATE_MISTAKES = mistakes(
      "The numbers are right, with an axis too many: flatten the pairs into one row."),
     ("the first sentence alone", lambda x: rotate(x)[0],
      "The first sentence is right. Return the whole batch, (B, T, D)."),
+    ("the last pair 10000 times slower",
+     _rotated(exponent=lambda i, d: i / max(d / 2 - 1, 1)),
+     "The exponent is 2i / D. It does not reach 1."),
+    ("the pairs turned, then dealt out anew",
+     lambda x: rotate(x).unflatten(-1, (2, -1)).mT.flatten(-2),
+     "The numbers are right, and stood side by side already: the pairs stay in the entries 2i and "
+     "2i + 1."),
 )  # fmt: skip
 
 

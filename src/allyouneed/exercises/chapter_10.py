@@ -718,6 +718,9 @@ BATCH_MISTAKES = mistakes(
     ("one variance for all features", lambda x, mask, eps: _masked_with(
         x, mask, eps, spread=lambda var: var.mean()),
      "Each feature has a variance of its own."),
+    ("each sentence by itself, all features together",
+     lambda x, mask, eps: torch.nn.functional.layer_norm(x, x.shape[1:], eps=eps) * mask[..., None],
+     "Each feature has one mean, over the words of all sentences, and padding is left out of it."),
 )  # fmt: skip
 
 
@@ -1372,6 +1375,13 @@ FEED_MISTAKES = mistakes(
      "This gives the mean of the two nets. Asked for is the sum."),
     ("the difference", _joined(w_2=lambda a, b: torch.cat([a, -b]), b_2=lambda a, b: a - b),
      "Asked for is the sum of what the two give."),
+    ("the sum of the two b_2, twice",
+     lambda first, second: (
+         *two_in_one(first, second)[:3], 2 * (first[3] + second[3])
+     ),
+     "The two b_2 are added, once."),
+    ("w_2 halved", _joined(w_2=lambda a, b: torch.cat([a, b]) / 2),
+     "The outputs are added, not averaged: the rows of w_2 stay as they are."),
 )  # fmt: skip
 
 
@@ -1821,6 +1831,19 @@ BACK_SLIPS = [
 BACK_NEW = [slip for slip in BACK_SLIPS if "with gamma in" in slip[0]]
 
 
+def _not_centred(x: Tensor, gamma: Tensor, eps: float, above: Tensor) -> tuple[Tensor, ...]:
+    g, root = above * gamma, (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+    n = x / root
+    dx = (g - _m(g) - n * _m(g * n)) / root
+    return dx, (above * n).sum((0, 1)), above.sum((0, 1))
+
+
+def _with_x(x: Tensor, gamma: Tensor, eps: float, above: Tensor) -> tuple[Tensor, ...]:
+    g, root = above * gamma, (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+    dx = (g - _m(g) - x * _m(g * x)) / root
+    return (dx, *layer_norm_backward(x, gamma, eps, above)[1:])
+
+
 BACKWARD_MISTAKES = mistakes(
     *((name, _back(**change), why) for name, change, why in BACK_NEW),
     ("not divided, and the variance taken for a constant",
@@ -1989,6 +2012,11 @@ BACKWARD_MISTAKES = mistakes(
     ("the sum of g n in place of its mean", _other_dx(
         lambda g, n, root: (g - _m(g) - n * (g * n).sum(-1, keepdim=True)) / root),
      "Both are means over the entries of a word."),
+    ("x itself in the term of the variance", _with_x,
+     "In the term of the variance both are the normalised x: the mean taken off, and divided by "
+     "the root."),
+    ("x divided by the root in place of the normalised x", _not_centred,
+     "The normalised x is x less its mean, divided by the root."),
 )  # fmt: skip
 
 

@@ -688,6 +688,11 @@ DECAY_MISTAKES = mistakes(
      "The weights are multiplied by 1 - rate * decay: what is taken off is rate * decay of them."),
     ("the same amount taken off", _decay(lambda theta, rate, decay: theta - rate * decay),
      "A share of each weight is taken off: it is multiplied by 1 - rate * decay."),
+    ("the step made longer by the decay",
+     lambda theta, g, m, v, t, rate, beta_1, beta_2, eps, decay: adam_update(
+         theta, g, m, v, t, rate * (1 + decay), beta_1, beta_2, eps
+     ),
+     "The decay is for the weights: they are multiplied by 1 - rate * decay, whatever the step."),
 )  # fmt: skip
 
 ADAM_MISTAKES = mistakes(
@@ -789,6 +794,9 @@ ADAM_MISTAKES = mistakes(
     ("1 - beta_2 squared with the gradient",
      _adam(new_v=lambda v, g, b: b * v + ((1 - b) * g) ** 2),
      "Only the gradient is squared: (1 - beta_2) times its square."),
+    ("the sign of m alone", _adam(step=lambda m, v, eps: m.sign()),
+     "That is another optimiser. Adam divides m by the root of v, so that sure weights go far and "
+     "doubtful ones do not."),
 )  # fmt: skip
 
 # Two slips at once, in Adam itself, or the decay in another place and a mistake of Adam's.
@@ -953,6 +961,16 @@ MERGE_MISTAKES = mistakes(
     ("divided by the number of batches once more",
      lambda gradients, tokens: merged(gradients, tokens) / len(tokens),
      "Divided by all tokens, it is the mean already."),
+    ("the shares rounded down, by `//`",
+     lambda gradients, tokens: sum(
+         g * (n // sum(tokens)) for g, n in zip(gradients, tokens, strict=True)
+     ),
+     "A share is less than 1, and `//` makes 0 of it: `/`."),
+    ("the last batch left out",
+     lambda gradients, tokens: merged(
+         gradients[: max(1, len(gradients) - 1)], tokens[: max(1, len(tokens) - 1)]
+     ),
+     "Every batch counts, the last one, too."),
 )  # fmt: skip
 
 # 12.6 a test that tells right clipping from wrong
@@ -1069,6 +1087,11 @@ def _some_left_out(gradients: list[Tensor], max_norm: float) -> tuple[list[Tenso
     return [gradients[0] * factor, *gradients[1:]], norm
 
 
+def _dotted(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], float]:
+    norm = math.sqrt(sum(float(g.dot(g)) for g in gradients))  # an error where g is a matrix
+    return [g * min(1.0, max_norm / norm) for g in gradients], norm
+
+
 RIGHT_CLIPS: dict[str, Callable] = {
     "as the equation has it": clipped,
     "in place": _in_place,
@@ -1085,6 +1108,7 @@ CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
         clipped(gradients, max_norm)[0][::-1], length(gradients)
     ),
     "halved where too long": _scaled(length, lambda norm, c: 1.0 if norm <= c else 0.5),
+    "g.dot(g) for the sum of the squares": _dotted,
 }  # fmt: skip
 
 
@@ -1102,6 +1126,9 @@ CLIPS_WHY = {row.name: row.why for row in WRONG_CLIPS} | {
     "halved where too long":
         "What is too long is halved, whatever the limit. It shows with any limit but half the "
         "length.",
+    "g.dot(g) for the sum of the squares":
+        "g.dot(g) is the sum of the squares where g is a vector, and an error where it is a "
+        "matrix. Gradients have any shapes: try one with two axes.",
 }  # fmt: skip
 
 
@@ -1204,6 +1231,9 @@ CLIP_TEST_MISTAKES = mistakes(
      "with it. Hand over a copy."),
     ("no negative numbers", _clip_test(lambda: [g.abs() for g in _some_gradients()]),
      "One of the wrong ones loses the signs. Try negative numbers, too."),
+    ("vectors only", _clip_test(lambda: [g.flatten() for g in _some_gradients()]),
+     "Gradients have any shapes, and one of the wrong ones takes g.dot(g) for the sum of the "
+     "squares, which it is for a vector only. Try a matrix as well."),
     ("a limit of half the length",
      _clip_test(limits=(length(_some_gradients()) / 2, 100.0)),
      "One of the wrong ones halves whatever is too long. Try another limit."),
@@ -1223,6 +1253,8 @@ MADE = {
                             "Try negative numbers: one of the wrong ones loses the signs."),
     "one parameter alone": ({"make": lambda: _some_gradients()[:1]},
                             "With one parameter the length of each is that of all."),
+    "vectors only": ({"make": lambda: [g.flatten() for g in _some_gradients()]},
+                     "Try a matrix: for one of the wrong ones g.dot(g) sums the squares."),
     "one parameter alone, without negative numbers":
         ({"make": lambda: [g.abs() for g in _some_gradients()[:1]]},
          "With one parameter the length of each is that of all; and try negative numbers."),
@@ -1591,6 +1623,11 @@ LOOP_MISTAKES = mistakes(
     ("the exponential of the mean loss",
      lambda model, batches, optimizer: math.exp(one_epoch(model, batches, optimizer)),
      "That is the perplexity. The mean loss is asked for."),
+    ("the whole target read, and each token asked for where it was read",
+     _epoch((), cut=lambda read, labels, tgt: (
+         tgt, torch.cat([torch.full_like(tgt[:, :1], PAD), tgt[:, 1:]], 1))),
+     "At each place the model has read the very token that it is asked for. It reads `tgt[:, :-1]` "
+     "and is asked for `tgt[:, 1:]`."),
 )  # fmt: skip
 
 # 12.8 the gradient of the label-smoothed loss
@@ -1818,6 +1855,11 @@ GRADIENT_MISTAKES = mistakes(
      lambda z, y, e: (lambda p, g: p * (g - (p * g).sum(-1, keepdim=True)))(
          z.softmax(-1), loss_gradient(z, y, e)),
      "p - q is the slope in the logits already: the softmax is behind it."),
+    ("the probabilities left at padding",
+     lambda logits, targets, smoothing: (
+         logits.softmax(-1) - _asked(logits, targets, smoothing) * (targets != PAD)[:, None]
+     ),
+     "Where the target is PAD there is no loss, and no gradient: the whole row is zero."),
 )  # fmt: skip
 
 

@@ -218,6 +218,21 @@ def _tokens(ids: object) -> list:
 
 
 greedy_with_state = _greedy()
+
+
+def _never_empty(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
+    found: list[int] = []
+    token, state = bos, None
+    while len(found) < max_length:
+        scores, state = step(token, state)
+        ids = [i for i in range(len(scores)) if found or i != eos]
+        token = max(ids, key=lambda i: scores[i])
+        if token == eos:
+            break
+        found.append(token)
+    return found
+
+
 GREEDY_MISTAKES = mistakes(
     ("nothing written", lambda step, bos, eos, max_length: [],
      "Each step gives the scores of the next token: take the highest and go on, up to `eos` or "
@@ -300,6 +315,8 @@ GREEDY_MISTAKES = mistakes(
     *combined(_greedy, GREEDY_SLIPS, but=GREEDY_BUT),
     ("drawn, not the likeliest", _drawn_at_random,
      "Greedy decoding draws nothing: it takes the largest of the log-probabilities."),
+    ("no `eos` as the first token", _never_empty,
+     "If the likeliest token is `eos` at once, the sentence is empty."),
 )  # fmt: skip
 
 
@@ -546,6 +563,17 @@ def _where_it_is_likeliest(scores: Tensor, log_p: Tensor, eos: int) -> tuple[lis
     return ended, beam_step(scores, log_p, eos)[1]
 
 
+def _all_open(scores: Tensor, log_p: Tensor, eos: int) -> list[tuple]:
+    total = (scores[:, None] + log_p).tolist()
+    some = [(i, j, x) for i, row in enumerate(total) for j, x in enumerate(row) if j != eos]
+    return sorted(some, key=lambda one: one[2], reverse=True)
+
+
+def _score_first(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    ended, still_open = beam_step(scores, log_p, eos)
+    return ended, [(score, *rest) for *rest, score in still_open]
+
+
 BEAM_MISTAKES = mistakes(
     ("`eos` ends a hypothesis where it is the likeliest there", _where_it_is_likeliest,
      "What counts is the place among all candidates: the best N of them, whichever hypothesis they "
@@ -694,6 +722,14 @@ BEAM_MISTAKES = mistakes(
      "The log-probabilities of a sentence's tokens are added."),
     ("`eos` made impossible, and the rest normed again", _normed_again,
      "`log_p` is left as it is: only the candidates with `eos` leave the second list."),
+    ("the score in front of those that go on", _score_first,
+     "The order is parent, token, score."),
+    ("one too many goes on",
+     lambda scores, log_p, eos: (
+         beam_step(scores, log_p, eos)[0],
+         _all_open(scores, log_p, eos)[: len(scores) + 1],
+     ),
+     "N hypotheses go on, as many as there were."),
 )  # fmt: skip
 
 # 13.5 typical sampling
@@ -811,6 +847,12 @@ TYPICAL_BUT = [
     ("top-p: the likeliest first", "not made to sum to one"),
     ("the token that crosses the line dropped", "the unlikeliest first"),
 ]
+
+
+def _first_few(p: Tensor, n: int) -> Tensor:
+    ids = _distance(p).argsort(stable=True)[:n]
+    kept = torch.zeros_like(p).index_put((ids,), p[ids])
+    return kept / kept.sum()
 
 
 TYPICAL_MISTAKES = mistakes(
@@ -952,6 +994,12 @@ TYPICAL_MISTAKES = mistakes(
     ("all that are as likely as the threshold",
      lambda p, threshold: (lambda kept: kept / kept.sum().clamp(min=1e-9))(p * (p >= threshold)),
      "The threshold is one for the sum of what is kept, not for each."),
+    ("a share of the tokens in place of a share of the probability",
+     lambda p, threshold: _first_few(p, max(1, round(threshold * len(p)))),
+     "Tokens are taken until their *probabilities* sum to the threshold, however few or many."),
+    ("what is kept alone, without the zeros",
+     lambda p, threshold: (kept := typical(p, threshold))[kept > 0],
+     "The result has the shape of p, (V): zero for what is dropped."),
 )  # fmt: skip
 
 
@@ -1284,6 +1332,15 @@ CACHE_MISTAKES = mistakes(
          *read_on(*inputs)),
      "The outputs are those of the n new tokens: (n, K)."),
     *combined(_read_on, CACHE_SLIPS, but=CACHE_BUT),
+    ("the keys averaged in place of the values",
+     lambda tokens, table, places, w_q, w_k, w_v, keys, values: (
+         read_on(tokens, table, places, w_q, w_k, w_k, keys, keys)[0],
+         *read_on(tokens, table, places, w_q, w_k, w_v, keys, values)[1:],
+     ),
+     "Keys are there to be compared with the queries. What is averaged are the values."),
+    ("the new tokens see the old ones alone",
+     _read_on(see=lambda n, t: (torch.arange(t + n) < t).expand(n, -1) if t else _past(n, t)),
+     "Each new token sees itself, too, and the new ones before it."),
 )  # fmt: skip
 
 # 13.7 tables that turn
@@ -1521,6 +1578,7 @@ def _search(
             "worst": min(finished, key=lambda f: f[0]),
             "first": finished[0],
             "last": finished[-1],
+            "longest": max(finished, key=lambda f: len(f[1])),
         }[pick]
         ids = chosen[1]
         return ids if keep_eos else ids[:-1]
@@ -1881,6 +1939,8 @@ SEARCH_MISTAKES = mistakes(
     ("one step too few", lambda step, bos, eos, beam, max_length, alpha: search(
          step, bos, eos, beam, max_length - 1, alpha),
      "All `max_length` steps are taken."),
+    ("the longest of the finished", _search(pick="longest"),
+     "The best score wins, whatever the length."),
 )  # fmt: skip
 
 
@@ -2055,6 +2115,12 @@ HIGHEST_MISTAKES = mistakes(
     ("5 + |Y| / 6 in the penalty",
      _highest(score=lambda total, k, alpha: total / (5 + k / 6) ** alpha),
      "The whole sum is divided by 6: ((5 + |Y|) / 6) to the power of alpha."),
+    ("alpha on the length alone",
+     _highest(score=lambda total, k, alpha: total / ((5 + k**alpha) / 6**alpha)),
+     "The whole of (5 + |Y|) / 6 is taken to the power of alpha."),
+    ("alpha on the length alone, and the 6 as it is",
+     _highest(score=lambda total, k, alpha: total / ((5 + k**alpha) / 6)),
+     "The whole of (5 + |Y|) / 6 is taken to the power of alpha."),
 )  # fmt: skip
 
 

@@ -244,6 +244,9 @@ PREFIX_MISTAKES = mistakes(
     ("an axis for the heads",
      lambda prefix, length: prefix_masks(prefix, length)[:, None],
      "Asked for is (B, length, length). The axis of the heads comes in when the mask is used."),
+    ("the target's keys open in place of the source's",
+     lambda prefix, length: _causal(length) | ~_source(prefix, length),
+     "Open for every query are the *first* `prefix` keys, those of the source."),
 )  # fmt: skip
 
 
@@ -409,6 +412,21 @@ LOSS_MISTAKES = mistakes(
          logits[:, :-2][_real(tokens, lengths, 2)], tokens[:, 2:][_real(tokens, lengths, 2)]
      ),
      "The logits at position t are about the very next token, the one at t + 1."),
+    ("shifted the other way, and without the last place",
+     lambda logits, tokens, lengths: (
+         F.cross_entropy(logits[:, 1:].transpose(1, 2), tokens[:, :-1], reduction="none")
+         [_real(tokens, lengths, 0)[:, :-1]].mean()
+     ),
+     "The logits at position t are about the token at t + 1, not about the one at t - 1."),
+    ("the losses of all places, not averaged",
+     lambda logits, tokens, lengths: _each(logits, tokens) * _real(tokens, lengths),
+     "Asked for is one number: the mean over the tokens that are predicted."),
+    ("each row's mean weighed by its length",
+     lambda logits, tokens, lengths: (
+         (torch.stack([gpt_loss(*(x[b : b + 1] for x in (logits, tokens, lengths)))
+                       for b in range(len(tokens))]) * lengths).sum() / lengths.sum()
+     ),
+     "A row of `lengths[b]` tokens has one prediction less: its mean weighs `lengths[b]` - 1."),
 )  # fmt: skip
 
 
@@ -569,6 +587,14 @@ PACKED_MISTAKES = mistakes(
          n_heads, 0
      )[head],
      "A head is narrow, and reads the *whole* input: all d_model rows stay."),
+    ("divided by the root of d_k",
+     lambda c_attn, n_heads, head: (
+         key_matrix(c_attn, n_heads, head) / (len(c_attn) / n_heads) ** 0.5
+     ),
+     "The matrix itself is asked for. It is the scores that are divided, when they are made."),
+    ("the matrices of all heads",
+     lambda c_attn, n_heads, head: [key_matrix(c_attn, n_heads, i) for i in range(n_heads)],
+     "Only head number `head` is asked for."),
 )  # fmt: skip
 
 
@@ -851,6 +877,18 @@ PSEUDO_MISTAKES = mistakes(
          model, _covered(tokens, torch.eye(len(tokens)).bool(), mask_token), tokens
      )[1:-1].sum(),
      "Each position is covered once, the first and the last one as well."),
+    ("the answer looked up one position too early",
+     lambda model, tokens, mask_token: sum(
+         model(_covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token))
+         .log_softmax(-1)[i, max(i - 1, 0), tokens[i]] for i in range(len(tokens))
+     ),
+     "A masked model answers at the covered position itself; nothing is shifted."),
+    ("the answer looked up at the first position",
+     lambda model, tokens, mask_token: sum(
+         model(_covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token))
+         .log_softmax(-1)[i, 0, tokens[i]] for i in range(len(tokens))
+     ),
+     "A masked model answers at the covered position itself, another one in each row."),
 )  # fmt: skip
 
 
@@ -1386,6 +1424,9 @@ DIE_MISTAKES = mistakes(
      lambda f, c, r: c * math.log(f) - (1 - c) * math.log(1 - r / (1 - c)),
      "The loss is the mean over all faces that may be right, each with its probability."),
     *combined(_die, DIE_SLIPS),
+    ("the drawn tokens known, and those that stayed for nothing",
+     lambda f, c, r: (c + r * (f - 1) / f) * math.log(f),
+     "The model cannot tell a drawn face from one that stayed: it doubts all that are in view."),
 )  # fmt: skip
 
 
@@ -1409,14 +1450,14 @@ def edited(answer: Callable, W: Tensor, x: Tensor, y: Tensor, others: Tensor) ->
     if B.shape != (len(W), 1) or A.shape != (1, W.shape[1]):
         words = ""
         if B.shape == (1, W.shape[1]) and A.shape == (len(W), 1):
-            words = "A came first: "
+            words = ": A came first"
         elif B.ndim == A.ndim == 1:
-            words = "vectors came in place of matrices: "
+            words = ": vectors in place of matrices"
         elif B.shape == (1, len(W)) and A.shape == (W.shape[1], 1):
-            words = "both are transposed: "
+            words = ": both are transposed"
         raise ValueError(
-            f"{words}expected B of shape {(len(W), 1)} and A of shape {(1, W.shape[1])}, "
-            f"got {tuple(B.shape)} and {tuple(A.shape)}"
+            f"expected B of shape {(len(W), 1)} and A of shape {(1, W.shape[1])}, "
+            f"got {tuple(B.shape)} and {tuple(A.shape)}{words}"
         )
     return torch.cat([x[None], others]).double() @ (W.double() + B @ A).T
 
@@ -1427,7 +1468,7 @@ def edit_cases() -> list[tuple]:
         torch.zeros(1, 2), torch.ones(2), torch.tensor([3.0]), torch.tensor([[1.0, 0.0]])
     )  # fmt: skip
     cases = [given]
-    for d_out, d_in, n in ((3, 5, 2), (4, 6, 3), (2, 4, 0), (1, 7, 4), (5, 3, 1)):
+    for d_out, d_in, n in ((3, 5, 2), (4, 6, 3), (2, 4, 0), (1, 7, 4), (5, 3, 1), (3, 3, 1)):
         sizes = ((d_out, d_in), (d_in,), (d_out,), (n, d_in))
         W, x, y, others = (torch.randn(*size, generator=draw) for size in sizes)
         cases.append((W, x, y, others + 0.5 * x))
@@ -1524,6 +1565,13 @@ EDIT_MISTAKES = mistakes(
     ("A along x, not divided", _edit(away="none", divide="none"),
      "Two things: A has to be orthogonal to all the others, and A x shall be 1."),
     *combined(_edit, EDIT_SLIPS, EDIT_KNOWN),
+    ("the last of the keys in place of x",
+     lambda W, x, y, others: (
+         (y - W @ x)[:, None],
+         torch.linalg.pinv(torch.cat([x[None], others]).double())[:, -1:].T,
+     ),
+     "A x shall be 1 and A times each of the others 0. Where x is the first of the rows, its "
+     "column of the pseudo-inverse is the first, too."),
 )  # fmt: skip
 
 

@@ -303,7 +303,7 @@ def why_wrong(
     if (i := changing(exercise, answer, cases, got, bad)) is not None:
         what = "called twice with the same input, it gives two results."
         why = "Is something drawn at random, or left over from the call before?"
-        return wrong(title, what, why, inputs(exercise, cases[i]))
+        return wrong(title, what, why, inputs(exercise, cases[i]), mistake=what.removesuffix("."))
     return where_wrong(exercise, title, cases, got, want, bad)
 
 

@@ -73,6 +73,9 @@ UNDONE: dict[str, Turn] = {
     "not added up over the first axis": lambda a: a.sum(0) if a.ndim > 1 else None,
     "not added up over the last axis": lambda a: a.sum(-1) if a.ndim > 1 else None,
     "not added up to one number": lambda a: last(a, np.sum),
+    "several times over": lambda a: (
+        a[0] if a.ndim > 1 and len(a) > 1 and (a == a[0]).all() else None
+    ),
     "not averaged to one number": lambda a: last(a, np.mean),
     "not averaged over the first axis": lambda a: a.mean(0) if a.ndim > 1 else None,
     "not averaged over the last axis": lambda a: a.mean(-1) if a.ndim > 1 else None,
@@ -181,7 +184,11 @@ def factors(
     top = np.abs(want).argmax()
     factor, more = got.flat[top] / want.flat[top], got.flat[top] - want.flat[top]
     if factor and near(got, factor * want):
-        yield f"{factor:.4g} times as large"
+        base = {
+            1.4427: ", as with logarithms to the base 2",
+            0.4343: ", as with those to the base 10",
+        }
+        yield f"{factor:.4g} times as large{base.get(round(factor.real, 4), '')}"
         yield from by_size(factor, arguments)
     if near(got, want + more):
         yield f"{abs(more):.4g} {'more' if more > 0 else 'less'}" + " everywhere" * bool(want.ndim)

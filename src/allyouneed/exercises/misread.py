@@ -52,6 +52,11 @@ TENSORS: dict[str, Change] = {
     "zeros in place of `{}`": torch.zeros_like,
     "a softmax of `{}`": lambda a: a.softmax(-1),
     "`{}` with its first row in place of all": lambda a: a[:1].expand_as(a),
+    "the smallest of `{}` in place of all": lambda a: a.amin(0, True).expand_as(a),
+}
+COUNTS: dict[str, Change] = {  # of a tensor of whole numbers
+    "one more than `{}`": lambda a: a + 1,
+    "one less than `{}`": lambda a: a - 1,
 }
 
 
@@ -69,6 +74,8 @@ def changes(
             some = SIMPLE if simple else NUMBERS
         elif isinstance(value, Tensor) and value.ndim:
             some = ROWS | TENSORS
+            if not (value.is_floating_point() or value.dtype == torch.bool):
+                some |= COUNTS
         elif isinstance(value, list):
             some = ROWS
         for words, change in some.items():
@@ -126,14 +133,18 @@ def misread(
     return None
 
 
+NO = "no size"
+
+
 def rescaled(
     right: Callable[..., Any],
     cases: list[dict[str, Any]],
     fits: Callable[[Any, int], bool],
     bad: list[int],
 ) -> str | None:
-    """As `misread`, with an argument multiplied by the root of one size over another: whoever
-    divides by the root of a wrong size gives what is right for such an input."""
+    """As `misread`, with an argument divided by the root of a size, or multiplied by the root of
+    one size over another: whoever divides by the root of a wrong size, or of one too many, gives
+    what is right for such an input."""
     order = [*bad[1:], *(i for i in range(len(cases)) if i not in bad)]
     first = cases[bad[0]]
 
@@ -144,17 +155,17 @@ def rescaled(
         if not (isinstance(value, Tensor) and value.is_floating_point() and value.ndim > 1):
             continue
         tried: dict[float, bool] = {}
-        for one, two in permutations(sizes(first), 2):
-            factors = [(sizes(case)[one] / sizes(case)[two]) ** 0.5 for case in cases]
+        for one, two in permutations([NO, *sizes(first)], 2):
+            given = [{NO: 1, **sizes(case)} for case in cases]
+            factors = [(each[one] / each[two]) ** 0.5 for each in given]
             if (factor := factors[bad[0]]) == 1:
                 continue
             if factor not in tried:
                 tried[factor] = gives(name, factor, bad[0])
             if tried[factor] and all(gives(name, factors[i], i) for i in order):
-                return (
-                    f"what would be right for `{name}` multiplied by the root of {one} and divided "
-                    f"by that of {two}"
-                )
+                ways = [f"multiplied by the root of {one}"] * (one != NO)
+                ways += [f"divided by the root of {two}"] * (two != NO)
+                return f"what would be right for `{name}` {' and '.join(ways)}"
     return None
 
 
