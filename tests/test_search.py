@@ -149,14 +149,15 @@ def test_two_words_that_the_book_writes_as_one_are_one(address, browser):
 
 
 def test_a_name_in_code_that_the_book_has_not_is_its_words(address, browser):
-    """A name that it has, or keeps, stays; and no number is put right. A Greek letter has its name."""
+    """A name that it has, or keeps, stays; no number is put right; a Greek letter has its name."""
     tab = Visit(browser, address).open("search.html?q=softmax")
     typed = ["kv_cache", "layer_norm_eps", "BertTokenizer", "FlashAttention", "eps_ls", "int8"]
     spelled = tab.evaluate(SPELLED, typed)
-    places = tab.evaluate(PLACES, ["epsilon layer norm"])
+    places = tab.evaluate(PLACES, ["γ and β", "β2"])
     tab.context.close()
     assert spelled == ["kv cache", "layer norm eps", "Bert Tokenizer", *typed[3:]]
-    assert places == [["notebooks/10_sublayers.html", "what-is-for"]]  # "What ε is for"
+    assert places[0] == ["notebooks/10_sublayers.html", "layer-normalisation"]
+    assert places[1] == ["notebooks/12_training.html", "adam"]
 
 
 def test_first_letters_stand_for_a_term_of_the_glossary(address, browser):

@@ -643,7 +643,7 @@ UNSURE = """([name, sentences]) => sentences.map(sentence => {
 
 def test_short_sentences_that_go_wrong_are_warned_of_and_the_others_are_not(engine):
     """Judged by reading; each is well below the limit, or well above it."""
-    wrong = ["good morning", "Sorry", "how are you", "Hello there.", "So long!", "Great job!", "bye"]
+    wrong = ["good morning", "Sorry", "how are you", "Hello there.", "So long!", "bye"]
     right = ["Good morning.", "Good luck!", "I'm hungry.", "Where is the station?", "Maybe.",
              "I forgot my password.", "Call the police!", "See you later!"]  # fmt: skip
     found = engine.evaluate(UNSURE, ["tatoeba-en-fr", wrong + right])
