@@ -139,6 +139,27 @@ def test_two_words_typed_as_one_are_two(address, browser):
     assert spelled == ["reduce scatter", "causal mask", "layernorm", "pruning", "theorem"]
 
 
+def test_two_words_that_the_book_writes_as_one_are_one(address, browser):
+    """And what it has in both ways, or side by side, stays as it was typed."""
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    typed = ["soft max", "over fitting", "data loader", "fine tuning", "hard max", "beam search"]
+    spelled = tab.evaluate(SPELLED, typed)
+    tab.context.close()
+    assert spelled == ["softmax", "overfitting", *typed[2:]]
+
+
+def test_a_name_in_code_that_the_book_has_not_is_its_words(address, browser):
+    """A name that it has, or keeps, stays; no number is put right; a Greek letter has its name."""
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    typed = ["kv_cache", "layer_norm_eps", "BertTokenizer", "FlashAttention", "eps_ls", "int8"]
+    spelled = tab.evaluate(SPELLED, typed)
+    places = tab.evaluate(PLACES, ["γ and β", "β2"])
+    tab.context.close()
+    assert spelled == ["kv cache", "layer norm eps", "Bert Tokenizer", *typed[3:]]
+    assert places[0] == ["notebooks/10_sublayers.html", "layer-normalisation"]
+    assert places[1] == ["notebooks/12_training.html", "adam"]
+
+
 def test_first_letters_stand_for_a_term_of_the_glossary(address, browser):
     """Where the book does not say them: what it does say, and no word, stays as it was typed."""
     tab = Visit(browser, address).open("search.html?q=MQA")

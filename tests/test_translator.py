@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 from chromium import Visit, faint_text, resize, served, violations
 from markdown_it import MarkdownIt
@@ -559,7 +560,9 @@ def test_what_is_in_order_is_not_remarked_upon(tab):
     tab.evaluate("document.getElementById('t-beam').value = 1")  # quickly
     run(tab, text)
     assert "characters" not in tab.inner_text("#t-remarks")
-    for text in ["What time is it?", "OK", "I like the USA and the FBI.", "Is there a TV?",
+    run(tab, "OK")
+    assert "capitals" not in tab.inner_text("#t-remarks")
+    for text in ["What time is it?", "I like the USA and the FBI.", "Is there a TV?",
                  "attention is all you need.", "Tom and Boston.", "Boston is big."]:  # fmt: skip
         run(tab, text)
         assert not tab.is_visible("#t-remarks"), text
@@ -629,6 +632,40 @@ def test_a_word_that_no_translation_in_training_has_is_named(engine):
     )
     assert said.startswith("“opro” is in none of the French sentences") and not given
     assert both.startswith("“opro”, “xzzyq” are in none")
+
+
+UNSURE = """([name, sentences]) => sentences.map(sentence => {
+  const {model, tokenizer} = models[name], src = [...tokenizer.encode(sentence), Translator.EOS];
+  const {ids, steps} = Translator.run(Translator.beamSearch(model, src, 4, 0.6));
+  return [tokenizer.decode(ids), Translator.unsure(steps, name).length];
+})"""
+
+
+def test_short_sentences_that_go_wrong_are_warned_of_and_the_others_are_not(engine):
+    """Judged by reading; each is well below the limit, or well above it."""
+    wrong = ["good morning", "Sorry", "how are you", "Hello there.", "So long!", "bye"]
+    right = ["Good morning.", "Good luck!", "I'm hungry.", "Where is the station?", "Maybe.",
+             "I forgot my password.", "Call the police!", "See you later!"]  # fmt: skip
+    found = engine.evaluate(UNSURE, ["tatoeba-en-fr", wrong + right])
+    assert [bool(said) for _, said in found] == [True] * len(wrong) + [False] * len(right)
+    remarked = """text => Translator.remarks(text, "tatoeba-en-fr",
+      models["tatoeba-en-fr"].tokenizer).length"""
+    rare = ["Goodbye.", "Welcome!", "Congratulations!"]  # as words, but what sentences are made of
+    assert not any(engine.evaluate(remarked, text) for text in rare)
+
+
+@each_model
+def test_of_its_own_kind_few_are_unsure_and_those_are_the_worse(engine, name):
+    if name == "multi30k-en-de" and not os.environ.get("ALLYOUNEED_DATA"):
+        pytest.skip("these sentences are not on every machine")
+    pairs = load_pairs(name, "test")
+    pairs = pairs[:: len(pairs) // 100][:100]
+    found = engine.evaluate(UNSURE, [name, [source for source, _ in pairs]])
+    scores = {0: [], 1: []}
+    for (_, reference), (written, said) in zip(pairs, found, strict=True):
+        scores[said].append(sacrebleu.sentence_chrf(written, [reference]).score)
+    assert 1 <= len(scores[1]) <= 15
+    assert np.mean(scores[1]) < np.mean(scores[0]) - 10
 
 
 @each_model

@@ -18,7 +18,7 @@ const BookSearch = (() => {
   const THEIRS = /(?<![\p{L}\p{N}_.])(?:(?:torch|nn|F|functional|optim|Tensor)\.)+(?=[A-Za-z])/u; // PyTorch's: nn.Linear
   const SIDE = /^(exercises|the code so far|further reading)$/i; // they name much, and explain little
   const SAME = { // what people type, and the book's word for it
-    "\\[(mask|cls|sep)\\]": "$1 token", eq: "equation", rope: "rotary", kv: "key value", bpe: "byte pair",
+    "\\[(mask|cls|sep)\\]": "$1 token", eq: "equation", eps: "epsilon", rope: "rotary", kv: "key value", bpe: "byte pair",
     bptt: "backpropagation through time", ln: "layer norm", hf: "hugging face", ffn: "feed forward",
     mha: "multi head attention", multihead: "multi head", mlm: "masked language model", ddp: "data parallel",
     nmt: "translation", sqrt: "root", layernorm: "layer normalisation",
@@ -40,13 +40,14 @@ const BookSearch = (() => {
       "can could should would may might must am were been has have had we you i me my your our us im ive from so than any " +
       "some need needed work works difference between vs versus et al know knows mean means stands signify use used using " +
       "get gets got give gives make makes happens thing things something please help question about like want actually " +
-      "exactly really only just simply explain explained understand transformer transformers").split(" ").map(stem),
+      "exactly really only own just simply explain explained understand transformer transformers").split(" ").map(stem),
   );
   const THING = /^transform/; // of these words one that is looked for, too: nn.Transformer
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
   const known = new Set(); // the phrases of book/search.toml
   const kept = new Map(); // in how many of a page's phrases a stem occurs
+  const spread = new Map(); // how few pages have it
   const written = new Map(); // how often a word stands in the book, as it is written
 
   // "Normalization" and "normalisation" are one word, so are "token" and "tokens".
@@ -60,7 +61,8 @@ const BookSearch = (() => {
   }
 
   const letters = (word) => [...word].sort().join("");
-  const split = (text) => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
+  const GREEK = { α: "alpha", β: "beta", γ: "gamma", ε: "epsilon", ϵ: "epsilon", λ: "lambda", μ: "mu", σ: "sigma", θ: "theta", τ: "tau", η: "eta" };
+  const split = (text) => text.toLowerCase().replace(/[αβγεϵλμσθτη]/g, (sign) => GREEK[sign]).match(/[\p{L}\p{N}_]+/gu) ?? [];
 
   // Words in lower case; of a_name_in_code, the whole and its parts.
   function words(text) {
@@ -70,7 +72,7 @@ const BookSearch = (() => {
     });
   }
 
-  const bare = (title) => title.toLowerCase().replace(/^(the|an?) /, "").trim();
+  const bare = (title) => title.toLowerCase().replace(/^(the|an?|\d+\.) /, "").trim();
 
   const tally = (list) => {
     const found = new Map();
@@ -100,10 +102,27 @@ const BookSearch = (() => {
     return often.sort((a, b) => b[1] - a[1])[0]?.[0];
   }
 
+  // One word that the book has, where it is typed as two that the book has not side by side: "soft max".
+  function together(pair, one, other) {
+    const all = [one, other].map((word) => stem(word.toLowerCase()));
+    const joint = (one + other).toLowerCase();
+    const beside = ` ${all.join(" ")} `;
+    const has = ({ flat, asked }) => [flat.text, flat.head, ...asked.map((words) => ` ${words.join(" ")} `)].some((text) => text.includes(beside));
+    return written.has(joint) && !entries.some(has) ? joint : pair;
+  }
+
+  // A name in code that the book has not, as the words of which it is made: PagedAttention, num_beams.
+  function parted(name) {
+    const parts = name.replace(/_+/g, " ").replace(/(\p{Ll})(?=\p{Lu})/gu, "$1 ").trim();
+    const all = split(parts);
+    return written.has(name.toLowerCase()) || counts.has(stem(name.toLowerCase())) || !all.some((one) => one.length > 2 && written.has(one)) ? name : parts;
+  }
+
   // A query with each word that the book has not, nor one that begins so, as the book has it: as the
   // term of the glossary of which it has the first letters, as two words, or as one that differs by a slip.
   function spelled(query) {
-    return query.replace(/[\p{L}\p{N}]{3,}/gu, (typed) => {
+    return query.replace(/[\p{L}\p{N}]*(\p{Ll}\p{Lu}|[\p{L}\p{N}]_[\p{L}\p{N}])[\p{L}\p{N}_]*/gu, parted)
+      .replace(/(\p{L}{3,}) (\p{L}{3,})/gu, together).replace(/[\p{L}\p{N}]{3,}/gu, (typed) => {
       const word = typed.toLowerCase();
       if (written.has(word) || word in SAME) return typed;
       const two = word === typed && apart(word); // "crossattention", though a name in code is CrossAttention
@@ -113,8 +132,8 @@ const BookSearch = (() => {
       const term = SHORT[word] ?? terms.find((one) => initials(one) === word);
       if (term) return term;
       const all = [...written.keys()];
-      if (word.length < 4 || all.some((one) => one.startsWith(word))) return typed;
-      const close = all.filter((one) => Math.abs(one.length - word.length) < 2 && near(word, one));
+      if (word.length < 4 || /\d/.test(word) || all.some((one) => one.startsWith(word))) return typed;
+      const close = all.filter((one) => one.length > 3 && Math.abs(one.length - word.length) < 2 && near(word, one));
       // "nrom": norm before from; and a slip at a word's first letter is rare: "prunning", pruning before running
       const likely = (one) => [letters(one) === letters(word), one[0] === word[0], written.get(one)];
       const better = (a, b) => b[1] - a[1] || b[2] - a[2] || b[3] - a[3];
@@ -127,6 +146,7 @@ const BookSearch = (() => {
       list.forEach(([anchor, head, kind, text, code, leads], i) => {
         const entry = { address, anchor: i ? anchor : "", chapter, page: title, head, kind, text, leads };
         entry.asked = (asked[entry.anchor] ?? []).map(meant);
+        entry.told = entry.asked.map((all) => all.filter((word) => !ASKING.has(word))).map((some, i) => some.length ? some : entry.asked[i]);
         entry.in = {
           head: tally(words(head)), text: tally(words(text)), code: tally(words(code)),
           page: tally(words(title)),
@@ -158,16 +178,18 @@ const BookSearch = (() => {
   // A word that is kept for a page counts less where many pages have it.
   function keeps(page, word) {
     const n = kept.get(page).get(word);
-    return n ? n / (n + 2) * Math.log(1 + kept.size / [...kept.values()].filter((one) => one.has(word)).length) : 0;
+    if (!n) return 0;
+    if (!spread.has(word)) spread.set(word, Math.log(1 + kept.size / [...kept.values()].filter((one) => one.has(word)).length));
+    return n / (n + 2) * spread.get(word);
   }
 
   // How like a query is to what is kept for an entry: the cosine with the phrase that is nearest to it.
   function likeness(entry, asked, terms) {
     const weight = (list) => list.reduce((sum, word) => sum + rare(word), 0);
-    return Math.max(0, ...entry.asked.map((all) => {
-      const some = all.filter((word) => !ASKING.has(word)), told = some.length ? some : all;
+    const own = weight(asked);
+    return Math.max(0, ...entry.told.map((told) => {
       const shared = told.filter((word) => terms.some((forms) => forms.has(word)));
-      return weight(shared) / Math.sqrt(weight(told) * weight(asked));
+      return shared.length && weight(shared) / Math.sqrt(weight(told) * own);
     }));
   }
 

@@ -6,7 +6,7 @@
 "use strict";
 
 {
-  const { EOS, LANGUAGES, MOST, Ribbons, UNK, astray, kept, linked, madeUp, refusal, remarks, tidy } = Translator;
+  const { EOS, LANGUAGES, MOST, Ribbons, UNK, astray, kept, linked, madeUp, refusal, remarks, tidy, unsure } = Translator;
   const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
   const KINDS = { encoder: "Encoder", decoder: "Decoder", cross: "Cross-attention" };
   const at = (id) => document.getElementById(`t-${id}`);
@@ -203,7 +203,9 @@
     if (!off && !state.stop) state.whole = { key, view };
     show(view, key);
     const invented = state.stop ? [] : madeUp(state.text, view.text, chosen()); // no word is cut off
-    showRemarks([...said, ...astray(view.text, language()), ...invented]);
+    const likeliest = !first && !off && !state.stop && !choices().temperature; // of its own choice, and whole
+    const doubts = likeliest ? unsure(view.steps, chosen()) : [];
+    showRemarks([...said, ...astray(view.text, language()), ...invented, ...doubts]);
     const count = result.steps.length, rate = Math.round(count / seconds);
     if (first) choose(Math.min(first.length, count) - 1, 0);
     const how = state.stop ? "Stopped" : !first ? "Translated"
