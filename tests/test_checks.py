@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,7 +21,8 @@ from allyouneed.transformer import TransformerConfig
 TYPES = (
     "boolean", "floating-point", "integer", "a tensor", "a string", "one string", "got sentences",
     "True or False", "dtype", "lists of words", "a LanguageModelConfig", "several sentences",
-    "got 'ab'", "an optimizer", "dicts", "a function", "a list, got", "a module", "a Tree",
+    "got 'ab'", "got None for one", "a path", "JSON", "a dict, got", "with a config", "a Record",
+    "an optimizer", "dicts", "a function", "a list, got", "a module", "a Tree",
     "torch.Generator", "several batches", "a Batch", "a LanguageModel", "one with 20", "a Device",
 )  # fmt: skip
 Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
@@ -29,6 +31,7 @@ META, YES = IDS.expand(2, 3).to("meta"), torch.ones(3, 5, dtype=torch.bool)
 MODEL = torch.nn.Linear(4, 4)
 CAUSAL = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=0, causal=True)
 SEGMENTED = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=2, causal=False)
+OF_CONFIG, STEPS = SimpleNamespace(config=CAUSAL), SimpleNamespace(step=0)
 OWN = SimpleNamespace(model=MODEL, smoothing=0.1, dtype=torch.float32)
 WORD = SimpleNamespace(leaves=[None], inside="Jane")  # a tree over one word
 GPU = SimpleNamespace(flops=1)
@@ -42,10 +45,15 @@ FITS = {
     "not negative": lambda: checks.check_not_negative(decay=0, temperature=0.1),
     "shares": lambda: checks.check_shares(top_p=1, share=0.1),
     "choice": lambda: checks.check_choice({"relu": 1}, activation="relu"),
-    "config": lambda: checks.check_config(TransformerConfig(9), TransformerConfig),
+    "kind": lambda: checks.check_kind(TransformerConfig, config=LanguageModelConfig(9)),
+    "path": lambda: checks.check_path(path=Path("x"), other="y"),
+    "place": lambda: checks.check_place("cpu"),
+    "card": lambda: checks.check_card({"data": ["x"]}),
+    "no card": lambda: checks.check_card(None),
+    "device": lambda: checks.check_device("queries'", Q, k=K.double()),
     "cutting": lambda: checks.check_cutting(tokenizer(model={"vocab": 1}), tokenizer()),
     "tensors": lambda: checks.check_tensor(places=IDS),
-    "one dtype": lambda: checks.check_one_dtype(Q, k=K, v=V),
+    "one dtype": lambda: checks.check_one_dtype("queries'", Q, k=K, v=V),
     "even": lambda: checks.check_even(d_model=2),
     "positive": lambda: checks.check_positive(eps=1e-9),
     "probability": lambda: checks.check_probability(dropout=0.0),
@@ -81,10 +89,10 @@ FITS = {
     "boolean": lambda: checks.check_boolean(YES),
     "one row for all": lambda: checks.check_mask(YES[0], (2, 3, 5)),
     "source mask": lambda: checks.check_source_mask(YES[:2], Q.new_zeros(2, 7, 5)),
-    "multihead": lambda: checks.check_multihead(4, Q, K, K, YES),
+    "multihead": lambda: checks.check_multihead(X[0], Q, K, K, YES),
     "embeddings": lambda: checks.check_embeddings(X, TABLE),
     "states": lambda: checks.check_states(X, TABLE[:2], 4, 4, "h"),
-    "width": lambda: checks.check_width(X, 4),
+    "width": lambda: checks.check_width(X, TABLE),
     "rotation": lambda: checks.check_rotation(Q, Q[0, :, :2]),
     "sublayer": lambda: checks.check_sublayer(X, X + 1),
     "machine": lambda: checks.check_machine(TransformerConfig(9)),
@@ -106,7 +114,7 @@ FITS = {
     "filter": lambda: checks.check_filter(0.0, 2.0, 1),
     "range": lambda: checks.check_range("targets", IDS[0], 3),
     "text ids": lambda: checks.check_text_ids(SEGMENTED, IDS, YES[:, :3], IDS * 0),
-    "causal": lambda: checks.check_causal(CAUSAL),
+    "causal": lambda: checks.check_causal(SimpleNamespace(config=CAUSAL)),
     "masking": lambda: checks.check_masking(IDS, IDS > 0, 9, 9, 0.1),
     "groups": lambda: checks.check_groups(4, 2),
     "angles": lambda: checks.check_angles(X[0, 0], 2, 1),
@@ -117,7 +125,7 @@ FITS = {
     "stage": lambda: checks.check_stage(1, 3),
     "projection": lambda: checks.check_projection(GPU, 1, 0, 1, 1, 1, math.inf),
     "machines": lambda: checks.check_machines(16, 8),
-    "run": lambda: checks.check_run(len, 0, None, 1, math.inf, -1),
+    "run": lambda: checks.check_run(OF_CONFIG, len, 0, None, 1, math.inf, -1, STEPS),
     "completion": lambda: checks.check_completion(IDS, 0, 0.0, 1, 1.0),
     "same states": lambda: checks.check_same_states([{"w": X}, {"w": X + 1}]),
     "ids": lambda: checks.check_ids(IDS),
@@ -159,9 +167,9 @@ REFUSED = [
     (lambda: inspect.unwrap(checks.check_heads)(8, 2.0), "n_heads: expected an integer, got 2.0"),
     (lambda: inspect.unwrap(checks.check_decoding)(IDS, (X, YES), None),
      "memory: expected a tensor, the first of the two that `encode` gives, got tuple"),
-    (lambda: inspect.unwrap(checks.check_run)(len, 2.0, None, 1, 1.0, 0),
+    (lambda: inspect.unwrap(checks.check_run)(OF_CONFIG, len, 2.0, None, 1, 1.0, 0, STEPS),
      "steps: expected an integer, got 2.0"),
-    (lambda: inspect.unwrap(checks.check_run)(len, 2, None, 1, True, 0),
+    (lambda: inspect.unwrap(checks.check_run)(OF_CONFIG, len, 2, None, 1, True, 0, STEPS),
      "max_norm: expected an integer or a float, got True"),
     (lambda: inspect.unwrap(checks.check_completion)(IDS, 1.0, 1.0, None, None),
      "count: expected an integer, got 1.0"),
@@ -225,11 +233,16 @@ REFUSED = [
      "sequences: expected at least one list of ids, got none"),
     (lambda: checks.check_some(sequences=[[1], "ab"]),
      "sequences: expected lists of ids, got 'ab' for one"),
+    (lambda: checks.check_some(sequences=[[1], None]),
+     "sequences: expected lists of ids, got None for one"),
     (lambda: checks.check_pairs([]), "pairs: expected at least one pair of id lists, got none"),
     (lambda: checks.check_some(sequences=[[4], [1.5]]),
      "ids: expected an integer for each, got 1.5"),
     (lambda: inspect.unwrap(checks.check_pairs)(iter([])),
      "pairs: expected a list, got list_iterator"),
+    (lambda: checks.check_pairs([4, 5]), "pairs: expected two lists of ids in each, got 4"),
+    (lambda: checks.check_pairs([([4], 5)]),
+     "pairs: expected two lists of ids in each, got ([4], 5)"),
     (lambda: checks.check_pairs([[4, 5]]), "pairs: expected two lists of ids in each, got [4, 5]"),
     (lambda: checks.check_pairs([([4], [5], [6])]),
      "pairs: expected two lists of ids in each, got ([4], [5], [6])"),
@@ -277,12 +290,21 @@ REFUSED = [
      "top_p: expected a share above 0 and at most 1, got nan"),
     (lambda: checks.check_choice({"bf16": 1, "fp32": 2}, precision=["half"]),
      "precision: expected one of bf16, fp32, got ['half']"),
-    (lambda: checks.check_config({}, LanguageModelConfig),
+    (lambda: checks.check_kind(LanguageModelConfig, config={}),
      "config: expected a LanguageModelConfig, got dict"),
+    (lambda: checks.check_kind(LanguageModelConfig, config=TransformerConfig(9)),
+     "config: expected a LanguageModelConfig, got TransformerConfig"),
+    (lambda: checks.check_path(path=3), "path: expected a path, got int"),
+    (lambda: checks.check_place("gpu"), "device: expected one of this machine, got 'gpu'"),
+    (lambda: checks.check_card("mine"), "card: expected a dict, got str"),
+    (lambda: checks.check_card({"data": {1}}),
+     "card: expected what JSON can hold, got: Object of type set is not JSON serializable"),
+    (lambda: checks.check_device("table's", TABLE, x=X.to("meta")),
+     "x: expected the table's device, cpu, got meta"),
     (lambda: checks.check_cutting(tokenizer(normalizer="NFKC"), tokenizer()),
      "bpe: expected the normalizer of this book, NFC, got NFKC"),
     (lambda: checks.check_tensor(places=[0, 1]), "places: expected a tensor, got list"),
-    (lambda: checks.check_one_dtype(Q, k=K, v=V.half()),
+    (lambda: checks.check_one_dtype("queries'", Q, k=K, v=V.half()),
      "v: expected the queries' dtype, torch.float32, got torch.float16"),
     (lambda: checks.check_vectors(Q, K.to("meta")),
      "k: expected the queries' device, cpu, got meta"),
@@ -297,9 +319,9 @@ REFUSED = [
     (lambda: inspect.unwrap(checks.check_mask)([True], (1,)), "mask: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_source_mask)([True], Q),
      "mask: expected a tensor, got list"),
-    (lambda: inspect.unwrap(checks.check_multihead)(4, Q, K, K, [[True]]),
+    (lambda: inspect.unwrap(checks.check_multihead)(TABLE, Q, K, K, [[True]]),
      "mask: expected a tensor, got list"),
-    (lambda: inspect.unwrap(checks.check_multihead)(4, Q, [[1.0]], K, None),
+    (lambda: inspect.unwrap(checks.check_multihead)(TABLE, Q, [[1.0]], K, None),
      "k: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_embeddings)([1.0], TABLE),
      "x: expected a tensor, got list"),
@@ -329,11 +351,15 @@ REFUSED = [
      "attend, pass mask.bool(); if 0 means may attend and -inf hidden, pass mask == 0"),
     (lambda: checks.check_mask(YES.T, (2, 3, 5)),
      "mask: expected a shape that broadcasts to (..., T, S) = (2, 3, 5), got (5, 3)"),
-    (lambda: checks.check_multihead(4, Q, K, V, None),
+    (lambda: checks.check_multihead(TABLE, Q, K, V, None),
      "v: expected shape (B, length, d_model = 4), got (2, 5, 6)"),
-    (lambda: checks.check_multihead(4, Q, K.long(), K, None),
+    (lambda: checks.check_multihead(TABLE, Q, K.long(), K, None),
      "k: expected floating-point vectors, got torch.int64"),
-    (lambda: checks.check_multihead(4, Q, K, K, YES[None]),
+    (lambda: checks.check_multihead(TABLE, Q, K.double(), K, None),
+     "k: expected the weights' dtype, torch.float32, got torch.float64"),
+    (lambda: checks.check_multihead(TABLE, Q.to("meta"), K, K, None),
+     "q: expected the weights' device, cpu, got meta"),
+    (lambda: checks.check_multihead(TABLE, Q, K, K, YES[None]),
      "mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), got (1, 3, 5)"),
     (lambda: checks.check_embeddings(IDS, TABLE),
      "x: expected embeddings, floating-point vectors, got torch.int64"),
@@ -341,8 +367,14 @@ REFUSED = [
      "x: expected shape (B, T, d_model = 4), got (3, 4)"),
     (lambda: checks.check_embeddings(X, TABLE[:2]),
      "x: expected at most max_length = 2 positions, got 3"),
-    (lambda: checks.check_width(X, 6), "x: expected vectors of width d_model = 6, got (2, 3, 4)"),
-    (lambda: checks.check_width(X.sum(), 6), "x: expected vectors of width d_model = 6, got ()"),
+    (lambda: checks.check_embeddings(X.to("meta"), TABLE),
+     "x: expected the table's device, cpu, got meta"),
+    (lambda: checks.check_width(X, V), "x: expected vectors of width d_model = 6, got (2, 3, 4)"),
+    (lambda: checks.check_width(X.sum(), V), "x: expected vectors of width d_model = 6, got ()"),
+    (lambda: checks.check_width(X.double(), TABLE),
+     "x: expected the weights' dtype, torch.float32, got torch.float64"),
+    (lambda: checks.check_width(X.to("meta"), TABLE),
+     "x: expected the weights' device, cpu, got meta"),
     (lambda: checks.check_rotation(Q, Q[0, 0]),
      "x: expected shape (..., T, K) with one angle for each place and pair, (T, K / 2) = (4,), "
      "got (2, 3, 4)"),
@@ -365,6 +397,10 @@ REFUSED = [
      "src_mask: expected a tensor, got list"),
     (lambda: checks.check_product(X[0], X[0, :, :2]),
      "x: expected (N, D) for a weight (V, D) = (3, 2), got (3, 4)"),
+    (lambda: checks.check_product(X[0].to("meta"), TABLE),
+     "x: expected the weight's device, cpu, got meta"),
+    (lambda: checks.check_targets(X, META, 3),
+     "targets: expected the predictions' device, cpu, got meta"),
     (lambda: checks.check_targets(X, IDS, 3), "targets: expected shape (2, 3), got (1, 3)"),
     (lambda: checks.check_targets(X, IDS.expand(2, 3), 2),
      "targets: expected ids from 0 to 1, got 2"),
@@ -410,11 +446,18 @@ REFUSED = [
      "peak: expected a finite number of at least 0, got nan"),
     (lambda: checks.check_cosine(1, 9, 1.0, 4, -0.1),
      "floor: expected a finite number of at least 0, got -0.1"),
-    (lambda: checks.check_run([MODEL], 1, None, 1, 1.0, 0),
+    (lambda: checks.check_run(None, len, 1, None, 1, 1.0, 0, STEPS),
+     "model: expected one with a config, as a Transformer, got NoneType"),
+    (lambda: checks.check_run(OF_CONFIG, [MODEL], 1, None, 1, 1.0, 0, STEPS),
      "batches: expected a function, got list"),
-    (lambda: checks.check_run(len, 1, 0.1, 1, 1.0, 0), "schedule: expected a function, got float"),
-    (lambda: inspect.unwrap(checks.check_run)(len, 1, None, 1, 1.0, "a"),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, 0.1, 1, 1.0, 0, STEPS),
+     "schedule: expected a function, got float"),
+    (lambda: inspect.unwrap(checks.check_run)(OF_CONFIG, len, 1, None, 1, 1.0, "a", STEPS),
      "seed: expected an integer, got 'a'"),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, None, 1, 1.0, 10**10, STEPS),
+     "seed: expected less than 8589934592, got 10000000000"),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, None, 1, 1.0, 0, 3),
+     "after: expected a Record, got int"),
     (lambda: checks.check_limits(torch.tensor([1, 0]), None, 5),
      "src: expected a token in every sentence, got one of padding alone"),
     (lambda: checks.check_limits(torch.tensor([1]), 6, 5),
@@ -448,10 +491,11 @@ REFUSED = [
      "segments: expected ids from 0 to 1, got 2"),
     (lambda: checks.check_text_ids(SEGMENTED, IDS, None, IDS[:, :1]),
      "segments: expected shape (1, 3), got (1, 1)"),
-    (lambda: checks.check_causal(SEGMENTED),
+    (lambda: checks.check_causal(SimpleNamespace(config=SEGMENTED)),
      "model: expected a causal one; a bidirectional one has no next token"),
-    (lambda: checks.check_causal(SimpleNamespace()),
-     "model: expected a LanguageModel, got one with a SimpleNamespace"),
+    (lambda: checks.check_causal(SimpleNamespace(config=OF_CONFIG)),
+     "model: expected a LanguageModel, got SimpleNamespace"),
+    (lambda: checks.check_causal("gpt"), "model: expected a LanguageModel, got str"),
     (lambda: checks.check_masking(IDS.float(), IDS > 0, 9, 9, 0.1),
      "tokens: expected integer ids, got torch.float32"),
     (lambda: checks.check_masking(IDS, IDS, 9, 9, 0.1),
@@ -478,6 +522,8 @@ REFUSED = [
     (lambda: checks.check_sight(IDS[0], IDS[0], 1, -1), "sinks: expected at least 0, got -1"),
     (lambda: checks.check_parsing(2, "ab", ["Jane"], 1, 9),
      "sentences: expected lists of words, got a string in place 0"),
+    (lambda: checks.check_parsing(2, "ab", [None], 1, 9),
+     "sentences: expected lists of words, got NoneType in place 0"),
     (lambda: checks.check_parsing(2, "ab", [["Jane"], []], 1, 9),
      "sentences: expected words in each, got none in place 1"),
     (lambda: checks.check_parsing(2, "ab", [["Jane", ""]], 1, 9),
@@ -510,9 +556,9 @@ REFUSED = [
     (lambda: checks.check_projection(GPU, 1, 1, 1, 1, 1, math.nan),
      "loading: expected tokens a second above 0, got nan"),
     (lambda: checks.check_machines(12, 8), "n: expected whole machines of 8 devices, got 12"),
-    (lambda: checks.check_run(len, 1, len, 0, 1.0, 0),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, len, 0, 1.0, 0, STEPS),
      "accumulate and steps: expected at least 1 and 0, got 0 and 1"),
-    (lambda: checks.check_run(len, 1, len, 1, 0.0, 0),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, len, 1, 0.0, 0, STEPS),
      "max_norm: expected a length above 0, got 0.0"),
     (lambda: checks.check_completion(IDS[:, :0], 1, 1.0, None, None),
      "tokens: expected shape (B, T), T at least 1, got (1, 0)"),
@@ -548,6 +594,8 @@ REFUSED = [
      "src: expected integer ids, got torch.float32"),
     (lambda: checks.check_tokens("tgt", IDS[:, :0], 3),
      "tgt: expected shape (B, length), got (1, 0)"),
+    (lambda: checks.check_tokens("src", IDS, 3, torch.device("meta")),
+     "src: expected the model's device, meta, got cpu"),
     (lambda: checks.check_tokens("tgt", IDS, 2), "tgt: expected ids from 0 to 1, got 2"),
     (lambda: checks.check_tokens("tgt", -IDS, 3), "tgt: expected ids from 0 to 2, got -2"),
 ]  # fmt: skip
@@ -629,8 +677,8 @@ READERS = {
         "ValueError: peak: expected a finite number of at least 0, got nan",
     "padding_mask(IDS, 0.5)": "TypeError: pad: expected an integer, got 0.5",
     "padding_mask(IDS / 2, 0)": "TypeError: tokens: expected integer ids, got torch.float32",
-    "translate(model, '1234567', [], beam=True)": "TypeError: beam: expected an integer, got True",
-    "translate(model, '1234567', [], beam=1.0)": "TypeError: beam: expected an integer, got 1.0",
+    "translate(model, of_seven, [], beam=True)": "TypeError: beam: expected an integer, got True",
+    "translate(model, of_seven, [], beam=1.0)": "TypeError: beam: expected an integer, got 1.0",
     "beam_search(model, IDS, length_penalty=1000)":
         "ValueError: length_penalty: expected at most 10, got 1000",
     "Cache(model, IDS, beams=0)": "ValueError: beams: expected at least 1, got 0",
@@ -660,7 +708,7 @@ READERS = {
     "sample(model, IDS, generator=1)":
         "TypeError: generator: expected torch.Generator().manual_seed(...) or the like, got 1",
     "translate(model, None, ['Jane'])":
-        "TypeError: tokenizer: expected one with 7 tokens, got NoneType",
+        "TypeError: tokenizer: expected a Tokenizer, got NoneType",
     "pad([[4, 5], [1.5]])": "TypeError: ids: expected an integer for each, got 1.5",
     "list(token_batches([[4, 5]], 9))":
         "ValueError: pairs: expected two lists of ids in each, got [4, 5]",
@@ -669,8 +717,8 @@ READERS = {
     "longest_chain(Q)":
         "ValueError: tensor: expected one with a graph (requires_grad), got one without",
     "generate(model, IDS, 1)":
-        "TypeError: model: expected a LanguageModel, got one with a TransformerConfig",
-    "complete(gpt, IDS, 1)": "TypeError: config: expected a LlamaConfig, got LanguageModelConfig",
+        "TypeError: model: expected a LanguageModel, got Transformer",
+    "complete(gpt, IDS, 1)": "TypeError: model: expected a Llama, got LanguageModel",
     "from_gpt2(gpt, 2)":
         "TypeError: state: expected a dict, such as state_dict() gives, got LanguageModel",
     "from_llama({}, gpt.config)":
@@ -683,7 +731,7 @@ READERS = {
     "reach([[True]])": "TypeError: masks: expected a tensor, got list",
     "project(BASE, 'H100', 8, 1)": "TypeError: device: expected a Device, got str",
     "save_model('nowhere', model.state_dict())":
-        "TypeError: model: expected one with a config, got OrderedDict",
+        "TypeError: model: expected a Transformer, got OrderedDict",
     "save_model('nowhere', model, dtype='bf16')":
         "TypeError: dtype: expected a floating-point dtype, got 'bf16'",
     "bleu(iter(['a']), ['a'])": "TypeError: translations: expected a list, got list_iterator",
@@ -691,6 +739,7 @@ READERS = {
     "global_mask(3, 1, 1, 'no')": "TypeError: causal: expected True or False, got 'no'",
 }  # fmt: skip
 AS_READERS = """
+import copy
 import math
 import re
 import sys
@@ -720,7 +769,10 @@ Q, K, IDS = torch.zeros(1, 3, 4), torch.zeros(1, 5, 4), torch.tensor([[4, 5, 6]]
 gpt = LanguageModel(LanguageModelConfig(9, 8, 8, 2, 1, max_length=4))
 vocabulary = Vocabulary(["(S", ")S"], ["Jane"], [])
 model, other = (Transformer(TransformerConfig(size, 8, 8, 2, 1)) for size in (7, 20))
-tokenizer = Tokenizer.train(["Jane sleeps"], 20)
+tokenizer, of_seven = (Tokenizer.train([text], 20) for text in ("Jane sleeps", "a a a"))
+model64, on_meta = copy.deepcopy(model).double(), copy.deepcopy(model).to("meta")
+X, MEMORY = torch.zeros(1, 3, 8), torch.zeros(1, 3, 8).double()
+batch, path = Batch(IDS, IDS), sys.argv.pop(1)
 for call in sys.argv[1:]:
     try:
         eval(call)
