@@ -21,6 +21,7 @@ from allyouneed.transformer import TransformerConfig
 TYPES = (
     "boolean", "floating-point", "integer", "a tensor", "a string", "one string", "got sentences",
     "True or False", "dtype", "lists of words", "a LanguageModelConfig", "several sentences",
+    "a TransformerConfig",
     "got 'ab'", "got None for one", "a path", "JSON", "a dict, got", "with a config", "a Record",
     "an optimizer", "dicts", "a function", "a list, got", "a module", "a Tree",
     "torch.Generator", "several batches", "a Batch", "a LanguageModel", "one with 20", "a Device",
@@ -31,11 +32,12 @@ META, YES = IDS.expand(2, 3).to("meta"), torch.ones(3, 5, dtype=torch.bool)
 MODEL = torch.nn.Linear(4, 4)
 CAUSAL = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=0, causal=True)
 SEGMENTED = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=2, causal=False)
+SIZES = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.0, "norm_first": False}
+MINE = SimpleNamespace(**SIZES, vocab_size=9)  # a config, of no class of ours
 OF_CONFIG, STEPS = SimpleNamespace(config=CAUSAL), SimpleNamespace(step=0)
 OWN = SimpleNamespace(model=MODEL, smoothing=0.1, dtype=torch.float32)
 WORD = SimpleNamespace(leaves=[None], inside="Jane")  # a tree over one word
 GPU = SimpleNamespace(flops=1)
-SIZES = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.0, "norm_first": False}
 
 FITS = {
     "integers": lambda: checks.check_integers(count=0, top_k=Q.new_zeros(7).numel()),
@@ -46,6 +48,7 @@ FITS = {
     "shares": lambda: checks.check_shares(top_p=1, share=0.1),
     "choice": lambda: checks.check_choice({"relu": 1}, activation="relu"),
     "kind": lambda: checks.check_kind(TransformerConfig, config=LanguageModelConfig(9)),
+    "kind of a reader's own": lambda: checks.check_kind(TransformerConfig, config=MINE),
     "path": lambda: checks.check_path(path=Path("x"), other="y"),
     "place": lambda: checks.check_place("cpu"),
     "card": lambda: checks.check_card({"data": ["x"]}),
@@ -292,6 +295,10 @@ REFUSED = [
      "precision: expected one of bf16, fp32, got ['half']"),
     (lambda: checks.check_kind(LanguageModelConfig, config={}),
      "config: expected a LanguageModelConfig, got dict"),
+    (lambda: checks.check_kind(TransformerConfig, config=TransformerConfig),
+     "config: expected a TransformerConfig, got the class TransformerConfig"),
+    (lambda: checks.check_kind(LanguageModelConfig, config=type("LanguageModelConfig", (), {})()),
+     "config: expected a LanguageModelConfig, got one of test_checks"),
     (lambda: checks.check_kind(LanguageModelConfig, config=TransformerConfig(9)),
      "config: expected a LanguageModelConfig, got TransformerConfig"),
     (lambda: checks.check_path(path=3), "path: expected a path, got int"),
@@ -737,6 +744,92 @@ READERS = {
     "bleu(iter(['a']), ['a'])": "TypeError: translations: expected a list, got list_iterator",
     "windowed_mask(3, 1, 'cpu')": "TypeError: causal: expected True or False, got 'cpu'",
     "global_mask(3, 1, 1, 'no')": "TypeError: causal: expected True or False, got 'no'",
+    "greedy(gpt, IDS)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "greedy(IDS, model)": "TypeError: model: expected a Transformer, got Tensor",
+    "greedy('multi30k-en-de', IDS)": "TypeError: model: expected a Transformer, got str",
+    "greedy(rnn, IDS)": "TypeError: model: expected a Transformer, got Translator",
+    "sample(gpt, IDS)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "beam_search(model.state_dict(), IDS)":
+        "TypeError: model: expected a Transformer, got OrderedDict",
+    "Cache(gpt, IDS)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "translate(tokenizer, other, ['Jane'])":
+        "TypeError: model: expected a Transformer, got Tokenizer",
+    "translate(gpt, tokenizer, ['Jane'])":
+        "TypeError: model: expected a Transformer, got LanguageModel",
+    "translate(other, tokenizer.bpe, ['Jane'])":
+        "TypeError: tokenizer: expected a Tokenizer, got one of tokenizers",
+    "greedy(Transformer, IDS)":
+        "TypeError: model: expected a Transformer, got the class Transformer",
+    "translate(other, ['a'] * 20, ['Jane'])":
+        "TypeError: tokenizer: expected a Tokenizer, got list",
+    "translate(other, tokenizer, [], length_penalty='a')":
+        "TypeError: length_penalty: expected an integer or a float, got 'a'",
+    "greedy(on_meta, IDS)": "ValueError: src: expected the model's device, meta, got cpu",
+    "greedy(model, IDS.to('meta'))": "ValueError: src: expected the model's device, cpu, got meta",
+    "model(IDS, IDS.to('meta'))": "ValueError: tgt: expected the model's device, cpu, got meta",
+    "llama(IDS.to('meta'))": "ValueError: tokens: expected the model's device, cpu, got meta",
+    "model.decode(IDS, MEMORY, None)":
+        "TypeError: k: expected the weights' dtype, torch.float32, got torch.float64",
+    "MultiHeadAttention(8, 2)(X.double(), X.double(), X.double())":
+        "TypeError: q: expected the weights' dtype, torch.float32, got torch.float64",
+    "SparseAttention(8, 2, abs)(X.to('meta'), X, X)":
+        "ValueError: q: expected the weights' device, cpu, got meta",
+    "LayerNorm(8)(X.double())":
+        "TypeError: x: expected the weights' dtype, torch.float32, got torch.float64",
+    "FeedForward(8, 8)(X.to('meta'))": "ValueError: x: expected the weights' device, cpu, got meta",
+    "RMSNorm(8)(X.double())":
+        "TypeError: x: expected the weights' dtype, torch.float32, got torch.float64",
+    "SinusoidalPositions(8)(X.to('meta'))":
+        "ValueError: x: expected the table's device, cpu, got meta",
+    "label_smoothed_loss(X, IDS.to('meta'))":
+        "ValueError: targets: expected the predictions' device, cpu, got meta",
+    "Objective(gpt, 0.1)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "Objective(model, 2.0)": "ValueError: smoothing: expected a probability below 1, got 2.0",
+    "validation_loss('model', [batch])": "TypeError: model: expected a Transformer, got str",
+    "validation_loss(model, [IDS])":
+        "TypeError: batches: expected a Batch for each, with src and tgt, got Tensor",
+    "validation_loss(model, [Batch([1], IDS)])":
+        "TypeError: src: expected a tensor of ids, got list",
+    "next(train(None, lambda epoch: [batch], 1))":
+        "TypeError: model: expected one with a config, as a Transformer, got NoneType",
+    "next(train(gpt, lambda epoch: [batch], 1))":
+        "TypeError: model: expected a Transformer, got LanguageModel",
+    "next(train(model, lambda epoch: batch, 1))":
+        "TypeError: batches: expected several batches, got Batch",
+    "next(train(model, lambda epoch: [batch], 1, after=3))":
+        "TypeError: after: expected a Record, got int",
+    "next(train(model, lambda epoch: [batch], 1, seed=10**10))":
+        "ValueError: seed: expected less than 8589934592, got 10000000000",
+    "generate('gpt', IDS, 1)": "TypeError: model: expected a LanguageModel, got str",
+    "complete(None, IDS, 1)": "TypeError: model: expected a Llama, got NoneType",
+    "parse(gpt, vocabulary, [['Jane']])":
+        "TypeError: model: expected a Transformer, got LanguageModel",
+    "parse(other, tokenizer, [['Jane']])":
+        "TypeError: vocabulary: expected a Vocabulary, got Tokenizer",
+    "pad([[4], None])": "TypeError: sequences: expected lists of ids, got None for one",
+    "list(token_batches([4, 5], 9))":
+        "ValueError: pairs: expected two lists of ids in each, got 4",
+    "list(token_batches([('Jane', 'Jean')], 9))":
+        "TypeError: pairs: expected lists of ids, got sentences; encode them first",
+    "save_model(path, gpt)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "save_model(model, path)": "TypeError: model: expected a Transformer, got str",
+    "save_model(path, other, 'a' * 20)": "TypeError: tokenizer: expected a Tokenizer, got str",
+    "save_model(path, model, card='mine')": "TypeError: card: expected a dict, got str",
+    "save_model(path, model, card={'data': {1}})":
+        "TypeError: card: expected what JSON can hold, got: Object of type set is not JSON "
+        "serializable",
+    "save_model(3, model)": "TypeError: path: expected a path, got int",
+    "save_language_model(path, model)":
+        "TypeError: model: expected a LanguageModel, got Transformer",
+    "load_model(3)": "TypeError: path: expected a path, got int",
+    "load_model(path, 'gpu')": "ValueError: device: expected one of this machine, got 'gpu'",
+    "load_language_model('gpt', 'tpu')":
+        "ValueError: device: expected one of this machine, got 'tpu'",
+    "pretrained('tatoeba-en-fr', 3)": "ValueError: device: expected one of this machine, got 3",
+    "normalise(3)": "TypeError: sentence: expected a string, got int",
+    "plain_signs(3, 'ab')": "TypeError: sentence: expected a string, got int",
+    "tokenised(3, 'de')": "TypeError: sentence: expected a string, got int",
+    "BPEDropout('a', 0.1)": "TypeError: tokenizer: expected a Tokenizer, got str",
 }  # fmt: skip
 AS_READERS = """
 import copy
@@ -746,31 +839,38 @@ import sys
 import torch
 from allyouneed.alignment import Translator
 from allyouneed.attention import attention, masked_softmax
-from allyouneed.decoding import Cache, beam_search, filter_logits, sample, translate
-from allyouneed.evaluation import bleu
+from allyouneed.decoding import Cache, beam_search, filter_logits, greedy, sample, translate
+from allyouneed.data import normalise, plain_signs
+from allyouneed.evaluation import bleu, tokenised
 from allyouneed.families import (
-    LanguageModel, LanguageModelConfig, decode_text, encode_text, from_gpt2, generate, mask_tokens,
+    LanguageModel, LanguageModelConfig, decode_text, encode_text, from_gpt2, generate,
+    load_language_model, mask_tokens, save_language_model,
 )
 from allyouneed.kernels import linear_cross_entropy
 from allyouneed.masks import flip_polarity, padding_mask
 from allyouneed.multihead import MultiHeadAttention, merge_heads
 from allyouneed.parsing import Vocabulary, linearise, parse
 from allyouneed.recurrent import GRU, LSTM, RNN, longest_chain
-from allyouneed.saving import save_model
+from allyouneed.positions import SinusoidalPositions
+from allyouneed.saving import load_model, pretrained, save_model
 from allyouneed.scaling import H100, project, ring_all_reduce, sent_bytes, steps_needed
 from allyouneed.sparse import SparseAttention, global_mask, reach, windowed_mask
-from allyouneed.sublayers import FeedForward, Residual
-from allyouneed.today import complete, cosine_rate, from_llama, in_sight, rotary_angles
-from allyouneed.tokens import Tokenizer, pad, token_batches
-from allyouneed.training import adam, label_smoothed_loss, train, validation_loss
+from allyouneed.sublayers import FeedForward, LayerNorm, Residual
+from allyouneed.subwords import BPEDropout
+from allyouneed.today import (
+    Llama, LlamaConfig, RMSNorm, complete, cosine_rate, from_llama, in_sight, rotary_angles,
+)
+from allyouneed.tokens import Batch, Tokenizer, pad, token_batches
+from allyouneed.training import Objective, adam, label_smoothed_loss, train, validation_loss
 from allyouneed.transformer import BASE, Transformer, TransformerConfig
 
 Q, K, IDS = torch.zeros(1, 3, 4), torch.zeros(1, 5, 4), torch.tensor([[4, 5, 6]])
 gpt = LanguageModel(LanguageModelConfig(9, 8, 8, 2, 1, max_length=4))
+llama, rnn = Llama(LlamaConfig(9, 8, 8, 2, 1, 1, d_k=4)), Translator(9, 8, None)
 vocabulary = Vocabulary(["(S", ")S"], ["Jane"], [])
 model, other = (Transformer(TransformerConfig(size, 8, 8, 2, 1)) for size in (7, 20))
 tokenizer, of_seven = (Tokenizer.train([text], 20) for text in ("Jane sleeps", "a a a"))
-model64, on_meta = copy.deepcopy(model).double(), copy.deepcopy(model).to("meta")
+on_meta = copy.deepcopy(model).to("meta")
 X, MEMORY = torch.zeros(1, 3, 8), torch.zeros(1, 3, 8).double()
 batch, path = Batch(IDS, IDS), sys.argv.pop(1)
 for call in sys.argv[1:]:
@@ -782,9 +882,9 @@ for call in sys.argv[1:]:
 """
 
 
-def test_what_readers_hear():
+def test_what_readers_hear(tmp_path):
     """In another process, without jaxtyping's checks, which tests switch on."""
-    command = [sys.executable, "-c", AS_READERS, *READERS]
+    command = [sys.executable, "-c", AS_READERS, str(tmp_path / "x.safetensors"), *READERS]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     assert dict(zip(READERS, done.stdout.splitlines(), strict=True)) == READERS
 

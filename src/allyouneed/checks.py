@@ -142,10 +142,17 @@ def check_text(**texts: object) -> None:
 
 
 def check_kind(kind: type, **given: object) -> None:
-    """Each is of this class: a model, what one is made of, a tokenizer."""
+    """Each is of this class, or of a reader's own that has all that the class has."""
+    public = [name for name in vars(kind) if not name.startswith("_")]
     for name, one in given.items():
-        if not isinstance(one, kind):
-            raise TypeError(f"{name}: expected a {kind.__name__}, got {type(one).__name__}")
+        if isinstance(one, type):
+            raise TypeError(f"{name}: expected a {kind.__name__}, got the class {one.__name__}")
+        ours = type(one).__module__.startswith("allyouneed.")
+        alike = not ours and all(hasattr(one, part) for part in public)
+        if not (isinstance(one, kind) or alike):
+            same = type(one).__name__ == kind.__name__
+            told = f"one of {type(one).__module__}" if same else type(one).__name__
+            raise TypeError(f"{name}: expected a {kind.__name__}, got {told}")
 
 
 def check_path(**paths: object) -> None:
@@ -251,11 +258,13 @@ def check_pairs(pairs: Sequence) -> None:
     if not len(pairs):
         raise ValueError("pairs: expected at least one pair of id lists, got none")
     for pair in pairs:
-        sides = pair if isinstance(pair, Sized) and not isinstance(pair, str) else [pair]
-        if any(isinstance(side, str) for side in sides):
+        try:
+            source, target = pair
+            len(source), len(target)
+        except (TypeError, ValueError):
+            raise ValueError(f"pairs: expected two lists of ids in each, got {pair!r}") from None
+        if isinstance(source, str) or isinstance(target, str):
             raise TypeError("pairs: expected lists of ids, got sentences; encode them first")
-        if len(sides) != 2 or not all(isinstance(side, Sized) for side in sides):
-            raise ValueError(f"pairs: expected two lists of ids in each, got {pair!r}")
 
 
 def check_room(max_tokens: int, longest: int) -> None:
