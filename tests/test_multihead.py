@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from allyouneed.masks import additive_mask, causal_mask, flip_polarity, padding_mask
-from allyouneed.multihead import MultiHeadAttention, joined, merge_heads, split_heads
+from allyouneed.multihead import MultiHeadAttention, fused_linear, merge_heads, split_heads
 
 BATCH, D_MODEL = 3, 8
 
@@ -206,7 +206,7 @@ def test_bad_input_is_named(name, call):
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_joined_is_each_layer_on_its_own(bias):
+def test_fused_linear_is_each_layer_on_its_own(bias):
     """Results, and the gradients of inputs, weights and biases."""
     torch.manual_seed(0)
     layers = [nn.Linear(D_MODEL, D_MODEL, bias, dtype=torch.float64) for _ in range(3)]
@@ -214,7 +214,7 @@ def test_joined_is_each_layer_on_its_own(bias):
     wanted = [x, *(p for layer in layers for p in layer.parameters())]
     direction = torch.randn(3, 2, 5, D_MODEL, dtype=torch.float64)
     found = []
-    for results in (joined(x, *layers), tuple(layer(x) for layer in layers)):
+    for results in (fused_linear(x, *layers), tuple(layer(x) for layer in layers)):
         grads = torch.autograd.grad((torch.stack(results) * direction).sum(), wanted)
         found.append([*results, *grads])
     for one, other in zip(*found, strict=True):
