@@ -86,7 +86,7 @@ def translate_command(args: argparse.Namespace) -> int:
     device = choose_device()
     model, tokenizer = find_model(args.model, device)
     check_options(args, model)
-    generator = torch.Generator(device).manual_seed(args.seed)
+    generator = torch.Generator(device).manual_seed(args.seed or 0)
     all_fit = True
     for lines in lines_asked(args):
         texts, fit = texts_that_fit(lines, model, tokenizer)
@@ -158,7 +158,7 @@ def check_options(args: argparse.Namespace, model: Transformer) -> None:
     """Raise ValueError for options of `translate` that this model or the other options rule out."""
     if not args.sentence and sys.stdin is None:
         raise ValueError("sentence: expected one, or lines on standard input, got neither")
-    for name in ("temperature", "top_k", "top_p"):
+    for name in ("temperature", "top_k", "top_p", "seed"):
         if getattr(args, name) is not None and not args.sample:
             raise ValueError(f"--{name.replace('_', '-')}: expected --sample beside it")
     for name, count in (("layer", len(model.decoder.layers)), ("head", model.config.n_heads)):
@@ -384,7 +384,7 @@ def add_translate(commands: argparse._SubParsersAction) -> None:
     add("--temperature", type=reader(HEAT), help="below 1: bolder on the likely ones (1)")
     add("--top-k", type=reader(COUNT), help="draw among the k likeliest only")
     add("--top-p", type=reader(PROBABILITY), help="draw among the likeliest that have p together")
-    add("--seed", type=reader(SEED), default=0, help="of the draws (0)")
+    add("--seed", type=reader(SEED), help="of the draws (0)")
     add("--show-attention", action="store_true", help="what each token written attends to in the "
         "source, in per cent")  # fmt: skip
     add("--layer", type=reader(COUNT), help="of this decoder layer, from 1 (the last)")
@@ -511,6 +511,8 @@ def in_one_line(error: Exception, args: argparse.Namespace) -> str | None:
                 "the disk is full. What was written before is whole: free some space and go on "
                 "with the same command; `train` with --resume"
             )
+        case FileExistsError() | NotADirectoryError() if error.filename:
+            return f"{error.filename}: expected a folder, got a file"
         case OSError():
             return f"{error.filename}: {error.strerror}" if error.filename else text
         case UnicodeEncodeError():
