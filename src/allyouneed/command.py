@@ -511,7 +511,7 @@ def in_one_line(error: Exception, args: argparse.Namespace) -> str | None:
                 "the disk is full. What was written before is whole: free some space and go on "
                 "with the same command; `train` with --resume"
             )
-        case FileExistsError() | NotADirectoryError() if error.filename:
+        case FileExistsError() if error.filename:
             return f"{error.filename}: expected a folder, got a file"
         case OSError():
             return f"{error.filename}: {error.strerror}" if error.filename else text
