@@ -76,8 +76,8 @@ def main() -> None:
             try:
                 with fault(model):
                     print(update(model))
-            except RuntimeError as error:
-                two = " devices" in str(error)  # of which class, the version says
+            except (RuntimeError, ValueError) as error:  # PyTorch's, or that of a check
+                two = " devices" in str(error) or "'s device, " in str(error)
                 print(f"{fault.__name__} {'two devices' if two else type(error).__name__}")
 
 

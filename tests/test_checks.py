@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,7 +21,9 @@ from allyouneed.transformer import TransformerConfig
 TYPES = (
     "boolean", "floating-point", "integer", "a tensor", "a string", "one string", "got sentences",
     "True or False", "dtype", "lists of words", "a LanguageModelConfig", "several sentences",
-    "got 'ab'", "an optimizer", "dicts", "a function", "a list, got", "a module", "a Tree",
+    "a TransformerConfig",
+    "got 'ab'", "got None for one", "a path", "JSON", "a dict, got", "with a config", "a Record",
+    "an optimizer", "dicts", "a function", "a list, got", "a module", "a Tree",
     "torch.Generator", "several batches", "a Batch", "a LanguageModel", "one with 20", "a Device",
 )  # fmt: skip
 Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
@@ -29,10 +32,12 @@ META, YES = IDS.expand(2, 3).to("meta"), torch.ones(3, 5, dtype=torch.bool)
 MODEL = torch.nn.Linear(4, 4)
 CAUSAL = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=0, causal=True)
 SEGMENTED = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=2, causal=False)
+SIZES = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.0, "norm_first": False}
+MINE = SimpleNamespace(**SIZES, vocab_size=9)  # a config, of no class of ours
+OF_CONFIG, STEPS = SimpleNamespace(config=CAUSAL), SimpleNamespace(step=0)
 OWN = SimpleNamespace(model=MODEL, smoothing=0.1, dtype=torch.float32)
 WORD = SimpleNamespace(leaves=[None], inside="Jane")  # a tree over one word
 GPU = SimpleNamespace(flops=1)
-SIZES = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.0, "norm_first": False}
 
 FITS = {
     "integers": lambda: checks.check_integers(count=0, top_k=Q.new_zeros(7).numel()),
@@ -42,10 +47,16 @@ FITS = {
     "not negative": lambda: checks.check_not_negative(decay=0, temperature=0.1),
     "shares": lambda: checks.check_shares(top_p=1, share=0.1),
     "choice": lambda: checks.check_choice({"relu": 1}, activation="relu"),
-    "config": lambda: checks.check_config(TransformerConfig(9), TransformerConfig),
+    "kind": lambda: checks.check_kind(TransformerConfig, config=LanguageModelConfig(9)),
+    "kind of a reader's own": lambda: checks.check_kind(TransformerConfig, config=MINE),
+    "path": lambda: checks.check_path(path=Path("x"), other="y"),
+    "place": lambda: checks.check_place("cpu"),
+    "card": lambda: checks.check_card({"data": ["x"]}),
+    "no card": lambda: checks.check_card(None),
+    "device": lambda: checks.check_device("queries'", Q, k=K.double()),
     "cutting": lambda: checks.check_cutting(tokenizer(model={"vocab": 1}), tokenizer()),
     "tensors": lambda: checks.check_tensor(places=IDS),
-    "one dtype": lambda: checks.check_one_dtype(Q, k=K, v=V),
+    "one dtype": lambda: checks.check_one_dtype("queries'", Q, k=K, v=V),
     "even": lambda: checks.check_even(d_model=2),
     "positive": lambda: checks.check_positive(eps=1e-9),
     "probability": lambda: checks.check_probability(dropout=0.0),
@@ -81,10 +92,10 @@ FITS = {
     "boolean": lambda: checks.check_boolean(YES),
     "one row for all": lambda: checks.check_mask(YES[0], (2, 3, 5)),
     "source mask": lambda: checks.check_source_mask(YES[:2], Q.new_zeros(2, 7, 5)),
-    "multihead": lambda: checks.check_multihead(4, Q, K, K, YES),
+    "multihead": lambda: checks.check_multihead(X[0], Q, K, K, YES),
     "embeddings": lambda: checks.check_embeddings(X, TABLE),
     "states": lambda: checks.check_states(X, TABLE[:2], 4, 4, "h"),
-    "width": lambda: checks.check_width(X, 4),
+    "width": lambda: checks.check_width(X, TABLE),
     "rotation": lambda: checks.check_rotation(Q, Q[0, :, :2]),
     "sublayer": lambda: checks.check_sublayer(X, X + 1),
     "machine": lambda: checks.check_machine(TransformerConfig(9)),
@@ -106,7 +117,7 @@ FITS = {
     "filter": lambda: checks.check_filter(0.0, 2.0, 1),
     "range": lambda: checks.check_range("targets", IDS[0], 3),
     "text ids": lambda: checks.check_text_ids(SEGMENTED, IDS, YES[:, :3], IDS * 0),
-    "causal": lambda: checks.check_causal(CAUSAL),
+    "causal": lambda: checks.check_causal(SimpleNamespace(config=CAUSAL)),
     "masking": lambda: checks.check_masking(IDS, IDS > 0, 9, 9, 0.1),
     "groups": lambda: checks.check_groups(4, 2),
     "angles": lambda: checks.check_angles(X[0, 0], 2, 1),
@@ -117,7 +128,7 @@ FITS = {
     "stage": lambda: checks.check_stage(1, 3),
     "projection": lambda: checks.check_projection(GPU, 1, 0, 1, 1, 1, math.inf),
     "machines": lambda: checks.check_machines(16, 8),
-    "run": lambda: checks.check_run(len, 0, None, 1, math.inf, -1),
+    "run": lambda: checks.check_run(OF_CONFIG, len, 0, None, 1, math.inf, -1, STEPS),
     "completion": lambda: checks.check_completion(IDS, 0, 0.0, 1, 1.0),
     "same states": lambda: checks.check_same_states([{"w": X}, {"w": X + 1}]),
     "ids": lambda: checks.check_ids(IDS),
@@ -159,9 +170,9 @@ REFUSED = [
     (lambda: inspect.unwrap(checks.check_heads)(8, 2.0), "n_heads: expected an integer, got 2.0"),
     (lambda: inspect.unwrap(checks.check_decoding)(IDS, (X, YES), None),
      "memory: expected a tensor, the first of the two that `encode` gives, got tuple"),
-    (lambda: inspect.unwrap(checks.check_run)(len, 2.0, None, 1, 1.0, 0),
+    (lambda: inspect.unwrap(checks.check_run)(OF_CONFIG, len, 2.0, None, 1, 1.0, 0, STEPS),
      "steps: expected an integer, got 2.0"),
-    (lambda: inspect.unwrap(checks.check_run)(len, 2, None, 1, True, 0),
+    (lambda: inspect.unwrap(checks.check_run)(OF_CONFIG, len, 2, None, 1, True, 0, STEPS),
      "max_norm: expected an integer or a float, got True"),
     (lambda: inspect.unwrap(checks.check_completion)(IDS, 1.0, 1.0, None, None),
      "count: expected an integer, got 1.0"),
@@ -225,11 +236,16 @@ REFUSED = [
      "sequences: expected at least one list of ids, got none"),
     (lambda: checks.check_some(sequences=[[1], "ab"]),
      "sequences: expected lists of ids, got 'ab' for one"),
+    (lambda: checks.check_some(sequences=[[1], None]),
+     "sequences: expected lists of ids, got None for one"),
     (lambda: checks.check_pairs([]), "pairs: expected at least one pair of id lists, got none"),
     (lambda: checks.check_some(sequences=[[4], [1.5]]),
      "ids: expected an integer for each, got 1.5"),
     (lambda: inspect.unwrap(checks.check_pairs)(iter([])),
      "pairs: expected a list, got list_iterator"),
+    (lambda: checks.check_pairs([4, 5]), "pairs: expected two lists of ids in each, got 4"),
+    (lambda: checks.check_pairs([([4], 5)]),
+     "pairs: expected two lists of ids in each, got ([4], 5)"),
     (lambda: checks.check_pairs([[4, 5]]), "pairs: expected two lists of ids in each, got [4, 5]"),
     (lambda: checks.check_pairs([([4], [5], [6])]),
      "pairs: expected two lists of ids in each, got ([4], [5], [6])"),
@@ -277,12 +293,25 @@ REFUSED = [
      "top_p: expected a share above 0 and at most 1, got nan"),
     (lambda: checks.check_choice({"bf16": 1, "fp32": 2}, precision=["half"]),
      "precision: expected one of bf16, fp32, got ['half']"),
-    (lambda: checks.check_config({}, LanguageModelConfig),
+    (lambda: checks.check_kind(LanguageModelConfig, config={}),
      "config: expected a LanguageModelConfig, got dict"),
+    (lambda: checks.check_kind(TransformerConfig, config=TransformerConfig),
+     "config: expected a TransformerConfig, got the class TransformerConfig"),
+    (lambda: checks.check_kind(LanguageModelConfig, config=type("LanguageModelConfig", (), {})()),
+     "config: expected a LanguageModelConfig, got one of test_checks"),
+    (lambda: checks.check_kind(LanguageModelConfig, config=TransformerConfig(9)),
+     "config: expected a LanguageModelConfig, got TransformerConfig"),
+    (lambda: checks.check_path(path=3), "path: expected a path, got int"),
+    (lambda: checks.check_place("gpu"), "device: expected one of this machine, got 'gpu'"),
+    (lambda: checks.check_card("mine"), "card: expected a dict, got str"),
+    (lambda: checks.check_card({"data": {1}}),
+     "card: expected what JSON can hold, got: Object of type set is not JSON serializable"),
+    (lambda: checks.check_device("table's", TABLE, x=X.to("meta")),
+     "x: expected the table's device, cpu, got meta"),
     (lambda: checks.check_cutting(tokenizer(normalizer="NFKC"), tokenizer()),
      "bpe: expected the normalizer of this book, NFC, got NFKC"),
     (lambda: checks.check_tensor(places=[0, 1]), "places: expected a tensor, got list"),
-    (lambda: checks.check_one_dtype(Q, k=K, v=V.half()),
+    (lambda: checks.check_one_dtype("queries'", Q, k=K, v=V.half()),
      "v: expected the queries' dtype, torch.float32, got torch.float16"),
     (lambda: checks.check_vectors(Q, K.to("meta")),
      "k: expected the queries' device, cpu, got meta"),
@@ -297,9 +326,9 @@ REFUSED = [
     (lambda: inspect.unwrap(checks.check_mask)([True], (1,)), "mask: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_source_mask)([True], Q),
      "mask: expected a tensor, got list"),
-    (lambda: inspect.unwrap(checks.check_multihead)(4, Q, K, K, [[True]]),
+    (lambda: inspect.unwrap(checks.check_multihead)(TABLE, Q, K, K, [[True]]),
      "mask: expected a tensor, got list"),
-    (lambda: inspect.unwrap(checks.check_multihead)(4, Q, [[1.0]], K, None),
+    (lambda: inspect.unwrap(checks.check_multihead)(TABLE, Q, [[1.0]], K, None),
      "k: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_embeddings)([1.0], TABLE),
      "x: expected a tensor, got list"),
@@ -329,11 +358,15 @@ REFUSED = [
      "attend, pass mask.bool(); if 0 means may attend and -inf hidden, pass mask == 0"),
     (lambda: checks.check_mask(YES.T, (2, 3, 5)),
      "mask: expected a shape that broadcasts to (..., T, S) = (2, 3, 5), got (5, 3)"),
-    (lambda: checks.check_multihead(4, Q, K, V, None),
+    (lambda: checks.check_multihead(TABLE, Q, K, V, None),
      "v: expected shape (B, length, d_model = 4), got (2, 5, 6)"),
-    (lambda: checks.check_multihead(4, Q, K.long(), K, None),
+    (lambda: checks.check_multihead(TABLE, Q, K.long(), K, None),
      "k: expected floating-point vectors, got torch.int64"),
-    (lambda: checks.check_multihead(4, Q, K, K, YES[None]),
+    (lambda: checks.check_multihead(TABLE, Q, K.double(), K, None),
+     "k: expected the weights' dtype, torch.float32, got torch.float64"),
+    (lambda: checks.check_multihead(TABLE, Q.to("meta"), K, K, None),
+     "q: expected the weights' device, cpu, got meta"),
+    (lambda: checks.check_multihead(TABLE, Q, K, K, YES[None]),
      "mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), got (1, 3, 5)"),
     (lambda: checks.check_embeddings(IDS, TABLE),
      "x: expected embeddings, floating-point vectors, got torch.int64"),
@@ -341,8 +374,14 @@ REFUSED = [
      "x: expected shape (B, T, d_model = 4), got (3, 4)"),
     (lambda: checks.check_embeddings(X, TABLE[:2]),
      "x: expected at most max_length = 2 positions, got 3"),
-    (lambda: checks.check_width(X, 6), "x: expected vectors of width d_model = 6, got (2, 3, 4)"),
-    (lambda: checks.check_width(X.sum(), 6), "x: expected vectors of width d_model = 6, got ()"),
+    (lambda: checks.check_embeddings(X.to("meta"), TABLE),
+     "x: expected the table's device, cpu, got meta"),
+    (lambda: checks.check_width(X, V), "x: expected vectors of width d_model = 6, got (2, 3, 4)"),
+    (lambda: checks.check_width(X.sum(), V), "x: expected vectors of width d_model = 6, got ()"),
+    (lambda: checks.check_width(X.double(), TABLE),
+     "x: expected the weights' dtype, torch.float32, got torch.float64"),
+    (lambda: checks.check_width(X.to("meta"), TABLE),
+     "x: expected the weights' device, cpu, got meta"),
     (lambda: checks.check_rotation(Q, Q[0, 0]),
      "x: expected shape (..., T, K) with one angle for each place and pair, (T, K / 2) = (4,), "
      "got (2, 3, 4)"),
@@ -365,6 +404,10 @@ REFUSED = [
      "src_mask: expected a tensor, got list"),
     (lambda: checks.check_product(X[0], X[0, :, :2]),
      "x: expected (N, D) for a weight (V, D) = (3, 2), got (3, 4)"),
+    (lambda: checks.check_product(X[0].to("meta"), TABLE),
+     "x: expected the weight's device, cpu, got meta"),
+    (lambda: checks.check_targets(X, META, 3),
+     "targets: expected the predictions' device, cpu, got meta"),
     (lambda: checks.check_targets(X, IDS, 3), "targets: expected shape (2, 3), got (1, 3)"),
     (lambda: checks.check_targets(X, IDS.expand(2, 3), 2),
      "targets: expected ids from 0 to 1, got 2"),
@@ -410,11 +453,18 @@ REFUSED = [
      "peak: expected a finite number of at least 0, got nan"),
     (lambda: checks.check_cosine(1, 9, 1.0, 4, -0.1),
      "floor: expected a finite number of at least 0, got -0.1"),
-    (lambda: checks.check_run([MODEL], 1, None, 1, 1.0, 0),
+    (lambda: checks.check_run(None, len, 1, None, 1, 1.0, 0, STEPS),
+     "model: expected one with a config, as a Transformer, got NoneType"),
+    (lambda: checks.check_run(OF_CONFIG, [MODEL], 1, None, 1, 1.0, 0, STEPS),
      "batches: expected a function, got list"),
-    (lambda: checks.check_run(len, 1, 0.1, 1, 1.0, 0), "schedule: expected a function, got float"),
-    (lambda: inspect.unwrap(checks.check_run)(len, 1, None, 1, 1.0, "a"),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, 0.1, 1, 1.0, 0, STEPS),
+     "schedule: expected a function, got float"),
+    (lambda: inspect.unwrap(checks.check_run)(OF_CONFIG, len, 1, None, 1, 1.0, "a", STEPS),
      "seed: expected an integer, got 'a'"),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, None, 1, 1.0, 10**10, STEPS),
+     "seed: expected less than 8589934592, got 10000000000"),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, None, 1, 1.0, 0, 3),
+     "after: expected a Record, got int"),
     (lambda: checks.check_limits(torch.tensor([1, 0]), None, 5),
      "src: expected a token in every sentence, got one of padding alone"),
     (lambda: checks.check_limits(torch.tensor([1]), 6, 5),
@@ -448,10 +498,11 @@ REFUSED = [
      "segments: expected ids from 0 to 1, got 2"),
     (lambda: checks.check_text_ids(SEGMENTED, IDS, None, IDS[:, :1]),
      "segments: expected shape (1, 3), got (1, 1)"),
-    (lambda: checks.check_causal(SEGMENTED),
+    (lambda: checks.check_causal(SimpleNamespace(config=SEGMENTED)),
      "model: expected a causal one; a bidirectional one has no next token"),
-    (lambda: checks.check_causal(SimpleNamespace()),
-     "model: expected a LanguageModel, got one with a SimpleNamespace"),
+    (lambda: checks.check_causal(SimpleNamespace(config=OF_CONFIG)),
+     "model: expected a LanguageModel, got SimpleNamespace"),
+    (lambda: checks.check_causal("gpt"), "model: expected a LanguageModel, got str"),
     (lambda: checks.check_masking(IDS.float(), IDS > 0, 9, 9, 0.1),
      "tokens: expected integer ids, got torch.float32"),
     (lambda: checks.check_masking(IDS, IDS, 9, 9, 0.1),
@@ -478,6 +529,8 @@ REFUSED = [
     (lambda: checks.check_sight(IDS[0], IDS[0], 1, -1), "sinks: expected at least 0, got -1"),
     (lambda: checks.check_parsing(2, "ab", ["Jane"], 1, 9),
      "sentences: expected lists of words, got a string in place 0"),
+    (lambda: checks.check_parsing(2, "ab", [None], 1, 9),
+     "sentences: expected lists of words, got NoneType in place 0"),
     (lambda: checks.check_parsing(2, "ab", [["Jane"], []], 1, 9),
      "sentences: expected words in each, got none in place 1"),
     (lambda: checks.check_parsing(2, "ab", [["Jane", ""]], 1, 9),
@@ -510,9 +563,9 @@ REFUSED = [
     (lambda: checks.check_projection(GPU, 1, 1, 1, 1, 1, math.nan),
      "loading: expected tokens a second above 0, got nan"),
     (lambda: checks.check_machines(12, 8), "n: expected whole machines of 8 devices, got 12"),
-    (lambda: checks.check_run(len, 1, len, 0, 1.0, 0),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, len, 0, 1.0, 0, STEPS),
      "accumulate and steps: expected at least 1 and 0, got 0 and 1"),
-    (lambda: checks.check_run(len, 1, len, 1, 0.0, 0),
+    (lambda: checks.check_run(OF_CONFIG, len, 1, len, 1, 0.0, 0, STEPS),
      "max_norm: expected a length above 0, got 0.0"),
     (lambda: checks.check_completion(IDS[:, :0], 1, 1.0, None, None),
      "tokens: expected shape (B, T), T at least 1, got (1, 0)"),
@@ -548,6 +601,8 @@ REFUSED = [
      "src: expected integer ids, got torch.float32"),
     (lambda: checks.check_tokens("tgt", IDS[:, :0], 3),
      "tgt: expected shape (B, length), got (1, 0)"),
+    (lambda: checks.check_tokens("src", IDS, 3, torch.device("meta")),
+     "src: expected the model's device, meta, got cpu"),
     (lambda: checks.check_tokens("tgt", IDS, 2), "tgt: expected ids from 0 to 1, got 2"),
     (lambda: checks.check_tokens("tgt", -IDS, 3), "tgt: expected ids from 0 to 2, got -2"),
 ]  # fmt: skip
@@ -629,8 +684,8 @@ READERS = {
         "ValueError: peak: expected a finite number of at least 0, got nan",
     "padding_mask(IDS, 0.5)": "TypeError: pad: expected an integer, got 0.5",
     "padding_mask(IDS / 2, 0)": "TypeError: tokens: expected integer ids, got torch.float32",
-    "translate(model, '1234567', [], beam=True)": "TypeError: beam: expected an integer, got True",
-    "translate(model, '1234567', [], beam=1.0)": "TypeError: beam: expected an integer, got 1.0",
+    "translate(model, of_seven, [], beam=True)": "TypeError: beam: expected an integer, got True",
+    "translate(model, of_seven, [], beam=1.0)": "TypeError: beam: expected an integer, got 1.0",
     "beam_search(model, IDS, length_penalty=1000)":
         "ValueError: length_penalty: expected at most 10, got 1000",
     "Cache(model, IDS, beams=0)": "ValueError: beams: expected at least 1, got 0",
@@ -660,7 +715,7 @@ READERS = {
     "sample(model, IDS, generator=1)":
         "TypeError: generator: expected torch.Generator().manual_seed(...) or the like, got 1",
     "translate(model, None, ['Jane'])":
-        "TypeError: tokenizer: expected one with 7 tokens, got NoneType",
+        "TypeError: tokenizer: expected a Tokenizer, got NoneType",
     "pad([[4, 5], [1.5]])": "TypeError: ids: expected an integer for each, got 1.5",
     "list(token_batches([[4, 5]], 9))":
         "ValueError: pairs: expected two lists of ids in each, got [4, 5]",
@@ -669,8 +724,8 @@ READERS = {
     "longest_chain(Q)":
         "ValueError: tensor: expected one with a graph (requires_grad), got one without",
     "generate(model, IDS, 1)":
-        "TypeError: model: expected a LanguageModel, got one with a TransformerConfig",
-    "complete(gpt, IDS, 1)": "TypeError: config: expected a LlamaConfig, got LanguageModelConfig",
+        "TypeError: model: expected a LanguageModel, got Transformer",
+    "complete(gpt, IDS, 1)": "TypeError: model: expected a Llama, got LanguageModel",
     "from_gpt2(gpt, 2)":
         "TypeError: state: expected a dict, such as state_dict() gives, got LanguageModel",
     "from_llama({}, gpt.config)":
@@ -683,44 +738,141 @@ READERS = {
     "reach([[True]])": "TypeError: masks: expected a tensor, got list",
     "project(BASE, 'H100', 8, 1)": "TypeError: device: expected a Device, got str",
     "save_model('nowhere', model.state_dict())":
-        "TypeError: model: expected one with a config, got OrderedDict",
+        "TypeError: model: expected a Transformer, got OrderedDict",
     "save_model('nowhere', model, dtype='bf16')":
         "TypeError: dtype: expected a floating-point dtype, got 'bf16'",
     "bleu(iter(['a']), ['a'])": "TypeError: translations: expected a list, got list_iterator",
     "windowed_mask(3, 1, 'cpu')": "TypeError: causal: expected True or False, got 'cpu'",
     "global_mask(3, 1, 1, 'no')": "TypeError: causal: expected True or False, got 'no'",
+    "greedy(gpt, IDS)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "greedy(IDS, model)": "TypeError: model: expected a Transformer, got Tensor",
+    "greedy('multi30k-en-de', IDS)": "TypeError: model: expected a Transformer, got str",
+    "greedy(rnn, IDS)": "TypeError: model: expected a Transformer, got Translator",
+    "sample(gpt, IDS)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "beam_search(model.state_dict(), IDS)":
+        "TypeError: model: expected a Transformer, got OrderedDict",
+    "Cache(gpt, IDS)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "translate(tokenizer, other, ['Jane'])":
+        "TypeError: model: expected a Transformer, got Tokenizer",
+    "translate(gpt, tokenizer, ['Jane'])":
+        "TypeError: model: expected a Transformer, got LanguageModel",
+    "translate(other, tokenizer.bpe, ['Jane'])":
+        "TypeError: tokenizer: expected a Tokenizer, got one of tokenizers",
+    "greedy(Transformer, IDS)":
+        "TypeError: model: expected a Transformer, got the class Transformer",
+    "translate(other, ['a'] * 20, ['Jane'])":
+        "TypeError: tokenizer: expected a Tokenizer, got list",
+    "translate(other, tokenizer, [], length_penalty='a')":
+        "TypeError: length_penalty: expected an integer or a float, got 'a'",
+    "greedy(on_meta, IDS)": "ValueError: src: expected the model's device, meta, got cpu",
+    "greedy(model, IDS.to('meta'))": "ValueError: src: expected the model's device, cpu, got meta",
+    "model(IDS, IDS.to('meta'))": "ValueError: tgt: expected the model's device, cpu, got meta",
+    "llama(IDS.to('meta'))": "ValueError: tokens: expected the model's device, cpu, got meta",
+    "model.decode(IDS, MEMORY, None)":
+        "TypeError: k: expected the weights' dtype, torch.float32, got torch.float64",
+    "MultiHeadAttention(8, 2)(X.double(), X.double(), X.double())":
+        "TypeError: q: expected the weights' dtype, torch.float32, got torch.float64",
+    "SparseAttention(8, 2, abs)(X.to('meta'), X, X)":
+        "ValueError: q: expected the weights' device, cpu, got meta",
+    "LayerNorm(8)(X.double())":
+        "TypeError: x: expected the weights' dtype, torch.float32, got torch.float64",
+    "FeedForward(8, 8)(X.to('meta'))": "ValueError: x: expected the weights' device, cpu, got meta",
+    "RMSNorm(8)(X.double())":
+        "TypeError: x: expected the weights' dtype, torch.float32, got torch.float64",
+    "SinusoidalPositions(8)(X.to('meta'))":
+        "ValueError: x: expected the table's device, cpu, got meta",
+    "label_smoothed_loss(X, IDS.to('meta'))":
+        "ValueError: targets: expected the predictions' device, cpu, got meta",
+    "Objective(gpt, 0.1)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "Objective(model, 2.0)": "ValueError: smoothing: expected a probability below 1, got 2.0",
+    "validation_loss('model', [batch])": "TypeError: model: expected a Transformer, got str",
+    "validation_loss(model, [IDS])":
+        "TypeError: batches: expected a Batch for each, with src and tgt, got Tensor",
+    "validation_loss(model, [Batch([1], IDS)])":
+        "TypeError: src: expected a tensor of ids, got list",
+    "next(train(None, lambda epoch: [batch], 1))":
+        "TypeError: model: expected one with a config, as a Transformer, got NoneType",
+    "next(train(gpt, lambda epoch: [batch], 1))":
+        "TypeError: model: expected a Transformer, got LanguageModel",
+    "next(train(model, lambda epoch: batch, 1))":
+        "TypeError: batches: expected several batches, got Batch",
+    "next(train(model, lambda epoch: [batch], 1, after=3))":
+        "TypeError: after: expected a Record, got int",
+    "next(train(model, lambda epoch: [batch], 1, seed=10**10))":
+        "ValueError: seed: expected less than 8589934592, got 10000000000",
+    "generate('gpt', IDS, 1)": "TypeError: model: expected a LanguageModel, got str",
+    "complete(None, IDS, 1)": "TypeError: model: expected a Llama, got NoneType",
+    "parse(gpt, vocabulary, [['Jane']])":
+        "TypeError: model: expected a Transformer, got LanguageModel",
+    "parse(other, tokenizer, [['Jane']])":
+        "TypeError: vocabulary: expected a Vocabulary, got Tokenizer",
+    "pad([[4], None])": "TypeError: sequences: expected lists of ids, got None for one",
+    "list(token_batches([4, 5], 9))":
+        "ValueError: pairs: expected two lists of ids in each, got 4",
+    "list(token_batches([('Jane', 'Jean')], 9))":
+        "TypeError: pairs: expected lists of ids, got sentences; encode them first",
+    "save_model(path, gpt)": "TypeError: model: expected a Transformer, got LanguageModel",
+    "save_model(model, path)": "TypeError: model: expected a Transformer, got str",
+    "save_model(path, other, 'a' * 20)": "TypeError: tokenizer: expected a Tokenizer, got str",
+    "save_model(path, model, card='mine')": "TypeError: card: expected a dict, got str",
+    "save_model(path, model, card={'data': {1}})":
+        "TypeError: card: expected what JSON can hold, got: Object of type set is not JSON "
+        "serializable",
+    "save_model(3, model)": "TypeError: path: expected a path, got int",
+    "save_language_model(path, model)":
+        "TypeError: model: expected a LanguageModel, got Transformer",
+    "load_model(3)": "TypeError: path: expected a path, got int",
+    "load_model(path, 'gpu')": "ValueError: device: expected one of this machine, got 'gpu'",
+    "load_language_model('gpt', 'tpu')":
+        "ValueError: device: expected one of this machine, got 'tpu'",
+    "pretrained('tatoeba-en-fr', 3)": "ValueError: device: expected one of this machine, got 3",
+    "normalise(3)": "TypeError: sentence: expected a string, got int",
+    "plain_signs(3, 'ab')": "TypeError: sentence: expected a string, got int",
+    "tokenised(3, 'de')": "TypeError: sentence: expected a string, got int",
+    "BPEDropout('a', 0.1)": "TypeError: tokenizer: expected a Tokenizer, got str",
 }  # fmt: skip
 AS_READERS = """
+import copy
 import math
 import re
 import sys
 import torch
 from allyouneed.alignment import Translator
 from allyouneed.attention import attention, masked_softmax
-from allyouneed.decoding import Cache, beam_search, filter_logits, sample, translate
-from allyouneed.evaluation import bleu
+from allyouneed.decoding import Cache, beam_search, filter_logits, greedy, sample, translate
+from allyouneed.data import normalise, plain_signs
+from allyouneed.evaluation import bleu, tokenised
 from allyouneed.families import (
-    LanguageModel, LanguageModelConfig, decode_text, encode_text, from_gpt2, generate, mask_tokens,
+    LanguageModel, LanguageModelConfig, decode_text, encode_text, from_gpt2, generate,
+    load_language_model, mask_tokens, save_language_model,
 )
 from allyouneed.kernels import linear_cross_entropy
 from allyouneed.masks import flip_polarity, padding_mask
 from allyouneed.multihead import MultiHeadAttention, merge_heads
 from allyouneed.parsing import Vocabulary, linearise, parse
 from allyouneed.recurrent import GRU, LSTM, RNN, longest_chain
-from allyouneed.saving import save_model
+from allyouneed.positions import SinusoidalPositions
+from allyouneed.saving import load_model, pretrained, save_model
 from allyouneed.scaling import H100, project, ring_all_reduce, sent_bytes, steps_needed
 from allyouneed.sparse import SparseAttention, global_mask, reach, windowed_mask
-from allyouneed.sublayers import FeedForward, Residual
-from allyouneed.today import complete, cosine_rate, from_llama, in_sight, rotary_angles
-from allyouneed.tokens import Tokenizer, pad, token_batches
-from allyouneed.training import adam, label_smoothed_loss, train, validation_loss
+from allyouneed.sublayers import FeedForward, LayerNorm, Residual
+from allyouneed.subwords import BPEDropout
+from allyouneed.today import (
+    Llama, LlamaConfig, RMSNorm, complete, cosine_rate, from_llama, in_sight, rotary_angles,
+)
+from allyouneed.tokens import Batch, Tokenizer, pad, token_batches
+from allyouneed.training import Objective, adam, label_smoothed_loss, train, validation_loss
 from allyouneed.transformer import BASE, Transformer, TransformerConfig
 
 Q, K, IDS = torch.zeros(1, 3, 4), torch.zeros(1, 5, 4), torch.tensor([[4, 5, 6]])
 gpt = LanguageModel(LanguageModelConfig(9, 8, 8, 2, 1, max_length=4))
+llama, rnn = Llama(LlamaConfig(9, 8, 8, 2, 1, 1, d_k=4)), Translator(9, 8, None)
 vocabulary = Vocabulary(["(S", ")S"], ["Jane"], [])
 model, other = (Transformer(TransformerConfig(size, 8, 8, 2, 1)) for size in (7, 20))
-tokenizer = Tokenizer.train(["Jane sleeps"], 20)
+tokenizer, of_seven = (Tokenizer.train([text], 20) for text in ("Jane sleeps", "a a a"))
+on_meta = copy.deepcopy(model).to("meta")
+X, MEMORY = torch.zeros(1, 3, 8), torch.zeros(1, 3, 8).double()
+batch, path = Batch(IDS, IDS), sys.argv.pop(1)
 for call in sys.argv[1:]:
     try:
         eval(call)
@@ -730,9 +882,9 @@ for call in sys.argv[1:]:
 """
 
 
-def test_what_readers_hear():
+def test_what_readers_hear(tmp_path):
     """In another process, without jaxtyping's checks, which tests switch on."""
-    command = [sys.executable, "-c", AS_READERS, *READERS]
+    command = [sys.executable, "-c", AS_READERS, str(tmp_path / "x.safetensors"), *READERS]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     assert dict(zip(READERS, done.stdout.splitlines(), strict=True)) == READERS
 

@@ -804,6 +804,24 @@ def test_translate_with_a_shipped_model(name, sentence, word, capsys):
     assert code == 0 and word in text and text.count("\n") == 1
 
 
+def test_curly_quotes_are_translated_as_plain_ones(capsys, monkeypatch):
+    words = ["translate", "--model", "tatoeba-en-fr", "--beam", 1]
+    plain, typed = """I don't know... "Stop," he said.""", "I don’t know… “Stop,” he said."
+    expected = said(capsys, *words, plain)
+    assert expected[0] == 0 and said(capsys, *words, typed) == expected
+    assert said(capsys, *words, "--show-attention", typed)[1].startswith(expected[1])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{typed}\n{plain}\n"))
+    assert said(capsys, *words)[1] == 2 * expected[1]
+
+
+def test_a_file_in_the_place_of_a_folder(data, capsys):
+    told = f"{data}: expected a folder, got a file"
+    assert told in refused(capsys, "train", "--data", data, "--out", data, *SMALL)
+    assert told in refused(capsys, "prepare", "--data", "wmt14-en-de", "--out", data)
+    error = said(capsys, "train", "--data", data, "--out", "x", "--max-norm", "inf")[2]
+    assert "argument --max-norm: expected a finite number above 0, got inf" in error
+
+
 def test_translate_lines(whole, capsys, monkeypatch):
     lines = ["ein Mann", "", "  ", "漢字 😀 \0 <eos>", "ein Mann\r", "x" * 200, "der Hund"]
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
@@ -846,6 +864,7 @@ def test_options_that_do_not_go_together(whole, capsys):
     assert "--sample beside it" in refused(capsys, *words, "--top-k", 3)
     assert "--sample beside it" in refused(capsys, *words, "--top-p", 0.5)
     assert "--temperature: expected --sample" in refused(capsys, *words, "--temperature", 0.5)
+    assert "--seed: expected --sample beside it" in refused(capsys, *words, "--seed", 3)
     assert "--show-attention beside it" in refused(capsys, *words, "--head", 1)
     assert "--layer: expected 1 to" in refused(capsys, *words, "--show-attention", "--layer", 99)
     for option, value in (

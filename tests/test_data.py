@@ -13,8 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import data, sources
-from allyouneed.data import load_pairs, load_treebank, load_wikitext2, normalise
+from allyouneed import data, pretrained, sources
+from allyouneed.data import (
+    TYPED,
+    clean,
+    load_pairs,
+    load_treebank,
+    load_wikitext2,
+    normalise,
+    plain_signs,
+)
 
 USUAL_CACHE = sources.cache_folder()
 
@@ -95,6 +103,33 @@ def test_sentences_are_clean(splits):
     if name == "tatoeba-en-fr":
         everything = pairs["train"] + pairs["valid"] + pairs["test"]
         assert len(set(everything)) == len(everything)
+
+
+def test_signs_that_are_typed_are_read_as_plain_ones():
+    known = set("'\".- abcdefghijklmnopqrstuvwxyz")
+    typed = " “don’t”  … ´a` „b‟ ‚c‛ d′ e″ t‑shirt\u2010x \u202ea\u200e b.\u2060\u202c\ufeff"
+    plain = "\"don't\" ... 'a' \"b\" 'c' d' e\" t-shirt-x a b."
+    assert plain_signs(typed, known) == plain == plain_signs(plain, known)
+    assert plain_signs("–—«»x²", known) == "–—«»x²"  # nothing else
+    # a model whose data had these alone would not know the plain ones
+    assert plain_signs(typed, known - set("'\".-")).startswith("“don’t” … ´a`")
+    assert plain_signs("a\u200db", known | {"\u200d"}) == "a\u200db"
+
+
+def test_what_a_shipped_model_has_read_stays_as_it_is(splits):
+    """But for the few sentences in which somebody typed such signs; the data keep even these."""
+    name, pairs = splits
+    tokenizer = pretrained(name)[1]
+    known, changed = tokenizer.bpe.get_vocab(), {}
+    assert all(sign in known for sign in "'\"-.")
+    for split in pairs:
+        other = [s for s, _ in pairs[split] if (text := plain_signs(s, known)) != s or text == ""]
+        assert all(set(source) & TYPED.keys() and clean(source) == source for source in other)
+        changed[split] = len(other)
+    if name == "tatoeba-en-fr":
+        assert changed == {"train": 42, "valid": 1, "test": 1}
+    else:
+        assert changed.pop("train") == 2 and not any(changed.values())
 
 
 def test_second_load_is_quick_offline_and_a_list_of_its_own(monkeypatch):

@@ -389,6 +389,22 @@ def test_translate_keeps_the_order(tokenizer):
     assert translate(model, tokenizer, ["\ttwo  dogs\n"], beam=3) == found[:1]  # as it was learned
 
 
+def test_translate_reads_curly_quotes_as_plain_ones():
+    torch.manual_seed(0)
+    plain = """the man's "dog" ..."""
+    tokenizer = Tokenizer.train([plain], 40)
+    model = Transformer(TransformerConfig(len(tokenizer), 16, 32, 4, 1))
+    model.positions.table = model.positions.table[:40]
+    expected = translate(model, tokenizer, [plain], beam=1)
+    assert translate(model, tokenizer, ["the man’s “dog” …"], beam=1) == expected
+    curly = Tokenizer.train(["the man’s “dog” …"], 40)  # knows no others
+    model = Transformer(TransformerConfig(len(curly), 16, 32, 4, 1))
+    seen = []
+    curly.encode = lambda sentence: seen.append(sentence) or [4]
+    translate(model, curly, ["the man’s “dog” …"], beam=1)
+    assert seen == ["the man’s “dog” …"]
+
+
 def test_no_sentences():
     model, none = a_model(), torch.empty(0, 4, dtype=torch.long)
     assert greedy(model, none) == beam_search(model, none) == sample(model, none) == []

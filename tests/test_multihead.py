@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from allyouneed.masks import additive_mask, causal_mask, flip_polarity, padding_mask
-from allyouneed.multihead import MultiHeadAttention, joined, merge_heads, split_heads
+from allyouneed.multihead import MultiHeadAttention, fused_linear, merge_heads, split_heads
+from allyouneed.sublayers import FeedForward
 
 BATCH, D_MODEL = 3, 8
 
@@ -206,7 +207,7 @@ def test_bad_input_is_named(name, call):
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_joined_is_each_layer_on_its_own(bias):
+def test_fused_linear_is_each_layer_on_its_own(bias):
     """Results, and the gradients of inputs, weights and biases."""
     torch.manual_seed(0)
     layers = [nn.Linear(D_MODEL, D_MODEL, bias, dtype=torch.float64) for _ in range(3)]
@@ -214,8 +215,29 @@ def test_joined_is_each_layer_on_its_own(bias):
     wanted = [x, *(p for layer in layers for p in layer.parameters())]
     direction = torch.randn(3, 2, 5, D_MODEL, dtype=torch.float64)
     found = []
-    for results in (joined(x, *layers), tuple(layer(x) for layer in layers)):
+    for results in (fused_linear(x, *layers), tuple(layer(x) for layer in layers)):
         grads = torch.autograd.grad((torch.stack(results) * direction).sum(), wanted)
         found.append([*results, *grads])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_other_layers_in_the_place_of_ours():
+    """As those of low rank or of few bits: they keep no weight to compare an input with."""
+
+    class Wrapped(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner, self.in_features = inner, inner.in_features
+
+        def forward(self, x):
+            return self.inner(x)
+
+    x = torch.randn(2, 3, 16)
+    attention, feed_forward = MultiHeadAttention(16, 2), FeedForward(16, 32)
+    expected = attention(x, x, x), feed_forward(x)
+    attention.w_o, feed_forward.w_1 = Wrapped(attention.w_o), Wrapped(feed_forward.w_1)
+    assert torch.equal(attention(x, x, x), expected[0])
+    assert torch.equal(feed_forward(x), expected[1])
+    with pytest.raises(ValueError, match="x: expected vectors of width d_model = 16, got"):
+        feed_forward(x[..., :8])

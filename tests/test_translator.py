@@ -26,7 +26,7 @@ import torch
 from chromium import Visit, faint_text, resize, served, violations
 from markdown_it import MarkdownIt
 
-from allyouneed.data import load_pairs
+from allyouneed.data import TYPED, load_pairs, plain_signs
 from allyouneed.decoding import beam_search, greedy, translate
 from allyouneed.saving import load_model, pretrained, save_model
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer
@@ -129,6 +129,17 @@ ODD = [
     "<eos> <pad> </s> &amp; <script>alert(1)</script>", "zero\u200bwidth\u200djoiner\u00adsoft",
     "A" * 300, "Donaudampfschifffahrtsgesellschaftskapitän", "…—–‘’“”«»", "\ufffd \ufeff",
 ]  # fmt: skip
+
+
+@each_model
+def test_what_is_typed_is_tidied_as_the_package_does(engine, name):
+    known = pretrained(name)[1].bpe.get_vocab()
+    typed = [*ODD, *(f"a{sign}b {sign}" for sign in TYPED), "“I don’t,” … ‘t‑shirt’"]
+    typed = [unicodedata.normalize("NFC", text) for text in typed]
+    tidied = engine.evaluate("texts => texts.map(Translator.tidy)", typed)
+    expected = [plain_signs(text, known) for text in typed]
+    different = [(s, e, f) for s, e, f in zip(typed, expected, tidied, strict=True) if e != f]
+    assert not different
 
 
 @each_model

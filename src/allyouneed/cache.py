@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from allyouneed.masks import additive_mask
-from allyouneed.multihead import merge_heads, stacked
+from allyouneed.multihead import fused_weights, merge_heads
 from allyouneed.tokens import BOS, PAD
 from allyouneed.transformer import DecoderLayer, Transformer
 
@@ -30,8 +30,8 @@ class FastLayer:
     def __init__(self, layer: DecoderLayer):
         own, cross = layer.self_attention, layer.cross_attention
         self.layer, self.n_heads = layer, own.n_heads
-        self.qkv = stacked(own.w_q, own.w_k, own.w_v)
-        self.cross_kv = stacked(cross.w_k, cross.w_v)
+        self.qkv = fused_weights(own.w_q, own.w_k, own.w_v)
+        self.cross_kv = fused_weights(cross.w_k, cross.w_v)
 
     def heads(self, x: Float[Tensor, "B N PD"], pieces: int) -> Float[Tensor, "P B H N K"]:
         """Cut each vector into pieces (query, key, value), and each piece into heads."""

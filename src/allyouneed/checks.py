@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import operator
+import os
 from collections.abc import Iterable, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any
@@ -140,10 +141,43 @@ def check_text(**texts: object) -> None:
             raise TypeError(f"{name}: expected a string, got {type(text).__name__}")
 
 
-def check_config(config: object, kind: type) -> None:
-    """The config is of the kind that the model is made of."""
-    if not isinstance(config, kind):
-        raise TypeError(f"config: expected a {kind.__name__}, got {type(config).__name__}")
+def check_kind(kind: type, **given: object) -> None:
+    """Each is of this class, or of a reader's own that has all that the class has."""
+    public = [name for name in vars(kind) if not name.startswith("_")]
+    for name, one in given.items():
+        if isinstance(one, type):
+            raise TypeError(f"{name}: expected a {kind.__name__}, got the class {one.__name__}")
+        ours = type(one).__module__.startswith("allyouneed.")
+        alike = not ours and all(hasattr(one, part) for part in public)
+        if not (isinstance(one, kind) or alike):
+            same = type(one).__name__ == kind.__name__
+            told = f"one of {type(one).__module__}" if same else type(one).__name__
+            raise TypeError(f"{name}: expected a {kind.__name__}, got {told}")
+
+
+def check_path(**paths: object) -> None:
+    """Each says where a file is."""
+    for name, path in paths.items():
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"{name}: expected a path, got {type(path).__name__}")
+
+
+def check_place(device: object) -> None:
+    """Tensors can be put there, on this machine."""
+    try:
+        torch.empty(0, device=device)
+    except Exception as error:  # of several kinds, each in PyTorch's own words
+        raise ValueError(f"device: expected one of this machine, got {device!r}") from error
+
+
+def check_card(card: object) -> None:
+    """What is said about a model is a dict that JSON can hold, or None."""
+    if not (card is None or isinstance(card, dict)):
+        raise TypeError(f"card: expected a dict, got {type(card).__name__}")
+    try:
+        json.dumps(card)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"card: expected what JSON can hold, got: {error}") from error
 
 
 def check_several(**lists: Iterable) -> None:
@@ -212,7 +246,7 @@ def check_some(**lists: Sized) -> None:
     for name, one in lists.items():
         if not len(one):
             raise ValueError(f"{name}: expected at least one list of ids, got none")
-        if other := [x for x in one if isinstance(x, str | int)]:
+        if other := [x for x in one if isinstance(x, str) or not isinstance(x, Sized)]:
             raise TypeError(f"{name}: expected lists of ids, got {other[0]!r} for one")
         for ids in one:
             check_whole(ids[:1])
@@ -223,10 +257,14 @@ def check_pairs(pairs: Sequence) -> None:
     check_list(pairs=pairs)
     if not len(pairs):
         raise ValueError("pairs: expected at least one pair of id lists, got none")
-    if any(isinstance(side, str) for pair in pairs for side in pair):
-        raise TypeError("pairs: expected lists of ids, got sentences; encode them first")
-    if other := [pair for pair in pairs if len(pair) != 2 or any(isinstance(x, int) for x in pair)]:
-        raise ValueError(f"pairs: expected two lists of ids in each, got {other[0]!r}")
+    for pair in pairs:
+        try:
+            source, target = pair
+            len(source), len(target)
+        except (TypeError, ValueError):
+            raise ValueError(f"pairs: expected two lists of ids in each, got {pair!r}") from None
+        if isinstance(source, str) or isinstance(target, str):
+            raise TypeError("pairs: expected lists of ids, got sentences; encode them first")
 
 
 def check_room(max_tokens: int, longest: int) -> None:
@@ -276,19 +314,25 @@ def check_floating(**vectors: object) -> None:
             raise TypeError(f"{name}: expected floating-point vectors, got {x.dtype}")
 
 
-def check_one_dtype(q: Tensor, **others: Tensor) -> None:
-    """All are on the queries' device and of their dtype, to which autocast sees itself."""
+def check_device(whose: str, like: Tensor, **others: Tensor) -> None:
+    """All are where `like` is."""
     for name, x in others.items():
-        if x.device != q.device:
-            raise ValueError(f"{name}: expected the queries' device, {q.device}, got {x.device}")
-        if x.dtype != q.dtype and not torch.is_autocast_enabled(q.device.type):
-            raise TypeError(f"{name}: expected the queries' dtype, {q.dtype}, got {x.dtype}")
+        if x.device != like.device:
+            raise ValueError(f"{name}: expected the {whose} device, {like.device}, got {x.device}")
+
+
+def check_one_dtype(whose: str, like: Tensor, **others: Tensor) -> None:
+    """All are where `like` is, and of its dtype, to which autocast sees itself."""
+    check_device(whose, like, **others)
+    for name, x in others.items():
+        if x.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
+            raise TypeError(f"{name}: expected the {whose} dtype, {like.dtype}, got {x.dtype}")
 
 
 def check_vectors(q: Tensor, k: Tensor) -> None:
     """q (..., T, K) and k (..., S, K) are vectors of one width and dtype."""
     check_floating(q=q, k=k)
-    check_one_dtype(q, k=k)
+    check_one_dtype("queries'", q, k=k)
     for name, x in (("q", q), ("k", k)):
         if x.dim() < 2:
             raise ValueError(
@@ -312,7 +356,7 @@ def check_attention(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> No
     check_probability(dropout=dropout)
     check_vectors(q, k)
     check_floating(v=v)
-    check_one_dtype(q, v=v)
+    check_one_dtype("queries'", q, v=v)
     if q.shape[:-2] != k.shape[:-2]:
         raise ValueError(
             f"k: expected the queries' leading axes {tuple(q.shape[:-2])}, "
@@ -390,9 +434,20 @@ def check_source_mask(mask: Tensor, scores: Tensor) -> None:
         raise ValueError(f"mask: expected shape (B, S) = {expected}, got {tuple(mask.shape)}")
 
 
-def check_multihead(d_model: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> None:
-    """q, k and v are (B, length, d_model), and the axes of the mask (T, S) or (B, H, T, S)."""
+def weight_of(layer: Any) -> Tensor | None:
+    """What a linear layer multiplies by; None where another stands in its place, as one of low rank
+    or of few bits, that keeps no such tensor."""
+    weight = getattr(layer, "weight", None)
+    return weight if isinstance(weight, Tensor) else None
+
+
+def check_multihead(layer: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> None:
+    """q, k and v are (B, length, d_model), as the layer's weights are; and the axes of the mask
+    (T, S) or (B, H, T, S)."""
+    d_model = layer.d_model
     check_floating(q=q, k=k, v=v)
+    if (weight := weight_of(layer.w_o)) is not None:
+        check_one_dtype("weights'", weight, q=q, k=k, v=v)
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 3 or x.shape[-1] != d_model:
             raise ValueError(
@@ -420,6 +475,7 @@ def check_embeddings(x: Tensor, table: Tensor) -> None:
         raise ValueError(
             f"x: expected at most max_length = {len(table)} positions, got {x.shape[1]}"
         )
+    check_device("table's", table, x=x)
 
 
 def check_states(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name: str) -> None:
@@ -440,11 +496,15 @@ def check_states(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name
         )
 
 
-def check_width(x: Tensor, d_model: int) -> None:
-    """x is (..., d_model), with floating-point entries."""
+def check_width(x: Tensor, layer: Any) -> None:
+    """x is (..., d_model), as the rows of a linear layer or the weights (d_model,) of a norm."""
     check_floating(x=x)
+    weight = layer if isinstance(layer, Tensor) else weight_of(layer)
+    d_model = layer.in_features if weight is None else weight.shape[-1]
     if x.shape[-1:] != (d_model,):
         raise ValueError(f"x: expected vectors of width d_model = {d_model}, got {tuple(x.shape)}")
+    if weight is not None:
+        check_one_dtype("weights'", weight, x=x)
 
 
 def check_rotation(x: Tensor, angles: Tensor) -> None:
@@ -500,6 +560,7 @@ def check_product(x: Tensor, weight: Tensor) -> None:
         raise ValueError(
             f"x: expected (N, D) for a weight (V, D) = {tuple(weight.shape)}, got {tuple(x.shape)}"
         )
+    check_device("weight's", weight, x=x)
 
 
 def check_logits(logits: Tensor, targets: Tensor) -> None:
@@ -519,6 +580,7 @@ def check_targets(predictions: Tensor, targets: Tensor, vocab_size: int) -> None
         raise ValueError(
             f"targets: expected shape {tuple(predictions.shape[:-1])}, got {tuple(targets.shape)}"
         )
+    check_device("predictions'", predictions, targets=targets)
 
 
 def check_target_tokens(count: int) -> None:
@@ -550,10 +612,15 @@ def check_batch(batch: Any, vocab_size: int) -> None:
 
 
 def check_run(
-    batches: object, steps: int, schedule: object, accumulate: int, max_norm: float, seed: int
-) -> None:
-    """A training has functions that give batches and rates, at least no update, each of at least
-    one batch, and a length above 0."""
+    model: object, batches: object, steps: int, schedule: object, accumulate: int, max_norm: float,
+    seed: int, after: object,
+) -> None:  # fmt: skip
+    """A training has a model, functions that give batches and rates, at least no update, each of at
+    least one batch, a length above 0, a seed that PyTorch takes, and where it begins."""
+    if not hasattr(model, "config"):
+        raise TypeError(
+            f"model: expected one with a config, as a Transformer, got {type(model).__name__}"
+        )
     check_function(batches=batches)
     if schedule is not None:
         check_function(schedule=schedule)
@@ -565,6 +632,10 @@ def check_run(
         )
     if not max_norm > 0:
         raise ValueError(f"max_norm: expected a length above 0, got {max_norm}")
+    if abs(seed) >= 2**33:
+        raise ValueError(f"seed: expected less than {2**33}, got {seed}")
+    if not hasattr(after, "step"):
+        raise TypeError(f"after: expected a Record, got {type(after).__name__}")
 
 
 def check_objective(objective: Any, model: Any, smoothing: float, dtype: torch.dtype) -> None:
@@ -718,12 +789,16 @@ def can_be_seen(x: Tensor) -> bool:
     return x.device.type == "cpu" and not (wrapped or torch.compiler.is_compiling())
 
 
-def check_range(name: str, ids: object, vocab_size: int) -> None:
-    """Integers from 0 to vocab_size - 1, as far as they can be seen."""
+def check_range(
+    name: str, ids: object, vocab_size: int, device: torch.device | None = None
+) -> None:
+    """Integers from 0 to vocab_size - 1, as far as they can be seen; on the device, if any."""
     if not isinstance(ids, Tensor):
         raise TypeError(f"{name}: expected a tensor of ids, got {type(ids).__name__}")
     if ids.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"{name}: expected integer ids, got {ids.dtype}")
+    if device is not None and ids.device != device:
+        raise ValueError(f"{name}: expected the model's device, {device}, got {ids.device}")
     if can_be_seen(ids) and ids.numel():
         low, high = (int(limit) for limit in ids.aminmax())
         if low < 0 or high >= vocab_size:
@@ -732,9 +807,12 @@ def check_range(name: str, ids: object, vocab_size: int) -> None:
             )
 
 
-def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
-    """Ids of the vocabulary, of shape (B, length), with at least one column."""
-    check_range(name, tokens, vocab_size)
+def check_tokens(
+    name: str, tokens: Tensor, vocab_size: int, device: torch.device | None = None
+) -> None:
+    """Ids of the vocabulary, of shape (B, length), with at least one column; on the device, if one
+    is named."""
+    check_range(name, tokens, vocab_size, device)
     if tokens.dim() != 2 or not tokens.shape[1]:
         raise ValueError(f"{name}: expected shape (B, length), got {tuple(tokens.shape)}")
 
@@ -763,11 +841,11 @@ def check_text_ids(
         )
 
 
-def check_causal(config: Any) -> None:
+def check_causal(model: Any) -> None:
     """A `LanguageModel` that is to write has a next token."""
-    if not hasattr(config, "causal"):
-        raise TypeError(f"model: expected a LanguageModel, got one with a {type(config).__name__}")
-    if not config.causal:
+    if not hasattr(getattr(model, "config", None), "causal"):
+        raise TypeError(f"model: expected a LanguageModel, got {type(model).__name__}")
+    if not model.config.causal:
         raise ValueError("model: expected a causal one; a bidirectional one has no next token")
 
 
@@ -824,8 +902,9 @@ def check_parsing(
     check_list(sentences=sentences)
     check_sizes(batch=batch)
     for i, words in enumerate(sentences):
-        if isinstance(words, str):
-            raise TypeError(f"sentences: expected lists of words, got a string in place {i}")
+        if isinstance(words, str) or not isinstance(words, Sized):
+            told = "a string" if isinstance(words, str) else type(words).__name__
+            raise TypeError(f"sentences: expected lists of words, got {told} in place {i}")
         if not len(words):
             raise ValueError(f"sentences: expected words in each, got none in place {i}")
         if len(words) > longest:

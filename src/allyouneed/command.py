@@ -15,7 +15,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from allyouneed import __version__
-from allyouneed.data import SPLITS, clean
+from allyouneed.data import SPLITS, plain_signs
 from allyouneed.decoding import beam_search, sample, translate
 from allyouneed.evaluation import papers_bleu, scores
 from allyouneed.history import progress_bar
@@ -86,32 +86,52 @@ def translate_command(args: argparse.Namespace) -> int:
     device = choose_device()
     model, tokenizer = find_model(args.model, device)
     check_options(args, model)
-    generator = torch.Generator(device).manual_seed(args.seed)
+    generator = torch.Generator(device).manual_seed(args.seed or 0)
+    all_fit = True
+    for lines in lines_asked(args):
+        texts, fit = texts_that_fit(lines, model, tokenizer)
+        all_fit = all_fit and fit
+        if args.sample or args.show_attention:
+            for text in texts:
+                print(translation_alone(model, tokenizer, text, args, generator), flush=True)
+        else:
+            print("\n".join(translate_texts(model, tokenizer, texts, args)), flush=True)
+    return 0 if all_fit else 2
+
+
+def lines_asked(args: argparse.Namespace) -> Iterator[list[str]]:
+    """The sentence of the command, or the lines of standard input, several at a time.
+
+    Raises ValueError for the name of a file.
+    """
     words = os.fsencode(" ".join(args.sentence)).decode(errors="replace")
     if len(args.sentence) == 1 and os.path.isfile(words):
         raise ValueError(f"sentence: {words} is a file; to translate its lines, write < {words}")
-    lines = [words] if args.sentence else sys.stdin
+    lines = iter([words] if args.sentence else sys.stdin)
     at_once = 1 if args.sentence or args.show_attention or sys.stdin.isatty() else 256
-    all_fit, lines = True, iter(lines)
     while some := list(itertools.islice(lines, at_once)):
-        some = [clean(line.strip("\ufeff")) for line in some]
-        if odd := [line for line in some if "\ufffd" in line]:  # in the place of what is no text
-            print(f"A line is not text in UTF-8: {odd[0][:40]!r} ...", file=sys.stderr)
-        lengths = [len(tokenizer.encode(line)) for line in some]
-        fits = [length < len(model.positions.table) for length in lengths]
-        texts = [line if fit else "" for line, fit in zip(some, fits, strict=True)]
-        if not all(fits):
-            all_fit = False
-            print(f"error: a sentence has {len(model.positions.table):,} tokens or more: "
-                  "its line stays empty", file=sys.stderr)  # fmt: skip
-        if long := [n for n, fit in zip(lengths, fits, strict=True) if fit and n >= LONG]:
-            print(f"A sentence of {max(long):,} tokens takes its time ...", file=sys.stderr)
-        if not args.sample and not args.show_attention:
-            print("\n".join(translate_texts(model, tokenizer, texts, args)), flush=True)
-            continue
-        for text in texts:
-            print(translation_alone(model, tokenizer, text, args, generator), flush=True)
-    return 0 if all_fit else 2
+        yield some
+
+
+def texts_that_fit(
+    lines: Sequence[str], model: Transformer, tokenizer: Tokenizer
+) -> tuple[list[str], bool]:
+    """The lines as the model reads them, "" for one that is too long; and whether all fit.
+
+    Says so where a line is no text, too long or slow.
+    """
+    known, room = tokenizer.bpe.get_vocab(), len(model.positions.table)
+    texts = [plain_signs(line.strip("\ufeff"), known) for line in lines]
+    if odd := [text for text in texts if "\ufffd" in text]:  # in the place of what is no text
+        print(f"A line is not text in UTF-8: {odd[0][:40]!r} ...", file=sys.stderr)
+    lengths = [len(tokenizer.encode(text)) for text in texts]
+    if max(lengths) >= room:
+        print(f"error: a sentence has {room:,} tokens or more: its line stays empty",
+              file=sys.stderr)  # fmt: skip
+    if long := [n for n in lengths if LONG <= n < room]:
+        print(f"A sentence of {max(long):,} tokens takes its time ...", file=sys.stderr)
+    texts = [text if n < room else "" for text, n in zip(texts, lengths, strict=True)]
+    return texts, max(lengths) < room
 
 
 def translation_alone(
@@ -138,7 +158,7 @@ def check_options(args: argparse.Namespace, model: Transformer) -> None:
     """Raise ValueError for options of `translate` that this model or the other options rule out."""
     if not args.sentence and sys.stdin is None:
         raise ValueError("sentence: expected one, or lines on standard input, got neither")
-    for name in ("temperature", "top_k", "top_p"):
+    for name in ("temperature", "top_k", "top_p", "seed"):
         if getattr(args, name) is not None and not args.sample:
             raise ValueError(f"--{name.replace('_', '-')}: expected --sample beside it")
     for name, count in (("layer", len(model.decoder.layers)), ("head", model.config.n_heads)):
@@ -222,7 +242,8 @@ def evaluate_command(args: argparse.Namespace) -> int:
     pairs = read_pairs(args.data, split)
     if not pairs:
         raise ValueError(f"--split: expected pairs in {split} of {args.data}, got none")
-    longest, room = max(len(tokenizer.encode(s)) for s, _ in pairs), len(model.positions.table)
+    known, room = tokenizer.bpe.get_vocab(), len(model.positions.table)
+    longest = max(len(tokenizer.encode(plain_signs(source, known))) for source, _ in pairs)
     if longest >= room:
         raise ValueError(f"--data: expected sentences of less than {room} tokens, got {longest}")
     start = time.monotonic()
@@ -363,7 +384,7 @@ def add_translate(commands: argparse._SubParsersAction) -> None:
     add("--temperature", type=reader(HEAT), help="below 1: bolder on the likely ones (1)")
     add("--top-k", type=reader(COUNT), help="draw among the k likeliest only")
     add("--top-p", type=reader(PROBABILITY), help="draw among the likeliest that have p together")
-    add("--seed", type=reader(SEED), default=0, help="of the draws (0)")
+    add("--seed", type=reader(SEED), help="of the draws (0)")
     add("--show-attention", action="store_true", help="what each token written attends to in the "
         "source, in per cent")  # fmt: skip
     add("--layer", type=reader(COUNT), help="of this decoder layer, from 1 (the last)")
@@ -441,9 +462,9 @@ def in_options(message: str, args: argparse.Namespace) -> str:
     if colon and name in options:
         message = f"--{name.replace('_', '-')}: {rest}"
     names = "|".join(option for option in options if "_" in option)
-    plain = rf"(?<![\w'/\\.-])({names})(?![\w'/\\-]|\.\w)"  # no part of a path or a quotation
+    pattern = rf"(?<![\w'/\\.-])({names})(?![\w'/\\-]|\.\w)"  # no part of a path or a quotation
     if names:
-        message = re.sub(plain, lambda found: found[0].replace("_", "-"), message)
+        message = re.sub(pattern, lambda found: found[0].replace("_", "-"), message)
     told = as_called("python -m allyouneed prepare")
     message = re.sub(CALL, lambda call: f"`{told} --data {call[1]} --out '{call[2]}'`", message)
     return message.replace("`prepare_shards`", "`prepare`")
@@ -490,6 +511,8 @@ def in_one_line(error: Exception, args: argparse.Namespace) -> str | None:
                 "the disk is full. What was written before is whole: free some space and go on "
                 "with the same command; `train` with --resume"
             )
+        case FileExistsError() if error.filename:
+            return f"{error.filename}: expected a folder, got a file"
         case OSError():
             return f"{error.filename}: {error.strerror}" if error.filename else text
         case UnicodeEncodeError():

@@ -60,6 +60,7 @@ import io
 import re
 import unicodedata
 import zipfile
+from collections.abc import Container
 from pathlib import Path
 
 from allyouneed.checks import check_choice
@@ -222,8 +223,11 @@ def _trees(text: str) -> list[str]:
 def normalise(sentence: str) -> str:
     """The sentence in lower case without punctuation, for telling whether two are the same.
 
-    NFKC, lower case, everything but letters and digits to one space.
+    NFKC, lower case, everything but letters and digits to one space. Raises TypeError unless it is
+    a string.
     """
+    if not isinstance(sentence, str):
+        raise TypeError(f"sentence: expected a string, got {type(sentence).__name__}")
     lowered = unicodedata.normalize("NFKC", sentence).lower()
     return " ".join(re.findall(r"[^\W_]+", lowered))
 
@@ -290,6 +294,31 @@ def clean(sentence: str) -> str:
         raise TypeError(f"sentence: expected a string, got {type(sentence).__name__}")
     sentence = unicodedata.normalize("NFC", sentence)
     return " ".join(sentence.replace("\u00ad", "").replace("\u200b", "").split())
+
+
+# What phones and word processors write, and what the data has in its place
+TYPED = {
+    **dict.fromkeys("‘’‚‛`´′", "'"), **dict.fromkeys("“”„‟″", '"'), **dict.fromkeys("‐‑", "-"),
+    "…": "...", **dict.fromkeys(map(chr, range(0x200C, 0x2010)), ""),
+    **dict.fromkeys(map(chr, [*range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF]), ""),
+}  # fmt: skip
+
+
+def plain_signs(sentence: str, known: Container[str]) -> str:
+    """A sentence that somebody typed, in the signs of the data: `clean`, and then curly quotes and
+    apostrophes, other hyphens and the one-character dots become plain ones; marks that nobody sees
+    go.
+
+    `known`: the characters that the model's tokenizer knows. A sign stays as it is where the
+    tokenizer does not know the plain one, and so does a mark that it knows. Nothing is trained on
+    what this makes: data are cleaned by `clean` alone. Raises TypeError unless it is a string.
+    """
+    signs = {
+        ord(sign): to
+        for sign, to in TYPED.items()
+        if (all(one in known for one in to) if to else sign not in known)
+    }
+    return clean(clean(sentence).translate(signs))
 
 
 def _without_leaks(splits: dict[str, Pairs]) -> dict[str, Pairs]:

@@ -18,6 +18,7 @@ from allyouneed.checks import (
     check_beam,
     check_filter,
     check_generator,
+    check_kind,
     check_lengths,
     check_limits,
     check_several,
@@ -25,7 +26,7 @@ from allyouneed.checks import (
     check_tokens,
     check_vocabulary,
 )
-from allyouneed.data import clean
+from allyouneed.data import plain_signs
 from allyouneed.modes import eval_mode
 from allyouneed.multihead import MultiHeadAttention, merge_heads, split_heads
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
@@ -225,6 +226,7 @@ class Cache:
     """
 
     def __init__(self, model: Transformer, src: Int[Tensor, "B S"], beams: int = 1):
+        check_kind(Transformer, model=model)
         check_sizes(beams=beams)
         source = model.encode(src)
         memory, self.src_mask = (x.repeat_interleave(beams, 0) for x in source)
@@ -271,7 +273,8 @@ def length_limits(
     By default the length of the source + 50, as in the paper (section 6.1). Raises
     TypeError or ValueError for a src or max_length that does not fit the model.
     """
-    check_tokens("src", src, model.config.vocab_size)
+    check_kind(Transformer, model=model)
+    check_tokens("src", src, model.config.vocab_size, model.embedding.weight.device)
     lengths, room = (src != PAD).sum(1), len(model.positions.table)
     check_limits(lengths, max_length, room)
     if max_length is None:
@@ -399,14 +402,20 @@ def translate(
     """The translation of each sentence, in the order given; a beam of 1 is greedy.
 
     `batch`: how many are translated at a time. A blank sentence has a blank
-    translation, and any white space counts as one space. Raises TypeError for one
-    string or for what is not a string, ValueError for another model's tokenizer or a
-    sentence that is longer than the model has positions.
+    translation, any white space counts as one space, and curly quotes and their like
+    are read as plain ones (`plain_signs`). Raises TypeError for one string, for what is
+    not a string and for what is no model or tokenizer, ValueError for another model's
+    tokenizer or a sentence that is longer than the model has positions.
     """
+    check_kind(Transformer, model=model)
+    check_kind(Tokenizer, tokenizer=tokenizer)
     check_several(sentences=sentences)
-    check_sizes(batch=batch, beam=beam)
+    check_sizes(batch=batch)
+    check_beam(beam, length_penalty)
     check_vocabulary(model.config.vocab_size, tokenizer=tokenizer)
-    ids = [[*tokenizer.encode(clean(sentence)), EOS] for sentence in sentences]
+    known = tokenizer.bpe.get_vocab()
+    texts = [plain_signs(sentence, known) for sentence in sentences]
+    ids = [[*tokenizer.encode(text), EOS] for text in texts]
     check_lengths(ids, len(model.positions.table))
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     order = [i for i in order if len(ids[i]) > 1]  # a blank one stays blank

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from sacrebleu.metrics import BLEU, CHRF
 
-from allyouneed.checks import check_list
+from allyouneed.checks import check_list, check_text
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,10 @@ class Score:
 
 
 def tokenised(sentence: str, language: str) -> str:
-    """The words of a German ("de"), French ("fr") or other sentence, with spaces between them."""
+    """The words of a German ("de"), French ("fr") or other sentence, with spaces between them.
+
+    Raises TypeError unless it is a string."""
+    check_text(sentence=sentence)
     text = re.sub(r"[^\w\s.'`,-]|_", r" \g<0> ", " ".join(sentence.split()))
     text = re.sub(r"\.{2,}", r" \g<0> ", text)
     text = re.sub(r"(?<!\d),|,(?!\d)", " , ", text)  # not the comma of 1,5

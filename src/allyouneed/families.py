@@ -24,11 +24,12 @@ from allyouneed.checks import (
     check_causal,
     check_choice,
     check_completion,
-    check_config,
     check_counts,
     check_generator,
+    check_kind,
     check_known,
     check_masking,
+    check_place,
     check_positive,
     check_probability,
     check_sizes,
@@ -146,7 +147,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, config: LanguageModelConfig):
         super().__init__()
-        check_config(config, LanguageModelConfig)
+        check_kind(LanguageModelConfig, config=config)
         self.config, d_model = config, config.d_model
         self.embedding = nn.Embedding(config.vocab_size, d_model)
         self.positions = LearnedPositions(d_model, config.max_length)
@@ -292,7 +293,7 @@ def generate(
     token; chapter 13's cache would spare that. Raises ValueError for a model that is
     not causal, for no text, a count below 0, or settings out of range.
     """
-    check_causal(model.config)
+    check_causal(model)
     check_completion(tokens, count, temperature, top_k, top_p)
     check_generator(generator)
     with eval_mode(model):
@@ -371,6 +372,7 @@ def save_language_model(
 ) -> None:
     """Write a language model to one file; arguments and errors as
     those of `save_model`."""
+    check_kind(LanguageModel, model=model)
     write_model(path, LANGUAGE_FORMAT, model, tokenizer, card, dtype)
 
 
@@ -384,6 +386,7 @@ def load_language_model(
     package (trained on WikiText-2, CC BY-SA). Raises FileNotFoundError or
     ModelFileError as `load_model` does.
     """
+    check_place(device)
     if name in ("gpt", "bert"):
         name = weights.path(f"language-{name}.safetensors")
     model, tokenizer = read_model(

@@ -23,9 +23,9 @@ from allyouneed.checks import (
 __all__ = [
     "split_heads",
     "merge_heads",
-    "stacked",
-    "joined",
-    "projected",
+    "fused_weights",
+    "fused_linear",
+    "project_qkv",
     "MultiHeadAttention",
 ]
 
@@ -47,19 +47,19 @@ def merge_heads(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
     return x.transpose(1, 2).flatten(2)
 
 
-def stacked(*layers: nn.Linear) -> tuple[Tensor, Tensor | None]:
+def fused_weights(*layers: nn.Linear) -> tuple[Tensor, Tensor | None]:
     """Several linear layers of the same vectors as the weight and the bias of one."""
     biases = [layer.bias for layer in layers if layer.bias is not None]
     weight = torch.cat([layer.weight for layer in layers])
     return weight, torch.cat(biases) if biases else None
 
 
-def joined(x: Float[Tensor, "B T D"], *layers: nn.Linear) -> tuple[Tensor, ...]:
+def fused_linear(x: Float[Tensor, "B T D"], *layers: nn.Linear) -> tuple[Tensor, ...]:
     """What each of several linear layers makes of x, in one product."""
-    return F.linear(x, *stacked(*layers)).chunk(len(layers), dim=-1)
+    return F.linear(x, *fused_weights(*layers)).chunk(len(layers), dim=-1)
 
 
-def projected(
+def project_qkv(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -73,11 +73,11 @@ def projected(
     In training on a GPU, layers that multiply the same vectors make one product: the
     same in fewer operations. (Their hooks are called in every other case.)
     """
-    join = training and q.device.type != "cpu"
-    if join and q is k is v:
-        return joined(q, w_q, w_k, w_v)
-    if join and k is v:
-        return w_q(q), *joined(k, w_k, w_v)
+    fuse = training and q.device.type != "cpu"
+    if fuse and q is k is v:
+        return fused_linear(q, w_q, w_k, w_v)
+    if fuse and k is v:
+        return w_q(q), *fused_linear(k, w_k, w_v)
     return w_q(q), w_k(k), w_v(v)
 
 
@@ -115,7 +115,7 @@ class MultiHeadAttention(nn.Module):
 
         `mask`: boolean, True = may attend, (T, S) or broadcastable to (B, H, T, S).
         Raises as `attention` does."""
-        check_multihead(self.d_model, q, k, v, mask)
+        check_multihead(self, q, k, v, mask)
         q, k, v = (split_heads(x, self.n_heads) for x in self.project(q, k, v))
         found = attention(q, k, v, mask, self.dropout * self.training, return_weights)
         if not return_weights:
@@ -124,4 +124,4 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         """The queries, keys and values of all heads, side by side."""
-        return projected(q, k, v, self.w_q, self.w_k, self.w_v, self.training)
+        return project_qkv(q, k, v, self.w_q, self.w_k, self.w_v, self.training)

@@ -15,6 +15,7 @@ import torch
 
 from allyouneed.cache import FastCache
 from allyouneed.checks import (
+    check_kind,
     check_parsing,
     check_several,
     check_text,
@@ -449,6 +450,8 @@ def parse(
     for another model's vocabulary, for sentences that are no lists of words, have none
     or more than the model has positions for, and for a batch below 1.
     """
+    check_kind(Transformer, model=model)
+    check_kind(Vocabulary, vocabulary=vocabulary)
     longest = most_words(len(model.positions.table))
     check_parsing(model.config.vocab_size, vocabulary, sentences, batch, longest)
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))

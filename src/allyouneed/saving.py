@@ -20,7 +20,14 @@ import torch
 from torch import Tensor, nn
 
 from allyouneed import weights
-from allyouneed.checks import check_choice, check_vocabulary
+from allyouneed.checks import (
+    check_card,
+    check_choice,
+    check_kind,
+    check_path,
+    check_place,
+    check_vocabulary,
+)
 from allyouneed.files import new_file
 from allyouneed.tokens import Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
@@ -52,6 +59,7 @@ def write_tensors(
     name. Where one cannot be read as it is, `contents` gives them in this order. Raises ValueError
     for a dtype that we do not write.
     """
+    check_path(path=path)
     if other := {name: x.dtype for name, x in tensors.items() if x.dtype not in DTYPES}:
         raise ValueError(f"tensors: expected one of {', '.join(map(str, DTYPES))}, got {other}")
     names, end = sorted(tensors), 0
@@ -82,6 +90,7 @@ def read_tensors(path: str | Path, form: str) -> tuple[dict[str, str], dict[str,
     if there is no such file, ModelFileError if its metadata do not name the format `form`, or if
     it is not, to the last byte, what was written.
     """
+    check_path(path=path)
     if not Path(path).is_file():
         raise FileNotFoundError(f"path: expected a file, found none at {path}")
     with open(path, "rb") as file:
@@ -116,15 +125,15 @@ def write_model(
     """Write a model that has a `config` to one file of the format `form`: all of it, or nothing.
 
     Raises ValueError if the tokenizer has another size than the model's vocabulary, TypeError for
-    a dtype that cannot hold weights, FloatingPointError for weights that are no finite numbers in
-    it.
+    what is no tokenizer, a card that JSON cannot hold and a dtype that cannot hold weights,
+    FloatingPointError for weights that are no finite numbers in it.
     """
-    if not hasattr(model, "config"):
-        raise TypeError(f"model: expected one with a config, got {type(model).__name__}")
     if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         raise TypeError(f"dtype: expected a floating-point dtype, got {dtype!r}")
     if tokenizer is not None:
+        check_kind(Tokenizer, tokenizer=tokenizer)
         check_vocabulary(model.config.vocab_size, tokenizer=tokenizer)
+    check_card(card)
     metadata = {
         "format": form,
         "config": json.dumps(asdict(model.config)),
@@ -180,8 +189,10 @@ def save_model(
     """Write a Transformer to one file: all of it, or nothing.
 
     `card` is what a user of the model should know; `dtype` is what the weights are stored in, and
-    bfloat16 halves the file. Raises as `write_model` does.
+    bfloat16 halves the file. Raises as `write_model` does, and TypeError for another model: one of
+    text is saved by `save_language_model`.
     """
+    check_kind(Transformer, model=model)
     write_model(path, FORMAT, model, tokenizer, card, dtype)
 
 
@@ -190,8 +201,10 @@ def load_model(
 ) -> tuple[Transformer, Tokenizer | None]:
     """Read what `save_model` wrote: the model, in float32 and eval mode, and its tokenizer.
 
-    Raises FileNotFoundError if there is no such file, ModelFileError if it holds something else.
+    Raises FileNotFoundError if there is no such file, ModelFileError if it holds something else,
+    ValueError for a device that this machine has not.
     """
+    check_place(device)
     model, tokenizer = read_model(path, FORMAT, TransformerConfig, Transformer)
     return model.to(device), tokenizer
 

@@ -44,6 +44,8 @@ class Number:
         if number and self.least <= value <= self.most and self.above < value < self.below:
             return self.kind(value)
         what = "a whole number" if self.kind is int else "a number"
+        if number and math.isinf(value):
+            what = "a finite number"
         low = f"above {self.above:g}" if self.least < self.above else f"of at least {self.least:g}"
         high = ""
         if self.below <= 1 or (number and value >= self.below < math.inf):

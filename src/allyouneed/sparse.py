@@ -307,7 +307,7 @@ class SparseAttention(MultiHeadAttention):
             raise ValueError(
                 "return_weights: expected False, a pattern keeps no weights, got True"
             )
-        check_multihead(self.d_model, q, k, v, mask)
+        check_multihead(self, q, k, v, mask)
         q, k, v = (
             split_heads(w(x), self.n_heads)
             for w, x in ((self.w_q, q), (self.w_k, k), (self.w_v, v))

@@ -58,7 +58,7 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """Raises TypeError for integers, ValueError for another width."""
-        check_width(x, len(self.gamma))
+        check_width(x, self.gamma)
         return F.layer_norm(x, self.gamma.shape, self.gamma, self.beta, self.eps)
 
 
@@ -115,5 +115,5 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """Raises TypeError for integers, ValueError for another width."""
-        check_width(x, self.w_1.in_features)
+        check_width(x, self.w_1)
         return self.w_2(self.activation(self.w_1(x)))

@@ -11,7 +11,7 @@ import json
 import random
 from heapq import heapify, heappop, heappush
 
-from allyouneed.checks import check_probability
+from allyouneed.checks import check_kind, check_probability
 from allyouneed.tokens import UNK, Tokenizer
 
 VARIANTS = 32  # ways in which a word is cut, drawn once; each use of the word takes one of them
@@ -22,10 +22,11 @@ class BPEDropout:
     """Encode sentences as a tokenizer does, but with each merge left out with probability p.
 
     Which variants a word has follows from the word and `seed`. Raises ValueError unless p is a
-    probability below 1.
+    probability below 1, TypeError for what is no tokenizer.
     """
 
     def __init__(self, tokenizer: Tokenizer, p: float, seed: int = 0):
+        check_kind(Tokenizer, tokenizer=tokenizer)
         check_probability(p=p)
         self.tokenizer, self.p, self.seed = tokenizer, p, seed
         model = json.loads(tokenizer.bpe.to_str())["model"]

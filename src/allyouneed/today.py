@@ -20,12 +20,12 @@ from allyouneed.checks import (
     check_angles,
     check_booleans,
     check_completion,
-    check_config,
     check_cosine,
     check_counts,
     check_even,
     check_generator,
     check_groups,
+    check_kind,
     check_mask,
     check_module,
     check_not_negative,
@@ -78,7 +78,7 @@ class RMSNorm(LayerNorm):
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """Raises TypeError for integers, ValueError for another width."""
-        check_width(x, len(self.gamma))
+        check_width(x, self.gamma)
         return F.rms_norm(x, self.gamma.shape, self.gamma, self.eps)
 
 
@@ -132,7 +132,7 @@ class GatedFeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """Raises TypeError for integers, ValueError for another width."""
-        check_width(x, self.w_1.in_features)
+        check_width(x, self.w_1)
         return self.w_2(F.silu(self.w_1(x)) * self.w_3(x))
 
 
@@ -307,7 +307,7 @@ class Llama(nn.Module):
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
-        check_config(config, LlamaConfig)
+        check_kind(LlamaConfig, config=config)
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.layers = nn.ModuleList(LlamaLayer(config) for _ in range(config.n_layers))
@@ -340,9 +340,10 @@ class Llama(nn.Module):
         a `cache`, tokens go on from what it holds, and it keeps them as well. Raises
         TypeError or ValueError for tokens or a mask that do not fit.
         """
-        check_tokens("tokens", tokens, self.config.vocab_size)
+        device = self.embedding.weight.device
+        check_tokens("tokens", tokens, self.config.vocab_size, device)
         begin = cache[0].length if cache else 0
-        places = torch.arange(begin, begin + tokens.shape[1], device=tokens.device)
+        places = torch.arange(begin, begin + tokens.shape[1], device=device)
         if mask is not None:
             check_mask(mask, (len(tokens), 1, 1, begin + tokens.shape[1]))
         x = self.embedding(tokens)
@@ -444,7 +445,7 @@ def complete(
     `filter_logits` leaves. Raises ValueError for no tokens, a count below 0 or settings
     out of range.
     """
-    check_config(model.config, LlamaConfig)
+    check_kind(Llama, model=model)
     check_completion(tokens, count, temperature, top_k, top_p)
     check_generator(generator)
     with eval_mode(model):

@@ -23,6 +23,7 @@ from allyouneed.checks import (
     check_batches,
     check_choice,
     check_epoch,
+    check_kind,
     check_logits,
     check_module,
     check_objective,
@@ -246,7 +247,9 @@ def groups(
     """
     epoch, used = after.epoch, after.batch
     while True:
-        rest = islice(batches(epoch), used, None)
+        those = batches(epoch)
+        check_batches(those)
+        rest = islice(those, used, None)
         while group := list(islice(rest, size)):
             used += len(group)
             yield epoch, used, group
@@ -316,6 +319,8 @@ class Objective(nn.Module):
         self, model: Transformer, smoothing: float, dtype: torch.dtype = torch.float32
     ):
         super().__init__()
+        check_kind(Transformer, model=model)
+        check_probability(smoothing=smoothing)
         self.model, self.smoothing, self.dtype = model, smoothing, dtype
 
     def forward(
@@ -401,12 +406,14 @@ def validation_loss(
     `dtype_of`. The model's mode is as it was before. Raises ValueError for no
     target tokens.
     """
+    check_kind(Transformer, model=model)
     check_batches(batches)
     device = next(model.parameters()).device
     objective = Objective(model, 0.0, dtype_of(precision, device))
     total, tokens = 0.0, 0
     with eval_mode(model):
         for batch in batches:
+            check_batch(batch, model.config.vocab_size)
             places = target_places(batch.tgt)
             tensors = (to_device(x, device) for x in (batch.src, batch.tgt, places))
             if len(places):
@@ -498,7 +505,7 @@ def train(
     the last. No such update changes the weights, and none after it does. With float16
     it is skipped, and the error comes when the loss scale has fallen below 1.
     """
-    check_run(batches, steps, schedule, accumulate, max_norm, seed)
+    check_run(model, batches, steps, schedule, accumulate, max_norm, seed, after)
     device = next(model.parameters()).device
     dtype = dtype_of(precision, device)
     rank, world = 0, 1

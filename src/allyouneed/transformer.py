@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from allyouneed.checks import check_decoding, check_machine, check_tokens
+from allyouneed.checks import check_decoding, check_kind, check_machine, check_tokens
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.multihead import MultiHeadAttention
 from allyouneed.positions import SinusoidalPositions
@@ -206,10 +206,7 @@ class Transformer(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        if not isinstance(config, TransformerConfig):
-            raise TypeError(
-                f"config: expected a TransformerConfig, got {type(config).__name__}"
-            )
+        check_kind(TransformerConfig, config=config)
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.positions = SinusoidalPositions(config.d_model)
@@ -234,7 +231,7 @@ class Transformer(nn.Module):
         self, src: Int[Tensor, "B S"], maps: list[Tensor] | None = None
     ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 1 S"]]:
         """The memory of source tokens, and the mask that hides their padding."""
-        check_tokens("src", src, self.config.vocab_size)
+        check_tokens("src", src, self.config.vocab_size, self.embedding.weight.device)
         src_mask = padding_mask(src, PAD)
         return self.encoder(self.embed(src), src_mask, maps), src_mask
 
@@ -252,7 +249,7 @@ class Transformer(nn.Module):
         `memory` and `src_mask` are what `encode` gives; None hides nothing. Raises
         TypeError or ValueError for tokens, a memory or a mask that do not fit.
         """
-        check_tokens("tgt", tgt, self.config.vocab_size)
+        check_tokens("tgt", tgt, self.config.vocab_size, self.embedding.weight.device)
         check_decoding(tgt, memory, src_mask)
         # padding stands on the right of every token: hidden with the future
         tgt_mask = causal_mask(tgt.shape[1], tgt.device)

@@ -10,8 +10,10 @@ globalThis.Translator ??= {};
   // As the data was cleaned that the models know: soft hyphens, zero-width spaces and other marks that
   // nobody sees go, line breaks and runs of spaces become one space. And the signs that phones put in
   // the place of plain ones become those again: of the data's English, hardly a sentence has them.
-  const tidy = (text) => text.replace(/[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069]/g, "").replace(/[‘’]/g, "'")
-    .replace(/[“”„]/g, '"').replaceAll("…", "...").replace(/\s+/g, " ").trim();
+  // `plain_signs` in allyouneed/data.py reads them alike.
+  const tidy = (text) => text.replace(/[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, "")
+    .replace(/[‘’‚‛`´′]/g, "'").replace(/[“”„‟″]/g, '"').replace(/[‐‑]/g, "-").replaceAll("…", "...")
+    .replace(/\s+/g, " ").trim();
 
   // What the reader should know about a text before trusting what the model called `name` makes of
   // it: sentences, none if all is well.
