@@ -289,7 +289,7 @@ BROKEN = [
     ("beam", "range(1, max_length + 1)", "range(1, max_length)", "one token too few"),
     ("beam", "range(1, max_length + 1)", "range(1, max_length + 2)", "one token too many"),
     ("beam", "[:, -1].log", "[:, 0].log", "the logits of the first place"),
-    ("beam", PENALTY, "penalty = length**alpha", "divided by the length to the power of alpha"),
+    ("beam", PENALTY, "penalty = length**alpha", "the 5 forgotten"),
     ("beam", ENDED, ENDED.replace("[one for one in grown if one[1][-1] != EOS]", "grown"),
      "those that have ended are kept, and go on as well"),
     ("beam", "(0.0, [BOS])", "(0.0, [EOS])", "begins with EOS"),

@@ -240,8 +240,6 @@ def worth(total: float, length: int, alpha: float, faults: Faults = frozenset())
         return total * penalty(length, alpha)
     if "plain length" in faults:
         return total / length
-    if "length to alpha" in faults:
-        return total / length**alpha
     if "alpha as a factor" in faults:
         return total / ((5 + length) / 6 * alpha)
     if "no 5" in faults:

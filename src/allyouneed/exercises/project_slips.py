@@ -38,7 +38,8 @@ ATTENTION = (
     ("hidden scores at -1", "not low enough", "Only minus infinity becomes a weight of 0."),
     ("hidden scores at -10", "nearly low enough", "Only minus infinity becomes a weight of 0."),
     ("the mask ignored", "ignored", "Where the mask is False, no attention may go."),
-    ("no softmax", "no softmax", "Weights are shares of one: the softmax is missing."),
+    ("no softmax", "no softmax",
+     "Weights are shares of one: the softmax is missing, or its logarithm was taken."),
     ("a sigmoid in place of the softmax", "sigmoid", "Weights are shares of one: use the softmax."),
     ("the weights alone", "weights alone", "The weights are there to average the values."),
     ("the weights transposed", "weights transposed",
@@ -392,8 +393,6 @@ BEAM = (
      "The next token is predicted at the *last* place of what has been written."),
     ("the unlikely ones go on", "unlikely go on",
      "Log-probabilities are negative, and the likeliest is the highest: keep the *highest* sums."),
-    ("divided by the length to the power of alpha", "length to alpha",
-     "The penalty is ((5 + length) / 6)^alpha."),
     ("those that have ended are lost", "ended lost",
      "One that has written EOS is a translation: keep it, with its score, for the choice at the "
      "end."),
