@@ -606,6 +606,10 @@ LOSS_MISTAKES = mistakes(
      ]).mean(),
      "Every true token counts the same, so a long sentence counts more: add up over all "
      "sentences, and divide once."),
+    ("the perplexity", lambda logits, targets, smoothing, pad: (
+         mean_loss(logits, targets, smoothing).exp()
+     ),
+     "Asked for is the cross-entropy in nats. The perplexity is its exponential."),
     ("the entropy of the targets taken off", lambda logits, targets, smoothing, pad: (
          mean_loss(logits, targets, smoothing) - entropy(smoothing, logits.shape[-1])
      ),

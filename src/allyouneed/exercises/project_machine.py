@@ -138,13 +138,12 @@ def normed(x: Tensor, faults: Faults) -> Tensor:
     """LayerNorm before gamma and beta."""
     if not faults & OF_NORMS:
         return F.layer_norm(x, x.shape[-1:])
-    both = {word for fault in faults & OF_NORMS for word in fault.split(", ")}
     axes = (-2, -1) if "over the sentence" in faults else (-1,)
     centred = x if "no mean" in faults else x - x.mean(axes, keepdim=True)
     if "no mean" in faults:
         return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-    variance = x.var(axes, correction=int("unbiased" in both), keepdim=True)
-    if "epsilon outside" in both:
+    variance = x.var(axes, correction=int("unbiased" in faults), keepdim=True)
+    if "epsilon outside" in faults:
         return centred / (variance.sqrt() + 1e-5)
     return centred / (
         (variance + 1e-5) if "variance for root" in faults else (variance + 1e-5).sqrt()
