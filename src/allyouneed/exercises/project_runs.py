@@ -270,7 +270,7 @@ def beam_search(
     rows = []
     for one in src:
         ended = finished(model, one, beam, alpha, max_length, faults)
-        best = pick(ended, key=lambda x: worth(x[1], len(x[0]) - 1, alpha, faults))[0]
+        best = pick(ended, key=lambda x: worth(x[1], len(x[0]) - 1, alpha, faults))[0][1:]
         rows.append([i for i in best if i != EOS] if "ended go on" in faults else best)
     return tidy(rows)
 
