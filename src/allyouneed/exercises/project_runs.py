@@ -342,6 +342,4 @@ def finished(
             break
         if closing in ("open", "wide") and (not open_ or top >= open_[0][1] / penalty(room, alpha)):
             break
-    if "ended lost" in faults:
-        return open_ or [([BOS], 0.0)]
     return (open_ or ended) if "open first" in faults else (ended or open_)

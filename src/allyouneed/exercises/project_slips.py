@@ -386,9 +386,6 @@ BEAM = (
      "The next token is predicted at the *last* place of what has been written."),
     ("the unlikely ones go on", "unlikely go on",
      "Log-probabilities are negative, and the likeliest is the highest: keep the *highest* sums."),
-    ("those that have ended are lost", "ended lost",
-     "One that has written EOS is a translation: keep it, with its score, for the choice at the "
-     "end."),
     ("those that have ended are kept, and go on as well", "ended go on",
      "What has written EOS has ended: it is kept for the choice at the end, and takes no place "
      "among those that go on."),
@@ -402,5 +399,6 @@ BEAM = (
      "The sum of log-probabilities is kept as it is. It is divided by the penalty for comparing, "
      "and not carried on so."),
     ("those that have not ended first", "open first",
-     "What has been cut off at `max_length` is no translation, as long as another one has ended."),
+     "What has been cut off at `max_length` is no translation, as long as another one has ended. "
+     "(Or those that end are lost on the way: keep each of them, with its score.)"),
 )  # fmt: skip
