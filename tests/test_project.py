@@ -92,6 +92,10 @@ OWN = "self.own(x, x, x, tgt_mask)"
 AHEAD = "causal_mask(tgt.shape[1]).to(tgt.device)"
 TABLE = "positions(*x.shape[1:])"
 LOSS = "loss(model(src, tgt[:, :-1]), tgt[:, 1:], 0.1)"
+TORCHS = (
+    "nn.functional.cross_entropy(model(src, tgt[:, :-1]).flatten(0, 1), tgt[:, 1:].flatten(), "
+    "label_smoothing=0.1)"
+)
 RATE = "= learning_rate(step, d_model"
 BACK = "[[i for i in row if i not in (PAD, BOS, EOS)] for row in written.tolist()]"
 PENALTY = "penalty = ((5 + length) / 6) ** alpha"
@@ -100,6 +104,10 @@ ENCODE = """x = self.norms[0](x + self.dropout(self.attention(x, x, x, mask)))
 PRE = """y = self.norms[0](x)
         x = x + self.dropout(self.attention(y, y, y, mask))
         return x + self.dropout(self.feed_forward(self.norms[1](x)))"""
+ENCODED = "memory = self.embed(src)"
+SUM = "return self.dropout(x + positions"
+ENDED = """ended += [(p / penalty, ids) for p, ids in grown[:beam] if ids[-1] == EOS]
+        going = [one for one in grown if one[1][-1] != EOS][:beam]"""
 NO_EVAL = "def greedy(model, src, max_length):\n    model.eval()"
 BROKEN = [
     ("attention", SCALE, "", "the scale forgotten"),
@@ -109,6 +117,22 @@ BROKEN = [
     ("attention", "-math.inf", "1e-9", "the scores multiplied by the mask"),
     ("attention", "scores.softmax(dim=-1) @ v", "scores.softmax(dim=-1) @ k",
      "the keys averaged instead of the values"),
+    ("attention", SCALE, " / math.sqrt(q.shape[-2])", "the root of the number of queries"),
+    ("attention", "softmax(dim=-1) @ v", "softmax(dim=-1).mT @ v", "the weights transposed"),
+    ("attention", "softmax(dim=-1) @ v", "softmax(dim=-1).mul(torch.rand(()) + 1) @ v",
+     "something is drawn at random"),
+    ("heads", JOIN, "heads.permute(0, 2, 3, 1).flatten(2)",
+     "columns of the heads interleaved when they are joined"),
+    ("heads", f"self.w_o({JOIN})", f"self.w_o({JOIN}) + {JOIN}",
+     "what goes into the output matrix added to what comes out"),
+    ("heads", "self.split(q), self.split(k)", "self.split(k), self.split(q)",
+     "queries and keys exchanged"),
+    ("heads", "self.split(k), self.split(v)", "*(self.split(x.view(len(q), -1, q.shape[2])"
+     ".expand(q.shape)) for x in (k, v))", "right only for as many keys as queries"),
+    ("heads", "self.w_v(v)", "self.w_q(v)", "one matrix for queries and values"),
+    ("heads", "self.w_k(k), self.w_v(v)", "self.w_q(k), self.w_q(v)",
+     "one matrix for queries, keys and values"),
+    ("heads", "self.w_v(v)", "v.relu()", "never used: `w_v`"),
     ("heads", SPLIT, VIEW, "heads by view, without a transpose"),
     ("heads", JOIN, "heads.reshape(q.shape)", "heads joined without a transpose"),
     ("heads", f"self.w_o({JOIN})", JOIN, "no output matrix"),
@@ -118,10 +142,16 @@ BROKEN = [
     ("heads", "self.w_v(v)", "self.w_k(v)", "one matrix for keys and values"),
     ("masks", "tokens != pad", "tokens == pad", "polarity inverted"),
     ("masks", ".tril()", ".triu()", "the other triangle"),
+    ("masks", "(tokens != pad)", "((tokens != pad) & (tokens != EOS))", "EOS hidden as well"),
+    ("masks", "(tokens != pad)", "((tokens != pad) & (tokens != BOS))", "BOS hidden as well"),
     ("positions", "(0, d_model, 2) / d", "(d_model // 2) / d", "exponent i instead of 2i"),
     ("positions", "arange(length)[:", "arange(1, length + 1)[:", "positions counted from 1"),
     ("layers", ENCODE, PRE, "pre-norm for post-norm"),
     ("layers", ENCODE, ENCODE.replace("self.dropout(", "("), "no dropout"),
+    ("layers", ENCODE, ENCODE.replace("self.feed_forward(x)", "self.dropout(self.feed_forward(x))"),
+     "dropout twice in a row"),
+    ("layers", ENCODE, ENCODE.replace("self.norms", "x + self.norms"),
+     "the residual a second time, behind the norm"),
     ("layers", "self.dropout = nn.Dropout(dropout)", "self.dropout = nn.Dropout(0.1)",
      "dropout by a share of its own"),
     ("layers", "self.dropout = nn.Dropout(dropout)",
@@ -141,6 +171,29 @@ BROKEN = [
     ("layers", "self.w_1(x).relu()", "self.w_1(x)", "no ReLU"),
     ("machine", ROOT_OF_D, "", "embeddings not scaled"),
     ("machine", TABLE, "positions(*x.shape[::2])[:, None]", "positions over the batch axis"),
+    ("machine", SUM, SUM.replace("+", "*"), "positions multiplied with the embeddings"),
+    ("machine", ENCODED, "memory = self.dropout(self.embedding(src) + positions(src.shape[1], "
+     "self.embedding.embedding_dim))", "the source's embeddings not scaled"),
+    ("machine", "x = self.embed(tgt)", "x = self.dropout(self.embedding(tgt) + positions("
+     "tgt.shape[1], self.embedding.embedding_dim))", "the target's embeddings not scaled"),
+    ("machine", ENCODED, f"memory = self.embedding(src){ROOT_OF_D}",
+     "no positions in the source"),
+    ("machine", "x = self.embed(tgt)", f"x = self.embedding(tgt){ROOT_OF_D}",
+     "neither positions nor dropout in the target"),
+    ("machine", "layer(memory, src_mask)", "layer(self.embed(src), src_mask)",
+     "each layer of the encoder begins with the embeddings"),
+    ("machine", "layer(x, memory, src_mask", "layer(self.embed(tgt), memory, src_mask",
+     "each layer of the decoder begins with the embeddings"),
+    ("machine", LOGITS, LOGITS.replace("x @", f"x{ROOT_OF_D} @"),
+     "the root of d_model at the end as well"),
+    ("machine", "padding_mask(src)", "padding_mask(tgt)", "the source's mask made of the target"),
+    ("machine", DECODE, DECODE.replace("src_mask", "tgt_mask"),
+     "cross-attention with the target mask"),
+    ("machine", DECODE, DECODE.replace("tgt_mask", "src_mask"),
+     "self-attention with the source mask"),
+    ("machine", DECODE, "x = layer(x, memory, tgt_mask, src_mask)", "the two masks exchanged"),
+    ("machine", "layer(memory, src_mask)", "layer(memory, tgt_mask)",
+     "the causal mask in the encoder"),
     ("machine", LOGITS, "return self.out(x)", "the logits with a matrix of their own"),
     ("machine", "return self.dropout(x + positions",
      "return nn.Dropout(0.2).train(self.training)(x + positions",
@@ -165,6 +218,8 @@ BROKEN = [
      "mass on PAD"),
     ("loss", "(log_p.shape[1] - 1)", "(log_p.shape[1] - 2)",
      "the share spread over V - 2 tokens, the right one among them"),
+    ("loss", "return -(1 - smoothing) * right - smoothing * others",
+     "return (-(1 - smoothing) * right - smoothing * others).exp()", "the perplexity"),
     ("schedule", "min(step**-0.5", "max(step**-0.5", "max in place of min"),
     ("schedule", "step * warmup", "(step - 1) * warmup", "the warm-up counted from 0"),
     ("training", LOSS, "loss(model(src, tgt), tgt, 0.1)", "the label not shifted"),
@@ -183,10 +238,37 @@ BROKEN = [
     ("training", "betas=(0.9, 0.98)", "betas=(0.98, 0.9)", "the betas exchanged"),
     ("training", RATE, "= 1e-3 * learning_rate(step, d_model", "a thousandth of the rate"),
     ("training", "optim.Adam(", "optim.AdamW(", "weight decay"),
+    ("training", LOSS, "loss(model(src, tgt)[:, 1:], tgt[:, 1:], 0.1)",
+     "the logits one place too late"),
+    ("training", LOSS, TORCHS, "padding in the loss, and mass on PAD"),
+    ("training", LOSS, TORCHS.replace("0.1)", "0.1, ignore_index=0)"),
+     "PyTorch's smoothing, which gives PAD a share"),
+    ("training", "eps=1e-9)", "eps=1e-9, weight_decay=0.1)",
+     "the optimiser is Adam with weight decay"),
+    ("training", 'adam.param_groups[0]["lr"] =', "rate =", "the rate of every update is 0"),
+    ("training", RATE, "= 2 * learning_rate(step, d_model",
+     "the rates of the updates are 0.0962, 0.192, 0.289, 0.25"),
+    ("training", "betas=(0.9, 0.98)", "betas=(0.8, 0.98)", "betas (0.8, 0.98)"),
+    ("training", LOSS, f"({LOSS} / len(src))", "the gradients are 0.333 times what they should be"),
+    ("training", ".backward()\n", ".backward()\n        adam.zero_grad()\n",
+     "no gradients when the optimiser steps"),
+    ("training", "        adam.step()", "        if step % 2:\n            adam.step()",
+     "2 updates for 4 batches"),
     ("greedy", NO_EVAL, NO_EVAL.split("\n")[0], "no eval mode in decoding"),
     ("greedy", "        token[ended] = PAD\n", "", "goes on behind EOS, which is taken out"),
     ("greedy", "[:, -1].argmax", "[:, 0].argmax", "the logits of the first place"),
     ("greedy", "(len(src), 1), BOS", "(len(src), 1), EOS", "begins with EOS"),
+    ("greedy", "[:, -1].argmax(dim=-1)", "[:, -1].softmax(-1).multinomial(1)[:, 0]",
+     "words are drawn at random"),
+    ("greedy", "[:, -1].argmax", "[:, max(-2, -written.shape[1])].argmax",
+     "the logits of the place before the last"),
+    ("greedy", "in range(max_length):", "in range(max_length + 1):", "one token too many"),
+    ("greedy", "in range(max_length):", "in range(min(max_length, src.shape[1])):",
+     "no longer than the source"),
+    ("greedy", BACK, BACK.replace("EOS)] for", "EOS)][:-1] for"), "the last token cut off"),
+    ("greedy", BACK, BACK.replace("EOS)] for", "EOS)][1:] for"), "the first token cut off"),
+    ("greedy", BACK, BACK.replace("EOS)] for", "EOS)][: -1 if EOS in row else None] for"),
+     "the token before EOS cut off"),
     ("beam", "best_of_beam(model, one, beam", "best_of_beam(model, src[0], beam",
      "the first sentence for all"),
     ("beam", ".log_softmax(dim=-1)\n        top", ".softmax(dim=-1)\n        top",
@@ -206,6 +288,14 @@ BROKEN = [
      "logits for log-probabilities"),
     ("beam", "best = max(ended", "best = min(ended", "the worst of the beam"),
     ("beam", "range(1, max_length + 1)", "range(1, max_length)", "one token too few"),
+    ("beam", "range(1, max_length + 1)", "range(1, max_length + 2)", "one token too many"),
+    ("beam", "[:, -1].log", "[:, 0].log", "the logits of the first place"),
+    ("beam", PENALTY, "penalty = length**alpha", "the 5 forgotten"),
+    ("beam", ENDED, ENDED.replace("[one for one in grown if one[1][-1] != EOS]", "grown"),
+     "right with a beam of one, and not with 3"),
+    ("beam", "(0.0, [BOS])", "(0.0, [EOS])", "begins with EOS"),
+    ("beam", "(total + value, ids + [token])", "(total + value, going[0][1] + [token])",
+     "right with a beam of one, and not with 3"),
 ]  # fmt: skip
 
 
@@ -214,6 +304,86 @@ def test_each_stage_broken_is_named(stage, old, new, name):
     verdict = examine(f"project.{stage}", changed((old, new)))
     assert (verdict.status, verdict.mistake) == ("wrong", name), verdict.message
     assert name.lower() in " ".join(verdict.message.lower().split())
+
+
+NORM = """# Layers
+class Norm(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(d_model))
+        self.beta = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        centred, variance = x - x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=0)
+        return self.gamma * centred / (variance + 1e-5).sqrt() + self.beta
+
+"""
+CENTRED = "centred, variance = x - x.mean(-1, keepdim=True), x.var("
+NORMS = [
+    ("", "", None),
+    ("correction=0", "correction=1", "the norm's variance divided by n - 1"),
+    ("(variance + 1e-5).sqrt()", "(variance.sqrt() + 1e-5)",
+     "the norm's epsilon outside of the root"),
+    ("correction=0)\n        return self.gamma * centred / (variance + 1e-5).sqrt()",
+     "correction=1)\n        return self.gamma * centred / (variance.sqrt() + 1e-6)",
+     "the norm's variance divided by n - 1"),
+    ("(variance + 1e-5).sqrt()", "(variance + 1e-5)", "the norm divided by the variance"),
+    ("(-1, keep", "((-2, -1), keep", "the norm over the whole sentence"),
+    (CENTRED, "centred, variance = x, x.square().mean(-1, keepdim=True)  # (",
+     "the norm without its mean"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "name"), NORMS)
+def test_a_norm_of_their_own(old, new, name):
+    own = NORM.replace(old, new) if old else NORM
+    assert not old or own != NORM
+    answer = changed(("# Layers\n", own), ("nn.LayerNorm(d_model)", "Norm(d_model)"))
+    verdict = examine("project.layers", answer)
+    assert (verdict.status, verdict.mistake) == ("wrong" if name else "correct", name), (
+        verdict.message
+    )
+
+
+CONVOLUTIONS = "nn.Conv1d(d_model, d_ff, 1), nn.Conv1d(d_ff, d_model, 1)"
+RIGHT = [
+    ("attention", [("mask=None):\n    scores", "mask=None, dropout=None):\n    scores"),
+                   ("softmax(dim=-1) @ v", "softmax(dim=-1) @ (dropout(v) if dropout else v)")]),
+    ("machine", [("nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)", CONVOLUTIONS),
+                 ("self.w_2(self.w_1(x).relu())", "self.w_2(self.w_1(x.mT).relu()).mT")]),
+    ("beam", [(ENDED, "left = grown[: beam - len(ended)]\n        " + ENDED
+               .replace("grown[:beam]", "left").replace("grown", "left"))]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stage", "changes"), RIGHT)
+def test_right_otherwise(stage, changes):
+    """An `attention` with an argument for a module, a net of convolutions, and a beam that has
+    fewer places the more have ended."""
+    verdict = examine(f"project.{stage}", changed(*changes))
+    assert verdict.status == "correct", verdict.message
+
+
+UNREAD = [
+    ([("nn.ModuleList(EncoderLayer(*sizes) for _ in range(n_layers))",
+       "[EncoderLayer(*sizes) for _ in range(n_layers)]")],
+     "machine", "does not know what is in `encoder`"),
+    ([("self.norms[2]", "self.norms[1]")], "layers", "Never used: `norms.2`"),
+    ([(CROSS, CROSS.replace("cross(", "own("))], "layers", "Never used: `cross.w_q`"),
+    ([("nn.ModuleList(DecoderLayer(*sizes) for _ in range(n_layers))",
+       "nn.ModuleList([DecoderLayer(*sizes)] * n_layers)")],
+     "machine", "`decoder.0` and `decoder.1` are one and the same module"),
+    ([("nn.ModuleList(DecoderLayer(*sizes) for _ in range(n_layers))",
+       "nn.ModuleList([DecoderLayer(*sizes)])")], "machine", "each stack has `n_layers` layers"),
+    ([(LOGITS, LOGITS.replace("x @", "x[:, -1] @"))],
+     "machine", "each place of the target has a row of logits"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "stage", "said"), UNREAD)
+def test_parts_that_are_not_seen_not_used_or_used_twice(changes, stage, said):
+    verdict = examine(f"project.{stage}", changed(*changes))
+    assert verdict.status == "wrong" and said in " ".join(verdict.message.split())
 
 
 # Searches that call `encode` and `decode`: they are tried on the reader's own machine.
@@ -263,6 +433,28 @@ def test_what_fails_for_us_is_said_of_the_reader():
         assert verdict.status == "wrong" and "raised" in verdict.message
 
 
+def test_a_search_over_a_machine_that_is_wrong_waits_for_it():
+    """What it writes on such a machine tells nothing of the search; what a machine keeps of its
+    last call is no hindrance."""
+    text = inspect.getsource(importlib.import_module("right_answers.project_einsum"))
+    wrong = text.replace("* self.E.shape[1] ** 0.5", "")
+    assert wrong != text
+    for stage in ("greedy", "beam"):
+        verdict = examine(f"project.{stage}", namespace(wrong))
+        assert verdict.mistake is None
+        assert "mend the machine first" in " ".join(verdict.message.split())
+    kept = text.replace(
+        "        return x, mask\n", "        self.kept = x\n        return x, mask\n"
+    )
+    assert kept != text
+    assert examine("project.greedy", namespace(kept)).status == "correct"
+
+
+def test_a_slip_that_stops_the_stages_behind_it_is_named():
+    verdict = examine("project", changed(("scores.softmax(dim=-1) @ v", "scores.softmax(dim=-1)")))
+    assert verdict.status == "wrong" and "the weights alone" in verdict.mistake
+
+
 def test_a_search_over_a_machine_that_cannot_be_read_is_told_so():
     text = inspect.getsource(importlib.import_module("right_answers.project_einsum"))
     text = text.replace('self.register_buffer("table", table[None])',
@@ -298,6 +490,18 @@ TOGETHER = [
      ["the last residual missing"]),
     ([(".tril()", ".triu()"), ("-math.inf", "-1e9"), (AHEAD, f"{AHEAD} & padding_mask(tgt)")],
      ["the other triangle"]),
+    ([(ENCODED, ENCODED.replace("src", "tgt")), ("padding_mask(src)", "padding_mask(tgt)")],
+     ["the target encoded in place of the source"]),
+    ([("        q, k, v = self.w_q(q)", "        asked = q\n        q, k, v = self.w_q(q)"),
+      (f"self.w_o({JOIN})", f"self.w_o({JOIN}) + asked")],
+     ["a residual within the heads"]),
+    ([("(len(src), 1), BOS", "(len(src), 1), 1"),
+      (BACK, BACK.replace("written", "written[:, 1:]"))],
+     ["begins with UNK"]),
+    ([("(0.0, [BOS])", "(0.0, [1])"), ("[i for i in best if", "[i for i in best[1:] if")],
+     ["begins with UNK"]),
+    ([("(0.0, [BOS])", "(0.0, [PAD])"), ("[i for i in best if", "[i for i in best[1:] if")],
+     ["begins with PAD"]),
     ([(ROOT_OF_D, ""), (LOGITS, "return self.out(x)")],
      ["embeddings not scaled, and the logits with a matrix of their own"]),
     ([("    model.train()\n", ""), ("tgt[:, 1:], 0.1)", "tgt[:, 1:], 0.0)")],

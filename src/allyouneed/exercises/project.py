@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.overrides import TorchFunctionMode
 
 from . import core
 from .chapter_09 import sinusoids
@@ -63,10 +65,12 @@ from .project_reading import (
     copied,
     find,
     first,
+    idle,
     laid_out,
     measured,
     order_of_use,
     resting,
+    same_module,
     signature,
     stack_layout,
 )  # fmt: skip
@@ -90,6 +94,7 @@ from .project_slips import (
     DECODER,
     ENCODER,
     EQUAL,
+    EQUAL_MACHINE,
     GREEDY,
     HEADS,
     LAYER,
@@ -140,7 +145,11 @@ class Project:
         self.namespace = namespace
         self.faults: Faults = frozenset()
         self.own: dict[str, Callable] = {}  # masks and positions that are not right
+        self.trained: Callable = train  # as it should be, with the loss and the schedule at hand
+        self.looked_at: set[str] = set()  # the stages
+        self.wrong: set[str] = set()  # and the parts that are not right
         self.cases: dict[str, list[tuple]] = {}  # of decoding
+        self.apart: dict[str, bool] = {}  # which searches ask more of a machine than to be called
         self.written: dict[tuple, Any] = {}  # what a search has given for each
         self.ours: dict[tuple, list] = {}  # and what ours gives, with each slip
         self.speaks: list[Callable] = []  # what each of them says, by its number
@@ -241,7 +250,20 @@ def layer_of(answer: Any, dropout: float = 0.0) -> Any:
 NEARLY_ALL = 1 - 1e-7  # dropout that lets nothing through
 
 
-def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor) -> str:
+class Dropped(TorchFunctionMode):
+    """Counts how often something of one shape is dropped."""
+
+    def __init__(self, shape: torch.Size):
+        super().__init__()
+        self.shape, self.times = shape, 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if getattr(func, "__name__", "") == "dropout" and args and isinstance(args[0], Tensor):
+            self.times += args[0].shape == self.shape
+        return func(*args, **(kwargs or {}))
+
+
+def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor, parts: int) -> str:
     """Where a new layer drops. With all of each sub-layer dropped, LayerNorm(x) is left: whatever
     else is dropped, too, and `x` where a norm is misplaced."""
     layer = layer_of(answer, NEARLY_ALL)
@@ -263,8 +285,11 @@ def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor) -> str:
     if torch.allclose(one, torch.zeros_like(one), atol=1e-5):
         return "the residual"
     left = (F.layer_norm(y, y.shape[-1:]) for y in (one, x))  # a norm of another scale is its own
-    near = torch.allclose(*left, rtol=1e-3, atol=1e-3)
-    return "each sub-layer" if near else "some sub-layers"
+    if not torch.allclose(*left, rtol=1e-3, atol=1e-3):
+        return "some sub-layers"
+    with torch.no_grad(), Dropped(x.shape) as drops:
+        compute(half.train())
+    return "a sub-layer twice" if drops.times > parts else "each sub-layer"
 
 
 def dropping(faults: Faults) -> str:
@@ -274,6 +299,8 @@ def dropping(faults: Faults) -> str:
         return "some sub-layers"
     if "own share" in faults:
         return "by a share of its own"
+    if "dropped twice" in faults:
+        return "a sub-layer twice"
     if "always dropped" in faults:
         return "each sub-layer, in eval mode as well"
     whole = faults & {"residual dropped", "no residual", "last residual"}
@@ -295,11 +322,11 @@ def encoder_exercise(project: Project, had: Faults) -> Exercise:
         layer = layer_of(answer)
         compute = lambda: first(call(layer, x=x, mask=mask))  # noqa: E731
         used = order_of_use(layer, compute)
-        layout = stack_layout(used, project.pattern(), [("", ["self"], 2)])
-        where = dropped(answer, lambda layer: first(call(layer, x=x, mask=mask)), x)
+        layout = stack_layout(used, project.pattern(), [("", ["self"], 2)], layer)
+        where = dropped(answer, lambda layer: first(call(layer, x=x, mask=mask)), x, 2)
         return {"dropped": where, **measured(layout, weights, compute)}
 
-    bad = bank(ENCODER, build, had)
+    bad = bank(ENCODER, build, had, 20)
     return Exercise(
         "project.encoder", "layers", "Chapter 10", known(build(had)), cases, bad,
         probe=for_readers(probe),
@@ -331,10 +358,10 @@ def decoder_exercise(project: Project, had: Faults, equal: bool = False) -> Exer
             return first(call(layer, x=x, memory=memory, src_mask=src_mask, tgt_mask=tgt_mask))
 
         used = order_of_use(layer, compute)
-        layout = stack_layout(used, project.pattern(), [("", ["self", "cross"], 3)])
-        return {"dropped": dropped(answer, compute, x), **measured(layout, weights, compute)}
+        layout = stack_layout(used, project.pattern(), [("", ["self", "cross"], 3)], layer)
+        return {"dropped": dropped(answer, compute, x, 3), **measured(layout, weights, compute)}
 
-    bad = bank(EQUAL, build, had, 0) if equal else bank(DECODER, build, had)
+    bad = bank(EQUAL, build, had, 0) if equal else bank(DECODER, build, had, 27)
     return Exercise(
         "project.decoder", "layers", "Chapter 11", known(build(had)), cases, bad,
         probe=for_readers(probe),
@@ -362,11 +389,17 @@ def logits_of(project: Project, model: Any, src: Tensor, tgt: Tensor) -> Tensor:
 
 def at_tokens(logits: Tensor, tgt: Tensor) -> Tensor:
     """What is said behind padding is nobody's business."""
+    if logits.shape[:-1] != tgt.shape:
+        raise Unclear(
+            f"Its logits have the shape {tuple(logits.shape)} where the target has "
+            f"{tuple(tgt.shape)}: each place of the target has a row of logits."
+        )
     return logits.masked_fill((tgt == PAD)[..., None], 0.0)
 
 
-SHARES = {"no dropout", "some dropout", "residual dropped", "own share", "embeddings not dropped",
-          "embeddings by a share of their own", "always dropped"}  # fmt: skip
+SHARES = {"no dropout", "some dropout", "dropped twice", "residual dropped", "own share",
+          "embeddings not dropped", "embeddings by a share of their own",
+          "always dropped"}  # fmt: skip
 
 
 def shares(project: Project, answer: Any, src: Tensor, tgt: Tensor) -> str:
@@ -393,7 +426,8 @@ def shares(project: Project, answer: Any, src: Tensor, tgt: Tensor) -> str:
     return "all" if "own share" in project.faults else "by a share of its own"
 
 
-def machine_exercise(project: Project, had: Faults) -> Exercise:
+def machine_exercise(project: Project, had: Faults, equal: bool = False) -> Exercise:
+    """`equal`: source and target are as long as each other, and every mask fits everywhere."""
     own = project.own if "own" in had else {}
     apart = {"target apart", "logits apart", "all apart"}
 
@@ -414,7 +448,8 @@ def machine_exercise(project: Project, had: Faults) -> Exercise:
 
         return compute
 
-    cases = [(machine_weights(drawn(5)), sentences(6, 4, 5), sentences(5, 5, 3))]
+    lengths = ((5, 3, 4), (4, 5, 2)) if equal else ((6, 4, 5), (5, 5, 3))
+    cases = [(machine_weights(drawn(5)), *(sentences(*each) for each in lengths))]
 
     def probe(answer: Any, weights: Weights, src: Tensor, tgt: Tensor) -> Any:
         model = resting(machine_of(answer))
@@ -426,9 +461,9 @@ def machine_exercise(project: Project, had: Faults) -> Exercise:
         used = order_of_use(model, compute)
         blocks = [(f"encoder.{i}.", ["self"], 2) for i in range(N)]
         blocks += [(f"decoder.{i}.", ["self", "cross"], 3) for i in range(N)]
-        layout = stack_layout(used, project.pattern(), blocks)
+        layout = stack_layout(used, project.pattern(), blocks, model)
         tables = [i for i, x in enumerate(used) if V in x.shape and x.ndim == 2]
-        behind = tables[-1] > max(i for i, x in enumerate(used) if x.ndim == 2 and FF in x.shape)
+        behind = tables[-1] > max(i for i, x in enumerate(used) if x.ndim > 1 and FF in x.shape)
         which = {1: "one matrix", 2: "logits apart" if behind else "target apart"}
         which = which.get(len(tables), "all apart")
         out = measured(layout, weights, compute)
@@ -438,7 +473,8 @@ def machine_exercise(project: Project, had: Faults) -> Exercise:
 
     return Exercise(
         "project.machine", "the machine", "Chapter 11", known(build(had)), cases,
-        bank(MACHINE, build, had, 19), probe=for_readers(probe), rtol=1e-3, atol=1e-3, seconds=30.0,
+        bank(*((EQUAL_MACHINE, build, had, 0) if equal else (MACHINE, build, had, 19))),
+        probe=for_readers(probe), rtol=1e-3, atol=1e-3, seconds=30.0,
     )  # fmt: skip
 
 
@@ -570,6 +606,10 @@ LOSS_MISTAKES = mistakes(
      ]).mean(),
      "Every true token counts the same, so a long sentence counts more: add up over all "
      "sentences, and divide once."),
+    ("the perplexity", lambda logits, targets, smoothing, pad: (
+         mean_loss(logits, targets, smoothing).exp()
+     ),
+     "Asked for is the cross-entropy in nats. The perplexity is its exponential."),
     ("the entropy of the targets taken off", lambda logits, targets, smoothing, pad: (
          mean_loss(logits, targets, smoothing) - entropy(smoothing, logits.shape[-1])
      ),
@@ -636,6 +676,8 @@ def training_exercise(project: Project, had: Faults) -> Exercise:
     batches = [(few_words(*lengths), sealed(few_words(*lengths[::-1]))) for lengths in sizes]
     cases = [(Toy(7), batches, 16, 3)]
 
+    project.trained = lambda model, *case: train(model, *case, frozenset(), loss, rate)
+
     def probe(answer: Any, model: Toy, batches: list, d_model: int, warmup_steps: int) -> Any:
         before = copy.deepcopy(model)
         spare = {"smoothing": 0.1, "pad": PAD}
@@ -665,6 +707,7 @@ def sealed(rows: Tensor) -> Tensor:
 
 
 BEAM_SIZE, ROOM = 3, 7
+WAYS = "kept", "enough", "ranked", "late", "wide", "leaving", "narrowing"  # to close a search
 NEVER = -1e4  # an inclination to EOS with which all the room is filled
 # Cases of decoding: the sentences' lengths, alpha, and then what makes a machine: a seed, its
 # inclination to EOS, and how far its words lie apart. Chosen of some hundreds so that each two
@@ -677,7 +720,7 @@ TOYS = {
         ((5, 3, 4), 0.9, 9, 0.5), ((5, 3, 4), 0.9, 10, 0.5), ((2,), 1.64, 14, 1.0),
         ((2,), 0.43, 54, 1.0), ((4,), 0.53, 75, 1.0), ((2,), 1.07, 144, 0.0),
         ((3,), 1.54, 114, 0.5), ((4,), 2.34, 60, 0.5), ((2,), 0.38, 1, 0.5),
-        ((3,), 0.6, 5, NEVER),
+        ((3,), 0.6, 5, NEVER), ((2,), 1.1, 1, 0.5), ((5,), 1.8, 180, 0.5),
     ),
 }  # fmt: skip
 OWN = {
@@ -690,14 +733,40 @@ OWN = {
 }  # fmt: skip
 
 
+def on_their_own(project: Project, name: str) -> bool:
+    """Whether a search asks more of a machine than to be called."""
+    if name not in project.apart:
+        answer, src = project.thing(name), few_words(3, 2)
+        needed = decode_needed(name, Toy(0), src, 3)
+        tried = run(lambda: call(answer, decode_spare(src), **needed), 10.0)
+        project.apart[name] = isinstance(tried, Failure) and "'Toy' object has no" in tried.text
+    return project.apart[name]
+
+
+def waiting(project: Project, name: str) -> str:
+    """What is said of a search that can be tried on the reader's machine alone, if that is wrong:
+    what it writes would tell nothing of the search."""
+    if core.is_blank(project.thing(name)) or not on_their_own(project, name):
+        return ""
+    if "machine" not in project.looked_at:
+        for one in STAGES:
+            if one.name in ("attention", "heads", "masks", "positions", "layers", "machine"):
+                examine_stage(project, one)
+    if "machine" not in project.wrong:
+        return ""
+    if isinstance(run(lambda: machine_with(project, 0, 1.0, 1.0), 30.0), Failure):
+        return ""  # it cannot be read: that is said when the cases are made
+    return (
+        "it asks more of a machine than `model(src, tgt)`, so it is tried on yours: mend the "
+        "machine first."
+    )
+
+
 def decode_cases(project: Project, name: str) -> list[tuple]:
     """Toys; or, for those who decode with more of their machine than a call, that machine."""
     if name in project.cases:
         return project.cases[name]
-    answer, src = project.thing(name), few_words(3, 2)
-    needed = decode_needed(name, Toy(0), src, 3)
-    tried = run(lambda: call(answer, decode_spare(src), **needed), 10.0)
-    own = isinstance(tried, Failure) and "'Toy' object has no" in tried.text
+    own = on_their_own(project, name)
     rows = (OWN if own else TOYS)[name]
     models = run(
         lambda: [machine_with(project, *how) if own else Toy(*how) for _, _, *how in rows], 30.0
@@ -734,9 +803,10 @@ def machine_with(project: Project, seed: int, eos: float, apart: float) -> Any:
     weights["E"][EOS, 0] = eos / 4
     weights["E"][4:9, 0] = 0
     src, tgt = few_words(5, 3), sealed(few_words(4, 2))
-    used = order_of_use(model, lambda: logits_of(project, model, src, tgt))
+    with torch.no_grad():  # what it keeps of a call can be copied then
+        used = order_of_use(model, lambda: logits_of(project, model, src, tgt))
     blocks = [("encoder.0.", ["self"], 2), ("decoder.0.", ["self", "cross"], 3)]
-    copied(stack_layout(used, project.pattern(), blocks), weights)
+    copied(stack_layout(used, project.pattern(), blocks, model), weights)
     return model
 
 
@@ -771,9 +841,13 @@ def watched(name: str, answer: Any, model: Any, src: Tensor, n: int, alpha: floa
     mode = any(asked)
     if mode:  # and what would it have written?
         rows = call(answer, decode_spare(src), **(needed | {"model": model.eval()}))
-    if isinstance(rows, tuple) and len(rows) < len(src):
-        rows = rows[0]  # the scores come with it
+    rows = first_of(rows, src)
     return {"mode": "training" if mode else "eval", "ids": tidy(rows)}
+
+
+def first_of(rows: Any, src: Tensor) -> Any:
+    """The rows alone, where their scores come with them."""
+    return rows[0] if isinstance(rows, tuple) and len(rows) < len(src) else rows
 
 
 def mode_and(ids: Any, faults: Faults) -> dict[str, Any]:
@@ -789,7 +863,7 @@ def greedy_exercise(project: Project, had: Faults) -> Exercise:
 
     return Exercise(
         "project.greedy", "greedy", "Chapter 13", known(build(had)),
-        decode_cases(project, "greedy"), bank(GREEDY, build, had),
+        decode_cases(project, "greedy"), bank(GREEDY, build, had, 13),
         probe=for_readers(partial(watched, "greedy")),
     )  # fmt: skip
 
@@ -814,7 +888,7 @@ def beam_exercise(project: Project, had: Faults) -> Exercise:
         if not isinstance(rows, list) or len(rows) != len(src):
             return rows
         speak = spoken(project, model)
-        others = ({"kept"}, {"enough"}, {"ranked"}, {"late"}, {"wide"}, {"leaving"})
+        others = ({way} for way in WAYS)
         ways = [had, frozenset(), *map(frozenset, others)]
         found = [ours(way, model, src, alpha, n) for way in ways]
         for i, row in enumerate(rows):
@@ -924,6 +998,10 @@ def examine_stage(project: Project, stage: Stage) -> Found:
     lines, statuses, names = [], [], []
     for name, make in stage.parts.items():
         thing = project.thing(name)
+        if name in ("greedy", "beam") and (waits := waiting(project, name)):
+            lines.append(core.wrong(stage.title, waits).message)
+            statuses.append("waits")
+            continue
         foreign = str(getattr(thing, "__module__", "")).split(".")[0]
         if foreign in ("torch", "allyouneed"):
             lines.append(f"`{thing.__name__}` is {foreign}'s own: write it yourself.")
@@ -937,8 +1015,11 @@ def examine_stage(project: Project, stage: Stage) -> Found:
         if status == "wrong":
             lines.append(words)
             names += named
+            project.wrong.add(name)
     missing = "not attempted" in statuses
     status = "wrong" if "wrong" in statuses else "not attempted" if missing else "correct"
+    status = "waits" if "waits" in statuses else status
+    project.looked_at.add(stage.name)
     return Found(status, "\n".join(lines), tuple(names))
 
 
@@ -952,7 +1033,7 @@ def judged(
     if name in ("machine", "training"):  # with masks, positions, loss and schedule of their own
         bases.insert(0, had | {"own"})
     if name == "beam":
-        bases += [{"kept"}, {"enough"}, {"ranked"}, {"late"}, {"wide"}, {"leaving"}]  # right ways
+        bases += [{way} for way in WAYS]
     elif stage.upon:  # who hides by a large number has numbers where minus infinity gives NaN
         bases += [base | {"finite"} for base in bases if base]
     if name == "machine":  # and who hides the target's padding, too, sees what stands there
@@ -974,9 +1055,9 @@ def judged(
         try:
             found = core.judge(exercise, thing, stage.title)
         except RuntimeError:  # ours fails with a function of theirs
-            if "own" not in base:
+            if not base:
                 raise
-            continue
+            continue  # with a slip of an earlier stage, too: no such thing can be computed
         if found.status != "wrong":
             return found.status, "", []
         if verdict is None or search == 0 and "finite" in base and base <= bases[0] | {"finite"}:
@@ -991,18 +1072,206 @@ def judged(
             where = f'Look again at "{exercise.section}".'
             return "wrong", core.wrong(stage.title, what, where).message, []
         found = next(iter(fitting.values()), found)
+        if name == "training" and found.mistake == "no step":  # or is its rate zero?
+            said = run(lambda: of_the_optimiser(project, thing), 60.0)
+            if isinstance(said, tuple):
+                found = core.wrong(stage.title, f"{said[0]}.", said[1], mistake=said[0])
         if named or fitting:
             rows = {row[0]: row for row in (*stage.rows, *stage.upon)}
             project.faults |= slips_of(found.mistake, list(rows.values()))
             project.own |= own_function(project, name)
             return "wrong", found.message, [found.mistake]
     project.own |= own_function(project, name)
-    for base in (had, had | {"finite"}) if name == "decoder" else ():
-        if "It raised" in verdict.message:
-            found = core.judge(decoder_exercise(project, base, equal=True), thing, stage.title)
-            if found.mistake in {row[0] for row in EQUAL}:
+    if name in ALIKE and "It raised" in verdict.message:
+        make, rows = ALIKE[name]
+        for base in (had, had | {"finite"}):
+            try:
+                found = core.judge(make(project, base, equal=True), thing, stage.title)
+            except RuntimeError:  # ours fails with a slip of an earlier stage
+                continue
+            if found.mistake in {row[0] for row in rows}:
                 return "wrong", found.message, [found.mistake]
+    if name in REMEDIES and (said := run(lambda: REMEDIES[name](project, thing), 60.0)):
+        if not isinstance(said, Failure):
+            where = f'Look again at "{exercise.section}".'
+            name, why = said
+            return "wrong", core.wrong(stage.title, f"{name}.", why, where).message, [name]
     return "wrong", verdict.message, []
+
+
+# What can be said of a mistake that has no name
+
+
+def idle_matrices(project: Project, answer: Any) -> tuple[str, str] | None:
+    """A matrix of the heads that is made and not used."""
+    module, compute = multi_head(answer)
+    x, mask = torch.randn(3, 1, 5, D), torch.ones(1, 1, 5, 5, dtype=torch.bool)
+    if names := idle(module, order_of_use(module, lambda: compute(*x, mask))):
+        why = "Queries, keys, values and the output have a matrix each: another one stands in its "
+        return f"never used: {names}", f"{why}place, or it is left out."
+    if both := same_module(module):
+        return f"{both} are one and the same module", "Each head has matrices of its own."
+    return drawn_anew(lambda: compute(*x, mask))
+
+
+def drawn_anew(compute: Callable[[], Any]) -> tuple[str, str] | None:
+    """Whether something is dropped, or drawn, where nothing should be."""
+    outs = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        outs.append(compute())
+    if core.same(*outs, 1e-4, 1e-6):
+        return None
+    return "something is drawn at random", (
+        "Called twice, it gives two results. `F.dropout` drops unless it is told `training=False`, "
+        "and no dropout belongs here: it falls on the outputs of sub-layers."
+    )
+
+
+def attention_drawn(project: Project, answer: Any) -> tuple[str, str] | None:
+    exercise = attention_exercise(project, frozenset())
+    return drawn_anew(lambda: exercise.probe(answer, *copy.deepcopy(exercise.cases[0])))
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an optimiser is about to do."""
+
+    kind: str
+    rates: tuple[float, ...]
+    betas: Any
+    slopes: list[Tensor | None]
+
+
+def updates(model: Toy, training: Callable[[Toy], Any]) -> list[Update]:
+    """What a training hands to its optimiser, update by update."""
+    seen: list[Update] = []
+
+    def note(optimizer: Any, *_: Any) -> None:
+        groups = optimizer.param_groups
+        kind = type(optimizer).__name__ + " with weight decay" * bool(groups[0].get("weight_decay"))
+        slopes = [None if x.grad is None else x.grad.clone() for x in model.parameters()]
+        rates = tuple(float(group["lr"]) for group in groups)
+        seen.append(Update(kind, rates, groups[0].get("betas"), slopes))
+
+    hook = register_optimizer_step_pre_hook(note)
+    try:
+        training(model)
+    finally:
+        hook.remove()
+    return seen
+
+
+def of_the_optimiser(project: Project, answer: Any) -> tuple[str, str] | None:
+    """How the updates of a training part from ours."""
+    exercise = training_exercise(
+        project, frozenset({"own"} if {"loss", "schedule"} & project.wrong else ())
+    )
+    model, *rest = exercise.cases[0]
+    names = "batches", "d_model", "warmup_steps"
+    spare, needed = {"smoothing": 0.1, "pad": PAD}, dict(zip(names, rest, strict=True))
+    got = updates(copy.deepcopy(model), lambda toy: call(answer, spare, model=toy, **needed))
+    want = updates(copy.deepcopy(model), lambda toy: project.trained(toy, *rest))
+    if not got:
+        return None
+    if got[0].kind != "Adam":
+        return f"the optimiser is {got[0].kind}", "The paper's is Adam, without weight decay."
+    if len(got) != len(want):
+        return f"{len(got)} updates for {len(want)} batches", "One update for each batch."
+    if not any(x is not None and x.any() for x in got[0].slopes):
+        return "no gradients when the optimiser steps", (
+            "`zero_grad` stands between `backward` and `step`, or the loss is cut off from the "
+            "weights (`detach`, `item`, `no_grad`)."
+        )
+    rates = [each.rates[0] for each in got]
+    if not all(math.isclose(rate, y.rates[0], rel_tol=1e-3)
+               for x, y in zip(got, want, strict=True) for rate in x.rates):  # fmt: skip
+        first = ", ".join(f"{y.rates[0]:.3g}" for y in want)
+        why = (
+            f"By the schedule they are {first}: set it in each group of `optimizer.param_groups`, "
+        )
+        why += "before `optimizer.step()`."
+        if len({rate for each in got for rate in each.rates}) == 1:
+            return f"the rate of every update is {rates[0]:.3g}", why
+        return f"the rates of the updates are {', '.join(f'{rate:.3g}' for rate in rates)}", why
+    if tuple(got[0].betas) != (0.9, 0.98):
+        return f"betas {tuple(got[0].betas)}", "Section 5.3: beta_1 is 0.9 and beta_2 0.98."
+    return of_slopes(got, want)
+
+
+def of_slopes(got: list[Update], want: list[Update]) -> tuple[str, str] | None:
+    """Gradients that are a multiple of ours, in the first update or in a later one."""
+    for i, (one, two) in enumerate(zip(got, want, strict=True)):
+        x, y = (torch.cat([torch.zeros(0) if x is None else x.flatten() for x in each.slopes])
+                for each in (one, two))  # fmt: skip
+        if x.shape != y.shape:
+            return None
+        factor = float(x @ y / (y @ y))
+        if i == 0 and not torch.allclose(x, factor * y, rtol=1e-3, atol=1e-6):
+            return None  # other inputs, labels, or another loss
+        if i == 0 and not math.isclose(factor, 1, rel_tol=1e-3):
+            return f"the gradients are {factor:.3g} times what they should be", (
+                "Is the loss added up or divided once more, or are the gradients clipped? The loss "
+                "is a mean already, and the paper clips nothing."
+            )
+        if not torch.allclose(x, y, rtol=1e-2, atol=1e-5):
+            return f"the gradients are right up to update {i}, and others from there on", (
+                "Is something of the update before still in them, or are they clipped?"
+            )
+    return None
+
+
+def of_the_search(project: Project, answer: Any, name: str) -> tuple[str, str] | None:
+    """Whether a search draws its words, mixes the sentences of a batch, or its hypotheses."""
+    cases = decode_cases(project, name)
+
+    def written(model: Any, src: Tensor, *more: Any, beam: int = BEAM_SIZE) -> Any:
+        *alpha, n = more
+        needed = decode_needed(name, resting(copy.deepcopy(model)), src, n, *alpha)
+        needed |= {"beam": beam} if name == "beam" else {}
+        return tidy(first_of(call(answer, decode_spare(src), **needed), src))
+
+    def ours(model: Any, src: Tensor, *more: Any) -> list[list[int]]:
+        *alpha, n = more
+        speak = spoken(project, model)
+        return beam_search(speak, src, BEAM_SIZE, *alpha, n) if alpha else greedy(speak, src, n)
+
+    for case in cases:
+        several = []
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            several.append(written(*case))
+        if several[0] != several[1]:
+            return "words are drawn at random", (
+                "Called twice, it writes two things. Nothing is drawn here: take the likeliest."
+            )
+    batches = [(model, src, *more) for model, src, *more in cases if len(src) > 1]
+    alone = [[written(model, src[i : i + 1], *more)[0] for i in range(len(src))]
+             for model, src, *more in batches]  # fmt: skip
+    if [written(*case) for case in batches] != alone == [ours(*case) for case in batches]:
+        return "the sentences of a batch are mixed", (
+            "Each of them is translated rightly when it comes alone. In a batch each row belongs "
+            "to its own source, with its own memory, mask, and end."
+        )
+    if name == "beam" and all(
+        written(model, src, *more, beam=1) == greedy(spoken(project, model), src, more[-1])
+        for model, src, *more in cases
+    ):
+        return f"right with a beam of one, and not with {BEAM_SIZE}", (
+            "What goes wrong is how hypotheses are compared, or kept apart: each has its own "
+            "tokens, its own sum, its own length, and its own end, wherever it stands in the beam."
+        )
+    return None
+
+
+REMEDIES: dict[str, Callable[[Project, Any], tuple[str, str] | None]] = {
+    "attention": attention_drawn,
+    "heads": idle_matrices,
+    "training": of_the_optimiser,
+    "greedy": partial(of_the_search, name="greedy"),
+    "beam": partial(of_the_search, name="beam"),
+}
+ALIKE = {"decoder": (decoder_exercise, EQUAL), "machine": (machine_exercise, EQUAL_MACHINE)}
 
 
 def own_function(project: Project, name: str) -> dict[str, Callable]:
@@ -1044,7 +1313,7 @@ def examine(number: str, answer: Any) -> Verdict:
             if one.name != "loss" or stage == "training":
                 examine_stage(project, one)
         found = examine_stage(project, asked[0])
-        if found.status == "wrong":
+        if found.status in ("wrong", "waits"):
             return Verdict("wrong", clear(found.words), found.names[0] if found.names else None)
         words = "stands" if found.status == "correct" else "not attempted yet"
         done = (number,) if found.status == "correct" else ()
@@ -1061,7 +1330,7 @@ def whole(project: Project) -> Verdict:
         rows.append(f"{mark} {one.title}")
         if found.status == "correct":
             done.append(f"project.{one.name}")
-        if found.status == "wrong":
+        if found.status in ("wrong", "waits"):
             words.append(clear(found.words))
             names += found.names
     if not done and not words:

@@ -88,6 +88,10 @@ PADDING_MISTAKES = mistakes(
     ("the causal mask as well",
      lambda tokens, pad: (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril(),
      "Only the padding is to be hidden here. The future has a mask of its own."),
+    ("EOS hidden as well", lambda tokens, pad: ((tokens != pad) & (tokens != 3))[:, None, None, :],
+     "EOS is a token like any other. Only `pad` is hidden."),
+    ("BOS hidden as well", lambda tokens, pad: ((tokens != pad) & (tokens != 2))[:, None, None, :],
+     "BOS is a token like any other. Only `pad` is hidden."),
     ("the special tokens hidden as well", lambda tokens, pad: (tokens > 3)[:, None, None, :],
      "BOS, EOS and UNK are tokens like any others. Only `pad` is hidden."),
 )  # fmt: skip

@@ -16,9 +16,10 @@ from torch.nn import functional as F
 from .chapter_09 import sinusoids
 from .project_reading import FF, D, H, K, N, V, Weights, signs, without_padding
 from .project_runs import PAD, Faults
-from .project_slips import LAYER
+from .project_slips import LAYER, NORMS
 
-OF_LAYERS = {slip for _, slip, _ in LAYER}
+OF_NORMS = {slip for _, slip, _ in NORMS} - {"residual twice"}
+OF_LAYERS = {slip for _, slip, _ in (*LAYER, *NORMS)}
 
 # The reference, with slips
 
@@ -58,6 +59,7 @@ def attention(
         "multiplied by the root": q.shape[-1] ** -0.5,
         "root of d_model": (wide or q.shape[-1]) ** 0.5,
         "keys": k.shape[-2] ** 0.5,
+        "queries": q.shape[-2] ** 0.5,
         "width of the values": v.shape[-1] ** 0.5,
     }
     root = next((roots[f] for f in faults if f in roots), q.shape[-1] ** 0.5)
@@ -65,6 +67,7 @@ def attention(
     weights = masked(q @ k.mT / (1.0 if "scale after" in faults else root), mask, faults) / late
     if "weights alone" in faults:
         return weights
+    weights = weights.mT if "weights transposed" in faults else weights
     return weights @ (k if "keys for values" in faults else v)
 
 
@@ -78,14 +81,19 @@ class Given(dict):
 def heads(
     p: Weights, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, faults: Faults = frozenset()
 ) -> Tensor:
+    asked = q
     if "keys of the queries" in faults:
         k = q
     if "values of the keys" in faults:
         v = k
     if "mask lost" in faults:
         mask = None
+    if "as many keys" in faults and len(q[0]) != len(k[0]):
+        raise RuntimeError("the keys are cut as the queries are")
     w_k = p["q"] if "one matrix" in faults else p["k"]
     w_v = p["k"] if "one matrix for both" in faults else p["v"]
+    w_v = p["q"] if "one matrix for queries and values" in faults else w_v
+    w_k, w_v = (p["q"], p["q"]) if "one matrix for all" in faults else (w_k, w_v)
     wide, h, d = p["q"].shape
 
     def split(x: Tensor, w: Tensor) -> Tensor:
@@ -100,20 +108,46 @@ def heads(
         out = attention(*(x @ w.flatten(1) for x, w in ((q, p["q"]), (k, w_k), (v, w_v))),
                         None if mask is None else mask.squeeze(1), faults, wide)  # fmt: skip
     else:
-        out = attention(split(q, p["q"]), split(k, w_k), split(v, w_v), mask, faults, wide)
+        asks, keys = split(q, p["q"]), split(k, w_k)
+        if "exchanged" in faults:
+            asks, keys = keys, asks
+        out = attention(asks, keys, split(v, w_v), mask, faults, wide)
         if "merge" in faults:
             out = out.reshape(len(q), -1, h * d)
+        elif "merge interleaved" in faults:
+            out = out.permute(0, 2, 3, 1).flatten(2)
         else:
             out = out.transpose(1, 2).flatten(2)
-    return out if "no output" in faults else out @ p["o"].flatten(0, 1)
+    if "no output" in faults:
+        return out
+    mixed = out @ p["o"].flatten(0, 1)
+    if "residual inside" in faults:
+        return mixed + asked
+    return mixed + out if "past the output" in faults else mixed
 
 
 def part(p: Weights, name: str) -> Weights:
     return {key.removeprefix(f"{name}."): x for key, x in p.items() if key.startswith(f"{name}.")}
 
 
-def norm(p: Weights, name: str, x: Tensor) -> Tensor:
-    return F.layer_norm(x, x.shape[-1:], p[f"{name}.gamma"], p[f"{name}.beta"])
+def norm(p: Weights, name: str, x: Tensor, faults: Faults = frozenset()) -> Tensor:
+    return normed(x, faults) * p[f"{name}.gamma"] + p[f"{name}.beta"]
+
+
+def normed(x: Tensor, faults: Faults) -> Tensor:
+    """LayerNorm before gamma and beta."""
+    if not faults & OF_NORMS:
+        return F.layer_norm(x, x.shape[-1:])
+    axes = (-2, -1) if "over the sentence" in faults else (-1,)
+    centred = x if "no mean" in faults else x - x.mean(axes, keepdim=True)
+    if "no mean" in faults:
+        return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    variance = x.var(axes, correction=int("unbiased" in faults), keepdim=True)
+    if "epsilon outside" in faults:
+        return centred / (variance.sqrt() + 1e-5)
+    return centred / (
+        (variance + 1e-5) if "variance for root" in faults else (variance + 1e-5).sqrt()
+    )
 
 
 def feed_forward(p: Weights, x: Tensor, faults: Faults) -> Tensor:
@@ -134,22 +168,24 @@ def sublayers(
     for i, each in enumerate(parts):
         name = "norm.0" if "one norm" in faults else f"norm.{i}"
         if "pre-norm" in faults:
-            x = x + each(norm(p, name, x))
+            x = x + each(norm(p, name, x, faults))
         elif "norm of the part" in faults:
-            x = x + norm(p, name, each(x))
+            x = x + norm(p, name, each(x), faults)
         elif "no residual" in faults:
-            x = norm(p, name, each(x))
+            x = norm(p, name, each(x), faults)
         elif "residual of the normed" in faults:
-            x = norm(p, name, x)
+            x = norm(p, name, x, faults)
             x = x + each(x)
         elif "residual from the start" in faults:
-            x = norm(p, name, start + each(x))
+            x = norm(p, name, start + each(x), faults)
         elif "no norm" in faults or ("no last norm" in faults and i == len(parts) - 1):
             x = x + each(x)
         elif "last residual" in faults and i == len(parts) - 1:
-            x = norm(p, name, each(x))
+            x = norm(p, name, each(x), faults)
+        elif "residual twice" in faults:
+            x = x + norm(p, name, x + each(x), faults)
         else:
-            x = norm(p, name, x + each(x))
+            x = norm(p, name, x + each(x), faults)
     return x
 
 
@@ -216,7 +252,8 @@ def spelled_out(
     layers = sum(key.startswith("encoder.") and key.endswith(".w1") for key in p)
 
     def embed(tokens: Tensor, side: str) -> Tensor:
-        root = 1.0 if "not scaled" in faults else p["E"].shape[1] ** 0.5
+        plain = "not scaled" in faults or f"not scaled in the {side}" in faults
+        root = 1.0 if plain else p["E"].shape[1] ** 0.5
         root = p["E"].shape[1] if "whole width" in faults else root
         x = p["E"][tokens] * (1 / root if "divided" in faults else root)
         where = table(max(tokens.shape) + 1, x.shape[-1])
@@ -226,10 +263,14 @@ def spelled_out(
             return x + where[: len(tokens), None]
         if "scaled after" in faults:
             return p["E"][tokens] * root + where[: tokens.shape[1]] * root
+        if "positions multiplied" in faults:
+            return x * where[: tokens.shape[1]]
         begin = 1 if "positions from 1" in faults else 0
         return x + where[begin : tokens.shape[1] + begin]
 
     seen, ahead = padding(src, PAD), causal(tgt.shape[1])
+    if "target padding as source's" in faults and src.shape == tgt.shape:
+        seen = padding(tgt, PAD)
     if "no source mask" in faults:
         x_mask = None
     else:
@@ -238,21 +279,29 @@ def spelled_out(
         ahead = padding(tgt, PAD)
     if "both masks" in faults:
         ahead = ahead & padding(tgt, PAD)
-    if "target padding as source's" in faults and src.shape == tgt.shape:
-        seen = padding(tgt, PAD)
+    if "causal mask for the encoder" in faults and src.shape == tgt.shape:
+        x_mask = causal(src.shape[1])
     x = embed(src, "source")
     for i in range(0 if "encoder passed by" in faults else layers):
         mine = (
             faults - {"no source mask"} - (OF_LAYERS if "not in the encoder" in faults else set())
         )
-        x = encoder_layer(part(p, f"encoder.{i}"), x, x_mask, mine)
+        begin = embed(src, "source") if "encoder begun anew" in faults else x
+        x = encoder_layer(part(p, f"encoder.{i}"), begin, x_mask, mine)
     memory = norm(p, "encoder.norm", x) if "last norms" in faults else x
+    if "target encoded" in faults:
+        memory, seen = embed(tgt, "target"), padding(tgt, PAD)
+        for i in range(layers):
+            memory = encoder_layer(part(p, f"encoder.{i}"), memory, seen, faults)
     x = embed(tgt, "target")
     for i in range(layers):
         mine = faults - (OF_LAYERS if "not in the decoder" in faults else set())
-        x = decoder_layer(part(p, f"decoder.{i}"), x, memory, seen, ahead, mine)
+        begin = embed(tgt, "target") if "decoder begun anew" in faults else x
+        x = decoder_layer(part(p, f"decoder.{i}"), begin, memory, seen, ahead, mine)
     if "last norms" in faults:
         x = norm(p, "decoder.norm", x)
+    if "root at the end" in faults:
+        x = x * p["E"].shape[1] ** 0.5
     logits = x @ p["E"].T
     if "softmax at the end" in faults:
         return logits.softmax(-1)

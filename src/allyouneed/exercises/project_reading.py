@@ -8,12 +8,13 @@ weights of a case are copied into them, and outputs and gradients are compared.
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 D, H, K, FF, V, N = 12, 3, 4, 20, 17, 2  # all different, so that a shape tells what it is
@@ -90,6 +91,8 @@ def call(thing: Callable, spare: Mapping[str, Any] | None = None, /, **needed: A
         every = needed | dict(spare or {})
         keys = [key for key in every if bare(parameter.name) in WORDS[key]]
         keys.sort(key=lambda key: (key not in left, bare(key) != bare(parameter.name)))
+        if keys == ["dropout"] and parameter.default is None:
+            continue  # none if none is handed over: it may be a module
         if keys:
             known[parameter.name] = every[keys[0]]
             left.pop(keys[0], None)
@@ -192,7 +195,28 @@ class Unclear(Exception):
     """The parts of an answer could not be told from each other."""
 
 
+def held_apart(model: Any) -> str:
+    """The name of a list of modules or parameters which `parameters()` does not know of."""
+    if not isinstance(model, nn.Module):
+        return ""
+    known = {id(x) for x in model.parameters()}
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, list | tuple | dict):
+                items = value.values() if isinstance(value, dict) else value
+                parts = (x.parameters() if isinstance(x, nn.Module) else [x] for x in items)
+                parts = [x for part in parts for x in part if isinstance(x, nn.Parameter)]
+                if any(id(x) not in known for x in parts):
+                    return name
+    return ""
+
+
 def order_of_use(model: Any, compute: Callable[[], Any]) -> list[Tensor]:
+    if name := held_apart(model):
+        raise Unclear(
+            f"`parameters()` does not know what is in `{name}`, so nothing of it is learned: a "
+            "plain list is not seen. Put it into `nn.ModuleList` or `nn.ParameterList`."
+        )
     if not tensors_of(model):
         raise Unclear("It has no `parameters()`, so nothing of it can be learned.")
     with Uses(tensors_of(model)) as uses:
@@ -322,9 +346,38 @@ def laid_out(prefix: str, used: list[Tensor], slots: list[list[Slot]]) -> Layout
     ]
 
 
+def idle(model: Any, used: list[Tensor]) -> str:
+    """The names of the parts that a machine makes and does not use."""
+    seen, named = {id(x) for x in used}, getattr(model, "named_parameters", None)
+    names = [name for name, x in named() if id(x) not in seen] if callable(named) else []
+    ends = (".weight", ".bias")
+    parts = list(dict.fromkeys(name.removesuffix(end) for name in names for end in ends
+                               if name.endswith(end) or not name.endswith(ends)))  # fmt: skip
+    return ", ".join(f"`{part}`" for part in parts[:4]) + ", ..." * (len(parts) > 4)
+
+
+def same_module(model: Any) -> str:
+    """The names of two parts that are one module."""
+    for at, module in model.named_modules() if isinstance(model, nn.Module) else ():
+        for (one, x), (two, y) in itertools.combinations(module._modules.items(), 2):
+            if x is y and x is not None and [*x.parameters()]:
+                return " and ".join(f"`{f'{at}.{name}'.removeprefix('.')}`" for name in (one, two))
+    return ""
+
+
+def never_used(model: Any, used: list[Tensor]) -> str:
+    """What is said of the parts that a machine makes and does not use, or makes once for many."""
+    if names := idle(model, used):
+        return f"Never used: {names}. Another one stands in its place, or it is left out."
+    if both := same_module(model):
+        return f"{both} are one and the same module: make each anew."
+    return "One is used in several places, or some are missing: each stack has `n_layers` layers."
+
+
 def stack_layout(
-    used: list[Tensor], pattern: list[list[Slot]], blocks: list[tuple[str, list[str], int]]
-) -> Layout:
+    used: list[Tensor], pattern: list[list[Slot]], blocks: list[tuple[str, list[str], int]],
+    model: Any = None,
+) -> Layout:  # fmt: skip
     """What stands where in layers: `blocks` are (name, its attentions, number of norms)."""
     layout, attentions, nets, norms = sorted_by_kind(used)
     weights = [row for row in pattern if row]  # biases are known by their single axis
@@ -332,19 +385,31 @@ def stack_layout(
     names = [f"{block}{name}." for block, own, _ in blocks for name in own]
     if len(attentions) != len(weights) * len(names):
         raise Unclear(
-            f"It has {len(groups)} attentions with weights of their own; {len(names)} were "
-            "expected. Is one layer used again and again, or never?"
+            f"It uses {len(groups)} attentions with weights of their own; {len(names)} were "
+            f"expected. {never_used(model, used)}"
         )
     for name, group in zip(names, groups, strict=True):
         layout += laid_out(name, group, weights)
     if len(nets) != len(blocks):
-        raise Unclear(f"It has {len(nets)} feed-forward nets; {len(blocks)} were expected.")
+        raise Unclear(
+            f"It uses {len(nets)} feed-forward nets; {len(blocks)} were expected. "
+            f"{never_used(model, used)}"
+        )
     for (block, _, _), net in zip(blocks, nets, strict=True):
         layout += [(x, Slot(f"{block}{name}", view)) for name, (x, view) in net.items()]
-    for place, pair in zip(places_of_norms(blocks, len(norms)), norms, strict=True):
+    for place, pair in zip(places_of_norms(blocks, len(norms), model, used), norms, strict=True):
         for x, name in zip(pair, ("gamma", "beta"), strict=False):
             layout.append((x, Slot(f"{place}.{name}", lambda x: x.view(-1))))
     return layout
+
+
+def flattened(x: Tensor) -> Tensor:
+    """A matrix, whatever axes of one it has besides, as those of convolutions."""
+    return x.view([n for n in x.shape if n != 1])
+
+
+def turned(x: Tensor) -> Tensor:
+    return flattened(x).T
 
 
 def sorted_by_kind(
@@ -360,12 +425,12 @@ def sorted_by_kind(
     for x in used:
         shape = tuple(n for n in x.shape if n != 1)
         if V in shape and len(shape) == 2:
-            layout.append((x, Slot("E", (lambda x: x) if shape == (V, D) else (lambda x: x.T))))
+            layout.append((x, Slot("E", flattened if shape == (V, D) else turned)))
         elif FF in shape and len(shape) == 2:
             if not nets or "w2" in nets[-1]:
                 nets.append({})
             name, right = ("w2", (FF, D)) if "w1" in nets[-1] else ("w1", (D, FF))
-            nets[-1][name] = (x, (lambda x: x) if shape == right else (lambda x: x.T))
+            nets[-1][name] = (x, flattened if shape == right else turned)
         elif shape == (FF,):
             nets[-1]["b1"] = (x, lambda x: x.view(-1))
         elif len(shape) > 1:
@@ -391,15 +456,22 @@ def sorted_by_kind(
     return layout, attentions, nets, norms
 
 
-def places_of_norms(blocks: list[tuple[str, list[str], int]], number: int) -> list[str]:
+def places_of_norms(
+    blocks: list[tuple[str, list[str], int]], number: int, model: Any, used: list[Tensor]
+) -> list[str]:
     """The names of so many norms; one more may stand behind each stack, or one in each block."""
     places = [f"{block}norm.{i}" for block, _, n in blocks for i in range(n)]
     if number == len(places) + 2:
         half = sum(n for block, _, n in blocks if block.startswith("encoder"))
         places = [*places[:half], "encoder.norm", *places[half:], "decoder.norm"]
     elif number not in (len(places), len(blocks)):
+        why = (
+            "There is one behind each sub-layer, and none elsewhere."
+            if number > len(places)
+            else never_used(model, used)
+        )
         raise Unclear(
-            f"It uses {number} layer norms that begin with ones; {len(places)} were expected."
+            f"It uses {number} layer norms that begin with ones; {len(places)} were expected. {why}"
         )
     elif number == len(blocks) != len(places):
         places = [f"{block}norm.0" for block, _, _ in blocks]

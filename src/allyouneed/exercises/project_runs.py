@@ -88,7 +88,15 @@ def train(
         src = inputs if "target for source" in faults else src
         if "gradients kept" not in faults:
             optimizer.zero_grad()
-        value = loss(model(src, inputs), labels, 0.0 if "no smoothing" in faults else 0.1, PAD)
+        logits = model(src, inputs)
+        if "logits too late" in faults:
+            logits = model(src, tgt)[:, 1:]
+        value = loss(logits, labels, 0.0 if "no smoothing" in faults else 0.1, PAD)
+        if faults & {"padding counted", "torch's smoothing"}:
+            value = nn.functional.cross_entropy(
+                logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1,
+                ignore_index=PAD if "torch's smoothing" in faults else -100,
+            )  # fmt: skip
         value.backward()
         if "no step" not in faults:
             optimizer.step()
@@ -122,40 +130,54 @@ class Remembered:
             self.known[key] = self.speak(src, tgt)
         return self.known[key]
 
-    def likely(self, src: Tensor, written: list[int], raw: str = "") -> list[tuple[float, int]]:
+    def likely(
+        self, src: Tensor, written: list[int], raw: str = "", place: int = -1
+    ) -> list[tuple[float, int]]:
         """The next tokens with their log-probabilities (or `raw`), likely ones first."""
-        key = (raw, *src.tolist(), None, *written)
+        key = (raw, place, *src.tolist(), None, *written)
         if key not in self.sorted:
-            values, tokens = next_log_p(self, src, written, raw).sort(descending=True, stable=True)
+            log_p = next_log_p(self, src, written, raw, place)
+            values, tokens = log_p.sort(descending=True, stable=True)
             self.sorted[key] = list(zip(values.tolist(), tokens.tolist(), strict=True))
         return self.sorted[key]
 
 
-def next_log_p(model: Callable, src: Tensor, written: list[int], raw: str = "") -> Tensor:
+def next_log_p(
+    model: Callable, src: Tensor, written: list[int], raw: str = "", place: int = -1
+) -> Tensor:
     with torch.no_grad():
-        logits = model(src[None], torch.tensor([written]))[0, -1]
+        logits = model(src[None], torch.tensor([written]))[0, place]
     if raw == "probabilities":
         return logits.softmax(-1)
     return logits if raw else logits.log_softmax(-1)
 
 
+def beginning(faults: Faults) -> int:
+    """The token that stands in front of what is written."""
+    ids = {"begins with EOS": EOS, "begins with PAD": PAD, "begins with UNK": UNK}
+    return next((ids[fault] for fault in faults if fault in ids), BOS)
+
+
 def greedy(model: Any, src: Tensor, max_length: int, faults: Faults = frozenset()) -> Rows:
     """The ids of each sentence, without BOS and EOS."""
     rows = []
-    begin = EOS if "begins with EOS" in faults else PAD if "begins with PAD" in faults else BOS
+    begin = beginning(faults)
     if "first sentence" in faults:
         src = src[:1].expand_as(src)
     for one in src:
         written = [begin]
-        for _ in range(max_length):
+        for _ in range(max_length + 1):
             log_p = next_log_p(model, one, written)
             if "newest only" in faults:
                 log_p = next_log_p(model, one, written[-1:])
             if "first place" in faults:
-                with torch.no_grad():
-                    log_p = model(one[None], torch.tensor([written]))[0, 0]
+                log_p = next_log_p(model, one, written, place=0)
+            if "second last" in faults:
+                log_p = next_log_p(model, one, written, place=max(len(written) - 2, 0))
             written.append(int((-log_p if "least likely" in faults else log_p).argmax()))
         rows.append(written[1:])
+    if "one too many" not in faults:
+        rows = [row[:max_length] for row in rows]
     ends = [row.index(EOS) + 1 if EOS in row else len(row) for row in rows]
     if "EOS ignored" in faults:
         ends = [max_length] * len(rows)
@@ -165,10 +187,17 @@ def greedy(model: Any, src: Tensor, max_length: int, faults: Faults = frozenset(
         ends = [min(ends)] * len(rows)
     if "one too few" in faults:
         ends = [min(end, max_length - 1) for end in ends]
+    if "source's length" in faults:
+        ends = [min(end, src.shape[1]) for end in ends]
     rows = [row[:end] for row, end in zip(rows, ends, strict=True)]
     if "taken out" in faults:
         rows = [[token for token in row if token != EOS] for row in rows]
-    return tidy(rows)
+    if "cut before EOS" in faults:
+        rows = [row[:-2] if row[-1:] == [EOS] else row for row in rows]
+    rows = tidy(rows)
+    if "last cut" in faults:
+        return [row[:-1] for row in rows]
+    return [row[1:] for row in rows] if "first cut" in faults else rows
 
 
 def tidy(rows: Any) -> Any:
@@ -223,14 +252,15 @@ def beam_search(
     model: Remembered, src: Tensor, beam: int, alpha: float, max_length: int,
     faults: Faults = frozenset(),
 ) -> Rows:  # fmt: skip
-    """The best by log P / penalty, by one of seven ways of closing the search, all of them right.
+    """The best by log P / penalty, by one of eight ways of closing the search, all of them right.
 
     `beam` open ones go on, whatever has ended, until none can overtake; or ("wide") the same, with
     all that end among the best 2 `beam`; or ("enough") until `beam` have ended; or ("late") until
     twice as many have, of which each may be one of the best 2 `beam`; or ("kept") those that have
     ended keep their places in the beam, which may be ranked by the score that counts in the end
     ("ranked"); or ("leaving") those that have ended leave their places empty for one step, and the
-    search goes on as long as one is open.
+    search goes on as long as one is open; or ("narrowing") those that have ended keep their places
+    for good, so that fewer and fewer go on.
     """
     pick = min if "the worst" in faults else max
     if "first sentence" in faults:
@@ -240,7 +270,8 @@ def beam_search(
     rows = []
     for one in src:
         ended = finished(model, one, beam, alpha, max_length, faults)
-        rows.append(pick(ended, key=lambda x: worth(x[1], len(x[0]) - 1, alpha, faults))[0])
+        best = pick(ended, key=lambda x: worth(x[1], len(x[0]) - 1, alpha, faults))[0][1:]
+        rows.append([i for i in best if i != EOS] if "ended go on" in faults else best)
     return tidy(rows)
 
 
@@ -248,32 +279,46 @@ def finished(
     model: Remembered, src: Tensor, beam: int, alpha: float, room: int, faults: Faults = frozenset()
 ) -> list[tuple[list[int], float]]:
     """The hypotheses that a search has to choose from, each with its log P."""
-    ways = ("kept", "enough", "ranked", "late", "wide", "leaving")
+    ways = ("kept", "enough", "ranked", "late", "wide", "leaving", "narrowing")
     closing = next((way for way in ways if way in faults), "open")
     beam = 1 if "greedy" in faults else beam
     raw = next((f for f in ("logits for log-probabilities", "probabilities") if f in faults), "")
 
     share = 2 * beam if closing == "wide" else beam + 1  # tokens that one hypothesis may give
+    share = beam if "unlikely go on" in faults else share
 
     def rank(written: list[int], total: float) -> float:
         ranked = closing == "ranked"
         return worth(total, len(written) - 1, alpha, faults) if ranked else total
 
-    room -= "one too few" in faults
-    open_ = [([BOS], 0.0)]
+    room += ("one too many" in faults) - ("one too few" in faults)
+    place = 0 if "first place" in faults else -1
+    least = "unlikely go on" in faults
+    enough = {"enough": beam, "late": 2 * beam}.get(closing, math.inf)
+    open_ = [([beginning(faults)], 0.0)]
     ended: list[tuple[list[int], float]] = []
     for _ in range(room):
         grown = []
         for written, total in open_:
             base = 0.0 if "only the last" in faults else total
-            for value, token in model.likely(src, written, raw)[:share]:
-                grown.append(([*written, token], base + value))
+            for value, token in model.likely(src, written, raw, place)[:share]:
+                total = base + value
+                if "penalised sums" in faults:
+                    total = worth(total, len(written), alpha)
+                grown.append(([*written, token], total))
         if closing in ("kept", "ranked"):
             grown += ended
             ended = []
-        grown.sort(key=lambda each: -rank(*each))
+        grown.sort(key=lambda each: rank(*each), reverse=not least)
         if "EOS ignored" in faults:
             open_ = grown[:beam]
+            continue
+        if "ended go on" in faults:
+            open_ = grown[:beam]
+            ended = [] if "last one counts" in faults else ended
+            ended += [each for each in open_ if each[0][-1] == EOS]
+            if "last one counts" not in faults and len(ended) >= enough:
+                break
             continue
         if closing in ("kept", "ranked"):
             grown = grown[:beam]
@@ -283,15 +328,17 @@ def finished(
                 break
             continue
         best = grown[: beam if closing == "leaving" else 2 * beam]
+        if closing == "narrowing":
+            best = grown[: beam - len(ended)]
         kept = len(best) if closing in ("late", "wide") else beam
         ended += [each for each in best[:kept] if each[0][-1] == EOS]
         open_ = [each for each in best if each[0][-1] != EOS][:beam]
         if "first that ends" in faults and ended:
             break
-        if len(ended) >= {"enough": beam, "late": 2 * beam}.get(closing, len(ended) + 1):
+        if len(ended) >= enough:
             break
         top = max((worth(p, len(ids) - 1, alpha, faults) for ids, p in ended), default=-math.inf)
-        if closing == "leaving" and not open_:
+        if closing in ("leaving", "narrowing") and not open_:
             break
         if closing in ("open", "wide") and (not open_ or top >= open_[0][1] / penalty(room, alpha)):
             break

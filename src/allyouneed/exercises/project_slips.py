@@ -15,6 +15,8 @@ ATTENTION = (
     ("multiplied by the root", "multiplied by the root", "Scores are divided by the root of d_k."),
     ("the root of the number of keys", "keys",
      "The scale is the root of the width of the queries and keys, not of their number."),
+    ("the root of the number of queries", "queries",
+     "The scale is the root of the width of the queries and keys, not of their number."),
     ("the root of the width of the values", "width of the values",
      "Scores are products of queries and keys: the scale is the root of *their* width."),
     ("scaled after the softmax", "scale after",
@@ -36,9 +38,12 @@ ATTENTION = (
     ("hidden scores at -1", "not low enough", "Only minus infinity becomes a weight of 0."),
     ("hidden scores at -10", "nearly low enough", "Only minus infinity becomes a weight of 0."),
     ("the mask ignored", "ignored", "Where the mask is False, no attention may go."),
-    ("no softmax", "no softmax", "Weights are shares of one: the softmax is missing."),
+    ("no softmax", "no softmax",
+     "Weights are shares of one: the softmax is missing, or its logarithm was taken."),
     ("a sigmoid in place of the softmax", "sigmoid", "Weights are shares of one: use the softmax."),
     ("the weights alone", "weights alone", "The weights are there to average the values."),
+    ("the weights transposed", "weights transposed",
+     "Row t of the weights belongs to query t: weights @ V, as they are."),
     ("the keys averaged instead of the values", "keys for values",
      "The weights come from queries and keys; what they average are the values."),
 )  # fmt: skip
@@ -61,6 +66,22 @@ HEADS = (
      "Project the argument v, even if it often is k."),
     ("one matrix for queries and keys", "one matrix", "W^Q and W^K are two matrices."),
     ("one matrix for keys and values", "one matrix for both", "W^K and W^V are two matrices."),
+    ("right only for as many keys as queries", "as many keys",
+     "Keys and values have a length of their own, S: in cross-attention it is not T. Take it from "
+     "`k.shape[1]`, or let `view` find it with -1."),
+    ("queries and keys exchanged", "exchanged",
+     "The arguments stand in the order queries, keys, values: it is the queries that ask."),
+    ("one matrix for queries and values", "one matrix for queries and values",
+     "W^Q and W^V are two matrices."),
+    ("one matrix for queries, keys and values", "one matrix for all",
+     "W^Q, W^K and W^V are three matrices."),
+    ("columns of the heads interleaved when they are joined", "merge interleaved",
+     "Each head's d_k numbers stay together: from (B, H, T, d_k) to (B, T, H, d_k), not to "
+     "(B, T, d_k, H)."),
+    ("a residual within the heads", "residual inside",
+     "The residual is the layer's: MultiHead(Q, K, V) is the mix of the heads alone."),
+    ("what goes into the output matrix added to what comes out", "past the output",
+     "MultiHead(Q, K, V) = Concat(heads) W^O: nothing goes past W^O."),
     ("the mask not handed on", "mask lost", "Hand the mask to attention."),
 )  # fmt: skip
 LAYER = (
@@ -81,6 +102,21 @@ LAYER = (
     ("ReLU behind the second matrix", "relu at the end", "max(0, x W_1 + b_1) W_2 + b_2: once."),
     ("GELU for ReLU", "gelu", "The paper's net has max(0, .)."),
 )  # fmt: skip
+NORMS = (
+    ("the norm's variance divided by n - 1", "unbiased",
+     "LayerNorm takes the mean of the squares, over all n: `unbiased=False`. (`std` and `var` "
+     "divide by n - 1, if nothing else is said.)"),
+    ("the norm's epsilon outside of the root", "epsilon outside",
+     "sqrt(variance + epsilon), not sqrt(variance) + epsilon."),
+    ("the norm divided by the variance", "variance for root",
+     "LayerNorm divides by the standard deviation: the root of the variance is missing."),
+    ("the norm over the whole sentence", "over the sentence",
+     "LayerNorm takes mean and variance of each vector by itself: over the last axis alone."),
+    ("the norm without its mean", "no mean",
+     "LayerNorm subtracts the mean first; the variance is that of what is left."),
+    ("the residual a second time, behind the norm", "residual twice",
+     "LayerNorm(x + Sublayer(x)): x is added once, inside the norm."),
+)  # fmt: skip
 DROPOUT = (
     ("no dropout", "no dropout",
      "LayerNorm(x + Dropout(Sublayer(x))): in training mode the output of each sub-layer is "
@@ -93,6 +129,9 @@ DROPOUT = (
      "`training=self.training`."),
     ("dropout by a share of its own", "own share",
      "The share that is dropped is the argument `dropout`, whatever it is."),
+    ("dropout twice in a row", "dropped twice",
+     "The output of each sub-layer is dropped once. Twice would leave less of it than the share "
+     "`dropout` says."),
     ("dropout over the residual as well", "residual dropped",
      "LayerNorm(x + Dropout(Sublayer(x))): x itself goes past the dropout."),
 )  # fmt: skip
@@ -101,6 +140,7 @@ ENCODER = (
     ("the net before attention", "net first", "Attention comes first, then the net."),
     *DROPOUT,
     ("the mask not handed on", "no source mask", "Hand the mask to self-attention."),
+    *NORMS,
 )
 DECODER = (
     *LAYER,
@@ -120,6 +160,7 @@ DECODER = (
      "The target mask belongs to self-attention: without it the future leaks."),
     ("cross-attention without the source mask", "no memory mask",
      "The source's padding is hidden from the decoder, too."),
+    *NORMS,
 )  # fmt: skip
 EQUAL = (  # what raises an error, unless source and target are equally long
     ("the memory asks", "memory asks+masked",
@@ -186,6 +227,37 @@ MACHINE = (
     ("no dropout", "no dropout",
      "In training mode dropout acts on embeddings with positions, and on each sub-layer's output."),
     *LAYER,
+    *(row for row in NORMS if row[1] != "epsilon outside"),  # which is too little to see here
+    ("positions multiplied with the embeddings", "positions multiplied",
+     "Positions are *added* to the embeddings."),
+    ("the source's embeddings not scaled", "not scaled in the source",
+     "Section 3.4: the embeddings of both sides are multiplied by the root of d_model."),
+    ("the target's embeddings not scaled", "not scaled in the target",
+     "Section 3.4: the embeddings of both sides are multiplied by the root of d_model."),
+    ("each layer of the encoder begins with the embeddings", "encoder begun anew",
+     "Each layer reads what the one before it gives: `x = layer(x, ...)`."),
+    ("each layer of the decoder begins with the embeddings", "decoder begun anew",
+     "Each layer reads what the one before it gives: `x = layer(x, ...)`."),
+    ("the target encoded in place of the source", "target encoded",
+     "The encoder reads the source, the decoder the target."),
+    ("neither positions nor dropout in the target",
+     "no positions in the target+embeddings not dropped",
+     "Both sides have positions, and dropout on the sums of embeddings and positions."),
+    ("the root of d_model at the end as well", "root at the end",
+     "The root belongs to the embeddings. Logits are the plain product."),
+)  # fmt: skip
+EQUAL_MACHINE = (  # what raises an error, unless source and target are equally long
+    ("the source's mask made of the target", "target padding as source's",
+     "What is hidden in the encoder and in cross-attention is the source's padding: make its mask "
+     "of the source."),
+    ("cross-attention with the target mask", "target mask for the source",
+     "In cross-attention the keys are the source's: the mask is the source's, too."),
+    ("self-attention with the source mask", "source mask for the target",
+     "In self-attention the keys are the decoder's own: the target mask hides those ahead."),
+    ("the two masks exchanged", "source mask for the target+target mask for the source",
+     "The target mask belongs to self-attention, the source mask to cross-attention."),
+    ("the causal mask in the encoder", "causal mask for the encoder",
+     "The encoder sees all of its sentence: what it must not see is the padding alone."),
 )  # fmt: skip
 TRAINING = (
     ("the label not shifted", "no shift",
@@ -227,6 +299,13 @@ TRAINING = (
     ("the betas exchanged", "betas exchanged", "Section 5.3: beta_1 is 0.9 and beta_2 0.98."),
     ("weight decay", "adamw", "The paper's optimiser is Adam. AdamW decays the weights besides."),
     ("SGD for Adam", "sgd", "The paper's optimiser is Adam."),
+    ("the logits one place too late", "logits too late",
+     "The logits at place t, which has read `tgt[:, :t + 1]`, are for the label `tgt[:, t + 1]`: "
+     "read `tgt[:, :-1]`, and take all of its logits."),
+    ("padding in the loss, and mass on PAD", "padding counted",
+     "Places whose label is PAD count for nothing: hand `pad` to the loss, which is 0."),
+    ("PyTorch's smoothing, which gives PAD a share", "torch's smoothing",
+     "The share is spread over all tokens but PAD: train with your `loss`."),
     ("no step", "no step", "`optimizer.step()` is missing: nothing learns."),
     ("only one batch", "one batch", "One update for each batch. Does the loop end too early?"),
 )  # fmt: skip
@@ -245,6 +324,8 @@ GREEDY = (
      "Each sentence has an end of its own: go on until all have written EOS."),
     ("begins with EOS", "begins with EOS", "Decoding begins as training did: with BOS."),
     ("begins with PAD", "begins with PAD", "Decoding begins as training did: with BOS."),
+    ("begins with UNK", "begins with UNK",
+     "Decoding begins as training did: with BOS, which is 2."),
     ("the logits of the first place", "first place",
      "The next token is predicted at the *last* place of what has been written."),
     ("only the newest token read", "newest only", "The decoder reads all that has been written."),
@@ -253,6 +334,18 @@ GREEDY = (
      "`max_length` tokens may be written, EOS included; BOS is not one of them."),
     ("the first sentence for all", "first sentence",
      "Each row of the batch has a source of its own: translate every one of them."),
+    ("one token too many", "one too many",
+     "`max_length` tokens may be written, EOS included; BOS is not one of them."),
+    ("no longer than the source", "source's length",
+     "A translation may be longer than its source: `max_length` tokens may be written."),
+    ("the last token cut off", "last cut",
+     "Of what is written, BOS and EOS alone do not belong to the translation."),
+    ("the token before EOS cut off", "cut before EOS",
+     "Of what is written, BOS and EOS alone do not belong to the translation."),
+    ("the first token cut off", "first cut",
+     "Of what is written, BOS and EOS alone do not belong to the translation."),
+    ("the logits of the place before the last", "second last",
+     "The next token is predicted at the *last* place of what has been written."),
 )  # fmt: skip
 BEAM = (
     GREEDY[0],
@@ -287,6 +380,25 @@ BEAM = (
     ("the worst of the beam", "the worst", "Return the hypothesis with the highest score."),
     ("one token too few", "one too few",
      "`max_length` tokens may be written, EOS included; BOS is not one of them."),
+    ("one token too many", "one too many",
+     "`max_length` tokens may be written, EOS included; BOS is not one of them."),
+    ("the logits of the first place", "first place",
+     "The next token is predicted at the *last* place of what has been written."),
+    ("the unlikely ones go on", "unlikely go on",
+     "Log-probabilities are negative, and the likeliest is the highest: keep the *highest* sums."),
+    ("those that have ended are kept, and go on as well", "ended go on",
+     "What has written EOS has ended: it is kept for the choice at the end, and takes no place "
+     "among those that go on."),
+    ("those that have ended go on as if they had not", "ended go on+last one counts",
+     "What has written EOS has ended: nothing more is written to it."),
+    ("begins with EOS", "begins with EOS", "Decoding begins as training did: with BOS."),
+    ("begins with PAD", "begins with PAD", "Decoding begins as training did: with BOS."),
+    ("begins with UNK", "begins with UNK",
+     "Decoding begins as training did: with BOS, which is 2."),
+    ("the sum divided by the penalty in each step", "penalised sums",
+     "The sum of log-probabilities is kept as it is. It is divided by the penalty for comparing, "
+     "and not carried on so."),
     ("those that have not ended first", "open first",
-     "What has been cut off at `max_length` is no translation, as long as another one has ended."),
+     "What has been cut off at `max_length` is no translation, as long as another one has ended. "
+     "(Or those that end are lost on the way: keep each of them, with its score.)"),
 )  # fmt: skip
