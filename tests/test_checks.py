@@ -28,6 +28,7 @@ TYPES = (
 )  # fmt: skip
 Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
 X, TABLE, IDS = torch.zeros(2, 3, 4), torch.zeros(3, 4), torch.tensor([[1, 2, 0]])
+HEADS = SimpleNamespace(d_model=4, w_o=torch.nn.Linear(4, 4))
 META, YES = IDS.expand(2, 3).to("meta"), torch.ones(3, 5, dtype=torch.bool)
 MODEL = torch.nn.Linear(4, 4)
 CAUSAL = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=0, causal=True)
@@ -92,7 +93,7 @@ FITS = {
     "boolean": lambda: checks.check_boolean(YES),
     "one row for all": lambda: checks.check_mask(YES[0], (2, 3, 5)),
     "source mask": lambda: checks.check_source_mask(YES[:2], Q.new_zeros(2, 7, 5)),
-    "multihead": lambda: checks.check_multihead(X[0], Q, K, K, YES),
+    "multihead": lambda: checks.check_multihead(HEADS, Q, K, K, YES),
     "embeddings": lambda: checks.check_embeddings(X, TABLE),
     "states": lambda: checks.check_states(X, TABLE[:2], 4, 4, "h"),
     "width": lambda: checks.check_width(X, TABLE),
@@ -326,9 +327,9 @@ REFUSED = [
     (lambda: inspect.unwrap(checks.check_mask)([True], (1,)), "mask: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_source_mask)([True], Q),
      "mask: expected a tensor, got list"),
-    (lambda: inspect.unwrap(checks.check_multihead)(TABLE, Q, K, K, [[True]]),
+    (lambda: inspect.unwrap(checks.check_multihead)(HEADS, Q, K, K, [[True]]),
      "mask: expected a tensor, got list"),
-    (lambda: inspect.unwrap(checks.check_multihead)(TABLE, Q, [[1.0]], K, None),
+    (lambda: inspect.unwrap(checks.check_multihead)(HEADS, Q, [[1.0]], K, None),
      "k: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_embeddings)([1.0], TABLE),
      "x: expected a tensor, got list"),
@@ -358,15 +359,15 @@ REFUSED = [
      "attend, pass mask.bool(); if 0 means may attend and -inf hidden, pass mask == 0"),
     (lambda: checks.check_mask(YES.T, (2, 3, 5)),
      "mask: expected a shape that broadcasts to (..., T, S) = (2, 3, 5), got (5, 3)"),
-    (lambda: checks.check_multihead(TABLE, Q, K, V, None),
+    (lambda: checks.check_multihead(HEADS, Q, K, V, None),
      "v: expected shape (B, length, d_model = 4), got (2, 5, 6)"),
-    (lambda: checks.check_multihead(TABLE, Q, K.long(), K, None),
+    (lambda: checks.check_multihead(HEADS, Q, K.long(), K, None),
      "k: expected floating-point vectors, got torch.int64"),
-    (lambda: checks.check_multihead(TABLE, Q, K.double(), K, None),
+    (lambda: checks.check_multihead(HEADS, Q, K.double(), K, None),
      "k: expected the weights' dtype, torch.float32, got torch.float64"),
-    (lambda: checks.check_multihead(TABLE, Q.to("meta"), K, K, None),
+    (lambda: checks.check_multihead(HEADS, Q.to("meta"), K, K, None),
      "q: expected the weights' device, cpu, got meta"),
-    (lambda: checks.check_multihead(TABLE, Q, K, K, YES[None]),
+    (lambda: checks.check_multihead(HEADS, Q, K, K, YES[None]),
      "mask: expected 2 axes (T, S) or 4 axes (B, H, T, S), got (1, 3, 5)"),
     (lambda: checks.check_embeddings(IDS, TABLE),
      "x: expected embeddings, floating-point vectors, got torch.int64"),
