@@ -11,10 +11,13 @@ equal, and what has few digits (0, 1, 0.25, 12) is exact on every processor and 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import wraps
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.nn.attention import flex_attention
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 ROUNDED = {"mm", "addmm", "_addmm_activation", "bmm", "baddbmm", "mv", "addmv", "dot"}
 ROUNDED |= {"convolution", "mkldnn_rnn_layer", "_scaled_dot_product_flash_attention_for_cpu"}
@@ -59,5 +62,17 @@ class Roundings(TorchDispatchMode):
         bits += steps * ((bits & LAST_BITS) != 0) * (size > SMALLEST) * size.isfinite()
 
 
+def outside(function: Callable) -> Callable:
+    """The function as it is without us: PyTorch compiles nothing inside of a mode."""
+
+    @wraps(function)
+    def call(*args, **kwargs):
+        with _disable_current_modes():
+            return function(*args, **kwargs)
+
+    return call
+
+
 if seed := os.environ.get("ROUNDINGS"):
+    flex_attention.flex_attention = outside(flex_attention.flex_attention)
     Roundings(int(seed)).__enter__()
