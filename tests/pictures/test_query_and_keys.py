@@ -111,6 +111,23 @@ def test_two_keys_that_fit_alike_are_both_named(arrows):
     assert "fits “Bark” and “dog” best: score 2.00, weight 0.44" in arrows.says
 
 
+def test_one_query_for_two_questions(stage):
+    """The answer to what Chapter 7 opens with: each gets less than the one that is asked alone."""
+    arrows = stage(7, KIND)
+    alone = max(arrows.state["weights"])
+    assert arrows.state["query"] == [1.4, 0] and arrows.state["weights"][2] == alone  # "cute"
+    arrows.tab.get_by_role("slider", name="query").focus()
+    arrows.press("Shift+ArrowUp", *["ArrowUp"] * 4)
+    *_, cute, he = arrows.state["weights"]
+    assert arrows.state["query"] == pytest.approx([1.4, 1.4])
+    assert cute == he < alone / 1.5 and "fits “cute” and “he” best" in arrows.says
+    keys = [[0, 1], [1, 0], [2, 0], [0, 2]]  # quality and reference of Bark, very, cute and he
+    values = torch.tensor([[2.0, 0], [0, 1], [0, 2], [1, 0]])
+    weights, output = by_package([1.4, 1.4], keys, values)
+    assert arrows.state["weights"] == pytest.approx(weights)
+    assert arrows.state["output"] == pytest.approx(output)
+
+
 def drag(arrows, name, right, up):
     """Drag the head of an arrow so many units of the plane."""
     knob = arrows.tab.get_by_role("slider", name=name).locator("circle").last
