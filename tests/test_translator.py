@@ -665,7 +665,9 @@ def test_short_sentences_that_go_wrong_are_warned_of_and_the_others_are_not(engi
     assert not any(engine.evaluate(remarked, text) for text in rare)
 
 
-@each_model
+@pytest.mark.parametrize(
+    "name", ["tatoeba-en-fr", pytest.param("multi30k-en-de", marks=pytest.mark.weekly)]
+)
 def test_of_its_own_kind_few_are_unsure_and_those_are_the_worse(engine, name):
     if name == "multi30k-en-de" and not os.environ.get("ALLYOUNEED_DATA"):
         pytest.skip("these sentences are not on every machine")
