@@ -677,7 +677,7 @@ def test_of_its_own_kind_few_are_unsure_and_those_are_the_worse(engine, name):
     scores = {0: [], 1: []}
     for (_, reference), (written, said) in zip(pairs, found, strict=True):
         scores[said].append(sacrebleu.sentence_chrf(written, [reference]).score)
-    assert 1 <= len(scores[1]) <= 15
+    assert 1 <= len(scores[1]) < 10
     assert np.mean(scores[1]) < np.mean(scores[0]) - 10
 
 

@@ -30,9 +30,9 @@ LAST_BITS = 255  # of the 24 of a float; a number of few digits has none of them
 SMALLEST = torch.finfo(torch.float32).tiny  # what is smaller some processors take for zero
 
 
-def picks(func_args: tuple) -> bool:
-    """Whether a product of two matrices picks from one by a single 1 in each sum: no sum at all."""
-    a, b = [one for one in func_args if isinstance(one, Tensor)][-2:]
+def picks(args: tuple) -> bool:
+    """Whether each sum in a product of two matrices has a single term: it is exact then."""
+    a, b = [one for one in args if isinstance(one, Tensor)][-2:]
     return any(((x != 0).sum(axis) <= 1).all() for x, axis in ((a, -1), (b, -2)))
 
 

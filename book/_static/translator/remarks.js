@@ -111,13 +111,13 @@ globalThis.Translator ??= {};
   }
 
   // What the reader should know about a translation whose tokens the model itself held for unlikely: the
-  // geometric mean of their probabilities. Of held-out sentences of its own kind one in fifteen falls below
-  // this, and is half as well translated as the others; short greetings fall below it the more.
+  // geometric mean of their probabilities. Of held-out sentences of its own kind fewer than one in ten fall
+  // below this, and these are translated worse than the others; short greetings fall below it more often.
   const SURE = { "tatoeba-en-fr": 0.6, "multi30k-en-de": 0.45 };
   function unsure(steps, name) {
     const mean = Math.exp(steps.reduce((sum, { p }) => sum + Math.log(p), 0) / steps.length);
     return mean < SURE[name] ? [`The model is unsure here: in the mean it gave each token that it wrote ` +
-      `${Math.round(100 * mean)} %, and where it gives less than ${100 * SURE[name]} %, it is often wrong.`] : [];
+      `${Math.round(100 * mean)}\u00a0%, and where it gives less than ${100 * SURE[name]}\u00a0%, it is often wrong.`] : [];
   }
 
   // Whether a text's words are rare in what a model has read: the mean of

@@ -347,9 +347,11 @@ GREEDY = (
     ("the logits of the place before the last", "second last",
      "The next token is predicted at the *last* place of what has been written."),
 )  # fmt: skip
+# What goes wrong in the one search as in the other
+EITHER = {"first place", "one too few", "one too many"}
+EITHER |= {f"begins with {token}" for token in ("EOS", "PAD", "UNK")}
 BEAM = (
-    GREEDY[0],
-    GREEDY[1],
+    *GREEDY[:2],
     ("no length penalty", "no length penalty",
      "log P is divided by ((5 + length) / 6)^alpha: without it short translations win."),
     ("multiplied by the penalty", "penalty multiplied",
@@ -378,12 +380,7 @@ BEAM = (
     ("the first that ends", "first that ends",
      "One that ends later may have the better score: go on until none can overtake."),
     ("the worst of the beam", "the worst", "Return the hypothesis with the highest score."),
-    ("one token too few", "one too few",
-     "`max_length` tokens may be written, EOS included; BOS is not one of them."),
-    ("one token too many", "one too many",
-     "`max_length` tokens may be written, EOS included; BOS is not one of them."),
-    ("the logits of the first place", "first place",
-     "The next token is predicted at the *last* place of what has been written."),
+    *(row for row in GREEDY if row[1] in EITHER),
     ("the unlikely ones go on", "unlikely go on",
      "Log-probabilities are negative, and the likeliest is the highest: keep the *highest* sums."),
     ("those that have ended are kept, and go on as well", "ended go on",
@@ -391,10 +388,6 @@ BEAM = (
      "among those that go on."),
     ("those that have ended go on as if they had not", "ended go on+last one counts",
      "What has written EOS has ended: nothing more is written to it."),
-    ("begins with EOS", "begins with EOS", "Decoding begins as training did: with BOS."),
-    ("begins with PAD", "begins with PAD", "Decoding begins as training did: with BOS."),
-    ("begins with UNK", "begins with UNK",
-     "Decoding begins as training did: with BOS, which is 2."),
     ("the sum divided by the penalty in each step", "penalised sums",
      "The sum of log-probabilities is kept as it is. It is divided by the penalty for comparing, "
      "and not carried on so."),
