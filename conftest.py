@@ -15,9 +15,6 @@ sys.path.insert(0, str(HERE / "tools"))
 import processors  # noqa: E402
 from outputs import forgive  # noqa: E402
 
-if os.environ.get("ROUNDINGS"):
-    import roundings  # noqa: E402, F401  (it begins)
-
 # Shapes in signatures are checked while the tests run. The exercises have none, and their proofs
 # call them a hundred thousand times.
 PARTS = (part.stem for part in (HERE / "src" / "allyouneed").iterdir())

@@ -16,7 +16,7 @@ from allyouneed import pictures
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 from outputs import WIDGET, forgive, same_data, same_html, same_text  # noqa: E402
-from roundings import Roundings  # noqa: E402
+from roundings import Roundings, outside  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,7 @@ def test_what_is_the_same_is_written_as_expected():
     assert shown[2]["text"] == "3 of 4\n"
 
 
+@outside  # of two imagined processors, one in the other, none is itself
 def test_an_imagined_processor_ends_its_numbers_otherwise():
     """In the last two places, in every operation whose sums or curves processors take their way."""
     torch.manual_seed(0)
@@ -170,6 +171,8 @@ def test_what_is_exact_is_exact_on_an_imagined_processor():
     with Roundings(1):
         assert torch.equal(numbers @ torch.eye(3), numbers)
         assert numbers.sum(dim=1).tolist() == [-1.5, 15.25]
+        many = torch.randn(40, 40)
+        assert torch.equal((-2 * many) @ many, -2 * (many @ many))  # on every processor
         assert torch.tensor([-torch.inf, 0.0, 0.0]).softmax(0).tolist() == [0.0, 0.5, 0.5]
         assert torch.tensor([torch.inf, torch.nan]).sum().isnan()
         assert (torch.linspace(-104, -80, 1000).exp() >= 0).all()  # down to the smallest there are

@@ -93,7 +93,7 @@ def test_smoothing_is_that_of_pytorch_without_padding(n, v, smoothing, seed):
     targets = torch.randint(1, v, (n,), generator=g)
     loss, _ = label_smoothed_loss(logits, targets, 0.0)
     torch.testing.assert_close(loss, F.cross_entropy(logits, targets, reduction="sum"))
-    logits[:, PAD] = -1e4  # PAD is out of the game: v - 1 classes are left, for both
+    logits[:, PAD] = -1e2  # PAD is out of the game: v - 1 classes are left, for both
     ours = -(1 - smoothing) * logits.log_softmax(-1).gather(1, targets[:, None]).sum()
     ours -= smoothing / (v - 1) * logits.log_softmax(-1)[:, 1:].sum()
     theirs = F.cross_entropy(logits[:, 1:], targets - 1, reduction="sum", label_smoothing=smoothing)

@@ -23,7 +23,8 @@ from matrix import ELSEWHERE
 ROOT = Path(__file__).parents[1]
 # A thread that waits for its like gives up the core: it may be the one that the other needs.
 TWO_THREADS = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
-BEGIN = str(ROOT / "tools" / "roundings.py")
+PLACES = [str(ROOT / "tools" / "imagined"), os.environ.get("PYTHONPATH")]
+IMAGINED = {"PYTHONPATH": os.pathsep.join(filter(None, PLACES))}
 SETTINGS = {
     "own": {},
     "no-amx": {
@@ -55,7 +56,7 @@ SETTINGS = {
     },
     "bf16-products": {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16", "DNNL_DEFAULT_FPMATH_MODE": "BF16"},
     # none that exists: its numbers end in last places of their own
-    **{f"imagined-{seed}": {"ROUNDINGS": str(seed), "PYTHONSTARTUP": BEGIN} for seed in (1, 2, 3)},
+    **{f"imagined-{seed}": {"ROUNDINGS": str(seed), **IMAGINED} for seed in (1, 2, 3)},
 }
 
 

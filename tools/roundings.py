@@ -1,11 +1,12 @@
 """Round as an imagined processor does: sums and exponentials end in other last places.
 
-PYTHONSTARTUP=tools/roundings.py ROUNDINGS=1 begins a notebook's kernel so; ROUNDINGS=2 another one.
+PYTHONPATH=tools/imagined ROUNDINGS=1 begins every Python so; ROUNDINGS=2 as another one.
 
 Processors take sums in different orders and exponentials by different polynomials, and what they
 get differs in the last places of a float. Here each number that comes from such an operation moves
 by at most two units in its last place, as its digits and the seed decide. What was equal stays
-equal, and what has few digits (0, 1, 0.25, 12) is exact on every processor and stays as it is.
+equal, what was opposite opposite, and what has few digits (0, 1, 0.25, 12) is exact on every
+processor and stays as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ROUNDED |= {"exp", "log", "log1p", "tanh", "sigmoid", "erf", "gelu", "pow", "sin
 ROUNDED |= {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"}
 ROUNDED |= {"native_layer_norm", "native_layer_norm_backward", "embedding_dense_backward"}
 PRODUCTS = {"mm", "addmm", "_addmm_activation", "bmm", "baddbmm"}
-LAST_BITS = 255  # of the 24 of a float; a number of few digits has none of them
+DIGITS = 2**23 - 1  # without sign and exponent: twice a sum, or minus a sum, ends as the sum does
+LAST_BITS = 255  # of these 23; a number of few digits has none of them
 SMALLEST = torch.finfo(torch.float32).tiny  # what is smaller some processors take for zero
 
 
@@ -57,7 +59,7 @@ class Roundings(TorchDispatchMode):
 
     def move(self, numbers: Tensor) -> None:
         bits = numbers.view(torch.int32)
-        steps = ((bits * self.factor) >> 20) % 5 - 2
+        steps = (((bits & DIGITS) * self.factor) >> 20) % 5 - 2
         size = numbers.abs()
         bits += steps * ((bits & LAST_BITS) != 0) * (size > SMALLEST) * size.isfinite()
 
@@ -73,6 +75,6 @@ def outside(function: Callable) -> Callable:
     return call
 
 
-if seed := os.environ.get("ROUNDINGS"):
+if os.environ.get("ROUNDINGS"):
     flex_attention.flex_attention = outside(flex_attention.flex_attention)
-    Roundings(int(seed)).__enter__()
+    Roundings(int(os.environ["ROUNDINGS"])).__enter__()

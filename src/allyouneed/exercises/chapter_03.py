@@ -1627,9 +1627,10 @@ def _where(answer: Callable[[Tensor, int], Tensor], keys: Tensor, place: int) ->
             else f"expected a query of shape {expected}, got {tuple(query.shape)}"
         )
     weights = (keys @ query).softmax(0)
-    does_it = weights.argmax() == place and weights.max() >= 0.9
+    most = int((weights > weights.max() - 1e-4).int().argmax())  # of equal ones the first
+    does_it = most == place and weights.max() >= 0.9
     return {
-        "looks most at": int(weights.argmax()),
+        "looks most at": most,
         "with": "0.9 or more" if weights.max() >= 0.9 else "less than 0.9",
         "direction": None if does_it else torch.nn.functional.normalize(query, dim=0).tolist(),
     }
@@ -1675,7 +1676,7 @@ PLACE_MISTAKES = mistakes(
     ("the key minus the sum of the others, ten times",
      lambda keys, place: 10 * (2 * keys[place] - keys.sum(0)),
      "That lowers the others on the whole, and not each of them."),
-    ("the key minus the mean of all, ten times",
+    ("the key minus the mean, ten times",
      lambda keys, place: 10 * (keys[place] - keys.mean(0)),
      "Better, and not always enough: it lowers the others on average, and not each of them. Ask "
      "for the scores that you want, and solve for the query."),
@@ -1692,10 +1693,6 @@ PLACE_MISTAKES = mistakes(
      "wanted: `torch.linalg.pinv(keys) @ wanted`."),
     ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
      "The query must depend on the keys and on the place."),
-    ("the key minus the mean of the others", lambda keys, place: 10 * (
-        keys[place] - (keys.sum(0) - keys[place]) / (len(keys) - 1)),
-     "Better, and not always enough: it lowers the others on average, and not each of them. Ask "
-     "for the scores that you want, and solve for the query."),
 )  # fmt: skip
 
 PLACE_RULES = [
