@@ -865,6 +865,9 @@ def test_options_that_do_not_go_together(whole, capsys):
     assert "--sample beside it" in refused(capsys, *words, "--top-p", 0.5)
     assert "--temperature: expected --sample" in refused(capsys, *words, "--temperature", 0.5)
     assert "--seed: expected --sample beside it" in refused(capsys, *words, "--seed", 3)
+    assert "--beam: expected no --sample beside it" in refused(
+        capsys, *words, "--sample", "--beam", 2
+    )
     assert "--show-attention beside it" in refused(capsys, *words, "--head", 1)
     assert "--layer: expected 1 to" in refused(capsys, *words, "--show-attention", "--layer", 99)
     for option, value in (

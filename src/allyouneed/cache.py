@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from allyouneed.checks import check_kind, check_sizes
 from allyouneed.masks import additive_mask
 from allyouneed.multihead import fused_weights, merge_heads
 from allyouneed.tokens import BOS, PAD
@@ -85,6 +86,8 @@ class FastCache:
     """
 
     def __init__(self, model: Transformer, src: Int[Tensor, "B S"], beams: int = 1):
+        check_kind(Transformer, model=model)
+        check_sizes(beams=beams)
         memory, src_mask = model.encode(src)
         self.model, self.beams, self.length = model, beams, 0
         self.layers = [FastLayer(layer) for layer in model.decoder.layers]

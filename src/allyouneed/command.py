@@ -161,6 +161,9 @@ def check_options(args: argparse.Namespace, model: Transformer) -> None:
     for name in ("temperature", "top_k", "top_p", "seed"):
         if getattr(args, name) is not None and not args.sample:
             raise ValueError(f"--{name.replace('_', '-')}: expected --sample beside it")
+    for name, usual in (("beam", BEAM), ("length_penalty", ALPHA)):
+        if getattr(args, name) != usual and args.sample:
+            raise ValueError(f"--{name.replace('_', '-')}: expected no --sample beside it")
     for name, count in (("layer", len(model.decoder.layers)), ("head", model.config.n_heads)):
         value = getattr(args, name)
         if value is not None and not args.show_attention:
@@ -265,6 +268,7 @@ def evaluate_command(args: argparse.Namespace) -> int:
     return 0
 
 
+BEAM, ALPHA = 4, 0.6  # of a search of which nothing is said
 WIDTH, PENALTY = Number(int, least=1, below=1001), Number(float, least=0, most=10)
 HEAT, PROBABILITY = Number(float, least=0, below=1000), Number(float, above=0, most=1)
 EXAMPLES = """examples:
@@ -410,9 +414,10 @@ def add_model_and_search(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--model", required=True, metavar="NAME|PATH", help="a shipped model: multi30k-en-de, "
         "tatoeba-en-fr; a file; the folder of a run")  # fmt: skip
-    add("--beam", type=reader(WIDTH), default=4, help="hypotheses kept (4); 1 is greedy")
-    add("--length-penalty", type=reader(PENALTY), default=0.6, help="alpha of the length penalty "
-        "(0.6): more favours longer translations")  # fmt: skip
+    add("--beam", type=reader(WIDTH), default=BEAM,
+        help=f"hypotheses kept ({BEAM}); 1 is greedy")  # fmt: skip
+    add("--length-penalty", type=reader(PENALTY), default=ALPHA, help="alpha of the length "
+        f"penalty ({ALPHA}): more favours longer translations")  # fmt: skip
 
 
 def add_settings(command: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from allyouneed.checks import (
     check_cutting,
+    check_kind,
     check_known,
     check_learnt,
     check_pairs,
@@ -65,6 +66,7 @@ class _Vocabulary:
     """The tokens and merges that a tokenizer keeps, and their file."""
 
     def __init__(self, bpe: tokenizers.Tokenizer):
+        check_kind(tokenizers.Tokenizer, bpe=bpe)
         check_specials([bpe.token_to_id(token) for token in SPECIALS], SPECIALS)
         check_cutting(bpe, _untrained())
         bpe.encode_special_tokens = True  # a "<eos>" in a text is text
