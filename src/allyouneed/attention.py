@@ -25,12 +25,12 @@ def masked_softmax(
     `mask`: boolean, True = may attend, broadcastable to (..., T, S); None hides
     nothing. A hidden key gets exactly 0. A query that may attend to nothing
     gets a row of zeros. Raises TypeError if the scores are not floating-point or
-    the mask is not boolean, ValueError if it does not broadcast.
+    the mask is not boolean, ValueError if it does not broadcast or is elsewhere.
     """
     check_floating(scores=scores)
     if mask is None:
         return scores.softmax(dim=-1)
-    check_mask(mask, scores.shape)
+    check_mask(mask, scores.shape, scores.device)
     return scores.masked_fill(~mask, -math.inf).softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
@@ -52,8 +52,8 @@ def attention(
     probability with which a weight is dropped; set it to 0 outside training. Returns
     the outputs, and if asked for the weights, as they are before dropout. Raises
     TypeError if q, k or v is not floating-point or the mask not boolean; ValueError
-    if widths, lengths or leading axes do not fit, the mask does not broadcast, or
-    dropout is not a probability below 1.
+    if widths, lengths or leading axes do not fit, the mask does not broadcast or is
+    on another device, or dropout is not a probability below 1.
     """
     check_attention(q, k, v, dropout)
     half_on_cpu = q.dtype == torch.bfloat16 and q.device.type == "cpu"
@@ -64,6 +64,6 @@ def attention(
         return (outputs, weights) if return_weights else outputs
     # the fast path: one call, no weights kept
     if mask is not None:
-        check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+        check_mask(mask, (*q.shape[:-1], k.shape[-2]), q.device)
         mask = torch.atleast_2d(mask)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)

@@ -385,8 +385,9 @@ def check_boolean(mask: object) -> None:
         raise TypeError(f"mask: expected a boolean tensor, got {mask.dtype}")
 
 
-def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
-    """The mask is boolean and broadcasts to `shape`, that of the scores, (..., T, S)."""
+def check_mask(mask: Tensor, shape: tuple[int, ...], device: torch.device | None = None) -> None:
+    """The mask is boolean, broadcasts to `shape`, that of the scores, (..., T, S), and is on their
+    device, if that is given."""
     check_tensor(mask=mask)
     if mask.dtype != torch.bool:
         raise TypeError(
@@ -400,6 +401,8 @@ def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
             f"mask: expected a shape that broadcasts to (..., T, S) = {tuple(shape)}, "
             f"got {tuple(mask.shape)}"
         )
+    if device not in (None, mask.device):
+        raise ValueError(f"mask: expected the scores' device, {device}, got {mask.device}")
 
 
 def check_self_attention(q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None) -> None:
