@@ -125,6 +125,7 @@ WIDTH_CASES = [
     (2, 3, 8),
     (1000, 8, 1),
     (2, 1000, 1),
+    (6, 10, 4),
 ]
 
 
@@ -216,6 +217,12 @@ WIDTH_MISTAKES = mistakes(
          max(multiple, gated_width(d_model, d_ff, multiple))),
      "Where not even one multiple fits the width is 0: with one, the net would be larger than the "
      "paper's."),
+    ("two biases of d_model entries", _width(parameters=lambda d, f: 2 * d * f + 2 * d),
+     "The first bias stands behind the matrix that leads to d_ff: d_ff entries."),
+    ("three biases for each unit of the gated net", _width(unit=lambda d: 3 * d + 3),
+     "The gated net has no biases: a unit costs 3 d_model parameters."),
+    ("four matrices in the gated net", _width(unit=lambda d: 4 * d),
+     "A gated net has three matrices: the gate, what passes it, and the way back."),
     ("two biases of d_ff entries", lambda d_model, d_ff, multiple: (
          (2 * d_model * d_ff + 2 * d_ff) // (3 * d_model * multiple) * multiple),
      "The second bias stands behind the matrix that leads back: d_model entries."),
@@ -552,6 +559,12 @@ GROUPED_MISTAKES = mistakes(
      "The root of K, once. (The fourth root is for those who divide queries and keys each.)"),
     ("keys and values exchanged", lambda q, k, v: _attend(q, _spread(v, q), _spread(k, q)),
      "The weights come from queries and keys; what they weigh are the values."),
+    ("every head sees the keys of all sets",
+     lambda q, k, v: _attend(q, *(
+         x.flatten(1, 2)[:, None].expand(-1, q.shape[1], -1, -1) for x in (k, v)
+     )),
+     "A head attends to the keys of one set, that of its group. The sets are not put behind each "
+     "other."),
     ("the groups moved on by one",
      lambda q, k, v: _attend(q, _spread(k.roll(1, 1), q), _spread(v.roll(1, 1), q)),
      "The first H / G heads use the first set."),
@@ -724,6 +737,18 @@ SLOT_SLIPS = [
 
 
 SLOT_MISTAKES = mistakes(
+    ("window and sinks exchanged, where there are sinks",
+     lambda t, window, sinks: in_slots(t, *((sinks, window) if sinks else (window, sinks))),
+     "The arguments are t, window, sinks."),
+    ("the slot of the newest place",
+     lambda t, window, sinks: t if t < sinks else sinks + (t - sinks) % window,
+     "That is where the newest was written. Asked for are the places that all slots hold."),
+    ("what the ring would hold if it had been full before",
+     lambda t, window, sinks: [
+         i if i < sinks else t - (t - i) % window for i in range(sinks + window)
+     ],
+     "Places begin at 0, and sinks stay where they are: a slot that has not been written yet is "
+     "-1."),
     ("all places that have been written", lambda t, window, sinks: list(range(t + 1)),
      "The cache has only `sinks + window` slots: most places have been written over."),
     ("a ring of one slot more", lambda t, window, sinks: in_slots(t, window + 1, sinks),
@@ -1068,6 +1093,15 @@ PASS_MISTAKES = mistakes(
     ("the probability that a guess is refused",
      _from_kept(lambda p, q: 1 - torch.minimum(p, q).sum()),
      "That is the share of guesses that are refused."),
+    ("the plain mean of the ratios",
+     _from_kept(lambda p, q: torch.where(q > 0, (p / q).clamp(max=1), 0.0).mean()),
+     "The small model guesses a token with the probability q: weigh by it."),
+    ("what the large model gives to the likeliest guess",
+     _from_kept(lambda p, q: p[q.argmax()]),
+     "Guesses are drawn, and kept with min(1, p / q): sum over all tokens."),
+    ("one guess too few where all are kept",
+     _with_kept(lambda a, n: n if a > 1 - 1e-6 else sum(a**i for i in range(n + 1))),
+     "If all guesses are kept, there is one token more: guesses + 1."),
     ("the larger of the two",
      _from_kept(lambda p, q: torch.maximum(p, q).sum()),
      "q min(1, p / q) is the *smaller* of p and q."),
@@ -1124,7 +1158,7 @@ def _newest(
             kept_v = torch.cat([v, kept_v] if crossed else [kept_v, v], 1)
         scale = {
             "K": K, "K^2": K * K, "S": kept_k.shape[1], "S - 1": S, "1": 1, "H": K * len(q),
-            "heads": len(q),
+            "heads": len(q), "4": 4,
         }[width]  # fmt: skip
         return ((q @ kept_k.mT / scale**0.5).softmax(axis) @ kept_v)[:, 0]
 
@@ -1192,6 +1226,17 @@ NEWEST_MISTAKES = mistakes(
     ("the plain mean of the values",
      lambda q, k, v, kept_k, kept_v: torch.cat([kept_v, v[:, None]], 1).mean(1),
      "The values are weighed by the softmax of the scores."),
+    ("a causal mask that shows the first key alone",
+     lambda q, k, v, kept_k, kept_v: kept_v[:, 0],
+     "A triangle of one row and S + 1 columns shows one key, the first. The newest may look at "
+     "all: no mask is needed."),
+    ("a causal mask that shows the newest alone", lambda q, k, v, kept_k, kept_v: v,
+     "All that is kept lies before the newest, which may look at all of it: no mask is needed."),
+    ("the kept values turned",
+     lambda q, k, v, kept_k, kept_v: newest(
+         q, k, v, kept_k, _turned(kept_v, _angle(kept_v, torch.arange(kept_v.shape[1]), 10000.0))
+     ),
+     "Positions say where a token looks, not what it brings: values stay."),
     ("the newest value left out", lambda q, k, v, kept_k, kept_v: (
         newest(q, k, torch.zeros_like(v), kept_k, kept_v)),
      "The newest key has weight, so its value counts, too."),
@@ -1497,6 +1542,10 @@ RMS_BACKWARD_MISTAKES = mistakes(
         (lambda r: gamma * dy / r - x * (gamma * dy * x).sum(-1, keepdim=True) / r**3)(
             (x.pow(2).sum(-1, keepdim=True) + eps).sqrt())),
      "The root in (20.1) holds the mean of the squares, not their sum."),
+    ("roots and means along the first axis", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).sum(0, keepdim=True)
+         / (x.shape[-1] * r**3))((x.pow(2).mean(0, keepdim=True) + eps).sqrt())),
+     "Each vector has a root and a mean of its own: they run over the last axis."),
     ("the mean of what comes in taken off first", lambda x, gamma, dy, eps: (
         (lambda u, r: u / r - x * (u * x).mean(-1, keepdim=True) / r**3)(
             gamma * dy - (gamma * dy).mean(-1, keepdim=True),
@@ -1518,11 +1567,11 @@ def sink(K: int, n: int, match: float) -> tuple[Tensor, Tensor]:
 
 def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[str, str, str]:
     """What a head does with such a sink, for a query that asks and for one that does not."""
-    pair = [torch.as_tensor(one).double().squeeze() for one in answer(K, n, match)]
-    if [one.numel() for one in pair] != [K, K]:
+    pair = [torch.as_tensor(one).double() for one in answer(K, n, match)]
+    if [tuple(one.shape) for one in pair] != [(K,), (K,)]:
         shapes = [tuple(one.shape) for one in pair]
         raise ValueError(f"expected a key and a value of shape ({K},), got shapes {shapes[:4]}")
-    key, value = (one.reshape(K) for one in pair)
+    key, value = pair
     if not (key.isfinite().all() and value.isfinite().all()):
         raise ValueError("expected finite numbers, got an infinite one or NaN")
     keys = torch.zeros(n, K).double()
@@ -1532,6 +1581,8 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
     asks[0] = math.sqrt(K) * match
     weights = torch.stack([idle, asks]) @ torch.cat([key[None], keys]).mT / math.sqrt(K)
     weights = weights.softmax(-1)
+    longer, gently = 100 * keys, torch.cat([asks[:1] / 100, asks[1:]])  # the same match
+    softly = (gently @ torch.cat([key[None], longer]).mT / math.sqrt(K)).softmax(-1)
     louder = (torch.stack([idle, asks]) @ torch.cat([key[None], keys / K**0.5]).mT).softmax(-1)
     lacks = bool(weights[0, 0] <= 0.95 < louder[0, 0] and louder[1, 0] < 0.05)
     elsewhere = not key[-1] and bool(key[1:].any())
@@ -1539,7 +1590,7 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
     unasked += ", and would not, times the root of K" * lacks
     return (
         "idle" if float(weights[0, 0]) > 0.95 else unasked,
-        "answers" if float(weights[1, 0]) < 0.05 else "drowned",
+        "answers" if float(max(weights[1, 0], softly[0])) < 0.05 else "drowned",
         "adds nothing" if float(value.norm()) < 0.05 else "adds something of its own",
     )
 
@@ -1680,6 +1731,7 @@ STEPS: dict[str, Step] = {
     "keys in one order, values in another": _newest(crossed=True),
     "the newest does not see itself": _newest(own=False),
     "not scaled": _newest(width="1"),
+    "divided by 2, whatever the width": _newest(width="4"),
     "divided by the root of all heads' width": _newest(width="H"),
     "softmax over the heads": _newest(axis=0),
     "the first head's keys for all": _one_head_for_all,
@@ -1705,6 +1757,7 @@ MISSED_STEPS = {
     "keys in one order, values in another": "Take several kept keys, with different values.",
     "the newest does not see itself": "Let the newest token's value be as large as others.",
     "not scaled": "Let the scores be large enough that their scale shows.",
+    "divided by 2, whatever the width": "That is right for keys of four entries. Take others.",
     "divided by the root of all heads' width": "Take several heads.",
     "softmax over the heads": "Take several heads.",
     "the first head's keys for all": "Take several heads, and compare all of them.",
@@ -1717,7 +1770,7 @@ def run_step_test(answer: Callable, step: str) -> Any:
     return said_of(answer, STEPS[step], right=step.startswith("right"))
 
 
-def _text(H: int = 2, T: int = 8, K: int = 4, seed: int = 210) -> tuple[Tensor, ...]:
+def _text(H: int = 2, T: int = 9, K: int = 6, seed: int = 210) -> tuple[Tensor, ...]:
     """Queries, keys and values of a text, each (H, T, K), with the queries and keys turned."""
     q, k, v = 1.5 * torch.randn(3, H, T, K, generator=torch.Generator().manual_seed(seed))
     angle = _angle(q, torch.arange(T), 10000.0)
@@ -1788,6 +1841,9 @@ STEP_MISTAKES = mistakes(
      "With one head nobody sees whether heads mix, or by whose width is divided. Take several."),
     ("one pair", _step_test(lambda: _text(K=2)),
      "With K = 2 there is one pair, and neighbours are halves. Take more entries."),
+    ("keys of four entries alone", _step_test(lambda: _text(K=4)),
+     "With K = 4 the root is 2, and one of the wrong steps divides by 2 whatever K is. Take "
+     "another width."),
     ("as many kept keys as heads", _step_test(lambda: _text(H=6, T=7)),
      "With as many heads as kept keys, one number can stand for the other. Take two numbers."),
     ("a text of one token", _step_test(lambda: _text(T=1)),
