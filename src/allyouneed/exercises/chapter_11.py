@@ -94,6 +94,7 @@ COUNT_SLIPS = [
     ("no biases in the feed-forward net", {"feed_forward_bias": lambda d, f: 0},
      "Equation (2) has the biases b_1 and b_2."),
     ("b_2 forgotten", {"feed_forward_bias": lambda d, f: f}, "b_2 has d_model numbers."),
+    ("b_1 forgotten", {"feed_forward_bias": lambda d, f: d}, "b_1 has d_ff numbers."),
     ("two norms in the decoder layer", {"norms": (2, 2)}, "A decoder layer has three LayerNorms."),
     ("the norms forgotten", {"norms": (0, 0)}, "Each sub-layer has a LayerNorm."),
     ("one vector in each norm", {"norm_width": 1}, "A LayerNorm learns gamma and beta."),
@@ -107,6 +108,7 @@ COUNT_BUT = [
     ("the norms forgotten", "one vector in each norm"),
     ("cross-attention forgotten", "two norms in the decoder layer"),  # all layers encoder layers
     ("two norms in the decoder layer", "one vector in each norm"),  # one norm in each layer
+    ("b_2 forgotten", "three vectors in each norm"),  # as a bias behind each W^O
 ]
 
 COUNT_MISTAKES = mistakes(
@@ -190,6 +192,10 @@ COUNT_MISTAKES = mistakes(
     ("biases in the projections to queries, keys and values",
      _counted(attention=lambda d, h, k, v: 2 * d * h * (k + v) + 2 * h * k + h * v),
      "The projections of attention have no biases here, as in the paper's formulas."),
+    ("a bias behind W^O, or b_2 forgotten and three vectors in each norm",
+     _counted(attention=lambda d, h, k, v: 2 * d * h * (k + v) + d),
+     "Both make one number. The projections of attention have no biases here; the feed-forward net "
+     "has two, b_1 and b_2; a LayerNorm learns gamma and beta."),
     ("four norms in the decoder layer", _counted(norms=(2, 4)),
      "A decoder layer has three sub-layers, and one LayerNorm for each."),
     ("a bias in the logits", _counted(more=lambda v, d: v),
@@ -362,6 +368,18 @@ SHARED_MISTAKES = mistakes(
           ("", _root, ""),
           (", and the root forgotten", lambda dx: 1.0, " x is the row times the root."),
       )),
+    ("nothing for token 0 from what was read",
+     lambda tokens, states, dx, dlogits: _shared()(
+         tokens, states, dx * (tokens != 0)[..., None], dlogits
+     ),
+     "Nothing in the task is padding: the row of token 0 learns as the others do."),
+    ("every place with every other, in all sentences",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx))
+         + torch.outer(dlogits.sum((0, 1)), states.sum((0, 1)))
+     ),
+     "Each place's logits are made of its own state: the product is taken place by place, and then "
+     "summed."),
     ("only the way through the embedding",
      lambda tokens, states, dx, dlogits: _below(tokens, dx, dlogits, _root(dx)),
      "The matrix is used a second time, for the logits. What arrives there is added."),
@@ -876,6 +894,14 @@ ENCODER_BUT = [("post-norm in both orders", "pre-norm in both orders")] + [  # o
 
 ENCODER_MISTAKES = mistakes(
     *combined(_layered, ENCODER_SLIPS, but=ENCODER_BUT),
+    ("both sub-layers read the layer's input",
+     _layer(lambda x, a, f, n1, n2: n2(x + a(x, x, x) + f(x)),
+            lambda x, a, f, n1, n2: x + a(n1(x), n1(x), n1(x)) + f(n2(x))),
+     "The net computes on what the attention has found: it reads the sum, not the layer's input."),
+    ("each norm twice",
+     lambda x, mask, attention, feed_forward, norms, norm_first: encoder_layer(
+         x, mask, attention, feed_forward, [lambda y, n=n: n(n(y)) for n in norms], norm_first),
+     "Each of the two norms is used once."),
     ("in post-norm, the first norm once more before the net", _layer(_post_normed_again, None),
      "The net reads x' as it is: that is normed already."),
     ("in post-norm, no residual connection round the feed-forward net",
@@ -1249,6 +1275,10 @@ DECODER_MISTAKES = mistakes(
     ("the memory normed", _steps(
         cross=lambda x, m, c, n, masks, start: x + c(n(x), n(m), n(m), masks[0])),
      "The memory left the encoder through its final norm, and is read as it is."),
+    *((f"the memory normed by the {which} norm",
+       _layer_with(lambda g, i=i: {"memory": g["norms"][i](g["memory"])}),
+       "The memory left the encoder through its final norm, and is read as it is.")
+      for i, which in ((0, "first"), (2, "last"))),
     ("the memory normed in place of the query", _steps(
         cross=lambda x, m, c, n, masks, start: x + c(x, n(m), n(m), masks[0])),
      "It is the stream that must be normed before it is read. The memory is normed already."),
@@ -1603,6 +1633,17 @@ MASK_MISTAKES = mistakes(
      "The padding's id need not be the smallest: compare with `!=`."),
     ("nothing hidden in the encoder", _masks(encoder=lambda s, t, causal: torch.ones_like(s)),
      "The source has padding, which no query of the encoder may see."),
+    ("the future alone",
+     _masks(decoder=lambda s, t, causal: t & ~causal),
+     "This shows the future and hides the past, and each word itself. Row t may look at columns up "
+     "to t: do not turn `tril` round."),
+    ("a word sees itself even if it is padding",
+     _masks(decoder=lambda s, t, causal: (t & causal) | torch.eye(len(causal), dtype=torch.bool)),
+     "Padding is hidden from every query, from itself as well. (In a target that begins with BOS "
+     "no row is left with nothing to look at.)"),
+    ("the masks of the first pair alone",
+     lambda src, tgt, pad: three_masks(src[:1], tgt[:1], pad),
+     "Each row has padding of its own: keep the axis of the sentences."),
     ("each target word sees itself alone",
      _masks(decoder=lambda s, t, causal: t & torch.eye(len(causal), dtype=torch.bool)),
      "A target word sees itself and all before it: the lower triangle."),
@@ -1614,6 +1655,7 @@ BATCH_CASES = [
     ([([5, 6], [7]), ([8], [9, 4])],),
     ([([5, 6, 7, 8], [9, 10]), ([11], [12, 13]), ([4, 5], [6])],),
     ([([9], [4, 5, 6, 7])],),
+    ([([5], []), ([], [8, 9]), ([4], [7])],),
 ]
 
 
@@ -1712,6 +1754,21 @@ BATCH_SLIPS = [
 ]  # fmt: skip
 
 BATCH_MISTAKES = mistakes(
+    ("filled with -100", _filled_with(-100),
+     "-100 is what PyTorch's loss leaves out by default. Here rows are filled with PAD, which is "
+     "0."),
+    ("no EOS in the labels, and the last token not read",
+     _batch(read=lambda t: [BOS, *t[:-1]], labels=lambda t: [*t]),
+     "The shift comes by itself, with BOS in front of what is read and EOS behind the labels: no "
+     "token is cut off."),
+    ("BOS twice in what is read", _batch(read=lambda t: [BOS, BOS, *t]),
+     "What is read has as many places as the labels: one BOS, and the ids."),
+    ("pairs without a target left out",
+     lambda pairs: make_batch([pair for pair in pairs if pair[1]]),
+     "A target without ids is a target: BOS is read, and EOS is asked for."),
+    ("pairs without a source or a target left out",
+     lambda pairs: make_batch([pair for pair in pairs if all(pair)]),
+     "A list without ids is a list: BOS and EOS stand there all the same."),
     ("no shift: labels equal what is read", _batch(labels=lambda t: [BOS, *t]),
      "Each place would be asked for the very token it reads. The labels are one step ahead."),
     ("no shift: the labels are read",
