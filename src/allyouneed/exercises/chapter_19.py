@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -79,6 +80,12 @@ COMBINE_WEIGHTS = (
      "Once all tokens have divided the sum it is a mean. `DistributedDataParallel` takes a mean "
      "over the processes by itself, which is why `gradients` of chapter 12 multiplies by their "
      "number; here nobody does."),
+    ("divided by the mean number of tokens",
+     lambda n, tokens: n / sum(tokens) * sum(m > 0 for m in tokens),
+     "The weights t_i / t add up to one: t is the number of all tokens."),
+    ("weighted by the roots of the tokens",
+     lambda n, tokens: n**0.5 / sum(m**0.5 for m in tokens),
+     "The weights are shares of the tokens, t_i / t, without a root."),
     ("weighted by softmax", _softmax,
      "The weights are shares of the tokens, t_i / t. Nothing is exponentiated."),
     ("a plain sum", lambda n, tokens: 1,
@@ -138,6 +145,32 @@ COMBINE_MISTAKES = [
              / sum(max(n, 1) for n in tokens)
          ),
          "A share without tokens has the weight 0, above and below the fraction bar."),
+        ("a plain sum, with zero for NaN",
+         lambda gradients, tokens: torch.stack(gradients).nan_to_num().sum(0),
+         "Each gradient is that of a mean, and is to be weighted by its number of tokens; a share "
+         "without any has the weight 0."),
+        ("weighted by softmax, with zero for NaN",
+         lambda gradients, tokens: sum(
+             g.nan_to_num() * _softmax(n, tokens) for g, n in zip(gradients, tokens, strict=True)
+         ),
+         "The weights are shares of the tokens, t_i / t. Nothing is exponentiated."),
+        ("a mean of two at a time",
+         lambda gradients, tokens: reduce(
+             lambda a, b: (a + b) / 2,
+             [g for g, n in zip(gradients, tokens, strict=True) if n],
+         ),
+         "So the last share has half of the say. Each is to be weighted by its number of tokens."),
+        ("the parts of the sum, not added up",
+         lambda gradients, tokens: torch.stack(
+             [g * n / sum(tokens) for g, n in zip(gradients, tokens, strict=True)]
+         ),
+         "Asked for is one gradient, (P,): add the weighted ones up. And 0 times NaN is NaN: leave "
+         "empty shares out."),
+        ("the parts of the sum, not added up, without the empty shares",
+         lambda gradients, tokens: [
+             g * n / sum(tokens) for g, n in zip(gradients, tokens, strict=True) if n
+         ],
+         "Asked for is one gradient, (P,): add the weighted ones up."),
         ("the gradient of the largest share only",
          lambda gradients, tokens: gradients[tokens.index(max(tokens))],
          "Every token counts, in whatever share it stands."),
@@ -201,6 +234,15 @@ BYTES_MISTAKES = mistakes(
     ("a division that drops what is behind the point",
      lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) // n * 4 * parameters,
      "`//` makes a whole number of rounds times (n - 1) / n: divide by `/`."),
+    ("all 16 bytes of a parameter in stage 3", _sent(rounds=(2, 8)),
+     "Moments are never sent: each process updates its own part. What is sent are the weights, "
+     "twice, and the gradients, once."),
+    ("a third less in stage 3", _sent(rounds=(2, 4 / 3)),
+     "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two."),
+    ("five rounds in stage 3", _sent(rounds=(2, 5)),
+     "The weights are collected forwards and backwards, the gradients scattered once: three."),
+    ("the gradient once, whole", lambda parameters, n, sharded: 4 * parameters,
+     "In each round a process sends n - 1 of n pieces, and there are two rounds, or three."),
     ("one round and a half in stage 3", _sent(rounds=(2, 1.5)),
      "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two."),
     ("numbers of two bytes, and sharding costs nothing more", _sent(rounds=(2, 2), size=2),
@@ -370,6 +412,15 @@ MODERN_SLIPS = [
 MODERN_MISTAKES = mistakes(
     ("one matrix in the feed-forward net", _m(net=1),
      "A gated net has three: the gate, what it lets through, and the way back."),
+    ("four square matrices of cross-attention as well",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) + 8 * n * t * d * d,
+     "A decoder-only model has no memory to look at: one attention in each layer."),
+    ("the gate's product as well",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) + n * t * f,
+     "The gate is multiplied entry by entry, and the task counts products of matrices."),
+    ("the softmax as well",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) + n * h * t * t,
+     "A softmax is no product of matrices, and the task counts those alone."),
     ("four operations for each entry", lambda *sizes: 2 * _modern(*sizes),
      "A multiplication and an addition are two operations, and the task counts them once."),
     ("three products of attention", _m(look=6),
@@ -591,6 +642,8 @@ FEWEST_MISTAKES = mistakes(
      )((16, 8, 4, 0)[stage]),
      "The activations of the whole batch are spread over the GPUs: they are among the shared "
      "bytes."),
+    ("two GPUs at least", lambda *case: max(2, fewest(*case)) if fewest(*case) else 0,
+     "Where one GPU has room for everything the smallest n is 1."),
     ("rounded to the nearest, even to no GPU at all",
      lambda parameters, activations, memory, stage: (
          lambda full: round(((16 - full) * parameters + activations) / (memory - full * parameters))
@@ -886,6 +939,27 @@ def _unsquared(gradients: Tensor, b: int) -> float:
 
 
 NOISE_MISTAKES = mistakes(
+    ("multiplied by what is to divide the difference",
+     _noise(lambda trace, squared, small, large, N, b: (
+         (small - large) * (1 / b - 1 / (N * b)) / squared
+     )),
+     "The difference of the lengths is the trace times 1 / b - 1 / (n b): divide by that."),
+    ("infinity where |g|^2 is below zero",
+     _noise(lambda trace, squared, small, large, N, b: (
+         trace / squared if squared > 0 else math.inf
+     )),
+     "The estimates are right on average only if all of them stay as they are, those below zero as "
+     "well."),
+    ("the two estimates, not divided", lambda gradients, b: (
+         _trace(gradients, b), _squared(len(gradients), *_lengths(gradients))),
+     "The noise scale is the one divided by the other, equation (19.11)."),
+    ("lengths along the columns, with the number of the rows", lambda gradients, b: (
+         _from_lengths(*_lengths(gradients.T), len(gradients), b)),
+     "A row is the gradient of a share: its length is a sum along the row, and the mean of all is "
+     "taken over the rows."),
+    ("the number of parameters for that of the shares", lambda gradients, b: (
+         _from_lengths(*_lengths(gradients), gradients.shape[1], b)),
+     "n is the number of rows, the shares."),
     ("the difference of the lengths, not divided",
      _noise(lambda trace, squared, small, large, N, b: (small - large) / squared),
      "Between a share and the whole lie 1 / b - 1 / (n b) of the trace: divide by it."),
@@ -1313,6 +1387,19 @@ WHOLE_MISTAKES = mistakes(
          [g / max(t, 1) for g, t in zip(sums, tokens, strict=True)], tokens, max_norm
      ),
      "`sums` are not divided yet: divide once, by all tokens."),
+    ("the mean of the means, and not clipped", _whole_gradient(mean="means", clip="never"),
+     "A process with few tokens counts as much as one with many: divide the sum by all tokens. And "
+     "what the optimizer gets is at most `max_norm` long."),
+    ("each share clipped, and the sum once more",
+     lambda sums, tokens, max_norm: (
+         lambda g: g * min(1.0, max_norm / max(float(g.norm()), 1e-9))
+     )(_whole_gradient(clip="before")(sums, tokens, max_norm)),
+     "Clip once, what has been added up: until then nobody knows how long it is."),
+    ("the clipped means of the shares added up",
+     lambda sums, tokens, max_norm: (
+         len(tokens) * _whole_gradient(mean="means", clip="before")(sums, tokens, max_norm)
+     ),
+     "Add the sums up, divide by all tokens, and clip that."),
     ("as long as `max_norm` for each process",
      lambda sums, tokens, max_norm: whole_gradient(sums, tokens, max_norm * len(tokens)),
      "`max_norm` is for the gradient that the optimizer gets, however many processes have computed "
