@@ -192,6 +192,8 @@ COUNT_MISTAKES = mistakes(
     ("biases in the projections to queries, keys and values",
      _counted(attention=lambda d, h, k, v: 2 * d * h * (k + v) + 2 * h * k + h * v),
      "The projections of attention have no biases here, as in the paper's formulas."),
+    ("b_1 forgotten", _counted(feed_forward_bias=lambda d, f: d),
+     "Equation (2) has two biases: b_1 has d_ff numbers."),
     ("a bias behind W^O, or b_2 forgotten and three vectors in each norm",
      _counted(attention=lambda d, h, k, v: 2 * d * h * (k + v) + d),
      "Both make one number. The projections of attention have no biases here; the feed-forward net "
