@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, combinations
+from itertools import accumulate, combinations, product
 from operator import mul
 from typing import Any
 
@@ -202,6 +202,11 @@ COUNT_MISTAKES = mistakes(
     ("a triangle one row too large",
      lambda n, w, causal: count_pairs(n, w, causal) - min(n, w) * (1 if causal else 2),
      "The first queries miss w - 1, w - 2, ..., 1 keys: w (w - 1) / 2 in all."),
+    ("`length` added, not subtracted",
+     lambda n, w, causal: count_pairs(n, w, True) * (1 if causal else 2) + (0 if causal else n),
+     "The main diagonal lies in both halves and counts once: `length` is to be taken off."),
+    ("both numbers", lambda n, w, causal: (count_pairs(n, w, True), count_pairs(n, w, False)),
+     "Asked for is one of them: that of `causal`."),
     ("the product of length and window", lambda n, w, causal: n * w,
      "The first queries have fewer keys than `window`: before the first position there is "
      "nothing. And two-sided the last ones have, too."),
@@ -652,6 +657,10 @@ HEARD_MISTAKES = mistakes(
      lambda masks: torch.stack([*masks]).float().argmax(0) + 1,
      "Information travels over several layers: t sees j above, and j has heard s below. And what "
      "cannot be heard is -1."),
+    ("only what the lowest layer shows", _cut(lambda first, n: first.where(first < 2, -1)),
+     "Information travels over several layers: what is not heard in the first may be heard later."),
+    ("one layer too many, but on the diagonal",
+     _cut(lambda first, n: first + (first > 0)), "The lowest layer makes it 1."),
     ("layers counted from 0, and 0 for what is never heard",
      _cut(lambda first, n: torch.where(first < 1, 0, first - 1)),
      "The lowest layer makes it 1. What cannot be heard is -1."),
@@ -824,7 +833,33 @@ MERGE_KNOWN = [
 ]
 
 
+def _fades(one: Half, two: Half) -> Tensor:
+    m = torch.stack([one[0], two[0]])
+    return (m - m.amax(0)).exp()
+
+
 EMPTY_HALVES = mistakes(
+    ("the first half alone", lambda one, two: torch.nan_to_num(one[2] / one[1][:, None]),
+     "The keys of both halves count."),
+    ("divided by the sum of the factors",
+     lambda one, two: (
+         lambda f: (f[0] * one[2] + f[1] * two[2]) / f.sum(0)
+     )(torch.stack([one[0], two[0]]).softmax(0)[..., None]),
+     "The output is `o / l`, and both are sums: scale the `l` as the `o`, and divide by that."),
+    ("one sum for all queries",
+     lambda one, two: (
+         lambda f: (f[0, :, None] * one[2] + f[1, :, None] * two[2])
+         / (f[0] * one[1] + f[1] * two[1]).sum()
+     )(_fades(one, two)),
+     "Each query has a sum of its own: divide row by row."),
+    ("zeros where one half saw nothing",
+     lambda one, two: merge(one, two) * ((one[1] > 0) & (two[1] > 0))[:, None],
+     "What the other half saw is all that such a query sees: its output is that half's."),
+    ("divided twice",
+     lambda one, two: (
+         lambda f: merge(one, two) / (f[0] * one[1] + f[1] * two[1])[:, None]
+     )(_fades(one, two)),
+     "The output is `o / l`, with both merged: divide once."),
     ("0 / 0 where a half saw nothing",
      lambda one, two: sum(
          torch.stack([h[0] + h[1].log() for h in (one, two)]).softmax(0)[i, :, None]
@@ -1091,6 +1126,28 @@ DOCUMENT_KNOWN = [
 
 
 DOCUMENTS_OF_OTHERS = mistakes(
+    ("all rows in one",
+     lambda documents, window: document_mask(documents.reshape(1, -1), window)[0],
+     "Each row of the batch is a text of its own: the result has the shape (B, T, T)."),
+    ("compared with the documents of the first row",
+     lambda documents, window: (
+         (documents[:1, :, None] == documents[:, None])
+         & _near_and_same(same=lambda step: step == step)(documents, window)
+     ),
+     "Each row of the batch has documents of its own: compare it with itself."),
+    ("no window, and positions do not see themselves",
+     lambda documents, window: (
+         document_mask(documents, documents.shape[1]) & ~torch.eye(documents.shape[1]).bool()
+     ),
+     "Within a document, too, only `window` keys are seen, and t - s = 0 is one of them."),
+    ("documents whose numbers are near",
+     lambda documents, window: (
+         document_mask(0 * documents, documents.shape[1])
+         & ((documents[:, :, None] - documents[:, None]).abs() < window)
+     ),
+     "The window counts positions. The number of a document is a name, and must be the same."),
+    ("how many keys are seen", lambda documents, window: document_mask(documents, window).sum(-1),
+     "Asked for is the mask itself, (B, T, T)."),
     ("each key compared with the one before it",
      lambda documents, window: (
          _near_and_same()(documents.new_zeros(1, documents.shape[1]), window)
@@ -1319,6 +1376,16 @@ MISSED_MISTAKES = mistakes(
      "Information travels over all layers: start the next one from *every* one reached so far."),
     ("who does not depend on the last position", lambda n, w, ds: [*range(n - 1)],
      "That is a column. Asked is on which positions the last one does not depend: a row."),
+    ("the layer with the widest holes alone", lambda n, w, ds: missed(n, w, [max(ds)]),
+     "Information travels over all layers: start the next one from *every* one reached so far."),
+    ("layers of the same dilation taken for one", lambda n, w, ds: missed(n, w, sorted({*ds})),
+     "Two layers of one dilation go further than one: each is a layer."),
+    ("no more than w - 1 steps in all layers together",
+     lambda n, w, ds: _rest(n, {
+         n - 1 - sum(map(mul, steps, ds))
+         for steps in product(range(w), repeat=len(ds)) if sum(steps) < w
+     }),
+     "Each layer may take up to w - 1 steps, whatever the others take."),
     ("two-sided layers", lambda n, w, ds: _missed_by(n, w, ds, causal=False),
      "The layers are causal: from position t only t and what lies before it is seen."),
     ("what any later position misses",
@@ -1703,6 +1770,13 @@ PASS_MISTAKES = mistakes(
          for some, part in zip(k.split(tile), v.split(tile), strict=True)
      ]).mean(0),
      "Tiles with greater scores weigh more: add both sums, and divide once, at the end."),
+    ("the maximum of each key in place of each query",
+     lambda q, k, v, tile: _with_top(q, k, v, lambda s: s.amax(0, keepdim=True)),
+     "What is subtracted must be the same for all keys of a query: the maximum of a row."),
+    ("all tiles but the first",
+     lambda q, k, v, tile: one_pass(q, k[tile:], v[tile:], tile) if len(k) > tile
+     else one_pass(q, k, v, tile),
+     "All tiles of keys count, the first as well."),
     ("the tiles' softmaxes added up",
      lambda q, k, v, tile: sum(
          (q @ some.T / k.shape[1] ** 0.5).softmax(1) @ part
@@ -1800,6 +1874,24 @@ def _infinite(score: float) -> float:
 
 
 FORGET_MISTAKES = mistakes(
+    ("only what is subtracted divided",
+     lambda o, L, score, value: (
+         lambda p: (o - p * value / (1 - p), L + math.log(1 - p))
+     )(math.exp(score - L)),
+     "All of (o - p v) is divided by 1 - p. Are there brackets missing?"),
+    ("the weight squared",
+     lambda o, L, score, value: (
+         lambda p: ((o - p * value) / (1 - p * p), L + math.log(1 - p * p))
+     )(math.exp(score - L)),
+     "The weights of the others sum to 1 - p."),
+    ("the new logarithm begun at the score",
+     lambda o, L, score, value: (
+         forget(o, L, score, value)[0], score + math.log(1 - math.exp(score - L))
+     ),
+     "What shrinks is the sum of all: L + log(1 - p), not score + log(1 - p)."),
+    ("the weight as well",
+     lambda o, L, score, value: (*forget(o, L, score, value), math.exp(score - L)),
+     "Asked for are two: the output and the logarithm."),
     ("divided by 1 + p", _forget(out="1 + p"),
      "This key leaves: what is left has the weight 1 - p."),
     ("the logarithm of what a key that comes in makes", _forget(log="1 + p"),
@@ -2206,8 +2298,9 @@ TELLS_MISTAKES = mistakes(
      "This is what finds none of them: take several tiles, and large scores."),
     ("one tile only", _passes(EVERYWHERE, [(5, 9)]),
      "What is wrong in the second tile does not show in the first."),
-    ("small scores only", _passes([[1.0, -1.0]], MANY),
-     "Scores near 200 and near -200 show what the maximum is for."),
+    ("small scores only, or numbers of 64 bits", _passes([[1.0, -1.0]], MANY),
+     "Scores near 200 and near -200 show what the maximum is for, in float32: among numbers of 64 "
+     "bits e to the power of 700 is one."),
     ("large scores, none far below zero", _passes([[1.0, -1.0], [100.0], [100.0, 90.0]], MANY),
      "Where all scores of a query are far below 0, it shows where m begins."),
     ("one query at a time", _passes([[1.0], [100.0], [-100.0]], MANY),
