@@ -82,7 +82,7 @@ COUNT_SLIPS = [
      "W^Q and W^K are (D, h d_k), W^V is (D, h d_v) and W^O (h d_v, D)."),
     ("one head only", {"attention": lambda d, h, k, v: 2 * d * (k + v)},
      "Each head has matrices of its own."),
-    ("W^O left out", {"attention": lambda d, h, k, v: d * h * (2 * k + v)},
+    ("W^O, or W^V, left out", {"attention": lambda d, h, k, v: d * h * (2 * k + v)},
      "W^O mixes the heads."),
     ("biases in the attention",
      {"attention": lambda d, h, k, v: 2 * d * h * (k + v) + 2 * h * k + h * v + d},
@@ -130,7 +130,7 @@ COUNT_MISTAKES = mistakes(
      "A key is multiplied with a query, so it has d_k entries, too."),
     ("W^O for one head", _counted(attention=lambda d, h, k, v: d * h * (2 * k + v) + d * v),
      "W^O takes all heads side by side, h d_v numbers, back to d_model: (h d_v, D)."),
-    ("W^O left out", _counted(attention=lambda d, h, k, v: d * h * (2 * k + v)),
+    ("W^O, or W^V, left out", _counted(attention=lambda d, h, k, v: d * h * (2 * k + v)),
      "Attention has four matrices: for queries, keys, values, and the one that mixes the heads, "
      "W^O."),
     ("a W^O for each head, of the model's width",
@@ -194,6 +194,14 @@ COUNT_MISTAKES = mistakes(
      "The projections of attention have no biases here, as in the paper's formulas."),
     ("b_1 forgotten", _counted(feed_forward_bias=lambda d, f: d),
      "Equation (2) has two biases: b_1 has d_ff numbers."),
+    ("three matrices in the feed-forward net",
+     lambda *sizes: count(*sizes) + (sizes[6] + sizes[7]) * sizes[1] * sizes[2],
+     "The paper's net has two matrices, to d_ff and back. Three are those of a gated net."),
+    ("two feed-forward nets in the decoder layer", _layers(lambda a, b: (a + 2 * b, 0)),
+     "A decoder layer has a second attention, and no second net: it is no two encoder layers."),
+    ("W^O of cross-attention left out",
+     lambda *sizes: count(*sizes) - sizes[7] * sizes[1] * sizes[3] * sizes[5],
+     "Cross-attention has the four matrices of an attention."),
     ("a bias behind W^O, or b_2 forgotten and three vectors in each norm",
      _counted(attention=lambda d, h, k, v: 2 * d * h * (k + v) + d),
      "Both make one number. The projections of attention have no biases here; the feed-forward net "
@@ -370,6 +378,17 @@ SHARED_MISTAKES = mistakes(
           ("", _root, ""),
           (", and the root forgotten", lambda dx: 1.0, " x is the row times the root."),
       )),
+    ("the states of the place before",
+     lambda tokens, states, dx, dlogits: _shared()(tokens, states.roll(1, 1), dx, dlogits),
+     "The logits of a place are made of the state of the same place."),
+    ("the next token's row",
+     lambda tokens, states, dx, dlogits: _shared()(
+         (tokens + 1) % dlogits.shape[-1], states, dx, dlogits
+     ),
+     "Token 0 has row 0: ids are counted from 0."),
+    ("made as long as 1",
+     lambda *case: (lambda rows: rows / rows.norm())(_shared()(*case)),
+     "Asked for is the gradient as it is. To shorten it is the optimizer's affair."),
     ("nothing for token 0 from what was read",
      lambda tokens, states, dx, dlogits: _shared()(
          tokens, states, dx * (tokens != 0)[..., None], dlogits
@@ -896,6 +915,19 @@ ENCODER_BUT = [("post-norm in both orders", "pre-norm in both orders")] + [  # o
 
 ENCODER_MISTAKES = mistakes(
     *combined(_layered, ENCODER_SLIPS, but=ENCODER_BUT),
+    ("in pre-norm, the first norm at the end of the layer",
+     _layer(None, lambda x, a, f, n1, n2: n1(_pre(x, a, f, n1, n2))),
+     "The final norm of pre-norm belongs to the whole stack, not to each layer."),
+    ("in pre-norm, the net reads what the attention read",
+     _layer(None, lambda x, a, f, n1, n2: x + a(n1(x), n1(x), n1(x)) + f(n2(n1(x)))),
+     "The net reads the normed stream as the attention left it."),
+    ("the feed-forward net alone",
+     _layer(lambda x, a, f, n1, n2: n2(x + f(x)), lambda x, a, f, n1, n2: x + f(n2(x))),
+     "A layer has two sub-layers: the attention comes first."),
+    ("the two orders in each other's place round the net",
+     _layer(lambda x, a, f, n1, n2: (lambda y: y + f(n2(y)))(n1(x + a(x, x, x))),
+            lambda x, a, f, n1, n2: (lambda h: (lambda y: n2(y + f(y)))(x + a(h, h, h)))(n1(x))),
+     "Both sub-layers stand in one order: pre-norm if `norm_first`, and else the paper's."),
     ("both sub-layers read the layer's input",
      _layer(lambda x, a, f, n1, n2: n2(x + a(x, x, x) + f(x)),
             lambda x, a, f, n1, n2: x + a(n1(x), n1(x), n1(x)) + f(n2(x))),
@@ -1167,6 +1199,19 @@ def _net_second(x, memory, src_mask, tgt_mask, a, c, f, norms):
     return x + c(norms[2](x), memory, memory, src_mask)
 
 
+def _net_first(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = x + f(norms[0](x))
+    h = norms[1](x)
+    x = x + a(h, h, h, tgt_mask)
+    return x + c(norms[2](x), memory, memory, src_mask)
+
+
+def _memory_twice(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = x + a(norms[0](x), memory, memory, src_mask)
+    x = x + c(norms[1](x), memory, memory, src_mask)
+    return x + f(norms[2](x))
+
+
 def _past_cross(x, memory, src_mask, tgt_mask, a, c, f, norms, reads=True):
     h = norms[0](x)
     x = x + a(h, h, h, tgt_mask)
@@ -1277,6 +1322,19 @@ DECODER_MISTAKES = mistakes(
     ("the memory normed", _steps(
         cross=lambda x, m, c, n, masks, start: x + c(n(x), n(m), n(m), masks[0])),
      "The memory left the encoder through its final norm, and is read as it is."),
+    ("no self-attention",
+     _layer_with(lambda g: {"self_attention": lambda q, k, v, mask: torch.zeros_like(q)}),
+     "The first of three sub-layers looks at the target's own words."),
+    ("the feed-forward net first", _net_first,
+     "It computes on what the attentions have found, and comes last."),
+    ("the values of the memory normed", _steps(
+        cross=lambda x, m, c, n, masks, start: x + c(n(x), m, n(m), masks[0])),
+     "The memory left the encoder through its final norm, and is read as it is."),
+    ("the keys of the memory normed", _steps(
+        cross=lambda x, m, c, n, masks, start: x + c(n(x), n(m), m, masks[0])),
+     "The memory left the encoder through its final norm, and is read as it is."),
+    ("the memory read by both attentions", _memory_twice,
+     "Self-attention looks at the target's own words: queries, keys and values of the stream."),
     *((f"the memory normed by the {which} norm",
        _layer_with(lambda g, i=i: {"memory": g["norms"][i](g["memory"])}),
        "The memory left the encoder through its final norm, and is read as it is.")
@@ -1635,6 +1693,17 @@ MASK_MISTAKES = mistakes(
      "The padding's id need not be the smallest: compare with `!=`."),
     ("nothing hidden in the encoder", _masks(encoder=lambda s, t, causal: torch.ones_like(s)),
      "The source has padding, which no query of the encoder may see."),
+    ("padding in one place hidden only if it is there in both, in cross-attention",
+     _masks(cross=lambda s, t, causal: s | t.transpose(-2, -1)),
+     "The source's padding is hidden from every query, whether the query is padding or not."),
+    ("a word sees itself and the one before it",
+     _masks(decoder=lambda s, t, causal: t & causal & ~causal.tril(-2)),
+     "All words before are seen: the lower triangle."),
+    ("hidden only what is padding in all sentences",
+     lambda *case: tuple(mask.any(0, keepdim=True) for mask in three_masks(*case)),
+     "Each row has padding of its own: keep the axis of the sentences."),
+    ("the source's mask alone", lambda *case: three_masks(*case)[0],
+     "Three masks are asked for: for the encoder, the decoder, and cross-attention."),
     ("the future alone",
      _masks(decoder=lambda s, t, causal: t & ~causal),
      "This shows the future and hides the past, and each word itself. Row t may look at columns up "
@@ -1756,6 +1825,17 @@ BATCH_SLIPS = [
 ]  # fmt: skip
 
 BATCH_MISTAKES = mistakes(
+    ("what is read filled with BOS",
+     lambda pairs: [make_batch(pairs)[0], _filled_with(BOS)(pairs)[1], make_batch(pairs)[2]],
+     "Rows are filled with PAD, which is 0."),
+    ("the labels in reverse", _batch(labels=lambda t: [*t[::-1], EOS]),
+     "Each place is asked for the token that follows what it has read."),
+    ("EOS in the last column of the labels, over what is there",
+     lambda pairs: (lambda src, read, labels: [
+         src, read, torch.cat([labels[:, :-1], torch.full((len(pairs), 1), EOS)], 1)
+     ])(*make_batch(pairs)),
+     "EOS comes directly after the last word of each row, and the padding after that: there is one "
+     "in each row already."),
     ("filled with -100", _filled_with(-100),
      "-100 is what PyTorch's loss leaves out by default. Here rows are filled with PAD, which is "
      "0."),
@@ -1993,6 +2073,19 @@ def _drawn(model, src, length):
     return tgt[:, 1:]
 
 
+def _second(model, src, length):
+    model.eval()
+    tgt = torch.full((len(src), 1), BOS)
+    for _ in range(length):
+        tgt = torch.cat([tgt, model(src, tgt)[:, -1].topk(2).indices[:, 1:]], dim=1)
+    return tgt[:, 1:]
+
+
+def _logits_of_all(model, src, length):
+    ids = write_out(model, src, length)
+    return model(src, torch.cat([torch.full((len(src), 1), BOS), ids[:, :-1]], dim=1))
+
+
 WRITING_SLIPS = [
     ("dropout left on", {"evaluate": False}, "Call `model.eval()` first."),
     ("begun with EOS", {"first": EOS}, "Every target begins with BOS."),
@@ -2019,6 +2112,16 @@ WRITING_MISTAKES = mistakes(
     ("begun with the source's first token",
      lambda model, src, length: _begun_with(src[:, :1])(model, src, length),
      "The decoder begins with BOS, whatever the source is."),
+    ("begun with PAD, and BOS returned", _writes(first=PAD, end=lambda tgt, length: tgt),
+     "Every target begins with BOS. Cut off what the model did not write."),
+    ("the second likeliest token", _second,
+     "Greedy takes the largest of the logits."),
+    ("the logits of what is written", _logits_of_all,
+     "Asked for are the ids, (B, length)."),
+    ("PAD in place of EOS",
+     lambda model, src, length: (lambda ids: ids.masked_fill(ids == EOS, PAD))(
+         write_out(model, src, length)),
+     "Return what the model writes, EOS as well."),
     ("the largest logit looked for along the places", _argmax_over(1),
      "The maximum runs over the vocabulary, the last axis: argmax(-1)."),
     ("a token drawn, and not the likeliest", _drawn,
@@ -2268,8 +2371,9 @@ FAULT_MISTAKES = mistakes(
      "last digits. `torch.allclose` forgives them."),
     ("the source compared with itself", _asks(other=(SRC, [[BOS, 7, 8]])),
      "Give it other source tokens. With the same ones no machine can answer differently."),
-    ("a source that reads the same both ways", _asks(turned=(SRC, [[BOS, 7, 8]])),
-     "Turned round, the source must be another one."),
+    ("no positions said of right machines, as with a source that reads the same both ways",
+     _asks(turned=(SRC, [[BOS, 7, 8]])),
+     "Turned round, the source must be another one; and a machine without faults is right."),
     ("the order of the target asked for, at the last place",
      _asks(last="turned", turned=([[4, 5, 6, EOS]], [[7, BOS, 8]])),
      "A decoder of several layers has a causal mask, which tells it the order of its words without "
@@ -2474,9 +2578,9 @@ BUDGET_MISTAKES = mistakes(
     ("always the base model", lambda budget: (512, 2048, 8, 6),
      "With 8,000 tokens the base model has 48 million parameters. It is too large for three of the "
      "budgets, and too small for the last."),
-    ("parameters left out of the count",
+    ("over each budget, as when parameters are left out of the count",
      _best(size=lambda *sizes: _size(*sizes) - VOCABULARY * sizes[0]),
-     "The machine is over each budget. Count the embedding, 8,000 times d_model, and the decoder's "
+     "At most `budget`. Count the embedding, 8,000 times d_model, and the decoder's "
      "layers, each of which is larger than the encoder's."),
     ("the embedding counted twice",
      _best(size=lambda *sizes: _size(*sizes) + VOCABULARY * sizes[0]),
@@ -2488,7 +2592,7 @@ BUDGET_MISTAKES = mistakes(
     ("too little of the budget spent", lambda budget: (64, 256, 1, 2),
      "It is within every budget, and spends less than nine tenths of it. Try more sizes. (If all "
      "seem too large, is the one shared matrix counted once?)"),
-    ("one layer", lambda budget: (*spend(budget)[:3], 1),
+    ("fewer than two layers", lambda budget: (*spend(budget)[:3], 1),
      "At least two layers, so that one can build on another."),
     ("as deep as can be, 64 wide",
      lambda budget: (64, 256, 1, (budget - VOCABULARY * 64) // (_size(64, 256, 1, 1) - 512_000)),
