@@ -188,13 +188,19 @@ def interval_tensor(write, between, n):
     return torch.stack([every, every * n / between])
 
 
+def whole_by_renorm(sums, tokens, max_norm):
+    return torch.renorm(torch.stack(list(sums)).sum(0, keepdim=True) / sum(tokens), 2, 0, max_norm)[
+        0
+    ]
+
+
 RIGHT = {
     "19.1": [combine_matrix, combine_loops, combine_numpy, combine_in_place],
     "19.2": [sent_steps, sent_sharded, sent_tensor],
     "19.3": [flops_products, flops_by_layer, flops_float],
     "19.4": [fewest_search, fewest_ceil, fewest_halving],
     "19.5": [noise_formula, noise_large_b, noise_pairs, noise_numpy],
-    "19.7": [clipped_at_once, clipped_by_torch, clipped_weighted, clipped_loops],
+    "19.7": [whole_by_renorm, clipped_at_once, clipped_by_torch, clipped_weighted, clipped_loops],
     "19.8": [interval_search, interval_short, interval_tensor],
     "19.9": [
         lambda: {"n": 8, "tokens": 5_000, "parts": 1},

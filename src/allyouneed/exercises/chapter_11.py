@@ -82,7 +82,7 @@ COUNT_SLIPS = [
      "W^Q and W^K are (D, h d_k), W^V is (D, h d_v) and W^O (h d_v, D)."),
     ("one head only", {"attention": lambda d, h, k, v: 2 * d * (k + v)},
      "Each head has matrices of its own."),
-    ("W^O left out", {"attention": lambda d, h, k, v: d * h * (2 * k + v)},
+    ("W^O, or W^V, left out", {"attention": lambda d, h, k, v: d * h * (2 * k + v)},
      "W^O mixes the heads."),
     ("biases in the attention",
      {"attention": lambda d, h, k, v: 2 * d * h * (k + v) + 2 * h * k + h * v + d},
@@ -94,6 +94,7 @@ COUNT_SLIPS = [
     ("no biases in the feed-forward net", {"feed_forward_bias": lambda d, f: 0},
      "Equation (2) has the biases b_1 and b_2."),
     ("b_2 forgotten", {"feed_forward_bias": lambda d, f: f}, "b_2 has d_model numbers."),
+    ("b_1 forgotten", {"feed_forward_bias": lambda d, f: d}, "b_1 has d_ff numbers."),
     ("two norms in the decoder layer", {"norms": (2, 2)}, "A decoder layer has three LayerNorms."),
     ("the norms forgotten", {"norms": (0, 0)}, "Each sub-layer has a LayerNorm."),
     ("one vector in each norm", {"norm_width": 1}, "A LayerNorm learns gamma and beta."),
@@ -107,6 +108,7 @@ COUNT_BUT = [
     ("the norms forgotten", "one vector in each norm"),
     ("cross-attention forgotten", "two norms in the decoder layer"),  # all layers encoder layers
     ("two norms in the decoder layer", "one vector in each norm"),  # one norm in each layer
+    ("b_2 forgotten", "three vectors in each norm"),  # as a bias behind each W^O
 ]
 
 COUNT_MISTAKES = mistakes(
@@ -128,7 +130,7 @@ COUNT_MISTAKES = mistakes(
      "A key is multiplied with a query, so it has d_k entries, too."),
     ("W^O for one head", _counted(attention=lambda d, h, k, v: d * h * (2 * k + v) + d * v),
      "W^O takes all heads side by side, h d_v numbers, back to d_model: (h d_v, D)."),
-    ("W^O left out", _counted(attention=lambda d, h, k, v: d * h * (2 * k + v)),
+    ("W^O, or W^V, left out", _counted(attention=lambda d, h, k, v: d * h * (2 * k + v)),
      "Attention has four matrices: for queries, keys, values, and the one that mixes the heads, "
      "W^O."),
     ("a W^O for each head, of the model's width",
@@ -190,6 +192,20 @@ COUNT_MISTAKES = mistakes(
     ("biases in the projections to queries, keys and values",
      _counted(attention=lambda d, h, k, v: 2 * d * h * (k + v) + 2 * h * k + h * v),
      "The projections of attention have no biases here, as in the paper's formulas."),
+    ("b_1 forgotten", _counted(feed_forward_bias=lambda d, f: d),
+     "Equation (2) has two biases: b_1 has d_ff numbers."),
+    ("three matrices in the feed-forward net",
+     lambda *sizes: count(*sizes) + (sizes[6] + sizes[7]) * sizes[1] * sizes[2],
+     "The paper's net has two matrices, to d_ff and back. Three are those of a gated net."),
+    ("two feed-forward nets in the decoder layer", _layers(lambda a, b: (a + 2 * b, 0)),
+     "A decoder layer has a second attention, and no second net: it is no two encoder layers."),
+    ("W^O of cross-attention left out",
+     lambda *sizes: count(*sizes) - sizes[7] * sizes[1] * sizes[3] * sizes[5],
+     "Cross-attention has the four matrices of an attention."),
+    ("a bias behind W^O, or b_2 forgotten and three vectors in each norm",
+     _counted(attention=lambda d, h, k, v: 2 * d * h * (k + v) + d),
+     "Both make one number. The projections of attention have no biases here; the feed-forward net "
+     "has two, b_1 and b_2; a LayerNorm learns gamma and beta."),
     ("four norms in the decoder layer", _counted(norms=(2, 4)),
      "A decoder layer has three sub-layers, and one LayerNorm for each."),
     ("a bias in the logits", _counted(more=lambda v, d: v),
@@ -362,6 +378,29 @@ SHARED_MISTAKES = mistakes(
           ("", _root, ""),
           (", and the root forgotten", lambda dx: 1.0, " x is the row times the root."),
       )),
+    ("the states of the place before",
+     lambda tokens, states, dx, dlogits: _shared()(tokens, states.roll(1, 1), dx, dlogits),
+     "The logits of a place are made of the state of the same place."),
+    ("the next token's row",
+     lambda tokens, states, dx, dlogits: _shared()(
+         (tokens + 1) % dlogits.shape[-1], states, dx, dlogits
+     ),
+     "Token 0 has row 0: ids are counted from 0."),
+    ("made as long as 1",
+     lambda *case: (lambda rows: rows / rows.norm())(_shared()(*case)),
+     "Asked for is the gradient as it is. To shorten it is the optimizer's affair."),
+    ("nothing for token 0 from what was read",
+     lambda tokens, states, dx, dlogits: _shared()(
+         tokens, states, dx * (tokens != 0)[..., None], dlogits
+     ),
+     "Nothing in the task is padding: the row of token 0 learns as the others do."),
+    ("every place with every other, in all sentences",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx))
+         + torch.outer(dlogits.sum((0, 1)), states.sum((0, 1)))
+     ),
+     "Each place's logits are made of its own state: the product is taken place by place, and then "
+     "summed."),
     ("only the way through the embedding",
      lambda tokens, states, dx, dlogits: _below(tokens, dx, dlogits, _root(dx)),
      "The matrix is used a second time, for the logits. What arrives there is added."),
@@ -876,6 +915,27 @@ ENCODER_BUT = [("post-norm in both orders", "pre-norm in both orders")] + [  # o
 
 ENCODER_MISTAKES = mistakes(
     *combined(_layered, ENCODER_SLIPS, but=ENCODER_BUT),
+    ("in pre-norm, the first norm at the end of the layer",
+     _layer(None, lambda x, a, f, n1, n2: n1(_pre(x, a, f, n1, n2))),
+     "The final norm of pre-norm belongs to the whole stack, not to each layer."),
+    ("in pre-norm, the net reads what the attention read",
+     _layer(None, lambda x, a, f, n1, n2: x + a(n1(x), n1(x), n1(x)) + f(n2(n1(x)))),
+     "The net reads the normed stream as the attention left it."),
+    ("the feed-forward net alone",
+     _layer(lambda x, a, f, n1, n2: n2(x + f(x)), lambda x, a, f, n1, n2: x + f(n2(x))),
+     "A layer has two sub-layers: the attention comes first."),
+    ("the two orders in each other's place round the net",
+     _layer(lambda x, a, f, n1, n2: (lambda y: y + f(n2(y)))(n1(x + a(x, x, x))),
+            lambda x, a, f, n1, n2: (lambda h: (lambda y: n2(y + f(y)))(x + a(h, h, h)))(n1(x))),
+     "Both sub-layers stand in one order: pre-norm if `norm_first`, and else the paper's."),
+    ("both sub-layers read the layer's input",
+     _layer(lambda x, a, f, n1, n2: n2(x + a(x, x, x) + f(x)),
+            lambda x, a, f, n1, n2: x + a(n1(x), n1(x), n1(x)) + f(n2(x))),
+     "The net computes on what the attention has found: it reads the sum, not the layer's input."),
+    ("each norm twice",
+     lambda x, mask, attention, feed_forward, norms, norm_first: encoder_layer(
+         x, mask, attention, feed_forward, [lambda y, n=n: n(n(y)) for n in norms], norm_first),
+     "Each of the two norms is used once."),
     ("in post-norm, the first norm once more before the net", _layer(_post_normed_again, None),
      "The net reads x' as it is: that is normed already."),
     ("in post-norm, no residual connection round the feed-forward net",
@@ -1139,6 +1199,19 @@ def _net_second(x, memory, src_mask, tgt_mask, a, c, f, norms):
     return x + c(norms[2](x), memory, memory, src_mask)
 
 
+def _net_first(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = x + f(norms[0](x))
+    h = norms[1](x)
+    x = x + a(h, h, h, tgt_mask)
+    return x + c(norms[2](x), memory, memory, src_mask)
+
+
+def _memory_twice(x, memory, src_mask, tgt_mask, a, c, f, norms):
+    x = x + a(norms[0](x), memory, memory, src_mask)
+    x = x + c(norms[1](x), memory, memory, src_mask)
+    return x + f(norms[2](x))
+
+
 def _past_cross(x, memory, src_mask, tgt_mask, a, c, f, norms, reads=True):
     h = norms[0](x)
     x = x + a(h, h, h, tgt_mask)
@@ -1249,6 +1322,23 @@ DECODER_MISTAKES = mistakes(
     ("the memory normed", _steps(
         cross=lambda x, m, c, n, masks, start: x + c(n(x), n(m), n(m), masks[0])),
      "The memory left the encoder through its final norm, and is read as it is."),
+    ("no self-attention",
+     _layer_with(lambda g: {"self_attention": lambda q, k, v, mask: torch.zeros_like(q)}),
+     "The first of three sub-layers looks at the target's own words."),
+    ("the feed-forward net first", _net_first,
+     "It computes on what the attentions have found, and comes last."),
+    ("the values of the memory normed", _steps(
+        cross=lambda x, m, c, n, masks, start: x + c(n(x), m, n(m), masks[0])),
+     "The memory left the encoder through its final norm, and is read as it is."),
+    ("the keys of the memory normed", _steps(
+        cross=lambda x, m, c, n, masks, start: x + c(n(x), n(m), m, masks[0])),
+     "The memory left the encoder through its final norm, and is read as it is."),
+    ("the memory read by both attentions", _memory_twice,
+     "Self-attention looks at the target's own words: queries, keys and values of the stream."),
+    *((f"the memory normed by the {which} norm",
+       _layer_with(lambda g, i=i: {"memory": g["norms"][i](g["memory"])}),
+       "The memory left the encoder through its final norm, and is read as it is.")
+      for i, which in ((0, "first"), (2, "last"))),
     ("the memory normed in place of the query", _steps(
         cross=lambda x, m, c, n, masks, start: x + c(x, n(m), n(m), masks[0])),
      "It is the stream that must be normed before it is read. The memory is normed already."),
@@ -1603,6 +1693,28 @@ MASK_MISTAKES = mistakes(
      "The padding's id need not be the smallest: compare with `!=`."),
     ("nothing hidden in the encoder", _masks(encoder=lambda s, t, causal: torch.ones_like(s)),
      "The source has padding, which no query of the encoder may see."),
+    ("padding in one place hidden only if it is there in both, in cross-attention",
+     _masks(cross=lambda s, t, causal: s | t.transpose(-2, -1)),
+     "The source's padding is hidden from every query, whether the query is padding or not."),
+    ("a word sees itself and the one before it",
+     _masks(decoder=lambda s, t, causal: t & causal & ~causal.tril(-2)),
+     "All words before are seen: the lower triangle."),
+    ("hidden only what is padding in all sentences",
+     lambda *case: tuple(mask.any(0, keepdim=True) for mask in three_masks(*case)),
+     "Each row has padding of its own: keep the axis of the sentences."),
+    ("the source's mask alone", lambda *case: three_masks(*case)[0],
+     "Three masks are asked for: for the encoder, the decoder, and cross-attention."),
+    ("the future alone",
+     _masks(decoder=lambda s, t, causal: t & ~causal),
+     "This shows the future and hides the past, and each word itself. Row t may look at columns up "
+     "to t: do not turn `tril` round."),
+    ("a word sees itself even if it is padding",
+     _masks(decoder=lambda s, t, causal: (t & causal) | torch.eye(len(causal), dtype=torch.bool)),
+     "Padding is hidden from every query, from itself as well. (In a target that begins with BOS "
+     "no row is left with nothing to look at.)"),
+    ("the masks of the first pair alone",
+     lambda src, tgt, pad: three_masks(src[:1], tgt[:1], pad),
+     "Each row has padding of its own: keep the axis of the sentences."),
     ("each target word sees itself alone",
      _masks(decoder=lambda s, t, causal: t & torch.eye(len(causal), dtype=torch.bool)),
      "A target word sees itself and all before it: the lower triangle."),
@@ -1614,6 +1726,7 @@ BATCH_CASES = [
     ([([5, 6], [7]), ([8], [9, 4])],),
     ([([5, 6, 7, 8], [9, 10]), ([11], [12, 13]), ([4, 5], [6])],),
     ([([9], [4, 5, 6, 7])],),
+    ([([5], []), ([], [8, 9]), ([4], [7])],),
 ]
 
 
@@ -1712,6 +1825,32 @@ BATCH_SLIPS = [
 ]  # fmt: skip
 
 BATCH_MISTAKES = mistakes(
+    ("what is read filled with BOS",
+     lambda pairs: [make_batch(pairs)[0], _filled_with(BOS)(pairs)[1], make_batch(pairs)[2]],
+     "Rows are filled with PAD, which is 0."),
+    ("the labels in reverse", _batch(labels=lambda t: [*t[::-1], EOS]),
+     "Each place is asked for the token that follows what it has read."),
+    ("EOS in the last column of the labels, over what is there",
+     lambda pairs: (lambda src, read, labels: [
+         src, read, torch.cat([labels[:, :-1], torch.full((len(pairs), 1), EOS)], 1)
+     ])(*make_batch(pairs)),
+     "EOS comes directly after the last word of each row, and the padding after that: there is one "
+     "in each row already."),
+    ("filled with -100", _filled_with(-100),
+     "-100 is what PyTorch's loss leaves out by default. Here rows are filled with PAD, which is "
+     "0."),
+    ("no EOS in the labels, and the last token not read",
+     _batch(read=lambda t: [BOS, *t[:-1]], labels=lambda t: [*t]),
+     "The shift comes by itself, with BOS in front of what is read and EOS behind the labels: no "
+     "token is cut off."),
+    ("BOS twice in what is read", _batch(read=lambda t: [BOS, BOS, *t]),
+     "What is read has as many places as the labels: one BOS, and the ids."),
+    ("pairs without a target left out",
+     lambda pairs: make_batch([pair for pair in pairs if pair[1]]),
+     "A target without ids is a target: BOS is read, and EOS is asked for."),
+    ("pairs without a source or a target left out",
+     lambda pairs: make_batch([pair for pair in pairs if all(pair)]),
+     "A list without ids is a list: BOS and EOS stand there all the same."),
     ("no shift: labels equal what is read", _batch(labels=lambda t: [BOS, *t]),
      "Each place would be asked for the very token it reads. The labels are one step ahead."),
     ("no shift: the labels are read",
@@ -1934,6 +2073,19 @@ def _drawn(model, src, length):
     return tgt[:, 1:]
 
 
+def _second(model, src, length):
+    model.eval()
+    tgt = torch.full((len(src), 1), BOS)
+    for _ in range(length):
+        tgt = torch.cat([tgt, model(src, tgt)[:, -1].topk(2).indices[:, 1:]], dim=1)
+    return tgt[:, 1:]
+
+
+def _logits_of_all(model, src, length):
+    ids = write_out(model, src, length)
+    return model(src, torch.cat([torch.full((len(src), 1), BOS), ids[:, :-1]], dim=1))
+
+
 WRITING_SLIPS = [
     ("dropout left on", {"evaluate": False}, "Call `model.eval()` first."),
     ("begun with EOS", {"first": EOS}, "Every target begins with BOS."),
@@ -1960,6 +2112,16 @@ WRITING_MISTAKES = mistakes(
     ("begun with the source's first token",
      lambda model, src, length: _begun_with(src[:, :1])(model, src, length),
      "The decoder begins with BOS, whatever the source is."),
+    ("begun with PAD, and BOS returned", _writes(first=PAD, end=lambda tgt, length: tgt),
+     "Every target begins with BOS. Cut off what the model did not write."),
+    ("the second likeliest token", _second,
+     "Greedy takes the largest of the logits."),
+    ("the logits of what is written", _logits_of_all,
+     "Asked for are the ids, (B, length)."),
+    ("PAD in place of EOS",
+     lambda model, src, length: (lambda ids: ids.masked_fill(ids == EOS, PAD))(
+         write_out(model, src, length)),
+     "Return what the model writes, EOS as well."),
     ("the largest logit looked for along the places", _argmax_over(1),
      "The maximum runs over the vocabulary, the last axis: argmax(-1)."),
     ("a token drawn, and not the likeliest", _drawn,
@@ -2209,8 +2371,9 @@ FAULT_MISTAKES = mistakes(
      "last digits. `torch.allclose` forgives them."),
     ("the source compared with itself", _asks(other=(SRC, [[BOS, 7, 8]])),
      "Give it other source tokens. With the same ones no machine can answer differently."),
-    ("a source that reads the same both ways", _asks(turned=(SRC, [[BOS, 7, 8]])),
-     "Turned round, the source must be another one."),
+    ("no positions said of right machines, as with a source that reads the same both ways",
+     _asks(turned=(SRC, [[BOS, 7, 8]])),
+     "Turned round, the source must be another one; and a machine without faults is right."),
     ("the order of the target asked for, at the last place",
      _asks(last="turned", turned=([[4, 5, 6, EOS]], [[7, BOS, 8]])),
      "A decoder of several layers has a causal mask, which tells it the order of its words without "
@@ -2415,9 +2578,9 @@ BUDGET_MISTAKES = mistakes(
     ("always the base model", lambda budget: (512, 2048, 8, 6),
      "With 8,000 tokens the base model has 48 million parameters. It is too large for three of the "
      "budgets, and too small for the last."),
-    ("parameters left out of the count",
+    ("over each budget, as when parameters are left out of the count",
      _best(size=lambda *sizes: _size(*sizes) - VOCABULARY * sizes[0]),
-     "The machine is over each budget. Count the embedding, 8,000 times d_model, and the decoder's "
+     "At most `budget`. Count the embedding, 8,000 times d_model, and the decoder's "
      "layers, each of which is larger than the encoder's."),
     ("the embedding counted twice",
      _best(size=lambda *sizes: _size(*sizes) + VOCABULARY * sizes[0]),
@@ -2429,7 +2592,7 @@ BUDGET_MISTAKES = mistakes(
     ("too little of the budget spent", lambda budget: (64, 256, 1, 2),
      "It is within every budget, and spends less than nine tenths of it. Try more sizes. (If all "
      "seem too large, is the one shared matrix counted once?)"),
-    ("one layer", lambda budget: (*spend(budget)[:3], 1),
+    ("fewer than two layers", lambda budget: (*spend(budget)[:3], 1),
      "At least two layers, so that one can build on another."),
     ("as deep as can be, 64 wide",
      lambda budget: (64, 256, 1, (budget - VOCABULARY * 64) // (_size(64, 256, 1, 1) - 512_000)),

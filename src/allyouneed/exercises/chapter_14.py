@@ -49,6 +49,8 @@ REPORT_MISTAKES = mistakes(
     ("the mean of both scores, the best of these",
      lambda valid, test: max((a + b) / 2 for a, b in zip(valid, test, strict=True)),
      "Choose by `valid` alone, and report `test` alone: a score that chose is flattered."),
+    ("the median of the test scores", lambda valid, test: sorted(test)[len(test) // 2],
+     "One setting is chosen, by `valid`, and its own test score is reported."),
     ("the best test score", lambda valid, test: max(test),
      "This chooses on the test set, and its score is then flattered by luck. Choose by `valid`, "
      "then read the test score of that one setting."),
@@ -176,6 +178,14 @@ def _as_weights(counts: Tensor, draws: Tensor) -> Tensor:
 
 
 PAIRED_MISTAKES = mistakes(
+    ("divided by the words of all sentences",
+     lambda a, b, draws: 100 * (
+         a[draws, 0].sum(1) / a[:, 1].sum() - b[draws, 0].sum(1) / b[:, 1].sum()
+     ),
+     "Each draw is a test set of its own: its words that are right are divided by its words said."),
+    ("both scores of each draw",
+     lambda a, b, draws: torch.stack([_ratio(a, draws), _ratio(b, draws)], 1),
+     "The scores are right. Asked for is their difference, one number for each draw."),
     ("divided in whole numbers",
      lambda a, b, draws: 100 * (
          _ratio(a, draws).div(100).floor() - _ratio(b, draws).div(100).floor()
@@ -347,6 +357,18 @@ FLOPS_SLIPS = [
 
 
 FLOPS_MISTAKES = mistakes(
+    ("queries with keys, and weights with values, as well",
+     lambda n, d, f, v, src, tgt: (
+         _flops(n, d, f, v, src, tgt) + 12 * n * d * (src * src + tgt * tgt + src * tgt)
+     ),
+     "Products of queries with keys and of weights with values do not count, only those with "
+     "weight matrices."),
+    ("queries and output of cross-attention forgotten",
+     lambda n, d, f, v, src, tgt: _flops(n, d, f, v, src, tgt) - 12 * n * d * d * tgt,
+     "Cross-attention has four matrices as well. Two of them work on the target tokens."),
+    ("the logits only forwards",
+     lambda n, d, f, v, src, tgt: _flops(n, d, f, v, src, tgt) - 4 * v * d * tgt,
+     "Their matrix is multiplied backwards as well, twice, as every other."),
     ("of cross-attention the keys alone on the source tokens",
      lambda n, d, f, v, src, tgt: _flops(n, d, f, v, src, tgt) + 6 * n * d * d * (tgt - src),
      "The values, too, are made of the memory, once for each source token."),
@@ -752,6 +774,21 @@ DEALT_MISTAKES = mistakes(
     ("the share of the pairs in which the second group is ahead",
      lambda a, b: sum(x <= y for x in a for y in b) / len(a) / len(b),
      "Asked for is a share of the deals: all ways to choose which scores are called `a`."),
+    ("only deals in which the first group is ahead as it was, without the one that was found",
+     lambda a, b: _dealt(far=_apart, share=lambda count, n: (count - 1) / max(n - 1, 1))(a, b),
+     "The distance counts, on either side, and the deal that was found belongs to those that are "
+     "counted."),
+    ("what is further apart, and the deal that was found",
+     lambda a, b: _dealt(beyond=lambda x, found: x > found + 1e-9,
+                         share=lambda count, n: (count + 1) / n)(a, b),
+     "At least as far: other deals may lie just as far apart as the one that was found."),
+    ("signs turned, seed by seed",
+     lambda a, b: (lambda d: mean(
+         abs(sum(map(mul, d, signs))) > abs(sum(d)) - 1e-9
+         for signs in product((1, -1), repeat=len(d))
+     ))([x - y for x, y in zip(a, b, strict=False)]),
+     "That is for pairs. Here no seed belongs to another: go through all ways to choose which "
+     "scores are called `a`."),
     ("divided by all subsets",
      lambda a, b: dealt_share(a, b) * math.comb(len(a) + len(b), len(a)) / 2 ** len([*a, *b]),
      "Only deals of `len(a)` scores count: there are `comb(len(a) + len(b), len(a))` of them."),
@@ -981,6 +1018,11 @@ def _plus_one(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return 100 * math.exp(min(0.0, 1 - r / c)) * product**0.25
 
 
+def _lengths_in_letters(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    c, r = (sum(map(len, texts)) for texts in (hypotheses, references))
+    return _text_bleu(brief=lambda *lengths: math.exp(min(0.0, 1 - r / c)))(hypotheses, references)
+
+
 def _by_length(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     sizes = [len(_cut(r)) for r in references]
     scores = [text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)]
@@ -989,7 +1031,7 @@ def _by_length(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 text_bleu = _text_bleu()
 TEXT_SLIPS = [
-    ("lower-cased", {"lower": True}, "Case counts."),
+    ("lower-cased, or all in capitals", {"lower": True}, "Case counts."),
     ("cut at spaces", {"cut": str.split}, "A full stop is a word of its own."),
     ("the mean of the sentences' scores", {"mean": "sentences"},
      "BLEU belongs to a corpus: sum the counts of all sentences, and divide at the end."),
@@ -997,12 +1039,15 @@ TEXT_SLIPS = [
     ("from 0 to 1", {"factor": 1.0}, "BLEU goes from 0 to 100 here."),
 ]  # fmt: skip
 TEXT_KNOWN = [
-    ("lower-cased", "cut at spaces"),
-    ("lower-cased", "the mean of the sentences' scores"),
+    ("lower-cased, or all in capitals", "cut at spaces"),
+    ("lower-cased, or all in capitals", "the mean of the sentences' scores"),
     ("cut at spaces", "the mean of the sentences' scores"),
 ]
 TEXT_MISTAKES = mistakes(
     *combined(_text_bleu, TEXT_SLIPS, TEXT_KNOWN),
+    ("lengths counted in letters", _lengths_in_letters,
+     "c and r are numbers of words, those that `pieces` gives."),
+    ("up to five words", _text_bleu(orders=5, root=0.2), "BLEU takes groups of up to four."),
     ("three orders under a fourth root", _text_bleu(orders=3),
      "The n-grams go from one to four words."),
     ("nothing mended", _text_bleu(str.split, True, "sentences"),
@@ -1018,8 +1063,8 @@ TEXT_MISTAKES = mistakes(
     ("the mean of the sentences' scores", _text_bleu(mean="sentences"),
      "Words and case are right. BLEU belongs to a corpus: sum the counts of all sentences, and "
      "divide at the end."),
-    ("lower-cased", _text_bleu(lower=True),
-     "Two are mended. Lower-casing is another recipe, with another signature; scores are higher."),
+    ("lower-cased, or all in capitals", _text_bleu(lower=True),
+     "Case counts. To drop it is another recipe, with another signature; scores are higher."),
     ("cut at spaces", _text_bleu(str.split),
      "Two are mended. At spaces alone a full stop sticks to its word: `pieces` takes them apart."),
     ("the sentences joined to one text",
@@ -1413,6 +1458,12 @@ FLATTERED_MISTAKES = mistakes(
     ("the number that the example prints, for all", lambda sigma, rho: 0.564,
      "That is the result for `sigma = 1` and `rho = 0`. It grows with `sigma`, and shrinks with "
      "`rho`."),
+    ("1 - rho, without roots and without pi", lambda s, rho: s * (1 - rho),
+     "Deviations are multiplied by the root of 1 - rho; and the mean distance from 0 of a normal "
+     "number is its deviation times the root of 2 / pi."),
+    ("rho in place of 1 - rho, and nothing where it is below 0",
+     lambda s, rho: s * math.sqrt(max(rho, 0.0) / math.pi),
+     "What the two share tells no winner from a loser: the more, the less is left to luck."),
     ("as if they were independent", lambda s, rho: s / math.sqrt(math.pi),
      "The two scores are of the same sentences: what both gain or lose together tells no winner "
      "from a loser."),

@@ -49,6 +49,17 @@ def _lifted(w: Tensor, by: float) -> Tensor:
 
 DISAGREEMENT_MISTAKES = mistakes(
     ("the first two heads alone", lambda w: disagreement(w[:, :2]), "All heads are averaged."),
+    ("the heads' entropies along the heads",
+     lambda w: entropy(w.mean(1)) - torch.special.entr(w).sum(1).mean(-1),
+     "An entropy is a sum over the keys, the last axis. The heads are averaged after that."),
+    ("numbers of words in place of entropies",
+     lambda w: entropy(w.mean(1)).exp() - entropy(w).exp().mean(1),
+     "Asked for are the entropies themselves, not e to their power."),
+    ("the variance of the weights over the heads", lambda w: w.var(1).sum(-1),
+     "That, too, says how much heads differ. Asked for is the difference of entropies."),
+    ("the mean of the maps over the queries as well",
+     lambda w: entropy(w.mean((1, 2)))[:, None] - entropy(w).mean(1),
+     "Average each query's rows over the heads alone: another query looks elsewhere anyway."),
     ("zero times the logarithm of zero",
      lambda w: _plainly(w.mean(1)) - _plainly(w).mean(1),
      "The logarithm of 0 is minus infinity, and 0 times it is not a number. A weight of 0 adds 0 "
@@ -185,6 +196,14 @@ def _last_not_asked(lengths: list[int]) -> tuple[float, float]:
 EVEN_MISTAKES = mistakes(
     ("the last query of each sentence not asked", _last_not_asked,
      "`range(2, n)` ends at n - 1. The last token has one before it as well: t goes up to n."),
+    ("the sentences taken for one", lambda lengths: even_scores([sum(lengths)]),
+     "Nobody sees another sentence: each has its own even weights."),
+    ("a list for each sentence",
+     lambda lengths: (
+         [1 / n for n in lengths],
+         [sum(1 / t for t in range(2, n + 1)) / max(1, n - 1) for n in lengths],
+     ),
+     "Asked for are two numbers: means over the queries of all sentences."),
     ("one over the mean length, and twice that",
      lambda lengths: (len(lengths) / sum(lengths), 2 * len(lengths) / sum(lengths)),
      "Long sentences ask more queries, and a decoder's query number t sees t tokens: take the "
@@ -373,6 +392,11 @@ GENTLE_MISTAKES = mistakes(
      lambda w, n, i, x: _gentle(lambda width, n, i: _columns(len(w), n, i))(w, n, i, x),
      "`weight` has d_model rows and h d_v columns, and a head has d_v of these: `weight.shape[1] "
      "// n_heads`, not `weight.shape[0] // n_heads`."),
+    ("the head behind the one that is meant",
+     _gentle(lambda width, n, i: _columns(width, n, (i + 1) % n)),
+     "Heads are counted from 0: head number i has the columns from i d_v on."),
+    ("heads counted from 1, and the first for number 0",
+     _gentle(lambda width, n, i: _columns(width, n, max(i - 1, 0))), "Heads are counted from 0."),
     *combined(_gentle, GENTLE_SLIPS, GENTLE_KNOWN),
     ("as many rows as heads have columns emptied",
      lambda w, n, i, x: (
@@ -544,6 +568,22 @@ def _looked_up_wrong(weights: Tensor) -> list[tuple[int, int]]:
 
 
 AGREED_MISTAKES = mistakes(
+    ("the place that each target word wants",
+     lambda weights: weights[:-1, :-1].argmax(1).tolist(),
+     "Asked for are pairs, (of y, of x), where both want each other."),
+    ("what the rows want, the last row among them",
+     _agreed(rows=slice(None), want=lambda by_row, by_column: by_row),
+     "The last row writes `<eos>`, and the source word must want the target word as well."),
+    ("columns made to sum to one again",
+     lambda weights: _agreed()(
+         torch.nn.functional.pad(weights[:-1, :-1] / weights[:-1, :-1].sum(0), (0, 1, 0, 1))
+     ),
+     "Compare the weights as they are: divided by the columns' sums, other ones are the largest of "
+     "their rows."),
+    ("a dictionary", lambda weights: dict(agreed(weights)),
+     "The links are right. Return them as pairs, `list(links.items())`."),
+    ("how many links there are", lambda weights: len(agreed(weights)),
+     "Asked for are the links themselves, as pairs."),
     ("rows made to sum to one again",
      lambda weights: _agreed()(
          torch.nn.functional.pad(
@@ -672,6 +712,8 @@ STAYS_MISTAKES = mistakes(
     ("only what never left", lambda n, t, c: c**n,
      "That is the part that went through every residual connection. Some of what was mixed away "
      "comes back: an even map puts 1 / T at the own place, too."),
+    ("what never left, and one T-th of all besides", lambda n, t, c: c**n + 1 / t,
+     "Only what was mixed is spread: 1 less what never left, a T-th of that."),
     ("what never left, shared among all", lambda n, t, c: c**n / t,
      "What never left is at its own place, undivided. What was mixed is shared."),
     ("kept and mixed exchanged under the power", lambda n, t, c: 1 - (1 - c) ** n * (1 - 1 / t),
@@ -792,6 +834,14 @@ def _correlated(a: Tensor, b: Tensor) -> float:
 
 
 RANK_MISTAKES = mistakes(
+    ("products divided by n - 1, deviations by n",
+     lambda a, b: (
+         lambda x, y: float(
+             ((x - x.mean()) * (y - y.mean())).sum() / (len(a) - 1)
+             / (x.std(unbiased=False) * y.std(unbiased=False))
+         )
+     )(_middle(a), _middle(b)),
+     "Divide both by n, or both by n - 1: equal orders must give 1."),
     ("argsort once, from the other end",
      _ranked(lambda x: x.argsort(descending=True, stable=True).double()),
      "`argsort` tells which value comes first, not in which place a value comes. And equal numbers "
@@ -1046,12 +1096,22 @@ def _own_residuals(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor
     return mixed
 
 
+def _by_layers(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    mixed = itself = torch.eye(maps[0].shape[-1])
+    for i, layer in enumerate(maps):
+        left = [head for h, head in enumerate(layer) if (i, h) not in removed]
+        mixed = (sum(left, 0 * itself) / len(maps) + itself) / 2 @ mixed
+    return mixed
+
+
 MIXED_MISTAKES = mistakes(
     ("map and residual added, not halved, and the other order", _added,
      "A layer mixes by half of its map and half of what it was; and the lowest layer acts first, "
      "so it stands on the right."),
     ("a head that is taken out takes its part of the residual with it", _own_residuals,
      "The residual connection is there once, whatever heads are left: it keeps its half."),
+    ("divided by the number of layers", _by_layers,
+     "The map of a layer is the sum of the maps that are left, divided by all its *heads*."),
     ("nothing mended", _guarded(_mixed("left", residual=False, above=False)),
      "Look at what the weights are divided by, at what a layer leaves in the stream, and at which "
      "side a higher layer stands."),
@@ -1287,6 +1347,24 @@ RANGE_MISTAKES = mistakes(
          math.ceil(1 / a - 1e-9)),
      "So many weights of `largest` sum to more than one: as many as fit, rounded down, and the "
      "rest on one more."),
+    ("the logarithm of n - 1 as the greatest",
+     lambda a, n: (_least(a), math.log(n - 1)),
+     "Only the rest is even over n - 1 keys, and only 1 - largest of the weight: the largest has "
+     "its part as well."),
+    ("the rest on two keys at most",
+     lambda a, n: (
+         _part(a) + (_part(1 - a) if 1 - a <= a else _part(a) + _part(max(0.0, 1 - 2 * a))),
+         _most(a, n),
+     ),
+     "None of the other keys has more than `largest`: as many as fit have `largest` itself, and "
+     "what is left over lies on one more."),
+    ("log 2 as the least where the rest is more than the largest",
+     lambda a, n: (_part(a) + _part(1 - a) if a > 0.5 else math.log(2), _most(a, n)),
+     "Two keys with a half each have more than `largest`. As many as fit have `largest` itself, "
+     "and the rest lies on one more."),
+    ("the rows in place of their entropies",
+     lambda a, n: ([a, 1 - a], [a] + [(1 - a) / (n - 1)] * (n - 1)),
+     "Asked for are two numbers, the entropies of such rows."),
     ("zero times the logarithm of zero, in the greatest",
      lambda a, n: (_least(a), _part(a) + (n - 1) * _careless((1 - a) / (n - 1))),
      "The logarithm of 0 is minus infinity, and 0 times it is not a number. A weight of 0 adds "
@@ -1548,6 +1626,11 @@ ROLLOUT_TEST_MISTAKES = mistakes(
      "True is for a right rollout, False for a wrong one."),
     ("no head taken out", _rollouts_compared([(_maps(), [])]),
      "Where all heads stay, nobody sees how they are taken out."),
+    ("as many heads as layers", _rollouts_compared([
+        (_maps(2, 2), [(0, 1)]), (_maps(2, 2), [(1, 0)]), (_maps(2, 2), [(1, 0), (1, 1)]),
+        (_maps(2, 2), [])]),
+     "Where a layer has as many heads as there are layers, nobody sees which number the sum is "
+     "divided by."),
     ("one layer", _rollouts_compared([(_maps(1, 3), [(0, 1)])]),
      "With one layer there is no order of layers. Take several, and take heads out of some."),
     ("no layer without heads", _rollouts_compared([(_maps(), [(0, 1), (2, 0)])]),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, combinations
+from itertools import accumulate, combinations, product
 from operator import mul
 from typing import Any
 
@@ -202,6 +202,14 @@ COUNT_MISTAKES = mistakes(
     ("a triangle one row too large",
      lambda n, w, causal: count_pairs(n, w, causal) - min(n, w) * (1 if causal else 2),
      "The first queries miss w - 1, w - 2, ..., 1 keys: w (w - 1) / 2 in all."),
+    ("`length` added, not subtracted",
+     lambda n, w, causal: count_pairs(n, w, True) * (1 if causal else 2) + (0 if causal else n),
+     "The main diagonal lies in both halves and counts once: `length` is to be taken off."),
+    ("both numbers", lambda n, w, causal: (count_pairs(n, w, True), count_pairs(n, w, False)),
+     "Asked for is one of them: that of `causal`."),
+    ("the product of length and window", lambda n, w, causal: n * w,
+     "The first queries have fewer keys than `window`: before the first position there is "
+     "nothing. And two-sided the last ones have, too."),
     *combined(_pairs, COUNT_SLIPS),
 )  # fmt: skip
 
@@ -645,6 +653,21 @@ HEARD_MISTAKES = mistakes(
     ("the last layer in place of the first, a position's own input too",
      lambda masks: torch.where(first_heard(masks) < 0, -1, len(masks)),
      "Write the number of the layer only where none is written yet."),
+    ("the first layer whose own mask shows it, and the lowest where none does",
+     lambda masks: torch.stack([*masks]).float().argmax(0) + 1,
+     "Information travels over several layers: t sees j above, and j has heard s below. And what "
+     "cannot be heard is -1."),
+    ("only what the lowest layer shows", _cut(lambda first, n: first.where(first < 2, -1)),
+     "Information travels over several layers: what is not heard in the first may be heard later."),
+    ("one layer too many, but on the diagonal",
+     _cut(lambda first, n: first + (first > 0)), "The lowest layer makes it 1."),
+    ("layers counted from 0, and 0 for what is never heard",
+     _cut(lambda first, n: torch.where(first < 1, 0, first - 1)),
+     "The lowest layer makes it 1. What cannot be heard is -1."),
+    ("in how many layers it is heard, itself in all",
+     _cut(lambda first, n: torch.where(first < 0, 0, n + 1 - first).fill_diagonal_(n)),
+     "What has been heard stays, so that counts the layers from the first on. Asked for is the "
+     "number of the first, and 0 for the position itself."),
     ("the layer read while it is being written", _while_written,
      "All positions of a layer hear what the others had *before* it: write into a copy."),
     ("infinity for what is never heard",
@@ -696,8 +719,8 @@ def merge_cases() -> list[tuple]:
         values = torch.randn(near + far, d_v, generator=draw)
         one, two = _half(scores[:, :near], values[:near]), _half(scores[:, near:], values[near:])
         cases += [(one, two), (two, one)][: 1 + (t == 4)]
-    scores, values = torch.randn(3, 6, generator=draw), torch.randn(6, 2, generator=draw)
-    scores[0, :3] = scores[2, 3:] = -math.inf
+    scores, values = torch.randn(4, 6, generator=draw), torch.randn(6, 2, generator=draw)
+    scores[0, :3] = scores[2, 3:] = -math.inf  # the last query saw something in both
     scores[1] += 300  # far from the maxima of the other queries
     cases.append((_half(scores[:, :3], values[:3]), _half(scores[:, 3:], values[3:])))
     return cases
@@ -810,6 +833,42 @@ MERGE_KNOWN = [
 ]
 
 
+def _fades(one: Half, two: Half) -> Tensor:
+    m = torch.stack([one[0], two[0]])
+    return (m - m.amax(0)).exp()
+
+
+EMPTY_HALVES = mistakes(
+    ("the first half alone", lambda one, two: torch.nan_to_num(one[2] / one[1][:, None]),
+     "The keys of both halves count."),
+    ("divided by the sum of the factors",
+     lambda one, two: (
+         lambda f: (f[0] * one[2] + f[1] * two[2]) / f.sum(0)
+     )(torch.stack([one[0], two[0]]).softmax(0)[..., None]),
+     "The output is `o / l`, and both are sums: scale the `l` as the `o`, and divide by that."),
+    ("one sum for all queries",
+     lambda one, two: (
+         lambda f: (f[0, :, None] * one[2] + f[1, :, None] * two[2])
+         / (f[0] * one[1] + f[1] * two[1]).sum()
+     )(_fades(one, two)),
+     "Each query has a sum of its own: divide row by row."),
+    ("zeros where one half saw nothing",
+     lambda one, two: merge(one, two) * ((one[1] > 0) & (two[1] > 0))[:, None],
+     "What the other half saw is all that such a query sees: its output is that half's."),
+    ("divided twice",
+     lambda one, two: (
+         lambda f: merge(one, two) / (f[0] * one[1] + f[1] * two[1])[:, None]
+     )(_fades(one, two)),
+     "The output is `o / l`, with both merged: divide once."),
+    ("0 / 0 where a half saw nothing",
+     lambda one, two: sum(
+         torch.stack([h[0] + h[1].log() for h in (one, two)]).softmax(0)[i, :, None]
+         * (h[2] / h[1][:, None])
+         for i, h in enumerate((one, two))
+     ),
+     "The shares of the halves are right. Where a half saw nothing its `o / l` is 0 / 0, and 0 "
+     "times that is no number: add the sums first, and divide at the end."),
+)  # fmt: skip
 MERGE_MISTAKES = [
     _merge_mistake(
         "the halves weighed by their sums",
@@ -817,6 +876,7 @@ MERGE_MISTAKES = [
         "`o` is a sum already: it is not multiplied by `l`. And the two sums have had different "
         "maxima subtracted: bring both to the same one.",
     ),
+    *EMPTY_HALVES,
     *mistakes(*combined(_merging, MERGE_SLIPS, MERGE_KNOWN)),
     Mistake(
         "divided by the first half's sum alone",
@@ -1065,6 +1125,48 @@ DOCUMENT_KNOWN = [
 ]
 
 
+DOCUMENTS_OF_OTHERS = mistakes(
+    ("all rows in one",
+     lambda documents, window: document_mask(documents.reshape(1, -1), window)[0],
+     "Each row of the batch is a text of its own: the result has the shape (B, T, T)."),
+    ("compared with the documents of the first row",
+     lambda documents, window: (
+         (documents[:1, :, None] == documents[:, None])
+         & _near_and_same(same=lambda step: step == step)(documents, window)
+     ),
+     "Each row of the batch has documents of its own: compare it with itself."),
+    ("no window, and positions do not see themselves",
+     lambda documents, window: (
+         document_mask(documents, documents.shape[1]) & ~torch.eye(documents.shape[1]).bool()
+     ),
+     "Within a document, too, only `window` keys are seen, and t - s = 0 is one of them."),
+    ("documents whose numbers are near",
+     lambda documents, window: (
+         document_mask(0 * documents, documents.shape[1])
+         & ((documents[:, :, None] - documents[:, None]).abs() < window)
+     ),
+     "The window counts positions. The number of a document is a name, and must be the same."),
+    ("how many keys are seen", lambda documents, window: document_mask(documents, window).sum(-1),
+     "Asked for is the mask itself, (B, T, T)."),
+    ("each key compared with the one before it",
+     lambda documents, window: (
+         _near_and_same()(documents.new_zeros(1, documents.shape[1]), window)
+         & torch.cat(
+             [documents[:, :1] == documents[:, :1], documents[:, 1:] == documents[:, :-1]], 1
+         )[:, None]
+     ),
+     "Not each key with its neighbour: the document of the query is compared with the document "
+     "of the key."),
+    ("the documents of any row for all",
+     lambda documents, window: (
+         document_mask(documents, window).any(0).expand(len(documents), -1, -1)
+     ),
+     "Each row of the batch has documents of its own, and so a mask of its own."),
+    ("numbers compared by what is left of a division by 2",
+     lambda documents, window: document_mask(documents % 2, window),
+     "The number of a document is a name, and all documents have another one: compare with "
+     "`==`."),
+)  # fmt: skip
 DOCUMENT_MISTAKES = [
     _document_mistake(
         "in the document or in the window",
@@ -1168,6 +1270,7 @@ DOCUMENT_MISTAKES = [
         _near_and_same(lambda away, w: (away >= 0) & (away <= w // 2)),
         "Causal, all `window` keys lie on one side: t - s < window.",
     ),
+    *DOCUMENTS_OF_OTHERS,
     *mistakes(*combined(_near_and_same, DOCUMENT_SLIPS, DOCUMENT_KNOWN)),
 ]
 
@@ -1271,6 +1374,34 @@ MISSED_MISTAKES = mistakes(
      "Information travels over all layers: start the next one from *every* one reached so far."),
     ("the top layer only", lambda n, w, ds: _rest(n, _heard(n, w, ds[-1:])),
      "Information travels over all layers: start the next one from *every* one reached so far."),
+    ("who does not depend on the last position", lambda n, w, ds: [*range(n - 1)],
+     "That is a column. Asked is on which positions the last one does not depend: a row."),
+    ("the layer with the widest holes alone", lambda n, w, ds: missed(n, w, [max(ds)]),
+     "Information travels over all layers: start the next one from *every* one reached so far."),
+    ("layers of the same dilation taken for one", lambda n, w, ds: missed(n, w, sorted({*ds})),
+     "Two layers of one dilation go further than one: each is a layer."),
+    ("no more than w - 1 steps in all layers together",
+     lambda n, w, ds: _rest(n, {
+         n - 1 - sum(map(mul, steps, ds))
+         for steps in product(range(w), repeat=len(ds)) if sum(steps) < w
+     }),
+     "Each layer may take up to w - 1 steps, whatever the others take."),
+    ("two-sided layers", lambda n, w, ds: _missed_by(n, w, ds, causal=False),
+     "The layers are causal: from position t only t and what lies before it is seen."),
+    ("what any later position misses",
+     lambda n, w, ds: [
+         s for s in range(n) if any(s in missed(t + 1, w, ds) for t in range(s, n))
+     ],
+     "Asked is for what the *last* position misses, whatever the others do."),
+    ("the dilations squared", lambda n, w, ds: missed(n, w, [d * d for d in ds]),
+     "With dilation d the keys stand d positions apart."),
+    ("what no step divides, and what lies beyond the reach",
+     lambda n, w, ds: [
+         s for s in range(n)
+         if (n - 1 - s) % math.gcd(*ds) or n - 1 - s > (w - 1) * sum(ds)
+     ],
+     "Between multiples of what the steps have in common there may be holes as well: each layer "
+     "takes up to w - 1 steps."),
     ("each layer by itself",
      lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
      "A path may take steps in several layers: their lengths add up."),
@@ -1333,6 +1464,16 @@ MISSED_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+def _missed_by(length: int, window: int, dilations: list[int], causal: bool = True) -> list[int]:
+    """What the last position misses, by masks."""
+    known = torch.eye(length)
+    away = torch.arange(length)[:, None] - torch.arange(length)
+    for d in dilations:
+        near = (away % d == 0) & (away.abs() < window * d) & ((away >= 0) | (not causal))
+        known = (near.float() @ known > 0).float()
+    return (known[-1] == 0).nonzero().flatten().tolist()
+
+
 def _sums(window: int, dilations: list[int]) -> set[int]:
     """All distances that can be gone with up to window - 1 steps in each layer."""
     sums = {0}
@@ -1380,6 +1521,10 @@ ORDER_MISTAKES = mistakes(
     ("the order always matters", ["differs"] * 6,
      "Causal windows go back by a sum of steps, and a sum has no order. Between two positions that "
      "exist, all positions on the way exist as well."),
+    ("causal masks do not commute",
+     ["differs", "differs", "same", "differs", "differs", "differs"],
+     "Causal windows go back by a sum of steps, with holes or without, and a sum has no order. No "
+     "way goes back beyond where it ends."),
     ("dilations do not commute", ["same", "differs", "same", "differs", "differs", "differs"],
      "Causal, the ways go back by 0 or 1 and by 0 or 4. Their sum does not know which came first, "
      "and no way goes back beyond where it ends."),
@@ -1494,12 +1639,14 @@ def pass_cases() -> list[tuple]:
     return cases
 
 
-def _with_top(q: Tensor, k: Tensor, v: Tensor, top: Callable, clamp: bool = False) -> Tensor:
+def _with_top(
+    q: Tensor, k: Tensor, v: Tensor, top: Callable, clamp: bool = False, little: float = 0.0
+) -> Tensor:
     """Softmax over all keys, with another number than the maximum subtracted."""
     scores = q @ k.T / k.shape[1] ** 0.5
     scores = scores.clamp(-80, 80) if clamp else scores
     weights = (scores - top(scores)).exp()
-    return weights @ v / weights.sum(1, keepdim=True)
+    return weights @ v / (weights.sum(1, keepdim=True) + little)
 
 
 def _shares(q: Tensor, k: Tensor) -> Tensor:
@@ -1623,6 +1770,24 @@ PASS_MISTAKES = mistakes(
          for some, part in zip(k.split(tile), v.split(tile), strict=True)
      ]).mean(0),
      "Tiles with greater scores weigh more: add both sums, and divide once, at the end."),
+    ("the maximum of each key in place of each query",
+     lambda q, k, v, tile: _with_top(q, k, v, lambda s: s.amax(0, keepdim=True)),
+     "What is subtracted must be the same for all keys of a query: the maximum of a row."),
+    ("all tiles but the first",
+     lambda q, k, v, tile: one_pass(q, k[tile:], v[tile:], tile) if len(k) > tile
+     else one_pass(q, k, v, tile),
+     "All tiles of keys count, the first as well."),
+    ("the tiles' softmaxes added up",
+     lambda q, k, v, tile: sum(
+         (q @ some.T / k.shape[1] ** 0.5).softmax(1) @ part
+         for some, part in zip(k.split(tile), v.split(tile), strict=True)
+     ),
+     "So the weights sum to one in every tile, and to the number of tiles in all: add both sums, "
+     "and divide once, at the end."),
+    ("one maximum for all queries, and a little added to the sum",
+     lambda q, k, v, tile: _with_top(q, k, v, lambda s: s.amax(), little=1e-8),
+     "A query whose scores are far below those of another loses all its terms, and what is added "
+     "makes 0 of it. The maximum is to be taken of each row; then no sum is below 1."),
     *combined(_one_pass, PASS_SLIPS, PASS_KNOWN),
 )  # fmt: skip
 
@@ -1709,6 +1874,24 @@ def _infinite(score: float) -> float:
 
 
 FORGET_MISTAKES = mistakes(
+    ("only what is subtracted divided",
+     lambda o, L, score, value: (
+         lambda p: (o - p * value / (1 - p), L + math.log(1 - p))
+     )(math.exp(score - L)),
+     "All of (o - p v) is divided by 1 - p. Are there brackets missing?"),
+    ("the weight squared",
+     lambda o, L, score, value: (
+         lambda p: ((o - p * value) / (1 - p * p), L + math.log(1 - p * p))
+     )(math.exp(score - L)),
+     "The weights of the others sum to 1 - p."),
+    ("the new logarithm begun at the score",
+     lambda o, L, score, value: (
+         forget(o, L, score, value)[0], score + math.log(1 - math.exp(score - L))
+     ),
+     "What shrinks is the sum of all: L + log(1 - p), not score + log(1 - p)."),
+    ("the weight as well",
+     lambda o, L, score, value: (*forget(o, L, score, value), math.exp(score - L)),
+     "Asked for are two: the output and the logarithm."),
     ("divided by 1 + p", _forget(out="1 + p"),
      "This key leaves: what is left has the weight 1 - p."),
     ("the logarithm of what a key that comes in makes", _forget(log="1 + p"),
@@ -2115,8 +2298,9 @@ TELLS_MISTAKES = mistakes(
      "This is what finds none of them: take several tiles, and large scores."),
     ("one tile only", _passes(EVERYWHERE, [(5, 9)]),
      "What is wrong in the second tile does not show in the first."),
-    ("small scores only", _passes([[1.0, -1.0]], MANY),
-     "Scores near 200 and near -200 show what the maximum is for."),
+    ("small scores only, or numbers of 64 bits", _passes([[1.0, -1.0]], MANY),
+     "Scores near 200 and near -200 show what the maximum is for, in float32: among numbers of 64 "
+     "bits e to the power of 700 is one."),
     ("large scores, none far below zero", _passes([[1.0, -1.0], [100.0], [100.0, 90.0]], MANY),
      "Where all scores of a query are far below 0, it shows where m begins."),
     ("one query at a time", _passes([[1.0], [100.0], [-100.0]], MANY),

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from itertools import accumulate, combinations, product
+from itertools import accumulate, combinations, count, product
 from typing import Any
 
 import numpy as np
@@ -235,6 +235,12 @@ def _word_left_out(spans: list[Span], which: int) -> list[str]:
 
 
 WRITE_MISTAKES = mistakes(
+    ("the number of each word in place of XX",
+     lambda s: (lambda number: [next(number) if x == "XX" else x for x in _written(s)])(count()),
+     "A word is written as XX, whichever it is."),
+    ("a space behind each bracket",
+     lambda s: [x[0] + " " + x[1:] if x != "XX" else x for x in _written(s)],
+     'Bracket and label are one symbol without a space: "(NP".'),
     ("one bracket at most closes behind a word", lambda s: _with_stack(s, _inside, once=True),
      "Several brackets may end behind the same word: close as long as the one opened last ends "
      "there, with `while`, not `if`."),
@@ -571,6 +577,26 @@ def _with_words(s: list[str], n: int) -> bool:
     return True
 
 
+def _read_along(
+    s: list[str], n: int, outside: bool = False, surplus: bool = False, first: bool = False
+) -> bool:
+    """Symbol after symbol, with words outside let through, or what closes nothing; or with
+    nothing known of the outermost bracket but that the first symbol opens one."""
+    opened: list[str] = []
+    for i, symbol in enumerate(s):
+        if symbol == "XX":
+            if not (opened or outside or first and i):
+                return False
+        elif symbol[0] == "(":
+            if i and not opened and not first:
+                return False
+            opened.append(symbol[1:])
+        elif opened or not surplus:
+            if not opened or opened.pop() != symbol[1:] or s[i - 1][0] == "(":
+                return False
+    return bool(s) and not opened and s.count("XX") == n
+
+
 def _no_two_close(s: list[str], n: int) -> bool:
     return well_formed(s, n) and not any(
         a[0] == b[0] == ")" for a, b in zip(s, s[1:], strict=False)
@@ -578,6 +604,19 @@ def _no_two_close(s: list[str], n: int) -> bool:
 
 
 TREE_MISTAKES = mistakes(
+    ("False for everything", lambda s, n: False, "There are sequences that are trees."),
+    ("words outside of all brackets let through, also without any bracket",
+     lambda s, n: _read_along(s, n, outside=True),
+     "There is one outermost bracket, and every word stands inside of it."),
+    ("closing brackets that close nothing let through",
+     lambda s, n: _read_along(s, n, surplus=True),
+     "Every closing bracket closes one that is open. Where none is, it is no tree."),
+    ("what follows the outermost bracket let through",
+     lambda s, n: _read_along(s, n, first=True),
+     "There is one outermost bracket, and everything is in it: behind it nothing may come."),
+    ("two brackets of one label refused",
+     lambda s, n: well_formed(s, n) and max(Counter(x for x in s if x[0] == "(").values()) == 1,
+     "A tree may have many brackets of one label, also inside of each other."),
     ("the labels that open and close counted",
      lambda s, n: bool(s) and s.count("XX") == n and (
          Counter(x[1:] for x in s if x[0] == "(") == Counter(x[1:] for x in s if x[0] == ")")
@@ -908,8 +947,9 @@ SCORE_TEST_MISTAKES = mistakes(
      "Some functions throw all sentences in one heap. Let a bracket of one sentence be given in "
      "another."),
     ("no TOP", _without("TOP"), "Every bracket counts, TOP as well. Try one."),
-    ("no PRT", _without("PRT"), "Every label is taken as it stands. Try PRT against ADVP."),
-    ("no TOP and no PRT", _without("TOP", "PRT"),
+    ("PRT never against ADVP", _without("PRT"),
+     "Every label is taken as it stands. Try PRT against ADVP."),
+    ("no TOP, and PRT never against ADVP", _without("TOP", "PRT"),
      "Every bracket counts and every label is taken as it stands: EVALB's rules 3 and 4 are not "
      "those of this function."),
     ("not without any brackets", _without("nothing"),
@@ -1078,6 +1118,19 @@ def _upwards(**slips: Any) -> Callable[[list[str]], list[str]]:
 
 
 BOTTOM_UP_MISTAKES = mistakes(
+    ("nothing changed", lambda symbols: symbols,
+     'Brackets that open are not written, and one that closes becomes "NP/1".'),
+    ("all words inside, and the brackets that are parts",
+     lambda symbols: _walk(symbols, lambda w, b, all_w, all_b: all_w + b),
+     "A word in a smaller bracket is a part of that one alone."),
+    ("all symbols inside",
+     lambda symbols: _walk(symbols, lambda w, b, all_w, all_b: all_w + 2 * all_b),
+     "A smaller bracket is one part, with all that it holds and with both its symbols."),
+    ("small letters", lambda symbols: [symbol.lower() for symbol in bottom_up(symbols)],
+     "Words and labels stay as they are written."),
+    ("all words first",
+     lambda symbols: sorted(bottom_up(symbols), key=lambda symbol: symbol != "XX"),
+     "The symbol of a bracket comes right behind its last part, before the words that follow."),
     ("the number alone", _upwards(form="{n}".format),
      'The symbol of a bracket has its label as well: "NP/1".'),
     ("one count, not set to 0 by a bracket that opens", _never_at_0,
@@ -1396,6 +1449,9 @@ def _opens_first_alone(written: list[str], n_words: int, openings: set[str]) -> 
 
 
 NEXT_MISTAKES = mistakes(
+    ("the bracket that has just opened does not open again",
+     lambda w, n, o: next_symbols(w, n, o) - ({w[-1]} if w and w[-1][0] == "(" else set()),
+     "A bracket may begin with one of its own label: `(NP (NP XX )NP XX )NP`."),
     ("words without an end",
      lambda w, n, o: next_symbols(w, n, o) | ({"XX"} if w and not _complete(w) else set()),
      "A tree over `n_words` words has so many, and not one more."),
@@ -1634,7 +1690,31 @@ def _flat_or_two(n: int, labels: int) -> int:
     return found[n]
 
 
+def _with_unary(n: int, labels: int) -> int:
+    parts, rows = [0, 1 + labels], [1, 1 + labels]
+    for k in range(2, n + 1):
+        several = sum(parts[i] * rows[k - i] for i in range(1, k))
+        parts.append(labels * several)
+        rows.append(several + parts[k])
+    return parts[n]
+
+
 COUNT_TREE_MISTAKES = mistakes(
+    ("brackets around single words as well", _with_unary,
+     "Each bracket has at least two parts: a word alone has none around it."),
+    ("one label more", lambda n, labels: count_trees(n, labels + 1),
+     "A bracket is there or not already: no label stands for none."),
+    ("the outermost bracket there or not", lambda n, labels: (labels + 1) * count_trees(n, labels),
+     "There is one outermost bracket in every tree."),
+    ("the number of spans", lambda n, labels: n * (n + 1) // 2 * labels,
+     "So many brackets could be in a tree. Asked for is in how many ways some of them form one."),
+    ("the ways to cut a row, without labels", lambda n, labels: 2 ** (n - 1),
+     "That cuts the words into parts once. Brackets may hold brackets, to any depth; and each has "
+     "a label."),
+    ("a bracket or none at each place between words", lambda n, labels: (labels + 1) ** (n - 1),
+     "Brackets may hold brackets, to any depth: count by the parts of the outermost one."),
+    ("the logarithm", lambda n, labels: math.log(count_trees(n, labels)),
+     "Asked for is the number itself."),
     ("two parts or three", _two_or_three,
      "A bracket may have any number of parts from two on: `(S XX XX XX XX )S` is a tree."),
     ("floating-point numbers", lambda n, labels: float(count_trees(n, labels)),
@@ -1751,7 +1831,7 @@ EXERCISES = [
                 "around a word.",
             ),
             Invariant(
-                "every bracket opens and closes",
+                "two symbols for each bracket, and one for each word",
                 lambda output, spans: len(output) == 2 * len(spans) + max(x[2] for x in spans),
                 "A tree of n words and b brackets has n + 2 b symbols.",
             ),

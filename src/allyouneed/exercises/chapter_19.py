@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -79,6 +80,20 @@ COMBINE_WEIGHTS = (
      "Once all tokens have divided the sum it is a mean. `DistributedDataParallel` takes a mean "
      "over the processes by itself, which is why `gradients` of chapter 12 multiplies by their "
      "number; here nobody does."),
+    ("divided by the mean number of tokens",
+     lambda n, tokens: n / sum(tokens) * sum(m > 0 for m in tokens),
+     "The weights t_i / t add up to one: t is the number of all tokens."),
+    ("weighted by the squares of the tokens",
+     lambda n, tokens: n**2 / sum(m**2 for m in tokens),
+     "A gradient is multiplied by its number of tokens once: the weights are t_i / t."),
+    ("weighted by what is left of the tokens", lambda n, tokens: 1 - n / sum(tokens),
+     "A share with more tokens counts for more: its weight is t_i / t."),
+    ("each share with one token more",
+     lambda n, tokens: (n + 1) / sum(m + 1 for m in tokens if m),
+     "The weights are t_i / t, as they are; an empty share is left out."),
+    ("weighted by the roots of the tokens",
+     lambda n, tokens: n**0.5 / sum(m**0.5 for m in tokens),
+     "The weights are shares of the tokens, t_i / t, without a root."),
     ("weighted by softmax", _softmax,
      "The weights are shares of the tokens, t_i / t. Nothing is exponentiated."),
     ("a plain sum", lambda n, tokens: 1,
@@ -138,6 +153,42 @@ COMBINE_MISTAKES = [
              / sum(max(n, 1) for n in tokens)
          ),
          "A share without tokens has the weight 0, above and below the fraction bar."),
+        ("a plain sum, with zero for NaN",
+         lambda gradients, tokens: torch.stack(gradients).nan_to_num().sum(0),
+         "Each gradient is that of a mean, and is to be weighted by its number of tokens; a share "
+         "without any has the weight 0."),
+        ("weighted by softmax, with zero for NaN",
+         lambda gradients, tokens: sum(
+             g.nan_to_num() * _softmax(n, tokens) for g, n in zip(gradients, tokens, strict=True)
+         ),
+         "The weights are shares of the tokens, t_i / t. Nothing is exponentiated."),
+        ("the lower median of the shares that have tokens",
+         lambda gradients, tokens: torch.stack(
+             [g for g, n in zip(gradients, tokens, strict=True) if n]
+         ).median(0).values,
+         "Asked for is the mean over all tokens: each gradient is weighted by its number of them."),
+        ("the largest entries of all shares",
+         lambda gradients, tokens: torch.stack(
+             [g for g, n in zip(gradients, tokens, strict=True) if n]
+         ).amax(0),
+         "Asked for is the mean over all tokens: each gradient is weighted by its number of them."),
+        ("a mean of two at a time",
+         lambda gradients, tokens: reduce(
+             lambda a, b: (a + b) / 2,
+             [g for g, n in zip(gradients, tokens, strict=True) if n],
+         ),
+         "So the last share has half of the say. Each is to be weighted by its number of tokens."),
+        ("the parts of the sum, not added up",
+         lambda gradients, tokens: torch.stack(
+             [g * n / sum(tokens) for g, n in zip(gradients, tokens, strict=True)]
+         ),
+         "Asked for is one gradient, (P,): add the weighted ones up. And 0 times NaN is NaN: leave "
+         "empty shares out."),
+        ("the parts of the sum, not added up, without the empty shares",
+         lambda gradients, tokens: [
+             g * n / sum(tokens) for g, n in zip(gradients, tokens, strict=True) if n
+         ],
+         "Asked for is one gradient, (P,): add the weighted ones up."),
         ("the gradient of the largest share only",
          lambda gradients, tokens: gradients[tokens.index(max(tokens))],
          "Every token counts, in whatever share it stands."),
@@ -201,8 +252,27 @@ BYTES_MISTAKES = mistakes(
     ("a division that drops what is behind the point",
      lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) // n * 4 * parameters,
      "`//` makes a whole number of rounds times (n - 1) / n: divide by `/`."),
-    ("one round and a half in stage 3", _sent(rounds=(2, 1.5)),
+    ("all 16 bytes of a parameter in stage 3", _sent(rounds=(2, 8)),
+     "Moments are never sent: each process updates its own part. What is sent are the weights, "
+     "twice, and the gradients, once."),
+    ("a third less in stage 3", _sent(rounds=(2, 4 / 3)),
      "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two."),
+    ("five rounds in stage 3", _sent(rounds=(2, 5)),
+     "The weights are collected forwards and backwards, the gradients scattered once: three."),
+    ("the gradient once, whole", lambda parameters, n, sharded: 4 * parameters,
+     "In each round a process sends n - 1 of n pieces, and there are two rounds, or three."),
+    ("the weights sent once more, whole, in stage 3",
+     lambda parameters, n, sharded: (
+         bytes_sent(parameters, n, False) + 4 * parameters * bool(sharded)
+     ),
+     "Of what is collected, too, a process sends n - 1 of n pieces."),
+    ("moments sent in stage 3", _sent(rounds=(2, 6)),
+     "Moments are never sent: each process updates its own part."),
+    ("in thousands of bytes, of 1,024 each", lambda *case: bytes_sent(*case) / 1024,
+     "The task asks for bytes."),
+    ("one round and a half in stage 3, or numbers of two bytes", _sent(rounds=(2, 1.5)),
+     "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two. And "
+     "a float32 number has 4 bytes."),
     ("numbers of two bytes, and sharding costs nothing more", _sent(rounds=(2, 2), size=2),
      "A float32 number has 4 bytes. Stage 3 has three rounds."),
     ("the whole gradient to each of the others",
@@ -345,6 +415,10 @@ def _changed(
     return count
 
 
+def _m_with_logits(logits: Callable) -> Callable:
+    return lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=logits(d, v, t))
+
+
 MODERN_SLIPS = [
     ("keys and values for every head", {"width": lambda d, h, g: d},
      "Keys and values are made for n_groups sets only."),
@@ -370,8 +444,39 @@ MODERN_SLIPS = [
 MODERN_MISTAKES = mistakes(
     ("one matrix in the feed-forward net", _m(net=1),
      "A gated net has three: the gate, what it lets through, and the way back."),
-    ("four operations for each entry", lambda *sizes: 2 * _modern(*sizes),
-     "A multiplication and an addition are two operations, and the task counts them once."),
+    ("four square matrices of cross-attention as well",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) + 8 * n * t * d * d,
+     "A decoder-only model has no memory to look at: one attention in each layer."),
+    ("the gate's product as well",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) + n * t * f,
+     "The gate is multiplied entry by entry, and the task counts products of matrices."),
+    ("the softmax as well",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) + n * h * t * t,
+     "A softmax is no product of matrices, and the task counts those alone."),
+    ("the net of one layer alone",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) - (n - 1) * 6 * t * d * f,
+     "Each of the layers has a feed-forward net."),
+    ("scores and weighted sums of one layer alone",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) - (n - 1) * 4 * t * t * d,
+     "Each of the layers attends."),
+    ("queries, or the output, for the groups only",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) - 2 * n * t * d * (d - d // h * g),
+     "Keys and values are made for the groups. Queries and W^O are those of all heads."),
+    ("one addition less for each logit",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) - t * v,
+     "Each multiplication counts with an addition, the first as well: two for each."),
+    ("logits without d_model", _m_with_logits(lambda d, v, t: 2 * t * v),
+     "Each logit is a product of d_model entries."),
+    ("four bytes for each operation", lambda *sizes: 4 * _modern(*sizes),
+     "Operations are counted, not bytes."),
+    ("in thousands of millions", lambda *sizes: _modern(*sizes) / 1e9,
+     "Asked for is the number itself."),
+    ("biases as well",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t) + n * t * (2 * f + 2 * d),
+     "The task counts products of matrices. A bias is added."),
+    ("twice as many", lambda *sizes: 2 * _modern(*sizes),
+     "A multiplication and an addition are two operations for each entry of a product, counted "
+     "once; and there is one stack of layers."),
     ("three products of attention", _m(look=6),
      "Attention has two products: queries with keys, and weights with values."),
     ("four matrices in the feed-forward net", _m(net=4),
@@ -461,7 +566,7 @@ MODERN_MISTAKES = mistakes(
     ("logits in every layer",
      lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=2 * n * t * d * v),
      "The logits come once, after the last layer."),
-    ("the embedding counted as a product",
+    ("the embedding counted as a product, or the logits twice",
      lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, logits=4 * t * d * v),
      "To look up an embedding takes no operation. Only the logits are a product."),
     ("one layer", lambda d, f, h, g, n, v, t: _modern(d, f, h, g, 1, v, t),
@@ -591,6 +696,23 @@ FEWEST_MISTAKES = mistakes(
      )((16, 8, 4, 0)[stage]),
      "The activations of the whole batch are spread over the GPUs: they are among the shared "
      "bytes."),
+    ("activations only where something else is shared",
+     lambda parameters, activations, memory, stage: fewest(
+         parameters, activations * (stage > 0), memory, stage
+     ),
+     "Each GPU has its part of the sentences at any stage, and so a share of the activations."),
+    ("the bytes of one GPU",
+     lambda parameters, activations, memory, stage: (
+         (16, 8, 4, 0)[stage] * parameters + activations
+     ),
+     "Asked for is the number of GPUs with which each has room."),
+    ("four bytes for each byte of the activations",
+     lambda parameters, activations, memory, stage: fewest(
+         parameters, 4 * activations, memory, stage
+     ),
+     "`activations` are bytes already."),
+    ("two GPUs at least", lambda *case: max(2, fewest(*case)) if fewest(*case) else 0,
+     "Where one GPU has room for everything the smallest n is 1."),
     ("rounded to the nearest, even to no GPU at all",
      lambda parameters, activations, memory, stage: (
          lambda full: round(((16 - full) * parameters + activations) / (memory - full * parameters))
@@ -886,6 +1008,42 @@ def _unsquared(gradients: Tensor, b: int) -> float:
 
 
 NOISE_MISTAKES = mistakes(
+    ("multiplied by what is to divide the difference",
+     _noise(lambda trace, squared, small, large, N, b: (
+         (small - large) * (1 / b - 1 / (N * b)) / squared
+     )),
+     "The difference of the lengths is the trace times 1 / b - 1 / (n b): divide by that."),
+    ("NaN where |g|^2 is below zero",
+     _noise(lambda trace, squared, small, large, N, b: (
+         trace / squared if squared > 0 else math.nan
+     )),
+     "The estimates are right on average only if all of them stay as they are, those below zero as "
+     "well."),
+    ("multiplied by (n - 1) / n, not divided",
+     _noise(lambda trace, squared, small, large, N, b: (small - large) * b * (N - 1) / N / squared),
+     "1 / b - 1 / (n b) is (n - 1) / (n b), and the difference is divided by it."),
+    ("the first share's length in place of the mean", lambda gradients, b: _from_lengths(
+         gradients[0].pow(2).sum(), _lengths(gradients)[1], len(gradients), b),
+     "The squared length of a share is a mean over all shares."),
+    ("the lower median of the lengths in place of the mean", lambda gradients, b: _from_lengths(
+         gradients.pow(2).sum(1).median(), _lengths(gradients)[1], len(gradients), b),
+     "The squared length of a share is a mean over all shares: a median is not right on average."),
+    ("infinity where |g|^2 is below zero",
+     _noise(lambda trace, squared, small, large, N, b: (
+         trace / squared if squared > 0 else math.inf
+     )),
+     "The estimates are right on average only if all of them stay as they are, those below zero as "
+     "well."),
+    ("the two estimates, not divided", lambda gradients, b: (
+         _trace(gradients, b), _squared(len(gradients), *_lengths(gradients))),
+     "The noise scale is the one divided by the other, equation (19.11)."),
+    ("lengths along the columns, with the number of the rows", lambda gradients, b: (
+         _from_lengths(*_lengths(gradients.T), len(gradients), b)),
+     "A row is the gradient of a share: its length is a sum along the row, and the mean of all is "
+     "taken over the rows."),
+    ("the number of parameters for that of the shares", lambda gradients, b: (
+         _from_lengths(*_lengths(gradients), gradients.shape[1], b)),
+     "n is the number of rows, the shares."),
     ("the difference of the lengths, not divided",
      _noise(lambda trace, squared, small, large, N, b: (small - large) / squared),
      "Between a share and the whole lie 1 / b - 1 / (n b) of the trace: divide by it."),
@@ -1313,6 +1471,32 @@ WHOLE_MISTAKES = mistakes(
          [g / max(t, 1) for g, t in zip(sums, tokens, strict=True)], tokens, max_norm
      ),
      "`sums` are not divided yet: divide once, by all tokens."),
+    ("the mean of the means, and not clipped", _whole_gradient(mean="means", clip="never"),
+     "A process with few tokens counts as much as one with many: divide the sum by all tokens. And "
+     "what the optimizer gets is at most `max_norm` long."),
+    ("divided by the mean number of tokens",
+     lambda sums, tokens, max_norm: (
+         lambda g: g * min(1.0, max_norm / max(float(g.norm()), 1e-9))
+     )(sum(sums) / sum(tokens) * len(tokens)),
+     "Divide by the number of all tokens."),
+    ("as long as `max_norm` for each token",
+     lambda sums, tokens, max_norm: whole_gradient(sums, tokens, max_norm * sum(tokens)),
+     "`max_norm` is for the gradient that the optimizer gets, however many tokens are in it."),
+    ("the root of the mean square for the length",
+     lambda sums, tokens, max_norm: whole_gradient(
+         sums, tokens, max_norm * len(sums[0]) ** 0.5
+     ),
+     "The length is the root of the *sum* of squares."),
+    ("each share clipped, and the sum once more",
+     lambda sums, tokens, max_norm: (
+         lambda g: g * min(1.0, max_norm / max(float(g.norm()), 1e-9))
+     )(_whole_gradient(clip="before")(sums, tokens, max_norm)),
+     "Clip once, what has been added up: until then nobody knows how long it is."),
+    ("the clipped means of the shares added up",
+     lambda sums, tokens, max_norm: (
+         len(tokens) * _whole_gradient(mean="means", clip="before")(sums, tokens, max_norm)
+     ),
+     "Add the sums up, divide by all tokens, and clip that."),
     ("as long as `max_norm` for each process",
      lambda sums, tokens, max_norm: whole_gradient(sums, tokens, max_norm * len(tokens)),
      "`max_norm` is for the gradient that the optimizer gets, however many processes have computed "
@@ -1510,6 +1694,11 @@ INTERVAL_KNOWN = [
 
 
 INTERVAL_MISTAKES = mistakes(
+    ("how many checkpoints between two failures", _interval(
+         lambda w, f: f / _young(w, f), lambda w, f, tau: _share(w, f, _young(w, f))),
+     "The interval is asked for in seconds."),
+    ("one half for the share", _interval(_young, lambda w, f, tau: 0.5),
+     "Half an interval is lost at each failure, and failures are rare: t / (2 F)."),
     ("without the seconds of writing", _interval(lambda w, f: _young(w, f) - w, _share),
      "The interval is counted from one checkpoint to the next, the writing included: nothing is "
      "taken off."),

@@ -31,6 +31,8 @@ def absorbed_cases() -> list[tuple]:
 
 
 ABSORBED_MISTAKES = mistakes(
+    ("the diagonal alone", lambda gamma, W: torch.diag(W.diag() * gamma),
+     "Every entry of x goes to every query: all of column j is multiplied by gamma_j."),
     ("the rows multiplied",
      lambda gamma, W: W * gamma[:, None],
      "That multiplies what comes *out*, entry by entry. gamma stands in front of the matrix: entry "
@@ -125,6 +127,8 @@ WIDTH_CASES = [
     (2, 3, 8),
     (1000, 8, 1),
     (2, 1000, 1),
+    (6, 10, 4),
+    (1, 5, 1),
 ]
 
 
@@ -216,6 +220,21 @@ WIDTH_MISTAKES = mistakes(
          max(multiple, gated_width(d_model, d_ff, multiple))),
      "Where not even one multiple fits the width is 0: with one, the net would be larger than the "
      "paper's."),
+    ("always below d_ff",
+     lambda d_model, d_ff, multiple: min(
+         gated_width(d_model, d_ff, multiple), (d_ff - 1) // multiple * multiple
+     ),
+     "Where d_model is 1 the biases are worth a whole matrix: search up to d_ff, and further."),
+    ("three matrices in the paper's net", _width(parameters=lambda d, f: 3 * d * f + f + d),
+     "The paper's net has two matrices, d_model x d_ff and back."),
+    ("one multiple less", lambda *sizes: max(0, gated_width(*sizes) - sizes[2]),
+     "Exactly as many parameters, and any fewer, will do: take the largest width that fits."),
+    ("two biases of d_model entries", _width(parameters=lambda d, f: 2 * d * f + 2 * d),
+     "The first bias stands behind the matrix that leads to d_ff: d_ff entries."),
+    ("three biases for each unit of the gated net", _width(unit=lambda d: 3 * d + 3),
+     "The gated net has no biases: a unit costs 3 d_model parameters."),
+    ("four matrices in the gated net", _width(unit=lambda d: 4 * d),
+     "A gated net has three matrices: the gate, what passes it, and the way back."),
     ("two biases of d_ff entries", lambda d_model, d_ff, multiple: (
          (2 * d_model * d_ff + 2 * d_ff) // (3 * d_model * multiple) * multiple),
      "The second bias stands behind the matrix that leads back: d_model entries."),
@@ -339,6 +358,12 @@ def _halves_exchanged(head: Tensor) -> Tensor:
 
 AS_ONE = "And head by head: each has K / 2 pairs of its own."
 REORDERED_MISTAKES = mistakes(
+    ("a matrix that reorders",
+     lambda W, n: reordered(torch.eye(len(W)), n),
+     "Multiplied with W it gives the rows in order. Asked for are these rows themselves."),
+    ("rows and columns alike",
+     lambda W, n: (lambda rows: torch.cat([rows[:, ::2], rows[:, 1::2]], 1))(reordered(W, n)),
+     "The columns belong to x, which nobody turns: only rows change their places."),
     ("the even rows alone", lambda W, n_heads: W[::2],
      "Behind the even rows of each head come its odd ones."),
     ("one half with the sign turned",
@@ -552,6 +577,28 @@ GROUPED_MISTAKES = mistakes(
      "The root of K, once. (The fourth root is for those who divide queries and keys each.)"),
     ("keys and values exchanged", lambda q, k, v: _attend(q, _spread(v, q), _spread(k, q)),
      "The weights come from queries and keys; what they weigh are the values."),
+    ("divided by the root of the number of heads that share",
+     _with_groups(scale=lambda q, k: (q.shape[1] // k.shape[1]) ** -0.5),
+     "The width of a head is meant: the root of K."),
+    ("the last set for all heads",
+     lambda q, k, v: _attend(q, *(x[:, -1:].expand(-1, q.shape[1], -1, -1) for x in (k, v))),
+     "There are G sets, and H / G heads share one. Does a loop overwrite them?"),
+    ("the likeliest key alone",
+     lambda q, k, v: _spread(v, q).gather(
+         2, (q @ _spread(k, q).mT).argmax(-1, keepdim=True).expand(-1, -1, -1, v.shape[-1])
+     ),
+     "The weights are a softmax of the scores: all keys bring their values."),
+    ("one head of each group for all its heads",
+     lambda q, k, v: grouped(q, k, v)[:, :: q.shape[1] // k.shape[1]].repeat_interleave(
+         q.shape[1] // k.shape[1], 1
+     ),
+     "Heads share keys and values, and each has queries of its own."),
+    ("every head sees the keys of all sets",
+     lambda q, k, v: _attend(q, *(
+         x.flatten(1, 2)[:, None].expand(-1, q.shape[1], -1, -1) for x in (k, v)
+     )),
+     "A head attends to the keys of one set, that of its group. The sets are not put behind each "
+     "other."),
     ("the groups moved on by one",
      lambda q, k, v: _attend(q, _spread(k.roll(1, 1), q), _spread(v.roll(1, 1), q)),
      "The first H / G heads use the first set."),
@@ -724,6 +771,35 @@ SLOT_SLIPS = [
 
 
 SLOT_MISTAKES = mistakes(
+    ("window and sinks exchanged, where there are sinks",
+     lambda t, window, sinks: in_slots(t, *((sinks, window) if sinks else (window, sinks))),
+     "The arguments are t, window, sinks."),
+    ("slots with their numbers",
+     lambda t, window, sinks: [*enumerate(in_slots(t, window, sinks))],
+     "The list has a place for each slot: its index is the number of the slot."),
+    ("a dictionary of slots",
+     lambda t, window, sinks: dict(enumerate(in_slots(t, window, sinks))),
+     "Asked for is a list, slot after slot."),
+    ("a ring as long as the whole cache",
+     lambda t, window, sinks: in_slots(t, window + sinks, sinks),
+     "There are `sinks + window` slots in all, and the ring has `window` of them."),
+    ("how many slots are taken",
+     lambda t, window, sinks: sum(p >= 0 for p in in_slots(t, window, sinks)),
+     "Asked for are the places that the slots hold."),
+    ("places in the ring counted from the sinks on",
+     lambda t, window, sinks: [
+         p - sinks if p >= sinks else p for p in in_slots(t, window, sinks)
+     ],
+     "A place is counted from the beginning of the text, in the ring as well."),
+    ("the slot of the newest place",
+     lambda t, window, sinks: t if t < sinks else sinks + (t - sinks) % window,
+     "That is where the newest was written. Asked for are the places that all slots hold."),
+    ("what the ring would hold if it had been full before",
+     lambda t, window, sinks: [
+         i if i < sinks else t - (t - i) % window for i in range(sinks + window)
+     ],
+     "Places begin at 0, and sinks stay where they are: a slot that has not been written yet is "
+     "-1."),
     ("all places that have been written", lambda t, window, sinks: list(range(t + 1)),
      "The cache has only `sinks + window` slots: most places have been written over."),
     ("a ring of one slot more", lambda t, window, sinks: in_slots(t, window + 1, sinks),
@@ -1068,6 +1144,27 @@ PASS_MISTAKES = mistakes(
     ("the probability that a guess is refused",
      _from_kept(lambda p, q: 1 - torch.minimum(p, q).sum()),
      "That is the share of guesses that are refused."),
+    ("the plain mean of the ratios",
+     _from_kept(lambda p, q: torch.where(q > 0, (p / q).clamp(max=1), 0.0).mean()),
+     "The small model guesses a token with the probability q: weigh by it."),
+    ("what the large model gives to the likeliest guess",
+     _from_kept(lambda p, q: p[q.argmax()]),
+     "Guesses are drawn, and kept with min(1, p / q): sum over all tokens."),
+    ("as many tokens as guesses", lambda p, q, guesses: float(guesses),
+     "A guess is kept with min(1, p / q), and the first that is refused ends the row."),
+    ("as if it never ended, cut at guesses + 1",
+     _with_kept(lambda a, n: min(n + 1, 1 / (1 - a)) if a < 1 - 1e-6 else n + 1),
+     "The mean of what is cut is not the mean, cut: add up a^0 to a^guesses."),
+    ("each guess for itself, and one more where all are kept",
+     _with_kept(lambda a, n: n * a + a**n),
+     "What stands behind a refused guess is dropped, and a token comes in its place."),
+    ("each length times its power", _with_kept(lambda a, n: sum(i * a**i for i in range(1, n + 2))),
+     "That all of i guesses are kept has the probability a^i: add these up, each once."),
+    ("1 less the largest difference", _from_kept(lambda p, q: 1 - (p - q).abs().max()),
+     "Refused are all that q has too much: half of the *sum* of |p - q|."),
+    ("one guess too few where all are kept",
+     _with_kept(lambda a, n: n if a > 1 - 1e-6 else sum(a**i for i in range(n + 1))),
+     "If all guesses are kept, there is one token more: guesses + 1."),
     ("the larger of the two",
      _from_kept(lambda p, q: torch.maximum(p, q).sum()),
      "q min(1, p / q) is the *smaller* of p and q."),
@@ -1124,7 +1221,7 @@ def _newest(
             kept_v = torch.cat([v, kept_v] if crossed else [kept_v, v], 1)
         scale = {
             "K": K, "K^2": K * K, "S": kept_k.shape[1], "S - 1": S, "1": 1, "H": K * len(q),
-            "heads": len(q),
+            "heads": len(q), "4": 4,
         }[width]  # fmt: skip
         return ((q @ kept_k.mT / scale**0.5).softmax(axis) @ kept_v)[:, 0]
 
@@ -1192,6 +1289,52 @@ NEWEST_MISTAKES = mistakes(
     ("the plain mean of the values",
      lambda q, k, v, kept_k, kept_v: torch.cat([kept_v, v[:, None]], 1).mean(1),
      "The values are weighed by the softmax of the scores."),
+    ("degrees in place of radians",
+     lambda q, k, v, kept_k, kept_v: (lambda place: _newest()(
+         _turned(q[:, None], place - _angle(q, torch.tensor([kept_k.shape[1]]), 10000.0))[:, 0],
+         _turned(k[:, None], place - _angle(k, torch.tensor([kept_k.shape[1]]), 10000.0))[:, 0],
+         v, kept_k, kept_v,
+     ))(_angle(q, torch.tensor([kept_k.shape[1]]), 10000.0) * math.pi / 180),
+     "`cos` and `sin` take radians, and place / theta^(2i / d_k) is in radians."),
+    ("the newest key turned twice",
+     lambda q, k, v, kept_k, kept_v: newest(
+         q, _at(k, kept_k.shape[1])[:, 0], v, kept_k, kept_v
+     ),
+     "It is turned once, by the angle of place S."),
+    ("the query turned twice",
+     lambda q, k, v, kept_k, kept_v: newest(
+         _at(q, kept_k.shape[1])[:, 0], k, v, kept_k, kept_v
+     ),
+     "It is turned once, by the angle of place S."),
+    ("no softmax",
+     lambda q, k, v, kept_k, kept_v: (
+         _at(q, kept_k.shape[1]) @ torch.cat([kept_k, _at(k, kept_k.shape[1])], 1).mT
+         / q.shape[-1] ** 0.5 @ torch.cat([kept_v, v[:, None]], 1)
+     )[:, 0],
+     "The scores become weights by a softmax over the keys."),
+    ("the oldest dropped",
+     lambda q, k, v, kept_k, kept_v: (lambda S: _attend(
+         _at(q, S), torch.cat([kept_k[:, 1:], _at(k, S)], 1),
+         torch.cat([kept_v[:, 1:], v[:, None]], 1),
+     )[:, 0])(kept_k.shape[1]),
+     "Causal attention over the whole text sees all that is kept."),
+    ("the oldest dropped, and one place too early",
+     lambda q, k, v, kept_k, kept_v: newest(q, k, v, kept_k[:, 1:], kept_v[:, 1:]),
+     "Causal attention over the whole text sees all that is kept; and the newest stands at S."),
+    ("divided by the number of kept keys, and the values turned",
+     _newest(width="S - 1", values=True),
+     "Equation (1) divides by the root of d_k. And values are never turned."),
+    ("a causal mask that shows the first key alone",
+     lambda q, k, v, kept_k, kept_v: kept_v[:, 0],
+     "A triangle of one row and S + 1 columns shows one key, the first. The newest may look at "
+     "all: no mask is needed."),
+    ("a causal mask that shows the newest alone", lambda q, k, v, kept_k, kept_v: v,
+     "All that is kept lies before the newest, which may look at all of it: no mask is needed."),
+    ("the kept values turned",
+     lambda q, k, v, kept_k, kept_v: newest(
+         q, k, v, kept_k, _turned(kept_v, _angle(kept_v, torch.arange(kept_v.shape[1]), 10000.0))
+     ),
+     "Positions say where a token looks, not what it brings: values stay."),
     ("the newest value left out", lambda q, k, v, kept_k, kept_v: (
         newest(q, k, torch.zeros_like(v), kept_k, kept_v)),
      "The newest key has weight, so its value counts, too."),
@@ -1497,6 +1640,29 @@ RMS_BACKWARD_MISTAKES = mistakes(
         (lambda r: gamma * dy / r - x * (gamma * dy * x).sum(-1, keepdim=True) / r**3)(
             (x.pow(2).sum(-1, keepdim=True) + eps).sqrt())),
      "The root in (20.1) holds the mean of the squares, not their sum."),
+    ("divided by D - 1", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).sum(-1, keepdim=True)
+         / (max(x.shape[-1] - 1, 1) * r**3))((x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "The mean of squares is divided by D."),
+    ("the first term without its root", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r**2 - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "y is x over the *root* of the mean square plus eps."),
+    ("x with its mean taken off", lambda x, gamma, dy, eps: (
+        rms_backward(x - x.mean(-1, keepdim=True), gamma, dy, eps)),
+     "RMSNorm takes no mean off, and so x stays as it is on the way back."),
+    ("a mean taken off in place of the second term", lambda x, gamma, dy, eps: (
+        (lambda first: first - first.mean(-1, keepdim=True))(
+            gamma * dy / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "That is how a mean comes back. RMSNorm has none: what comes back of the root is x times the "
+     "mean of gamma dy x, over r^3."),
+    ("added up over the entries",
+     lambda x, gamma, dy, eps: rms_backward(x, gamma, dy, eps).sum(-1),
+     "The gradient has the shape of x."),
+    ("roots and means along the first axis", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).sum(0, keepdim=True)
+         / (x.shape[-1] * r**3))((x.pow(2).mean(0, keepdim=True) + eps).sqrt())),
+     "Each vector has a root and a mean of its own: they run over the last axis."),
     ("the mean of what comes in taken off first", lambda x, gamma, dy, eps: (
         (lambda u, r: u / r - x * (u * x).mean(-1, keepdim=True) / r**3)(
             gamma * dy - (gamma * dy).mean(-1, keepdim=True),
@@ -1518,11 +1684,11 @@ def sink(K: int, n: int, match: float) -> tuple[Tensor, Tensor]:
 
 def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[str, str, str]:
     """What a head does with such a sink, for a query that asks and for one that does not."""
-    pair = [torch.as_tensor(one).double().squeeze() for one in answer(K, n, match)]
-    if [one.numel() for one in pair] != [K, K]:
+    pair = [torch.as_tensor(one).double() for one in answer(K, n, match)]
+    if [tuple(one.shape) for one in pair] != [(K,), (K,)]:
         shapes = [tuple(one.shape) for one in pair]
         raise ValueError(f"expected a key and a value of shape ({K},), got shapes {shapes[:4]}")
-    key, value = (one.reshape(K) for one in pair)
+    key, value = pair
     if not (key.isfinite().all() and value.isfinite().all()):
         raise ValueError("expected finite numbers, got an infinite one or NaN")
     keys = torch.zeros(n, K).double()
@@ -1532,6 +1698,8 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
     asks[0] = math.sqrt(K) * match
     weights = torch.stack([idle, asks]) @ torch.cat([key[None], keys]).mT / math.sqrt(K)
     weights = weights.softmax(-1)
+    longer, gently = 100 * keys, torch.cat([asks[:1] / 100, asks[1:]])  # the same match
+    softly = (gently @ torch.cat([key[None], longer]).mT / math.sqrt(K)).softmax(-1)
     louder = (torch.stack([idle, asks]) @ torch.cat([key[None], keys / K**0.5]).mT).softmax(-1)
     lacks = bool(weights[0, 0] <= 0.95 < louder[0, 0] and louder[1, 0] < 0.05)
     elsewhere = not key[-1] and bool(key[1:].any())
@@ -1539,7 +1707,7 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
     unasked += ", and would not, times the root of K" * lacks
     return (
         "idle" if float(weights[0, 0]) > 0.95 else unasked,
-        "answers" if float(weights[1, 0]) < 0.05 else "drowned",
+        "answers" if float(max(weights[1, 0], softly[0])) < 0.05 else "drowned",
         "adds nothing" if float(value.norm()) < 0.05 else "adds something of its own",
     )
 
@@ -1680,6 +1848,8 @@ STEPS: dict[str, Step] = {
     "keys in one order, values in another": _newest(crossed=True),
     "the newest does not see itself": _newest(own=False),
     "not scaled": _newest(width="1"),
+    "divided by 2, whatever the width": _newest(width="4"),
+    "divided by the root of the number of heads": _newest(width="heads"),
     "divided by the root of all heads' width": _newest(width="H"),
     "softmax over the heads": _newest(axis=0),
     "the first head's keys for all": _one_head_for_all,
@@ -1705,6 +1875,9 @@ MISSED_STEPS = {
     "keys in one order, values in another": "Take several kept keys, with different values.",
     "the newest does not see itself": "Let the newest token's value be as large as others.",
     "not scaled": "Let the scores be large enough that their scale shows.",
+    "divided by 2, whatever the width": "That is right for keys of four entries. Take others.",
+    "divided by the root of the number of heads":
+        "Let the number of heads and the width of a key be different.",
     "divided by the root of all heads' width": "Take several heads.",
     "softmax over the heads": "Take several heads.",
     "the first head's keys for all": "Take several heads, and compare all of them.",
@@ -1717,7 +1890,7 @@ def run_step_test(answer: Callable, step: str) -> Any:
     return said_of(answer, STEPS[step], right=step.startswith("right"))
 
 
-def _text(H: int = 2, T: int = 8, K: int = 4, seed: int = 210) -> tuple[Tensor, ...]:
+def _text(H: int = 2, T: int = 9, K: int = 6, seed: int = 210) -> tuple[Tensor, ...]:
     """Queries, keys and values of a text, each (H, T, K), with the queries and keys turned."""
     q, k, v = 1.5 * torch.randn(3, H, T, K, generator=torch.Generator().manual_seed(seed))
     angle = _angle(q, torch.arange(T), 10000.0)
@@ -1788,6 +1961,12 @@ STEP_MISTAKES = mistakes(
      "With one head nobody sees whether heads mix, or by whose width is divided. Take several."),
     ("one pair", _step_test(lambda: _text(K=2)),
      "With K = 2 there is one pair, and neighbours are halves. Take more entries."),
+    ("as many heads as a key is wide", _step_test(lambda: _text(H=6)),
+     "With as many heads as a key has entries, one number can stand for the other. Take two "
+     "numbers."),
+    ("keys of four entries alone", _step_test(lambda: _text(K=4)),
+     "With K = 4 the root is 2, and one of the wrong steps divides by 2 whatever K is. Take "
+     "another width."),
     ("as many kept keys as heads", _step_test(lambda: _text(H=6, T=7)),
      "With as many heads as kept keys, one number can stand for the other. Take two numbers."),
     ("a text of one token", _step_test(lambda: _text(T=1)),
