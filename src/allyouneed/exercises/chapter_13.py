@@ -846,6 +846,8 @@ TYPICAL_SLIPS = [
 TYPICAL_BUT = [
     ("top-p: the likeliest first", "not made to sum to one"),
     ("the token that crosses the line dropped", "the unlikeliest first"),
+    # in that order no sum of the cases is exactly the threshold
+    ("the token that reaches the line dropped", "H without weights"),
 ]
 
 
