@@ -2,6 +2,7 @@
 
     python experiments/variations.py                    # every row, seed 0 (the base with three)
     python experiments/variations.py --rows base heads-1
+    python experiments/variations.py --rows post-norm --rate 0.3    # printed, and not kept
 
 Everyday English to French (tatoeba-en-fr), pairs of at most six words a side. Each row changes one
 thing of a small base model and is trained for the same number of updates, with the paper's Adam and
@@ -107,13 +108,16 @@ def longest(pair: tuple[str, str]) -> int:
     return max(len(sentence.split()) for sentence in pair)
 
 
-def loss_of(model: Transformer, ids: dict[str, list]) -> float:
+def loss_of(model: Transformer, ids: dict[str, list], precision: str) -> float:
     """In nats per token of the valid split."""
-    return validation_loss(model, token_batches(ids["valid"], MAX_TOKENS), "bf16")
+    return validation_loss(model, token_batches(ids["valid"], MAX_TOKENS), precision)
 
 
-def run(name: str, seed: int, tokenizer: Tokenizer, ids: dict[str, list], valid) -> dict[str, Any]:
-    """Train one row; what it costs and how good it is."""
+def run(
+    name: str, seed: int, tokenizer: Tokenizer, ids: dict[str, list], valid,
+    rate: float = 1.0, precision: str = "bf16",
+) -> dict[str, Any]:  # fmt: skip
+    """Train one row, at `rate` times the schedule's; what it costs and how good it is."""
     letter, changes, alter, smoothing = ROWS[name]
     torch.manual_seed(seed)
     model = Transformer(replace(BASE, **changes))
@@ -122,19 +126,19 @@ def run(name: str, seed: int, tokenizer: Tokenizer, ids: dict[str, list], valid)
 
     start = time.process_time()
     batches = partial(token_batches, ids["train"], MAX_TOKENS, seed)
-    schedule = partial(learning_rate, d_model=model.config.d_model, warmup_steps=WARMUP)
+    sizes = {"d_model": model.config.d_model, "warmup_steps": WARMUP}
     losses = [
         r.loss
         for r in train(
-            model, batches, STEPS, schedule=schedule, smoothing=smoothing,
-            precision="bf16", seed=seed,
+            model, batches, STEPS, schedule=lambda step: rate * learning_rate(step, **sizes),
+            smoothing=smoothing, precision=precision, seed=seed,
         )
     ]  # fmt: skip
     seconds = time.process_time() - start
-    loss = loss_of(model, ids)
+    loss = loss_of(model, ids, precision)
     parameters = sum(p.numel() for p in model.parameters())
     full_width(model)
-    assert math.isclose(loss, loss_of(model, ids), rel_tol=1e-2)
+    assert math.isclose(loss, loss_of(model, ids, precision), rel_tol=1e-2)
     written = translate(model, tokenizer, [source for source, _ in valid], beam=1)
     row = {
         "row": letter,
@@ -154,6 +158,8 @@ def run(name: str, seed: int, tokenizer: Tokenizer, ids: dict[str, list], valid)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--rate", type=float, help="times the schedule's; the row is not kept")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16")
     args = parser.parse_args()
     pairs, valid = (
         [pair for pair in load_pairs("tatoeba-en-fr", split) if longest(pair) <= WORDS]
@@ -165,6 +171,10 @@ def main() -> None:
         split: [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in some]
         for split, some in (("train", pairs), ("valid", valid))
     }
+    if args.rate or args.precision != "bf16":
+        for name in args.rows:
+            run(name, 0, tokenizer, ids, valid, args.rate or 1.0, args.precision)
+        return
     settings = {
         "data": "tatoeba-en-fr", "words at most": WORDS, "pairs": len(pairs), "steps": STEPS,
         "warmup": WARMUP, "batch tokens": MAX_TOKENS,
