@@ -2,7 +2,7 @@
 
     python experiments/variations.py                    # every row, seed 0 (the base with three)
     python experiments/variations.py --rows base heads-1
-    python experiments/variations.py --rows post-norm --rate 0.3    # printed, and not kept
+    python experiments/variations.py --rows base post-norm --rate 0.3 --precision fp32
 
 Everyday English to French (tatoeba-en-fr), pairs of at most six words a side. Each row changes one
 thing of a small base model and is trained for the same number of updates, with the paper's Adam and
@@ -115,7 +115,7 @@ def loss_of(model: Transformer, ids: dict[str, list], precision: str) -> float:
 
 def run(
     name: str, seed: int, tokenizer: Tokenizer, ids: dict[str, list], valid,
-    rate: float = 1.0, precision: str = "bf16",
+    rate: float, precision: str,
 ) -> dict[str, Any]:  # fmt: skip
     """Train one row, at `rate` times the schedule's; what it costs and how good it is."""
     letter, changes, alter, smoothing = ROWS[name]
@@ -158,7 +158,8 @@ def run(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--rate", type=float, help="times the schedule's; the row is not kept")
+    words = "times the schedule's: seed 0, kept in variations_rate.json"
+    parser.add_argument("--rate", type=float, default=1.0, help=words)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16")
     args = parser.parse_args()
     pairs, valid = (
@@ -171,27 +172,24 @@ def main() -> None:
         split: [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in some]
         for split, some in (("train", pairs), ("valid", valid))
     }
-    if args.rate or args.precision != "bf16":
-        for name in args.rows:
-            run(name, 0, tokenizer, ids, valid, args.rate or 1.0, args.precision)
-        return
     settings = {
         "data": "tatoeba-en-fr", "words at most": WORDS, "pairs": len(pairs), "steps": STEPS,
         "warmup": WARMUP, "batch tokens": MAX_TOKENS,
         "vocabulary": BASE.vocab_size, "d_model": BASE.d_model, "d_ff": BASE.d_ff,
         "heads": BASE.n_heads, "layers": BASE.n_layers, "dropout": BASE.dropout,
         "norm first": BASE.norm_first, "smoothing": 0.1, "valid pairs": len(valid),
-        "precision": "bf16",
+        "precision": args.precision, "times the rate": args.rate,
     }  # fmt: skip
+    file = "variations" if args.rate == 1 else "variations_rate"
     try:
-        rows = results.load("variations")["data"]["rows"]
+        rows = results.load(file)["data"]["rows"]
     except FileNotFoundError:
         rows = []
     for name in args.rows:
-        for seed in (0, 1, 2) if name == "base" else (0,):
+        for seed in (0, 1, 2) if name == "base" and args.rate == 1 else (0,):
             if (name, seed) not in {(row["name"], row["seed"]) for row in rows}:
-                rows.append(run(name, seed, tokenizer, ids, valid))
-                record("variations", {"settings": settings, "rows": rows})
+                rows.append(run(name, seed, tokenizer, ids, valid, args.rate, args.precision))
+                record(file, {"settings": settings, "rows": rows})
 
 
 if __name__ == "__main__":
