@@ -209,6 +209,10 @@ def attention_exercise(project: Project, had: Faults) -> Exercise:
     )  # fmt: skip
 
 
+NEAR = 1e-5  # in gradients with entries up to 15, whose rounding is 1e-6 of the largest
+SHORT = 0.03  # times vectors: the epsilon of a norm is to be seen
+
+
 def heads_exercise(project: Project, had: Faults) -> Exercise:
     def build(faults: Faults) -> Callable:
         return lambda weights, q, k, v, mask: with_slopes(
@@ -240,6 +244,7 @@ def heads_exercise(project: Project, had: Faults) -> Exercise:
         cases,
         bank(rows, build, had),
         probe=for_readers(probe),
+        atol=NEAR,
     )
 
 
@@ -312,6 +317,7 @@ def encoder_exercise(project: Project, had: Faults) -> Exercise:
         return lambda weights, x, mask: {
             "dropped": dropping(faults),
             **with_slopes(lambda p: encoder_layer(p, x, mask, faults), weights),
+            "outputs of short vectors": encoder_layer(weights, SHORT * x, mask, faults),
         }
 
     new = drawn(3)
@@ -324,12 +330,15 @@ def encoder_exercise(project: Project, had: Faults) -> Exercise:
         used = order_of_use(layer, compute)
         layout = stack_layout(used, project.pattern(), [("", ["self"], 2)], layer)
         where = dropped(answer, lambda layer: first(call(layer, x=x, mask=mask)), x, 2)
-        return {"dropped": where, **measured(layout, weights, compute)}
+        found = {"dropped": where, **measured(layout, weights, compute)}
+        with torch.no_grad():
+            short = first(call(layer, x=SHORT * x, mask=mask))
+        return {**found, "outputs of short vectors": short}
 
     bad = bank(ENCODER, build, had, 20)
     return Exercise(
         "project.encoder", "layers", "Chapter 10", known(build(had)), cases, bad,
-        probe=for_readers(probe),
+        probe=for_readers(probe), atol=NEAR,
     )  # fmt: skip
 
 
@@ -364,7 +373,7 @@ def decoder_exercise(project: Project, had: Faults, equal: bool = False) -> Exer
     bad = bank(EQUAL, build, had, 0) if equal else bank(DECODER, build, had, 27)
     return Exercise(
         "project.decoder", "layers", "Chapter 11", known(build(had)), cases, bad,
-        probe=for_readers(probe),
+        probe=for_readers(probe), atol=NEAR,
     )  # fmt: skip
 
 
