@@ -77,7 +77,7 @@ def main() -> None:
                 with fault(model):
                     print(update(model))
             except (RuntimeError, ValueError) as error:  # PyTorch's, or that of a check
-                two = " devices" in str(error) or "'s device, " in str(error)
+                two = " devices" in str(error) or " device, " in str(error)
                 print(f"{fault.__name__} {'two devices' if two else type(error).__name__}")
 
 
