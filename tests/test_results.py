@@ -54,7 +54,7 @@ NO_GPU = [
     ("book/intro.md", "We had none: what the book says of a GPU's speed is computed or quoted"),
     ("benchmarks/README.md", "Not measured, because no GPU was at hand"),
     ("notebooks/19_scaling.ipynb", "We had no GPU."),
-    ("notebooks/19_scaling.ipynb", "an assumption until a run on a GPU is on record"),
+    ("notebooks/19_scaling.ipynb", "So ten microseconds remain an assumption"),
     ("notebooks/19_scaling.ipynb", "No GPU has seen this code."),
 ]
 
