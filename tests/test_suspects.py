@@ -451,13 +451,17 @@ FAMILIES = [  # one of each, which stands in no bank
     ("7.12", chapter_07._on_arc(-1, -2), "head 2 finds the word two before"),
     ("7.12", chapter_07._on_arc(-1, 3), None),
     ("2.2", one_word_too_few, None),
+    (
+        "3.9",
+        lambda keys, place: 50 * (2 * keys[place] - keys.sum(0)),
+        "the key minus the sum of the others",
+    ),
 ]
 
 
 NAMELESS = [  # each was once taken for a mistake that it does not make
     ("6.1", [0.75, 0.25, 5.5]),
     ("7.1", [6.7267, 1.2733, 6.7267, 9.2733]),
-    ("3.9", lambda keys, place: 50 * (2 * keys[place] - keys.sum(0))),
     ("17.2", ahead),
 ]
 

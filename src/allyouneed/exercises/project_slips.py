@@ -135,7 +135,7 @@ DROPOUT = (
     ("dropout over the residual as well", "residual dropped",
      "LayerNorm(x + Dropout(Sublayer(x))): x itself goes past the dropout."),
 )  # fmt: skip
-# An epsilon outside of the root shows where vectors are short, as the encoder's stage has them.
+# An epsilon outside of the root is too little to see elsewhere than in the encoder's stage.
 SEEN_NORMS = tuple(row for row in NORMS if row[1] != "epsilon outside")
 ENCODER = (
     *LAYER,
