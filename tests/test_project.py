@@ -322,8 +322,9 @@ CENTRED = "centred, variance = x - x.mean(-1, keepdim=True), x.var("
 NORMS = [
     ("", "", None),
     ("correction=0", "correction=1", "the norm's variance divided by n - 1"),
-    ("(variance + 1e-5).sqrt()", "(variance.sqrt() + 1e-5)",
-     "the norm's epsilon outside of the root"),
+    ("(variance + 1e-5).sqrt()", "(variance + 1e-6).sqrt()", None),
+    ("(variance + 1e-5).sqrt()", "(variance + 1e-12).sqrt()", None),
+    ("(variance + 1e-5).sqrt()", "(variance.sqrt() + 1e-5)", None),  # as far as another epsilon
     ("correction=0)\n        return self.gamma * centred / (variance + 1e-5).sqrt()",
      "correction=1)\n        return self.gamma * centred / (variance.sqrt() + 1e-6)",
      "the norm's variance divided by n - 1"),

@@ -143,8 +143,6 @@ def normed(x: Tensor, faults: Faults) -> Tensor:
     if "no mean" in faults:
         return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
     variance = x.var(axes, correction=int("unbiased" in faults), keepdim=True)
-    if "epsilon outside" in faults:
-        return centred / (variance.sqrt() + 1e-5)
     return centred / (
         (variance + 1e-5) if "variance for root" in faults else (variance + 1e-5).sqrt()
     )

@@ -106,8 +106,6 @@ NORMS = (
     ("the norm's variance divided by n - 1", "unbiased",
      "LayerNorm takes the mean of the squares, over all n: `unbiased=False`. (`std` and `var` "
      "divide by n - 1, if nothing else is said.)"),
-    ("the norm's epsilon outside of the root", "epsilon outside",
-     "sqrt(variance + epsilon), not sqrt(variance) + epsilon."),
     ("the norm divided by the variance", "variance for root",
      "LayerNorm divides by the standard deviation: the root of the variance is missing."),
     ("the norm over the whole sentence", "over the sentence",
@@ -135,8 +133,6 @@ DROPOUT = (
     ("dropout over the residual as well", "residual dropped",
      "LayerNorm(x + Dropout(Sublayer(x))): x itself goes past the dropout."),
 )  # fmt: skip
-# An epsilon outside of the root is too little to see elsewhere than in the encoder's stage.
-SEEN_NORMS = tuple(row for row in NORMS if row[1] != "epsilon outside")
 ENCODER = (
     *LAYER,
     ("the net before attention", "net first", "Attention comes first, then the net."),
@@ -162,7 +158,7 @@ DECODER = (
      "The target mask belongs to self-attention: without it the future leaks."),
     ("cross-attention without the source mask", "no memory mask",
      "The source's padding is hidden from the decoder, too."),
-    *SEEN_NORMS,
+    *NORMS,
 )  # fmt: skip
 EQUAL = (  # what raises an error, unless source and target are equally long
     ("the memory asks", "memory asks+masked",
@@ -229,7 +225,7 @@ MACHINE = (
     ("no dropout", "no dropout",
      "In training mode dropout acts on embeddings with positions, and on each sub-layer's output."),
     *LAYER,
-    *SEEN_NORMS,
+    *NORMS,
     ("positions multiplied with the embeddings", "positions multiplied",
      "Positions are *added* to the embeddings."),
     ("the source's embeddings not scaled", "not scaled in the source",
