@@ -425,15 +425,19 @@ def test_float16_is_nearer_to_float32_than_other_seeds_are():
 
 
 def test_what_overflows_is_skipped_and_the_rest_is_learned():
-    """From a scale that is a thousand times too large."""
+    """From a scale that is a thousand times too large. Where a gradient is large later on, one more
+    may be skipped: that is for the processor's last places to decide."""
     model, begin = model_of(), Record(scale=2.0**26)
     records = list(
         train(model, batches, 150, schedule=lambda step: 3e-3, precision="fp16", after=begin)
     )
-    skipped = records[-1].skipped
-    assert 0 < skipped < 20 and records[-1].scale == 2.0 ** (26 - skipped)
-    assert [r.skipped for r in records[:3]] == [1, 2, 3]
-    assert records[-1].good == 150 - skipped
+    skipped = [record.skipped for record in records]
+    good = 0
+    for before, record in zip([0, *skipped], records, strict=False):
+        good = good + 1 if record.skipped == before else 0
+        assert (record.good, record.scale) == (good, 2.0 ** (26 - record.skipped))
+        assert math.isfinite(record.norm) == (record.skipped == before)
+    assert skipped[:3] == [1, 2, 3] and skipped[-1] < 20
     assert validation_loss(model, batches(0)) < 1 < math.log(V)
 
 

@@ -967,10 +967,12 @@ def check_stage(n: int, stage: int) -> None:
 
 
 def check_projection(
-    device: Any, n: int, steps: object, tokens: object, length: object, utilisation: object,
-    loading: object,
+    config: Any, device: Any, n: int, steps: object, tokens: object, length: object,
+    utilisation: object, loading: object,
 ) -> None:  # fmt: skip
     """At least one device, text to train on, and hosts that send it as fast as one likes."""
+    if not hasattr(config, "d_model"):
+        raise TypeError(f"config: expected a TransformerConfig, got {type(config).__name__}")
     if not hasattr(device, "flops"):
         raise TypeError(f"device: expected a Device, got {type(device).__name__}")
     check_sizes(n=n)
