@@ -279,7 +279,7 @@ def project(
     target tokens a second. An idealisation: all devices are always equally busy, and
     nothing fails. Raises TypeError or ValueError for numbers that cannot be.
     """
-    check_projection(device, n, steps, tokens, length, utilisation, loading)
+    check_projection(config, device, n, steps, tokens, length, utilisation, loading)
     how = tokens, length, utilisation, sharded, parts, loading
     *found, step = update_seconds(config, device, n, *how)
     alone = update_seconds(config, device, 1, *how)[-1]
