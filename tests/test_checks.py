@@ -38,7 +38,6 @@ MINE = SimpleNamespace(**SIZES, vocab_size=9)  # a config, of no class of ours
 OF_CONFIG, STEPS = SimpleNamespace(config=CAUSAL), SimpleNamespace(step=0)
 OWN = SimpleNamespace(model=MODEL, smoothing=0.1, dtype=torch.float32)
 WORD = SimpleNamespace(leaves=[None], inside="Jane")  # a tree over one word
-SIZES = SimpleNamespace(d_model=8)
 GPU = SimpleNamespace(flops=1)
 
 FITS = {
@@ -128,7 +127,7 @@ FITS = {
     "trees": lambda: checks.check_trees([WORD, WORD], [WORD, None]),
     "ring": lambda: checks.check_ring([X[0, 0], X[0, 1]]),
     "stage": lambda: checks.check_stage(1, 3),
-    "projection": lambda: checks.check_projection(SIZES, GPU, 1, 0, 1, 1, 1, math.inf),
+    "projection": lambda: checks.check_projection(MINE, GPU, 1, 0, 1, 1, 1, math.inf),
     "machines": lambda: checks.check_machines(16, 8),
     "run": lambda: checks.check_run(OF_CONFIG, len, 0, None, 1, math.inf, -1, STEPS),
     "completion": lambda: checks.check_completion(IDS, 0, 0.0, 1, 1.0),
@@ -553,19 +552,19 @@ REFUSED = [
      "n and stage: expected n >= 1 and a stage from 0 to 3, got 0, 1"),
     (lambda: inspect.unwrap(checks.check_stage)("2", 1), "n: expected an integer, got '2'"),
     (lambda: inspect.unwrap(checks.check_machines)(1.5, 8), "n: expected an integer, got 1.5"),
-    (lambda: checks.check_projection(SIZES, "H100", 1, 1, 1, 1, 1, 1),
+    (lambda: checks.check_projection(MINE, "H100", 1, 1, 1, 1, 1, 1),
      "device: expected a Device, got str"),
-    (lambda: checks.check_projection(SIZES, GPU, 0, 1, 1, 1, 1, 1),
+    (lambda: checks.check_projection(MINE, GPU, 0, 1, 1, 1, 1, 1),
      "n: expected at least 1, got 0"),
-    (lambda: checks.check_projection(SIZES, GPU, 1, -1, 1, 1, 1, 1),
+    (lambda: checks.check_projection(MINE, GPU, 1, -1, 1, 1, 1, 1),
      "steps: expected a finite number of at least 0, got -1"),
-    (lambda: checks.check_projection(SIZES, GPU, 1, 1, 0, 1, 1, 1),
+    (lambda: checks.check_projection(MINE, GPU, 1, 1, 0, 1, 1, 1),
      "tokens: expected a finite number above 0, got 0"),
-    (lambda: checks.check_projection(SIZES, GPU, 1, 1, 1, 0, 1, 1),
+    (lambda: checks.check_projection(MINE, GPU, 1, 1, 1, 0, 1, 1),
      "length: expected a finite number above 0, got 0"),
-    (lambda: checks.check_projection(SIZES, GPU, 1, 1, 1, 1, 1.5, 1),
+    (lambda: checks.check_projection(MINE, GPU, 1, 1, 1, 1, 1.5, 1),
      "utilisation: expected a share above 0 and at most 1, got 1.5"),
-    (lambda: checks.check_projection(SIZES, GPU, 1, 1, 1, 1, 1, math.nan),
+    (lambda: checks.check_projection(MINE, GPU, 1, 1, 1, 1, 1, math.nan),
      "loading: expected tokens a second above 0, got nan"),
     (lambda: checks.check_machines(12, 8), "n: expected whole machines of 8 devices, got 12"),
     (lambda: checks.check_run(OF_CONFIG, len, 1, len, 0, 1.0, 0, STEPS),
