@@ -24,7 +24,10 @@ from allyouneed.transformer import Transformer, TransformerConfig
 
 DATA, MAX_TOKENS, GROUPS, ROUNDS = "multi30k-en-de", 2048, 2, 3
 CONFIG = TransformerConfig(8_000, d_model=256, d_ff=1024, n_heads=4, n_layers=3)
-LEFT_OUT = ("nothing", "bucketing", "bfloat16", "the loss in chunks", "the fused optimiser")
+LEFT_OUT = (
+    *("nothing", "bucketing", "bfloat16", "the loss in chunks", "dropout from few bits"),
+    "the fused optimiser",
+)
 
 
 class AllLogits(Objective):
@@ -35,10 +38,17 @@ class AllLogits(Objective):
         return label_smoothed_loss(states @ weight.T, targets, self.smoothing)[0]
 
 
+class PyTorchs(nn.Dropout):
+    """Dropout that stays as PyTorch has it: `few_bits` changes only what is `nn.Dropout` itself."""
+
+
 def update(left_out: str) -> Callable[[Batch], int]:
     """One update, as `train` makes it, without one thing; returns the number of tokens."""
     torch.manual_seed(0)
     model = Transformer(CONFIG).train()
+    for part in model.modules():
+        if left_out == "dropout from few bits" and type(part) is nn.Dropout:
+            part.__class__ = PyTorchs
     dtype = torch.float32 if left_out == "bfloat16" else torch.bfloat16
     kind = AllLogits if left_out == "the loss in chunks" else Objective
     objective, optimizer = kind(model, 0.1, dtype), adam(model)

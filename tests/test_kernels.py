@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from allyouneed import kernels
-from allyouneed.kernels import ahead, half_dtype, in_dtype, linear_cross_entropy
+from allyouneed.kernels import ahead, few_bits, half_dtype, in_dtype, linear_cross_entropy
 from allyouneed.tokens import PAD
 from allyouneed.training import label_smoothed_loss
 
@@ -34,13 +34,14 @@ def spelled_out(x, weight, targets, smoothing):
     st.integers(0, 40), st.integers(1, 8), st.integers(3, 30), st.floats(0, 0.9), st.integers(0, 99)
 )
 def test_equals_spelled_out(n, d, v, smoothing, seed):
-    chunk, kernels.CHUNK["cpu"] = kernels.CHUNK["cpu"], 7  # several chunks, the last one uneven
+    before = kernels.CHUNK["cpu"], kernels.ROWS["cpu"]
+    kernels.CHUNK["cpu"], kernels.ROWS["cpu"] = 7, 3  # several of each, the last one uneven
     try:
         x, weight, targets = case(n, d, v, seed)
         fast_loss = linear_cross_entropy(x, weight, targets, smoothing)
         fast_grads = torch.autograd.grad(3 * fast_loss, (x, weight))
     finally:
-        kernels.CHUNK["cpu"] = chunk
+        kernels.CHUNK["cpu"], kernels.ROWS["cpu"] = before
     loss = spelled_out(x, weight, targets, smoothing)
     torch.testing.assert_close(fast_loss, loss, rtol=1e-4, atol=1e-4)
     for a, b in zip(fast_grads, torch.autograd.grad(3 * loss, (x, weight)), strict=True):
@@ -145,6 +146,65 @@ def test_in_dtype_gives_the_weights_back_after_an_error():
         assert module.weight.dtype == torch.float16
         module(torch.ones(3))
     assert module.weight is weight and weight.dtype == torch.float32
+
+
+class Several(nn.Module):
+    """Dropout in two places, and one that is somebody's own."""
+
+    def __init__(self, p: float):
+        super().__init__()
+        self.first, self.layers = nn.Dropout(p), nn.ModuleList([nn.Dropout(p)])
+        self.own = type("Own", (nn.Dropout,), {})(p)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
+def test_few_bits_drop_the_share_that_is_asked_for(p):
+    """One entry as often as another, whatever its neighbours do: four come of one number. All
+    bounds are six standard deviations."""
+    torch.manual_seed(0)
+    some, x = Several(p), torch.full((400, 50, 50), 3.0).requires_grad_()
+    with few_bits(some, torch.bfloat16):
+        y = some.layers[0](x)
+    n, kept, largest = x.numel(), y != 0, float(y.detach().max())
+    assert {float(v) for v in y.detach().unique()} == {0.0, largest}
+    assert largest == pytest.approx(3 / (1 - p), rel=1e-4)  # p in 65,536ths
+    one = (p * (1 - p)) ** 0.5
+    assert abs(kept.float().mean() - (1 - p)) < 6 * one / n**0.5
+    for apart in range(1, 9):
+        both = (kept.flatten()[apart:] & kept.flatten()[:-apart]).float().mean()
+        assert abs(both - (1 - p) ** 2) < 6 / n**0.5
+    (grad,) = torch.autograd.grad((5 * y).sum(), x)
+    torch.testing.assert_close(grad, 5 * y.detach() / 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_few_bits_are_drawn_by_the_seed_in_any_form(dtype):
+    def dropped(x, p=0.4, seed=0):
+        torch.manual_seed(seed)
+        some = Several(p)
+        with few_bits(some, torch.float16):
+            return some.first(x)
+
+    x = torch.ones(6, 7, 5, dtype=dtype)
+    assert torch.equal(dropped(x), dropped(x)) and not torch.equal(dropped(x), dropped(x, seed=1))
+    assert dropped(x).dtype == dtype and dropped(x[:0]).shape == (0, 7, 5)
+    assert torch.equal(dropped(x.mT.contiguous().mT), dropped(x))  # another order in memory
+    assert torch.equal(dropped(x, 0.0), x) and not dropped(x, 1.0).any()
+    assert dropped(x, 1 - 1e-9).isfinite().all() and torch.equal(dropped(x, 1e-9), x)
+
+
+def test_few_bits_are_for_half_precision_while_it_learns():
+    torch.manual_seed(0)
+    x, some = torch.ones(1000), Several(0.5)
+    with pytest.raises(KeyError), few_bits(some, torch.float16):
+        assert type(some.first) is type(some.layers[0]) is kernels._FewBits
+        assert type(some.own) is not kernels._FewBits
+        some.eval()
+        assert torch.equal(some.first(x), x)
+        raise KeyError
+    assert type(some.first) is type(some.layers[0]) is nn.Dropout
+    with few_bits(some, torch.float32):
+        assert type(some.first) is nn.Dropout
 
 
 def test_half_dtype_of_this_machine():

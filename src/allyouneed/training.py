@@ -38,6 +38,7 @@ from allyouneed.checks import (
 from allyouneed.kernels import (
     ahead,
     any_shape,
+    few_bits,
     half_dtype,
     in_dtype,
     linear_cross_entropy,
@@ -338,7 +339,12 @@ class Objective(nn.Module):
         """
         if places is None:
             places = target_places(tgt)
-        with any_shape(), self.half(self.model.encoder), self.half(self.model.decoder):
+        with (
+            any_shape(),
+            few_bits(self.model, self.dtype),
+            self.half(self.model.encoder),
+            self.half(self.model.decoder),
+        ):
             states = self.model.states(src, tgt[:, :-1])
         states = states.flatten(0, 1).index_select(0, places)
         return self.loss(states, tgt[:, 1:].take(places))
