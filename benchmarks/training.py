@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from allyouneed.kernels import half_dtype
 from allyouneed.positions import sinusoids
+from allyouneed.provenance import processor
 from allyouneed.tokens import BOS, EOS, PAD, UNK, Batch
 from allyouneed.training import train
 from allyouneed.transformer import Transformer, TransformerConfig
@@ -493,7 +494,8 @@ def main() -> None:
         print(*in_print(tables[size]), sep="\n", flush=True)
     if wanted.record:
         conditions = {**vars(wanted), "time": clock.name, "peers": versions()}
-        record("training_speed", {**conditions, "tables": tables})
+        name = "training_speed_amx" if "amx_bf16" in processor() else "training_speed"
+        record(name, {**conditions, "tables": tables})
 
 
 def in_print(measured: dict[str, Any]) -> Iterator[str]:
