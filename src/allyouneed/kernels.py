@@ -50,15 +50,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for some in (slice(i, i + size) for i in range(0, len(x), size)):
             right = targets[some, None]
             z = x[some] @ w.T
-            z_right, p_right = z.gather(1, right).float(), []
+            z_right = z.gather(1, right).float()
+            p_right = torch.empty_like(z_right)
             for few in (slice(i, i + rows) for i in range(0, len(z), rows)):
                 p = z[few].softmax(-1, dtype=torch.float32)
-                p_right.append(p.gather(1, right[few]))
+                torch.gather(p, 1, right[few], out=p_right[few])
                 if learn:
                     p.scatter_(1, right[few], smoothing - 1, reduce="add")
                     z[few] = p  # rounded now: a p that was has lost the small differences
             # -log p(right) is logsumexp(z) - z_right
-            log_sum = z_right - torch.cat(p_right).clamp_min(TINY).log()
+            log_sum = z_right - p_right.clamp_min(TINY).log()
             total += (log_sum - (1 - smoothing) * z_right).sum()
             total -= share * (x[some] @ away).sum(dtype=torch.float32)
             if learn:
