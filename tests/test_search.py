@@ -193,8 +193,8 @@ def test_a_question_is_about_its_subject(address, browser):
 
 
 # In which form an answer is wanted, and by which field.
-FORMS = ["purpose of {}", "define {}", "{} tutorial", "{} simple explanation", "derive {}", "{} code",
-         "{} in machine learning", "idea behind {}", "who invented {}", "{} visualised",
+FORMS = ["purpose of {}", "define {}", "{} tutorial", "{} simple explanation", "derive {}",
+         "{} code", "{} in machine learning", "idea behind {}", "who invented {}", "{} visualised",
          "{} diagram", "{} for beginners", "advantages and disadvantages of {}"]  # fmt: skip
 
 
@@ -205,7 +205,8 @@ def test_the_form_of_an_answer_leads_nobody_astray(address, browser):
     tab = Visit(browser, address).open("search.html?q=softmax")
     meant, found = tab.evaluate(FIRST, subjects), tab.evaluate(FIRST, asked)
     kept = ["attention is all you need paper explained", "what is a transformer model",
-            "nn.MultiheadAttention same result", "nn.Transformer gives different output"]  # fmt: skip
+            "nn.MultiheadAttention same result",
+            "nn.Transformer gives different output"]  # fmt: skip
     pages = tab.evaluate(FIRST, kept)
     tab.context.close()
     wrong = [one for one, a, b in zip(asked, meant * len(FORMS), found, strict=True) if a != b]

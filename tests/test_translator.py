@@ -621,6 +621,37 @@ def test_what_cannot_be_french(engine):
     assert engine.evaluate("Translator.astray('Sie sagte la Attention.', 'de')") == []
 
 
+AGAIN = """pairs => pairs.map(([source, written]) =>
+  Translator.again(source, written, "fr").join())"""
+
+
+def test_what_is_written_twice_is_remarked_upon(tab):
+    tab.check("input[value=tatoeba-en-fr]")
+    assert run(tab, "The farmer sells vegetables.") == "Les légumes vendent des légumes."
+    said = "“légumes” is written twice, and the English has no word twice."
+    assert said in tab.inner_text("#t-remarks")
+
+
+def test_what_is_written_twice(engine):
+    """Nearly none of the French that people wrote, and what the model makes of short sentences."""
+    people = load_pairs("tatoeba-en-fr", "test")
+    told = engine.evaluate(AGAIN, people)
+    assert sum(map(bool, told)) <= len(people) / 250
+    wrong = [
+        ("how much does it cost", "combien ça coûte combien ça coûte !"),
+        ("Good evening, my friends.", "Bonsoir, mes amis se trouvent mes amis."),
+        ("The painter paints the wall white.", "La peinture peinture du mur en blanc."),
+    ]
+    right = [
+        ("We are going to the beach.", "Nous nous rendons à la plage."),
+        ("A friend is a friend.", "Un copain est un copain."),
+        ("Turn it on, turn it off.", "Allumez, éteignez, allumez."),
+    ]
+    told = engine.evaluate(AGAIN, wrong + right)
+    assert [bool(one) for one in told] == [True] * 3 + [False] * 3
+    assert engine.evaluate("Translator.again('A dog.', 'Ein Hund. Ein Hund.', 'de')") == []
+
+
 MADE_UP = """([name, pairs]) => pairs.map(([source, written]) =>
   Translator.madeUp(source, written, name).join())"""
 

@@ -47,11 +47,11 @@ const BookSearch = (() => {
   const FORM = new Set(
     ("role purpose definition tutorial intuition example basics simple formula advantages disadvantages drawbacks " +
       "benefits problem idea behind concept bug implementation visualised visualization diagram picture " +
-      "overview summary invented proposed introduced beginners dummies detail wrong paper lecture").split(" ").map(stem),
+      "overview summary invented proposed introduced beginners dummies detail wrong").split(" ").map(stem),
   );
   const ORDERS = new Set("define describe derive discuss outline state sketch draw prove show compare implement visualise"
     .split(" ").map(stem)); // where a query begins with one
-  const TAILS = new Set(["code", "python", "pytorch"].map(stem)); // where it ends with one
+  const TAILS = new Set(["code", "python", "pytorch", "paper", "lecture"].map(stem)); // where it ends with one
   const LIGHT = 0.15, HOME = 1.8;
   const FIELD = new RegExp("(?<=\\S\\s+)(" + [
     "in (nlp|ai|llms?|(large )?language models|natural language processing|(deep|machine) learning|(deep )?neural net(work)?s)",
