@@ -40,7 +40,7 @@ const BookSearch = (() => {
     ("why what how when which who whose where whats whys hows do does did dont doesnt didnt is isnt arent wont cannot cant " +
       "can could should would may might must am were been has have had we you i me my your our us im ive from so than any " +
       "some need needed work works difference between vs versus et al know knows mean means stands signify use used using " +
-      "get gets got give gives make makes happens thing things something please help question about like want actually " +
+      "get gets got give gives make makes happens thing things something please help question about like want during via actually " +
       "exactly really only own just simply explain explained understand transformer transformers").split(" ").map(stem),
   );
   // Words that say in which form an answer is wanted: beside its subject they count little.
