@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import tomllib
 import unicodedata
 from contextlib import contextmanager
 from functools import cache, partial
@@ -650,6 +651,33 @@ def test_what_is_written_twice(engine):
     told = engine.evaluate(AGAIN, wrong + right)
     assert [bool(one) for one in told] == [True] * 3 + [False] * 3
     assert engine.evaluate("Translator.again('A dog.', 'Ein Hund. Ein Hund.', 'de')") == []
+
+
+WARNED = """sentences => sentences.map(sentence => {
+  const name = "tatoeba-en-fr", {model, tokenizer} = models[name];
+  const src = [...tokenizer.encode(sentence), Translator.EOS];
+  const {ids, steps} = Translator.run(Translator.beamSearch(model, src, 4, 0.6));
+  const written = tokenizer.decode(ids), twice = Translator.again(sentence, written, "fr");
+  const others = [...Translator.remarks(sentence, name, tokenizer),
+    ...Translator.astray(written, "fr"), ...Translator.madeUp(sentence, written, name),
+    ...Translator.unsure(steps, name)];
+  return [twice.length, twice.length + others.length];
+})"""
+
+
+@pytest.mark.weekly
+def test_what_the_page_says_of_eighty_sentences(engine):
+    judged = tomllib.loads((Path(__file__).parent / "everyday.toml").read_text(encoding="utf-8"))
+    wrong, right = judged["wrong"], judged["right"]
+    found = engine.evaluate(WARNED, wrong + right)
+    twice, warned = ([bool(one) for one in ones] for ones in zip(*found, strict=True))
+    assert len(wrong) == 19 and len(wrong + right) == 80
+    assert sum(twice[:19]) == 5 and sum(warned[:19]) == 12
+    assert sum(twice[19:]) == 0 and sum(warned[19:]) == 3
+    text = (ROOT / "book" / "translator.md").read_text(encoding="utf-8")
+    assert (
+        "nineteen were translated badly, and the page warns of twelve, and of three of the" in text
+    )
 
 
 MADE_UP = """([name, pairs]) => pairs.map(([source, written]) =>
