@@ -192,6 +192,29 @@ def test_a_question_is_about_its_subject(address, browser):
     assert {query: Path(page).stem for query, page in found.items()} == meant
 
 
+# In which form an answer is wanted, and by which field.
+FORMS = ["purpose of {}", "define {}", "{} tutorial", "{} simple explanation", "derive {}",
+         "{} code", "{} in machine learning", "idea behind {}", "who invented {}", "{} visualised",
+         "{} diagram", "{} for beginners", "advantages and disadvantages of {}"]  # fmt: skip
+
+
+def test_the_form_of_an_answer_leads_nobody_astray(address, browser):
+    """Whoever asks for a tutorial on a subject comes to where the subject is."""
+    subjects = [query for query in QUERIES if query != "exercise"]
+    asked = [form.format(query) for form in FORMS for query in subjects]
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    meant, found = tab.evaluate(FIRST, subjects), tab.evaluate(FIRST, asked)
+    kept = ["attention is all you need paper explained", "what is a transformer model",
+            "nn.MultiheadAttention same result",
+            "nn.Transformer gives different output"]  # fmt: skip
+    pages = tab.evaluate(FIRST, kept)
+    tab.context.close()
+    wrong = [one for one, a, b in zip(asked, meant * len(FORMS), found, strict=True) if a != b]
+    assert len(wrong) <= 0.02 * len(asked), wrong
+    assert [Path(page).stem for page in pages] == ["00_overview", "00_overview", "07_multihead",
+                                                   "11_transformer"]  # fmt: skip
+
+
 def lead(address, browser, every: int) -> None:
     """What is kept for a page leads to it, and what is kept for a section nearly always there."""
     asked = {

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import tomllib
 import unicodedata
 from contextlib import contextmanager
 from functools import cache, partial
@@ -619,6 +620,64 @@ def test_what_cannot_be_french(engine):
     ]
     assert engine.evaluate(astray, wrong + right) == wrong
     assert engine.evaluate("Translator.astray('Sie sagte la Attention.', 'de')") == []
+
+
+AGAIN = """pairs => pairs.map(([source, written]) =>
+  Translator.again(source, written, "fr").join())"""
+
+
+def test_what_is_written_twice_is_remarked_upon(tab):
+    tab.check("input[value=tatoeba-en-fr]")
+    assert run(tab, "The farmer sells vegetables.") == "Les légumes vendent des légumes."
+    said = "“légumes” is written twice, and the English has no word twice."
+    assert said in tab.inner_text("#t-remarks")
+
+
+def test_what_is_written_twice(engine):
+    """Nearly none of the French that people wrote, and what the model makes of short sentences."""
+    people = load_pairs("tatoeba-en-fr", "test")
+    told = engine.evaluate(AGAIN, people)
+    assert sum(map(bool, told)) <= len(people) / 250
+    wrong = [
+        ("how much does it cost", "combien ça coûte combien ça coûte !"),
+        ("Good evening, my friends.", "Bonsoir, mes amis se trouvent mes amis."),
+        ("The painter paints the wall white.", "La peinture peinture du mur en blanc."),
+    ]
+    right = [
+        ("We are going to the beach.", "Nous nous rendons à la plage."),
+        ("A friend is a friend.", "Un copain est un copain."),
+        ("Turn it on, turn it off.", "Allumez, éteignez, allumez."),
+    ]
+    told = engine.evaluate(AGAIN, wrong + right)
+    assert [bool(one) for one in told] == [True] * 3 + [False] * 3
+    assert engine.evaluate("Translator.again('A dog.', 'Ein Hund. Ein Hund.', 'de')") == []
+
+
+WARNED = """sentences => sentences.map(sentence => {
+  const name = "tatoeba-en-fr", {model, tokenizer} = models[name];
+  const src = [...tokenizer.encode(sentence), Translator.EOS];
+  const {ids, steps} = Translator.run(Translator.beamSearch(model, src, 4, 0.6));
+  const written = tokenizer.decode(ids), twice = Translator.again(sentence, written, "fr");
+  const others = [...Translator.remarks(sentence, name, tokenizer),
+    ...Translator.astray(written, "fr"), ...Translator.madeUp(sentence, written, name),
+    ...Translator.unsure(steps, name)];
+  return [twice.length, twice.length + others.length];
+})"""
+
+
+@pytest.mark.weekly
+def test_what_the_page_says_of_eighty_sentences(engine):
+    judged = tomllib.loads((Path(__file__).parent / "everyday.toml").read_text(encoding="utf-8"))
+    wrong, right = judged["wrong"], judged["right"]
+    found = engine.evaluate(WARNED, wrong + right)
+    twice, warned = ([bool(one) for one in ones] for ones in zip(*found, strict=True))
+    assert len(wrong) == 19 and len(wrong + right) == 80
+    assert sum(twice[:19]) == 5 and sum(warned[:19]) == 12
+    assert sum(twice[19:]) == 0 and sum(warned[19:]) == 3
+    text = (ROOT / "book" / "translator.md").read_text(encoding="utf-8")
+    assert (
+        "nineteen were translated badly, and the page warns of twelve, and of three of the" in text
+    )
 
 
 MADE_UP = """([name, pairs]) => pairs.map(([source, written]) =>

@@ -43,6 +43,7 @@ TESTS = {  # of what bears no test's name and is imported by none: the first lin
     "tests/conftest.py": ["site"],
     "tests/faked.py": ["pretend"],
     "tests/queries.toml": ["search"],
+    "tests/everyday.toml": ["translator"],
     "conftest.py": ["outputs"],
     "book/_ext/*": ["extensions"],
     "book/requirements.txt": ["commands"],

@@ -26,6 +26,7 @@ const BookSearch = (() => {
     "position embedding": "positional encoding", "sliding window": "windowed attention",
     nucleus: "top p", "weight tying": "shared embeddings", "tied weights": "shared embeddings",
     "tied embeddings": "shared embeddings",
+    "transformer ((neural )?network|model|ai)(?=\\W*($|basics|explained|tutorial|overview))": "transformer",
     "rotary embeddings": "rotary", tokeniser: "tokenizer",
     tokenization: "token", "skip connection": "residual connection", warmup: "warm up",
     moe: "mixture of experts", lr: "learning rate", "pre-ln": "pre norm", "post-ln": "post norm", prenorm: "pre norm", postnorm: "post norm",
@@ -39,9 +40,24 @@ const BookSearch = (() => {
     ("why what how when which who whose where whats whys hows do does did dont doesnt didnt is isnt arent wont cannot cant " +
       "can could should would may might must am were been has have had we you i me my your our us im ive from so than any " +
       "some need needed work works difference between vs versus et al know knows mean means stands signify use used using " +
-      "get gets got give gives make makes happens thing things something please help question about like want actually " +
+      "get gets got give gives make makes happens thing things something please help question about like want during via actually " +
       "exactly really only own just simply explain explained understand transformer transformers").split(" ").map(stem),
   );
+  // Words that say in which form an answer is wanted: beside its subject they count little.
+  const FORM = new Set(
+    ("role purpose definition tutorial intuition example basics simple formula advantages disadvantages drawbacks " +
+      "benefits problem idea behind concept bug implementation visualised visualization diagram picture " +
+      "overview summary invented proposed introduced beginners dummies detail wrong").split(" ").map(stem),
+  );
+  const ORDERS = new Set("define describe derive discuss outline state sketch draw prove show compare implement visualise"
+    .split(" ").map(stem)); // where a query begins with one
+  const TAILS = new Set(["code", "python", "pytorch", "paper", "lecture"].map(stem)); // where it ends with one
+  const LIGHT = 0.15, HOME = 1.8;
+  const FIELD = new RegExp("(?<=\\S\\s+)(" + [
+    "in (nlp|ai|llms?|(large )?language models|natural language processing|(deep|machine) learning|(deep )?neural net(work)?s)",
+    "((deep|artificial) )?neural net(work)?s?", "step by step|line by line|from scratch",
+    "(an? )?(simple|easy|short|intuitive) explanation", "(an? )?(numerical|worked|simple) examples?",
+  ].join("|") + ")\\W*$", "i"); // so does the end of a query, unless it is kept for a page
   const THING = /^transform/; // of these words one that is looked for, too: nn.Transformer
   let entries = [], lengths = 0;
   const counts = new Map(); // in how many entries a stem occurs
@@ -184,8 +200,8 @@ const BookSearch = (() => {
   }
 
   // How like a query is to what is kept for an entry: the cosine with the phrase that is nearest to it.
-  function likeness(entry, asked, terms) {
-    const weight = (list) => list.reduce((sum, word) => sum + rare(word), 0);
+  function likeness(entry, asked, terms, weigh) {
+    const weight = (list) => list.reduce((sum, word) => sum + weigh(word) * rare(word), 0);
     const own = weight(asked);
     return Math.max(0, ...entry.told.map((told) => {
       const shared = told.filter((word) => terms.some((forms) => forms.has(word)));
@@ -203,6 +219,16 @@ const BookSearch = (() => {
     return new Set(inside.flat());
   }
 
+  // What is kept, where words of a question stand around it: "attention is all you need, explained"
+  function within(asked) {
+    for (let from = 0; from < asked.length - 1 && (!from || ASKING.has(asked[from - 1])); from++) {
+      for (let to = asked.length; to > from + 1 && (to === asked.length || ASKING.has(asked[to])); to--) {
+        if (known.has(asked.slice(from, to).join(" "))) return asked.slice(from, to);
+      }
+    }
+    return asked;
+  }
+
   // Of what is kept for a page and has this word, the share that is asked for: of "query vector" a half.
   function asks(entry, word, terms) {
     const shares = entry.asked.filter((all) => all.includes(word))
@@ -210,10 +236,10 @@ const BookSearch = (() => {
     return Math.max(0, ...shares);
   }
 
-  function score(entry, terms, phrase, glossary, share, named, foreign) {
-    let sum = 0, seen = 0;
+  function score(entry, terms, weights, phrase, glossary, share, named, foreign) {
+    let sum = 0, seen = 0, all = 0;
     const long = entry.size / (lengths / entries.length);
-    for (const forms of terms) {
+    for (const [i, forms] of terms.entries()) {
       let best = 0;
       for (const [form, worth] of forms) {
         const n = entry.in.text.get(form) ?? 0;
@@ -223,12 +249,13 @@ const BookSearch = (() => {
           KEPT * keeps(entry.address, form);
         best = Math.max(best, worth * rare(form) * field);
       }
-      sum += best;
-      if (best) seen++;
+      sum += weights[i] * best;
+      all += weights[i];
+      if (best) seen += weights[i];
     }
     if (!seen) return 0;
     const chapter = entry.address.match(CHAPTER)[1];
-    sum *= (seen / terms.length) ** (glossary.get(chapter) > 2 ? 1 : 2);
+    sum *= (seen / all) ** (glossary.get(chapter) > 2 ? 1 : 2);
     if (!entry.anchor && entry.flat.head.includes(phrase)) sum *= 1.6; // the title of a chapter
     if (entry.flat.title === phrase) sum *= 2.2;
     else if (entry.flat.head.includes(phrase)) sum *= 1.4;
@@ -259,30 +286,43 @@ const BookSearch = (() => {
   function rank(query) {
     query = query.replace(/\b(torch\.)?nn\.functional\./g, "F.").replace(/\btorch\.(?=(nn|optim)\.)/g, ""); // as people import them
     if ((NAME.test(query) || THEIRS.test(query)) && !known.has(meant(query).join(" "))) query = query.replace(ASIDE, "").replace(BEFORE, "");
+    if (!known.has(meant(query).join(" "))) query = query.replace(FIELD, "").trim();
     const theirs = THEIRS.test(query), code = NAME.test(query) && !theirs, named = bare(query);
     let asked = meant(query.replace(THEIRS, ""));
-    const whole = known.has(asked.join(" "));
     const firm = firmly(asked);
+    asked = within(asked);
+    const whole = known.has(asked.join(" "));
     const empty = (word) => !whole && ASKING.has(word) && !firm.has(word) && !((code || theirs) && THING.test(word));
+    const form = (word, i, all) => FORM.has(word) || (!i && ORDERS.has(word)) || (i === all.length - 1 && TAILS.has(word));
     const about = asked.filter((word) => !empty(word));
-    if (about.length) asked = about;
+    const only = about.every(form) && asked.some((word) => THING.test(word)); // "transformer tutorial"
+    if (about.length && !only) asked = about;
     if (!asked.length) return [];
     const terms = asked.map(matches);
+    const formal = new Set(whole ? [] : asked.filter(form).filter((word) => !firm.has(word)));
+    const subject = asked.some((word) => !formal.has(word));
+    const weigh = (word) => subject && formal.has(word) ? LIGHT : 1;
+    const weights = asked.map(weigh), core = asked.filter((word) => weigh(word) === 1);
     // As it would stand in a text: "query in attention" is no "query attention".
     const inside = said(query).map((word) => [stem(word), stopwords.includes(word)]);
-    while (inside.length > 1 && (inside[0][1] || empty(inside[0][0]))) inside.shift();
-    while (inside.length > 1 && (inside.at(-1)[1] || empty(inside.at(-1)[0]))) inside.pop();
+    const idle = ([word, stop]) => stop || empty(word) || weigh(word) < 1;
+    while (inside.length > 1 && idle(inside[0])) inside.shift();
+    while (inside.length > 1 && idle(inside.at(-1))) inside.pop();
     const phrase = ` ${inside.map(([word]) => word).join(" ")} `;
     const behind = ({ anchor, kind }) => !code && anchor && (kind === "name" || kind === "api");
-    const exact = [asked, meant(query)].map((words) => words.join(" "));
+    const trimmed = inside.filter(([, stop]) => !stop).map(([word]) => word);
+    const exact = [asked, meant(query), trimmed].map((words) => words.join(" "));
     const name = query.split(".").at(-1);
+    // PyTorch's name leads somewhere, whatever is asked of it: "nn.MultiheadAttention same result"
+    const alone = theirs && query.match(/(torch|nn|F|functional|optim|Tensor)\.[\w.]+/)?.[0];
+    const home = alone && alone !== query ? rank(alone)[0]?.entry.address : null;
     const own = ({ kind, head }) => !theirs && kind === "name" && head === name;
     const ours = entries.some(own);
     const glossary = new Map();
     for (const entry of entries) {
       const chapter = entry.address.match(CHAPTER)[1];
       const same = entry.asked.some((all) => exact.includes(all.join(" ")));
-      const lift = same ? 10 : code && ours ? 1 : 1 + 3 * likeness(entry, asked, terms) ** 1.5;
+      const lift = same ? 10 : code && ours ? 1 : 1 + 3 * likeness(entry, asked, terms, weigh) ** 1.5;
       if (lift > (glossary.get(chapter) ?? 1)) glossary.set(chapter, lift);
       if (entry.kind !== "term" || !entry.leads) continue;
       const term = entry.flat.head === phrase || (!ours && joined(entry.head) === joined(name));
@@ -294,7 +334,7 @@ const BookSearch = (() => {
     const share = new Map();
     let all = 0;
     for (const entry of entries) {
-      if (!asked.every((word) => ["text", "head", "code"].some((field) => entry.in[field].has(word)))) continue;
+      if (!core.every((word) => ["text", "head", "code"].some((field) => entry.in[field].has(word)))) continue;
       const inCode = theirs && asked.some((word) => entry.in.code.has(word)) ? 1 : 0;
       const n = entry.flat.text.split(phrase).length - 1 + 3 * (entry.flat.head.split(phrase).length - 1) + inCode;
       share.set(entry.address, (share.get(entry.address) ?? 0) + n);
@@ -302,8 +342,8 @@ const BookSearch = (() => {
     }
     for (const [page, n] of share) share.set(page, n / Math.max(1, all));
     const found = entries.map((entry) => {
-      const full = score(entry, terms, phrase, glossary, share, named, theirs);
-      return { entry, score: full * (behind(entry) ? 0.2 : code && own(entry) ? 2 : 1) };
+      const full = score(entry, terms, weights, phrase, glossary, share, named, theirs);
+      return { entry, score: full * (behind(entry) ? 0.2 : code && own(entry) ? 2 : entry.address === home ? HOME : 1) };
     });
     return found.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
   }

@@ -6,7 +6,7 @@
 "use strict";
 
 {
-  const { EOS, LANGUAGES, MOST, Ribbons, UNK, astray, kept, linked, madeUp, refusal, remarks, tidy, unsure } = Translator;
+  const { EOS, LANGUAGES, MOST, Ribbons, UNK, again, astray, kept, linked, madeUp, refusal, remarks, tidy, unsure } = Translator;
   const WIDE = 60; // tokens: the map shows no more, for a browser must draw each of its cells
   const KINDS = { encoder: "Encoder", decoder: "Decoder", cross: "Cross-attention" };
   const at = (id) => document.getElementById(`t-${id}`);
@@ -205,7 +205,8 @@
     const invented = state.stop ? [] : madeUp(state.text, view.text, chosen()); // no word is cut off
     const likeliest = !first && !off && !state.stop && !choices().temperature; // of its own choice, and whole
     const doubts = likeliest ? unsure(view.steps, chosen()) : [];
-    showRemarks([...said, ...astray(view.text, language()), ...invented, ...doubts]);
+    showRemarks([...said, ...astray(view.text, language()), ...again(state.text, view.text, language()),
+      ...invented, ...doubts]);
     const count = result.steps.length, rate = Math.round(count / seconds);
     if (first) choose(Math.min(first.length, count) - 1, 0);
     const how = state.stop ? "Stopped" : !first ? "Translated"

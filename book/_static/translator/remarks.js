@@ -84,6 +84,23 @@ globalThis.Translator ??= {};
       `“${word.slice(0, -1)}'”. The model has lost its way here; try other words.`] : [];
   }
 
+  // What the reader should know about what was written twice in French, where the English has no word twice:
+  // a word of five letters, or two words side by side. Of what people wrote hardly anything is so, and of
+  // what the model writes so nearly all is wrong.
+  const SHORTEST = { once: 4, twice: 5, pair: 6 };
+  function again(source, written, language) {
+    if (language !== "fr") return []; // German has "in einem Hemd auf einem Rad"
+    const all = (text) => text.normalize("NFC").toLowerCase().match(/\p{L}+/gu) ?? [];
+    const repeated = (list) => list.filter((one, i) => list.indexOf(one) < i);
+    if (repeated(all(source)).some((word) => word.length >= SHORTEST.once)) return [];
+    const words = all(written), pairs = words.slice(1).map((word, i) => `${words[i]} ${word}`);
+    const twice = repeated(words).filter((word) => word.length >= SHORTEST.twice);
+    const beside = repeated(pairs).filter((pair) => pair.length > SHORTEST.pair);
+    const [said] = [...twice, ...beside];
+    return said ? [`“${said}” is written twice, and the English has no word twice. The model has probably lost ` +
+      "its way here; try other words."] : [];
+  }
+
   // What the reader should know about words written that no translation in training has, but for those
   // that stand in the source: names. One in ten of them falls upon the place of a word that was read,
   // and goes unremarked; see tools/translator_words.py.
@@ -156,5 +173,5 @@ globalThis.Translator ??= {};
     return "The model knows none of these characters, so there is nothing to translate.";
   }
 
-  Object.assign(Translator, { LANGUAGES, MOST, tidy, remarks, astray, madeUp, unsure, refusal });
+  Object.assign(Translator, { LANGUAGES, MOST, tidy, remarks, astray, again, madeUp, unsure, refusal });
 }
