@@ -365,6 +365,69 @@ def test_right_otherwise(stage, changes):
     assert verdict.status == "correct", verdict.message
 
 
+FOUR = """self.w_q, self.w_k, self.w_v, self.w_o = (
+            nn.Linear(d_model, d_model, bias=False) for _ in range(4)
+        )"""
+PROJECTED = "self.w_q(q), self.w_k(k), self.w_v(v)"
+LAYOUTS = [  # what makes queries, keys and values, and how it comes to (3, D, D)
+    ("3, D, D", "w"),
+    ("3, D, D", "w.mT"),
+    ("D, 3 * D", "w.view(D, 3, D).transpose(0, 1)"),
+    ("3 * D, D", "w.view(3, D, D)"),
+    ("D, 3, D", "w.transpose(0, 1)"),
+    ("D, 3, H, K", "w.transpose(0, 1).flatten(2)"),
+    ("3, H, D, K", "w.transpose(1, 2).flatten(2)"),
+    ("H, 3, D, K", "w.permute(1, 2, 0, 3).flatten(2)"),
+    ("H, D, 3 * K", "w.view(H, D, 3, K).permute(2, 1, 0, 3).flatten(2)"),
+    ("D, H, K, 3", "w.permute(3, 0, 1, 2).flatten(2)"),
+    ("D, 3 * D", "w.view(D, H, 3, K).permute(2, 0, 1, 3).flatten(2)"),
+    ("D, 3 * D", "w.view(D, H, K, 3).permute(3, 0, 1, 2).flatten(2)"),
+]
+
+
+def laid(sizes: str, read: str, *changes: tuple[str, str]) -> dict:
+    """The solution with queries, keys and values made by one tensor of these sizes."""
+    made = (
+        "D, H, K = d_model, n_heads, d_model // n_heads\n"
+        f"        self.w = nn.Parameter(torch.randn({sizes}))\n"
+        "        self.w_o = nn.Linear(D, D, bias=False)\n"
+        f"        self.read = lambda w: {read}"
+    )
+    taken = "(x @ w for x, w in zip((q, k, v), self.read(self.w)))"
+    return changed((FOUR, made), (PROJECTED, taken), *changes)
+
+
+@pytest.mark.parametrize(("sizes", "read"), LAYOUTS)
+def test_matrices_stand_as_they_like(sizes, read):
+    for stage in ("heads", "layers"):
+        verdict = examine(f"project.{stage}", laid(sizes, read))
+        assert verdict.status == "correct", verdict.message
+
+
+@pytest.mark.parametrize(
+    ("sizes", "old", "new", "joined"),
+    [
+        ("4, D, D", "nn.Linear(D, D, bias=False)", "None", f"{JOIN} @ self.w[3]"),
+        ("4, D, D", "nn.Linear(D, D, bias=False)", "None", f"{JOIN} @ self.w[3].T"),
+        ("3, D, D", "nn.Linear(D, D, bias=False)",
+         "nn.ModuleList(nn.Linear(K, D, bias=False) for _ in range(H))",
+         "sum(w(x) for w, x in zip(self.w_o, heads.unbind(1)))"),
+        ("3, D, D", "nn.Linear(D, D, bias=False)", "nn.Conv1d(D, D, 1, bias=False)",
+         f"self.w_o({JOIN}.mT).mT"),
+    ],
+)  # fmt: skip
+def test_the_outputs_matrix_stands_as_they_like(sizes, old, new, joined):
+    for stage in ("heads", "layers", "machine"):
+        answer = laid(sizes, "w", (old, new), (f"self.w_o({JOIN})", joined))
+        verdict = examine(f"project.{stage}", answer)
+        assert verdict.status == "correct", verdict.message
+
+
+def test_a_matrix_of_two_is_told_as_such():
+    one = examine("project.heads", laid("3, H, D, K", "w[[0, 2, 2]].transpose(1, 2).flatten(2)"))
+    assert "makes the keys and the values: none" in " ".join(one.message.split()), one.message
+
+
 UNREAD = [
     ([("nn.ModuleList(EncoderLayer(*sizes) for _ in range(n_layers))",
        "[EncoderLayer(*sizes) for _ in range(n_layers)]")],

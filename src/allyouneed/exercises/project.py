@@ -161,7 +161,7 @@ class Project:
             thing = self.thing("heads")
             found = run(lambda: attention_slots(*multi_head(thing)), 10.0)
             views = dict(by_input((D, D)))
-            plain = [[Slot(name, views["linear"])] for name in "qkv"]
+            plain = [[Slot(name, views["linear"][0])] for name in "qkv"]
             plain.append([Slot("o", by_output((D, D), "linear"))])
             self._pattern = plain if isinstance(found, Failure) else found[1]
         return self._pattern
