@@ -189,9 +189,11 @@ def attention_exercise(project: Project, had: Faults) -> Exercise:
         return lambda q, k, v, mask: attention(q, k, v, mask, faults)
 
     new = drawn(1)
+    by_heads = torch.stack([chequered(4, 5).roll(i, -1) for i in range(3)])  # some head sees each
     cases = [
         (new(2, 3, 4, 6), new(2, 3, 5, 6), new(2, 3, 5, 6), chequered(2, 1, 4, 5)),
         (new(1, 3, 4, 2), new(1, 3, 4, 2), new(1, 3, 4, 5), chequered(4, 4)),
+        (new(2, 3, 4, 2), new(2, 3, 5, 2), new(2, 3, 5, 2), by_heads),
     ]
 
     def probe(answer: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Any:
@@ -235,7 +237,9 @@ def heads_exercise(project: Project, had: Faults) -> Exercise:
                 x.data.zero_()  # a bias, which the paper has not
         return measured(laid_out("", used, slots), weights, lambda: compute(*case))
 
-    alone = "ignored", "width of the values", "weights alone"  # not handed on; as wide as keys
+    alone = [  # not handed on; as wide as keys; and what gives NaN all over
+        "ignored", "width of the values", "weights alone", "heads axis", "zero times infinity"
+    ]  # fmt: skip
     rows = (*HEADS, *(row for row in ATTENTION if row[1] not in alone))
     return Exercise(
         "project.heads",
@@ -564,6 +568,13 @@ def shared_out(logits: Tensor, targets: Tensor, smoothing: float, among: int) ->
     return -((1 - smoothing) * right + smoothing * others).mean()
 
 
+def padding_shared(logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:
+    """With the share of places whose label is PAD, of whose tokens PAD alone is struck out."""
+    log_p = logits.log_softmax(-1)[targets == pad]
+    share = smoothing / (logits.shape[-1] - 1) * (log_p.sum() - log_p[:, pad].sum())
+    return mean_loss(logits, targets, smoothing) - share / (targets != pad).sum()
+
+
 def loss_of(answer: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:
     """A reader's loss: a function, or a module that is made with its smoothing."""
     spare = {"pad": pad, "smoothing": smoothing, "vocab_size": logits.shape[-1]}
@@ -612,6 +623,8 @@ LOSS_MISTAKES = mistakes(
      ]).mean(),
      "Every true token counts the same, so a long sentence counts more: add up over all "
      "sentences, and divide once."),
+    ("the share of the places that are PAD counted", padding_shared,
+     "A place whose label is PAD counts for nothing: neither its right token nor its share."),
     ("the perplexity", lambda logits, targets, smoothing, pad: (
          mean_loss(logits, targets, smoothing).exp()
      ),

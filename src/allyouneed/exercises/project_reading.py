@@ -365,6 +365,8 @@ def attention_slots(
 
     def look() -> None:
         out = compute(q, k, v, torch.ones(1, 1, 5, 5, dtype=torch.bool))
+        if not out.isfinite().all():
+            raise Unclear("Where the mask hides nothing, its outputs are NaN or infinite.")
         weigh = signs(out)
         weigh[..., OUT] = 0
         (out * weigh).sum().backward()

@@ -35,6 +35,9 @@ ATTENTION = (
      "one. Hide the scores before the softmax."),
     ("the mask added as ones", "added",
      "Adding True adds 1. Fill the scores with minus infinity where the mask is False."),
+    ("zero times minus infinity", "zero times infinity",
+     "0 times minus infinity is NaN, and so is every row in which something may be seen. Fill the "
+     "scores, with `masked_fill` or `torch.where`."),
     ("hidden scores at -1", "not low enough", "Only minus infinity becomes a weight of 0."),
     ("hidden scores at -10", "nearly low enough", "Only minus infinity becomes a weight of 0."),
     ("the mask ignored", "ignored", "Where the mask is False, no attention may go."),
@@ -101,6 +104,12 @@ LAYER = (
     ("no ReLU", "no relu", "Without max(0, .) between them, two matrices are one."),
     ("ReLU behind the second matrix", "relu at the end", "max(0, x W_1 + b_1) W_2 + b_2: once."),
     ("GELU for ReLU", "gelu", "The paper's net has max(0, .)."),
+    ("the feed-forward net without biases", "no biases",
+     "max(0, x W_1 + b_1) W_2 + b_2: it is attention that goes without them."),
+    ("the feed-forward net without its first bias", "no first bias",
+     "max(0, x W_1 + b_1) W_2 + b_2: both layers have one."),
+    ("the feed-forward net without its second bias", "no second bias",
+     "max(0, x W_1 + b_1) W_2 + b_2: both layers have one."),
 )  # fmt: skip
 NORMS = (
     ("the norm's variance divided by n - 1", "unbiased",
