@@ -671,6 +671,11 @@ def schedule_exercise(project: Project, had: Faults) -> Exercise:
     return borrowed(SCHEDULE, "schedule", "schedule", probe)
 
 
+# Gradients have norms of 1.1 to 1.3, so that it shows where they are clipped at 1. With more, some
+# entries would be as small as rounding, which Adam makes large; the smallest is 2e-4 as it is.
+STEEP = 2.0
+
+
 def training_exercise(project: Project, had: Faults) -> Exercise:
     torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()  # imports much, once: not on time
     loss, rate = mean_loss, SCHEDULE.reference
@@ -693,7 +698,7 @@ def training_exercise(project: Project, had: Faults) -> Exercise:
 
     sizes = ((6, 4, 5), (3, 7), (5, 5, 2), (4, 6))
     batches = [(few_words(*lengths), sealed(few_words(*lengths[::-1]))) for lengths in sizes]
-    cases = [(Toy(7), batches, 16, 3)]
+    cases = [(Toy(7, steep=STEEP), batches, 16, 3)]
 
     project.trained = lambda model, *case: train(model, *case, frozenset(), loss, rate)
 
