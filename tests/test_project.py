@@ -360,6 +360,38 @@ def test_a_norm_of_their_own(old, new, name):
     )
 
 
+KEPT = [  # which entries a dropout of one's own keeps
+    "torch.rand_like(x) >= self.p",
+    "torch.rand(x.shape) < 1 - self.p",
+    "torch.bernoulli(torch.full_like(x, 1 - self.p))",
+    "torch.empty_like(x).bernoulli_(1 - self.p)",
+    "torch.empty_like(x).uniform_() > self.p",
+]
+
+
+@pytest.mark.parametrize("divided", [True, False])
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_dropout_of_their_own(kept, divided):
+    own = f"""# Layers
+class Drop(nn.Module):
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x):
+        if not self.training or not self.p:
+            return x
+        return x * ({kept}){" / (1 - self.p)" * divided}
+
+"""
+    answer = changed(("# Layers\n", own), ("nn.Dropout(dropout)", "Drop(dropout)"))
+    verdict = examine("project.layers", answer)
+    name = None if divided else "dropout without dividing by what is kept"
+    assert (verdict.status, verdict.mistake) == ("correct" if divided else "wrong", name), (
+        verdict.message
+    )
+
+
 CONVOLUTIONS = "nn.Conv1d(d_model, d_ff, 1), nn.Conv1d(d_ff, d_model, 1)"
 RIGHT = [
     ("attention", [("mask=None):\n    scores", "mask=None, dropout=None):\n    scores"),
@@ -453,6 +485,9 @@ UNREAD = [
      "machine", "`decoder.0` and `decoder.1` are one and the same module"),
     ([("nn.ModuleList(DecoderLayer(*sizes) for _ in range(n_layers))",
        "nn.ModuleList([DecoderLayer(*sizes)])")], "machine", "each stack has `n_layers` layers"),
+    ([(LOGITS, f"{LOGITS} + self.bias"), ("        for parameter in self.parameters():",
+       "        self.bias = nn.Parameter(torch.zeros(vocab_size))\n"
+       "        for parameter in self.parameters():")], "machine", "The logits have a bias"),
     ([(LOGITS, LOGITS.replace("x @", "x[:, -1] @"))],
      "machine", "each place of the target has a row of logits"),
 ]  # fmt: skip

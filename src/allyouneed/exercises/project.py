@@ -273,6 +273,20 @@ class Dropped(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class Drawn(TorchFunctionMode):
+    """All random numbers between 0 and 1 are one number."""
+
+    def __init__(self, number: float):
+        super().__init__()
+        self.number = number
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        out, name = func(*args, **(kwargs or {})), getattr(func, "__name__", "")
+        if name in ("rand", "rand_like", "uniform_"):
+            return out.fill_(self.number)
+        return out.fill_(self.number > 0.5) if name in ("bernoulli", "bernoulli_") else out
+
+
 def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor, parts: int) -> str:
     """Where a new layer drops. With all of each sub-layer dropped, LayerNorm(x) is left: whatever
     else is dropped, too, and `x` where a norm is misplaced."""
@@ -299,6 +313,15 @@ def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor, parts: int
         return "some sub-layers"
     with torch.no_grad(), Dropped(x.shape) as drops:
         compute(half.train())
+    if not drops.times:  # made of random numbers: with all of them high or low, all is kept
+        half.eval()
+        with torch.no_grad():
+            whole = compute(half)
+            half.train()
+            for number in (0.999, 0.001):
+                with Drawn(number):
+                    if torch.allclose(compute(half), whole, atol=1e-5):
+                        return "each sub-layer, without dividing by what is kept"
     return "a sub-layer twice" if drops.times > parts else "each sub-layer"
 
 
@@ -309,6 +332,8 @@ def dropping(faults: Faults) -> str:
         return "some sub-layers"
     if "own share" in faults:
         return "by a share of its own"
+    if "not divided" in faults:
+        return "each sub-layer, without dividing by what is kept"
     if "dropped twice" in faults:
         return "a sub-layer twice"
     if "always dropped" in faults:

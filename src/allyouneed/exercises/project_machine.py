@@ -16,10 +16,10 @@ from torch.nn import functional as F
 from .chapter_09 import sinusoids
 from .project_reading import FF, D, H, K, N, V, Weights, signs, without_padding
 from .project_runs import PAD, Faults
-from .project_slips import LAYER, NORMS
+from .project_slips import BIASES, LAYER, NORMS
 
 OF_NORMS = {slip for _, slip, _ in NORMS} - {"residual twice"}
-OF_LAYERS = {slip for _, slip, _ in (*LAYER, *NORMS)}
+OF_LAYERS = {slip for _, slip, _ in (*LAYER, *NORMS, *BIASES)}
 
 # The reference, with slips
 

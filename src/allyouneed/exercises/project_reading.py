@@ -501,7 +501,7 @@ def sorted_by_kind(
     """
     layout: Layout = []
     attentions, norms, nets = [], [], []
-    before = None
+    before, biased = None, False
     for x in used:
         shape = tuple(n for n in x.shape if n != 1)
         if V in shape and len(shape) == 2:
@@ -511,6 +511,9 @@ def sorted_by_kind(
                 nets.append({})
             name, right = ("w2", (FF, D)) if "w1" in nets[-1] else ("w1", (D, FF))
             nets[-1][name] = (x, flattened if shape == right else turned)
+        elif shape == (V,):
+            x.data.zero_()
+            biased = True
         elif shape == (FF,):
             nets[-1]["b1"] = (x, lambda x: x.view(-1))
         elif len(shape) > 1:
@@ -533,6 +536,8 @@ def sorted_by_kind(
         else:
             x.data.zero_()  # a bias of attention, which the paper has not
         before = "net" if FF in shape else None
+    if biased and len(layout) == 1:  # else it is the matrix that is named
+        raise Unclear("The logits have a bias. They are the product with the embedding alone.")
     return layout, attentions, nets, norms
 
 

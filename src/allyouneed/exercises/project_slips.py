@@ -104,6 +104,8 @@ LAYER = (
     ("no ReLU", "no relu", "Without max(0, .) between them, two matrices are one."),
     ("ReLU behind the second matrix", "relu at the end", "max(0, x W_1 + b_1) W_2 + b_2: once."),
     ("GELU for ReLU", "gelu", "The paper's net has max(0, .)."),
+)  # fmt: skip
+BIASES = (
     ("the feed-forward net without biases", "no biases",
      "max(0, x W_1 + b_1) W_2 + b_2: it is attention that goes without them."),
     ("the feed-forward net without its first bias", "no first bias",
@@ -142,12 +144,19 @@ DROPOUT = (
     ("dropout over the residual as well", "residual dropped",
      "LayerNorm(x + Dropout(Sublayer(x))): x itself goes past the dropout."),
 )  # fmt: skip
+ALONE = (  # not with another one at once
+    *BIASES,
+    ("dropout without dividing by what is kept", "not divided",
+     "With the share p dropped, what is left is divided by 1 - p in training, so that its mean "
+     "stays as it is in eval mode: `nn.Dropout` does so."),
+)  # fmt: skip
 ENCODER = (
     *LAYER,
     ("the net before attention", "net first", "Attention comes first, then the net."),
     *DROPOUT,
     ("the mask not handed on", "no source mask", "Hand the mask to self-attention."),
     *NORMS,
+    *ALONE,
 )
 DECODER = (
     *LAYER,
@@ -168,6 +177,7 @@ DECODER = (
     ("cross-attention without the source mask", "no memory mask",
      "The source's padding is hidden from the decoder, too."),
     *NORMS,
+    *ALONE,
 )  # fmt: skip
 EQUAL = (  # what raises an error, unless source and target are equally long
     ("the memory asks", "memory asks+masked",
@@ -235,6 +245,7 @@ MACHINE = (
      "In training mode dropout acts on embeddings with positions, and on each sub-layer's output."),
     *LAYER,
     *NORMS,
+    *BIASES,
     ("positions multiplied with the embeddings", "positions multiplied",
      "Positions are *added* to the embeddings."),
     ("the source's embeddings not scaled", "not scaled in the source",
