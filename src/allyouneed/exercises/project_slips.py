@@ -35,9 +35,10 @@ ATTENTION = (
      "one. Hide the scores before the softmax."),
     ("the mask added as ones", "added",
      "Adding True adds 1. Fill the scores with minus infinity where the mask is False."),
-    ("zero times minus infinity", "zero times infinity",
-     "0 times minus infinity is NaN, and so is every row in which something may be seen. Fill the "
-     "scores, with `masked_fill` or `torch.where`."),
+    ("nothing but NaN", "zero times infinity",
+     "Zero times infinity is NaN, and so is infinity less infinity; one NaN in a row spoils all of "
+     "it. Fill the scores with minus infinity where the mask is False (`masked_fill`, "
+     "`torch.where`), and let the softmax be the next to meet them."),
     ("hidden scores at -1", "not low enough", "Only minus infinity becomes a weight of 0."),
     ("hidden scores at -10", "nearly low enough", "Only minus infinity becomes a weight of 0."),
     ("the mask ignored", "ignored", "Where the mask is False, no attention may go."),
