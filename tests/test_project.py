@@ -114,6 +114,11 @@ BROKEN = [
     ("attention", SCALE, " / q.shape[-1]", "divided by d_k, without the root"),
     ("attention", "softmax(dim=-1) @ v", "softmax(dim=-2) @ v", "the softmax over the queries"),
     ("attention", "fill(~mask, -math", "fill(mask, -math", "the mask inverted"),
+    ("attention", "scores.masked_fill(~mask, -math.inf)", "scores + (~mask).float() * -math.inf",
+     "nothing but NaN"),
+    ("attention", "scores.masked_fill(~mask, -math.inf)",
+     "scores.masked_fill(~mask, -math.inf).abs()", "nothing but NaN"),
+    ("attention", "scores.softmax(dim=-1)", "scores.softmax(dim=-3)", "the softmax over the heads"),
     ("attention", "-math.inf", "1e-9", "the scores multiplied by the mask"),
     ("attention", "scores.softmax(dim=-1) @ v", "scores.softmax(dim=-1) @ k",
      "the keys averaged instead of the values"),
@@ -169,6 +174,11 @@ BROKEN = [
     ("layers", CROSS, CROSS[:-10] + ")", "cross-attention without the source mask"),
     ("layers", OWN, "self.own(x, x, x)", "self-attention without the target mask"),
     ("layers", "self.w_1(x).relu()", "self.w_1(x)", "no ReLU"),
+    ("layers", "(d_model, d_ff), nn.Linear(d_ff, d_model)",
+     "(d_model, d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)",
+     "the feed-forward net without biases"),
+    ("layers", "nn.Linear(d_ff, d_model)", "nn.Linear(d_ff, d_model, bias=False)",
+     "the feed-forward net without its second bias"),
     ("machine", ROOT_OF_D, "", "embeddings not scaled"),
     ("machine", TABLE, "positions(*x.shape[::2])[:, None]", "positions over the batch axis"),
     ("machine", SUM, SUM.replace("+", "*"), "positions multiplied with the embeddings"),
@@ -216,6 +226,9 @@ BROKEN = [
      "padding counted, with 1 - smoothing on PAD"),
     ("loss", "(log_p.sum(1) - log_p[:, pad]).mean() / (log_p.shape[1] - 1)", "log_p.mean()",
      "mass on PAD"),
+    ("loss", "return -(1 - smoothing) * right", "others += (logits[~real].log_softmax(-1)[:, 1:]"
+     ".sum() / (log_p.shape[1] - 1) / len(log_p))\n    return -(1 - smoothing) * right",
+     "the share of the places that are PAD counted"),
     ("loss", "(log_p.shape[1] - 1)", "(log_p.shape[1] - 2)",
      "the share spread over V - 2 tokens, the right one among them"),
     ("loss", "return -(1 - smoothing) * right - smoothing * others",
@@ -250,6 +263,9 @@ BROKEN = [
      "the rates of the updates are 0.0962, 0.192, 0.289, 0.25"),
     ("training", "betas=(0.9, 0.98)", "betas=(0.8, 0.98)", "betas (0.8, 0.98)"),
     ("training", LOSS, f"({LOSS} / len(src))", "the gradients are 0.333 times what they should be"),
+    ("training", ".backward()\n",
+     ".backward()\n        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
+     "the gradients are 0.9 times what they should be"),
     ("training", ".backward()\n", ".backward()\n        adam.zero_grad()\n",
      "no gradients when the optimiser steps"),
     ("training", "        adam.step()", "        if step % 2:\n            adam.step()",
@@ -346,6 +362,38 @@ def test_a_norm_of_their_own(old, new, name):
     )
 
 
+KEPT = [  # which entries a dropout of one's own keeps
+    "torch.rand_like(x) >= self.p",
+    "torch.rand(x.shape) < 1 - self.p",
+    "torch.bernoulli(torch.full_like(x, 1 - self.p))",
+    "torch.empty_like(x).bernoulli_(1 - self.p)",
+    "torch.empty_like(x).uniform_() > self.p",
+]
+
+
+@pytest.mark.parametrize("divided", [True, False])
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_dropout_of_their_own(kept, divided):
+    own = f"""# Layers
+class Drop(nn.Module):
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x):
+        if not self.training or not self.p:
+            return x
+        return x * ({kept}){" / (1 - self.p)" * divided}
+
+"""
+    answer = changed(("# Layers\n", own), ("nn.Dropout(dropout)", "Drop(dropout)"))
+    verdict = examine("project.layers", answer)
+    name = None if divided else "dropout without dividing by what is kept"
+    assert (verdict.status, verdict.mistake) == ("correct" if divided else "wrong", name), (
+        verdict.message
+    )
+
+
 CONVOLUTIONS = "nn.Conv1d(d_model, d_ff, 1), nn.Conv1d(d_ff, d_model, 1)"
 RIGHT = [
     ("attention", [("mask=None):\n    scores", "mask=None, dropout=None):\n    scores"),
@@ -365,6 +413,69 @@ def test_right_otherwise(stage, changes):
     assert verdict.status == "correct", verdict.message
 
 
+FOUR = """self.w_q, self.w_k, self.w_v, self.w_o = (
+            nn.Linear(d_model, d_model, bias=False) for _ in range(4)
+        )"""
+PROJECTED = "self.w_q(q), self.w_k(k), self.w_v(v)"
+LAYOUTS = [  # what makes queries, keys and values, and how it comes to (3, D, D)
+    ("3, D, D", "w"),
+    ("3, D, D", "w.mT"),
+    ("D, 3 * D", "w.view(D, 3, D).transpose(0, 1)"),
+    ("3 * D, D", "w.view(3, D, D)"),
+    ("D, 3, D", "w.transpose(0, 1)"),
+    ("D, 3, H, K", "w.transpose(0, 1).flatten(2)"),
+    ("3, H, D, K", "w.transpose(1, 2).flatten(2)"),
+    ("H, 3, D, K", "w.permute(1, 2, 0, 3).flatten(2)"),
+    ("H, D, 3 * K", "w.view(H, D, 3, K).permute(2, 1, 0, 3).flatten(2)"),
+    ("D, H, K, 3", "w.permute(3, 0, 1, 2).flatten(2)"),
+    ("D, 3 * D", "w.view(D, H, 3, K).permute(2, 0, 1, 3).flatten(2)"),
+    ("D, 3 * D", "w.view(D, H, K, 3).permute(3, 0, 1, 2).flatten(2)"),
+]
+
+
+def laid(sizes: str, read: str, *changes: tuple[str, str]) -> dict:
+    """The solution with queries, keys and values made by one tensor of these sizes."""
+    made = (
+        "D, H, K = d_model, n_heads, d_model // n_heads\n"
+        f"        self.w = nn.Parameter(torch.randn({sizes}))\n"
+        "        self.w_o = nn.Linear(D, D, bias=False)\n"
+        f"        self.read = lambda w: {read}"
+    )
+    taken = "(x @ w for x, w in zip((q, k, v), self.read(self.w)))"
+    return changed((FOUR, made), (PROJECTED, taken), *changes)
+
+
+@pytest.mark.parametrize(("sizes", "read"), LAYOUTS)
+def test_matrices_stand_as_they_like(sizes, read):
+    for stage in ("heads", "layers"):
+        verdict = examine(f"project.{stage}", laid(sizes, read))
+        assert verdict.status == "correct", verdict.message
+
+
+@pytest.mark.parametrize(
+    ("sizes", "old", "new", "joined"),
+    [
+        ("4, D, D", "nn.Linear(D, D, bias=False)", "None", f"{JOIN} @ self.w[3]"),
+        ("4, D, D", "nn.Linear(D, D, bias=False)", "None", f"{JOIN} @ self.w[3].T"),
+        ("3, D, D", "nn.Linear(D, D, bias=False)",
+         "nn.ModuleList(nn.Linear(K, D, bias=False) for _ in range(H))",
+         "sum(w(x) for w, x in zip(self.w_o, heads.unbind(1)))"),
+        ("3, D, D", "nn.Linear(D, D, bias=False)", "nn.Conv1d(D, D, 1, bias=False)",
+         f"self.w_o({JOIN}.mT).mT"),
+    ],
+)  # fmt: skip
+def test_the_outputs_matrix_stands_as_they_like(sizes, old, new, joined):
+    for stage in ("heads", "layers", "machine"):
+        answer = laid(sizes, "w", (old, new), (f"self.w_o({JOIN})", joined))
+        verdict = examine(f"project.{stage}", answer)
+        assert verdict.status == "correct", verdict.message
+
+
+def test_a_matrix_of_two_is_told_as_such():
+    one = examine("project.heads", laid("3, H, D, K", "w[[0, 2, 2]].transpose(1, 2).flatten(2)"))
+    assert "makes the keys and the values: none" in " ".join(one.message.split()), one.message
+
+
 UNREAD = [
     ([("nn.ModuleList(EncoderLayer(*sizes) for _ in range(n_layers))",
        "[EncoderLayer(*sizes) for _ in range(n_layers)]")],
@@ -376,6 +487,9 @@ UNREAD = [
      "machine", "`decoder.0` and `decoder.1` are one and the same module"),
     ([("nn.ModuleList(DecoderLayer(*sizes) for _ in range(n_layers))",
        "nn.ModuleList([DecoderLayer(*sizes)])")], "machine", "each stack has `n_layers` layers"),
+    ([(LOGITS, f"{LOGITS} + self.bias"), ("        for parameter in self.parameters():",
+       "        self.bias = nn.Parameter(torch.zeros(vocab_size))\n"
+       "        for parameter in self.parameters():")], "machine", "The logits have a bias"),
     ([(LOGITS, LOGITS.replace("x @", "x[:, -1] @"))],
      "machine", "each place of the target has a row of logits"),
 ]  # fmt: skip

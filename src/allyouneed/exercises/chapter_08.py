@@ -29,6 +29,12 @@ HAND_MISTAKES = mistakes(
      "The padding is hidden, and that is right. The fourth and fifth places are the future."),
     ("zero instead of minus infinity", [1 / 7, 1 / 7, 3 / 7, 1 / 7, 1 / 7],
      "A hidden score of 0 has the exponential 1, and takes its share. Minus infinity has 0."),
+    ("zero instead of minus infinity, for the padding", [1 / 5, 1 / 5, 3 / 5, 0.0, 0.0],
+     "The future is hidden, and that is right. A score of 0 has the exponential 1, and takes its "
+     "share: the padding's has to be minus infinity, too."),
+    ("zero instead of minus infinity, for the future", [0.0, 1 / 6, 3 / 6, 1 / 6, 1 / 6],
+     "The padding is hidden, and that is right. A score of 0 has the exponential 1, and takes its "
+     "share: those of the future have to be minus infinity, too."),
     ("the mask after the softmax", [0.0, 1 / 20, 3 / 20, 0.0, 0.0],
      "The hidden places were struck out in the numerator and left in the denominator, so the "
      "weights do not sum to one."),
@@ -443,6 +449,7 @@ def weights_cases() -> list[tuple]:
         (towering, last_hidden),
         (deep, last_hidden),
         (scores, in_one_head),
+        (torch.tensor([[[[90.0, 91.0, 5.0], [300.0, 299.0, 5.0]]]]), last_hidden),
         (torch.tensor([[[[1.0, 1.0, 5.0]]]]), last_hidden[0]),
     ]
 
@@ -583,6 +590,13 @@ WEIGHTS_MISTAKES = mistakes(
     ("divided by a root once more",
      lambda scores, mask: masked_weights(scores / scores.shape[-1] ** 0.5, mask),
      "The scores are scaled already. And their last axis is that of the keys, not d_k long."),
+    ("large scores cut off", lambda scores, mask: masked_weights(scores.clamp(max=50.0), mask),
+     "Two scores of 90 and 91 would be alike then. Subtract the highest of each row instead, or "
+     "let softmax do so."),
+    ("large scores cut off, and very low ones",
+     lambda scores, mask: masked_weights(scores.clamp(-50.0, 50.0), mask),
+     "Two scores of 90 and 91 would be alike then. Subtract the highest of each row instead, or "
+     "let softmax do so."),
     ("the future hidden as well",
      lambda scores, mask: masked_weights(
          scores, mask & _square(scores.shape[-1]).tril()[: scores.shape[-2]]
@@ -1075,6 +1089,14 @@ def module_cases() -> list[tuple]:
         k, v = (torch.randn(2, s, d_model, generator=draw) for _ in range(2))
         return d_model, n_heads, matrices, q, *((q, q) if same else (k * large, v)), mask
 
+    def low():
+        """The first sees itself alone, with a score of -297.6; hidden ones are at 0."""
+        d_model, n_heads, matrices, q, k, v, mask = case(4, 1, 4, 4, causal)
+        matrices[:2] = torch.eye(4)
+        q[:, 0], k[:, :, 0] = torch.tensor([-24.0, 0.0, 0.0, 0.0]), 0.0
+        k[:, 0, 0] = 24.8
+        return d_model, n_heads, matrices, q, k, v, mask
+
     padding = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]]).bool()[:, None, None, :]
     empty = torch.tensor([[1, 1, 0], [0, 0, 0]]).bool()[:, None, None, :]
     heads = torch.rand(2, 3, 4, 5, generator=draw) > 0.3
@@ -1090,6 +1112,7 @@ def module_cases() -> list[tuple]:
         case(8, 4, 5, 5, padding & _square(5).tril(), same=True),
         case(4, 1, 4, 4, causal, large=90.0),
         case(6, 3, 4, 5, in_one_head),
+        low(),
     ]
 
 
@@ -1239,6 +1262,11 @@ class _Low(MaskedMultiHeadAttention):
 class _LowStruck(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         return scores.masked_fill(~mask, -100.0).softmax(-1) * mask
+
+
+class _LowestStruck(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        return scores.masked_fill(~mask, -300.0).softmax(-1) * mask
 
 
 class _LowNoEmpty(MaskedMultiHeadAttention):
@@ -1608,6 +1636,9 @@ MODULE_MISTAKES = mistakes(
      _LowStruck,
      "Scores may be as low as -300 themselves: then what is hidden takes nearly all, and what is "
      "left sums to less than one. Take minus infinity."),
+    ("-300 in place of minus infinity, and the mask once more after the softmax", _LowestStruck,
+     "Scores may be as low as -300 themselves: next to those, what is hidden takes a share. Take "
+     "minus infinity."),
     ("-100, or the like, in place of minus infinity, and zeros for who sees nothing", _LowNoEmpty,
      "Scores may be as low as -300 themselves: then what is hidden takes its share. Take minus "
      "infinity."),
@@ -1831,6 +1862,7 @@ PADDING_NUMBERS = [
     (torch.tensor([4.0, 1.0]), 0.9),
     (torch.tensor([4.9, 3.7, 4.4]), 0.85),
     (torch.tensor([2.0, 3.0, 4.6, -5.0, 1.0]), 0.6),
+    (torch.tensor([0.0, 0.0]), 0.6003),  # 3.0038: four
 ]
 
 
@@ -1929,6 +1961,10 @@ PADDING_NUMBER_MISTAKES = mistakes(
      "With one padding fewer the share is reached already."),
     ("one fewer than the smallest", lambda scores, share: paddings_for(scores, share) - 1,
      "That many do not reach the share yet."),
+    ("a hundredth taken off before rounding up",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * a.exp().sum() - 1e-2)),
+     "A slack is there for the last bits of a float, 1e-9 say. A hundredth of a padding may be "
+     "what is missing."),
     ("not rounded", lambda scores, share: float(share / (1 - share) * scores.double().exp().sum()),
      "The number of paddings is whole, and the share has to be reached: round up."),
     ("a padding counted e times",

@@ -161,7 +161,7 @@ class Project:
             thing = self.thing("heads")
             found = run(lambda: attention_slots(*multi_head(thing)), 10.0)
             views = dict(by_input((D, D)))
-            plain = [[Slot(name, views["linear"])] for name in "qkv"]
+            plain = [[Slot(name, views["linear"][0])] for name in "qkv"]
             plain.append([Slot("o", by_output((D, D), "linear"))])
             self._pattern = plain if isinstance(found, Failure) else found[1]
         return self._pattern
@@ -189,9 +189,11 @@ def attention_exercise(project: Project, had: Faults) -> Exercise:
         return lambda q, k, v, mask: attention(q, k, v, mask, faults)
 
     new = drawn(1)
+    by_heads = torch.stack([chequered(4, 5).roll(i, -1) for i in range(3)])  # some head sees each
     cases = [
         (new(2, 3, 4, 6), new(2, 3, 5, 6), new(2, 3, 5, 6), chequered(2, 1, 4, 5)),
         (new(1, 3, 4, 2), new(1, 3, 4, 2), new(1, 3, 4, 5), chequered(4, 4)),
+        (new(2, 3, 4, 2), new(2, 3, 5, 2), new(2, 3, 5, 2), by_heads),
     ]
 
     def probe(answer: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Any:
@@ -235,7 +237,9 @@ def heads_exercise(project: Project, had: Faults) -> Exercise:
                 x.data.zero_()  # a bias, which the paper has not
         return measured(laid_out("", used, slots), weights, lambda: compute(*case))
 
-    alone = "ignored", "width of the values", "weights alone"  # not handed on; as wide as keys
+    alone = [  # not handed on; as wide as keys; and what gives NaN all over
+        "ignored", "width of the values", "weights alone", "heads axis", "zero times infinity"
+    ]  # fmt: skip
     rows = (*HEADS, *(row for row in ATTENTION if row[1] not in alone))
     return Exercise(
         "project.heads",
@@ -269,6 +273,20 @@ class Dropped(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class Drawn(TorchFunctionMode):
+    """All random numbers between 0 and 1 are one number."""
+
+    def __init__(self, number: float):
+        super().__init__()
+        self.number = number
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        out, name = func(*args, **(kwargs or {})), getattr(func, "__name__", "")
+        if name in ("rand", "rand_like", "uniform_"):
+            return out.fill_(self.number)
+        return out.fill_(self.number > 0.5) if name in ("bernoulli", "bernoulli_") else out
+
+
 def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor, parts: int) -> str:
     """Where a new layer drops. With all of each sub-layer dropped, LayerNorm(x) is left: whatever
     else is dropped, too, and `x` where a norm is misplaced."""
@@ -295,6 +313,15 @@ def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor, parts: int
         return "some sub-layers"
     with torch.no_grad(), Dropped(x.shape) as drops:
         compute(half.train())
+    if not drops.times:  # made of random numbers: with all of them high or low, all is kept
+        half.eval()
+        with torch.no_grad():
+            whole = compute(half)
+            half.train()
+            for number in (0.999, 0.001):
+                with Drawn(number):
+                    if torch.allclose(compute(half), whole, atol=1e-5):
+                        return "each sub-layer, without dividing by what is kept"
     return "a sub-layer twice" if drops.times > parts else "each sub-layer"
 
 
@@ -305,6 +332,8 @@ def dropping(faults: Faults) -> str:
         return "some sub-layers"
     if "own share" in faults:
         return "by a share of its own"
+    if "not divided" in faults:
+        return "each sub-layer, without dividing by what is kept"
     if "dropped twice" in faults:
         return "a sub-layer twice"
     if "always dropped" in faults:
@@ -564,6 +593,13 @@ def shared_out(logits: Tensor, targets: Tensor, smoothing: float, among: int) ->
     return -((1 - smoothing) * right + smoothing * others).mean()
 
 
+def padding_shared(logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:
+    """With the share of places whose label is PAD, of whose tokens PAD alone is struck out."""
+    log_p = logits.log_softmax(-1)[targets == pad]
+    share = smoothing / (logits.shape[-1] - 1) * (log_p.sum() - log_p[:, pad].sum())
+    return mean_loss(logits, targets, smoothing) - share / (targets != pad).sum()
+
+
 def loss_of(answer: Any, logits: Tensor, targets: Tensor, smoothing: float, pad: int) -> Tensor:
     """A reader's loss: a function, or a module that is made with its smoothing."""
     spare = {"pad": pad, "smoothing": smoothing, "vocab_size": logits.shape[-1]}
@@ -612,6 +648,8 @@ LOSS_MISTAKES = mistakes(
      ]).mean(),
      "Every true token counts the same, so a long sentence counts more: add up over all "
      "sentences, and divide once."),
+    ("the share of the places that are PAD counted", padding_shared,
+     "A place whose label is PAD counts for nothing: neither its right token nor its share."),
     ("the perplexity", lambda logits, targets, smoothing, pad: (
          mean_loss(logits, targets, smoothing).exp()
      ),
@@ -658,6 +696,11 @@ def schedule_exercise(project: Project, had: Faults) -> Exercise:
     return borrowed(SCHEDULE, "schedule", "schedule", probe)
 
 
+# Gradients have norms of 1.1 to 1.3, so that it shows where they are clipped at 1. With more, some
+# entries would be as small as rounding, which Adam makes large; the smallest is 2e-4 as it is.
+STEEP = 2.0
+
+
 def training_exercise(project: Project, had: Faults) -> Exercise:
     torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()  # imports much, once: not on time
     loss, rate = mean_loss, SCHEDULE.reference
@@ -680,7 +723,7 @@ def training_exercise(project: Project, had: Faults) -> Exercise:
 
     sizes = ((6, 4, 5), (3, 7), (5, 5, 2), (4, 6))
     batches = [(few_words(*lengths), sealed(few_words(*lengths[::-1]))) for lengths in sizes]
-    cases = [(Toy(7), batches, 16, 3)]
+    cases = [(Toy(7, steep=STEEP), batches, 16, 3)]
 
     project.trained = lambda model, *case: train(model, *case, frozenset(), loss, rate)
 

@@ -16,10 +16,10 @@ from torch.nn import functional as F
 from .chapter_09 import sinusoids
 from .project_reading import FF, D, H, K, N, V, Weights, signs, without_padding
 from .project_runs import PAD, Faults
-from .project_slips import LAYER, NORMS
+from .project_slips import BIASES, LAYER, NORMS
 
 OF_NORMS = {slip for _, slip, _ in NORMS} - {"residual twice"}
-OF_LAYERS = {slip for _, slip, _ in (*LAYER, *NORMS)}
+OF_LAYERS = {slip for _, slip, _ in (*LAYER, *NORMS, *BIASES)}
 
 # The reference, with slips
 
@@ -39,6 +39,8 @@ def masked(scores: Tensor, mask: Tensor | None, faults: Faults) -> Tensor:
         return share(scores * mask)
     if "added" in faults:
         return share(scores + mask)
+    if "zero times infinity" in faults:
+        return share(scores + (~mask).float() * -math.inf)
     lows = {"not low enough": -1.0, "nearly low enough": -10.0, "finite": -1e9}
     low = next((lows[f] for f in faults if f in lows), -math.inf)
     return share(scores.masked_fill(~mask, low))
@@ -149,12 +151,14 @@ def normed(x: Tensor, faults: Faults) -> Tensor:
 
 
 def feed_forward(p: Weights, x: Tensor, faults: Faults) -> Tensor:
-    inside = x @ p["w1"] + p["b1"]
+    without = {"no biases": "b1 b2", "no first bias": "b1", "no second bias": "b2"}
+    missing = " ".join(names for slip, names in without.items() if slip in faults)
+    inside = x @ p["w1"] + (0 if "b1" in missing else p["b1"])
     if "gelu" in faults:
         inside = F.gelu(inside)
     elif "no relu" not in faults:
         inside = inside.relu()
-    out = inside @ p["w2"] + p["b2"]
+    out = inside @ p["w2"] + (0 if "b2" in missing else p["b2"])
     return out.relu() if "relu at the end" in faults else out
 
 

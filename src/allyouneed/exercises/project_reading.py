@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 D, H, K, FF, V, N = 12, 3, 4, 20, 17, 2  # all different, so that a shape tells what it is
+OUT = 3  # of the outputs, the one that is left out where matrices are told apart
 Weights = dict[str, Tensor]  # of attention: q, k, v (D, H, K), o (H, K, D)
 
 # What may stand in for the names of the table
@@ -239,41 +242,112 @@ View = Callable[[Tensor], Tensor]
 TURNS: dict[str, View] = {"linear": lambda x: x.T, "plain": lambda x: x}  # (out, in) and (in, out)
 
 
-def by_input(shape: Sequence[int]) -> list[tuple[str, View]]:
-    """The ways to read a tensor as (D, H, K), or a part of it: (how it lies, view)."""
-    shape, ways = tuple(shape), []
+@cache
+def by_input(shape: tuple[int, ...]) -> list[tuple[str, list[View]]]:
+    """The ways to read a tensor: how it lies, and its parts as (D, H, K), or (D, K) of a head."""
+    shape = tuple(n for n in shape if n != 1)
+    ways: list[tuple[str, list[View]]] = []
     for how, turn in TURNS.items():
         if shape == (D, D):
-            ways.append((how, lambda x, t=turn: t(x).unflatten(1, (H, K))))
-        for n in (2, 3):  # keys and values in one, or all three
-            if len(shape) == 2 and turn(torch.empty(shape)).shape == (D, n * D):
-                for i in range(n):
-                    ways.append(
-                        (how, lambda x, t=turn, i=i, n=n: t(x).unflatten(1, (n, H, K))[:, i])
-                    )
-                    ways.append(
-                        (how, lambda x, t=turn, i=i, n=n: t(x).unflatten(1, (H, n, K))[:, :, i])
-                    )
+            ways.append((how, [lambda x, t=turn: t(flattened(x)).unflatten(1, (H, K))]))
         if len(shape) == 2 and turn(torch.empty(shape)).shape == (D, K):
-            ways.append(("head", turn))
-        if shape in ((2, D, D), (3, D, D)):
-            for i in range(shape[0]):
-                ways.append((how, lambda x, t=turn, i=i: t(x[i]).unflatten(1, (H, K))))
+            ways.append(("head", [lambda x, t=turn: t(flattened(x))]))
+        if shape == (4, D, D):  # the outputs' as well
+            ways.append((how, [
+                lambda x, t=turn, i=i: t(flattened(x)[i]).unflatten(1, (H, K)) for i in range(4)
+            ]))  # fmt: skip
     if sorted(shape) == sorted((D, H, K)):
         axes = [shape.index(n) for n in (D, H, K)]
-        ways.append(("axes", lambda x: x.permute(axes)))
+        ways.append(("axes", [lambda x: flattened(x).permute(axes)]))
+    for n in (2, 3):  # keys and values in one, or all three
+        every, one_head = {"n": n, "D": D, "H": H, "K": K}, {"n": n, "D": D, "K": K}
+        for how, atoms in (("axes", every), ("head", one_head)):
+            for groups in groupings(shape, atoms):
+                ways.append((how, [part_of(groups, atoms, i) for i in range(n)]))
     return ways
+
+
+def groupings(shape: Sequence[int], atoms: Mapping[str, int]) -> list[list[str]]:
+    """How axes may lie in a tensor, some of them in one: the letters of each of its axes.
+
+    Where heads and the places in them lie in one axis, a head has neighbours.
+    """
+    found = []
+    for order in itertools.permutations(atoms):
+        groups, rest = [], list(order)
+        for size in shape:
+            group = ""
+            while rest and math.prod(atoms[one] for one in group) < size:
+                group += rest.pop(0)
+            groups.append(group)
+        sizes = [math.prod(atoms[one] for one in group) for group in groups]
+        apart = not any("K" in group and "H" in group[group.index("K") :] for group in groups)
+        if sizes == [*shape] and not rest and apart:
+            found.append(groups)
+    return found
+
+
+def part_of(groups: list[str], atoms: Mapping[str, int], i: int) -> View:
+    """Reads the i-th of several matrices that lie in one tensor."""
+    order = "".join(groups)
+    axes = [order.index(one) for one in atoms]
+
+    def view(x: Tensor) -> Tensor:
+        x = flattened(x)
+        for axis in reversed(range(len(groups))):
+            if len(groups[axis]) > 1:
+                x = x.unflatten(axis, [atoms[one] for one in groups[axis]])
+        return x.permute(axes)[i]
+
+    return view
 
 
 def by_output(shape: Sequence[int], how: str) -> View | None:
     """How to read a tensor as (H, K, D), if it can be; a square one lies as the others do."""
-    if tuple(shape) == (D, D):
+    shape = tuple(n for n in shape if n != 1)
+    if shape == (D, D):
         turn = TURNS.get(how, TURNS["linear"])
-        return lambda x: turn(x).unflatten(0, (H, K))
+        return lambda x: turn(flattened(x)).unflatten(0, (H, K))
     if sorted(shape) == sorted((D, H, K)):
-        axes = [tuple(shape).index(n) for n in (H, K, D)]
-        return lambda x: x.permute(axes)
+        axes = [shape.index(n) for n in (H, K, D)]
+        return lambda x: flattened(x).permute(axes)
     return None
+
+
+def of_outputs(x: Tensor, lies: str, head: int) -> list[Slot]:
+    """Where the matrix of the outputs stands in a tensor: its gradient is zero for one of them."""
+    shape = tuple(n for n in x.shape if n != 1)
+    whole: list[tuple[Any, View]] = []
+    for turn in TURNS.values():
+        if len(shape) == 2 and turn(torch.empty(shape)).shape == (K, D):  # one for each head
+            whole.append((head, lambda x, t=turn: t(flattened(x))))
+        if shape == (D, D):
+            whole.append((..., lambda x, t=turn: t(flattened(x)).unflatten(0, (H, K))))
+        if shape == (4, D, D):
+            for i in range(4):
+                whole.append((..., lambda x, t=turn, i=i: t(flattened(x)[i]).unflatten(0, (H, K))))
+    found = [Slot("o", view, at) for at, view in whole if not view(x.grad)[..., OUT].any()]
+    if len(found) != 1:
+        view = by_output(shape, lies)
+        found = [Slot("o", view)] if view else []
+    return found
+
+
+def read_by_slopes(x: Tensor) -> tuple[str, list[Slot]]:
+    """How a tensor lies that queries, keys or values are multiplied with, and what is in it."""
+    best: tuple[str, list[Slot]] = "", []
+    for how, views in by_input(x.shape) if x.grad is not None else []:
+        found = []
+        for view in views:
+            slope = view(x.grad)
+            zero = [i for i in range(D) if not slope[i].any()]
+            if len(zero) == 1 and zero[0] < 3:
+                found.append(Slot("qkv"[zero[0]], view))
+        if len(found) > len(best[1]):
+            best = how, found
+        if len(found) == len(views):
+            return how, found
+    return best
 
 
 def attention_slots(
@@ -282,7 +356,8 @@ def attention_slots(
     """The tensors of a multi-head attention, in the order of use, and what stands in each.
 
     The queries have a zero in their first entry, keys in their second, values in their third: so
-    has the gradient of the matrix that they are multiplied with.
+    has the gradient of the matrix that they are multiplied with. One of the outputs does not count,
+    so that the gradient of their matrix has a zero for it.
     """
     q, k, v = torch.randn(3, 1, 5, D)
     for i, x in enumerate((q, k, v)):
@@ -290,23 +365,23 @@ def attention_slots(
 
     def look() -> None:
         out = compute(q, k, v, torch.ones(1, 1, 5, 5, dtype=torch.bool))
-        (out * signs(out)).sum().backward()
+        if not out.isfinite().all():
+            raise Unclear("Where the mask hides nothing, its outputs are NaN or infinite.")
+        weigh = signs(out)
+        weigh[..., OUT] = 0
+        (out * weigh).sum().backward()
 
     used = order_of_use(module, look)
-    slots, heads_seen, lies = [], dict.fromkeys("qkv", 0), "linear"
+    slots, heads_seen, lies = [], dict.fromkeys("qkvo", 0), "linear"
     for x in used:
-        found: list[Slot] = []
-        for how, view in by_input(x.shape) if x.grad is not None else []:
-            slope = view(x.grad).reshape(D, -1)
-            zero = [i for i in range(3) if not slope[i].any()]
-            if len(zero) == 1:
-                name = "qkv"[zero[0]]
-                at = (slice(None), heads_seen[name]) if how == "head" else ...
-                heads_seen[name] += how == "head"
-                lies = how if how in TURNS else lies
-                found.append(Slot(name, view, at))
-        if not found and x.ndim > 1 and (view := by_output(x.shape, lies)):
-            found = [Slot("o", view)]
+        how, found = read_by_slopes(x)
+        lies = how if how in TURNS else lies
+        for i, slot in enumerate(found if how == "head" else []):
+            found[i] = replace(slot, at=(slice(None), heads_seen[slot.name]))
+            heads_seen[slot.name] += 1
+        if x.grad is not None and (not found or len(found) == 3 and len(x) == 4):
+            found += of_outputs(x, lies, heads_seen["o"])
+            heads_seen["o"] += any(slot.name == "o" and slot.at is not ... for slot in found)
         slots.append(found)
     for x in used:
         x.grad = None
@@ -320,7 +395,12 @@ def name_the_rest(used: list[Tensor], slots: list[list[Slot]], lies: str) -> Non
     marked = [slot.name for row in slots for slot in row]
     square = [i for i, x in enumerate(used) if sorted(x.shape) in ([D, D], sorted((D, H, K)))]
     if not 2 <= len(square) <= 4:
-        raise Unclear("It could not be seen which of its matrices makes the queries.")
+        words = {"q": "the queries", "k": "the keys", "v": "the values"}
+        unseen = " and ".join(words[name] for name in "qkv" if name not in marked)
+        raise Unclear(
+            f"It could not be seen which of its matrices makes {unseen}: none is multiplied with "
+            "them alone. Is one used twice, or one input taken for another?"
+        )
     given: list[str] = []
     for i in square:
         name = slots[i][0].name
@@ -331,7 +411,7 @@ def name_the_rest(used: list[Tensor], slots: list[list[Slot]], lies: str) -> Non
         given.append(name)
         shape = tuple(used[i].shape)
         how = lies if shape == (D, D) else "axes"
-        view = by_output(shape, how) if name == "o" else dict(by_input(shape))[how]
+        view = by_output(shape, how) if name == "o" else dict(by_input(shape))[how][0]
         slots[i] = [Slot(name, view)]
 
 
@@ -421,7 +501,7 @@ def sorted_by_kind(
     """
     layout: Layout = []
     attentions, norms, nets = [], [], []
-    before = None
+    before, biased = None, False
     for x in used:
         shape = tuple(n for n in x.shape if n != 1)
         if V in shape and len(shape) == 2:
@@ -431,6 +511,9 @@ def sorted_by_kind(
                 nets.append({})
             name, right = ("w2", (FF, D)) if "w1" in nets[-1] else ("w1", (D, FF))
             nets[-1][name] = (x, flattened if shape == right else turned)
+        elif shape == (V,):
+            x.data.zero_()
+            biased = True
         elif shape == (FF,):
             nets[-1]["b1"] = (x, lambda x: x.view(-1))
         elif len(shape) > 1:
@@ -453,6 +536,8 @@ def sorted_by_kind(
         else:
             x.data.zero_()  # a bias of attention, which the paper has not
         before = "net" if FF in shape else None
+    if biased and len(layout) == 1:  # else it is the matrix that is named
+        raise Unclear("The logits have a bias. They are the product with the embedding alone.")
     return layout, attentions, nets, norms
 
 

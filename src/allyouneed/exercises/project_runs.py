@@ -21,8 +21,9 @@ class Toy(nn.Module):
     What it says depends on all tokens up to each place, and on whether it is in training mode.
     """
 
-    def __init__(self, seed: int, eos: float = 0.0, vocab: int = 9):
+    def __init__(self, seed: int, eos: float = 0.0, vocab: int = 9, steep: float = 0.7):
         super().__init__()
+        self.steep = steep  # in training
         draw = torch.Generator().manual_seed(seed)
         self.source, self.target = (
             nn.Parameter(torch.randn(vocab, vocab, generator=draw) * 1.5) for _ in range(2)
@@ -39,7 +40,7 @@ class Toy(nn.Module):
         before = past.cumsum(1) - past
         places = torch.arange(1, tgt.shape[1] + 1, device=tgt.device)[:, None]
         logits = x + past + 0.6 * before / places + self.bias
-        return logits.flip(-1) * 0.7 if self.training else logits
+        return logits.flip(-1) * self.steep if self.training else logits
 
     def __repr__(self) -> str:
         return "a small machine of the check's"

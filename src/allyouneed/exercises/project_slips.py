@@ -35,6 +35,10 @@ ATTENTION = (
      "one. Hide the scores before the softmax."),
     ("the mask added as ones", "added",
      "Adding True adds 1. Fill the scores with minus infinity where the mask is False."),
+    ("nothing but NaN", "zero times infinity",
+     "Zero times infinity is NaN, and so is infinity less infinity; one NaN in a row spoils all of "
+     "it. Fill the scores with minus infinity where the mask is False (`masked_fill`, "
+     "`torch.where`), and let the softmax be the next to meet them."),
     ("hidden scores at -1", "not low enough", "Only minus infinity becomes a weight of 0."),
     ("hidden scores at -10", "nearly low enough", "Only minus infinity becomes a weight of 0."),
     ("the mask ignored", "ignored", "Where the mask is False, no attention may go."),
@@ -102,6 +106,14 @@ LAYER = (
     ("ReLU behind the second matrix", "relu at the end", "max(0, x W_1 + b_1) W_2 + b_2: once."),
     ("GELU for ReLU", "gelu", "The paper's net has max(0, .)."),
 )  # fmt: skip
+BIASES = (
+    ("the feed-forward net without biases", "no biases",
+     "max(0, x W_1 + b_1) W_2 + b_2: it is attention that goes without them."),
+    ("the feed-forward net without its first bias", "no first bias",
+     "max(0, x W_1 + b_1) W_2 + b_2: both layers have one."),
+    ("the feed-forward net without its second bias", "no second bias",
+     "max(0, x W_1 + b_1) W_2 + b_2: both layers have one."),
+)  # fmt: skip
 NORMS = (
     ("the norm's variance divided by n - 1", "unbiased",
      "LayerNorm takes the mean of the squares, over all n: `unbiased=False`. (`std` and `var` "
@@ -133,12 +145,19 @@ DROPOUT = (
     ("dropout over the residual as well", "residual dropped",
      "LayerNorm(x + Dropout(Sublayer(x))): x itself goes past the dropout."),
 )  # fmt: skip
+ALONE = (  # not with another one at once
+    *BIASES,
+    ("dropout without dividing by what is kept", "not divided",
+     "With the share p dropped, what is left is divided by 1 - p in training, so that its mean "
+     "stays as it is in eval mode: `nn.Dropout` does so."),
+)  # fmt: skip
 ENCODER = (
     *LAYER,
     ("the net before attention", "net first", "Attention comes first, then the net."),
     *DROPOUT,
     ("the mask not handed on", "no source mask", "Hand the mask to self-attention."),
     *NORMS,
+    *ALONE,
 )
 DECODER = (
     *LAYER,
@@ -159,6 +178,7 @@ DECODER = (
     ("cross-attention without the source mask", "no memory mask",
      "The source's padding is hidden from the decoder, too."),
     *NORMS,
+    *ALONE,
 )  # fmt: skip
 EQUAL = (  # what raises an error, unless source and target are equally long
     ("the memory asks", "memory asks+masked",
@@ -226,6 +246,7 @@ MACHINE = (
      "In training mode dropout acts on embeddings with positions, and on each sub-layer's output."),
     *LAYER,
     *NORMS,
+    *BIASES,
     ("positions multiplied with the embeddings", "positions multiplied",
      "Positions are *added* to the embeddings."),
     ("the source's embeddings not scaled", "not scaled in the source",
