@@ -629,7 +629,7 @@ AGAIN = """pairs => pairs.map(([source, written]) =>
 def test_what_is_written_twice_is_remarked_upon(tab):
     tab.check("input[value=tatoeba-en-fr]")
     assert run(tab, "The farmer sells vegetables.") == "Les légumes vendent des légumes."
-    said = "“légumes” is written twice, and the English has no word twice."
+    said = "“légumes” is written twice, and the English repeats no such word."
     assert said in tab.inner_text("#t-remarks")
 
 

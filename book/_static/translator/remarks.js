@@ -84,7 +84,7 @@ globalThis.Translator ??= {};
       `“${word.slice(0, -1)}'”. The model has lost its way here; try other words.`] : [];
   }
 
-  // What the reader should know about what was written twice in French, where the English has no word twice:
+  // What the reader should know about what was written twice in French, where the English repeats no word of four letters:
   // a word of five letters, or two words side by side. Of what people wrote hardly anything is so, and of
   // what the model writes so nearly all is wrong.
   const SHORTEST = { once: 4, twice: 5, pair: 6 };
@@ -97,7 +97,7 @@ globalThis.Translator ??= {};
     const twice = repeated(words).filter((word) => word.length >= SHORTEST.twice);
     const beside = repeated(pairs).filter((pair) => pair.length > SHORTEST.pair);
     const [said] = [...twice, ...beside];
-    return said ? [`“${said}” is written twice, and the English has no word twice. The model has probably lost ` +
+    return said ? [`“${said}” is written twice, and the English repeats no such word. The model has probably lost ` +
       "its way here; try other words."] : [];
   }
 
