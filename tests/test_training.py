@@ -13,7 +13,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from allyouneed import training
 from allyouneed.decoding import greedy
@@ -387,6 +389,27 @@ def test_resumed_is_the_same_bit_for_bit(stop, precision):
     assert [r.loss for r in rest] == losses[stop:]
     assert torch.equal(weights(second), weights(whole))
     assert not torch.equal(weights(first), weights(whole))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_half_precision_draws_fewer_random_bits(precision):
+    """On a CPU, in every dropout of the model; afterwards each is PyTorch's again."""
+    asked = []
+
+    class Asked(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, inputs=(), options=None):
+            asked.append(operation.overloadpacket.__name__)
+            return operation(*inputs, **(options or {}))
+
+    model = model_of(dropout=0.1).train()
+    dropouts = sum(type(part) is nn.Dropout for part in model.modules())
+    batch = next(iter(batches(0)))
+    with Asked():
+        Objective(model, 0.1, dtype_of(precision))(batch.src, batch.tgt)
+    few, many = (sum(name.startswith(kind) for name in asked) for kind in ("random", "bernoulli"))
+    expected = dropouts + 1  # that of the embeddings falls on both sides
+    assert (few, many) == ((0, expected) if precision == "fp32" else (expected, 0))
+    assert sum(type(part) is nn.Dropout for part in model.modules()) == dropouts
 
 
 def test_float16_learns_as_float32_does():

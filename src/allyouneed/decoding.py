@@ -327,7 +327,7 @@ def greedy(
     """
 
     def likeliest(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-        return logits.max(dim=-1).indices  # on a CPU three times as fast as argmax
+        return logits.max(dim=-1).indices  # on a CPU faster than argmax
 
     return token_by_token(model, src, max_length, likeliest)
 

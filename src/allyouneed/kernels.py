@@ -6,7 +6,7 @@ positions in chunks that stay in the processor's cache, and computes the gradien
 `in_dtype` lets a module compute in half precision, its weights cast in one operation. `few_bits`
 lets its dropout draw fewer random bits. `any_shape` keeps attention from a kernel that is planned
 for one shape. `ahead` makes the batches that come while a GPU is at work on this one. Tests hold
-each equal to what it replaces.
+each equal to what it replaces; `few_bits` drops other entries, but as many, and as much by chance.
 """
 
 from __future__ import annotations
@@ -194,9 +194,9 @@ def few_bits(module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
     """While it lasts, the dropout of a module that computes in half precision draws 16 random bits
     for each entry on a CPU, where PyTorch's draws 64.
 
-    They are drawn one after the other, on one core, and that can take a sixth of an update. The
-    share that is dropped is p to the nearest 65,536th. In float32, and on other devices, nothing
-    changes.
+    They are drawn one after the other, on one core, which takes from 6 to 22 % of an update
+    (benchmarks/README.md). The share that is dropped is p to the nearest 65,536th. In float32, and
+    on other devices, nothing changes.
     """
     parts = [part for part in module.modules() if type(part) is nn.Dropout]
     if dtype == torch.float32:
