@@ -16,10 +16,12 @@ from torch import nn
 def eval_mode(model: nn.Module) -> Iterator[None]:
     """Without dropout and without gradients; afterwards every part is in the mode it was in."""
     modes = [(part, part.training) for part in model.modules()]
-    model.eval()
+    if any(training for _, training in modes):
+        model.eval()
     try:
         with torch.inference_mode():
             yield
     finally:
         for part, training in modes:
-            part.training = training
+            if part.training != training:  # to set what a module holds takes its time
+                part.training = training
