@@ -496,6 +496,10 @@ def test_the_cover_translates_when_it_is_asked(home, browser):
     tab.wait_for_selector(".cover-more[href$='A+dog.']", timeout=60_000)
     tab.locator("figure.cover button:text-is('chien')").tap()
     assert "To write “chien”, the model" in tab.inner_text("figure.cover [role=status]")
+    tab.fill("#try-text", "I have never seen such a beautiful garden.")
+    tab.locator(".cover-notes:text('“jardin” is written twice')").wait_for(timeout=60_000)
+    tab.fill("#try-text", "A dog.")
+    tab.wait_for_selector(".cover-more[href$='A+dog.']", timeout=60_000)
     assert not visit.wrong + narrower(tab, 390), visit.wrong
     with tab.expect_navigation():
         tab.click(".cover-more")

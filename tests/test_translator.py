@@ -467,6 +467,9 @@ def test_examples_are_there_before_anything_is_loaded(visit):
             assert tab.inner_text("#t-output") == example["text"]
             rows = tab.locator("#t-map tbody th").all_inner_texts()
             assert rows == [step["token"] for step in example["steps"]]
+            remarks = tab.locator("#t-remarks li").all_inner_texts()
+            astray = "garden" in example["source"]  # the one that shows how the page warns
+            assert len(remarks) == astray and all("“jardin” is written twice" in r for r in remarks)
     assert not any("models/" in url for url in visit.loaded) and not visit.wrong
     assert "MB" in tab.inner_text("#t-size")
 
@@ -926,7 +929,7 @@ def test_what_a_head_is_for(tab):
     model, tokenizer = pretrained("tatoeba-en-fr")
     tab.check("input[value=tatoeba-en-fr]")
     sentence = "I have never seen such a beautiful garden."  # an example: nothing to translate yet
-    assert tab.input_value("#t-source") == sentence
+    tab.click(f"#t-examples button:text-is('{sentence}')")
     whole = translate(model, tokenizer, [sentence])[0]
     words = "[...document.querySelectorAll('#t-{} button')].map(one => one.textContent)"
     drawn = tab.evaluate(words.format("links"))

@@ -29,10 +29,11 @@ SENTENCES = {
         "Children are jumping into the water.",
     ],
     "tatoeba-en-fr": [
-        "I have never seen such a beautiful garden.",
+        "She lives in a little white house near the sea.",
         "Where did you buy these shoes?",
         "She is not as tall as her brother.",
         "I don't know what to say.",
+        "I have never seen such a beautiful garden.",  # in which the model loses its way
     ],
 }
 

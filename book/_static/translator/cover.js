@@ -109,8 +109,9 @@
         if (mine !== newest) return;
       }
       const said = Translator.remarks(typed, NAME, tokenizer);
-      const { astray, madeUp } = Translator, french = text.textContent;
-      notes.textContent = [...said, ...astray(french, "fr"), ...madeUp(sentence, french, NAME)].join(" ");
+      const { again, astray, madeUp } = Translator, french = text.textContent;
+      notes.textContent = [...said, ...astray(french, "fr"), ...again(sentence, french, "fr"),
+        ...madeUp(sentence, french, NAME)].join(" ");
       const shown = new URLSearchParams({ model: NAME, beam: BEAM, text: sentence });
       if (!more.href && !kept) figure.scrollIntoView({ block: "nearest" });
       more.href = `translator.html?${shown}`;

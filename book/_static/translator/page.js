@@ -318,7 +318,7 @@
 
   function showExample(example) {
     at("source").value = example.source;
-    showRemarks([]);
+    showRemarks([...again(example.source, example.text, language()), ...unsure(example.steps, chosen())]);
     switchOff("");
     at("beam").value = 4;
     at("temperature").value = 0;
