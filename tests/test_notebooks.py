@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import subprocess
@@ -161,6 +162,39 @@ def test_the_running_sentence_is_the_same():
         for file in part_two
     ]
     assert len(part_two) == 7 and all(found == cells[0] and len(found) == 1 for found in cells)
+
+
+ELSEWHERE = {  # words of others' programs, of the exercises, of the shell, and a piece of a word
+    "01_tokens": {"cha", "progress"},
+    "10_sublayers": {"transformer_base_v1", "transformer_base_v2"},
+    "12_training": {"LambdaLR", "autocast"},
+    "13_decoding": {"_is_not_finished", "eff", "patience", "smooth"},
+    "14_translation": {"sacremoses"},
+    "16_families": {"ALLYOUNEED_DATA"},
+    "19_scaling": {"RANK", "WORLD_SIZE", "nccl"},
+    "project": {"MHA", "PositionalEncoding", "subsequent_mask"},
+}
+
+
+@functools.cache
+def names_of_the_package() -> set[str]:
+    trees = [ast.parse(f.read_text("utf-8")) for f in (ROOT / "src/allyouneed").glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    found = (getattr(node, kind, 0) for node in nodes for kind in ("id", "attr", "name", "arg"))
+    return {name for name in found if isinstance(name, str)}
+
+
+@each_notebook
+def test_names_in_the_text_are_names_of_code(file):
+    """A name in the text is one of the chapter's code or of the package: none is left
+    over from before a renaming."""
+    code = "\n".join(cell.source for cell in code_cells(file))
+    known, named = names_of_the_package() | set(re.findall(r"\w+", code)), set()
+    for cell in nbformat.read(file, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            prose = re.sub(r"```.*?```", "", cell.source, flags=re.DOTALL)
+            named |= set(re.findall(r"`([A-Za-z_]\w*)(?:\(\))?`", prose))
+    assert named - known <= ELSEWHERE.get(file.stem, set())
 
 
 def test_address_stands_in_one_place():
