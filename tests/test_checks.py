@@ -29,6 +29,7 @@ TYPES = (
 Q, K, V = torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)
 X, TABLE, IDS = torch.zeros(2, 3, 4), torch.zeros(3, 4), torch.tensor([[1, 2, 0]])
 HEADS = SimpleNamespace(d_model=4, w_o=torch.nn.Linear(4, 4))
+SQUARE = torch.nn.Linear(4, 4)
 META, YES = IDS.expand(2, 3).to("meta"), torch.ones(3, 5, dtype=torch.bool)
 MODEL = torch.nn.Linear(4, 4)
 CAUSAL = SimpleNamespace(vocab_size=3, max_length=3, n_heads=2, n_segments=0, causal=True)
@@ -95,7 +96,7 @@ FITS = {
     "source mask": lambda: checks.check_source_mask(YES[:2], Q.new_zeros(2, 7, 5)),
     "multihead": lambda: checks.check_multihead(HEADS, Q, K, K, YES),
     "embeddings": lambda: checks.check_embeddings(X, TABLE),
-    "states": lambda: checks.check_states(X, TABLE[:2], 4, 4, "h"),
+    "states": lambda: checks.check_states(X, TABLE[:2], SQUARE, SQUARE, "h"),
     "width": lambda: checks.check_width(X, TABLE),
     "rotation": lambda: checks.check_rotation(Q, Q[0, :, :2]),
     "sublayer": lambda: checks.check_sublayer(X, X + 1),
@@ -256,12 +257,16 @@ REFUSED = [
      "max_tokens: expected an integer, got inf"),
     (lambda: checks.check_room(6, 7),
      "max_tokens: expected at least 7, the longest sentence with its BOS and EOS, got 6"),
-    (lambda: inspect.unwrap(checks.check_states)(X, "h", 4, 4, "h"),
+    (lambda: inspect.unwrap(checks.check_states)(X, "h", SQUARE, SQUARE, "h"),
      "h: expected a tensor, got str"),
-    (lambda: checks.check_states(X, None, 5, 2, "h"),
+    (lambda: checks.check_states(X, None, torch.nn.Linear(5, 2), torch.nn.Linear(2, 2), "h"),
      "x: expected floats of shape (B, T, 5) with T >= 1, got torch.float32 of shape (2, 3, 4)"),
-    (lambda: checks.check_states(X, X[0], 4, 4, "c"),
+    (lambda: checks.check_states(X, X[0], SQUARE, SQUARE, "c"),
      "c: expected shape (B, hidden) = (2, 4), got (3, 4)"),
+    (lambda: checks.check_states(X.double(), None, SQUARE, SQUARE, "h"),
+     "x: expected the weights' dtype, torch.float32, got torch.float64"),
+    (lambda: checks.check_states(X, X[:, 0].double(), SQUARE, SQUARE, "c"),
+     "c: expected the words' dtype, torch.float32, got torch.float64"),
     (lambda: checks.check_source_mask(YES, Q.new_zeros(2, 7, 5)),
      "mask: expected shape (B, S) = (2, 5), got (3, 5)"),
     (lambda: inspect.unwrap(checks.check_self_attention)([1.0], Q, Q, None),
@@ -333,7 +338,7 @@ REFUSED = [
      "k: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_embeddings)([1.0], TABLE),
      "x: expected a tensor, got list"),
-    (lambda: inspect.unwrap(checks.check_states)([1.0], None, 4, 4, "h"),
+    (lambda: inspect.unwrap(checks.check_states)([1.0], None, SQUARE, SQUARE, "h"),
      "x: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_ids)([[1]]), "tokens: expected a tensor, got list"),
     (lambda: inspect.unwrap(checks.check_completion)([[1]], 1, 1.0, None, None),

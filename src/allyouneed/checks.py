@@ -481,22 +481,27 @@ def check_embeddings(x: Tensor, table: Tensor) -> None:
     check_device("table's", table, x=x)
 
 
-def check_states(x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name: str) -> None:
-    """x is (B, T, d_in), with at least one word, and the state to start from (B, d_hidden)."""
+def check_states(x: Tensor, state: Tensor | None, w: Any, u: Any, name: str) -> None:
+    """x is (B, T, d_in), with at least one word, and the state to start from (B, hidden); both are
+    of the dtype and on the device of the layers that multiply them, w and u."""
     check_tensor(x=x)
+    d_in = w.in_features
     if x.ndim != 3 or x.shape[1] == 0 or x.shape[2] != d_in or not x.is_floating_point():
         raise ValueError(
             f"x: expected floats of shape (B, T, {d_in}) with T >= 1, "
             f"got {x.dtype} of shape {tuple(x.shape)}"
         )
+    if (weight := weight_of(w)) is not None:
+        check_one_dtype("weights'", weight, x=x)
     if state is None:
         return
     check_tensor(**{name: state})
-    expected = (x.shape[0], d_hidden)
+    expected = (x.shape[0], u.in_features)
     if state.shape != expected:
         raise ValueError(
             f"{name}: expected shape (B, hidden) = {expected}, got {tuple(state.shape)}"
         )
+    check_one_dtype("words'", x, **{name: state})
 
 
 def check_width(x: Tensor, layer: Any) -> None:

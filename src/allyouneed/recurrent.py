@@ -17,12 +17,12 @@ __all__ = ["RNN", "LSTM", "GRU", "recall_batch", "gradient_norms", "longest_chai
 
 
 def _start(
-    x: Tensor, state: Tensor | None, d_in: int, d_hidden: int, name: str = "h"
+    x: Tensor, state: Tensor | None, w: nn.Linear, u: nn.Linear, name: str = "h"
 ) -> Tensor:
     """The state to start from, zeros if none is given, once x and
-    it have the right form."""
-    check_states(x, state, d_in, d_hidden, name)
-    return x.new_zeros(x.shape[0], d_hidden) if state is None else state
+    it are what w and u can multiply."""
+    check_states(x, state, w, u, name)
+    return x.new_zeros(x.shape[0], u.in_features) if state is None else state
 
 
 class RNN(nn.Module):
@@ -30,7 +30,7 @@ class RNN(nn.Module):
 
     Reads x (B, T, D) from the state h (B, hidden), zeros if not given. Returns
     every state (B, T, hidden) and the last one (B, hidden). Raises ValueError if
-    x or h has another shape.
+    x or h has another shape, TypeError if another dtype.
     """
 
     def __init__(self, d_in: int, d_hidden: int):
@@ -42,7 +42,7 @@ class RNN(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], h: Float[Tensor, "B hidden"] | None = None
     ) -> tuple[Float[Tensor, "B T hidden"], Float[Tensor, "B hidden"]]:
-        h = _start(x, h, self.w.in_features, self.u.in_features)
+        h = _start(x, h, self.w, self.u)
         inputs = self.w(x)  # for all words at once
         states = []
         for t in range(x.shape[1]):  # for one word at a time
@@ -57,7 +57,7 @@ class LSTM(nn.Module):
 
     Reads x (B, T, D) from the pair (h, c), each (B, hidden), zeros if not given.
     Returns every state h (B, T, hidden) and the last pair. Raises ValueError if x,
-    h or c has another shape.
+    h or c has another shape, TypeError if another dtype.
     """
 
     def __init__(self, d_in: int, d_hidden: int):
@@ -76,8 +76,8 @@ class LSTM(nn.Module):
         tuple[Float[Tensor, "B hidden"], Float[Tensor, "B hidden"]],
     ]:
         h, c = (None, None) if state is None else state
-        h = _start(x, h, self.w.in_features, self.u.in_features)
-        c = _start(x, c, self.w.in_features, self.u.in_features, name="c")
+        h = _start(x, h, self.w, self.u)
+        c = _start(x, c, self.w, self.u, name="c")
         inputs, states = self.w(x), []
         for t in range(x.shape[1]):
             i, f, g, o = (inputs[:, t] + self.u(h)).chunk(4, dim=-1)
@@ -93,7 +93,7 @@ class GRU(nn.Module):
 
     Reads x (B, T, D) from the state h (B, hidden), zeros if not given. Returns
     every state (B, T, hidden) and the last one (B, hidden). Raises ValueError if
-    x or h has another shape.
+    x or h has another shape, TypeError if another dtype.
     """
 
     def __init__(self, d_in: int, d_hidden: int):
@@ -106,7 +106,7 @@ class GRU(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], h: Float[Tensor, "B hidden"] | None = None
     ) -> tuple[Float[Tensor, "B T hidden"], Float[Tensor, "B hidden"]]:
-        h = _start(x, h, self.w.in_features, self.u.in_features)
+        h = _start(x, h, self.w, self.u)
         inputs, states = self.w(x), []
         for t in range(x.shape[1]):
             (r, z, n), (u_r, u_z, u_n) = (

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from allyouneed.checks import (
+    check_kind,
     check_machines,
     check_positive,
     check_projection,
@@ -290,7 +291,9 @@ def project(
 
 
 def parameter_count(config: TransformerConfig) -> int:
-    """The parameters of a `Transformer`, without building it."""
+    """The parameters of a `Transformer`, without building it. Raises
+    TypeError for another config."""
+    check_kind(TransformerConfig, config=config)
     d, f, N = config.d_model, config.d_ff, config.n_layers
     layers = N * (12 * d * d + 2 * (2 * d * f + f + d) + 5 * 2 * d)
     return config.vocab_size * d + layers + (4 * d if config.norm_first else 0)
