@@ -258,6 +258,7 @@ def layer_of(answer: Any, dropout: float = 0.0) -> Any:
 
 
 NEARLY_ALL = 1 - 1e-7  # dropout that lets nothing through
+NEARLY_NONE = 1e-7  # dropout that lets all through, unless it is taken for the share that is kept
 
 
 class Dropped(TorchFunctionMode):
@@ -304,12 +305,15 @@ def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor, parts: int
         return "each sub-layer"
     if not torch.equal(one, two):
         return "by a share of its own"
+    if not all_dropped(one, x):
+        with torch.no_grad():
+            if all_dropped(compute(layer_of(answer, NEARLY_NONE).train()), x):
+                return "each sub-layer, but for its share"
     if torch.allclose(one, still, atol=1e-5):
         return "nothing"
     if torch.allclose(one, torch.zeros_like(one), atol=1e-5):
         return "the residual"
-    left = (F.layer_norm(y, y.shape[-1:]) for y in (one, x))  # a norm of another scale is its own
-    if not torch.allclose(*left, rtol=1e-3, atol=1e-3):
+    if not all_dropped(one, x):
         return "some sub-layers"
     with torch.no_grad(), Dropped(x.shape) as drops:
         compute(half.train())
@@ -325,6 +329,12 @@ def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor, parts: int
     return "a sub-layer twice" if drops.times > parts else "each sub-layer"
 
 
+def all_dropped(y: Tensor, x: Tensor) -> bool:
+    """Whether a layer gives LayerNorm(x) alone; a norm of another scale is the reader's own."""
+    normed = (F.layer_norm(one, one.shape[-1:]) for one in (y, x))
+    return torch.allclose(*normed, rtol=1e-3, atol=1e-3)
+
+
 def dropping(faults: Faults) -> str:
     if "no dropout" in faults:
         return "nothing"
@@ -332,6 +342,8 @@ def dropping(faults: Faults) -> str:
         return "some sub-layers"
     if "own share" in faults:
         return "by a share of its own"
+    if "share kept" in faults:
+        return "each sub-layer, but for its share"
     if "not divided" in faults:
         return "each sub-layer, without dividing by what is kept"
     if "dropped twice" in faults:
@@ -433,8 +445,8 @@ def at_tokens(logits: Tensor, tgt: Tensor) -> Tensor:
 
 
 SHARES = {"no dropout", "some dropout", "dropped twice", "residual dropped", "own share",
-          "embeddings not dropped", "embeddings by a share of their own",
-          "always dropped"}  # fmt: skip
+          "share kept", "embeddings not dropped", "embeddings by a share of their own",
+          "embeddings by the share kept", "always dropped"}  # fmt: skip
 
 
 def shares(project: Project, answer: Any, src: Tensor, tgt: Tensor) -> str:
@@ -445,15 +457,22 @@ def shares(project: Project, answer: Any, src: Tensor, tgt: Tensor) -> str:
     model.train()
     if torch.equal(*(logits_of(project, model, src, tgt) for _ in range(2))):
         return "nothing"
-    model = machine_of(answer, NEARLY_ALL)
-    model.train()
-    others = (torch.where(x > EOS, V + EOS - x, x) for x in (src, tgt))
-    with torch.no_grad():
-        state = torch.get_rng_state()  # what is dropped elsewhere is the same both times
-        one = logits_of(project, model, src, tgt)
-        torch.set_rng_state(state)
-        two = logits_of(project, model, *others)
-    near = torch.allclose(one, two, rtol=1e-3, atol=1e-3, equal_nan=True)
+    others = [torch.where(x > EOS, V + EOS - x, x) for x in (src, tgt)]
+
+    def all_alike(dropout: float) -> bool:
+        """Whether other tokens change nothing, where that is dropped."""
+        model = machine_of(answer, dropout)
+        model.train()
+        with torch.no_grad():
+            state = torch.get_rng_state()  # what is dropped elsewhere is the same both times
+            one = logits_of(project, model, src, tgt)
+            torch.set_rng_state(state)
+            two = logits_of(project, model, *others)
+        return torch.allclose(one, two, rtol=1e-3, atol=1e-3, equal_nan=True)
+
+    near = all_alike(NEARLY_ALL)
+    if not near and all_alike(NEARLY_NONE):
+        return "all" if "share kept" in project.faults else "all, but for their share"
     model = machine_of(answer, 0.0)
     model.train()
     if near or torch.equal(*(logits_of(project, model, src, tgt) for _ in range(2))):
@@ -479,6 +498,8 @@ def machine_exercise(project: Project, had: Faults, equal: bool = False) -> Exer
             share = "not the embeddings" if "embeddings not dropped" in faults else share
             if "embeddings by a share of their own" in faults:
                 share = "by a share of its own"
+            if "embeddings by the share kept" in faults:
+                share = "all, but for their share"
             return {"dropout": share, "embeddings": which, **out}
 
         return compute

@@ -139,6 +139,9 @@ DROPOUT = (
      "`training=self.training`."),
     ("dropout by a share of its own", "own share",
      "The share that is dropped is the argument `dropout`, whatever it is."),
+    ("the share dropout kept, and the rest dropped", "share kept",
+     "`dropout` is the share that is *dropped*, as in `nn.Dropout(dropout)`: with 0.1, nine in ten "
+     "entries are kept."),
     ("dropout twice in a row", "dropped twice",
      "The output of each sub-layer is dropped once. Twice would leave less of it than the share "
      "`dropout` says."),
@@ -242,6 +245,10 @@ MACHINE = (
      "Section 5.4: dropout acts on the sums of embeddings and positions as well, on both sides."),
     ("dropout on the embeddings by a share of its own", "embeddings by a share of their own",
      "The share that is dropped is the argument `dropout`, whatever it is."),
+    ("of the embeddings the share dropout kept, and the rest dropped",
+     "embeddings by the share kept",
+     "`dropout` is the share that is *dropped*, as in `nn.Dropout(dropout)`: with 0.1, nine in ten "
+     "entries are kept."),
     ("no dropout", "no dropout",
      "In training mode dropout acts on embeddings with positions, and on each sub-layer's output."),
     *LAYER,
