@@ -6,9 +6,9 @@ order for a seed, takes the same number of steps, and has the same peak learning
 suits the parts of 2017 best of those tried. What is recorded is the loss on text not seen, nats per
 letter, with the parameters and the operations for one letter. A quarter of an hour on one core.
 With `longer`, four of the variants are trained once more from each seed, for four times as many
-steps: twenty minutes. With `positions`, two more variants take apart what rotary positions change:
-rotary in the first layer only, and the sinusoids added in front of every layer; three minutes.
-Chapter 20 shows all three.
+steps: twenty minutes. With `positions`, three more variants take apart what rotary positions
+change: rotary in the first layer only, the sinusoids added in front of every layer, and no
+positions at all; four minutes. Chapter 20 shows all three.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ PARTS = (
 RECIPE = ("cosine", "AdamW")
 TODAY = frozenset({"pre-norm", "RMSNorm", "rotary", "SwiGLU", "grouped heads", "no biases"})
 FIRST, EVERY = "rotary in the first layer", "sinusoids in every layer"
+NONE = "no positions"
 VARIANTS = {
     "2017": frozenset(),
     **{change: frozenset({change}) for change in (*PARTS, *RECIPE)},
@@ -125,8 +126,8 @@ class Model(nn.Module):
         self.changes = changes
         self.embedding = nn.Embedding(letters, D)
         rotary = {"rotary"} if FIRST in changes else set()
-        turned = rotary or "rotary" in changes
-        self.positions = nn.Identity() if turned else SinusoidalPositions(D, LENGTH)
+        added = not rotary and not changes & {"rotary", NONE}
+        self.positions = SinusoidalPositions(D, LENGTH) if added else nn.Identity()
         each = [changes | rotary, *[changes] * (LAYERS - 1)]
         self.layers = nn.ModuleList(Layer(some) for some in each)
         norm = RMSNorm(D) if "RMSNorm" in changes else nn.LayerNorm(D)
@@ -225,9 +226,9 @@ def longer(text: Tensor, test: Tensor) -> None:
 
 
 def where(text: Tensor, test: Tensor) -> None:
-    """Rotary in one layer, and sinusoids in all, with the peak rate that was found."""
+    """Rotary in one layer, sinusoids in all, and neither, with the peak rate that was found."""
     peak, losses = results.load("today")["data"]["peak"], {}
-    for name in (FIRST, EVERY):
+    for name in (FIRST, EVERY, NONE):
         runs = (train(frozenset({name}), seed, peak, text, test) for seed in range(SEEDS))
         losses[name] = [run["loss"] for run in runs]
         print(name, [round(loss, 3) for loss in losses[name]], flush=True)
