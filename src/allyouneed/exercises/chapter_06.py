@@ -721,7 +721,9 @@ def masked_cases() -> list[tuple]:
             mask[0, 0, 0, 0] = True
         cases.append((q, k, v, mask))
     low = [[[[14.0, 0.0]]]], [[[[-4.0, 0.0], [-4.1, 0.0], [1.0, 0.0]]]], [[[[1.0], [3.0], [9.0]]]]
-    return [*cases, (*map(torch.tensor, low), torch.tensor([[[[True, True, False]]]]))]
+    less = [[[[14.0, 0.0]]]], [[[[-0.4, 0.0], [-0.41, 0.0], [0.0, 0.0]]]], [[[[1.0], [3.0], [9.0]]]]
+    two = torch.tensor([[[[True, True, False]]]])
+    return [*cases, *((*map(torch.tensor, case), two) for case in (low, less))]
 
 
 def _fill(value: float, again: bool = False, inverted: bool = False):
@@ -886,6 +888,13 @@ MENDED_MISTAKES = mistakes(
          / (w.sum(-1, keepdim=True) + 1e-3)
      ) @ v,
      "Weights of one query sum to exactly one. Hide the scores before the softmax."),
+    ("what is left shared out again, with a floor below the line",
+     lambda q, k, v, mask: (
+         (w := (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) * mask)
+         / w.sum(-1, keepdim=True).clamp(min=1e-9)
+     ) @ v,
+     "Where a hidden key scores far higher than those in view, what is left of the softmax is less "
+     "than the floor, and the output shrinks to 0. Hide the scores before the softmax."),
     *combined(_masked_with, MASKED_SLIPS, but=MASKED_BUT),
     ("the mask on the values", lambda q, k, v, mask: (
         (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) @ (v * mask.any(-2).unsqueeze(-1))

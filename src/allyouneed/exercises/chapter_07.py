@@ -104,6 +104,8 @@ HAND_MISTAKES = mistakes(
      "A value of 0 counts: it has the weight 3/4, and draws the average down to 1."),
     ("the outputs halved", [7, 1, 3.5, 4.5],
      "The heads are put side by side and multiplied by the last matrix: no mean is taken."),
+    ("weights of 1/3 and 2/3", heads_by_hand(20 / 3, 4 / 3),
+     "The exponentials are 1 and 3, and their sum is 4: the weights are 1/4 and 3/4."),
     ("the values of head 1 in head 2, too", [7, 5, 7, 17],
      "Each head has values of its own: those of head 2 are 0 and 4."),
 )  # fmt: skip

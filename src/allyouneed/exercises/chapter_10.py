@@ -213,6 +213,9 @@ ALL_NORMS = {
     "one mean for a sentence": _over(1, 2),
     "one mean for everything": _over(0, 1, 2),
     "the first sentence's mean and variance for all": _first_sentence,
+    "the words in another order": lambda x, gamma, beta, eps: (
+        layer_norm(x, gamma, beta, eps).transpose(0, 1).reshape(x.shape)
+    ),
 }
 
 
@@ -266,6 +269,9 @@ NORMS_WHY = {
         "Mean and variance run over everything. It shows with two words of unequal means.",
     "the first sentence's mean and variance for all":
         "Each sentence gets those of the first. It shows with two sentences.",
+    "the words in another order":
+        "The words are right, and stand elsewhere. It shows with two sentences of two words, "
+        "compared number by number.",
 }  # fmt: skip
 
 
@@ -357,6 +363,8 @@ NORM_TEST_MISTAKES = mistakes(
      "of them return the right one."),
     ("nothing passes", lambda norm: False,
      "The right ones must pass, however they are written, and whichever way they round."),
+    ("the mean of all numbers compared", _compares(look=lambda output: output.mean()),
+     "A mean is the same in any order. Compare number by number."),
     ("words of mean zero", _compares(words=lambda x: x - x.mean(-1, keepdim=True)),
      "Where every word has the mean 0 nobody sees whether it is subtracted. Leave them as drawn."),
     ("words of equal entries", _compares(words=lambda x: x[..., :1].expand_as(x)),
