@@ -119,6 +119,11 @@ HAND_MISTAKES = mistakes(
      "Weights are shared: the softmax divides each exponential by the sum of both."),
     ("no division by the root in the weights alone", [0.9, 0.1, 7.0],
      "The output is right, and its weights are those of scores that were divided first."),
+    ("no division by the root, and the weights exchanged", [0.1, 0.9, 4.4],
+     "Equation (1) divides the score 2 ln 3 by 2; and the key with the higher score, the first, "
+     "has the higher weight."),
+    ("the softmax taken twice", look_by_hand(math.exp(0.5)),
+     "3/4 and 1/4 are the weights. A second softmax makes them more even."),
 )  # fmt: skip
 
 
@@ -1124,6 +1129,8 @@ GRADIENT_MISTAKES = mistakes(
      lambda scores, v, g: scores_gradient(scores, v, g) - _p(scores) ** 2 * (v @ g),
      "The weighted mean runs over all keys, and its own part is in it: p (1 - p) is diagonal and "
      "mean at once."),
+    ("the gradient of the values", lambda scores, v, g: torch.outer(_p(scores), g),
+     "That is the gradient with respect to V. Asked for is that of the scores, (S)."),
 )  # fmt: skip
 
 # 6.7 how the entropy answers
