@@ -665,6 +665,9 @@ PRUNED_MISTAKES = mistakes(
     ("the queries made larger or smaller for the heads that are left", lambda *case: (
         pruned(*case)[0] * (len(case[5]) / case[4]) ** 0.5, *pruned(*case)[1:]),
      "A head's scores do not change when others go: d_k stays."),
+    ("the heads to be kept are struck out, and rows of the first three matrices",
+     _pruned(columns=_band, other=_the_others),
+     "`keep` are the heads that stay, and of w_q, w_k and w_v a head owns columns."),
 )  # fmt: skip
 
 # 7.5 the output as a sum
@@ -2286,6 +2289,20 @@ def _on_arc(first: int, second: int) -> Callable:
     return design
 
 
+def _rounds(times: int) -> Callable:
+    """Keys that go round the circle several times."""
+
+    def design(length: int) -> tuple[Tensor, Tensor]:
+        t = torch.arange(length)
+        keys, before, after = (
+            torch.stack([angle.cos(), angle.sin()], -1)
+            for angle in (times * 2 * math.pi * (t + step) / length for step in (0, -1, 1))
+        )
+        return 400 * torch.stack([before, after]), torch.stack([keys, keys])
+
+    return design
+
+
 NEIGHBOUR_MISTAKES = mistakes(
     ("left and right exchanged", _on_circle(1, -1),
      "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
@@ -2360,6 +2377,10 @@ NEIGHBOUR_MISTAKES = mistakes(
      "Head 2 finds the word after. Head 1 has to find the word before."),
     ("two places away, on a circle with a gap", _on_arc(-2, 2),
      "The neighbours are one place away."),
+    ("twice round the circle", _rounds(2),
+     "Twice round, two words have one place, or nearly: all keys share one round."),
+    ("half a place off", _on_circle(-0.5, 1.5),
+     "Between two keys both score alike. The query stands at the angle of its neighbour's key."),
 )  # fmt: skip
 
 
