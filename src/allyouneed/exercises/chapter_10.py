@@ -123,6 +123,11 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      by_hand(0.5, 0.25, [-2.0, 2.0, -2.0, 3.0]),
      "The normalised entries are -1, 1, -1 and 1. Each is multiplied by its own gamma: 1, 1, 2 "
      "and 2."),
+    ("the sum subtracted in place of the mean", by_hand(2.0, 0.25, [-4.0, -2.0, -8.0, -3.0]),
+     "The mean is the sum divided by the number of entries, 4."),
+    ("the sum in place of the mean, in the variance, too",
+     by_hand(2.0, 2.5, [n / 2.5**0.5 for n in (-2.0, -1.0, -4.0, 2.5**0.5 - 2.0)]),
+     "The mean is the sum divided by the number of entries, 4."),
 )  # fmt: skip
 
 # 10.2 a test for layer norm
@@ -729,6 +734,21 @@ BATCH_MISTAKES = mistakes(
     ("each sentence by itself, all features together",
      lambda x, mask, eps: torch.nn.functional.layer_norm(x, x.shape[1:], eps=eps) * mask[..., None],
      "Each feature has one mean, over the words of all sentences, and padding is left out of it."),
+    ("the words set to zero, not the padding",
+     lambda x, mask, eps: _finish(
+         x, x[mask].mean(0), x[mask].var(0, correction=0), ~mask, eps),
+     "The mask is True where there is a word: zero is what stands where it is False."),
+    ("the padding set to zero before the norm, and not after it",
+     lambda x, mask, eps: _finish(
+         x * mask.unsqueeze(-1), x[mask].mean(0), x[mask].var(0, correction=0),
+         torch.ones_like(mask), eps),
+     "From a zero the mean is subtracted as well: set the padding to zero in the result."),
+    ("the sum of the words in place of their mean",
+     lambda x, mask, eps: _finish(x, x[mask].sum(0), x[mask].var(0, correction=0), mask, eps),
+     "The mean is the sum divided by the number of words."),
+    ("divided by the number of sentences", lambda x, mask, eps: _masked_with(
+        x, mask, eps, count=lambda mask, x: len(x)),
+     "Mean and variance are those of the words: divide by their number."),
 )  # fmt: skip
 
 
@@ -992,6 +1012,13 @@ ADD_MISTAKES = mistakes(
         (y := x + f(x) * keep / (1 - p)) is not None and (g * y - y.mean(-1, keepdim=True))
         / (y.var(-1, correction=0, keepdim=True) + eps).sqrt() + b),
      "Gamma multiplies the normalised entry: brackets around the difference."),
+    ("the norm over sentences and words", _added(axes=(0, 1)),
+     "That is batch norm. LayerNorm takes each word over its own entries: the last axis."),
+    ("dropped where `keep` is True, and what is kept not divided by 1 - p",
+     _added(kept=lambda x, f, keep, p: x + f(x) * ~keep),
+     "True means kept, and what is kept is divided by 1 - p."),
+    ("x added twice", _added(kept=lambda x, f, keep, p: 2 * x + f(x) * keep / (1 - p)),
+     "x is added once."),
 )  # fmt: skip
 
 
@@ -1218,6 +1245,9 @@ STACK_MISTAKES = mistakes(
          lambda h, norms, final_norm: final_norm(x + h),
      )(x, sublayers, norms, final_norm),
      "Each layer has a residual connection of its own."),
+    ("the final norm twice",
+     _through(_pre, lambda h, norms, final_norm: final_norm(final_norm(h))),
+     "The final norm stands once, behind the last layer."),
 )  # fmt: skip
 
 # 10.6 two feed-forward nets in one
