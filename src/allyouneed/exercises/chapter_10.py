@@ -218,6 +218,12 @@ ALL_NORMS = {
     "one mean for a sentence": _over(1, 2),
     "one mean for everything": _over(0, 1, 2),
     "the first sentence's mean and variance for all": _first_sentence,
+    "the last sentence's mean and variance for all": lambda x, gamma, beta, eps: (
+        _first_sentence(x.flip(0), gamma, beta, eps).flip(0)
+    ),
+    "the first word's mean and variance for the sentence": lambda x, gamma, beta, eps: (
+        _first_sentence(x.transpose(0, 1), gamma, beta, eps).transpose(0, 1)
+    ),
     "the words in another order": lambda x, gamma, beta, eps: (
         layer_norm(x, gamma, beta, eps).transpose(0, 1).reshape(x.shape)
     ),
@@ -274,6 +280,10 @@ NORMS_WHY = {
         "Mean and variance run over everything. It shows with two words of unequal means.",
     "the first sentence's mean and variance for all":
         "Each sentence gets those of the first. It shows with two sentences.",
+    "the last sentence's mean and variance for all":
+        "Each sentence gets those of the last. It shows with two sentences, in all but the last.",
+    "the first word's mean and variance for the sentence":
+        "Each word gets those of the first. It shows with two words, in all but the first.",
     "the words in another order":
         "The words are right, and stand elsewhere. It shows with two sentences of two words, "
         "compared number by number.",

@@ -252,6 +252,9 @@ PREFIX_MISTAKES = mistakes(
     ("the target's keys open in place of the source's",
      lambda prefix, length: _causal(length) | ~_source(prefix, length),
      "Open for every query are the *first* `prefix` keys, those of the source."),
+    ("the source taken for the rest of the row",
+     lambda prefix, length: prefix_masks(length - prefix, length),
+     "`prefix` says how many tokens are the source, those at the beginning."),
 )  # fmt: skip
 
 
