@@ -665,6 +665,14 @@ LEFT_OUT_MISTAKES = mistakes(
         torch.stack([(guess - heights.mean()).pow(2).mean()
                      for guess in _guesses_without_their_own(places, heights, widths)])),
      "Each guess is compared with the height that was measured at its place."),
+    ("the last measurement left out for all",
+     lambda places, heights, widths: [
+         float(((scores.softmax(-1) @ heights[:-1] - heights) ** 2).mean())
+         for scores in (
+             -((places[:, None] - places[:-1]) ** 2) / (2 * width**2) for width in widths
+         )
+     ],
+     "At each place its own measurement is left out, another one each time."),
 )  # fmt: skip
 
 # 3.5 masked softmax

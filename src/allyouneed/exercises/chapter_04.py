@@ -1186,6 +1186,10 @@ BATCH_MISTAKES = mistakes(
          _products(x).masked_fill(torch.eye(x.shape[1], dtype=torch.bool), -math.inf).softmax(-1)
      ) @ x,
      "In self-attention a word looks at all words of its sentence, itself included."),
+    ("the last sentence for all", lambda x: self_attend(x[-1:]).expand_as(x),
+     "Each sentence of the batch has its own new vectors. Is one left over from a loop?"),
+    ("the new vectors brought to length one", lambda x: normalize(self_attend(x), dim=-1),
+     "Nothing is normalised after the average."),
 )  # fmt: skip
 
 # 4.8 a test that finds it

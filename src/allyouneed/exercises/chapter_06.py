@@ -690,6 +690,9 @@ ATTENTION_MISTAKES = mistakes(
     ("divided by `//`, which rounds down",
      lambda q, k, v: (q @ k.mT // q.shape[-1] ** 0.5).softmax(-1) @ v,
      "`//` keeps whole numbers alone. Scores are divided by `/`."),
+    ("the queries brought to length one",
+     lambda q, k, v: scaled_attention(q / q.norm(dim=-1, keepdim=True), k, v),
+     "Equation (1) divides by the root of d_k, and by no vector's length."),
 )  # fmt: skip
 
 
@@ -972,6 +975,9 @@ MENDED_MISTAKES = mistakes(
        "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
        "the look: only minus infinity is below them all.")
       for low in (-1.0, -10.0)),
+    ("the last query's mask for all",
+     lambda q, k, v, mask: mended(q, k, v, mask[..., -1:, :].expand_as(mask)),
+     "Each query has its own row in the mask."),
 )  # fmt: skip
 
 # 6.6 back through attention

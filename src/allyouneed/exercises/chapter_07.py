@@ -1784,6 +1784,9 @@ IN_HEADS_MISTAKES = mistakes(
         (s := split(q, n_heads) @ split(k, n_heads).mT / math.sqrt(q.shape[-1] // n_heads))
         .flatten(1).softmax(-1).view_as(s) @ split(v, n_heads)),
      "All queries of a sentence together sum to one. Each of them should, in each head."),
+    ("the heads added up",
+     lambda q, k, v, n_heads: in_heads(q, k, v, n_heads).unflatten(-1, (n_heads, -1)).sum(-2),
+     "The heads stand side by side, as wide together as the queries were."),
 )  # fmt: skip
 
 

@@ -218,9 +218,9 @@ ALL_NORMS = {
     "one mean for a sentence": _over(1, 2),
     "one mean for everything": _over(0, 1, 2),
     "the first sentence's mean and variance for all": _first_sentence,
-    "the last sentence's mean and variance for all": lambda x, gamma, beta, eps: (
-        _first_sentence(x.flip(0), gamma, beta, eps).flip(0)
-    ),
+    "the last sentence's mean and variance for all": lambda x, gamma, beta, eps: _first_sentence(
+        x.flip(0), gamma, beta, eps
+    ).flip(0),
     "the first word's mean and variance for the sentence": lambda x, gamma, beta, eps: (
         _first_sentence(x.transpose(0, 1), gamma, beta, eps).transpose(0, 1)
     ),
@@ -759,6 +759,9 @@ BATCH_MISTAKES = mistakes(
     ("divided by the number of sentences", lambda x, mask, eps: _masked_with(
         x, mask, eps, count=lambda mask, x: len(x)),
      "Mean and variance are those of the words: divide by their number."),
+    ("the variance of all features together",
+     lambda x, mask, eps: _finish(x, x[mask].mean(0), x[mask].var(correction=0), mask, eps),
+     "Each feature has a variance of its own."),
 )  # fmt: skip
 
 
@@ -1258,6 +1261,11 @@ STACK_MISTAKES = mistakes(
     ("the final norm twice",
      _through(_pre, lambda h, norms, final_norm: final_norm(final_norm(h))),
      "The final norm stands once, behind the last layer."),
+    ("the norm of the next layer",
+     lambda x, sublayers, norms, final_norm: pre_norm_stack(
+         x, sublayers, [*norms[1:], norms[0]], final_norm
+     ),
+     "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`."),
 )  # fmt: skip
 
 # 10.6 two feed-forward nets in one

@@ -331,6 +331,11 @@ GREEDY_MISTAKES = mistakes(
      "If the likeliest token is `eos` at once, the sentence is empty."),
     ("the token before the newest handed in", _one_token_late,
      "Each step reads the newest token, the one that the step before has chosen."),
+    ("filled up to the limit with `eos`",
+     lambda step, bos, eos, max_length: (
+         (ids := greedy_with_state(step, bos, eos, max_length)) + [eos] * (max_length - len(ids))
+     ),
+     "The list ends where the sentence ends, and `eos` is not in it."),
 )  # fmt: skip
 
 
@@ -1022,6 +1027,11 @@ TYPICAL_MISTAKES = mistakes(
     ("what is kept alone, without the zeros",
      lambda p, threshold: (kept := typical(p, threshold))[kept > 0],
      "The result has the shape of p, (V): zero for what is dropped."),
+    ("the logarithms of what is kept", lambda p, threshold: typical(p, threshold).log(),
+     "Asked for are the probabilities: zero for what is dropped."),
+    ("the likeliest token alone", lambda p, threshold: (p == p.max()).float(),
+     "Typical are the tokens that tell about as much as one expects, taken until they have the "
+     "threshold together."),
 )  # fmt: skip
 
 
