@@ -218,6 +218,12 @@ def test_numbers_by_hand_are_counted():
     assert "5 of the 6 numbers are right." in said
 
 
+def test_a_slip_of_the_pencil_is_not_taken_for_a_scaled_mistake():
+    said = examine("10.7", [4194304, 8393728, 4096, 12592000])
+    assert said.mistake is None and "3 of the 4 numbers are right." in said.message
+    assert examine("6.1", [0.6, 0.4, 6.4]).mistake is None
+
+
 def test_forgotten_sum():
     from allyouneed.exercises.chapter_12 import smoothed_loss
 

@@ -450,6 +450,8 @@ MERGE_MISTAKES = mistakes(
      "pair's: go on behind it."),
     ("one symbol too many passed after a merge", _skips,
      "Where the list itself is changed, the new symbol stands at i, and the next one at i + 1."),
+    ("the pair read backwards", lambda symbols, pair: merge(symbols, tuple(pair)[::-1]),
+     "The first of the pair stands on the left, the second on the right."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part

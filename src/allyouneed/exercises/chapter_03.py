@@ -89,6 +89,9 @@ HAND_MISTAKES = mistakes(
     ("the weights exchanged in the context",
      [1 / 8, 1 / 4, 5 / 8, 5 / 8 * math.log(2), 1 / 4 * math.log(5)],
      "The weights are right. h_2, with ln 2, has the weight 1/4, and h_3, with ln 5, has 5/8."),
+    ("the weights of the first and the last state exchanged",
+     look_by_hand([5 / 8, 2 / 8, 1 / 8]),
+     "The exponentials of the scores 0, ln 2 and ln 5 are 1, 2 and 5, in this order."),
 )  # fmt: skip
 
 
@@ -662,6 +665,14 @@ LEFT_OUT_MISTAKES = mistakes(
         torch.stack([(guess - heights.mean()).pow(2).mean()
                      for guess in _guesses_without_their_own(places, heights, widths)])),
      "Each guess is compared with the height that was measured at its place."),
+    ("the last measurement left out for all",
+     lambda places, heights, widths: [
+         float(((scores.softmax(-1) @ heights[:-1] - heights) ** 2).mean())
+         for scores in (
+             -((places[:, None] - places[:-1]) ** 2) / (2 * width**2) for width in widths
+         )
+     ],
+     "At each place its own measurement is left out, another one each time."),
 )  # fmt: skip
 
 # 3.5 masked softmax
@@ -829,6 +840,13 @@ MASKED_MISTAKES = mistakes(
     ("one less for hidden scores, and struck out after", lambda scores, mask: (
         scores + mask.unsqueeze(1).float() - 1).softmax(-1) * mask.unsqueeze(1),
      "One less is not nothing: such a key had its share. Only minus infinity becomes 0."),
+    ("exponentials without the highest score taken off first",
+     lambda scores, mask: (
+         (e := scores.masked_fill(~mask.unsqueeze(1), -math.inf).exp())
+         / e.sum(-1, keepdim=True)
+     ).masked_fill(~mask.unsqueeze(1), 0.0),
+     "The exponential of 300 is infinite and that of -300 is zero. `softmax` takes the highest "
+     "score off before it."),
 )  # fmt: skip
 
 

@@ -137,6 +137,8 @@ HAND_MISTAKES = mistakes(
     ("the last word left out of the new vector", [
         *look_by_hand(VERY)[:3], 0.0, 3 * look_by_hand(VERY)[0], 0.0, look_by_hand(VERY)[0]],
      "The weights are right. The vector of dog comes in, too, with its weight."),
+    ("the softmax taken twice", look_by_hand(shares(*VERY)),
+     "The softmax of the scores are the weights. A second one makes them more even."),
 )  # fmt: skip
 
 
@@ -386,6 +388,12 @@ COSINE_MISTAKES = mistakes(
         p / torch.outer(p.norm(dim=1), p.norm(dim=0))),
      "The norm of a row of products is not the length of a vector. That is the root of the "
      "vector's product with itself."),
+    ("divided by the squares of the lengths, and NaN for a vector of zeros",
+     lambda p: p / (p.diag()[:, None] * p.diag()),
+     "A length is the root of a word's product with itself; and 0/0 is not a number."),
+    ("only the rows divided by their length, and NaN for a vector of zeros",
+     lambda p: p / p.diag().sqrt()[:, None],
+     "Divide by both lengths; and 0/0 is not a number: the task asks for 0 there."),
 )  # fmt: skip
 
 # 4.3 negative distance
@@ -1173,6 +1181,15 @@ BATCH_MISTAKES = mistakes(
     ]),
     ("the mean over the words at the end", lambda x: self_attend(x).mean(1),
      "One new vector for each word is asked for, (B, T, D)."),
+    ("the word itself hidden",
+     lambda x: torch.nan_to_num(
+         _products(x).masked_fill(torch.eye(x.shape[1], dtype=torch.bool), -math.inf).softmax(-1)
+     ) @ x,
+     "In self-attention a word looks at all words of its sentence, itself included."),
+    ("the last sentence for all", lambda x: self_attend(x[-1:]).expand_as(x),
+     "Each sentence of the batch has its own new vectors. Is one left over from a loop?"),
+    ("the new vectors brought to length one", lambda x: normalize(self_attend(x), dim=-1),
+     "Nothing is normalised after the average."),
 )  # fmt: skip
 
 # 4.8 a test that finds it

@@ -119,6 +119,11 @@ HAND_MISTAKES = mistakes(
      "Weights are shared: the softmax divides each exponential by the sum of both."),
     ("no division by the root in the weights alone", [0.9, 0.1, 7.0],
      "The output is right, and its weights are those of scores that were divided first."),
+    ("no division by the root, and the weights exchanged", [0.1, 0.9, 4.4],
+     "Equation (1) divides the score 2 ln 3 by 2; and the key with the higher score, the first, "
+     "has the higher weight."),
+    ("the softmax taken twice", look_by_hand(math.exp(0.5)),
+     "3/4 and 1/4 are the weights. A second softmax makes them more even."),
 )  # fmt: skip
 
 
@@ -685,6 +690,9 @@ ATTENTION_MISTAKES = mistakes(
     ("divided by `//`, which rounds down",
      lambda q, k, v: (q @ k.mT // q.shape[-1] ** 0.5).softmax(-1) @ v,
      "`//` keeps whole numbers alone. Scores are divided by `/`."),
+    ("the queries brought to length one",
+     lambda q, k, v: scaled_attention(q / q.norm(dim=-1, keepdim=True), k, v),
+     "Equation (1) divides by the root of d_k, and by no vector's length."),
 )  # fmt: skip
 
 
@@ -721,7 +729,9 @@ def masked_cases() -> list[tuple]:
             mask[0, 0, 0, 0] = True
         cases.append((q, k, v, mask))
     low = [[[[14.0, 0.0]]]], [[[[-4.0, 0.0], [-4.1, 0.0], [1.0, 0.0]]]], [[[[1.0], [3.0], [9.0]]]]
-    return [*cases, (*map(torch.tensor, low), torch.tensor([[[[True, True, False]]]]))]
+    less = [[[[14.0, 0.0]]]], [[[[-0.4, 0.0], [-0.41, 0.0], [0.0, 0.0]]]], [[[[1.0], [3.0], [9.0]]]]
+    two = torch.tensor([[[[True, True, False]]]])
+    return [*cases, *((*map(torch.tensor, case), two) for case in (low, less))]
 
 
 def _fill(value: float, again: bool = False, inverted: bool = False):
@@ -886,6 +896,13 @@ MENDED_MISTAKES = mistakes(
          / (w.sum(-1, keepdim=True) + 1e-3)
      ) @ v,
      "Weights of one query sum to exactly one. Hide the scores before the softmax."),
+    ("what is left shared out again, with a floor below the line",
+     lambda q, k, v, mask: (
+         (w := (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) * mask)
+         / w.sum(-1, keepdim=True).clamp(min=1e-9)
+     ) @ v,
+     "Where a hidden key scores far higher than those in view, what is left of the softmax is less "
+     "than the floor, and the output shrinks to 0. Hide the scores before the softmax."),
     *combined(_masked_with, MASKED_SLIPS, but=MASKED_BUT),
     ("the mask on the values", lambda q, k, v, mask: (
         (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) @ (v * mask.any(-2).unsqueeze(-1))
@@ -958,6 +975,9 @@ MENDED_MISTAKES = mistakes(
        "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
        "the look: only minus infinity is below them all.")
       for low in (-1.0, -10.0)),
+    ("the last query's mask for all",
+     lambda q, k, v, mask: mended(q, k, v, mask[..., -1:, :].expand_as(mask)),
+     "Each query has its own row in the mask."),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -1115,6 +1135,8 @@ GRADIENT_MISTAKES = mistakes(
      lambda scores, v, g: scores_gradient(scores, v, g) - _p(scores) ** 2 * (v @ g),
      "The weighted mean runs over all keys, and its own part is in it: p (1 - p) is diagonal and "
      "mean at once."),
+    ("the gradient of the values", lambda scores, v, g: torch.outer(_p(scores), g),
+     "That is the gradient with respect to V. Asked for is that of the scores, (S)."),
 )  # fmt: skip
 
 # 6.7 how the entropy answers

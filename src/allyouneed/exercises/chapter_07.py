@@ -104,6 +104,8 @@ HAND_MISTAKES = mistakes(
      "A value of 0 counts: it has the weight 3/4, and draws the average down to 1."),
     ("the outputs halved", [7, 1, 3.5, 4.5],
      "The heads are put side by side and multiplied by the last matrix: no mean is taken."),
+    ("weights of 1/3 and 2/3", heads_by_hand(20 / 3, 4 / 3),
+     "The exponentials are 1 and 3, and their sum is 4: the weights are 1/4 and 3/4."),
     ("the values of head 1 in head 2, too", [7, 5, 7, 17],
      "Each head has values of its own: those of head 2 are 0 and 4."),
 )  # fmt: skip
@@ -663,6 +665,9 @@ PRUNED_MISTAKES = mistakes(
     ("the queries made larger or smaller for the heads that are left", lambda *case: (
         pruned(*case)[0] * (len(case[5]) / case[4]) ** 0.5, *pruned(*case)[1:]),
      "A head's scores do not change when others go: d_k stays."),
+    ("the heads to be kept are struck out, and rows of the first three matrices",
+     _pruned(columns=_band, other=_the_others),
+     "`keep` are the heads that stay, and of w_q, w_k and w_v a head owns columns."),
 )  # fmt: skip
 
 # 7.5 the output as a sum
@@ -1779,6 +1784,9 @@ IN_HEADS_MISTAKES = mistakes(
         (s := split(q, n_heads) @ split(k, n_heads).mT / math.sqrt(q.shape[-1] // n_heads))
         .flatten(1).softmax(-1).view_as(s) @ split(v, n_heads)),
      "All queries of a sentence together sum to one. Each of them should, in each head."),
+    ("the heads added up",
+     lambda q, k, v, n_heads: in_heads(q, k, v, n_heads).unflatten(-1, (n_heads, -1)).sum(-2),
+     "The heads stand side by side, as wide together as the queries were."),
 )  # fmt: skip
 
 
@@ -2284,6 +2292,20 @@ def _on_arc(first: int, second: int) -> Callable:
     return design
 
 
+def _rounds(times: int) -> Callable:
+    """Keys that go round the circle several times."""
+
+    def design(length: int) -> tuple[Tensor, Tensor]:
+        t = torch.arange(length)
+        keys, before, after = (
+            torch.stack([angle.cos(), angle.sin()], -1)
+            for angle in (times * 2 * math.pi * (t + step) / length for step in (0, -1, 1))
+        )
+        return 400 * torch.stack([before, after]), torch.stack([keys, keys])
+
+    return design
+
+
 NEIGHBOUR_MISTAKES = mistakes(
     ("left and right exchanged", _on_circle(1, -1),
      "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
@@ -2358,6 +2380,10 @@ NEIGHBOUR_MISTAKES = mistakes(
      "Head 2 finds the word after. Head 1 has to find the word before."),
     ("two places away, on a circle with a gap", _on_arc(-2, 2),
      "The neighbours are one place away."),
+    ("twice round the circle", _rounds(2),
+     "Twice round, two words have one place, or nearly: all keys share one round."),
+    ("half a place off", _on_circle(-0.5, 1.5),
+     "Between two keys both score alike. The query stands at the angle of its neighbour's key."),
 )  # fmt: skip
 
 

@@ -563,6 +563,13 @@ def mixed(mix: Callable[[Tensor, Tensor, float], Tensor]) -> Callable[..., Tenso
     return lambda tokens, embedding, table: mix(*_parts(tokens, embedding, table))
 
 
+def _paper_rows(T: int, D: int) -> Tensor:
+    """The rows of the paper's sinusoids, of odd width, too."""
+    entry = torch.arange(D)
+    angle = torch.arange(T)[:, None] / 10000 ** ((entry - entry % 2) / D)
+    return torch.where(entry % 2 == 0, angle.sin(), angle.cos())
+
+
 EMBED_MISTAKES = mistakes(
     ("no factor", mixed(lambda word, place, root: word + place),
      "The words must be multiplied by sqrt(d_model) before the positions are added, or the "
@@ -685,6 +692,24 @@ EMBED_MISTAKES = mistakes(
          + table[torch.arange(tokens.numel()).view(tokens.shape) % len(table)]
      ),
      "Each sentence begins at position 0 again."),
+    ("sinusoids of its own, whatever the table",
+     mixed(lambda word, place, root: word * root + _paper_rows(*place.shape)),
+     "The table is handed over: whatever stands in it has to be added, not only sinusoids."),
+    ("the words of the first sentence in all",
+     mixed(lambda word, place, root: (word[:1] * root + place).expand_as(word)),
+     "Each sentence has words of its own."),
+    ("the words of the last sentence in all",
+     mixed(lambda word, place, root: (word[-1:] * root + place).expand_as(word)),
+     "Each sentence has words of its own. Is one left over from a loop?"),
+    ("the first word of a sentence for all of it",
+     mixed(lambda word, place, root: word[:, :1] * root + place),
+     "Each place has a word of its own."),
+    ("the words in another order", mixed(lambda word, place, root: (
+        (word * root + place).transpose(0, 1).reshape(word.shape))),
+     "The words are right, and stand elsewhere: `reshape` does not exchange axes."),
+    ("no position for the first word",
+     mixed(lambda word, place, root: word * root + place * (torch.arange(len(place)) > 0)[:, None]),
+     "Position 0 has a row in the table as well, and it is seldom zero."),
     ("words brought to length one first",
      mixed(lambda word, place, root: torch.nn.functional.normalize(word, dim=-1) * root + place),
      "The embeddings are multiplied as they are; nothing is divided by their length."),
@@ -837,6 +862,13 @@ EMBED_TEST_MISTAKES = mistakes(
         look=lambda x: x.mean(-1) if x.is_floating_point() else x.double().mean(-1)
      ),
      "A mean is the same in any order. Compare the numbers."),
+    ("sinusoids as the table", _embeds_compared(_given(
+        places=lambda places: _paper_rows(*places.shape))),
+     "One of them makes sinusoids itself, and never looks at the table. Hand it another."),
+    ("the same word everywhere", _embeds_compared(_given(tokens=[[1, 1, 1], [1, 1, 1]])),
+     "Where one word stands everywhere, nobody sees which of them was looked up. Draw the ids."),
+    ("the last word alone", _embeds_compared(look=lambda x: x[:, -1:]),
+     "Some that are wrong about the first words are right about the last. Compare all."),
     ("the first word alone", _embeds_compared(look=lambda x: x[:, :1]),
      "The first word gets row 0 from some that are wrong about the others. Compare all."),
     ("equal to the last digit", _embeds_compared(same=torch.equal),

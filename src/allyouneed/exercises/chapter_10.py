@@ -123,6 +123,11 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      by_hand(0.5, 0.25, [-2.0, 2.0, -2.0, 3.0]),
      "The normalised entries are -1, 1, -1 and 1. Each is multiplied by its own gamma: 1, 1, 2 "
      "and 2."),
+    ("the sum subtracted in place of the mean", by_hand(2.0, 0.25, [-4.0, -2.0, -8.0, -3.0]),
+     "The mean is the sum divided by the number of entries, 4."),
+    ("the sum in place of the mean, in the variance, too",
+     by_hand(2.0, 2.5, [n / 2.5**0.5 for n in (-2.0, -1.0, -4.0, 2.5**0.5 - 2.0)]),
+     "The mean is the sum divided by the number of entries, 4."),
 )  # fmt: skip
 
 # 10.2 a test for layer norm
@@ -213,6 +218,15 @@ ALL_NORMS = {
     "one mean for a sentence": _over(1, 2),
     "one mean for everything": _over(0, 1, 2),
     "the first sentence's mean and variance for all": _first_sentence,
+    "the last sentence's mean and variance for all": lambda x, gamma, beta, eps: _first_sentence(
+        x.flip(0), gamma, beta, eps
+    ).flip(0),
+    "the first word's mean and variance for the sentence": lambda x, gamma, beta, eps: (
+        _first_sentence(x.transpose(0, 1), gamma, beta, eps).transpose(0, 1)
+    ),
+    "the words in another order": lambda x, gamma, beta, eps: (
+        layer_norm(x, gamma, beta, eps).transpose(0, 1).reshape(x.shape)
+    ),
 }
 
 
@@ -266,6 +280,13 @@ NORMS_WHY = {
         "Mean and variance run over everything. It shows with two words of unequal means.",
     "the first sentence's mean and variance for all":
         "Each sentence gets those of the first. It shows with two sentences.",
+    "the last sentence's mean and variance for all":
+        "Each sentence gets those of the last. It shows with two sentences, in all but the last.",
+    "the first word's mean and variance for the sentence":
+        "Each word gets those of the first. It shows with two words, in all but the first.",
+    "the words in another order":
+        "The words are right, and stand elsewhere. It shows with two sentences of two words, "
+        "compared number by number.",
 }  # fmt: skip
 
 
@@ -357,6 +378,8 @@ NORM_TEST_MISTAKES = mistakes(
      "of them return the right one."),
     ("nothing passes", lambda norm: False,
      "The right ones must pass, however they are written, and whichever way they round."),
+    ("the mean of all numbers compared", _compares(look=lambda output: output.mean()),
+     "A mean is the same in any order. Compare number by number."),
     ("words of mean zero", _compares(words=lambda x: x - x.mean(-1, keepdim=True)),
      "Where every word has the mean 0 nobody sees whether it is subtracted. Leave them as drawn."),
     ("words of equal entries", _compares(words=lambda x: x[..., :1].expand_as(x)),
@@ -721,6 +744,24 @@ BATCH_MISTAKES = mistakes(
     ("each sentence by itself, all features together",
      lambda x, mask, eps: torch.nn.functional.layer_norm(x, x.shape[1:], eps=eps) * mask[..., None],
      "Each feature has one mean, over the words of all sentences, and padding is left out of it."),
+    ("the words set to zero, not the padding",
+     lambda x, mask, eps: _finish(
+         x, x[mask].mean(0), x[mask].var(0, correction=0), ~mask, eps),
+     "The mask is True where there is a word: zero is what stands where it is False."),
+    ("the padding set to zero before the norm, and not after it",
+     lambda x, mask, eps: _finish(
+         x * mask.unsqueeze(-1), x[mask].mean(0), x[mask].var(0, correction=0),
+         torch.ones_like(mask), eps),
+     "From a zero the mean is subtracted as well: set the padding to zero in the result."),
+    ("the sum of the words in place of their mean",
+     lambda x, mask, eps: _finish(x, x[mask].sum(0), x[mask].var(0, correction=0), mask, eps),
+     "The mean is the sum divided by the number of words."),
+    ("divided by the number of sentences", lambda x, mask, eps: _masked_with(
+        x, mask, eps, count=lambda mask, x: len(x)),
+     "Mean and variance are those of the words: divide by their number."),
+    ("the variance of all features together",
+     lambda x, mask, eps: _finish(x, x[mask].mean(0), x[mask].var(correction=0), mask, eps),
+     "Each feature has a variance of its own."),
 )  # fmt: skip
 
 
@@ -984,6 +1025,13 @@ ADD_MISTAKES = mistakes(
         (y := x + f(x) * keep / (1 - p)) is not None and (g * y - y.mean(-1, keepdim=True))
         / (y.var(-1, correction=0, keepdim=True) + eps).sqrt() + b),
      "Gamma multiplies the normalised entry: brackets around the difference."),
+    ("the norm over sentences and words", _added(axes=(0, 1)),
+     "That is batch norm. LayerNorm takes each word over its own entries: the last axis."),
+    ("dropped where `keep` is True, and what is kept not divided by 1 - p",
+     _added(kept=lambda x, f, keep, p: x + f(x) * ~keep),
+     "True means kept, and what is kept is divided by 1 - p."),
+    ("x added twice", _added(kept=lambda x, f, keep, p: 2 * x + f(x) * keep / (1 - p)),
+     "x is added once."),
 )  # fmt: skip
 
 
@@ -1210,6 +1258,14 @@ STACK_MISTAKES = mistakes(
          lambda h, norms, final_norm: final_norm(x + h),
      )(x, sublayers, norms, final_norm),
      "Each layer has a residual connection of its own."),
+    ("the final norm twice",
+     _through(_pre, lambda h, norms, final_norm: final_norm(final_norm(h))),
+     "The final norm stands once, behind the last layer."),
+    ("the norm of the next layer",
+     lambda x, sublayers, norms, final_norm: pre_norm_stack(
+         x, sublayers, [*norms[1:], norms[0]], final_norm
+     ),
+     "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`."),
 )  # fmt: skip
 
 # 10.6 two feed-forward nets in one

@@ -171,6 +171,12 @@ def _as_annotated(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     return (_loss(logits, targets, right, other) - entropy).sum()
 
 
+def _counting_padding(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    padding, share = targets == PAD, smoothing / (logits.shape[-1] - 1)
+    more = _loss(logits[padding], targets[padding], 1 - smoothing, share, padding=True)
+    return smoothed_loss(logits, targets, smoothing) + more.sum()
+
+
 PAD_WHY = "PAD is never right, so it gets no mass: the share is spread over the other V - 1 tokens."
 LOSS_MISTAKES = mistakes(
     ("mass on PAD", _variant(on_pad), PAD_WHY),
@@ -205,16 +211,7 @@ LOSS_MISTAKES = mistakes(
      ),
      "Where the label is PAD the whole row of q is zero, the shares of the smoothing too."),
     ("padding counted, with 1 - smoothing on PAD",
-     lambda logits, targets, smoothing: (
-         smoothed_loss(logits, targets, smoothing)
-         + _loss(
-             logits[targets == PAD],
-             targets[targets == PAD],
-             1 - smoothing,
-             smoothing / (logits.shape[-1] - 1),
-             padding=True,
-         ).sum()
-     ),
+     _counting_padding,
      "Places whose label is PAD count for nothing: there the whole row of q is zero."),
     ("a share of the same size for PAD, too",
      _variant(lambda e, v: (1 - e + e / (v - 1), e / (v - 1), e / (v - 1))),
@@ -327,6 +324,11 @@ LOSS_MISTAKES = mistakes(
     ("the logarithm to base 10",
      _variant(ours, log_softmax=lambda z: z.log_softmax(-1) / math.log(10)),
      "The loss is in nats: use the natural logarithm."),
+    ("divided by V - 2", _variant(lambda e, v: (1 - e + e / (v - 2), e / (v - 2), 0.0)),
+     "Only PAD gets nothing: the share is spread over V - 1 tokens, the right one among them."),
+    ("padding counted, with 1 - smoothing on PAD, and the mean over all places",
+     lambda z, y, e: _counting_padding(z, y, e) / y.numel(),
+     "Places without a token ask for nothing, and the sum over the others is asked for."),
 )  # fmt: skip
 
 # Two slips at once: a wrong share, and what else becomes of the losses.
@@ -1519,6 +1521,20 @@ def _last_place(model, batches, optimizer):
     return total / tokens
 
 
+def _over_sentences(model, batches, optimizer):
+    """Each update by the mean over the sentences of the sum over their tokens."""
+    model.train()
+    total = tokens = 0
+    for src, tgt in batches:
+        logits, labels = model(src, tgt[:, :-1]).flatten(0, 1), tgt[:, 1:].flatten()
+        optimizer.zero_grad()
+        loss = F.cross_entropy(logits, labels, ignore_index=PAD, reduction="sum")
+        (loss / len(src)).backward()
+        optimizer.step()
+        total, tokens = total + loss.item(), tokens + int((labels != PAD).sum())
+    return total / tokens
+
+
 LOOP_MISTAKES = mistakes(
     *still_there(LOOP_FAULTS, _epoch),
     ("the gradients reach no step", _epoch((), order=("zero", "step")),
@@ -1628,6 +1644,8 @@ LOOP_MISTAKES = mistakes(
          tgt, torch.cat([torch.full_like(tgt[:, :1], PAD), tgt[:, 1:]], 1))),
      "At each place the model has read the very token that it is asked for. It reads `tgt[:, :-1]` "
      "and is asked for `tgt[:, 1:]`."),
+    ("the sum of the losses divided by the number of sentences", _over_sentences,
+     "Each update takes the gradient of the mean over the target tokens of its batch."),
 )  # fmt: skip
 
 # 12.8 the gradient of the label-smoothed loss

@@ -233,6 +233,18 @@ def _never_empty(step: Callable, bos: int, eos: int, max_length: int) -> list[in
     return found
 
 
+def _one_token_late(step: Callable, bos: int, eos: int, max_length: int) -> list[int]:
+    ids, token, state = [], bos, None
+    for _ in range(max_length):
+        log_p, state = step(token, state)
+        token = ids[-1] if ids else bos
+        newest = log_p.index(max(log_p))
+        if newest == eos:
+            break
+        ids.append(newest)
+    return ids
+
+
 GREEDY_MISTAKES = mistakes(
     ("nothing written", lambda step, bos, eos, max_length: [],
      "Each step gives the scores of the next token: take the highest and go on, up to `eos` or "
@@ -317,6 +329,13 @@ GREEDY_MISTAKES = mistakes(
      "Greedy decoding draws nothing: it takes the largest of the log-probabilities."),
     ("no `eos` as the first token", _never_empty,
      "If the likeliest token is `eos` at once, the sentence is empty."),
+    ("the token before the newest handed in", _one_token_late,
+     "Each step reads the newest token, the one that the step before has chosen."),
+    ("filled up to the limit with `eos`",
+     lambda step, bos, eos, max_length: (
+         (ids := greedy_with_state(step, bos, eos, max_length)) + [eos] * (max_length - len(ids))
+     ),
+     "The list ends where the sentence ends, and `eos` is not in it."),
 )  # fmt: skip
 
 
@@ -730,6 +749,12 @@ BEAM_MISTAKES = mistakes(
          _all_open(scores, log_p, eos)[: len(scores) + 1],
      ),
      "N hypotheses go on, as many as there were."),
+    ("twice as many go on",
+     lambda scores, log_p, eos: (
+         beam_step(scores, log_p, eos)[0],
+         _all_open(scores, log_p, eos)[: 2 * len(scores)],
+     ),
+     "N hypotheses go on, as many as there were."),
 )  # fmt: skip
 
 # 13.5 typical sampling
@@ -1002,6 +1027,11 @@ TYPICAL_MISTAKES = mistakes(
     ("what is kept alone, without the zeros",
      lambda p, threshold: (kept := typical(p, threshold))[kept > 0],
      "The result has the shape of p, (V): zero for what is dropped."),
+    ("the logarithms of what is kept", lambda p, threshold: typical(p, threshold).log(),
+     "Asked for are the probabilities: zero for what is dropped."),
+    ("the likeliest token alone", lambda p, threshold: (p == p.max()).float(),
+     "Typical are the tokens that tell about as much as one expects, taken until they have the "
+     "threshold together."),
 )  # fmt: skip
 
 
@@ -2123,6 +2153,10 @@ HIGHEST_MISTAKES = mistakes(
     ("alpha on the length alone, and the 6 as it is",
      _highest(score=lambda total, k, alpha: total / ((5 + k**alpha) / 6)),
      "The whole of (5 + |Y|) / 6 is taken to the power of alpha."),
+    ("lengths that it has passed already, too",
+     lambda log_p, length, max_length, alpha, top: max(
+         (log_p + (k - length) * math.log(top)) / _lp(k, alpha) for k in range(1, max_length + 1)),
+     "It has `length` tokens already: it ends with `length` + 1 of them, or more."),
 )  # fmt: skip
 
 

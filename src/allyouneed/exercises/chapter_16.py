@@ -82,6 +82,11 @@ PERPLEXITY_MISTAKES = mistakes(
      "`size` is the number of all bytes that are paid for. Nothing is taken off."),
     ("the spaces left out", lambda bits, size, words: 2 ** (bits * (size - words) / words),
      "`size` is the number of all bytes, and each of them is paid for, spaces too."),
+    ("the spaces counted once more", lambda bits, size, words: 2 ** (bits * (size + words) / words),
+     "`size` is the number of all bytes, those of the spaces among them."),
+    ("per byte, and as if bits were nats", lambda bits, size, words: math.exp(bits),
+     "Bits are powers of 2, and asked for is the perplexity per word: a word has size / words "
+     "bytes."),
 )  # fmt: skip
 
 
@@ -247,6 +252,9 @@ PREFIX_MISTAKES = mistakes(
     ("the target's keys open in place of the source's",
      lambda prefix, length: _causal(length) | ~_source(prefix, length),
      "Open for every query are the *first* `prefix` keys, those of the source."),
+    ("the source taken for the rest of the row",
+     lambda prefix, length: prefix_masks(length - prefix, length),
+     "`prefix` says how many tokens are the source, those at the beginning."),
 )  # fmt: skip
 
 
@@ -427,6 +435,12 @@ LOSS_MISTAKES = mistakes(
                        for b in range(len(tokens))]) * lengths).sum() / lengths.sum()
      ),
      "A row of `lengths[b]` tokens has one prediction less: its mean weighs `lengths[b]` - 1."),
+    ("not shifted, and padding set to zero and counted in the mean",
+     lambda logits, tokens, lengths: (
+         _here(logits, tokens) * (torch.arange(tokens.shape[1]) < lengths[:, None])
+     ).mean(),
+     "The logits at position t are about the token at t + 1; and a zero counts in a mean like any "
+     "other number."),
 )  # fmt: skip
 
 
@@ -595,6 +609,9 @@ PACKED_MISTAKES = mistakes(
     ("the matrices of all heads",
      lambda c_attn, n_heads, head: [key_matrix(c_attn, n_heads, i) for i in range(n_heads)],
      "Only head number `head` is asked for."),
+    ("as if each head had its three together, and the values of them",
+     lambda c_attn, n_heads, head: c_attn.chunk(n_heads, 1)[head].chunk(3, 1)[2],
+     "All queries come first, then all keys, then all values; and asked for are the keys."),
 )  # fmt: skip
 
 
@@ -889,6 +906,10 @@ PSEUDO_MISTAKES = mistakes(
          .log_softmax(-1)[i, 0, tokens[i]] for i in range(len(tokens))
      ),
      "A masked model answers at the covered position itself, another one in each row."),
+    ("the last position alone", _pseudo(total=lambda x: x[-1]),
+     "Often a `=` where `+=` is meant: the log-probabilities of all positions are added."),
+    ("the first position alone", _pseudo(total=lambda x: x[0]),
+     "Often a `return` inside the loop: the log-probabilities of all positions are added."),
 )  # fmt: skip
 
 

@@ -366,7 +366,8 @@ def numbers_right(got: Any, want: Any, exercise: Exercise) -> str:
     a, b = array(got), array(want)
     if a is None or b is None or a.shape != b.shape or a.ndim != 1 or {a.dtype, b.dtype} == {bool}:
         return ""
-    right = int(np.isclose(a.astype(float), b.astype(float), exercise.rtol, exercise.atol).sum())
+    rtol = 0.0 if b.dtype.kind in "iu" else exercise.rtol  # whole numbers are counted exactly
+    right = int(np.isclose(a.astype(float), b.astype(float), rtol, exercise.atol).sum())
     return f"{right} of the {len(b)} numbers are right." if right > 1 else ""
 
 
@@ -442,7 +443,8 @@ def near_mistake(
     for mistake in single:  # with two slips and a turn nearly everything can be made
         known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
         turn = named_turn(got, known, named, exercise.rtol, exercise.atol)
-        by_chance = BY_CHANCE + (" more", " less") * (not callable(exercise.reference))
+        by_hand = (" more", " less", " times as large") * (not callable(exercise.reference))
+        by_chance = BY_CHANCE + by_hand
         if turn and not any(words in turn for words in (*by_chance, " cases)")):
             more = turn.removeprefix("the right answer, but ")
             return f"{mistake.name}, and the result {more}", mistake.why

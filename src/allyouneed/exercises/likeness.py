@@ -188,7 +188,8 @@ def factors(
             1.4427: ", as with logarithms to the base 2",
             0.4343: ", as with those to the base 10",
         }
-        yield f"{factor:.4g} times as large{base.get(round(factor.real, 4), '')}"
+        if (written := f"{factor:.4g}") != "1":  # so near to it, it is no factor
+            yield f"{written} times as large{base.get(round(factor.real, 4), '')}"
         yield from by_size(factor, arguments)
     if near(got, want + more):
         yield f"{abs(more):.4g} {'more' if more > 0 else 'less'}" + " everywhere" * bool(want.ndim)
