@@ -273,6 +273,49 @@ def test_a_name_in_code_leads_to_the_package_and_a_word_to_its_chapter(address, 
     assert {query: Path(page).stem for query, page in found.items()} == meant
 
 
+def test_a_number_leads_to_what_has_it(address, browser):
+    """A chapter, a place in it, an exercise; and a title that names a chapter is itself meant."""
+    chapters = {
+        "chapter 7": "07_multihead", "ch. 12 dropout": "12_training",
+        "chapter eleven": "11_transformer", "chapter 0": "00_overview",
+        "what is chapter 17 about": "17_sparse", "part 2": "intro",
+        "masks in chapter 11": "11_transformer", "notebook 13": "13_decoding",
+    }  # fmt: skip
+    sections = {
+        "exercise 3.5": "exercise-3-5", "hint for ex 12.2": "exercise-12-2",
+        'check("7.1", heads)': "exercise-7-1", "chapter 3 exercises": "exercises",
+        "chapter 13 cache": "the-cache-one-token-at-a-time", "beta2 0.98": "adam",
+        "chapter 4 as a special case": "chapter-4-as-a-special-case",
+    }  # fmt: skip
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    pages = tab.evaluate(FIRST, list(chapters))
+    places = tab.evaluate(PLACES, list(sections))
+    tab.context.close()
+    found = dict(zip(chapters, [Path(page).stem for page in pages], strict=True))
+    assert found == chapters
+    assert dict(zip(sections, [anchor for _, anchor in places], strict=True)) == sections
+
+
+def test_a_word_cut_short_is_the_word(address, browser):
+    """But not in a name in code: attn_mask, nn.init."""
+    whole = {
+        "cross attn": "cross-attention", "pos enc": "positional encoding",
+        "FF layer": "feed-forward layer", "num params": "number of parameters",
+        "seq len": "sequence length", "pretraining": "pre-training",
+        "ckpt averaging": "checkpoint averaging", "spec decoding": "speculative decoding",
+        "softmax temp": "softmax temperature", "qkv": "queries keys values",
+        "val loss": "validation loss", "EN-DE BLEU": "English to German BLEU",
+        "fig 2": "figure 2", "autoregressive": "auto-regressive",
+    }  # fmt: skip
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    short = tab.evaluate(PLACES, tab.evaluate(SPELLED, list(whole)))
+    long = tab.evaluate(PLACES, list(whole.values()))
+    code = tab.evaluate(FIRST, ["attn_mask", "nn.init"])
+    tab.context.close()
+    assert dict(zip(whole, short, strict=True)) == dict(zip(whole, long, strict=True))
+    assert [Path(page).stem for page in code] == ["08_masks", "11_transformer"]
+
+
 def test_the_match_is_to_be_seen_where_a_result_leads(address, browser):
     visit = Visit(browser, address, viewport={"width": 1280, "height": 900})
     tab = visit.open("book/intro.html")

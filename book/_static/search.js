@@ -31,7 +31,19 @@ const BookSearch = (() => {
     tokenization: "token", "skip connection": "residual connection", warmup: "warm up",
     moe: "mixture of experts", lr: "learning rate", "pre-ln": "pre norm", "post-ln": "post norm", prenorm: "pre norm", postnorm: "post norm",
   };
-  const SPOKEN = Object.entries(SAME).map(([from, to]) => [new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to]);
+  const CLIPPED = { // words as they are cut short; a name in code keeps them: attn_mask, nn.init, len(
+    attn: "attention", "pos enc|pe": "positional encoding", ff: "feed forward", "pos(?! tag)": "positional",
+    params: "parameters", param: "parameter", num: "number", seq: "sequence", len: "length",
+    std: "standard deviation", "ckpt(s?)": "checkpoint$1", val: "validation", "embe?d?(s?)": "embedding$1", enc: "encoder", dec: "decoder",
+    temp: "temperature", concat: "concatenate", init: "initialization", "res(?= conn| stream)": "residual", resid: "residual", dims: "dimensions",
+    stats: "statistical", mem: "memory", avg: "average", "spec(?= dec)": "speculative", multigpu: "multi gpu", ffw: "feed forward",
+    qkv: "queries keys values", "q,? k,? (and )?v": "queries keys values", "log ?prob(s?)": "log probability", "(?<!-)en[- ]de": "english to german",
+    "(?<!-)en[- ]fr": "english to french", "pretrain(ed|ing|s)?": "pre train$1", autoregressive: "auto regressive", "maths?(?!\\.)": "mathematics",
+    eqn: "equation", "fig(?=\\.? ?\\d)": "figure", "tab(?=\\.? ?\\d)": "table", "sec(?=\\.? ?\\d)": "section",
+  };
+  const SPOKEN = Object.entries(CLIPPED).map(([from, to]) => [new RegExp(`(?<![\\p{L}\\p{N}_.])(?:${from})(?![\\p{L}\\p{N}_(])`, "gu"), to])
+    .concat(Object.entries(SAME).map(([from, to]) => [new RegExp(`(?<![\\p{L}\\p{N}])${from}(?![\\p{L}\\p{N}])`, "gu"), to]));
+  const spoken = (text) => SPOKEN.reduce((all, [from, to]) => all.replace(from, to), text);
   const SHORT = { oov: "out of vocabulary" }; // first letters of what is no term of the glossary
   const stemmer = new Stemmer();
   const stems = new Map();
@@ -41,13 +53,14 @@ const BookSearch = (() => {
       "can could should would may might must am were been has have had we you i me my your our us im ive from so than any " +
       "some need needed work works difference between vs versus et al know knows mean means stands signify use used using " +
       "get gets got give gives make makes happens thing things something please help question about like want during via actually " +
-      "exactly really only own just simply explain explained understand transformer transformers").split(" ").map(stem),
+      "exactly really only own forgot forgotten just simply explain explained understand transformer transformers").split(" ").map(stem),
   );
   // Words that say in which form an answer is wanted: beside its subject they count little.
   const FORM = new Set(
     ("role purpose definition tutorial intuition example basics simple formula advantages disadvantages drawbacks " +
       "benefits problem idea behind concept bug implementation visualised visualization diagram picture " +
-      "overview summary invented proposed introduced beginners dummies detail wrong").split(" ").map(stem),
+      "overview summary invented proposed introduced beginners dummies detail wrong students pupils teachers lecture slides " +
+      "homework quiz full complete entire evidence results").split(" ").map(stem),
   );
   const ORDERS = new Set("define describe derive discuss outline state sketch draw prove show compare implement visualise"
     .split(" ").map(stem)); // where a query begins with one
@@ -78,7 +91,7 @@ const BookSearch = (() => {
 
   const letters = (word) => [...word].sort().join("");
   const GREEK = { α: "alpha", β: "beta", γ: "gamma", ε: "epsilon", ϵ: "epsilon", λ: "lambda", μ: "mu", σ: "sigma", θ: "theta", τ: "tau", η: "eta" };
-  const split = (text) => text.toLowerCase().replace(/[αβγεϵλμσθτη]/g, (sign) => GREEK[sign]).match(/[\p{L}\p{N}_]+/gu) ?? [];
+  const split = (text) => text.toLowerCase().replace(/[αβγεϵλμσθτη]/g, (sign) => GREEK[sign]).match(/\d+(\.\d+)+(?!\p{L})|[\p{L}\p{N}_]+/gu) ?? [];
 
   // Words in lower case; of a_name_in_code, the whole and its parts.
   function words(text) {
@@ -140,7 +153,7 @@ const BookSearch = (() => {
     return query.replace(/[\p{L}\p{N}]*(\p{Ll}\p{Lu}|[\p{L}\p{N}]_[\p{L}\p{N}])[\p{L}\p{N}_]*/gu, parted)
       .replace(/(\p{L}{3,}) (\p{L}{3,})/gu, together).replace(/[\p{L}\p{N}]{3,}/gu, (typed) => {
       const word = typed.toLowerCase();
-      if (written.has(word) || word in SAME) return typed;
+      if (written.has(word) || spoken(word) !== word) return typed;
       const two = word === typed && apart(word); // "crossattention", though a name in code is CrossAttention
       if (two) return two;
       if (counts.has(stem(word))) return typed;
@@ -272,7 +285,7 @@ const BookSearch = (() => {
   // The stems of a query, in the book's words, with "of" and "the".
   function said(query) {
     const asked = query.toLowerCase().replace(/['’]/g, "").replace(/\bhow (many|much)\b/g, "how").replace(WITHOUT, "");
-    return split(SPOKEN.reduce((text, [from, to]) => text.replace(from, to), asked));
+    return split(spoken(asked));
   }
 
   const meant = (query) => said(query).filter((word, _, all) => all.length < 2 || !stopwords.includes(word)).map(stem);
@@ -282,8 +295,38 @@ const BookSearch = (() => {
   const ASIDE = /\s(class|function|source|code|equivalent|implementation|examples?|usage|docs|documentation|speedup)(?!\S)/gi;
   const BEFORE = /^\s*compar(e|ed|ison)\s+(with|to|of)\s+(?=(torch|nn|F)\.)/i; // "compare with nn.Transformer"
 
-  // The entries for a query, the likeliest first: [{entry, score}]
+  const NUMBERS = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen " +
+    "seventeen eighteen nineteen twenty").split(" ");
+  const NUMBERED = new RegExp("(?<![\\p{L}\\p{N}])(?:(?:in|of|from|to) )?(?:chapter|chap\\.?|ch\\.?|notebook) ?" +
+    `(\\d+|${NUMBERS.join("|")})(?![\\p{L}\\p{N}]|\\.\\d)`, "giu");
+  const EXERCISE = /(?<!\p{L})(?:exercise|ex\.?|check)[ (]*["']?(\d+)\.(\d+)(?!\d)/iu;
+
+  // The places of a chapter that is asked for by its number: "chapter 7", "masks in chapter 8".
+  function numbered(query) {
+    const found = [...query.matchAll(NUMBERED)];
+    if (found.length !== 1 || entries.some(({ flat }) => flat.head.includes(plain(query)))) return null; // "Chapter 4 as a special case"
+    const [all, one] = found[0];
+    const number = /\d/.test(one) ? Number(one) : NUMBERS.indexOf(one.toLowerCase());
+    const there = entries.filter(({ address, chapter }) => number ? chapter === number : address.includes("/00_"));
+    if (!there.length) return null;
+    const rest = query.replace(all, " ").trim();
+    const ranked = likeliest(rest);
+    const inside = ranked.filter(({ entry }) => there.includes(entry)) // whoever knows the chapter looks for a place in it
+      .map(({ entry, score }) => ({ entry, score: entry.anchor ? score : score / 2 })).sort((a, b) => b.score - a.score);
+    const subject = inside.length && meant(rest).some((word) => !ASKING.has(word) && !FORM.has(word));
+    const whole = there.map((entry) => ({ entry, score: 1 }));
+    return [...(subject ? inside : whole), ...ranked.filter(({ entry }) => !there.includes(entry))];
+  }
+
+  // The entries for a query, the likeliest first: [{entry, score}]. What is asked for by its number comes first.
   function rank(query) {
+    const ranked = numbered(query) ?? likeliest(query);
+    const [, chapter, number] = query.match(EXERCISE) ?? [];
+    const box = entries.find(({ kind, anchor }) => kind === "exercise" && anchor === `exercise-${chapter}-${number}`);
+    return box ? [{ entry: box, score: 2 * (ranked[0]?.score ?? 1) }, ...ranked.filter(({ entry }) => entry !== box)] : ranked;
+  }
+
+  function likeliest(query) {
     query = query.replace(/\b(torch\.)?nn\.functional\./g, "F.").replace(/\btorch\.(?=(nn|optim)\.)/g, ""); // as people import them
     if ((NAME.test(query) || THEIRS.test(query)) && !known.has(meant(query).join(" "))) query = query.replace(ASIDE, "").replace(BEFORE, "");
     if (!known.has(meant(query).join(" "))) query = query.replace(FIELD, "").trim();
@@ -315,7 +358,7 @@ const BookSearch = (() => {
     const name = query.split(".").at(-1);
     // PyTorch's name leads somewhere, whatever is asked of it: "nn.MultiheadAttention same result"
     const alone = theirs && query.match(/(torch|nn|F|functional|optim|Tensor)\.[\w.]+/)?.[0];
-    const home = alone && alone !== query ? rank(alone)[0]?.entry.address : null;
+    const home = alone && alone !== query ? likeliest(alone)[0]?.entry.address : null;
     const own = ({ kind, head }) => !theirs && kind === "name" && head === name;
     const ours = entries.some(own);
     const glossary = new Map();
