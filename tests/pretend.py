@@ -38,6 +38,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor, serialization
+from torch._C import _functorch as functorch
 from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.nn.attention import flex_attention
@@ -296,6 +297,8 @@ class Pretended(TorchDispatchMode):
 
     def tag(self, x: Any) -> Any:
         """The GPU if a tensor is on it, EITHER, or something else."""
+        while isinstance(x, Tensor) and functorch.is_functorch_wrapped_tensor(x):
+            x = functorch.get_unwrapped(x)  # what torch.func wraps lies where its inside lies
         try:
             return getattr(x.untyped_storage(), "pretended", None)
         except (AttributeError, NotImplementedError, RuntimeError):  # no tensor, or no storage
