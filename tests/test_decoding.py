@@ -151,6 +151,41 @@ def test_the_plain_cache_in_the_place_of_the_fast_one(seed, beam):
         assert (greedy(model, src, 6), beam_search(model, src, beam, max_length=6)) == found
 
 
+class LowRank(nn.Linear):
+    """A linear layer with a change of rank one beside its weight."""
+
+    def __init__(self, layer: nn.Linear):
+        n, m = layer.in_features, layer.out_features
+        super().__init__(n, m, layer.bias is not None)
+        self.load_state_dict(layer.state_dict())
+        self.a, self.b = (nn.Parameter(torch.randn(k, 1)) for k in (n, m))
+        self.double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + x @ self.a @ self.b.T
+
+
+@each_norm
+def test_parts_that_a_reader_has_put_in_are_called(norm_first):
+    model, src = a_model(norm_first), sources()
+    for layer in model.decoder.layers:
+        own, cross, feed = layer.self_attention, layer.cross_attention, layer.feed_forward
+        for part, name in [
+            (own, "w_o"),
+            (cross, "w_q"),
+            (cross, "w_o"),
+            (feed, "w_1"),
+            (feed, "w_2"),
+        ]:
+            setattr(part, name, LowRank(getattr(part, name)))
+        layer.residuals[1].norm = nn.RMSNorm(16).double()
+    found = greedy(model, src, 6)
+    assert found == [plain_greedy(model, one, 6) for one in one_by_one(src)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoding, "FastCache", Cache)
+        assert greedy(model, src, 6) == found
+
+
 @each_norm
 def test_biases_in_attention(norm_first):
     model, src = a_model(norm_first), sources()

@@ -10,10 +10,12 @@ vectors are put together once, so that a step makes half as many calls.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from allyouneed.checks import check_kind, check_sizes
@@ -29,18 +31,19 @@ ROOM = 32  # positions for which memory is set aside at first; each time it is f
 class FastLayer:
     """A decoder layer for new positions, whose keys and values of other positions are given.
 
-    It computes with the layer's weights and calls none of its parts: for a sentence by itself, a
-    module's call and checks take as long as its product.
+    It computes with the layer's weights and calls none of its linear layers and norms (so their
+    hooks are not called): for a sentence by itself, a module's call and checks take as long as its
+    product. What a reader has put in the place of one of these is called.
     """
 
     def __init__(self, layer: DecoderLayer):
         own, cross, feed = layer.self_attention, layer.cross_attention, layer.feed_forward
         self.n_heads, self.norm_first = own.n_heads, layer.residuals[0].norm_first
-        self.norms = [residual.norm for residual in layer.residuals]
+        self.norms = [without_call(residual.norm) for residual in layer.residuals]
         self.qkv = fused_weights(own.w_q, own.w_k, own.w_v)
         self.cross_kv = fused_weights(cross.w_k, cross.w_v)
         others = (own.w_o, cross.w_q, cross.w_o, feed.w_1, feed.w_2)
-        self.own_o, self.q, self.cross_o, self.w_1, self.w_2 = ((w.weight, w.bias) for w in others)
+        self.own_o, self.q, self.cross_o, self.w_1, self.w_2 = map(without_call, others)
 
     def heads(self, x: Float[Tensor, "B N PD"], pieces: int) -> Float[Tensor, "P B H N K"]:
         """Cut each vector into pieces (query, key, value), and each piece into heads."""
@@ -63,28 +66,33 @@ class FastLayer:
             qkv = self.heads(F.linear(x, *self.qkv), 3)
             own[..., -x.shape[1] :, :] = qkv[1:]
             heads = F.scaled_dot_product_attention(qkv[0], *own, own_mask)
-            return F.linear(merge_heads(heads), *self.own_o)
+            return self.own_o(merge_heads(heads))
 
         def cross_attention(x: Tensor) -> Tensor:
-            q = self.heads(F.linear(x, *self.q), 1)[0]
+            q = self.heads(self.q(x), 1)[0]
             heads = F.scaled_dot_product_attention(q, *cross, cross_mask)
-            return F.linear(merge_heads(heads), *self.cross_o)
+            return self.cross_o(merge_heads(heads))
 
         def feed_forward(x: Tensor) -> Tensor:
-            return F.linear(F.linear(x, *self.w_1).relu_(), *self.w_2)
+            return self.w_2(self.w_1(x).relu_())
 
         sublayers = (self_attention, cross_attention, feed_forward)
         for norm, sublayer in zip(self.norms, sublayers, strict=True):
             if self.norm_first:
-                x = x + sublayer(normed(x, norm))
+                x = x + sublayer(norm(x))
             else:
-                x = normed(x + sublayer(x), norm)
+                x = norm(x + sublayer(x))
         return x
 
 
-def normed(x: Float[Tensor, "B N D"], norm: LayerNorm) -> Float[Tensor, "B N D"]:
-    """What `norm` makes of x, without its check."""
-    return torch.layer_norm(x, norm.gamma.shape, norm.gamma, norm.beta, norm.eps)
+def without_call(part: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What a linear layer or a LayerNorm does, as a function of x alone; any other part itself."""
+    if type(part) is nn.Linear:
+        return partial(F.linear, weight=part.weight, bias=part.bias)
+    if type(part) is LayerNorm:
+        weights = part.gamma.shape, part.gamma, part.beta, part.eps
+        return lambda x: torch.layer_norm(x, *weights)
+    return part
 
 
 class FastCache:
