@@ -1,10 +1,11 @@
 """The key-value cache of chapter 13 in less time: what `greedy` and `beam_search` use.
 
 This module is plumbing written by hand. `FastCache` gives the logits that the chapter's `Cache`
-gives, and a test holds the two equal. It saves time in three ways: memory for keys and values is
+gives, and a test holds the two equal. It saves time in four ways: memory for keys and values is
 set aside in large pieces and not copied at every step; the hypotheses of one sentence share keys
-and values, and each reads those that its own ancestors wrote; and matrices that multiply the same
-vectors are put together once, so that a step makes half as many calls.
+and values, and each reads those that its own ancestors wrote; matrices that multiply the same
+vectors are put together once, so that a step makes half as many calls; and a step computes with
+the weights, without a call of the modules that hold them.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ ROOM = 32  # positions for which memory is set aside at first; each time it is f
 class FastLayer:
     """A decoder layer for new positions, whose keys and values of other positions are given.
 
-    It computes with the layer's weights and calls none of its linear layers and norms (so their
-    hooks are not called): for a sentence by itself, a module's call and checks take as long as its
-    product. What a reader has put in the place of one of these is called.
+    It calls none of the layer's linear layers and norms, nor their hooks: for a sentence by itself,
+    a module's call and checks take about as long as its product. A reader's own module in the place
+    of one is called, save where weights are put together: own queries, and all keys and values.
     """
 
     def __init__(self, layer: DecoderLayer):

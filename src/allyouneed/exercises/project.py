@@ -306,8 +306,10 @@ def dropped(answer: Any, compute: Callable[[Any], Tensor], x: Tensor, parts: int
     if not torch.equal(one, two):
         return "by a share of its own"
     if not all_dropped(one, x):
+        reverse = layer_of(answer, NEARLY_NONE)
+        reverse.train()
         with torch.no_grad():
-            if all_dropped(compute(layer_of(answer, NEARLY_NONE).train()), x):
+            if all_dropped(compute(reverse), x):
                 return "each sub-layer, but for its share"
     if torch.allclose(one, still, atol=1e-5):
         return "nothing"
