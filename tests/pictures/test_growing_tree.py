@@ -59,9 +59,19 @@ def sentences(picture):
     return json.loads(picture.tab.locator("script[type='application/json']").text_content())
 
 
+def test_it_opens_with_half_of_a_true_tree(picture, sentences):
+    symbols = sentences["sentences"][0]["symbols"]
+    assert picture.state["written"] == symbols[: len(symbols) // 2] and picture.state["same"]
+    picture.tab.get_by_role("button", name="next of the true tree").click()
+    assert picture.state["written"] == symbols[: len(symbols) // 2 + 1]
+    picture.tab.get_by_role("button", name="from the start").click()
+    assert picture.state["written"] == []
+
+
 def test_the_true_tree_step_by_step(picture, sentences):
     for which, sentence in enumerate(sentences["sentences"]):
         picture.tab.get_by_role("radio", name=f"{which + 1}", exact=True).click()
+        picture.tab.get_by_role("button", name="from the start").click()
         button = picture.tab.get_by_role("button", name="next of the true tree")
         for i in range(len(sentence["symbols"])):
             assert picture.state["written"] == sentence["symbols"][:i]
@@ -79,6 +89,7 @@ def test_the_sentences_are_trees(sentences):
 
 
 def test_by_keyboard(picture):
+    picture.tab.get_by_role("button", name="from the start").click()
     picture.tab.get_by_role("button", name="(S", exact=True).focus()
     picture.press("Enter")
     assert picture.state["written"] == ["(S"] and picture.state["same"]
@@ -90,6 +101,7 @@ def test_by_keyboard(picture):
 
 
 def test_only_what_may_come_can_be_pressed(picture):
+    picture.tab.get_by_role("button", name="from the start").click()
     close = picture.tab.locator(".symbols button").last
     assert close.is_disabled()
     picture.tab.get_by_role("button", name="(S", exact=True).click()

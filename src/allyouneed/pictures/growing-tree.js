@@ -100,7 +100,8 @@ function tree(words, written) {
 }
 
 function draw(stage, { labels, sentences }) {
-  let [s, written] = [0, []];
+  const first = sentences[0].symbols; // of which the picture opens with a half
+  let [s, written] = [0, first.slice(0, first.length / 2)];
   const most = () => 2 * sentences[s].words.length + 4;
   const place = make("div", { class: "wide plot" });
   const text = make("p", { class: "wide written" });
