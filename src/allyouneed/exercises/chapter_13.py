@@ -593,7 +593,41 @@ def _score_first(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
     return ended, [(score, *rest) for *rest, score in still_open]
 
 
+def _ends_before_the_last(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    ended, going = beam_step(scores, log_p, eos)
+    line = float((scores[:, None] + log_p).flatten().topk(len(scores)).values[-1])
+    return [one for one in ended if one[1] > line + 1e-9], going
+
+
+def _all_of_the_best_end(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    n, v = log_p.shape
+    top, place = (scores[:, None] + log_p).flatten().topk(n)
+    ended = [(i // v, s) for i, s in zip(place.tolist(), top.tolist(), strict=True)]
+    return ended, beam_step(scores, log_p, eos)[1]
+
+
+def _others_end(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    n, v = log_p.shape
+    top, place = (scores[:, None] + log_p).flatten().topk(n)
+    ended = [(i // v, s) for i, s in zip(place.tolist(), top.tolist(), strict=True) if i % v != eos]
+    return ended, beam_step(scores, log_p, eos)[1]
+
+
+def _overwritten_ends(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    ended, going = beam_step(scores, log_p, eos)
+    return [(parent, -math.inf) for parent, _ in ended], going
+
+
 BEAM_MISTAKES = mistakes(
+    ("`eos` in the last of the N places does not end", _ends_before_the_last,
+     "The best N count, the last of them too: compare with `>=`."),
+    ("all of the best N end", _all_of_the_best_end,
+     "Of the best N those end that have the token `eos`."),
+    ("the others of the best N end, and not those with `eos`", _others_end,
+     "Of the best N those end that have the token `eos`: compare with `==`."),
+    ("minus infinity as the score of those that end", _overwritten_ends,
+     "An entry of a tensor is a view of it: it changes when you set the column of `eos` to minus "
+     "infinity afterwards. Take the number out with `.item()` first."),
     ("`eos` ends a hypothesis where it is the likeliest there", _where_it_is_likeliest,
      "What counts is the place among all candidates: the best N of them, whichever hypothesis they "
      "belong to."),
@@ -1115,6 +1149,9 @@ def _read_on(
             "softmax": scores.masked_fill(~may, -math.inf).softmax(-1),
             "over queries": scores.masked_fill(~may, -math.inf).softmax(0).nan_to_num(),
             "none": scores * may,
+            "ones": may * 1.0,
+            "exp alone": scores.exp() * may,
+            "no exp": scores * may / (scores * may).sum(-1, keepdim=True),
             "mean": may / may.sum(-1, keepdim=True),
             "hidden after": scores.softmax(-1) * may,
             "hidden by 0": (scores * may).softmax(-1),
@@ -1224,6 +1261,21 @@ def _start_before(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> 
 
 
 CACHE_MISTAKES = mistakes(
+    ("the values added up", _read_on(soft="ones"),
+     "The softmax runs over all keys that a query sees, the last axis. Over an axis of length 1 "
+     "all weights are 1."),
+    ("the exponentials not divided by their sum", _read_on(soft="exp alone"),
+     "The weights of a query sum to 1."),
+    ("the scores divided by their sum, without exponentials", _read_on(soft="no exp"),
+     "The weights are a softmax: the exponentials of the scores, divided by their sum."),
+    ("half of D in place of its root", _read_on(scale_up=lambda d: d / 2),
+     "The embedding is multiplied by the root of D: `D ** 0.5`."),
+    ("half of d_k in place of its root", _read_on(scale=lambda d, d_k: d_k / 2),
+     "The scores are divided by the root of d_k: `d_k ** 0.5`."),
+    ("the root of the number of words in place of that of D",
+     lambda tokens, embedding, *rest: _read_on(
+         scale_up=lambda d: len(embedding) ** 0.5)(tokens, embedding, *rest),
+     "`embedding` is (V, D), and the root is that of D, the second."),
     ("the positions one too small, as a slice", _start_before,
      "The new tokens stand behind `len(keys)` others, so they begin at `len(keys)`. One less is "
      "the place of the last in the cache, and with an empty cache it is no place at all."),
@@ -2039,6 +2091,23 @@ HIGHEST_BUT = [  # the longest is the highest
 
 
 HIGHEST_MISTAKES = mistakes(
+    ("the cost of as many tokens as there are, and not of those to come",
+     lambda log_p, length, *rest: _highest(gain=lambda k, top: length * math.log(top))(
+         log_p, length, *rest),
+     "Each token that is to come costs, and there are k - `length` of them."),
+    ("both lengths added for the tokens to come",
+     lambda log_p, length, *rest: _highest(
+         gain=lambda k, top: (k + 2 * length) * math.log(top))(log_p, length, *rest),
+     "k - `length` tokens are to come."),
+    ("5 in place of the 6 in the penalty",
+     _highest(score=lambda total, k, alpha: total / ((5 + k) / 5) ** alpha),
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
+    ("the penalty without the 5",
+     _highest(score=lambda total, k, alpha: total / (k / 6) ** alpha),
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
+    ("the penalty without the length",
+     _highest(score=lambda total, k, alpha: total / (5 / 6) ** alpha),
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
     ("the limit left out", lambda log_p, length, max_length, alpha, top: max(
          ((log_p + (k - length) * math.log(top)) / _lp(k, alpha)
           for k in range(length + 1, max_length)), default=-math.inf),

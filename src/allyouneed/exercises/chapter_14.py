@@ -37,6 +37,7 @@ REPORT_CASES = [
     ([40.1, 39.0, 39.9], [39.5, 41.0, 38.8]),
     ([33.0, 33.4, 32.1], [34.6, 34.2, 35.0]),  # test is the easier set
     ([20.4, 24.1, 22.3, 23.2, 21.0], [20.9, 23.4, 24.6, 22.2, 21.7]),
+    ([31.5, 31.5, 30.2], [30.6, 30.1, 31.2]),  # the first two tie
 ]
 
 
@@ -178,6 +179,18 @@ def _as_weights(counts: Tensor, draws: Tensor) -> Tensor:
 
 
 PAIRED_MISTAKES = mistakes(
+    ("the second score alone", lambda a, b, draws: _ratio(b, draws),
+     "Asked for is the difference: the score of `a` minus that of `b`."),
+    ("the words of the second right, undivided",
+     lambda a, b, draws: _ratio(a, draws) - 100.0 * b[draws, 0].sum(1),
+     "A score is the words right over the words said, for both systems."),
+    ("the words of the first right, undivided",
+     lambda a, b, draws: 100.0 * a[draws, 0].sum(1) - _ratio(b, draws),
+     "A score is the words right over the words said, for both systems."),
+    ("the same column of the first in both places", lambda a, b, draws: 100 - _ratio(b, draws),
+     "A score is the words right over the words said: columns 0 and 1."),
+    ("the same column of the second in both places", lambda a, b, draws: _ratio(a, draws) - 100,
+     "A score is the words right over the words said: columns 0 and 1."),
     ("divided by the words of all sentences",
      lambda a, b, draws: 100 * (
          a[draws, 0].sum(1) / a[:, 1].sum() - b[draws, 0].sum(1) / b[:, 1].sum()
@@ -317,6 +330,38 @@ def training_flops(
     on_src = n_layers * (layer + 2 * d_model**2)
     on_tgt = n_layers * (layer + 2 * d_model**2) + vocab_size * d_model
     return 6 * (on_src * src_tokens + on_tgt * tgt_tokens)
+
+
+PARTS: list[tuple[str, Callable[[int, int, int, int], int], str]] = [
+    ("n_layers d_model^2", lambda n, d, f, v: n * d * d,
+     "A layer has 4 d_model^2 numbers in its self-attention, for its own tokens, and 2 d_model^2 "
+     "of cross-attention work on the source tokens, 2 on the target tokens."),
+    ("n_layers d_model d_ff", lambda n, d, f, v: n * d * f,
+     "The feed-forward net of a layer has 2 d_model d_ff numbers, for its own tokens."),
+    ("the weights of a whole layer", lambda n, d, f, v: n * (6 * d * d + 2 * d * f),
+     "Each token goes through the layers of its own stack."),
+    ("vocab_size d_model", lambda n, d, f, v: v * d,
+     "Each target token is multiplied with the whole embedding matrix once, for the logits."),
+    ("n_layers d_model", lambda n, d, f, v: n * d, "Matrices count, and no vectors."),
+]  # fmt: skip
+
+
+def _one_part(
+    cases: Sequence[tuple], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """One part of the count too often or too seldom."""
+    apart = [float(a) - float(b) for a, b in zip(got, want, strict=True)]
+    for part, numbers, why in PARTS:
+        for sides, where in (((1, 0), "source token"), ((0, 1), "target token"),
+                             ((1, 1), "token of both sides")):  # fmt: skip
+            every = [numbers(*n[:4]) * (sides[0] * n[4] + sides[1] * n[5]) for n in cases]
+            times = round(apart[-1] / every[-1])
+            fits = (abs(a - times * e) <= 1e-9 * abs(w) + 1e-6
+                    for a, e, w in zip(apart, every, want, strict=True))  # fmt: skip
+            if times and abs(times) <= 36 and all(fits):
+                less = f"{abs(times)} times {part} too {'many' if times > 0 else 'few'}"
+                return f"{less} for each {where}", f"{why} And each weight counts 6 times."
+    return None
 
 
 FLOPS_KNOWN = [
@@ -938,7 +983,11 @@ REFERENCES = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [2, 1], [0, 1, 3]]
 def text_cases() -> list[tuple]:
     rows = zip(TRANSLATIONS, REFERENCES, strict=True)
     first = (["A man rides a horse."], ["A man rides a brown horse."])
-    return [first, *((said, [SENTENCES[i] for i in true]) for said, true in rows)]
+    none = (["A man runs fast."], ["A man runs slowly."])  # no four words right
+    single = (["He runs home."], ["He runs home, fast."])  # four words, once
+    short = (["Yes, please."], ["Yes, please."])  # never four words
+    more = ((said, [SENTENCES[i] for i in true]) for said, true in rows)
+    return [first, *more, none, single, short]
 
 
 def _cut(sentence: str) -> list[str]:
@@ -1675,6 +1724,7 @@ EXERCISES = [
             (6, 512, 2048, 37_000, 900, 1100),
         ],
         mistakes=FLOPS_MISTAKES,
+        invariants=Family(_one_part),
         rtol=1e-6,
     ),
     Exercise(
