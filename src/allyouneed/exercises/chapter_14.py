@@ -750,6 +750,22 @@ def _dealt(
     return answer
 
 
+def _some_of_the_equal(
+    cases: Sequence[tuple], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Of equal distances some taken for smaller ones: which, depends on how they are computed."""
+    beyond = [_dealt(beyond=lambda x, found: x > found + 1e-9)(*case) for case in cases]
+    if not all(less - 1e-9 <= g <= w + 1e-9
+               for less, g, w in zip(beyond, got, want, strict=True)):  # fmt: skip
+        return None
+    if not any(abs(g - w) < 1e-9 for g, w in zip(got, want, strict=True)):
+        return None
+    return "not all deals counted that lie equally far apart", (
+        "Two distances that are equal on paper may differ in their last digit. Count what is at "
+        "least the found distance, less 1e-9."
+    )
+
+
 def _swapped(a: Sequence[float], b: Sequence[float]) -> list[tuple]:
     """Each pair of seeds with the same number kept or exchanged."""
     n, deals = min(len(a), len(b)), []
@@ -815,7 +831,25 @@ def _hundred_deals(a: Sequence[float], b: Sequence[float]) -> float:
     return _dealt(deals=lambda *_: [(one[: len(a)], one[len(a) :]) for one in dealt])(a, b)
 
 
+DEALT_RULES = [
+    Invariant(
+        "the deal that was found counts",
+        lambda share, a, b: share > 0,
+        "It lies as far apart as it was found, so the share is above 0. Is it left out, or lost to "
+        "a rounding?",
+    ),
+    Invariant(
+        "each deal is counted once",
+        _whole_number_of_deals,
+        "The share is a number of deals over the number of all, comb(n, len(a)). Are some drawn, "
+        "or counted twice?",
+    ),
+]
 DEALT_MISTAKES = mistakes(
+    ("the found distance with its sign",
+     lambda a, b: (lambda far: sum(x > _apart(a, b) - 1e-9 for x in far) / len(far))(
+         [abs(_apart(*deal)) for deal in _deals(a, b)]),
+     "In either direction: the found distance is without its sign, too, as `abs` gives it."),
     ("the share of the pairs in which the second group is ahead",
      lambda a, b: sum(x <= y for x in a for y in b) / len(a) / len(b),
      "Asked for is a share of the deals: all ways to choose which scores are called `a`."),
@@ -1092,6 +1126,30 @@ TEXT_KNOWN = [
     ("lower-cased, or all in capitals", "the mean of the sentences' scores"),
     ("cut at spaces", "the mean of the sentences' scores"),
 ]
+
+
+def _without_the_last(said: int | None, true: int | None) -> Callable[..., float]:
+    """So many n-grams missing at the end of each hypothesis and reference; None for the groups
+    that are too short at the end as well."""
+
+    def grams(words: list[str], n: int, fewer: int | None) -> Counter:
+        ends = len(words) if fewer is None else len(words) - n + 1 - fewer
+        return Counter(tuple(words[i : i + n]) for i in range(ends))
+
+    def answer(hypotheses: list[str], references: list[str]) -> float:
+        pairs = [(_cut(h), _cut(r)) for h, r in zip(hypotheses, references, strict=True)]
+        product = 1.0
+        for n in (1, 2, 3, 4):
+            some = [(grams(h, n, said), grams(r, n, true)) for h, r in pairs]
+            product *= sum((h & r).total() for h, r in some) / max(
+                1, sum(h.total() for h, _ in some)
+            )
+        c, r = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
+        return 100 * min(1.0, math.exp(1 - r / c)) * product**0.25
+
+    return answer
+
+
 TEXT_MISTAKES = mistakes(
     *combined(_text_bleu, TEXT_SLIPS, TEXT_KNOWN),
     ("lengths counted in letters", _lengths_in_letters,
@@ -1148,6 +1206,27 @@ TEXT_MISTAKES = mistakes(
     ("the brevity penalty turned round",
      _text_bleu(brief=lambda c, r: math.exp(min(0.0, 1 - c / r))),
      "c counts the words said, r those of the references."),
+    ("max in place of min in the penalty",
+     _text_bleu(brief=lambda c, r: math.exp(max(0.0, 1 - r / c))),
+     "What is too short is punished, and what is long is not rewarded: the smaller of 1 and "
+     "exp(1 - r / c)."),
+    ("the sign turned in the penalty",
+     _text_bleu(brief=lambda c, r: min(1.0, math.exp(r / c - 1))),
+     "It is exp(1 - r / c): below 1 where c is below r."),
+    ("the exponential forgotten in the penalty",
+     _text_bleu(brief=lambda c, r: min(1.0, 1 - r / c)),
+     "The penalty is exp(1 - r / c), where c is below r."),
+    *((f"the last n-gram of each {which} forgotten", _without_the_last(*sides),
+       "A sentence of k words has k - n + 1 groups of n: `range(len(words) - n + 1)`.")
+      for which, sides in (("hypothesis, or of all sentences,", (1, 0)), ("reference", (0, 1)))),
+    *((f"groups of fewer than n words at the end of each {which} counted",
+       _without_the_last(*sides),
+       "A sentence of k words has k - n + 1 groups of n: `range(len(words) - n + 1)`.")
+      for which, sides in (("sentence", (None, None)), ("hypothesis", (None, 0)))),
+    ("what is said twice looked up twice",
+     _text_bleu(match=lambda said, true: sum(k * min(k, true[g]) for g, k in said.items())),
+     "Each different group counts once, with the smaller of its two numbers: go through "
+     "`set(said)`."),
     ("a reward for what is long", _text_bleu(brief=lambda c, r: math.exp(1 - r / c)),
      "The penalty is never above 1."),
     ("no root", _text_bleu(root=1.0), "The mean is geometric: the fourth root of the product."),
@@ -1504,6 +1583,8 @@ def flattered(sigma: float, rho: float) -> float:
 
 FLATTERED_CASES = [(1.0, 0.0), (2.0, 0.75), (0.7, 0.4), (1.3, -0.5), (0.5, 1.0), (3.0, 0.19)]
 FLATTERED_MISTAKES = mistakes(
+    ("half in place of the root", lambda s, rho: s * (1 - rho) / math.pi * 0.5,
+     "Deviations are multiplied by roots: to the power of one half, `** 0.5`."),
     ("the number that the example prints, for all", lambda sigma, rho: 0.564,
      "That is the result for `sigma = 1` and `rho = 0`. It grows with `sigma`, and shrinks with "
      "`rho`."),
@@ -1755,20 +1836,7 @@ EXERCISES = [
         reference=dealt_share,
         cases=DEALT_CASES,
         mistakes=DEALT_MISTAKES,
-        invariants=[
-            Invariant(
-                "the deal that was found counts",
-                lambda share, a, b: share > 0,
-                "It lies as far apart as it was found, so the share is above 0. Is it left out, or "
-                "lost to a rounding?",
-            ),
-            Invariant(
-                "each deal is counted once",
-                _whole_number_of_deals,
-                "The share is a number of deals over the number of all, comb(n, len(a)). Are some "
-                "drawn, or counted twice?",
-            ),
-        ],
+        invariants=Family(_some_of_the_equal, DEALT_RULES),
         canonical=float,
     ),
     Exercise(
