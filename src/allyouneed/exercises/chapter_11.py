@@ -2515,9 +2515,10 @@ FAULT_MISTAKES = mistakes(
      "look at the places before."),
     ("the padding put in front", _asks(longer=([[PAD, PAD, *SRC[0]]], [[BOS, 7, 8]])),
      "In front of the source padding moves every word to another place. Put it behind."),
-    ("padding by more words", _asks(longer=([[*SRC[0], 5, 5]], [[BOS, 7, 8]])),
-     "What is put behind the source must be PAD, which no query may look at. Words may change "
-     "something."),
+    ("padding by more words, or beside another word",
+     _asks(longer=([[*SRC[0], 5, 5]], [[BOS, 7, 8]])),
+     "What is put behind the source must be PAD, which no query may look at, and all else must "
+     "stay. Words may change something."),
     ("a tolerance of 0", _asks(atol=0.0),
      "Where a source is longer by paddings, the numbers of a right machine may differ in their "
      "last digits. `torch.allclose` forgives them."),

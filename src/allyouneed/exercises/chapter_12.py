@@ -504,10 +504,10 @@ SCHEDULE_MISTAKES = mistakes(
      ),
      "At step `warmup_steps` nothing of the fall is done: its share is (step - warmup_steps) / "
      "(steps - warmup_steps)."),
-    ("the fall begins at the first step",
+    ("too low at the end of the warm-up and half-way down, as if the fall began at the first step",
      lambda step, steps, w, highest: highest * min(1, step / w) * (1 - step / steps),
-     "At the end of the warm-up a part of the fall is done already, so the highest rate is never "
-     "reached. Let the fall begin at step `warmup_steps`."),
+     "At step `warmup_steps` the rate is `highest`, half-way down still half of it. If the fall "
+     "begins at the first step, a part of it is done by then."),
 )  # fmt: skip
 
 # 12.4 one update of AdamW

@@ -357,6 +357,8 @@ def beam_cases() -> list[tuple]:
     cases = [
         (torch.tensor([-1.0, -2.0]), torch.tensor([[-0.5, -1.0], [-3.0, -0.1]]), 0),
         (torch.tensor([-0.7, -4.0]), far, 1),  # all that is kept has one parent
+        # EOS is number N + 1
+        (torch.tensor([-1.0, -2.0]), torch.tensor([[0.5, 0.3, 0.2], [0.4, 0.35, 0.25]]).log(), 2),
     ]
     for n, v, eos, lift in (
         (3, 6, 2, 0.0),
@@ -618,7 +620,16 @@ def _overwritten_ends(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, li
     return [(parent, -math.inf) for parent, _ in ended], going
 
 
+def _one_more_may_end(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    sums = scores[:, None] + log_p
+    line = sums.flatten().topk(len(scores) + 1).values[-1]
+    ended = [(i, row[eos].item()) for i, row in enumerate(sums) if row[eos] >= line]
+    return ended, beam_step(scores, log_p, eos)[1]
+
+
 BEAM_MISTAKES = mistakes(
+    ("`eos` among the first N + 1 ends a sentence", _one_more_may_end,
+     "Only an `eos` among the best N candidates counts."),
     ("`eos` in the last of the N places does not end", _ends_before_the_last,
      "The best N count, the last of them too: compare with `>=`."),
     ("all of the best N end", _all_of_the_best_end,
@@ -1674,7 +1685,7 @@ SEARCH_SLIPS = [
     ("the states as they were", {"states": "place"}, "A state comes from the parent."),
     ("ended ones still go on", {"ended_goes_on": True, "among": 1}, "What has ended stays."),
     ("the places of the ended ones left empty", {"among": 1}, "N hypotheses go on."),
-    ("`eos` among the first 2N ends a sentence", {"looked": 2},
+    ("`eos` behind the first N ends a sentence", {"looked": 2},
      "Only an `eos` among the best N ends a translation."),
     ("no penalty at all", {"score": lambda log_p, length, alpha: log_p},
      "Log P is divided by the penalty."),
@@ -1949,7 +1960,7 @@ SEARCH_MISTAKES = mistakes(
     ("the places of the ended ones left empty, with the states as they were",
      _search("place", among=1),
      "N hypotheses always go on, each with the state of its own parent."),
-    ("`eos` among the first 2N ends a sentence", _search(looked=2),
+    ("`eos` behind the first N ends a sentence", _search(looked=2),
      "Only an `eos` among the best N candidates ends a translation, as before."),
     ("everybody takes the first one's state", _search("first"),
      "Each hypothesis goes on from its own parent, with that parent's state."),

@@ -1227,6 +1227,8 @@ TEXT_MISTAKES = mistakes(
      _text_bleu(match=lambda said, true: sum(k * min(k, true[g]) for g, k in said.items())),
      "Each different group counts once, with the smaller of its two numbers: go through "
      "`set(said)`."),
+    ("the 1 forgotten in the penalty", _text_bleu(brief=lambda c, r: math.exp(-r / c)),
+     "The penalty is exp(1 - r / c), where c is below r: 1 where both are as long."),
     ("a reward for what is long", _text_bleu(brief=lambda c, r: math.exp(1 - r / c)),
      "The penalty is never above 1."),
     ("no root", _text_bleu(root=1.0), "The mean is geometric: the fourth root of the product."),
@@ -1747,10 +1749,10 @@ DISAGREE_MISTAKES = mistakes(
     ("a is better in everything", _disagree(whole=True),
      "BLEU and the mean both prefer `a` now. In most of the sentences it must fail, and be right "
      "where the corpus has most of its words; `b` the other way round."),
-    ("the first sentence taken for the longest", _disagree(longest=0),
+    ("another sentence than the longest chosen, as if it were the first", _disagree(longest=0),
      "Which sentence is longer than all the others together differs from corpus to corpus: look "
      "for it."),
-    ("the last sentence taken for the longest", _disagree(longest=-1),
+    ("another sentence than the longest chosen, as if it were the last", _disagree(longest=-1),
      "Which sentence is longer than all the others together differs from corpus to corpus: look "
      "for it."),
     ("b is better in everything", _disagree(other="everything"),
