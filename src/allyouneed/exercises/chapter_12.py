@@ -855,6 +855,9 @@ ADAM_MISTAKES += mistakes(
     ("the gradient left out of v", _adam(new_v=lambda v, g, b: b * v), _FACTORS),
     ("m all of the gradient", _adam(new_m=lambda m, g, b: g), _FACTORS),
     ("v all of the squared gradient", _adam(new_v=lambda v, g, b: g**2), _FACTORS),
+    ("nothing new", lambda theta, g, m, v, *rest: (theta, m, v),
+     "The new averages are asked for, and the weights with decay and step. (PyTorch's optimiser "
+     "does all that in `step()`.)"),
     ("no step", _adam(step=lambda m, v, eps: 0 * m),
      "The weights move by the rate times m over the root of v, both corrected."),
     ("PyTorch's betas, 0.9 and 0.999, in place of those given",
@@ -1645,6 +1648,8 @@ LOOP_MISTAKES = mistakes(
      "The softmax runs over the vocabulary, the last axis."),
     ("the softmax over the sentences", _by_hand(lambda z: z.log_softmax(0)),
      "The softmax runs over the vocabulary, the last axis."),
+    ("the minus before the logarithms forgotten", _by_hand(lambda z: -z.log_softmax(-1)),
+     "The loss is minus the logarithm: without the minus each step makes it larger."),
     ("the mean divided by the tokens once more",
      _by_hand(slope=lambda loss, n: loss / n, add=lambda loss, n: loss),
      "`cross_entropy` has divided by the batch's tokens already, if it is not told otherwise."),
@@ -1850,13 +1855,16 @@ GRADIENT_SLIPS = [
 ]  # fmt: skip
 
 
-def _by_loss(q: Callable[[Tensor, float, int], Tensor]) -> Callable:
+def _by_loss(
+    q: Callable[[Tensor, float, int], Tensor],
+    rows: Callable[[Tensor], Tensor] = lambda targets: (targets != PAD)[:, None],
+) -> Callable:
     """The gradient of a loss with another q, which need not sum to 1."""
 
     def gradient(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         asked = q(F.one_hot(targets, logits.shape[-1]).float(), smoothing, logits.shape[-1])
         slope = logits.softmax(-1) * asked.sum(-1, keepdim=True) - asked
-        return slope * (targets != PAD)[:, None]
+        return slope * rows(targets)
 
     return gradient
 
@@ -1882,8 +1890,9 @@ Q_SLIPS = [
     ("the share multiplied by V - 1",
      lambda one, e, V: (1 - e) * one + e * (V - 1) * _not_pad(one),
      "The smoothing is spread over V - 1 tokens: each has epsilon / (V - 1)."),
-    ("divided by V + 1", lambda one, e, V: (1 - e) * one + e / (V + 1) * _not_pad(one),
-     "The share is spread over V - 1 tokens, those that are not PAD."),
+    *((f"divided by V {'+' if more > 0 else '-'} {abs(more)}",
+       lambda one, e, V, more=more: (1 - e) * one + e / (V + more) * _not_pad(one),
+       "The share is spread over V - 1 tokens, those that are not PAD.") for more in (1, -2)),
 ]  # fmt: skip
 
 
@@ -1901,6 +1910,11 @@ GRADIENT_MISTAKES = mistakes(
      "PAD."),
     ("the rows of the padding alone", _graded(rows=lambda targets: (targets == PAD)[:, None]),
      "It is the other way round: a row whose target is PAD has no gradient."),
+    *((f"in the loss, {name}", _by_loss(lambda one, e, V: (
+           (1 - e) * one + e / (V - 1)) * _not_pad(one), rows),
+       "A row whose target is PAD has no gradient: it is left out of the sum.")
+      for name, rows in (("the padding not left out", lambda y: torch.ones(len(y), 1)),
+                         ("the padding alone", lambda y: (y == PAD)[:, None]))),
     ("in the loss, probabilities in place of their logarithms",
      lambda z, y, e: (lambda p, q: p * ((q * p).sum(-1, keepdim=True) - q))(
          z.softmax(-1), _asked(z, y, e)) * (y != PAD)[:, None],

@@ -1272,6 +1272,10 @@ def _start_before(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> 
 
 
 CACHE_MISTAKES = mistakes(
+    ("the causal mask one place too narrow, and zeros where there is nothing to see",
+     lambda *case: (lambda y, *rest: (y.nan_to_num(), *rest))(
+         *_read_on(see=lambda n, t: torch.ones(n, t + n).tril(t - 1).bool())(*case)),
+     "A token sees those before it and itself: `<=`, not `<`."),
     ("the values added up", _read_on(soft="ones"),
      "The softmax runs over all keys that a query sees, the last axis. Over an axis of length 1 "
      "all weights are 1."),
@@ -1628,12 +1632,14 @@ def _search(
     window: int | None = None,
     ends: int | None = None,
     downwards: bool = True,
+    counted_from: int = 1,
+    open_one: int = 0,
 ) -> Callable:
     """Beam search in lists, right by default; each argument makes one mistake."""
 
     def answer(step, bos, eos, beam, max_length, alpha):
         still_open, finished = [(0.0, [], None)], []
-        for length in range(1, max_length + 1):
+        for length in range(counted_from, max_length + 1):
             new, candidates = [], []
             for parent, (log_p, ids, state) in enumerate(still_open):
                 token = ids[-1] if ids and not at_start else bos
@@ -1666,7 +1672,7 @@ def _search(
                 for log_p, ids, _ in still_open
             ]
         if (only_open and still_open) or not finished:
-            return still_open[0][1] if still_open and or_open else []
+            return still_open[open_one][1] if still_open and or_open else []
         chosen = {
             "best": max(finished, key=lambda f: f[0]),
             "likeliest": max(finished, key=lambda f: f[2]),
@@ -2028,6 +2034,12 @@ SEARCH_MISTAKES = mistakes(
     *combined(_search, SEARCH_SLIPS, but=SEARCH_BUT),
     ("the last token dropped, too", _one_dropped,
      "`eos` alone is taken off the end."),
+    ("lengths counted from 0, and one step too many", _search(counted_from=0),
+     "After the first step a hypothesis has one token: the lengths go from 1 to max_length."),
+    ("lengths counted from 2, and one step too few", _search(counted_from=2),
+     "After the first step a hypothesis has one token: the lengths go from 1 to max_length."),
+    ("the worst of the open ones where none has finished", _search(open_one=-1),
+     "The best is returned: the open ones are sorted, the best first."),
     ("one step too many", lambda step, bos, eos, beam, max_length, alpha: search(
          step, bos, eos, beam, max_length + 1, alpha),
      "The search takes `max_length` steps, and `eos` counts as one of the tokens."),

@@ -92,6 +92,10 @@ REPORT_MISTAKES = mistakes(
     ("the mean of both scores of the chosen setting",
      lambda valid, test: (max(valid) + reported(valid, test)) / 2,
      "The validation score was chosen for being high. It has no part in what is reported."),
+    ("of the first two that tie, the second",
+     lambda valid, test: test[max((1, 0, *range(2, len(valid))), key=lambda i: valid[i])],
+     "Of settings that tie on validation the first counts. (A search that begins with the second "
+     "must not keep it against the first.)"),
     ("the test score with the difference to validation taken off",
      lambda valid, test: 2 * reported(valid, test) - max(valid),
      "The test score is reported as it is: nothing is added or taken off."),
