@@ -1634,6 +1634,7 @@ def _search(
     downwards: bool = True,
     counted_from: int = 1,
     open_one: int = 0,
+    wide: int = 1,
 ) -> Callable:
     """Beam search in lists, right by default; each argument makes one mistake."""
 
@@ -1653,7 +1654,7 @@ def _search(
             near = candidates[: among * beam] if among else candidates
             near = candidates[: beam + window] if window else near
             on = [c for c in near if ended_goes_on or c[2][-1] != eos]
-            on = on[: max(beam - len(finished), 0) if shrink else beam]
+            on = on[: max(beam - len(finished), 0) if shrink else wide * beam]
             owners = {
                 "parent": [new[c[1]] for c in on],
                 "place": [new[i % len(new)] for i in range(len(on))],
@@ -1680,6 +1681,7 @@ def _search(
             "first": finished[0],
             "last": finished[-1],
             "longest": max(finished, key=lambda f: len(f[1])),
+            "by its ids": max(finished, key=lambda f: f[1]),
         }[pick]
         ids = chosen[1]
         return ids if keep_eos else ids[:-1]
@@ -2038,6 +2040,12 @@ SEARCH_MISTAKES = mistakes(
      "After the first step a hypothesis has one token: the lengths go from 1 to max_length."),
     ("lengths counted from 2, and one step too few", _search(counted_from=2),
      "After the first step a hypothesis has one token: the lengths go from 1 to max_length."),
+    ("all of the best 2N that have not ended go on", _search(wide=2, among=2),
+     "N hypotheses go on: of the best 2N candidates the first N that have not ended."),
+    ("all candidates that have not ended go on", _search(wide=1000),
+     "N hypotheses go on: the best that have not ended."),
+    ("the finished compared by their ids", _search(pick="by its ids"),
+     "The best score wins: compare the first of each pair."),
     ("the worst of the open ones where none has finished", _search(open_one=-1),
      "The best is returned: the open ones are sorted, the best first."),
     ("one step too many", lambda step, bos, eos, beam, max_length, alpha: search(
