@@ -604,9 +604,7 @@ class Attention:
         draw = torch.Generator().manual_seed(seed)
         self.w = torch.randn(4, d_model, d_model, generator=draw) * d_model**-0.5 * 1.5
 
-    def __call__(self, q, k=None, v=None, mask=None) -> Tensor:
-        k = q if k is None else k
-        v = k if v is None else v
+    def __call__(self, q, k, v, mask=None) -> Tensor:
         w_q, w_k, w_v, w_o = self.w.to(q.dtype)
         scores = (q @ w_q) @ (k @ w_k).transpose(-2, -1) / math.sqrt(q.shape[-1])
         if mask is not None:
@@ -661,7 +659,7 @@ class Plain:
         return self.name
 
 
-VALUES = Plain("an attention that returns its values", lambda q, k=None, v=None, mask=None: v)
+VALUES = Plain("an attention that returns its values", lambda q, k, v, mask=None: v)
 ADDS_1 = Plain("adds 1", lambda x: x + 1)
 DOUBLES = Plain("doubles", lambda x: 2 * x)
 ONE = torch.ones(1, 1, 1)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import combinations, combinations_with_replacement, product
 from operator import mul
-from statistics import mean, median, median_high, pstdev
+from statistics import fmean, mean, median, median_high, pstdev
 from typing import Any
 
 import torch
@@ -905,6 +905,10 @@ DEALT_MISTAKES = mistakes(
      "Divide by the number of all deals."),
     ("the share of the deals that are nearer", _dealt(share=lambda count, n: 1 - count / n),
      "That is the share of the others. Small means: luck alone seldom gives so much."),
+    *((f"the sum of the {which} group in place of its mean", _dealt(
+           lambda one, two, i=i: abs((sum(one), fmean(one))[i] - (fmean(two), sum(two))[i])),
+       "The distance asked for is that of the two means: each sum is divided by its own number.")
+      for i, which in enumerate(("first", "second"))),
     ("sums in place of means", _dealt(lambda one, two: abs(sum(one) - sum(two))),
      "Where one recipe has more seeds than the other, its sum is larger by that alone. Take "
      "means."),
@@ -1023,7 +1027,7 @@ def text_cases() -> list[tuple]:
     first = (["A man rides a horse."], ["A man rides a brown horse."])
     none = (["A man runs fast."], ["A man runs slowly."])  # no four words right
     single = (["He runs home."], ["He runs home, fast."])  # four words, once
-    short = (["Yes, please."], ["Yes, please."])  # never four words
+    short = (["Yes."], ["Yes."])  # never four words
     more = ((said, [SENTENCES[i] for i in true]) for said, true in rows)
     return [first, *more, none, single, short]
 

@@ -258,8 +258,10 @@ EVEN_MISTAKES = mistakes(
     ("a query that does not see itself",
      _even(lambda t, n: 1 / (n - 1), lambda t, n: 1 / t),
      "A query sees its own token, too, in the encoder and in the decoder."),
-    ("a decoder's query that does not see itself", _even(target=lambda t, n: 1 / t),
-     "The causal mask lets a query see itself: the second token has two keys."),
+    ("one key too few for each of the decoder's queries, as if it did not see itself",
+     _even(target=lambda t, n: 1 / t),
+     "The causal mask lets a query see itself: the second token has two keys. (Whoever divides a "
+     "map by its rows' sums needs `keepdim=True`.)"),
     ("a decoder's query that sees the next token", _even(target=lambda t, n: 1 / min(n, t + 2)),
      "The second token has two keys, the third three: itself and those before."),
     ("padding among the keys",
@@ -797,8 +799,8 @@ STAYS_MISTAKES = mistakes(
     ("one layer's diagonal to the power", lambda n, t, c: (c + (1 - c) / t) ** n,
      "The diagonal of a product is not the product of the diagonals: what went to other places "
      "partly comes back."),
-    ("not divided by the tokens", lambda n, t, c: 1.0,
-     "That is the sum of a row. Asked for is its entry on the diagonal."),
+    ("1, the sum of a row", lambda n, t, c: 1.0,
+     "Asked for is its entry on the diagonal: what was mixed is divided by the tokens."),
     ("completely even", lambda n, t, c: 1 / t,
      "So it would be without residual connections, or after very many layers."),
     ("what was mixed spread over the others",
