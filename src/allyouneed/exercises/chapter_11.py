@@ -2413,6 +2413,14 @@ class SeesFuture(Machine):
         return self.decoder(self.embed(tgt), memory, src_mask, padding_mask(tgt, PAD))
 
 
+class SeesNext(Machine):
+    """Each place sees one word of its future."""
+
+    def decode(self, tgt, memory, src_mask, self_maps=None, cross_maps=None):
+        seen = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).tril(1)
+        return self.decoder(self.embed(tgt), memory, src_mask, padding_mask(tgt, PAD) & seen)
+
+
 class SeesPadding(Machine):
     def encode(self, src, maps=None):
         return self.encoder(self.embed(src)), None
@@ -2452,7 +2460,7 @@ def machine_cases() -> list[tuple]:
     return [
         (kind(vocab_size, seed), vocab_size)
         for seed, vocab_size in enumerate((9, 12))
-        for kind in (*KINDS.values(), Rounds, CutsPadding, DeepBag)
+        for kind in (*KINDS.values(), Rounds, CutsPadding, DeepBag, SeesNext)
     ]
 
 
@@ -2471,10 +2479,11 @@ ASKED = {  # what is asked, in order: whether the two calls must give the same, 
 
 
 def _asks(
-    order: Sequence[str] = tuple(ASKED), atol: float = 1e-4, last: str = "", **changed: tuple
-) -> Callable:
+    order: Sequence[str] = tuple(ASKED), atol: float = 1e-4, last: str = "", before: int = 2,
+    **changed: tuple,
+) -> Callable:  # fmt: skip
     """The questions of `order`, one by one; `changed` gives pairs of (source, target), and of the
-    question `last` the last place alone is looked at."""
+    question `last` the last place alone is looked at; of "later" the first `before` places."""
 
     def answer(model: Callable, vocab_size: int) -> str:
         src, tgt = [[4, 5, 6, EOS]], [[BOS, 7, 8]]
@@ -2490,7 +2499,7 @@ def _asks(
             for name in order:
                 fault, alike = ASKED[name]
                 second = model(*map(torch.tensor, pairs[name]))
-                places = slice(0, 2 if name == "later" else None)
+                places = slice(0, before if name == "later" else None)
                 places = slice(-1, None) if name == last else places
                 close = torch.allclose(first[:, places], second[:, places], min(atol, 1e-5), atol)
                 if close != alike:
@@ -2525,6 +2534,9 @@ FAULT_MISTAKES = mistakes(
     ("a place looked at that may see the change", _asks(later=(SRC, [[BOS, 4, 8]])),
      "Every place may look at itself and at what stands before it. Change the *last* token, and "
      "look at the places before."),
+    ("the place next to the change not looked at", _asks(before=1),
+     "A machine may see no more than the next word. Change the last token, and look at all places "
+     "before it."),
     ("the padding put in front", _asks(longer=([[PAD, PAD, *SRC[0]]], [[BOS, 7, 8]])),
      "In front of the source padding moves every word to another place. Put it behind."),
     ("padding by more words, or beside another word",
