@@ -1026,7 +1026,7 @@ def text_cases() -> list[tuple]:
     rows = zip(TRANSLATIONS, REFERENCES, strict=True)
     first = (["A man rides a horse."], ["A man rides a brown horse."])
     none = (["A man runs fast."], ["A man runs slowly."])  # no four words right
-    single = (["He runs home."], ["He runs home, fast."])  # four words, once
+    single = (["he runs home."], ["Then he runs home."])  # four words, once
     short = (["Yes."], ["Yes."])  # never four words
     more = ((said, [SENTENCES[i] for i in true]) for said, true in rows)
     return [first, *more, none, single, short]
