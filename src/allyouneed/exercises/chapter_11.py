@@ -2084,6 +2084,9 @@ class SameDropout(nn.Dropout):
         kept = torch.arange(x.shape[-1], device=x.device) % 3 > 0
         return x * kept / (1 - self.p) if self.training and self.p else x
 
+    def _get_name(self) -> str:
+        return "Dropout"
+
 
 @cache  # each call of an answer gets a copy
 def writer(size: float) -> Transformer:
@@ -2291,6 +2294,13 @@ WRITING_MISTAKES = mistakes(
      "Greedy takes the largest of the logits, and draws nothing."),
     ("the least likely token", _argmax_over(-1, torch.argmin),
      "Greedy takes the largest of the logits."),
+    ("the first token cut off with BOS", _writes(end=lambda tgt, length: tgt[:, 2:]),
+     "BOS is one token: cut off that alone, `[:, 1:]`."),
+    ("begun with BOS twice",
+     lambda model, src, length: _begun_with(torch.full((len(src), 2), BOS))(model, src, length),
+     "In training every target began with one BOS."),
+    ("what all places predict put behind", _writes(place=lambda best: best),
+     "Only what the last place predicts is new: one token for each sentence."),
     ("dropout left on", _writes(evaluate=False),
      "Everything else is right. The model comes from training: call `model.eval()` first."),
     ("begun with EOS", _writes(first=EOS),
