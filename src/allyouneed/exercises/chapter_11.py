@@ -256,7 +256,7 @@ def _one_term(
                               ((1, 1), "each layer")):  # fmt: skip
             every = [numbers(*n[1:6]) * (layers[0] * n[6] + layers[1] * n[7]) for n in cases]
             times, rest = divmod(apart[0], every[0])
-            if rest == 0 and apart == [times * one for one in every] and abs(times) <= 6:
+            if rest == 0 and apart == [times * one for one in every] and 1 <= abs(times) <= 6:
                 often = {1: "", 2: "twice "}.get(abs(times), f"{abs(times)} times ")
                 return f"{often}{term} too {'many' if times > 0 else 'few'} in {where}", why
     return None
@@ -265,6 +265,8 @@ def _one_term(
 def _counted_wrong(
     cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
 ) -> tuple[str, str] | None:
+    if any(isinstance(a, list | tuple | str) or a is None for a in got):
+        return None
     return _table_counted(cases, got, want) or _one_term(cases, got, want)
 
 

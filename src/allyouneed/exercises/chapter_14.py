@@ -354,6 +354,8 @@ def _one_part(
     cases: Sequence[tuple], got: Sequence[Any], want: Sequence[Any]
 ) -> tuple[str, str] | None:
     """One part of the count too often or too seldom."""
+    if any(isinstance(a, list | tuple | str) or a is None for a in got):
+        return None
     apart = [float(a) - float(b) for a, b in zip(got, want, strict=True)]
     for part, numbers, why in PARTS:
         for sides, where in (((1, 0), "source token"), ((0, 1), "target token"),
@@ -758,6 +760,8 @@ def _some_of_the_equal(
     cases: Sequence[tuple], got: Sequence[Any], want: Sequence[Any]
 ) -> tuple[str, str] | None:
     """Of equal distances some taken for smaller ones: which, depends on how they are computed."""
+    if not all(isinstance(share, float) for share in got):
+        return None
     beyond = [_dealt(beyond=lambda x, found: x > found + 1e-9)(*case) for case in cases]
     if not all(less - 1e-9 <= g <= w + 1e-9
                for less, g, w in zip(beyond, got, want, strict=True)):  # fmt: skip
