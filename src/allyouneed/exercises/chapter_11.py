@@ -265,7 +265,7 @@ def _one_term(
 def _counted_wrong(
     cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
 ) -> tuple[str, str] | None:
-    if any(isinstance(a, list | tuple | str) or a is None for a in got):
+    if any(isinstance(a, list | tuple | str) or a is None or int(a) != a for a in got):
         return None
     return _table_counted(cases, got, want) or _one_term(cases, got, want)
 
