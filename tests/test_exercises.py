@@ -234,3 +234,36 @@ def test_forgotten_sum():
         ])  # fmt: skip
 
     assert examine("12.2", each).mistake == "the right answer, but not added up to one number"
+
+
+def test_a_term_counted_wrong_is_named():
+    """Whatever the slip: so many of one term too few or too many, in all cases."""
+    count, flops = core.find("11.1").reference, core.find("14.4").reference
+    few = examine("11.1", lambda *n: count(*n) - 6 * n[7] * n[1])
+    assert few.mistake == "6 times d_model too few in each decoder layer"
+    many = examine("14.4", lambda *n: flops(*n) + 12 * n[0] * n[1] * n[2] * n[5])
+    assert many.mistake == "12 times n_layers d_model d_ff too many for each target token"
+    assert examine("11.1", lambda *n: str(count(*n))).mistake is None
+
+
+def test_dropout_left_on_has_one_name_in_every_style():
+    def encodes_each_time(model, src, length):
+        written = torch.full((len(src), 1), 2)
+        for _ in range(length):
+            written = torch.cat([written, model(src, written)[:, -1:].argmax(-1)], 1)
+        return written[:, 1:]
+
+    assert examine("11.7", encodes_each_time).mistake == "dropout left on"
+
+
+def test_a_mask_without_the_axis_of_the_heads_does_not_pass():
+    masks = core.find("11.5").reference
+    one = lambda *case: (masks(*case)[0], masks(*case)[1][:, 0], masks(*case)[2])  # noqa: E731
+    assert examine("11.5", one).mistake == "the axis of the heads missing in the decoder"
+
+
+def test_what_would_be_normalised_again_is_no_name():
+    """Rows of any sum are the same once they are divided by it: that tells nothing."""
+    mixed = core.find("15.8").reference
+    thirds = lambda maps, removed: mixed(maps, removed) * (2 / 3) ** len(maps)  # noqa: E731
+    assert "divided by its sum" not in str(examine("15.8", thirds).mistake)

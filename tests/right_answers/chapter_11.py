@@ -269,7 +269,7 @@ def fault_by_gradient(model, vocab_size):
         (x @ torch.arange(16.0).sin()).backward()
         return model.embedding.weight.grad.abs().sum(1) > 1e-6
 
-    if rows(src, tgt, 0)[8]:
+    if rows(src, tgt, 1)[8]:
         return "sees the future"
     if rows(torch.tensor([[4, 5, 6, 3, 0]]), tgt, 2)[0]:
         return "sees the padding"

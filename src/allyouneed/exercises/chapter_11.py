@@ -186,6 +186,14 @@ COUNT_MISTAKES = mistakes(
      "Each LayerNorm learns a gamma and a beta, d_model numbers each."),
     ("one vector in each norm", _counted(norm_width=1),
      "A LayerNorm learns two vectors, gamma and beta."),
+    ("three vectors in each norm", _counted(norm_width=3),
+     "A LayerNorm learns two vectors, gamma and beta."),
+    ("queries and keys of one head only",
+     _counted(attention=lambda d, h, k, v: 2 * d * (k + h * v)),
+     "Each of the n_heads heads has matrices of its own."),
+    ("values of one head only, and W^O for one",
+     _counted(attention=lambda d, h, k, v: 2 * d * (h * k + v)),
+     "Each of the n_heads heads has values of its own, and W^O takes them side by side."),
     ("final norms", _counted(more=lambda v, d: 4 * d),
      "In post-norm the last layer has just normalised, and no norm comes after it. "
      "(`nn.Transformer` has one all the same.)"),
@@ -219,6 +227,47 @@ COUNT_MISTAKES = mistakes(
      "Queries and keys have matrices of their own."),
     *combined(_counted, COUNT_SLIPS, but=COUNT_BUT),
 )  # fmt: skip
+
+
+TERMS: list[tuple[str, Callable, str]] = [
+    ("a whole attention", lambda d, f, h, k, w: 2 * d * h * (k + w),
+     "An encoder layer has one attention, a decoder layer two."),
+    ("a whole feed-forward net", lambda d, f, h, k, w: 2 * d * f + f + d,
+     "An encoder layer has one feed-forward net, and a decoder layer has one."),
+    ("d_model n_heads d_k", lambda d, f, h, k, w: d * h * k,
+     "So many numbers have W^Q and W^K each, once in each attention."),
+    ("d_model n_heads d_v", lambda d, f, h, k, w: d * h * w,
+     "So many numbers have W^V and W^O each, once in each attention."),
+    ("d_model d_ff", lambda d, f, h, k, w: d * f,
+     "So many numbers has each of the two matrices of the feed-forward net."),
+    ("d_ff", lambda d, f, h, k, w: f, "So many numbers has b_1, once in each layer."),
+    ("d_model", lambda d, f, h, k, w: d,
+     "So many numbers have b_2, once in each layer, and gamma and beta, once in each LayerNorm."),
+]  # fmt: skip
+
+
+def _one_term(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """One term of the layers counted too often or too seldom."""
+    apart = [int(a) - int(b) for a, b in zip(got, want, strict=True)]
+    for term, numbers, why in TERMS:
+        for layers, where in (((1, 0), "each encoder layer"), ((0, 1), "each decoder layer"),
+                              ((1, 1), "each layer")):  # fmt: skip
+            every = [numbers(*n[1:6]) * (layers[0] * n[6] + layers[1] * n[7]) for n in cases]
+            times, rest = divmod(apart[0], every[0])
+            if rest == 0 and apart == [times * one for one in every] and 1 <= abs(times) <= 6:
+                often = {1: "", 2: "twice "}.get(abs(times), f"{abs(times)} times ")
+                return f"{often}{term} too {'many' if times > 0 else 'few'} in {where}", why
+    return None
+
+
+def _counted_wrong(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    if any(isinstance(a, list | tuple | str) or a is None or int(a) != a for a in got):
+        return None
+    return _table_counted(cases, got, want) or _one_term(cases, got, want)
 
 
 def _table_counted(
@@ -524,6 +573,21 @@ SHARED_MISTAKES = mistakes(
     ("a softmax of what arrives at the logits",
      lambda tokens, states, dx, dlogits: shared_gradient(tokens, states, dx, dlogits.softmax(-1)),
      "`dlogits` is the gradient already: the softmax and its slope are in it."),
+    ("half of D in place of its root",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, dx.shape[-1] / 2) + _above(states, dlogits)
+     ),
+     "x is the row times the root of D: `D ** 0.5`."),
+    ("the way through the embedding averaged over all of dx",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx) / dx.numel()) + _above(states, dlogits)
+     ),
+     "Gradients of several places are added up. Where a mean is wanted, it is in dx already."),
+    ("the way through the logits averaged over all of dlogits",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx)) + _above(states, dlogits) / dlogits.numel()
+     ),
+     "Gradients of several places are added up. Where a mean is wanted, it is in dlogits already."),
     ("the way through the logits divided by the root",
      lambda tokens, states, dx, dlogits: (
          _below(tokens, dx, dlogits, _root(dx)) + _above(states, dlogits) / _root(dx)
@@ -542,9 +606,7 @@ class Attention:
         draw = torch.Generator().manual_seed(seed)
         self.w = torch.randn(4, d_model, d_model, generator=draw) * d_model**-0.5 * 1.5
 
-    def __call__(self, q, k=None, v=None, mask=None) -> Tensor:
-        k = q if k is None else k
-        v = k if v is None else v
+    def __call__(self, q, k, v, mask=None) -> Tensor:
         w_q, w_k, w_v, w_o = self.w.to(q.dtype)
         scores = (q @ w_q) @ (k @ w_k).transpose(-2, -1) / math.sqrt(q.shape[-1])
         if mask is not None:
@@ -599,7 +661,7 @@ class Plain:
         return self.name
 
 
-VALUES = Plain("an attention that returns its values", lambda q, k=None, v=None, mask=None: v)
+VALUES = Plain("an attention that returns its values", lambda q, k, v, mask=None: v)
 ADDS_1 = Plain("adds 1", lambda x: x + 1)
 DOUBLES = Plain("doubles", lambda x: 2 * x)
 ONE = torch.ones(1, 1, 1)
@@ -913,7 +975,58 @@ ENCODER_BUT = [("post-norm in both orders", "pre-norm in both orders")] + [  # o
 ]
 
 
+def _in_orders(name: str, change: Callable, why: str) -> list[tuple]:
+    """A mistake in pre-norm, in post-norm and in both: `change` of attention, net and norms."""
+    post, pre = (
+        lambda x, *parts, order=order: order(x, *change(*parts)) for order in (_post, _pre)
+    )
+    wrong = {"in pre-norm, ": (None, pre), "in post-norm, ": (post, None), "": (post, pre)}
+    return [(f"{where}{name}", _layer(*two), why) for where, two in wrong.items()]
+
+
+def _minus(part: Callable) -> Callable:
+    return lambda *given: -part(*given)
+
+
+def _not_called(part: Callable) -> Callable:
+    return lambda *given: given[0]
+
+
+def _silent(part: Callable) -> Callable:
+    return lambda *given: 0 * given[0]
+
+
+ADDED = "In both sub-layers, in both orders, what comes out is added to the stream."
+CALLED = "What is added to the stream is what the sub-layer makes of what it reads."
+BOTH = "A layer has two sub-layers in both orders: attention, and behind it the net."
+OWN_NORM = "`norms[0]` belongs to the attention, `norms[1]` to the net, in both orders."
 ENCODER_MISTAKES = mistakes(
+    *_in_orders("what the attention gives subtracted", lambda a, *r: (_minus(a), *r), ADDED),
+    *_in_orders("what the net gives subtracted", lambda a, f, *r: (a, _minus(f), *r), ADDED),
+    *_in_orders("what both sub-layers give subtracted",
+                lambda a, f, *r: (_minus(a), _minus(f), *r), ADDED),
+    *_in_orders("the attention's input added, and not what it gives",
+                lambda a, *r: (_not_called(a), *r), CALLED),
+    *_in_orders("the net's input added, and not what it gives",
+                lambda a, f, *r: (a, _not_called(f), *r), CALLED),
+    *_in_orders("the inputs of both sub-layers added, and not what they give",
+                lambda a, f, *r: (_not_called(a), _not_called(f), *r), CALLED),
+    *_in_orders("no attention", lambda a, *r: (_silent(a), *r), BOTH),
+    *_in_orders("no feed-forward net", lambda a, f, *r: (a, _silent(f), *r), BOTH),
+    *_in_orders("no sub-layers", lambda a, f, *r: (_silent(a), _silent(f), *r), BOTH),
+    *_in_orders("the second norm used twice", lambda a, f, n1, n2: (a, f, n2, n2), OWN_NORM),
+    ("in post-norm, no norms", _layer(_pre_norm_lost), "Each of the two sums is normalised."),
+    ("no norms", _layer(_pre_norm_lost, _pre_norm_lost),
+     "Each sub-layer has a norm: pre-norm normalises what it reads, post-norm the sum."),
+    ("in post-norm, the attention reads the normed x",
+     _layer(lambda x, a, f, n1, n2: (lambda y: n2(y + f(y)))(n1(x + a(*[n1(x)] * 3)))),
+     "In post-norm the attention reads x as it is: the norm comes behind the addition."),
+    ("in post-norm, the second norm before the net as well",
+     _layer(lambda x, a, f, n1, n2: (lambda y: n2(y + f(n2(y))))(n1(x + a(x, x, x)))),
+     "In post-norm the net reads x' as it is: that is normed already."),
+    ("in pre-norm, the first sum normed as well",
+     _layer(None, lambda x, a, f, n1, n2: (lambda y: y + f(n2(y)))(n1(x + a(*[n1(x)] * 3)))),
+     "In pre-norm the norm stands before the sub-layer, and the sum is left alone."),
     *combined(_layered, ENCODER_SLIPS, but=ENCODER_BUT),
     ("in pre-norm, the first norm at the end of the layer",
      _layer(None, lambda x, a, f, n1, n2: n1(_pre(x, a, f, n1, n2))),
@@ -1322,6 +1435,18 @@ DECODER_MISTAKES = mistakes(
     ("the memory normed", _steps(
         cross=lambda x, m, c, n, masks, start: x + c(n(x), n(m), n(m), masks[0])),
      "The memory left the encoder through its final norm, and is read as it is."),
+    *((f"what {part.replace('_', '-')} gives subtracted",
+       _rewired(lambda g, part=part: {part: lambda *a, **k: -g[part](*a, **k)}),
+       "What each of the three sub-layers gives is added to the stream.")
+      for part in ("self_attention", "cross_attention", "feed_forward")),
+    *((f"the input of {part.replace('_', '-')} added, and not what it gives",
+       _rewired(lambda g, part=part: {part: lambda q, *a: q}),
+       "What is added to the stream is what the sub-layer makes of what it reads.")
+      for part in ("self_attention", "cross_attention", "feed_forward")),
+    *((f"the norms used in the order {', '.join(map(str, used))}",
+       _rewired(lambda g, used=used: {"norms": [g["norms"][i] for i in used]}),
+       "The norms are given in the order of use, 0, 1, 2: one for each sub-layer.")
+      for used in ((0, 0, 2), (1, 1, 2), (2, 1, 2), (0, 2, 2), (0, 1, 0), (1, 2, 0), (2, 0, 1))),
     ("no self-attention",
      _layer_with(lambda g: {"self_attention": lambda q, k, v, mask: torch.zeros_like(q)}),
      "The first of three sub-layers looks at the target's own words."),
@@ -1501,7 +1626,7 @@ MASK_CASES = [
 
 
 def mask_probe(answer: Callable, src: Tensor, tgt: Tensor, pad: int) -> Any:
-    """The three masks in full, (B, S, S), (B, T, T) and (B, T, S), for one head."""
+    """The three masks in full, (B, 1, S, S), (B, 1, T, T) and (B, 1, T, S), for one head."""
     masks = answer(src, tgt, pad)
     if masks is None or not isinstance(masks, tuple | list):
         return masks
@@ -1515,7 +1640,7 @@ def mask_probe(answer: Callable, src: Tensor, tgt: Tensor, pad: int) -> Any:
         if mask.dtype == torch.bool and mask.dim() == 4 and mask.shape[1] > 1:
             raise ValueError(f"expected one mask for all heads, got shape {tuple(mask.shape)}")
         try:
-            full.append(mask.broadcast_to(shape)[:, 0])
+            full.append(mask.broadcast_to(shape))
         except RuntimeError:
             full.append(mask)  # of a shape that does not fit, and that is said
     return full
@@ -1653,6 +1778,15 @@ MASK_MISTAKES = mistakes(
      lambda src, tgt, pad: tuple(mask[:, 0] for mask in three_masks(src, tgt, pad)),
      "A mask (B, T, S) does not broadcast to scores (B, H, T, S): its first axis falls on the "
      "heads. Put an axis of length 1 in second place."),
+    *((f"the axis of the heads missing {where}",
+       lambda src, tgt, pad, places=places: tuple(
+           mask[:, 0] if i in places else mask
+           for i, mask in enumerate(three_masks(src, tgt, pad))),
+       "A mask (B, T, S) does not broadcast to scores (B, H, T, S): its first axis falls on the "
+       "heads. Put an axis of length 1 in second place.")
+      for where, places in (("in the decoder", (1,)), ("in encoder and cross-attention", (0, 2)))),
+    ("nothing seen in the decoder", _masks(decoder=lambda s, t, causal: t & ~causal & causal),
+     "A target word sees itself and all before it: the lower triangle of ones."),
     ("the axis of the queries missing, and that of the heads",
      lambda src, tgt, pad: (
          src != pad, (tgt != pad)[:, None, None, :] & _square(tgt.shape[1]), src != pad
@@ -1871,6 +2005,23 @@ BATCH_MISTAKES = mistakes(
      "The source has EOS at its end, and nothing in front."),
     ("BOS in front of the source, in place of EOS", _batch(src=lambda s: [BOS, *s]),
      "The source has EOS at its end, and nothing in front."),
+    ("the last token not read", _batch(read=lambda t: [BOS, *t][:-1]),
+     "What is read has as many places as the labels: BOS and all ids."),
+    ("the first label lost", _batch(labels=lambda t: [*t, EOS][1:]),
+     "The labels are one step ahead of what is read: after BOS comes the first id, and the labels "
+     "begin with it."),
+    ("PAD in place of BOS", _batch(read=lambda t: [PAD, *t]), "What is read begins with BOS."),
+    ("PAD in place of EOS in the labels", _batch(labels=lambda t: [*t, PAD]),
+     "The decoder is never asked for EOS, and will not know when to stop."),
+    ("PAD in place of EOS in the source", _batch(src=lambda s: [*s, PAD]),
+     "The source ends in EOS as well: the encoder is to see where it stops."),
+    *((f"a column of padding too many in {names}",
+       lambda pairs, places=places: [
+           nn.functional.pad(part, (0, int(i in places)))
+           for i, part in enumerate(make_batch(pairs))],
+       "Rows are filled up to the longest of their kind, with its BOS or EOS counted.")
+      for names, places in (("the source", (0,)), ("what is read", (1,)), ("the labels", (2,)),
+                            ("what is read and in the labels", (1, 2)), ("all three", (0, 1, 2)))),
     ("no special tokens at all",
      _batch(src=lambda s: [*s], read=lambda t: [*t], labels=lambda t: [*t]),
      "The source ends in EOS, what is read begins with BOS, the labels end in EOS."),
@@ -1927,6 +2078,18 @@ BATCH_MISTAKES = mistakes(
 WRITERS = TransformerConfig(12, 16, 32, n_heads=2, n_layers=2, dropout=0.4)
 
 
+class SameDropout(nn.Dropout):
+    """Dropout that drops the same each time: so whoever leaves it on, in whatever style, gets one
+    answer."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = torch.arange(x.shape[-1], device=x.device) % 3 > 0
+        return x * kept / (1 - self.p) if self.training and self.p else x
+
+    def _get_name(self) -> str:
+        return "Dropout"
+
+
 @cache  # each call of an answer gets a copy
 def writer(size: float) -> Transformer:
     """An untrained model whose words depend on all it reads; with dropout, in training mode."""
@@ -1936,6 +2099,11 @@ def writer(size: float) -> Transformer:
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=size if "embedding" in name else 0.3)
+    for module in [*model.modules()]:
+        if isinstance(getattr(module, "dropout", None), nn.Dropout):
+            module.dropout = SameDropout(WRITERS.dropout)
+        elif hasattr(module, "dropout"):  # of the attention's weights, which are of any length
+            module.dropout = 0.0
     return model.train()
 
 
@@ -1956,7 +2124,7 @@ def writing_cases() -> list[tuple]:
 
 
 def seeded(answer: Callable, model: Transformer, src: Tensor, length: int) -> Any:
-    """Run an answer with dropout, if it is on, drawn alike for all."""
+    """Run an answer that draws, if it does, alike for all."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         return answer(model, src, length)
@@ -2128,6 +2296,13 @@ WRITING_MISTAKES = mistakes(
      "Greedy takes the largest of the logits, and draws nothing."),
     ("the least likely token", _argmax_over(-1, torch.argmin),
      "Greedy takes the largest of the logits."),
+    ("the first token cut off with BOS", _writes(end=lambda tgt, length: tgt[:, 2:]),
+     "BOS is one token: cut off that alone, `[:, 1:]`."),
+    ("begun with BOS twice",
+     lambda model, src, length: _begun_with(torch.full((len(src), 2), BOS))(model, src, length),
+     "In training every target began with one BOS."),
+    ("what all places predict put behind", _writes(place=lambda best: best),
+     "Only what the last place predicts is new: one token for each sentence."),
     ("dropout left on", _writes(evaluate=False),
      "Everything else is right. The model comes from training: call `model.eval()` first."),
     ("begun with EOS", _writes(first=EOS),
@@ -2190,8 +2365,9 @@ def _no_padding_seen(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
     encoder, decoder, cross = output
     if not encoder.dtype == decoder.dtype == cross.dtype == torch.bool:
         return True  # numbers in place of True and False, and that is what is said
-    hidden = (encoder.mT[src == pad], decoder.mT[tgt == pad], cross.mT[src == pad])
-    return not any(bool(columns.any()) for columns in hidden)
+    columns = [mask[:, 0].mT for mask in output]
+    hidden = (columns[0][src == pad], columns[1][tgt == pad], columns[2][src == pad])
+    return not any(bool(each.any()) for each in hidden)
 
 
 def _future_hidden(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
@@ -2249,6 +2425,14 @@ class SeesFuture(Machine):
         return self.decoder(self.embed(tgt), memory, src_mask, padding_mask(tgt, PAD))
 
 
+class SeesNext(Machine):
+    """Each place sees one word of its future."""
+
+    def decode(self, tgt, memory, src_mask, self_maps=None, cross_maps=None):
+        seen = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).tril(1)
+        return self.decoder(self.embed(tgt), memory, src_mask, padding_mask(tgt, PAD) & seen)
+
+
 class SeesPadding(Machine):
     def encode(self, src, maps=None):
         return self.encoder(self.embed(src)), None
@@ -2288,7 +2472,7 @@ def machine_cases() -> list[tuple]:
     return [
         (kind(vocab_size, seed), vocab_size)
         for seed, vocab_size in enumerate((9, 12))
-        for kind in (*KINDS.values(), Rounds, CutsPadding, DeepBag)
+        for kind in (*KINDS.values(), Rounds, CutsPadding, DeepBag, SeesNext)
     ]
 
 
@@ -2307,10 +2491,11 @@ ASKED = {  # what is asked, in order: whether the two calls must give the same, 
 
 
 def _asks(
-    order: Sequence[str] = tuple(ASKED), atol: float = 1e-4, last: str = "", **changed: tuple
-) -> Callable:
+    order: Sequence[str] = tuple(ASKED), atol: float = 1e-4, last: str = "", before: int = 2,
+    **changed: tuple,
+) -> Callable:  # fmt: skip
     """The questions of `order`, one by one; `changed` gives pairs of (source, target), and of the
-    question `last` the last place alone is looked at."""
+    question `last` the last place alone is looked at; of "later" the first `before` places."""
 
     def answer(model: Callable, vocab_size: int) -> str:
         src, tgt = [[4, 5, 6, EOS]], [[BOS, 7, 8]]
@@ -2326,7 +2511,7 @@ def _asks(
             for name in order:
                 fault, alike = ASKED[name]
                 second = model(*map(torch.tensor, pairs[name]))
-                places = slice(0, 2 if name == "later" else None)
+                places = slice(0, before if name == "later" else None)
                 places = slice(-1, None) if name == last else places
                 close = torch.allclose(first[:, places], second[:, places], min(atol, 1e-5), atol)
                 if close != alike:
@@ -2361,11 +2546,15 @@ FAULT_MISTAKES = mistakes(
     ("a place looked at that may see the change", _asks(later=(SRC, [[BOS, 4, 8]])),
      "Every place may look at itself and at what stands before it. Change the *last* token, and "
      "look at the places before."),
+    ("the place next to the change not looked at", _asks(before=1),
+     "A machine may see no more than the next word. Change the last token, and look at all places "
+     "before it."),
     ("the padding put in front", _asks(longer=([[PAD, PAD, *SRC[0]]], [[BOS, 7, 8]])),
      "In front of the source padding moves every word to another place. Put it behind."),
-    ("padding by more words", _asks(longer=([[*SRC[0], 5, 5]], [[BOS, 7, 8]])),
-     "What is put behind the source must be PAD, which no query may look at. Words may change "
-     "something."),
+    ("padding by more words, or beside another word",
+     _asks(longer=([[*SRC[0], 5, 5]], [[BOS, 7, 8]])),
+     "What is put behind the source must be PAD, which no query may look at, and all else must "
+     "stay. Words may change something."),
     ("a tolerance of 0", _asks(atol=0.0),
      "Where a source is longer by paddings, the numbers of a right machine may differ in their "
      "last digits. `torch.allclose` forgives them."),
@@ -2615,7 +2804,7 @@ EXERCISES = [
         cases=SIZES,
         mistakes=COUNT_MISTAKES,
         invariants=Family(
-            _table_counted,
+            _counted_wrong,
             [
                 Invariant(
                     "the embedding alone has vocab_size times d_model",

@@ -358,6 +358,43 @@ LOSS_MISTAKES += mistakes(
         for two, how in FURTHER.items()
         if f"{one}, and {two}" not in _TOLD
     ),
+    ("the share without its factor, smoothing",
+     _variant(lambda e, v: (1 - e + 1 / (v - 1), 1 / (v - 1), 0.0)),
+     "The share of each token is smoothing / (V - 1)."),
+    ("the share divided by V - 1 twice",
+     _variant(lambda e, v: (1 - e + e / (v - 1) ** 2, e / (v - 1) ** 2, 0.0)),
+     "The share of each token is smoothing / (V - 1): a mean over the tokens has divided already."),
+    ("the share divided by V + 1", _variant(lambda e, v: (1 - e + e / (v + 1), e / (v + 1), 0.0)),
+     "The share is spread over V - 1 tokens: all but PAD."),
+    ("the share taken off", _variant(lambda e, v: (1 - e - e / (v - 1), -e / (v - 1), 0.0)),
+     "Both parts of the loss have a minus before them: the share is added to 1 - smoothing."),
+    ("the part of the right token with the wrong sign",
+     _variant(lambda e, v: (e - 1 + e / (v - 1), e / (v - 1), 0.0)),
+     "The right token has 1 - smoothing, and both parts of the loss have a minus before them."),
+    ("1 + smoothing on the right token",
+     _variant(lambda e, v: (1 + e + e / (v - 1), e / (v - 1), 0.0)),
+     "The right token has 1 - smoothing, and its part of the share."),
+    ("the losses of the padding alone", lambda z, y, e: smoothed_loss(
+        z, torch.where(y == PAD, 1, PAD), e) - (1 - e) * smoothed_loss(
+        z, torch.where(y == PAD, 1, PAD), 0.0),
+     "Left out are the targets that are PAD, and not the others: the mask is `targets != PAD`."),
+    ("the losses of the padding alone, with 1 - smoothing on PAD",
+     lambda z, y, e: smoothed_loss(z, torch.where(y == PAD, 1, PAD), e) - (1 - e) * (
+         z.log_softmax(-1)[..., 0] - z.log_softmax(-1)[..., 1])[y == PAD].sum(),
+     "Left out are the targets that are PAD, and not the others: the mask is `targets != PAD`."),
+    ("the right token's part averaged over the tokens, the share's added up",
+     lambda z, y, e: _variant(lambda e, v: (1 - e, 0.0, 0.0), torch.mean)(z, y, e)
+     + _variant(lambda e, v: (e / (v - 1), e / (v - 1), 0.0))(z, y, e),
+     "Both parts are added up over all tokens: `reduction=\"sum\"`."),
+    ("the share's part averaged over the tokens, the right token's added up",
+     lambda z, y, e: _variant(lambda e, v: (1 - e, 0.0, 0.0))(z, y, e)
+     + _variant(lambda e, v: (e / (v - 1), e / (v - 1), 0.0), torch.mean)(z, y, e),
+     "Both parts are added up over all tokens."),
+    ("softmax over the tokens", _variant(ours, log_softmax=lambda z: z.log_softmax(0)),
+     "The softmax runs over the vocabulary, the last axis."),
+    ("softmax over the sentences",
+     lambda z, y, e: _variant(ours, log_softmax=lambda z: z)(z.log_softmax(0), y, e),
+     "The softmax runs over the vocabulary, the last axis."),
     ("mass on PAD, and 1 - smoothing without its part of the share",
      _variant(lambda e, v: (1 - e, e / v, e / v)),
      "The target distribution does not sum to 1: the right token has 1 - smoothing and its part "
@@ -467,10 +504,10 @@ SCHEDULE_MISTAKES = mistakes(
      ),
      "At step `warmup_steps` nothing of the fall is done: its share is (step - warmup_steps) / "
      "(steps - warmup_steps)."),
-    ("the fall begins at the first step",
+    ("too low at the end of the warm-up and half-way down, as if the fall began at the first step",
      lambda step, steps, w, highest: highest * min(1, step / w) * (1 - step / steps),
-     "At the end of the warm-up a part of the fall is done already, so the highest rate is never "
-     "reached. Let the fall begin at step `warmup_steps`."),
+     "At step `warmup_steps` the rate is `highest`, half-way down still half of it. If the fall "
+     "begins at the first step, a part of it is done by then."),
 )  # fmt: skip
 
 # 12.4 one update of AdamW
@@ -802,6 +839,31 @@ ADAM_MISTAKES = mistakes(
 )  # fmt: skip
 
 # Two slips at once, in Adam itself, or the decay in another place and a mistake of Adam's.
+_UNDIVIDED = "The averages are divided by their corrections, 1 - beta ** t."
+_POWER = "The correction has beta to the power of t, `beta ** t`, for both averages."
+_FACTORS = "An average is beta times the old one, and 1 - beta times what is new."
+ADAM_MISTAKES += mistakes(
+    ("m multiplied by its correction", _adam(m_hat=lambda m, b, t: m * (1 - b**t)), _UNDIVIDED),
+    ("v multiplied by its correction", _adam(v_hat=lambda v, b, t: v * (1 - b**t)), _UNDIVIDED),
+    ("beta times t in the correction of m", _adam(m_hat=lambda m, b, t: m / (1 - b * t)), _POWER),
+    ("beta times t in the correction of v",
+     _adam(v_hat=lambda v, b, t: v / abs(1 - b * t)), _POWER),
+    ("v without 1 - beta", _adam(new_v=lambda v, g, b: b * v + g**2), _FACTORS),
+    ("beta in both places of m", _adam(new_m=lambda m, g, b: b * m + b * g), _FACTORS),
+    ("beta in both places of v", _adam(new_v=lambda v, g, b: b * v + b * g**2), _FACTORS),
+    ("the gradient left out of m", _adam(new_m=lambda m, g, b: b * m), _FACTORS),
+    ("the gradient left out of v", _adam(new_v=lambda v, g, b: b * v), _FACTORS),
+    ("m all of the gradient", _adam(new_m=lambda m, g, b: g), _FACTORS),
+    ("v all of the squared gradient", _adam(new_v=lambda v, g, b: g**2), _FACTORS),
+    ("nothing new", lambda theta, g, m, v, *rest: (theta, m, v),
+     "The new averages are asked for, and the weights with decay and step. (PyTorch's optimiser "
+     "does all that in `step()`.)"),
+    ("no step", _adam(step=lambda m, v, eps: 0 * m),
+     "The weights move by the rate times m over the root of v, both corrected."),
+    ("PyTorch's betas, 0.9 and 0.999, in place of those given",
+     lambda *case: adam_update(*case[:6], 0.9, 0.999, case[8]),
+     "`beta_1` and `beta_2` are given: hand them over."),
+)  # fmt: skip
 _NO_CORRECTION = {"m_hat": lambda m, b, t: m, "v_hat": lambda v, b, t: v}
 _EPS_INSIDE = {"step": lambda m, v, eps: m / (v + eps).sqrt()}
 _NO_ROOT = {"step": lambda m, v, eps: m / (v + eps)}
@@ -836,6 +898,12 @@ _IN_ADAM = (
     "no root",
     "the corrected averages returned",
 )
+DECAY_MISTAKES += mistakes(
+    ("PyTorch's decay, 0.01, in place of that given",
+     lambda *case: adamw_update(*case[:-1], 0.01), "`decay` is given: hand it over."),
+    ("PyTorch's rate, 0.001, in place of that given",
+     lambda *case: adamw_update(*case[:5], 0.001, *case[6:]), "`rate` is given: hand it over."),
+)  # fmt: skip
 DECAY_MISTAKES += [
     Mistake(
         f"{place.name}, and {other.name}",
@@ -968,6 +1036,17 @@ MERGE_MISTAKES = mistakes(
          g * (n // sum(tokens)) for g, n in zip(gradients, tokens, strict=True)
      ),
      "A share is less than 1, and `//` makes 0 of it: `/`."),
+    ("divided by its own tokens, and by all of them",
+     lambda gradients, tokens: (
+         sum(g / n for g, n in zip(gradients, tokens, strict=True)) / sum(tokens)
+     ),
+     "Each gradient is that of a mean: it has been divided already. Multiply by its tokens."),
+    ("multiplied by all tokens in place of divided",
+     lambda gradients, tokens: merged(gradients, tokens) * sum(tokens) ** 2,
+     "The weighted sum is right. Divide it by the number of all tokens."),
+    ("the first gradient counted twice, once without its tokens",
+     lambda gradients, tokens: merged(gradients, tokens) + gradients[0] / sum(tokens),
+     "Begin with zeros: the first gradient comes in the loop."),
     ("the last batch left out",
      lambda gradients, tokens: merged(
          gradients[: max(1, len(gradients) - 1)], tokens[: max(1, len(tokens) - 1)]
@@ -1521,6 +1600,30 @@ def _last_place(model, batches, optimizer):
     return total / tokens
 
 
+def _by_hand(
+    score: Callable = lambda z: z.log_softmax(-1),
+    slope: Callable = lambda loss, n: loss,
+    add: Callable = lambda loss, n: loss * n,
+) -> Callable:
+    """The loop with a loss made of `score`, by hand."""
+
+    def answer(model, batches, optimizer):
+        model.train()
+        total = tokens = 0
+        for src, tgt in batches:
+            labels = tgt[:, 1:].flatten()
+            some = score(model(src, tgt[:, :-1])).flatten(0, 1)
+            loss = F.nll_loss(some, labels, ignore_index=PAD)
+            n = int((labels != PAD).sum())
+            optimizer.zero_grad()
+            slope(loss, n).backward()
+            optimizer.step()
+            total, tokens = total + add(loss.item(), n), tokens + n
+        return total / tokens
+
+    return answer
+
+
 def _over_sentences(model, batches, optimizer):
     """Each update by the mean over the sentences of the sum over their tokens."""
     model.train()
@@ -1537,6 +1640,21 @@ def _over_sentences(model, batches, optimizer):
 
 LOOP_MISTAKES = mistakes(
     *still_there(LOOP_FAULTS, _epoch),
+    ("the logits in place of their logarithms", _by_hand(lambda z: z),
+     "`nll_loss` takes the logarithms of the probabilities: `log_softmax` comes before it."),
+    ("the probabilities in place of their logarithms", _by_hand(lambda z: z.softmax(-1)),
+     "`nll_loss` takes the logarithms of the probabilities: `log_softmax`, not `softmax`."),
+    ("the softmax over the places", _by_hand(lambda z: z.log_softmax(1)),
+     "The softmax runs over the vocabulary, the last axis."),
+    ("the softmax over the sentences", _by_hand(lambda z: z.log_softmax(0)),
+     "The softmax runs over the vocabulary, the last axis."),
+    ("the minus before the logarithms forgotten", _by_hand(lambda z: -z.log_softmax(-1)),
+     "The loss is minus the logarithm: without the minus each step makes it larger."),
+    ("the mean divided by the tokens once more",
+     _by_hand(slope=lambda loss, n: loss / n, add=lambda loss, n: loss),
+     "`cross_entropy` has divided by the batch's tokens already, if it is not told otherwise."),
+    ("the means added up, and divided by all tokens", _by_hand(add=lambda loss, n: loss),
+     "A batch's loss is a mean: multiply it by its tokens before you add it up."),
     ("the gradients reach no step", _epoch((), order=("zero", "step")),
      "Nothing is learned: there is no `optimizer.step()`, or the gradients were cleared between "
      "`backward` and `step`."),
@@ -1737,8 +1855,70 @@ GRADIENT_SLIPS = [
 ]  # fmt: skip
 
 
+def _by_loss(
+    q: Callable[[Tensor, float, int], Tensor],
+    rows: Callable[[Tensor], Tensor] = lambda targets: (targets != PAD)[:, None],
+) -> Callable:
+    """The gradient of a loss with another q, which need not sum to 1."""
+
+    def gradient(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        asked = q(F.one_hot(targets, logits.shape[-1]).float(), smoothing, logits.shape[-1])
+        slope = logits.softmax(-1) * asked.sum(-1, keepdim=True) - asked
+        return slope * rows(targets)
+
+    return gradient
+
+
+Q_SLIPS = [
+    ("1 - epsilon left out at the right token",
+     lambda one, e, V: e / (V - 1) * _not_pad(one) + 0 * one,
+     "The right token has 1 - epsilon besides its share."),
+    ("epsilon in place of 1 - epsilon at the right token",
+     lambda one, e, V: e * one + e / (V - 1) * _not_pad(one),
+     "The right token has 1 - epsilon besides its share."),
+    ("1 in place of 1 - epsilon at the right token",
+     lambda one, e, V: one + e / (V - 1) * _not_pad(one),
+     "The right token has 1 - epsilon besides its share."),
+    ("1 + epsilon at the right token",
+     lambda one, e, V: (1 + e) * one + e / (V - 1) * _not_pad(one),
+     "The right token has 1 - epsilon besides its share."),
+    ("1 - epsilon with the wrong sign",
+     lambda one, e, V: (e - 1) * one + e / (V - 1) * _not_pad(one),
+     "q is taken off as a whole, 1 - epsilon at the right token as well as the shares."),
+    ("the share not divided", lambda one, e, V: (1 - e) * one + e * _not_pad(one),
+     "The smoothing is spread over V - 1 tokens: each has epsilon / (V - 1)."),
+    ("the share multiplied by V - 1",
+     lambda one, e, V: (1 - e) * one + e * (V - 1) * _not_pad(one),
+     "The smoothing is spread over V - 1 tokens: each has epsilon / (V - 1)."),
+    *((f"divided by V {'+' if more > 0 else '-'} {abs(more)}",
+       lambda one, e, V, more=more: (1 - e) * one + e / (V + more) * _not_pad(one),
+       "The share is spread over V - 1 tokens, those that are not PAD.") for more in (1, -2)),
+]  # fmt: skip
+
+
 GRADIENT_MISTAKES = mistakes(
     *combined(_graded, GRADIENT_SLIPS),
+    *((name, _graded(q), why) for name, q, why in Q_SLIPS if not name.startswith("1 in place")),
+    *((f"in the loss, {name}", _by_loss(q), why) for name, q, why in (
+        *Q_SLIPS,
+        *((name, how["q"], why) for name, how, why in GRADIENT_SLIPS
+          if name in ("a share for padding, of V - 1", "divided by V",
+                      "the right token without its share")))),
+    ("in the loss, the share taken off",
+     _by_loss(lambda one, e, V: (1 - e) * one - e / (V - 1) * _not_pad(one)),
+     "q is taken off as a whole: 1 - epsilon at the right token, and the share at every token but "
+     "PAD."),
+    ("the rows of the padding alone", _graded(rows=lambda targets: (targets == PAD)[:, None]),
+     "It is the other way round: a row whose target is PAD has no gradient."),
+    *((f"in the loss, {name}", _by_loss(lambda one, e, V: (
+           (1 - e) * one + e / (V - 1)) * _not_pad(one), rows),
+       "A row whose target is PAD has no gradient: it is left out of the sum.")
+      for name, rows in (("the padding not left out", lambda y: torch.ones(len(y), 1)),
+                         ("the padding alone", lambda y: (y == PAD)[:, None]))),
+    ("in the loss, probabilities in place of their logarithms",
+     lambda z, y, e: (lambda p, q: p * ((q * p).sum(-1, keepdim=True) - q))(
+         z.softmax(-1), _asked(z, y, e)) * (y != PAD)[:, None],
+     "The loss has the logarithms of the probabilities: `log_softmax`."),
     ("each logarithm's slope in its own logit alone",
      lambda z, y, e: -_asked(z, y, e) * (1 - z.softmax(-1)) * (y != PAD)[:, None],
      "Each logarithm moves with every logit, for each is in the denominator of the softmax: "

@@ -357,6 +357,8 @@ def beam_cases() -> list[tuple]:
     cases = [
         (torch.tensor([-1.0, -2.0]), torch.tensor([[-0.5, -1.0], [-3.0, -0.1]]), 0),
         (torch.tensor([-0.7, -4.0]), far, 1),  # all that is kept has one parent
+        # EOS is number N + 1
+        (torch.tensor([-1.0, -2.0]), torch.tensor([[0.5, 0.3, 0.2], [0.4, 0.35, 0.25]]).log(), 2),
     ]
     for n, v, eos, lift in (
         (3, 6, 2, 0.0),
@@ -593,7 +595,50 @@ def _score_first(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
     return ended, [(score, *rest) for *rest, score in still_open]
 
 
+def _ends_before_the_last(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    ended, going = beam_step(scores, log_p, eos)
+    line = float((scores[:, None] + log_p).flatten().topk(len(scores)).values[-1])
+    return [one for one in ended if one[1] > line + 1e-9], going
+
+
+def _all_of_the_best_end(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    n, v = log_p.shape
+    top, place = (scores[:, None] + log_p).flatten().topk(n)
+    ended = [(i // v, s) for i, s in zip(place.tolist(), top.tolist(), strict=True)]
+    return ended, beam_step(scores, log_p, eos)[1]
+
+
+def _others_end(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    n, v = log_p.shape
+    top, place = (scores[:, None] + log_p).flatten().topk(n)
+    ended = [(i // v, s) for i, s in zip(place.tolist(), top.tolist(), strict=True) if i % v != eos]
+    return ended, beam_step(scores, log_p, eos)[1]
+
+
+def _overwritten_ends(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    ended, going = beam_step(scores, log_p, eos)
+    return [(parent, -math.inf) for parent, _ in ended], going
+
+
+def _one_more_may_end(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+    sums = scores[:, None] + log_p
+    line = sums.flatten().topk(len(scores) + 1).values[-1]
+    ended = [(i, row[eos].item()) for i, row in enumerate(sums) if row[eos] >= line]
+    return ended, beam_step(scores, log_p, eos)[1]
+
+
 BEAM_MISTAKES = mistakes(
+    ("`eos` among the first N + 1 ends a sentence", _one_more_may_end,
+     "Only an `eos` among the best N candidates counts."),
+    ("`eos` in the last of the N places does not end", _ends_before_the_last,
+     "The best N count, the last of them too: compare with `>=`."),
+    ("all of the best N end", _all_of_the_best_end,
+     "Of the best N those end that have the token `eos`."),
+    ("the others of the best N end, and not those with `eos`", _others_end,
+     "Of the best N those end that have the token `eos`: compare with `==`."),
+    ("minus infinity as the score of those that end", _overwritten_ends,
+     "An entry of a tensor is a view of it: it changes when you set the column of `eos` to minus "
+     "infinity afterwards. Take the number out with `.item()` first."),
     ("`eos` ends a hypothesis where it is the likeliest there", _where_it_is_likeliest,
      "What counts is the place among all candidates: the best N of them, whichever hypothesis they "
      "belong to."),
@@ -1115,6 +1160,9 @@ def _read_on(
             "softmax": scores.masked_fill(~may, -math.inf).softmax(-1),
             "over queries": scores.masked_fill(~may, -math.inf).softmax(0).nan_to_num(),
             "none": scores * may,
+            "ones": may * 1.0,
+            "exp alone": scores.exp() * may,
+            "no exp": scores * may / (scores * may).sum(-1, keepdim=True),
             "mean": may / may.sum(-1, keepdim=True),
             "hidden after": scores.softmax(-1) * may,
             "hidden by 0": (scores * may).softmax(-1),
@@ -1224,6 +1272,25 @@ def _start_before(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> 
 
 
 CACHE_MISTAKES = mistakes(
+    ("the causal mask one place too narrow, and zeros where there is nothing to see",
+     lambda *case: (lambda y, *rest: (y.nan_to_num(), *rest))(
+         *_read_on(see=lambda n, t: torch.ones(n, t + n).tril(t - 1).bool())(*case)),
+     "A token sees those before it and itself: `<=`, not `<`."),
+    ("the values added up", _read_on(soft="ones"),
+     "The softmax runs over all keys that a query sees, the last axis. Over an axis of length 1 "
+     "all weights are 1."),
+    ("the exponentials not divided by their sum", _read_on(soft="exp alone"),
+     "The weights of a query sum to 1."),
+    ("the scores divided by their sum, without exponentials", _read_on(soft="no exp"),
+     "The weights are a softmax: the exponentials of the scores, divided by their sum."),
+    ("half of D in place of its root", _read_on(scale_up=lambda d: d / 2),
+     "The embedding is multiplied by the root of D: `D ** 0.5`."),
+    ("half of d_k in place of its root", _read_on(scale=lambda d, d_k: d_k / 2),
+     "The scores are divided by the root of d_k: `d_k ** 0.5`."),
+    ("the root of the number of words in place of that of D",
+     lambda tokens, embedding, *rest: _read_on(
+         scale_up=lambda d: len(embedding) ** 0.5)(tokens, embedding, *rest),
+     "`embedding` is (V, D), and the root is that of D, the second."),
     ("the positions one too small, as a slice", _start_before,
      "The new tokens stand behind `len(keys)` others, so they begin at `len(keys)`. One less is "
      "the place of the last in the cache, and with an empty cache it is no place at all."),
@@ -1565,12 +1632,15 @@ def _search(
     window: int | None = None,
     ends: int | None = None,
     downwards: bool = True,
+    counted_from: int = 1,
+    open_one: int = 0,
+    wide: int = 1,
 ) -> Callable:
     """Beam search in lists, right by default; each argument makes one mistake."""
 
     def answer(step, bos, eos, beam, max_length, alpha):
         still_open, finished = [(0.0, [], None)], []
-        for length in range(1, max_length + 1):
+        for length in range(counted_from, max_length + 1):
             new, candidates = [], []
             for parent, (log_p, ids, state) in enumerate(still_open):
                 token = ids[-1] if ids and not at_start else bos
@@ -1584,7 +1654,7 @@ def _search(
             near = candidates[: among * beam] if among else candidates
             near = candidates[: beam + window] if window else near
             on = [c for c in near if ended_goes_on or c[2][-1] != eos]
-            on = on[: max(beam - len(finished), 0) if shrink else beam]
+            on = on[: max(beam - len(finished), 0) if shrink else wide * beam]
             owners = {
                 "parent": [new[c[1]] for c in on],
                 "place": [new[i % len(new)] for i in range(len(on))],
@@ -1603,7 +1673,7 @@ def _search(
                 for log_p, ids, _ in still_open
             ]
         if (only_open and still_open) or not finished:
-            return still_open[0][1] if still_open and or_open else []
+            return still_open[open_one][1] if still_open and or_open else []
         chosen = {
             "best": max(finished, key=lambda f: f[0]),
             "likeliest": max(finished, key=lambda f: f[2]),
@@ -1611,6 +1681,7 @@ def _search(
             "first": finished[0],
             "last": finished[-1],
             "longest": max(finished, key=lambda f: len(f[1])),
+            "by its ids": max(finished, key=lambda f: f[1]),
         }[pick]
         ids = chosen[1]
         return ids if keep_eos else ids[:-1]
@@ -1622,7 +1693,7 @@ SEARCH_SLIPS = [
     ("the states as they were", {"states": "place"}, "A state comes from the parent."),
     ("ended ones still go on", {"ended_goes_on": True, "among": 1}, "What has ended stays."),
     ("the places of the ended ones left empty", {"among": 1}, "N hypotheses go on."),
-    ("`eos` among the first 2N ends a sentence", {"looked": 2},
+    ("`eos` behind the first N ends a sentence", {"looked": 2},
      "Only an `eos` among the best N ends a translation."),
     ("no penalty at all", {"score": lambda log_p, length, alpha: log_p},
      "Log P is divided by the penalty."),
@@ -1897,7 +1968,7 @@ SEARCH_MISTAKES = mistakes(
     ("the places of the ended ones left empty, with the states as they were",
      _search("place", among=1),
      "N hypotheses always go on, each with the state of its own parent."),
-    ("`eos` among the first 2N ends a sentence", _search(looked=2),
+    ("`eos` behind the first N ends a sentence", _search(looked=2),
      "Only an `eos` among the best N candidates ends a translation, as before."),
     ("everybody takes the first one's state", _search("first"),
      "Each hypothesis goes on from its own parent, with that parent's state."),
@@ -1965,6 +2036,18 @@ SEARCH_MISTAKES = mistakes(
     *combined(_search, SEARCH_SLIPS, but=SEARCH_BUT),
     ("the last token dropped, too", _one_dropped,
      "`eos` alone is taken off the end."),
+    ("lengths counted from 0, and one step too many", _search(counted_from=0),
+     "After the first step a hypothesis has one token: the lengths go from 1 to max_length."),
+    ("lengths counted from 2, and one step too few", _search(counted_from=2),
+     "After the first step a hypothesis has one token: the lengths go from 1 to max_length."),
+    ("all of the best 2N that have not ended go on", _search(wide=2, among=2),
+     "N hypotheses go on: of the best 2N candidates the first N that have not ended."),
+    ("all candidates that have not ended go on", _search(wide=1000),
+     "N hypotheses go on: the best that have not ended."),
+    ("the finished compared by their ids", _search(pick="by its ids"),
+     "The best score wins: compare the first of each pair."),
+    ("the worst of the open ones where none has finished", _search(open_one=-1),
+     "The best is returned: the open ones are sorted, the best first."),
     ("one step too many", lambda step, bos, eos, beam, max_length, alpha: search(
          step, bos, eos, beam, max_length + 1, alpha),
      "The search takes `max_length` steps, and `eos` counts as one of the tokens."),
@@ -2039,6 +2122,23 @@ HIGHEST_BUT = [  # the longest is the highest
 
 
 HIGHEST_MISTAKES = mistakes(
+    ("the cost of as many tokens as there are, and not of those to come",
+     lambda log_p, length, *rest: _highest(gain=lambda k, top: length * math.log(top))(
+         log_p, length, *rest),
+     "Each token that is to come costs, and there are k - `length` of them."),
+    ("both lengths added for the tokens to come",
+     lambda log_p, length, *rest: _highest(
+         gain=lambda k, top: (k + 2 * length) * math.log(top))(log_p, length, *rest),
+     "k - `length` tokens are to come."),
+    ("5 in place of the 6 in the penalty",
+     _highest(score=lambda total, k, alpha: total / ((5 + k) / 5) ** alpha),
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
+    ("the penalty without the 5",
+     _highest(score=lambda total, k, alpha: total / (k / 6) ** alpha),
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
+    ("the penalty without the length",
+     _highest(score=lambda total, k, alpha: total / (5 / 6) ** alpha),
+     "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
     ("the limit left out", lambda log_p, length, max_length, alpha, top: max(
          ((log_p + (k - length) * math.log(top)) / _lp(k, alpha)
           for k in range(length + 1, max_length)), default=-math.inf),

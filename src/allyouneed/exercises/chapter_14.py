@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import combinations, combinations_with_replacement, product
 from operator import mul
-from statistics import mean, median, median_high, pstdev
+from statistics import fmean, mean, median, median_high, pstdev
 from typing import Any
 
 import torch
@@ -37,6 +37,7 @@ REPORT_CASES = [
     ([40.1, 39.0, 39.9], [39.5, 41.0, 38.8]),
     ([33.0, 33.4, 32.1], [34.6, 34.2, 35.0]),  # test is the easier set
     ([20.4, 24.1, 22.3, 23.2, 21.0], [20.9, 23.4, 24.6, 22.2, 21.7]),
+    ([31.5, 31.5, 30.2], [30.6, 30.1, 31.2]),  # the first two tie
 ]
 
 
@@ -91,6 +92,10 @@ REPORT_MISTAKES = mistakes(
     ("the mean of both scores of the chosen setting",
      lambda valid, test: (max(valid) + reported(valid, test)) / 2,
      "The validation score was chosen for being high. It has no part in what is reported."),
+    ("of the first two that tie, the second",
+     lambda valid, test: test[max((1, 0, *range(2, len(valid))), key=lambda i: valid[i])],
+     "Of settings that tie on validation the first counts. (A search that begins with the second "
+     "must not keep it against the first.)"),
     ("the test score with the difference to validation taken off",
      lambda valid, test: 2 * reported(valid, test) - max(valid),
      "The test score is reported as it is: nothing is added or taken off."),
@@ -178,6 +183,18 @@ def _as_weights(counts: Tensor, draws: Tensor) -> Tensor:
 
 
 PAIRED_MISTAKES = mistakes(
+    ("the second score alone", lambda a, b, draws: _ratio(b, draws),
+     "Asked for is the difference: the score of `a` minus that of `b`."),
+    ("the words of the second right, undivided",
+     lambda a, b, draws: _ratio(a, draws) - 100.0 * b[draws, 0].sum(1),
+     "A score is the words right over the words said, for both systems."),
+    ("the words of the first right, undivided",
+     lambda a, b, draws: 100.0 * a[draws, 0].sum(1) - _ratio(b, draws),
+     "A score is the words right over the words said, for both systems."),
+    ("the same column of the first in both places", lambda a, b, draws: 100 - _ratio(b, draws),
+     "A score is the words right over the words said: columns 0 and 1."),
+    ("the same column of the second in both places", lambda a, b, draws: _ratio(a, draws) - 100,
+     "A score is the words right over the words said: columns 0 and 1."),
     ("divided by the words of all sentences",
      lambda a, b, draws: 100 * (
          a[draws, 0].sum(1) / a[:, 1].sum() - b[draws, 0].sum(1) / b[:, 1].sum()
@@ -317,6 +334,40 @@ def training_flops(
     on_src = n_layers * (layer + 2 * d_model**2)
     on_tgt = n_layers * (layer + 2 * d_model**2) + vocab_size * d_model
     return 6 * (on_src * src_tokens + on_tgt * tgt_tokens)
+
+
+PARTS: list[tuple[str, Callable[[int, int, int, int], int], str]] = [
+    ("n_layers d_model^2", lambda n, d, f, v: n * d * d,
+     "A layer has 4 d_model^2 numbers in its self-attention, for its own tokens, and 2 d_model^2 "
+     "of cross-attention work on the source tokens, 2 on the target tokens."),
+    ("n_layers d_model d_ff", lambda n, d, f, v: n * d * f,
+     "The feed-forward net of a layer has 2 d_model d_ff numbers, for its own tokens."),
+    ("the weights of a whole layer", lambda n, d, f, v: n * (6 * d * d + 2 * d * f),
+     "Each token goes through the layers of its own stack."),
+    ("vocab_size d_model", lambda n, d, f, v: v * d,
+     "Each target token is multiplied with the whole embedding matrix once, for the logits."),
+    ("n_layers d_model", lambda n, d, f, v: n * d, "Matrices count, and no vectors."),
+]  # fmt: skip
+
+
+def _one_part(
+    cases: Sequence[tuple], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """One part of the count too often or too seldom."""
+    if any(isinstance(a, list | tuple | str) or a is None for a in got):
+        return None
+    apart = [float(a) - float(b) for a, b in zip(got, want, strict=True)]
+    for part, numbers, why in PARTS:
+        for sides, where in (((1, 0), "source token"), ((0, 1), "target token"),
+                             ((1, 1), "token of both sides")):  # fmt: skip
+            every = [numbers(*n[:4]) * (sides[0] * n[4] + sides[1] * n[5]) for n in cases]
+            times = round(apart[-1] / every[-1])
+            fits = (abs(a - times * e) <= 1e-9 * abs(w) + 1e-6
+                    for a, e, w in zip(apart, every, want, strict=True))  # fmt: skip
+            if times and abs(times) <= 36 and all(fits):
+                less = f"{abs(times)} times {part} too {'many' if times > 0 else 'few'}"
+                return f"{less} for each {where}", f"{why} And each weight counts 6 times."
+    return None
 
 
 FLOPS_KNOWN = [
@@ -705,6 +756,24 @@ def _dealt(
     return answer
 
 
+def _some_of_the_equal(
+    cases: Sequence[tuple], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Of equal distances some taken for smaller ones: which, depends on how they are computed."""
+    if not all(isinstance(share, float) for share in got):
+        return None
+    beyond = [_dealt(beyond=lambda x, found: x > found + 1e-9)(*case) for case in cases]
+    if not all(less - 1e-9 <= g <= w + 1e-9
+               for less, g, w in zip(beyond, got, want, strict=True)):  # fmt: skip
+        return None
+    if not any(abs(g - w) < 1e-9 for g, w in zip(got, want, strict=True)):
+        return None
+    return "not all deals counted that lie equally far apart", (
+        "Two distances that are equal on paper may differ in their last digit. Count what is at "
+        "least the found distance, less 1e-9."
+    )
+
+
 def _swapped(a: Sequence[float], b: Sequence[float]) -> list[tuple]:
     """Each pair of seeds with the same number kept or exchanged."""
     n, deals = min(len(a), len(b)), []
@@ -770,7 +839,25 @@ def _hundred_deals(a: Sequence[float], b: Sequence[float]) -> float:
     return _dealt(deals=lambda *_: [(one[: len(a)], one[len(a) :]) for one in dealt])(a, b)
 
 
+DEALT_RULES = [
+    Invariant(
+        "the deal that was found counts",
+        lambda share, a, b: share > 0,
+        "It lies as far apart as it was found, so the share is above 0. Is it left out, or lost to "
+        "a rounding?",
+    ),
+    Invariant(
+        "each deal is counted once",
+        _whole_number_of_deals,
+        "The share is a number of deals over the number of all, comb(n, len(a)). Are some drawn, "
+        "or counted twice?",
+    ),
+]
 DEALT_MISTAKES = mistakes(
+    ("the found distance with its sign",
+     lambda a, b: (lambda far: sum(x > _apart(a, b) - 1e-9 for x in far) / len(far))(
+         [abs(_apart(*deal)) for deal in _deals(a, b)]),
+     "In either direction: the found distance is without its sign, too, as `abs` gives it."),
     ("the share of the pairs in which the second group is ahead",
      lambda a, b: sum(x <= y for x in a for y in b) / len(a) / len(b),
      "Asked for is a share of the deals: all ways to choose which scores are called `a`."),
@@ -822,6 +909,10 @@ DEALT_MISTAKES = mistakes(
      "Divide by the number of all deals."),
     ("the share of the deals that are nearer", _dealt(share=lambda count, n: 1 - count / n),
      "That is the share of the others. Small means: luck alone seldom gives so much."),
+    *((f"the sum of the {which} group in place of its mean", _dealt(
+           lambda one, two, i=i: abs((sum(one), fmean(one))[i] - (fmean(two), sum(two))[i])),
+       "The distance asked for is that of the two means: each sum is divided by its own number.")
+      for i, which in enumerate(("first", "second"))),
     ("sums in place of means", _dealt(lambda one, two: abs(sum(one) - sum(two))),
      "Where one recipe has more seeds than the other, its sum is larger by that alone. Take "
      "means."),
@@ -938,7 +1029,11 @@ REFERENCES = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [2, 1], [0, 1, 3]]
 def text_cases() -> list[tuple]:
     rows = zip(TRANSLATIONS, REFERENCES, strict=True)
     first = (["A man rides a horse."], ["A man rides a brown horse."])
-    return [first, *((said, [SENTENCES[i] for i in true]) for said, true in rows)]
+    none = (["A man runs fast."], ["A man runs slowly."])  # no four words right
+    single = (["he runs home."], ["Then he runs home."])  # four words, once
+    short = (["Yes."], ["Yes."])  # never four words
+    more = ((said, [SENTENCES[i] for i in true]) for said, true in rows)
+    return [first, *more, none, single, short]
 
 
 def _cut(sentence: str) -> list[str]:
@@ -1043,6 +1138,30 @@ TEXT_KNOWN = [
     ("lower-cased, or all in capitals", "the mean of the sentences' scores"),
     ("cut at spaces", "the mean of the sentences' scores"),
 ]
+
+
+def _without_the_last(said: int | None, true: int | None) -> Callable[..., float]:
+    """So many n-grams missing at the end of each hypothesis and reference; None for the groups
+    that are too short at the end as well."""
+
+    def grams(words: list[str], n: int, fewer: int | None) -> Counter:
+        ends = len(words) if fewer is None else len(words) - n + 1 - fewer
+        return Counter(tuple(words[i : i + n]) for i in range(ends))
+
+    def answer(hypotheses: list[str], references: list[str]) -> float:
+        pairs = [(_cut(h), _cut(r)) for h, r in zip(hypotheses, references, strict=True)]
+        product = 1.0
+        for n in (1, 2, 3, 4):
+            some = [(grams(h, n, said), grams(r, n, true)) for h, r in pairs]
+            product *= sum((h & r).total() for h, r in some) / max(
+                1, sum(h.total() for h, _ in some)
+            )
+        c, r = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
+        return 100 * min(1.0, math.exp(1 - r / c)) * product**0.25
+
+    return answer
+
+
 TEXT_MISTAKES = mistakes(
     *combined(_text_bleu, TEXT_SLIPS, TEXT_KNOWN),
     ("lengths counted in letters", _lengths_in_letters,
@@ -1099,6 +1218,29 @@ TEXT_MISTAKES = mistakes(
     ("the brevity penalty turned round",
      _text_bleu(brief=lambda c, r: math.exp(min(0.0, 1 - c / r))),
      "c counts the words said, r those of the references."),
+    ("max in place of min in the penalty",
+     _text_bleu(brief=lambda c, r: math.exp(max(0.0, 1 - r / c))),
+     "What is too short is punished, and what is long is not rewarded: the smaller of 1 and "
+     "exp(1 - r / c)."),
+    ("the sign turned in the penalty",
+     _text_bleu(brief=lambda c, r: min(1.0, math.exp(r / c - 1))),
+     "It is exp(1 - r / c): below 1 where c is below r."),
+    ("the exponential forgotten in the penalty",
+     _text_bleu(brief=lambda c, r: min(1.0, 1 - r / c)),
+     "The penalty is exp(1 - r / c), where c is below r."),
+    *((f"the last n-gram of each {which} forgotten", _without_the_last(*sides),
+       "A sentence of k words has k - n + 1 groups of n: `range(len(words) - n + 1)`.")
+      for which, sides in (("hypothesis, or of all sentences,", (1, 0)), ("reference", (0, 1)))),
+    *((f"groups of fewer than n words at the end of each {which} counted",
+       _without_the_last(*sides),
+       "A sentence of k words has k - n + 1 groups of n: `range(len(words) - n + 1)`.")
+      for which, sides in (("sentence", (None, None)), ("hypothesis", (None, 0)))),
+    ("what is said twice looked up twice",
+     _text_bleu(match=lambda said, true: sum(k * min(k, true[g]) for g, k in said.items())),
+     "Each different group counts once, with the smaller of its two numbers: go through "
+     "`set(said)`."),
+    ("the 1 forgotten in the penalty", _text_bleu(brief=lambda c, r: math.exp(-r / c)),
+     "The penalty is exp(1 - r / c), where c is below r: 1 where both are as long."),
     ("a reward for what is long", _text_bleu(brief=lambda c, r: math.exp(1 - r / c)),
      "The penalty is never above 1."),
     ("no root", _text_bleu(root=1.0), "The mean is geometric: the fourth root of the product."),
@@ -1455,6 +1597,8 @@ def flattered(sigma: float, rho: float) -> float:
 
 FLATTERED_CASES = [(1.0, 0.0), (2.0, 0.75), (0.7, 0.4), (1.3, -0.5), (0.5, 1.0), (3.0, 0.19)]
 FLATTERED_MISTAKES = mistakes(
+    ("half in place of the root", lambda s, rho: s * (1 - rho) / math.pi * 0.5,
+     "Deviations are multiplied by roots: to the power of one half, `** 0.5`."),
     ("the number that the example prints, for all", lambda sigma, rho: 0.564,
      "That is the result for `sigma = 1` and `rho = 0`. It grows with `sigma`, and shrinks with "
      "`rho`."),
@@ -1617,10 +1761,10 @@ DISAGREE_MISTAKES = mistakes(
     ("a is better in everything", _disagree(whole=True),
      "BLEU and the mean both prefer `a` now. In most of the sentences it must fail, and be right "
      "where the corpus has most of its words; `b` the other way round."),
-    ("the first sentence taken for the longest", _disagree(longest=0),
+    ("another sentence than the longest chosen, as if it were the first", _disagree(longest=0),
      "Which sentence is longer than all the others together differs from corpus to corpus: look "
      "for it."),
-    ("the last sentence taken for the longest", _disagree(longest=-1),
+    ("another sentence than the longest chosen, as if it were the last", _disagree(longest=-1),
      "Which sentence is longer than all the others together differs from corpus to corpus: look "
      "for it."),
     ("b is better in everything", _disagree(other="everything"),
@@ -1675,6 +1819,7 @@ EXERCISES = [
             (6, 512, 2048, 37_000, 900, 1100),
         ],
         mistakes=FLOPS_MISTAKES,
+        invariants=Family(_one_part),
         rtol=1e-6,
     ),
     Exercise(
@@ -1705,20 +1850,7 @@ EXERCISES = [
         reference=dealt_share,
         cases=DEALT_CASES,
         mistakes=DEALT_MISTAKES,
-        invariants=[
-            Invariant(
-                "the deal that was found counts",
-                lambda share, a, b: share > 0,
-                "It lies as far apart as it was found, so the share is above 0. Is it left out, or "
-                "lost to a rounding?",
-            ),
-            Invariant(
-                "each deal is counted once",
-                _whole_number_of_deals,
-                "The share is a number of deals over the number of all, comb(n, len(a)). Are some "
-                "drawn, or counted twice?",
-            ),
-        ],
+        invariants=Family(_some_of_the_equal, DEALT_RULES),
         canonical=float,
     ),
     Exercise(

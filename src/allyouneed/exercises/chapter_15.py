@@ -193,7 +193,32 @@ def _last_not_asked(lengths: list[int]) -> tuple[float, float]:
     return sum(1 / n for _, n in asked) / count, sum(1 / t for t, _ in asked) / count
 
 
+def _decoder(first: int, last: int, count: int) -> Callable[[list[int]], tuple[float, float]]:
+    """The decoder's mean over queries `first` to n + `last`, divided by those or, with `count`, by
+    the right number."""
+
+    def answer(lengths: list[int]) -> tuple[float, float]:
+        asked = [1 / t for n in lengths for t in range(first, n + last + 1)]
+        number = sum(n - 1 for n in lengths) if count else len(asked)
+        return even_scores(lengths)[0], sum(asked) / number if number else math.nan
+
+    return answer
+
+
 EVEN_MISTAKES = mistakes(
+    ("the decoder's last query not asked", _decoder(2, -1, 0),
+     "The last token has one before it as well: t goes up to n, `range(2, n + 1)`."),
+    ("the decoder's second query not asked", _decoder(3, 0, 0),
+     "The second token is the first that has one before it: t begins with 2."),
+    ("the decoder's second query left out of the sum, not of the count", _decoder(3, 0, 1),
+     "The second token is the first that has one before it: t begins with 2."),
+    *((f"a query behind the decoder's last{words}", _decoder(2, 1, count),
+       "A sentence has n tokens: t goes up to n, `range(2, n + 1)`.")
+      for words, count in ((" asked", 0), (" in the sum, not in the count", 1))),
+    ("the first query of the encoder in the sum, not in the count",
+     lambda lengths: (sum(1 for _ in lengths) / sum(n - 1 for n in lengths),
+                      even_scores(lengths)[1]),
+     "The first token has none before it: n - 1 queries of a sentence are asked."),
     ("the last query of each sentence not asked", _last_not_asked,
      "`range(2, n)` ends at n - 1. The last token has one before it as well: t goes up to n."),
     ("the sentences taken for one", lambda lengths: even_scores([sum(lengths)]),
@@ -233,8 +258,10 @@ EVEN_MISTAKES = mistakes(
     ("a query that does not see itself",
      _even(lambda t, n: 1 / (n - 1), lambda t, n: 1 / t),
      "A query sees its own token, too, in the encoder and in the decoder."),
-    ("a decoder's query that does not see itself", _even(target=lambda t, n: 1 / t),
-     "The causal mask lets a query see itself: the second token has two keys."),
+    ("one key too few for each of the decoder's queries, as if it did not see itself",
+     _even(target=lambda t, n: 1 / t),
+     "The causal mask lets a query see itself: the second token has two keys. (Whoever divides a "
+     "map by its rows' sums needs `keepdim=True`.)"),
     ("a decoder's query that sees the next token", _even(target=lambda t, n: 1 / min(n, t + 2)),
      "The second token has two keys, the third three: itself and those before."),
     ("padding among the keys",
@@ -388,6 +415,18 @@ GENTLE_KNOWN = [
 
 
 GENTLE_MISTAKES = mistakes(
+    ("a mean over the vector in place of the places",
+     lambda w, n, i, x: (
+         gentle(w, n, i, x)[0],
+         (x[:, _columns(w.shape[1], n, i)] @ w[:, _columns(w.shape[1], n, i)].T).mean(1),
+     ),
+     "The mean is over the N places, the first axis: a bias has d_model numbers."),
+    ("the columns from the head's number on, up to its last",
+     _gentle(lambda width, n, i: slice(i, (i + 1) * (width // n))),
+     "The first column of a head is its number times d_v."),
+    ("the head and the one behind it",
+     _gentle(lambda width, n, i: slice(i * (width // n), (i + 2) * (width // n))),
+     "A head has d_v columns, from `head * d_v` up to `(head + 1) * d_v`."),
     ("d_model / n_heads columns",
      lambda w, n, i, x: _gentle(lambda width, n, i: _columns(len(w), n, i))(w, n, i, x),
      "`weight` has d_model rows and h d_v columns, and a head has d_v of these: `weight.shape[1] "
@@ -568,6 +607,10 @@ def _looked_up_wrong(weights: Tensor) -> list[tuple[int, int]]:
 
 
 AGREED_MISTAKES = mistakes(
+    ("the last source token left out, too", _agreed(columns=slice(None, -2)),
+     "Only the end of the source, the last column, is left out."),
+    ("the last target token left out, too", _agreed(rows=slice(None, -2)),
+     "Only the row that reads the last token, and writes the end, is left out."),
     ("the place that each target word wants",
      lambda weights: weights[:-1, :-1].argmax(1).tolist(),
      "Asked for are pairs, (of y, of x), where both want each other."),
@@ -707,8 +750,40 @@ def _stays(share: Callable[[float], float], deep: int) -> Callable[[int, int, fl
     return lambda layers, tokens, own: stays(layers + deep, tokens, share(own))
 
 
+def _layer_by_layer(new: Callable[[float, int], float]) -> Callable[[int, int, float], float]:
+    """The share at the own place, layer by layer, with another part for what is mixed."""
+
+    def answer(layers: int, tokens: int, own: float) -> float:
+        share = 1.0
+        for _ in range(layers):
+            share = own * share + new(own, tokens)
+        return share
+
+    return answer
+
+
 STAYS_MISTAKES = mistakes(
     *combined(_stays, STAYS_SLIPS),
+    ("the mixed part without 1 - own, layer by layer", _layer_by_layer(lambda c, t: 1 / t),
+     "A layer mixes by own I + (1 - own) A: what it mixes has the share 1 - own."),
+    ("own in place of 1 - own for the mixed part, layer by layer",
+     _layer_by_layer(lambda c, t: c / t),
+     "A layer mixes by own I + (1 - own) A: what it mixes has the share 1 - own."),
+    ("own in place of 1 - own for the mixed part, as matrices",
+     lambda n, t, c: c**n + ((2 * c) ** n - c**n) / t,
+     "A layer mixes by own I + (1 - own) A: what it mixes has the share 1 - own."),
+    ("1 in place of 1 - own for the mixed part, as matrices",
+     lambda n, t, c: c**n + ((1 + c) ** n - c**n) / t,
+     "A layer mixes by own I + (1 - own) A: what it mixes has the share 1 - own."),
+    ("1 + own in place of 1 - own for the mixed part, layer by layer",
+     _layer_by_layer(lambda c, t: (1 + c) / t),
+     "A layer mixes by own I + (1 - own) A: what it mixes has the share 1 - own."),
+    ("what never left taken off the even share", lambda n, t, c: 1 / t - c**n * (1 - 1 / t),
+     "What never left is more than the even share: it is added."),
+    ("what never left, and a T-th of it", lambda n, t, c: c**n + c**n / t,
+     "What is spread is what was mixed: 1 less what never left, a T-th of that."),
+    ("what never left added under the fraction as well", lambda n, t, c: c**n + (1 + c**n) / t,
+     "Only what was mixed is spread: 1 less what never left, a T-th of that."),
     ("only what never left", lambda n, t, c: c**n,
      "That is the part that went through every residual connection. Some of what was mixed away "
      "comes back: an even map puts 1 / T at the own place, too."),
@@ -724,8 +799,8 @@ STAYS_MISTAKES = mistakes(
     ("one layer's diagonal to the power", lambda n, t, c: (c + (1 - c) / t) ** n,
      "The diagonal of a product is not the product of the diagonals: what went to other places "
      "partly comes back."),
-    ("not divided by the tokens", lambda n, t, c: 1.0,
-     "That is the sum of a row. Asked for is its entry on the diagonal."),
+    ("1, the sum of a row", lambda n, t, c: 1.0,
+     "Asked for is its entry on the diagonal: what was mixed is divided by the tokens."),
     ("completely even", lambda n, t, c: 1 / t,
      "So it would be without residual connections, or after very many layers."),
     ("what was mixed spread over the others",
@@ -834,6 +909,8 @@ def _correlated(a: Tensor, b: Tensor) -> float:
 
 
 RANK_MISTAKES = mistakes(
+    ("the first with itself", lambda a, b: 1.0,
+     "Asked for is the correlation of the two: off the diagonal of such a matrix."),
     ("products divided by n - 1, deviations by n",
      lambda a, b: (
          lambda x, y: float(
@@ -1247,7 +1324,34 @@ def _head_by_head(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
     return sum(rolled) / len(rolled)
 
 
+def _parts_mixed(combine: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The layers' matrices made of the map and of the identity in another way."""
+
+    def answer(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+        itself = torch.eye(maps[0].shape[-1])
+        mixed = itself
+        for i, layer in enumerate(maps):
+            left = [one for h, one in enumerate(layer) if (i, h) not in removed]
+            mixed = combine(sum(left, torch.zeros_like(itself)) / len(layer), itself) @ mixed
+        return mixed
+
+    return answer
+
+
+HALVES = "A layer mixes by half of its map and half of the identity."
 MORE_MIXED_MISTAKES = mistakes(
+    ("the map not halved", _parts_mixed(lambda a, one: a + one / 2), HALVES),
+    ("the residual added everywhere, and not on the diagonal alone",
+     _parts_mixed(lambda a, one: a / 2 + 0.5), HALVES),
+    ("the residual taken off", _parts_mixed(lambda a, one: (a - one) / 2), HALVES),
+    ("the map taken off", _parts_mixed(lambda a, one: (one - a) / 2), HALVES),
+    ("the residual alone", _parts_mixed(lambda a, one: one / 2), HALVES),
+    ("no layers at all", lambda maps, removed: torch.eye(maps[0].shape[-1]),
+     "Each layer's matrix is multiplied to what the lower ones made."),
+    ("each head taken out of all layers but its own",
+     lambda maps, removed: mixed_without(maps, [
+         (i, h) for k, h in removed for i in range(len(maps)) if i != k]),
+     "`removed` holds pairs (layer, head): the head is taken out of that layer alone."),
     ("the largest of the heads in place of their mean",
      _product(lambda left, heads, one: (
          torch.stack([*left, *[0 * one] * (heads - len(left))]).amax(0) + one
@@ -1342,6 +1446,31 @@ def _careless(weight: float) -> float:
 
 
 RANGE_MISTAKES = mistakes(
+    ("as many keys with the largest weight as cover all",
+     lambda a, n: (math.ceil(1 / a - 1e-9) * _part(a), _most(a, n)),
+     "So many sum to more than one: the last of them has only what is left over."),
+    ("one key more with the largest weight than fit, always",
+     lambda a, n: ((math.floor(1 / a + 1e-9) + 1) * _part(a), _most(a, n)),
+     "As many as fit have the largest weight, rounded down, and only what is left over lies on one "
+     "more."),
+    ("the keys with the largest weight taken together for the rest",
+     lambda a, n: (lambda k: (k * _part(a) + _part(k * a), _most(a, n)))(math.floor(1 / a + 1e-9)),
+     "On one more key lies what is left over: 1 less what those keys have together."),
+    ("1 less the largest for the rest, behind as many as fit",
+     lambda a, n: (math.floor(1 / a + 1e-9) * _part(a) + _part(1 - a), _most(a, n)),
+     "On one more key lies what is left over: 1 less what all those keys have together."),
+    ("the rest divided by the number of all keys",
+     lambda a, n: (_least(a), _part(a) + (n - 1) * _part((1 - a) / n)),
+     "The rest is spread over the n - 1 others."),
+    ("a key too many with a share of the rest",
+     lambda a, n: (_least(a), _part(a) + n * _part((1 - a) / (n - 1))),
+     "One key has `largest`, and n - 1 share the rest."),
+    ("every key with a share of the rest, none with the largest",
+     lambda a, n: (_least(a), n * _part((1 - a) / (n - 1))),
+     "One key has `largest`, and n - 1 share the rest."),
+    ("the largest in place of the rest before the logarithm",
+     lambda a, n: (_least(a), _part(a) + _part(1 - a) + a * math.log(n - 1)),
+     "What is spread over the n - 1 others is the rest, 1 - largest."),
     ("one key more with the largest weight than fit",
      lambda a, n: (lambda k: (k * _part(a) + _part(max(0.0, 1 - (k - 1) * a)), _most(a, n)))(
          math.ceil(1 / a - 1e-9)),
