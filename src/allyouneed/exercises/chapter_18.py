@@ -452,6 +452,7 @@ TREES = [
     ("(S XX XX )S", 2, True),
     ("(S (NP XX )NP (VP XX )VP )S", 2, True),
     ("(NP (S XX )S )VP", 1, False),
+    ("XX XX )X", 2, False),  # as if the first XX were an opening bracket with the label X
 ]
 
 
@@ -578,10 +579,16 @@ def _with_words(s: list[str], n: int) -> bool:
 
 
 def _read_along(
-    s: list[str], n: int, outside: bool = False, surplus: bool = False, first: bool = False
+    s: list[str],
+    n: int,
+    outside: bool = False,
+    surplus: bool = False,
+    first: bool = False,
+    differ: bool = False,
 ) -> bool:
     """Symbol after symbol, with words outside let through, or what closes nothing; or with
-    nothing known of the outermost bracket but that the first symbol opens one."""
+    nothing known of the outermost bracket but that the first symbol opens one; or each bracket is
+    to close with another label."""
     opened: list[str] = []
     for i, symbol in enumerate(s):
         if symbol == "XX":
@@ -592,7 +599,7 @@ def _read_along(
                 return False
             opened.append(symbol[1:])
         elif opened or not surplus:
-            if not opened or opened.pop() != symbol[1:] or s[i - 1][0] == "(":
+            if not opened or (opened.pop() != symbol[1:]) != differ or s[i - 1][0] == "(":
                 return False
     return bool(s) and not opened and s.count("XX") == n
 
@@ -708,6 +715,17 @@ TREE_MISTAKES = mistakes(
     ("the other way round", lambda s, n: not well_formed(s, n),
      "True means that it is a tree, False that it is none."),
     *combined(_lenient, TREE_SLIPS, TREE_KNOWN),
+    ("the number of words asked to differ",
+     lambda s, n: s.count("XX") != n and well_formed(s, s.count("XX")),
+     "XX must stand there `n_words` times: what has another number is no tree."),
+    ("the other way round, but for the number of words",
+     lambda s, n: s.count("XX") == n and not well_formed(s, n),
+     "True means that it is a tree, False that it is none."),
+    ("labels asked to differ", lambda s, n: _read_along(s, n, differ=True),
+     "A bracket closes with its *own* label: after (NP comes )NP."),
+    ("the first symbol taken for an opening bracket, whatever it is",
+     lambda s, n: well_formed(["(" + s[0][1:], *s[1:]] if s else s, n - (s[:1] == ["XX"])),
+     "It must be one: a tree begins with its outermost bracket."),
 )  # fmt: skip
 
 
@@ -1223,6 +1241,11 @@ BOTTOM_UP_MISTAKES = mistakes(
                 for x in bottom_up(s)],
      'A bracket is written as one symbol, a string: "NP/2".'),
     *combined(_upwards, BOTTOM_UP_SLIPS),
+    ("no part counted", lambda s: _walk(s, lambda w, b, aw, ab: 0),
+     "Each word and each smaller bracket adds one to the count of the bracket that it stands in, "
+     "the one opened last."),
+    ("two for each part", lambda s: _walk(s, lambda w, b, aw, ab: 2 * (w + b)),
+     "Each part counts once."),
 )  # fmt: skip
 
 
@@ -1569,6 +1592,26 @@ NEXT_MISTAKES = mistakes(
      lambda w, n, o: {")" + w[0][1:] if x[0] == ")" else x for x in next_symbols(w, n, o)},
      "Brackets are nested: the one opened last closes first, with its own label."),
     *combined(_next, ALSO_WRONG, NEXT_KNOWN),
+    ("never a word", lambda w, n, o: next_symbols(w, n, o) - {"XX"},
+     "In a bracket that is open a word may come, as long as fewer than `n_words` are written."),
+    ("never a closing bracket",
+     lambda w, n, o: {x for x in next_symbols(w, n, o) if x[0] != ")"},
+     'The bracket opened last may close, if it holds something: ")" with its label.'),
+    ("never an opening bracket", lambda w, n, o: next_symbols(w, n, o) - set(o),
+     "As long as a word is left, a bracket may open."),
+    ("nothing but the end", lambda w, n, o: {"<eos>"},
+     "The end comes when something is written and no bracket is open any more."),
+    ("the end as soon as anything is written",
+     lambda w, n, o: {"<eos>"} if w else next_symbols(w, n, o),
+     "The end comes when no bracket is open any more."),
+    ("the end before anything is written",
+     lambda w, n, o: next_symbols(w, n, o) if w else {"<eos>"},
+     "At the beginning nothing is open either, and the outermost bracket is to open."),
+    ("a word at any time",
+     lambda w, n, o: (lambda right: right if right == {"<eos>"} else right | {"XX"})(
+         next_symbols(w, n, o)
+     ),
+     "A word needs an open bracket around it, and there are `n_words` of them."),
 )  # fmt: skip
 
 
@@ -1796,6 +1839,17 @@ COUNT_TREE_MISTAKES = mistakes(
     ("labels to the power of the words", lambda n, labels: labels**n * count_trees(n, 1),
      "Words have no labels: a tree has one label for each of its brackets, of which there may be "
      "one or n - 1."),
+    ("none at all", lambda n, labels: 0,
+     "All begins with a single word, which is one part: it counts 1. Does the loop reach `n`?"),
+    ("each tree counted once for each word", lambda n, labels: n * count_trees(n, labels),
+     "The number of shapes with b brackets is divided by n."),
+    ("labels times the number of brackets",
+     lambda n, labels: sum(
+         math.comb(n - 2, b - 1) * math.comb(n + b - 1, b) * labels * b // n for b in range(1, n)
+     ),
+     "Each of the b brackets has one of the labels: labels to the *power* of b."),
+    ("the tree of one bracket left out", lambda n, labels: count_trees(n, labels) - labels,
+     "All words in one bracket are a tree, too."),
 )  # fmt: skip
 
 
