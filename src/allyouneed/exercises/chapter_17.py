@@ -2581,7 +2581,8 @@ TELLS_MISTAKES = mistakes(
     ("small scores only, or numbers of 64 bits", _passes([[1.0, -1.0]], MANY),
      "Scores near 200 and near -200 show what the maximum is for, in float32: among numbers of 64 "
      "bits e to the power of 700 is one."),
-    ("no query with all its scores far below zero", _passes([[1.0, -1.0], [100.0], [100.0, 90.0]], MANY),
+    ("no query with all its scores far below zero",
+     _passes([[1.0, -1.0], [100.0], [100.0, 90.0]], MANY),
      "Where all scores of a query are far below 0, it shows where m begins."),
     ("one query at a time", _passes([[1.0], [100.0], [-100.0]], MANY),
      "One maximum for all queries shows only where two queries differ much."),

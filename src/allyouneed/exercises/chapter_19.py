@@ -1571,7 +1571,7 @@ WHOLE_MISTAKES = mistakes(
     ("always as long as `max_norm`, and zero divided by zero",
      lambda sums, tokens, max_norm: (lambda g: g / g.norm() * max_norm)(sum(sums) / sum(tokens)),
      "Only a gradient that is longer is made shorter. One of length 0 stays as it is: 0/0 is NaN."),
-    ("made longer in place of shorter, and zero times infinity",
+    ("made longer in place of shorter, and no number where it is zero",
      lambda sums, tokens, max_norm: (
          lambda g: g * (max_norm / g.norm()).clamp(min=1)
      )(sum(sums) / sum(tokens)),
@@ -1751,6 +1751,7 @@ INTERVAL_KNOWN = [
     ("the half forgotten in the interval", "one of the two losses only"),
     ("the root forgotten", "the share of the best interval, whatever the interval"),
     ("the root forgotten", "only what failures destroy"),
+    ("the root forgotten", "the half forgotten in the share"),
     *(
         (lost, failure)
         for lost in (

@@ -1721,8 +1721,6 @@ RMS_BACKWARD_MISTAKES = mistakes(
             (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
      "A mean is taken off on the way back only if one was taken off on the way there. RMSNorm "
      "takes none."),
-    ("r without its root", _rms_backward(root=lambda squares: squares),
-     "r is the *root* of the mean square plus eps."),
     ("half of the mean square for its root", _rms_backward(root=lambda squares: 0.5 * squares),
      "The root is a power, `** 0.5`; `* 0.5` is a half."),
     ("the right gradient of a norm without its root",
