@@ -303,7 +303,7 @@ def nothing_but(got: list[Any]) -> tuple[str, str] | None:
     if np.isinf(one):
         why = "It comes of a division by 0, of the logarithm of 0, or of too large a power."
         return "infinite, in every case", why
-    written = one if isinstance(one, bool) else f"{one:g}"
+    written = one if isinstance(one, bool) else f"{one + 0:g}"
     why = "It is the same for all arguments. Is a line missing, or is one of them not used?"
     return f"nothing but {written}, in every case", why
 
