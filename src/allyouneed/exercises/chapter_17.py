@@ -1975,9 +1975,15 @@ PASS_MISTAKES = mistakes(
      "If a tile's maximum is lower, the factor e to the power of (old - new) is above 1 and may "
      "overflow. Take the greater of both."),
     ("no number anywhere", _one_pass(back=True),
-     "Before the first tile m is minus infinity, and the factor of the old sums, e to the power of "
-     "(old maximum - new maximum), is 0. Turned round, or without the exponential, it is infinite, "
-     "and infinite times 0 is no number."),
+     "It comes of 0 / 0, of infinite less infinite or of 0 times infinity. Before the first tile m "
+     "is minus infinity, and the factor of the old sums, e to the power of (old maximum - new "
+     "maximum), is 0: is the factor another one, or m, or is nothing added up?"),
+    ("no maximum taken off, in double precision",
+     lambda q, k, v, tile: (
+         lambda weights: weights @ v.double() / weights.sum(1, keepdim=True)
+     )((q.double() @ k.double().T / k.shape[1] ** 0.5).exp()),
+     "e to the power of 800 overflows in double precision, too, and that of -800 is 0. Keep the "
+     "running maximum, and take it off."),
     ("the old sums multiplied by what they should be divided by", _one_pass(back=True, guard=True),
      "The factor is e to the power of (old maximum - new maximum), at most 1."),
     ("the running maximum never kept", _one_pass(begin=0.0, forgets=True),
