@@ -214,6 +214,9 @@ def test_where_nothing_is_expected_one_may_be_too_many(monkeypatch):
     name = "the right answer, but with one too many in front"
     assert examine("99.8", lambda n: [0, *range(1, n)]).mistake == name
     assert examine("99.8", lambda n: [0, *range(1, n)] if n > 1 else [0, 0]).mistake is None
+    empty = replace(upto, cases=[(5,), (1,), (0,), (-1,)])
+    monkeypatch.setattr(core, "exercises", lambda chapter: [empty])  # in front of nothing?
+    assert examine("99.8", lambda n: [*range(1, n)] or [n + 0.5]).mistake is None
 
 
 @pytest.mark.parametrize(
@@ -274,6 +277,21 @@ def test_names_the_root_or_the_count_that_was_taken(monkeypatch, answer, name):
     masked = Exercise("99.8", "shares", "Scaling", shares, cases=cases)
     monkeypatch.setattr(core, "exercises", lambda chapter: [masked])
     assert (name or "None") in str(examine("99.8", answer).mistake)
+
+
+@pytest.mark.parametrize(
+    "answer, name",
+    [
+        (lambda x, factor: 0 * x, "nothing but 0, in every case"),
+        (lambda x, factor: x[:0], "nothing in it, in every case"),
+        (lambda x, factor: [], "nothing in it, in every case"),
+        (lambda x, factor: x / 0 - x / 0, "no number (nan), in every case"),
+        (lambda x, factor: x.abs() / 0, "infinite, in every case"),
+        (lambda x, factor: x / x + (factor > 1), None),  # 1 or 2, as it comes
+    ],
+)
+def test_names_what_is_the_same_for_all_arguments(answer, name):
+    assert examine("99.6", answer).mistake == name
 
 
 def test_names_a_mistake_in_each_part(monkeypatch):

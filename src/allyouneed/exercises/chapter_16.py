@@ -87,6 +87,28 @@ PERPLEXITY_MISTAKES = mistakes(
     ("per byte, and as if bits were nats", lambda bits, size, words: math.exp(bits),
      "Bits are powers of 2, and asked for is the perplexity per word: a word has size / words "
      "bytes."),
+    ("the base and the exponent exchanged", lambda bits, size, words: (bits * size / words) ** 2,
+     "Bits are exponents of 2: it is 2 to their power, not their square."),
+    ("2 times in place of 2 to the power", lambda bits, size, words: 2 * bits * size / words,
+     "Bits are exponents of 2: a word of three bits has a perplexity of 2 * 2 * 2."),
+    ("the exponent turned over", lambda bits, size, words: 2 ** (words / (bits * size)),
+     "The total, bits times size, is shared among the words: it is divided by them."),
+    ("the exponent turned over, in nats",
+     lambda bits, size, words: math.exp(words / (bits * size * math.log(2))),
+     "The total, bits times size, is shared among the words: it is divided by them."),
+    ("1, or nearly", lambda bits, size, words: 2 ** (bits / size / words),
+     "The exponent is nearly 0. The total is bits *times* the size, and it is shared among the "
+     "words."),
+    ("beyond every float", lambda bits, size, words: math.inf,
+     "In the exponent stand the bits of the whole text, or more. Divide them by the words before "
+     "the power is taken."),
+    ("the bits left out", lambda bits, size, words: 2 ** (size / words),
+     "A word has size / words bytes, and each of them takes `bits` bits."),
+    ("the bits left out, as a power of e", lambda bits, size, words: math.exp(size / words),
+     "A word has size / words bytes, and each of them takes `bits` bits."),
+    ("the logarithm to the base 10",
+     lambda bits, size, words: math.exp(bits * math.log10(2) * size / words),
+     "A bit is log 2 nats with the natural logarithm, to which `exp` belongs."),
 )  # fmt: skip
 
 
@@ -255,6 +277,30 @@ PREFIX_MISTAKES = mistakes(
     ("the source taken for the rest of the row",
      lambda prefix, length: prefix_masks(length - prefix, length),
      "`prefix` says how many tokens are the source, those at the beginning."),
+    ("the keys behind the place `prefix` open in place of those before it",
+     lambda prefix, length: (
+         (torch.arange(length) > prefix[:, None])[:, None, :] | _causal(length)
+     ),
+     "The source are the places *below* `prefix`: `<`."),
+    ("each key compared with itself",
+     lambda prefix, length: torch.ones(len(prefix), 1, length, dtype=torch.bool),
+     "The places of the keys are compared with those of the queries, which have an axis of their "
+     "own: `[:, None]`. A place is never behind itself."),
+    ("the masks of all rows in one, below each other",
+     lambda prefix, length: prefix_masks(prefix, length).flatten(0, 1),
+     "Each row of the batch has a mask of its own: (B, length, length)."),
+    ("the source hidden",
+     lambda prefix, length: _causal(length) & ~_source(prefix, length)[:, None, :],
+     "The source is open to every query: True means may attend."),
+    ("causal, and one mask for the whole batch", lambda prefix, length: _causal(length)[None],
+     "Each row has a mask of its own, and in it the columns of its source are open."),
+    ("from the last key that may be seen on",
+     lambda prefix, length: (
+         torch.arange(length) >= torch.maximum(torch.arange(length), prefix[:, None] - 1)[..., None]
+     ),
+     "Keys *up to* that one may be seen, not those from it on."),
+    ("a source two tokens too long", _prefix(longer=2),
+     "`prefix` tokens belong to the source: positions 0 to prefix - 1."),
 )  # fmt: skip
 
 
@@ -441,6 +487,79 @@ LOSS_MISTAKES = mistakes(
      ).mean(),
      "The logits at position t are about the token at t + 1; and a zero counts in a mean like any "
      "other number."),
+    ("divided by one more than the number of tokens",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[_real(tokens, lengths)].sum() / ((lengths - 1).sum() + 1)
+     ),
+     "Divide by the number of the predicted tokens. Does a count begin at 1?"),
+    ("the sum times the number of tokens",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[_real(tokens, lengths)].sum() * (lengths - 1).sum()
+     ),
+     "A mean is the sum *divided* by the number."),
+    ("the first predicted token of each row alone",
+     lambda logits, tokens, lengths: _each(logits, tokens)[:, 0].mean(),
+     "Every real token but the first is predicted, each from the position before it."),
+    ("the first predicted token of each row left out",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[:, 1:][_real(tokens, lengths, 2)].mean()
+     ),
+     "Only the very first token of a row has nothing before it. The second one is predicted."),
+    ("each asked for the token before it, and the first for the last",
+     lambda logits, tokens, lengths: (
+         _here(logits, tokens.roll(1, 1))[:, :-1][_real(tokens, lengths)].mean()
+     ),
+     "The logits at position t are about the token at t + 1. And position -1 is the last one."),
+    ("one token too many in the sum, and not in the count",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[_real(tokens, lengths + 1)].sum() / (lengths - 1).sum()
+     ),
+     "The number is right. The sum has the first token of the padding in it: `<`."),
+    ("softmax over the batch",
+     lambda logits, tokens, lengths: (
+         -logits.log_softmax(0)[:, :-1]
+         .gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)]
+         .mean()
+     ),
+     "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+     "axis."),
+    ("the sum divided by the count of each row",
+     lambda logits, tokens, lengths: (
+         _each(logits, tokens)[_real(tokens, lengths)].sum() / (lengths - 1)
+     ),
+     "One number is asked for: divide by the count of all rows together."),
+    ("a mean, and divided by the count once more",
+     lambda logits, tokens, lengths: (
+         (_each(logits, tokens) * _real(tokens, lengths)).mean() / (lengths - 1).sum()
+     ),
+     "A mean has been divided already: here the sum is to be divided by the count."),
+    ("divided by the mean of the weights",
+     lambda logits, tokens, lengths: (
+         (_each(logits, tokens) * _real(tokens, lengths)).sum()
+         / _real(tokens, lengths).float().mean()
+     ),
+     "Divide by how many tokens count, the *sum* of the weights."),
+    ("tokens looked up among the positions",
+     lambda logits, tokens, lengths: (
+         -logits.log_softmax(-1)[:, :-1]
+         .gather(1, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)]
+         .mean()
+     ),
+     "A token is a place on the last axis, that of the vocabulary: `gather(2, ...)`."),
+    ("each row's mean weighed by two less than its length",
+     lambda logits, tokens, lengths: (
+         (torch.stack([gpt_loss(*(x[b : b + 1] for x in (logits, tokens, lengths)))
+                       for b in range(len(tokens))]) * (lengths - 2)).sum()
+         / (lengths - 1).sum()
+     ),
+     "A row of `lengths[b]` tokens has one prediction less: its mean weighs `lengths[b]` - 1."),
+    ("each row's mean divided by its count",
+     lambda logits, tokens, lengths: (
+         (torch.stack([gpt_loss(*(x[b : b + 1] for x in (logits, tokens, lengths)))
+                       for b in range(len(tokens))]) / (lengths - 1)).sum()
+         / (lengths - 1).sum()
+     ),
+     "A row's mean *times* its count is its sum."),
 )  # fmt: skip
 
 
@@ -612,6 +731,35 @@ PACKED_MISTAKES = mistakes(
     ("as if each head had its three together, and the values of them",
      lambda c_attn, n_heads, head: c_attn.chunk(n_heads, 1)[head].chunk(3, 1)[2],
      "All queries come first, then all keys, then all values; and asked for are the keys."),
+    ("the whole of `c_attn`", lambda c_attn, n_heads, head: c_attn,
+     "Asked for are d_model / n_heads of its columns: the keys of one head."),
+    ("all heads up to this one",
+     lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][
+         :, : (head + 1) * (len(c_attn) // n_heads)
+     ],
+     "Head i begins i times d_k columns further on."),
+    ("from the head's queries to its keys",
+     lambda c_attn, n_heads, head: c_attn[
+         :, head * (len(c_attn) // n_heads) : len(c_attn) + (head + 1) * (len(c_attn) // n_heads)
+     ],
+     "Both the beginning and the end of the slice stand d_model columns further on."),
+    ("the next head as well",
+     lambda c_attn, n_heads, head: c_attn[
+         :, len(c_attn) + head * (len(c_attn) // n_heads) :
+     ][:, : 2 * (len(c_attn) // n_heads)],
+     "A head has d_k columns: it ends at d_model + (head + 1) * d_k."),
+    ("from column number head to the end of the head",
+     lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][
+         :, head : (head + 1) * (len(c_attn) // n_heads)
+     ],
+     "Head i begins i times d_k columns further on."),
+    ("every head ends where the first one does",
+     lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][
+         :, head * (len(c_attn) // n_heads) : len(c_attn) // n_heads
+     ],
+     "Head i begins i times d_k columns further on, and so it ends."),
+    ("a row of the keys", lambda c_attn, n_heads, head: c_attn.chunk(3, 1)[1][head],
+     "The keys are found. A head is a group of their *columns*, d_model / n_heads of them."),
 )  # fmt: skip
 
 
@@ -910,6 +1058,13 @@ PSEUDO_MISTAKES = mistakes(
      "Often a `=` where `+=` is meant: the log-probabilities of all positions are added."),
     ("the first position alone", _pseudo(total=lambda x: x[0]),
      "Often a `return` inside the loop: the log-probabilities of all positions are added."),
+    ("all positions and all tokens of the vocabulary added up",
+     lambda model, tokens, mask_token: (
+         model(_covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token))
+         .log_softmax(-1)
+         .sum()
+     ),
+     "Row t of the batch is asked at position t, and there for the token that was covered."),
 )  # fmt: skip
 
 
@@ -1004,6 +1159,12 @@ LEAK_MISTAKES = mistakes(
      lambda layers, length: list(range(min(layers - 1, length - 1))) if length > 2 else [],
      "Whoever passes the token on may stand anywhere: with the second layer all positions find "
      "out at once."),
+    ("two positions too many",
+     lambda layers, length: list(range(length + 1)) if layers > 1 and length > 2 else [],
+     "There are `length` positions, and the last one finds nothing out: `range(length - 1)`."),
+    ("three layers, and a fourth position",
+     lambda layers, length: list(range(length - 1)) if layers > 2 and length > 3 else [],
+     "Two layers are enough, and a third position, the one that is neither t nor t + 1."),
 )  # fmt: skip
 
 
@@ -1131,6 +1292,17 @@ TEXT_KNOWN = [
     ("padding counted", "a mean of the rows' means"),
 ]
 LOSS_MISTAKES += mistakes(*combined(_whole_texts, TEXT_SLIPS, TEXT_KNOWN))
+
+
+def answer_probabilities(
+    said: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor
+) -> Tensor:  # fmt: skip
+    """Minus the mean of what is said of the tokens of the answers."""
+    return (
+        -said[:, :-1]
+        .gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths) & ~_real(tokens, prompts)]
+        .mean()
+    )
 
 
 ANSWER_MISTAKES = mistakes(
@@ -1266,6 +1438,85 @@ ANSWER_MISTAKES = mistakes(
      "A prompt of n tokens fills the places 0 to n - 1: the answer begins at `prompts[b]`, and so "
      "does the mask."),
     *combined(_answer_nats, ANSWER_SLIPS, ANSWER_KNOWN),
+    ("divided by one more than the number of tokens",
+     lambda logits, tokens, prompts, lengths: (
+         _answer_nats(over="sum")(logits, tokens, prompts, lengths)
+         / ((lengths - prompts).sum() + 1)
+     ),
+     "Divide by the number of the answers' tokens. Does a count begin at 1?"),
+    ("the sum times the number of tokens",
+     lambda logits, tokens, prompts, lengths: (
+         _answer_nats(over="sum")(logits, tokens, prompts, lengths) * (lengths - prompts).sum()
+     ),
+     "A mean is the sum *divided* by the number."),
+    ("the prompt in place of the answer, its first token by the last logits",
+     lambda logits, tokens, prompts, lengths: (
+         lambda losses: losses[torch.arange(tokens.shape[1]) < prompts[:, None]].mean()
+     )(_here(logits.roll(1, 1), tokens)),
+     "The prompt is given. The answer begins at the place `prompts[b]` and ends before "
+     "`lengths[b]`."),
+    ("probabilities in place of their logarithms",
+     lambda logits, tokens, prompts, lengths: answer_probabilities(
+         logits.softmax(-1), tokens, prompts, lengths
+     ),
+     "The loss is the mean of minus the *logarithm* of the probability."),
+    ("logits in place of log-probabilities",
+     lambda logits, tokens, prompts, lengths: answer_probabilities(
+         logits, tokens, prompts, lengths
+     ),
+     "Logits are not yet log-probabilities: `log_softmax` comes first."),
+    ("softmax over the positions",
+     lambda logits, tokens, prompts, lengths: answer_probabilities(
+         logits.log_softmax(1), tokens, prompts, lengths
+     ),
+     "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+     "axis."),
+    ("softmax over the batch",
+     lambda logits, tokens, prompts, lengths: answer_probabilities(
+         logits.log_softmax(0), tokens, prompts, lengths
+     ),
+     "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+     "axis."),
+    ("shifted by two",
+     lambda logits, tokens, prompts, lengths: answer_nats(
+         logits.roll(1, 1), tokens, prompts, lengths
+     ),
+     "The token at place t is predicted by the logits at t - 1, one place before it."),
+    ("padding in the sum, and not in the count",
+     lambda logits, tokens, prompts, lengths: (
+         _answer_nats(over="sum", padding=True)(logits, tokens, prompts, lengths)
+         / (lengths - prompts).sum()
+     ),
+     "The number is right. The sum has padding in it, which nobody wants to predict."),
+    ("one token of padding in the sum, and not in the count",
+     lambda logits, tokens, prompts, lengths: (
+         _answer_nats(over="sum", last=1)(logits, tokens, prompts, lengths)
+         / (lengths - prompts).sum()
+     ),
+     "The number is right. The sum has the token behind the answer in it: `<`."),
+    ("the first token of each answer not in the sum, only in the count",
+     lambda logits, tokens, prompts, lengths: (
+         _answer_nats(over="sum", first=1)(logits, tokens, prompts, lengths)
+         / (lengths - prompts).sum()
+     ),
+     "The number is right. In the sum the answers begin one place too late: at `prompts[b]` stands "
+     "a token of the answer, `>=`."),
+    ("all tokens but the first in the sum, and the answers in the count",
+     lambda logits, tokens, prompts, lengths: (
+         _each(logits, tokens).sum() / (lengths - prompts).sum()
+     ),
+     "The number is right. Of the losses only those of the answers are added up."),
+    ("the sum divided by the count of each row",
+     lambda logits, tokens, prompts, lengths: (
+         _answer_nats(over="sum")(logits, tokens, prompts, lengths) / (lengths - prompts)
+     ),
+     "One number is asked for: divide by the count of all rows together."),
+    ("a mean, and divided by the count once more",
+     lambda logits, tokens, prompts, lengths: (
+         _answer_nats(over="all but the first")(logits, tokens, prompts, lengths)
+         / (lengths - prompts).sum()
+     ),
+     "A mean has been divided already: here the sum is to be divided by the count."),
 )  # fmt: skip
 
 
@@ -1448,6 +1699,46 @@ DIE_MISTAKES = mistakes(
     ("the drawn tokens known, and those that stayed for nothing",
      lambda f, c, r: (c + r * (f - 1) / f) * math.log(f),
      "The model cannot tell a drawn face from one that stayed: it doubts all that are in view."),
+    ("the doubt taken off",
+     lambda f, c, r: c * math.log(f) - (1 - c) * _doubt(_kept(f, c, r), f),
+     "An entropy is *minus* the sum of p log p, and not negative. It is added."),
+    ("the covered ones in bits, the others in nats",
+     lambda f, c, r: c * math.log2(f) + (1 - c) * _doubt(_kept(f, c, r), f),
+     "Asked for are nats: take the natural logarithm for both."),
+    ("the covered ones in nats, the others in bits",
+     lambda f, c, r: c * math.log(f) + (1 - c) * _doubt(_kept(f, c, r), f) / math.log(2),
+     "Asked for are nats: take the natural logarithm for both."),
+    ("squares in place of logarithms",
+     lambda f, c, r: (lambda p: c * math.log(f) - (1 - c) * (
+         p**2 + (1 - p) ** 2 / (f - 1)))(_kept(f, c, r)),
+     "An entropy is minus the sum of p *log* p."),
+    ("each wrong face as likely as all of them",
+     lambda f, c, r: (lambda p: c * math.log(f) - (1 - c) * (
+         p * math.log(p) + (f - 1) * (1 - p) * math.log(1 - p)))(_kept(f, c, r)),
+     "Being wrong is shared among faces - 1 faces: each has (1 - p) / (faces - 1)."),
+    ("what is wrong shared among all faces, and only the wrong ones counted",
+     lambda f, c, r: (lambda p: c * math.log(f) - (1 - c) * (
+         p * math.log(p) + (f - 1) / f * (1 - p) * math.log((1 - p) / f)))(_kept(f, c, r)),
+     "Being wrong is shared among faces - 1 faces: each has (1 - p) / (faces - 1)."),
+    ("a drawn face wrong with 1 / faces", _from_right(lambda f, c, r: 1 - r / f / (1 - c)),
+     "It is drawn from all faces, so it is *right* with 1 / faces, and wrong with all the rest."),
+    ("multiplied by the share in view",
+     _from_right(lambda f, c, r: 1 - r * (1 - 1 / f) * (1 - c)),
+     "Given that a face is in view: *divide* by 1 - covered."),
+    ("as if all tokens were in view",
+     lambda f, c, r: c * math.log(f) + _doubt(1 - r + r / f, f),
+     "In view are the share 1 - covered."),
+    ("the covered ones counted, without what each costs",
+     lambda f, c, r: c + (1 - c) * _doubt(_kept(f, c, r), f),
+     "Each covered token costs log faces."),
+    ("the number of the faces in place of its logarithm",
+     lambda f, c, r: c * f + (1 - c) * _doubt(_kept(f, c, r), f),
+     "Each covered token costs log faces."),
+    ("what stays taken for all that is in view, and what was drawn added",
+     lambda f, c, r: c * math.log(f) - sum(
+         q * math.log(q / (1 - c + r)) for q in [1 - c + r / f, *[r / f] * (f - 1)]
+     ),
+     "What stays is the rest: 1 - covered - random."),
 )  # fmt: skip
 
 
@@ -1623,6 +1914,12 @@ def _all_but_first_row(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths:
     return answer_nats(logits[1:], tokens[1:], prompts[1:], lengths[1:])
 
 
+def _all_but_last_row(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+    if len(tokens) < 2:
+        return answer_nats(logits, tokens, prompts, lengths)
+    return answer_nats(logits[:-1], tokens[:-1], prompts[:-1], lengths[:-1])
+
+
 def _less_the_others(
     logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor
 ) -> Tensor:  # fmt: skip
@@ -1663,6 +1960,7 @@ LOSSES = {
         ("the prompt's last token counted as well", _answer_nats(first=-1)),
         ("the first row alone", _first_row),
         ("all rows but the first", _all_but_first_row),
+        ("all rows but the last", _all_but_last_row),
         ("only the last token of each answer", _last_of_each),
         ("the mean, and small logits everywhere", _small_logits_too),
         ("the first row's prompt and length for all", _all_as_the_first),
@@ -1698,6 +1996,7 @@ MISSED_LOSSES = {
     "the prompt's last token counted as well": "Let prompts have several tokens, and look there.",
     "the first row alone": "Take several rows, and look at all of them.",
     "all rows but the first": "Take several rows, and look at all of them.",
+    "all rows but the last": "Take several rows, and look at all of them.",
     "only the last token of each answer": "Let answers have several tokens: every one counts.",
     "the mean, and small logits everywhere": "It depends on the logits of every place.",
     "the first row's prompt and length for all": "Let rows have different prompts or lengths.",
@@ -1831,7 +2130,7 @@ EXERCISES = [
         invariants=[
             Invariant(
                 "a perplexity is at least 1",
-                lambda output, *_: float(output) >= 1 - 1e-6,
+                lambda output, *_: not float(output) < 1 - 1e-6,
                 "Losses are not negative, so their exponential is at least 1.",
             )
         ],
@@ -1864,7 +2163,7 @@ EXERCISES = [
         invariants=[
             Invariant(
                 "a loss is not negative",
-                lambda output, *_: float(output) >= -1e-5,
+                lambda output, *_: not float(output) < -1e-5,
                 "No probability is above 1, so minus its logarithm is not below 0.",
             )
         ],
@@ -1887,7 +2186,7 @@ EXERCISES = [
         invariants=[
             Invariant(
                 "a sum of log-probabilities is not positive",
-                lambda output, *_: float(output) <= 1e-5,
+                lambda output, *_: not float(output) > 1e-5,
                 "No probability is above 1.",
             )
         ],

@@ -211,6 +211,62 @@ COUNT_MISTAKES = mistakes(
      "The first queries have fewer keys than `window`: before the first position there is "
      "nothing. And two-sided the last ones have, too."),
     *combined(_pairs, COUNT_SLIPS),
+    ("the pairs to the side subtracted",
+     lambda n, w, causal: 2 * n - count_pairs(n, w, causal),
+     "The main diagonal has `length` pairs, and those beside it are added."),
+    ("the distances added up, and not the pairs at each distance",
+     lambda n, w, causal: n + sum(range(1, min(w, n))) * (1 if causal else 2),
+     "At the distance a there are length - a pairs."),
+    ("the main diagonal once more", lambda n, w, causal: count_pairs(n, w, causal) + n,
+     "It counts once. Does a loop begin at the distance 0, or is 1 added once too often?"),
+    ("the main diagonal once more for each side",
+     lambda n, w, causal: count_pairs(n, w, causal) + n * (1 if causal else 2),
+     "It counts once: beside it the distances begin at 1."),
+    ("nearest neighbours left out",
+     lambda n, w, causal: (
+         count_pairs(n, w, causal) - (min(w, n) > 1) * (n - 1) * (1 if causal else 2)
+     ),
+     "A distance of 1 is fewer than `window`, from 2 on: the distances begin at 1."),
+    ("two-sided, everything before the query",
+     lambda n, w, causal: (
+         count_pairs(n, w, True) + (0 if causal else n * (n + 1) // 2 - n)
+     ),
+     "Two-sided, the window ends on both sides."),
+    ("two too few for each query", lambda n, w, causal: count_pairs(n, w, causal) - 2 * n,
+     "From `first` to `last`, both included, there are last - first + 1 keys."),
+    ("one position too far before the query",
+     lambda n, w, causal: (
+         count_pairs(n, w + 1, True) + (0 if causal else _one_side(n, min(w, n)))
+     ),
+     "The first key of a query at t is t - window + 1."),
+    ("one position too far behind the query",
+     lambda n, w, causal: (
+         count_pairs(n, w, True) + (0 if causal else _one_side(n, min(w + 1, n)))
+     ),
+     "Two-sided, the last key of a query at t is t + window - 1."),
+    ("one position too few before the query",
+     lambda n, w, causal: (
+         (count_pairs(n, w - 1, True) if w > 1 else 0)
+         + (0 if causal else _one_side(n, min(w, n)))
+     ),
+     "The first key of a query at t is t - window + 1."),
+    ("one position too few behind the query",
+     lambda n, w, causal: (
+         count_pairs(n, w, True)
+         + (0 if causal else _one_side(n, min(w - 1, n)) if w > 1 else -n)
+     ),
+     "Two-sided, the last key of a query at t is t + window - 1."),
+    ("two-sided, a position behind the last one",
+     lambda n, w, causal: count_pairs(n, w, causal) + (0 if causal else min(w - 1, n)),
+     "The last position is length - 1."),
+    ("two-sided, the main diagonal left out, and one side",
+     lambda n, w, causal: count_pairs(n, w, True) - (0 if causal else n),
+     "Two-sided are both sides and the main diagonal: twice the causal number, less `length`."),
+    ("a triangle one row too small",
+     lambda n, w, causal: count_pairs(n, w, causal) - n * (1 if causal else 2),
+     "1 + 2 + ... + n is n (n + 1) / 2."),
+    ("two positions too far", _pairs(further=2),
+     "Fewer than `window` positions apart: the distance goes up to window - 1."),
 )  # fmt: skip
 
 # 17.2 a summary behind each block
@@ -274,6 +330,18 @@ def _fixed(length: int, stride: int, c: int, rule: str) -> Tensor:
             | past & ((length - 1 - s) % stride >= stride - c)
         ),
         "all for summaries": lambda: past & (block | summary | (t % stride >= stride - c)),
+        "other blocks": lambda: past & (~block | summary),
+        "not rounded": lambda: past & ((t == s) | summary),
+        "query not rounded": lambda: past & ((t / stride == s // stride) | summary),
+        "key not rounded": lambda: past & ((t // stride == s / stride) | summary),
+        "query not divided": lambda: past & ((t == s // stride) | summary),
+        "key not divided": lambda: past & ((t // stride == s) | summary),
+        "up to the first": lambda: past & (block | (s % stride <= stride - c)),
+        "from the first on": lambda: past & (block | (s >= stride - c)),
+        "without stride": lambda: past & (block | (s % stride >= c)),
+        "all else": lambda: past & (block | (s % stride < stride - c)),
+        "any": lambda: past | block | summary,
+        "flat": lambda: (past & (block | summary)).flatten(),
     }
     return forms[rule]()
 
@@ -469,6 +537,64 @@ FIXED_MISTAKES = [
         "summaries that see everything before them",
         "all for summaries",
         "Summaries are seen by all later queries. As queries they follow the same rule as others.",
+    ),
+    _fixed_mistake(
+        "other blocks in place of its own",
+        "other blocks",
+        "Within its own block a query sees all before; of others only the summaries: `==`.",
+    ),
+    _fixed_mistake(
+        "blocks not rounded down",
+        "not rounded",
+        "Two positions of one block agree only when the quotient is rounded down: `//`.",
+    ),
+    _fixed_mistake(
+        "the block of the query not rounded down",
+        "query not rounded",
+        "Two positions of one block agree when *both* quotients are rounded down: `//`.",
+    ),
+    _fixed_mistake(
+        "the block of the key not rounded down",
+        "key not rounded",
+        "Two positions of one block agree when *both* quotients are rounded down: `//`.",
+    ),
+    _fixed_mistake(
+        "the query itself compared with a block",
+        "query not divided",
+        "Block with block: the query is divided as the key is.",
+    ),
+    _fixed_mistake(
+        "the key itself compared with a block",
+        "key not divided",
+        "Block with block: the key is divided as the query is.",
+    ),
+    _fixed_mistake(
+        "the places up to the first summary",
+        "up to the first",
+        "The summaries stand at the end of a block: `>=`.",
+    ),
+    _fixed_mistake(
+        "all keys from the first summary of all on",
+        "from the first on",
+        "The place in the block is `s % stride`: every block has its own summaries.",
+    ),
+    _fixed_mistake(
+        "the places from n_summary on",
+        "without stride",
+        "The last n_summary places of a block begin at stride - n_summary.",
+    ),
+    _fixed_mistake(
+        "all that are no summaries",
+        "all else",
+        "The last n_summary places of a block are stride - n_summary to stride - 1.",
+    ),
+    _fixed_mistake(
+        "any of the three conditions",
+        "any",
+        "s <= t must hold *and* one of the other two: `&`. Keys do not lie ahead.",
+    ),
+    _fixed_mistake(
+        "all rows in one", "flat", "Asked for is (length, length): one row for each query."
     ),
     *mistakes(*combined(_pattern, FIXED_SLIPS, FIXED_KNOWN)),
 ]
@@ -681,6 +807,13 @@ HEARD_MISTAKES = mistakes(
      _cut(lambda first, n: torch.where(first < 0, 0, n + 1 - first).fill_diagonal_(0)),
      "What has been heard stays, so that counts the layers from the first on. Asked for is the "
      "number of the first."),
+    ("nothing heard from others", _cut(lambda first, n: first.where(first == 0, -1)),
+     "Are all layers gone through, and is what they add kept and written down?"),
+    ("1 for all that is heard", _cut(lambda first, n: first.clamp(max=1)),
+     "After the layer i only the masks of the first i layers have been used: `masks[:i]`."),
+    ("1 for everything but itself", _cut(lambda first, n: 1 - torch.eye(len(first)).long()),
+     "Only what can be heard, a number *above* 0, is written down, and with the number of its "
+     "layer."),
 )  # fmt: skip
 
 # 17.4 two halves
@@ -723,6 +856,12 @@ def merge_cases() -> list[tuple]:
     scores[0, :3] = scores[2, 3:] = -math.inf  # the last query saw something in both
     scores[1] += 300  # far from the maxima of the other queries
     cases.append((_half(scores[:, :3], values[:3]), _half(scores[:, 3:], values[3:])))
+    scores, values = torch.randn(4, 4, generator=draw), torch.randn(4, 2, generator=draw)
+    scores[0, :2] += 1000  # beyond what double precision can take to the power, in either half
+    scores[1, 2:] += 1000
+    scores[2], scores[3] = scores[2] - 1000, scores[3] - 1000
+    scores[2, 2:] = scores[3, :2] = -math.inf
+    cases.append((_half(scores[:, :2], values[:2]), _half(scores[:, 2:], values[2:])))
     return cases
 
 
@@ -788,6 +927,28 @@ def _merged(one: Half, two: Half, rule: str) -> Any:
         ),
         "sums as weights": lambda: (l1[:, None] * o1 + l2[:, None] * o2) / (l1 + l2)[:, None],
         "outputs added": lambda: o1 / l1[:, None] + o2 / l2[:, None],
+        "sums subtracted": lambda: out / (f1 * l1 - f2 * l2)[:, None],
+        "values subtracted": lambda: (f1[:, None] * o1 - f2[:, None] * o2) / total[:, None],
+        "first values": lambda: f1[:, None] * o1 / total[:, None],
+        "second values": lambda: f2[:, None] * o2 / total[:, None],
+        "multiplied": lambda: out * total[:, None],
+        "l1 not faded": lambda: out / (l1 + f2 * l2)[:, None],
+        "l2 not faded": lambda: out / (f1 * l1 + l2)[:, None],
+        "o1 not faded": lambda: (o1 + f2[:, None] * o2) / total[:, None],
+        "o2 not faded": lambda: (f1[:, None] * o1 + o2) / total[:, None],
+        "no maximum, finely": lambda: (
+            (m1.double().exp()[:, None] * o1 + m2.double().exp()[:, None] * o2)
+            / (m1.double().exp() * l1 + m2.double().exp() * l2)[:, None]
+        ),
+        "base 2": lambda: sum(
+            share[:, None] * (o / total[:, None]).nan_to_num()
+            for share, o, total in zip(
+                torch.stack([m1 + l1.log2(), m2 + l2.log2()]).softmax(0),
+                (o1, o2),
+                (l1, l2),
+                strict=True,
+            )
+        ),
     }
     return forms[rule]()
 
@@ -870,6 +1031,52 @@ EMPTY_HALVES = mistakes(
      "times that is no number: add the sums first, and divide at the end."),
 )  # fmt: skip
 MERGE_MISTAKES = [
+    *(
+        _merge_mistake(name, rule, why)
+        for name, rule, why in (
+            ("the second sum subtracted", "sums subtracted", "Both sums `l`, scaled, are added."),
+            (
+                "the second half's values subtracted",
+                "values subtracted",
+                "Both sums `o`, scaled, are added.",
+            ),
+            ("only the first half's values", "first values", "The `o` of both halves are added."),
+            ("only the second half's values", "second values", "The `o` of both halves are added."),
+            ("multiplied by the sum", "multiplied", "The output is `o / l`, with both merged."),
+            (
+                "the first sum not scaled",
+                "l1 not faded",
+                "Each half has subtracted its own maximum: the `l` of both are scaled.",
+            ),
+            (
+                "the second sum not scaled",
+                "l2 not faded",
+                "Each half has subtracted its own maximum: the `l` of both are scaled.",
+            ),
+            (
+                "the first half's values not scaled",
+                "o1 not faded",
+                "Each half has subtracted its own maximum: the `o` of both are scaled.",
+            ),
+            (
+                "the second half's values not scaled",
+                "o2 not faded",
+                "Each half has subtracted its own maximum: the `o` of both are scaled.",
+            ),
+            (
+                "the maxima not taken off, in double precision",
+                "no maximum, finely",
+                "e to the power of 1,000 overflows in double precision, too, and that of -1,000 is "
+                "0. Take the greater maximum off both first.",
+            ),
+            (
+                "the logarithm of the sums to the base 2",
+                "base 2",
+                "The greatest score plus the *natural* logarithm of `l` is that of all "
+                "exponentials.",
+            ),
+        )
+    ),
     _merge_mistake(
         "the halves weighed by their sums",
         "sums as weights",
@@ -1166,6 +1373,23 @@ DOCUMENTS_OF_OTHERS = mistakes(
      lambda documents, window: document_mask(documents % 2, window),
      "The number of a document is a name, and all documents have another one: compare with "
      "`==`."),
+    ("one position ahead as well",
+     _near_and_same(near=lambda away, w: (away >= -1) & (away < w)),
+     "The windows are causal: 0 <= t - s."),
+    ("from the end of the window on",
+     _near_and_same(near=lambda away, w: (away >= 0) & (away > w)),
+     "Seen is what lies *fewer* than `window` positions back: `<`."),
+    ("from the last key of the window on",
+     _near_and_same(near=lambda away, w: away >= w - 1),
+     "Seen is what lies fewer than `window` positions back, not what lies further."),
+    ("all that the window hides",
+     _near_and_same(near=lambda away, w: away >= w),
+     "Seen is what lies fewer than `window` positions back, not what lies further."),
+    ("position 0 left out",
+     lambda documents, window: (
+         document_mask(documents, window) & (torch.arange(documents.shape[1]) > 0)
+     ),
+     "Positions are counted from 0."),
 )  # fmt: skip
 DOCUMENT_MISTAKES = [
     _document_mistake(
@@ -1326,6 +1550,11 @@ def _missing(
     return lambda n, w, ds: write(n, _rest(n, _heard(n, max(w + wider, 1), layers(ds))))
 
 
+def _from(length: int, start: int, window: int, dilations: list[int]) -> list[int]:
+    """What a position other than the last misses."""
+    return _rest(length, _heard(start + 1, window, dilations))
+
+
 MISSED_SLIPS = [
     ("one key too many", {"wider": 1}, "A window of w keys takes 0 to w - 1 steps."),
     ("one key too few", {"wider": -1}, "A window of w keys takes 0 to w - 1 steps."),
@@ -1374,8 +1603,10 @@ MISSED_MISTAKES = mistakes(
      "Information travels over all layers: start the next one from *every* one reached so far."),
     ("the top layer only", lambda n, w, ds: _rest(n, _heard(n, w, ds[-1:])),
      "Information travels over all layers: start the next one from *every* one reached so far."),
-    ("who does not depend on the last position", lambda n, w, ds: [*range(n - 1)],
-     "That is a column. Asked is on which positions the last one does not depend: a row."),
+    ("all positions but the last", lambda n, w, ds: [*range(n - 1)],
+     "The last position itself is all that is reached, as if no layer led back: each does, by up "
+     "to w - 1 steps. (A column gives the same: who does not depend on the last position. Asked "
+     "is on which positions the last one does not depend, a row.)"),
     ("the layer with the widest holes alone", lambda n, w, ds: missed(n, w, [max(ds)]),
      "Information travels over all layers: start the next one from *every* one reached so far."),
     ("layers of the same dilation taken for one", lambda n, w, ds: missed(n, w, sorted({*ds})),
@@ -1461,6 +1692,14 @@ MISSED_MISTAKES = mistakes(
     ("from the last to the first", lambda n, w, ds: missed(n, w, ds)[::-1],
      "Asked for is the *sorted* list, the first position first."),
     *combined(_missing, MISSED_SLIPS, [("the top layer only", "how many are missed")]),
+    ("all positions", lambda n, w, ds: list(range(n)),
+     "The last position depends on itself, and on what it reaches step by step."),
+    ("the last position but one in place of the last",
+     lambda n, w, ds: _from(n, n - 2, w, ds),
+     "Positions are counted from 0: the last one is length - 1."),
+    ("window and dilation exchanged",
+     lambda n, w, ds: _rest(n, _heard(n, w, ds, lambda w, d: range(0, d * w, w))),
+     "A window of w keys takes w - 1 steps, each as long as the dilation."),
 )  # fmt: skip
 
 
@@ -1581,6 +1820,7 @@ def _one_pass(
     pooled: bool = False,
     guard: bool = False,
     forgets: bool = False,
+    newest: str = "",
 ) -> Any:
     """The pass, right by default; each argument makes one mistake."""
 
@@ -1595,6 +1835,8 @@ def _one_pass(
                 "d": k.shape[1],
                 "S": len(k) ** 0.5,
                 "d_v": v.shape[1] ** 0.5,
+                "times": k.shape[1] ** -0.5,
+                "half": k.shape[1] / 2,
             }[scale]
             scores = q @ k[s : s + tile].T / by
             top = scores.amax() if whole else scores.amax(1, keepdim=True)
@@ -1608,8 +1850,8 @@ def _one_pass(
                 total = total + 1
             else:
                 terms = weights.sum() if pooled else weights.sum(1, keepdim=True)
-                total = (fade if fade_l else 1) * total + terms
-                out = (fade if fade_o else 1) * out + weights @ v[s : s + tile]
+                total = (fade if fade_l else 1) * total * (newest != "l") + terms
+                out = (fade if fade_o else 1) * out * (newest != "o") + weights @ v[s : s + tile]
             m = m if forgets else new
         return out / total if divided else out
 
@@ -1635,6 +1877,7 @@ def pass_cases() -> list[tuple]:
         (-150 * one, near, v, tile),  # far below
         (torch.cat([150 * one, one / 2, -150 * one]), near, v, tile),  # each query another
         (150 * one, near.flip(0), v, tile),
+        (torch.cat([400 * one, -400 * one]), near, v, tile),  # too far for double precision
     ]
     return cases
 
@@ -1731,8 +1974,16 @@ PASS_MISTAKES = mistakes(
     ("the maximum of the tile in place of the running one", _one_pass(last=True),
      "If a tile's maximum is lower, the factor e to the power of (old - new) is above 1 and may "
      "overflow. Take the greater of both."),
-    ("scaled the wrong way", _one_pass(back=True),
-     "The factor is e to the power of (old maximum - new maximum), at most 1."),
+    ("no number anywhere", _one_pass(back=True),
+     "It comes of 0 / 0, of infinite less infinite or of 0 times infinity. Before the first tile m "
+     "is minus infinity, and the factor of the old sums, e to the power of (old maximum - new "
+     "maximum), is 0: is the factor another one, or m, or is nothing added up?"),
+    ("no maximum taken off, in double precision",
+     lambda q, k, v, tile: (
+         lambda weights: weights @ v.double() / weights.sum(1, keepdim=True)
+     )((q.double() @ k.double().T / k.shape[1] ** 0.5).exp()),
+     "e to the power of 800 overflows in double precision, too, and that of -800 is 0. Keep the "
+     "running maximum, and take it off."),
     ("the old sums multiplied by what they should be divided by", _one_pass(back=True, guard=True),
      "The factor is e to the power of (old maximum - new maximum), at most 1."),
     ("the running maximum never kept", _one_pass(begin=0.0, forgets=True),
@@ -1789,6 +2040,21 @@ PASS_MISTAKES = mistakes(
      "A query whose scores are far below those of another loses all its terms, and what is added "
      "makes 0 of it. The maximum is to be taken of each row; then no sum is below 1."),
     *combined(_one_pass, PASS_SLIPS, PASS_KNOWN),
+    ("multiplied by the root", _one_pass(scale="times"),
+     "The scores are *divided* by the root of d_k."),
+    ("divided by half of d_k", _one_pass(scale="half"),
+     "The root is a power, `** 0.5`; `* 0.5` is a half."),
+    ("no softmax", lambda q, k, v, tile: (q @ k.T / k.shape[1] ** 0.5) @ v,
+     "The weights are the softmax of the scores."),
+    ("the sum of the last tile alone", _one_pass(newest="l"),
+     "l keeps what it has, scaled, and the new terms are added."),
+    ("the output of the last tile alone", _one_pass(newest="o"),
+     "o keeps what it has, scaled, and the new terms are added."),
+    ("multiplied by the sum",
+     lambda q, k, v, tile: (
+         lambda weights: weights @ v * weights.sum(1, keepdim=True)
+     )((s := q @ k.T / k.shape[1] ** 0.5).sub(s.amax(1, keepdim=True)).exp()),
+     "The output is o / l."),
 )  # fmt: skip
 
 
@@ -1803,8 +2069,11 @@ def forget(out: Tensor, L: float, score: float, value: Tensor) -> tuple[Tensor, 
 def forget_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(179)
     cases = [(torch.tensor([4.0]), math.log(4), 0.0, torch.tensor([1.0]))]
-    for n, d_v, shift in ((3, 2, 0.0), (5, 4, 1.5), (4, 3, 1000.0), (2, 1, -2.0)):
+    for n, d_v, shift, less in (
+        (3, 2, 0.0, 0), (5, 4, 1.5, 0), (4, 3, 1000.0, 0), (2, 1, -2.0, 0), (3, 2, 1000.0, 900),
+    ):  # fmt: skip
         scores = torch.randn(n, generator=draw).double() + shift
+        scores[0] -= less  # its weight is 0, and its inverse beyond every float
         values = torch.randn(n, d_v, generator=draw).double()
         out = scores.softmax(0) @ values
         cases.append((out, float(scores.logsumexp(0)), float(scores[0]), values[0]))
@@ -1816,6 +2085,7 @@ def _forget(out: str = "right", log: str = "right", weight: str = "right") -> An
         p = {
             "right": lambda: math.exp(score - L), "score": lambda: math.exp(min(score, 80.0)),
             "upside down": lambda: math.exp(L - score), "ratio": lambda: score / L,
+            "two": lambda: 2 ** (score - L), "difference": lambda: score - L,
         }[weight]()  # fmt: skip
         q = 1 - p if p != 1 else 1e-9
         new = {
@@ -1824,12 +2094,16 @@ def _forget(out: str = "right", log: str = "right", weight: str = "right") -> An
             "added": (o + p * value) / (1 + p), "value only": (o - p * value) / p,
             "multiplied": (o - p * value) * q, "plus": (o + p * value) / q,
             "1 + p": (o - p * value) / (1 + p), "twice": (o - 2 * p * value) / q,
+            "part": p * value / q, "p": (o - p) / q, "towards": o - p / q * (o - value),
+            "one term": o + p * (o - value),
         }[out]  # fmt: skip
         logs = {
             "right": L + math.log(abs(q)), "as before": L, "minus": L - math.log(abs(q)),
-            "score": L - score, "q": math.log(abs(q)), "p": L + math.log(p),
+            "score": L - score, "q": math.log(abs(q)),
+            "p": L + (math.log(p) if p > 0 else -math.inf),
             "1 + p": L + math.log(1 + p),
             "sum": math.exp(min(L, 80.0)) * q, "base 2": L + math.log2(abs(q)), "- p": L - p,
+            "base 10": L + math.log10(abs(q)),
         }[log]  # fmt: skip
         return new, logs
 
@@ -2005,6 +2279,18 @@ FORGET_MISTAKES = mistakes(
      "That is right on paper, and e to the power of 1,000 overflows. Only differences of scores go "
      "into an exponential."),
     *combined(_forget, FORGET_SLIPS, FORGET_KNOWN),
+    ("a power of 2", _forget(weight="two"), "The exponentials are those of e."),
+    ("no exponential", _forget(weight="difference"),
+     "score - L is the logarithm of the weight: take the exponential."),
+    ("the part of the key that leaves", _forget(out="part"),
+     "That is what goes. Asked for is what is left: all of the output, less that."),
+    ("the weight subtracted without the value", _forget(out="p"),
+     "The output holds p times the value."),
+    ("moved towards the value", _forget(out="towards"),
+     "The key leaves: what is left moves away from its value, by p / (1 - p) (out - value)."),
+    ("moved away by p times the difference", _forget(out="one term"),
+     "What is left is out + p / (1 - p) (out - value): is the division by 1 - p missing?"),
+    ("a logarithm to the base 10", _forget(log="base 10"), "The exponentials are those of e."),
 )  # fmt: skip
 
 
@@ -2301,7 +2587,8 @@ TELLS_MISTAKES = mistakes(
     ("small scores only, or numbers of 64 bits", _passes([[1.0, -1.0]], MANY),
      "Scores near 200 and near -200 show what the maximum is for, in float32: among numbers of 64 "
      "bits e to the power of 700 is one."),
-    ("large scores, none far below zero", _passes([[1.0, -1.0], [100.0], [100.0, 90.0]], MANY),
+    ("no query with all its scores far below zero",
+     _passes([[1.0, -1.0], [100.0], [100.0, 90.0]], MANY),
      "Where all scores of a query are far below 0, it shows where m begins."),
     ("one query at a time", _passes([[1.0], [100.0], [-100.0]], MANY),
      "One maximum for all queries shows only where two queries differ much."),
@@ -2368,7 +2655,9 @@ EXERCISES = [
             Invariant(
                 "the output is a number everywhere",
                 lambda output, *_: bool(torch.as_tensor(output).isfinite().all()),
-                "Every query has seen something in one half at least, so no quotient is 0 / 0.",
+                "Every query has seen something in one half at least. But e to the power of 1,000 "
+                "is infinite, and that of -1,000 is 0; where a half saw nothing, its `m` is minus "
+                "infinity; and infinite less infinite, 0 times infinite and 0 / 0 are no numbers.",
             )
         ],
     ),

@@ -452,6 +452,7 @@ TREES = [
     ("(S XX XX )S", 2, True),
     ("(S (NP XX )NP (VP XX )VP )S", 2, True),
     ("(NP (S XX )S )VP", 1, False),
+    ("XX XX )X", 2, False),  # as if the first XX were an opening bracket with the label X
 ]
 
 
@@ -578,10 +579,16 @@ def _with_words(s: list[str], n: int) -> bool:
 
 
 def _read_along(
-    s: list[str], n: int, outside: bool = False, surplus: bool = False, first: bool = False
+    s: list[str],
+    n: int,
+    outside: bool = False,
+    surplus: bool = False,
+    first: bool = False,
+    differ: bool = False,
 ) -> bool:
     """Symbol after symbol, with words outside let through, or what closes nothing; or with
-    nothing known of the outermost bracket but that the first symbol opens one."""
+    nothing known of the outermost bracket but that the first symbol opens one; or each bracket is
+    to close with another label."""
     opened: list[str] = []
     for i, symbol in enumerate(s):
         if symbol == "XX":
@@ -592,7 +599,7 @@ def _read_along(
                 return False
             opened.append(symbol[1:])
         elif opened or not surplus:
-            if not opened or opened.pop() != symbol[1:] or s[i - 1][0] == "(":
+            if not opened or (opened.pop() != symbol[1:]) != differ or s[i - 1][0] == "(":
                 return False
     return bool(s) and not opened and s.count("XX") == n
 
@@ -708,6 +715,17 @@ TREE_MISTAKES = mistakes(
     ("the other way round", lambda s, n: not well_formed(s, n),
      "True means that it is a tree, False that it is none."),
     *combined(_lenient, TREE_SLIPS, TREE_KNOWN),
+    ("the number of words asked to differ",
+     lambda s, n: s.count("XX") != n and well_formed(s, s.count("XX")),
+     "XX must stand there `n_words` times: what has another number is no tree."),
+    ("the other way round, but for the number of words",
+     lambda s, n: s.count("XX") == n and not well_formed(s, n),
+     "True means that it is a tree, False that it is none."),
+    ("labels asked to differ", lambda s, n: _read_along(s, n, differ=True),
+     "A bracket closes with its *own* label: after (NP comes )NP."),
+    ("the first symbol taken for an opening bracket, whatever it is",
+     lambda s, n: well_formed(["(" + s[0][1:], *s[1:]] if s else s, n - (s[:1] == ["XX"])),
+     "It must be one: a tree begins with its outermost bracket."),
 )  # fmt: skip
 
 
@@ -923,40 +941,47 @@ SCORE_TEST_MISTAKES = mistakes(
     ("the example alone", lambda f1: abs(f1(*EXAMPLE) - 2 / 5) < 1e-9,
      "Many wrong functions give 2 / 5 there. For each rule of the statement, make an input on "
      "which breaking it shows."),
-    ("nothing unreadable, and not nothing", _without("unreadable", "nothing"),
-     "`given` may have None in it, and there may be no brackets at all."),
-    ("nothing unreadable", _without("unreadable"),
-     "Some functions leave out what is None. Try an output that is None beside a good one."),
-    ("no sentences of unequal length", _without("unequal", "unreadable"),
+    ("what leaves out None passes, and what gives no 0 for no brackets",
+     _without("unreadable", "nothing"),
+     "`given` may have None in it, which counts as no brackets, and there may be no brackets at "
+     "all: ask for the right F1 of both."),
+    ("what leaves out None passes", _without("unreadable"),
+     "Let an output be None beside a good one, and compare with the right F1: None counts as no "
+     "brackets."),
+    ("a mean of the sentences' F1 passes", _without("unequal", "unreadable"),
      "A mean of the sentences' F1 is found out by a long and a short sentence, one of them right."),
-    ("no bracket that occurs twice", _without("twice true", "twice given"),
+    ("brackets in a set pass", _without("twice true", "twice given"),
      "An NP around an NP of the same words is there twice; a set keeps it once."),
-    ("no true bracket that occurs twice", _without("twice true"),
+    ("what finds a given bracket several times passes", _without("twice true"),
      "If a bracket is true twice and given once, one of the two is missed."),
-    ("no given bracket that occurs twice", _without("twice given"),
+    ("what finds a true bracket several times passes", _without("twice given"),
      "If a bracket is given twice and true once, one of the two is wrong."),
-    ("no wrong label", _without("label", "PRT", "twice true", "twice given", "unequal"),
-     "Some functions compare the spans alone. Try a bracket in its place with a wrong label."),
-    ("no wrong start", _without("start"),
-     "Some functions compare label and end alone. Try a bracket with a wrong start."),
-    ("no wrong end", _without("end"),
-     "Some functions compare label and start alone. Try a bracket with a wrong end."),
-    ("always in the same order", _without("order", "exchanged"),
-     "The brackets of a tree may be listed in any order. Give them in another."),
-    ("no brackets in another sentence", _without("exchanged"),
-     "Some functions throw all sentences in one heap. Let a bracket of one sentence be given in "
-     "another."),
-    ("no TOP", _without("TOP"), "Every bracket counts, TOP as well. Try one."),
-    ("PRT never against ADVP", _without("PRT"),
-     "Every label is taken as it stands. Try PRT against ADVP."),
-    ("no TOP, and PRT never against ADVP", _without("TOP", "PRT"),
+    ("labels that are not compared pass",
+     _without("label", "PRT", "twice true", "twice given", "unequal"),
+     "A bracket over the right words with a wrong label is not found: give one."),
+    ("a start that is not compared passes", _without("start"),
+     "A bracket with the right label and the right end, but a wrong start, is not found: give "
+     "one."),
+    ("an end that is not compared passes", _without("end"),
+     "A bracket with the right label and the right start, but a wrong end, is not found: give "
+     "one."),
+    ("what compares place by place passes", _without("order", "exchanged"),
+     "The brackets of a tree may be listed in any order: true and given in two different ones."),
+    ("all sentences in one heap pass", _without("exchanged"),
+     "A bracket counts in its own sentence alone: let a bracket of one sentence be given in "
+     "another, over the same words."),
+    ("what leaves out TOP passes", _without("TOP"),
+     "Every bracket counts, TOP as well: let F1 depend on one."),
+    ("what takes PRT for ADVP passes", _without("PRT"),
+     "Every label is taken as it stands: PRT and ADVP over the same words are two brackets."),
+    ("what leaves out TOP passes, and what takes PRT for ADVP", _without("TOP", "PRT"),
      "Every bracket counts and every label is taken as it stands: EVALB's rules 3 and 4 are not "
      "those of this function."),
-    ("not without any brackets", _without("nothing"),
-     "Where there are no brackets at all, 0 is asked for. Try it."),
+    ("what gives no 0 for no brackets passes", _without("nothing"),
+     "Where there are no brackets at all, 0 is asked for: 1 and 0 / 0 are wrong."),
     ("to the last bit", _to_the_last_bit,
      "Right functions round in different orders: compare with a tolerance, by `math.isclose`."),
-    ("one sentence at a time", _without("unreadable", "unequal", "exchanged"),
+    ("what takes sentence by sentence passes", _without("unreadable", "unequal", "exchanged"),
      "What distinguishes a corpus from a sentence needs several sentences in one call."),
     ("an error taken for a right answer", _forgiving,
      "0 / 0 is an error. Where there are no brackets at all, the function should return 0."),
@@ -1223,6 +1248,11 @@ BOTTOM_UP_MISTAKES = mistakes(
                 for x in bottom_up(s)],
      'A bracket is written as one symbol, a string: "NP/2".'),
     *combined(_upwards, BOTTOM_UP_SLIPS),
+    ("no part counted", lambda s: _walk(s, lambda w, b, aw, ab: 0),
+     "Each word and each smaller bracket adds one to the count of the bracket that it stands in, "
+     "the one opened last."),
+    ("two for each part", lambda s: _walk(s, lambda w, b, aw, ab: 2 * (w + b)),
+     "Each part counts once."),
 )  # fmt: skip
 
 
@@ -1569,6 +1599,26 @@ NEXT_MISTAKES = mistakes(
      lambda w, n, o: {")" + w[0][1:] if x[0] == ")" else x for x in next_symbols(w, n, o)},
      "Brackets are nested: the one opened last closes first, with its own label."),
     *combined(_next, ALSO_WRONG, NEXT_KNOWN),
+    ("never a word", lambda w, n, o: next_symbols(w, n, o) - {"XX"},
+     "In a bracket that is open a word may come, as long as fewer than `n_words` are written."),
+    ("never a closing bracket",
+     lambda w, n, o: {x for x in next_symbols(w, n, o) if x[0] != ")"},
+     'The bracket opened last may close, if it holds something: ")" with its label.'),
+    ("never an opening bracket", lambda w, n, o: next_symbols(w, n, o) - set(o),
+     "As long as a word is left, a bracket may open."),
+    ("nothing but the end", lambda w, n, o: {"<eos>"},
+     "The end comes when something is written and no bracket is open any more."),
+    ("the end as soon as anything is written",
+     lambda w, n, o: {"<eos>"} if w else next_symbols(w, n, o),
+     "The end comes when no bracket is open any more."),
+    ("the end before anything is written",
+     lambda w, n, o: next_symbols(w, n, o) if w else {"<eos>"},
+     "At the beginning nothing is open either, and the outermost bracket is to open."),
+    ("a word at any time",
+     lambda w, n, o: (lambda right: right if right == {"<eos>"} else right | {"XX"})(
+         next_symbols(w, n, o)
+     ),
+     "A word needs an open bracket around it, and there are `n_words` of them."),
 )  # fmt: skip
 
 
@@ -1796,6 +1846,17 @@ COUNT_TREE_MISTAKES = mistakes(
     ("labels to the power of the words", lambda n, labels: labels**n * count_trees(n, 1),
      "Words have no labels: a tree has one label for each of its brackets, of which there may be "
      "one or n - 1."),
+    ("none at all", lambda n, labels: 0,
+     "All begins with a single word, which is one part: it counts 1. Does the loop reach `n`?"),
+    ("each tree counted once for each word", lambda n, labels: n * count_trees(n, labels),
+     "The number of shapes with b brackets is divided by n."),
+    ("labels times the number of brackets",
+     lambda n, labels: sum(
+         math.comb(n - 2, b - 1) * math.comb(n + b - 1, b) * labels * b // n for b in range(1, n)
+     ),
+     "Each of the b brackets has one of the labels: labels to the *power* of b."),
+    ("the tree of one bracket left out", lambda n, labels: count_trees(n, labels) - labels,
+     "All words in one bracket are a tree, too."),
 )  # fmt: skip
 
 

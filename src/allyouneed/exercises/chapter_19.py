@@ -105,8 +105,9 @@ COMBINE_WEIGHTS = (
     ("the mean of the means", lambda n, tokens: 1 / len(tokens),
      "Shares with few tokens count as much as those with many. Each gradient is to be weighted by "
      "its number of tokens."),
-    ("weights rounded down to zero", lambda n, tokens: n // sum(tokens),
-     "In Python // rounds down, and a share of the tokens is less than one. Divide by /."),
+    ("zeros in every case", lambda n, tokens: n // sum(tokens),
+     "Does `//` stand where `/` is meant? It rounds down, and a share of the tokens is less than "
+     "one. Or is nothing added up?"),
 )  # fmt: skip
 EMPTY = "And a share without tokens must be left out: 0 times NaN is NaN."
 COMBINE_MISTAKES = [
@@ -369,6 +370,15 @@ BYTES_MISTAKES = mistakes(
     ("half of the ring and two bytes for a number, or sharding that costs twice as much and one",
      _sent((2, 4), size=1),
      "All-reduce has two rounds, stage 3 three, and a float32 number has 4 bytes."),
+    ("multiplied by n, not divided",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * n * 4 * parameters,
+     "A piece is an n-th of the gradient, and a process sends n - 1 of them in each round."),
+    ("the parameters forgotten",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) / n * 4,
+     "That is what is sent for one parameter."),
+    ("divided by the bytes of a number",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) / n * parameters / 4,
+     "A float32 number has 4 bytes: multiply by 4."),
 )  # fmt: skip
 
 
@@ -581,6 +591,14 @@ MODERN_MISTAKES = mistakes(
          + _modern(d, f, h, g, n, v, t, out=0, kv=0, look=0)
      ),
      "A decoder-only model has one attention in each layer: there is no memory to look at."),
+    ("each head as wide as the model",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d * g, look=4 * h),
+     "A head has d_model / n_heads entries."),
+    ("three square matrices in attention", _m(out=3),
+     "The queries have one, and W^O is another; keys and values are as wide as their groups."),
+    ("three matrices for keys and values",
+     lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, out=2 + d // h * g / d),
+     "Keys have one, and values have one."),
 )  # fmt: skip
 
 
@@ -607,6 +625,7 @@ def _fewest(parameters, activations, memory, full, all_bytes=16, shared_activati
 def fewest_cases() -> list[tuple]:
     return [
         (10, 100, 90, 1),
+        (10, 100, 170, 0),
         (100, 1000, 5000, 0),
         (100, 1000, 1500, 0),
         (100, 700, 1900, 0),
@@ -904,7 +923,7 @@ FEWEST_MISTAKES = mistakes(
          parameters, activations, memory, (16, 8, 4, 0)[stage], shared_activations=stage > 0
      ),
      "Each GPU has its part of the sentences, and so an n-th of the activations, in stage 0 too."),
-    ("the activations in every GPU in full, and no GPU where one will do",
+    ("0 in every case",
      lambda parameters, activations, memory, stage: (
          0
          if stage == 0
@@ -912,7 +931,8 @@ FEWEST_MISTAKES = mistakes(
              parameters, activations, memory, (16, 8, 4, 0)[stage], shared_activations=False
          )
      ),
-     "Each GPU has an n-th of the batch, and so an n-th of its activations."),
+     "Some of these models fit. Of the activations, too, each GPU has an n-th only; and where one "
+     "GPU has room for all, n is 1."),
     ("one where what is held in full fills the memory",
      lambda parameters, activations, memory, stage: (
          1
@@ -952,6 +972,24 @@ FEWEST_MISTAKES = mistakes(
      ),
      "What every GPU holds in full takes its room from each of them. Subtract it from the memory, "
      "and divide what is shared by what is left."),
+    ("only the activations shared",
+     lambda parameters, activations, memory, stage: _fewest(
+         0, activations, memory - (16, 8, 4, 0)[stage] * parameters, 0
+     ),
+     "What a stage shares needs room as well, an n-th of it on each GPU."),
+    ("what is held in full forgotten",
+     lambda parameters, activations, memory, stage: max(
+         1, -(-((0, 8, 12, 16)[stage] * parameters + activations) // memory)
+     ),
+     "What a stage does not share is on every GPU, and takes its part of the memory."),
+    ("multiplied by the room, not divided",
+     lambda parameters, activations, memory, stage: (
+         lambda full: (
+             ((16 - full) * parameters + activations) * (memory - full * parameters)
+             if memory > full * parameters else 0
+         )
+     )((16, 8, 4, 0)[stage]),
+     "n GPUs have n times the room of one: divide by it."),
 )  # fmt: skip
 
 
@@ -1228,6 +1266,33 @@ NOISE_MISTAKES = mistakes(
      lambda gradients, b: noise_scale(gradients.T, b),
      "Rows are shares, columns parameters: squares are summed along a row, means taken down the "
      "columns."),
+    ("trace and length multiplied",
+     _noise(lambda trace, squared, small, large, N, b: trace * squared),
+     "The noise scale is the trace *over* the squared length."),
+    ("the two lengths added in the trace",
+     _noise(lambda trace, squared, small, large, N, b: (
+         trace * (small + large) / (small - large) / squared
+     )),
+     "The noise is in what the two lengths differ by."),
+    ("the length of the whole alone in the trace",
+     _noise(lambda trace, squared, small, large, N, b: (
+         trace * large / (small - large) / squared
+     )),
+     "The noise is in what the two lengths differ by: small - large."),
+    ("the length of the shares alone in the trace",
+     _noise(lambda trace, squared, small, large, N, b: (
+         trace * small / (small - large) / squared
+     )),
+     "The noise is in what the two lengths differ by: small - large."),
+    ("the two lengths added in |g|^2",
+     _noise(lambda trace, squared, small, large, N, b: trace / ((N * large + small) / (N - 1))),
+     "What the noise adds is taken off: N times the large one, less the small one."),
+    ("|g|^2 multiplied by N - 1",
+     _noise(lambda trace, squared, small, large, N, b: trace / (squared * (N - 1) ** 2)),
+     "(N large - small) is *divided* by N - 1."),
+    ("N left out in |g|^2",
+     _noise(lambda trace, squared, small, large, N, b: trace / ((large - small) / (N - 1))),
+     "It is N times the length of the whole, less that of a share."),
 )  # fmt: skip
 
 
@@ -1397,6 +1462,8 @@ def _whole_gradient(
             parts = [g / max(t, 1) / full for g, t in zip(sums, tokens, strict=True)]
         elif mean == "processes":
             parts = [g / N for g in sums]
+        elif mean == "multiplied":
+            parts = [g * n for g in sums]
         elif mean == "weighted":
             parts = [g * t / n for g, t in zip(sums, tokens, strict=True)]
         else:
@@ -1504,7 +1571,7 @@ WHOLE_MISTAKES = mistakes(
     ("always as long as `max_norm`, and zero divided by zero",
      lambda sums, tokens, max_norm: (lambda g: g / g.norm() * max_norm)(sum(sums) / sum(tokens)),
      "Only a gradient that is longer is made shorter. One of length 0 stays as it is: 0/0 is NaN."),
-    ("made longer in place of shorter, and zero times infinity",
+    ("made longer in place of shorter, and no number where it is zero",
      lambda sums, tokens, max_norm: (
          lambda g: g * (max_norm / g.norm()).clamp(min=1)
      )(sum(sums) / sum(tokens)),
@@ -1609,6 +1676,8 @@ WHOLE_MISTAKES = mistakes(
      "They are gradients of *summed* losses: add them up and divide by all tokens. Then clip."),
     ("a sum, and each clipped for itself", _whole_gradient("sums", "before"),
      "Add up, divide by the number of all tokens, and clip what comes out."),
+    ("multiplied by the number of tokens", _whole_gradient("multiplied"),
+     "A mean is the sum *divided* by the number of all tokens."),
 )  # fmt: skip
 
 
@@ -1682,6 +1751,7 @@ INTERVAL_KNOWN = [
     ("the half forgotten in the interval", "one of the two losses only"),
     ("the root forgotten", "the share of the best interval, whatever the interval"),
     ("the root forgotten", "only what failures destroy"),
+    ("the root forgotten", "the half forgotten in the share"),
     *(
         (lost, failure)
         for lost in (
@@ -1693,6 +1763,18 @@ INTERVAL_KNOWN = [
 ]
 
 
+INTERVALS: list[tuple[str, Callable[[float, float], float], str]] = [
+    ("the root forgotten in the interval", lambda w, f: 2 * w * f, "t is the *root* of 2 w F."),
+    ("half in place of the root in the interval", lambda w, f: w * f,
+     "The root is `** 0.5`; `* 0.5` is a half."),
+    ("the interval turned over", lambda w, f: (2 * w * f) ** -0.5, "t is the root of 2 w F."),
+    ("the writing forgotten in the interval", lambda w, f: math.sqrt(2 * f),
+     "t is the root of 2 w F."),
+    ("the interval as the root of F alone", lambda w, f: math.sqrt(f), "t is the root of 2 w F."),
+    ("divided by the writing in the interval", lambda w, f: math.sqrt(2 * f / w),
+     "t is the root of 2 w F: where writing takes longer, one writes less often."),
+]  # fmt: skip
+SHARE = "w / t + t / (2 F), of which the two parts are equal only for the best one"
 INTERVAL_MISTAKES = mistakes(
     ("how many checkpoints between two failures", _interval(
          lambda w, f: f / _young(w, f), lambda w, f, tau: _share(w, f, _young(w, f))),
@@ -1806,6 +1888,30 @@ INTERVAL_MISTAKES = mistakes(
     ("in the other order", lambda write, between, n: interval(write, between, n)[::-1],
      "The interval comes first, then the share."),
     *combined(_checkpoints, INTERVAL_SLIPS, INTERVAL_KNOWN),
+    ("multiplied by the interval in the share",
+     _interval(_young, lambda w, f, t: w * t + t / (2 * f)),
+     "Of t seconds w are spent on writing: the share is w / t."),
+    ("2 w t for the share", _interval(_young, lambda w, f, t: 2 * w * t),
+     "Of t seconds w are spent on writing: the share is w / t, and the failures' is as large."),
+    ("the writing forgotten in the share", _interval(_young, lambda w, f, t: 1 / t + t / (2 * f)),
+     "Of t seconds w are spent on writing: the share is w / t."),
+    ("2 / t for the share", _interval(_young, lambda w, f, t: 2 / t),
+     "Of t seconds w are spent on writing: the share is w / t, and the failures' is as large."),
+    ("2 / (w t) for the share", _interval(_young, lambda w, f, t: 2 / (w * t)),
+     "Of t seconds w are spent on writing: the share is w / t, and the failures' is as large."),
+    ("the second loss subtracted from the first",
+     _interval(_young, lambda w, f, t: w / t - t / (2 * f)),
+     "Both are lost, and add up."),
+    *(
+        (name + words, _interval(every, lost), f"{why} For another interval the share is {SHARE}.")
+        for name, every, why in INTERVALS
+        for words, lost in (
+            (", and the share as w / t + t / (2 F)", _share),
+            (", and the share as 2 w / t", lambda w, f, t: 2 * w / t),
+            (", and the share as t / F", lambda w, f, t: t / f),
+        )
+        if not (lost is _share and name == "the root forgotten in the interval")
+    ),
 )  # fmt: skip
 
 
@@ -1950,7 +2056,7 @@ EXERCISES = [
         invariants=[
             Invariant(
                 "where |g|^2 is estimated below zero, so is the noise scale",
-                lambda output, gradients, b: noise_scale(gradients, b) > 0 or -1e6 < output < 0,
+                lambda output, gradients, b: noise_scale(gradients, b) > 0 or not output >= 0,
                 "Estimates are right on average only if all of them stay as they are: no sign is "
                 "lost, and nothing is kept above zero.",
             )
@@ -1977,7 +2083,7 @@ EXERCISES = [
             Invariant(
                 "no longer than `max_norm`",
                 lambda output, sums, tokens, max_norm: bool(
-                    torch.as_tensor(output).float().norm() <= 1.001 * max_norm
+                    not torch.as_tensor(output).float().norm() > 1.001 * max_norm
                 ),
                 "What the optimizer gets is at most `max_norm` long.",
             )

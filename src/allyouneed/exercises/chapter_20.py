@@ -299,6 +299,16 @@ WIDTH_MISTAKES = mistakes(
      ),
      "There is a bias behind each of the two matrices: d_ff entries, and d_model."),
     *combined(_width, WIDTH_SLIPS, WIDTH_KNOWN),
+    ("divided by three, and not by d_model", _width(unit=lambda d: 3),
+     "Each unit of the gated net has 3 d_model parameters, d_model in each of its matrices."),
+    ("divided by d_model, and not by three", _width(unit=lambda d: d),
+     "Each unit of the gated net has 3 d_model parameters, d_model in each of its matrices."),
+    ("the parameters, down to a multiple", _width(unit=lambda d: 1),
+     "That many parameters there are. Asked for is the width: divide by those of a unit, "
+     "3 d_model."),
+    ("one multiple more",
+     lambda d_model, d_ff, multiple: gated_width(d_model, d_ff, multiple) + multiple,
+     "At most as many: the largest width that still fits, not the first that does not."),
 )  # fmt: skip
 
 
@@ -480,6 +490,9 @@ REORDERED_MISTAKES = mistakes(
     ("transposed",
      lambda W, n_heads: reordered(W, n_heads).mT,
      "The weight keeps its shape: only the order of its rows changes."),
+    ("the rows of the first head for every head",
+     lambda W, n_heads: reordered(W[: len(W) // n_heads], 1).repeat(n_heads, 1),
+     "The rows of head h begin h K rows further on."),
 )  # fmt: skip
 
 
@@ -706,6 +719,13 @@ GROUPED_MISTAKES = mistakes(
      "Each head has an output of its own: (B, H, T, K)."),
     ("only as many heads as there are sets", lambda q, k, v: _attend(q[:, : k.shape[1]], k, v),
      "All H heads ask: the output has shape (B, H, T, K)."),
+    ("divided by half of K", _with_groups(scale=lambda q, k: 2 / q.shape[-1]),
+     "The root is a power, `** 0.5`; `* 0.5` is a half."),
+    ("not divided by the sum",
+     lambda q, k, v: (q @ _spread(k, q).mT * q.shape[-1] ** -0.5).exp() @ _spread(v, q),
+     "The weights of a query sum to one: divide the exponentials by their sum."),
+    ("the softmax over the batch", _with_groups(axis=0),
+     "The softmax runs over the keys, the last axis."),
 )  # fmt: skip
 
 
@@ -941,6 +961,13 @@ SLOT_MISTAKES = mistakes(
     ("True and False",
      lambda t, window, sinks: [p >= 0 for p in in_slots(t, window, sinks)],
      "Asked for are the places, not whether a slot is taken."),
+    ("the two newest left out", _slots(upto=-2), "Places 0 to t have been written: t + 1 of them."),
+    ("place 0 alone", lambda t, window, sinks: _slots()(0, window, sinks),
+     "Places 0 to t have been written: `range(t + 1)`."),
+    ("no place of its own for a sink", _slots(where=lambda p, w, s: s + (p - s) % w),
+     "Place p is written into slot p if p is below `sinks`; only the others go round."),
+    ("all behind the sinks into one slot", _slots(where=lambda p, w, s: min(p, s)),
+     "They go round: slot sinks + (p - sinks) % window."),
 )  # fmt: skip
 
 
@@ -1171,6 +1198,14 @@ PASS_MISTAKES = mistakes(
     ("the likeliest tokens compared",
      _from_kept(lambda p, q: (p.argmax() == q.argmax()).double()),
      "That is greedy. Here one samples: a guess is kept with min(1, p / q)."),
+    ("not divided by 1 - a", _with_kept(lambda a, n: 1 - a ** (n + 1)),
+     "The sum of a geometric row is (1 - a^(n + 1)) *divided* by 1 - a."),
+    ("one token for the pass that keeps all",
+     _with_kept(lambda a, n: sum((i + 1) * a**i * (1 - a) for i in range(n)) + a**n),
+     "The pass that keeps all guesses gives all of them and one more: guesses + 1 tokens."),
+    ("the lengths not weighed by a refusal",
+     _with_kept(lambda a, n: sum((i + 1) * a**i for i in range(n)) + (n + 1) * a**n),
+     "i guesses are kept and the next refused with a^i *(1 - a)*."),
 )  # fmt: skip
 
 
@@ -1209,7 +1244,7 @@ def _newest(
 
     def step(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
         S, K = kept_k.shape[1:]
-        places = {None: S, 0: 0, -1: S - 1, 1: S + 1, "H": len(q)}
+        places = {None: S, 0: 0, -1: S - 1, 1: S + 1, "H": len(q), "K": K}
         here = places[place]
         q = _at(q, here if query_place is None else query_place, turned, theta)
         k = _at(k, here if key_place is None else key_place, turned, theta)
@@ -1221,7 +1256,7 @@ def _newest(
             kept_v = torch.cat([v, kept_v] if crossed else [kept_v, v], 1)
         scale = {
             "K": K, "K^2": K * K, "S": kept_k.shape[1], "S - 1": S, "1": 1, "H": K * len(q),
-            "heads": len(q), "4": 4,
+            "heads": len(q), "4": 4, "1 / K": 1 / K,
         }[width]  # fmt: skip
         return ((q @ kept_k.mT / scale**0.5).softmax(axis) @ kept_v)[:, 0]
 
@@ -1416,6 +1451,20 @@ NEWEST_MISTAKES = mistakes(
     ("divided by the root of all heads' width",
      _newest(width="H"),
      "Each head divides by the root of its own width, K."),
+    ("the newest at the place K", _newest(place="K"),
+     "The newest token stands at place S, the number of the kept keys: `kept_k.shape[1]`."),
+    ("multiplied by the root of d_k", _newest(width="1 / K"),
+     "Equation (1) *divides* by the root of d_k."),
+    ("keys and values exchanged",
+     lambda q, k, v, kept_k, kept_v: (
+         lambda keys, values: (
+             (_at(q, kept_k.shape[1]) @ values.mT / q.shape[-1] ** 0.5).softmax(-1) @ keys
+         )[:, 0]
+     )(
+         torch.cat([kept_k, _at(k, kept_k.shape[1])], 1),
+         torch.cat([kept_v, v[:, None]], 1),
+     ),
+     "The query is compared with the keys, and the values are added up."),
 )  # fmt: skip
 
 
@@ -1436,15 +1485,18 @@ def _rms_backward(
     axis: int | None = -1,
     centred: bool = False,
     summed: bool = False,
+    root: Callable[[Tensor], Tensor] = torch.sqrt,
+    against: str = "x",
 ) -> Callable[..., Tensor]:
     """The gradient, right by default; each argument makes one mistake."""
 
     def backward(x: Tensor, gamma: Tensor, dy: Tensor, eps: float) -> Tensor:
         squares = x.pow(2).sum(-1, keepdim=True) / (1 if summed else x.shape[-1])
-        r = (squares + (eps if eps_in else 0.0)).sqrt()
+        r = root(squares + (eps if eps_in else 0.0))
         g = dy * gamma if first == "gamma" else dy
         h = dy * gamma if second == "gamma" else dy * gamma**2 if second == "twice" else dy
-        inner = (h * x).sum() if axis is None else (h * x).sum(axis, keepdim=True)
+        h = h * (x if against == "x" else r)
+        inner = h.sum() if axis is None else h.sum(axis, keepdim=True)
         inner = inner / {"D": x.shape[-1], "1": 1, "D^2": x.shape[-1] ** 2}[over]
         found = g / r + (sign * x * inner / r**power if second else 0.0)
         return found - (found.mean(-1, keepdim=True) if centred else 0.0)
@@ -1669,6 +1721,20 @@ RMS_BACKWARD_MISTAKES = mistakes(
             (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
      "A mean is taken off on the way back only if one was taken off on the way there. RMSNorm "
      "takes none."),
+    ("half of the mean square for its root", _rms_backward(root=lambda squares: 0.5 * squares),
+     "The root is a power, `** 0.5`; `* 0.5` is a half."),
+    ("the right gradient of a norm without its root",
+     lambda x, gamma, dy, eps: (
+         lambda r, g: g / r - 2 * x * (g * x).mean(-1, keepdim=True) / r**2
+     )(x.pow(2).mean(-1, keepdim=True) + eps, dy * gamma),
+     "RMSNorm divides by the *root* of the mean square plus eps."),
+    ("multiplied by r",
+     lambda x, gamma, dy, eps: (
+         rms_backward(x, gamma, dy, eps) * (x.pow(2).mean(-1, keepdim=True) + eps)
+     ),
+     "All is *divided* by r: where x is twice as large, y is the same, and the gradient half."),
+    ("the mean of gamma dy alone in the second term", _rms_backward(against="r"),
+     "The root depends on x: what counts is the mean of gamma dy *times x*."),
 )  # fmt: skip
 
 

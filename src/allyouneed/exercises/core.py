@@ -24,7 +24,16 @@ from torch import Tensor, nn
 from . import diary
 from .compare import alike, apart, array, inert, kind, outline, parting, plain, same, show
 from .guard import GIB, MEMORY, Failure, run, surroundings
-from .likeness import ENOUGH, MANY, distinct, named_turn, telling, unfilled, yes_or_no
+from .likeness import (
+    ENOUGH,
+    MANY,
+    distinct,
+    named_turn,
+    nothing_but,
+    telling,
+    unfilled,
+    yes_or_no,
+)
 from .misread import misread, rescaled
 
 WIDTH = 88
@@ -348,6 +357,10 @@ def where_wrong(
             arguments = inputs(exercise, cases[i])
             return wrong(title, f"broken rule: {rule.name}.", rule.why, arguments, section)
     tell = callable(exercise.reference)  # else the value that was expected is the solution
+    same = run(lambda: nothing_but(got), exercise.seconds) if not exercise.probe else None
+    if tell and isinstance(same, tuple):
+        arguments = inputs(exercise, cases[first])
+        return wrong(title, f"{same[0]}.", same[1], arguments, section, mistake=same[0])
     part = run(
         lambda: parting(got[first], want[first], exercise.rtol, exercise.atol, tell=tell),
         exercise.seconds,

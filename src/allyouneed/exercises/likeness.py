@@ -282,6 +282,32 @@ def named_turn(
     return str(names[min(names)]).replace("the right answer, but", f"the right answer, but {words}")
 
 
+def nothing_but(got: list[Any]) -> tuple[str, str] | None:
+    """That what came is the same number in all places of all cases, or nothing, and why it may."""
+    found = [np.zeros(0) if isinstance(v, list | tuple) and not v else array(v) for v in got]
+    if len(found) < ENOUGH or any(a is None or a.dtype.kind == "c" for a in found):
+        return None
+    numbers = np.unique(np.concatenate([a.ravel() for a in found if a is not None]))
+    if len(numbers) > 1:
+        return None
+    one = numbers.item() if len(numbers) else None
+    if one is None:
+        why = "Is nothing appended, or does a slice or a range end where it begins?"
+        return "nothing in it, in every case", why
+    if np.isnan(one):
+        why = (
+            "It comes of 0 / 0, of infinite less infinite or 0 times infinite, or of the root or "
+            "the logarithm of a negative number."
+        )
+        return "no number (nan), in every case", why
+    if np.isinf(one):
+        why = "It comes of a division by 0, of the logarithm of 0, or of too large a power."
+        return "infinite, in every case", why
+    written = one if isinstance(one, bool) else f"{one + 0:g}"
+    why = "It is the same for all arguments. Is a line missing, or is one of them not used?"
+    return f"nothing but {written}, in every case", why
+
+
 def alike_arrays(a: Any, b: Any, rtol: float, atol: float) -> bool:
     one, two = array(a), array(b)
     assert one is not None and two is not None
@@ -293,7 +319,7 @@ def named_turn_of_whole(
 ) -> str | None:
     """The name of the one turn that makes what came of what was expected, in all cases where the
     two differ; None where there is none, or where it may be by chance."""
-    differ, elsewhere, names, places = [], [], None, 0
+    differ, rights, elsewhere, names, places = [], [], [], None, 0
     with np.errstate(all="ignore"):
         for x, y, named in zip(got, want, arguments, strict=True):
             a, b = (np.zeros(0) if isinstance(v, list) and not v else array(v) for v in (x, y))
@@ -305,6 +331,7 @@ def named_turn_of_whole(
                 elsewhere.append(found)
             else:
                 differ.append(a)
+                rights.append(b)
                 places += a.size * ("b" in (a.dtype.kind, b.dtype.kind))
                 names = [name for name in found if names is None or name in names]
                 if not names:
@@ -314,7 +341,7 @@ def named_turn_of_whole(
         names = names and [n for n in names if n in found or not any(w in n for w in always)]
     if distinct(differ) < ENOUGH and places < MANY:
         return None
-    if not names:
+    if not names or not any(b.size for b in rights):
         return None
     some = f" (in {len(differ)} of {len(got)} cases)"
     return f"the right answer, but {names[0]}" + some * any(names[0] not in f for f in elsewhere)
