@@ -668,6 +668,9 @@ PRUNED_MISTAKES = mistakes(
     ("the heads to be kept are struck out, and rows of the first three matrices",
      _pruned(columns=_band, other=_the_others),
      "`keep` are the heads that stay, and of w_q, w_k and w_v a head owns columns."),
+    ("the columns of the first three below each other",
+     _pruned(columns=lambda w, h, keep: torch.cat(w.unflatten(1, (h, -1))[:, keep].unbind(1))),
+     "The columns that are kept stay side by side: `torch.cat` needs dim=1 for them."),
 )  # fmt: skip
 
 # 7.5 the output as a sum
@@ -1035,6 +1038,16 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the mean of the heads, each entry repeated", _change(
         merge=lambda heads: heads.mean(1).repeat_interleave(heads.shape[1], -1)),
      "The heads are put side by side, each with its own piece."),
+    ("exponentials that were not divided by their sum",
+     _change(hide=lambda s: s.exp(), dim=None),
+     "The weights of a query sum to one: divide by the sum of its row."),
+    ("scores divided by their sum, without the exponentials",
+     _change(hide=lambda s: s / s.sum(-1, keepdim=True), dim=None),
+     "A softmax takes the exponential of each score first."),
+    ("each weight divided by the sum of another query's",
+     _change(hide=lambda s: s.exp() / s.exp().sum(-1).unsqueeze(-2), dim=None),
+     "One sum for each query stands in a column, beside the rows: `keepdim` keeps its axis. "
+     "Without it the sums lie along the keys."),
     ("the softmax taken twice", _change(hide=lambda s: s.softmax(-1)),
      "The softmax is taken once."),
     ("each word hides itself", _change(hide=lambda s: (
@@ -1623,6 +1636,7 @@ def _in_heads(
         cut = view_split if view_there else split_in_turns if turns else split
         width = {"d_k": q.shape[-1] // n_heads, "d_model": q.shape[-1], "heads": n_heads, "1": 1}
         width |= {"d_k squared": width["d_k"] ** 2, "keys": k.shape[1], "queries": q.shape[1]}
+        width |= {"one over d_k": 1 / width["d_k"], "half of d_k, squared": width["d_k"] ** 2 / 4}
         queries, keys, values = (cut(x, n_heads) for x in roles(q, k, v))
         scores = queries @ keys.mT / (1 if late else math.sqrt(width[root]))
         if causal:
@@ -1686,6 +1700,10 @@ IN_HEADS_MISTAKES = mistakes(
     ("divided by d_k, without the root", _in_heads(root="d_k squared"),
      "The spread of a dot product grows with the root of d_k."),
     ("no scale", _in_heads(root="1"), "The scores are divided by the root of d_k."),
+    ("multiplied by the root of d_k", _in_heads(root="one over d_k"),
+     "Scores are too large as they are. Divide by the root of d_k."),
+    ("divided by half of d_k", _in_heads(root="half of d_k, squared"),
+     "The square root of d_k is meant, not the half of it."),
     ("the softmax over the queries", _in_heads(axis=-2),
      "Every query shares its attention among the keys: the softmax runs over the last axis."),
     ("a causal mask", _in_heads(causal=True), "Nothing is hidden here: no mask is asked for."),
