@@ -214,10 +214,6 @@ def _differences(rows: Tensor) -> Tensor:
     return (table - rows.double()[:, None]).sum(-1).abs().argmin(1)
 
 
-def _where_equal(rows: Tensor) -> Tensor:
-    return (sinusoids(1000, rows.shape[1]) == rows[:, None]).all(-1).int().argmax(1)
-
-
 def _nearest_half(first: int) -> Callable[[Tensor], Tensor]:
     """The row of the table that is nearest, by its sines or its cosines alone."""
     return lambda rows: torch.cdist(
@@ -332,8 +328,12 @@ PLACES_MISTAKES = mistakes(
      "One entry is reached again and again. Compare whole rows."),
     ("the cosines alone", _nearest(slice(1, None, 2)),
      "A cosine has one height twice in each turn. The sine beside it tells the two apart."),
-    ("the least product", _nearest(read=lambda products: products.argmin(1)),
-     "A great dot product is that of two positions that are alike (9.8)."),
+    ("the least product, or the largest distance",
+     _nearest(read=lambda products: products.argmin(1)),
+     "A great dot product, or a small distance, is that of two positions that are alike (9.8)."),
+    ("the least sum of the differences, with their signs",
+     lambda rows: sinusoids(1000, rows.shape[1]).sum(1).argmax().expand(len(rows)),
+     "Differences of either sign cancel. Add up their squares, or compare by the dot product."),
     ("counted from 1", _nearest(read=lambda products: products.argmax(1) + 1),
      "Positions count from 0, and so do the rows of the table."),
     ("a table with as many rows as are asked about", _nearest(count=len),
@@ -363,8 +363,9 @@ PLACES_MISTAKES = mistakes(
      "It is round after some sixty positions or fewer, and says nothing of what went before."),
     ("the second hand alone, its angle from -pi to pi", _signed_hand(1),
      "It is round after some sixty positions or fewer, and says nothing of what went before."),
-    ("equality asked for", _where_equal,
-     "No row is equal to one of the table: there is noise. Take the one that is nearest."),
+    ("0 for every row", lambda rows: torch.zeros(len(rows)).long(),
+     "Is equality asked for? No row is equal to one of the table: there is noise. Take the one "
+     "that is nearest. (Or is what you compare the same for all positions?)"),
     ("the products, not their place", _nearest(read=lambda products: products.amax(1)),
      "That is how alike the nearest row is. Where in the table does it stand?"),
     ("the rows, not their place",
@@ -546,6 +547,19 @@ PLACED_MISTAKES = mistakes(
      "The exponent is 2i / D. It does not reach 1."),
     ("angles taken in degrees", _with_angles(lambda t, d: math.pi / 180 * angles(t, d)),
      "The angles are in radians: nothing is to be converted."),
+    ("half of D as the factor", lambda x: placed(x) + (x.shape[-1] / 2 - x.shape[-1] ** 0.5) * x,
+     "The factor is the root of D, not the half of it."),
+    ("the positions subtracted", lambda x: placed(x) - 2 * sinusoids(*x.shape[1:]),
+     "The positions are added to the words."),
+    ("cosine twice", lambda x: placed(x) - sinusoids(*x.shape[1:]) + interleave(
+        *2 * [angles(*x.shape[1:]).cos()]),
+     "The even entries are sines."),
+    ("the same angle for every pair", _with_angles(lambda t, d: angles(t, d, lambda i, d: 0 * i)),
+     "Each pair has its own speed: the place is divided by 10000^(2i / D)."),
+    ("the exponent not divided by D", _with_angles(lambda t, d: angles(t, d, lambda i, d: 2 * i)),
+     "The exponent is 2i / D."),
+    ("the exponent left out", _with_angles(lambda t, d: angles(t, d, lambda i, d: 0 * i + 1)),
+     "The place is divided by 10000^(2i / D), for the first pair by 1."),
 )  # fmt: skip
 
 # 9.4 a test for what reaches the first layer, and the functions that it is put to
@@ -1246,6 +1260,21 @@ ROTATE_MISTAKES = mistakes(
     ("halves paired instead of neighbours", lambda x: turn(x, angles(*x.shape[1:]), halves=True),
      "Entry i was paired with entry i + D/2. Some models do so, and it serves as well, but the "
      "task pairs the entries 2i and 2i + 1."),
+    ("the exponent not divided by D",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 2 * i)),
+     "The exponent is 2i / D."),
+    ("the exponent divided by the number of words",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 2 * i / x.shape[1])),
+     "The exponent is 2i / D, and D is the width, the last axis of x."),
+    ("the exponent of the odd entry",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: (2 * i + 1) / d)),
+     "The exponent is 2i / D: the number of the *even* entry of a pair, over D."),
+    ("the exponent left out",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 0 * i + 1)),
+     "The position is divided by 10000^(2i / D), for the first pair by 1."),
+    ("the first of each pair with its sign turned",
+     lambda x: interleave(-rotate(x)[..., 0::2], rotate(x)[..., 1::2]),
+     "The first entry is a cos - b sin."),
     ("the pairs turned, then put back as halves",
      lambda x: torch.cat([rotate(x)[..., 0::2], rotate(x)[..., 1::2]], dim=-1),
      "The numbers are right. The pairs must stand side by side again: stack and flatten, where you "
