@@ -275,7 +275,7 @@ ODD = [  # answers that are odd, and what is said of them: a name, or words
     ("6.8", lambda scores, entropy: 0.0, "broken rule: a temperature above 0, and finite"),
     ("6.8", lambda scores, entropy: -0.5, "minus the temperature"),
     ("7.7", Dropping, "a dropout in training"),
-    ("7.7", AlwaysDropping, "a dropout that is always on"),
+    ("7.7", AlwaysDropping, "another output at each call"),
     ("7.7", OneMore, "It is right in 0 of 8 cases."),
     ("12.7", lambda *given: epoch(*given, places=slice(-1, None)), "the last place alone"),
     ("12.7", lambda *given: epoch(*given, places=slice(0, 1)), "the first place alone"),

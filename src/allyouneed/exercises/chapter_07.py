@@ -1162,7 +1162,7 @@ def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> A
             torch.default_generator.manual_seed(seed)  # then chance may differ
             outputs.append(module.train(training)(*inputs))
     output, again, in_training = outputs
-    if not _agree(output, again):
+    if isinstance(output, Tensor) and not _agree(output, again):
         return "another output at each call"
     if _agree(output, in_training):
         return output
@@ -1438,6 +1438,39 @@ MODULE_MISTAKES = mistakes(
     ("one layer for all four",
      _but(forward=lambda self, *inputs: _renamed(self, dict.fromkeys(LAYERS, "w_o"), *inputs)),
      "There are four layers, each with numbers of its own. `a = b = nn.Linear(...)` makes one."),
+    ("keys and values exchanged behind their layers",
+     _but(forward=lambda self, q, k, v, *mask: _renamed(
+         self, {"w_k": "w_v", "w_v": "w_k"}, q, v, k, *mask)),
+     "The keys, w_k(k), are compared with the queries, and the values, w_v(v), are averaged."),
+    ("multiplied by the root of d_k",
+     _but(scale=staticmethod(lambda d_k, d_model: 1 / math.sqrt(d_k))),
+     "Scores are too large as they are. Divide by the root of d_k."),
+    ("divided by half of d_k", _but(scale=staticmethod(lambda d_k, d_model: d_k / 2)),
+     "The square root of d_k is meant, not the half of it."),
+    ("no softmax", _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, 0.0)),
+     "Scores are not weights. The softmax makes shares of them that sum to one."),
+    ("the softmax over the sentences",
+     _but(weigh=lambda self, scores, mask: torch.nan_to_num(
+         scores.masked_fill(~mask, -math.inf).softmax(0))),
+     "Sentences have nothing to do with each other: the softmax runs over the last axis."),
+    ("plus infinity in place of minus infinity",
+     _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, math.inf).softmax(-1)
+          .masked_fill(~mask, 0.0)),
+     "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
+    ("plus infinity in place of minus infinity, and NaN made 0",
+     _but(weigh=lambda self, scores, mask: torch.nan_to_num(
+         scores.masked_fill(~mask, math.inf).softmax(-1))),
+     "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
+    ("hidden keys with a weight of one",
+     _but(weigh=lambda self, scores, mask: ManyHeads.weigh(self, scores, mask)
+          .masked_fill(~mask, 1.0)),
+     "Hidden keys get exactly 0."),
+    ("W^O transposed", _but(last=lambda self, x: x @ self.w_o.weight),
+     "nn.Linear keeps its matrix transposed: call the layer, or multiply by weight.T."),
+    ("the last head alone",
+     _but(merge=staticmethod(lambda heads: merge(torch.cat(
+         [0 * heads[:, :-1], heads[:, -1:]], 1)))),
+     "What the other heads find is lost. Does the loop add, or overwrite?"),
     ("the values not projected",
      _but(forward=lambda self, *inputs: _left_out(self, ("w_v",), *inputs)),
      "The values are w_v(v). Here v was split as it came."),
@@ -1487,9 +1520,10 @@ MODULE_MISTAKES = mistakes(
      _but(forward=lambda self, *inputs: nn.functional.dropout(
          ManyHeads.forward(self, *inputs), 0.1, self.training)),
      "No dropout is asked for. What the module gives in training must be what it gives after it."),
-    ("a dropout that is always on",
+    ("another output at each call",
      _but(forward=lambda self, *inputs: _dropped(self, *inputs)),
-     "No dropout is asked for: something in the outputs is thrown away, and the rest enlarged."),
+     "Something is drawn at random, out of training as well. Is it a dropout that is always on? "
+     "None is asked for."),
     *combined(_module_with, MODULE_SLIPS, but=MODULE_BUT),
     ("a mask with two axes passed over",
      _forward(lambda q, k, v, mask: (q, k, v, None if mask is None or mask.ndim == 2 else mask)),
@@ -2342,13 +2376,15 @@ NEIGHBOUR_MISTAKES = mistakes(
     ("the queries turned by one radian", _radian,
      "The next word's key stands 2 pi / length further on, and not one radian."),
     ("one query for all words", _same_query,
-     "Each word looks for another neighbour, so that each needs a query of its own."),
+     "Each word looks for another neighbour, so that each needs a query of its own, one that "
+     "points another way."),
     ("equally far in every direction", _on_circle(-1, 1, size=0.0),
      "All scores are equal. What should the query of a word have in common with its neighbour's "
      "key?"),
-    ("keys on a line", _on_line,
-     "On a line the farthest key always wins, as in Exercise 7.8. The second entry can bend the "
-     "line, so that every key is a corner."),
+    ("the farthest keys found, as on a line", _on_line,
+     "On a line the farthest key always wins, as in Exercise 7.8, and so it does if the queries "
+     "look along one entry alone. The second entry can bend the line, so that every key is a "
+     "corner."),
     ("the circle closes too early", _on_circle(-1, 1, turn=1),
      "The first word and the last have the same key. Divide the circle by the length."),
     ("queries of the opposite sign", _on_circle(-1, 1, size=-400.0),

@@ -1172,6 +1172,10 @@ def module_cases() -> list[tuple]:
     ]
 
 
+def _changed_module(**change: Callable) -> type:
+    return type("Changed", (MaskedMultiHeadAttention,), change)
+
+
 class _NoScale(MaskedMultiHeadAttention):
     def scale(self, q):
         return 1.0
@@ -1272,11 +1276,6 @@ class _Zero(MaskedMultiHeadAttention):
 class _ZeroTimesInfinity(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         return (scores + ~mask * -math.inf).softmax(-1)
-
-
-class _ZeroTimesInfinityMended(MaskedMultiHeadAttention):
-    def share(self, scores, mask):
-        return torch.nan_to_num((scores + ~mask * -math.inf).softmax(-1))
 
 
 class _NoHighest(MaskedMultiHeadAttention):
@@ -1577,6 +1576,26 @@ MODULE_MISTAKES = mistakes(
      "The scale is the root of d_k, the width of a head, however many keys there are."),
     ("multiplied by the root of d_k", _ScaleTurned,
      "The scores must be divided by the root, so that they become smaller."),
+    ("divided by half of d_k", _changed_module(scale=lambda self, q: q.shape[-1] / 2),
+     "The square root of d_k is meant, not the half of it."),
+    ("divided by the root of the number of queries",
+     _changed_module(scale=lambda self, q: q.shape[-2] ** 0.5),
+     "The scale is the root of d_k, the width of a head, however many queries there are."),
+    ("the softmax over the sentences", _changed_module(
+        share=lambda self, scores, mask: torch.nan_to_num(
+            scores.masked_fill(~mask, -math.inf).softmax(0))),
+     "Sentences have nothing to do with each other: the softmax runs over the last axis."),
+    ("plus infinity in place of minus infinity", _changed_module(
+        share=lambda self, scores, mask: scores.masked_fill(~mask, math.inf).softmax(-1)
+        .masked_fill(~mask, 0.0)),
+     "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
+    ("zeros for all", _changed_module(share=lambda self, scores, mask: torch.zeros_like(scores)),
+     "No weight is left. True means may attend: is what may be seen hidden, before the softmax or "
+     "after it? Or was the mask multiplied by minus infinity? Zero times infinity is NaN, not 0, "
+     "and NaN was made 0 then. Leave what may be seen alone."),
+    ("keys and values exchanged behind their layers",
+     _changed_module(project=lambda self, q, k, v: (self.w_q(q), self.w_v(v), self.w_k(k))),
+     "The keys, w_k(k), are compared with the queries, and the values, w_v(v), are averaged."),
     ("the scale after the softmax", _ScaleAfter,
      "Divide the scores, not the weights: after the softmax the rows no longer sum to one."),
     ("heads split by a view, without a transpose", _ViewSplit,
@@ -1679,9 +1698,6 @@ MODULE_MISTAKES = mistakes(
     ("zero times minus infinity", _ZeroTimesInfinity,
      "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in where "
      "the mask is False, and leave the rest alone."),
-    ("zero times minus infinity, and NaN made 0", _ZeroTimesInfinityMended,
-     "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
-     "minus infinity in where the mask is False, and leave the rest alone."),
     ("exponentials of all scores, the highest not subtracted", _NoHighest,
      "The exponential of a large score is infinite, and of a very low one zero. Use softmax, which "
      "subtracts the highest score first."),

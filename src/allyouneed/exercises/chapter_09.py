@@ -872,10 +872,11 @@ EMBED_TEST_MISTAKES = mistakes(
     ("the mean of all numbers alone", _embeds_compared(look=lambda x: x.double().mean(),
      same=lambda a, b: bool(torch.isclose(a, b, atol=1e-5))),
      "A mean is the same in any order. Compare the numbers."),
-    ("the means of the vectors alone", _embeds_compared(
+    ("one number of each vector alone", _embeds_compared(
         look=lambda x: x.mean(-1) if x.is_floating_point() else x.double().mean(-1)
      ),
-     "A mean is the same in any order. Compare the numbers."),
+     "Its mean is the same in any order, and its nearest entry says nothing of the others. Compare "
+     "all the numbers."),
     ("sinusoids as the table", _embeds_compared(_given(
         places=lambda places: _paper_rows(*places.shape))),
      "One of them makes sinusoids itself, and never looks at the table. Hand it another."),

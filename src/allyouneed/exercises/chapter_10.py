@@ -378,8 +378,9 @@ NORM_TEST_MISTAKES = mistakes(
      "of them return the right one."),
     ("nothing passes", lambda norm: False,
      "The right ones must pass, however they are written, and whichever way they round."),
-    ("the mean of all numbers compared", _compares(look=lambda output: output.mean()),
-     "A mean is the same in any order. Compare number by number."),
+    ("the order of the words not seen", _compares(look=lambda output: output.mean()),
+     "Is a mean compared? It is the same in any order: compare number by number. Or are the "
+     "entries of all words spread alike? Then all words get the same: draw them."),
     ("words of mean zero", _compares(words=lambda x: x - x.mean(-1, keepdim=True)),
      "Where every word has the mean 0 nobody sees whether it is subtracted. Leave them as drawn."),
     ("words of equal entries", _compares(words=lambda x: x[..., :1].expand_as(x)),
@@ -2148,6 +2149,24 @@ BACKWARD_MISTAKES = mistakes(
     ("the sum of g n in place of its mean", _other_dx(
         lambda g, n, root: (g - _m(g) - n * (g * n).sum(-1, keepdim=True)) / root),
      "Both are means over the entries of a word."),
+    *((name, lambda x, gamma, eps, above, below=below: _backward(
+        x, gamma, below(_variance(x), eps, x.shape[-1]) - _variance(x), above), why)
+      for name, below, why in (
+        ("the variance without its root", lambda variance, eps, d: (variance + eps) ** 2,
+         "The normalised x is divided by the *root* of variance and eps, as on the way forward."),
+        ("the sum of the squares in place of the variance",
+         lambda variance, eps, d: d * variance + eps,
+         "The variance is the mean of the squared differences, as on the way forward."),
+        ("the standard deviation under the root", lambda variance, eps, d: variance.sqrt() + eps,
+         "Under the root stands the variance, plus eps, as on the way forward."),
+    )),
+    ("the sum of g in place of its mean", _other_dx(
+        lambda g, n, root: (g - g.sum(-1, keepdim=True) - n * _m(g * n)) / root),
+     "Both are means over the entries of a word."),
+    ("what arrives left out of dgamma", lambda x, gamma, eps, above: (
+        _backward(x, gamma, eps, above)[0], _backward(x, gamma, eps, torch.ones_like(above))[1],
+        above.sum((0, 1))),
+     "By the chain rule the normalised x meets `above`, entry by entry, before it is added up."),
     ("x itself in the term of the variance", _with_x,
      "In the term of the variance both are the normalised x: the mean taken off, and divided by "
      "the root."),
