@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .compare import kind
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import still_there
 from .pairs import combined
@@ -1398,6 +1399,9 @@ def joined_output(answer: Callable, first: Net, second: Net) -> Any:
         return None
     if not isinstance(given, list | tuple) or len(given) != 4:
         raise ValueError("expected four tensors: w_1, b_1, w_2 and b_2")
+    for name, one in zip(("w_1", "b_1", "w_2", "b_2"), given, strict=True):
+        if isinstance(one, list | tuple) and any(isinstance(part, Tensor) for part in one):
+            raise ValueError(f"{name}: expected one tensor, got {kind(one)}: put them together")
     w_1, b_1, w_2, b_2 = (torch.as_tensor(one, dtype=torch.float64) for one in given)
     d, hidden = first[0].shape[0], b_1.shape[0] if b_1.dim() == 1 else -1
     shapes = [tuple(one.shape) for one in (w_1, b_1, w_2, b_2)]
