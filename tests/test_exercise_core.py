@@ -812,6 +812,12 @@ def test_zeros_are_no_reciprocals_of_infinity():
         assert name not in [*turns(1 / hidden, hidden, {}, 1e-4, 1e-6)]
 
 
+def test_what_nan_comes_of_is_said_where_it_came():
+    told = "comes of 0 / 0"
+    assert told in examine("99.6", lambda x, factor: x * factor / 0 * 0).message
+    assert told not in examine("99.6", lambda x, factor: x + 2 * factor).message
+
+
 @pytest.mark.parametrize("number", ["99.1", "99.3"])
 def test_ctrl_c_ends_the_check(number, request):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # under nohup it is ignored

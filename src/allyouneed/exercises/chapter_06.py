@@ -693,6 +693,9 @@ ATTENTION_MISTAKES = mistakes(
     ("the queries brought to length one",
      lambda q, k, v: scaled_attention(q / q.norm(dim=-1, keepdim=True), k, v),
      "Equation (1) divides by the root of d_k, and by no vector's length."),
+    ("the sum of the values",
+     lambda q, k, v: v.sum(-2, keepdim=True).expand(*q.shape[:-1], v.shape[-1]),
+     "Every query got the same, and every key a weight of one. The weights of a query share one."),
     ("scores divided by their sum, without the exponentials",
      lambda q, k, v: (s := _raw(q, k)) / s.sum(-1, keepdim=True) @ v,
      "A softmax takes the exponential of each score first. Scores have both signs, and so have "
@@ -1014,6 +1017,29 @@ MENDED_MISTAKES = mistakes(
      lambda q, k, v, mask: mended(q, k, v, mask | ~mask.any(-1, keepdim=True)),
      "With all its keys back in view, such a query looks at them all. It should get zeros, as it "
      "did before."),
+    ("polarity inverted before the softmax alone",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(mask, -torch.inf)
+     .softmax(-1).masked_fill(~mask, 0.0) @ v,
+     "True means: may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("polarity inverted after the softmax alone",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
+     .softmax(-1).masked_fill(mask, 0.0) @ v,
+     "True means: may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("plus infinity in place of minus infinity", _fill(torch.inf, again=True),
+     "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
+    ("the softmax over the sentences",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
+     .softmax(0).nan_to_num() @ v,
+     SUMS_TO_ONE + " Axis 0 is that of the sentences."),
+    ("zeros for a query that may not attend to all",
+     lambda q, k, v, mask: mended(q, k, v, mask) * mask.all(-1, keepdim=True),
+     "A query gets zeros only if it may attend to nothing: is `all` taken for `any`? Or plus "
+     "infinity for minus infinity, and NaN made 0?"),
+    ("the root of the batch size",
+     lambda q, k, v, mask: _masked_with(divisor=lambda q, k: len(q) ** 0.5)(q, k, v, mask),
+     "The root of d_k is meant: the last axis of q, not the first."),
     ("outputs of one for a query that may attend to nothing",
      lambda q, k, v, mask: mended(q, k, v, mask).masked_fill(~mask.any(-1, keepdim=True), 1.0),
      "Such a query gets zeros: it has nothing to average."),
@@ -1179,6 +1205,8 @@ GRADIENT_MISTAKES = mistakes(
      "mean at once."),
     ("the gradient of the values", lambda scores, v, g: torch.outer(_p(scores), g),
      "That is the gradient with respect to V. Asked for is that of the scores, (S)."),
+    ("the weights", lambda scores, v, g: _p(scores),
+     "The weights are the beginning. How does the loss change when a score does?"),
     ("only the second half multiplied by the weights",
      lambda scores, v, g: v @ g - _p(scores) * (_p(scores) @ (v @ g)),
      "Both halves of equation (6.8) hold the weight: p_j (a_j - mean)."),
@@ -1336,6 +1364,9 @@ ENTROPY_MISTAKES = mistakes(
      "Both logarithms are natural ones."),
     ("the weight in place of its logarithm", lambda s: -_p(s) * (_p(s) + _h(s)),
      "In the brackets stands ln p_j, and beside it the entropy."),
+    ("the weighted mean of the slopes alone", lambda s: _p(s) * (_h(s) - 1),
+     "That is the second half of equation (6.8), times the slopes in the weights. Its first half, "
+     "diag(p), is missing."),
     ("the weighted mean of the scores added", lambda s: -_p(s) * (s + _p(s) @ s),
      "The weighted mean is taken off: shifting all scores must not change anything."),
     ("the weight taken off in place of the weighted mean", lambda s: -_p(s) * (s - _p(s)),

@@ -1457,10 +1457,11 @@ MODULE_MISTAKES = mistakes(
      _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, math.inf).softmax(-1)
           .masked_fill(~mask, 0.0)),
      "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
-    ("plus infinity in place of minus infinity, and NaN made 0",
-     _but(weigh=lambda self, scores, mask: torch.nan_to_num(
-         scores.masked_fill(~mask, math.inf).softmax(-1))),
-     "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
+    ("zeros for a query that may not attend to all",
+     _but(weigh=lambda self, scores, mask: ManyHeads.weigh(self, scores, mask)
+          * mask.all(-1, keepdim=True)),
+     "A query finds zeros only if it may attend to nothing: is `all` taken for `any`? Or plus "
+     "infinity for minus infinity, and NaN made 0?"),
     ("hidden keys with a weight of one",
      _but(weigh=lambda self, scores, mask: ManyHeads.weigh(self, scores, mask)
           .masked_fill(~mask, 1.0)),

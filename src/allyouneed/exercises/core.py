@@ -353,12 +353,18 @@ def where_wrong(
         exercise.seconds,
     )
     part = part if isinstance(part, str) else f"got {kind(got[first])}, which cannot be compared"
-    some = ""
+    some, nan = "", NAN * ("got nan" in part)
     if not tell:
         some = numbers_right(got[first], want[first], exercise)
     if len(cases) > 1:
         some = f"It is right in {len(cases) - len(bad)} of {len(cases)} cases."
-    return wrong(title, part + ".", some, inputs(exercise, cases[first]), section)
+    return wrong(title, part + ".", nan, some, inputs(exercise, cases[first]), section)
+
+
+NAN = (
+    "NaN, no number, comes of 0 / 0, of infinity less infinity, of 0 times infinity, and of a root "
+    "or a logarithm of what is below 0; and of whatever is computed with it."
+)
 
 
 def numbers_right(got: Any, want: Any, exercise: Exercise) -> str:
