@@ -960,6 +960,12 @@ NEIGHBOURS = mistakes(
          step_angles(k, d_model).cos(), step_angles(k, d_model).sin()
      ).float(),
      "The cosines stand on the diagonal. For k = 0 the matrix must be the identity."),
+    *((name, lambda k, d_model, sin=sin, cos=cos: blocks(
+        sin(step_angles(k, d_model)), cos(step_angles(k, d_model))).float(),
+       "Cosines stand on the diagonal, sines beside it.")
+      for name, sin, cos in (("cosines in place of sines", torch.cos, torch.cos),
+                             ("sines in place of cosines", torch.sin, torch.sin),
+                             ("the angles in place of their sines", torch.clone, torch.cos))),
     ("only the cosines, on the diagonal",
      lambda k, d_model: turned(step_angles(k, d_model), (0, 0)),
      "A new sine needs the old cosine as well: the sines, away from the diagonal, are missing."),
@@ -1238,6 +1244,17 @@ def _rotated(
     return rotated
 
 
+def _of_pairs(j: Tensor, d: int) -> Tensor:
+    return (j - j % 2) / d
+
+
+def _entrywise(x: Tensor, sin: Callable, cos: Callable, exponent: Callable) -> Tensor:
+    """x cos + (-b, a) sin, entry by entry; each of the three makes one mistake."""
+    j = torch.arange(x.shape[2], dtype=torch.float64)
+    angle = torch.arange(x.shape[1])[:, None] / 10000 ** exponent(j, x.shape[2])
+    return (x * cos(angle) + interleave(-x[..., 1::2], x[..., 0::2]) * sin(angle)).float()
+
+
 ROTATE_MISTAKES = mistakes(
     ("the first of each pair alone", lambda x: rotate(x)[..., 0::2],
      "Each pair has two new entries: a sin + b cos stands beside a cos - b sin."),
@@ -1360,6 +1377,29 @@ ROTATE_MISTAKES = mistakes(
      "The angle is p times the speed, with p the position of the word. Here p is 1 for all."),
     ("every word turned by the length", lambda x: turn(x, angles(x.shape[1] + 1, x.shape[2])[-1:]),
      "Each word is turned by its own position, not by T."),
+    *((name, lambda x, sin=sin, cos=cos, exponent=exponent: _entrywise(x, sin, cos, exponent), why)
+      for name, sin, cos, exponent, why in (
+        ("an angle of its own for each entry", torch.sin, torch.cos, lambda j, d: j / d,
+         "Entries 2i and 2i + 1 are turned by one angle, with the exponent 2i / D."),
+        ("the number of the entry taken for i", torch.sin, torch.cos, lambda j, d: 2 * j / d,
+         "Entries 2i and 2i + 1 are turned by one angle, with the exponent 2i / D."),
+        ("cosines in place of sines", torch.cos, torch.cos, _of_pairs,
+         "The new first entry is a cos - b sin, the second a sin + b cos."),
+        ("sines in place of cosines", torch.sin, torch.sin, _of_pairs,
+         "The new first entry is a cos - b sin, the second a sin + b cos."),
+        ("only the sines", torch.sin, lambda angle: 0 * angle, _of_pairs,
+         "Each entry stays in the result, too, times the cosine."),
+        ("the entries themselves without their cosine", torch.sin, lambda angle: 0 * angle + 1,
+         _of_pairs, "The new first entry is a cos - b sin, the second a sin + b cos."),
+        ("the neighbours without their sine", lambda angle: 0 * angle + 1, torch.cos,
+         _of_pairs, "The new first entry is a cos - b sin, the second a sin + b cos."),
+        ("the angle in place of its sine", lambda angle: angle, torch.cos, _of_pairs,
+         "The new first entry is a cos - b sin, with the sine of theta."),
+        ("the angle in place of its cosine", torch.sin, lambda angle: angle, _of_pairs,
+         "The new first entry is a cos - b sin, with the cosine of theta."),
+    )),
+    ("zeros for all", torch.zeros_like,
+     "Every entry gets a new number. Is the line that fills them in missing?"),
     ("the angles repeated in halves",
      lambda x: (
          x * angles(*x.shape[1:]).repeat(1, 2).cos().float()
