@@ -732,6 +732,10 @@ BATCH_MISTAKES = mistakes(
      lambda x, mask, eps: _finish(
          x, x[mask].mean(0), (x - x[mask].mean(0)).square().sum((0, 1)) / mask.sum(), mask, eps),
      "The mean is right. The squared differences of the padding must be left out of the sum."),
+    ("the differences not squared",
+     lambda x, mask, eps: _centred_words(x, mask) / eps**0.5,
+     "The mean of the differences is 0, and eps alone is left under the root: the variance is the "
+     "mean of their squares."),
     ("one mean for all features, and a variance for each",
      lambda x, mask, eps: _finish(x, x[mask].mean(), x[mask].var(0, correction=0), mask, eps),
      "Each feature has a mean of its own: shape (D), not one number."),
@@ -1050,6 +1054,12 @@ ADD_MISTAKES = mistakes(
      _around(lambda y, g, b, eps: _centred(y) / (
          y.square().mean(-1, keepdim=True) + eps).sqrt() * g + b),
      "The squares are those of the differences from the mean, not of the entries themselves."),
+    ("the differences not squared", _around(lambda y, g, b, eps: _centred(y) / eps**0.5 * g + b),
+     "The mean of the differences is 0, and eps alone is left under the root: the variance is the "
+     "mean of their squares."),
+    ("the mean added",
+     _around(lambda y, g, b, eps: (y + y.mean(-1, keepdim=True)) / _root(y, eps) * g + b),
+     "LayerNorm takes the mean off, then it divides."),
     ("one mean and one variance for all", _added(axes=(0, 1, 2)),
      "Each word is normalised over its own entries: the last axis."),
     ("gamma and beta forgotten",
@@ -2161,6 +2171,9 @@ BACKWARD_MISTAKES = mistakes(
         ("the sum of the squares in place of the variance",
          lambda variance, eps, d: d * variance + eps,
          "The variance is the mean of the squared differences, as on the way forward."),
+        ("the differences not squared", lambda variance, eps, d: eps + 0 * variance,
+         "The mean of the differences is 0, and eps alone is left under the root: the variance is "
+         "the mean of their squares."),
         ("the standard deviation under the root", lambda variance, eps, d: variance.sqrt() + eps,
          "Under the root stands the variance, plus eps, as on the way forward."),
     )),
