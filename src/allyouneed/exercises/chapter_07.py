@@ -1462,6 +1462,16 @@ MODULE_MISTAKES = mistakes(
           * mask.all(-1, keepdim=True)),
      "A query finds zeros only if it may attend to nothing: is `all` taken for `any`? Or plus "
      "infinity for minus infinity, and NaN made 0?"),
+    ("the mask inverted before the softmax alone",
+     _but(weigh=lambda self, scores, mask: scores.masked_fill(mask, -math.inf).softmax(-1)
+          .masked_fill(~mask, 0.0)),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("the mask inverted after the softmax alone",
+     _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)
+          .masked_fill(mask, 0.0)),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
     ("hidden keys with a weight of one",
      _but(weigh=lambda self, scores, mask: ManyHeads.weigh(self, scores, mask)
           .masked_fill(~mask, 1.0)),

@@ -1596,6 +1596,16 @@ MODULE_MISTAKES = mistakes(
         share=lambda self, scores, mask: torch.nan_to_num(
             scores.masked_fill(~mask, -math.inf).softmax(0))),
      "Sentences have nothing to do with each other: the softmax runs over the last axis."),
+    ("polarity inverted before the softmax alone", _changed_module(
+        share=lambda self, scores, mask: scores.masked_fill(mask, -math.inf).softmax(-1)
+        .masked_fill(~mask, 0.0)),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("polarity inverted after the softmax alone", _changed_module(
+        share=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)
+        .masked_fill(mask, 0.0)),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
     ("plus infinity in place of minus infinity", _changed_module(
         share=lambda self, scores, mask: scores.masked_fill(~mask, math.inf).softmax(-1)
         .masked_fill(~mask, 0.0)),
