@@ -402,8 +402,13 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
 
 # Of a mistake this may be said of quite another answer: it forgets too much of what came.
 BY_CHANCE = (
-    *("in another order", "cut short", "not added up", "not averaged", "one too many"),
-    *("divided by its sum", "the same all along it"),
+    "in another order",
+    "cut short",
+    "not added up",
+    "not averaged",
+    "one too many",
+    "divided by its sum",
+    "the same all along it",
 )
 
 
