@@ -23,6 +23,7 @@ from roundings import outside  # of tools, as conftest.py finds them
 from allyouneed.exercises import check, core, progress
 from allyouneed.exercises.compare import apart, outline, parting, same, show
 from allyouneed.exercises.core import Exercise, Invariant, Mistake, examine
+from allyouneed.exercises.likeness import turns
 
 
 def scaled(x, factor):
@@ -228,6 +229,7 @@ def test_where_nothing_is_expected_one_may_be_too_many(monkeypatch):
         lambda x, factor: x * factor - 2 * (x * factor > 0),
         lambda x, factor: (x * factor).roll(1, 0)[:, :1],
         lambda x, factor: x + 2 * factor,
+        lambda x, factor: (x + factor) / (x + factor).sum(),  # a mistake, and its sum forgotten
     ],
 )
 def test_names_nothing_that_is_not_so_in_every_case(answer):
@@ -804,6 +806,34 @@ def test_of_a_tuple_the_part_that_differs_is_named():
     got = torch.zeros(2, 3), torch.zeros(2, 4)
     part = parting(got, want, 1e-5, 1e-6)
     assert part == "at [1]: got shape (2, 4), expected shape (2, 3)"
+
+
+@pytest.mark.parametrize(
+    "got, said",
+    [
+        ([[1, 2], [3]], "a list of 2, in which rows have different lengths"),
+        ([[[], []]], "a list of 1, in which rows are empty"),
+        ([], "a list of 0"),
+        ([[1, 2], [3, "a"]], "a list of 2"),
+    ],
+)
+def test_rows_that_are_no_table_are_told_of(got, said):
+    part = parting(got, torch.zeros(2, 2), 1e-5, 1e-6)
+    assert part == f"got {said}, expected a tensor of shape (2, 2)"
+
+
+def test_zeros_are_no_reciprocals_of_infinity():
+    name, finite = "turned into its reciprocal", np.array([2.0, 4.0, 8.0])
+    hidden = np.array([2.0, 4.0, -np.inf])
+    with np.errstate(all="ignore"):
+        assert name in [*turns(1 / finite, finite, {}, 1e-4, 1e-6)]
+        assert name not in [*turns(1 / hidden, hidden, {}, 1e-4, 1e-6)]
+
+
+def test_what_nan_comes_of_is_said_where_it_came():
+    told = "comes of 0 / 0"
+    assert told in examine("99.6", lambda x, factor: x * factor / 0 * 0).message
+    assert told not in examine("99.6", lambda x, factor: x + 2 * factor).message
 
 
 @pytest.mark.parametrize("number", ["99.1", "99.3"])

@@ -258,6 +258,11 @@ class OneMore(chapter_07.ManyHeads):
         return self.last(super().forward(*inputs))
 
 
+class Itself(chapter_07.ManyHeads):
+    def forward(self, *inputs):
+        return self
+
+
 def embeds_one(embed):
     ids, words, places = torch.tensor([[1, 2, 0], [0, 3, 3]]), torch.randn(4, 6), torch.randn(5, 6)
     return torch.allclose(embed(ids, words, places), 6**0.5 * words[ids] + places[:3], atol=1e-4)
@@ -275,8 +280,9 @@ ODD = [  # answers that are odd, and what is said of them: a name, or words
     ("6.8", lambda scores, entropy: 0.0, "broken rule: a temperature above 0, and finite"),
     ("6.8", lambda scores, entropy: -0.5, "minus the temperature"),
     ("7.7", Dropping, "a dropout in training"),
-    ("7.7", AlwaysDropping, "a dropout that is always on"),
+    ("7.7", AlwaysDropping, "another output at each call"),
     ("7.7", OneMore, "It is right in 0 of 8 cases."),
+    ("7.7", Itself, "Got a module, expected a tensor"),
     ("12.7", lambda *given: epoch(*given, places=slice(-1, None)), "the last place alone"),
     ("12.7", lambda *given: epoch(*given, places=slice(0, 1)), "the first place alone"),
     ("12.7", lambda *given: epoch(*given, write=lambda x: [x]), "Expected a number, got a list"),

@@ -693,6 +693,16 @@ ATTENTION_MISTAKES = mistakes(
     ("the queries brought to length one",
      lambda q, k, v: scaled_attention(q / q.norm(dim=-1, keepdim=True), k, v),
      "Equation (1) divides by the root of d_k, and by no vector's length."),
+    ("the sum of the values",
+     lambda q, k, v: v.sum(-2, keepdim=True).expand(*q.shape[:-1], v.shape[-1]),
+     "Every query got the same, and every key a weight of one. The weights of a query share one."),
+    ("scores divided by their sum, without the exponentials",
+     lambda q, k, v: (s := _raw(q, k)) / s.sum(-1, keepdim=True) @ v,
+     "A softmax takes the exponential of each score first. Scores have both signs, and so have "
+     "such weights."),
+    ("powers of 2 in place of exponentials",
+     lambda q, k, v: (_raw(q, k) / q.shape[-1] ** 0.5 * math.log(2)).softmax(-1) @ v,
+     "The softmax has the natural exponential, with the base e."),
 )  # fmt: skip
 
 
@@ -978,6 +988,64 @@ MENDED_MISTAKES = mistakes(
     ("the last query's mask for all",
      lambda q, k, v, mask: mended(q, k, v, mask[..., -1:, :].expand_as(mask)),
      "Each query has its own row in the mask."),
+    ("multiplied by the root",
+     lambda q, k, v, mask: mended(q * q.shape[-1], k, v, mask),
+     "The scores are too large already. They are divided by the root of d_k."),
+    ("half of d_k", lambda q, k, v, mask: mended(2 * q / q.shape[-1] ** 0.5, k, v, mask),
+     "The square root of d_k is meant, not the half of it."),
+    ("zeros for all", lambda q, k, v, mask: torch.zeros(*q.shape[:-1], v.shape[-1]),
+     "True means: may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("NaN wherever something is hidden",
+     lambda q, k, v, mask: mended(q, k, v, mask).masked_fill(
+         ~mask.all(-1, keepdim=True), torch.nan),
+     "Is there a division by the mask, or plus infinity among the scores? What is hidden needs "
+     "minus infinity."),
+    ("no softmax",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, 0.0) @ v,
+     "The values were weighted with the scores. Scores become weights through the softmax."),
+    ("exponentials that were not divided by their sum",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5).exp().masked_fill(~mask, 0.0) @ v,
+     "The weights of a query share one: divide by the sum of those in view."),
+    ("every key in view with a weight of one",
+     lambda q, k, v, mask: mask.to(v.dtype) @ v,
+     "The keys in view share one. Does the sum, or the softmax, run over the last axis?"),
+    ("hidden keys with a weight of one",
+     lambda q, k, v, mask: mended_weights(q, k, mask).masked_fill(~mask, 1.0) @ v,
+     "Hidden keys get exactly 0."),
+    ("a plain look for a query that may attend to nothing",
+     lambda q, k, v, mask: mended(q, k, v, mask | ~mask.any(-1, keepdim=True)),
+     "With all its keys back in view, such a query looks at them all. It should get zeros, as it "
+     "did before."),
+    ("polarity inverted before the softmax alone",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(mask, -torch.inf)
+     .softmax(-1).masked_fill(~mask, 0.0) @ v,
+     "True means: may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("polarity inverted after the softmax alone",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
+     .softmax(-1).masked_fill(mask, 0.0) @ v,
+     "True means: may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("plus infinity in place of minus infinity", _fill(torch.inf, again=True),
+     "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
+    ("the softmax over the sentences",
+     lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
+     .softmax(0).nan_to_num() @ v,
+     SUMS_TO_ONE + " Axis 0 is that of the sentences."),
+    ("zeros for a query that may not attend to all",
+     lambda q, k, v, mask: mended(q, k, v, mask) * mask.all(-1, keepdim=True),
+     "A query gets zeros only if it may attend to nothing: is `all` taken for `any`? Or plus "
+     "infinity for minus infinity, and NaN made 0?"),
+    ("the root of the batch size",
+     lambda q, k, v, mask: _masked_with(divisor=lambda q, k: len(q) ** 0.5)(q, k, v, mask),
+     "The root of d_k is meant: the last axis of q, not the first."),
+    ("outputs of one for a query that may attend to nothing",
+     lambda q, k, v, mask: mended(q, k, v, mask).masked_fill(~mask.any(-1, keepdim=True), 1.0),
+     "Such a query gets zeros: it has nothing to average."),
+    ("powers of 2 in place of exponentials",
+     lambda q, k, v, mask: mended(q * math.log(2), k, v, mask),
+     "The softmax has the natural exponential, with the base e."),
 )  # fmt: skip
 
 # 6.6 back through attention
@@ -1137,6 +1205,26 @@ GRADIENT_MISTAKES = mistakes(
      "mean at once."),
     ("the gradient of the values", lambda scores, v, g: torch.outer(_p(scores), g),
      "That is the gradient with respect to V. Asked for is that of the scores, (S)."),
+    ("the weights", lambda scores, v, g: _p(scores),
+     "The weights are the beginning. How does the loss change when a score does?"),
+    ("only the second half multiplied by the weights",
+     lambda scores, v, g: v @ g - _p(scores) * (_p(scores) @ (v @ g)),
+     "Both halves of equation (6.8) hold the weight: p_j (a_j - mean)."),
+    ("the terms of the weighted mean averaged, not added up",
+     lambda scores, v, g: _p(scores) * (v @ g - _p(scores) @ (v @ g) / len(scores)),
+     "p^T p leaves the sum of p_j times v_j . g: the weights sum to one already."),
+    ("the key's own weight in place of the weighted mean",
+     lambda scores, v, g: _p(scores) * (v @ g - _p(scores)),
+     "What is taken off is the sum of p_i times v_i . g, over all keys."),
+    ("one in place of the weighted mean",
+     lambda scores, v, g: _p(scores) * (v @ g - 1),
+     "What is taken off is the sum of p_i times v_i . g, not that of the weights alone."),
+    ("without v, g alone",
+     lambda scores, v, g: _p(scores) * (1 - _p(scores)) * g.sum(),
+     "What arrives at a weight is v_j . g, the agreement of its value with g."),
+    ("powers of 2 in place of exponentials",
+     lambda scores, v, g: scores_gradient(scores * math.log(2), v, g),
+     "The softmax has the natural exponential, with the base e."),
 )  # fmt: skip
 
 # 6.7 how the entropy answers
@@ -1271,6 +1359,26 @@ ENTROPY_MISTAKES = mistakes(
     ("divided by the number of scores, in place of times the weight",
      lambda scores: entropy_gradient(scores) / scores.softmax(0) / len(scores),
      "In front stands the weight p_j, which differs from score to score."),
+    ("logarithms to the base 10 beside an entropy in nats",
+     lambda s: -_p(s) * (_p(s).log10() + _h(s)),
+     "Both logarithms are natural ones."),
+    ("the weight in place of its logarithm", lambda s: -_p(s) * (_p(s) + _h(s)),
+     "In the brackets stands ln p_j, and beside it the entropy."),
+    ("the weighted mean of the slopes alone", lambda s: _p(s) * (_h(s) - 1),
+     "That is the second half of equation (6.8), times the slopes in the weights. Its first half, "
+     "diag(p), is missing."),
+    ("the weighted mean of the scores added", lambda s: -_p(s) * (s + _p(s) @ s),
+     "The weighted mean is taken off: shifting all scores must not change anything."),
+    ("the weight taken off in place of the weighted mean", lambda s: -_p(s) * (s - _p(s)),
+     "What is taken off is the mean of the scores, weighted with p: p @ scores."),
+    ("the Jacobian with a plus",
+     lambda s: -(torch.diag(_p(s)) + torch.outer(_p(s), _p(s))) @ (_p(s).log() + 1),
+     "Equation (6.8) has a minus: what one weight gains the others lose."),
+    ("the slopes of the squares of the weights",
+     lambda s: -2 * _p(s) * (_p(s) - _p(s) @ _p(s)),
+     "The entropy sums p times its logarithm, not p times p."),
+    ("one less the logarithm", lambda s: -_p(s) * (_p(s).log() - 1),
+     "What is taken off is the weighted mean of ln p, which is minus H."),
 )  # fmt: skip
 
 # 6.8 a temperature for an entropy

@@ -668,6 +668,9 @@ PRUNED_MISTAKES = mistakes(
     ("the heads to be kept are struck out, and rows of the first three matrices",
      _pruned(columns=_band, other=_the_others),
      "`keep` are the heads that stay, and of w_q, w_k and w_v a head owns columns."),
+    ("the columns of the first three below each other",
+     _pruned(columns=lambda w, h, keep: torch.cat(w.unflatten(1, (h, -1))[:, keep].unbind(1))),
+     "The columns that are kept stay side by side: `torch.cat` needs dim=1 for them."),
 )  # fmt: skip
 
 # 7.5 the output as a sum
@@ -1035,6 +1038,16 @@ MULTI_HEAD_MISTAKES = mistakes(
     ("the mean of the heads, each entry repeated", _change(
         merge=lambda heads: heads.mean(1).repeat_interleave(heads.shape[1], -1)),
      "The heads are put side by side, each with its own piece."),
+    ("exponentials that were not divided by their sum",
+     _change(hide=lambda s: s.exp(), dim=None),
+     "The weights of a query sum to one: divide by the sum of its row."),
+    ("scores divided by their sum, without the exponentials",
+     _change(hide=lambda s: s / s.sum(-1, keepdim=True), dim=None),
+     "A softmax takes the exponential of each score first."),
+    ("each weight divided by the sum of another query's",
+     _change(hide=lambda s: s.exp() / s.exp().sum(-1).unsqueeze(-2), dim=None),
+     "One sum for each query stands in a column, beside the rows: `keepdim` keeps its axis. "
+     "Without it the sums lie along the keys."),
     ("the softmax taken twice", _change(hide=lambda s: s.softmax(-1)),
      "The softmax is taken once."),
     ("each word hides itself", _change(hide=lambda s: (
@@ -1149,7 +1162,7 @@ def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> A
             torch.default_generator.manual_seed(seed)  # then chance may differ
             outputs.append(module.train(training)(*inputs))
     output, again, in_training = outputs
-    if not _agree(output, again):
+    if isinstance(output, Tensor) and not _agree(output, again):
         return "another output at each call"
     if _agree(output, in_training):
         return output
@@ -1425,6 +1438,50 @@ MODULE_MISTAKES = mistakes(
     ("one layer for all four",
      _but(forward=lambda self, *inputs: _renamed(self, dict.fromkeys(LAYERS, "w_o"), *inputs)),
      "There are four layers, each with numbers of its own. `a = b = nn.Linear(...)` makes one."),
+    ("keys and values exchanged behind their layers",
+     _but(forward=lambda self, q, k, v, *mask: _renamed(
+         self, {"w_k": "w_v", "w_v": "w_k"}, q, v, k, *mask)),
+     "The keys, w_k(k), are compared with the queries, and the values, w_v(v), are averaged."),
+    ("multiplied by the root of d_k",
+     _but(scale=staticmethod(lambda d_k, d_model: 1 / math.sqrt(d_k))),
+     "Scores are too large as they are. Divide by the root of d_k."),
+    ("divided by half of d_k", _but(scale=staticmethod(lambda d_k, d_model: d_k / 2)),
+     "The square root of d_k is meant, not the half of it."),
+    ("no softmax", _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, 0.0)),
+     "Scores are not weights. The softmax makes shares of them that sum to one."),
+    ("the softmax over the sentences",
+     _but(weigh=lambda self, scores, mask: torch.nan_to_num(
+         scores.masked_fill(~mask, -math.inf).softmax(0))),
+     "Sentences have nothing to do with each other: the softmax runs over the last axis."),
+    ("plus infinity in place of minus infinity",
+     _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, math.inf).softmax(-1)
+          .masked_fill(~mask, 0.0)),
+     "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
+    ("zeros for a query that may not attend to all",
+     _but(weigh=lambda self, scores, mask: ManyHeads.weigh(self, scores, mask)
+          * mask.all(-1, keepdim=True)),
+     "A query finds zeros only if it may attend to nothing: is `all` taken for `any`? Or plus "
+     "infinity for minus infinity, and NaN made 0?"),
+    ("the mask inverted before the softmax alone",
+     _but(weigh=lambda self, scores, mask: scores.masked_fill(mask, -math.inf).softmax(-1)
+          .masked_fill(~mask, 0.0)),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("the mask inverted after the softmax alone",
+     _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)
+          .masked_fill(mask, 0.0)),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("hidden keys with a weight of one",
+     _but(weigh=lambda self, scores, mask: ManyHeads.weigh(self, scores, mask)
+          .masked_fill(~mask, 1.0)),
+     "Hidden keys get exactly 0."),
+    ("W^O transposed", _but(last=lambda self, x: x @ self.w_o.weight),
+     "nn.Linear keeps its matrix transposed: call the layer, or multiply by weight.T."),
+    ("the last head alone",
+     _but(merge=staticmethod(lambda heads: merge(torch.cat(
+         [0 * heads[:, :-1], heads[:, -1:]], 1)))),
+     "What the other heads find is lost. Does the loop add, or overwrite?"),
     ("the values not projected",
      _but(forward=lambda self, *inputs: _left_out(self, ("w_v",), *inputs)),
      "The values are w_v(v). Here v was split as it came."),
@@ -1474,9 +1531,10 @@ MODULE_MISTAKES = mistakes(
      _but(forward=lambda self, *inputs: nn.functional.dropout(
          ManyHeads.forward(self, *inputs), 0.1, self.training)),
      "No dropout is asked for. What the module gives in training must be what it gives after it."),
-    ("a dropout that is always on",
+    ("another output at each call",
      _but(forward=lambda self, *inputs: _dropped(self, *inputs)),
-     "No dropout is asked for: something in the outputs is thrown away, and the rest enlarged."),
+     "Something is drawn at random, out of training as well. Is it a dropout that is always on? "
+     "None is asked for."),
     *combined(_module_with, MODULE_SLIPS, but=MODULE_BUT),
     ("a mask with two axes passed over",
      _forward(lambda q, k, v, mask: (q, k, v, None if mask is None or mask.ndim == 2 else mask)),
@@ -1623,6 +1681,7 @@ def _in_heads(
         cut = view_split if view_there else split_in_turns if turns else split
         width = {"d_k": q.shape[-1] // n_heads, "d_model": q.shape[-1], "heads": n_heads, "1": 1}
         width |= {"d_k squared": width["d_k"] ** 2, "keys": k.shape[1], "queries": q.shape[1]}
+        width |= {"one over d_k": 1 / width["d_k"], "half of d_k, squared": width["d_k"] ** 2 / 4}
         queries, keys, values = (cut(x, n_heads) for x in roles(q, k, v))
         scores = queries @ keys.mT / (1 if late else math.sqrt(width[root]))
         if causal:
@@ -1686,6 +1745,10 @@ IN_HEADS_MISTAKES = mistakes(
     ("divided by d_k, without the root", _in_heads(root="d_k squared"),
      "The spread of a dot product grows with the root of d_k."),
     ("no scale", _in_heads(root="1"), "The scores are divided by the root of d_k."),
+    ("multiplied by the root of d_k", _in_heads(root="one over d_k"),
+     "Scores are too large as they are. Divide by the root of d_k."),
+    ("divided by half of d_k", _in_heads(root="half of d_k, squared"),
+     "The square root of d_k is meant, not the half of it."),
     ("the softmax over the queries", _in_heads(axis=-2),
      "Every query shares its attention among the keys: the softmax runs over the last axis."),
     ("a causal mask", _in_heads(causal=True), "Nothing is hidden here: no mask is asked for."),
@@ -2324,13 +2387,15 @@ NEIGHBOUR_MISTAKES = mistakes(
     ("the queries turned by one radian", _radian,
      "The next word's key stands 2 pi / length further on, and not one radian."),
     ("one query for all words", _same_query,
-     "Each word looks for another neighbour, so that each needs a query of its own."),
+     "Each word looks for another neighbour, so that each needs a query of its own, one that "
+     "points another way."),
     ("equally far in every direction", _on_circle(-1, 1, size=0.0),
      "All scores are equal. What should the query of a word have in common with its neighbour's "
      "key?"),
-    ("keys on a line", _on_line,
-     "On a line the farthest key always wins, as in Exercise 7.8. The second entry can bend the "
-     "line, so that every key is a corner."),
+    ("the farthest keys found, as on a line", _on_line,
+     "On a line the farthest key always wins, as in Exercise 7.8, and so it does if the queries "
+     "look along one entry alone. The second entry can bend the line, so that every key is a "
+     "corner."),
     ("the circle closes too early", _on_circle(-1, 1, turn=1),
      "The first word and the last have the same key. Divide the circle by the length."),
     ("queries of the opposite sign", _on_circle(-1, 1, size=-400.0),

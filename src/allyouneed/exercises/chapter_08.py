@@ -170,6 +170,16 @@ def packed_cases() -> list[tuple]:
     ]
 
 
+def _overlapping(tokens: Tensor, eos: int, pad: int) -> Tensor:
+    """Each EOS counted to the sentence that it ends and to the next one."""
+    ends = tokens == eos
+    behind, own = ends.cumsum(1), ends.cumsum(1) - ends.int()
+    pairs = [(q[:, None, :, None], k[:, None, None, :]) for q in (own, behind)
+             for k in (own, behind)]  # fmt: skip
+    same = torch.stack([q == k for q, k in pairs]).any(0)
+    return same & (tokens != pad)[:, None, None, :] & (tokens != pad)[:, None, :, None]
+
+
 PACKED_SLIPS = [
     ("EOS counted to the next sentence", {"number": lambda ends: ends.cumsum(1)},
      "The number of the sentence has to grow behind an EOS, not at it."),
@@ -285,6 +295,31 @@ PACKED_MISTAKES = mistakes(
         packed_mask(torch.where(tokens[:1] == pad, pad - 1, tokens[:1]), eos, pad)
         & (tokens != pad)[:, None, :, None] & (tokens != pad)[:, None, None, :]),
      "Each row is packed in its own way."),
+    ("the tokens counted in place of the ends",
+     _packed(lambda ends: (~ends).cumsum(1) - (~ends).int()),
+     "The number of the sentence grows behind an EOS, and behind no other token."),
+    ("an EOS in the next sentence as well", _overlapping,
+     "An EOS belongs to the sentence that it ends: the next one begins a place behind it."),
+    ("or in place of and",
+     lambda tokens, eos, pad: _packed(keys=False, queries=False)(tokens, eos, pad)
+         | (tokens != pad)[:, None, None, :],
+     "A key has to be of the same sentence *and* no padding: `&`."),
+    ("the padding mask, repeated for every query",
+     lambda tokens, eos, pad: (tokens != pad)[:, None, None, :].expand(-1, -1, tokens.shape[1], -1),
+     "This hides the padding from all queries alike. Which sentence a key belongs to is another "
+     "question for each query."),
+    ("only the rows of paddings hidden",
+     lambda tokens, eos, pad: (tokens != pad)[:, None, :, None].expand(-1, -1, -1, tokens.shape[1]),
+     "Each word sees everything. It may see its own sentence alone."),
+    ("the ends before each place, not their running sum",
+     _packed(lambda ends: torch.cat([0 * ends[:, :1], ends[:, :-1]], 1).int()),
+     "Every sentence needs a number of its own: add up the ends, along the row."),
+    ("only the paddings see each other",
+     lambda tokens, eos, pad: (tokens == pad)[:, None, None, :] & (tokens == pad)[:, None, :, None],
+     "The paddings are what is hidden: a token is seen where it is *not* `pad`."),
+    ("nothing allowed",
+     lambda tokens, eos, pad: torch.zeros(len(tokens), 1, *2 * tokens.shape[1:]).bool(),
+     "This table is False everywhere. True means may attend."),
 )  # fmt: skip
 
 # 8.3 a mask over a buffer
@@ -419,6 +454,11 @@ BUFFER_MISTAKES = mistakes(
     ("the first new token's row for all",
      lambda filled, new, size: (torch.arange(size) <= filled).expand(new, size),
      "Each new token sees one more than the one before it: itself."),
+    ("the triangle from the upper left corner, without its diagonal",
+     _in_buffer(lambda s, i, filled: s < i),
+     "The first new query does not stand at place 0 but at place `filled`, and it sees itself."),
+    ("two places too few", _in_buffer(lambda s, i, filled: s < filled + i - 1),
+     "Up to and including its own position, `filled` + i: a new token sees itself."),
 )  # fmt: skip
 
 # 8.4 weights under a mask, four axes
@@ -539,10 +579,34 @@ WEIGHTS_MISTAKES = mistakes(
     ("zero times minus infinity", lambda scores, mask: (scores + ~mask * -math.inf).softmax(-1),
      "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in where "
      "the mask is False, and leave the rest alone."),
-    ("zero times minus infinity, and NaN made 0",
-     lambda scores, mask: torch.nan_to_num((scores + ~mask * -math.inf).softmax(-1)),
-     "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
-     "minus infinity in where the mask is False, and leave the rest alone."),
+    ("zeros for all", lambda scores, mask: torch.zeros_like(scores),
+     "No weight is left. Is the line that fills them missing? Or was the mask multiplied by minus "
+     "infinity? Zero times infinity is NaN, not 0, and NaN was made 0 then. Put minus infinity in "
+     "where the mask is False, and leave the rest alone."),
+    ("polarity inverted before the softmax alone",
+     lambda scores, mask: _hidden(scores, ~mask, -math.inf).softmax(-1).masked_fill(~mask, 0.0),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("polarity inverted after the softmax alone",
+     lambda scores, mask: _hidden(scores, mask, -math.inf).softmax(-1).masked_fill(mask, 0.0),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("plus infinity in place of minus infinity",
+     lambda scores, mask: _hidden(scores, mask, math.inf).softmax(-1).masked_fill(~mask, 0.0),
+     "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
+    ("zeros for a query that may not look at all",
+     lambda scores, mask: masked_weights(scores, mask) * mask.all(-1, keepdim=True),
+     "A query gets zeros only if it may attend to nothing: is `all` taken for `any`? Or plus "
+     "infinity for minus infinity, and NaN made 0?"),
+    ("the scores, with zeros for what is hidden", lambda scores, mask: _hidden(scores, mask, 0.0),
+     "The softmax is missing: weights are shares of one."),
+    ("exponentials that were not divided by their sum",
+     lambda scores, mask: (w := masked_weights(scores, mask))
+         / w.amax(-1, keepdim=True).clamp(min=1e-30),
+     "The weights of a query sum to one: divide by the sum of its row."),
+    ("the softmax over the sentences",
+     lambda scores, mask: torch.nan_to_num(_hidden(scores, mask, -math.inf).softmax(0)),
+     "Sentences have nothing to do with each other: the softmax runs over the last axis."),
     ("a negative number that is not low enough, and struck out afterwards",
      lambda scores, mask: _hidden(scores, mask, -1e4).softmax(-1) * mask,
      "It hides only while the real scores are larger. Next to scores of -20000, what is hidden "
@@ -550,7 +614,8 @@ WEIGHTS_MISTAKES = mistakes(
     *((f"{words} in place of minus infinity, and struck out afterwards",
        lambda scores, mask, low=low: _hidden(scores, mask, low).softmax(-1) * mask,
        "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
-       "the look, and then it is struck out.")
+       "the look, and then it is struck out. (So does a highest score, to be subtracted, that may "
+       "not be below 0.)")
       for words, low in (("-1", -1.0), ("-10", -10.0), ("a finite score", -100.0))),
     *((f"{words} in place of minus infinity",
        lambda scores, mask, low=low: _hidden(scores, mask, low).softmax(-1),
@@ -643,6 +708,7 @@ def _decoder(
             "or": real[:, None, None, :],
             "0": (tokens != 0)[:, None, None, :],
             "above": (tokens > pad)[:, None, None, :],
+            "paddings": ~real[:, None, None, :],
             "right": (torch.arange(real.shape[1]) < number)[:, None, None, :],
         }[along]
         past = _square(tokens.shape[1])
@@ -661,8 +727,9 @@ def _decoder(
         if hide == "not low enough":
             return scores.masked_fill(~mask, -100.0).softmax(-1).masked_fill(~mask.any(-1, True), 0)
         filled = scores.masked_fill(~mask, -math.inf)
-        axis = -2 if hide == "queries" else -1
-        weights = filled.softmax(axis)
+        if hide.startswith("no softmax"):
+            return scores.masked_fill(~mask, 0.0) if "zeros" in hide else filled
+        weights = filled.softmax({"queries": -2, "sentences": 0}.get(hide, -1))
         return weights if hide == "nan" else weights.masked_fill(~mask, 0.0).nan_to_num(0.0)
 
     return weigh
@@ -1116,6 +1183,10 @@ def module_cases() -> list[tuple]:
     ]
 
 
+def _changed_module(**change: Callable) -> type:
+    return type("Changed", (MaskedMultiHeadAttention,), change)
+
+
 class _NoScale(MaskedMultiHeadAttention):
     def scale(self, q):
         return 1.0
@@ -1216,11 +1287,6 @@ class _Zero(MaskedMultiHeadAttention):
 class _ZeroTimesInfinity(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         return (scores + ~mask * -math.inf).softmax(-1)
-
-
-class _ZeroTimesInfinityMended(MaskedMultiHeadAttention):
-    def share(self, scores, mask):
-        return torch.nan_to_num((scores + ~mask * -math.inf).softmax(-1))
 
 
 class _NoHighest(MaskedMultiHeadAttention):
@@ -1521,6 +1587,36 @@ MODULE_MISTAKES = mistakes(
      "The scale is the root of d_k, the width of a head, however many keys there are."),
     ("multiplied by the root of d_k", _ScaleTurned,
      "The scores must be divided by the root, so that they become smaller."),
+    ("divided by half of d_k", _changed_module(scale=lambda self, q: q.shape[-1] / 2),
+     "The square root of d_k is meant, not the half of it."),
+    ("divided by the root of the number of queries",
+     _changed_module(scale=lambda self, q: q.shape[-2] ** 0.5),
+     "The scale is the root of d_k, the width of a head, however many queries there are."),
+    ("the softmax over the sentences", _changed_module(
+        share=lambda self, scores, mask: torch.nan_to_num(
+            scores.masked_fill(~mask, -math.inf).softmax(0))),
+     "Sentences have nothing to do with each other: the softmax runs over the last axis."),
+    ("polarity inverted before the softmax alone", _changed_module(
+        share=lambda self, scores, mask: scores.masked_fill(mask, -math.inf).softmax(-1)
+        .masked_fill(~mask, 0.0)),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("polarity inverted after the softmax alone", _changed_module(
+        share=lambda self, scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1)
+        .masked_fill(mask, 0.0)),
+     "True means may attend. What is hidden before the softmax, where the mask is False, is what "
+     "gets 0 after it."),
+    ("plus infinity in place of minus infinity", _changed_module(
+        share=lambda self, scores, mask: scores.masked_fill(~mask, math.inf).softmax(-1)
+        .masked_fill(~mask, 0.0)),
+     "Plus infinity is the highest of all scores. What is hidden needs the lowest."),
+    ("zeros for all", _changed_module(share=lambda self, scores, mask: torch.zeros_like(scores)),
+     "No weight is left. True means may attend: is what may be seen hidden, before the softmax or "
+     "after it? Or was the mask multiplied by minus infinity? Zero times infinity is NaN, not 0, "
+     "and NaN was made 0 then. Leave what may be seen alone."),
+    ("keys and values exchanged behind their layers",
+     _changed_module(project=lambda self, q, k, v: (self.w_q(q), self.w_v(v), self.w_k(k))),
+     "The keys, w_k(k), are compared with the queries, and the values, w_v(v), are averaged."),
     ("the scale after the softmax", _ScaleAfter,
      "Divide the scores, not the weights: after the softmax the rows no longer sum to one."),
     ("heads split by a view, without a transpose", _ViewSplit,
@@ -1623,9 +1719,6 @@ MODULE_MISTAKES = mistakes(
     ("zero times minus infinity", _ZeroTimesInfinity,
      "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in where "
      "the mask is False, and leave the rest alone."),
-    ("zero times minus infinity, and NaN made 0", _ZeroTimesInfinityMended,
-     "Zero times infinity is NaN, not 0, and NaN was made 0 everywhere: no weight is left. Put "
-     "minus infinity in where the mask is False, and leave the rest alone."),
     ("exponentials of all scores, the highest not subtracted", _NoHighest,
      "The exponential of a large score is infinite, and of a very low one zero. Use softmax, which "
      "subtracts the highest score first."),
@@ -1844,6 +1937,19 @@ DECODER_MISTAKES = mistakes(
     *combined(_decoder, DECODER_SLIPS, but=DECODER_BUT),
     ("ids below the padding's hidden as well", _decoder(along="above"),
      "Only the id `pad` itself is padding, and it may be any: compare with `!=`."),
+    ("the words hidden, not the paddings", _decoder(along="paddings"),
+     "The paddings are what is hidden: a key is seen where its token is *not* `pad`."),
+    ("hidden scores, not weights", _decoder(hide="no softmax"),
+     "The hiding is right. The softmax is missing."),
+    ("the scores, with zeros for what is hidden", _decoder(hide="no softmax, zeros"),
+     "The softmax is missing: weights are shares of one."),
+    ("the softmax over the sentences", _decoder(hide="sentences"),
+     "Sentences have nothing to do with each other: the softmax runs over the last axis."),
+    ("zeros for all", lambda scores, tokens, pad: torch.zeros_like(scores),
+     "No weight is left. Is what may be seen hidden, before the softmax or after it? Or is the "
+     "line that fills the weights missing?"),
+    ("a position sees neither itself nor the one before it", _decoder(diagonal=-2),
+     "`range(t + 1)`, or `tril()`: up to the position itself."),
 )  # fmt: skip
 
 
@@ -1943,8 +2049,22 @@ PADDING_NUMBER_MISTAKES = mistakes(
     ("the highest score alone",
      _paddings(lambda a, p: math.ceil(p / (1 - p) * a.max().exp() - 1e-9)),
      "All words are in the denominator, not the best alone."),
-    ("paddings that weigh nothing", _paddings(lambda a, p: 0),
-     "A padding has the score 0, and the exponential of 0 is 1."),
+    ("none at all", _paddings(lambda a, p: 0),
+     "A padding has the score 0, and the exponential of 0 is 1: it weighs something, and some are "
+     "needed. (Does a loop end before it begins?)"),
+    ("divided by share - 1",
+     _paddings(lambda a, p: math.ceil(p / (p - 1) * a.exp().sum() - 1e-9)),
+     "n / (n + sum) = share: n - share n is what is left, (1 - share) n."),
+    ("multiplied by 1 - share",
+     _paddings(lambda a, p: math.ceil(p * (1 - p) * a.exp().sum() - 1e-9)),
+     "n / (n + sum) = share: (1 - share) n = share sum. Divide by 1 - share."),
+    ("divided by the sum of the words",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) / a.exp().sum() - 1e-9)),
+     "n / (n + sum) = share: (1 - share) n = share sum. The more the words weigh, the more "
+     "paddings it takes."),
+    ("a number for each word",
+     lambda scores, share: (share / (1 - share) * scores.double().exp() - 1e-9).ceil(),
+     "The words are in the sum together: add their exponentials."),
     ("the share times the words' number",
      _paddings(lambda a, p: math.ceil(p * len(a) - 1e-9)),
      "A word weighs the exponential of its score, and the paddings belong to the sum, too."),
@@ -2039,7 +2159,10 @@ def _copying(
 
 def what_is_written(answer: Callable, n: int) -> Any:
     """Does the mask leak, which rows are empty, which words does each row mix?"""
-    mask = torch.as_tensor(answer(n))
+    found = answer(n)
+    if isinstance(found, list) and len({len(row) for row in found if type(row) is list}) > 1:
+        raise ValueError(f"expected rows of {3 * n} values each, got rows of different lengths")
+    mask = torch.as_tensor(found)
     if mask.shape != (3 * n, 3 * n) or mask.dtype != torch.bool:
         raise ValueError(
             f"expected a boolean mask of shape ({3 * n}, {3 * n}), got {tuple(mask.shape)}, "

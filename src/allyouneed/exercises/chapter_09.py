@@ -214,10 +214,6 @@ def _differences(rows: Tensor) -> Tensor:
     return (table - rows.double()[:, None]).sum(-1).abs().argmin(1)
 
 
-def _where_equal(rows: Tensor) -> Tensor:
-    return (sinusoids(1000, rows.shape[1]) == rows[:, None]).all(-1).int().argmax(1)
-
-
 def _nearest_half(first: int) -> Callable[[Tensor], Tensor]:
     """The row of the table that is nearest, by its sines or its cosines alone."""
     return lambda rows: torch.cdist(
@@ -332,8 +328,12 @@ PLACES_MISTAKES = mistakes(
      "One entry is reached again and again. Compare whole rows."),
     ("the cosines alone", _nearest(slice(1, None, 2)),
      "A cosine has one height twice in each turn. The sine beside it tells the two apart."),
-    ("the least product", _nearest(read=lambda products: products.argmin(1)),
-     "A great dot product is that of two positions that are alike (9.8)."),
+    ("the least product, or the largest distance",
+     _nearest(read=lambda products: products.argmin(1)),
+     "A great dot product, or a small distance, is that of two positions that are alike (9.8)."),
+    ("the least sum of the differences, with their signs",
+     lambda rows: sinusoids(1000, rows.shape[1]).sum(1).argmax().expand(len(rows)),
+     "Differences of either sign cancel. Add up their squares, or compare by the dot product."),
     ("counted from 1", _nearest(read=lambda products: products.argmax(1) + 1),
      "Positions count from 0, and so do the rows of the table."),
     ("a table with as many rows as are asked about", _nearest(count=len),
@@ -363,8 +363,9 @@ PLACES_MISTAKES = mistakes(
      "It is round after some sixty positions or fewer, and says nothing of what went before."),
     ("the second hand alone, its angle from -pi to pi", _signed_hand(1),
      "It is round after some sixty positions or fewer, and says nothing of what went before."),
-    ("equality asked for", _where_equal,
-     "No row is equal to one of the table: there is noise. Take the one that is nearest."),
+    ("0 for every row", lambda rows: torch.zeros(len(rows)).long(),
+     "Is equality asked for? No row is equal to one of the table: there is noise. Take the one "
+     "that is nearest. (Or is what you compare the same for all positions?)"),
     ("the products, not their place", _nearest(read=lambda products: products.amax(1)),
      "That is how alike the nearest row is. Where in the table does it stand?"),
     ("the rows, not their place",
@@ -546,6 +547,19 @@ PLACED_MISTAKES = mistakes(
      "The exponent is 2i / D. It does not reach 1."),
     ("angles taken in degrees", _with_angles(lambda t, d: math.pi / 180 * angles(t, d)),
      "The angles are in radians: nothing is to be converted."),
+    ("half of D as the factor", lambda x: placed(x) + (x.shape[-1] / 2 - x.shape[-1] ** 0.5) * x,
+     "The factor is the root of D, not the half of it."),
+    ("the positions subtracted", lambda x: placed(x) - 2 * sinusoids(*x.shape[1:]),
+     "The positions are added to the words."),
+    ("cosine twice", lambda x: placed(x) - sinusoids(*x.shape[1:]) + interleave(
+        *2 * [angles(*x.shape[1:]).cos()]),
+     "The even entries are sines."),
+    ("the same angle for every pair", _with_angles(lambda t, d: angles(t, d, lambda i, d: 0 * i)),
+     "Each pair has its own speed: the place is divided by 10000^(2i / D)."),
+    ("the exponent not divided by D", _with_angles(lambda t, d: angles(t, d, lambda i, d: 2 * i)),
+     "The exponent is 2i / D."),
+    ("the exponent left out", _with_angles(lambda t, d: angles(t, d, lambda i, d: 0 * i + 1)),
+     "The place is divided by 10000^(2i / D), for the first pair by 1."),
 )  # fmt: skip
 
 # 9.4 a test for what reaches the first layer, and the functions that it is put to
@@ -858,10 +872,11 @@ EMBED_TEST_MISTAKES = mistakes(
     ("the mean of all numbers alone", _embeds_compared(look=lambda x: x.double().mean(),
      same=lambda a, b: bool(torch.isclose(a, b, atol=1e-5))),
      "A mean is the same in any order. Compare the numbers."),
-    ("the means of the vectors alone", _embeds_compared(
+    ("one number of each vector alone", _embeds_compared(
         look=lambda x: x.mean(-1) if x.is_floating_point() else x.double().mean(-1)
      ),
-     "A mean is the same in any order. Compare the numbers."),
+     "Its mean is the same in any order, and its nearest entry says nothing of the others. Compare "
+     "all the numbers."),
     ("sinusoids as the table", _embeds_compared(_given(
         places=lambda places: _paper_rows(*places.shape))),
      "One of them makes sinusoids itself, and never looks at the table. Hand it another."),
@@ -945,6 +960,12 @@ NEIGHBOURS = mistakes(
          step_angles(k, d_model).cos(), step_angles(k, d_model).sin()
      ).float(),
      "The cosines stand on the diagonal. For k = 0 the matrix must be the identity."),
+    *((name, lambda k, d_model, sin=sin, cos=cos: blocks(
+        sin(step_angles(k, d_model)), cos(step_angles(k, d_model))).float(),
+       "Cosines stand on the diagonal, sines beside it.")
+      for name, sin, cos in (("cosines in place of sines", torch.cos, torch.cos),
+                             ("sines in place of cosines", torch.sin, torch.sin),
+                             ("the angles in place of their sines", torch.clone, torch.cos))),
     ("only the cosines, on the diagonal",
      lambda k, d_model: turned(step_angles(k, d_model), (0, 0)),
      "A new sine needs the old cosine as well: the sines, away from the diagonal, are missing."),
@@ -1223,6 +1244,17 @@ def _rotated(
     return rotated
 
 
+def _of_pairs(j: Tensor, d: int) -> Tensor:
+    return (j - j % 2) / d
+
+
+def _entrywise(x: Tensor, sin: Callable, cos: Callable, exponent: Callable) -> Tensor:
+    """x cos + (-b, a) sin, entry by entry; each of the three makes one mistake."""
+    j = torch.arange(x.shape[2], dtype=torch.float64)
+    angle = torch.arange(x.shape[1])[:, None] / 10000 ** exponent(j, x.shape[2])
+    return (x * cos(angle) + interleave(-x[..., 1::2], x[..., 0::2]) * sin(angle)).float()
+
+
 ROTATE_MISTAKES = mistakes(
     ("the first of each pair alone", lambda x: rotate(x)[..., 0::2],
      "Each pair has two new entries: a sin + b cos stands beside a cos - b sin."),
@@ -1246,6 +1278,21 @@ ROTATE_MISTAKES = mistakes(
     ("halves paired instead of neighbours", lambda x: turn(x, angles(*x.shape[1:]), halves=True),
      "Entry i was paired with entry i + D/2. Some models do so, and it serves as well, but the "
      "task pairs the entries 2i and 2i + 1."),
+    ("the exponent not divided by D",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 2 * i)),
+     "The exponent is 2i / D."),
+    ("the exponent divided by the number of words",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 2 * i / x.shape[1])),
+     "The exponent is 2i / D, and D is the width, the last axis of x."),
+    ("the exponent of the odd entry",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: (2 * i + 1) / d)),
+     "The exponent is 2i / D: the number of the *even* entry of a pair, over D."),
+    ("the exponent left out",
+     lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 0 * i + 1)),
+     "The position is divided by 10000^(2i / D), for the first pair by 1."),
+    ("the first of each pair with its sign turned",
+     lambda x: interleave(-rotate(x)[..., 0::2], rotate(x)[..., 1::2]),
+     "The first entry is a cos - b sin."),
     ("the pairs turned, then put back as halves",
      lambda x: torch.cat([rotate(x)[..., 0::2], rotate(x)[..., 1::2]], dim=-1),
      "The numbers are right. The pairs must stand side by side again: stack and flatten, where you "
@@ -1330,6 +1377,29 @@ ROTATE_MISTAKES = mistakes(
      "The angle is p times the speed, with p the position of the word. Here p is 1 for all."),
     ("every word turned by the length", lambda x: turn(x, angles(x.shape[1] + 1, x.shape[2])[-1:]),
      "Each word is turned by its own position, not by T."),
+    *((name, lambda x, sin=sin, cos=cos, exponent=exponent: _entrywise(x, sin, cos, exponent), why)
+      for name, sin, cos, exponent, why in (
+        ("an angle of its own for each entry", torch.sin, torch.cos, lambda j, d: j / d,
+         "Entries 2i and 2i + 1 are turned by one angle, with the exponent 2i / D."),
+        ("the number of the entry taken for i", torch.sin, torch.cos, lambda j, d: 2 * j / d,
+         "Entries 2i and 2i + 1 are turned by one angle, with the exponent 2i / D."),
+        ("cosines in place of sines", torch.cos, torch.cos, _of_pairs,
+         "The new first entry is a cos - b sin, the second a sin + b cos."),
+        ("sines in place of cosines", torch.sin, torch.sin, _of_pairs,
+         "The new first entry is a cos - b sin, the second a sin + b cos."),
+        ("only the sines", torch.sin, lambda angle: 0 * angle, _of_pairs,
+         "Each entry stays in the result, too, times the cosine."),
+        ("the entries themselves without their cosine", torch.sin, lambda angle: 0 * angle + 1,
+         _of_pairs, "The new first entry is a cos - b sin, the second a sin + b cos."),
+        ("the neighbours without their sine", lambda angle: 0 * angle + 1, torch.cos,
+         _of_pairs, "The new first entry is a cos - b sin, the second a sin + b cos."),
+        ("the angle in place of its sine", lambda angle: angle, torch.cos, _of_pairs,
+         "The new first entry is a cos - b sin, with the sine of theta."),
+        ("the angle in place of its cosine", torch.sin, lambda angle: angle, _of_pairs,
+         "The new first entry is a cos - b sin, with the cosine of theta."),
+    )),
+    ("zeros for all", torch.zeros_like,
+     "Every entry gets a new number. Is the line that fills them in missing?"),
     ("the angles repeated in halves",
      lambda x: (
          x * angles(*x.shape[1:]).repeat(1, 2).cos().float()

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .compare import kind
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import still_there
 from .pairs import combined
@@ -378,8 +379,9 @@ NORM_TEST_MISTAKES = mistakes(
      "of them return the right one."),
     ("nothing passes", lambda norm: False,
      "The right ones must pass, however they are written, and whichever way they round."),
-    ("the mean of all numbers compared", _compares(look=lambda output: output.mean()),
-     "A mean is the same in any order. Compare number by number."),
+    ("the order of the words not seen", _compares(look=lambda output: output.mean()),
+     "Is a mean compared? It is the same in any order: compare number by number. Or are the "
+     "entries of all words spread alike? Then all words get the same: draw them."),
     ("words of mean zero", _compares(words=lambda x: x - x.mean(-1, keepdim=True)),
      "Where every word has the mean 0 nobody sees whether it is subtracted. Leave them as drawn."),
     ("words of equal entries", _compares(words=lambda x: x[..., :1].expand_as(x)),
@@ -595,6 +597,10 @@ BATCH_BUT = [
 ]
 
 
+def _centred_words(x: Tensor, mask: Tensor) -> Tensor:
+    return (x - x[mask].mean(0)) * mask.unsqueeze(-1)
+
+
 def _masked_with(
     x: Tensor,
     mask: Tensor,
@@ -703,6 +709,40 @@ BATCH_MISTAKES = mistakes(
      "Two mistakes in one, as `x[mask].std(0) + eps` makes them: `std` divides by n - 1, and eps "
      "comes after the root."),
     *combined(_statistics, BATCH_SLIPS, but=BATCH_BUT),
+    ("zeros for all", lambda x, mask, eps: torch.zeros_like(x),
+     "Only the padding is zero in the result. Is the line that fills in the words missing?"),
+    ("multiplied by the root",
+     lambda x, mask, eps: _centred_words(x, mask) * (x[mask].var(0, correction=0) + eps).sqrt(),
+     "The differences are divided by the root of variance and eps."),
+    ("the root divided by the differences",
+     lambda x, mask, eps: (_centred_words(x, mask) / (x[mask].var(0, correction=0) + eps).sqrt())
+     .reciprocal().masked_fill(~mask.unsqueeze(-1), 0.0),
+     "The division is turned round: the differences are divided by the root."),
+    ("the standard deviation under the root",
+     lambda x, mask, eps: _finish(x, x[mask].mean(0), x[mask].std(0, correction=0), mask, eps),
+     "Under the root stands the variance, plus eps."),
+    ("the mean added",
+     lambda x, mask, eps: _finish(x, -x[mask].mean(0), x[mask].var(0, correction=0), mask, eps),
+     "The mean of each feature is subtracted before the division."),
+    ("the sum of all places divided by the number of words",
+     lambda x, mask, eps: _finish(
+         x, (mean := x.sum((0, 1)) / mask.sum()), (x[mask] - mean).square().mean(0), mask, eps),
+     "The count is right. The padding must be left out of the sum, too: it may hold any number."),
+    ("the squares of the padding in the variance",
+     lambda x, mask, eps: _finish(
+         x, x[mask].mean(0), (x - x[mask].mean(0)).square().sum((0, 1)) / mask.sum(), mask, eps),
+     "The mean is right. The squared differences of the padding must be left out of the sum."),
+    ("the differences not squared",
+     lambda x, mask, eps: _centred_words(x, mask) / eps**0.5,
+     "The mean of the differences is 0, and eps alone is left under the root: the variance is the "
+     "mean of their squares."),
+    ("one mean for all features, and a variance for each",
+     lambda x, mask, eps: _finish(x, x[mask].mean(), x[mask].var(0, correction=0), mask, eps),
+     "Each feature has a mean of its own: shape (D), not one number."),
+    ("one mean for each place, the padding counted",
+     lambda x, mask, eps: _finish(x, x.mean(0), x.var(0, correction=0), mask, eps),
+     "Mean and variance were taken over the sentences, for each place by itself. Batch norm takes "
+     "them over all words of all sentences."),
     ("the words alone, in a row", lambda x, mask, eps: masked_batch_norm(x, mask, eps)[mask],
      "The numbers are right. The result has the shape of x, with zeros where the mask is False."),
     ("eps left out", lambda x, mask, eps: masked_batch_norm(x, mask, 0.0),
@@ -893,6 +933,17 @@ def _added(
     return answer
 
 
+def _around(norm: Callable) -> Callable:
+    """A mistake in the norm, around the right sum."""
+    return lambda x, sublayer, keep, p, gamma, beta, eps: norm(
+        x + sublayer(x) * keep / (1 - p), gamma, beta, eps
+    )
+
+
+def _root(y: Tensor, eps: float) -> Tensor:
+    return (y.var(-1, correction=0, keepdim=True) + eps).sqrt()
+
+
 ADD_SLIPS = [
     ("divided by p", {"kept": lambda x, f, keep, p: x + f(x) * keep / p}, "Divide by 1 - p."),
     ("multiplied by 1 - p", {"kept": lambda x, f, keep, p: x + f(x) * keep * (1 - p)},
@@ -977,8 +1028,40 @@ ADD_MISTAKES = mistakes(
      "Post-norm normalises once, after the addition. The sub-layer reads x as it is."),
     ("the norm of x alone", _mended(lambda x, f, norm: norm(x) + f(x)),
      "What is normalised should be the sum, not x alone."),
-    ("the sub-layer's output subtracted", _mended(lambda x, f, norm: norm(x - f(x))),
-     "The sub-layer's output is added to x."),
+    ("the sub-layer's output subtracted, or divided by p - 1",
+     _mended(lambda x, f, norm: norm(x - f(x))),
+     "The sub-layer's output is added to x, and what is kept is divided by 1 - p."),
+    ("the sub-layer left out", _mended(lambda x, f, norm: norm(x)),
+     "What the sub-layer gives, with its dropout, is added to x before the norm."),
+    ("x in place of what the sub-layer gives",
+     _added(kept=lambda x, f, keep, p: x + x * keep / (1 - p)),
+     "What is added to x is `sublayer(x)`: the function has to be called."),
+    ("nothing dropped, and divided by 1 - p", _added(kept=lambda x, f, keep, p: x + f(x) / (1 - p)),
+     "What the sub-layer gives is dropped where `keep` is False: multiply by `keep`."),
+    ("the mean not taken off", _around(lambda y, g, b, eps: y / _root(y, eps) * g + b),
+     "LayerNorm takes the mean off first, then it divides."),
+    ("the mean taken off, and nothing divided", _around(lambda y, g, b, eps: _centred(y) * g + b),
+     "The differences from the mean are divided by the root of variance and eps."),
+    ("multiplied by the root", _around(lambda y, g, b, eps: _centred(y) * _root(y, eps) * g + b),
+     "The differences from the mean are divided by the root of variance and eps."),
+    ("divided by gamma", _added(end=lambda n, gamma, beta: n / gamma + beta),
+     "Multiply by gamma."),
+    ("the sum of the squares in place of the variance",
+     _around(lambda y, g, b, eps: _centred(y) / (
+         _centred(y).square().sum(-1, keepdim=True) + eps).sqrt() * g + b),
+     "The variance is the mean of the squared differences."),
+    ("the squares of the entries in place of the variance",
+     _around(lambda y, g, b, eps: _centred(y) / (
+         y.square().mean(-1, keepdim=True) + eps).sqrt() * g + b),
+     "The squares are those of the differences from the mean, not of the entries themselves."),
+    ("the differences not squared", _around(lambda y, g, b, eps: _centred(y) / eps**0.5 * g + b),
+     "The mean of the differences is 0, and eps alone is left under the root: the variance is the "
+     "mean of their squares."),
+    ("the mean added",
+     _around(lambda y, g, b, eps: (y + y.mean(-1, keepdim=True)) / _root(y, eps) * g + b),
+     "LayerNorm takes the mean off, then it divides."),
+    ("one mean and one variance for all", _added(axes=(0, 1, 2)),
+     "Each word is normalised over its own entries: the last axis."),
     ("gamma and beta forgotten",
      lambda x, sublayer, keep, p, gamma, beta, eps: layer_norm(
          x + sublayer(x) * keep / (1 - p), torch.ones_like(gamma), torch.zeros_like(beta), eps
@@ -1145,6 +1228,12 @@ STACK_MISTAKES = mistakes(
     ("post-norm with a final norm", _through(lambda h, f, norm, first: norm(h + f(h))),
      "This is the paper's order, which needs no final norm. In pre-norm, each sub-layer reads the "
      "normed stream, and the stream itself is left alone."),
+    ("the sub-layers left out", lambda x, sublayers, norms, final_norm: final_norm(x),
+     "Each sub-layer reads the stream through its norm, and what it gives is added. Does the loop "
+     "change `x`?"),
+    ("the normed stream added, the sub-layer not called",
+     _through(lambda h, f, norm, first: h + norm(h)),
+     "What is added is what the sub-layer gives: `sublayer(norm(x))`."),
     ("the residual connection round the normed x",
      _through(lambda h, f, norm, first: norm(h) + f(norm(h))),
      "Often written as `x = norm(x)` and then `x + sublayer(x)`: the stream was lost. What is "
@@ -1320,6 +1409,9 @@ def joined_output(answer: Callable, first: Net, second: Net) -> Any:
         return None
     if not isinstance(given, list | tuple) or len(given) != 4:
         raise ValueError("expected four tensors: w_1, b_1, w_2 and b_2")
+    for name, one in zip(("w_1", "b_1", "w_2", "b_2"), given, strict=True):
+        if isinstance(one, list | tuple) and any(isinstance(part, Tensor) for part in one):
+            raise ValueError(f"{name}: expected one tensor, got {kind(one)}: put them together")
     w_1, b_1, w_2, b_2 = (torch.as_tensor(one, dtype=torch.float64) for one in given)
     d, hidden = first[0].shape[0], b_1.shape[0] if b_1.dim() == 1 else -1
     shapes = [tuple(one.shape) for one in (w_1, b_1, w_2, b_2)]
@@ -1733,8 +1825,9 @@ def _reads(rows: int | slice, weight: float) -> tuple[Tensor, Tensor, Tensor, Te
 
 XOR_MISTAKES = mistakes(
     ("an or", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, -1]),
-     "With both on it writes 1. The second unit, which fires for both, must take away two: one for "
-     "each of the two that the first unit has counted."),
+     "With both on it should write 0. Where one unit counts and another fires for both, that one "
+     "takes away two, one for each that was counted. Where each entry has a unit of its own, each "
+     "must be put out by the other entry."),
     ("an and", lambda: _net([1, 1], [-1], [1]),
      "It writes 1 where both are on. Asked for is exactly one."),
     ("the sum", lambda: _net([1, 1], [0], [1]),
@@ -1764,10 +1857,12 @@ XOR_MISTAKES = mistakes(
          for i, w in enumerate(_net([[1, 1], [1, 1]], [0, -1], [1, -2]))
      ),
      "The function is right. Only entry 3 should get it: the other columns of w_2 are zero."),
-    ("a bias of 1 on the way out", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, -2], b_2=1.0),
-     "Everything is 1 too high: b_2 should be zero."),
+    ("1 too high everywhere", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, -2], b_2=1.0),
+     "With both entries off 0 should come out. Look at b_2, and at the biases of the hidden "
+     "units."),
     ("nothing is written", lambda: _net([0, 0], [0], [0]),
-     "No unit writes anything. One may count how many are on; what corrects it where both are?"),
+     "Entry 3 is 0, whatever is on. One unit may count how many are on; what corrects it where "
+     "both are?"),
     ("neither", lambda: _net([-1, -1], [1], [1]),
      "It writes 1 with both off. Asked for is 1 where exactly one is on."),
     ("entry 3 read as well",
@@ -2068,6 +2163,27 @@ BACKWARD_MISTAKES = mistakes(
     ("the sum of g n in place of its mean", _other_dx(
         lambda g, n, root: (g - _m(g) - n * (g * n).sum(-1, keepdim=True)) / root),
      "Both are means over the entries of a word."),
+    *((name, lambda x, gamma, eps, above, below=below: _backward(
+        x, gamma, below(_variance(x), eps, x.shape[-1]) - _variance(x), above), why)
+      for name, below, why in (
+        ("the variance without its root", lambda variance, eps, d: (variance + eps) ** 2,
+         "The normalised x is divided by the *root* of variance and eps, as on the way forward."),
+        ("the sum of the squares in place of the variance",
+         lambda variance, eps, d: d * variance + eps,
+         "The variance is the mean of the squared differences, as on the way forward."),
+        ("the differences not squared", lambda variance, eps, d: eps + 0 * variance,
+         "The mean of the differences is 0, and eps alone is left under the root: the variance is "
+         "the mean of their squares."),
+        ("the standard deviation under the root", lambda variance, eps, d: variance.sqrt() + eps,
+         "Under the root stands the variance, plus eps, as on the way forward."),
+    )),
+    ("the sum of g in place of its mean", _other_dx(
+        lambda g, n, root: (g - g.sum(-1, keepdim=True) - n * _m(g * n)) / root),
+     "Both are means over the entries of a word."),
+    ("what arrives left out of dgamma", lambda x, gamma, eps, above: (
+        _backward(x, gamma, eps, above)[0], _backward(x, gamma, eps, torch.ones_like(above))[1],
+        above.sum((0, 1))),
+     "By the chain rule the normalised x meets `above`, entry by entry, before it is added up."),
     ("x itself in the term of the variance", _with_x,
      "In the term of the variance both are the normalised x: the mean taken off, and divided by "
      "the root."),

@@ -129,6 +129,8 @@ def kind(value: Any) -> str:
         return "None"
     if isinstance(value, type):
         return f"the class {value.__name__} itself"
+    if isinstance(value, torch.nn.Module):
+        return "a module"
     if callable(value):
         return "a function"
     return f"an object of type {type(value).__name__}"
@@ -187,7 +189,7 @@ def _parting_numbers(
 ) -> str | None:  # fmt: skip
     found = array(got)
     if found is None:
-        return f"{at(place)}got {kind(got)}, expected {kind(shown)}"
+        return f"{at(place)}got {kind(got)}{uneven(got)}, expected {kind(shown)}"
     if want.ndim == 0 and found.size == 1:
         found = found.reshape(())
     if found.shape != want.shape:
@@ -212,6 +214,19 @@ def _parting_numbers(
     first = tuple(int(i) for i in np.argwhere(~near)[0])
     place += f"[{', '.join(map(str, first))}]" if first else ""
     return values(found[first].item(), want[first].item(), place)
+
+
+def uneven(value: Any) -> str:
+    """What keeps rows within rows from being a table of numbers."""
+    rows = [value]
+    while rows and all(isinstance(row, list | tuple) for row in rows):
+        lengths = {len(row) for row in rows}
+        if len(lengths) > 1:
+            return ", in which rows have different lengths"
+        if lengths == {0}:
+            return ", in which rows are empty" * (rows != [value])
+        rows = [item for row in rows for item in row]
+    return ""
 
 
 def grain(value: Any) -> float:

@@ -366,12 +366,18 @@ def where_wrong(
         exercise.seconds,
     )
     part = part if isinstance(part, str) else f"got {kind(got[first])}, which cannot be compared"
-    some = ""
+    some, nan = "", NAN * ("got nan" in part)
     if not tell:
         some = numbers_right(got[first], want[first], exercise)
     if len(cases) > 1:
         some = f"It is right in {len(cases) - len(bad)} of {len(cases)} cases."
-    return wrong(title, part + ".", some, inputs(exercise, cases[first]), section)
+    return wrong(title, part + ".", nan, some, inputs(exercise, cases[first]), section)
+
+
+NAN = (
+    "NaN, no number, comes of 0 / 0, of infinity less infinity, of 0 times infinity, and of a root "
+    "or a logarithm of what is below 0; and of whatever is computed with it."
+)
 
 
 def numbers_right(got: Any, want: Any, exercise: Exercise) -> str:
@@ -410,7 +416,7 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
 # Of a mistake this may be said of quite another answer: it forgets too much of what came.
 BY_CHANCE = (
     "in another order", "cut short", "not added up", "not averaged", "one too many",
-    "not divided by its sum", "without the softmax",
+    "divided by its sum", "without the softmax", "the same all along it",
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def last(a: np.ndarray, turn: Turn) -> Any:
 TURNS: dict[str, Turn] = {
     "with the opposite sign": lambda b: -b,
     "taken from 1": lambda b: 1 - b,
-    "turned into its reciprocal": lambda b: 1 / b,
+    "turned into its reciprocal": lambda b: 1 / b if np.isfinite(b).all() else None,
     "squared": lambda b: b**2,
     "under a root": lambda b: b**0.5,
     "as an exponential": np.exp,
