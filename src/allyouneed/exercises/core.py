@@ -27,6 +27,7 @@ from .guard import GIB, MEMORY, Failure, run, surroundings
 from .likeness import (
     ENOUGH,
     MANY,
+    NAN,
     distinct,
     named_turn,
     nothing_but,
@@ -372,12 +373,6 @@ def where_wrong(
     if len(cases) > 1:
         some = f"It is right in {len(cases) - len(bad)} of {len(cases)} cases."
     return wrong(title, part + ".", nan, some, inputs(exercise, cases[first]), section)
-
-
-NAN = (
-    "NaN, no number, comes of 0 / 0, of infinity less infinity, of 0 times infinity, and of a root "
-    "or a logarithm of what is below 0; and of whatever is computed with it."
-)
 
 
 def numbers_right(got: Any, want: Any, exercise: Exercise) -> str:

@@ -282,6 +282,12 @@ def named_turn(
     return str(names[min(names)]).replace("the right answer, but", f"the right answer, but {words}")
 
 
+NAN = (
+    "NaN, no number, comes of 0 / 0, of infinity less infinity, of 0 times infinity, and of a root "
+    "or a logarithm of what is below 0; and of whatever is computed with it."
+)
+
+
 def nothing_but(got: list[Any]) -> tuple[str, str] | None:
     """That what came is the same number in all places of all cases, or nothing, and why it may."""
     found = [np.zeros(0) if isinstance(v, list | tuple) and not v else array(v) for v in got]
@@ -295,11 +301,7 @@ def nothing_but(got: list[Any]) -> tuple[str, str] | None:
         why = "Is nothing appended, or does a slice or a range end where it begins?"
         return "nothing in it, in every case", why
     if np.isnan(one):
-        why = (
-            "It comes of 0 / 0, of infinite less infinite or 0 times infinite, or of the root or "
-            "the logarithm of a negative number."
-        )
-        return "no number (nan), in every case", why
+        return "no number (nan), in every case", NAN
     if np.isinf(one):
         why = "It comes of a division by 0, of the logarithm of 0, or of too large a power."
         return "infinite, in every case", why
